@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* net.h - sockets as plain calls: a count, a descriptor or 0, else -errno; EINTR is dealt with inside.
+ *
+ * Everything that touches a socket in user space goes through here, so that a test can make any call fail.
+ */
+#ifndef BASE_NET_H
+#define BASE_NET_H
+#include <sys/socket.h>
+#include "../core/conn.h"
+
+enum { NET_ADDRESS_TEXT = 128 };
+
+/* Where to listen: "127.0.0.1", "::1", "*", "[::]", "unix:/path". */
+struct net_address {
+    struct sockaddr_storage sa;
+    socklen_t len;
+};
+
+/* Parse; port ignored for unix paths.  -EINVAL: not an address. */
+int net_address_parse(struct net_address *a, const char *text, uint16_t port);
+/* "127.0.0.1:8080", "[::1]:8080", "unix:/path"; always NUL-terminated. */
+void net_address_text(const struct net_address *a, char text[NET_ADDRESS_TEXT]);
+
+/* A listening, non-blocking, close-on-exec socket.  Port 0: the kernel chooses, see net_port(). */
+int net_listen(const struct net_address *a, int backlog);
+int net_port(int fd); /* of a bound socket, or -errno */
+
+/* One connection from a non-blocking listener: -EAGAIN none; -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM shortage; a peer that died in
+ * the queue is skipped.  TCP_NODELAY is set.  blocking: the new socket's mode. */
+int net_accept(int listener, bool blocking);
+
+long net_recv(int fd, char *buf, size_t cap);           /* 0: end of stream */
+long net_send(int fd, const struct conn_out *out);      /* one call: sendmsg of what is in memory, or sendfile of a
+                                                           range (at most TRANSFER_BYTES_MAX); 0: the file is shorter */
+void net_shut(int fd);                                  /* no more will be sent */
+long net_unacked(int fd);                               /* bytes the peer has not acknowledged (SIOCOUTQ) */
+int  net_peer(int fd, char text[NET_ADDRESS_TEXT]);     /* address without port, for the log; "unix" */
+
+#endif

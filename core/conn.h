@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* conn.h - one connection as a machine that never touches a socket: the waist of rung.
+ *
+ *             conn_feed(bytes)                conn_sent(n)
+ *   CONN_RECV ----------------> CONN_SEND -----------------> CONN_RECV
+ *    |  ^  |                      |   |
+ *    |  |  `-> CONN_WAIT ---------'   |  the last answer is out
+ *    |  `-- conn_resume()             +--> CONN_LINGER: input is unread; shut the sending side, discard, then close
+ *    `--------- conn_abort() ---------`--> CONN_CLOSE
+ *
+ * Half-duplex: it reads or it writes, never both.  Bytes given to conn_feed() are the caller's and are never
+ * kept; segments shown by conn_out() are the connection's until conn_sent().  Time comes in as an argument.
+ * Engines read conn->want and conn->deadline_ms, nothing else.  An idle connection owns no buffer: the stash
+ * (a split head, pipelined requests) and the outbox (answers) come from the host when first needed and go
+ * back when empty.
+ */
+#ifndef CORE_CONN_H
+#define CORE_CONN_H
+#include "env.h"
+#include "limits.h"
+
+struct conn;
+struct http_ask;
+struct http_receipt;
+
+/* --- What the core asks of the world ------------------------------------------------------------------ */
+
+enum source_kind {
+    SOURCE_BODY,    /* a representation: bytes in memory or a file */
+    SOURCE_MADE,    /* a body made piece by piece by next(): its length is not known */
+    SOURCE_REDIRECT /* the name is a directory's and lacks its final slash: 301 */
+};
+
+enum coding { CODING_IDENTITY, CODING_GZIP, CODING_ZSTD, CODING_BR, CODINGS };
+
+/* One representation, the host's until release().  Immutable while anyone holds it, but for made ones. */
+struct source {
+    enum source_kind kind;
+    enum coding coding;
+    bool vary;         /* another coding of it exists: answers carry Vary */
+    const char *bytes; /* the body in memory, or NULL: it is in file */
+    void *file;        /* what transport.send() knows how to send from; opaque here */
+    uint64_t size;     /* bytes of the body */
+    const char *type;  /* Content-Type, NUL-terminated, from our own table */
+    uint64_t inode;    /* these four make the ETag; mtime also Last-Modified */
+    int64_t mtime_s;
+    uint32_t mtime_ns;
+    int64_t ctime_s;
+    uint32_t ctime_ns;
+    /* SOURCE_MADE: write up to cap bytes (cap >= CHUNK_BYTES_MAX); 0 ends the body. */
+    size_t (*next)(struct source *source, char *buf, size_t cap);
+};
+
+/* All functions get `site`.  Times are milliseconds.  The struct outlives every connection that uses it. */
+struct host {
+    void *site;
+
+    /* The representation asked for: 0 and *source; -ENOENT 404, -EACCES or -EPERM 403, -ENAMETOOLONG 404,
+     * -EMFILE, -ENFILE, -ENOMEM, -EAGAIN 503; others 500.  -EINPROGRESS: later; the connection waits and
+     * conn_resume() asks again with the same ask. */
+    int (*find)(void *site, const struct http_ask *ask, struct source **source);
+
+    /* A page of the site's own for an error status (404.html), or -ENOENT. */
+    int (*page)(void *site, unsigned status, struct source **source);
+    void (*release)(void *site, struct source *source);
+
+    /* An answer was decided; the result (may be NULL) comes back in answered() when its last byte is out
+     * or the connection died.  The receipt's slices live only during the call. */
+    void *(*answer)(void *site, const struct conn *conn, const struct http_receipt *receipt);
+    void (*answered)(void *site, void *note, uint64_t body_bytes, bool complete);
+
+    /* A connection that waits (-EINPROGRESS) will not come back: drop the job. */
+    void (*forget)(void *site, const struct conn *conn);
+
+    void *(*alloc)(void *site, size_t bytes); /* stash and outbox; NULL: the connection is closed */
+    void (*free)(void *site, void *mem, size_t bytes);
+
+    const char *date; /* IMF-fixdate, 29 bytes, kept fresh by the loop (RFC 9110 6.6.1) */
+    uint32_t head_ms; /* first byte of a head to its last, and connect to first byte; a drip does not extend it */
+    uint32_t idle_ms; /* between two requests */
+    uint32_t send_ms; /* within this time at least progress_bytes must move, either direction of a body */
+    uint32_t progress_bytes;
+    uint32_t body_bytes_max; /* of a request */
+    bool closing;            /* the server drains: answers say Connection: close */
+    bool hide_version;       /* unused by the core's echo; HTTP: Server without a version */
+};
+
+/* --- The machine -------------------------------------------------------------------------------------- */
+
+enum conn_want { CONN_RECV, CONN_SEND, CONN_WAIT, CONN_LINGER, CONN_CLOSE };
+
+/* One piece of output.  The machine advances bytes or off as it is sent. */
+struct segment {
+    const char *bytes; /* NULL: a range of source->file */
+    uint64_t off, len;
+    struct source *source; /* released when the segment is done, or NULL */
+    void *note;            /* handed to host->answered() when the segment is done and ends an answer */
+    bool body;             /* counts as body bytes */
+    bool ends;             /* last of its answer */
+};
+
+/* What may be sent now, as one gather: up to OUT_SEGMENTS_MAX, a file range only last. */
+struct conn_out {
+    const struct segment *seg;
+    unsigned count;
+};
+
+struct conn_proto {
+    const char *name;
+    /* Consume bytes, queue output; returns bytes used, 0 = need more (they are stashed and shown again with
+     * what follows), or -EINPROGRESS = wait for the host; nothing was used.  It is called again while it
+     * uses bytes, the outbox has room for another answer and the connection is not closing. */
+    long (*input)(struct conn *c, const char *bytes, size_t n);
+    /* The outbox is empty and the protocol said conn_more(): queue the next piece of the answer. */
+    void (*more)(struct conn *c);
+    /* The peer has finished sending; unused bytes (a partial message) may be in the stash. */
+    void (*end)(struct conn *c, size_t unused);
+    /* The connection ends with an answer under way: let go of what the protocol holds (outbox state). */
+    void (*drop)(struct conn *c);
+};
+
+struct stash;
+struct outbox;
+
+struct conn {
+    const struct conn_proto *proto;
+    const struct host *host;
+    uint64_t deadline_ms; /* absolute: past it, conn_overdue() decides */
+    struct stash *stash;  /* NULL: nothing waits */
+    struct outbox *out;   /* NULL: nothing to say */
+    uint64_t sent;        /* bytes sent on this connection */
+    uint64_t word[2];     /* the protocol's own; zero at first */
+    uint32_t moved;       /* body bytes since the deadline was last set */
+    uint32_t requests;
+    uint32_t generation; /* free for the owner: tells a new connection from an old one in the same memory */
+    uint8_t want;        /* enum conn_want */
+    uint8_t flags;       /* conn.c's: closing, mid-message, in a body, end of stream seen */
+    uint8_t proto_flags; /* the protocol's own */
+    uint8_t owner_state; /* free for the owner (session state) */
+};
+
+void conn_init(struct conn *c, const struct conn_proto *proto, const struct host *host, uint64_t now_ms);
+
+/* want must be CONN_RECV, or CONN_LINGER (bytes are discarded).  n <= RECV_BYTES_MAX; 0: end of stream. */
+void conn_feed(struct conn *c, const char *bytes, size_t n, uint64_t now_ms);
+
+/* want must be CONN_SEND; the pieces stay valid and unchanged until conn_sent() or conn_abort(). */
+struct conn_out conn_out(const struct conn *c);
+
+/* n bytes of conn_out() were taken; n > 0, not more than shown. */
+void conn_sent(struct conn *c, size_t n, uint64_t now_ms);
+
+/* want must be CONN_WAIT: the host has its answer. */
+void conn_resume(struct conn *c, uint64_t now_ms);
+
+/* The deadline has passed.  acked: bytes of conn->sent that the peer is known to have (or conn->sent where
+ * that cannot be known).  True: the time is up.  False: there was progress, a new deadline is set. */
+bool conn_overdue(struct conn *c, uint64_t acked, uint64_t now_ms);
+
+/* Error, cancel, time-out.  Not while a send of its segments is in flight.  want becomes CONN_CLOSE. */
+void conn_abort(struct conn *c);
+
+/* Give everything back; the last call on a connection, whatever its state. */
+void conn_fini(struct conn *c);
+
+/* Nothing of a message has arrived and nothing is owed: may be closed without anyone noticing a loss. */
+bool conn_idle(const struct conn *c);
+
+/* --- The pump: whoever can call recv and send synchronously shares it ---------------------------------- */
+
+/* Bytes moved, or -errno; recv: 0 = end of stream; send of a file that has become shorter: 0.
+ * -EAGAIN (-11): would block.  shut: no more will be sent (lingering close). */
+struct transport {
+    long (*recv)(void *io, char *buf, size_t cap);
+    long (*send)(void *io, const struct conn_out *out);
+    void (*shut)(void *io);
+};
+
+struct pump {
+    const struct transport *transport;
+    void *io;
+    char *scratch;     /* RECV_BYTES_MAX bytes */
+    bool edge;         /* read to -EAGAIN: readiness is reported once.  Else a short read means drained */
+    bool more;         /* out: stopped by the byte budget, not by the socket: come back without waiting */
+};
+
+/* Move bytes both ways until the transport would block, the budget is spent or the connection is done.
+ * Returns c->want: RECV or SEND or LINGER = wait for that readiness; WAIT; CLOSE. */
+enum conn_want conn_pump(struct conn *c, struct pump *p, uint64_t now_ms);
+
+/* --- For protocols ------------------------------------------------------------------------------------ */
+
+/* Room for one more answer: a segment pair and REPLY_HEAD_BYTES_MAX bytes.  Gets the outbox when there is
+ * none; false also when memory cannot be had: then the connection is closing. */
+bool conn_room(struct conn *c);
+
+/* Where the next head is written, and how much fits (>= REPLY_HEAD_BYTES_MAX after conn_room()). */
+char *conn_space(struct conn *c, size_t *cap);
+
+/* n bytes written at conn_space() become output.  Adjacent ones are joined into a segment. */
+void conn_wrote(struct conn *c, size_t n, bool body);
+
+/* A range of a source follows.  The connection now holds one reference of the caller's: released when sent. */
+void conn_put_source(struct conn *c, struct source *source, uint64_t off, uint64_t len);
+
+/* What was queued last ends an answer. */
+void conn_put_end(struct conn *c, void *note);
+
+void conn_more(struct conn *c, bool more); /* call proto->more() when the outbox has run empty */
+void conn_close_after(struct conn *c);     /* no further input is used; close when the output is out */
+void conn_in_body(struct conn *c, bool in); /* input is a body: progress rule, not the head's deadline */
+
+/* State of an answer under way, CONN_STATE_BYTES of it, zeroed when the outbox is got; and a copy of the
+ * head being answered (HEAD_BYTES_MAX bytes), for requests whose body must be read first. */
+enum { CONN_STATE_BYTES = 512 };
+void *conn_state(struct conn *c);
+char *conn_keep(struct conn *c);
+
+extern const struct conn_proto echo_proto, http_proto;
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* http.h - HTTP/1.1 messages as slices of the bytes they came in (RFC 9110, RFC 9112).
+ *
+ * Parsing copies nothing and allocates nothing: every slice points into the caller's bytes and lives as
+ * long as they do.  Lengths are carried, never measured.  One strict grammar, for requests and responses.
+ */
+#ifndef CORE_HTTP_H
+#define CORE_HTTP_H
+#include "conn.h"
+#include "env.h"
+#include "limits.h"
+
+struct slice {
+    const char *ptr;
+    size_t len;
+};
+
+/* METHOD: GET HEAD OPTIONS are served; the known ones get 405 with Allow, others 501 (RFC 9110 15.6.2). */
+enum http_method { HTTP_GET, HTTP_HEAD, HTTP_OPTIONS, HTTP_KNOWN, HTTP_UNKNOWN };
+
+/* Fields the core looks at; every other is FIELD_OTHER. */
+enum http_field_id {
+    FIELD_OTHER,
+    FIELD_ACCEPT,
+    FIELD_ACCEPT_ENCODING,
+    FIELD_CONNECTION,
+    FIELD_CONTENT_LENGTH,
+    FIELD_EXPECT,
+    FIELD_HOST,
+    FIELD_IF_MATCH,
+    FIELD_IF_MODIFIED_SINCE,
+    FIELD_IF_NONE_MATCH,
+    FIELD_IF_RANGE,
+    FIELD_IF_UNMODIFIED_SINCE,
+    FIELD_RANGE,
+    FIELD_REFERER,
+    FIELD_TRANSFER_ENCODING,
+    FIELD_USER_AGENT,
+    HTTP_FIELDS
+};
+
+struct http_field {
+    struct slice name, value; /* value without the white space around it */
+    uint8_t id;               /* enum http_field_id */
+};
+
+enum http_framing { FRAMING_NONE, FRAMING_LENGTH, FRAMING_CHUNKED, FRAMING_CLOSE /* responses only */ };
+
+/* A head.  Requests fill method and target, responses status.  field[] beyond fields is not initialised. */
+struct http_head {
+    enum http_method method;
+    struct slice method_text, target;
+    struct slice path;   /* raw, begins with '/'; of an absolute form too; "*" for OPTIONS * */
+    struct slice query;  /* after '?', without it; ptr NULL: there was none */
+    unsigned status;     /* responses */
+    uint8_t minor;       /* HTTP/1.minor: 0 or 1 */
+    bool keep_alive;     /* by version and Connection (RFC 9112 9.3) */
+    bool expect_continue;
+    enum http_framing framing;
+    uint64_t content_length; /* FRAMING_LENGTH */
+    unsigned fields;
+    uint8_t first[HTTP_FIELDS]; /* index + 1 of the first field of that id; 0: absent */
+    struct http_field field[HEAD_FIELDS_MAX];
+};
+
+/* The head at the start of bytes[0..n).  > 0: its length; 0: more is needed; < 0: -status of the refusal
+ * (-400 -414 -417 -431 -501 -505).  The answer depends on the bytes only, not on how they were cut: a head that is
+ * refused at n bytes is refused alike with more, and limits count the message.
+ * After a refusal method, method_text, target and minor say what was understood (HEAD gets no body). */
+long http_parse_request(const char *bytes, size_t n, struct http_head *head);
+
+/* The same for a response to a request of that method; < 0: malformed.  Framing by RFC 9112 6.3. */
+long http_parse_response(const char *bytes, size_t n, enum http_method asked, struct http_head *head);
+
+/* The first field of that id, or a slice with ptr NULL; http_next gives the following one of the same id. */
+struct slice http_field(const struct http_head *head, enum http_field_id id);
+struct slice http_next(const struct http_head *head, enum http_field_id id, unsigned *cursor); /* *cursor 0 at first */
+
+/* List elements (RFC 9110 5.6.1): the next one of a comma list, OWS removed, quoted strings respected; empty
+ * elements are skipped.  False: the end. */
+bool http_list(struct slice *rest, struct slice *element);
+bool slice_is(struct slice s, const char *text);      /* exactly */
+bool slice_is_nocase(struct slice s, const char *text); /* ASCII case ignored */
+
+/* --- Bodies (http_body.c): the decoder of Content-Length and chunked bodies ---------------------------- */
+
+/* Sixteen bytes, so that it fits struct conn's word[2]; zero is not valid, use http_body_init(). */
+struct http_body {
+    uint64_t left;    /* of the body, or of the current chunk */
+    uint32_t extra;   /* bytes of chunk lines and trailers so far */
+    uint16_t line;    /* bytes of the line being read */
+    uint8_t state;
+    uint8_t digits;
+};
+
+void http_body_init(struct http_body *b, enum http_framing framing, uint64_t content_length);
+
+/* Consume from bytes[0..n).  Returns bytes used (all of them, or up to the end of the body); *data is the
+ * payload at the start of what remains after skipping framing... see http_body.c: at most one run of payload a
+ * call.  < 0: -400 malformed, -413 a chunk size beyond 2^63, -431 trailers too long. */
+long http_body_next(struct http_body *b, const char *bytes, size_t n, struct slice *data);
+bool http_body_done(const struct http_body *b);
+
+/* Chunked output: the size line before n bytes (into buf of >= 20), and the end with optional trailers. */
+size_t http_chunk_head(char *buf, size_t n);
+
+/* --- Answers ------------------------------------------------------------------------------------------ */
+
+/* What find() is asked: a decoded, normalised path that begins with '/', and what the client accepts. */
+struct http_ask {
+    struct slice path;
+    struct slice query;
+    uint16_t q[CODINGS];  /* acceptance of each coding, 0..1000, by Accept-Encoding (RFC 9110 12.5.3) */
+    bool json, text;      /* a listing is wanted as JSON, or plain text (Accept, or ?format=) */
+    bool head;            /* HEAD: a listing need not be made */
+    const struct conn *conn; /* whom to resume after -EINPROGRESS */
+};
+
+/* What the log is told. */
+struct http_receipt {
+    const struct http_head *head; /* may be partly filled after a refusal */
+    unsigned status;
+    uint64_t body_bytes; /* to be sent; ~0: not known yet */
+};
+
+/* http_reply.c: queue the answer to a whole, valid request head.  keep_alive false adds Connection: close.
+ * 0, or -EINPROGRESS: nothing was queued, ask again later. */
+int http_reply(struct conn *c, const struct http_head *head, bool keep_alive);
+/* An answer of status alone with a short body (errors); closes after if close. */
+void http_reply_status(struct conn *c, const struct http_head *head, unsigned status, bool keep_alive);
+/* The next piece of an answer that is made or has several ranges. */
+void http_reply_more(struct conn *c);
+void http_reply_drop(struct conn *c);
+
+const char *http_status_text(unsigned status);
+
+/* --- date.c ------------------------------------------------------------------------------------------- */
+enum { HTTP_DATE_BYTES = 29 };
+void http_date_write(char out[HTTP_DATE_BYTES], int64_t unix_s);         /* IMF-fixdate, years 1..9999 */
+bool http_date_read(struct slice text, int64_t now_s, int64_t *unix_s); /* the three forms of RFC 9110 5.6.7 */
+
+/* --- path.c ------------------------------------------------------------------------------------------- */
+/* Percent-decode once and normalise components of a raw path into out.  Length, or -400 (bad escape, NUL, encoded
+ * slash, overlong or broken UTF-8 in an escape as UTF-8's rules say it is refused: see path.c), -404 climbs above the root. */
+long path_decode(struct slice raw, char out[PATH_BYTES_MAX]);
+/* Percent-encode a path for Location or href: unreserved and '/' stay.  Bytes written, at most 3 n. */
+size_t path_encode(char *out, const char *path, size_t n);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* engine.h - what an engine is, and the list of them in the order a newcomer should read. */
+#ifndef ENGINES_ENGINE_H
+#define ENGINES_ENGINE_H
+#include "../server/server.h"
+
+enum engine_model { ENGINE_BLOCKING, ENGINE_READINESS, ENGINE_COMPLETION, ENGINE_NONE };
+
+struct engine {
+    const char *name, *summary;
+    enum engine_model model; /* for docs and plots; no code branches on it */
+    bool may_block;          /* gets a host that blocks, and the watcher */
+    unsigned capacity;       /* connections at once: 1, or ENGINE_DESCRIPTORS; tests scale to it */
+    const char *(*probe)(void);   /* NULL: it can run here; else a sentence that says why not.  May be absent */
+    int (*run)(struct worker *w); /* serve until told to stop; 0 or -errno */
+};
+
+enum { ENGINE_DESCRIPTORS = 0 }; /* capacity: as many as there are descriptors */
+
+/* One line each: X(name).  engine_NAME is defined in NAME.c. */
+#define ENGINES(X) \
+    X(naive) \
+    X(epoll) \
+    X(null)
+
+#define X(name) extern const struct engine engine_##name;
+ENGINES(X)
+#undef X
+
+#endif
