@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: MIT
+# Makefile - the only door: everything that can be built, run, tested or installed is a target here.
+#
+# One file, no recursion into folders.  Everything made lies under BUILD (default build/), objects in
+# a folder per MODE, so `make clean` and `rm -rf build` are always safe.  MODE selects how it is compiled:
+#   release  what people run: optimised and hardened     debug  for a debugger, and for unit tests
+#   asan     address + undefined behaviour sanitizers    tsan   thread sanitizer
+#   coverage gcov counters                               fuzz   clang's libFuzzer (CC=clang)
+# V=1 shows the commands.  `make` alone lists the targets.
+BUILD ?= build
+MODE ?= release
+PREFIX ?= /usr/local
+PYTHON ?= /usr/bin/python3
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.SECONDARY:
+MAKEFLAGS += --no-builtin-rules
+
+O := $(BUILD)/$(MODE)
+G := $(BUILD)/gen
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-8s %s\n' '$(1)' '$(2)')
+
+# --- How it is compiled -----------------------------------------------------------------------------------
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+AR ?= ar
+WARN := -Wall -Wextra -Werror -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wundef -Wpointer-arith \
+    -Wwrite-strings -Wformat=2 -Wold-style-definition
+FLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -g -fPIE -pthread $(WARN)
+LINK := -pie -pthread -Wl,-z,relro,-z,now
+HOSTED := # flags of everything but core/
+# The core uses mem* and strlen alone (tests/link.sh), so the compiler may know what those mean.  The kernel's
+# rule that declarations come first holds there, for it is compiled by Kbuild too.
+CORE := -ffreestanding -fbuiltin -Wdeclaration-after-statement
+
+ifeq ($(MODE),release)
+FLAGS += -O2 -fstack-protector-strong
+HOSTED += -D_FORTIFY_SOURCE=2
+else ifeq ($(MODE),debug)
+FLAGS += -Og -fstack-protector-strong
+else ifeq ($(MODE),asan)
+FLAGS += -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+LINK += -fsanitize=address,undefined
+else ifeq ($(MODE),tsan)
+FLAGS += -O1 -fno-omit-frame-pointer -fsanitize=thread
+LINK += -fsanitize=thread
+else ifeq ($(MODE),coverage)
+FLAGS += -O0 --coverage
+LINK += --coverage
+else ifeq ($(MODE),fuzz)
+FLAGS += -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+LINK += -fsanitize=fuzzer,address,undefined
+else
+$(error MODE is release, debug, asan, tsan, coverage or fuzz; not '$(MODE)')
+endif
+
+# --- What there is ----------------------------------------------------------------------------------------
+
+MAIN := server/main.c
+LIB_SRC := $(sort $(filter-out $(MAIN),$(wildcard core/*.c base/*.c server/*.c engines/*.c)))
+programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $(1)/*.c))))
+UNIT_SRC := $(call programs,tests/unit,^int main\b)
+SIM_SRC := $(call programs,tests/sim,^int main\b)
+FUZZ_SRC := $(call programs,tests/fuzz,^int LLVMFuzzerTestOneInput\b)
+# What has no entry point of its own is shared by the programs beside it.
+UNIT_AID := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c))
+SIM_AID := $(filter-out $(SIM_SRC),$(wildcard tests/sim/*.c))
+FUZZ_MAIN := $(wildcard tests/fuzz/main.c)
+FUZZ_AID := $(filter-out $(FUZZ_SRC) $(FUZZ_MAIN),$(wildcard tests/fuzz/*.c))
+
+LIB := $(O)/librung.a
+RUNG := $(O)/rung
+UNIT := $(UNIT_SRC:%.c=$(O)/%)
+SIM := $(SIM_SRC:%.c=$(O)/%)
+FUZZ := $(FUZZ_SRC:%.c=$(O)/%)
+ALL_SRC := $(LIB_SRC) $(wildcard $(MAIN)) $(UNIT_SRC) $(SIM_SRC) $(UNIT_AID) $(SIM_AID) $(FUZZ_SRC) $(FUZZ_AID) $(FUZZ_MAIN)
+objects = $(patsubst %.c,$(O)/%.o,$(1))
+GEN := $(if $(wildcard scripts/gen-types.py),$(G)/mime_types.h)
+
+# --- Targets for people ------------------------------------------------------------------------------------
+
+.PHONY: help all run check quick coverage kernel-compile fuzz tests setup-check clean install
+help: ## this list
+	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
+
+all: $(if $(wildcard $(MAIN)),$(RUNG)) $(LIB) $(BUILD)/compile_commands.json ## build rung: build/MODE/rung
+
+run: ## install what building needs, build, serve www/
+	@scripts/setup run
+	@$(MAKE) --no-print-directory all
+	@exec $(RUNG) serve www
+
+check: ## everything that must hold
+	@scripts/setup check
+	@$(PYTHON) tests/run.py --build $(BUILD)
+
+quick: ## the part of it that takes less than a minute
+	@scripts/setup check
+	@$(PYTHON) tests/run.py --build $(BUILD) --quick
+
+coverage: ## how much of core/ the unit, split and simulator tests reach
+	@scripts/setup check
+	@$(PYTHON) tests/run.py --build $(BUILD) --coverage
+
+fuzz: ## fuzz every target for a while: FUZZ_SECONDS (60) in all
+	@scripts/setup check
+	@$(PYTHON) tests/run.py --build $(BUILD) --only fuzz
+
+kernel-compile: ## compile core/ as part of a kernel module, against Debian's headers
+	@scripts/setup check
+	@scripts/kernel-compile $(BUILD)
+
+tests: all $(UNIT) $(SIM) ## build the test programs of this MODE
+
+clean: ## remove everything made
+	rm -rf $(BUILD)
+
+install: all ## install under DESTDIR and PREFIX (/usr/local)
+	install -D -m 755 $(RUNG) $(DESTDIR)$(PREFIX)/bin/rung
+
+# --- Rules ------------------------------------------------------------------------------------------------
+
+$(O)/core/%.o: core/%.c Makefile | $(GEN)
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(FLAGS) $(CORE) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(O)/%.o: %.c Makefile | $(GEN)
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(FLAGS) $(HOSTED) -I$(G) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(LIB): $(call objects,$(LIB_SRC)) $(O)/lib.list
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcsD $@ $(filter %.o,$^)
+
+# Changes when a source file comes or goes, so that the library forgets those that are gone.
+$(O)/lib.list: FORCE
+	@mkdir -p $(@D)
+	@echo '$(LIB_SRC)' | cmp -s - $@ || echo '$(LIB_SRC)' >$@
+.PHONY: FORCE
+
+$(RUNG): $(call objects,$(MAIN)) $(LIB)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+# A test program's own linker flags stand beside it in NAME.ldflags (the fault seam: -Wl,--wrap=...).
+test_link = $(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(if $(wildcard $*.ldflags),$(file <$*.ldflags))
+$(UNIT): $(O)/%: $(O)/%.o $(call objects,$(UNIT_AID)) $(LIB)
+	$(call say,LINK,$@)
+	$(test_link) -lcmocka
+
+$(SIM): $(O)/%: $(O)/%.o $(call objects,$(SIM_AID)) $(LIB)
+	$(call say,LINK,$@)
+	$(test_link) -lcmocka
+
+# libFuzzer brings its own main(); every other compiler gets ours.
+$(FUZZ): $(O)/%: $(O)/%.o $(call objects,$(FUZZ_AID) $(if $(filter fuzz,$(MODE)),,$(FUZZ_MAIN))) $(LIB)
+	$(call say,LINK,$@)
+	$(test_link)
+
+.PHONY: fuzz-programs
+fuzz-programs: $(FUZZ)
+
+$(G)/mime_types.h: scripts/gen-types.py
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)
+	$(Q)$(PYTHON) scripts/gen-types.py >$@
+
+# For editors: clangd looks in build/ by itself.
+$(BUILD)/compile_commands.json: Makefile $(O)/lib.list
+	@mkdir -p $(@D)
+	@{ sep='['; for src in $(ALL_SRC); do printf '%s\n{"directory": "%s", "file": "%s", "command": "%s"}' \
+	    "$$sep" '$(CURDIR)' "$$src" "$(CC) $(FLAGS) -I$(G) -c $$src"; sep=','; done; printf '\n]\n'; } >$@
+
+-include $(patsubst %.c,$(O)/%.d,$(ALL_SRC))
