@@ -82,7 +82,7 @@ struct host {
     uint32_t progress_bytes;
     uint32_t body_bytes_max; /* of a request */
     bool closing;            /* the server drains: answers say Connection: close */
-    bool hide_version;       /* unused by the core's echo; HTTP: Server without a version */
+    const char *server;      /* HTTP: what Server says (RFC 9110 10.2.4), "rung" or "rung/VERSION"; NULL: "rung" */
 };
 
 /* --- The machine -------------------------------------------------------------------------------------- */
@@ -93,10 +93,11 @@ enum conn_want { CONN_RECV, CONN_SEND, CONN_WAIT, CONN_LINGER, CONN_CLOSE };
 struct segment {
     const char *bytes; /* NULL: a range of source->file */
     uint64_t off, len;
-    struct source *source; /* released when the segment is done, or NULL */
+    struct source *source; /* where it comes from, or NULL; released when the segment is done, unless lent */
     void *note;            /* handed to host->answered() when the segment is done and ends an answer */
     bool body;             /* counts as body bytes */
     bool ends;             /* last of its answer */
+    bool lent;             /* source is the protocol's to release */
 };
 
 /* What may be sent now, as one gather: up to OUT_SEGMENTS_MAX, a file range only last. */
@@ -115,7 +116,9 @@ struct conn_proto {
     void (*more)(struct conn *c);
     /* The peer has finished sending; unused bytes (a partial message) may be in the stash. */
     void (*end)(struct conn *c, size_t unused);
-    /* The connection ends with an answer under way: let go of what the protocol holds (outbox state). */
+    /* The connection ends while conn_more() or conn_in_body() is on: let go of what the protocol holds in its state.
+     * A note that has not been handed over goes to conn_put_end() here; called before queued segments are let go,
+     * so that host->answered() hears of it like of the others. */
     void (*drop)(struct conn *c);
 };
 
@@ -203,18 +206,26 @@ void conn_wrote(struct conn *c, size_t n, bool body);
 /* A range of a source follows.  The connection now holds one reference of the caller's: released when sent. */
 void conn_put_source(struct conn *c, struct source *source, uint64_t off, uint64_t len);
 
-/* What was queued last ends an answer. */
+/* The same, but the reference stays the caller's, who holds it until these bytes are out or drop() is called:
+ * for several ranges of one source, of which the last is put. */
+void conn_lend_source(struct conn *c, struct source *source, uint64_t off, uint64_t len);
+
+/* What was queued last ends an answer.  Nothing need be queued any more: then what was sent last ended it. */
 void conn_put_end(struct conn *c, void *note);
 
 void conn_more(struct conn *c, bool more); /* call proto->more() when the outbox has run empty */
 void conn_close_after(struct conn *c);     /* no further input is used; close when the output is out */
 void conn_in_body(struct conn *c, bool in); /* input is a body: progress rule, not the head's deadline */
 
-/* State of an answer under way, CONN_STATE_BYTES of it, zeroed when the outbox is got; and a copy of the
- * head being answered (HEAD_BYTES_MAX bytes), for requests whose body must be read first. */
-enum { CONN_STATE_BYTES = 512 };
+/* Three pieces of the outbox, all there after conn_room(), aligned for any type.  State of an answer under way,
+ * CONN_STATE_BYTES of it, zeroed when the outbox is got; a copy of the head being answered (HEAD_BYTES_MAX bytes),
+ * for requests whose body must be read first: both last while conn_more() or conn_in_body() is on, for then the outbox
+ * is not given back.  And scratch for one call of the protocol, CONN_WORK_BYTES: a parsed head and a decoded path are
+ * too big for a kernel stack. */
+enum { CONN_STATE_BYTES = 512, CONN_WORK_BYTES = 4608 + PATH_BYTES_MAX };
 void *conn_state(struct conn *c);
 char *conn_keep(struct conn *c);
+void *conn_work(struct conn *c);
 
 extern const struct conn_proto echo_proto, http_proto;
 
