@@ -26,13 +26,16 @@ int net_listen(const struct net_address *a, int backlog);
 int net_port(int fd); /* of a bound socket, or -errno */
 
 /* One connection from a non-blocking listener: -EAGAIN none; -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM shortage; a peer that died in
- * the queue is skipped.  TCP_NODELAY is set.  blocking: the new socket's mode. */
+ * the queue is skipped.  TCP_NODELAY is inherited from net_listen().  blocking: the new socket's mode. */
 int net_accept(int listener, bool blocking);
 
 long net_recv(int fd, char *buf, size_t cap);           /* 0: end of stream */
-long net_send(int fd, const struct conn_out *out);      /* one call: sendmsg of what is in memory, or sendfile of a
-                                                           range (at most TRANSFER_BYTES_MAX); 0: the file is shorter */
+/* One call's worth: what is in memory, or a range of the descriptor file if that is the first segment (at most
+ * TRANSFER_BYTES_MAX either way); a small range goes out together with the memory before it.  0: the file has
+ * become shorter. */
+long net_send(int fd, const struct conn_out *out, int file);
 void net_shut(int fd);                                  /* no more will be sent */
+long net_unread(int fd);                                /* bytes that have arrived and were not read (SIOCINQ) */
 long net_unacked(int fd);                               /* bytes the peer has not acknowledged (SIOCOUTQ) */
 int  net_peer(int fd, char text[NET_ADDRESS_TEXT]);     /* address without port, for the log; "unix" */
 

@@ -32,6 +32,7 @@ struct worker {
     int listener[LISTENERS_MAX];
     int stop_fd;                  /* readable for ever once the server is told to stop */
     const atomic_int *stopping;   /* 0, or the number of stop signals seen */
+    unsigned turn;                /* the listener worker_accept() looks at first */
     struct watch *watch;          /* engines that may block; else NULL */
 };
 
@@ -45,10 +46,11 @@ struct loop {
     struct session *first, *last; /* all of them, least recently looked at first: see evict in session.c */
     struct buffers *buffers;
     struct later *later;
-    int reserve_fd;       /* closed to accept-and-refuse when descriptors run out */
+    struct session *victim; /* idle, to be closed to make room: loop_expired() gives it out */
     int wake_fd;          /* readable: loop_woken(); engines wait on it beside the sockets */
     bool paused;          /* no descriptor or no room for another connection: do not wait for listeners */
-    uint64_t retry_ms;    /* when a pause for want of descriptors is tried again */
+    bool closed;          /* stopping, and nobody is left in the listeners' queues */
+    uint64_t retry_ms;    /* when a pause is tried again */
     uint64_t drain_ms;    /* stopping: when the last ones are cut off; 0 while serving */
     uint64_t date_s;
     char date[32];
@@ -84,7 +86,7 @@ bool loop_listening(const struct loop *l);
  * is non-blocking.  Callers stop after ACCEPT_BUDGET. */
 struct session *loop_welcome(struct loop *l, unsigned i);
 
-/* Next session whose time is up; the engine closes it.  Only after the batch of events: an event must never
+/* Next session whose time is up, or that makes room for another; the engine closes it.  Only after the batch of events: an event must never
  * point at a session that expired in between. */
 struct session *loop_expired(struct loop *l);
 

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/* net.c - sockets as plain calls: 0, a count or a descriptor, else -errno.
+ *
+ * Owns nothing: descriptors go out and come in as numbers.  Two decisions live here.  How an answer leaves:
+ * what is in memory in one sendmsg(), a file's range by sendfile(), and a small file together with its head
+ * in one call, for one packet is cheaper than two.  And which errors are news: a peer that died in the accept
+ * queue is not, a shortage of descriptors is.  No call here can raise SIGPIPE but sendfile(), which has no
+ * flag against it: the server ignores that signal.
+ */
+#include "net.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum {
+    SMALL_FILE_BYTES_MAX = 16384, /* read and sent with its head: copying it costs less than a second send */
+    ACCEPT_SKIPS_MAX = 16         /* dead peers passed over by one net_accept(): it must return some day */
+};
+
+/* --- Addresses ---------------------------------------------------------------------------------------- */
+
+static int unix_parse(struct net_address *a, const char *path)
+{
+    struct sockaddr_un *un = (struct sockaddr_un *)&a->sa;
+    size_t n = strlen(path);
+
+    if (n == 0 || n >= sizeof(un->sun_path))
+        return -EINVAL;
+    un->sun_family = AF_UNIX;
+    memcpy(un->sun_path, path, n + 1);
+    a->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + 1);
+    return 0;
+}
+
+static int ipv6_parse(struct net_address *a, const char *text, uint16_t port)
+{
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&a->sa;
+    char bare[INET6_ADDRSTRLEN];
+    size_t n = strlen(text);
+
+    if (n >= 2 && text[0] == '[' && text[n - 1] == ']') {
+        text++;
+        n -= 2;
+    }
+    if (n >= sizeof(bare))
+        return -EINVAL;
+    memcpy(bare, text, n);
+    bare[n] = '\0';
+    if (inet_pton(AF_INET6, bare, &in6->sin6_addr) != 1)
+        return -EINVAL;
+    in6->sin6_family = AF_INET6;
+    in6->sin6_port = htons(port);
+    a->len = sizeof(*in6);
+    return 0;
+}
+
+int net_address_parse(struct net_address *a, const char *text, uint16_t port)
+{
+    struct sockaddr_in *in = (struct sockaddr_in *)&a->sa;
+
+    memset(a, 0, sizeof(*a));
+    if (strncmp(text, "unix:", 5) == 0)
+        return unix_parse(a, text + 5);
+    if (strcmp(text, "localhost") == 0)
+        text = "127.0.0.1";
+    if (strcmp(text, "*") == 0)
+        text = "0.0.0.0";
+    if (inet_pton(AF_INET, text, &in->sin_addr) != 1)
+        return ipv6_parse(a, text, port);
+    in->sin_family = AF_INET;
+    in->sin_port = htons(port);
+    a->len = sizeof(*in);
+    return 0;
+}
+
+/* The address alone: no port. */
+static void host_text(const struct sockaddr_storage *sa, char text[NET_ADDRESS_TEXT])
+{
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)sa;
+    const struct sockaddr_in *in = (const struct sockaddr_in *)sa;
+
+    text[0] = '\0';
+    if (sa->ss_family == AF_INET)
+        inet_ntop(AF_INET, &in->sin_addr, text, NET_ADDRESS_TEXT);
+    else if (sa->ss_family == AF_INET6)
+        inet_ntop(AF_INET6, &in6->sin6_addr, text, NET_ADDRESS_TEXT);
+    else if (sa->ss_family == AF_UNIX)
+        memcpy(text, "unix", 5);
+}
+
+void net_address_text(const struct net_address *a, char text[NET_ADDRESS_TEXT])
+{
+    char host[NET_ADDRESS_TEXT];
+
+    host_text(&a->sa, host);
+    if (a->sa.ss_family == AF_INET)
+        snprintf(text, NET_ADDRESS_TEXT, "%.64s:%u", host,
+                 ntohs(((const struct sockaddr_in *)&a->sa)->sin_port));
+    else if (a->sa.ss_family == AF_INET6)
+        snprintf(text, NET_ADDRESS_TEXT, "[%.64s]:%u", host,
+                 ntohs(((const struct sockaddr_in6 *)&a->sa)->sin6_port));
+    else
+        snprintf(text, NET_ADDRESS_TEXT, "unix:%.108s", ((const struct sockaddr_un *)&a->sa)->sun_path);
+}
+
+int net_port(int fd)
+{
+    struct net_address a;
+
+    a.len = sizeof(a.sa);
+    if (getsockname(fd, (struct sockaddr *)&a.sa, &a.len) < 0)
+        return -errno;
+    if (a.sa.ss_family == AF_INET)
+        return ntohs(((struct sockaddr_in *)&a.sa)->sin_port);
+    if (a.sa.ss_family == AF_INET6)
+        return ntohs(((struct sockaddr_in6 *)&a.sa)->sin6_port);
+    return -EAFNOSUPPORT;
+}
+
+int net_peer(int fd, char text[NET_ADDRESS_TEXT])
+{
+    struct sockaddr_storage sa;
+    socklen_t len = sizeof(sa);
+
+    text[0] = '\0';
+    if (getpeername(fd, (struct sockaddr *)&sa, &len) < 0)
+        return -errno;
+    host_text(&sa, text);
+    return 0;
+}
+
+/* --- Listening ---------------------------------------------------------------------------------------- */
+
+/* A socket file that nobody listens on is left over from a server that died: remove it, and only then. */
+static bool stale_removed(const struct net_address *a)
+{
+    const char *path = ((const struct sockaddr_un *)&a->sa)->sun_path;
+    struct stat st;
+    bool dead;
+    int fd;
+
+    if (a->sa.ss_family != AF_UNIX || lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
+        return false;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return false;
+    dead = connect(fd, (const struct sockaddr *)&a->sa, a->len) < 0 && errno == ECONNREFUSED;
+    close(fd);
+    return dead && unlink(path) == 0;
+}
+
+/* Options that connections inherit from their listener on Linux, so that none is set once a connection. */
+static int listener_options(int fd, int family)
+{
+    int on = 1;
+
+    if (family == AF_UNIX)
+        return 0;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0)
+        return -errno;
+    if (family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) < 0)
+        return -errno;
+    return 0;
+}
+
+int net_listen(const struct net_address *a, int backlog)
+{
+    const struct sockaddr *sa = (const struct sockaddr *)&a->sa;
+    int fd = socket(a->sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int err;
+
+    if (fd < 0)
+        return -errno;
+    err = listener_options(fd, a->sa.ss_family);
+    if (!err && bind(fd, sa, a->len) < 0)
+        err = -errno;
+    if (err == -EADDRINUSE && stale_removed(a))
+        err = bind(fd, sa, a->len) < 0 ? -errno : 0;
+    if (!err && listen(fd, backlog) < 0)
+        err = -errno;
+    if (err) {
+        close(fd);
+        return err;
+    }
+    return fd;
+}
+
+/* accept(2): errors of the new connection are reported by the listener and are to be treated like EAGAIN.
+ * They say that this peer has gone, not that the queue is empty. */
+static bool peer_died(int err)
+{
+    static const int dead[] = {ECONNABORTED, ENETDOWN,   EPROTO,     ENOPROTOOPT, EHOSTDOWN,  ENONET,
+                               EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH, EPERM,       ETIMEDOUT, ECONNRESET};
+
+    for (size_t i = 0; i < sizeof(dead) / sizeof(dead[0]); i++)
+        if (err == dead[i])
+            return true;
+    return false;
+}
+
+int net_accept(int listener, bool blocking)
+{
+    int flags = SOCK_CLOEXEC | (blocking ? 0 : SOCK_NONBLOCK);
+
+    for (int skips = 0; skips < ACCEPT_SKIPS_MAX;) {
+        int fd = accept4(listener, NULL, NULL, flags);
+
+        if (fd >= 0)
+            return fd;
+        if (errno == EINTR)
+            continue;
+        if (!peer_died(errno))
+            return -errno;
+        skips++;
+    }
+    return -EAGAIN;
+}
+
+/* --- Transfers ---------------------------------------------------------------------------------------- */
+
+long net_recv(int fd, char *buf, size_t cap)
+{
+    ssize_t n;
+
+    do
+        n = recv(fd, buf, cap, 0);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+static long send_gather(int fd, struct iovec *iov, unsigned count, bool more)
+{
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
+    ssize_t n;
+
+    do
+        n = sendmsg(fd, &msg, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+static long send_file(int fd, const struct segment *seg, int file)
+{
+    size_t len = seg->len < TRANSFER_BYTES_MAX ? (size_t)seg->len : TRANSFER_BYTES_MAX;
+    off_t off = (off_t)seg->off;
+    ssize_t n;
+
+    do
+        n = sendfile(fd, file, &off, len);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+/* The file's bytes behind a head, read now.  0: none; the file is shorter than it was, or cannot be read, and the
+ * next call will say so. */
+static size_t read_small(const struct segment *seg, int file, char *buf)
+{
+    ssize_t n;
+
+    if (seg->len > SMALL_FILE_BYTES_MAX)
+        return 0;
+    do
+        n = pread(file, buf, (size_t)seg->len, (off_t)seg->off);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? 0 : (size_t)n;
+}
+
+long net_send(int fd, const struct conn_out *out, int file)
+{
+    static _Thread_local char small[SMALL_FILE_BYTES_MAX]; /* not on the stack: engines may have small ones */
+    struct iovec iov[OUT_SEGMENTS_MAX];
+    size_t room = TRANSFER_BYTES_MAX;
+    unsigned n = 0;
+    bool more = false;
+
+    core_assert(out->count > 0 && out->count <= OUT_SEGMENTS_MAX);
+    if (!out->seg[0].bytes)
+        return send_file(fd, &out->seg[0], file);
+    for (; n < out->count && out->seg[n].bytes && room > 0; n++) {
+        iov[n].iov_base = (void *)(uintptr_t)out->seg[n].bytes; /* sendmsg does not write there */
+        iov[n].iov_len = out->seg[n].len < room ? (size_t)out->seg[n].len : room;
+        room -= iov[n].iov_len;
+    }
+    if (n < out->count && room > 0) {
+        size_t got = read_small(&out->seg[n], file, small);
+
+        more = got < out->seg[n].len;
+        if (got) {
+            iov[n].iov_base = small;
+            iov[n++].iov_len = got;
+        }
+    }
+    return send_gather(fd, iov, n, more);
+}
+
+void net_shut(int fd)
+{
+    (void)shutdown(fd, SHUT_WR); /* the peer may have gone: the next receive says so */
+}
+
+long net_unread(int fd)
+{
+    int n = 0;
+
+    return ioctl(fd, SIOCINQ, &n) < 0 ? -errno : n;
+}
+
+long net_unacked(int fd)
+{
+    int n = 0;
+
+    return ioctl(fd, SIOCOUTQ, &n) < 0 ? -errno : n;
+}
