@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* byte.h - what a byte of a message may be part of: one table, one load, one test.
+ *
+ * The classes are the RFCs' own character sets; slice.c holds the table, tests/unit/slice.c spells the sets out.
+ */
+#ifndef CORE_BYTE_H
+#define CORE_BYTE_H
+#include "env.h"
+
+enum {
+    BYTE_TOKEN = 1,       /* tchar: methods and field names (RFC 9110 5.6.2) */
+    BYTE_VALUE = 2,       /* field values: HTAB, SP, VCHAR, obs-text (RFC 9110 5.5) */
+    BYTE_TARGET = 4,      /* a request target: visible ASCII but '#', for a fragment is never sent */
+    BYTE_HOST = 8,        /* reg-name without its escapes: unreserved, sub-delims (RFC 3986 3.2.2) */
+    BYTE_HEX = 16,        /* HEXDIG of either case */
+    BYTE_DIGIT = 32,      /* DIGIT */
+    BYTE_UNRESERVED = 64, /* what no URL needs to escape (RFC 3986 2.3) */
+};
+
+extern const uint8_t byte_class[256];
+
+static inline bool byte_is(char c, unsigned class)
+{
+    return (byte_class[(unsigned char)c] & class) != 0;
+}
+
+/* The value of a BYTE_HEX byte. */
+static inline unsigned byte_hex(char c)
+{
+    return c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a' + 10);
+}
+
+#endif

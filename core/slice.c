@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* slice.c - looking at parts of a message: comparing, walking lists, finding fields.
+ *
+ * Nothing is copied and nothing is measured: a slice carries its length and points into the caller's bytes.
+ */
+#include "byte.h"
+#include "http.h"
+
+/* Two rows a sixteen; the bits are byte.h's, what is not named has none. */
+const uint8_t byte_class[256] = {
+    ['\t'] = BYTE_VALUE,
+    [0x80 ... 0xff] = BYTE_VALUE,
+    [0x20] =
+    0x02, 0x0f, 0x06, 0x03, 0x0f, 0x07, 0x0f, 0x0f,
+    0x0e, 0x0e, 0x0f, 0x0f, 0x0e, 0x4f, 0x4f, 0x06, /* !"#$%&'()*+,-./ */
+    [0x30] =
+    0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f,
+    0x7f, 0x7f, 0x06, 0x0e, 0x06, 0x0e, 0x06, 0x06, /* 0123456789:;<=>? */
+    [0x40] =
+    0x06, 0x5f, 0x5f, 0x5f, 0x5f, 0x5f, 0x5f, 0x4f,
+    0x4f, 0x4f, 0x4f, 0x4f, 0x4f, 0x4f, 0x4f, 0x4f, /* @ABCDEFGHIJKLMNO */
+    [0x50] =
+    0x4f, 0x4f, 0x4f, 0x4f, 0x4f, 0x4f, 0x4f, 0x4f,
+    0x4f, 0x4f, 0x4f, 0x06, 0x06, 0x06, 0x07, 0x4f, /* PQRSTUVWXYZ[\]^_ */
+    [0x60] =
+    0x07, 0x5f, 0x5f, 0x5f, 0x5f, 0x5f, 0x5f, 0x4f,
+    0x4f, 0x4f, 0x4f, 0x4f, 0x4f, 0x4f, 0x4f, 0x4f, /* `abcdefghijklmno */
+    [0x70] =
+    0x4f, 0x4f, 0x4f, 0x4f, 0x4f, 0x4f, 0x4f, 0x4f,
+    0x4f, 0x4f, 0x4f, 0x06, 0x07, 0x06, 0x4f, 0x00, /* pqrstuvwxyz{|}~ */
+};
+
+static unsigned char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (unsigned char)(c | 0x20) : (unsigned char)c;
+}
+
+bool slice_is(struct slice s, const char *text)
+{
+    size_t n = strlen(text);
+
+    return s.len == n && (n == 0 || memcmp(s.ptr, text, n) == 0);
+}
+
+bool slice_is_nocase(struct slice s, const char *text)
+{
+    size_t i;
+
+    if (s.len != strlen(text))
+        return false;
+    for (i = 0; i < s.len; i++)
+        if (lower(s.ptr[i]) != lower(text[i]))
+            return false;
+    return true;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Bytes before the comma that ends the element, or all; a comma inside a quoted string does not. */
+static size_t element_len(struct slice s)
+{
+    bool quoted = false;
+    size_t i;
+
+    for (i = 0; i < s.len; i++) {
+        if (s.ptr[i] == '"')
+            quoted = !quoted;
+        else if (s.ptr[i] == '\\' && quoted && i + 1 < s.len)
+            i++; /* quoted-pair (RFC 9110 5.6.4) */
+        else if (s.ptr[i] == ',' && !quoted)
+            break;
+    }
+    return i;
+}
+
+bool http_list(struct slice *rest, struct slice *element)
+{
+    size_t n;
+
+    while (rest->len > 0 && (is_space(*rest->ptr) || *rest->ptr == ',')) {
+        rest->ptr++;
+        rest->len--;
+    }
+    if (rest->len == 0)
+        return false;
+    n = element_len(*rest);
+    element->ptr = rest->ptr;
+    element->len = n;
+    rest->ptr += n;
+    rest->len -= n;
+    while (is_space(element->ptr[element->len - 1])) /* the first byte is none */
+        element->len--;
+    return true;
+}
+
+struct slice http_next(const struct http_head *head, enum http_field_id id, unsigned *cursor)
+{
+    struct slice none = {NULL, 0};
+    unsigned i = *cursor;
+
+    if (i == 0) /* straight to the first one, or past the last where there is none */
+        i = head->first[id] ? head->first[id] - 1u : head->fields;
+    for (; i < head->fields; i++) {
+        if (head->field[i].id == id) {
+            *cursor = i + 1;
+            return head->field[i].value;
+        }
+    }
+    *cursor = i;
+    return none;
+}
+
+struct slice http_field(const struct http_head *head, enum http_field_id id)
+{
+    unsigned cursor = 0;
+
+    return http_next(head, id, &cursor);
+}
