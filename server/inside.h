@@ -49,7 +49,11 @@ enum stat {
 };
 struct stats;
 int  stats_open(struct stats **stats, unsigned slots);
+void stats_close(struct stats *stats);
+void stats_use(struct stats *stats, unsigned slot);  /* this process counts there; slot 0 unless told */
+void stats_lose(struct stats *stats, unsigned slot); /* its process died: what it had open is lost */
 void stats_add(struct stats *stats, enum stat stat, uint64_t n); /* relaxed, this process's slot */
+uint64_t stats_live(const struct stats *stats);      /* connections open now */
 uint64_t stats_sum(const struct stats *stats, enum stat stat);
 void stats_json(const struct stats *stats, char *buf, size_t cap); /* one line */
 

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* stats.c - counters in memory that all processes of the server share: one slot each.
+ *
+ * A process adds to its own slot only, relaxed and on cache lines of its own, and anyone sums them up.  What
+ * was accepted is open, closed or lost, always: when a process dies the supervisor moves what it had open
+ * to LOST.  A sum taken while others count may be a few events behind; it never loses one.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include "inside.h"
+
+enum { CACHE_LINE = 64 };
+
+struct stats_slot {
+    _Alignas(CACHE_LINE) _Atomic uint64_t count[STATS];
+};
+
+struct stats {
+    unsigned slots;
+    size_t bytes;
+    struct stats_slot slot[];
+};
+
+static unsigned mine; /* this process's slot: set once, before its threads start */
+
+static const char *const names[] = {
+#define X(name, help) #name,
+#include "stats.def"
+#undef X
+};
+
+int stats_open(struct stats **stats, unsigned slots)
+{
+    size_t bytes = sizeof(struct stats) + slots * sizeof(struct stats_slot);
+    void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (mem == MAP_FAILED)
+        return -errno;
+    *stats = mem; /* zeroed */
+    (*stats)->slots = slots;
+    (*stats)->bytes = bytes;
+    return 0;
+}
+
+void stats_close(struct stats *stats)
+{
+    munmap(stats, stats->bytes);
+}
+
+void stats_use(struct stats *stats, unsigned slot)
+{
+    core_assert(slot < stats->slots);
+    mine = slot;
+}
+
+void stats_add(struct stats *stats, enum stat stat, uint64_t n)
+{
+    atomic_fetch_add_explicit(&stats->slot[mine].count[stat], n, memory_order_relaxed);
+}
+
+static uint64_t slot_count(const struct stats *stats, unsigned slot, enum stat stat)
+{
+    return atomic_load_explicit(&stats->slot[slot].count[stat], memory_order_relaxed);
+}
+
+void stats_lose(struct stats *stats, unsigned slot)
+{
+    uint64_t ended = slot_count(stats, slot, STAT_CLOSED) + slot_count(stats, slot, STAT_LOST);
+
+    atomic_fetch_add_explicit(&stats->slot[slot].count[STAT_LOST],
+                              slot_count(stats, slot, STAT_ACCEPTED) - ended, memory_order_relaxed);
+}
+
+uint64_t stats_sum(const struct stats *stats, enum stat stat)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < stats->slots; i++)
+        sum += slot_count(stats, i, stat);
+    return sum;
+}
+
+uint64_t stats_live(const struct stats *stats)
+{
+    /* What has ended is read first: a connection that ends in between is counted as open, never as minus one. */
+    uint64_t ended = stats_sum(stats, STAT_CLOSED) + stats_sum(stats, STAT_LOST);
+    uint64_t begun = stats_sum(stats, STAT_ACCEPTED);
+
+    return begun > ended ? begun - ended : 0;
+}
+
+void stats_json(const struct stats *stats, char *buf, size_t cap)
+{
+    int n = snprintf(buf, cap, "{\"open\":%" PRIu64, stats_live(stats));
+
+    for (unsigned i = 0; i < STATS && n >= 0 && (size_t)n < cap; i++) {
+        char name[32];
+        size_t len = strlen(names[i]);
+
+        for (size_t k = 0; k <= len; k++) /* ASCII capitals and '_' are all there is in stats.def */
+            name[k] = names[i][k] >= 'A' && names[i][k] <= 'Z' ? (char)(names[i][k] + 32) : names[i][k];
+        n += snprintf(buf + n, cap - (size_t)n, ",\"%s\":%" PRIu64, name, stats_sum(stats, (enum stat)i));
+    }
+    if (n >= 0 && (size_t)n < cap)
+        snprintf(buf + n, cap - (size_t)n, "}");
+}
