@@ -222,7 +222,7 @@ void conn_in_body(struct conn *c, bool in); /* input is a body: progress rule, n
  * for requests whose body must be read first: both last while conn_more() or conn_in_body() is on, for then the outbox
  * is not given back.  And scratch for one call of the protocol, CONN_WORK_BYTES: a parsed head and a decoded path are
  * too big for a kernel stack. */
-enum { CONN_STATE_BYTES = 512, CONN_WORK_BYTES = 4608 + PATH_BYTES_MAX };
+enum { CONN_STATE_BYTES = 512, CONN_WORK_BYTES = 4608 + 2048 + PATH_BYTES_MAX };
 void *conn_state(struct conn *c);
 char *conn_keep(struct conn *c);
 void *conn_work(struct conn *c);
