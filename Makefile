@@ -167,7 +167,7 @@ $(FUZZ): $(O)/%: $(O)/%.o $(call objects,$(FUZZ_AID) $(if $(filter fuzz,$(MODE))
 .PHONY: fuzz-programs
 fuzz-programs: $(FUZZ)
 
-$(G)/mime_types.h: scripts/gen-types.py
+$(G)/mime_types.h: scripts/gen-types.py core/mime.def $(wildcard /etc/mime.types)
 	@mkdir -p $(@D)
 	$(call say,GEN,$@)
 	$(Q)$(PYTHON) scripts/gen-types.py >$@

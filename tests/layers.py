@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: MIT
+"""layers.py - the layers that run.py runs: what each one starts, and how it counts what comes back.
+
+A job is a function that gets a Layer, builds what it needs with make, starts programs through it and notes every
+test by name.  C programs report through cmocka's messages, the wire tests through JUnit XML, all others are one test
+each.  PLAN at the end is the list.
+"""
+import ctypes
+import functools
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import xml.etree.ElementTree
+from concurrent.futures import ThreadPoolExecutor
+
+CPUS = min(2, os.cpu_count() or 1)  # the tests are written for two at a time
+PYTHON = "/usr/bin/python3"
+SHOWN_LINES = 60  # of a failure's output; all of it is in the log
+FUZZ_SECONDS = int(os.environ.get("FUZZ_SECONDS", "60"))
+
+
+# --- Processes --------------------------------------------------------------------------------------------
+
+def adopt_orphans():
+    """Processes that outlive their parent become ours (PR_SET_CHILD_SUBREAPER), so that they can be found."""
+    ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)
+
+
+def children():
+    found = []
+    for path in glob.glob("/proc/self/task/*/children"):
+        with open(path, encoding="ascii") as file:
+            found += [int(pid) for pid in file.read().split()]
+    return found
+
+
+def leftovers(grace_s):
+    """Names of the children still running after a grace; they are ended.  The dead are reaped."""
+    names, deadline = [], time.monotonic() + grace_s
+    while pids := children():
+        for pid in pids:
+            if time.monotonic() > deadline:
+                try:
+                    with open(f"/proc/{pid}/cmdline", "rb") as file:
+                        text = file.read().replace(b"\0", b" ").decode(errors="replace").strip()
+                    os.kill(pid, signal.SIGKILL)
+                    names.append(text[:100])
+                except OSError:
+                    pass
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                pass
+        time.sleep(0.02)
+    return [name for name in names if name]
+
+
+class Layer:
+    """One layer's tally and log."""
+
+    def __init__(self, name, build, quick):
+        self.name, self.build, self.quick = name, os.path.abspath(build), quick
+        self.passed, self.failed, self.skipped, self.unsteady = [], [], [], []
+        self.log_path = os.path.join(build, "log", name.replace(" ", "-") + ".txt")
+        self.lock = threading.Lock()
+
+    def run(self, job):
+        start = time.monotonic()
+        try:
+            job(self)
+        except Exception as error:  # a broken layer is a failed one, never a silent one
+            self.fail(f"{type(error).__name__}: {error}")
+        for name in leftovers(grace_s=10):
+            self.fail(f"left running: {name}")
+        if not (self.passed or self.failed or self.skipped):
+            self.fail("no test was found")
+        print(f"{self.name}: {len(self.passed)} passed, {len(self.failed)} failed, "
+              f"{len(self.skipped)} skipped ({time.monotonic() - start:.0f} s)", flush=True)
+
+    def log(self, text):
+        with self.lock, open(self.log_path, "a", encoding="utf-8") as file:
+            file.write(text if text.endswith("\n") else text + "\n")
+
+    def ok(self, name):
+        self.passed.append(name)
+
+    def skip(self, name, reason):
+        self.skipped.append((name, " ".join((reason or "").split())[:200]))
+
+    def fail(self, name, output=""):
+        self.failed.append(name)
+        lines = output.rstrip().split("\n") if output.strip() else []
+        cut = [f"... {len(lines) - SHOWN_LINES} lines before: {self.log_path}"] if len(lines) > SHOWN_LINES else []
+        text = "\n".join(f"    {line}" for line in cut + lines[-SHOWN_LINES:])
+        print(f"FAILED in {self.name}: {name}" + (f"\n{text}" if text else ""), flush=True)
+
+    def command(self, argv, timeout_s, env=None):
+        """Run to the end: (status, output).  Over time its whole process group is killed: status 'timeout'."""
+        start = time.monotonic()
+        with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              start_new_session=True, env={**os.environ, **(env or {})}) as process:
+            try:
+                output, status = process.communicate(timeout=timeout_s)[0], process.returncode
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                output, status = process.communicate()[0], "timeout"
+        text = output.decode(errors="replace")
+        took = f"{time.monotonic() - start:.1f} s"
+        self.log(f"--- {' '.join(argv)}: status {status}, {took}\n{text}")
+        return (status, text + f"\n(ended after {timeout_s} s)" if status == "timeout" else text)
+
+    def single(self, name, argv, timeout_s, env=None):
+        """A program that is one test: 0 is passed, 77 is skipped with its last line as the reason."""
+        status, output = self.command(argv, timeout_s, env)
+        if status == 0:
+            self.ok(name)
+        elif status == 77:
+            self.skip(name, output.strip().split("\n")[-1])
+        else:
+            self.fail(f"{name} ({ended(status)})", output)
+
+    def make(self, *targets, timeout_s=600, **variables):
+        argv = ["make", "--no-print-directory", f"-j{CPUS}", f"BUILD={self.build}"]
+        argv += [f"{key}={value}" for key, value in variables.items()] + list(targets)
+        status, output = self.command(argv, timeout_s)
+        if status != 0:
+            self.fail("build: " + " ".join(argv[4:]), output)
+        return status == 0
+
+
+def ended(status):
+    if status == "timeout":
+        return "out of time"
+    return f"signal {-status}" if status < 0 else f"status {status}"
+
+
+@functools.lru_cache
+def without_aslr():
+    """The thread sanitizer cannot place its shadow memory under some kernels' address randomisation."""
+    prefix = ["setarch", "-R"]
+    return prefix if shutil.which("setarch") and subprocess.call(prefix + ["true"]) == 0 else []
+
+
+VALGRIND = ["valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite",
+            "--show-leak-kinds=definite"]
+
+
+# --- C programs -------------------------------------------------------------------------------------------
+
+def cmocka(layer, prefix, program, timeout_s):
+    """One cmocka program; a test that started and never ended is the one that died."""
+    name = os.path.basename(program)
+    status, output = layer.command(prefix + [program], timeout_s, {"CMOCKA_MESSAGE_OUTPUT": "STDOUT"})
+    results, open_test = [], None
+    for line in output.split("\n"):
+        match = re.match(r"\[ (RUN     |      OK|  FAILED|  SKIPPED|  ERROR)\s*\] (\S+)$", line.rstrip())
+        if not match or re.match(r"\d+$", match[2]):
+            continue
+        word = match[1].strip()
+        if word == "RUN":
+            open_test = match[2]
+        elif open_test == match[2]:
+            results.append((word, match[2]))
+            open_test = None
+    bad = [test for word, test in results if word in ("FAILED", "ERROR")]
+    for word, test in results:
+        if word == "OK":
+            layer.ok(f"{name}: {test}")
+        elif word == "SKIPPED":
+            layer.skip(f"{name}: {test}", "the test said so")
+    for test in bad:
+        layer.fail(f"{name}: {test}", output)
+    if open_test:
+        layer.fail(f"{name}: {open_test} ({ended(status)})", output)
+    elif status != 0 and not bad:
+        layer.fail(f"{name} ({ended(status)})", output)
+    elif not results:
+        layer.fail(f"{name}: ran no test", output)
+
+
+def programs_of(layer, mode, pattern):
+    sources = [src for src in sorted(glob.glob(pattern)) if re.search(r"^int main\b", open(src).read(), re.M)]
+    return [os.path.join(layer.build, mode, src[:-2]) for src in sources]
+
+
+def c_programs(mode, *patterns, prefix=(), timeout_s=300):
+    def job(layer):
+        if not layer.make("tests", MODE=mode):
+            return
+        programs = sum((programs_of(layer, mode, pattern) for pattern in patterns), [])
+        start = without_aslr() if mode == "tsan" else list(prefix)
+        with ThreadPoolExecutor(CPUS) as pool:
+            list(pool.map(lambda program: cmocka(layer, start, program, timeout_s), programs))
+    return job
+
+
+def under_valgrind(job):
+    def checked(layer):
+        if shutil.which("valgrind"):
+            job(layer)
+        else:
+            layer.skip("valgrind", "it is not installed")
+    return checked
+
+
+# --- Wire -------------------------------------------------------------------------------------------------
+
+def engine_names():
+    """The list in engine.h but null, which has no sockets."""
+    text = open("engines/engine.h", encoding="ascii").read()
+    body = re.search(r"#define ENGINES\(X\)((?:.*\\\n)*.*)\n", text)[1]
+    return [name for name in re.findall(r"X\((\w+)\)", body) if name != "null"]
+
+
+def wrapper(layer, mode, prefix):
+    """The path of rung, or of a script that starts it under a tool."""
+    rung = os.path.join(layer.build, mode, "rung")
+    if not prefix:
+        return rung
+    path = os.path.join(layer.build, mode, "rung-" + os.path.basename(prefix[0]))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\nexec " + " ".join(prefix) + f' "{rung}" "$@"\n')
+    os.chmod(path, 0o755)
+    return path
+
+
+def unavailable(layer, mode, engine):
+    """Why this machine cannot run the engine, by its own word, or None."""
+    status, output = layer.command([os.path.join(layer.build, mode, "rung"), "engines", "--json"], 30)
+    if status != 0:
+        return None  # the tests will say what is wrong
+    row = next((row for row in json.loads(output) if row["name"] == engine), {})
+    return None if row.get("available", True) else row.get("reason", "")
+
+
+def pytest_run(layer, env, timeout_s, *args):
+    """pytest once: {test: (word, text)} and its status."""
+    report = os.path.join(layer.build, "log", layer.name.replace(" ", "-") + ".xml")
+    if os.path.exists(report):
+        os.unlink(report)
+    argv = [PYTHON, "-B", "-m", "pytest", "-q", "-rs", "--junitxml", report, "-o",
+            f"cache_dir={layer.build}/pytest/{layer.name.replace(' ', '-')}", *args, "tests/wire"]
+    status, output = layer.command(argv, timeout_s, env)
+    results = {}
+    if os.path.exists(report):
+        for case in xml.etree.ElementTree.parse(report).iter("testcase"):
+            name = case.get("classname", "").replace("tests.wire.", "") + "::" + case.get("name", "")
+            bad = [child for child in case if child.tag in ("failure", "error")]
+            skip = case.find("skipped")
+            word, child = ("failed", bad[0]) if bad else ("skipped", skip) if skip is not None else ("passed", None)
+            text = "" if child is None else child.get("message", "") if word == "skipped" else child.text or ""
+            if results.get(name, ("",))[0] != "failed":
+                results[name] = (word, text)
+    return results, status, output
+
+
+def wire(engine, mode="release", marks=None, prefix=(), timeout_s=900):
+    def job(layer):
+        if not layer.make("all", MODE=mode):
+            return
+        if reason := unavailable(layer, mode, engine):
+            layer.skip(f"engine {engine}", reason)
+            return
+        start = without_aslr() if mode == "tsan" else list(prefix)
+        env = {"RUNG_BIN": wrapper(layer, mode, start), "RUNG_ENGINE": engine, "RUNG_MODE": mode,
+               "RUNG_TOOL": os.path.basename(start[0]) if start else "", "RUNG_ARTEFACTS": layer.build + "/artefacts"}
+        select = ["-m", marks] if marks else []
+        results, status, output = pytest_run(layer, env, timeout_s, "-n", str(CPUS), *select)
+        failed = [name for name, (word, _) in results.items() if word == "failed"]
+        again = {}
+        if failed and len(failed) <= 10:  # load made it late, or it is broken: alone it shows
+            again = pytest_run(layer, env, timeout_s, "-p", "no:randomly", "--last-failed", *select)[0]
+        for name, (word, text) in results.items():
+            if word == "skipped":
+                layer.skip(name, text)
+            elif word == "passed" or again.get(name, ("",))[0] == "passed":
+                layer.ok(name)
+                if word == "failed":
+                    layer.unsteady.append(name)
+                    layer.log(f"--- unsteady: {name}\n{text}")
+            else:
+                layer.fail(name, text)
+        if status not in (0, 1) or not results:
+            layer.fail(f"pytest ({ended(status)})", output)
+    return job
+
+
+# --- The others -------------------------------------------------------------------------------------------
+
+def fuzz(layer):
+    names = [os.path.basename(src)[:-2] for src in sorted(glob.glob("tests/fuzz/*.c"))
+             if re.search(r"^int LLVMFuzzerTestOneInput\b", open(src).read(), re.M)]
+    clang = shutil.which("clang") is not None
+    if not layer.make("fuzz-programs", MODE="asan") or \
+            clang and not layer.make("fuzz-programs", MODE="fuzz", CC="clang"):
+        return
+    seconds = max(2, FUZZ_SECONDS * CPUS // max(1, len(names)))
+
+    def one(name):
+        # What was ever found stays found, with either compiler.
+        corpus = [f"tests/fuzz/corpus/{name}"] if os.path.isdir(f"tests/fuzz/corpus/{name}") else []
+        layer.single(f"{name}: corpus", [f"{layer.build}/asan/tests/fuzz/{name}", *corpus], 300)
+        if not clang:
+            layer.skip(f"{name}: libFuzzer", "clang is not installed")
+            return
+        work = f"{layer.build}/fuzz/work/{name}"
+        os.makedirs(work, exist_ok=True)
+        words = [f"-dict=tests/fuzz/{name}.dict"] if os.path.exists(f"tests/fuzz/{name}.dict") else []
+        layer.single(f"{name}: libFuzzer for {seconds} s",
+                     [f"{layer.build}/fuzz/tests/fuzz/{name}", f"-max_total_time={seconds}", "-timeout=25",
+                      "-rss_limit_mb=1024", "-print_final_stats=1", f"-artifact_prefix={work}/", *words, work, *corpus],
+                     seconds + 120)
+    with ThreadPoolExecutor(CPUS) as pool:
+        list(pool.map(one, names))
+
+
+def shape(layer):
+    mode = "debug"
+    if not layer.make("all", MODE=mode):
+        return
+    rung = os.path.join(layer.build, mode, "rung")
+    layer.single("house rules (tidy.py)", [PYTHON, "tests/tidy.py"], 60)
+    layer.single("tidy.py catches what it should", [PYTHON, "tests/tidy.py", "--self-test"], 60)
+    layer.single("the core needs nothing (link.sh)", ["tests/link.sh", layer.build], 120)
+    layer.single("numbers in the documents (scripts/numbers)", [PYTHON, "scripts/numbers", "--check"], 60)
+    if shutil.which("shellcheck"):
+        scripts = [path for path in ("scripts/setup", "scripts/kernel-compile", ".ci/run", "tests/link.sh")
+                   if os.path.exists(path)]
+        layer.single("shellcheck", ["shellcheck", *scripts], 60)
+    else:
+        layer.skip("shellcheck", "it is not installed")
+    del rung
+
+
+def kernel(layer):
+    layer.single("core/ compiles and links under Kbuild", ["scripts/kernel-compile", layer.build], 300)
+
+
+def coverage(build):
+    """Runs the C tests with counters; prints what of core/ they reached, by line and branch."""
+    os.makedirs(os.path.join(build, "log"), exist_ok=True)
+    layer = Layer("coverage", build, False)
+    for old in glob.glob(f"{build}/coverage/**/*.gcda", recursive=True):
+        os.unlink(old)
+    layer.run(c_programs("coverage", "tests/unit/*.c", "tests/sim/*.c"))
+    for extra in ([], ["--branches"]):
+        subprocess.check_call(["gcovr", "--root", ".", "--filter", "core/", *extra, f"{build}/coverage"],
+                              stdin=subprocess.DEVNULL)
+    return 1 if layer.failed else 0
+
+
+def plan():
+    """(name, who runs it, job) in the order of running: what is cheap and tells most comes first."""
+    unit = [src for src in glob.glob("tests/unit/*.c") if not os.path.basename(src).startswith("split")]
+    c_tests = ("tests/unit/*.c", "tests/sim/*.c")
+    both, check = ("quick", "check"), ("check",)
+    rows = [("shape", both, shape),
+            ("unit", both, c_programs("debug", *unit)),
+            ("split", both, c_programs("debug", "tests/unit/split*.c")),
+            ("sim", both, c_programs("debug", "tests/sim/*.c")),
+            ("wire core", ("quick",), wire("epoll", "debug", "core", timeout_s=120)),
+            ("kernel", check, kernel)]
+    rows += [(f"wire {engine}", check, wire(engine)) for engine in engine_names()]
+    rows += [("fuzz", check, fuzz),
+             ("asan", check, c_programs("asan", *c_tests)),
+             ("asan wire epoll", check, wire("epoll", "asan")),
+             ("asan wire naive", check, wire("naive", "asan", "core")),
+             ("tsan", check, c_programs("tsan", *c_tests))]
+    rows += [(f"tsan wire {engine}", check, wire(engine, "tsan", "core")) for engine in engine_names()]
+    rows += [("valgrind", check, under_valgrind(c_programs("debug", *c_tests, prefix=VALGRIND, timeout_s=600))),
+             ("valgrind wire naive", check, under_valgrind(wire("naive", "debug", "core", prefix=VALGRIND)))]
+    return rows

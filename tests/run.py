@@ -1,0 +1,81 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""run.py - every test there is, in layers, with totals: what `make check`, `quick` and `coverage` call.
+
+One line per layer: LAYER: N passed, N failed, N skipped (T s).  What failed, what was skipped and why, and what
+passed only when it was run once more alone follow at the end; the very last line is the sum.  A layer's whole output is in
+build/log/LAYER.txt.  Nothing may hang: every program has a time limit, and what outlives its test is
+ended and reported.  The status is 0 when something ran and nothing failed.
+"""
+import argparse
+import glob
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+import layers  # noqa: E402
+
+
+def listed(plan, tally):
+    """The honest end: failures, unsteady ones, skipped ones with reasons, the sum."""
+    for layer in tally:
+        for name in layer.unsteady:
+            print(f"unsteady in {layer.name}: {name} (failed beside others, passed alone)")
+    for layer in tally:
+        reasons = {}
+        for name, reason in layer.skipped:
+            reasons.setdefault(reason or "no reason given", []).append(name)
+        for reason, names in sorted(reasons.items()):
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            print(f"skipped in {layer.name}: {names[0]}{more}: {reason}")
+    for layer in tally:
+        for name in layer.failed:
+            print(f"failed in {layer.name}: {name}")
+    passed = sum(len(layer.passed) for layer in tally)
+    failed = sum(len(layer.failed) for layer in tally)
+    skipped = sum(len(layer.skipped) for layer in tally)
+    print(f"({plan}, {time.monotonic() - STARTED:.0f} s)")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
+    return 0 if passed and not failed else 1
+
+
+STARTED = time.monotonic()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--build", default="build", help="where things are made (build)")
+    parser.add_argument("--quick", action="store_true", help="the part that takes less than a minute")
+    parser.add_argument("--coverage", action="store_true", help="how much of core/ the C tests reach")
+    parser.add_argument("--only", metavar="WORD", help="layers whose name contains WORD")
+    parser.add_argument("--list", action="store_true", help="names of the layers")
+    opt = parser.parse_args()
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    os.environ["LC_ALL"] = "C.UTF-8"
+    if opt.coverage:
+        return layers.coverage(opt.build)
+    plan = "quick" if opt.quick else "check"
+    todo = [(name, job) for name, wanted_by, job in layers.plan()
+            if (opt.only in name if opt.only else plan in wanted_by)]
+    if opt.list:
+        print("\n".join(name for name, _ in todo))
+        return 0
+    os.makedirs(os.path.join(opt.build, "log"), exist_ok=True)
+    for old in glob.glob(os.path.join(opt.build, "log", "*.txt")):
+        os.unlink(old)
+    layers.adopt_orphans()
+    tally = []
+    for name, job in todo:
+        layer = layers.Layer(name, opt.build, opt.quick)
+        layer.run(job)
+        tally.append(layer)
+    return listed(plan, tally)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
