@@ -9,11 +9,15 @@
 #define CORE_ENV_H
 #ifdef __KERNEL__
 #include <linux/build_bug.h>
+#include <linux/errno.h>
+#include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/limits.h>
 #include <linux/string.h>
 #include <linux/types.h>
 #else
+#include <errno.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
