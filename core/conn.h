@@ -69,7 +69,7 @@ struct host {
     void *(*answer)(void *site, const struct conn *conn, const struct http_receipt *receipt);
     void (*answered)(void *site, void *note, uint64_t body_bytes, bool complete);
 
-    /* A connection that waits (-EINPROGRESS) will not come back: drop the job. */
+    /* A connection that was told -EINPROGRESS will not ask again: drop the job, done or not. */
     void (*forget)(void *site, const struct conn *conn);
 
     void *(*alloc)(void *site, size_t bytes); /* stash and outbox; NULL: the connection is closed */
@@ -133,8 +133,8 @@ struct conn {
     struct outbox *out;   /* NULL: nothing to say */
     uint64_t sent;        /* bytes sent on this connection */
     uint64_t word[2];     /* the protocol's own; zero at first */
-    uint32_t moved;       /* body bytes since the deadline was last set */
-    uint32_t requests;
+    uint32_t moved;       /* RECV, LINGER: bytes of a body, or thrown away; SEND: see conn_overdue() */
+    uint32_t requests;    /* answers queued whole; the machine counts */
     uint32_t generation; /* free for the owner: tells a new connection from an old one in the same memory */
     uint8_t want;        /* enum conn_want */
     uint8_t flags;       /* conn.c's: closing, mid-message, in a body, end of stream seen */
@@ -142,6 +142,7 @@ struct conn {
     uint8_t owner_state; /* free for the owner (session state) */
 };
 
+/* Every field is set anew; what is free for the owner becomes zero. */
 void conn_init(struct conn *c, const struct conn_proto *proto, const struct host *host, uint64_t now_ms);
 
 /* want must be CONN_RECV, or CONN_LINGER (bytes are discarded).  n <= RECV_BYTES_MAX; 0: end of stream. */
@@ -153,11 +154,13 @@ struct conn_out conn_out(const struct conn *c);
 /* n bytes of conn_out() were taken; n > 0, not more than shown. */
 void conn_sent(struct conn *c, size_t n, uint64_t now_ms);
 
-/* want must be CONN_WAIT: the host has its answer. */
+/* The host has its answer: the protocol asks find() again.  While earlier answers are still going out
+ * (CONN_SEND) it only takes note; find() is never asked about a job that has not been resumed. */
 void conn_resume(struct conn *c, uint64_t now_ms);
 
 /* The deadline has passed.  acked: bytes of conn->sent that the peer is known to have (or conn->sent where
- * that cannot be known).  True: the time is up.  False: there was progress, a new deadline is set. */
+ * that cannot be known).  True: the time is up.  False: there was progress, a new deadline is set.
+ * The machine itself remembers what acked was (in conn->moved); the caller keeps nothing. */
 bool conn_overdue(struct conn *c, uint64_t acked, uint64_t now_ms);
 
 /* Error, cancel, time-out.  Not while a send of its segments is in flight.  want becomes CONN_CLOSE. */

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* conn_inside.h - what conn.c and pump.c know about a connection and nobody else needs to.
+ *
+ * Both buffers are the host's memory, got when first needed and given back when empty.  They are not zeroed:
+ * a page that no answer reaches is never touched.
+ */
+#ifndef CORE_CONN_INSIDE_H
+#define CORE_CONN_INSIDE_H
+#include "conn.h"
+
+/* conn->flags */
+enum {
+    CONN_CLOSING = 1, /* no further input is used; closes when the output is out */
+    CONN_MORE = 2,    /* an answer under way: its next piece comes from proto->more() */
+    CONN_BODY = 4,    /* input is a request body */
+    CONN_ENDED = 8,   /* the peer has finished sending: nothing unread is left or will come */
+    CONN_BEGUN = 16,  /* RECV: the first byte of a message has come; its deadline is set and stays */
+    CONN_ASKED = 32,  /* the host has a job of ours whose result was not taken yet */
+    CONN_BLOCKED = 64, /* ... and has not called conn_resume() yet */
+    CONN_SHUT = 128   /* pump.c: the transport was told that no more will be sent */
+};
+
+/* Input that waits: a partial message, pipelined requests. */
+struct stash {
+    uint32_t at, len; /* bytes[at..at+len) */
+    uint32_t seen;    /* of len: the protocol saw as many and needs more */
+    char bytes[STASH_BYTES];
+};
+
+/* Output, filled from the start and emptied as a whole: nothing wraps, so that conn_out() is one array. */
+struct outbox {
+    struct segment seg[OUT_SEGMENTS_MAX];
+    uint32_t first, count; /* seg[first..first+count) are to be sent */
+    uint32_t used;         /* of bytes */
+    bool state_clean;      /* state was zeroed for the message under way */
+    uint64_t body_bytes;   /* sent so far of the answer at the front */
+    _Alignas(16) char state[CONN_STATE_BYTES];
+    _Alignas(16) char bytes[OUTBOX_BYTES];
+    _Alignas(16) char keep[HEAD_BYTES_MAX];
+    _Alignas(16) char work[CONN_WORK_BYTES];
+};
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* pump.c - moves a connection's bytes for everyone who can call recv and send and get an answer at once.
+ *
+ * The usual request costs one receive and one send: where readiness is level-triggered (or the transport
+ * blocks) a receive that did not fill the buffer has drained the socket, and asking again would only be told
+ * -EAGAIN.  Edge-triggered callers are told once, so they read until -EAGAIN.
+ */
+#include "conn_inside.h"
+
+/* One receive.  Bytes moved, 0 at the end of the stream, or -EAGAIN: nothing is there. */
+static long pull(struct conn *c, struct pump *p, uint64_t now_ms)
+{
+    long n = p->transport->recv(p->io, p->scratch, RECV_BYTES_MAX);
+
+    if (n >= 0)
+        conn_feed(c, p->scratch, (size_t)n, now_ms);
+    else if (n != -EAGAIN)
+        conn_abort(c);
+    return n;
+}
+
+/* One send.  Bytes moved, or -EAGAIN: the socket is full.  A file that has become shorter than the head says
+ * gives 0; only the end of the connection can tell the client. */
+static long push(struct conn *c, struct pump *p, uint64_t now_ms)
+{
+    struct conn_out out = conn_out(c);
+    long n = p->transport->send(p->io, &out);
+
+    if (n > 0)
+        conn_sent(c, (size_t)n, now_ms);
+    else if (n != -EAGAIN)
+        conn_abort(c);
+    return n;
+}
+
+/* No more will be sent: said once, wherever the connection came to its end. */
+static void say_end(struct conn *c, struct pump *p)
+{
+    if (c->want != CONN_LINGER || c->flags & CONN_SHUT)
+        return;
+    c->flags |= CONN_SHUT;
+    p->transport->shut(p->io);
+}
+
+enum conn_want conn_pump(struct conn *c, struct pump *p, uint64_t now_ms)
+{
+    long budget = PUMP_BYTES_MAX, n = 0;
+    bool drained = false;
+
+    p->more = false;
+    while (n != -EAGAIN) {
+        say_end(c, p);
+        if (c->want == CONN_WAIT || c->want == CONN_CLOSE || (drained && c->want != CONN_SEND))
+            break;
+        if (budget <= 0) {
+            p->more = true;
+            break;
+        }
+        if (c->want == CONN_SEND) {
+            n = push(c, p, now_ms);
+        } else {
+            n = pull(c, p, now_ms);
+            drained = !p->edge && n < RECV_BYTES_MAX;
+        }
+        budget -= n > 0 ? n : 0;
+    }
+    return (enum conn_want)c->want;
+}
