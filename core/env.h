@@ -10,13 +10,14 @@
 #ifdef __KERNEL__
 #include <linux/build_bug.h>
 #include <linux/errno.h>
-#include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/limits.h>
 #include <linux/string.h>
 #include <linux/types.h>
+#define INT64_MAX S64_MAX
+#define UINT64_MAX U64_MAX
+#define UINT32_MAX U32_MAX
 #else
-#include <errno.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
