@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""Fixtures of the wire tests. They run against one binary and one engine: RUNG_BIN, RUNG_ENGINE, and RUNG_ARGS
+for another arrangement of workers."""
+import os
+import shutil
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import pytest  # noqa: E402
+from lib import server, trees  # noqa: E402
+
+
+def pytest_report_header():
+    return f"rung: {server.BIN}, engine {server.ENGINE}" + (f", {server.ARGS}" if server.ARGS else "")
+
+
+@pytest.fixture(scope="session")
+def engine():
+    row = server.engine_row()
+    if not row["available"]:
+        pytest.skip(f"engine {row['name']} cannot run here: {row['reason']}")
+    return row
+
+
+@pytest.fixture(autouse=True)
+def enough(request, engine):
+    """Skips what needs more connections at once than the engine serves."""
+    needs = request.node.get_closest_marker("capacity")
+    has = engine["capacity"] or 10000  # 0: as many as there are descriptors
+    if needs and needs.args[0] > has:
+        pytest.skip(f"needs {needs.args[0]} connections at once; engine {engine['name']} serves {has}")
+    return has
+
+
+def folder():
+    path = tempfile.mkdtemp(prefix="rung-wire-")
+    os.chmod(path, 0o755)
+    return path
+
+
+@pytest.fixture(scope="session")
+def standard():
+    """The tree of trees.standard(); nobody changes it."""
+    path = folder()
+    yield trees.standard(os.path.join(path, "tree"))
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def tree():
+    """An empty folder of the test's own."""
+    path = folder()
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(scope="session")
+def site(standard, engine):
+    """One server of the standard tree for all tests that need nothing special of it."""
+    one = server.Server(standard)
+    yield one
+    one.stop()
+
+
+@pytest.fixture
+def start(engine):
+    """start(root, options...) -> a server of the test's own, stopped and judged at its end."""
+    running = []
+
+    def begin(*args, **options):
+        running.append(server.Server(*args, **options))
+        return running[-1]
+    yield begin
+    failures = []
+    for one in running:
+        try:
+            one.stop()
+        except AssertionError as failure:
+            failures.append(failure)
+    if failures:
+        raise failures[0]
+
+
+@pytest.fixture
+def wire(site):
+    with site.wire() as one:
+        yield one

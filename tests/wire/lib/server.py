@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: MIT
+"""One rung to test: started on a free port, and judged when it is stopped.
+
+stop() fails the test unless the server has given every descriptor back, its counters agree (accepted =
+open + closed + lost, and nothing open once every client has gone), it leaves with status 0 on SIGTERM and it
+has said nothing that looks like a sanitizer's report or an assertion.
+"""
+import json
+import os
+import re
+import resource
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+from .client import PATIENCE, Wire
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+BIN = os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung")
+ENGINE = os.environ.get("RUNG_ENGINE") or "epoll"
+ARGS = shlex.split(os.environ.get("RUNG_ARGS") or "")  # another arrangement of workers
+SERVING = re.compile(r"rung: serving .* at http://")
+URL = re.compile(r"http://(127\.0\.0\.1|\[::1\]):(\d+)/")
+ALARM = re.compile(r"Sanitizer|runtime error:|[Aa]ssert|core_failed|stack smashing|double free|corrupted")
+CLEAN_ENV = {k: v for k, v in os.environ.items() if not k.startswith("RUNG_")}
+
+
+def wait_for(question, what, seconds=PATIENCE):
+    """Ask until it is true; its answer."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = question()
+        if answer:
+            return answer
+        if time.monotonic() > end:
+            raise AssertionError(f"never happened: {what}")
+        time.sleep(0.01)
+
+
+def engine_row():
+    """This engine's row of `rung engines --json`."""
+    out = subprocess.run([BIN, "engines", "--json"], stdout=subprocess.PIPE, env=CLEAN_ENV, timeout=30, check=True)
+    rows = {row["name"]: row for row in json.loads(out.stdout)}
+    if ENGINE not in rows:
+        raise LookupError(f"rung has no engine {ENGINE}; it has {', '.join(rows)}")
+    return rows[ENGINE]
+
+
+def children(pid):
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{task}/children") as file:
+                found += [int(child) for child in file.read().split()]
+        except FileNotFoundError:
+            pass
+    return found
+
+
+class Server:
+    def __init__(self, root, *args, user=None, files=None, env=None, engine=ENGINE):
+        self.root = os.fspath(root)
+        self.said, self.lines_seen = [], threading.Condition()
+        binary = BIN
+
+        def limit():
+            if files:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+        command = [binary, "serve", self.root, "--engine", engine, *ARGS, *map(str, args)]
+        if not any(str(arg).startswith(("--port", "-p", "unix:")) for arg in args):
+            command += ["--port", "0"]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, env={**CLEAN_ENV, **(env or {})},
+                                        preexec_fn=limit, user=user, extra_groups=[] if user else None)
+        self.pid = self.process.pid
+        self.out = []
+        self.readers = [threading.Thread(target=self.listen, args=(self.process.stderr, self.said), daemon=True),
+                        threading.Thread(target=self.listen, args=(self.process.stdout, self.out), daemon=True)]
+        for reader in self.readers:
+            reader.start()
+        try:
+            self.opening = self.wait_said(SERVING.pattern if self.wants_port(args) else r"rung: serving ")
+        except AssertionError:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"did not start: {command}\n" + self.text()) from None
+        self.addresses = [(host.strip("[]"), int(port)) for host, port in URL.findall(self.opening)]
+        self.ended = False
+        self.files_before = None
+
+    @staticmethod
+    def wants_port(args):
+        return not any("unix:" in str(arg) for arg in args)
+
+    # --- what it says --------------------------------------------------------------------------------
+
+    def listen(self, pipe, lines):
+        for line in pipe:
+            with self.lines_seen:
+                lines.append(line.decode("utf-8", "backslashreplace").rstrip("\n"))
+                self.lines_seen.notify_all()
+        with self.lines_seen:
+            self.lines_seen.notify_all()
+
+    def text(self):
+        return "\n".join(self.said[-200:])
+
+    def wait_said(self, pattern, start=0):
+        """The first line of stderr, from line start on, that has the pattern."""
+        end = time.monotonic() + PATIENCE
+        with self.lines_seen:
+            while True:
+                for line in self.said[start:]:
+                    if re.search(pattern, line):
+                        return line
+                if not self.readers[0].is_alive() or time.monotonic() > end:
+                    raise AssertionError(f"stderr has no {pattern!r}:\n" + self.text())
+                self.lines_seen.wait(0.2)
+
+    # --- using it ------------------------------------------------------------------------------------
+
+    @property
+    def address(self):
+        return self.addresses[0]
+
+    def wire(self, **options):
+        return Wire(self.address, **options)
+
+    def ask(self, *args, **options):
+        """One request on a connection of its own."""
+        with self.wire() as wire:
+            return wire.ask(*args, **options)
+
+    def url(self, path="/"):
+        host, port = self.address
+        return f"http://{host}:{port}{path}"
+
+    # --- looking at it from outside --------------------------------------------------------------------
+
+    def pids(self):
+        return [self.pid, *children(self.pid)]
+
+    def files(self):
+        """Descriptors of all its processes."""
+        count = 0
+        for pid in self.pids():
+            try:
+                count += len(os.listdir(f"/proc/{pid}/fd"))
+            except FileNotFoundError:
+                pass
+        return count
+
+    def cpu_seconds(self):
+        ticks = 0
+        for pid in self.pids():
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def stats(self):
+        """The counters: SIGUSR1 makes the server print them as one line of JSON."""
+        start = len(self.said)
+        os.kill(self.pid, signal.SIGUSR1)
+        line = self.wait_said(r'\{.*"accepted"', start)
+        return json.loads(line[line.index("{"):])
+
+    # --- ending it -----------------------------------------------------------------------------------
+
+    def check_counts(self):
+        """With every client gone: nothing open, nothing unaccounted for."""
+        def settled():
+            stats = self.stats()
+            gone = stats["closed"] + stats["lost"]
+            opened = stats.get("open", stats["accepted"] - gone)
+            assert stats["accepted"] == opened + gone, stats
+            return opened == 0 and stats
+        stats = wait_for(settled, "all connections closed")
+        assert stats["lost"] == 0, stats
+        assert stats["answers"] == stats["complete"] + stats["broken"], stats
+        return stats
+
+    def stop(self, lost_ok=False):
+        if self.ended:
+            return
+        self.ended = True
+        try:
+            assert self.process.poll() is None, f"died with {self.process.returncode}:\n" + self.text()
+            self.check_counts()
+            self.process.send_signal(signal.SIGTERM)
+            self.finish()
+        finally:
+            self.kill()
+
+    def finish(self):
+        """Wait for the end it was told to come to, and judge it."""
+        self.ended = True
+        try:
+            code = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError("does not end after SIGTERM:\n" + self.text()) from None
+        for reader in self.readers:
+            reader.join(PATIENCE)
+        assert code == 0, f"left with {code}:\n" + self.text()
+        self.check_words()
+
+    def check_words(self):
+        bad = [line for line in self.said if ALARM.search(line)]
+        assert not bad, self.text()
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.ended = True
+
+
+if __name__ == "__main__":  # a look at what the tests see
+    with Server(sys.argv[1]).wire() as look:
+        print(look.ask("/"))
