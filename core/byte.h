@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* byte.h - what a byte of a message may be part of: one table, one load, one test.
  *
- * The classes are the RFCs' own character sets; slice.c holds the table, tests/unit/slice.c spells the sets out.
+ * The classes are the RFCs' own character sets; slice.c holds the table, tests/unit/slice.c
+ * spells the sets out.
  */
 #ifndef CORE_BYTE_H
 #define CORE_BYTE_H
@@ -10,8 +11,8 @@
 enum {
     BYTE_TOKEN = 1,       /* tchar: methods and field names (RFC 9110 5.6.2) */
     BYTE_VALUE = 2,       /* field values: HTAB, SP, VCHAR, obs-text (RFC 9110 5.5) */
-    BYTE_TARGET = 4,      /* a request target: visible ASCII but '#', for a fragment is never sent */
-    BYTE_HOST = 8,        /* reg-name without its escapes: unreserved, sub-delims (RFC 3986 3.2.2) */
+    BYTE_TARGET = 4,      /* a request target: visible ASCII without '#': no fragment is sent */
+    BYTE_HOST = 8,        /* reg-name but escapes: unreserved, sub-delims (RFC 3986 3.2.2) */
     BYTE_HEX = 16,        /* HEXDIG of either case */
     BYTE_DIGIT = 32,      /* DIGIT */
     BYTE_UNRESERVED = 64, /* what no URL needs to escape (RFC 3986 2.3) */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* http.h - HTTP/1.1 messages as slices of the bytes they came in (RFC 9110, RFC 9112).
  *
- * Parsing copies nothing and allocates nothing: every slice points into the caller's bytes and lives as
- * long as they do.  Lengths are carried, never measured.  One strict grammar, for requests and responses.
+ * Parsing copies nothing and allocates nothing: every slice points into the caller's bytes and
+ * lives as long as they do.  Lengths are carried, never measured.  One strict grammar, for
+ * requests and responses.
  */
 #ifndef CORE_HTTP_H
 #define CORE_HTTP_H
@@ -15,7 +16,8 @@ struct slice {
     size_t len;
 };
 
-/* METHOD: GET HEAD OPTIONS are served; the known ones get 405 with Allow, others 501 (RFC 9110 15.6.2). */
+/* METHOD: GET HEAD OPTIONS are served; the known ones get 405 with Allow, others 501 (RFC 9110
+ * 15.6.2). */
 enum http_method { HTTP_GET, HTTP_HEAD, HTTP_OPTIONS, HTTP_KNOWN, HTTP_UNKNOWN };
 
 /* Fields the core looks at; every other is FIELD_OTHER. */
@@ -44,9 +46,11 @@ struct http_field {
     uint8_t id;               /* enum http_field_id */
 };
 
-enum http_framing { FRAMING_NONE, FRAMING_LENGTH, FRAMING_CHUNKED, FRAMING_CLOSE /* responses only */ };
+/* How a body ends; CLOSE, at end of stream, for responses only. */
+enum http_framing { FRAMING_NONE, FRAMING_LENGTH, FRAMING_CHUNKED, FRAMING_CLOSE };
 
-/* A head.  Requests fill method and target, responses status.  field[] beyond fields is not initialised. */
+/* A head.  Requests fill method and target, responses status.  field[] beyond fields is not
+ * initialised. */
 struct http_head {
     enum http_method method;
     struct slice method_text, target;
@@ -63,54 +67,70 @@ struct http_head {
     struct http_field field[HEAD_FIELDS_MAX];
 };
 
-/* The head at the start of bytes[0..n).  > 0: its length; 0: more is needed; < 0: -status of the refusal
- * (-400 -414 -417 -431 -501 -505).  The answer depends on the bytes only, not on how they were cut: a head that is
- * refused at n bytes is refused alike with more, and limits count the message.
- * After a refusal method, method_text, target and minor say what was understood (HEAD gets no body). */
+/* The head at the start of bytes[0..n).  > 0: its length; 0: more is needed; < 0: -status of
+ * the refusal (-400 -414 -417 -431 -501 -505).  The answer depends on the bytes only, not on
+ * how they were cut: a head that is refused at n bytes is refused alike with more, and limits
+ * count the message.  After a refusal method, method_text, target and minor say what was
+ * understood (HEAD gets no body). */
 long http_parse_request(const char *bytes, size_t n, struct http_head *head);
 
-/* The same for a response to a request of that method; < 0: malformed.  Framing by RFC 9112 6.3. */
-long http_parse_response(const char *bytes, size_t n, enum http_method asked, struct http_head *head);
+/* The same for a response to a request of that method; < 0: malformed.  Framing by RFC 9112
+ * 6.3. */
+long http_parse_response(const char *bytes, size_t n, enum http_method asked,
+                         struct http_head *head);
 
-/* The first field of that id, or a slice with ptr NULL; http_next gives the following one of the same id. */
+/* The first field of that id, or a slice with ptr NULL; http_next: the first,
+ * then the following ones of the same id; *cursor is 0 at first. */
 struct slice http_field(const struct http_head *head, enum http_field_id id);
-struct slice http_next(const struct http_head *head, enum http_field_id id, unsigned *cursor); /* *cursor 0 at first */
+struct slice http_next(const struct http_head *head, enum http_field_id id, unsigned *cursor);
 
-/* List elements (RFC 9110 5.6.1): the next one of a comma list, OWS removed, quoted strings respected; empty
- * elements are skipped.  False: the end. */
+/* List elements (RFC 9110 5.6.1): the next one of a comma list, OWS removed, quoted strings
+ * respected; empty elements are skipped.  False: the end. */
 bool http_list(struct slice *rest, struct slice *element);
 bool slice_is(struct slice s, const char *text);      /* exactly */
 bool slice_is_nocase(struct slice s, const char *text); /* ASCII case ignored */
 
-/* --- Bodies (http_body.c): the decoder of Content-Length and chunked bodies ---------------------------- */
+/* --- Bodies (http_body.c): the decoder of Content-Length and chunked bodies ------------------- */
 
-/* Sixteen bytes, so that it fits struct conn's word[2]; zero is not valid, use http_body_init(). */
+/* Sixteen bytes, so that it fits struct conn's word[2]; zero is not valid, use
+ * http_body_init(). */
 struct http_body {
-    uint64_t left;    /* of the body, or of the current chunk */
-    uint32_t extra;   /* bytes of chunk lines and trailers so far */
-    uint16_t line;    /* bytes of the line being read */
+    uint64_t left;  /* of the body, or of the current chunk */
+    uint32_t extra; /* chunk lines: bytes beyond 16 each; then bytes of trailers */
+    uint16_t line;  /* bytes of the chunk line being read; after a refusal its status */
     uint8_t state;
-    uint8_t digits;
+    uint8_t digits; /* of the chunk size */
 };
 
+/* FRAMING_NONE and a length of 0 are done at once; FRAMING_CLOSE is never done: all is
+ * payload. */
 void http_body_init(struct http_body *b, enum http_framing framing, uint64_t content_length);
 
-/* Consume from bytes[0..n).  Returns bytes used (all of them, or up to the end of the body); *data is the
- * payload at the start of what remains after skipping framing... see http_body.c: at most one run of payload a
- * call.  < 0: -400 malformed, -413 a chunk size beyond 2^63, -431 trailers too long. */
+/* Consume bytes[0..n): framing as far as the first payload, then that one run of payload, and
+ * stop there.  Returns how many bytes it used; unless n is 0 or the body is done, at least
+ * one.  *data is the payload among them: their last data->len bytes, empty when they were
+ * framing only.  Call it again with the rest until all is used or http_body_done().  Never
+ * looks past the end of the body; where a cut falls changes nothing.  < 0: -400 malformed, or
+ * chunk lines too long (CHUNK_LINE_BYTES_MAX with the CRLF, CHUNK_OVERHEAD_BYTES_MAX); -413 a
+ * chunk size of more than 16 digits or beyond 2^63 - 1; -431 trailers too long
+ * (TRAILER_BYTES_MAX with their line ends, without the empty line).  Then the decoder stays
+ * refused. */
 long http_body_next(struct http_body *b, const char *bytes, size_t n, struct slice *data);
 bool http_body_done(const struct http_body *b);
 
-/* Chunked output: the size line before n bytes (into buf of >= 20), and the end with optional trailers. */
+/* Chunked output: the size line of a chunk of n bytes, "n in hex CRLF", into buf of >= 20;
+ * CRLF goes behind the bytes.  The body ends with the size line of 0, trailers if any, and
+ * CRLF.  Returns the line's length. */
 size_t http_chunk_head(char *buf, size_t n);
 
-/* --- Answers ------------------------------------------------------------------------------------------ */
+/* --- Answers ---------------------------------------------------------------------------------- */
 
-/* What find() is asked: a decoded, normalised path that begins with '/', and what the client accepts. */
+/* What find() is asked: a decoded, normalised path that begins with '/', and what the client
+ * accepts. */
 struct http_ask {
     struct slice path;
     struct slice query;
-    uint16_t q[CODINGS];  /* acceptance of each coding, 0..1000, by Accept-Encoding (RFC 9110 12.5.3) */
+    uint16_t q[CODINGS];  /* of each coding, 0..1000, by Accept-Encoding (RFC 9110 12.5.3) */
     bool json, text;      /* a listing is wanted as JSON, or plain text (Accept, or ?format=) */
     bool head;            /* HEAD: a listing need not be made */
     const struct conn *conn; /* whom to resume after -EINPROGRESS */
@@ -123,27 +143,44 @@ struct http_receipt {
     uint64_t body_bytes; /* to be sent; ~0: not known yet */
 };
 
-/* http_reply.c: queue the answer to a whole, valid request head.  keep_alive false adds Connection: close.
- * 0, or -EINPROGRESS: nothing was queued, ask again later. */
+/* http_reply.c: queue the answer to a whole, valid request head.  keep_alive false adds
+ * Connection: close.  0, or -EINPROGRESS: nothing was queued, ask again later. */
 int http_reply(struct conn *c, const struct http_head *head, bool keep_alive);
 /* An answer of status alone with a short body (errors); closes after if close. */
-void http_reply_status(struct conn *c, const struct http_head *head, unsigned status, bool keep_alive);
+void http_reply_status(struct conn *c, const struct http_head *head, unsigned status,
+                       bool keep_alive);
 /* The next piece of an answer that is made or has several ranges. */
 void http_reply_more(struct conn *c);
 void http_reply_drop(struct conn *c);
 
 const char *http_status_text(unsigned status);
 
-/* --- date.c ------------------------------------------------------------------------------------------- */
+/* --- date.c ----------------------------------------------------------------------------------- */
 enum { HTTP_DATE_BYTES = 29 };
-void http_date_write(char out[HTTP_DATE_BYTES], int64_t unix_s);         /* IMF-fixdate, years 1..9999 */
-bool http_date_read(struct slice text, int64_t now_s, int64_t *unix_s); /* the three forms of RFC 9110 5.6.7 */
+/* IMF-fixdate; a time outside the years 1..9999 becomes the nearest end of them. */
+void http_date_write(char out[HTTP_DATE_BYTES], int64_t unix_s);
+/* One of the three forms of RFC 9110 5.6.7, exactly; now_s decides what century a year of two
+ * digits is in.  Second 60 is the next minute's first.  The name of the day must be one, but is
+ * not compared. */
+bool http_date_read(struct slice text, int64_t now_s, int64_t *unix_s);
 
-/* --- path.c ------------------------------------------------------------------------------------------- */
-/* Percent-decode once and normalise components of a raw path into out.  Length, or -400 (bad escape, NUL, encoded
- * slash, overlong or broken UTF-8 in an escape as UTF-8's rules say it is refused: see path.c), -404 climbs above the root. */
+/* --- target.c --------------------------------------------------------------------------------- */
+/* Path and query of a head whose method_text and target are known; false: the target has none
+ * of the forms of RFC 9112 3.2 for that method.  CONNECT's is left whole: it has neither. */
+bool target_read(struct http_head *head);
+/* uri-host [ ":" port ] (RFC 3986 3.2): a name that is not empty, an IPv4 address or an
+ * IPv6 address in brackets; no userinfo. */
+bool authority_is_valid(struct slice text, bool port_needed);
+
+/* --- path.c ----------------------------------------------------------------------------------- */
+/* Percent-decode once, and normalise by components: what is decoded is looked at, so %2e%2e is
+ * "..", repeated slashes are one, a trailing one stays.  Length of out, 1..PATH_BYTES_MAX - 1
+ * (so a NUL fits behind; none is written), first byte '/'.  -400: raw is no path, a bad
+ * escape, NUL, an encoded slash, overlong UTF-8 (other bytes are names of someone's files).
+ * -404: climbs above the root, or is longer than any path can be. */
 long path_decode(struct slice raw, char out[PATH_BYTES_MAX]);
-/* Percent-encode a path for Location or href: unreserved and '/' stay.  Bytes written, at most 3 n. */
+/* Percent-encode a path for Location or href: unreserved and '/' stay.  Bytes written, at most
+ * 3 n. */
 size_t path_encode(char *out, const char *path, size_t n);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* slice.c - looking at parts of a message: comparing, walking lists, finding fields.
  *
- * Nothing is copied and nothing is measured: a slice carries its length and points into the caller's bytes.
+ * Nothing is copied and nothing is measured: a slice carries its length and points into the
+ * caller's bytes.
  */
 #include "byte.h"
 #include "http.h"
@@ -59,7 +60,8 @@ static bool is_space(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Bytes before the comma that ends the element, or all; a comma inside a quoted string does not. */
+/* Bytes before the comma that ends the element, or all; a comma inside a quoted string does
+ * not. */
 static size_t element_len(struct slice s)
 {
     bool quoted = false;

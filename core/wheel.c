@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* wheel.c - the hashed timing wheel of wheel.h.
  *
- * A node sleeps in the slot of the first tick that begins at or after its time, so it is never early by that.
- * Further away than a turn it is put into the last slot before the one being looked at: it fires early, and
- * its owner, who compares deadlines anyway, adds it again.  So a slot never holds a node that must stay when
- * the slot is emptied, and the loop `pop, compare, add again` ends.
+ * A node sleeps in the slot of the first tick that begins at or after its time, so it is never
+ * early by that. Further away than a turn it is put into the last slot before the one being
+ * looked at: it fires early, and its owner, who compares deadlines anyway, adds it again.  So a
+ * slot never holds a node that must stay when the slot is emptied, and the loop `pop, compare,
+ * add again` ends.
  */
 #include "wheel.h"
 
@@ -53,7 +54,7 @@ struct wheel_node *wheel_pop(struct wheel *w, uint64_t now_ms)
         return NULL;
     if (w->count == 0)
         w->tick = now;
-    else if (now - w->tick >= WHEEL_SLOTS) /* long asleep: every slot is due, one turn meets them all */
+    else if (now - w->tick >= WHEEL_SLOTS) /* long asleep: all is due, in one turn */
         w->tick = now - WHEEL_SLOTS + 1;
     for (;; w->tick++) {
         n = w->slot[w->tick % WHEEL_SLOTS];

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* wheel.h - a hashed timing wheel: add, remove and expire in constant time.
  *
- * Slots of WHEEL_TICK_MS; a time-out further away than one turn (16 s) fires about a turn from now and is added
- * again.  Timers are lazy by use: moving a deadline later costs nothing, the owner re-adds a node that fires
- * early.  Late by less than a tick where wheel_pop() is called in time; never loses a node.
+ * Slots of WHEEL_TICK_MS; a time-out further away than one turn (16 s) fires about a turn from
+ * now and is added again.  Timers are lazy by use: moving a deadline later costs nothing, the
+ * owner re-adds a node that fires early.  Late by less than a tick where wheel_pop() is called in
+ * time; never loses a node.
+ *
  * Owner: one loop, no locks.  Nodes are the caller's memory.
  */
 #ifndef CORE_WHEEL_H
@@ -30,12 +32,14 @@ void wheel_add(struct wheel *w, struct wheel_node *n, uint64_t at_ms);
 /* Harmless for a node that is in no wheel. */
 void wheel_del(struct wheel *w, struct wheel_node *n);
 
-/* Next node whose slot has come, already removed, or NULL when the wheel has caught up with now_ms.
- * A far one is early: compare its deadline, and add it again (at its deadline, which lies after now_ms: then it
- * is not met again by this now_ms but once at most, after a sleep longer than a turn). */
+/* Next node whose slot has come, already removed, or NULL when the wheel has caught up with
+ * now_ms.  A far one is early: compare its deadline, and add it again (at its deadline, which
+ * lies after now_ms: then it is not met again by this now_ms but once at most, after a sleep
+ * longer than a turn). */
 struct wheel_node *wheel_pop(struct wheel *w, uint64_t now_ms);
 
-/* Milliseconds until wheel_pop() may have something: exact or early, never late.  -1: it is empty. */
+/* Milliseconds until wheel_pop() may have something: exact or early, never late.  -1: it is
+ * empty. */
 int wheel_next_ms(const struct wheel *w, uint64_t now_ms);
 
 #endif
