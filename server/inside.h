@@ -41,7 +41,7 @@ void later_forget(struct later *later, const struct conn *conn); /* the session 
 struct conn *later_done(struct later *later);                    /* next connection whose answer has come, or NULL */
 
 /* --- Stats (stats.c): counters in a shared mapping, one slot per process; accepted = open + closed + lost -- */
-enum stat {
+enum stat_id {
 #define X(name, help) STAT_##name,
 #include "stats.def"
 #undef X
@@ -52,9 +52,9 @@ int  stats_open(struct stats **stats, unsigned slots);
 void stats_close(struct stats *stats);
 void stats_use(struct stats *stats, unsigned slot);  /* this process counts there; slot 0 unless told */
 void stats_lose(struct stats *stats, unsigned slot); /* its process died: what it had open is lost */
-void stats_add(struct stats *stats, enum stat stat, uint64_t n); /* relaxed, this process's slot */
+void stats_add(struct stats *stats, enum stat_id stat, uint64_t n); /* relaxed, this process's slot */
 uint64_t stats_live(const struct stats *stats);      /* connections open now */
-uint64_t stats_sum(const struct stats *stats, enum stat stat);
+uint64_t stats_sum(const struct stats *stats, enum stat_id stat);
 void stats_json(const struct stats *stats, char *buf, size_t cap); /* one line */
 
 /* --- Log (log.c): off, combined, json; what the client sent is escaped --------------------------------- */
@@ -90,6 +90,24 @@ struct server {
 int server_run(struct server *srv);
 /* Async-signal-safe: one more stop signal. */
 void server_stop(struct server *srv);
+
+/* Say on stderr that descriptors or memory are short, at most once in ten seconds. */
+void shortage_say(int err);
+
+/* --- Loops and sessions among themselves (loop.c, host.c, session.c) ----------------------------------- */
+uint64_t clock_ms(void);
+void host_init(struct host *h, struct loop *l);
+int  buffers_open(struct buffers **b);
+void buffers_close(struct buffers *b);
+
+/* A connection in the loop's list and wheel; NULL: no memory, and fd is closed. */
+struct session *session_open(struct loop *l, int fd);
+struct session *session_of_timer(struct wheel_node *n);
+void session_list_add(struct loop *l, struct session *s); /* at the back */
+void session_list_del(struct loop *l, struct session *s);
+bool session_idle(const struct session *s); /* and nothing waits unread in its socket */
+/* Its deadline has passed: true, the time is up; false, there was progress and a new deadline is set. */
+bool session_overdue(struct session *s, uint64_t now_ms);
 
 /* --- Watch (watch.c): one thread for all blocking sessions of a process -------------------------------- */
 int  watch_open(struct watch **watch, struct worker *w);

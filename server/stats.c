@@ -55,12 +55,12 @@ void stats_use(struct stats *stats, unsigned slot)
     mine = slot;
 }
 
-void stats_add(struct stats *stats, enum stat stat, uint64_t n)
+void stats_add(struct stats *stats, enum stat_id stat, uint64_t n)
 {
     atomic_fetch_add_explicit(&stats->slot[mine].count[stat], n, memory_order_relaxed);
 }
 
-static uint64_t slot_count(const struct stats *stats, unsigned slot, enum stat stat)
+static uint64_t slot_count(const struct stats *stats, unsigned slot, enum stat_id stat)
 {
     return atomic_load_explicit(&stats->slot[slot].count[stat], memory_order_relaxed);
 }
@@ -73,7 +73,7 @@ void stats_lose(struct stats *stats, unsigned slot)
                               slot_count(stats, slot, STAT_ACCEPTED) - ended, memory_order_relaxed);
 }
 
-uint64_t stats_sum(const struct stats *stats, enum stat stat)
+uint64_t stats_sum(const struct stats *stats, enum stat_id stat)
 {
     uint64_t sum = 0;
 
@@ -101,7 +101,7 @@ void stats_json(const struct stats *stats, char *buf, size_t cap)
 
         for (size_t k = 0; k <= len; k++) /* ASCII capitals and '_' are all there is in stats.def */
             name[k] = names[i][k] >= 'A' && names[i][k] <= 'Z' ? (char)(names[i][k] + 32) : names[i][k];
-        n += snprintf(buf + n, cap - (size_t)n, ",\"%s\":%" PRIu64, name, stats_sum(stats, (enum stat)i));
+        n += snprintf(buf + n, cap - (size_t)n, ",\"%s\":%" PRIu64, name, stats_sum(stats, (enum stat_id)i));
     }
     if (n >= 0 && (size_t)n < cap)
         snprintf(buf + n, cap - (size_t)n, "}");
