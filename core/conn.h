@@ -5,14 +5,14 @@
  *   CONN_RECV ----------------> CONN_SEND -----------------> CONN_RECV
  *    |  ^  |                      |   |
  *    |  |  `-> CONN_WAIT ---------'   |  the last answer is out
- *    |  `-- conn_resume()             +--> CONN_LINGER: input is unread; shut the sending side, discard, then close
+ *    |  `-- conn_resume()             +--> CONN_LINGER: shut the sending side, discard, then close
  *    `--------- conn_abort() ---------`--> CONN_CLOSE
  *
- * Half-duplex: it reads or it writes, never both.  Bytes given to conn_feed() are the caller's and are never
- * kept; segments shown by conn_out() are the connection's until conn_sent().  Time comes in as an argument.
- * Engines read conn->want and conn->deadline_ms, nothing else.  An idle connection owns no buffer: the stash
- * (a split head, pipelined requests) and the outbox (answers) come from the host when first needed and go
- * back when empty.
+ * Half-duplex: it reads or it writes, never both.  Bytes given to conn_feed() are the caller's and
+ * are never kept; segments shown by conn_out() are the connection's until conn_sent().  Time comes
+ * in as an argument.  Engines read conn->want and conn->deadline_ms, nothing else.  An idle
+ * connection owns no buffer: the stash (a split head, pipelined requests) and the outbox (answers)
+ * come from the host when first needed and go back when empty.
  */
 #ifndef CORE_CONN_H
 #define CORE_CONN_H
@@ -23,7 +23,7 @@ struct conn;
 struct http_ask;
 struct http_receipt;
 
-/* --- What the core asks of the world ------------------------------------------------------------------ */
+/* --- What the core asks of the world ---------------------------------------------------------- */
 
 enum source_kind {
     SOURCE_BODY,    /* a representation: bytes in memory or a file */
@@ -33,7 +33,8 @@ enum source_kind {
 
 enum coding { CODING_IDENTITY, CODING_GZIP, CODING_ZSTD, CODING_BR, CODINGS };
 
-/* One representation, the host's until release().  Immutable while anyone holds it, but for made ones. */
+/* One representation, the host's until release().  Immutable while anyone holds it, but for made
+ * ones. */
 struct source {
     enum source_kind kind;
     enum coding coding;
@@ -51,21 +52,22 @@ struct source {
     size_t (*next)(struct source *source, char *buf, size_t cap);
 };
 
-/* All functions get `site`.  Times are milliseconds.  The struct outlives every connection that uses it. */
+/* All functions get `site`.  Times are milliseconds.  The struct outlives every connection that
+ * uses it. */
 struct host {
     void *site;
 
-    /* The representation asked for: 0 and *source; -ENOENT 404, -EACCES or -EPERM 403, -ENAMETOOLONG 404,
-     * -EMFILE, -ENFILE, -ENOMEM, -EAGAIN 503; others 500.  -EINPROGRESS: later; the connection waits and
-     * conn_resume() asks again with the same ask. */
+    /* The representation asked for: 0 and *source; -ENOENT 404, -EACCES or -EPERM 403,
+     * -ENAMETOOLONG 404, -EMFILE, -ENFILE, -ENOMEM, -EAGAIN 503; others 500.  -EINPROGRESS: later;
+     * the connection waits and conn_resume() asks again with the same ask. */
     int (*find)(void *site, const struct http_ask *ask, struct source **source);
 
     /* A page of the site's own for an error status (404.html), or -ENOENT. */
     int (*page)(void *site, unsigned status, struct source **source);
     void (*release)(void *site, struct source *source);
 
-    /* An answer was decided; the result (may be NULL) comes back in answered() when its last byte is out
-     * or the connection died.  The receipt's slices live only during the call. */
+    /* An answer was decided; the result (may be NULL) comes back in answered() when its last byte
+     * is out or the connection died.  The receipt's slices live only during the call. */
     void *(*answer)(void *site, const struct conn *conn, const struct http_receipt *receipt);
     void (*answered)(void *site, void *note, uint64_t body_bytes, bool complete);
 
@@ -76,16 +78,17 @@ struct host {
     void (*free)(void *site, void *mem, size_t bytes);
 
     const char *date; /* IMF-fixdate, 29 bytes, kept fresh by the loop (RFC 9110 6.6.1) */
-    uint32_t head_ms; /* first byte of a head to its last, and connect to first byte; a drip does not extend it */
+    /* first byte of a head to its last, and connect to first byte; a drip does not extend it */
+    uint32_t head_ms;
     uint32_t idle_ms; /* between two requests */
-    uint32_t send_ms; /* within this time at least progress_bytes must move, either direction of a body */
+    uint32_t send_ms; /* in this time at least progress_bytes move, either direction of a body */
     uint32_t progress_bytes;
     uint32_t body_bytes_max; /* of a request */
     bool closing;            /* the server drains: answers say Connection: close */
-    const char *server;      /* HTTP: what Server says (RFC 9110 10.2.4), "rung" or "rung/VERSION"; NULL: "rung" */
+    const char *server;      /* HTTP: what Server says (RFC 9110 10.2.4); NULL: "rung" */
 };
 
-/* --- The machine -------------------------------------------------------------------------------------- */
+/* --- The machine ------------------------------------------------------------------------------ */
 
 enum conn_want { CONN_RECV, CONN_SEND, CONN_WAIT, CONN_LINGER, CONN_CLOSE };
 
@@ -93,8 +96,8 @@ enum conn_want { CONN_RECV, CONN_SEND, CONN_WAIT, CONN_LINGER, CONN_CLOSE };
 struct segment {
     const char *bytes; /* NULL: a range of source->file */
     uint64_t off, len;
-    struct source *source; /* where it comes from, or NULL; released when the segment is done, unless lent */
-    void *note;            /* handed to host->answered() when the segment is done and ends an answer */
+    struct source *source; /* where it comes from, or NULL; released when done, unless lent */
+    void *note;            /* of the answer it ends: handed to host->answered() when done */
     bool body;             /* counts as body bytes */
     bool ends;             /* last of its answer */
     bool lent;             /* source is the protocol's to release */
@@ -108,17 +111,19 @@ struct conn_out {
 
 struct conn_proto {
     const char *name;
-    /* Consume bytes, queue output; returns bytes used, 0 = need more (they are stashed and shown again with
-     * what follows), or -EINPROGRESS = wait for the host; nothing was used.  It is called again while it
-     * uses bytes, the outbox has room for another answer and the connection is not closing. */
+    /* Consume bytes, queue output; returns bytes used, 0 = need more (they are stashed and shown
+     * again with what follows), or -EINPROGRESS = wait for the host; nothing was used.  It is
+     * called again while it uses bytes, the outbox has room for another answer and the connection
+     * is not closing. */
     long (*input)(struct conn *c, const char *bytes, size_t n);
     /* The outbox is empty and the protocol said conn_more(): queue the next piece of the answer. */
     void (*more)(struct conn *c);
     /* The peer has finished sending; unused bytes (a partial message) may be in the stash. */
     void (*end)(struct conn *c, size_t unused);
-    /* The connection ends while conn_more() or conn_in_body() is on: let go of what the protocol holds in its state.
-     * A note that has not been handed over goes to conn_put_end() here; called before queued segments are let go,
-     * so that host->answered() hears of it like of the others. */
+    /* The connection ends while conn_more() or conn_in_body() is on: let go of what the protocol
+     * holds in its state.  A note that has not been handed over goes to conn_put_end() here; called
+     * before queued segments are let go, so that host->answered() hears of it like of the
+     * others. */
     void (*drop)(struct conn *c);
 };
 
@@ -133,9 +138,9 @@ struct conn {
     struct outbox *out;   /* NULL: nothing to say */
     uint64_t sent;        /* bytes sent on this connection */
     uint64_t word[2];     /* the protocol's own; zero at first */
-    uint32_t moved;       /* RECV, LINGER: bytes of a body, or thrown away; SEND: see conn_overdue() */
+    uint32_t moved;       /* RECV, LINGER: bytes of a body, thrown away; SEND: see conn_overdue() */
     uint32_t requests;    /* answers queued whole; the machine counts */
-    uint32_t generation; /* free for the owner: tells a new connection from an old one in the same memory */
+    uint32_t generation;  /* free for the owner: tells a new connection from an old one here */
     uint8_t want;        /* enum conn_want */
     uint8_t flags;       /* conn.c's: closing, mid-message, in a body, end of stream seen */
     uint8_t proto_flags; /* the protocol's own */
@@ -143,9 +148,11 @@ struct conn {
 };
 
 /* Every field is set anew; what is free for the owner becomes zero. */
-void conn_init(struct conn *c, const struct conn_proto *proto, const struct host *host, uint64_t now_ms);
+void conn_init(struct conn *c, const struct conn_proto *proto, const struct host *host,
+               uint64_t now_ms);
 
-/* want must be CONN_RECV, or CONN_LINGER (bytes are discarded).  n <= RECV_BYTES_MAX; 0: end of stream. */
+/* want must be CONN_RECV, or CONN_LINGER (bytes are discarded).  n <= RECV_BYTES_MAX; 0: end of
+ * stream. */
 void conn_feed(struct conn *c, const char *bytes, size_t n, uint64_t now_ms);
 
 /* want must be CONN_SEND; the pieces stay valid and unchanged until conn_sent() or conn_abort(). */
@@ -154,25 +161,29 @@ struct conn_out conn_out(const struct conn *c);
 /* n bytes of conn_out() were taken; n > 0, not more than shown. */
 void conn_sent(struct conn *c, size_t n, uint64_t now_ms);
 
-/* The host has its answer: the protocol asks find() again.  While earlier answers are still going out
- * (CONN_SEND) it only takes note; find() is never asked about a job that has not been resumed. */
+/* The host has its answer: the protocol asks find() again.  While earlier answers are still going
+ * out (CONN_SEND) it only takes note; find() is never asked about a job that has not been
+ * resumed. */
 void conn_resume(struct conn *c, uint64_t now_ms);
 
-/* The deadline has passed.  acked: bytes of conn->sent that the peer is known to have (or conn->sent where
- * that cannot be known).  True: the time is up.  False: there was progress, a new deadline is set.
- * The machine itself remembers what acked was (in conn->moved); the caller keeps nothing. */
+/* The deadline has passed.  acked: bytes of conn->sent that the peer is known to have (or
+ * conn->sent where that cannot be known).  True: the time is up.  False: there was progress, a new
+ * deadline is set.  The machine itself remembers what acked was (in conn->moved); the caller keeps
+ * nothing. */
 bool conn_overdue(struct conn *c, uint64_t acked, uint64_t now_ms);
 
-/* Error, cancel, time-out.  Not while a send of its segments is in flight.  want becomes CONN_CLOSE. */
+/* Error, cancel, time-out.  Not while a send of its segments is in flight.  want becomes
+ * CONN_CLOSE. */
 void conn_abort(struct conn *c);
 
 /* Give everything back; the last call on a connection, whatever its state. */
 void conn_fini(struct conn *c);
 
-/* Nothing of a message has arrived and nothing is owed: may be closed without anyone noticing a loss. */
+/* Nothing of a message has arrived and nothing is owed: may be closed without anyone noticing a
+ * loss. */
 bool conn_idle(const struct conn *c);
 
-/* --- The pump: whoever can call recv and send synchronously shares it ---------------------------------- */
+/* --- The pump: whoever can call recv and send synchronously shares it ------------------------- */
 
 /* Bytes moved, or -errno; recv: 0 = end of stream; send of a file that has become shorter: 0.
  * -EAGAIN (-11): would block.  shut: no more will be sent (lingering close). */
@@ -186,18 +197,18 @@ struct pump {
     const struct transport *transport;
     void *io;
     char *scratch;     /* RECV_BYTES_MAX bytes */
-    bool edge;         /* read to -EAGAIN: readiness is reported once.  Else a short read means drained */
-    bool more;         /* out: stopped by the byte budget, not by the socket: come back without waiting */
+    bool edge; /* read to -EAGAIN: readiness is told once.  Else a short read means drained */
+    bool more; /* out: stopped by the budget, not by the socket: come back without waiting */
 };
 
-/* Move bytes both ways until the transport would block, the budget is spent or the connection is done.
- * Returns c->want: RECV or SEND or LINGER = wait for that readiness; WAIT; CLOSE. */
+/* Move bytes both ways until the transport would block, the budget is spent or the connection is
+ * done.  Returns c->want: RECV or SEND or LINGER = wait for that readiness; WAIT; CLOSE. */
 enum conn_want conn_pump(struct conn *c, struct pump *p, uint64_t now_ms);
 
-/* --- For protocols ------------------------------------------------------------------------------------ */
+/* --- For protocols ---------------------------------------------------------------------------- */
 
-/* Room for one more answer: a segment pair and REPLY_HEAD_BYTES_MAX bytes.  Gets the outbox when there is
- * none; false also when memory cannot be had: then the connection is closing. */
+/* Room for one more answer: a segment pair and REPLY_HEAD_BYTES_MAX bytes.  Gets the outbox when
+ * there is none; false also when memory cannot be had: then the connection is closing. */
 bool conn_room(struct conn *c);
 
 /* Where the next head is written, and how much fits (>= REPLY_HEAD_BYTES_MAX after conn_room()). */
@@ -206,25 +217,28 @@ char *conn_space(struct conn *c, size_t *cap);
 /* n bytes written at conn_space() become output.  Adjacent ones are joined into a segment. */
 void conn_wrote(struct conn *c, size_t n, bool body);
 
-/* A range of a source follows.  The connection now holds one reference of the caller's: released when sent. */
+/* A range of a source follows.  The connection now holds one reference of the caller's: released
+ * when sent. */
 void conn_put_source(struct conn *c, struct source *source, uint64_t off, uint64_t len);
 
-/* The same, but the reference stays the caller's, who holds it until these bytes are out or drop() is called:
- * for several ranges of one source, of which the last is put. */
+/* The same, but the reference stays the caller's, who holds it until these bytes are out or drop()
+ * is called: for several ranges of one source, of which the last is put. */
 void conn_lend_source(struct conn *c, struct source *source, uint64_t off, uint64_t len);
 
-/* What was queued last ends an answer.  Nothing need be queued any more: then what was sent last ended it. */
+/* What was queued last ends an answer.  Nothing need be queued any more: then what was sent last
+ * ended it. */
 void conn_put_end(struct conn *c, void *note);
 
 void conn_more(struct conn *c, bool more); /* call proto->more() when the outbox has run empty */
-void conn_close_after(struct conn *c);     /* no further input is used; close when the output is out */
-void conn_in_body(struct conn *c, bool in); /* input is a body: progress rule, not the head's deadline */
+void conn_close_after(struct conn *c); /* no further input is used; close when the output is out */
+void conn_in_body(struct conn *c, bool in); /* progress rule, not the head's deadline */
 
-/* Three pieces of the outbox, all there after conn_room(), aligned for any type.  State of an answer under way,
- * CONN_STATE_BYTES of it, zeroed when the outbox is got; a copy of the head being answered (HEAD_BYTES_MAX bytes),
- * for requests whose body must be read first: both last while conn_more() or conn_in_body() is on, for then the outbox
- * is not given back.  And scratch for one call of the protocol, CONN_WORK_BYTES: a parsed head and a decoded path are
- * too big for a kernel stack. */
+/* Three pieces of the outbox, all there after conn_room(), aligned for any type.  State of an
+ * answer under way, CONN_STATE_BYTES of it, zeroed when first asked for in each message; a copy of
+ * the head being answered (HEAD_BYTES_MAX bytes), for requests whose body must be read first: both
+ * last while conn_more() or conn_in_body() is on, for then the outbox is not given back.  And
+ * scratch for one call of the protocol, CONN_WORK_BYTES: a parsed head and a decoded path are too
+ * big for a kernel stack. */
 enum { CONN_STATE_BYTES = 512, CONN_WORK_BYTES = 4608 + 2048 + PATH_BYTES_MAX };
 void *conn_state(struct conn *c);
 char *conn_keep(struct conn *c);

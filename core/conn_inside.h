@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* conn_inside.h - what conn.c and pump.c know about a connection and nobody else needs to.
  *
- * Both buffers are the host's memory, got when first needed and given back when empty.  They are not zeroed:
- * a page that no answer reaches is never touched.
+ * Both buffers are the host's memory, got when first needed and given back when empty.  They are
+ * not zeroed: a page that no answer reaches is never touched.
  */
 #ifndef CORE_CONN_INSIDE_H
 #define CORE_CONN_INSIDE_H
@@ -14,7 +14,7 @@ enum {
     CONN_MORE = 2,    /* an answer under way: its next piece comes from proto->more() */
     CONN_BODY = 4,    /* input is a request body */
     CONN_ENDED = 8,   /* the peer has finished sending: nothing unread is left or will come */
-    CONN_BEGUN = 16,  /* RECV: the first byte of a message has come; its deadline is set and stays */
+    CONN_BEGUN = 16,  /* RECV: the first byte of a message has come; its deadline stays */
     CONN_ASKED = 32,  /* the host has a job of ours whose result was not taken yet */
     CONN_BLOCKED = 64, /* ... and has not called conn_resume() yet */
     CONN_SHUT = 128   /* pump.c: the transport was told that no more will be sent */
@@ -27,7 +27,8 @@ struct stash {
     char bytes[STASH_BYTES];
 };
 
-/* Output, filled from the start and emptied as a whole: nothing wraps, so that conn_out() is one array. */
+/* Output, filled from the start and emptied as a whole: nothing wraps, so that conn_out() is one
+ * array. */
 struct outbox {
     struct segment seg[OUT_SEGMENTS_MAX];
     uint32_t first, count; /* seg[first..first+count) are to be sent */
@@ -39,5 +40,16 @@ struct outbox {
     _Alignas(16) char keep[HEAD_BYTES_MAX];
     _Alignas(16) char work[CONN_WORK_BYTES];
 };
+
+static inline bool outbox_has_output(const struct conn *c)
+{
+    return c->out && c->out->count;
+}
+
+bool outbox_has_room(const struct conn *c); /* for another answer; there may be no outbox yet */
+void outbox_take(struct conn *c, size_t n); /* n bytes of the queue were sent */
+void outbox_reap(struct conn *c);           /* segments of no bytes at the front are done */
+void outbox_drop_first(struct conn *c, bool complete);
+void outbox_free(struct conn *c);
 
 #endif

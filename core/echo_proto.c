@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* echo_proto.c - what comes goes back: the smallest protocol, so that an engine's own cost can be measured.
+/* echo_proto.c - what comes goes back: the smallest protocol, so that an engine's own cost can be
+ * measured.
  *
  * One copy, from the bytes received to the outbox; nothing waits, nothing is refused.
  */
@@ -13,7 +14,7 @@ static long echo_input(struct conn *c, const char *bytes, size_t n)
     if (!conn_room(c))
         return 0;
     space = conn_space(c, &cap);
-    core_assert(n <= cap); /* nothing is ever left over, so n is one receive, and the outbox was empty */
+    core_assert(n <= cap); /* nothing is ever left over: n is one receive, the outbox was empty */
     memcpy(space, bytes, n);
     conn_wrote(c, n, true);
     return (long)n;

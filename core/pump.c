@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* pump.c - moves a connection's bytes for everyone who can call recv and send and get an answer at once.
+/* pump.c - moves a connection's bytes for everyone who can call recv and send and get an answer at
+ * once.
  *
- * The usual request costs one receive and one send: where readiness is level-triggered (or the transport
- * blocks) a receive that did not fill the buffer has drained the socket, and asking again would only be told
- * -EAGAIN.  Edge-triggered callers are told once, so they read until -EAGAIN.
+ * The usual request costs one receive and one send: where readiness is level-triggered (or the
+ * transport blocks) a receive that did not fill the buffer has drained the socket, and asking again
+ * would only be told -EAGAIN.  Edge-triggered callers are told once, so they read until -EAGAIN.
  */
 #include "conn_inside.h"
 
@@ -19,8 +20,8 @@ static long pull(struct conn *c, struct pump *p, uint64_t now_ms)
     return n;
 }
 
-/* One send.  Bytes moved, or -EAGAIN: the socket is full.  A file that has become shorter than the head says
- * gives 0; only the end of the connection can tell the client. */
+/* One send.  Bytes moved, or -EAGAIN: the socket is full.  A file that has become shorter than the
+ * head says gives 0; only the end of the connection can tell the client. */
 static long push(struct conn *c, struct pump *p, uint64_t now_ms)
 {
     struct conn_out out = conn_out(c);

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* outbox.c - what a connection has to say: heads written in place, ranges of sources, ends of
+ * answers.
+ *
+ * A queue of segments over one buffer, filled from the start and emptied as a whole.  Each segment
+ * leaves it once, sent or not, and whoever owns a part of it hears of it then.
+ */
+#include "conn_inside.h"
+
+bool outbox_has_room(const struct conn *c)
+{
+    return !c->out || (c->out->first + c->out->count + 2 <= OUT_SEGMENTS_MAX &&
+                       OUTBOX_BYTES - c->out->used >= REPLY_HEAD_BYTES_MAX);
+}
+
+void outbox_free(struct conn *c)
+{
+    if (c->out)
+        c->host->free(c->host->site, c->out, sizeof(*c->out));
+    c->out = NULL;
+}
+
+bool conn_room(struct conn *c)
+{
+    struct outbox *o = c->out;
+
+    if (o)
+        return outbox_has_room(c);
+    o = c->host->alloc(c->host->site, sizeof(*o));
+    c->out = o;
+    if (!o) {
+        c->flags |= CONN_CLOSING;
+        return false;
+    }
+    o->first = o->count = o->used = 0;
+    o->state_clean = false;
+    o->body_bytes = 0;
+    return true;
+}
+
+char *conn_space(struct conn *c, size_t *cap)
+{
+    *cap = OUTBOX_BYTES - c->out->used;
+    return c->out->bytes + c->out->used;
+}
+
+/* The segment queued last, unless it ended an answer: that one is finished business. */
+static struct segment *segment_open(struct outbox *o)
+{
+    struct segment *last = o->count ? &o->seg[o->first + o->count - 1] : NULL;
+
+    return last && !last->ends ? last : NULL;
+}
+
+static struct segment *segment_add(struct outbox *o)
+{
+    struct segment *s = &o->seg[o->first + o->count];
+
+    core_assert(o->first + o->count < OUT_SEGMENTS_MAX);
+    o->count++;
+    *s = (struct segment){0};
+    return s;
+}
+
+void conn_wrote(struct conn *c, size_t n, bool body)
+{
+    struct outbox *o = c->out;
+    struct segment *last = segment_open(o);
+    char *from = o->bytes + o->used;
+
+    core_assert(n <= OUTBOX_BYTES - o->used);
+    if (!last || last->source || last->body != body || last->bytes + last->len != from) {
+        last = segment_add(o);
+        last->bytes = from;
+        last->body = body;
+    }
+    last->len += n;
+    o->used += (uint32_t)n;
+}
+
+void conn_lend_source(struct conn *c, struct source *source, uint64_t off, uint64_t len)
+{
+    struct segment *s = segment_add(c->out);
+
+    if (source->bytes)
+        s->bytes = source->bytes + off;
+    s->off = off;
+    s->len = len;
+    s->source = source;
+    s->body = true;
+    s->lent = true;
+}
+
+void conn_put_source(struct conn *c, struct source *source, uint64_t off, uint64_t len)
+{
+    conn_lend_source(c, source, off, len);
+    c->out->seg[c->out->first + c->out->count - 1].lent = false;
+}
+
+void conn_put_end(struct conn *c, void *note)
+{
+    struct segment *last = segment_open(c->out);
+
+    if (!last)
+        last = segment_add(c->out); /* of no bytes: only the end */
+    last->note = note;
+    last->ends = true;
+    c->requests++;
+}
+
+void conn_more(struct conn *c, bool more)
+{
+    c->flags = more ? c->flags | CONN_MORE : c->flags & ~CONN_MORE;
+}
+
+void conn_close_after(struct conn *c)
+{
+    c->flags |= CONN_CLOSING;
+}
+
+void conn_in_body(struct conn *c, bool in)
+{
+    c->flags = in ? c->flags | CONN_BODY : c->flags & ~CONN_BODY;
+}
+
+void *conn_state(struct conn *c)
+{
+    struct outbox *o = c->out;
+
+    if (!o->state_clean)
+        memset(o->state, 0, sizeof(o->state));
+    o->state_clean = true;
+    return o->state;
+}
+
+char *conn_keep(struct conn *c)
+{
+    return c->out->keep;
+}
+
+void *conn_work(struct conn *c)
+{
+    return c->out->work;
+}
+
+struct conn_out conn_out(const struct conn *c)
+{
+    struct conn_out out = {0};
+
+    if (c->want != CONN_SEND)
+        return out;
+    out.seg = &c->out->seg[c->out->first];
+    while (out.count < c->out->count)
+        if (!out.seg[out.count++].bytes)
+            break; /* a file range is the last of a gather */
+    return out;
+}
+
+/* A segment leaves the outbox, sent or not: whoever owns a part of it hears of it, once. */
+void outbox_drop_first(struct conn *c, bool complete)
+{
+    struct outbox *o = c->out;
+    struct segment s = o->seg[o->first];
+
+    o->first++;
+    if (!--o->count)
+        o->first = o->used = 0;
+    if (s.source && !s.lent)
+        c->host->release(c->host->site, s.source);
+    if (!s.ends)
+        return;
+    c->host->answered(c->host->site, s.note, o->body_bytes, complete);
+    o->body_bytes = 0;
+}
+
+void outbox_reap(struct conn *c)
+{
+    while (outbox_has_output(c) && !c->out->seg[c->out->first].len)
+        outbox_drop_first(c, true);
+}
+
+/* n bytes of the queue were taken. */
+void outbox_take(struct conn *c, size_t n)
+{
+    struct outbox *o = c->out;
+    struct segment *s;
+    size_t part;
+
+    while (n) {
+        core_assert(o->count);
+        s = &o->seg[o->first];
+        part = s->len < n ? (size_t)s->len : n;
+        if (s->bytes)
+            s->bytes += part;
+        s->off += part;
+        s->len -= part;
+        if (s->body)
+            o->body_bytes += part;
+        n -= part;
+        outbox_reap(c);
+    }
+}
