@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* listing.c - a folder in pieces: what is asked for, in which order, and the formats for machines.
+ *
+ * A format is a table of steps, each writing one piece that fits a chunk: the row of an entry, one
+ * component of the path.  A step that does not fit is taken back and done again in the next buffer, so that rows are
+ * never cut.  listing_html.c has the format for people, listing_out.c the escaping.
+ */
+#include "listing_out.h"
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 32;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* A form's text: '+' is a space, %XX a byte; a broken escape means itself. */
+static void read_filter(struct listing_view *view, struct slice raw)
+{
+    size_t i = 0;
+
+    view->filter_len = 0;
+    while (i < raw.len && view->filter_len < sizeof(view->filter)) {
+        char c = raw.ptr[i++];
+        if (c == '+') {
+            c = ' ';
+        } else if (c == '%' && raw.len - i >= 2 && hex_digit(raw.ptr[i]) >= 0 && hex_digit(raw.ptr[i + 1]) >= 0) {
+            c = (char)(hex_digit(raw.ptr[i]) << 4 | hex_digit(raw.ptr[i + 1]));
+            i += 2;
+        }
+        view->filter[view->filter_len++] = c;
+    }
+}
+
+static void read_pair(struct listing_view *view, struct slice key, struct slice value)
+{
+    if (slice_is(key, "filter"))
+        read_filter(view, value);
+    else if (slice_is(key, "order"))
+        view->descending = slice_is(value, "desc");
+    else if (slice_is(key, "sort"))
+        view->sort = slice_is(value, "size") ? LISTING_BY_SIZE :
+            slice_is(value, "time") ? LISTING_BY_TIME : LISTING_BY_NAME;
+    else if (slice_is(key, "format") && slice_is(value, "json"))
+        view->format = LISTING_JSON;
+    else if (slice_is(key, "format") && slice_is(value, "text"))
+        view->format = LISTING_TEXT;
+    else if (slice_is(key, "format") && slice_is(value, "html"))
+        view->format = LISTING_HTML;
+}
+
+void listing_view_read(struct listing_view *view, struct slice query, enum listing_format fallback)
+{
+    memset(view, 0, sizeof(*view));
+    view->format = fallback;
+    while (query.len) {
+        const char *amp = memchr(query.ptr, '&', query.len);
+        size_t len = amp ? (size_t)(amp - query.ptr) : query.len;
+        const char *equals = memchr(query.ptr, '=', len);
+
+        if (equals) {
+            struct slice key = {query.ptr, (size_t)(equals - query.ptr)};
+            struct slice value = {equals + 1, len - key.len - 1};
+            read_pair(view, key, value);
+        }
+        len += amp != NULL;
+        query.ptr += len;
+        query.len -= len;
+    }
+}
+
+static unsigned char fold(char c)
+{
+    return (unsigned char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+}
+
+bool listing_match(const struct listing_view *view, struct slice name)
+{
+    size_t start, i;
+
+    for (start = 0; start + view->filter_len <= name.len; start++) {
+        for (i = 0; i < view->filter_len; i++) {
+            if (fold(name.ptr[start + i]) != fold(view->filter[i]))
+                break;
+        }
+        if (i == view->filter_len)
+            return true;
+    }
+    return false;
+}
+
+static bool digit_at(struct slice s, size_t i)
+{
+    return i < s.len && s.ptr[i] >= '0' && s.ptr[i] <= '9';
+}
+
+/* Numbers at *i and *j: by value, whatever their length; moves behind them. */
+static int compare_numbers(struct slice a, size_t *i, struct slice b, size_t *j)
+{
+    int first = 0; /* the first digit that differs decides if the lengths do not */
+
+    while (*i < a.len && a.ptr[*i] == '0')
+        (*i)++;
+    while (*j < b.len && b.ptr[*j] == '0')
+        (*j)++;
+    for (; digit_at(a, *i) && digit_at(b, *j); (*i)++, (*j)++) {
+        if (!first)
+            first = a.ptr[*i] - b.ptr[*j];
+    }
+    if (digit_at(a, *i) || digit_at(b, *j))
+        return digit_at(a, *i) ? 1 : -1;
+    return first;
+}
+
+static int compare_names(struct slice a, struct slice b)
+{
+    size_t i = 0, j = 0;
+    int order;
+
+    while (i < a.len && j < b.len) {
+        if (digit_at(a, i) && digit_at(b, j))
+            order = compare_numbers(a, &i, b, &j);
+        else
+            order = fold(a.ptr[i++]) - fold(b.ptr[j++]);
+        if (order)
+            return order;
+    }
+    if (i < a.len || j < b.len)
+        return i < a.len ? 1 : -1;
+    /* Alike but for case and leading zeros: by bytes, so that the order is total. */
+    order = memcmp(a.ptr, b.ptr, a.len < b.len ? a.len : b.len);
+    return order ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+int listing_compare(const struct listing_view *view, const struct listing_entry *a, const struct listing_entry *b)
+{
+    bool folder = a->kind == LISTING_FOLDER;
+    int order = 0;
+
+    if (folder != (b->kind == LISTING_FOLDER))
+        return folder ? -1 : 1;
+    /* A folder's own size says nothing about what is in it. */
+    if (view->sort == LISTING_BY_SIZE && !folder)
+        order = (a->size > b->size) - (a->size < b->size);
+    else if (view->sort == LISTING_BY_TIME)
+        order = (a->mtime_s > b->mtime_s) - (a->mtime_s < b->mtime_s);
+    else if (view->sort == LISTING_BY_NAME)
+        order = compare_names(a->name, b->name);
+    if (order)
+        return view->descending ? -order : order;
+    return compare_names(a->name, b->name);
+}
+
+void listing_count(struct listing *l, const struct listing_entry *e)
+{
+    if (e->kind == LISTING_FOLDER)
+        l->folders++;
+    else if (e->kind == LISTING_FILE)
+        l->files++;
+    else
+        l->others++;
+    if (e->kind == LISTING_FILE && !e->unknown)
+        l->bytes += e->size;
+}
+
+bool listing_hold(struct listing *l)
+{
+    if (!l->holds)
+        l->holds = l->entry(l->ctx, &l->held);
+    return l->holds;
+}
+
+enum listing_step listing_wrote(struct listing *l, const struct listing_out *o)
+{
+    if (o->full)
+        return STEP_FULL;
+    if (l->streamed)
+        listing_count(l, &l->held);
+    l->holds = false;
+    l->begun = true;
+    return STEP_AGAIN;
+}
+
+/* --- JSON --------------------------------------------------------------------------------------------- */
+
+static enum listing_step json_open(struct listing *l, struct listing_out *o)
+{
+    (void)l;
+    out_text(o, "{\"path\":\"");
+    return STEP_DONE;
+}
+
+/* A path may need more than a chunk: one character a step. */
+static enum listing_step json_path(struct listing *l, struct listing_out *o)
+{
+    struct slice rest = {l->path.ptr + l->at, l->path.len - l->at};
+    size_t len = out_utf8_len(rest);
+
+    if (rest.len == 0)
+        return STEP_DONE;
+    rest.len = len ? len : 1;
+    out_json(o, rest);
+    if (!o->full)
+        l->at += rest.len;
+    return STEP_AGAIN;
+}
+
+static enum listing_step json_head(struct listing *l, struct listing_out *o)
+{
+    out_text(o, "\",\"sorted\":");
+    out_text(o, l->streamed ? "false" : "true");
+    out_text(o, ",\"entries\":[\n");
+    return STEP_DONE;
+}
+
+static enum listing_step json_row(struct listing *l, struct listing_out *o)
+{
+    static const char *const kind[] = {"folder", "file", "fifo", "socket", "device", "dead-link"};
+    const struct listing_entry *e = &l->held;
+
+    if (!listing_hold(l))
+        return STEP_DONE;
+    out_text(o, l->begun ? ",\n{\"name\":\"" : "{\"name\":\"");
+    out_json(o, e->name);
+    out_text(o, "\",\"href\":");
+    if (e->kind <= LISTING_FILE) {
+        out_text(o, "\"./");
+        out_url(o, e->name);
+        out_text(o, e->kind == LISTING_FOLDER ? "/\"" : "\"");
+    } else {
+        out_text(o, "null");
+    }
+    out_text(o, ",\"kind\":\"");
+    out_text(o, kind[e->kind]);
+    out_text(o, e->link ? "\",\"link\":true,\"size_bytes\":" : "\",\"link\":false,\"size_bytes\":");
+    if (e->kind == LISTING_FILE && !e->unknown)
+        out_number(o, e->size);
+    else
+        out_text(o, "null");
+    out_text(o, ",\"modified\":");
+    if (e->unknown) {
+        out_text(o, "null}");
+    } else {
+        out_text(o, "\"");
+        out_date(o, e->mtime_s);
+        out_text(o, "T");
+        out_time(o, e->mtime_s);
+        out_text(o, "Z\"}");
+    }
+    return listing_wrote(l, o);
+}
+
+static enum listing_step json_end(struct listing *l, struct listing_out *o)
+{
+    out_text(o, "\n],\"folders\":");
+    out_number(o, l->folders);
+    out_text(o, ",\"files\":");
+    out_number(o, l->files);
+    out_text(o, ",\"others\":");
+    out_number(o, l->others);
+    out_text(o, ",\"size_bytes\":");
+    out_number(o, l->bytes);
+    out_text(o, "}\n");
+    return STEP_DONE;
+}
+
+/* --- Text: one line an entry: kind, bytes, time, name; columns for cut, sort and awk ------------------- */
+
+static enum listing_step text_row(struct listing *l, struct listing_out *o)
+{
+    static const char kind[] = "d-psbl"; /* as ls -l has them */
+    const struct listing_entry *e = &l->held;
+    char digits[20];
+    struct listing_out size = {digits, 0, sizeof(digits), false};
+
+    if (!listing_hold(l))
+        return STEP_DONE;
+    if (e->kind == LISTING_FILE && !e->unknown)
+        out_number(&size, e->size);
+    else
+        out_text(&size, "-");
+    out_bytes(o, kind + e->kind, 1);
+    out_text(o, " ");
+    if (size.len < 15)
+        out_bytes(o, "               ", 15 - size.len);
+    out_bytes(o, digits, size.len);
+    out_text(o, "  ");
+    if (e->unknown) {
+        out_text(o, "-          -       ");
+    } else {
+        out_date(o, e->mtime_s);
+        out_text(o, " ");
+        out_time(o, e->mtime_s);
+    }
+    out_text(o, "  ");
+    out_plain(o, e->name);
+    out_text(o, e->kind == LISTING_FOLDER ? "/\n" : "\n");
+    return listing_wrote(l, o);
+}
+
+static enum listing_step text_end(struct listing *l, struct listing_out *o)
+{
+    if (l->streamed)
+        out_text(o, "# not sorted: too many entries to sort at once\n");
+    return STEP_DONE;
+}
+
+/* --- The driver --------------------------------------------------------------------------------------- */
+
+static const struct listing_format_step json_steps[] = {
+    {json_open}, {json_path}, {json_head}, {json_row}, {json_end}, {NULL}};
+static const struct listing_format_step text_steps[] = {{text_row}, {text_end}, {NULL}};
+
+size_t listing_next(struct listing *l, char *buf, size_t cap)
+{
+    const struct listing_format_step *steps = l->view.format == LISTING_JSON ? json_steps :
+        l->view.format == LISTING_TEXT ? text_steps : listing_html_steps;
+    struct listing_out o = {buf, 0, cap, false};
+
+    while (steps[l->phase].write) {
+        size_t before = o.len;
+        enum listing_step step = steps[l->phase].write(l, &o);
+
+        if (o.full) {
+            o.len = before;
+            if (before)
+                break;
+            /* Alone it does not fit: our pieces are far smaller than cap, so this is a promise broken. */
+            core_assert(cap < CHUNK_BYTES_MAX);
+            return 0;
+        }
+        if (step == STEP_DONE) {
+            l->phase++;
+            l->at = 0;
+        }
+    }
+    return o.len;
+}
+
+const char *listing_type(enum listing_format format)
+{
+    return format == LISTING_JSON ? "application/json; charset=utf-8" :
+        format == LISTING_TEXT ? "text/plain; charset=utf-8" : "text/html; charset=utf-8";
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* listing.h - a folder as HTML, JSON or text, made piece by piece from an iterator.
+ *
+ * Whoever knows the folder (server, kernel) gathers, filters and sorts entries with the functions below and
+ * gives them out one at a time; listing_next() turns them into bytes, whole rows at a time, so that a folder of
+ * any size needs no more memory than a buffer of CHUNK_BYTES_MAX.  Names are bytes: each format escapes them
+ * in its own way, and a name that is not UTF-8 is shown with U+FFFD yet linked by its true bytes.
+ */
+#ifndef CORE_LISTING_H
+#define CORE_LISTING_H
+#include "http.h"
+
+enum { LISTING_FILTER_BYTES_MAX = 128 /* a filter is typed by a person; a longer one is cut */ };
+
+enum listing_kind {
+    LISTING_FOLDER,
+    LISTING_FILE,
+    LISTING_FIFO, /* from here on: shown, not linked */
+    LISTING_SOCKET,
+    LISTING_DEVICE,
+    LISTING_DEAD, /* a link whose target is missing or not to be served */
+};
+
+struct listing_entry {
+    struct slice name;
+    uint64_t size;
+    int64_t mtime_s;
+    uint8_t kind;  /* enum listing_kind; of a link: its target's */
+    bool link;     /* symbolic */
+    bool unknown;  /* size and time could not be read */
+};
+
+enum listing_format { LISTING_HTML, LISTING_JSON, LISTING_TEXT };
+enum listing_sort { LISTING_BY_NAME, LISTING_BY_SIZE, LISTING_BY_TIME };
+
+/* What the visitor wants to see. */
+struct listing_view {
+    enum listing_format format;
+    enum listing_sort sort;
+    bool descending;
+    size_t filter_len;
+    char filter[LISTING_FILTER_BYTES_MAX]; /* decoded */
+};
+
+struct listing {
+    /* The caller's, set before the first listing_next(), the rest zero. */
+    struct listing_view view;
+    struct slice path; /* decoded, begins and ends with '/'; lives as long as the listing */
+    bool streamed;     /* entries come as the folder has them, and the totals are not known beforehand */
+    uint64_t folders, files, others, bytes; /* totals, unless streamed */
+    /* The next entry, valid until the next call; false: there are no more. */
+    bool (*entry)(void *ctx, struct listing_entry *e);
+    void *ctx;
+    /* listing_next()'s own. */
+    struct listing_entry held;
+    bool holds;     /* held was fetched and has not been written yet */
+    bool begun;     /* a row has been written */
+    unsigned phase;
+    size_t at;      /* how far the phase has come */
+};
+
+/* The view that a raw query asks for: sort=name|size|time, order=asc|desc, format=html|json|text, filter=...;
+ * anything else is ignored.  fallback: the format if the query names none. */
+void listing_view_read(struct listing_view *view, struct slice query, enum listing_format fallback);
+
+/* Whether an entry of that name belongs to the view: it contains the filter, ASCII case ignored. */
+bool listing_match(const struct listing_view *view, struct slice name);
+
+/* A total order (< 0, > 0; 0 only for the same name): folders first, then by the view's column, ties by name.
+ * Names compare as people read them: case last, digits as numbers (file2 before file10). */
+int listing_compare(const struct listing_view *view, const struct listing_entry *a, const struct listing_entry *b);
+
+/* Count an entry into the totals. */
+void listing_count(struct listing *l, const struct listing_entry *e);
+
+/* The next bytes: up to cap (>= CHUNK_BYTES_MAX), whole rows; 0: the end. */
+size_t listing_next(struct listing *l, char *buf, size_t cap);
+
+const char *listing_type(enum listing_format format); /* Content-Type */
+
+#endif

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* listing_html.c - a folder as a page for people: path, filter, a table that sorts by plain links, totals.
+ *
+ * Every link is relative, so that a listing works behind any prefix; a name begins with "./", so that one with
+ * a colon is no scheme.  End tags that HTML lets one leave out are left out: a row stays near 150 bytes.
+ */
+#include "listing_out.h"
+#include "listing_page.h"
+
+enum { CRUMBS_MAX = 8 /* components shown of a deep path: its last ones */ };
+
+static size_t depth_of(struct slice path)
+{
+    size_t slashes = 0, i;
+
+    for (i = 0; i < path.len; i++)
+        slashes += path.ptr[i] == '/';
+    return slashes ? slashes - 1 : 0;
+}
+
+/* Component number `wanted` of "/a/b/", cut to what a name can be. */
+static struct slice component(struct slice path, size_t wanted)
+{
+    struct slice c = {path.ptr, 0};
+    size_t i, seen = 0;
+
+    for (i = 0; i < path.len; i++) {
+        if (path.ptr[i] == '/') {
+            if (++seen > wanted + 1)
+                break;
+            c.ptr = path.ptr + i + 1;
+            c.len = 0;
+        } else {
+            c.len++;
+        }
+    }
+    if (c.len > NAME_BYTES_MAX)
+        c.len = NAME_BYTES_MAX;
+    return c;
+}
+
+/* The query of a link to this folder in another order or format. */
+static void out_query(const struct listing *l, struct listing_out *o, enum listing_sort sort, bool descending)
+{
+    static const char *const name[] = {"name", "size", "time"};
+    struct slice filter = {l->view.filter, l->view.filter_len};
+
+    out_text(o, "?sort=");
+    out_text(o, name[sort]);
+    out_text(o, descending ? "&amp;order=desc" : "&amp;order=asc");
+    if (filter.len) {
+        out_text(o, "&amp;filter=");
+        out_url(o, filter);
+    }
+}
+
+static enum listing_step html_open(struct listing *l, struct listing_out *o)
+{
+    size_t depth = depth_of(l->path);
+
+    out_text(o, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+        "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
+        "<link rel=\"icon\" href=\"data:,\"><title>");
+    if (depth)
+        out_html(o, component(l->path, depth - 1));
+    out_text(o, "/</title>\n");
+    return STEP_DONE;
+}
+
+static enum listing_step html_style(struct listing *l, struct listing_out *o)
+{
+    (void)l;
+    out_bytes(o, page_style, sizeof(page_style) - 1);
+    out_text(o, "</head>\n<body>\n");
+    return STEP_DONE;
+}
+
+static void out_up(struct listing_out *o, size_t levels)
+{
+    while (levels-- && !o->full)
+        out_text(o, "../");
+}
+
+static void out_home(struct listing_out *o, size_t depth)
+{
+    static const char house[] = "<svg viewBox=\"0 0 24 24\" role=\"img\" aria-label=\"Top folder\">"
+        "<path d=\"M12 3 2 12h3v8h5v-5h4v5h5v-8h3z\"/></svg>";
+
+    out_text(o, "<header><nav aria-label=\"Path\"><h1><ol>\n<li>");
+    if (depth) {
+        out_text(o, "<a href=\"");
+        out_up(o, depth);
+        out_text(o, "\">");
+    }
+    out_text(o, house);
+    out_text(o, depth ? "</a>" : "");
+    if (depth > CRUMBS_MAX)
+        out_text(o, "<li>\xE2\x80\xA6");
+}
+
+/* One component of the path a step: at 0 the root, then the last CRUMBS_MAX. */
+static enum listing_step html_crumbs(struct listing *l, struct listing_out *o)
+{
+    size_t depth = depth_of(l->path);
+    size_t skipped = depth > CRUMBS_MAX ? depth - CRUMBS_MAX : 0;
+    size_t number = skipped + l->at - 1;
+    struct slice name;
+
+    if (l->at == 0) {
+        out_home(o, depth);
+    } else if (number < depth) {
+        name = component(l->path, number);
+        if (number + 1 == depth) {
+            out_text(o, "<li aria-current=\"page\"><bdi>");
+            out_html(o, name);
+            out_text(o, "</bdi>");
+        } else {
+            out_text(o, "<li><a href=\"");
+            out_up(o, depth - 1 - number);
+            out_text(o, "\"><bdi>");
+            out_html(o, name);
+            out_text(o, "</bdi></a>");
+        }
+    } else {
+        out_text(o, "\n</ol></h1></nav>\n");
+        return STEP_DONE;
+    }
+    l->at += !o->full;
+    return STEP_AGAIN;
+}
+
+static enum listing_step html_filter(struct listing *l, struct listing_out *o)
+{
+    static const char *const sort[] = {"name", "size", "time"};
+    struct slice filter = {l->view.filter, l->view.filter_len};
+
+    out_text(o, "<form role=\"search\"><input type=\"hidden\" name=\"sort\" value=\"");
+    out_text(o, sort[l->view.sort]);
+    out_text(o, "\"><input type=\"hidden\" name=\"order\" value=\"");
+    out_text(o, l->view.descending ? "desc" : "asc");
+    out_text(o, "\"><input type=\"search\" name=\"filter\" autocomplete=\"off\" spellcheck=\"false\" "
+        "aria-label=\"Filter by name\" placeholder=\"Filter\" maxlength=\"128\" value=\"");
+    out_html(o, filter);
+    out_text(o, "\"><noscript><button>Filter</button></noscript></form></header>\n");
+    return STEP_DONE;
+}
+
+static void out_counted(struct listing_out *o, uint64_t n, const char *one, const char *many)
+{
+    out_grouped(o, n);
+    out_text(o, n == 1 ? one : many);
+}
+
+static void out_totals(const struct listing *l, struct listing_out *o)
+{
+    out_text(o, "<p id=\"n\" aria-live=\"polite\">");
+    if (l->folders || l->files + l->others == 0) {
+        out_counted(o, l->folders, " folder", " folders");
+        out_text(o, ", ");
+    }
+    out_counted(o, l->files, " file", " files");
+    if (l->others) {
+        out_text(o, ", ");
+        out_counted(o, l->others, " other", " others");
+    }
+    if (l->files) {
+        out_text(o, ", <span title=\"");
+        out_counted(o, l->bytes, " byte", " bytes");
+        out_text(o, "\">");
+        out_human(o, l->bytes);
+        out_text(o, "</span>");
+    }
+    out_text(o, "</p>\n");
+}
+
+static void out_column(const struct listing *l, struct listing_out *o, enum listing_sort sort)
+{
+    static const char *const title[] = {"Name", "Size", "Modified"};
+    bool current = l->view.sort == sort;
+    bool next = current ? !l->view.descending : sort != LISTING_BY_NAME; /* largest and newest first */
+
+    if (l->streamed) {
+        out_text(o, "<th scope=\"col\">");
+        out_text(o, title[sort]);
+        return;
+    }
+    out_text(o, "<th scope=\"col\"");
+    if (current)
+        out_text(o, l->view.descending ? " aria-sort=\"descending\"" : " aria-sort=\"ascending\"");
+    out_text(o, "><a rel=\"nofollow\" href=\"");
+    out_query(l, o, sort, next);
+    out_text(o, "\">");
+    out_text(o, title[sort]);
+    if (current)
+        out_text(o, l->view.descending ? " <span aria-hidden=\"true\">\xE2\x96\xBE</span>" :
+            " <span aria-hidden=\"true\">\xE2\x96\xB4</span>");
+    out_text(o, "</a>");
+}
+
+static enum listing_step html_table(struct listing *l, struct listing_out *o)
+{
+    if (l->streamed)
+        out_text(o, "<p>Too many entries to sort at once: shown in the folder's own order.</p>\n");
+    else
+        out_totals(l, o);
+    out_text(o, "<main><table><caption>Contents of this folder</caption>\n<thead><tr>");
+    out_column(l, o, LISTING_BY_NAME);
+    out_column(l, o, LISTING_BY_SIZE);
+    out_column(l, o, LISTING_BY_TIME);
+    out_text(o, "\n<tbody>\n");
+    if (depth_of(l->path))
+        out_text(o, "<tr class=\"up\"><td><a href=\"../\">Parent folder</a><td><td>\n");
+    return STEP_DONE;
+}
+
+static void out_name(const struct listing_entry *e, struct listing_out *o)
+{
+    static const char *const note[] = {"", "", "fifo", "socket", "device", "unreachable"};
+    bool linked = e->kind <= LISTING_FILE;
+
+    if (linked) {
+        out_text(o, "<a href=\"./");
+        out_url(o, e->name);
+        out_text(o, e->kind == LISTING_FOLDER ? "/\"><bdi>" : "\"><bdi>");
+    } else {
+        out_text(o, "<bdi>");
+    }
+    out_html(o, e->name);
+    out_text(o, e->kind == LISTING_FOLDER ? "/</bdi>" : "</bdi>");
+    out_text(o, linked ? "</a>" : "");
+    if (e->link)
+        out_text(o, "<small>link</small>");
+    if (!linked) {
+        out_text(o, "<small>");
+        out_text(o, note[e->kind]);
+        out_text(o, "</small>");
+    }
+}
+
+static enum listing_step html_row(struct listing *l, struct listing_out *o)
+{
+    const struct listing_entry *e = &l->held;
+
+    if (!listing_hold(l))
+        return STEP_DONE;
+    out_text(o, e->kind == LISTING_FOLDER ? "<tr class=\"d\"><td>" :
+        e->kind == LISTING_FILE ? "<tr><td>" : "<tr class=\"o\"><td>");
+    out_name(e, o);
+    if (e->kind == LISTING_FILE && !e->unknown) {
+        out_text(o, "<td title=\"");
+        out_counted(o, e->size, " byte", " bytes");
+        out_text(o, "\">");
+        out_human(o, e->size);
+    } else {
+        out_text(o, "<td>\xE2\x80\x93");
+    }
+    if (e->unknown) {
+        out_text(o, "<td>\xE2\x80\x93\n");
+        return listing_wrote(l, o);
+    }
+    out_text(o, "<td><time datetime=\"");
+    out_date(o, e->mtime_s);
+    out_text(o, "T");
+    out_time(o, e->mtime_s);
+    out_text(o, "Z\">");
+    out_date(o, e->mtime_s);
+    out_text(o, "<span> ");
+    out_time(o, e->mtime_s);
+    if (!o->full)
+        o->len -= 3; /* the seconds are in the attribute */
+    out_text(o, "</span></time>\n");
+    return listing_wrote(l, o);
+}
+
+static enum listing_step html_end(struct listing *l, struct listing_out *o)
+{
+    struct slice filter = {l->view.filter, l->view.filter_len};
+
+    if (!l->begun && filter.len) {
+        out_text(o, "<tr class=\"none\"><td colspan=\"3\">No name contains \xE2\x80\x9C<bdi>");
+        out_html(o, filter);
+        out_text(o, "</bdi>\xE2\x80\x9D.\n");
+    } else if (!l->begun) {
+        out_text(o, "<tr class=\"none\"><td colspan=\"3\">This folder is empty.\n");
+    }
+    out_text(o, "</table></main>\n");
+    if (l->streamed)
+        out_totals(l, o);
+    out_text(o, "<footer><span>Times are UTC</span><a rel=\"nofollow\" href=\"");
+    out_query(l, o, l->view.sort, l->view.descending);
+    out_text(o, "&amp;format=json\">JSON</a><a rel=\"nofollow\" href=\"");
+    out_query(l, o, l->view.sort, l->view.descending);
+    out_text(o, "&amp;format=text\">Text</a></footer>\n");
+    out_bytes(o, page_script, sizeof(page_script) - 1);
+    out_text(o, "\n</body></html>\n");
+    return STEP_DONE;
+}
+
+const struct listing_format_step listing_html_steps[] = {{html_open}, {html_style}, {html_crumbs}, {html_filter},
+    {html_table}, {html_row}, {html_end}, {NULL}};

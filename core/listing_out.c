@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* listing_out.c - a listing's writer: numbers, dates, and names escaped for HTML, URLs, JSON and terminals.
+ *
+ * Names are any bytes but NUL and '/'.  No division of 64-bit numbers: 32-bit kernels have none.
+ */
+#include "listing_out.h"
+
+#define REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD, for what is not UTF-8 */
+
+void out_bytes(struct listing_out *o, const char *bytes, size_t n)
+{
+    if (o->full || n > o->cap - o->len) {
+        o->full = true;
+        return;
+    }
+    memcpy(o->buf + o->len, bytes, n);
+    o->len += n;
+}
+
+void out_text(struct listing_out *o, const char *text)
+{
+    out_bytes(o, text, strlen(text));
+}
+
+/* Decimal digits of n, at least one.  Returns how many. */
+static unsigned digits_of(uint64_t n, char out[20])
+{
+    uint64_t power = 10000000000000000000u;
+    unsigned used = 0;
+    unsigned place;
+
+    for (place = 0; place < 20; place++) {
+        char digit = '0';
+        while (n >= power) {
+            n -= power;
+            digit++;
+        }
+        if (used || digit != '0' || place == 19)
+            out[used++] = digit;
+        /* The power is a multiple of ten: halve it, then multiply by the inverse of five modulo 2^64. */
+        power = (power >> 1) * 0xCCCCCCCCCCCCCCCDu;
+    }
+    return used;
+}
+
+void out_number(struct listing_out *o, uint64_t n)
+{
+    char digit[20];
+
+    out_bytes(o, digit, digits_of(n, digit));
+}
+
+void out_grouped(struct listing_out *o, uint64_t n)
+{
+    char digit[20];
+    unsigned count = digits_of(n, digit);
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        if (i && (count - i) % 3 == 0)
+            out_text(o, ",");
+        out_bytes(o, digit + i, 1);
+    }
+}
+
+void out_human(struct listing_out *o, uint64_t bytes)
+{
+    static const char *const unit[] = {" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
+    unsigned scale = 0;
+    unsigned whole, tenths;
+
+    while (bytes >> (10 * scale) >= 1024)
+        scale++;
+    whole = (unsigned)(bytes >> (10 * scale));
+    tenths = scale ? (unsigned)((bytes >> (10 * scale - 10)) & 1023) * 10 : 0;
+    if (whole >= 100) { /* three digits are enough */
+        whole += tenths >= 5120;
+        tenths = 0;
+    } else {
+        tenths = (tenths + 512) >> 10;
+        whole += tenths == 10;
+        tenths %= 10;
+    }
+    if (whole == 1024) {
+        whole = 1;
+        scale++;
+    }
+    out_number(o, whole);
+    if (scale && whole < 100) {
+        out_text(o, ".");
+        out_number(o, tenths);
+    }
+    out_text(o, unit[scale]);
+}
+
+static void date_of(int64_t unix_s, char out[HTTP_DATE_BYTES])
+{
+    const int64_t first = -62135596800, last = 253402300799; /* the years 1 to 9999 */
+
+    http_date_write(out, unix_s < first ? first : unix_s > last ? last : unix_s);
+}
+
+/* From "Sun, 06 Nov 1994 08:49:37 GMT", so that there is one calendar in the core. */
+void out_date(struct listing_out *o, int64_t unix_s)
+{
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    char date[HTTP_DATE_BYTES];
+    char month[2] = {'0', '1'};
+    unsigned i;
+
+    date_of(unix_s, date);
+    for (i = 0; i < 12; i++) {
+        if (memcmp(months + 3 * i, date + 8, 3) == 0) {
+            month[0] = (char)('0' + (i + 1) / 10);
+            month[1] = (char)('0' + (i + 1) % 10);
+        }
+    }
+    out_bytes(o, date + 12, 4);
+    out_text(o, "-");
+    out_bytes(o, month, 2);
+    out_text(o, "-");
+    out_bytes(o, date + 5, 2);
+}
+
+void out_time(struct listing_out *o, int64_t unix_s)
+{
+    char date[HTTP_DATE_BYTES];
+
+    date_of(unix_s, date);
+    out_bytes(o, date + 17, 8);
+}
+
+size_t out_utf8_len(struct slice s)
+{
+    const unsigned char *p = (const unsigned char *)s.ptr;
+    unsigned char low = 0x80, high = 0xBF; /* of the second byte */
+    size_t len, i;
+
+    if (s.len == 0)
+        return 0;
+    if (p[0] < 0x80)
+        return 1;
+    if (p[0] < 0xC2 || p[0] > 0xF4)
+        return 0;
+    len = p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
+    if (s.len < len)
+        return 0;
+    if (p[0] == 0xE0)
+        low = 0xA0; /* shorter forms exist */
+    else if (p[0] == 0xED)
+        high = 0x9F; /* surrogates */
+    else if (p[0] == 0xF0)
+        low = 0x90;
+    else if (p[0] == 0xF4)
+        high = 0x8F; /* beyond U+10FFFF */
+    if (p[1] < low || p[1] > high)
+        return 0;
+    for (i = 2; i < len; i++) {
+        if ((p[i] & 0xC0) != 0x80)
+            return 0;
+    }
+    return len;
+}
+
+/* Takes the next character off s.  *text: the whole of it, or NULL for a byte that is none (*len 1). */
+static const char *next_char(struct slice *s, size_t *len)
+{
+    const char *text = s->ptr;
+    size_t n = out_utf8_len(*s);
+
+    *len = n ? n : 1;
+    s->ptr += *len;
+    s->len -= *len;
+    return n ? text : NULL;
+}
+
+/* The picture of a control character (U+2400...), so that a newline in a name can be seen. */
+static void out_control(struct listing_out *o, unsigned char c)
+{
+    char picture[3] = {'\xE2', '\x90', (char)(0x80 + c)};
+
+    if (c == 0x7F)
+        picture[2] = '\xA1';
+    out_bytes(o, picture, 3);
+}
+
+void out_html(struct listing_out *o, struct slice s)
+{
+    while (s.len && !o->full) {
+        size_t len;
+        const char *c = next_char(&s, &len);
+
+        if (!c || (len == 2 && c[0] == '\xC2' && (unsigned char)c[1] < 0xA0))
+            out_text(o, REPLACEMENT); /* C1 controls too: HTML forbids them */
+        else if (*c == '&')
+            out_text(o, "&amp;");
+        else if (*c == '<')
+            out_text(o, "&lt;");
+        else if (*c == '>')
+            out_text(o, "&gt;");
+        else if (*c == '"')
+            out_text(o, "&quot;");
+        else if (*c == '\'')
+            out_text(o, "&#39;");
+        else if ((unsigned char)*c < 0x20 || *c == 0x7F)
+            out_control(o, (unsigned char)*c);
+        else
+            out_bytes(o, c, len);
+    }
+}
+
+void out_url(struct listing_out *o, struct slice s)
+{
+    if (o->full || s.len > (o->cap - o->len) / 3)
+        o->full = true;
+    else
+        o->len += path_encode(o->buf + o->len, s.ptr, s.len);
+}
+
+static void out_hex(struct listing_out *o, const char *prefix, unsigned char c)
+{
+    static const char digit[] = "0123456789abcdef";
+    char pair[2] = {digit[c >> 4], digit[c & 15]};
+
+    out_text(o, prefix);
+    out_bytes(o, pair, 2);
+}
+
+/* RFC 8259 section 7. */
+void out_json(struct listing_out *o, struct slice s)
+{
+    while (s.len && !o->full) {
+        size_t len;
+        const char *c = next_char(&s, &len);
+
+        if (!c)
+            out_text(o, REPLACEMENT);
+        else if (*c == '"' || *c == '\\') {
+            out_text(o, "\\");
+            out_bytes(o, c, 1);
+        } else if ((unsigned char)*c < 0x20 || *c == 0x7F)
+            out_hex(o, "\\u00", (unsigned char)*c);
+        else
+            out_bytes(o, c, len);
+    }
+}
+
+/* Controls of both sets could drive a terminal; a backslash is doubled so that \x is never ambiguous. */
+void out_plain(struct listing_out *o, struct slice s)
+{
+    while (s.len && !o->full) {
+        const char *raw = s.ptr;
+        size_t len;
+        const char *c = next_char(&s, &len);
+
+        if (!c || (unsigned char)*c < 0x20 || *c == 0x7F)
+            out_hex(o, "\\x", (unsigned char)*raw);
+        else if (len == 2 && c[0] == '\xC2' && (unsigned char)c[1] < 0xA0) {
+            out_hex(o, "\\x", 0xC2);
+            out_hex(o, "\\x", (unsigned char)c[1]);
+        } else if (*c == '\\')
+            out_text(o, "\\\\");
+        else
+            out_bytes(o, c, len);
+    }
+}
