@@ -83,7 +83,7 @@ GEN := $(if $(wildcard scripts/gen-types.py),$(G)/mime_types.h)
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: help all run check quick coverage kernel-compile fuzz tests setup-check clean install
+.PHONY: help all run check quick coverage docs kernel-compile fuzz tests clean install
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
@@ -110,6 +110,9 @@ coverage: ## how much of core/ the unit, split and simulator tests reach
 fuzz: ## fuzz every target for a while: FUZZ_SECONDS (60) in all
 	@scripts/setup check
 	@$(PYTHON) tests/run.py --build $(BUILD) --only fuzz
+
+docs: ## write the figures in the documents anew
+	@$(PYTHON) scripts/numbers
 
 kernel-compile: ## compile core/ as part of a kernel module, against Debian's headers
 	@scripts/setup check

@@ -245,7 +245,7 @@ def pytest_run(layer, env, timeout_s, *args):
     report = os.path.join(layer.build, "log", layer.name.replace(" ", "-") + ".xml")
     if os.path.exists(report):
         os.unlink(report)
-    argv = [PYTHON, "-B", "-m", "pytest", "-q", "-rs", "--junitxml", report, "-o",
+    argv = [PYTHON, "-B", "-m", "pytest", "-q", "-rs", "--strict-markers", "--junitxml", report, "-o", "addopts=", "-o",
             f"cache_dir={layer.build}/pytest/{layer.name.replace(' ', '-')}", *args, "tests/wire"]
     status, output = layer.command(argv, timeout_s, env)
     results = {}
@@ -269,14 +269,14 @@ def wire(engine, mode="release", marks=None, prefix=(), timeout_s=900):
             layer.skip(f"engine {engine}", reason)
             return
         start = without_aslr() if mode == "tsan" else list(prefix)
-        env = {"RUNG_BIN": wrapper(layer, mode, start), "RUNG_ENGINE": engine, "RUNG_MODE": mode,
-               "RUNG_TOOL": os.path.basename(start[0]) if start else "", "RUNG_ARTEFACTS": layer.build + "/artefacts"}
+        env = {"RUNG_BIN": wrapper(layer, mode, start), "RUNG_ENGINE": engine,
+               "RUNG_ARTEFACTS": layer.build + "/artefacts"}
         select = ["-m", marks] if marks else []
         results, status, output = pytest_run(layer, env, timeout_s, "-n", str(CPUS), *select)
         failed = [name for name, (word, _) in results.items() if word == "failed"]
         again = {}
         if failed and len(failed) <= 10:  # load made it late, or it is broken: alone it shows
-            again = pytest_run(layer, env, timeout_s, "-p", "no:randomly", "--last-failed", *select)[0]
+            again = pytest_run(layer, env, timeout_s, "--last-failed", *select)[0]
         for name, (word, text) in results.items():
             if word == "skipped":
                 layer.skip(name, text)
@@ -325,7 +325,6 @@ def shape(layer):
     mode = "debug"
     if not layer.make("all", MODE=mode):
         return
-    rung = os.path.join(layer.build, mode, "rung")
     layer.single("house rules (tidy.py)", [PYTHON, "tests/tidy.py"], 60)
     layer.single("tidy.py catches what it should", [PYTHON, "tests/tidy.py", "--self-test"], 60)
     layer.single("the core needs nothing (link.sh)", ["tests/link.sh", layer.build], 120)
@@ -336,7 +335,6 @@ def shape(layer):
         layer.single("shellcheck", ["shellcheck", *scripts], 60)
     else:
         layer.skip("shellcheck", "it is not installed")
-    del rung
 
 
 def kernel(layer):
