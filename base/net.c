@@ -12,8 +12,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <linux/tcp.h> /* not <netinet/tcp.h>: its struct tcp_info ends before bytes_acked */
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
@@ -317,9 +317,18 @@ long net_unread(int fd)
     return ioctl(fd, SIOCINQ, &n) < 0 ? -errno : n;
 }
 
-long net_unacked(int fd)
+/* What the kernel says the peer acknowledged, bytes of a send that is still under way included: a blocked thread
+ * cannot tell how far it has come.  Else what was sent less what is still queued (unix sockets). */
+uint64_t net_acked(int fd, uint64_t sent)
 {
-    int n = 0;
+    struct tcp_info info;
+    socklen_t len = sizeof(info);
+    int queued = 0;
 
-    return ioctl(fd, SIOCOUTQ, &n) < 0 ? -errno : n;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
+        len >= offsetof(struct tcp_info, tcpi_bytes_acked) + sizeof(info.tcpi_bytes_acked))
+        return info.tcpi_bytes_acked;
+    if (ioctl(fd, SIOCOUTQ, &queued) < 0 || queued < 0 || (uint64_t)queued > sent)
+        return sent;
+    return sent - (uint64_t)queued;
 }

@@ -36,7 +36,7 @@ long net_recv(int fd, char *buf, size_t cap);           /* 0: end of stream */
 long net_send(int fd, const struct conn_out *out, int file);
 void net_shut(int fd);                                  /* no more will be sent */
 long net_unread(int fd);                                /* bytes that have arrived and were not read (SIOCINQ) */
-long net_unacked(int fd);                               /* bytes the peer has not acknowledged (SIOCOUTQ) */
+uint64_t net_acked(int fd, uint64_t sent);               /* how many bytes of those sent the peer has */
 int  net_peer(int fd, char text[NET_ADDRESS_TEXT]);     /* address without port, for the log; "unix" */
 
 #endif

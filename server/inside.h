@@ -106,6 +106,7 @@ struct session *session_of_timer(struct wheel_node *n);
 void session_list_add(struct loop *l, struct session *s); /* at the back */
 void session_list_del(struct loop *l, struct session *s);
 bool session_idle(const struct session *s); /* and nothing waits unread in its socket */
+uint64_t session_idle_since_ms(const struct session *s); /* an idle one's last sign of life */
 /* Its deadline has passed: true, the time is up; false, there was progress and a new deadline is set. */
 bool session_overdue(struct session *s, uint64_t now_ms);
 

@@ -32,7 +32,8 @@ struct worker {
     int listener[LISTENERS_MAX];
     int stop_fd;                  /* readable for ever once the server is told to stop */
     const atomic_int *stopping;   /* 0, or the number of stop signals seen */
-    unsigned turn;                /* the listener worker_accept() looks at first */
+    unsigned turn;                /* worker_accept(): the listener looked at first */
+    uint64_t drain_ms;            /* ... and when it no longer serves those who wait; 0: not stopping */
     struct watch *watch;          /* engines that may block; else NULL */
 };
 
@@ -62,7 +63,6 @@ struct session {
     struct conn conn;
     struct wheel_node timer;
     struct session *prev, *next; /* in the loop's list */
-    uint64_t acked;              /* bytes the peer had at the last deadline */
     int fd;
     unsigned slot;               /* free for the engine: armed interest, array index, operation */
 };

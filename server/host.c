@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* host.c - what the core asks of the world, answered by the server: files by the site, notes by log and stats,
+ * memory by the loop.
+ *
+ * Stash and outbox memory goes round in short lists: the next connection gets what the last one gave
+ * back, still warm in the cache.  The lists are the loop's alone (no lock) and bounded, so that a flood of
+ * connections does not keep its peak for ever.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include "inside.h"
+
+enum {
+    BUFFER_SIZES = 4,    /* the core asks for two sizes; others go straight to malloc */
+    BUFFERS_KEPT_MAX = 64 /* of each size: 64 connections in mid-answer at once, about 5 MiB a loop */
+};
+
+struct buffer {
+    struct buffer *next;
+};
+
+struct shelf {
+    size_t bytes;
+    unsigned count;
+    struct buffer *first;
+};
+
+struct buffers {
+    struct shelf shelf[BUFFER_SIZES];
+};
+
+/* --- Memory ------------------------------------------------------------------------------------------- */
+
+static struct shelf *shelf_of(struct buffers *b, size_t bytes)
+{
+    for (unsigned i = 0; i < BUFFER_SIZES; i++) {
+        if (b->shelf[i].bytes == 0)
+            b->shelf[i].bytes = bytes;
+        if (b->shelf[i].bytes == bytes)
+            return &b->shelf[i];
+    }
+    return NULL;
+}
+
+static void *host_alloc(void *site, size_t bytes)
+{
+    struct loop *l = site;
+    struct shelf *shelf = shelf_of(l->buffers, bytes);
+    struct buffer *buf;
+
+    if (!shelf || !shelf->first)
+        return malloc(bytes < sizeof(*buf) ? sizeof(*buf) : bytes);
+    buf = shelf->first;
+    shelf->first = buf->next;
+    shelf->count--;
+    return buf;
+}
+
+static void host_free(void *site, void *mem, size_t bytes)
+{
+    struct loop *l = site;
+    struct shelf *shelf = shelf_of(l->buffers, bytes);
+    struct buffer *buf = mem;
+
+    if (!shelf || shelf->count >= BUFFERS_KEPT_MAX) {
+        free(mem);
+        return;
+    }
+    buf->next = shelf->first;
+    shelf->first = buf;
+    shelf->count++;
+}
+
+int buffers_open(struct buffers **b)
+{
+    *b = calloc(1, sizeof(**b));
+    return *b ? 0 : -ENOMEM;
+}
+
+void buffers_close(struct buffers *b)
+{
+    for (unsigned i = 0; i < BUFFER_SIZES; i++) {
+        struct buffer *next, *buf = b->shelf[i].first;
+
+        for (; buf; buf = next) {
+            next = buf->next;
+            free(buf);
+        }
+    }
+    free(b);
+}
+
+/* --- Files -------------------------------------------------------------------------------------------- */
+
+static int host_find(void *site, const struct http_ask *ask, struct source **source)
+{
+    struct loop *l = site;
+
+    if (l->later)
+        return later_find(l->later, ask, source);
+    return site_find(l->worker->server->site, ask, true, source);
+}
+
+static int host_page(void *site, unsigned status, struct source **source)
+{
+    struct loop *l = site;
+
+    return site_page(l->worker->server->site, status, source);
+}
+
+static void host_release(void *site, struct source *source)
+{
+    struct loop *l = site;
+
+    site_release(l->worker->server->site, source);
+}
+
+static void host_forget(void *site, const struct conn *conn)
+{
+    struct loop *l = site;
+
+    if (l->later)
+        later_forget(l->later, conn);
+}
+
+/* --- What was answered -------------------------------------------------------------------------------- */
+
+static void *host_answer(void *site, const struct conn *conn, const struct http_receipt *receipt)
+{
+    struct loop *l = site;
+    const struct session *s = (const struct session *)conn; /* its first member */
+
+    stats_add(l->worker->server->stats, STAT_ANSWERS, 1);
+    return l->worker->server->log ? log_begin(l->worker->server->log, s->fd, receipt) : NULL;
+}
+
+static void host_answered(void *site, void *note, uint64_t body_bytes, bool complete)
+{
+    struct loop *l = site;
+    struct server *srv = l->worker->server;
+
+    stats_add(srv->stats, complete ? STAT_COMPLETE : STAT_BROKEN, 1);
+    stats_add(srv->stats, STAT_BODY_BYTES, body_bytes);
+    if (note)
+        log_end(srv->log, note, body_bytes, complete);
+}
+
+static uint32_t clamp_ms(uint64_t ms)
+{
+    return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
+void host_init(struct host *h, struct loop *l)
+{
+    const struct server *srv = l->worker->server;
+
+    *h = (struct host){
+        .site = l,
+        .find = host_find,
+        .page = host_page,
+        .release = host_release,
+        .answer = host_answer,
+        .answered = host_answered,
+        .forget = host_forget,
+        .alloc = host_alloc,
+        .free = host_free,
+        .date = l->date,
+        .head_ms = clamp_ms(srv->head_ms),
+        .idle_ms = clamp_ms(srv->idle_ms),
+        .send_ms = clamp_ms(srv->send_ms),
+        .progress_bytes = srv->progress_bytes,
+        .body_bytes_max = srv->body_bytes_max,
+    };
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/* loop.c - what one thread needs to run sessions: clock, timers, date, wake-ups, and when to accept.
+ *
+ * The rules of a full house.  No room (connections_max) or no descriptor: the listeners are left alone, so that
+ * nothing spins; the idlest of a handful of idle connections is closed to make room, and it is tried again when
+ * any connection closes, or after PAUSE_MS.  The rules of stopping: answers say that the connection ends, idle
+ * ones are closed at once, whoever waits in the queues is still let in, and at drain_ms or at the second
+ * signal everything is cut off.  Owner: one thread; no locks.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+#include "../base/net.h"
+#include "inside.h"
+
+enum {
+    PAUSE_MS = 100,       /* after a refusal by the kernel; a session that closes ends it earlier */
+    DRAIN_TICK_MS = 50,   /* stopping: a second signal is seen this soon, whichever thread got it */
+    VICTIM_LOOKS_MAX = 64 /* sessions looked at for each refused one; the next refusal looks at others */
+};
+
+/* --- Clock -------------------------------------------------------------------------------------------- */
+
+uint64_t clock_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts); /* a tick old at most, and five times cheaper */
+    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static void date_refresh(struct loop *l)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_REALTIME_COARSE, &ts);
+    if ((uint64_t)ts.tv_sec == l->date_s)
+        return;
+    l->date_s = (uint64_t)ts.tv_sec;
+    http_date_write(l->date, ts.tv_sec);
+}
+
+/* --- Open and close ----------------------------------------------------------------------------------- */
+
+static int later_start(struct loop *l)
+{
+    if (l->worker->server->engine->may_block || !l->worker->server->site)
+        return 0;
+    return later_open(&l->later, l->worker->server->site, l->wake_fd);
+}
+
+int loop_open(struct worker *w, struct loop **loop)
+{
+    struct loop *l = calloc(1, sizeof(*l));
+    int err;
+
+    if (!l)
+        return -ENOMEM;
+    l->worker = w;
+    l->now_ms = clock_ms();
+    wheel_init(&l->wheel, l->now_ms);
+    date_refresh(l);
+    host_init(&l->host, l);
+    l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (l->wake_fd < 0) {
+        err = -errno;
+        goto no_wake;
+    }
+    err = buffers_open(&l->buffers);
+    if (err)
+        goto no_buffers;
+    err = later_start(l);
+    if (err)
+        goto no_later;
+    *loop = l;
+    return 0;
+
+no_later:
+    buffers_close(l->buffers);
+no_buffers:
+    close(l->wake_fd);
+no_wake:
+    free(l);
+    return err;
+}
+
+void loop_close(struct loop *l)
+{
+    while (l->first)
+        session_close(l, l->first);
+    if (l->later)
+        later_close(l->later);
+    buffers_close(l->buffers);
+    close(l->wake_fd);
+    free(l);
+}
+
+/* --- Turns -------------------------------------------------------------------------------------------- */
+
+/* Whether a client waits in one of the queues. */
+static bool queues_empty(const struct worker *w)
+{
+    struct pollfd p[LISTENERS_MAX];
+
+    for (unsigned i = 0; i < w->listeners; i++)
+        p[i] = (struct pollfd){.fd = w->listener[i], .events = POLLIN};
+    return poll(p, w->listeners, 0) == 0;
+}
+
+void loop_tick(struct loop *l)
+{
+    int signals = atomic_load_explicit(l->worker->stopping, memory_order_relaxed);
+
+    l->now_ms = clock_ms();
+    date_refresh(l);
+    if (l->paused && l->now_ms >= l->retry_ms)
+        l->paused = false;
+    if (signals == 0)
+        return;
+    if (!l->drain_ms) {
+        l->drain_ms = l->now_ms + l->worker->server->drain_ms + 1;
+        l->host.closing = true;
+    }
+    if (!l->closed)
+        l->closed = signals > 1 || queues_empty(l->worker);
+}
+
+int loop_wait_ms(struct loop *l)
+{
+    int wait_ms = wheel_next_ms(&l->wheel, l->now_ms);
+
+    if (l->victim)
+        return 0;
+    if (l->paused) {
+        int retry_ms = l->retry_ms > l->now_ms ? (int)(l->retry_ms - l->now_ms) : 0;
+
+        wait_ms = wait_ms < 0 || retry_ms < wait_ms ? retry_ms : wait_ms;
+    }
+    if (l->drain_ms && (wait_ms < 0 || wait_ms > DRAIN_TICK_MS))
+        wait_ms = DRAIN_TICK_MS;
+    return wait_ms;
+}
+
+bool loop_listening(const struct loop *l)
+{
+    return !l->paused && !l->closed;
+}
+
+/* Told to cut off whatever is left. */
+static bool loop_over(const struct loop *l)
+{
+    return l->drain_ms && (l->now_ms >= l->drain_ms ||
+                           atomic_load_explicit(l->worker->stopping, memory_order_relaxed) > 1);
+}
+
+bool loop_done(struct loop *l)
+{
+    return loop_over(l) || (l->drain_ms && l->closed && !l->live);
+}
+
+/* --- Accepting ---------------------------------------------------------------------------------------- */
+
+/* Look at a handful of sessions and send them to the back, so that an idle one behind many busy ones is found by and
+ * by. */
+static struct session *victim_find(struct loop *l)
+{
+    struct session *idlest = NULL;
+    unsigned looks = l->live < VICTIM_LOOKS_MAX ? l->live : VICTIM_LOOKS_MAX;
+
+    for (; looks > 0; looks--) {
+        struct session *s = l->first;
+
+        session_list_del(l, s);
+        session_list_add(l, s);
+        if (conn_idle(&s->conn) &&
+            (!idlest || session_idle_since_ms(s) < session_idle_since_ms(idlest)))
+            idlest = s;
+    }
+    return idlest;
+}
+
+static void pause_listening(struct loop *l)
+{
+    l->paused = true;
+    l->retry_ms = l->now_ms + PAUSE_MS;
+    if (!l->victim)
+        l->victim = victim_find(l);
+}
+
+struct session *loop_welcome(struct loop *l, unsigned i)
+{
+    struct session *s;
+    int fd;
+
+    if (!loop_listening(l))
+        return NULL;
+    if (l->live >= l->worker->server->connections_max) {
+        pause_listening(l);
+        return NULL;
+    }
+    fd = net_accept(l->worker->listener[i], false);
+    if (fd == -EAGAIN)
+        return NULL;
+    if (fd < 0) {
+        shortage_say(-fd);
+        pause_listening(l);
+        return NULL;
+    }
+    s = session_open(l, fd);
+    if (!s)
+        pause_listening(l);
+    return s;
+}
+
+/* --- Expiry ------------------------------------------------------------------------------------------- */
+
+/* The session chosen to make room, unless it has come to life in the meantime. */
+static struct session *victim_take(struct loop *l)
+{
+    struct session *s = l->victim;
+
+    l->victim = NULL;
+    if (!s || !session_idle(s))
+        return NULL;
+    stats_add(l->worker->server->stats, STAT_EVICTED, 1);
+    return s;
+}
+
+/* Stopping: the next session that may go without loss.  The busy ones passed over go to the back, so that closing n
+ * sessions looks at each of them twice at most. */
+static struct session *idle_take(struct loop *l)
+{
+    for (unsigned looks = l->drain_ms ? l->live : 0; looks > 0; looks--) {
+        struct session *s = l->first;
+
+        if (session_idle(s))
+            return s;
+        session_list_del(l, s);
+        session_list_add(l, s);
+    }
+    return NULL;
+}
+
+struct session *loop_expired(struct loop *l)
+{
+    struct session *s = victim_take(l);
+    struct wheel_node *node;
+
+    if (!s)
+        s = loop_over(l) ? l->first : idle_take(l);
+    if (s)
+        return s;
+    while ((node = wheel_pop(&l->wheel, l->now_ms))) {
+        s = session_of_timer(node);
+        if (s->conn.deadline_ms <= l->now_ms && session_overdue(s, l->now_ms)) {
+            stats_add(l->worker->server->stats, STAT_EXPIRED, 1);
+            return s;
+        }
+        wheel_add(&l->wheel, node, s->conn.deadline_ms);
+    }
+    return NULL;
+}
+
+/* --- Answers made elsewhere --------------------------------------------------------------------------- */
+
+void loop_woken(struct loop *l)
+{
+    uint64_t count;
+
+    if (read(l->wake_fd, &count, sizeof(count)) < 0)
+        return; /* nothing there: somebody emptied it before */
+}
+
+struct session *loop_resumed(struct loop *l)
+{
+    struct conn *c = l->later ? later_done(l->later) : NULL;
+
+    if (!c)
+        return NULL;
+    conn_resume(c, l->now_ms);
+    return (struct session *)c; /* its first member */
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* session.c - a connection in user space: the machine, its socket, its timer.
+ *
+ * One owner, one close path.  Non-blocking engines call session_pump() when the socket is ready; blocking ones
+ * give a thread to session_serve(), which is the same conversation with the waiting done by the socket: there
+ * the clock is read after each transfer, for a blocking receive may have taken seconds, and the watcher may look
+ * at the machine only while the thread is inside a transfer.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+#include "../base/net.h"
+#include "inside.h"
+
+/* --- Transport: the core's idea of a socket ----------------------------------------------------------- */
+
+static long socket_recv(void *io, char *buf, size_t cap)
+{
+    const struct session *s = io;
+
+    return net_recv(s->fd, buf, cap);
+}
+
+static long socket_send(void *io, const struct conn_out *out)
+{
+    const struct session *s = io;
+    const struct segment *last = &out->seg[out->count - 1];
+
+    return net_send(s->fd, out, last->bytes ? -1 : site_source_fd(last->source));
+}
+
+static void socket_shut(void *io)
+{
+    const struct session *s = io;
+
+    net_shut(s->fd);
+}
+
+static const struct transport socket_transport = {socket_recv, socket_send, socket_shut};
+
+/* --- The loop's list ---------------------------------------------------------------------------------- */
+
+void session_list_add(struct loop *l, struct session *s)
+{
+    s->next = NULL;
+    s->prev = l->last;
+    if (l->last)
+        l->last->next = s;
+    else
+        l->first = s;
+    l->last = s;
+}
+
+void session_list_del(struct loop *l, struct session *s)
+{
+    if (s->prev)
+        s->prev->next = s->next;
+    else
+        l->first = s->next;
+    if (s->next)
+        s->next->prev = s->prev;
+    else
+        l->last = s->prev;
+}
+
+/* --- Life ---------------------------------------------------------------------------------------------- */
+
+static void session_init(struct loop *l, struct session *s, int fd)
+{
+    *s = (struct session){.fd = fd};
+    conn_init(&s->conn, l->worker->server->proto, &l->host, l->now_ms);
+    stats_add(l->worker->server->stats, STAT_ACCEPTED, 1);
+}
+
+/* The end of every connection, whoever served it. */
+static void session_fini(struct loop *l, struct session *s)
+{
+    struct stats *stats = l->worker->server->stats;
+
+    stats_add(stats, STAT_BYTES, s->conn.sent);
+    conn_fini(&s->conn);
+    close(s->fd);
+    stats_add(stats, STAT_CLOSED, 1);
+}
+
+struct session *session_open(struct loop *l, int fd)
+{
+    struct session *s = malloc(sizeof(*s));
+
+    if (!s) {
+        stats_add(l->worker->server->stats, STAT_REFUSED, 1);
+        close(fd);
+        return NULL;
+    }
+    session_init(l, s, fd);
+    session_list_add(l, s);
+    wheel_add(&l->wheel, &s->timer, s->conn.deadline_ms);
+    l->live++;
+    return s;
+}
+
+void session_close(struct loop *l, struct session *s)
+{
+    if (l->victim == s)
+        l->victim = NULL;
+    wheel_del(&l->wheel, &s->timer);
+    session_list_del(l, s);
+    session_fini(l, s);
+    free(s);
+    l->live--;
+    l->paused = false; /* there is room, and a descriptor */
+}
+
+enum conn_want session_pump(struct loop *l, struct session *s)
+{
+    struct pump p = {.transport = &socket_transport, .io = s, .scratch = l->scratch};
+    uint64_t before_ms = s->conn.deadline_ms;
+    enum conn_want want = conn_pump(&s->conn, &p, l->now_ms);
+
+    /* A deadline that moves away costs nothing: the timer fires early and is added again.  Only one that comes
+     * nearer (the first byte of a head, after idling) must be told to the wheel. */
+    if (s->conn.deadline_ms < before_ms) {
+        wheel_del(&l->wheel, &s->timer);
+        wheel_add(&l->wheel, &s->timer, s->conn.deadline_ms);
+    }
+    return want;
+}
+
+/* --- Questions ---------------------------------------------------------------------------------------- */
+
+struct session *session_of_timer(struct wheel_node *n)
+{
+    return (struct session *)(void *)((char *)n - offsetof(struct session, timer));
+}
+
+bool session_idle(const struct session *s)
+{
+    return conn_idle(&s->conn) && net_unread(s->fd) <= 0;
+}
+
+uint64_t session_idle_since_ms(const struct session *s)
+{
+    const struct host *h = s->conn.host;
+
+    return s->conn.deadline_ms - (s->conn.requests ? h->idle_ms : h->head_ms);
+}
+
+bool session_overdue(struct session *s, uint64_t now_ms)
+{
+    uint64_t acked = s->conn.want == CONN_SEND ? net_acked(s->fd, s->conn.sent) : s->conn.sent;
+
+    return conn_overdue(&s->conn, acked, now_ms);
+}
+
+/* --- Blocking ----------------------------------------------------------------------------------------- */
+
+static void serve_input(struct loop *l, struct session *s)
+{
+    struct watch *watch = l->worker->watch;
+    long n;
+
+    watch_leave(watch, s);
+    n = net_recv(s->fd, l->scratch, sizeof(l->scratch));
+    watch_enter(watch, s);
+    loop_tick(l);
+    if (n < 0)
+        conn_abort(&s->conn);
+    else
+        conn_feed(&s->conn, l->scratch, (size_t)n, l->now_ms);
+}
+
+static void serve_output(struct loop *l, struct session *s)
+{
+    struct watch *watch = l->worker->watch;
+    struct conn_out out = conn_out(&s->conn);
+    long n;
+
+    watch_leave(watch, s);
+    n = socket_send(s, &out);
+    watch_enter(watch, s);
+    loop_tick(l);
+    if (n <= 0)
+        conn_abort(&s->conn); /* gone, or the file has become shorter: nothing may follow on this connection */
+    else
+        conn_sent(&s->conn, (size_t)n, l->now_ms);
+}
+
+void session_serve(struct loop *l, int fd)
+{
+    struct session s;
+    bool shut = false;
+
+    loop_tick(l);
+    session_init(l, &s, fd);
+    watch_add(l->worker->watch, &s); /* entered */
+    while (s.conn.want != CONN_CLOSE) {
+        if (s.conn.want == CONN_LINGER && !shut) {
+            net_shut(fd);
+            shut = true;
+        }
+        if (s.conn.want == CONN_SEND)
+            serve_output(l, &s);
+        else
+            serve_input(l, &s);
+    }
+    watch_del(l->worker->watch, &s);
+    session_fini(l, &s);
+}

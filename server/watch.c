@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/* watch.c - the one watcher of a blocking engine: deadlines, eviction, drain.
+ *
+ * A thread that sits in recv() or send() cannot look at the clock, and socket time-outs do not help: a reader
+ * that takes a byte now and then resets them for ever.  So one more thread looks at all sessions of the process,
+ * and ends a wait by shutdown() on the socket; the serving thread sees the end and closes.  Reading is shut down
+ * where nothing is owed: a request that arrives at that very moment is still read and answered.
+ *
+ * The registry is locked by `lock`.  A session's machine is its thread's, but during a transfer the watcher may look at
+ * it: owner_state says whose turn it is, and only a thread that comes back from a transfer while it is being
+ * looked at waits for the lock.
+ *
+ * Cost: none a transfer but two atomic stores.  The watcher sleeps until the next deadline; every new deadline is at
+ * least `shortest_ms` away when it is set, so it looks no less often than that and is never late.  Only while
+ * the engine is full or the server stops does it look every TICK_MS.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "../base/net.h"
+#include "inside.h"
+
+enum {
+    TICK_MS = 20,
+    QUIET_TICKS = 50,      /* ticks without need before sleeping longer: busy engines do not wake it each time */
+    EVICT_IDLE_MS_MIN = 40 /* a client may think this long before the seat is given to one who waits */
+};
+
+enum { TURN_SERVER, TURN_TRANSFER, TURN_WATCHER };   /* session.conn.owner_state */
+enum { ENDED_READING = 1, ENDED = 2 };               /* session.slot: what was shut down already */
+
+struct watch {
+    struct worker *worker;
+    pthread_mutex_t lock; /* guards all below, and each session's list links and slot */
+    struct session *first;
+    unsigned count;
+    bool ticking; /* looks every TICK_MS: need not be woken */
+    bool over;
+    /* The watcher's own: */
+    pthread_t thread;
+    int wake_fd;
+    unsigned quiet;
+    uint64_t now_ms, drain_ms, shortest_ms, seats;
+};
+
+/* --- The serving threads' side ------------------------------------------------------------------------ */
+
+static void wake(struct watch *watch)
+{
+    uint64_t one = 1;
+
+    if (write(watch->wake_fd, &one, sizeof(one)) < 0)
+        return; /* full: it is awake */
+}
+
+void watch_add(struct watch *watch, struct session *s)
+{
+    pthread_mutex_lock(&watch->lock);
+    s->prev = NULL;
+    s->next = watch->first;
+    if (s->next)
+        s->next->prev = s;
+    watch->first = s;
+    watch->count++;
+    if (!watch->ticking && (watch->count == 1 || watch->count >= watch->seats))
+        wake(watch);
+    pthread_mutex_unlock(&watch->lock);
+}
+
+void watch_del(struct watch *watch, struct session *s)
+{
+    pthread_mutex_lock(&watch->lock);
+    if (s->prev)
+        s->prev->next = s->next;
+    else
+        watch->first = s->next;
+    if (s->next)
+        s->next->prev = s->prev;
+    watch->count--;
+    pthread_mutex_unlock(&watch->lock);
+}
+
+static bool turn_take(struct session *s, uint8_t turn)
+{
+    uint8_t free_turn = TURN_TRANSFER;
+
+    return __atomic_compare_exchange_n(&s->conn.owner_state, &free_turn, turn, false, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED);
+}
+
+static void turn_give(struct session *s)
+{
+    __atomic_store_n(&s->conn.owner_state, TURN_TRANSFER, __ATOMIC_RELEASE);
+}
+
+void watch_leave(struct watch *watch, struct session *s)
+{
+    (void)watch;
+    turn_give(s);
+}
+
+void watch_enter(struct watch *watch, struct session *s)
+{
+    while (!turn_take(s, TURN_SERVER)) { /* the watcher has it, and holds the lock while it does */
+        pthread_mutex_lock(&watch->lock);
+        pthread_mutex_unlock(&watch->lock);
+    }
+}
+
+/* --- The watcher's side ------------------------------------------------------------------------------- */
+
+static void end(struct session *s, unsigned how)
+{
+    if (s->slot < how)
+        shutdown(s->fd, how == ENDED ? SHUT_RDWR : SHUT_RD);
+    s->slot = s->slot < how ? how : s->slot;
+}
+
+static void count(struct watch *watch, enum stat_id stat)
+{
+    stats_add(watch->worker->server->stats, stat, 1);
+}
+
+static bool stopping(const struct watch *watch)
+{
+    return atomic_load_explicit(watch->worker->stopping, memory_order_relaxed) > 0;
+}
+
+static bool cut_off(const struct watch *watch)
+{
+    return watch->drain_ms && (watch->now_ms >= watch->drain_ms ||
+                               atomic_load_explicit(watch->worker->stopping, memory_order_relaxed) > 1);
+}
+
+/* One session, its machine at rest.  Gives its deadline. */
+static uint64_t look(struct watch *watch, struct session *s)
+{
+    if (watch->drain_ms && session_idle(s))
+        end(s, ENDED_READING);
+    if (s->conn.deadline_ms <= watch->now_ms && s->slot < ENDED && session_overdue(s, watch->now_ms)) {
+        count(watch, STAT_EXPIRED);
+        end(s, ENDED);
+    }
+    return s->conn.deadline_ms > watch->now_ms ? s->conn.deadline_ms : watch->now_ms;
+}
+
+/* All sessions: ends those whose time is up and gives the next deadline; *idlest is the one to evict. */
+static uint64_t look_at_all(struct watch *watch, struct session **idlest)
+{
+    uint64_t next_ms = watch->now_ms + watch->shortest_ms, since_ms = watch->now_ms - EVICT_IDLE_MS_MIN;
+
+    *idlest = NULL;
+    for (struct session *s = watch->first; s; s = s->next) {
+        uint64_t deadline_ms;
+
+        if (cut_off(watch))
+            end(s, ENDED); /* needs no look at the machine */
+        if (!turn_take(s, TURN_WATCHER))
+            continue; /* its thread is at work: whatever deadline it sets is shortest_ms away */
+        deadline_ms = look(watch, s);
+        next_ms = deadline_ms < next_ms ? deadline_ms : next_ms;
+        if (conn_idle(&s->conn) && s->slot == 0 && session_idle_since_ms(s) <= since_ms) {
+            since_ms = session_idle_since_ms(s);
+            *idlest = s;
+        }
+        turn_give(s);
+    }
+    return next_ms;
+}
+
+static bool client_waits(const struct worker *w)
+{
+    struct pollfd p[LISTENERS_MAX];
+
+    for (unsigned i = 0; i < w->listeners; i++)
+        p[i] = (struct pollfd){.fd = w->listener[i], .events = POLLIN};
+    return poll(p, w->listeners, 0) > 0;
+}
+
+/* One round under the lock.  How long to sleep: ms, or -1 = until something happens. */
+static int round_of_looks(struct watch *watch)
+{
+    struct session *idlest;
+    bool full = watch->count >= watch->seats;
+    uint64_t next_ms;
+
+    watch->now_ms = clock_ms();
+    if (stopping(watch) && !watch->drain_ms)
+        watch->drain_ms = watch->now_ms + watch->worker->server->drain_ms + 1;
+    next_ms = look_at_all(watch, &idlest);
+    if (full && idlest && client_waits(watch->worker) && session_idle(idlest)) {
+        count(watch, STAT_EVICTED);
+        end(idlest, ENDED_READING);
+    }
+    watch->quiet = full || watch->drain_ms ? 0 : watch->quiet + 1;
+    watch->ticking = watch->quiet < QUIET_TICKS;
+    if (watch->ticking)
+        return TICK_MS;
+    return watch->count ? (int)(next_ms - watch->now_ms) : -1;
+}
+
+static void *watch_main(void *arg)
+{
+    struct watch *watch = arg;
+
+    for (;;) {
+        struct pollfd p[2] = {{.fd = watch->wake_fd, .events = POLLIN},
+                              {.fd = watch->drain_ms ? -1 : watch->worker->stop_fd, .events = POLLIN}};
+        uint64_t n;
+        int wait_ms;
+
+        pthread_mutex_lock(&watch->lock);
+        if (watch->over)
+            break;
+        wait_ms = round_of_looks(watch);
+        pthread_mutex_unlock(&watch->lock);
+        if (poll(p, 2, wait_ms) > 0 && p[0].revents && read(watch->wake_fd, &n, sizeof(n)) > 0)
+            watch->quiet = 0;
+    }
+    pthread_mutex_unlock(&watch->lock);
+    return NULL;
+}
+
+/* --- Open and close ----------------------------------------------------------------------------------- */
+
+static uint64_t shortest_ms(const struct server *srv)
+{
+    uint64_t ms = LINGER_MS;
+
+    ms = srv->head_ms < ms ? srv->head_ms : ms;
+    ms = srv->idle_ms < ms ? srv->idle_ms : ms;
+    return srv->send_ms < ms ? srv->send_ms : ms;
+}
+
+/* Signals are for the threads that were there before. */
+static int thread_start(struct watch *watch)
+{
+    sigset_t all, before;
+    int err;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    err = pthread_create(&watch->thread, NULL, watch_main, watch);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return -err;
+}
+
+int watch_open(struct watch **watch, struct worker *w)
+{
+    struct watch *new = calloc(1, sizeof(*new));
+    const struct engine *e = w->server->engine;
+    int err;
+
+    if (!new)
+        return -ENOMEM;
+    new->worker = w;
+    new->shortest_ms = shortest_ms(w->server);
+    new->seats = e->capacity && e->capacity < w->server->connections_max ? e->capacity
+                                                                         : w->server->connections_max;
+    pthread_mutex_init(&new->lock, NULL);
+    new->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    err = new->wake_fd < 0 ? -errno : thread_start(new);
+    if (err) {
+        if (new->wake_fd >= 0)
+            close(new->wake_fd);
+        pthread_mutex_destroy(&new->lock);
+        free(new);
+        return err;
+    }
+    *watch = new;
+    return 0;
+}
+
+void watch_close(struct watch *watch)
+{
+    pthread_mutex_lock(&watch->lock);
+    watch->over = true;
+    pthread_mutex_unlock(&watch->lock);
+    wake(watch);
+    pthread_join(watch->thread, NULL);
+    close(watch->wake_fd);
+    pthread_mutex_destroy(&watch->lock);
+    free(watch);
+}

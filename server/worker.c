@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* worker.c - who runs the engine, and how a blocking engine accepts.
+ *
+ * The supervisor opened the listeners and keeps them; a worker borrows them and never closes or shuts
+ * one down, so that another worker, or the same one started anew, inherits what is queued.  At present one worker
+ * runs, here, in this thread.  Stopping is a counter and a descriptor that stays readable: whoever sleeps in a
+ * poll sees the one, whoever comes from work sees the other.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "../base/net.h"
+#include "inside.h"
+
+enum {
+    SHORTAGE_MS = 100,       /* out of descriptors: how soon to try again */
+    SHORTAGE_SAID_MS = 10000 /* ... and how often to complain */
+};
+
+void shortage_say(int err)
+{
+    static _Atomic uint64_t next_ms;
+    uint64_t due_ms = atomic_load_explicit(&next_ms, memory_order_relaxed), now_ms = clock_ms();
+
+    if (now_ms < due_ms ||
+        !atomic_compare_exchange_strong(&next_ms, &due_ms, now_ms + SHORTAGE_SAID_MS))
+        return;
+    fprintf(stderr, "rung: cannot accept connections: %s; they wait until others end\n", strerror(err));
+}
+
+/* --- Accepting, for engines that block ---------------------------------------------------------------- */
+
+/* From any listener, without waiting; the one after the last lucky one first.  -EAGAIN: the queues are empty. */
+static int accept_any(struct worker *w)
+{
+    int fd = -EAGAIN;
+
+    for (unsigned n = 0; n < w->listeners && fd == -EAGAIN; n++) {
+        fd = net_accept(w->listener[w->turn % w->listeners], true);
+        w->turn++;
+    }
+    return fd;
+}
+
+/* A blocking engine that is told to stop serves whoever waits already, but not beyond its time to drain. */
+static bool accept_over(const struct worker *w, uint64_t *until_ms)
+{
+    int signals = atomic_load_explicit(w->stopping, memory_order_relaxed);
+
+    if (signals == 1 && !*until_ms)
+        *until_ms = clock_ms() + w->server->drain_ms + 1;
+    return signals > 1 || (signals && clock_ms() >= *until_ms);
+}
+
+int worker_accept(struct worker *w)
+{
+    struct pollfd p[LISTENERS_MAX + 1];
+    int fd;
+
+    for (unsigned i = 0; i < w->listeners; i++)
+        p[i] = (struct pollfd){.fd = w->listener[i], .events = POLLIN};
+    p[w->listeners] = (struct pollfd){.fd = w->stop_fd, .events = POLLIN};
+    while (!accept_over(w, &w->drain_ms)) {
+        fd = accept_any(w);
+        if (fd >= 0)
+            return fd;
+        if (fd == -EAGAIN && w->drain_ms)
+            break;
+        if (fd == -EAGAIN) {
+            poll(p, w->listeners + 1, -1);
+        } else {
+            shortage_say(-fd);
+            poll(&p[w->listeners], w->drain_ms ? 0 : 1, SHORTAGE_MS);
+        }
+    }
+    return -ECANCELED;
+}
+
+/* --- Running ------------------------------------------------------------------------------------------ */
+
+int server_run(struct server *srv)
+{
+    struct worker w = {
+        .server = srv,
+        .listeners = srv->listeners,
+        .stop_fd = srv->stop_fd,
+        .stopping = &srv->stopping,
+    };
+    int err = 0;
+
+    signal(SIGPIPE, SIG_IGN); /* sendfile() has no MSG_NOSIGNAL */
+    memcpy(w.listener, srv->listener, sizeof(w.listener));
+    if (srv->engine->may_block)
+        err = watch_open(&w.watch, &w);
+    if (!err)
+        err = srv->engine->run(&w);
+    if (w.watch)
+        watch_close(w.watch);
+    return err;
+}
+
+void server_stop(struct server *srv)
+{
+    uint64_t one = 1;
+    int saved = errno;
+
+    atomic_fetch_add(&srv->stopping, 1);
+    if (write(srv->stop_fd, &one, sizeof(one)) < 0)
+        errno = saved; /* full: it is readable, and that is all that counts */
+    errno = saved;
+}
