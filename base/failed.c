@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* failed.c - what a broken promise of the core does in user space: it says which one and ends the
+ * process.
+ *
+ * A machine whose own promises are broken serves nobody; the supervisor starts another.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include "../core/env.h"
+
+void core_failed(const char *promise, const char *file, int line)
+{
+    fprintf(stderr, "rung: %s:%d: broken promise: %s\n", file, line, promise);
+    abort();
+}
