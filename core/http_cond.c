@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* http_cond.c - validators and preconditions (RFC 9110 8.8, 13).
+ *
+ * The ETag is strong: inode, size and the nanoseconds of mtime and ctime, and the coding.  ctime cannot be set by
+ * user space, so a file written twice within one tick of mtime still changes its tag.
+ */
+#include "http_inside.h"
+
+/* What http_date_write() can write: years 1 to 9999. */
+static const int64_t DATE_MIN_S = -62135596800, DATE_MAX_S = 253402300799;
+
+static uint64_t nanoseconds(int64_t s, uint32_t ns)
+{
+    return (uint64_t)s * 1000000000u + ns;
+}
+
+void http_mark_set(struct http_mark *mark, const struct source *source, int64_t now_s)
+{
+    static const char suffix[CODINGS][5] = {"", "-gz", "-zst", "-br"};
+    struct text t = {mark->etag, mark->etag + sizeof(mark->etag)};
+
+    mark->now_s = now_s;
+    mark->etag_len = 0;
+    mark->dated = false;
+    if (source->kind != SOURCE_BODY)
+        return;
+    TEXT_LITERAL(&t, "\"");
+    text_hex(&t, source->inode);
+    TEXT_LITERAL(&t, "-");
+    text_hex(&t, source->size);
+    TEXT_LITERAL(&t, "-");
+    text_hex(&t, nanoseconds(source->mtime_s, source->mtime_ns));
+    TEXT_LITERAL(&t, "-");
+    text_hex(&t, nanoseconds(source->ctime_s, source->ctime_ns));
+    text_string(&t, suffix[source->coding]);
+    TEXT_LITERAL(&t, "\"");
+    mark->etag_len = (uint8_t)(t.at - mark->etag);
+    /* A date in the future is replaced by that of the answer (8.8.2.1). */
+    mark->mtime_s = source->mtime_s < now_s ? source->mtime_s : now_s;
+    mark->dated = mark->mtime_s >= DATE_MIN_S && mark->mtime_s <= DATE_MAX_S;
+}
+
+static bool is_ours(struct slice tag, const struct http_mark *mark)
+{
+    return mark->etag_len && tag.len == mark->etag_len && memcmp(tag.ptr, mark->etag, tag.len) == 0;
+}
+
+/* The next entity-tag of a list, with its quotes.  http_list() would take a backslash for an escape, but in an
+ * entity-tag it is a character like any other (8.8.3).  False: the end, or it is malformed from here on. */
+static bool next_tag(struct slice *rest, struct slice *tag, bool *weak)
+{
+    const char *end;
+
+    while (rest->len && (*rest->ptr == ' ' || *rest->ptr == '\t' || *rest->ptr == ',')) {
+        rest->ptr++;
+        rest->len--;
+    }
+    *weak = rest->len > 2 && rest->ptr[0] == 'W' && rest->ptr[1] == '/';
+    if (*weak) {
+        rest->ptr += 2;
+        rest->len -= 2;
+    }
+    if (rest->len < 2 || *rest->ptr != '"')
+        return false;
+    end = memchr(rest->ptr + 1, '"', rest->len - 1);
+    if (!end)
+        return false;
+    tag->ptr = rest->ptr;
+    tag->len = (size_t)(end + 1 - rest->ptr);
+    rest->ptr += tag->len;
+    rest->len -= tag->len;
+    return rest->len == 0 || *rest->ptr == ' ' || *rest->ptr == '\t' || *rest->ptr == ',';
+}
+
+/* Whether a list of that field names what we have, "*" included.  Weak tags count only where the comparison is
+ * weak (8.8.3.2). */
+static bool names_ours(const struct http_head *head, enum http_field_id id, const struct http_mark *mark)
+{
+    struct slice value, tag;
+    unsigned cursor = 0;
+    bool weak;
+
+    for (;;) {
+        value = http_next(head, id, &cursor);
+        if (!value.ptr)
+            return false;
+        if (slice_is(value, "*"))
+            return true;
+        while (next_tag(&value, &tag, &weak))
+            if (is_ours(tag, mark) && (!weak || id == FIELD_IF_NONE_MATCH))
+                return true;
+    }
+}
+
+/* Whether mtime is known and not later than the date of that field; *valid: the field has a date, and so have we. */
+static bool not_since(const struct http_head *head, enum http_field_id id, const struct http_mark *mark, bool *valid)
+{
+    struct slice value = http_field(head, id);
+    int64_t date_s;
+
+    /* Not a date: the field is ignored, and so it is without a date of ours (13.1.3, 13.1.4). */
+    *valid = value.ptr && mark->dated && http_date_read(value, mark->now_s, &date_s);
+    return *valid && mark->mtime_s <= date_s;
+}
+
+unsigned http_cond(const struct http_head *head, const struct http_mark *mark)
+{
+    bool valid, old;
+
+    if (head->first[FIELD_IF_MATCH]) {
+        if (!names_ours(head, FIELD_IF_MATCH, mark))
+            return 412;
+    } else if (head->first[FIELD_IF_UNMODIFIED_SINCE]) {
+        old = not_since(head, FIELD_IF_UNMODIFIED_SINCE, mark, &valid);
+        if (valid && !old)
+            return 412;
+    }
+    if (head->first[FIELD_IF_NONE_MATCH])
+        return names_ours(head, FIELD_IF_NONE_MATCH, mark) ? 304 : 0;
+    if (head->first[FIELD_IF_MODIFIED_SINCE] && not_since(head, FIELD_IF_MODIFIED_SINCE, mark, &valid))
+        return 304;
+    return 0;
+}
+
+bool http_cond_range(const struct http_head *head, const struct http_mark *mark)
+{
+    struct slice value = http_field(head, FIELD_IF_RANGE);
+    int64_t date_s;
+
+    if (!value.ptr)
+        return true;
+    if (value.len && *value.ptr == '"')
+        return is_ours(value, mark);
+    /* A weak tag is never good enough, and is no date either.  A date must be exactly ours (13.1.5). */
+    return mark->dated && http_date_read(value, mark->now_s, &date_s) && date_s == mark->mtime_s;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* http_inside.h - how the files that answer fit together; only core/http_*.c and their tests include it.
+ *
+ *   http_proto.c   bytes -> head and body -> http_reply()
+ *   http_reply.c   what is to be answered: find, conditions, ranges, and the heads of 200, 206, 304
+ *   http_status.c  answers that are a status with a short page: errors, the redirect, OPTIONS
+ *   http_more.c    bodies in pieces: made ones (chunked), several ranges (multipart)
+ *   http_cond.c    validators and preconditions      http_range.c  Range
+ *   http_accept.c  Accept-Encoding and Accept        http_text.c   appends text to a buffer
+ */
+#ifndef CORE_HTTP_INSIDE_H
+#define CORE_HTTP_INSIDE_H
+#include "http.h"
+
+/* --- http_text.c: bytes being written; never beyond end ------------------------------------------------ */
+struct text {
+    char *at, *end;
+};
+
+void text_put(struct text *t, const char *bytes, size_t n);
+void text_string(struct text *t, const char *string);
+void text_number(struct text *t, uint64_t number);
+void text_hex(struct text *t, uint64_t number);
+void text_html(struct text *t, struct slice s);  /* what HTML gives a meaning is escaped */
+void text_query(struct text *t, struct slice s); /* bytes that a URI may not hold become %XX */
+
+/* A literal: its length is known to the compiler. */
+#define TEXT_LITERAL(t, literal) text_put((t), (literal), sizeof(literal) - 1)
+
+/* --- http_cond.c: validators and preconditions (RFC 9110 8.8, 13) --------------------------------------- */
+
+/* Quote, four 64-bit numbers in hex with three dashes, a coding's suffix, quote. */
+enum { ETAG_BYTES_MAX = 1 + 4 * 16 + 3 + 4 + 1 };
+
+struct http_mark {
+    int64_t mtime_s;
+    int64_t now_s;
+    uint8_t etag_len; /* 0: it has none, and no date either */
+    bool dated;       /* mtime_s can be written as a date */
+    char etag[ETAG_BYTES_MAX];
+};
+
+void http_mark_set(struct http_mark *mark, const struct source *source, int64_t now_s);
+
+/* 0: go on; 304 or 412: a precondition says so (RFC 9110 13.2.2, steps 1 to 4). */
+unsigned http_cond(const struct http_head *head, const struct http_mark *mark);
+
+/* Step 5: Range may be used, for there is no If-Range or it names what we have. */
+bool http_cond_range(const struct http_head *head, const struct http_mark *mark);
+
+/* --- http_range.c: Range (RFC 9110 14) ------------------------------------------------------------------ */
+struct http_range {
+    uint64_t off, len;
+};
+
+struct http_ranges {
+    unsigned count;
+    struct http_range range[RANGES_MAX];
+};
+
+enum http_range_want { RANGE_WHOLE, RANGE_SOME, RANGE_NONE /* 416 */ };
+
+enum http_range_want http_range(struct slice value, uint64_t size, struct http_ranges *ranges);
+
+/* --- http_accept.c --------------------------------------------------------------------------------------- */
+void http_accept_codings(const struct http_head *head, uint16_t q[CODINGS]);
+void http_accept_listing(const struct http_head *head, struct http_ask *ask); /* fills json and text; query is set */
+bool http_accept_html(const struct http_head *head); /* a browser asks: errors are shown as a page */
+
+/* --- What lies in the outbox ------------------------------------------------------------------------------ */
+enum http_phase { PHASE_IDLE, PHASE_BODY /* a request's is read */, PHASE_MADE, PHASE_PARTS };
+
+/* conn_state() */
+struct http_state {
+    struct http_body body;    /* PHASE_BODY */
+    uint64_t body_bytes;      /* ... payload so far */
+    uint32_t head_bytes;      /* ... of the head in conn_keep() */
+    uint8_t phase;            /* enum http_phase */
+    bool chunked;             /* PHASE_MADE */
+    bool close;               /* after this answer */
+    unsigned part;            /* PHASE_PARTS: the next one */
+    struct source *source;    /* held until its last piece is queued */
+    void *note;               /* for host->answered() */
+    uint64_t boundary[2];     /* PHASE_PARTS */
+    struct http_ranges ranges;
+};
+
+/* conn_work() */
+struct http_work {
+    struct http_head head;
+    char path[PATH_BYTES_MAX];
+    char page[2048]; /* a body is written before its head, which says how long it is */
+};
+
+_Static_assert(sizeof(struct http_state) <= CONN_STATE_BYTES, "state fits the outbox");
+_Static_assert(sizeof(struct http_work) <= CONN_WORK_BYTES, "work fits the outbox");
+
+/* --- Heads (http_reply.c) ---------------------------------------------------------------------------------- */
+
+/* One answer being written. */
+struct answer {
+    struct conn *c;
+    const struct http_head *head; /* the request's */
+    struct text text;             /* its head, at conn_space() */
+    uint64_t size;                /* 416: of the representation */
+    unsigned status;
+    bool keep_alive;
+};
+
+/* Status line and the fields of every answer; what is special is appended; then Connection and the empty line. */
+void answer_open(struct answer *a, unsigned status);
+void answer_length(struct answer *a, uint64_t bytes);
+void answer_close(struct answer *a);
+/* Tells the host; the note is for conn_put_end(). */
+void *answer_note(const struct answer *a, uint64_t body_bytes);
+/* The last of it is queued. */
+void answer_end(struct answer *a, void *note);
+/* A piece of a source is the body; the reference is given away.  Note and end included. */
+void answer_send(struct answer *a, struct source *source, struct http_range piece);
+
+void http_put_coding(struct text *t, enum coding coding); /* Content-Encoding, unless identity */
+const char *http_status_meaning(unsigned status);
+
+/* --- http_status.c ------------------------------------------------------------------------------------------ */
+/* Whole answers; a has c, head and keep_alive. */
+void http_status_write(struct answer *a, unsigned status);
+void http_status_redirect(struct answer *a, const struct http_ask *ask);
+void http_status_options(struct answer *a);
+
+/* --- http_more.c ---------------------------------------------------------------------------------------------- */
+/* The head is queued, the body follows: phase, source and what belongs to the phase are in state. */
+void http_more_begin(struct answer *a, struct http_state *state, void *note);
+/* Bytes of a whole multipart body; chooses its boundary. */
+uint64_t http_parts_bytes(struct http_state *state);
+void http_parts_type(struct text *t, const struct http_state *state);
+void http_parts_content_range(struct text *t, const struct http_range *range, uint64_t size);
+
+#endif

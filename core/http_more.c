@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* http_more.c - bodies that leave in pieces: made as they are sent, and several ranges of one source.
+ *
+ * Between two pieces everything lies in the outbox (struct http_state); a piece is queued when there is room for it,
+ * so memory is bounded however long the body is.  The source is held until its last piece is queued.
+ */
+#include "http_inside.h"
+
+static void finish(struct conn *c, struct http_state *state)
+{
+    conn_more(c, false);
+    conn_put_end(c, state->note);
+    state->phase = PHASE_IDLE;
+    if (state->close)
+        conn_close_after(c);
+}
+
+/* --- Several ranges (RFC 9110 14.6) ------------------------------------------------------------------------------ */
+
+enum { TYPE_BYTES_MAX = 256 /* of a Content-Type from our own table */ };
+
+/* A boundary must not occur in the body, and nobody reads gigabytes to make sure.  It is drawn from inode, size,
+ * mtime and ctime: a file cannot hold the nanosecond at which writing it will end.  (splitmix64's mixing.) */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static void boundary_set(struct http_state *state)
+{
+    const struct source *s = state->source;
+    uint64_t x = mix(s->inode + 0x9e3779b97f4a7c15u);
+
+    x = mix(x ^ s->size);
+    x = mix(x ^ (uint64_t)s->mtime_s) ^ s->mtime_ns;
+    state->boundary[0] = mix(x ^ (uint64_t)s->ctime_s);
+    state->boundary[1] = mix(state->boundary[0] ^ s->ctime_ns);
+}
+
+static void put_boundary(struct text *t, const struct http_state *state)
+{
+    TEXT_LITERAL(t, "rung-");
+    text_hex(t, state->boundary[0]);
+    TEXT_LITERAL(t, "-");
+    text_hex(t, state->boundary[1]);
+}
+
+void http_parts_type(struct text *t, const struct http_state *state)
+{
+    TEXT_LITERAL(t, "Content-Type: multipart/byteranges; boundary=");
+    put_boundary(t, state);
+    TEXT_LITERAL(t, "\r\n");
+}
+
+void http_parts_content_range(struct text *t, const struct http_range *range, uint64_t size)
+{
+    TEXT_LITERAL(t, "Content-Range: bytes ");
+    text_number(t, range->off);
+    TEXT_LITERAL(t, "-");
+    text_number(t, range->off + range->len - 1);
+    TEXT_LITERAL(t, "/");
+    text_number(t, size);
+    TEXT_LITERAL(t, "\r\n");
+}
+
+/* What stands before that part, or behind the last one. */
+static void put_part_head(struct text *t, const struct http_state *state, unsigned part)
+{
+    if (part)
+        TEXT_LITERAL(t, "\r\n");
+    TEXT_LITERAL(t, "--");
+    put_boundary(t, state);
+    if (part == state->ranges.count) {
+        TEXT_LITERAL(t, "--\r\n");
+        return;
+    }
+    TEXT_LITERAL(t, "\r\nContent-Type: ");
+    text_string(t, state->source->type);
+    TEXT_LITERAL(t, "\r\n");
+    http_parts_content_range(t, &state->ranges.range[part], state->source->size);
+    TEXT_LITERAL(t, "\r\n");
+}
+
+uint64_t http_parts_bytes(struct http_state *state)
+{
+    char buf[TYPE_BYTES_MAX + 256]; /* type; boundary, three numbers, names */
+    struct text t;
+    uint64_t bytes = 0;
+    unsigned part;
+
+    boundary_set(state);
+    for (part = 0; part <= state->ranges.count; part++) {
+        t = (struct text){buf, buf + sizeof(buf)};
+        put_part_head(&t, state, part);
+        bytes += (uint64_t)(t.at - buf);
+        if (part < state->ranges.count)
+            bytes += state->ranges.range[part].len;
+    }
+    return bytes;
+}
+
+static void more_parts(struct conn *c, struct http_state *state)
+{
+    const struct http_range *range;
+    struct text t;
+    char *start;
+    size_t cap;
+
+    while (state->phase == PHASE_PARTS && conn_room(c)) {
+        start = conn_space(c, &cap);
+        t = (struct text){start, start + cap};
+        put_part_head(&t, state, state->part);
+        conn_wrote(c, (size_t)(t.at - start), true);
+        if (state->part == state->ranges.count) {
+            finish(c, state);
+            return;
+        }
+        range = &state->ranges.range[state->part++];
+        if (state->part < state->ranges.count) {
+            conn_lend_source(c, state->source, range->off, range->len);
+        } else {
+            conn_put_source(c, state->source, range->off, range->len);
+            state->source = NULL;
+        }
+    }
+}
+
+/* --- Made bodies ---------------------------------------------------------------------------------------------------- */
+
+enum {
+    SIZE_LINE = 6,  /* "2000\r\n": CHUNK_BYTES_MAX has four digits */
+    LAST_CHUNK = 5, /* "0\r\n\r\n" */
+};
+
+_Static_assert(CHUNK_BYTES_MAX <= 0xffff, "four digits say how long a chunk is");
+_Static_assert(SIZE_LINE + CHUNK_BYTES_MAX + 2 + LAST_CHUNK <= REPLY_HEAD_BYTES_MAX, "a chunk fits where a head does");
+
+static void made_end(struct conn *c, struct http_state *state)
+{
+    const struct host *host = c->host;
+    size_t cap;
+
+    if (state->chunked) {
+        memcpy(conn_space(c, &cap), "0\r\n\r\n", LAST_CHUNK);
+        conn_wrote(c, LAST_CHUNK, true);
+    }
+    host->release(host->site, state->source);
+    state->source = NULL;
+    finish(c, state);
+}
+
+/* One chunk (RFC 9112 7.1).  Its size line is counted as body, so that all chunks of a turn are one segment. */
+static void made_next(struct conn *c, struct http_state *state)
+{
+    char *at, line[20];
+    size_t cap, n, lead;
+
+    at = conn_space(c, &cap);
+    lead = state->chunked ? SIZE_LINE : 0;
+    n = state->source->next(state->source, at + lead, CHUNK_BYTES_MAX);
+    core_assert(n <= CHUNK_BYTES_MAX);
+    if (n == 0) {
+        made_end(c, state);
+        return;
+    }
+    if (!state->chunked) {
+        conn_wrote(c, n, true);
+        return;
+    }
+    cap = http_chunk_head(line, n);
+    if (cap < SIZE_LINE) /* a short chunk, the last as a rule, moves up to its shorter size line */
+        memmove(at + cap, at + lead, n);
+    memcpy(at, line, cap);
+    memcpy(at + cap + n, "\r\n", 2);
+    conn_wrote(c, cap + n + 2, true);
+}
+
+/* --- Both ------------------------------------------------------------------------------------------------------------- */
+
+void http_reply_more(struct conn *c)
+{
+    struct http_state *state = conn_state(c);
+
+    if (state->phase == PHASE_PARTS) {
+        more_parts(c, state);
+        return;
+    }
+    while (state->phase == PHASE_MADE && conn_room(c))
+        made_next(c, state);
+}
+
+void http_more_begin(struct answer *a, struct http_state *state, void *note)
+{
+    state->note = note;
+    state->close = !a->keep_alive;
+    conn_more(a->c, true);
+    http_reply_more(a->c); /* what fits leaves together with the head */
+}
+
+void http_reply_drop(struct conn *c)
+{
+    struct http_state *state = conn_state(c);
+    const struct host *host = c->host;
+
+    if (state->phase != PHASE_MADE && state->phase != PHASE_PARTS)
+        return;
+    if (state->source)
+        host->release(host->site, state->source);
+    conn_put_end(c, state->note);
+    state->phase = PHASE_IDLE;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* http_proto.c - HTTP/1.1 as the machine sees it: bytes in, answers queued.
+ *
+ *   head --------------------------------> answer       the usual case
+ *   head -> copy of the head -> body ----> answer       a body is consumed before it is answered
+ *
+ * Between two calls nothing is kept but what lies in the outbox while a body is read.  A request whose answer the host
+ * has not got yet uses nothing, so the same bytes come again: everything here is a function of them.
+ */
+#include "http_inside.h"
+
+enum { IN_BODY = 1 }; /* conn->proto_flags */
+
+static bool keeps_alive(const struct conn *c, const struct http_head *head)
+{
+    return head->keep_alive && !c->host->closing;
+}
+
+/* A head that is no message: what it says about itself is not to be believed, so its fields are forgotten. */
+static void refuse(struct conn *c, struct http_head *head, unsigned status)
+{
+    head->fields = 0;
+    memset(head->first, 0, sizeof(head->first));
+    http_reply_status(c, head, status, false);
+}
+
+/* --- Request bodies -------------------------------------------------------------------------------------------------- */
+
+static void leave_body(struct conn *c)
+{
+    c->proto_flags &= (uint8_t)~IN_BODY;
+    conn_in_body(c, false);
+}
+
+/* The head of the request whose body is being read, from the copy. */
+static struct http_head *kept_head(struct conn *c)
+{
+    struct http_state *state = conn_state(c);
+    struct http_work *work = conn_work(c);
+    long used = http_parse_request(conn_keep(c), state->head_bytes, &work->head);
+
+    core_assert(used == (long)state->head_bytes); /* it was a head before */
+    return &work->head;
+}
+
+static void enter_body(struct conn *c, const char *bytes, size_t n)
+{
+    struct http_work *work = conn_work(c);
+    struct http_state *state = conn_state(c);
+
+    core_assert(n <= HEAD_BYTES_MAX);
+    memcpy(conn_keep(c), bytes, n);
+    state->head_bytes = (uint32_t)n;
+    state->body_bytes = 0;
+    state->phase = PHASE_BODY;
+    http_body_init(&state->body, work->head.framing, work->head.content_length);
+    c->proto_flags |= IN_BODY;
+    conn_in_body(c, true);
+}
+
+/* A body that cannot be followed to its end: nobody knows where the next request begins. */
+static void refuse_body(struct conn *c, unsigned status)
+{
+    struct http_head *head = kept_head(c);
+
+    leave_body(c);
+    http_reply_status(c, head, status, false);
+}
+
+/* The body has come to its end: now it is answered.  state is what it was before these bytes, and remains so if the
+ * host wants to be asked again. */
+static int answer_body(struct conn *c)
+{
+    struct http_head *head = kept_head(c);
+    int err = http_reply(c, head, keeps_alive(c, head));
+
+    if (!err)
+        leave_body(c);
+    return err;
+}
+
+static long input_body(struct conn *c, const char *bytes, size_t n)
+{
+    struct http_state *state = conn_state(c);
+    struct http_body body = state->body;
+    uint64_t body_bytes = state->body_bytes;
+    struct slice data;
+    size_t at = 0;
+    long used;
+
+    while (at < n && !http_body_done(&body)) {
+        used = http_body_next(&body, bytes + at, n - at, &data);
+        if (used < 0) {
+            refuse_body(c, (unsigned)-used);
+            return (long)n;
+        }
+        at += (size_t)used;
+        body_bytes += data.len;
+        if (body_bytes > c->host->body_bytes_max) { /* Content-Length was judged before: this one is chunked */
+            refuse_body(c, 413);
+            return (long)n;
+        }
+    }
+    if (http_body_done(&body))
+        return answer_body(c) ? -EINPROGRESS : (long)at;
+    state->body = body;
+    state->body_bytes = body_bytes;
+    return (long)at;
+}
+
+/* --- Heads ------------------------------------------------------------------------------------------------------------- */
+
+static bool has_body(const struct http_head *head)
+{
+    return head->framing == FRAMING_CHUNKED || (head->framing == FRAMING_LENGTH && head->content_length > 0);
+}
+
+/* RFC 9110 10.1.1: the client waits for a word before it sends the body.  It is said even if some of the body is here
+ * already, so that the answer does not depend on how the bytes were cut.  1.0 knows no such thing. */
+static void say_continue(struct conn *c, const struct http_head *head)
+{
+    static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    size_t cap;
+
+    if (!head->expect_continue || head->minor == 0)
+        return;
+    memcpy(conn_space(c, &cap), line, sizeof(line) - 1);
+    conn_wrote(c, sizeof(line) - 1, false);
+}
+
+/* 0: the body is to be read.  A client that asks first is told at once that there is no use in sending it; then
+ * whether it does so is unknown, and the connection ends. */
+static unsigned refusal(const struct conn *c, const struct http_head *head)
+{
+    if (head->framing == FRAMING_LENGTH && head->content_length > c->host->body_bytes_max)
+        return 413;
+    if (!head->expect_continue || head->minor == 0)
+        return 0;
+    if (head->method == HTTP_KNOWN)
+        return 405;
+    return head->method == HTTP_UNKNOWN ? 501 : 0;
+}
+
+static long input(struct conn *c, const char *bytes, size_t n)
+{
+    struct http_head *head;
+    unsigned status;
+    long used;
+    int err;
+
+    if (!conn_room(c))
+        return 0;
+    if (c->proto_flags & IN_BODY)
+        return input_body(c, bytes, n);
+    head = &((struct http_work *)conn_work(c))->head;
+    used = http_parse_request(bytes, n, head);
+    if (used == 0)
+        return 0;
+    if (used < 0) {
+        refuse(c, head, (unsigned)-used);
+        return (long)n;
+    }
+    if (!has_body(head)) {
+        err = http_reply(c, head, keeps_alive(c, head));
+        return err ? err : used;
+    }
+    status = refusal(c, head);
+    if (status) {
+        http_reply_status(c, head, status, false);
+        return used;
+    }
+    say_continue(c, head);
+    enter_body(c, bytes, (size_t)used);
+    return used;
+}
+
+/* RFC 9112 8: a message cut short.  Who only shut his sending side still reads what was wrong.  Two bytes may be the
+ * empty line that some send behind a body (2.2). */
+static void end(struct conn *c, size_t unused)
+{
+    struct http_work *work;
+
+    if (!conn_room(c))
+        return;
+    if (c->proto_flags & IN_BODY) {
+        refuse_body(c, 400);
+    } else if (unused > 2) {
+        work = conn_work(c);
+        memset(&work->head, 0, sizeof(work->head));
+        work->head.method = HTTP_UNKNOWN;
+        http_reply_status(c, &work->head, 400, false);
+    }
+}
+
+const struct conn_proto http_proto = {
+    .name = "http",
+    .input = input,
+    .more = http_reply_more,
+    .end = end,
+    .drop = http_reply_drop,
+};

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* http_reply.c - a whole request head becomes an answer: ask the host, judge preconditions and ranges, write the head.
+ *
+ * Heads are put together from prebuilt pieces straight into the outbox; bodies are the host's and are not copied.
+ * A source found here is the connection's from then on: queued, kept in the state for http_more.c, or
+ * released at once where nothing of it is sent (HEAD, 304, an empty file).
+ */
+#include "http_inside.h"
+
+/* --- What every answer has in common ---------------------------------------------------------------------- */
+
+struct status {
+    uint16_t code;
+    uint8_t line_len;
+    const char *line, *meaning;
+};
+
+static const struct status statuses[] = {
+#define X(code, reason, meaning) \
+    {code, sizeof("HTTP/1.1 " #code " " reason "\r\n") - 1, "HTTP/1.1 " #code " " reason "\r\n", meaning},
+#include "status.def"
+#undef X
+};
+
+static const struct status *status_of(unsigned code)
+{
+    unsigned i, last = sizeof(statuses) / sizeof(statuses[0]) - 1;
+
+    for (i = 0; i < last && statuses[i].code != code; i++)
+        continue;
+    core_assert(statuses[i].code == code); /* status.def has a row for each that is sent */
+    return &statuses[i];
+}
+
+const char *http_status_text(unsigned status)
+{
+    switch (status) {
+#define X(code, reason, meaning) \
+    case code: \
+        return reason;
+#include "status.def"
+#undef X
+    }
+    return "Unknown";
+}
+
+const char *http_status_meaning(unsigned status)
+{
+    return status_of(status)->meaning;
+}
+
+void answer_open(struct answer *a, unsigned status)
+{
+    const struct host *host = a->c->host;
+    const struct status *s = status_of(status);
+    size_t cap;
+
+    a->status = status;
+    a->text.at = conn_space(a->c, &cap);
+    a->text.end = a->text.at + cap;
+    text_put(&a->text, s->line, s->line_len);
+    TEXT_LITERAL(&a->text, "Server: ");
+    text_string(&a->text, host->server ? host->server : "rung");
+    TEXT_LITERAL(&a->text, "\r\nX-Content-Type-Options: nosniff\r\nDate: ");
+    text_put(&a->text, host->date, HTTP_DATE_BYTES);
+    TEXT_LITERAL(&a->text, "\r\n");
+}
+
+/* RFC 9112 9.3: persistence is the default of 1.1 and has to be said in 1.0. */
+void answer_close(struct answer *a)
+{
+    size_t cap;
+    char *start = conn_space(a->c, &cap);
+
+    if (!a->keep_alive)
+        TEXT_LITERAL(&a->text, "Connection: close\r\n\r\n");
+    else if (a->head->minor == 0)
+        TEXT_LITERAL(&a->text, "Connection: keep-alive\r\n\r\n");
+    else
+        TEXT_LITERAL(&a->text, "\r\n");
+    conn_wrote(a->c, (size_t)(a->text.at - start), false);
+}
+
+void *answer_note(const struct answer *a, uint64_t body_bytes)
+{
+    struct http_receipt receipt = {a->head, a->status, body_bytes};
+
+    return a->c->host->answer(a->c->host->site, a->c, &receipt);
+}
+
+void answer_end(struct answer *a, void *note)
+{
+    conn_put_end(a->c, note);
+    if (!a->keep_alive)
+        conn_close_after(a->c);
+}
+
+void answer_length(struct answer *a, uint64_t bytes)
+{
+    TEXT_LITERAL(&a->text, "Content-Length: ");
+    text_number(&a->text, bytes);
+    TEXT_LITERAL(&a->text, "\r\n");
+}
+
+/* The body is a piece of a source, which is given away; HEAD and nothing send nothing. */
+void answer_send(struct answer *a, struct source *source, struct http_range piece)
+{
+    const struct host *host = a->c->host;
+    bool sends = a->head->method != HTTP_HEAD && piece.len > 0;
+    void *note = answer_note(a, sends ? piece.len : 0);
+
+    if (sends)
+        conn_put_source(a->c, source, piece.off, piece.len);
+    else
+        host->release(host->site, source);
+    answer_end(a, note);
+}
+
+/* --- Representations ---------------------------------------------------------------------------------------- */
+
+/* A file that is being looked at. */
+struct found {
+    struct answer a;
+    struct source *source;
+    struct http_mark mark;
+};
+
+/* RFC 9110 12.5.5: what chose this one of several, on each of them. */
+static void put_vary(struct found *f)
+{
+    const struct source *s = f->source;
+
+    if (s->kind == SOURCE_MADE)
+        TEXT_LITERAL(&f->a.text, "Cache-Control: no-cache\r\nVary: Accept\r\n");
+    else if (s->vary || s->coding != CODING_IDENTITY)
+        TEXT_LITERAL(&f->a.text, "Vary: Accept-Encoding\r\n");
+}
+
+static void put_etag(struct found *f)
+{
+    if (!f->mark.etag_len)
+        return;
+    TEXT_LITERAL(&f->a.text, "ETag: ");
+    text_put(&f->a.text, f->mark.etag, f->mark.etag_len);
+    TEXT_LITERAL(&f->a.text, "\r\n");
+}
+
+static void put_type(struct found *f)
+{
+    TEXT_LITERAL(&f->a.text, "Content-Type: ");
+    text_string(&f->a.text, f->source->type);
+    TEXT_LITERAL(&f->a.text, "\r\n");
+}
+
+void http_put_coding(struct text *t, enum coding coding)
+{
+    static const char name[CODINGS][5] = {"", "gzip", "zstd", "br"};
+
+    if (coding == CODING_IDENTITY)
+        return;
+    TEXT_LITERAL(t, "Content-Encoding: ");
+    text_string(t, name[coding]);
+    TEXT_LITERAL(t, "\r\n");
+}
+
+/* What 200 and 206 say about a file, but for type and length. */
+static void put_fields(struct found *f)
+{
+    char date[HTTP_DATE_BYTES];
+
+    http_put_coding(&f->a.text, f->source->coding);
+    put_vary(f);
+    if (f->mark.dated) {
+        http_date_write(date, f->mark.mtime_s);
+        TEXT_LITERAL(&f->a.text, "Last-Modified: ");
+        text_put(&f->a.text, date, sizeof(date));
+        TEXT_LITERAL(&f->a.text, "\r\n");
+    }
+    put_etag(f);
+    TEXT_LITERAL(&f->a.text, "Accept-Ranges: bytes\r\n");
+}
+
+/* RFC 9110 15.4.5: the fields that guide a cache, and no others. */
+static void reply_unmodified(struct found *f)
+{
+    answer_open(&f->a, 304);
+    put_etag(f);
+    put_vary(f);
+    answer_close(&f->a);
+    answer_send(&f->a, f->source, (struct http_range){0, 0});
+}
+
+/* Chunked, or for 1.0, which knows no chunks, up to the end of the connection. */
+static void reply_made(struct found *f)
+{
+    struct http_state *state = conn_state(f->a.c);
+    bool chunked = f->a.head->minor > 0;
+    void *note;
+
+    f->a.keep_alive = f->a.keep_alive && chunked;
+    answer_open(&f->a, 200);
+    put_type(f);
+    put_vary(f);
+    if (chunked)
+        TEXT_LITERAL(&f->a.text, "Transfer-Encoding: chunked\r\n");
+    answer_close(&f->a);
+    if (f->a.head->method == HTTP_HEAD) {
+        answer_send(&f->a, f->source, (struct http_range){0, 0});
+        return;
+    }
+    note = answer_note(&f->a, ~0ull);
+    state->phase = PHASE_MADE;
+    state->chunked = chunked;
+    state->source = f->source;
+    http_more_begin(&f->a, state, note);
+}
+
+/* Several ranges: multipart/byteranges (RFC 9110 14.6). */
+static void reply_parts(struct found *f, const struct http_ranges *ranges)
+{
+    struct http_state *state = conn_state(f->a.c);
+    uint64_t bytes;
+
+    state->phase = PHASE_PARTS;
+    state->part = 0;
+    state->source = f->source;
+    state->ranges = *ranges;
+    bytes = http_parts_bytes(state);
+    answer_open(&f->a, 206);
+    http_parts_type(&f->a.text, state);
+    answer_length(&f->a, bytes);
+    put_fields(f);
+    answer_close(&f->a);
+    http_more_begin(&f->a, state, answer_note(&f->a, bytes));
+}
+
+static void reply_part(struct found *f, struct http_range range)
+{
+    answer_open(&f->a, 206);
+    put_type(f);
+    http_parts_content_range(&f->a.text, &range, f->source->size);
+    answer_length(&f->a, range.len);
+    put_fields(f);
+    answer_close(&f->a);
+    answer_send(&f->a, f->source, range);
+}
+
+static void reply_whole(struct found *f)
+{
+    answer_open(&f->a, 200);
+    put_type(f);
+    answer_length(&f->a, f->source->size);
+    put_fields(f);
+    answer_close(&f->a);
+    answer_send(&f->a, f->source, (struct http_range){0, f->source->size});
+}
+
+static void release(struct found *f)
+{
+    const struct host *host = f->a.c->host;
+
+    host->release(host->site, f->source);
+}
+
+/* RFC 9110 14.2: Range means something for GET alone; it is no list field, so two of them are none. */
+static enum http_range_want range_wanted(const struct found *f, struct http_ranges *ranges)
+{
+    const struct http_head *head = f->a.head;
+    unsigned cursor = 0;
+    struct slice value;
+
+    if (head->method != HTTP_GET || !head->first[FIELD_RANGE])
+        return RANGE_WHOLE;
+    value = http_next(head, FIELD_RANGE, &cursor);
+    if (http_next(head, FIELD_RANGE, &cursor).ptr || !http_cond_range(head, &f->mark))
+        return RANGE_WHOLE;
+    return http_range(value, f->source->size, ranges);
+}
+
+static void reply_body(struct found *f)
+{
+    struct http_ranges ranges;
+
+    switch (range_wanted(f, &ranges)) {
+    case RANGE_WHOLE:
+        reply_whole(f);
+        break;
+    case RANGE_NONE:
+        f->a.size = f->source->size;
+        release(f);
+        http_status_write(&f->a, 416);
+        break;
+    case RANGE_SOME:
+        if (ranges.count == 1) /* a single part even if several were asked (RFC 9110 15.3.7.2) */
+            reply_part(f, ranges.range[0]);
+        else
+            reply_parts(f, &ranges);
+    }
+}
+
+/* --- The request -------------------------------------------------------------------------------------------- */
+
+static void reply_found(struct found *f, const struct http_ask *ask)
+{
+    struct slice date = {f->a.c->host->date, HTTP_DATE_BYTES};
+    int64_t now_s = 0;
+    unsigned status = 0;
+
+    if (f->source->kind == SOURCE_REDIRECT) {
+        release(f);
+        http_status_redirect(&f->a, ask);
+        return;
+    }
+    /* RFC 9110 12.5.3: without an acceptable coding identity is sent, unless that was refused by name. */
+    if (f->source->coding == CODING_IDENTITY && !ask->q[CODING_IDENTITY])
+        status = 406;
+    http_date_read(date, 0, &now_s);
+    http_mark_set(&f->mark, f->source, now_s);
+    if (!status)
+        status = http_cond(f->a.head, &f->mark);
+    if (status == 304) {
+        reply_unmodified(f);
+    } else if (status) {
+        release(f);
+        http_status_write(&f->a, status);
+    } else if (f->source->kind == SOURCE_MADE) {
+        reply_made(f);
+    } else {
+        reply_body(f);
+    }
+}
+
+static unsigned status_of_error(int err)
+{
+    switch (err) {
+    case -ENOENT:
+    case -ENAMETOOLONG:
+        return 404;
+    case -EACCES:
+    case -EPERM:
+        return 403;
+    case -EMFILE:
+    case -ENFILE:
+    case -ENOMEM:
+    case -EAGAIN:
+        return 503;
+    default:
+        return 500;
+    }
+}
+
+/* 0, or the status of the refusal. */
+static unsigned ask_set(struct http_ask *ask, struct conn *c, const struct http_head *head)
+{
+    struct http_work *work = conn_work(c);
+    long len;
+
+    len = path_decode(head->path, work->path);
+    if (len < 0)
+        return (unsigned)-len;
+    ask->path = (struct slice){work->path, (size_t)len};
+    ask->query = head->query;
+    ask->head = head->method == HTTP_HEAD;
+    ask->conn = c;
+    http_accept_codings(head, ask->q);
+    http_accept_listing(head, ask);
+    return 0;
+}
+
+int http_reply(struct conn *c, const struct http_head *head, bool keep_alive)
+{
+    struct found f;
+    struct http_ask ask;
+    unsigned status = 0;
+    int err;
+
+    f.a = (struct answer){.c = c, .head = head, .keep_alive = keep_alive};
+    if (head->method == HTTP_OPTIONS) {
+        http_status_options(&f.a);
+        return 0;
+    }
+    if (head->method == HTTP_GET || head->method == HTTP_HEAD)
+        status = ask_set(&ask, c, head);
+    else
+        status = head->method == HTTP_KNOWN ? 405 : 501;
+    if (!status) {
+        err = c->host->find(c->host->site, &ask, &f.source);
+        if (err == -EINPROGRESS)
+            return err;
+        if (!err) {
+            reply_found(&f, &ask);
+            return 0;
+        }
+        status = status_of_error(err);
+    }
+    http_status_write(&f.a, status);
+    return 0;
+}

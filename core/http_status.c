@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* http_status.c - answers that are a status with a few words: errors, the redirect of a folder, OPTIONS.
+ *
+ * Nothing the client sent is repeated but the folder's own path, encoded for a URL and escaped for HTML.  The site
+ * may have a page of its own; else browsers get a small page that needs nothing else, and all others one line.
+ */
+#include "http_inside.h"
+
+enum { LINK_BYTES_MAX = 256 }; /* of a Location that the redirect's page repeats: five times that still fits it */
+
+/* What some statuses must say. */
+static void put_special(struct answer *a)
+{
+    switch (a->status) {
+    case 405: /* RFC 9110 15.5.6 */
+        TEXT_LITERAL(&a->text, "Allow: GET, HEAD, OPTIONS\r\n");
+        break;
+    case 416: /* RFC 9110 15.5.17 */
+        TEXT_LITERAL(&a->text, "Content-Range: bytes */");
+        text_number(&a->text, a->size);
+        TEXT_LITERAL(&a->text, "\r\n");
+        break;
+    case 503: /* RFC 9110 10.2.3 */
+        TEXT_LITERAL(&a->text, "Retry-After: 1\r\n");
+        break;
+    }
+}
+
+/* Length, body and the end of an answer whose body is short. */
+static void finish(struct answer *a, const char *body, size_t n)
+{
+    bool sends = a->head->method != HTTP_HEAD && n > 0;
+    size_t cap;
+
+    answer_length(a, n);
+    answer_close(a);
+    if (sends) {
+        memcpy(conn_space(a->c, &cap), body, n);
+        conn_wrote(a->c, n, true);
+    }
+    answer_end(a, answer_note(a, sends ? n : 0));
+}
+
+/* --- Errors --------------------------------------------------------------------------------------------------- */
+
+static void write_html(struct text *t, unsigned status)
+{
+    TEXT_LITERAL(t, "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
+                    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
+    text_number(t, status);
+    TEXT_LITERAL(t, " ");
+    text_string(t, http_status_text(status));
+    TEXT_LITERAL(t, "</title>\n<style>\n:root { color-scheme: light dark }\n"
+                    "body { display: grid; place-content: center; min-height: 90vh; margin: 0 1rem; "
+                    "font: 1.1rem/1.5 system-ui, sans-serif; text-align: center }\n"
+                    "h1 { margin: 0; font-size: 5rem; line-height: 1; opacity: .3 }\n"
+                    "h2 { margin: .5rem 0 0 }\np { margin: .5rem 0; opacity: .8 }\n</style>\n<h1>");
+    text_number(t, status);
+    TEXT_LITERAL(t, "</h1>\n<h2>");
+    text_string(t, http_status_text(status));
+    TEXT_LITERAL(t, "</h2>\n<p>");
+    text_string(t, http_status_meaning(status));
+    TEXT_LITERAL(t, "</p>\n</html>\n");
+}
+
+static void write_line(struct text *t, unsigned status)
+{
+    text_number(t, status);
+    TEXT_LITERAL(t, " ");
+    text_string(t, http_status_text(status));
+    TEXT_LITERAL(t, ": ");
+    text_string(t, http_status_meaning(status));
+    TEXT_LITERAL(t, "\n");
+}
+
+/* The site's page for it is a body like another, but has no validators and no ranges: it is not what was asked for. */
+static bool write_page(struct answer *a, unsigned status)
+{
+    const struct host *host = a->c->host;
+    struct source *page;
+
+    if (host->page(host->site, status, &page) != 0)
+        return false;
+    if (page->kind != SOURCE_BODY) {
+        host->release(host->site, page);
+        return false;
+    }
+    answer_open(a, status);
+    put_special(a);
+    TEXT_LITERAL(&a->text, "Content-Type: ");
+    text_string(&a->text, page->type);
+    TEXT_LITERAL(&a->text, "\r\n");
+    http_put_coding(&a->text, page->coding);
+    answer_length(a, page->size);
+    answer_close(a);
+    answer_send(a, page, (struct http_range){0, page->size});
+    return true;
+}
+
+void http_status_write(struct answer *a, unsigned status)
+{
+    struct http_work *work = conn_work(a->c);
+    struct text page = {work->page, work->page + sizeof(work->page)};
+
+    if (write_page(a, status))
+        return;
+    answer_open(a, status);
+    put_special(a);
+    if (http_accept_html(a->head)) {
+        write_html(&page, status);
+        TEXT_LITERAL(&a->text, "Content-Type: text/html; charset=utf-8\r\nVary: Accept\r\n");
+    } else {
+        write_line(&page, status);
+        TEXT_LITERAL(&a->text, "Content-Type: text/plain; charset=utf-8\r\nVary: Accept\r\n");
+    }
+    finish(a, work->page, (size_t)(page.at - work->page));
+}
+
+void http_reply_status(struct conn *c, const struct http_head *head, unsigned status, bool keep_alive)
+{
+    struct answer a = {.c = c, .head = head, .keep_alive = keep_alive};
+
+    http_status_write(&a, status);
+}
+
+/* --- The redirect of a folder ----------------------------------------------------------------------------------- */
+
+static size_t query_bytes(struct slice query)
+{
+    return query.ptr ? 3 * query.len + 1 : 0;
+}
+
+/* The folder's path with its final slash and the query as it was (RFC 9110 10.2.2).  It begins with one slash:
+ * with two it would name a host.  False: it is too long. */
+static bool put_location(struct answer *a, const struct http_ask *ask, struct slice *location)
+{
+    struct slice path = ask->path;
+    struct text *t = &a->text;
+
+    while (path.len > 1 && path.ptr[1] == '/') {
+        path.ptr++;
+        path.len--;
+    }
+    TEXT_LITERAL(t, "Location: ");
+    location->ptr = t->at;
+    t->at += path_encode(t->at, path.ptr, path.len); /* fits: see REPLY_HEAD_BYTES_MAX */
+    TEXT_LITERAL(t, "/");
+    /* What follows in the head and the body need less than the work's page. */
+    if (query_bytes(ask->query) + sizeof(((struct http_work *)0)->page) > (size_t)(t->end - t->at))
+        return false;
+    if (ask->query.ptr) {
+        TEXT_LITERAL(t, "?");
+        text_query(t, ask->query);
+    }
+    location->len = (size_t)(t->at - location->ptr);
+    TEXT_LITERAL(t, "\r\n");
+    return true;
+}
+
+void http_status_redirect(struct answer *a, const struct http_ask *ask)
+{
+    struct http_work *work = conn_work(a->c);
+    struct text page = {work->page, work->page + sizeof(work->page)};
+    struct slice location;
+
+    answer_open(a, 301);
+    if (!put_location(a, ask, &location)) {
+        http_status_write(a, 414); /* begins again at the same place: nothing was queued */
+        return;
+    }
+    TEXT_LITERAL(&a->text, "Content-Type: text/html; charset=utf-8\r\n");
+    TEXT_LITERAL(&page, "<!DOCTYPE html>\n<title>Moved Permanently</title>\n<p>This folder's address ends with a slash");
+    if (location.len <= LINK_BYTES_MAX) {
+        TEXT_LITERAL(&page, ": <a href=\"");
+        text_html(&page, location);
+        TEXT_LITERAL(&page, "\">go there</a>");
+    }
+    TEXT_LITERAL(&page, ".</p>\n");
+    finish(a, work->page, (size_t)(page.at - work->page));
+}
+
+/* --- OPTIONS (RFC 9110 9.3.7): the same for "*" and every path --------------------------------------------------- */
+
+void http_status_options(struct answer *a)
+{
+    answer_open(a, 200);
+    TEXT_LITERAL(&a->text, "Allow: GET, HEAD, OPTIONS\r\n");
+    finish(a, NULL, 0);
+}
