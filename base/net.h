@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* net.h - sockets as plain calls: a count, a descriptor or 0, else -errno; EINTR is dealt with inside.
+/* net.h - sockets as plain calls: a count, a descriptor or 0, else -errno; EINTR is dealt with
+ * inside.
  *
- * Everything that touches a socket in user space goes through here, so that a test can make any call fail.
+ * Everything that touches a socket in user space goes through here, so that a test can make any
+ * call fail.
  */
 #ifndef BASE_NET_H
 #define BASE_NET_H
@@ -25,18 +27,22 @@ void net_address_text(const struct net_address *a, char text[NET_ADDRESS_TEXT]);
 int net_listen(const struct net_address *a, int backlog);
 int net_port(int fd); /* of a bound socket, or -errno */
 
-/* One connection from a non-blocking listener: -EAGAIN none; -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM shortage; a peer that died in
- * the queue is skipped.  TCP_NODELAY is inherited from net_listen().  blocking: the new socket's mode. */
+/* One connection from a non-blocking listener: -EAGAIN none; -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM
+ * shortage; a peer that died in the queue is skipped.  TCP_NODELAY is inherited from
+ * net_listen().  blocking: the new socket's mode. */
 int net_accept(int listener, bool blocking);
 
 long net_recv(int fd, char *buf, size_t cap);           /* 0: end of stream */
-/* One call's worth: what is in memory, or a range of the descriptor file if that is the first segment (at most
- * TRANSFER_BYTES_MAX either way); a small range goes out together with the memory before it.  0: the file has
- * become shorter. */
+/* One call's worth: what is in memory, or a range of the descriptor file if that is the first
+ * segment (at most TRANSFER_BYTES_MAX either way); a small range goes out together with the
+ * memory before it.  0: the file has become shorter. */
 long net_send(int fd, const struct conn_out *out, int file);
 void net_shut(int fd);                                  /* no more will be sent */
-long net_unread(int fd);                                /* bytes that have arrived and were not read (SIOCINQ) */
-uint64_t net_acked(int fd, uint64_t sent);               /* how many bytes of those sent the peer has */
-int  net_peer(int fd, char text[NET_ADDRESS_TEXT]);     /* address without port, for the log; "unix" */
+/* bytes that have arrived and were not read (SIOCINQ) */
+long net_unread(int fd);
+/* how many bytes of those sent the peer has */
+uint64_t net_acked(int fd, uint64_t sent);
+/* address without port, for the log; "unix" */
+int  net_peer(int fd, char text[NET_ADDRESS_TEXT]);
 
 #endif

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* limits.h - every limit of the core, with its reason.  Sizes are bytes unless the name says otherwise.
+/* limits.h - every limit of the core, with its reason.  Sizes are bytes unless the name says
+ * otherwise.
  *
- * A limit belongs to the message, never to the buffer: the same bytes cut differently are judged alike.
+ * A limit belongs to the message, never to the buffer: the same bytes cut differently are judged
+ * alike.
  */
 #ifndef CORE_LIMITS_H
 #define CORE_LIMITS_H
 
 enum {
-    /* One receive.  Fits what a loopback or LAN peer sends in one go; the scratch buffer of a loop. */
+    /* One receive.  Fits what a loopback or LAN peer sends in one go; the scratch buffer of a
+     * loop. */
     RECV_BYTES_MAX = 16384,
 
-    /* Request line and fields with their line ends, up to and with the empty line.  RFC 9110 2.3 asks
-     * for no number; common servers take 8 KiB per line, so a head of cookies still fits in 16 KiB. */
+    /* Request line and fields with their line ends, up to and with the empty line.  RFC 9110 2.3
+     * asks for no number; common servers take 8 KiB per line, so a head of cookies still fits in
+     * 16 KiB. */
     HEAD_BYTES_MAX = 16384,
 
     /* The request target.  RFC 9110 4.1 recommends at least 8000 octets. */
@@ -32,17 +36,20 @@ enum {
     /* A request body is read only to find the next request; nothing here uses it. */
     BODY_BYTES_MAX = 1 << 20,
 
-    /* Chunk-size line with its extensions, and all trailer fields together (Go CVE-2023-39326: bound both). */
+    /* Chunk-size line with its extensions, and all trailer fields together (Go CVE-2023-39326:
+     * bound both). */
     CHUNK_LINE_BYTES_MAX = 256,
     TRAILER_BYTES_MAX = 8192,
 
     /* All chunk lines of a body together, beyond what its bytes justify: 16 a chunk plus this. */
     CHUNK_OVERHEAD_BYTES_MAX = 16384,
 
-    /* Ranges answered in one response.  More is a 200 with everything (RFC 9110 14.2: a server may ignore). */
+    /* Ranges answered in one response.  More is a 200 with everything (RFC 9110 14.2: a server
+     * may ignore). */
     RANGES_MAX = 16,
 
-    /* What one answer's head may need: a Location whose path is PATH_BYTES_MAX, each byte as %XX, and the rest. */
+    /* What one answer's head may need: a Location whose path is PATH_BYTES_MAX, each byte as
+     * %XX, and the rest. */
     REPLY_HEAD_BYTES_MAX = 3 * PATH_BYTES_MAX + 2048,
 
     /* Answers are queued while this much room is left for one more head. */

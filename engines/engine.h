@@ -11,7 +11,8 @@ struct engine {
     enum engine_model model; /* for docs and plots; no code branches on it */
     bool may_block;          /* gets a host that blocks, and the watcher */
     unsigned capacity;       /* connections at once: 1, or ENGINE_DESCRIPTORS; tests scale to it */
-    const char *(*probe)(void);   /* NULL: it can run here; else a sentence that says why not.  May be absent */
+    /* NULL: it can run here; else a sentence that says why not.  May be absent */
+    const char *(*probe)(void);
     int (*run)(struct worker *w); /* serve until told to stop; 0 or -errno */
 };
 

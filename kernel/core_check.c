@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* core_check.c - what the core asks of the kernel beside mem* and strlen: somewhere to report a broken promise.
+/* core_check.c - what the core asks of the kernel beside mem* and strlen: somewhere to report a
+ * broken promise.
  *
  * With it core/ links into a module without an init function: proof that the core is at home here.
  */

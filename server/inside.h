@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* inside.h - how the server's own files fit together.  Engines do not include it.
  *
- * serve.c (options -> struct server) opens site, log, stats and listeners, then worker.c runs the engine:
- * loop.c and session.c give the core its host: find and page ask the site, answer and answered tell log and
- * stats, alloc and free use the loop's buffers.
+ * serve.c (options -> struct server) opens site, log, stats and listeners, then worker.c runs
+ * the engine: loop.c and session.c give the core its host: find and page ask the site, answer
+ * and answered tell log and stats, alloc and free use the loop's buffers.
  */
 #ifndef SERVER_INSIDE_H
 #define SERVER_INSIDE_H
@@ -12,7 +12,7 @@
 #include "../engines/engine.h"
 #include "server.h"
 
-/* --- Site (site.c): a folder as representations ------------------------------------------------------- */
+/* --- Site (site.c): a folder as representations ----------------------------------------------- */
 struct site;
 struct site_options {
     const char *root;      /* folder */
@@ -24,23 +24,27 @@ struct site_options {
 /* On failure *why says what was being done ("open folder"). */
 int site_open(struct site **site, const struct site_options *opt, const char **why);
 void site_close(struct site *site);
-/* As in struct host; callable from every thread at once.  may_block false: a folder's listing gives -EINPROGRESS and
- * the same call with may_block true on another thread makes it. */
-int site_find(struct site *site, const struct http_ask *ask, bool may_block, struct source **source);
+/* As in struct host; callable from every thread at once.  may_block false: a folder's listing
+ * gives -EINPROGRESS and the same call with may_block true on another thread makes it. */
+int site_find(struct site *site, const struct http_ask *ask, bool may_block,
+              struct source **source);
 int site_page(struct site *site, unsigned status, struct source **source);
 void site_release(struct site *site, struct source *source);
 int site_source_fd(const struct source *source); /* the descriptor behind source->file */
 
-/* --- Later (later.c): answers made on one helper thread per loop -------------------------------------- */
-/* Ask for it: 0, -EINPROGRESS: queued (a copy of the ask is kept); wake_fd becomes readable when it is done.  A second ask of the
- * same session after loop_resumed() takes the result. */
+/* --- Later (later.c): answers made on one helper thread per loop ------------------------------ */
+/* Ask for it: 0, -EINPROGRESS: queued (a copy of the ask is kept); wake_fd becomes readable when
+ * it is done.  A second ask of the same session after loop_resumed() takes the result. */
 int  later_open(struct later **later, struct site *site, int wake_fd);
 void later_close(struct later *later);
 int  later_find(struct later *later, const struct http_ask *ask, struct source **source);
-void later_forget(struct later *later, const struct conn *conn); /* the session has gone: its result is released */
-struct conn *later_done(struct later *later);                    /* next connection whose answer has come, or NULL */
+/* the session has gone: its result is released */
+void later_forget(struct later *later, const struct conn *conn);
+/* next connection whose answer has come, or NULL */
+struct conn *later_done(struct later *later);
 
-/* --- Stats (stats.c): counters in a shared mapping, one slot per process; accepted = open + closed + lost -- */
+/* --- Stats (stats.c): counters in a shared mapping, one slot per process ---------------------- */
+/* accepted = open + closed + lost */
 enum stat_id {
 #define X(name, help) STAT_##name,
 #include "stats.def"
@@ -50,24 +54,28 @@ enum stat_id {
 struct stats;
 int  stats_open(struct stats **stats, unsigned slots);
 void stats_close(struct stats *stats);
-void stats_use(struct stats *stats, unsigned slot);  /* this process counts there; slot 0 unless told */
-void stats_lose(struct stats *stats, unsigned slot); /* its process died: what it had open is lost */
-void stats_add(struct stats *stats, enum stat_id stat, uint64_t n); /* relaxed, this process's slot */
+/* this process counts there; slot 0 unless told */
+void stats_use(struct stats *stats, unsigned slot);
+/* its process died: what it had open is lost */
+void stats_lose(struct stats *stats, unsigned slot);
+/* relaxed, this process's slot */
+void stats_add(struct stats *stats, enum stat_id stat, uint64_t n);
 uint64_t stats_live(const struct stats *stats);      /* connections open now */
 uint64_t stats_sum(const struct stats *stats, enum stat_id stat);
 void stats_json(const struct stats *stats, char *buf, size_t cap); /* one line */
 
-/* --- Log (log.c): off, combined, json; what the client sent is escaped --------------------------------- */
+/* --- Log (log.c): off, combined, json; what the client sent is escaped ------------------------ */
 struct log;
 enum log_format { LOG_OFF, LOG_COMBINED, LOG_JSON };
 int  log_open(struct log **log, enum log_format format, const char *path); /* path "-": stdout */
-/* Notes of one answer: begin copies what it needs from the receipt; end writes one line and frees.  NULL is fine when off. */
+/* Notes of one answer: begin copies what it needs from the receipt; end writes one line and
+ * frees.  NULL is fine when off. */
 void *log_begin(struct log *log, int fd, const struct http_receipt *receipt);
 void log_end(struct log *log, void *note, uint64_t body_bytes, bool complete);
 int  log_reopen(struct log *log); /* SIGHUP */
 void log_close(struct log *log);
 
-/* --- The server --------------------------------------------------------------------------------------- */
+/* --- The server ------------------------------------------------------------------------------- */
 struct serve_options; /* options.def by way of serve.h */
 
 struct server {
@@ -81,7 +89,8 @@ struct server {
     int listener[LISTENERS_MAX];
     int stop_fd;            /* eventfd written once at the first stop signal */
     atomic_int stopping;    /* stop signals so far: at 2 everything is cut off at once */
-    uint64_t head_ms, idle_ms, send_ms, drain_ms; /* from the options, where every loop finds them */
+    /* from the options, where every loop finds them */
+    uint64_t head_ms, idle_ms, send_ms, drain_ms;
     uint64_t connections_max;
     uint32_t progress_bytes, body_bytes_max;
 };
@@ -91,10 +100,13 @@ int server_run(struct server *srv);
 /* Async-signal-safe: one more stop signal. */
 void server_stop(struct server *srv);
 
+/* Whether a client waits in one of the listeners' queues. */
+bool worker_awaited(const struct worker *w);
+
 /* Say on stderr that descriptors or memory are short, at most once in ten seconds. */
 void shortage_say(int err);
 
-/* --- Loops and sessions among themselves (loop.c, host.c, session.c) ----------------------------------- */
+/* --- Loops and sessions among themselves (loop.c, host.c, session.c) -------------------------- */
 uint64_t clock_ms(void);
 void host_init(struct host *h, struct loop *l);
 int  buffers_open(struct buffers **b);
@@ -107,15 +119,16 @@ void session_list_add(struct loop *l, struct session *s); /* at the back */
 void session_list_del(struct loop *l, struct session *s);
 bool session_idle(const struct session *s); /* and nothing waits unread in its socket */
 uint64_t session_idle_since_ms(const struct session *s); /* an idle one's last sign of life */
-/* Its deadline has passed: true, the time is up; false, there was progress and a new deadline is set. */
+/* Its deadline has passed: true, the time is up; false, there was progress and a new deadline is
+ * set. */
 bool session_overdue(struct session *s, uint64_t now_ms);
 
-/* --- Watch (watch.c): one thread for all blocking sessions of a process -------------------------------- */
+/* --- Watch (watch.c): one thread for all blocking sessions of a process ----------------------- */
 int  watch_open(struct watch **watch, struct worker *w);
 void watch_close(struct watch *watch);
-/* A session is registered from accept to close; the serving thread brackets every look at the machine
- * (not the transfers) with enter/leave, so that the watcher reads a steady deadline.  It never closes: it
- * shuts the socket down under the lock, and the serving thread sees the end. */
+/* A session is registered from accept to close; the serving thread brackets every look at the
+ * machine (not the transfers) with enter/leave, so that the watcher reads a steady deadline.  It
+ * never closes: it shuts the socket down under the lock, and the serving thread sees the end. */
 void watch_add(struct watch *watch, struct session *s);
 void watch_del(struct watch *watch, struct session *s);
 void watch_enter(struct watch *watch, struct session *s);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* server.h - everything an engine may use: the contract page.  Engines include this and nothing else of ours.
+/* server.h - everything an engine may use: the contract page.  Engines include this and nothing
+ * else of ours.
  *
- * An engine owns its waiting and calls down; nothing calls back into it.  Non-blocking engines run sessions
- * on a loop (clock, timers, buffers: one thread's own, no locks).  Blocking engines accept with
- * worker_accept() and hand the socket to session_serve(); one watcher thread per process ends what is overdue.
+ * An engine owns its waiting and calls down; nothing calls back into it.  Non-blocking engines
+ * run sessions on a loop (clock, timers, buffers: one thread's own, no locks).  Blocking engines
+ * accept with worker_accept() and hand the socket to session_serve(); one watcher thread per
+ * process ends what is overdue.
  *
- *   non-blocking:  loop_open -> { wait for readiness, loop_tick, loop_welcome, session_pump, loop_expired,
- *                  loop_resumed } until loop_done -> loop_close
- *   blocking:      loop_open -> { worker_accept, session_serve } until worker_accept says -ECANCELED -> loop_close
+ *   non-blocking:  loop_open -> { wait for readiness, loop_tick, loop_welcome, session_pump,
+ *                  loop_expired, loop_resumed } until loop_done -> loop_close
+ *   blocking:      loop_open -> { worker_accept, session_serve } until worker_accept says
+ *                  -ECANCELED -> loop_close
  *
  * Every call returns 0 or a count, or -errno.
  */
@@ -17,7 +20,10 @@
 #include "../core/conn.h"
 #include "../core/wheel.h"
 
-enum { LISTENERS_MAX = 8, ACCEPT_BUDGET = 64 /* connections a turn, then the established ones run */ };
+enum {
+    LISTENERS_MAX = 8,
+    ACCEPT_BUDGET = 64 /* connections a turn, then the established ones run */
+};
 
 struct server;  /* options, site, log: not an engine's business */
 struct watch;   /* watch.c: deadlines of blocking engines */
@@ -28,12 +34,14 @@ struct later;   /* later.c: answers made on a helper thread */
 struct worker {
     struct server *server;
     unsigned number;              /* 0.. */
-    unsigned listeners;           /* open, non-blocking, shared; the supervisor's: never closed or shut down here */
+    /* open, non-blocking, shared; the supervisor's: never closed or shut down here */
+    unsigned listeners;
     int listener[LISTENERS_MAX];
     int stop_fd;                  /* readable for ever once the server is told to stop */
     const atomic_int *stopping;   /* 0, or the number of stop signals seen */
     unsigned turn;                /* worker_accept(): the listener looked at first */
-    uint64_t drain_ms;            /* ... and when it no longer serves those who wait; 0: not stopping */
+    /* ... and when it no longer serves those who wait; 0: not stopping */
+    uint64_t drain_ms;
     struct watch *watch;          /* engines that may block; else NULL */
 };
 
@@ -44,12 +52,14 @@ struct loop {
     struct wheel wheel;   /* deadlines, lazily */
     struct host host;     /* what the core asks; site calls with this loop's buffers and date */
     unsigned live;        /* sessions open */
-    struct session *first, *last; /* all of them, least recently looked at first: see evict in session.c */
+    /* All of them, least recently looked at first: see evict in session.c */
+    struct session *first, *last;
     struct buffers *buffers;
     struct later *later;
     struct session *victim; /* idle, to be closed to make room: loop_expired() gives it out */
     int wake_fd;          /* readable: loop_woken(); engines wait on it beside the sockets */
-    bool paused;          /* no descriptor or no room for another connection: do not wait for listeners */
+    /* no descriptor or no room for another connection: do not wait for listeners */
+    bool paused;
     bool closed;          /* stopping, and nobody is left in the listeners' queues */
     uint64_t retry_ms;    /* when a pause is tried again */
     uint64_t drain_ms;    /* stopping: when the last ones are cut off; 0 while serving */
@@ -68,7 +78,7 @@ struct session {
 };
 _Static_assert(sizeof(struct session) <= 128, "an idle connection must stay small");
 
-/* --- Loops -------------------------------------------------------------------------------------------- */
+/* --- Loops ------------------------------------------------------------------------------------ */
 
 int  loop_open(struct worker *w, struct loop **loop);
 void loop_close(struct loop *l); /* closes every session left */
@@ -79,38 +89,40 @@ void loop_tick(struct loop *l);
 /* How long the engine may sleep: milliseconds, -1 = until something happens, 0 = not at all. */
 int loop_wait_ms(struct loop *l);
 
-/* Whether listeners are to be waited for now.  Changes only in loop_tick(), loop_welcome(), session_close(). */
+/* Whether listeners are to be waited for now.  Changes only in loop_tick(), loop_welcome(),
+ * session_close(). */
 bool loop_listening(const struct loop *l);
 
-/* Accept one connection of listener i and open its session; NULL: none left, paused, or refused.  The socket
- * is non-blocking.  Callers stop after ACCEPT_BUDGET. */
+/* Accept one connection of listener i and open its session; NULL: none left, paused, or refused.
+ * The socket is non-blocking.  Callers stop after ACCEPT_BUDGET. */
 struct session *loop_welcome(struct loop *l, unsigned i);
 
-/* Next session whose time is up, or that makes room for another; the engine closes it.  Only after the batch of events: an event must never
- * point at a session that expired in between. */
+/* Next session whose time is up, or that makes room for another; the engine closes it.  Only
+ * after the batch of events: an event must never point at a session that expired in between. */
 struct session *loop_expired(struct loop *l);
 
-/* wake_fd is readable: empties it.  Then loop_resumed() gives the sessions whose answer has come, each to be
- * pumped; NULL: no more. */
+/* wake_fd is readable: empties it.  Then loop_resumed() gives the sessions whose answer has
+ * come, each to be pumped; NULL: no more. */
 void loop_woken(struct loop *l);
 struct session *loop_resumed(struct loop *l);
 
 /* Told to stop, and every session has ended or been cut off. */
 bool loop_done(struct loop *l);
 
-/* --- Sessions ----------------------------------------------------------------------------------------- */
+/* --- Sessions --------------------------------------------------------------------------------- */
 
-/* Run it until it would block.  What to wait for next: CONN_RECV and CONN_LINGER readable, CONN_SEND writable,
- * CONN_WAIT nothing (take it out of the set), CONN_CLOSE: close it. */
+/* Run it until it would block.  What to wait for next: CONN_RECV and CONN_LINGER readable,
+ * CONN_SEND writable, CONN_WAIT nothing (take it out of the set), CONN_CLOSE: close it. */
 enum conn_want session_pump(struct loop *l, struct session *s);
 
 /* The one close path. */
 void session_close(struct loop *l, struct session *s);
 
-/* --- Blocking engines --------------------------------------------------------------------------------- */
+/* --- Blocking engines ------------------------------------------------------------------------- */
 
-/* The next connection, a blocking socket; waits for any listener.  -ECANCELED: told to stop and the queues
- * are empty.  Other errors are dealt with inside (a shortage waits, a dead peer is skipped). */
+/* The next connection, a blocking socket; waits for any listener.  -ECANCELED: told to stop and
+ * the queues are empty.  Other errors are dealt with inside (a shortage waits, a dead peer is
+ * skipped). */
 int worker_accept(struct worker *w);
 
 /* From accept to close, on this thread. */
