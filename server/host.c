@@ -165,6 +165,7 @@ void host_init(struct host *h, struct loop *l)
         .alloc = host_alloc,
         .free = host_free,
         .date = l->date,
+        .server = srv->server_field,
         .head_ms = clamp_ms(srv->head_ms),
         .idle_ms = clamp_ms(srv->idle_ms),
         .send_ms = clamp_ms(srv->send_ms),

@@ -92,6 +92,7 @@ struct server {
     /* from the options, where every loop finds them */
     uint64_t head_ms, idle_ms, send_ms, drain_ms;
     uint64_t connections_max;
+    const char *server_field; /* what Server says in answers (host.server) */
     uint32_t progress_bytes, body_bytes_max;
 };
 

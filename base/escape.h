@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* escape.h - bytes from a stranger as text that is safe to print, in ASCII, always NUL-terminated.
+ *
+ * What does not fit is cut between two characters, and the cut shows: the text ends with "...".
+ */
+#ifndef BASE_ESCAPE_H
+#define BASE_ESCAPE_H
+#include <stddef.h>
+
+/* For JSON strings: quote, backslash and everything outside 0x20-0x7e as \u00HH (a byte is taken as the
+ * code point of its value, so that any bytes at all make valid JSON and none are lost).  cap > 8. */
+void escape_json(char *buf, size_t cap, const char *bytes, size_t n);
+
+/* For quoted fields of logs: the same bytes as \xHH. */
+void escape_quoted(char *buf, size_t cap, const char *bytes, size_t n);
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/* option.c - the parser: defaults first, then the environment, then the command line.
+ *
+ * Understood: --name value, --name=value, --no-name for flags, -n value, -nvalue, -qn value (flags grouped), and -- before
+ * operands that begin with a dash.  Abbreviated names are refused with a suggestion: what works today by
+ * being unambiguous breaks when an option is added.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include "option.h"
+
+struct parse {
+    const struct option_table *table;
+    void *target;
+    char **arg; /* the next argument */
+    const char **operand;
+    unsigned operands;
+    bool seen[64]; /* rows given on the command line: a list's first item replaces the default */
+    int help;      /* OPTION_HELP.. once asked for */
+    char *error;
+    size_t cap;
+};
+
+__attribute__((format(printf, 2, 3))) static int refuse(struct parse *p, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(p->error, p->cap, format, ap);
+    va_end(ap);
+    return -EINVAL;
+}
+
+/* --- One value ---------------------------------------------------------------------------------------- */
+
+/* Says why text is not a value of the row; shown names the option as it was given. */
+static int refuse_value(struct parse *p, const struct option_row *row, const char *shown, const char *text)
+{
+    char range[160];
+    option_range(row, range, sizeof(range));
+    switch (row->type) {
+    case OPTION_FLAG:
+    case OPTION_SWITCH:
+        return refuse(p, "%s: '%s' is neither on nor off", shown, text);
+    case OPTION_CHOICE: {
+        const char *near = option_nearest(text, row->values);
+        if (near)
+            return refuse(p, "%s: there is no '%s'; did you mean %s? (%s)", shown, text, near, range);
+        return refuse(p, "%s: there is no '%s'; choose from %s", shown, text, range);
+    }
+    case OPTION_NUMBER:
+        return refuse(p, "%s: '%s' is not a number%s%s", shown, text, *range ? " from " : "", range);
+    case OPTION_SIZE:
+        return refuse(p, "%s: '%s' is not a size such as 4096, 64k or 1m%s%s", shown, text, *range ? "; it goes from " : "",
+                      range);
+    case OPTION_TIME:
+        return refuse(p, "%s: '%s' is not a time such as 500ms, 5s or 2m%s%s", shown, text, *range ? "; it goes from " : "",
+                      range);
+    case OPTION_LIST:
+    case OPTION_TEXT:
+        break;
+    }
+    return refuse(p, "%s: it cannot be empty", shown);
+}
+
+static int set_value(struct parse *p, const struct option_row *row, const char *shown, const char *text)
+{
+    int err = option_set(row, p->target, text);
+    char range[160];
+    if (!err)
+        return 0;
+    if (err != -ERANGE)
+        return refuse_value(p, row, shown, text);
+    if (row->type == OPTION_LIST)
+        return refuse(p, "%s: at most %d of them", shown, OPTION_LIST_MAX);
+    option_range(row, range, sizeof(range));
+    return refuse(p, "%s: %s is out of range: %s", shown, text, *range ? range : "it does not fit in 64 bits");
+}
+
+/* --- Defaults and environment -------------------------------------------------------------------------- */
+
+/* A list's default and its environment have commas.  The pieces live as long as the program. */
+static int set_list(struct parse *p, const struct option_row *row, const char *shown, const char *text)
+{
+    struct option_list *list = (struct option_list *)(void *)((char *)p->target + row->offset);
+    char *copy = strdup(text), *save = NULL;
+    int err = 0;
+    if (!copy)
+        return refuse(p, "out of memory");
+    list->count = 0;
+    for (char *item = strtok_r(copy, ",", &save); item && !err; item = strtok_r(NULL, ",", &save))
+        err = set_value(p, row, shown, item);
+    if (err || !list->count)
+        free(copy);
+    return err;
+}
+
+static int set_text(struct parse *p, const struct option_row *row, const char *shown, const char *text)
+{
+    return row->type == OPTION_LIST ? set_list(p, row, shown, text) : set_value(p, row, shown, text);
+}
+
+/* An empty variable counts as none, so that RUNG_X= takes one away. */
+static int set_before_arguments(struct parse *p, const struct option_row *row)
+{
+    char name[64];
+    const char *text;
+    int err = row->fallback ? set_text(p, row, row->name, row->fallback) : 0;
+    option_env(row, name, sizeof(name));
+    text = getenv(name);
+    if (err || !text || !*text)
+        return err;
+    return set_text(p, row, name, text);
+}
+
+/* --- Command line --------------------------------------------------------------------------------------- */
+
+static const struct option_row *find_name(const struct option_table *t, const char *name, size_t len)
+{
+    for (unsigned i = 0; i < t->rows; i++)
+        if (strlen(t->row[i].name) == len && memcmp(t->row[i].name, name, len) == 0)
+            return &t->row[i];
+    return NULL;
+}
+
+static const struct option_row *find_letter(const struct option_table *t, char letter)
+{
+    for (unsigned i = 0; i < t->rows; i++)
+        if (t->row[i].letter && t->row[i].letter == letter)
+            return &t->row[i];
+    return NULL;
+}
+
+static int refuse_name(struct parse *p, const char *name, size_t len)
+{
+    const struct option_table *t = p->table;
+    const char *word[128];
+    char typed[64];
+    const char *near;
+    unsigned n = 0;
+    for (unsigned i = 0; i < t->rows && n < 126; i++)
+        word[n++] = t->row[i].name;
+    word[n++] = "help";
+    word[n] = NULL;
+    snprintf(typed, sizeof(typed), "%.*s", (int)(len < 63 ? len : 63), name);
+    near = option_nearest(typed, word);
+    if (near)
+        return refuse(p, "--%s: no such option; did you mean --%s?", typed, near);
+    return refuse(p, "--%s: no such option; %s --help lists them", typed, t->command);
+}
+
+/* A list given on the command line replaces the default and the environment, then grows. */
+static int set_argument(struct parse *p, const struct option_row *row, const char *shown, const char *text)
+{
+    size_t i = (size_t)(row - p->table->row);
+    bool first = i < sizeof(p->seen) && !p->seen[i];
+    if (row->type == OPTION_LIST && first)
+        ((struct option_list *)(void *)((char *)p->target + row->offset))->count = 0;
+    if (i < sizeof(p->seen))
+        p->seen[i] = true;
+    return set_value(p, row, shown, text);
+}
+
+/* The value after an option that needs one; NULL with an error if the line ends. */
+static const char *next_value(struct parse *p, const struct option_row *row, const char *shown)
+{
+    char word[64];
+    if (*p->arg)
+        return *p->arg++;
+    refuse(p, "%s: it needs a value, %s", shown, option_value_word(row, word, sizeof(word)));
+    return NULL;
+}
+
+static int parse_long(struct parse *p, const char *arg)
+{
+    size_t len = strcspn(arg, "=");
+    const char *value = arg[len] ? arg + len + 1 : NULL;
+    const struct option_row *row = find_name(p->table, arg, len);
+    char shown[64];
+    if (!row && len > 3 && strncmp(arg, "no-", 3) == 0) {
+        row = find_name(p->table, arg + 3, len - 3);
+        if (row && row->type == OPTION_FLAG && !value)
+            return set_argument(p, row, row->name, "off");
+        if (row && !value && row->type == OPTION_SWITCH)
+            return refuse(p, "--%s: write --%s off", arg, row->name);
+        row = NULL;
+    }
+    if (!row && !value && strcmp(arg, "help") == 0)
+        return p->help = OPTION_HELP;
+    if (!row && !value && strcmp(arg, "help-all") == 0)
+        return p->help = OPTION_HELP_ALL;
+    if (!row)
+        return refuse_name(p, arg, len);
+    snprintf(shown, sizeof(shown), "--%s", row->name);
+    if (!option_takes_value(row))
+        return value ? refuse(p, "%s: it takes no value; write %s or --no-%s", shown, shown, row->name)
+                     : set_argument(p, row, shown, "on");
+    if (!value)
+        value = next_value(p, row, shown);
+    return value ? set_argument(p, row, shown, value) : -EINVAL;
+}
+
+static int parse_letters(struct parse *p, const char *arg)
+{
+    const struct option_row *row = find_name(p->table, arg, strcspn(arg, "="));
+    char shown[3] = "-?";
+    const char *value;
+    int err = 0;
+    if (row && arg[1])
+        return refuse(p, "-%s: long options have two dashes; write --%s", arg, arg);
+    for (; *arg && !err; arg++) {
+        shown[1] = *arg;
+        row = find_letter(p->table, *arg);
+        if (!row && *arg == 'h')
+            return p->help = OPTION_HELP;
+        if (!row)
+            return refuse(p, "-%c: no such option; %s --help lists them", *arg >= ' ' && *arg <= '~' ? *arg : '?',
+                          p->table->command);
+        if (option_takes_value(row)) {
+            value = arg[1] ? arg + 1 : next_value(p, row, shown);
+            return value ? set_argument(p, row, shown, value) : -EINVAL;
+        }
+        err = set_argument(p, row, shown, "on");
+    }
+    return err;
+}
+
+static int add_operand(struct parse *p, const char *arg)
+{
+    if (p->operands == p->table->operands_max) {
+        if (!p->operands)
+            return refuse(p, "'%s': only options are taken; %s --help lists them", arg, p->table->command);
+        return refuse(p, "'%s': one %s too many (the first was '%s')", arg,
+                      p->table->operand ? p->table->operand : "operand", p->operand[0]);
+    }
+    p->operand[p->operands++] = arg;
+    return 0;
+}
+
+static int parse_arguments(struct parse *p)
+{
+    bool options = true; /* until -- */
+    int err = 0;
+    while (*p->arg && !err && !p->help) {
+        const char *arg = *p->arg++;
+        if (!options || arg[0] != '-' || !arg[1])
+            err = add_operand(p, arg);
+        else if (arg[1] != '-')
+            err = parse_letters(p, arg + 1);
+        else if (arg[2])
+            err = parse_long(p, arg + 2);
+        else
+            options = false;
+    }
+    return p->help ? p->help : err;
+}
+
+int option_parse(const struct option_table *t, void *target, char **argv, const char **operand,
+                 unsigned *operands, char *error, size_t cap)
+{
+    struct parse p = {.table = t, .target = target, .arg = argv, .operand = operand, .error = error, .cap = cap};
+    int result = 0, early = 0;
+    if (*p.arg)
+        p.arg++;
+    /* A bad variable must not keep anyone from --help, so its complaint waits until the line is read. */
+    for (unsigned i = 0; i < t->rows && !early; i++)
+        early = set_before_arguments(&p, &t->row[i]);
+    if (early) {
+        char first[OPTION_ERROR_TEXT];
+        snprintf(first, sizeof(first), "%s", error);
+        result = parse_arguments(&p);
+        snprintf(error, cap, "%s", first);
+        return result > 0 ? result : early;
+    }
+    result = parse_arguments(&p);
+    *operands = p.operands;
+    return result;
+}

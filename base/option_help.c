@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* option_help.c - a table as one screen of help: usage, examples, options by group, notes.
+ *
+ * Each option has one line.  Rare ones are only named, in a paragraph at the end, unless all is asked for: a
+ * screen that scrolls away is not read.
+ */
+#include <ctype.h>
+#include <string.h>
+#include "option.h"
+
+enum { HELP_COLUMNS = 96, HELP_INDENT = 27 };
+
+bool option_takes_value(const struct option_row *row)
+{
+    return row->type != OPTION_FLAG;
+}
+
+const char *option_value_word(const struct option_row *row, char *buf, size_t cap)
+{
+    static const char *const words[] = {
+        [OPTION_FLAG] = "", [OPTION_SWITCH] = "on|off", [OPTION_NUMBER] = "N", [OPTION_SIZE] = "SIZE",
+        [OPTION_TIME] = "TIME", [OPTION_TEXT] = "TEXT", [OPTION_LIST] = "TEXT", [OPTION_CHOICE] = "NAME"};
+    size_t used = 0;
+    snprintf(buf, cap, "%s", row->value ? row->value : words[row->type]);
+    if (row->value || row->type != OPTION_CHOICE)
+        return buf;
+    for (unsigned i = 0; row->values[i] && used < cap; i++)
+        used += (size_t)snprintf(buf + used, cap - used, "%s%s", i ? "|" : "", row->values[i]);
+    return buf;
+}
+
+void option_env(const struct option_row *row, char *buf, size_t cap)
+{
+    snprintf(buf, cap, "RUNG_%s", row->name);
+    for (char *c = buf; *c; c++)
+        *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+}
+
+void option_range(const struct option_row *row, char *buf, size_t cap)
+{
+    char low[OPTION_VALUE_TEXT], high[OPTION_VALUE_TEXT];
+    size_t used = 0;
+    *buf = 0;
+    if (row->type == OPTION_CHOICE)
+        for (unsigned i = 0; row->values[i] && used < cap; i++)
+            used += (size_t)snprintf(buf + used, cap - used, "%s%s", i ? ", " : "", row->values[i]);
+    if (row->type != OPTION_NUMBER && row->type != OPTION_SIZE && row->type != OPTION_TIME)
+        return;
+    option_text(row->type, row->min, low);
+    option_text(row->type, row->max, high);
+    if (row->max)
+        snprintf(buf, cap, "%s to %s", low, high);
+    else if (row->min)
+        snprintf(buf, cap, "%s or more", low);
+}
+
+void option_default(const struct option_row *row, char *buf, size_t cap)
+{
+    uint64_t n;
+    char text[OPTION_VALUE_TEXT];
+    snprintf(buf, cap, "%s", row->fallback ? row->fallback : "");
+    if ((row->type == OPTION_TIME && option_time(buf, &n) == 0) ||
+        (row->type == OPTION_SIZE && option_size(buf, &n) == 0)) {
+        option_text(row->type, n, text);
+        snprintf(buf, cap, "%s", text);
+    }
+}
+
+/* --- The screen ----------------------------------------------------------------------------------------- */
+
+static void print_row(const struct option_row *row, FILE *out)
+{
+    char left[96], word[64], preset[64], letter[5] = "    ";
+    int used;
+    if (row->letter)
+        snprintf(letter, sizeof(letter), "-%c, ", row->letter);
+    option_value_word(row, word, sizeof(word));
+    option_default(row, preset, sizeof(preset));
+    used = snprintf(left, sizeof(left), "  %s--%s%s%s", letter, row->name, *word ? " " : "", word);
+    fprintf(out, "%-*s", HELP_INDENT, left);
+    if (used >= HELP_INDENT)
+        fprintf(out, " "); /* a long name pushes its text aside rather than taking a second line */
+    fprintf(out, "%s", row->help);
+    if (*preset)
+        fprintf(out, " [%s]", preset);
+    fprintf(out, "\n");
+}
+
+static void print_group(const struct option_table *t, const char *group, bool all, FILE *out)
+{
+    bool headed = false;
+    for (unsigned i = 0; i < t->rows; i++) {
+        if (strcmp(t->row[i].group, group) != 0 || (t->row[i].rare && !all))
+            continue;
+        if (!headed)
+            fprintf(out, "%s\n", group);
+        headed = true;
+        print_row(&t->row[i], out);
+    }
+}
+
+/* Groups come in the order of their first row. */
+static bool group_is_new(const struct option_table *t, unsigned row)
+{
+    for (unsigned i = 0; i < row; i++)
+        if (strcmp(t->row[i].group, t->row[row].group) == 0)
+            return false;
+    return true;
+}
+
+static void print_rare(const struct option_table *t, FILE *out)
+{
+    char word[64], item[96];
+    size_t column = 0;
+    bool any = false;
+    for (unsigned i = 0; i < t->rows; i++) {
+        if (!t->row[i].rare)
+            continue;
+        option_value_word(&t->row[i], word, sizeof(word));
+        snprintf(item, sizeof(item), "--%s%s%s", t->row[i].name, *word ? " " : "", word);
+        if (!any)
+            fprintf(out, "Also (explained by --help-all)\n");
+        if (any && column + strlen(item) + 3 > HELP_COLUMNS) {
+            fprintf(out, "\n");
+            column = 0;
+        }
+        fprintf(out, "%s%s", column ? "   " : "  ", item);
+        column += strlen(item) + 3;
+        any = true;
+    }
+    if (any)
+        fprintf(out, "\n");
+}
+
+void option_help(const struct option_table *t, bool all, FILE *out)
+{
+    int widest = 0;
+    fprintf(out, "usage: %s\n%s\n\n", t->usage, t->purpose);
+    for (unsigned i = 0; t->examples && t->examples[i]; i += 2)
+        widest = (int)strlen(t->examples[i]) > widest ? (int)strlen(t->examples[i]) : widest;
+    for (unsigned i = 0; t->examples && t->examples[i]; i += 2)
+        fprintf(out, "  %-*s   %s\n", widest, t->examples[i], t->examples[i + 1]);
+    if (t->examples)
+        fprintf(out, "\n");
+    for (unsigned i = 0; i < t->rows; i++)
+        if (group_is_new(t, i))
+            print_group(t, t->row[i].group, all, out);
+    if (!all)
+        print_rare(t, out);
+    if (t->notes)
+        fprintf(out, "\n%s\n", t->notes);
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* option_man.c - a table as a man page (mdoc(7)), as completion for bash, and as Markdown for docs/. */
+#include <string.h>
+#include "option.h"
+
+/* --- mdoc ------------------------------------------------------------------------------------------------- */
+
+/* Text in roff: backslashes and hyphens escaped, and no line that begins like a request. */
+static void put_roff(FILE *out, const char *text)
+{
+    bool first = true;
+    for (; *text; text++) {
+        if (first && (*text == '.' || *text == '\''))
+            fputs("\\&", out);
+        if (*text == '\\')
+            fputs("\\e", out);
+        else if (*text == '-')
+            fputs("\\-", out);
+        else
+            putc(*text, out);
+        first = *text == '\n';
+    }
+}
+
+/* A paragraph, a sentence a line: that is what mandoc wants, for the sake of sentence spacing. */
+static void put_sentences(FILE *out, const char *text)
+{
+    char line[1024];
+    while (*text) {
+        const char *end = strstr(text, ".  ");
+        size_t len = end ? (size_t)(end - text) + 1 : strlen(text);
+        snprintf(line, sizeof(line), "%.*s", (int)len, text);
+        put_roff(out, line);
+        putc('\n', out);
+        text += len;
+        text += strspn(text, " ");
+    }
+}
+
+static void man_row(const struct option_row *row, FILE *out)
+{
+    char word[64], preset[64], range[160], env[64];
+    option_value_word(row, word, sizeof(word));
+    option_default(row, preset, sizeof(preset));
+    option_range(row, range, sizeof(range));
+    option_env(row, env, sizeof(env));
+    fputs(".It ", out);
+    if (row->letter)
+        fprintf(out, "Fl %c , ", row->letter);
+    fputs("Fl ", out);
+    put_roff(out, "-");
+    put_roff(out, row->name);
+    if (*word)
+        fprintf(out, " Ar %s", word);
+    fputs("\n", out);
+    put_roff(out, row->help);
+    fputs(".\n", out);
+    if (row->more)
+        put_sentences(out, row->more);
+    if (row->type == OPTION_FLAG) {
+        fputs("Undone by\n.Fl ", out);
+        put_roff(out, "-no-");
+        put_roff(out, row->name);
+        fputs(" .\n", out);
+    }
+    if (*range) {
+        fputs(row->type == OPTION_CHOICE ? "One of " : "From ", out);
+        put_roff(out, range);
+        fputs(".\n", out);
+    }
+    if (*preset) {
+        fputs("Default: ", out);
+        put_roff(out, preset);
+        fputs(".\n", out);
+    }
+    fprintf(out, "Environment:\n.Ev %s .\n", env);
+}
+
+static void man_options(const struct option_table *t, FILE *out)
+{
+    const char *group = NULL;
+    for (unsigned i = 0; i < t->rows; i++) {
+        bool old = false;
+        for (unsigned k = 0; k < i; k++)
+            old = old || strcmp(t->row[k].group, t->row[i].group) == 0;
+        if (old)
+            continue;
+        group = t->row[i].group;
+        fprintf(out, ".Ss %s\n.Bl -tag -width Ds\n", group);
+        for (unsigned k = i; k < t->rows; k++)
+            if (strcmp(t->row[k].group, group) == 0)
+                man_row(&t->row[k], out);
+        fputs(".El\n", out);
+    }
+}
+
+static void man_pairs(const char *heading, const char *const *pair, FILE *out)
+{
+    if (!pair)
+        return;
+    fprintf(out, ".Sh %s\n.Bl -tag -width Ds\n", heading);
+    for (; *pair; pair += 2) {
+        fputs(".It Li \"", out);
+        put_roff(out, pair[0]);
+        fputs("\"\n", out);
+        put_roff(out, pair[1]);
+        fputs("\n", out);
+    }
+    fputs(".El\n", out);
+}
+
+static const char *man_note(const struct option_table *t, const char *heading)
+{
+    for (const char *const *note = t->man_notes; note && *note; note += 2)
+        if (strcmp(note[0], heading) == 0)
+            return note[1];
+    return NULL;
+}
+
+void option_man(const struct option_table *t, FILE *out)
+{
+    const char *status = man_note(t, "EXIT STATUS");
+    fputs(".\\\" SPDX-License-Identifier: MIT\n.\\\" Generated from the table of options; do not edit.\n", out);
+    fputs(".Dd $Mdocdate$\n.Dt ", out);
+    for (const char *c = t->page; *c; c++)
+        putc(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c, out);
+    fprintf(out, " 1\n.Os\n.Sh NAME\n.Nm %s\n.Nd ", t->page);
+    put_roff(out, t->nutshell);
+    fprintf(out, "\n.Sh SYNOPSIS\n.Nm %s\n.Op Ar OPTION ...\n", t->page);
+    if (t->operand)
+        fprintf(out, ".Op Ar %s\n", t->operand);
+    fputs(".Sh DESCRIPTION\n", out);
+    put_sentences(out, t->purpose);
+    fputs(".Pp\nSizes take k, m, g and t (1024), counts k, m and g (1000), times ms, s, m, h and d; a bare time counts "
+          "seconds.\nThe command line is stronger than the environment.\n", out);
+    man_options(t, out);
+    man_pairs("COMMANDS", t->commands, out);
+    for (const char *const *note = t->man_notes; note && *note; note += 2)
+        if (note[1] != status) {
+            fprintf(out, ".Sh %s\n", note[0]);
+            put_sentences(out, note[1]);
+        }
+    fputs(".Sh ENVIRONMENT\nEach option has a variable: its name in capitals after\n.Ev RUNG_ ,\nwith underscores "
+          "for hyphens.\nAn empty one counts as unset.\n", out);
+    if (status) {
+        fputs(".Sh EXIT STATUS\n", out);
+        put_sentences(out, status);
+    }
+    man_pairs("EXAMPLES", t->examples, out);
+}
+
+/* --- Completion ------------------------------------------------------------------------------------------- */
+
+static void complete_values(const struct option_row *row, FILE *out)
+{
+    if (!option_takes_value(row))
+        return;
+    fprintf(out, "    --%s", row->name);
+    if (row->letter)
+        fprintf(out, "|-%c", row->letter);
+    if (row->type == OPTION_CHOICE || row->type == OPTION_SWITCH) {
+        fputs(") COMPREPLY=($(compgen -W '", out);
+        for (unsigned i = 0; row->type == OPTION_CHOICE && row->values[i]; i++)
+            fprintf(out, "%s%s", i ? " " : "", row->values[i]);
+        fputs(row->type == OPTION_SWITCH ? "on off" : "", out);
+        fputs("' -- \"$word\")); return ;;\n", out);
+    } else if (row->value && strcmp(row->value, "PATH") == 0) {
+        fputs(") COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n", out);
+    } else {
+        fputs(") return ;;\n", out);
+    }
+}
+
+/* Only the program's first word decides about commands; a command's own options are not completed further. */
+void option_completion(const struct option_table *t, FILE *out)
+{
+    size_t skip = strlen(t->page) + 1;
+    fprintf(out, "# SPDX-License-Identifier: MIT\n# bash completion for %s, generated from its table of options\n", t->page);
+    fprintf(out, "_%s() {\n    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n", t->page);
+    fputs("    COMPREPLY=()\n    case $before in\n", out);
+    for (unsigned i = 0; i < t->rows; i++)
+        complete_values(&t->row[i], out);
+    fputs("    esac\n    if [[ $word == -* ]]; then\n        COMPREPLY=($(compgen -W '", out);
+    for (unsigned i = 0; i < t->rows; i++)
+        fprintf(out, "--%s%s%s ", t->row[i].name, t->row[i].type == OPTION_FLAG ? " --no-" : "",
+                t->row[i].type == OPTION_FLAG ? t->row[i].name : "");
+    fputs("--help --help-all' -- \"$word\"))\n        return\n    fi\n", out);
+    if (t->commands) {
+        fputs("    if ((COMP_CWORD == 1)); then\n        COMPREPLY=($(compgen -W '", out);
+        for (const char *const *c = t->commands; *c; c += 2)
+            fprintf(out, "%s%s", c == t->commands ? "" : " ", strlen(*c) > skip ? *c + skip : "");
+        fputs("' -- \"$word\"))\n    fi\n", out);
+    }
+    fputs("    COMPREPLY+=($(compgen -d -- \"$word\"))\n}\n", out);
+    fprintf(out, "complete -o filenames -F _%s %s\n", t->page, t->page);
+}
+
+/* --- Markdown --------------------------------------------------------------------------------------------- */
+
+static void put_cell(FILE *out, const char *text)
+{
+    for (; *text; text++)
+        fprintf(out, "%s%c", *text == '|' ? "\\" : "", *text);
+}
+
+void option_markdown(const struct option_table *t, FILE *out)
+{
+    fputs("| option | default | range | what it does | environment |\n|---|---|---|---|---|\n", out);
+    for (unsigned i = 0; i < t->rows; i++) {
+        const struct option_row *row = &t->row[i];
+        char word[64], preset[64], range[160], env[64];
+        option_value_word(row, word, sizeof(word));
+        option_default(row, preset, sizeof(preset));
+        option_range(row, range, sizeof(range));
+        option_env(row, env, sizeof(env));
+        fputs("| `", out);
+        if (row->letter)
+            fprintf(out, "-%c` `", row->letter);
+        fprintf(out, "--%s", row->name);
+        put_cell(out, *word ? " " : "");
+        put_cell(out, word);
+        fprintf(out, "` | %s | %s | ", preset, range);
+        put_cell(out, row->help);
+        fprintf(out, " | `%s` |\n", env);
+    }
+}

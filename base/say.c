@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* say.c - one line to stderr in one write.  What cannot be written is lost: there is nobody left to tell. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "say.h"
+
+static atomic_bool silent; /* --quiet; read by any thread */
+
+void say_quiet(bool quiet)
+{
+    atomic_store(&silent, quiet);
+}
+
+static void say_line(const char *format, va_list ap)
+{
+    char line[SAY_LINE_BYTES] = "rung: ";
+    size_t len = strlen(line);
+    int saved = errno, n = vsnprintf(line + len, sizeof(line) - len - 1, format, ap);
+    if (n < 0)
+        return;
+    len = strlen(line);
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)line[i] < ' ' || line[i] == 127)
+            line[i] = '?';
+    line[len++] = '\n';
+    for (size_t off = 0; off < len;) {
+        ssize_t done = write(STDERR_FILENO, line + off, len - off);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            break;
+        off += (size_t)done;
+    }
+    errno = saved;
+}
+
+void say(const char *format, ...)
+{
+    va_list ap;
+    if (atomic_load(&silent))
+        return;
+    va_start(ap, format);
+    say_line(format, ap);
+    va_end(ap);
+}
+
+void say_error(const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    say_line(format, ap);
+    va_end(ap);
+}
+
+const char *say_why(int error)
+{
+    switch (abs(error)) {
+    case 0:
+        return "no error";
+    case EACCES:
+        return "permission denied";
+    case EADDRINUSE:
+        return "it is already in use";
+    case EADDRNOTAVAIL:
+        return "this machine has no such address";
+    case EAFNOSUPPORT:
+        return "this machine has no such address family";
+    case EMFILE:
+        return "this process has no descriptor left (ulimit -n)";
+    case ENFILE:
+        return "this machine has no descriptor left (fs.file-max)";
+    case ENOENT:
+        return "it does not exist";
+    case ENOMEM:
+        return "out of memory";
+    case ENOSPC:
+        return "the disk is full";
+    case ENOSYS:
+        return "this kernel does not have it";
+    case ENOTDIR:
+        return "it is not a folder";
+    case EPERM:
+        return "not permitted";
+    case EPIPE:
+        return "the reader has gone";
+    default: {
+        /* glibc's table of constant strings: unlike strerror() safe in every thread */
+        const char *text = strerrordesc_np(abs(error));
+        return text ? text : "unknown error";
+    }
+    }
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* say.h - what a program tells its user, on stderr, a line at a time: "rung: what failed: why; what to do".
+ *
+ * A line is one write, so lines of several threads and processes never mix.  Control characters become
+ * '?': a file name must not be able to drive the terminal.
+ */
+#ifndef BASE_SAY_H
+#define BASE_SAY_H
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { SAY_LINE_BYTES = 2048 };
+
+/* Exit codes of every program. */
+enum exit_code {
+    EXIT_DONE = 0,    /* did what was asked, or was told to stop */
+    EXIT_FAILED = 1,  /* something went wrong while running */
+    EXIT_USAGE = 2,   /* the command line or the environment is wrong */
+    EXIT_LISTEN = 3,  /* cannot listen where it was asked to */
+    EXIT_MISSING = 4, /* this machine cannot do it: an engine or a feature of the kernel */
+};
+
+/* Information; kept to itself when quiet. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Errors and warnings; always shown. */
+void say_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void say_quiet(bool quiet);
+
+/* An error number (either sign) in plain words. */
+const char *say_why(int error);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/* listen.c - the addresses of the options become listeners, all on one port.
+ *
+ * Port 0 is settled by the first address; the others must get the same number, so when one is taken all are
+ * closed and the kernel is asked again.  An address that this machine lacks is left out only if nobody asked
+ * for it by name.  What goes wrong is said here, with who is in the way and what to try.
+ */
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include "../base/net.h"
+#include "serve.h"
+
+enum { PORT_TRIES = 32, SUGGEST_TRIES = 100 };
+
+struct plan {
+    struct option_list bind;
+    bool lenient; /* the addresses are the defaults: one of the two protocols may be missing */
+    bool skip[OPTION_LIST_MAX];
+    int backlog;
+    unsigned failed; /* which address the error is about */
+};
+
+static bool is_unix(const char *text)
+{
+    return strncmp(text, "unix:", 5) == 0;
+}
+
+static bool is_missing(int err)
+{
+    return err == -EADDRNOTAVAIL || err == -EAFNOSUPPORT;
+}
+
+/* A unix socket's name goes with it. */
+static void close_listener(int fd)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNSPEC};
+    socklen_t len = sizeof(un) - 1; /* leaves a NUL at the end */
+    if (fd < 0)
+        return;
+    if (getsockname(fd, (struct sockaddr *)&un, &len) == 0 && un.sun_family == AF_UNIX && un.sun_path[0])
+        unlink(un.sun_path);
+    close(fd);
+}
+
+/* One attempt at all addresses: fills fd[], 0 or -errno with nothing open. */
+static int open_all(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
+{
+    struct net_address a;
+    int err = 0;
+    unsigned i;
+    for (i = 0; i < plan->bind.count && !err; i++) {
+        fd[i] = -1;
+        plan->failed = i;
+        if (plan->skip[i])
+            continue;
+        err = net_address_parse(&a, plan->bind.item[i], (uint16_t)*port);
+        if (!err)
+            fd[i] = net_listen(&a, plan->backlog);
+        if (fd[i] < 0 && !err)
+            err = fd[i];
+        if (is_missing(err) && plan->lenient) {
+            plan->skip[i] = true;
+            err = 0;
+        }
+        if (fd[i] >= 0 && !*port && a.sa.ss_family != AF_UNIX)
+            *port = (unsigned)net_port(fd[i]);
+    }
+    while (err && i-- > 0)
+        close_listener(fd[i]);
+    return err;
+}
+
+/* The first port above that every address has free; 0: none found. */
+static unsigned free_port(const struct plan *plan, unsigned port)
+{
+    struct plan trial = *plan;
+    int fd[OPTION_LIST_MAX];
+    trial.bind.count = 0;
+    for (unsigned i = 0; i < plan->bind.count; i++)
+        if (!is_unix(plan->bind.item[i]))
+            trial.bind.item[trial.bind.count++] = plan->bind.item[i];
+    for (unsigned i = 0; i < SUGGEST_TRIES && ++port < 65536; i++) {
+        unsigned asked = port;
+        if (open_all(&trial, &asked, fd) != 0)
+            continue;
+        for (unsigned k = 0; k < trial.bind.count; k++)
+            close_listener(fd[k]);
+        return port;
+    }
+    return 0;
+}
+
+static void say_taken(const struct plan *plan, unsigned port)
+{
+    const char *address = plan->bind.item[plan->failed];
+    char holder[80], advice[64] = "choose another with --port (0: any free one)";
+    bool known = holder_find(port, holder, sizeof(holder));
+    unsigned next = free_port(plan, port);
+    if (next)
+        snprintf(advice, sizeof(advice), "stop it, or try --port %u", next);
+    say_error("port %u on %s is taken by %s; %s", port, address, known ? holder : "another process", advice);
+}
+
+static int say_failure(const struct plan *plan, unsigned port, int err)
+{
+    const char *address = plan->bind.item[plan->failed];
+    if (err == -EINVAL && !is_unix(address)) {
+        say_error("cannot listen on '%s': not an address; write 127.0.0.1, ::1, * or unix:PATH", address);
+        return EXIT_USAGE;
+    }
+    if (is_unix(address) && err == -EADDRINUSE)
+        say_error("cannot listen on %s: another server answers there, or it is no socket; choose another path", address);
+    else if (is_unix(address))
+        say_error("cannot listen on %s: %s; the folder must exist and be writable, the path be short", address,
+                  err == -EINVAL ? "a path of 1 to 107 bytes is needed" : say_why(err));
+    else if (err == -EADDRINUSE)
+        say_taken(plan, port);
+    else if (err == -EACCES)
+        say_error("cannot listen on port %u: ports below 1024 are for root; try --port 8080, or start as root with --user NAME",
+                  port);
+    else
+        say_error("cannot listen on %s, port %u: %s; 'ip address' shows what this machine has", address, port, say_why(err));
+    return EXIT_LISTEN;
+}
+
+static void plan_fill(struct plan *plan, const struct serve_options *opt)
+{
+    plan->bind = opt->bind;
+    if (opt->public) { /* unix sockets asked for are kept: they are no address of the network */
+        plan->bind = (struct option_list){.item = {"*", "::"}, .count = 2};
+        for (unsigned i = 0; i < opt->bind.count && plan->bind.count < OPTION_LIST_MAX; i++)
+            if (is_unix(opt->bind.item[i]))
+                plan->bind.item[plan->bind.count++] = opt->bind.item[i];
+    }
+    plan->backlog = (int)opt->backlog;
+    plan->lenient = opt->public || (opt->bind.count == 2 && strcmp(opt->bind.item[0], "127.0.0.1") == 0 &&
+                                    strcmp(opt->bind.item[1], "::1") == 0);
+    memset(plan->skip, 0, sizeof(plan->skip));
+}
+
+int listen_open(struct server *srv, const struct serve_options *opt)
+{
+    struct plan plan;
+    int fd[OPTION_LIST_MAX], err = -EADDRINUSE;
+    unsigned port = 0;
+    plan_fill(&plan, opt);
+    for (unsigned i = 0; i < PORT_TRIES && err == -EADDRINUSE; i++) {
+        port = (unsigned)opt->port;
+        err = open_all(&plan, &port, fd);
+        if (opt->port)
+            break;
+    }
+    if (err)
+        return say_failure(&plan, port, err);
+    srv->listeners = 0;
+    for (unsigned i = 0; i < plan.bind.count; i++) {
+        if (fd[i] >= 0)
+            srv->listener[srv->listeners++] = fd[i];
+        else
+            say("%s is not available on this machine: %s is left out", strchr(plan.bind.item[i], ':') ? "IPv6" : "IPv4",
+                plan.bind.item[i]);
+    }
+    if (srv->listeners)
+        return EXIT_DONE;
+    say_error("cannot listen: this machine has neither IPv4 nor IPv6 on loopback; bring it up, or use -b unix:PATH");
+    return EXIT_LISTEN;
+}
+
+void listen_close(struct server *srv)
+{
+    for (unsigned i = 0; i < srv->listeners; i++)
+        close_listener(srv->listener[i]);
+    srv->listeners = 0;
+}
+
+/* --- Telling where ---------------------------------------------------------------------------------------- */
+
+static bool local_address(int fd, struct net_address *a)
+{
+    memset(a, 0, sizeof(*a));
+    a->len = sizeof(a->sa);
+    return getsockname(fd, (struct sockaddr *)&a->sa, &a->len) == 0;
+}
+
+/* Whether the listener is bound to every address; if so it becomes loopback, which a browser can open. */
+static bool to_loopback(struct net_address *a)
+{
+    struct sockaddr_in *in = (struct sockaddr_in *)&a->sa;
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&a->sa;
+    if (a->sa.ss_family == AF_INET && in->sin_addr.s_addr == htonl(INADDR_ANY)) {
+        in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        return true;
+    }
+    if (a->sa.ss_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr)) {
+        in6->sin6_addr = in6addr_loopback;
+        return true;
+    }
+    return false;
+}
+
+void listen_text(const struct server *srv, char *buf, size_t cap)
+{
+    size_t used = 0;
+    *buf = 0;
+    for (unsigned i = 0; i < srv->listeners && used < cap; i++) {
+        char text[NET_ADDRESS_TEXT];
+        struct net_address a;
+        if (!local_address(srv->listener[i], &a))
+            continue;
+        to_loopback(&a);
+        net_address_text(&a, text);
+        used += (size_t)snprintf(buf + used, cap - used, "%s%s%s%s", used ? " and " : "", is_unix(text) ? "" : "http://", text,
+                                 is_unix(text) ? "" : "/");
+    }
+}
+
+/* Addresses of the listener's family but loopback and link-local ones, which need a zone to be opened. */
+static void say_reachable(const struct ifaddrs *list, const struct net_address *a)
+{
+    for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
+        char text[NET_ADDRESS_TEXT];
+        struct net_address b = *a;
+        if (!i->ifa_addr || i->ifa_addr->sa_family != a->sa.ss_family || (i->ifa_flags & IFF_LOOPBACK) ||
+            !(i->ifa_flags & IFF_UP))
+            continue;
+        if (a->sa.ss_family == AF_INET) {
+            ((struct sockaddr_in *)&b.sa)->sin_addr = ((struct sockaddr_in *)(void *)i->ifa_addr)->sin_addr;
+        } else {
+            struct in6_addr in6 = ((struct sockaddr_in6 *)(void *)i->ifa_addr)->sin6_addr;
+            if (IN6_IS_ADDR_LINKLOCAL(&in6))
+                continue;
+            ((struct sockaddr_in6 *)&b.sa)->sin6_addr = in6;
+        }
+        net_address_text(&b, text);
+        say("on the network (%s): http://%s/", i->ifa_name, text);
+    }
+}
+
+void listen_say_public(const struct server *srv)
+{
+    struct ifaddrs *list = NULL;
+    if (getifaddrs(&list) < 0)
+        return;
+    for (unsigned i = 0; i < srv->listeners; i++) {
+        struct net_address a;
+        if (local_address(srv->listener[i], &a) && to_loopback(&a))
+            say_reachable(list, &a);
+    }
+    freeifaddrs(list);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/* log.c - the access log: a line for each answer, in NCSA combined format or as one JSON object.
+ *
+ * What the client sent is hostile: everything outside 0x20-0x7e, quotes and backslashes are escaped, long values
+ * are cut visibly, and a whole line stays below PIPE_BUF, so that it is one write that no other line can
+ * cut in two, be it to a file (O_APPEND), a pipe or a terminal.  The first half is made when the answer begins,
+ * for the request's bytes do not live longer; the second when its last byte is out.
+ * Threads share the descriptor and nothing else.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "../base/net.h"
+#include "../base/say.h"
+#include "../base/escape.h"
+#include "inside.h"
+
+enum {
+    LOG_TARGET_BYTES = 2000, /* escaped; these three and the rest stay below PIPE_BUF (4096) */
+    LOG_REFERER_BYTES = 1000,
+    LOG_AGENT_BYTES = 500,
+    LOG_METHOD_BYTES = 64,
+    LOG_REST_BYTES = 500
+};
+_Static_assert(LOG_TARGET_BYTES + LOG_REFERER_BYTES + LOG_AGENT_BYTES + LOG_METHOD_BYTES + LOG_REST_BYTES <= PIPE_BUF,
+               "a line must be one atomic write");
+
+struct log {
+    enum log_format format;
+    const char *path; /* NULL: stdout, which is not opened anew */
+    int fd;
+    atomic_bool failed; /* said once; a line that gets out clears it */
+    atomic_bool torn;   /* half a line is out: the next begins on a line of its own */
+};
+
+/* The line in two halves, around what is known only at the end. */
+struct log_note {
+    size_t head, tail;
+    char text[];
+};
+
+static int open_file(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0640);
+    return fd < 0 ? -errno : fd;
+}
+
+int log_open(struct log **log, enum log_format format, const char *path)
+{
+    bool file = strcmp(path, "-") != 0;
+    struct log *l = calloc(1, sizeof(*l));
+    if (!l)
+        return -ENOMEM;
+    l->format = format;
+    l->path = file ? path : NULL;
+    l->fd = file ? open_file(path) : STDOUT_FILENO;
+    if (l->fd < 0) {
+        int err = l->fd;
+        free(l);
+        return err;
+    }
+    *log = l;
+    return 0;
+}
+
+/* The number of the descriptor stays: a thread that is about to write needs no lock. */
+int log_reopen(struct log *l)
+{
+    int fd, err;
+    if (!l->path)
+        return 0;
+    fd = open_file(l->path);
+    if (fd < 0)
+        return fd;
+    err = dup3(fd, l->fd, O_CLOEXEC) < 0 ? -errno : 0;
+    close(fd);
+    atomic_store(&l->torn, false);
+    return err;
+}
+
+void log_close(struct log *l)
+{
+    if (l->path)
+        close(l->fd);
+    free(l);
+}
+
+/* --- Lines ------------------------------------------------------------------------------------------------ */
+
+/* 10/Oct/2000:13:55:36 +0000 or 2000-10-10T13:55:36.123Z: always UTC, so that logs of two machines compare. */
+static void time_text(enum log_format format, char *buf, size_t cap)
+{
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    struct timespec now;
+    struct tm t;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &t);
+    if (format == LOG_COMBINED)
+        snprintf(buf, cap, "%02d/%.3s/%04d:%02d:%02d:%02d +0000", t.tm_mday, months + 3 * t.tm_mon, t.tm_year + 1900,
+                 t.tm_hour, t.tm_min, t.tm_sec);
+    else
+        snprintf(buf, cap, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ", t.tm_year + 1900, t.tm_mon + 1, t.tm_mday, t.tm_hour,
+                 t.tm_min, t.tm_sec, now.tv_nsec / 1000000);
+}
+
+struct log_words {
+    char time[96], peer[NET_ADDRESS_TEXT];
+    char method[LOG_METHOD_BYTES], target[LOG_TARGET_BYTES], referer[LOG_REFERER_BYTES], agent[LOG_AGENT_BYTES];
+};
+
+static void word(enum log_format format, struct slice s, char *buf, size_t cap)
+{
+    if (!s.ptr)
+        s.len = 0;
+    if (format == LOG_JSON)
+        escape_json(buf, cap, s.ptr, s.len);
+    else
+        escape_quoted(buf, cap, s.ptr, s.len);
+    if (format == LOG_COMBINED && !*buf)
+        snprintf(buf, cap, "-");
+}
+
+static void words(enum log_format format, int fd, const struct http_head *head, struct log_words *w)
+{
+    time_text(format, w->time, sizeof(w->time));
+    if (net_peer(fd, w->peer) != 0)
+        snprintf(w->peer, sizeof(w->peer), "-"); /* a reset peer has no address any more */
+    word(format, head->method_text, w->method, sizeof(w->method));
+    word(format, head->target, w->target, sizeof(w->target));
+    word(format, http_field(head, FIELD_REFERER), w->referer, sizeof(w->referer));
+    word(format, http_field(head, FIELD_USER_AGENT), w->agent, sizeof(w->agent));
+}
+
+static struct log_note *note_make(const char *head, const char *tail)
+{
+    size_t m = strlen(head), n = strlen(tail);
+    struct log_note *note = malloc(sizeof(*note) + m + n);
+    if (!note)
+        return NULL;
+    note->head = m;
+    note->tail = n;
+    memcpy(note->text, head, m);
+    memcpy(note->text + m, tail, n);
+    return note;
+}
+
+void *log_begin(struct log *l, int fd, const struct http_receipt *r)
+{
+    char head[PIPE_BUF], tail[PIPE_BUF];
+    const struct http_head *h = r->head;
+    struct log_words w;
+    if (!l)
+        return NULL;
+    words(l->format, fd, h, &w);
+    if (l->format == LOG_JSON) {
+        snprintf(head, sizeof(head), "{\"time\":\"%s\",\"peer\":\"%s\",\"method\":\"%s\",\"target\":\"%s\",\"status\":%u,",
+                 w.time, w.peer, w.method, w.target, r->status);
+        snprintf(tail, sizeof(tail), "\"referer\":\"%s\",\"agent\":\"%s\"}\n", w.referer, w.agent);
+    } else {
+        bool understood = h->method_text.ptr && h->method_text.len && h->target.ptr && h->target.len;
+        if (understood)
+            snprintf(head, sizeof(head), "%s - - [%s] \"%s %s HTTP/1.%u\" %u ", w.peer, w.time, w.method, w.target, h->minor,
+                     r->status);
+        else
+            snprintf(head, sizeof(head), "%s - - [%s] \"%s\" %u ", w.peer, w.time, w.method, r->status);
+        snprintf(tail, sizeof(tail), "\"%s\" \"%s\"\n", w.referer, w.agent);
+    }
+    return note_make(head, tail);
+}
+
+static int write_all(struct log *l, const char *line, size_t len)
+{
+    size_t off = 0;
+    while (off < len) {
+        ssize_t n = write(l->fd, line + off, len - off);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n > 0)
+            off += (size_t)n;
+        if (n > 0)
+            continue;
+        if (off)
+            atomic_store(&l->torn, true);
+        return n < 0 ? -errno : -EIO;
+    }
+    return 0;
+}
+
+static void write_line(struct log *l, char *line, size_t len)
+{
+    /* line[0] is kept free for the end of a torn line */
+    bool torn = atomic_exchange(&l->torn, false);
+    int err = write_all(l, torn ? line : line + 1, torn ? len : len - 1);
+    if (!err) {
+        if (atomic_load(&l->failed) && atomic_exchange(&l->failed, false))
+            say_error("the log can be written again");
+        return;
+    }
+    if (torn)
+        atomic_store(&l->torn, true);
+    if (!atomic_exchange(&l->failed, true))
+        say_error("cannot write the log: %s; serving goes on, lines are lost until it can", say_why(err));
+}
+
+void log_end(struct log *l, void *begun, uint64_t body_bytes, bool complete)
+{
+    char line[PIPE_BUF + 64];
+    struct log_note *note = begun;
+    int n;
+    if (!l || !note)
+        return;
+    if (l->format == LOG_JSON)
+        n = snprintf(line, sizeof(line), "\n%.*s\"bytes\":%llu,\"complete\":%s,%.*s", (int)note->head, note->text,
+                     (unsigned long long)body_bytes, complete ? "true" : "false", (int)note->tail, note->text + note->head);
+    else
+        n = snprintf(line, sizeof(line), "\n%.*s%llu %.*s", (int)note->head, note->text, (unsigned long long)body_bytes,
+                     (int)note->tail, note->text + note->head);
+    if (n > 0 && (size_t)n < sizeof(line))
+        write_line(l, line, (size_t)n);
+    free(note);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/* main.c - the rung command: finds the command meant and calls it.  Everything else is elsewhere.
+ *
+ *   rung [OPTION]... [DIR]   serves DIR             rung COMMAND ...   one of the list below
+ *   rung NAME ...            becomes the program rung-NAME beside this one, if there is one, as git does
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "../base/version.h"
+#include "serve.h"
+
+struct command {
+    const char *name, *purpose;
+    int (*run)(char **argv);
+    const struct option_table *table; /* its help; or NULL */
+    bool hidden;
+};
+
+static int run_serve(char **argv);
+static int run_engines(char **argv);
+static int run_help(char **argv);
+static int run_version(char **argv);
+static int run_completion(char **argv);
+static int run_man(char **argv);
+static int run_table(char **argv);
+static const struct option_table engines_table;
+
+static const struct command commands[] = {
+    {"serve", "serve a folder over HTTP", run_serve, &serve_table, false},
+    {"engines", "every engine, and whether it can run here", run_engines, &engines_table, false},
+    {"help", "help on a command", run_help, NULL, false},
+    {"version", "the version", run_version, NULL, false},
+    {"completion", "completion for bash", run_completion, NULL, true},
+    {"man", "the man page's source", run_man, NULL, true},
+    {"options", "the options of serve as a table in Markdown", run_table, NULL, true},
+};
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static const struct command *find_command(const char *name)
+{
+    for (unsigned i = 0; i < COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+/* Parse, or give the help that was asked for.  -1: go on; else the exit code. */
+static int parse(const struct option_table *t, void *target, char **argv, const char **operand)
+{
+    char error[OPTION_ERROR_TEXT];
+    unsigned operands = 0;
+    int result = option_parse(t, target, argv, operand, &operands, error, sizeof(error));
+    if (result < 0) {
+        say_error("%s", error);
+        return EXIT_USAGE;
+    }
+    if (result == OPTION_OK)
+        return -1;
+    option_help(t, result == OPTION_HELP_ALL, stdout);
+    return EXIT_DONE;
+}
+
+/* --- serve -------------------------------------------------------------------------------------------------- */
+
+static int run_serve(char **argv)
+{
+    struct serve_options opt = {0};
+    const char *folder = ".";
+    int code = parse(&serve_table, &opt, argv, &folder);
+    return code >= 0 ? code : serve_run(&opt, folder);
+}
+
+/* --- engines ------------------------------------------------------------------------------------------------ */
+
+struct engines_options {
+    bool json;
+};
+
+static const struct option_row engines_rows[] = {
+    {.offset = offsetof(struct engines_options, json), .type = OPTION_FLAG, .name = "json", .group = "Output",
+     .help = "a list of objects: name, summary, model, may_block, capacity, available, reason"},
+};
+
+static const struct option_table engines_table = {
+    .command = "rung engines",
+    .page = "rung-engines",
+    .purpose = "Every engine: what it is, whether it can run on this machine, and why not.",
+    .usage = "rung engines [--json]",
+    .row = engines_rows,
+    .rows = 1,
+};
+
+static int run_engines(char **argv)
+{
+    struct engines_options opt = {0};
+    const char *operand;
+    int code = parse(&engines_table, &opt, argv, &operand);
+    return code >= 0 ? code : engines_print(opt.json);
+}
+
+/* --- help, version, generators ------------------------------------------------------------------------------- */
+
+static void print_commands(void)
+{
+    printf("\nCommands\n");
+    for (unsigned i = 0; i < COMMANDS; i++)
+        if (!commands[i].hidden)
+            printf("  rung %-20s %s\n", commands[i].name, commands[i].purpose);
+}
+
+static int run_help(char **argv)
+{
+    const struct command *command = argv[1] ? find_command(argv[1]) : NULL;
+    if (argv[1] && !command) {
+        const char *names[COMMANDS + 1];
+        const char *near;
+        for (unsigned i = 0; i < COMMANDS; i++)
+            names[i] = commands[i].name;
+        names[COMMANDS] = NULL;
+        near = option_nearest(argv[1], names);
+        say_error("help: there is no command '%s'; %s%s", argv[1], near ? "did you mean " : "rung help lists them",
+                  near ? near : "");
+        return EXIT_USAGE;
+    }
+    if (command && !command->table) {
+        printf("usage: rung %s\n%s\n", command->name, command->purpose);
+        return EXIT_DONE;
+    }
+    option_help(command ? command->table : &serve_table, false, stdout);
+    if (!command)
+        print_commands();
+    return EXIT_DONE;
+}
+
+static int run_version(char **argv)
+{
+    (void)argv;
+    printf("rung %s\nengines:", RUNG_VERSION);
+    for (unsigned i = 0; engine_list[i]; i++)
+        printf(" %s%s", engine_list[i]->name, engine_refusal(engine_list[i]) ? " (cannot run here)" : "");
+    printf("\n");
+    return EXIT_DONE;
+}
+
+static int run_completion(char **argv)
+{
+    (void)argv;
+    option_completion(&serve_table, stdout);
+    return EXIT_DONE;
+}
+
+static int run_man(char **argv)
+{
+    (void)argv;
+    option_man(&serve_table, stdout);
+    return EXIT_DONE;
+}
+
+static int run_table(char **argv)
+{
+    (void)argv;
+    option_markdown(&serve_table, stdout);
+    return EXIT_DONE;
+}
+
+/* --- Which command -------------------------------------------------------------------------------------------- */
+
+/* Become rung-NAME from the folder this program is in.  Returns only if there is none. */
+static void become_neighbour(char **argv)
+{
+    char path[PATH_MAX + 64], name[64];
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    if (n <= 0 || strchr(argv[1], '/') || strlen(argv[1]) >= sizeof(name) - 5)
+        return;
+    path[n] = 0;
+    snprintf(name, sizeof(name), "rung-%s", argv[1]);
+    snprintf(strrchr(path, '/') + 1, sizeof(name), "%s", name);
+    if (access(path, X_OK) != 0)
+        return;
+    argv[1] = path;
+    execv(path, argv + 1);
+    say_error("cannot start %s: %s", path, say_why(errno));
+    exit(EXIT_FAILED);
+}
+
+static int refuse_word(const char *word)
+{
+    const char *names[COMMANDS + 1];
+    const char *near;
+    unsigned n = 0;
+    for (unsigned i = 0; i < COMMANDS; i++)
+        if (!commands[i].hidden)
+            names[n++] = commands[i].name;
+    names[n] = NULL;
+    near = option_nearest(word, names);
+    if (near)
+        say_error("'%s' is neither a folder nor a command; did you mean rung %s?", word, near);
+    else
+        say_error("'%s' is neither a folder nor a command; rung DIR serves a folder, rung help lists the commands", word);
+    return EXIT_USAGE;
+}
+
+/* Output that nobody could read is a failure: rung help >/dev/full. */
+static int flushed(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    say_error("cannot write to stdout: %s", say_why(errno));
+    return code ? code : EXIT_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+    const struct command *command;
+    struct stat st;
+    if (argc < 1)
+        return EXIT_USAGE; /* execve() without arguments */
+    if (argc < 2)
+        return flushed(run_serve(argv));
+    if (strcmp(argv[1], "--version") == 0)
+        return flushed(run_version(argv));
+    if (argv[1][0] == '-')
+        return flushed(run_serve(argv));
+    command = find_command(argv[1]);
+    if (command)
+        return flushed(command->run(argv + 1));
+    become_neighbour(argv);
+    if (strchr(argv[1], '/') || stat(argv[1], &st) == 0)
+        return flushed(run_serve(argv));
+    return refuse_word(argv[1]);
+}

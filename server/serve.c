@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/* serve.c - rung serve: from options to a running server, and back.
+ *
+ * The order matters.  Signals are blocked before any thread exists; ports are bound while we may still be root;
+ * everything else is opened as the user we stay: what cannot be reached after a restart of the log must not
+ * be reached before it either.  Whatever fails is said here, and what was opened is closed in reverse.
+ */
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "../base/version.h"
+#include "serve.h"
+
+/* Descriptors that are not connections: stdio, listeners, log, root, and a few for every loop. */
+enum { DESCRIPTORS_RESERVED = 32, DESCRIPTORS_PER_CONNECTION = 2 /* the socket, and the file it is sent */ };
+
+/* --- What can run here ---------------------------------------------------------------------------------- */
+
+/* Best first, each with its reason.  What measurement shows may change the order. */
+static const struct {
+    const char *name, *why;
+} preferred[] = {
+    {"epoll", "chosen automatically: many connections on few threads"},
+    {"naive", "chosen automatically: it runs anywhere, one connection at a time"},
+};
+
+static const struct engine *choose_engine(const struct serve_options *opt, const char **why)
+{
+    const struct engine *e;
+    if (opt->engine) {
+        e = engine_list[opt->engine - 1]; /* choice 0 is auto */
+        *why = engine_refusal(e);
+        if (!*why) {
+            *why = "as asked";
+            return e;
+        }
+        say_error("engine %s cannot run here: %s; rung engines lists those that can", e->name, *why);
+        return NULL;
+    }
+    for (unsigned i = 0; i < sizeof(preferred) / sizeof(preferred[0]); i++) {
+        e = engine_find(preferred[i].name);
+        *why = preferred[i].why;
+        if (e && !engine_refusal(e))
+            return e;
+    }
+    say_error("no engine can run here; rung engines says why");
+    return NULL;
+}
+
+/* Raise the limit of descriptors as far as it goes; returns it. */
+static uint64_t raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return 1024; /* Linux's default */
+    if (limit.rlim_cur < limit.rlim_max) {
+        rlim_t before = limit.rlim_cur;
+        limit.rlim_cur = limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+            return before;
+    }
+    return limit.rlim_cur;
+}
+
+static uint64_t connections_allowed(const struct serve_options *opt, uint64_t descriptors)
+{
+    uint64_t most = descriptors > DESCRIPTORS_RESERVED + DESCRIPTORS_PER_CONNECTION
+                        ? (descriptors - DESCRIPTORS_RESERVED) / DESCRIPTORS_PER_CONNECTION
+                        : 1;
+    if (!opt->max_connections)
+        return most;
+    if (opt->max_connections > most)
+        say("--max-connections %llu: %llu descriptors are enough for %llu that send files; raise ulimit -n",
+            (unsigned long long)opt->max_connections, (unsigned long long)descriptors, (unsigned long long)most);
+    return opt->max_connections;
+}
+
+/* --- Folder and user -------------------------------------------------------------------------------------- */
+
+/* The absolute path, to be freed; NULL and said why. */
+static char *find_folder(const char *folder)
+{
+    struct stat st;
+    char *path = realpath(folder, NULL);
+    if (!path) {
+        say_error("cannot serve '%s': %s; name a folder, or none for this one", folder, say_why(errno));
+        return NULL;
+    }
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return path;
+    say_error("cannot serve '%s': it is not a folder; serve the folder it is in", folder);
+    free(path);
+    return NULL;
+}
+
+/* Become the user for good: groups first, for only root may change them. */
+static int drop_privileges(const char *name)
+{
+    const struct passwd *user;
+    uid_t real, effective, saved;
+    if (geteuid() != 0) {
+        say_error("--user %s: only root can become another user; start with sudo, or leave --user out", name);
+        return EXIT_USAGE;
+    }
+    errno = 0;
+    user = getpwnam(name);
+    if (!user) {
+        say_error("--user %s: %s; 'getent passwd' lists the users", name, errno ? say_why(errno) : "there is no such user");
+        return EXIT_USAGE;
+    }
+    if (user->pw_uid == 0) {
+        say_error("--user %s: that is root; name a user without rights, such as nobody or www-data", name);
+        return EXIT_USAGE;
+    }
+    if (initgroups(name, user->pw_gid) < 0 || setgid(user->pw_gid) < 0 || setuid(user->pw_uid) < 0 ||
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+        say_error("cannot become user %s: %s", name, say_why(errno));
+        return EXIT_FAILED;
+    }
+    /* setuid() of root sets all three ids and empties the capabilities; a kernel that disagrees is not trusted */
+    if (setuid(0) == 0 || seteuid(0) == 0 || getresuid(&real, &effective, &saved) < 0 || real != user->pw_uid ||
+        effective != user->pw_uid || saved != user->pw_uid) {
+        say_error("became user %s, but the way back to root is open; not serving", name);
+        return EXIT_FAILED;
+    }
+    return EXIT_DONE;
+}
+
+/* --- Opening ------------------------------------------------------------------------------------------------ */
+
+static int open_site(struct server *srv, const char *folder)
+{
+    const struct serve_options *opt = srv->opt;
+    const struct site_options site = {.root = folder, .index = opt->index, .hidden = opt->hidden, .listing = opt->listing,
+                                      .precompressed = opt->precompressed};
+    const char *why = "open folder";
+    int err;
+    if (strchr(opt->index, '/')) {
+        say_error("--index '%s': a name, not a path", opt->index);
+        return EXIT_USAGE;
+    }
+    err = access(folder, R_OK | X_OK) < 0 ? -errno : site_open(&srv->site, &site, &why);
+    if (!err)
+        return EXIT_DONE;
+    say_error("cannot serve %s: %s: %s; check its permissions%s%s", folder, why, say_why(err),
+              opt->user ? " for user " : "", opt->user ? opt->user : "");
+    return EXIT_FAILED;
+}
+
+static int open_log(struct server *srv)
+{
+    const struct serve_options *opt = srv->opt;
+    int err;
+    if (opt->log == LOG_OFF)
+        return EXIT_DONE;
+    err = log_open(&srv->log, (enum log_format)opt->log, opt->log_file);
+    if (!err)
+        return EXIT_DONE;
+    say_error("cannot open the log %s: %s; choose another with --log-file%s%s", opt->log_file, say_why(err),
+              opt->user ? ", writable for user " : "", opt->user ? opt->user : "");
+    return EXIT_FAILED;
+}
+
+static int open_rest(struct server *srv, const char *folder)
+{
+    int code = open_site(srv, folder), err;
+    if (!code)
+        code = open_log(srv);
+    if (code)
+        return code;
+    err = stats_open(&srv->stats, 1);
+    if (!err) {
+        srv->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        err = srv->stop_fd < 0 ? -errno : 0;
+    }
+    if (!err)
+        return EXIT_DONE;
+    say_error("cannot start: %s", say_why(err));
+    return EXIT_FAILED;
+}
+
+static void close_rest(struct server *srv)
+{
+    if (srv->stop_fd >= 0)
+        close(srv->stop_fd);
+    if (srv->stats)
+        stats_close(srv->stats);
+    if (srv->log)
+        log_close(srv->log);
+    if (srv->site)
+        site_close(srv->site);
+}
+
+/* --- Running ------------------------------------------------------------------------------------------------ */
+
+static void say_hello(const struct server *srv, const char *folder, const char *why)
+{
+    char urls[SAY_LINE_BYTES];
+    if (srv->engine->model == ENGINE_NONE) {
+        say("%s: no sockets, nothing to open in a browser", srv->engine->name);
+        return;
+    }
+    listen_text(srv, urls, sizeof(urls));
+    say("serving %s at %s", folder, urls);
+    listen_say_public(srv);
+    say("engine %s (%s); Ctrl-C stops", srv->engine->name, why);
+}
+
+static void say_farewell(const struct server *srv)
+{
+    uint64_t answers = stats_sum(srv->stats, STAT_ANSWERS), connections = stats_sum(srv->stats, STAT_ACCEPTED);
+    say("stopped after %llu answer%s on %llu connection%s, %llu bytes sent", (unsigned long long)answers,
+        answers == 1 ? "" : "s", (unsigned long long)connections, connections == 1 ? "" : "s",
+        (unsigned long long)stats_sum(srv->stats, STAT_BYTES));
+}
+
+static int run(struct server *srv, const char *folder, const char *why)
+{
+    struct signals *signals;
+    int err = signals_open(&signals, srv);
+    if (err) {
+        say_error("cannot wait for signals: %s", say_why(err));
+        return EXIT_FAILED;
+    }
+    say_hello(srv, folder, why);
+    err = server_run(srv);
+    signals_close(signals);
+    if (err) {
+        say_error("engine %s failed: %s", srv->engine->name, say_why(err));
+        return EXIT_FAILED;
+    }
+    if (srv->engine->model != ENGINE_NONE)
+        say_farewell(srv);
+    return EXIT_DONE;
+}
+
+static void fill_server(struct server *srv, const struct serve_options *opt)
+{
+    srv->opt = opt;
+    srv->proto = &http_proto;
+    srv->stop_fd = -1;
+    srv->head_ms = opt->head_timeout;
+    srv->idle_ms = opt->idle_timeout;
+    srv->send_ms = opt->send_timeout;
+    srv->drain_ms = opt->drain_timeout;
+    srv->progress_bytes = (uint32_t)opt->min_progress;
+    srv->body_bytes_max = (uint32_t)opt->max_body;
+    srv->server_field = opt->server_name ? "rung/" RUNG_VERSION : "rung";
+    srv->connections_max = connections_allowed(opt, raise_descriptors());
+}
+
+int serve_run(const struct serve_options *opt, const char *folder_named)
+{
+    static struct server srv; /* zeroed; threads and signals refer to it until the end */
+    const char *why;
+    char *folder;
+    int code;
+    say_quiet(opt->quiet);
+    folder = find_folder(folder_named);
+    if (!folder)
+        return EXIT_USAGE;
+    srv.engine = choose_engine(opt, &why);
+    code = srv.engine ? EXIT_DONE : EXIT_MISSING;
+    if (!code && signals_block() != 0)
+        code = EXIT_FAILED;
+    if (!code) {
+        fill_server(&srv, opt);
+        code = srv.engine->model == ENGINE_NONE ? EXIT_DONE : listen_open(&srv, opt);
+        if (!code && opt->user)
+            code = drop_privileges(opt->user);
+        if (!code)
+            code = open_rest(&srv, folder);
+        if (!code)
+            code = run(&srv, folder, why);
+        listen_close(&srv);
+        close_rest(&srv);
+    }
+    free(folder);
+    return code;
+}

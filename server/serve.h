@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* serve.h - rung serve, from options to a running server and back.
+ *
+ * serve.c      the order of things: descriptors, engine, listeners, privileges, site, log, signals, run, farewell
+ * listen.c     addresses to listeners, and what to say when that fails
+ * holder.c     which process holds a port
+ * signals.c    one thread that waits for signals, so that no handler ever runs
+ * serve_table.c  the rows of options.def
+ */
+#ifndef SERVER_SERVE_H
+#define SERVER_SERVE_H
+#include "../base/option.h"
+#include "../base/say.h"
+#include "inside.h"
+
+/* The fields come from options.def, each with the type of its kind. */
+struct serve_options {
+#define SERVE_FIELD_FLAG bool
+#define SERVE_FIELD_SWITCH bool
+#define SERVE_FIELD_NUMBER uint64_t
+#define SERVE_FIELD_SIZE uint64_t
+#define SERVE_FIELD_TIME uint64_t
+#define SERVE_FIELD_TEXT const char *
+#define SERVE_FIELD_LIST struct option_list
+#define SERVE_FIELD_CHOICE unsigned
+#define X(kind, field, ...) SERVE_FIELD_##kind field;
+#include "options.def"
+#undef X
+};
+
+extern const struct option_table serve_table;
+
+/* Serve folder until told to stop; an exit code. */
+int serve_run(const struct serve_options *opt, const char *folder);
+
+/* --- Engines: all of them in reading order, NULL-terminated ------------------------------------------- */
+extern const struct engine *const engine_list[];
+const struct engine *engine_find(const char *name);
+/* Why it cannot run here, or NULL: it can. */
+const char *engine_refusal(const struct engine *e);
+int engines_print(bool json);
+
+/* --- Listeners (listen.c) ------------------------------------------------------------------------------ */
+/* Open those of opt into srv; what was left out or went wrong is said.  An exit code. */
+int listen_open(struct server *srv, const struct serve_options *opt);
+void listen_close(struct server *srv); /* and removes unix sockets */
+/* "http://127.0.0.1:8080/ and http://[::1]:8080/" */
+void listen_text(const struct server *srv, char *buf, size_t cap);
+/* Addresses of this machine where a public server can be reached, said one a line. */
+void listen_say_public(const struct server *srv);
+
+/* Who listens on the port, as "nginx (pid 42)": false if that cannot be known (holder.c). */
+bool holder_find(unsigned port, char *buf, size_t cap);
+
+/* --- Signals (signals.c) ------------------------------------------------------------------------------- */
+struct signals;
+/* Before any other thread exists: they inherit the mask. */
+int signals_block(void);
+int signals_open(struct signals **signals, struct server *srv);
+void signals_close(struct signals *signals);
+
+#endif

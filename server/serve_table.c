@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* serve_table.c - the rows of options.def as the table of rung serve, and the list of engines as choices. */
+#include <string.h>
+#include "serve.h"
+
+#define X(name) &engine_##name,
+const struct engine *const engine_list[] = {ENGINES(X) NULL};
+#undef X
+
+#define X(name) #name,
+static const char *const engine_choices[] = {"auto", ENGINES(X) NULL};
+#undef X
+
+static const char *const log_choices[] = {"off", "combined", "json", NULL}; /* enum log_format */
+
+static const struct option_row rows[] = {
+#define X(kind, field, ...) {.offset = offsetof(struct serve_options, field), .type = OPTION_##kind, __VA_ARGS__},
+#include "options.def"
+#undef X
+};
+
+static const char *const examples[] = {
+    "rung", "serve this folder on http://127.0.0.1:8080/",
+    "rung -p 0 ~/site", "another folder, on any free port",
+    "rung --public --log combined /srv/www", "open to the network, with an access log",
+    "sudo rung -p 80 --public --user www-data /srv/www", "port 80 without staying root",
+    NULL};
+
+static const char *const commands[] = {
+    "rung serve", "serve a folder; the word may be left out",
+    "rung engines", "every engine, whether it can run here, and why not; --json for programs",
+    "rung help", "help on a command: rung help engines",
+    "rung version", "the version",
+    NULL};
+
+static const char *const man_notes[] = {
+    "SIGNALS",
+    "SIGINT and SIGTERM: stop accepting, let open requests finish for at most --drain-timeout, exit; a second one stops at "
+    "once.  SIGHUP: open the log file anew.  SIGUSR1: print the counters on standard error as one line of JSON.",
+    "EXIT STATUS",
+    "0: told to stop, and stopped.  1: a failure while running or starting.  2: a mistake in the command line or the "
+    "environment.  3: cannot listen on the address or port.  4: this machine cannot run the engine.",
+    NULL};
+
+const struct option_table serve_table = {
+    .command = "rung",
+    .page = "rung",
+    .nutshell = "serve a folder over HTTP",
+    .purpose = "Serve a folder over HTTP: the current one unless named. Ctrl-C stops it.",
+    .usage = "rung [serve] [OPTION]... [DIR]",
+    .operand = "DIR",
+    .examples = examples,
+    .commands = commands,
+    .row = rows,
+    .rows = sizeof(rows) / sizeof(rows[0]),
+    .operands_max = 1,
+    .notes = "Each is also read from the environment: --head-timeout 2s is RUNG_HEAD_TIMEOUT=2s.\n"
+             "Exit codes: 0 stopped, 1 failure, 2 usage, 3 cannot listen, 4 engine cannot run here.\n"
+             "Other commands: rung engines, rung help COMMAND, rung version. Manual: man rung.",
+    .man_notes = man_notes,
+};
+
+const struct engine *engine_find(const char *name)
+{
+    for (unsigned i = 0; engine_list[i]; i++)
+        if (strcmp(engine_list[i]->name, name) == 0)
+            return engine_list[i];
+    return NULL;
+}
+
+const char *engine_refusal(const struct engine *e)
+{
+    return e->probe ? e->probe() : NULL;
+}
