@@ -8,8 +8,6 @@
  * signal everything is cut off.  Owner: one thread; no locks.
  */
 #include <errno.h>
-#include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -101,15 +99,6 @@ void loop_close(struct loop *l)
 
 /* --- Turns -------------------------------------------------------------------------------------------- */
 
-/* Whether a client waits in one of the queues. */
-static bool queues_empty(const struct worker *w)
-{
-    struct pollfd p[LISTENERS_MAX];
-
-    for (unsigned i = 0; i < w->listeners; i++)
-        p[i] = (struct pollfd){.fd = w->listener[i], .events = POLLIN};
-    return poll(p, w->listeners, 0) == 0;
-}
 
 void loop_tick(struct loop *l)
 {
@@ -126,7 +115,7 @@ void loop_tick(struct loop *l)
         l->host.closing = true;
     }
     if (!l->closed)
-        l->closed = signals > 1 || queues_empty(l->worker);
+        l->closed = signals > 1 || !worker_awaited(l->worker);
 }
 
 int loop_wait_ms(struct loop *l)
@@ -199,7 +188,8 @@ struct session *loop_welcome(struct loop *l, unsigned i)
     if (!loop_listening(l))
         return NULL;
     if (l->live >= l->worker->server->connections_max) {
-        pause_listening(l);
+        if (worker_awaited(l->worker)) /* else the one before was the last */
+            pause_listening(l);
         return NULL;
     }
     fd = net_accept(l->worker->listener[i], false);

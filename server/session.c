@@ -141,7 +141,7 @@ uint64_t session_idle_since_ms(const struct session *s)
 {
     const struct host *h = s->conn.host;
 
-    return s->conn.deadline_ms - (s->conn.requests ? h->idle_ms : h->head_ms);
+    return s->conn.deadline_ms - (s->conn.sent ? h->idle_ms : h->head_ms);
 }
 
 bool session_overdue(struct session *s, uint64_t now_ms)

@@ -172,15 +172,6 @@ static uint64_t look_at_all(struct watch *watch, struct session **idlest)
     return next_ms;
 }
 
-static bool client_waits(const struct worker *w)
-{
-    struct pollfd p[LISTENERS_MAX];
-
-    for (unsigned i = 0; i < w->listeners; i++)
-        p[i] = (struct pollfd){.fd = w->listener[i], .events = POLLIN};
-    return poll(p, w->listeners, 0) > 0;
-}
-
 /* One round under the lock.  How long to sleep: ms, or -1 = until something happens. */
 static int round_of_looks(struct watch *watch)
 {
@@ -192,7 +183,7 @@ static int round_of_looks(struct watch *watch)
     if (stopping(watch) && !watch->drain_ms)
         watch->drain_ms = watch->now_ms + watch->worker->server->drain_ms + 1;
     next_ms = look_at_all(watch, &idlest);
-    if (full && idlest && client_waits(watch->worker) && session_idle(idlest)) {
+    if (full && idlest && worker_awaited(watch->worker) && session_idle(idlest)) {
         count(watch, STAT_EVICTED);
         end(idlest, ENDED_READING);
     }

@@ -31,6 +31,15 @@ void shortage_say(int err)
     fprintf(stderr, "rung: cannot accept connections: %s; they wait until others end\n", strerror(err));
 }
 
+bool worker_awaited(const struct worker *w)
+{
+    struct pollfd p[LISTENERS_MAX];
+
+    for (unsigned i = 0; i < w->listeners; i++)
+        p[i] = (struct pollfd){.fd = w->listener[i], .events = POLLIN};
+    return poll(p, w->listeners, 0) > 0;
+}
+
 /* --- Accepting, for engines that block ---------------------------------------------------------------- */
 
 /* From any listener, without waiting; the one after the last lucky one first.  -EAGAIN: the queues are empty. */
