@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* http_accept.c - what the client can take: Accept-Encoding and Accept (RFC 9110 12.5).
  *
- * Weights are thousandths.  An element that is malformed is skipped: the client did not say what we think it
- * said, and nothing is sent coded that was not asked for.
+ * Weights are thousandths.  An element that is malformed is skipped: the client did not say what
+ * we think it said, and nothing is sent coded that was not asked for.
  */
 #include "byte.h"
 #include "http_inside.h"
@@ -28,7 +28,9 @@ static int read_weight(struct slice s)
     int weight, unit = 100;
     size_t i;
 
-    if (s.len < 1 || s.len > 5 || (s.ptr[0] != '0' && s.ptr[0] != '1') || (s.len > 1 && s.ptr[1] != '.'))
+    if (s.len < 1 || s.len > 5 || (s.ptr[0] != '0' && s.ptr[0] != '1'))
+        return WEIGHT_NONE;
+    if (s.len > 1 && s.ptr[1] != '.')
         return WEIGHT_NONE;
     weight = (s.ptr[0] - '0') * WEIGHT_MAX;
     for (i = 2; i < s.len; i++, unit /= 10) {
@@ -114,12 +116,14 @@ void http_accept_codings(const struct http_head *head, uint16_t q[CODINGS])
             said[i] = said[CODINGS]; /* "*": whatever was not named (RFC 9110 12.5.3) */
         q[i] = said[i] == WEIGHT_NONE ? 0 : (uint16_t)said[i];
     }
-    /* Identity is acceptable unless it was refused; unnamed it is the last choice, however low the others are. */
+    /* Identity is acceptable unless it was refused; unnamed it is the last choice, however low
+     * the others are. */
     if (said[CODING_IDENTITY] == WEIGHT_NONE)
         q[CODING_IDENTITY] = 1;
 }
 
-/* How much a media type is wanted.  Named itself it beats one that only a wildcard covers, hence the last bit. */
+/* How much a media type is wanted.  Named itself it beats one that only a wildcard covers,
+ * hence the last bit. */
 static int wanted(const struct http_head *head, const char *type, const char *any_subtype)
 {
     int exact = WEIGHT_NONE, sub = WEIGHT_NONE, any = WEIGHT_NONE, weight;

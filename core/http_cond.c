@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* http_cond.c - validators and preconditions (RFC 9110 8.8, 13).
  *
- * The ETag is strong: inode, size and the nanoseconds of mtime and ctime, and the coding.  ctime cannot be set by
- * user space, so a file written twice within one tick of mtime still changes its tag.
+ * The ETag is strong: inode, size and the nanoseconds of mtime and ctime, and the coding.  ctime
+ * cannot be set by user space, so a file written twice within one tick of mtime still changes its
+ * tag.
  */
 #include "http_inside.h"
 
@@ -45,8 +46,9 @@ static bool is_ours(struct slice tag, const struct http_mark *mark)
     return mark->etag_len && tag.len == mark->etag_len && memcmp(tag.ptr, mark->etag, tag.len) == 0;
 }
 
-/* The next entity-tag of a list, with its quotes.  http_list() would take a backslash for an escape, but in an
- * entity-tag it is a character like any other (8.8.3).  False: the end, or it is malformed from here on. */
+/* The next entity-tag of a list, with its quotes.  http_list() would take a backslash for an
+ * escape, but in an entity-tag it is a character like any other (8.8.3).  False: the end, or
+ * it is malformed from here on. */
 static bool next_tag(struct slice *rest, struct slice *tag, bool *weak)
 {
     const char *end;
@@ -72,9 +74,10 @@ static bool next_tag(struct slice *rest, struct slice *tag, bool *weak)
     return rest->len == 0 || *rest->ptr == ' ' || *rest->ptr == '\t' || *rest->ptr == ',';
 }
 
-/* Whether a list of that field names what we have, "*" included.  Weak tags count only where the comparison is
- * weak (8.8.3.2). */
-static bool names_ours(const struct http_head *head, enum http_field_id id, const struct http_mark *mark)
+/* Whether a list of that field names what we have, "*" included.  Weak tags count only where
+ * the comparison is weak (8.8.3.2). */
+static bool names_ours(const struct http_head *head, enum http_field_id id,
+                       const struct http_mark *mark)
 {
     struct slice value, tag;
     unsigned cursor = 0;
@@ -92,8 +95,10 @@ static bool names_ours(const struct http_head *head, enum http_field_id id, cons
     }
 }
 
-/* Whether mtime is known and not later than the date of that field; *valid: the field has a date, and so have we. */
-static bool not_since(const struct http_head *head, enum http_field_id id, const struct http_mark *mark, bool *valid)
+/* Whether mtime is known and not later than the date of that field; *valid: the field has a
+ * date, and so have we. */
+static bool not_since(const struct http_head *head, enum http_field_id id,
+                      const struct http_mark *mark, bool *valid)
 {
     struct slice value = http_field(head, id);
     int64_t date_s;
@@ -117,9 +122,7 @@ unsigned http_cond(const struct http_head *head, const struct http_mark *mark)
     }
     if (head->first[FIELD_IF_NONE_MATCH])
         return names_ours(head, FIELD_IF_NONE_MATCH, mark) ? 304 : 0;
-    if (head->first[FIELD_IF_MODIFIED_SINCE] && not_since(head, FIELD_IF_MODIFIED_SINCE, mark, &valid))
-        return 304;
-    return 0;
+    return not_since(head, FIELD_IF_MODIFIED_SINCE, mark, &valid) ? 304 : 0;
 }
 
 bool http_cond_range(const struct http_head *head, const struct http_mark *mark)
@@ -131,6 +134,7 @@ bool http_cond_range(const struct http_head *head, const struct http_mark *mark)
         return true;
     if (value.len && *value.ptr == '"')
         return is_ours(value, mark);
-    /* A weak tag is never good enough, and is no date either.  A date must be exactly ours (13.1.5). */
+    /* A weak tag is never good enough, and is no date either.  A date must be exactly ours
+     * (13.1.5). */
     return mark->dated && http_date_read(value, mark->now_s, &date_s) && date_s == mark->mtime_s;
 }

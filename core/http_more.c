@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* http_more.c - bodies that leave in pieces: made as they are sent, and several ranges of one source.
+/* http_more.c - bodies that leave in pieces: made as they are sent, and several ranges of one
+ * source.
  *
- * Between two pieces everything lies in the outbox (struct http_state); a piece is queued when there is room for it,
- * so memory is bounded however long the body is.  The source is held until its last piece is queued.
+ * Between two pieces everything lies in the outbox (struct http_state); a piece is queued when
+ * there is room for it, so memory is bounded however long the body is.  The source is held until
+ * its last piece is queued.
  */
 #include "http_inside.h"
 
@@ -15,12 +17,13 @@ static void finish(struct conn *c, struct http_state *state)
         conn_close_after(c);
 }
 
-/* --- Several ranges (RFC 9110 14.6) ------------------------------------------------------------------------------ */
+/* --- Several ranges (RFC 9110 14.6) --------------------------------------------------------- */
 
 enum { TYPE_BYTES_MAX = 256 /* of a Content-Type from our own table */ };
 
-/* A boundary must not occur in the body, and nobody reads gigabytes to make sure.  It is drawn from inode, size,
- * mtime and ctime: a file cannot hold the nanosecond at which writing it will end.  (splitmix64's mixing.) */
+/* A boundary must not occur in the body, and nobody reads gigabytes to make sure.  It is drawn
+ * from inode, size, mtime and ctime: a file cannot hold the nanosecond at which writing it
+ * will end.  (splitmix64's mixing.) */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -127,7 +130,7 @@ static void more_parts(struct conn *c, struct http_state *state)
     }
 }
 
-/* --- Made bodies ---------------------------------------------------------------------------------------------------- */
+/* --- Made bodies ---------------------------------------------------------------------------- */
 
 enum {
     SIZE_LINE = 6,  /* "2000\r\n": CHUNK_BYTES_MAX has four digits */
@@ -135,7 +138,7 @@ enum {
 };
 
 _Static_assert(CHUNK_BYTES_MAX <= 0xffff, "four digits say how long a chunk is");
-_Static_assert(SIZE_LINE + CHUNK_BYTES_MAX + 2 + LAST_CHUNK <= REPLY_HEAD_BYTES_MAX, "a chunk fits where a head does");
+_Static_assert(SIZE_LINE + CHUNK_BYTES_MAX + 2 <= REPLY_HEAD_BYTES_MAX, "a chunk fits like a head");
 
 static void made_end(struct conn *c, struct http_state *state)
 {
@@ -151,7 +154,8 @@ static void made_end(struct conn *c, struct http_state *state)
     finish(c, state);
 }
 
-/* One chunk (RFC 9112 7.1).  Its size line is counted as body, so that all chunks of a turn are one segment. */
+/* One chunk (RFC 9112 7.1).  Its size line is counted as body, so that all chunks of a turn
+ * are one segment. */
 static void made_next(struct conn *c, struct http_state *state)
 {
     char *at, line[20];
@@ -177,7 +181,7 @@ static void made_next(struct conn *c, struct http_state *state)
     conn_wrote(c, cap + n + 2, true);
 }
 
-/* --- Both ------------------------------------------------------------------------------------------------------------- */
+/* --- Both ----------------------------------------------------------------------------------- */
 
 void http_reply_more(struct conn *c)
 {

@@ -4,8 +4,9 @@
  *   head --------------------------------> answer       the usual case
  *   head -> copy of the head -> body ----> answer       a body is consumed before it is answered
  *
- * Between two calls nothing is kept but what lies in the outbox while a body is read.  A request whose answer the host
- * has not got yet uses nothing, so the same bytes come again: everything here is a function of them.
+ * Between two calls nothing is kept but what lies in the outbox while a body is read.  A request
+ * whose answer the host has not got yet uses nothing, so the same bytes come again: everything
+ * here is a function of them.
  */
 #include "http_inside.h"
 
@@ -16,7 +17,8 @@ static bool keeps_alive(const struct conn *c, const struct http_head *head)
     return head->keep_alive && !c->host->closing;
 }
 
-/* A head that is no message: what it says about itself is not to be believed, so its fields are forgotten. */
+/* A head that is no message: what it says about itself is not to be believed, so its fields
+ * are forgotten. */
 static void refuse(struct conn *c, struct http_head *head, unsigned status)
 {
     head->fields = 0;
@@ -24,7 +26,7 @@ static void refuse(struct conn *c, struct http_head *head, unsigned status)
     http_reply_status(c, head, status, false);
 }
 
-/* --- Request bodies -------------------------------------------------------------------------------------------------- */
+/* --- Request bodies ------------------------------------------------------------------------- */
 
 static void leave_body(struct conn *c)
 {
@@ -67,8 +69,8 @@ static void refuse_body(struct conn *c, unsigned status)
     http_reply_status(c, head, status, false);
 }
 
-/* The body has come to its end: now it is answered.  state is what it was before these bytes, and remains so if the
- * host wants to be asked again. */
+/* The body has come to its end: now it is answered.  state is what it was before these bytes,
+ * and remains so if the host wants to be asked again. */
 static int answer_body(struct conn *c)
 {
     struct http_head *head = kept_head(c);
@@ -96,7 +98,7 @@ static long input_body(struct conn *c, const char *bytes, size_t n)
         }
         at += (size_t)used;
         body_bytes += data.len;
-        if (body_bytes > c->host->body_bytes_max) { /* Content-Length was judged before: this one is chunked */
+        if (body_bytes > c->host->body_bytes_max) { /* a Content-Length was judged before it */
             refuse_body(c, 413);
             return (long)n;
         }
@@ -108,15 +110,17 @@ static long input_body(struct conn *c, const char *bytes, size_t n)
     return (long)at;
 }
 
-/* --- Heads ------------------------------------------------------------------------------------------------------------- */
+/* --- Heads ---------------------------------------------------------------------------------- */
 
 static bool has_body(const struct http_head *head)
 {
-    return head->framing == FRAMING_CHUNKED || (head->framing == FRAMING_LENGTH && head->content_length > 0);
+    return head->framing == FRAMING_CHUNKED ||
+           (head->framing == FRAMING_LENGTH && head->content_length > 0);
 }
 
-/* RFC 9110 10.1.1: the client waits for a word before it sends the body.  It is said even if some of the body is here
- * already, so that the answer does not depend on how the bytes were cut.  1.0 knows no such thing. */
+/* RFC 9110 10.1.1: the client waits for a word before it sends the body.  It is said even if
+ * some of the body is here already, so that the answer does not depend on how the bytes were
+ * cut.  1.0 knows no such thing. */
 static void say_continue(struct conn *c, const struct http_head *head)
 {
     static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -128,8 +132,8 @@ static void say_continue(struct conn *c, const struct http_head *head)
     conn_wrote(c, sizeof(line) - 1, false);
 }
 
-/* 0: the body is to be read.  A client that asks first is told at once that there is no use in sending it; then
- * whether it does so is unknown, and the connection ends. */
+/* 0: the body is to be read.  A client that asks first is told at once that there is no use in
+ * sending it; then whether it does so is unknown, and the connection ends. */
 static unsigned refusal(const struct conn *c, const struct http_head *head)
 {
     if (head->framing == FRAMING_LENGTH && head->content_length > c->host->body_bytes_max)
@@ -174,8 +178,8 @@ static long input(struct conn *c, const char *bytes, size_t n)
     return used;
 }
 
-/* RFC 9112 8: a message cut short.  Who only shut his sending side still reads what was wrong.  Two bytes may be the
- * empty line that some send behind a body (2.2). */
+/* RFC 9112 8: a message cut short.  Who only shut his sending side still reads what was wrong.
+ * Two bytes may be the empty line that some send behind a body (2.2). */
 static void end(struct conn *c, size_t unused)
 {
     struct http_work *work;

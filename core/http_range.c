@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* http_range.c - Range: bytes (RFC 9110 14.1, 14.2).
  *
- * Numbers saturate instead of wrapping, so no sum of them can be made small by being huge; the ranges kept lie
- * inside the representation and their lengths together do not exceed it (nginx CVE-2017-7529).
+ * Numbers saturate instead of wrapping, so no sum of them can be made small by being huge; the
+ * ranges kept lie inside the representation and their lengths together do not exceed it (nginx
+ * CVE-2017-7529).
  */
 #include "byte.h"
 #include "http_inside.h"
@@ -59,7 +60,8 @@ static bool read_spec(struct slice s, uint64_t size, struct http_range *range)
     return true;
 }
 
-/* A suffix of an empty representation is satisfiable but has no Content-Range: it is the whole (14.1.2). */
+/* A suffix of an empty representation is satisfiable but has no Content-Range: it is the whole
+ * (14.1.2). */
 static bool is_empty_suffix(struct slice s, uint64_t size)
 {
     uint64_t number;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* http_reply.c - a whole request head becomes an answer: ask the host, judge preconditions and ranges, write the head.
+/* http_reply.c - a whole request head becomes an answer: ask the host, judge preconditions and
+ * ranges, write the head.
  *
- * Heads are put together from prebuilt pieces straight into the outbox; bodies are the host's and are not copied.
- * A source found here is the connection's from then on: queued, kept in the state for http_more.c, or
- * released at once where nothing of it is sent (HEAD, 304, an empty file).
+ * Heads are put together from prebuilt pieces straight into the outbox; bodies are the host's and
+ * are not copied.  A source found here is the connection's from then on: queued, kept in the state
+ * for http_more.c, or released at once where nothing of it is sent (HEAD, 304, an empty file).
  */
 #include "http_inside.h"
 
-/* --- What every answer has in common ---------------------------------------------------------------------- */
+/* --- What every answer has in common -------------------------------------------------------- */
 
 struct status {
     uint16_t code;
@@ -16,10 +17,12 @@ struct status {
 };
 
 static const struct status statuses[] = {
+#define LINE(code, reason) "HTTP/1.1 " #code " " reason "\r\n"
 #define X(code, reason, meaning) \
-    {code, sizeof("HTTP/1.1 " #code " " reason "\r\n") - 1, "HTTP/1.1 " #code " " reason "\r\n", meaning},
+    {code, sizeof(LINE(code, reason)) - 1, LINE(code, reason), meaning},
 #include "status.def"
 #undef X
+#undef LINE
 };
 
 static const struct status *status_of(unsigned code)
@@ -116,7 +119,7 @@ void answer_send(struct answer *a, struct source *source, struct http_range piec
     answer_end(a, note);
 }
 
-/* --- Representations ---------------------------------------------------------------------------------------- */
+/* --- Representations ------------------------------------------------------------------------ */
 
 /* A file that is being looked at. */
 struct found {
@@ -262,7 +265,8 @@ static void release(struct found *f)
     host->release(host->site, f->source);
 }
 
-/* RFC 9110 14.2: Range means something for GET alone; it is no list field, so two of them are none. */
+/* RFC 9110 14.2: Range means something for GET alone; it is no list field, so two of them are
+ * none. */
 static enum http_range_want range_wanted(const struct found *f, struct http_ranges *ranges)
 {
     const struct http_head *head = f->a.head;
@@ -298,7 +302,7 @@ static void reply_body(struct found *f)
     }
 }
 
-/* --- The request -------------------------------------------------------------------------------------------- */
+/* --- The request ---------------------------------------------------------------------------- */
 
 static void reply_found(struct found *f, const struct http_ask *ask)
 {
@@ -311,7 +315,8 @@ static void reply_found(struct found *f, const struct http_ask *ask)
         http_status_redirect(&f->a, ask);
         return;
     }
-    /* RFC 9110 12.5.3: without an acceptable coding identity is sent, unless that was refused by name. */
+    /* RFC 9110 12.5.3: without an acceptable coding identity is sent, unless that was refused
+     * by name. */
     if (f->source->coding == CODING_IDENTITY && !ask->q[CODING_IDENTITY])
         status = 406;
     http_date_read(date, 0, &now_s);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* http_status.c - answers that are a status with a few words: errors, the redirect of a folder, OPTIONS.
+/* http_status.c - answers that are a status with a few words: errors, the redirect of a folder,
+ * OPTIONS.
  *
- * Nothing the client sent is repeated but the folder's own path, encoded for a URL and escaped for HTML.  The site
- * may have a page of its own; else browsers get a small page that needs nothing else, and all others one line.
+ * Nothing the client sent is repeated but the folder's own path, encoded for a URL and escaped
+ * for HTML.  The site may have a page of its own; else browsers get a small page that needs
+ * nothing else, and all others one line.
  */
 #include "http_inside.h"
 
-enum { LINK_BYTES_MAX = 256 }; /* of a Location that the redirect's page repeats: five times that still fits it */
+/* Of a Location that the redirect's page repeats: escaped it is five times as long, and fits. */
+enum { LINK_BYTES_MAX = 256 };
 
 /* What some statuses must say. */
 static void put_special(struct answer *a)
@@ -41,18 +44,19 @@ static void finish(struct answer *a, const char *body, size_t n)
     answer_end(a, answer_note(a, sends ? n : 0));
 }
 
-/* --- Errors --------------------------------------------------------------------------------------------------- */
+/* --- Errors --------------------------------------------------------------------------------- */
 
 static void write_html(struct text *t, unsigned status)
 {
     TEXT_LITERAL(t, "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
-                    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
+                    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+                    "<title>");
     text_number(t, status);
     TEXT_LITERAL(t, " ");
     text_string(t, http_status_text(status));
     TEXT_LITERAL(t, "</title>\n<style>\n:root { color-scheme: light dark }\n"
-                    "body { display: grid; place-content: center; min-height: 90vh; margin: 0 1rem; "
-                    "font: 1.1rem/1.5 system-ui, sans-serif; text-align: center }\n"
+                    "body { display: grid; place-content: center; min-height: 90vh; "
+                    "margin: 0 1rem; font: 1.1rem/1.5 system-ui, sans-serif; text-align: center }\n"
                     "h1 { margin: 0; font-size: 5rem; line-height: 1; opacity: .3 }\n"
                     "h2 { margin: .5rem 0 0 }\np { margin: .5rem 0; opacity: .8 }\n</style>\n<h1>");
     text_number(t, status);
@@ -73,7 +77,8 @@ static void write_line(struct text *t, unsigned status)
     TEXT_LITERAL(t, "\n");
 }
 
-/* The site's page for it is a body like another, but has no validators and no ranges: it is not what was asked for. */
+/* The site's page for it is a body like another, but has no validators and no ranges: it is
+ * not what was asked for. */
 static bool write_page(struct answer *a, unsigned status)
 {
     const struct host *host = a->c->host;
@@ -116,22 +121,23 @@ void http_status_write(struct answer *a, unsigned status)
     finish(a, work->page, (size_t)(page.at - work->page));
 }
 
-void http_reply_status(struct conn *c, const struct http_head *head, unsigned status, bool keep_alive)
+void http_reply_status(struct conn *c, const struct http_head *head, unsigned status,
+                       bool keep_alive)
 {
     struct answer a = {.c = c, .head = head, .keep_alive = keep_alive};
 
     http_status_write(&a, status);
 }
 
-/* --- The redirect of a folder ----------------------------------------------------------------------------------- */
+/* --- The redirect of a folder --------------------------------------------------------------- */
 
 static size_t query_bytes(struct slice query)
 {
     return query.ptr ? 3 * query.len + 1 : 0;
 }
 
-/* The folder's path with its final slash and the query as it was (RFC 9110 10.2.2).  It begins with one slash:
- * with two it would name a host.  False: it is too long. */
+/* The folder's path with its final slash and the query as it was (RFC 9110 10.2.2).  It begins
+ * with one slash: with two it would name a host.  False: it is too long. */
 static bool put_location(struct answer *a, const struct http_ask *ask, struct slice *location)
 {
     struct slice path = ask->path;
@@ -169,7 +175,8 @@ void http_status_redirect(struct answer *a, const struct http_ask *ask)
         return;
     }
     TEXT_LITERAL(&a->text, "Content-Type: text/html; charset=utf-8\r\n");
-    TEXT_LITERAL(&page, "<!DOCTYPE html>\n<title>Moved Permanently</title>\n<p>This folder's address ends with a slash");
+    TEXT_LITERAL(&page, "<!DOCTYPE html>\n<title>Moved Permanently</title>\n"
+                        "<p>This folder's address ends with a slash");
     if (location.len <= LINK_BYTES_MAX) {
         TEXT_LITERAL(&page, ": <a href=\"");
         text_html(&page, location);
@@ -179,7 +186,7 @@ void http_status_redirect(struct answer *a, const struct http_ask *ask)
     finish(a, work->page, (size_t)(page.at - work->page));
 }
 
-/* --- OPTIONS (RFC 9110 9.3.7): the same for "*" and every path --------------------------------------------------- */
+/* --- OPTIONS (RFC 9110 9.3.7): the same for "*" and every path ------------------------------ */
 
 void http_status_options(struct answer *a)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* http_text.c - appending to a buffer: all the formatting that answers need.
  *
- * A text never grows past its end.  That what is written fits is a promise of the caller, asserted; the sizes
- * are worked out where the buffers are declared.
+ * A text never grows past its end.  That what is written fits is a promise of the caller,
+ * asserted; the sizes are worked out where the buffers are declared.
  */
 #include "byte.h"
 #include "http_inside.h"
