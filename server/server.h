@@ -28,6 +28,7 @@ enum {
 struct server;  /* options, site, log: not an engine's business */
 struct watch;   /* watch.c: deadlines of blocking engines */
 struct buffers; /* loop.c: stash and outbox memory, kept for the next connection */
+struct rehearsal; /* rehearse.c: what the null engine replays */
 struct later;   /* later.c: answers made on a helper thread */
 
 /* One thread's place of work, made by workers and handed to engine->run(). */
@@ -56,6 +57,7 @@ struct loop {
     struct session *first, *last;
     struct buffers *buffers;
     struct later *later;
+    struct rehearsal *rehearsal; /* null engine only */
     struct session *victim; /* idle, to be closed to make room: loop_expired() gives it out */
     int wake_fd;          /* readable: loop_woken(); engines wait on it beside the sockets */
     /* no descriptor or no room for another connection: do not wait for listeners */
@@ -127,5 +129,20 @@ int worker_accept(struct worker *w);
 
 /* From accept to close, on this thread. */
 void session_serve(struct loop *l, int fd);
+
+/* --- No sockets: what the null engine replays ---------------------------------------------------------- */
+
+struct part {
+    const char *name, *what;
+    void (*once)(struct rehearsal *r); /* the work of one request */
+    unsigned less;                     /* parts that are contained in it, as bits */
+};
+
+int  rehearsal_open(struct loop *l, struct rehearsal **r);
+void rehearsal_close(struct rehearsal *r);
+const struct part *rehearsal_parts(unsigned *count);
+const char *rehearsal_script(struct rehearsal *r, unsigned number); /* take it; its name, or NULL: no more */
+size_t rehearsal_bytes(const struct rehearsal *r);
+bool rehearsal_failed(struct rehearsal *r); /* since the last question: an exchange did not come to its end */
 
 #endif

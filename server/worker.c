@@ -9,10 +9,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include "../base/net.h"
+#include "../base/say.h"
 #include "inside.h"
 
 enum {
@@ -28,7 +28,7 @@ void shortage_say(int err)
     if (now_ms < due_ms ||
         !atomic_compare_exchange_strong(&next_ms, &due_ms, now_ms + SHORTAGE_SAID_MS))
         return;
-    fprintf(stderr, "rung: cannot accept connections: %s; they wait until others end\n", strerror(err));
+    say_error("cannot accept connections: %s; they wait until others end", say_why(err));
 }
 
 bool worker_awaited(const struct worker *w)

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* rehearse.c - the server's own protocol without sockets, whole and in parts: what the null engine replays.
+ *
+ * Each part does the work of one request, as often as it is called.  Some contain others; `less` says which,
+ * so that subtraction gives what cannot be run alone.  The memory part asks a host that always has the same short
+ * body at hand; the file part asks the real one.  Owner of everything: the rehearsal, on one thread.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include "inside.h"
+
+enum { PART_PARSE, PART_MACHINE, PART_MEMORY, PART_FILE, PARTS };
+
+struct rehearsal {
+    struct loop *loop;
+    struct host memory_host;
+    struct source body;
+    const char *bytes; /* the request */
+    size_t n;
+    bool failed;       /* an exchange did not end where it began: its time says nothing */
+    struct session echo, memory, file;
+};
+
+/* What a person types, and what a browser sends. */
+static const char *const requests[][2] = {
+    {"curl", "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: curl/7.88.1\r\nAccept: */*\r\n\r\n"},
+    {"browser",
+     "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nConnection: keep-alive\r\n"
+     "sec-ch-ua: \"Chromium\";v=\"130\", \"Not?A_Brand\";v=\"99\"\r\nsec-ch-ua-mobile: ?0\r\n"
+     "sec-ch-ua-platform: \"Linux\"\r\nUpgrade-Insecure-Requests: 1\r\n"
+     "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) "
+     "Chrome/130.0.0.0 Safari/537.36\r\n"
+     "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8\r\n"
+     "Sec-Fetch-Site: none\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-User: ?1\r\nSec-Fetch-Dest: document\r\n"
+     "Accept-Encoding: gzip, deflate, br, zstd\r\nAccept-Language: en-US,en;q=0.9\r\n\r\n"},
+};
+
+/* --- The parts ---------------------------------------------------------------------------------------- */
+
+static void once_parse(struct rehearsal *r)
+{
+    struct http_head head;
+
+    r->failed |= http_parse_request(r->bytes, r->n, &head) != (long)r->n;
+}
+
+/* One request in, all of the answer out; nothing is sent anywhere. */
+static void exchange(struct rehearsal *r, struct session *s)
+{
+    struct conn *c = &s->conn;
+
+    if (c->want == CONN_RECV)
+        conn_feed(c, r->bytes, r->n, r->loop->now_ms);
+    while (c->want == CONN_SEND) {
+        struct conn_out out = conn_out(c);
+        size_t n = 0;
+
+        for (unsigned i = 0; i < out.count; i++)
+            n += (size_t)out.seg[i].len;
+        conn_sent(c, n, r->loop->now_ms);
+    }
+    r->failed |= c->want != CONN_RECV;
+}
+
+static void once_machine(struct rehearsal *r)
+{
+    exchange(r, &r->echo);
+}
+
+static void once_memory(struct rehearsal *r)
+{
+    exchange(r, &r->memory);
+}
+
+static void once_file(struct rehearsal *r)
+{
+    exchange(r, &r->file);
+}
+
+static const struct part parts[PARTS] = {
+    [PART_PARSE] = {"parse", "the head's bytes to slices", once_parse, 0},
+    [PART_MACHINE] = {"machine", "the connection, echoing", once_machine, 0},
+    [PART_MEMORY] = {"reply", "validators, choice of coding, the answer's head", once_memory,
+                     1u << PART_PARSE | 1u << PART_MACHINE},
+    [PART_FILE] = {"file", "the folder's own page: open, look, close", once_file, 1u << PART_MEMORY},
+};
+
+const struct part *rehearsal_parts(unsigned *count)
+{
+    *count = PARTS;
+    return parts;
+}
+
+/* --- A host with one page ----------------------------------------------------------------------------- */
+
+static int memory_find(void *site, const struct http_ask *ask, struct source **source)
+{
+    struct loop *l = site;
+
+    (void)ask;
+    *source = &l->rehearsal->body;
+    return 0;
+}
+
+static void memory_release(void *site, struct source *source)
+{
+    (void)site;
+    (void)source;
+}
+
+/* --- Open and close ----------------------------------------------------------------------------------- */
+
+static void session_begin(struct rehearsal *r, struct session *s, const struct conn_proto *proto,
+                          const struct host *host)
+{
+    *s = (struct session){.fd = -1};
+    conn_init(&s->conn, proto, host, r->loop->now_ms);
+}
+
+int rehearsal_open(struct loop *l, struct rehearsal **rehearsal)
+{
+    static const char page[] = "<!doctype html><title>rung</title><p>A short page.\n";
+    struct rehearsal *r = calloc(1, sizeof(*r));
+
+    if (!r)
+        return -ENOMEM;
+    r->loop = l;
+    r->body = (struct source){.bytes = page, .size = sizeof(page) - 1, .type = "text/html", .inode = 1,
+                              .mtime_s = 1000000000};
+    r->memory_host = l->host;
+    r->memory_host.find = memory_find;
+    r->memory_host.release = memory_release;
+    session_begin(r, &r->echo, &echo_proto, &l->host);
+    session_begin(r, &r->memory, l->worker->server->proto, &r->memory_host);
+    session_begin(r, &r->file, l->worker->server->proto, &l->host);
+    l->rehearsal = r;
+    *rehearsal = r;
+    return 0;
+}
+
+const char *rehearsal_script(struct rehearsal *r, unsigned number)
+{
+    if (number >= sizeof(requests) / sizeof(requests[0]))
+        return NULL;
+    r->bytes = requests[number][1];
+    r->n = strlen(r->bytes);
+    return requests[number][0];
+}
+
+size_t rehearsal_bytes(const struct rehearsal *r)
+{
+    return r->n;
+}
+
+bool rehearsal_failed(struct rehearsal *r)
+{
+    bool failed = r->failed;
+
+    r->failed = false;
+    return failed;
+}
+
+void rehearsal_close(struct rehearsal *r)
+{
+    conn_fini(&r->echo.conn);
+    conn_fini(&r->memory.conn);
+    conn_fini(&r->file.conn);
+    r->loop->rehearsal = NULL;
+    free(r);
+}
