@@ -240,6 +240,19 @@ def wire_documented(sources):
             yield page.path, 1, f"{path} is not mentioned: say which rules it shows"
 
 
+def documents_true(sources):
+    """A path that a document names in backticks is a file of the tree, a built one, or a folder."""
+    folders = {path[:at + 1] for path in sources for at in range(len(path)) if path[at] == "/"}
+    for page in (src for src in sources.values() if src.kind == MARKDOWN):
+        for number, line in enumerate(page.lines, 1):
+            for path in re.findall(r"`(\w[\w.-]*/[\w./-]*)`", line):
+                if path not in sources and path not in folders and not path.startswith("build/"):
+                    yield page.path, number, f"there is no {path}: name the file that is there"
+            for name in re.findall(r"`(test_\w+\.py)`", line):
+                if "tests/wire/" + name not in sources:
+                    yield page.path, number, f"there is no tests/wire/{name}: name the test that is there"
+
+
 def complaints(sources):
     for path, src in sorted(sources.items()):
         for rule in RULES:
@@ -247,6 +260,7 @@ def complaints(sources):
                 yield path, number, text
     yield from limits_tested(sources)
     yield from wire_documented(sources)
+    yield from documents_true(sources)
 
 
 def tree():
@@ -320,15 +334,16 @@ def self_test():
             wrong += 1
     limits = Source("core/limits.h", CORE_HEAD + "enum {\n    A_MAX = 1,\n    B_MAX = 2,\n};\n")
     test = Source("tests/unit/a.c", HEAD + "int x = A_MAX;\n")
-    page = Source("docs/http.md", "| test_a.py |\n")
+    page = Source("docs/http.md", "| `test_c.py` | `base/none.c` | `core/limits.h` |\n")
     whole = {src.path: src for src in (limits, test, page)}
     whole["tests/wire/test_b.py"] = Source("tests/wire/test_b.py", "# SPDX-License-Identifier: MIT\n")
     said = " ".join(words for _, _, words in complaints(whole))
-    for expected, there in (("B_MAX", True), ("A_MAX", False), ("test_b.py is not mentioned", True)):
+    for expected, there in (("B_MAX", True), ("A_MAX", False), ("test_b.py is not mentioned", True),
+                            ("no tests/wire/test_c.py", True), ("no base/none.c", True), ("no core/limits.h", False)):
         if (expected in said) != there:
             print(f"over the tree: {expected!r} {'not caught' if there else 'refused'}: {said}")
             wrong += 1
-    print(f"{len(BAD) + len(GOOD) + 3 - wrong} of {len(BAD) + len(GOOD) + 3} samples judged right")
+    print(f"{len(BAD) + len(GOOD) + 6 - wrong} of {len(BAD) + len(GOOD) + 6} samples judged right")
     return 1 if wrong else 0
 
 
