@@ -77,7 +77,8 @@ RUNG := $(O)/rung
 UNIT := $(UNIT_SRC:%.c=$(O)/%)
 SIM := $(SIM_SRC:%.c=$(O)/%)
 FUZZ := $(FUZZ_SRC:%.c=$(O)/%)
-ALL_SRC := $(LIB_SRC) $(wildcard $(MAIN)) $(UNIT_SRC) $(SIM_SRC) $(UNIT_AID) $(SIM_AID) $(FUZZ_SRC) $(FUZZ_AID) $(FUZZ_MAIN)
+ALL_SRC := $(LIB_SRC) $(wildcard $(MAIN)) $(UNIT_SRC) $(SIM_SRC) $(UNIT_AID) $(SIM_AID) $(FUZZ_SRC) $(FUZZ_AID) $(FUZZ_MAIN) \
+    tests/aid/openat2.c
 objects = $(patsubst %.c,$(O)/%.o,$(1))
 GEN := $(if $(wildcard scripts/gen-types.py),$(G)/mime_types.h)
 
@@ -118,13 +119,15 @@ kernel-compile: ## compile core/ as part of a kernel module, against Debian's he
 	@scripts/setup check
 	@scripts/kernel-compile $(BUILD)
 
-tests: all $(UNIT) $(SIM) ## build the test programs of this MODE
+tests: all $(O)/rung-plain $(UNIT) $(SIM) ## build the test programs of this MODE
 
 clean: ## remove everything made
 	rm -rf $(BUILD)
 
 install: all ## install under DESTDIR and PREFIX (/usr/local)
 	install -D -m 755 $(RUNG) $(DESTDIR)$(PREFIX)/bin/rung
+	$(RUNG) man | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/man/man1/rung.1
+	$(RUNG) completion | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rung
 
 # --- Rules ------------------------------------------------------------------------------------------------
 
@@ -151,6 +154,11 @@ $(O)/lib.list: FORCE
 $(RUNG): $(call objects,$(MAIN)) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+# rung as valgrind can run it: see tests/aid/openat2.c.
+$(O)/rung-plain: $(call objects,$(MAIN) tests/aid/openat2.c) $(LIB)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LINK) $(LDFLAGS) -Wl,--wrap=syscall -o $@ $^ $(LDLIBS)
 
 # A test program's own linker flags stand beside it in NAME.ldflags (the fault seam: -Wl,--wrap=...).
 test_link = $(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(if $(wildcard $*.ldflags),$(file <$*.ldflags))

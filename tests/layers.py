@@ -221,7 +221,7 @@ def engine_names():
 
 def wrapper(layer, mode, prefix):
     """The path of rung, or of a script that starts it under a tool."""
-    rung = os.path.join(layer.build, mode, "rung")
+    rung = os.path.join(layer.build, mode, "rung-plain" if "valgrind" in prefix else "rung")
     if not prefix:
         return rung
     path = os.path.join(layer.build, mode, "rung-" + os.path.basename(prefix[0]))
@@ -263,7 +263,7 @@ def pytest_run(layer, env, timeout_s, *args):
 
 def wire(engine, mode="release", marks=None, prefix=(), timeout_s=900):
     def job(layer):
-        if not layer.make("all", MODE=mode):
+        if not layer.make("tests" if "valgrind" in prefix else "all", MODE=mode):
             return
         if reason := unavailable(layer, mode, engine):
             layer.skip(f"engine {engine}", reason)
@@ -330,7 +330,7 @@ def shape(layer):
     layer.single("the core needs nothing (link.sh)", ["tests/link.sh", layer.build], 120)
     layer.single("numbers in the documents (scripts/numbers)", [PYTHON, "scripts/numbers", "--check"], 60)
     if shutil.which("shellcheck"):
-        scripts = [path for path in ("scripts/setup", "scripts/kernel-compile", ".ci/run", "tests/link.sh")
+        scripts = [path for path in ("scripts/setup", "scripts/kernel-compile", "scripts/picture", ".ci/run", "tests/link.sh")
                    if os.path.exists(path)]
         layer.single("shellcheck", ["shellcheck", *scripts], 60)
     else:
