@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: MIT
+"""Files as they are, byte for byte, whatever happens to them meanwhile (K17, N14, N17, D14, K22)."""
+import os
+import re
+import time
+
+import pytest
+from lib.client import request
+from lib.trees import GIANT, SIZES, content, giant_slice, write
+
+TYPES = "/etc/mime.types"
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("size", SIZES)
+def test_identical(wire, size):
+    reply = wire.ask(f"/size/{size}.bin")
+    assert reply.length == size and reply.body == content(size, size)
+    assert reply["content-type"] == "application/octet-stream"
+
+
+@pytest.mark.core
+def test_slow_reader_gets_everything(site):
+    """D14: a body larger than every buffer between us, to a client that reads in small pieces."""
+    with site.wire(rcvbuf=4096) as wire:
+        wire.send(request("/size/1048576.bin") + request("/hello.txt"))
+        time.sleep(0.2)
+        reply = wire.head()
+        body = b""
+        while len(body) < reply.length:
+            body += wire.take(min(1777, reply.length - len(body)))
+        assert body == content(1 << 20, 1 << 20)
+        assert wire.reply().body == b"Hello, world\n"
+
+
+@pytest.mark.core
+def test_giant(wire):
+    """5 GiB: its length, and bytes on both sides of 2 GiB and 4 GiB."""
+    assert wire.ask("/giant.bin", "HEAD").length == GIANT
+    for first in (0, (2 << 30) - 10, (4 << 30) - 10, GIANT - 20):
+        reply = wire.ask("/giant.bin", fields=[f"Range: bytes={first}-{first + 19}"])
+        assert reply.status == 206 and reply.body == giant_slice(first, first + 19)
+        assert reply["content-range"] == f"bytes {first}-{first + 19}/{GIANT}"
+
+
+def test_giant_across_two_gib(wire):
+    """A transfer that crosses 2 GiB and the signed 32-bit numbers there."""
+    first, last = (2 << 30) - (3 << 20), (2 << 30) + (3 << 20)
+    reply = wire.ask("/giant.bin", fields=[f"Range: bytes={first}-{last}"])
+    assert len(reply.body) == last - first + 1
+    assert reply.body[(3 << 20) - 4:][:12] == b"across 2 GiB"
+    assert reply.body.count(0) == len(reply.body) - 12 + reply.body[(3 << 20) - 4:][:12].count(0)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("name", ["fifo", "socket", "device", "fifo?x", "locked/"])
+def test_not_a_file(site, standard, name):
+    """403 and at once: a FIFO without a writer would block for ever, /dev/zero never end."""
+    if name in ("device",) and not os.path.exists(f"{standard}/special/device"):
+        pytest.skip("only root can make a device")
+    if name == "locked/" and os.geteuid() == 0:
+        pytest.skip("root may read it: test_unreadable has it")
+    for method in ("GET", "HEAD"):
+        assert site.ask(f"/special/{name}", method).status == 403
+
+
+def test_unreadable(start, standard):
+    """403 for what we may not read; as another user where the tests run as root."""
+    options = ["--user", "nobody"] if os.geteuid() == 0 else []
+    with start(standard, *options).wire() as wire:
+        assert wire.ask("/hello.txt").status == 200
+        for name in ("unreadable", "locked", "locked/", "locked/x"):
+            assert wire.ask(f"/special/{name}").status in ((403, 301) if name == "locked" else (403,)), name
+        assert wire.ask("/hello.txt").status == 200
+
+
+def test_types_by_extension(wire):
+    """Spot checks; test_every_type has the whole table."""
+    assert wire.ask("/hello.txt")["content-type"] == "text/plain; charset=utf-8"
+    assert wire.ask("/index/")["content-type"] == "text/html; charset=utf-8"
+
+
+def database():
+    """extension -> the types Debian's media-types gives it."""
+    table = {}
+    with open(TYPES) as file:
+        for line in file:
+            words = line.partition("#")[0].split()
+            for extension in words[1:]:
+                table.setdefault(extension.lower(), set()).add(words[0].lower())
+    return table
+
+
+def own_rows():
+    """What core/mime.def puts on top of the database."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, "../../core/mime.def")) as file:
+        return dict(re.findall(r'^X\("([^"]+)", *"([^"]+)"\)', file.read(), re.M))
+
+
+@pytest.mark.skipif(not os.path.exists(TYPES), reason=f"no {TYPES}: package media-types is not installed")
+def test_every_type(start, tree):
+    """K22: each extension of the database and of our own rows, in small and capital letters."""
+    table = {e: t for e, t in database().items() if re.fullmatch(r"[a-z0-9+_-]{1,30}", e)}
+    table.update({extension: {kind} for extension, kind in own_rows().items()})
+    assert len(table) > 1000
+    for extension in table:
+        for name in {f"x.{extension}", f"x.{extension.upper()}"}:
+            os.close(os.open(f"{tree}/{name}", os.O_CREAT, 0o644))
+    with start(tree).wire() as wire:
+        for extension, kinds in table.items():
+            for name in {f"x.{extension}", f"x.{extension.upper()}"}:
+                kind, _, rest = wire.ask(f"/{name}", "HEAD")["content-type"].partition(";")
+                assert kind in kinds, name
+                assert rest in ("", " charset=utf-8") and bool(rest) >= kind.startswith("text/"), name
+
+
+def test_unknown_types(start, tree):
+    for name in ("x.qqqq", "x.", "x.txt.qqqq", "plain", ".x.txt.", "x.tx", "x.txtt"):
+        write(f"{tree}/{name}", b"x")
+    with start(tree, "--hidden").wire() as wire:
+        for name in ("x.qqqq", "x.", "x.txt.qqqq", "plain", "x.tx", "x.txtt"):
+            assert wire.ask(f"/{name}")["content-type"] == "application/octet-stream", name
+
+
+# --- files that change while they are sent --------------------------------------------------------------
+
+BIG = 24 << 20  # more than the socket buffers of both sides hold
+
+
+def begin(server, name):
+    """A transfer under way: head and first bytes read, most of it still to be sent."""
+    wire = server.wire(rcvbuf=65536)
+    wire.send(request(name) + request("/hello.txt"))
+    reply = wire.head()
+    assert reply.status == 200 and reply.length == BIG
+    return wire, wire.take(65536)
+
+
+def rest_of(wire):
+    """All that still comes, up to the end or a reset."""
+    data = [wire.rest]
+    wire.rest = b""
+    while True:
+        try:
+            piece = wire.sock.recv(1 << 20)
+        except ConnectionResetError:
+            piece = b""
+        if not piece:
+            return b"".join(data)
+        data.append(piece)
+
+
+@pytest.fixture
+def changing(start, tree):
+    big = write(f"{tree}/big.bin", content("big", BIG))
+    write(f"{tree}/hello.txt", b"Hello, world\n")
+    return start(tree), big
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("size", [0, 65536, BIG // 2, BIG - 1])
+def test_truncated(changing, tree, size):
+    """No SIGBUS, nothing padded, the next answer never in the place of missing bytes: short file, close."""
+    server, big = changing
+    wire, first = begin(server, "/big.bin")
+    with wire:
+        os.truncate(f"{tree}/big.bin", size)
+        got = first + rest_of(wire)
+    sent = max(i for i in (len(got), 0))
+    assert sent < BIG and got == big[:sent]
+    assert server.ask("/hello.txt").body == b"Hello, world\n"
+
+
+@pytest.mark.parametrize("how", ["replace", "delete", "grow"])
+def test_replaced(changing, tree, how):
+    """Another file in its place, none at all, or a longer one: this answer is still of the first."""
+    server, big = changing
+    wire, first = begin(server, "/big.bin")
+    with wire:
+        if how == "replace":
+            write(f"{tree}/big.bin", content("other", BIG))
+        elif how == "delete":
+            os.unlink(f"{tree}/big.bin")
+        else:
+            with open(f"{tree}/big.bin", "ab") as out:
+                out.write(content("more", 1 << 20))
+        assert first + wire.take(BIG - len(first)) == big
+        assert wire.reply().body == b"Hello, world\n"
+        reply = wire.ask("/big.bin", "HEAD")
+        assert reply.status == (404 if how == "delete" else 200)
+        assert how == "delete" or reply.length == BIG + (1 << 20) * (how == "grow")
+
+
+def test_seen_at_once(start, tree):
+    """A change on disk shows in the next answer, body and validators alike."""
+    with start(tree).wire() as wire:
+        tags = set()
+        for i in range(30):
+            body = write(f"{tree}/file", content(i, 100))
+            reply = wire.ask("/file")
+            assert reply.body == body
+            tags.add(reply["etag"])
+        assert len(tags) == 30
+        os.unlink(f"{tree}/file")
+        assert wire.ask("/file").status == 404
+
+
+def test_descriptors_come_back(start, standard):
+    """D23: every kind of answer, many times; the server holds no more files than before."""
+    server = start(standard)
+    targets = ["/hello.txt", "/missing", "/list", "/list/", "/special/fifo", "/index/", "/link/etc", "/giant.bin"]
+    with server.wire() as wire:
+        wire.ask("/hello.txt")
+        before = server.files()
+        for i in range(400):
+            wire.ask(targets[i % len(targets)], "HEAD" if "giant" in targets[i % len(targets)] else "GET",
+                     ["Range: bytes=0-1,3-4"] if i % 3 else [])
+        assert server.files() <= before

@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: MIT
+"""Folders as pages: K12-K16, K20, S28. Parsed as a browser would, every link followed."""
+import html.parser
+import json
+import os
+import threading
+import time
+import urllib.parse
+
+import pytest
+from lib.client import request
+from lib.trees import ODD_NAMES, content, quote, write
+
+VOID = {"meta", "link", "input", "br", "hr", "img"}
+OPTIONAL_END = {"li", "tr", "td", "th", "thead", "tbody", "p", "html", "body", "head"}
+
+
+class Page(html.parser.HTMLParser):
+    """Links, text and the shape of a page; elements that are closed but were not open are an error."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.links, self.words, self.titles, self.open, self.tags = [], [], [], [], []
+        self.href, self.label = None, ""
+        self.feed(text)
+        self.close()
+        left = [tag for tag in self.open if tag not in OPTIONAL_END]
+        assert not left, f"never closed: {left}"
+
+    def handle_starttag(self, tag, attrs):
+        names = [name for name, _ in attrs]
+        assert len(names) == len(set(names)), f"attribute twice in <{tag}>: {attrs}"
+        assert not any(name.startswith("on") for name in names), f"handler in <{tag}>: {attrs}"
+        self.tags.append((tag, dict(attrs)))
+        self.titles += [value for name, value in attrs if name == "title"]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "a":
+            self.href, self.label = dict(attrs).get("href"), ""
+
+    def handle_endtag(self, tag):
+        assert tag in self.open, f"</{tag}> without <{tag}>"
+        while self.open.pop() != tag:
+            pass
+        if tag == "a":
+            self.links.append((self.href, self.label))
+
+    def handle_data(self, data):
+        self.words.append(data)
+        self.label += data
+
+
+def path_of(base, href):
+    """Where a link leads, as bytes of a decoded path: None for one that only changes the view."""
+    url = urllib.parse.urlsplit(urllib.parse.urljoin("http://x" + base, href))
+    assert url.netloc == "x" and url.scheme == "http", href
+    return None if url.query else urllib.parse.unquote_to_bytes(url.path)
+
+
+def entries(base, page):
+    """Paths below base that it links to, in its order."""
+    here = urllib.parse.unquote_to_bytes(base)
+    paths = [path_of(base, href) for href, _ in page.links]
+    return [path for path in paths if path and path.startswith(here) and path != here]
+
+
+def listing(wire, target, *fields):
+    reply = wire.ask(target, fields=list(fields))
+    assert reply.status == 200, reply
+    return reply
+
+
+@pytest.mark.core
+def test_every_name_once(wire, standard):
+    """K13: names with every kind of character, each listed once, each link leading to its file."""
+    reply = listing(wire, "/odd/")
+    assert reply["content-type"] == "text/html; charset=utf-8"
+    found = entries("/odd/", Page(reply.body.decode("utf-8")))
+    assert sorted(found) == sorted(b"/odd/" + name for name in ODD_NAMES)
+    for i, name in enumerate(ODD_NAMES):
+        assert wire.ask("/odd/" + quote(name)).body == content(f"odd {i}", 100 + i)
+
+
+def test_names_are_text(wire):
+    """A name is never markup, script or another site (nginx's autoindex XSS): none runs, all are shown."""
+    text = listing(wire, "/odd/").body.decode("utf-8")
+    page = Page(text)
+    assert not any(tag == "img" for tag, _ in page.tags)
+    assert not any(tag in ("b", "script") and "alert" in str(attrs) for tag, attrs in page.tags)
+    for href, _ in page.links:
+        assert not href.lower().startswith(("javascript:", "http:", "data:", "//")), href
+    words = "".join(page.words)
+    for name in (b"<b>bold", b"<script>alert(1)<", b"&amp;", b"'\"><img src=x>", b"javascript:alert(1)"):
+        assert name.decode() in words, name
+
+
+def test_bad_utf8_is_shown_as_such(wire):
+    assert "\ufffd" in listing(wire, "/odd/").body.decode("utf-8")
+
+
+@pytest.mark.core
+def test_chunks(wire):
+    """K20: a strict decoder takes it, and the next answer on the connection too."""
+    reply = listing(wire, "/odd/")
+    if "transfer-encoding" in reply.fields:
+        assert reply.chunks and all(reply.chunks) and sum(reply.chunks) == len(reply.body)
+    assert wire.ask("/hello.txt").body == b"Hello, world\n"
+    assert wire.ask("/odd/", "HEAD").status == 200
+    assert wire.ask("/hello.txt").body == b"Hello, world\n"
+
+
+@pytest.mark.core
+def test_parent_from_any_depth(wire):
+    """K15: up and up ends at the root and stays there; the seed's first version stuck at depth one."""
+    here, steps = "/a/b/c/d/e/", []
+    while here != "/":
+        page = Page(listing(wire, here).body.decode())
+        up = [href for href, label in page.links if href.rstrip("/").endswith("..")]
+        assert up, here
+        here = path_of(here, up[0]).decode()
+        steps.append(here)
+    assert steps[:2] == ["/a/b/c/d/", "/a/b/c/"] and steps[-1] == "/"
+    for href, _ in Page(listing(wire, "/").body.decode()).links:
+        assert (path_of("/", href) or b"/").startswith(b"/")
+
+
+def crawl(wire, start_at="/"):
+    """Every path that links lead to from there: {path: body}."""
+    seen, queue = {}, [start_at.encode()]
+    while queue:
+        path = queue.pop()
+        if path in seen:
+            continue
+        reply = wire.ask(quote(path))
+        assert reply.status == 200, (path, reply)
+        seen[path] = reply.body
+        if path.endswith(b"/") and b"index" not in path:
+            queue += entries(quote(path), Page(reply.body.decode("utf-8")))
+    return seen
+
+
+def test_crawl_reaches_everything(start, tree):
+    """K14: a tree of many names and depths, from its root by its own links, byte for byte."""
+    expected = {}
+    folders = [os.fsencode(tree)]
+    for i, name in enumerate(ODD_NAMES):
+        if len(name) < 200:
+            folders.append(folders[i % len(folders)] + b"/" + name)
+        path = folders[-1] + b"/file of " + name[:100]
+        expected[path[len(os.fsencode(tree)):]] = write(path, content(i, i * 37))
+    with start(tree).wire() as wire:
+        found = {path: body for path, body in crawl(wire).items() if not path.endswith(b"/")}
+    assert found == expected
+
+
+@pytest.mark.core
+def test_sorting(start, tree):
+    """K16: by each column, both ways, by links alone; folders stay first."""
+    for i, (name, size) in enumerate([("bravo", 30), ("alpha", 20), ("delta", 10), ("charlie", 40)]):
+        write(f"{tree}/{name}", bytes(size), mtime=1_600_000_000 + [3, 1, 4, 2][i] * 100_000)
+    os.makedirs(f"{tree}/zulu")
+    os.makedirs(f"{tree}/yankee")
+    by = {"name": ["alpha", "bravo", "charlie", "delta"], "size": ["delta", "alpha", "bravo", "charlie"],
+          "time": ["alpha", "charlie", "bravo", "delta"]}
+    with start(tree).wire() as wire:
+        seen = set()
+        todo = ["/"]
+        while todo:
+            target = todo.pop()
+            page = Page(listing(wire, target).body.decode())
+            names = [path[1:].decode() for path in entries("/", page)]
+            assert sorted(names[:2]) == ["yankee/", "zulu/"], names
+            for column, order in by.items():
+                for way, wanted in (("up", order), ("down", order[::-1])):
+                    if names[2:] == wanted:
+                        seen.add((column, way))
+            views = [href for href, _ in page.links if href.startswith("?") and "format" not in href]
+            todo += [f"/{href}" for href in views if (f"/{href}" not in todo and href not in seen)]
+            seen.update(views)
+        assert {(column, way) for column in by for way in ("up", "down")} <= seen
+
+
+@pytest.mark.core
+def test_json(wire, standard):
+    """The same data for machines, by Accept and by query."""
+    reply = listing(wire, "/size/", "Accept: application/json")
+    assert reply["content-type"].startswith("application/json")
+    data = json.loads(reply.body.decode("utf-8"))
+    assert [row["kind"] for row in data["entries"]] == ["file"] * len(os.listdir(f"{standard}/size"))
+    for row in data["entries"]:
+        path = f"{standard}/size/{row['name']}"
+        assert row["size_bytes"] == os.path.getsize(path)
+        assert row["href"] == "./" + row["name"]
+        seconds = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(os.stat(path).st_mtime))
+        assert row["modified"] == seconds
+    assert data["sorted"] is True and data["path"] == "/size/"
+    again = wire.ask("/size/?format=json")
+    assert again.body == reply.body
+    assert "accept" in (reply.get("vary") or "").lower()
+
+
+def test_json_of_odd_names(wire):
+    data = json.loads(listing(wire, "/odd/", "Accept: application/json").body.decode("utf-8"))
+    links = {urllib.parse.unquote_to_bytes(row["href"][2:]) for row in data["entries"]}
+    assert links == set(ODD_NAMES)
+    shown = {row["name"] for row in data["entries"]}
+    assert {name.decode("utf-8", "replace") for name in ODD_NAMES if name.isascii()} <= shown
+
+
+@pytest.mark.parametrize("accept, kind", [
+    (None, "text/html"), ("*/*", "text/html"), ("text/html", "text/html"), ("text/*", "text/html"),
+    ("application/json", "application/json"), ("application/*", "application/json"),
+    ("text/plain", "text/plain"), ("text/html;q=0.5, application/json", "application/json"),
+    ("application/json;q=0.5, text/html", "text/html"), ("application/json;q=0, */*", "text/html"),
+    ("text/plain, application/json;q=0.9", "text/plain"), ("image/png", None), ("nonsense", "text/html"),
+    ("text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8", "text/html")])
+def test_formats(wire, accept, kind):
+    reply = wire.ask("/list/", fields=[f"Accept: {accept}"] if accept else [])
+    assert reply.status == 200 or (kind is None and reply.status == 406)
+    if kind:
+        assert reply["content-type"].startswith(kind)
+
+
+def test_text_has_a_line_for_each(wire):
+    """Names with line breaks and escapes stay on their line and reach no terminal raw."""
+    reply = listing(wire, "/odd/", "Accept: text/plain")
+    lines = reply.body.decode("utf-8").splitlines()
+    assert len(reply.body.split(b"\n")) - 1 == len(ODD_NAMES) == len(lines)
+    assert b"\x1b" not in reply.body and b"\r" not in reply.body and b"\x7f" not in reply.body
+
+
+def test_sizes_people_read(wire):
+    """Human sizes, the exact one on hover."""
+    page = Page(listing(wire, "/size/").body.decode())
+    words = "".join(page.words)
+    assert "1.0 MiB" in words or "1 MiB" in words
+    assert any(title.replace(",", "").startswith("1048576 ") for title in page.titles)
+
+
+def test_special_entries_are_shown_not_linked(wire):
+    page = Page(listing(wire, "/special/").body.decode())
+    linked = {path.rsplit(b"/", 1)[1] for path in entries("/special/", page)}
+    assert not linked & {b"fifo", b"socket", b"device"}
+    assert "fifo" in "".join(page.words)
+
+
+def test_links_that_leave_are_not_linked(wire):
+    """A link out of the root is refused when asked for, so it is no link in the listing either."""
+    page = Page(listing(wire, "/link/").body.decode())
+    linked = {path.rstrip(b"/").rsplit(b"/", 1)[1] for path in entries("/link/", page)}
+    assert linked >= {b"file", b"dir", b"chain"}
+    for path in entries("/link/", page):
+        assert wire.ask(quote(path)).status == 200, path
+
+
+def test_filter_without_script(wire):
+    page = Page(listing(wire, "/list/?filter=ON").body.decode())
+    assert entries("/list/", page) == [b"/list/one.txt"]
+    text = listing(wire, "/list/?filter=%22%3E%3Cscript%3Ealert(1)").body.decode()
+    Page(text)
+    assert "<script>alert" not in text
+
+
+@pytest.mark.parametrize("query", ["sort=", "sort=x", "order=x", "sort=name&sort=size", "filter=%", "filter=%00",
+                                   "format=xml", "&&&=", "filter=" + "x" * 2000, "sort=size&order=desc&filter="])
+def test_odd_queries(wire, query):
+    assert listing(wire, "/list/?" + query).body
+
+
+def test_empty_folder(wire):
+    page = Page(listing(wire, "/empty/").body.decode())
+    assert entries("/empty/", page) == []
+    assert json.loads(listing(wire, "/empty/?format=json").body)["entries"] == []
+
+
+def test_switched_off(start, standard):
+    """K12: 403 for a folder without index; its files and the index of others stay."""
+    with start(standard, "--listing", "off").wire() as wire:
+        assert wire.ask("/list/").status == 403
+        assert wire.ask("/list/one.txt").body == b"1\n"
+        assert wire.ask("/index/").status == 200
+        assert wire.ask("/hello.txt").status == 200
+
+
+def test_other_index(start, standard):
+    with start(standard, "--index", "one.txt").wire() as wire:
+        assert wire.ask("/list/").body == b"1\n"
+        assert b"index.html" in wire.ask("/index/").body
+
+
+def test_index_that_is_no_file(start, tree):
+    """index.html as a folder, a pipe, a link out: the listing, 403 or 404; never a block, never the outside."""
+    os.makedirs(f"{tree}/folder/index.html")
+    os.makedirs(f"{tree}/pipe")
+    os.mkfifo(f"{tree}/pipe/index.html")
+    os.makedirs(f"{tree}/out")
+    os.symlink("/etc/passwd", f"{tree}/out/index.html")
+    with start(tree).wire() as wire:
+        for name in ("folder", "pipe", "out"):
+            reply = wire.ask(f"/{name}/")
+            assert reply.status in (200, 403, 404) and b"root:" not in reply.body
+
+
+# --- a hundred thousand ---------------------------------------------------------------------------------
+
+MANY = 100_000
+
+
+@pytest.fixture(scope="module")
+def crowd(engine):
+    import shutil
+    import tempfile
+    from lib import server
+    path = tempfile.mkdtemp(prefix="rung-wire-")
+    os.chmod(path, 0o755)
+    os.makedirs(f"{path}/many")
+    folder = os.open(f"{path}/many", os.O_RDONLY)
+    first = write(f"{path}/many/{0:06}", b"x")
+    for i in range(1, MANY):
+        os.link("000000", f"{i * 7919 % MANY:06}", src_dir_fd=folder, dst_dir_fd=folder)
+    os.close(folder)
+    write(f"{path}/hello.txt", first)
+    one = server.Server(path)
+    yield one
+    one.stop()
+    shutil.rmtree(path)
+
+
+def test_hundred_thousand(crowd):
+    """All of them, once each, in order; the links of HTML too."""
+    with crowd.wire() as wire:
+        text = listing(wire, "/many/?format=text").body.split(b"\n")
+        assert [line.rsplit(b" ", 1)[1] for line in text[:-1]] == [b"%06d" % i for i in range(MANY)]
+        data = json.loads(listing(wire, "/many/?format=json&order=desc").body)
+        assert data["sorted"] and data["files"] == MANY
+        assert [row["name"] for row in data["entries"]] == [f"{i:06}" for i in reversed(range(MANY))]
+        page = listing(wire, "/many/").body
+        assert page.count(b'href="./') == MANY
+
+
+@pytest.mark.capacity(2)
+def test_others_are_served_meanwhile(crowd):
+    """K13, S28: while a large listing is made and sent, small files do not wait for it."""
+    done, counts = threading.Event(), []
+
+    def lister():
+        with crowd.wire() as wire:
+            for _ in range(3):
+                wire.send(request("/many/?sort=size"))
+                assert len(wire.reply().body) > MANY * 50
+        done.set()
+    thread = threading.Thread(target=lister, daemon=True)
+    with crowd.wire() as wire:
+        thread.start()
+        while not done.is_set() and thread.is_alive():
+            counts.append(wire.ask("/hello.txt").status)
+    thread.join(60)
+    assert done.is_set() and len(counts) > 20, len(counts)
+
+
+def test_beyond_the_limit_it_streams(crowd):
+    """One entry more: unsorted, saying so, and still complete."""
+    write(f"{crowd.root}/many/one-more", b"x")
+    with crowd.wire() as wire:
+        data = json.loads(listing(wire, "/many/?format=json").body)
+        assert data["sorted"] is False
+        names = {row["name"] for row in data["entries"]}
+        assert len(names) == len(data["entries"]) == MANY + 1
+        assert b"not sorted" in listing(wire, "/many/?format=text").body[-200:]
+    os.unlink(f"{crowd.root}/many/one-more")
+
+
+def test_clients_that_leave_a_listing(crowd):
+    """Gone while it is made or sent: the job is dropped, nothing leaks, others go on."""
+    for i in range(6):
+        wire = crowd.wire(rcvbuf=4096)
+        wire.send(request("/many/"))
+        if i % 2:
+            wire.take(10_000)
+        wire.reset() if i % 3 else wire.close()
+    assert crowd.ask("/hello.txt").status == 200
+    crowd.check_counts()
+
+
+def test_folder_that_changes(start, tree):
+    """Entries come and go while it is listed: whole answers all the same."""
+    write(f"{tree}/stays", b"x")
+    stop = threading.Event()
+
+    def churn():
+        i = 0
+        while not stop.is_set():
+            i += 1
+            write(f"{tree}/f{i % 50}", b"x")
+            if os.path.exists(f"{tree}/f{(i + 25) % 50}"):
+                os.unlink(f"{tree}/f{(i + 25) % 50}")
+    thread = threading.Thread(target=churn, daemon=True)
+    thread.start()
+    try:
+        with start(tree).wire() as wire:
+            for _ in range(150):
+                page = Page(listing(wire, "/").body.decode())
+                assert b"/stays" in entries("/", page)
+    finally:
+        stop.set()
+        thread.join(30)

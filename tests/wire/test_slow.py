@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: MIT
+"""Clients that take their time: who is cut off and who is not (S05, N17, slowloris, slow read, slow body).
+
+Deadlines are set to a second. A cut may come late on a busy machine, never early: tests compare with the
+deadline from below, and wait patiently above.
+"""
+import select
+import threading
+import time
+
+import pytest
+from lib.client import request
+from lib.trees import content, sparse, write
+
+BIG = 24 << 20
+
+
+def cut_after(wire, drip=b"", pause=0.05):
+    """Seconds until the server ends the connection, while we drip; and what it said."""
+    begin, said = time.monotonic(), b""
+    while True:
+        assert time.monotonic() - begin < 60, "never cut off"
+        try:
+            if select.select([wire.sock], [], [], pause)[0]:
+                data = wire.sock.recv(4096)
+                if not data:
+                    break
+                said += data
+            elif drip:
+                wire.sock.send(drip[:1])
+                drip = drip[1:] + drip[:1]
+        except (ConnectionResetError, BrokenPipeError):
+            break
+    return time.monotonic() - begin, said
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("opening, drip", [
+    (b"", b""), (b"GET / HTTP/1.1\r\nHost: x\r\n", b""), (b"G", b""), (b"GET /", b"aaaa"),
+    (b"GET / HTTP/1.1\r\nHost: x\r\n", b"X: y\r\n"), (b"GET / HTTP/1.1\r\nHost: x\r\nX: ", b"a"),
+    (b"", b"\r\n")], ids=["silent", "stops", "one byte", "target", "fields", "value", "empty lines"])
+def test_head_deadline(start, standard, opening, drip):
+    """A total: a byte now and then does not move it. 408 or nothing (RFC 9112 9.5)."""
+    server = start(standard, "--head-timeout", "1s", "--idle-timeout", "30s")
+    with server.wire() as wire:
+        wire.send(opening)
+        seconds, said = cut_after(wire, drip)
+        assert seconds > 0.8
+        assert said == b"" or said.startswith(b"HTTP/1.1 408 ")
+    assert server.ask("/hello.txt").status == 200
+    assert server.stats()["expired"] >= 1
+
+
+def test_head_deadline_of_a_later_request(start, standard):
+    """From its first byte, however young the connection's last answer is; pipelined or not."""
+    server = start(standard, "--head-timeout", "1s", "--idle-timeout", "30s")
+    for opening in (request("/hello.txt") + b"GET /", request("/hello.txt")):
+        with server.wire() as wire:
+            wire.send(opening)
+            assert wire.reply().status == 200
+            wire.send(b"x" if opening.endswith(b"/") else b"GET ")
+            seconds, said = cut_after(wire, b"abc")
+            assert seconds > 0.7
+            assert said == b"" or said.startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.core
+def test_idle_is_closed(start, standard):
+    """At --idle-timeout, without a word; and a client that asks in time is never closed."""
+    server = start(standard, "--idle-timeout", "1s", "--head-timeout", "30s")
+    with server.wire() as wire:
+        begin = time.monotonic()
+        while time.monotonic() - begin < 2.5:
+            assert wire.ask("/hello.txt").status == 200
+            time.sleep(0.25)
+        seconds, said = cut_after(wire)
+        assert seconds > 0.8 and said == b""
+
+
+@pytest.mark.core
+def test_reader_that_stalls_is_cut(start, tree):
+    """Takes nothing for --send-timeout: the transfer is broken off."""
+    sparse(f"{tree}/big.bin", 64 << 20, {})
+    server = start(tree, "--send-timeout", "1s")
+    with server.wire(rcvbuf=16384) as wire:
+        wire.send(request("/big.bin"))
+        assert wire.head().length == 64 << 20
+        begin = time.monotonic()
+        while server.stats()["open"]:
+            assert time.monotonic() - begin < 60, "never cut off"
+            time.sleep(0.05)
+        assert time.monotonic() - begin > 0.7
+    stats = server.stats()
+    assert stats["expired"] == 1 and stats["broken"] == 1
+
+
+@pytest.mark.core
+def test_slow_reader_that_goes_on_survives(start, tree):
+    """Progress counts, not speed: several deadlines long, in small bites."""
+    big = write(f"{tree}/big.bin", content("big", BIG))
+    server = start(tree, "--send-timeout", "1s")
+    with server.wire(rcvbuf=65536) as wire:
+        wire.send(request("/big.bin"))
+        assert wire.head().length == BIG
+        got, begin = b"", time.monotonic()
+        while time.monotonic() - begin < 3.5:
+            got += wire.take(32768)
+            time.sleep(0.05)
+        assert got + wire.take(BIG - len(got)) == big
+
+
+@pytest.mark.parametrize("fields, first", [("Content-Length: 100000", b"x"), ("Transfer-Encoding: chunked", b"fff\r\n")])
+def test_slow_body_is_cut(start, standard, fields, first):
+    """A byte now and then is less than --min-progress."""
+    server = start(standard, "--send-timeout", "1s", "--head-timeout", "30s", "--idle-timeout", "30s")
+    with server.wire() as wire:
+        wire.send(request("/hello.txt", "POST", [fields]) + first)
+        seconds, said = cut_after(wire, b"x")
+        assert seconds > 0.8
+        assert said == b"" or said.startswith((b"HTTP/1.1 408 ", b"HTTP/1.1 405 "))
+
+
+def test_body_that_goes_on_survives(start, standard):
+    server = start(standard, "--send-timeout", "1s", "--min-progress", "1k", "--head-timeout", "1s", "--idle-timeout", "1s")
+    with server.wire() as wire:
+        wire.send(request("/hello.txt", "GET", ["Content-Length: 60000"]))
+        for _ in range(30):
+            wire.send(bytes(2000))
+            time.sleep(0.1)
+        assert wire.reply().status == 200
+
+
+@pytest.mark.capacity(101)
+def test_slow_reader_and_a_hundred_others(start, tree):
+    """N17: one reads a kilobyte now and then of a large file, the others get theirs at full speed."""
+    sparse(f"{tree}/big.bin", 1 << 30, {})
+    body = write(f"{tree}/small.bin", content("small", 20_000))
+    server = start(tree)
+    with server.wire(rcvbuf=4096) as slow:
+        slow.send(request("/big.bin"))
+        assert slow.head().length == 1 << 30
+        wires = [server.wire() for _ in range(100)]
+        for _ in range(5):
+            assert slow.take(1024) == bytes(1024)
+            for wire in wires:
+                wire.send(request("/small.bin"))
+            for wire in wires:
+                assert wire.reply().body == body
+        for wire in wires:
+            wire.close()
+
+
+@pytest.mark.capacity(60)
+def test_slow_heads_do_not_hold_others_up(start, standard):
+    """Fifty half requests, and a client that gets its answers all the same (slowloris)."""
+    server = start(standard, "--head-timeout", "30s")
+    wires = [server.wire() for _ in range(50)]
+    for wire in wires:
+        wire.send(b"GET / HTTP/1.1\r\nX: y\r\n")
+    with server.wire() as wire:
+        for _ in range(50):
+            assert wire.ask("/hello.txt").status == 200
+    for wire in wires:
+        wire.send(b"Host: x\r\n\r\n")
+        assert wire.reply().status == 200
+        wire.close()
+
+
+@pytest.mark.capacity(40)
+def test_expiry_harms_nobody(start, standard):
+    """D04: idle clients time out, again and again, while others keep asking: none of those is cut."""
+    server = start(standard, "--idle-timeout", "500ms")
+    stop, failures = threading.Event(), []
+
+    def busy():
+        try:
+            with server.wire() as wire:
+                while not stop.is_set():
+                    assert wire.ask("/hello.txt").body == b"Hello, world\n"
+                    time.sleep(0.02)
+        except Exception as error:  # told to the test, which fails with it
+            failures.append(error)
+    threads = [threading.Thread(target=busy, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(6):
+        idle = [server.wire() for _ in range(25)]
+        for wire in idle:
+            wire.ask("/hello.txt")
+        time.sleep(0.45)
+        for i, wire in enumerate(idle):
+            if i % 2:  # half of them ask again just when they expire
+                try:
+                    wire.send(request("/hello.txt"))
+                except (BrokenPipeError, ConnectionResetError):
+                    pass
+            wire.close()
+    stop.set()
+    for thread in threads:
+        thread.join(30)
+    assert not failures
+
+
+def test_waiting_costs_nothing(start, standard):
+    """K25, S05: an idle server with an idle client does not spin, and its deadlines do not tick."""
+    server = start(standard)
+    with server.wire() as wire:
+        wire.ask("/hello.txt")
+        before = server.cpu_seconds()
+        time.sleep(2)
+        assert server.cpu_seconds() - before < 0.2
