@@ -2,8 +2,9 @@
 /* listing.c - a folder in pieces: what is asked for, in which order, and the formats for machines.
  *
  * A format is a table of steps, each writing one piece that fits a chunk: the row of an entry, one
- * component of the path.  A step that does not fit is taken back and done again in the next buffer, so that rows are
- * never cut.  listing_html.c has the format for people, listing_out.c the escaping.
+ * component of the path.  A step that does not fit is taken back and done again in the next buffer,
+ * so that rows are never cut.  listing_html.c has the format for people, listing_out.c the
+ * escaping.
  */
 #include "listing_out.h"
 
@@ -25,7 +26,8 @@ static void read_filter(struct listing_view *view, struct slice raw)
         char c = raw.ptr[i++];
         if (c == '+') {
             c = ' ';
-        } else if (c == '%' && raw.len - i >= 2 && hex_digit(raw.ptr[i]) >= 0 && hex_digit(raw.ptr[i + 1]) >= 0) {
+        } else if (c == '%' && raw.len - i >= 2 && hex_digit(raw.ptr[i]) >= 0 &&
+                   hex_digit(raw.ptr[i + 1]) >= 0) {
             c = (char)(hex_digit(raw.ptr[i]) << 4 | hex_digit(raw.ptr[i + 1]));
             i += 2;
         }
@@ -133,7 +135,8 @@ static int compare_names(struct slice a, struct slice b)
     return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-int listing_compare(const struct listing_view *view, const struct listing_entry *a, const struct listing_entry *b)
+int listing_compare(const struct listing_view *view, const struct listing_entry *a,
+                    const struct listing_entry *b)
 {
     bool folder = a->kind == LISTING_FOLDER;
     int order = 0;
@@ -182,7 +185,8 @@ enum listing_step listing_wrote(struct listing *l, const struct listing_out *o)
     return STEP_AGAIN;
 }
 
-/* --- JSON --------------------------------------------------------------------------------------------- */
+/* --- JSON
+ * --------------------------------------------------------------------------------------------- */
 
 static enum listing_step json_open(struct listing *l, struct listing_out *o)
 {
@@ -265,7 +269,8 @@ static enum listing_step json_end(struct listing *l, struct listing_out *o)
     return STEP_DONE;
 }
 
-/* --- Text: one line an entry: kind, bytes, time, name; columns for cut, sort and awk ------------------- */
+/* --- Text: one line an entry: kind, bytes, time, name; columns for cut, sort and awk
+ * ------------------- */
 
 static enum listing_step text_row(struct listing *l, struct listing_out *o)
 {
@@ -306,7 +311,8 @@ static enum listing_step text_end(struct listing *l, struct listing_out *o)
     return STEP_DONE;
 }
 
-/* --- The driver --------------------------------------------------------------------------------------- */
+/* --- The driver
+ * --------------------------------------------------------------------------------------- */
 
 static const struct listing_format_step json_steps[] = {
     {json_open}, {json_path}, {json_head}, {json_row}, {json_end}, {NULL}};
@@ -326,7 +332,8 @@ size_t listing_next(struct listing *l, char *buf, size_t cap)
             o.len = before;
             if (before)
                 break;
-            /* Alone it does not fit: our pieces are far smaller than cap, so this is a promise broken. */
+            /* Alone it does not fit: our pieces are far smaller than cap, so this is a promise
+             * broken. */
             core_assert(cap < CHUNK_BYTES_MAX);
             return 0;
         }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* listing.h - a folder as HTML, JSON or text, made piece by piece from an iterator.
  *
- * Whoever knows the folder (server, kernel) gathers, filters and sorts entries with the functions below and
- * gives them out one at a time; listing_next() turns them into bytes, whole rows at a time, so that a folder of
- * any size needs no more memory than a buffer of CHUNK_BYTES_MAX.  Names are bytes: each format escapes them
- * in its own way, and a name that is not UTF-8 is shown with U+FFFD yet linked by its true bytes.
+ * Whoever knows the folder (server, kernel) gathers, filters and sorts entries with the functions
+ * below and gives them out one at a time; listing_next() turns them into bytes, whole rows at a
+ * time, so that a folder of any size needs no more memory than a buffer of CHUNK_BYTES_MAX.  Names
+ * are bytes: each format escapes them in its own way, and a name that is not UTF-8 is shown with
+ * U+FFFD yet linked by its true bytes.
  */
 #ifndef CORE_LISTING_H
 #define CORE_LISTING_H
@@ -46,7 +47,7 @@ struct listing {
     /* The caller's, set before the first listing_next(), the rest zero. */
     struct listing_view view;
     struct slice path; /* decoded, begins and ends with '/'; lives as long as the listing */
-    bool streamed;     /* entries come as the folder has them, and the totals are not known beforehand */
+    bool streamed;     /* entries come unsorted, and the totals are not known beforehand */
     uint64_t folders, files, others, bytes; /* totals, unless streamed */
     /* The next entry, valid until the next call; false: there are no more. */
     bool (*entry)(void *ctx, struct listing_entry *e);
@@ -59,16 +60,18 @@ struct listing {
     size_t at;      /* how far the phase has come */
 };
 
-/* The view that a raw query asks for: sort=name|size|time, order=asc|desc, format=html|json|text, filter=...;
- * anything else is ignored.  fallback: the format if the query names none. */
+/* The view that a raw query asks for: sort=name|size|time, order=asc|desc, format=html|json|text,
+ * filter=...; anything else is ignored.  fallback: the format if the query names none. */
 void listing_view_read(struct listing_view *view, struct slice query, enum listing_format fallback);
 
 /* Whether an entry of that name belongs to the view: it contains the filter, ASCII case ignored. */
 bool listing_match(const struct listing_view *view, struct slice name);
 
-/* A total order (< 0, > 0; 0 only for the same name): folders first, then by the view's column, ties by name.
- * Names compare as people read them: case last, digits as numbers (file2 before file10). */
-int listing_compare(const struct listing_view *view, const struct listing_entry *a, const struct listing_entry *b);
+/* A total order (< 0, > 0; 0 only for the same name): folders first, then by the view's column,
+ * ties by name. Names compare as people read them: case last, digits as numbers (file2 before
+ * file10). */
+int listing_compare(const struct listing_view *view, const struct listing_entry *a,
+                    const struct listing_entry *b);
 
 /* Count an entry into the totals. */
 void listing_count(struct listing *l, const struct listing_entry *e);

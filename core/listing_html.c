@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* listing_html.c - a folder as a page for people: path, filter, a table that sorts by plain links, totals.
+/* listing_html.c - a folder as a page for people: path, filter, a table that sorts by plain links,
+ * totals.
  *
- * Every link is relative, so that a listing works behind any prefix; a name begins with "./", so that one with
- * a colon is no scheme.  End tags that HTML lets one leave out are left out: a row stays near 150 bytes.
+ * Every link is relative, so that a listing works behind any prefix; a name begins with "./", so
+ * that one with a colon is no scheme.  End tags that HTML lets one leave out are left out: a row
+ * stays near 150 bytes.
  */
 #include "listing_out.h"
 #include "listing_page.h"
@@ -40,7 +42,8 @@ static struct slice component(struct slice path, size_t wanted)
 }
 
 /* The query of a link to this folder in another order or format. */
-static void out_query(const struct listing *l, struct listing_out *o, enum listing_sort sort, bool descending)
+static void out_query(const struct listing *l, struct listing_out *o, enum listing_sort sort,
+                      bool descending)
 {
     static const char *const name[] = {"name", "size", "time"};
     struct slice filter = {l->view.filter, l->view.filter_len};
@@ -138,8 +141,9 @@ static enum listing_step html_filter(struct listing *l, struct listing_out *o)
     out_text(o, sort[l->view.sort]);
     out_text(o, "\"><input type=\"hidden\" name=\"order\" value=\"");
     out_text(o, l->view.descending ? "desc" : "asc");
-    out_text(o, "\"><input type=\"search\" name=\"filter\" autocomplete=\"off\" spellcheck=\"false\" "
-        "aria-label=\"Filter by name\" placeholder=\"Filter\" maxlength=\"128\" value=\"");
+    out_text(o, "\"><input type=\"search\" name=\"filter\" autocomplete=\"off\" "
+        "spellcheck=\"false\" aria-label=\"Filter by name\" placeholder=\"Filter\" "
+        "maxlength=\"128\" value=\"");
     out_html(o, filter);
     out_text(o, "\"><noscript><button>Filter</button></noscript></form></header>\n");
     return STEP_DONE;
@@ -177,7 +181,8 @@ static void out_column(const struct listing *l, struct listing_out *o, enum list
 {
     static const char *const title[] = {"Name", "Size", "Modified"};
     bool current = l->view.sort == sort;
-    bool next = current ? !l->view.descending : sort != LISTING_BY_NAME; /* largest and newest first */
+    /* Largest and newest first. */
+    bool next = current ? !l->view.descending : sort != LISTING_BY_NAME;
 
     if (l->streamed) {
         out_text(o, "<th scope=\"col\">");
@@ -296,5 +301,5 @@ static enum listing_step html_end(struct listing *l, struct listing_out *o)
     return STEP_DONE;
 }
 
-const struct listing_format_step listing_html_steps[] = {{html_open}, {html_style}, {html_crumbs}, {html_filter},
-    {html_table}, {html_row}, {html_end}, {NULL}};
+const struct listing_format_step listing_html_steps[] = {{html_open}, {html_style}, {html_crumbs},
+    {html_filter}, {html_table}, {html_row}, {html_end}, {NULL}};

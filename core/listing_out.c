@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* listing_out.c - a listing's writer: numbers, dates, and names escaped for HTML, URLs, JSON and terminals.
+/* listing_out.c - a listing's writer: numbers, dates, and names escaped for HTML, URLs, JSON and
+ * terminals.
  *
  * Names are any bytes but NUL and '/'.  No division of 64-bit numbers: 32-bit kernels have none.
  */
@@ -37,7 +38,8 @@ static unsigned digits_of(uint64_t n, char out[20])
         }
         if (used || digit != '0' || place == 19)
             out[used++] = digit;
-        /* The power is a multiple of ten: halve it, then multiply by the inverse of five modulo 2^64. */
+        /* The power is a multiple of ten: halve it, then multiply by the inverse of five modulo
+         * 2^64. */
         power = (power >> 1) * 0xCCCCCCCCCCCCCCCDu;
     }
     return used;
@@ -162,7 +164,8 @@ size_t out_utf8_len(struct slice s)
     return len;
 }
 
-/* Takes the next character off s.  *text: the whole of it, or NULL for a byte that is none (*len 1). */
+/* Takes the next character off s.  *text: the whole of it, or NULL for a byte that is none (*len
+ * 1). */
 static const char *next_char(struct slice *s, size_t *len)
 {
     const char *text = s->ptr;
@@ -245,7 +248,8 @@ void out_json(struct listing_out *o, struct slice s)
     }
 }
 
-/* Controls of both sets could drive a terminal; a backslash is doubled so that \x is never ambiguous. */
+/* Controls of both sets could drive a terminal; a backslash is doubled so that \x is never
+ * ambiguous. */
 void out_plain(struct listing_out *o, struct slice s)
 {
     while (s.len && !o->full) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* listing_out.h - how a listing writes: text into a bounded buffer, escaped for where it goes.
  *
- * Nothing is written past cap: what does not fit sets full, and the step that wrote it is taken back and done
- * again in the next buffer.  Only the files core/listing*.c include this.
+ * Nothing is written past cap: what does not fit sets full, and the step that wrote it is taken
+ * back and done again in the next buffer.  Only the files core/listing*.c include this.
  */
 #ifndef CORE_LISTING_OUT_H
 #define CORE_LISTING_OUT_H
@@ -17,11 +17,12 @@ struct listing_out {
 /* One step of a format: writes one piece.  On FULL nothing in the listing may have changed. */
 enum listing_step { STEP_FULL, STEP_AGAIN, STEP_DONE };
 struct listing_format_step {
-    enum listing_step (*write)(struct listing *l, struct listing_out *o); /* NULL ends a format's steps */
+    /* NULL ends a format's steps. */
+    enum listing_step (*write)(struct listing *l, struct listing_out *o);
 };
 
 void out_bytes(struct listing_out *o, const char *bytes, size_t n);
-void out_text(struct listing_out *o, const char *text); /* of our own: NUL-terminated, not escaped */
+void out_text(struct listing_out *o, const char *text); /* our own, NUL-terminated; not escaped */
 void out_number(struct listing_out *o, uint64_t n);
 void out_grouped(struct listing_out *o, uint64_t n); /* 1,234,567 */
 void out_human(struct listing_out *o, uint64_t bytes); /* 1.2 KiB */
@@ -33,7 +34,8 @@ void out_url(struct listing_out *o, struct slice s);   /* one component, or the 
 void out_json(struct listing_out *o, struct slice s);  /* inside quotes */
 void out_plain(struct listing_out *o, struct slice s); /* safe on a terminal */
 
-/* Bytes of the character at the start of s: a whole UTF-8 sequence (RFC 3629), or 0 where there is none. */
+/* Bytes of the character at the start of s: a whole UTF-8 sequence (RFC 3629), or 0 where there
+ * is none. */
 size_t out_utf8_len(struct slice s);
 
 /* Makes sure that an entry is held; false: there are no more. */

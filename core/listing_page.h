@@ -1,64 +1,81 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* listing_page.h - the fixed parts of a listing's page: style and script.  Only listing_html.c includes it.
+/* listing_page.h - the fixed parts of a listing's page: style and script.  Only listing_html.c
+ * includes it.
  *
- * Self-contained: no font, image or script comes from elsewhere.  Icons are cut out of boxes by clip-path.
- * Without script everything works, the filter by a form; with it the filter answers at every key ('/' goes there).
+ * Self-contained: no font, image or script comes from elsewhere.  Icons are cut out of boxes by
+ * clip-path. Without script everything works, the filter by a form; with it the filter answers at
+ * every key ('/' goes there).
  */
 #ifndef CORE_LISTING_PAGE_H
 #define CORE_LISTING_PAGE_H
 
 static const char page_style[] =
     "<style>"
-    ":root{color-scheme:light dark;--bg:#f6f6f3;--card:#fff;--fg:#1d2024;--dim:#656b73;--line:#e6e6e1;"
+    ":root{color-scheme:light dark;--bg:#f6f6f3;--card:#fff;--fg:#1d2024;--dim:#656b73;"
+    "--line:#e6e6e1;"
     "--hover:#f3f6fb;--link:#1a4fb4;--folder:#e2a32b;--file:#b9c0c9}"
-    "@media(prefers-color-scheme:dark){:root{--bg:#121417;--card:#1a1d21;--fg:#e5e6e3;--dim:#9aa1aa;--line:#2a2e34;"
+    "@media(prefers-color-scheme:dark){:root{--bg:#121417;--card:#1a1d21;--fg:#e5e6e3;"
+    "--dim:#9aa1aa;--line:#2a2e34;"
     "--hover:#22272e;--link:#93b8ff;--folder:#d9a441;--file:#59616b}}"
     "*{box-sizing:border-box}"
-    "body{margin:0 auto;max-width:62rem;padding:clamp(1rem,4vw,2.5rem);background:var(--bg);color:var(--fg);"
+    "body{margin:0 auto;max-width:62rem;padding:clamp(1rem,4vw,2.5rem);background:var(--bg);"
+    "color:var(--fg);"
     "font:16px/1.45 system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans',sans-serif}"
     "a{color:var(--link);text-decoration:none}a:hover{text-decoration:underline}"
     ":focus-visible{outline:2px solid var(--link);outline-offset:2px;border-radius:4px}"
-    "header{display:flex;flex-wrap:wrap;gap:.75rem 1.5rem;align-items:center;justify-content:space-between}"
+    "header{display:flex;flex-wrap:wrap;gap:.75rem 1.5rem;align-items:center;"
+    "justify-content:space-between}"
     "h1{margin:0;font-size:1.35rem;font-weight:600;overflow-wrap:anywhere;line-height:1.3}"
     "h1 ol{display:flex;flex-wrap:wrap;align-items:center;list-style:none;margin:0;padding:0}"
     "h1 li+li:before{content:'/';color:var(--dim);font-weight:400;margin:0 .4em}"
     "h1 a{font-weight:400}h1 svg{display:block;width:1.25em;height:1.25em;fill:currentColor}"
     "form{display:flex;gap:.5rem;flex:0 1 17rem}"
-    "input[type=search],button{font:inherit;color:inherit;background:var(--card);border:1px solid var(--line);"
+    "input[type=search],button{font:inherit;color:inherit;background:var(--card);"
+    "border:1px solid var(--line);"
     "border-radius:8px;padding:.4rem .75rem}input[type=search]{flex:1;min-width:0}"
     "p{color:var(--dim);margin:.4rem 0 1.1rem;font-size:.9rem}"
     "table{width:100%;border-collapse:separate;border-spacing:0;background:var(--card);"
     "border:1px solid var(--line);border-radius:12px}"
-    "caption,.off{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}"
-    "th{position:sticky;top:0;background:var(--card);text-align:left;font-size:.8rem;font-weight:600;"
-    "color:var(--dim);z-index:1}th:first-child{border-top-left-radius:12px}th:last-child{border-top-right-radius:12px}"
+    "caption,.off{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);"
+    "white-space:nowrap}"
+    "th{position:sticky;top:0;background:var(--card);text-align:left;font-size:.8rem;"
+    "font-weight:600;"
+    "color:var(--dim);z-index:1}th:first-child{border-top-left-radius:12px}th:last-child{"
+    "border-top-right-radius:12px}"
     "th a{color:inherit}th[aria-sort]{color:var(--fg)}"
-    "th,td{padding:.5rem 1rem;border-bottom:1px solid var(--line)}tbody tr:last-child td{border-bottom:0}"
+    "th,td{padding:.5rem 1rem;border-bottom:1px solid var(--line)}tbody tr:last-child td{"
+    "border-bottom:0}"
     "tbody tr:hover td{background:var(--hover)}"
     "tbody tr:last-child td:first-child{border-bottom-left-radius:12px}"
     "tbody tr:last-child td:last-child{border-bottom-right-radius:12px}"
     "td:nth-child(2),th:nth-child(2){text-align:right}td+td,th+th{white-space:nowrap;width:1%}"
     "td+td{color:var(--dim);font-variant-numeric:tabular-nums;font-size:.9rem}"
     "td:first-child{overflow-wrap:anywhere;padding-left:2.9rem;position:relative}"
-    "td:first-child:before{content:'';position:absolute;left:1.1rem;top:.72rem;width:1.1rem;height:1.05rem;"
+    "td:first-child:before{content:'';position:absolute;left:1.1rem;top:.72rem;width:1.1rem;"
+    "height:1.05rem;"
     "background:var(--file);clip-path:polygon(12% 0,62% 0,88% 28%,88% 100%,12% 100%)}"
     ".d td:first-child:before{background:var(--folder);"
     "clip-path:polygon(0 8%,40% 8%,50% 24%,100% 24%,100% 94%,0 94%)}"
     ".up td:first-child:before{background:var(--dim);"
     "clip-path:polygon(50% 8%,92% 52%,62% 52%,62% 96%,38% 96%,38% 52%,8% 52%)}"
-    ".o td:first-child:before{clip-path:circle(32%)}.none td{color:var(--dim)}.none td:before{display:none}"
-    "small{color:var(--dim);border:1px solid var(--line);border-radius:5px;padding:0 .35em;margin-left:.5em;"
+    ".o td:first-child:before{clip-path:circle(32%)}.none td{color:var(--dim)}.none td:before{"
+    "display:none}"
+    "small{color:var(--dim);border:1px solid var(--line);border-radius:5px;padding:0 .35em;"
+    "margin-left:.5em;"
     "white-space:nowrap}"
-    "footer{display:flex;gap:1.2rem;justify-content:flex-end;font-size:.85rem;color:var(--dim);margin-top:.9rem}"
+    "footer{display:flex;gap:1.2rem;justify-content:flex-end;font-size:.85rem;color:var(--dim);"
+    "margin-top:.9rem}"
     "footer span{margin-right:auto}"
     "@media(max-width:36rem){form{flex:1 1 100%}th,td{padding:.6rem .5rem}time span{display:none}"
-    "td:first-child{padding-left:2.4rem}td:first-child:before{left:.8rem;top:.84rem}th:first-child{padding-left:.8rem}"
+    "td:first-child{padding-left:2.4rem}td:first-child:before{left:.8rem;top:.84rem}"
+    "th:first-child{padding-left:.8rem}"
     "td:last-child,th:last-child{padding-right:.8rem}input[type=search]{font-size:16px}}"
     "</style>";
 
 static const char page_script[] =
     "<script>"
-    "(()=>{const f=document.querySelector('input[type=search]'),n=document.getElementById('n'),t=n.textContent,"
+    "(()=>{const f=document.querySelector('input[type=search]'),n=document.getElementById('n'),"
+    "t=n.textContent,"
     "w=f.value.toLowerCase(),r=[...document.querySelectorAll('tbody tr:not(.up,.none)')].map(e=>"
     "[e,e.querySelector('bdi').textContent.toLowerCase()]);let s;"
     "f.addEventListener('input',()=>{const q=f.value.toLowerCase();let k=0;clearTimeout(s);"
@@ -66,7 +83,8 @@ static const char page_script[] =
     "if(!q.includes(w)){s=setTimeout(()=>f.form.submit(),400);return}"
     "for(const[e,x]of r){e.hidden=!x.includes(q);if(!e.hidden)k++}"
     "n.textContent=q==w?t:k+' of '+r.length+(r.length==1?' entry':' entries')});"
-    "addEventListener('keydown',e=>{if(e.key=='/'&&document.activeElement!=f&&!e.ctrlKey&&!e.metaKey){"
+    "addEventListener('keydown',e=>{"
+    "if(e.key=='/'&&document.activeElement!=f&&!e.ctrlKey&&!e.metaKey){"
     "e.preventDefault();f.focus()}})})()"
     "</script>";
 

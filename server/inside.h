@@ -20,6 +20,7 @@ struct site_options {
     bool hidden;           /* show names that begin with a dot (.well-known is always visible) */
     bool listing;          /* list folders without an index, else 403 */
     bool precompressed;    /* use NAME.br, NAME.zst, NAME.gz beside NAME */
+    size_t listing_max;    /* entries sorted; a folder with more is streamed as it is; 0: 100,000 */
 };
 /* On failure *why says what was being done ("open folder"). */
 int site_open(struct site **site, const struct site_options *opt, const char **why);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* types.c - content types: a binary search in a table made from Debian's media-types database.
  *
- * What counts is the part after the last dot of the last component, in any case of letters; a name without
- * a dot may be known as a whole (README, Makefile).  A leading dot does not begin an extension: .png is a
- * hidden file without one.  Cost: about eleven comparisons of a few bytes.
+ * What counts is the part after the last dot of the last component, in any case of letters; a name
+ * without a dot may be known as a whole (README, Makefile).  A leading dot does not begin an
+ * extension: .png is a hidden file without one.  Cost: about eleven comparisons of a few bytes.
  */
 #include <string.h>
 #include "mime_types.h"
@@ -48,14 +48,15 @@ const char *type_of(const char *path, size_t n)
     if (dot == name)
         return unknown;
     dot++;
-    return look_up(extensions, sizeof(extensions) / sizeof(extensions[0]), dot, len - (size_t)(dot - name));
+    len -= (size_t)(dot - name);
+    return look_up(extensions, sizeof(extensions) / sizeof(extensions[0]), dot, len);
 }
 
 bool type_compresses(const char *type)
 {
     /* The table gives a charset to all that is text and to nothing else. */
-    static const char *const others[] = {"application/wasm", "image/vnd.microsoft.icon", "image/bmp", "font/ttf",
-        "font/otf", "model/gltf-binary", "application/pdf"};
+    static const char *const others[] = {"application/wasm", "image/vnd.microsoft.icon",
+        "image/bmp", "font/ttf", "font/otf", "model/gltf-binary", "application/pdf"};
 
     if (strstr(type, "; charset="))
         return true;

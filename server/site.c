@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT */
+/* site.c - a folder as representations: files, their compressed siblings, index pages, redirects.
+ *
+ * Every name is opened from the root's descriptor by openat2(RESOLVE_BENEATH |
+ * RESOLVE_NO_MAGICLINKS) and looked at by fstat: there is no moment between a check and a use.  A
+ * symbolic link is followed while it stays below the root; one that leaves it, or is absolute, is
+ * 403 like everything else that exists and is not served. The usual file costs one openat2 and one
+ * fstat (and one failing openat2 for each coding where compressed siblings may be); its descriptor
+ * stays open until the source is released.  No state is shared, so no locks.
+ *
+ * What is neither file nor folder is opened before it is known: O_NONBLOCK keeps a FIFO and a
+ * device from blocking, O_NOCTTY a terminal from becoming ours, and a socket cannot be opened.
+ * Asking by O_PATH first would double the cost of every file and need a second lookup that may find
+ * something else.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "site_inside.h"
+#include "types.h"
+
+enum {
+    OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY,
+    OPEN_TRIES = 32, /* a rename anywhere may make openat2(2) give up on a link's "..": -EAGAIN */
+    SUFFIX_BYTES_MAX = 4 /* .zst */
+};
+
+/* One search: the path with room for an index's name and a suffix. */
+struct search {
+    struct site *site;
+    const struct http_ask *ask;
+    size_t len;
+    char path[PATH_BYTES_MAX + NAME_BYTES_MAX + SUFFIX_BYTES_MAX + 1];
+};
+
+/* --- The root
+ * ------------------------------------------------------------------------------------------- */
+
+int site_open(struct site **site, const struct site_options *opt, const char **why)
+{
+    struct site *s = calloc(1, sizeof(*s));
+    const char *index = opt->index ? opt->index : "index.html";
+    int fd;
+
+    *why = "remember the site";
+    if (!s)
+        return -ENOMEM;
+    s->hidden = opt->hidden;
+    s->listing = opt->listing;
+    s->precompressed = opt->precompressed;
+    s->entries_max = opt->listing_max ? opt->listing_max : SITE_ENTRIES_MAX;
+    s->index_len = strlen(index);
+    s->root_fd = -1;
+    *why = "use the index's name";
+    if (s->index_len > NAME_BYTES_MAX || strchr(index, '/')) {
+        site_close(s);
+        return -EINVAL;
+    }
+    memcpy(s->index, index, s->index_len + 1);
+    *why = "open folder";
+    s->root_fd = open(opt->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->root_fd < 0) {
+        int err = -errno;
+        site_close(s);
+        return err;
+    }
+    *why = "confine lookups to the folder (openat2, Linux 5.6)";
+    fd = site_open_beneath(s, ".", O_PATH | O_DIRECTORY);
+    if (fd < 0) {
+        site_close(s);
+        return fd;
+    }
+    close(fd);
+    *site = s;
+    return 0;
+}
+
+void site_close(struct site *site)
+{
+    if (!site)
+        return;
+    if (site->root_fd >= 0)
+        close(site->root_fd);
+    free(site);
+}
+
+static int error_of(int err)
+{
+    switch (err) {
+    case ENOTDIR: /* a file used as a folder */
+        return -ENOENT;
+    case EPERM:
+    case EXDEV:   /* leaves the root */
+    case ELOOP:   /* a magic link, or links without end */
+    case ENXIO:   /* a socket; a device without a driver */
+    case ENODEV:
+        return -EACCES;
+    default:
+        return -err;
+    }
+}
+
+int site_open_beneath(const struct site *site, const char *path, int flags)
+{
+    struct open_how how = {
+        .flags = (unsigned)flags | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+    };
+    unsigned tries = 0;
+    long fd;
+
+    do
+        fd = syscall(SYS_openat2, site->root_fd, path, &how, sizeof(how));
+    while (fd < 0 && (errno == EINTR || (errno == EAGAIN && ++tries < OPEN_TRIES)));
+    return fd < 0 ? error_of(errno) : (int)fd;
+}
+
+bool site_hides(const struct site *site, struct slice name)
+{
+    /* RFC 8615: what is below /.well-known is there to be found. */
+    return !site->hidden && name.len && name.ptr[0] == '.' && !slice_is(name, ".well-known");
+}
+
+static bool hides_path(const struct site *site, struct slice path)
+{
+    size_t start = 0, i;
+
+    if (site->hidden || !memchr(path.ptr, '.', path.len))
+        return false;
+    for (i = 0; i <= path.len; i++) {
+        if (i < path.len && path.ptr[i] != '/')
+            continue;
+        if (site_hides(site, (struct slice){path.ptr + start, i - start}))
+            return true;
+        start = i + 1;
+    }
+    return false;
+}
+
+/* --- Sources
+ * -------------------------------------------------------------------------------------------- */
+
+static struct site_source *source_new(enum source_kind kind, const char *type)
+{
+    struct site_source *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return NULL;
+    s->source.kind = kind;
+    s->source.type = type;
+    s->fd = -1;
+    return s;
+}
+
+/* A regular file that was opened; fd is taken over, also on failure. */
+static int source_of_file(int fd, const struct stat *st, const char *type,
+                          struct site_source **source)
+{
+    struct site_source *s = source_new(SOURCE_BODY, type);
+
+    if (!s) {
+        close(fd);
+        return -ENOMEM;
+    }
+    s->source.size = (uint64_t)st->st_size;
+    s->source.inode = st->st_ino;
+    s->source.mtime_s = st->st_mtim.tv_sec;
+    s->source.mtime_ns = (uint32_t)st->st_mtim.tv_nsec;
+    s->source.ctime_s = st->st_ctim.tv_sec;
+    s->source.ctime_ns = (uint32_t)st->st_ctim.tv_nsec;
+    if (st->st_size == 0) { /* nothing to read, so nothing to keep open */
+        s->source.bytes = "";
+        close(fd);
+    } else {
+        s->source.file = s;
+        s->fd = fd;
+    }
+    *source = s;
+    return 0;
+}
+
+void site_release(struct site *site, struct source *source)
+{
+    struct site_source *s = (struct site_source *)source;
+
+    (void)site;
+    folder_close(s->folder);
+    if (s->fd >= 0)
+        close(s->fd);
+    free(s);
+}
+
+int site_source_fd(const struct source *source)
+{
+    return ((const struct site_source *)source)->fd;
+}
+
+/* --- Files
+ * ---------------------------------------------------------------------------------------------- */
+
+/* Open what the search's path names.  A descriptor and *st, or -errno. */
+static int open_path(const struct search *f, struct stat *st)
+{
+    int fd = site_open_beneath(f->site, f->path, OPEN_FLAGS);
+
+    if (fd >= 0 && fstat(fd, st) < 0) {
+        int err = -errno;
+        close(fd);
+        return err;
+    }
+    return fd;
+}
+
+static bool is_older(const struct stat *a, const struct stat *b)
+{
+    return a->st_mtim.tv_sec < b->st_mtim.tv_sec ||
+        (a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec < b->st_mtim.tv_nsec);
+}
+
+/* The sibling with that suffix, if it may stand for the original; else -ENOENT or why it is not
+ * known. */
+static int open_sibling(struct search *f, const char *suffix, const struct stat *original,
+                        struct stat *st)
+{
+    int fd;
+
+    memcpy(f->path + f->len, suffix, strlen(suffix) + 1);
+    fd = open_path(f, st);
+    f->path[f->len] = '\0';
+    if (fd >= 0 && (!S_ISREG(st->st_mode) || is_older(st, original))) {
+        close(fd);
+        return -ENOENT;
+    }
+    return fd;
+}
+
+/* What a search has found so far. */
+struct choice {
+    int fd;
+    enum coding coding;
+    bool vary;
+    struct stat st;
+};
+
+/* Replace the original by the sibling the client likes best: highest q, then br, zstd, gzip, the
+ * original.  The rest are looked for only as long as it is not known whether the answer varies. */
+static void choose_coding(struct search *f, struct choice *best)
+{
+    static const struct {
+        enum coding coding;
+        const char *suffix;
+    } siblings[] = {{CODING_BR, ".br"}, {CODING_ZSTD, ".zst"}, {CODING_GZIP, ".gz"}};
+    const uint16_t *q = f->ask->q;
+    struct stat original = best->st;
+
+    for (size_t i = 0; i < sizeof(siblings) / sizeof(siblings[0]); i++) {
+        enum coding coding = siblings[i].coding;
+        bool better = q[coding] && (best->coding == CODING_IDENTITY ?
+            q[coding] >= q[CODING_IDENTITY] : q[coding] > q[best->coding]);
+        struct stat st;
+        int fd;
+
+        if (best->vary && !better)
+            continue;
+        fd = open_sibling(f, siblings[i].suffix, &original, &st);
+        /* One that may be there and cannot be opened now varies the answer all the same. */
+        best->vary = best->vary || fd >= 0 || fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM;
+        if (fd >= 0 && better) {
+            close(best->fd);
+            best->fd = fd;
+            best->st = st;
+            best->coding = coding;
+        } else if (fd >= 0) {
+            close(fd);
+        }
+    }
+}
+
+/* A regular file was opened; fd is taken over. */
+static int found_file(struct search *f, int fd, const struct stat *st, struct site_source **source)
+{
+    const char *type = type_of(f->path, f->len);
+    struct choice best = {.fd = fd, .coding = CODING_IDENTITY, .st = *st};
+    int err;
+
+    if (f->site->precompressed && type_compresses(type))
+        choose_coding(f, &best);
+    err = source_of_file(best.fd, &best.st, type, source);
+    if (!err) {
+        (*source)->source.coding = best.coding;
+        (*source)->source.vary = best.vary;
+    }
+    return err;
+}
+
+static int find_file(struct search *f, struct site_source **source)
+{
+    struct stat st;
+    int fd = open_path(f, &st);
+
+    if (fd == -EACCES) { /* a folder that may be entered but not read: what is in it can be found */
+        fd = site_open_beneath(f->site, f->path, O_PATH | O_DIRECTORY);
+        st.st_mode = S_IFDIR;
+        if (fd < 0)
+            return -EACCES;
+    }
+    if (fd < 0)
+        return fd;
+    if (S_ISREG(st.st_mode))
+        return found_file(f, fd, &st, source);
+    close(fd);
+    if (!S_ISDIR(st.st_mode))
+        return -EACCES;
+    *source = source_new(SOURCE_REDIRECT, NULL);
+    return *source ? 0 : -ENOMEM;
+}
+
+/* --- Folders
+ * -------------------------------------------------------------------------------------------- */
+
+/* 0 and the index page, -ENOENT: there is none, or -errno. */
+static int find_index(struct search *f, struct site_source **source)
+{
+    size_t len = f->len;
+    struct stat st;
+    int err, fd;
+
+    if (f->site->index_len == 0)
+        return -ENOENT;
+    memcpy(f->path + len, f->site->index, f->site->index_len + 1);
+    f->len += f->site->index_len;
+    fd = open_path(f, &st);
+    if (fd >= 0 && S_ISREG(st.st_mode)) {
+        err = found_file(f, fd, &st, source);
+    } else {
+        if (fd >= 0)
+            close(fd);
+        err = fd >= 0 || fd == -ENAMETOOLONG ? -ENOENT : fd;
+    }
+    f->len = len;
+    f->path[len] = '\0';
+    return err;
+}
+
+static size_t no_entries(struct source *source, char *buf, size_t cap)
+{
+    (void)source;
+    (void)buf;
+    (void)cap;
+    return 0;
+}
+
+static int find_listing(struct search *f, bool may_block, struct site_source **source)
+{
+    const struct http_ask *ask = f->ask;
+    int fd = site_open_beneath(f->site, f->len ? f->path : ".", OPEN_FLAGS | O_DIRECTORY);
+    enum listing_format format = ask->json ? LISTING_JSON : ask->text ? LISTING_TEXT : LISTING_HTML;
+    struct listing_view view;
+    int err = 0;
+
+    if (fd < 0)
+        return fd;
+    if (!f->site->listing || (!ask->head && !may_block)) {
+        close(fd);
+        return f->site->listing ? -EINPROGRESS : -EACCES;
+    }
+    listing_view_read(&view, ask->query, format);
+    *source = source_new(SOURCE_MADE, listing_type(view.format));
+    if (!*source || ask->head) {
+        close(fd);
+        if (!*source)
+            return -ENOMEM;
+        (*source)->source.next = no_entries;
+        return 0;
+    }
+    (*source)->source.next = folder_next;
+    err = folder_open(f->site, ask, fd, &(*source)->folder);
+    if (err) {
+        site_release(f->site, &(*source)->source);
+        *source = NULL;
+    }
+    return err;
+}
+
+int site_find(struct site *site, const struct http_ask *ask, bool may_block, struct source **source)
+{
+    struct search f; /* not cleared: only as much of the path as is used */
+    struct site_source *found = NULL;
+    int err;
+
+    if (ask->path.len == 0 || ask->path.len > PATH_BYTES_MAX)
+        return -ENAMETOOLONG;
+    if (hides_path(site, ask->path))
+        return -ENOENT;
+    f.site = site;
+    f.ask = ask;
+    f.len = ask->path.len - 1;
+    memcpy(f.path, ask->path.ptr + 1, f.len);
+    f.path[f.len] = '\0';
+    if (ask->path.ptr[f.len] != '/') {
+        err = find_file(&f, &found);
+    } else {
+        err = find_index(&f, &found);
+        if (err == -ENOENT)
+            err = find_listing(&f, may_block, &found);
+    }
+    if (!err)
+        *source = &found->source;
+    return err;
+}
+
+int site_page(struct site *site, unsigned status, struct source **source)
+{
+    struct site_source *found;
+    char name[16];
+    struct stat st;
+    int err, fd;
+
+    snprintf(name, sizeof(name), "%u.html", status);
+    fd = site_open_beneath(site, name, OPEN_FLAGS);
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return -ENOENT;
+    }
+    err = source_of_file(fd, &st, type_of(name, strlen(name)), &found);
+    if (!err)
+        *source = &found->source;
+    return err;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* site_inside.h - what site.c (files) and site_folder.c (listings) share; nobody else includes
+ * it. */
+#ifndef SERVER_SITE_INSIDE_H
+#define SERVER_SITE_INSIDE_H
+#include <stdatomic.h>
+#include "../core/listing.h"
+#include "inside.h"
+
+enum {
+    /* Entries that are sorted unless the options say otherwise; a folder with more is streamed. */
+    SITE_ENTRIES_MAX = 100000,
+    /* Memory of all listings that are being made or sent.  What would exceed it is streamed. */
+    SITE_LISTINGS_BYTES_MAX = 256 << 20,
+};
+
+struct folder;
+
+struct site {
+    int root_fd;
+    bool hidden, listing, precompressed;
+    size_t entries_max;
+    atomic_size_t listings_bytes; /* <= SITE_LISTINGS_BYTES_MAX */
+    size_t index_len;
+    char index[NAME_BYTES_MAX + 1];
+};
+
+struct site_source {
+    struct source source; /* first: the core knows only this */
+    int fd;               /* -1: none */
+    struct folder *folder;
+};
+
+/* Open a path relative to the root (NUL-terminated, no leading slash), never outside it.  A
+ * descriptor or -errno, of which -ENOENT means 404 and -EACCES 403. */
+int site_open_beneath(const struct site *site, const char *path, int flags);
+
+/* Whether a name is kept from visitors. */
+bool site_hides(const struct site *site, struct slice name);
+
+/* site_folder.c: make the listing of the open folder fd (taken over, also on failure). */
+int folder_open(struct site *site, const struct http_ask *ask, int fd, struct folder **folder);
+size_t folder_next(struct source *source, char *buf, size_t cap);
+void folder_close(struct folder *folder);
+
+#endif
