@@ -2,44 +2,57 @@
 /* escape.c - escaping: one loop, two notations. */
 #include "escape.h"
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
+
+#define DOTS "..."
+
+enum { JSON_WIDE = 6 /* \u00HH */, QUOTED_WIDE = 4 /* \xHH */ };
 
 static bool is_plain(unsigned char c)
 {
     return c >= 0x20 && c <= 0x7e && c != '"' && c != '\\';
 }
 
-/* Room for an escape and the dots is kept until the end is known to fit. */
-static void escape_as(char *buf, size_t cap, const char *bytes, size_t n, const char *prefix)
+/* How much all of it would take. */
+static size_t whole(const char *bytes, size_t n, size_t wide)
 {
-    size_t used = 0, wide = strlen(prefix) + 2, dots = 3;
-    size_t rest = 0; /* what is still to come needs this much */
-    for (size_t i = 0; i < n && rest < cap; i++)
-        rest += is_plain((unsigned char)bytes[i]) ? 1 : wide;
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)bytes[i];
+    size_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += is_plain((unsigned char)bytes[i]) ? 1 : wide;
+    return sum;
+}
+
+static void escape(char *buf, size_t cap, struct slice s, size_t wide)
+{
+    static const char hex[] = "0123456789abcdef";
+    const char *prefix = wide == JSON_WIDE ? "\\u00" : "\\x";
+    bool cut = s.len >= cap || whole(s.ptr, s.len, wide) >= cap;
+    size_t used = 0, end = cut ? cap - sizeof(DOTS) : cap - 1;
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned char c = (unsigned char)s.ptr[i];
         size_t need = is_plain(c) ? 1 : wide;
-        if (rest >= cap && used + need + dots >= cap) {
-            memcpy(buf + used, "...", dots);
-            used += dots;
+        if (used + need > end)
             break;
-        }
-        if (is_plain(c))
+        if (is_plain(c)) {
             buf[used] = (char)c;
-        else
-            snprintf(buf + used, wide + 1, "%s%02x", prefix, c);
+        } else {
+            memcpy(buf + used, prefix, wide - 2);
+            buf[used + wide - 2] = hex[c >> 4];
+            buf[used + wide - 1] = hex[c & 15];
+        }
         used += need;
     }
-    buf[used] = 0;
+    if (cut)
+        memcpy(buf + used, DOTS, sizeof(DOTS) - 1);
+    buf[used + (cut ? sizeof(DOTS) - 1 : 0)] = 0;
 }
 
-void escape_json(char *buf, size_t cap, const char *bytes, size_t n)
+void escape_json(char *buf, size_t cap, struct slice s)
 {
-    escape_as(buf, cap, bytes, n, "\\u00");
+    escape(buf, cap, s, JSON_WIDE);
 }
 
-void escape_quoted(char *buf, size_t cap, const char *bytes, size_t n)
+void escape_quoted(char *buf, size_t cap, struct slice s)
 {
-    escape_as(buf, cap, bytes, n, "\\x");
+    escape(buf, cap, s, QUOTED_WIDE);
 }

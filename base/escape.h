@@ -5,13 +5,14 @@
  */
 #ifndef BASE_ESCAPE_H
 #define BASE_ESCAPE_H
-#include <stddef.h>
+#include "../core/http.h"
 
-/* For JSON strings: quote, backslash and everything outside 0x20-0x7e as \u00HH (a byte is taken as the
- * code point of its value, so that any bytes at all make valid JSON and none are lost).  cap > 8. */
-void escape_json(char *buf, size_t cap, const char *bytes, size_t n);
+/* For JSON strings: quote, backslash and everything outside 0x20-0x7e as \u00HH.  A byte is taken
+ * as the code point of its value, so that any bytes make valid JSON and none are lost.  cap >= 8.
+ * */
+void escape_json(char *buf, size_t cap, struct slice s);
 
 /* For quoted fields of logs: the same bytes as \xHH. */
-void escape_quoted(char *buf, size_t cap, const char *bytes, size_t n);
+void escape_quoted(char *buf, size_t cap, struct slice s);
 
 #endif

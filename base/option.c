@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* option.c - the parser: defaults first, then the environment, then the command line.
  *
- * Understood: --name value, --name=value, --no-name for flags, -n value, -nvalue, -qn value (flags grouped), and -- before
- * operands that begin with a dash.  Abbreviated names are refused with a suggestion: what works today by
- * being unambiguous breaks when an option is added.
+ * Understood: --name value, --name=value, --no-name for flags, -n value, -nvalue, -qn value
+ * (flags grouped), and -- before operands that begin with a dash.  Abbreviated names are refused
+ * with a suggestion: what works today by being unambiguous breaks when an option is added.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -15,27 +15,30 @@ struct parse {
     const struct option_table *table;
     void *target;
     char **arg; /* the next argument */
-    const char **operand;
-    unsigned operands;
+    struct option_found *found;
     bool seen[64]; /* rows given on the command line: a list's first item replaces the default */
     int help;      /* OPTION_HELP.. once asked for */
-    char *error;
-    size_t cap;
 };
 
 __attribute__((format(printf, 2, 3))) static int refuse(struct parse *p, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
-    vsnprintf(p->error, p->cap, format, ap);
+    vsnprintf(p->found->error, sizeof(p->found->error), format, ap);
     va_end(ap);
     return -EINVAL;
 }
 
-/* --- One value ---------------------------------------------------------------------------------------- */
+static void *field_of(const struct parse *p, const struct option_row *row)
+{
+    return (char *)p->target + row->offset;
+}
+
+/* --- One value -------------------------------------------------------------------------------- */
 
 /* Says why text is not a value of the row; shown names the option as it was given. */
-static int refuse_value(struct parse *p, const struct option_row *row, const char *shown, const char *text)
+static int refuse_value(struct parse *p, const struct option_row *row, const char *shown,
+                        const char *text)
 {
     char range[160];
     option_range(row, range, sizeof(range));
@@ -46,16 +49,20 @@ static int refuse_value(struct parse *p, const struct option_row *row, const cha
     case OPTION_CHOICE: {
         const char *near = option_nearest(text, row->values);
         if (near)
-            return refuse(p, "%s: there is no '%s'; did you mean %s? (%s)", shown, text, near, range);
+            return refuse(p, "%s: there is no '%s'; did you mean %s? (%s)", shown, text, near,
+                          range);
         return refuse(p, "%s: there is no '%s'; choose from %s", shown, text, range);
     }
     case OPTION_NUMBER:
-        return refuse(p, "%s: '%s' is not a number%s%s", shown, text, *range ? " from " : "", range);
+        return refuse(p, "%s: '%s' is not a number%s%s", shown, text, *range ? " from " : "",
+                      range);
     case OPTION_SIZE:
-        return refuse(p, "%s: '%s' is not a size such as 4096, 64k or 1m%s%s", shown, text, *range ? "; it goes from " : "",
+        return refuse(p, "%s: '%s' is not a size such as 4096, 64k or 1m%s%s", shown, text, *range
+                      ? "; it goes from " : "",
                       range);
     case OPTION_TIME:
-        return refuse(p, "%s: '%s' is not a time such as 500ms, 5s or 2m%s%s", shown, text, *range ? "; it goes from " : "",
+        return refuse(p, "%s: '%s' is not a time such as 500ms, 5s or 2m%s%s", shown, text, *range
+                      ? "; it goes from " : "",
                       range);
     case OPTION_LIST:
     case OPTION_TEXT:
@@ -64,7 +71,8 @@ static int refuse_value(struct parse *p, const struct option_row *row, const cha
     return refuse(p, "%s: it cannot be empty", shown);
 }
 
-static int set_value(struct parse *p, const struct option_row *row, const char *shown, const char *text)
+static int set_value(struct parse *p, const struct option_row *row, const char *shown,
+                     const char *text)
 {
     int err = option_set(row, p->target, text);
     char range[160];
@@ -75,30 +83,34 @@ static int set_value(struct parse *p, const struct option_row *row, const char *
     if (row->type == OPTION_LIST)
         return refuse(p, "%s: at most %d of them", shown, OPTION_LIST_MAX);
     option_range(row, range, sizeof(range));
-    return refuse(p, "%s: %s is out of range: %s", shown, text, *range ? range : "it does not fit in 64 bits");
+    return refuse(p, "%s: %s is out of range; choose from %s", shown, text,
+                  *range ? range : "what fits in 64 bits");
 }
 
-/* --- Defaults and environment -------------------------------------------------------------------------- */
+/* --- Defaults and environment ----------------------------------------------------------------- */
 
-/* A list's default and its environment have commas.  The pieces live as long as the program. */
-static int set_list(struct parse *p, const struct option_row *row, const char *shown, const char *text)
+/* A list's default and its environment have commas. */
+static int set_list(struct parse *p, const struct option_row *row, const char *shown,
+                    const char *text)
 {
-    struct option_list *list = (struct option_list *)(void *)((char *)p->target + row->offset);
-    char *copy = strdup(text), *save = NULL;
+    struct option_list *list = field_of(p, row);
+    char *save = NULL;
     int err = 0;
-    if (!copy)
-        return refuse(p, "out of memory");
+    if (strlen(text) >= sizeof(list->text))
+        return refuse(p, "%s: longer than %d characters", shown, OPTION_LIST_TEXT - 1);
     list->count = 0;
-    for (char *item = strtok_r(copy, ",", &save); item && !err; item = strtok_r(NULL, ",", &save))
+    memcpy(list->text, text, strlen(text) + 1);
+    for (char *item = strtok_r(list->text, ",", &save); item && !err;
+         item = strtok_r(NULL, ",", &save))
         err = set_value(p, row, shown, item);
-    if (err || !list->count)
-        free(copy);
     return err;
 }
 
-static int set_text(struct parse *p, const struct option_row *row, const char *shown, const char *text)
+static int set_text(struct parse *p, const struct option_row *row, const char *shown,
+                    const char *text)
 {
-    return row->type == OPTION_LIST ? set_list(p, row, shown, text) : set_value(p, row, shown, text);
+    return row->type == OPTION_LIST ? set_list(p, row, shown, text) : set_value(p, row, shown,
+                                                                                text);
 }
 
 /* An empty variable counts as none, so that RUNG_X= takes one away. */
@@ -114,9 +126,10 @@ static int set_before_arguments(struct parse *p, const struct option_row *row)
     return set_text(p, row, name, text);
 }
 
-/* --- Command line --------------------------------------------------------------------------------------- */
+/* --- Command line ----------------------------------------------------------------------------- */
 
-static const struct option_row *find_name(const struct option_table *t, const char *name, size_t len)
+static const struct option_row *find_name(const struct option_table *t, const char *name,
+                                          size_t len)
 {
     for (unsigned i = 0; i < t->rows; i++)
         if (strlen(t->row[i].name) == len && memcmp(t->row[i].name, name, len) == 0)
@@ -151,12 +164,13 @@ static int refuse_name(struct parse *p, const char *name, size_t len)
 }
 
 /* A list given on the command line replaces the default and the environment, then grows. */
-static int set_argument(struct parse *p, const struct option_row *row, const char *shown, const char *text)
+static int set_argument(struct parse *p, const struct option_row *row, const char *shown,
+                        const char *text)
 {
     size_t i = (size_t)(row - p->table->row);
     bool first = i < sizeof(p->seen) && !p->seen[i];
     if (row->type == OPTION_LIST && first)
-        ((struct option_list *)(void *)((char *)p->target + row->offset))->count = 0;
+        ((struct option_list *)field_of(p, row))->count = 0;
     if (i < sizeof(p->seen))
         p->seen[i] = true;
     return set_value(p, row, shown, text);
@@ -194,7 +208,8 @@ static int parse_long(struct parse *p, const char *arg)
         return refuse_name(p, arg, len);
     snprintf(shown, sizeof(shown), "--%s", row->name);
     if (!option_takes_value(row))
-        return value ? refuse(p, "%s: it takes no value; write %s or --no-%s", shown, shown, row->name)
+        return value ? refuse(p, "%s: it takes no value; write %s or --no-%s", shown, shown,
+                              row->name)
                      : set_argument(p, row, shown, "on");
     if (!value)
         value = next_value(p, row, shown);
@@ -215,7 +230,8 @@ static int parse_letters(struct parse *p, const char *arg)
         if (!row && *arg == 'h')
             return p->help = OPTION_HELP;
         if (!row)
-            return refuse(p, "-%c: no such option; %s --help lists them", *arg >= ' ' && *arg <= '~' ? *arg : '?',
+            return refuse(p, "-%c: no such option; %s --help lists them", *arg >= ' ' && *arg <= '~'
+                          ? *arg : '?',
                           p->table->command);
         if (option_takes_value(row)) {
             value = arg[1] ? arg + 1 : next_value(p, row, shown);
@@ -228,14 +244,16 @@ static int parse_letters(struct parse *p, const char *arg)
 
 static int add_operand(struct parse *p, const char *arg)
 {
-    if (p->operands == p->table->operands_max) {
-        if (!p->operands)
-            return refuse(p, "'%s': only options are taken; %s --help lists them", arg, p->table->command);
-        return refuse(p, "'%s': one %s too many (the first was '%s')", arg,
-                      p->table->operand ? p->table->operand : "operand", p->operand[0]);
+    const struct option_table *t = p->table;
+    struct option_found *found = p->found;
+    if (found->operands < t->operands_max) {
+        found->operand[found->operands++] = arg;
+        return 0;
     }
-    p->operand[p->operands++] = arg;
-    return 0;
+    if (!t->operands_max)
+        return refuse(p, "'%s': only options are taken; %s --help lists them", arg, t->command);
+    return refuse(p, "'%s': one %s too many (the first was '%s')", arg,
+                  t->operand ? t->operand : "operand", found->operand[0]);
 }
 
 static int parse_arguments(struct parse *p)
@@ -256,24 +274,23 @@ static int parse_arguments(struct parse *p)
     return p->help ? p->help : err;
 }
 
-int option_parse(const struct option_table *t, void *target, char **argv, const char **operand,
-                 unsigned *operands, char *error, size_t cap)
+int option_parse(const struct option_table *t, void *target, char **argv,
+                 struct option_found *found)
 {
-    struct parse p = {.table = t, .target = target, .arg = argv, .operand = operand, .error = error, .cap = cap};
-    int result = 0, early = 0;
+    struct parse p = {.table = t, .target = target, .arg = argv, .found = found};
+    struct option_found first;
+    int result, early = 0;
+    memset(found, 0, sizeof(*found));
     if (*p.arg)
         p.arg++;
-    /* A bad variable must not keep anyone from --help, so its complaint waits until the line is read. */
     for (unsigned i = 0; i < t->rows && !early; i++)
         early = set_before_arguments(&p, &t->row[i]);
-    if (early) {
-        char first[OPTION_ERROR_TEXT];
-        snprintf(first, sizeof(first), "%s", error);
-        result = parse_arguments(&p);
-        snprintf(error, cap, "%s", first);
-        return result > 0 ? result : early;
-    }
+    first = *found;
     result = parse_arguments(&p);
-    *operands = p.operands;
+    /* A bad variable must not keep anyone from --help, so it is reported only now. */
+    if (early && result <= 0) {
+        *found = first;
+        return early;
+    }
     return result;
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* option.h - declare an option once; parser, range check, help, man page, completion and environment follow.
+/* option.h - declare an option once; parser, range check, help, man page, completion and
+ * environment follow.
  *
- * A table is an array of rows, usually expanded from a .def file.  A value is taken, in this order of
- * strength, from the command line, the environment (RUNG_NAME), the row's default.  Numbers take units:
- * counts k m g (1000), sizes k m g t (1024), times ms s m h d (a bare number counts seconds); decimals are
- * welcome where they make a whole (1.5s).  -h, --help and --help-all belong to every table.
+ * A table is an array of rows, usually expanded from a .def file.  A value is taken, in this
+ * order of strength, from the command line, the environment (RUNG_NAME), the row's default.
+ * Numbers take units: counts k m g (1000), sizes k m g t (1024), times ms s m h d (a bare number
+ * counts seconds); decimals are welcome where they make a whole (1.5s).  -h, --help and
+ * --help-all belong to every table.
  *
- *   option.c        the parser            option_value.c  one value: text <-> number, the nearest word
+ *   option.c        the parser            option_value.c  one value, the nearest word
  *   option_help.c   the screen of help    option_man.c    mdoc(7), bash completion, Markdown
  */
 #ifndef BASE_OPTION_H
@@ -27,17 +29,25 @@ enum option_type {
     OPTION_CHOICE  /* unsigned: index into values */
 };
 
-enum { OPTION_LIST_MAX = 8, OPTION_VALUE_TEXT = 32, OPTION_ERROR_TEXT = 320 };
+enum {
+    OPTION_LIST_MAX = 8,
+    OPTION_OPERANDS_MAX = 4,
+    OPTION_LIST_TEXT = 512,
+    OPTION_VALUE_TEXT = 32,
+    OPTION_ERROR_TEXT = 320
+};
+
 struct option_list {
     const char *item[OPTION_LIST_MAX];
     unsigned count;
+    char text[OPTION_LIST_TEXT]; /* what items point into when they came with commas */
 };
 
 struct option_row {
     size_t offset; /* of the field in the struct that is filled */
     enum option_type type;
-    char letter;               /* or 0 */
-    bool rare;                 /* the screen of help only names it; --help-all and the man page explain */
+    char letter; /* or 0 */
+    bool rare;   /* the screen of help only names it; --help-all and the man page explain */
     const char *name;          /* long name, without -- */
     const char *value;         /* what help calls the value: N, ADDR; NULL: the type's own word */
     const char *fallback;      /* default as text, parsed like input; NULL: zero, none */
@@ -56,24 +66,34 @@ struct option_table {
     const char *usage;           /* "rung [serve] [OPTION]... [DIR]" */
     const char *operand;         /* "DIR"; NULL: none are taken */
     const char *const *examples; /* pairs: command, what it does; NULL-terminated */
-    const char *const *commands; /* pairs: command, what it does; the man page lists them; or NULL */
+    /* pairs: command, what it does; the man page lists them; or NULL */
+    const char *const *commands;
     const struct option_row *row;
     unsigned rows;
-    unsigned operands_max;
+    unsigned operands_max;       /* up to OPTION_OPERANDS_MAX */
     const char *notes;             /* the last lines of help; or NULL */
-    const char *const *man_notes;  /* pairs: heading, text of a man page section; NULL-terminated; or NULL */
+    /* pairs: heading, text of a man page section; NULL-terminated; or NULL */
+    const char *const *man_notes;
 };
 
-/* What option_parse() found besides options. */
 enum { OPTION_OK, OPTION_HELP, OPTION_HELP_ALL };
 
-/* Fill target from defaults, environment and argv[1..].  OPTION_OK, or OPTION_HELP or OPTION_HELP_ALL as soon as
- * help is asked for, or -EINVAL with a sentence in error that says what is wrong and what to do (nearest option for a typo).
- * operand[] (room for operands_max) gets the rest, *operands their number. */
-int option_parse(const struct option_table *t, void *target, char **argv, const char **operand,
-                 unsigned *operands, char *error, size_t cap);
+/* What option_parse() found besides options. */
+struct option_found {
+    const char *operand[OPTION_OPERANDS_MAX];
+    unsigned operands;
+    char error[OPTION_ERROR_TEXT];
+};
 
-void option_help(const struct option_table *t, bool all, FILE *out); /* one screen, examples first */
+/* Fill target from defaults, environment and argv[1..].  OPTION_OK; or OPTION_HELP or
+ * OPTION_HELP_ALL as soon as help is asked for; or -EINVAL with a sentence in found->error that
+ * says what is wrong and what to do (the nearest option for a typo).  What argv holds is not
+ * copied. */
+int option_parse(const struct option_table *t, void *target, char **argv,
+                 struct option_found *found);
+
+/* one screen, examples first */
+void option_help(const struct option_table *t, bool all, FILE *out);
 void option_man(const struct option_table *t, FILE *out);            /* mdoc(7) source */
 void option_completion(const struct option_table *t, FILE *out);     /* bash */
 void option_markdown(const struct option_table *t, FILE *out);       /* a table for docs/ */
@@ -91,10 +111,14 @@ void option_text(enum option_type type, uint64_t n, char text[OPTION_VALUE_TEXT]
 const char *option_nearest(const char *typed, const char *const *words);
 
 /* Shared by the files above, of no use to others. */
-int option_set(const struct option_row *row, void *target, const char *text);   /* 0, -EINVAL, -ERANGE */
-const char *option_value_word(const struct option_row *row, char *buf, size_t cap); /* "N", "on|off"; "" for flags */
-void option_env(const struct option_row *row, char *buf, size_t cap);           /* "RUNG_HEAD_TIMEOUT" */
-void option_range(const struct option_row *row, char *buf, size_t cap);         /* "1s to 1h", or "" */
+/* 0, -EINVAL, -ERANGE */
+int option_set(const struct option_row *row, void *target, const char *text);
+/* "N", "on|off"; "" for flags */
+const char *option_value_word(const struct option_row *row, char *buf, size_t cap);
+/* "RUNG_HEAD_TIMEOUT" */
+void option_env(const struct option_row *row, char *buf, size_t cap);
+/* "1s to 1h", or "" */
+void option_range(const struct option_row *row, char *buf, size_t cap);
 /* The default as people see it, or "" when there is none to speak of. */
 void option_default(const struct option_row *row, char *buf, size_t cap);
 bool option_takes_value(const struct option_row *row);

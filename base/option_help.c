@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* option_help.c - a table as one screen of help: usage, examples, options by group, notes.
  *
- * Each option has one line.  Rare ones are only named, in a paragraph at the end, unless all is asked for: a
- * screen that scrolls away is not read.
+ * Each option has one line.  Rare ones are only named, in a paragraph at the end, unless all is
+ * asked for: a screen that scrolls away is not read.
  */
 #include <ctype.h>
 #include <string.h>
 #include "option.h"
 
-enum { HELP_COLUMNS = 96, HELP_INDENT = 27 };
+enum { HELP_COLUMNS = 96, HELP_INDENT = 30 };
 
 bool option_takes_value(const struct option_row *row)
 {
@@ -18,8 +18,10 @@ bool option_takes_value(const struct option_row *row)
 const char *option_value_word(const struct option_row *row, char *buf, size_t cap)
 {
     static const char *const words[] = {
-        [OPTION_FLAG] = "", [OPTION_SWITCH] = "on|off", [OPTION_NUMBER] = "N", [OPTION_SIZE] = "SIZE",
-        [OPTION_TIME] = "TIME", [OPTION_TEXT] = "TEXT", [OPTION_LIST] = "TEXT", [OPTION_CHOICE] = "NAME"};
+        [OPTION_FLAG] = "", [OPTION_SWITCH] = "on|off", [OPTION_NUMBER] = "N",
+            [OPTION_SIZE] = "SIZE",
+        [OPTION_TIME] = "TIME", [OPTION_TEXT] = "TEXT", [OPTION_LIST] = "TEXT",
+            [OPTION_CHOICE] = "NAME"};
     size_t used = 0;
     snprintf(buf, cap, "%s", row->value ? row->value : words[row->type]);
     if (row->value || row->type != OPTION_CHOICE)
@@ -66,7 +68,7 @@ void option_default(const struct option_row *row, char *buf, size_t cap)
     }
 }
 
-/* --- The screen ----------------------------------------------------------------------------------------- */
+/* --- The screen ------------------------------------------------------------------------------- */
 
 static void print_row(const struct option_row *row, FILE *out)
 {

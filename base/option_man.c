@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* option_man.c - a table as a man page (mdoc(7)), as completion for bash, and as Markdown for docs/. */
+/* option_man.c - a table as a man page (mdoc(7)), as completion for bash, and as Markdown for
+ * docs/. */
 #include <string.h>
 #include "option.h"
 
-/* --- mdoc ------------------------------------------------------------------------------------------------- */
+enum { MAN_COLUMNS = 70 /* escapes make a line longer, and mandoc complains beyond 80 */ };
+
+/* --- mdoc ------------------------------------------------------------------------------------- */
 
 /* Text in roff: backslashes and hyphens escaped, and no line that begins like a request. */
 static void put_roff(FILE *out, const char *text)
@@ -22,18 +25,43 @@ static void put_roff(FILE *out, const char *text)
     }
 }
 
-/* A paragraph, a sentence a line: that is what mandoc wants, for the sake of sentence spacing. */
-static void put_sentences(FILE *out, const char *text)
+/* A sentence, in lines that mandoc does not find too long. */
+static void put_wrapped(FILE *out, const char *text, size_t n)
 {
-    char line[1024];
-    while (*text) {
-        const char *end = strstr(text, ".  ");
-        size_t len = end ? (size_t)(end - text) + 1 : strlen(text);
+    char line[MAN_COLUMNS + 1];
+    while (n) {
+        size_t len = n;
+        if (len > MAN_COLUMNS)
+            for (len = MAN_COLUMNS; len > 1 && text[len] != ' '; len--)
+                ;
         snprintf(line, sizeof(line), "%.*s", (int)len, text);
         put_roff(out, line);
         putc('\n', out);
         text += len;
-        text += strspn(text, " ");
+        n -= len;
+        for (; n && *text == ' '; n--)
+            text++;
+    }
+}
+
+/* Help's lines have no full stop. */
+static void put_sentence(FILE *out, const char *text)
+{
+    char line[256];
+    snprintf(line, sizeof(line), "%s.", text);
+    put_wrapped(out, line, strlen(line));
+}
+
+/* A paragraph, each sentence on a line of its own: roff spaces sentences by that. */
+static void put_sentences(FILE *out, const char *text)
+{
+    while (*text) {
+        const char *end = text;
+        while (*end && !(end[0] == '.' && end[1] == ' '))
+            end++;
+        end += *end == '.';
+        put_wrapped(out, text, (size_t)(end - text));
+        text = end + strspn(end, " ");
     }
 }
 
@@ -53,8 +81,7 @@ static void man_row(const struct option_row *row, FILE *out)
     if (*word)
         fprintf(out, " Ar %s", word);
     fputs("\n", out);
-    put_roff(out, row->help);
-    fputs(".\n", out);
+    put_sentence(out, row->help);
     if (row->more)
         put_sentences(out, row->more);
     if (row->type == OPTION_FLAG) {
@@ -120,7 +147,8 @@ static const char *man_note(const struct option_table *t, const char *heading)
 void option_man(const struct option_table *t, FILE *out)
 {
     const char *status = man_note(t, "EXIT STATUS");
-    fputs(".\\\" SPDX-License-Identifier: MIT\n.\\\" Generated from the table of options; do not edit.\n", out);
+    fputs(".\\\" SPDX-License-Identifier: MIT\n.\\\" Generated from the table of options; do not "
+          "edit.\n", out);
     fputs(".Dd $Mdocdate$\n.Dt ", out);
     for (const char *c = t->page; *c; c++)
         putc(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c, out);
@@ -131,8 +159,10 @@ void option_man(const struct option_table *t, FILE *out)
         fprintf(out, ".Op Ar %s\n", t->operand);
     fputs(".Sh DESCRIPTION\n", out);
     put_sentences(out, t->purpose);
-    fputs(".Pp\nSizes take k, m, g and t (1024), counts k, m and g (1000), times ms, s, m, h and d; a bare time counts "
-          "seconds.\nThe command line is stronger than the environment.\n", out);
+    fputs(".Pp\n", out);
+    put_sentences(out, "Sizes take the units k, m, g and t (1024), counts k, m and g (1000), times "
+                       "ms, s, m, h and d; a bare time counts seconds. The command line is "
+                       "stronger than the environment.");
     man_options(t, out);
     man_pairs("COMMANDS", t->commands, out);
     for (const char *const *note = t->man_notes; note && *note; note += 2)
@@ -140,7 +170,8 @@ void option_man(const struct option_table *t, FILE *out)
             fprintf(out, ".Sh %s\n", note[0]);
             put_sentences(out, note[1]);
         }
-    fputs(".Sh ENVIRONMENT\nEach option has a variable: its name in capitals after\n.Ev RUNG_ ,\nwith underscores "
+    fputs(".Sh ENVIRONMENT\nEach option has a variable: its name in capitals after\n.Ev RUNG_ "
+          ",\nwith underscores "
           "for hyphens.\nAn empty one counts as unset.\n", out);
     if (status) {
         fputs(".Sh EXIT STATUS\n", out);
@@ -149,7 +180,7 @@ void option_man(const struct option_table *t, FILE *out)
     man_pairs("EXAMPLES", t->examples, out);
 }
 
-/* --- Completion ------------------------------------------------------------------------------------------- */
+/* --- Completion ------------------------------------------------------------------------------- */
 
 static void complete_values(const struct option_row *row, FILE *out)
 {
@@ -171,12 +202,15 @@ static void complete_values(const struct option_row *row, FILE *out)
     }
 }
 
-/* Only the program's first word decides about commands; a command's own options are not completed further. */
+/* Only the program's first word decides about commands; a command's own options are not completed
+ * further. */
 void option_completion(const struct option_table *t, FILE *out)
 {
     size_t skip = strlen(t->page) + 1;
-    fprintf(out, "# SPDX-License-Identifier: MIT\n# bash completion for %s, generated from its table of options\n", t->page);
-    fprintf(out, "_%s() {\n    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n", t->page);
+    fprintf(out, "# SPDX-License-Identifier: MIT\n# bash completion for %s, generated from its "
+                 "table of options\n", t->page);
+    fprintf(out, "_%s() {\n    local word=${COMP_WORDS[COMP_CWORD]} "
+                 "before=${COMP_WORDS[COMP_CWORD-1]}\n", t->page);
     fputs("    COMPREPLY=()\n    case $before in\n", out);
     for (unsigned i = 0; i < t->rows; i++)
         complete_values(&t->row[i], out);
@@ -195,7 +229,7 @@ void option_completion(const struct option_table *t, FILE *out)
     fprintf(out, "complete -o filenames -F _%s %s\n", t->page, t->page);
 }
 
-/* --- Markdown --------------------------------------------------------------------------------------------- */
+/* --- Markdown --------------------------------------------------------------------------------- */
 
 static void put_cell(FILE *out, const char *text)
 {
@@ -205,7 +239,8 @@ static void put_cell(FILE *out, const char *text)
 
 void option_markdown(const struct option_table *t, FILE *out)
 {
-    fputs("| option | default | range | what it does | environment |\n|---|---|---|---|---|\n", out);
+    fputs("| option | default | range | what it does | environment |\n|---|---|---|---|---|\n",
+          out);
     for (unsigned i = 0; i < t->rows; i++) {
         const struct option_row *row = &t->row[i];
         char word[64], preset[64], range[160], env[64];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* option_value.c - one value of one option: text to number and back, where it is put, which word was meant.
+/* option_value.c - one value of one option: text to number and back, where it is put, which word
+ * was meant.
  *
- * A number is digits, perhaps a point and more digits, perhaps a unit.  Everything is computed in whole
- * numbers; "1.5k" is exact, and what does not fit in 64 bits is refused, never wrapped.
+ * A number is digits, perhaps a point and more digits, perhaps a unit.  Everything is computed in
+ * whole numbers; "1.5k" is exact, and what does not fit in 64 bits is refused, never wrapped.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -17,9 +18,11 @@ struct unit {
 };
 
 /* The first is the one a bare number is in; descending ones follow for option_text(). */
-static const struct unit count_units[] = {{"", 1}, {"g", 1000000000}, {"m", 1000000}, {"k", 1000}, {NULL, 0}};
+static const struct unit count_units[] = {{"", 1}, {"g", 1000000000}, {"m", 1000000}, {"k", 1000},
+                                          {NULL, 0}};
 static const struct unit size_units[] = {
-    {"", 1}, {"t", 1ull << 40}, {"g", 1u << 30}, {"m", 1u << 20}, {"k", 1u << 10}, {"b", 1}, {NULL, 0}};
+    {"", 1}, {"t", 1ull << 40}, {"g", 1u << 30}, {"m", 1u << 20}, {"k", 1u << 10}, {"b", 1}, {NULL,
+                                                                                              0}};
 static const struct unit time_units[] = {
     {"", 1000}, {"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}, {NULL, 0}};
 
@@ -33,7 +36,9 @@ static int read_digits(const char **text, uint64_t *n, unsigned *digits)
 {
     *n = 0;
     for (*digits = 0; isdigit((unsigned char)**text); ++*text, ++*digits)
-        if (__builtin_mul_overflow(*n, 10, n) || __builtin_add_overflow(*n, (uint64_t)(**text - '0'), n))
+        if (__builtin_mul_overflow(*n, 10, n) || __builtin_add_overflow(*n,
+                                                                        (uint64_t)(**text - '0'),
+                                                                            n))
             return -ERANGE;
     return 0;
 }
@@ -55,7 +60,8 @@ static int read_quantity(const char *text, const struct unit *unit, uint64_t *n)
         scale *= 10;
     while (unit->name && strcasecmp(unit->name, text) != 0)
         unit++;
-    if (!unit->name || part * unit->factor % scale != 0) /* part < 10^6 and factor <= 2^40: no overflow */
+    /* part < 10^6 and factor <= 2^40: no overflow */
+    if (!unit->name || part * unit->factor % scale != 0)
         return -EINVAL;
     if (__builtin_mul_overflow(whole, unit->factor, n) ||
         __builtin_add_overflow(*n, part * unit->factor / scale, n))
@@ -153,7 +159,8 @@ int option_set(const struct option_row *row, void *target, const char *text)
     return -EINVAL;
 }
 
-/* Edits between two words, a swap of neighbours counting as one (Damerau-Levenshtein, restricted). */
+/* Edits between two words, a swap of neighbours counting as one (Damerau-Levenshtein,
+ * restricted). */
 static unsigned distance(const char *a, const char *b)
 {
     enum { WORD_MAX = 40 };
@@ -169,7 +176,8 @@ static unsigned distance(const char *a, const char *b)
             unsigned best = last[j - 1] + (a[i - 1] != b[j - 1]);
             best = last[j] + 1 < best ? last[j] + 1 : best;
             best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                before[j - 2] + 1 < best)
                 best = before[j - 2] + 1;
             now[j] = best;
         }
@@ -181,10 +189,12 @@ const char *option_nearest(const char *typed, const char *const *words)
 {
     const char *nearest = NULL;
     size_t len = strlen(typed);
-    unsigned least = 1 + (unsigned)len / 4; /* one slip in a short word, two or three in a long one */
+    /* one slip in a short word, two or three in a long one */
+    unsigned least = 1 + (unsigned)len / 4;
     for (; *words; words++) {
         unsigned far = distance(typed, *words);
-        if (len >= 3 && strncmp(typed, *words, len) == 0) /* the start of a word says which was meant */
+        /* the start of a word says which was meant */
+        if (len >= 3 && strncmp(typed, *words, len) == 0)
             far = 1;
         if (far <= least && far < strlen(*words)) {
             nearest = *words;

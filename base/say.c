@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* say.c - one line to stderr in one write.  What cannot be written is lost: there is nobody left to tell. */
+/* say.c - one line to stderr in one write.  What cannot be written is lost: there is nobody left
+ * to tell. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>

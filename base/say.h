@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* say.h - what a program tells its user, on stderr, a line at a time: "rung: what failed: why; what to do".
+/* say.h - what a program tells its user, on stderr, a line at a time: "rung: what failed: why;
+ * what to do".
  *
- * A line is one write, so lines of several threads and processes never mix.  Control characters become
- * '?': a file name must not be able to drive the terminal.
+ * A line is one write, so lines of several threads and processes never mix.  Control characters
+ * become '?': a file name must not be able to drive the terminal.
  */
 #ifndef BASE_SAY_H
 #define BASE_SAY_H

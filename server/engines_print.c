@@ -6,15 +6,17 @@
 #include "serve.h"
 
 static const char *const model_names[] = {
-    [ENGINE_BLOCKING] = "blocking", [ENGINE_READINESS] = "readiness", [ENGINE_COMPLETION] = "completion",
+    [ENGINE_BLOCKING] = "blocking", [ENGINE_READINESS] = "readiness",
+        [ENGINE_COMPLETION] = "completion",
     [ENGINE_NONE] = "none"};
 
 static void print_json(const struct engine *e, const char *refusal, bool last)
 {
     char summary[512], reason[512];
-    escape_json(summary, sizeof(summary), e->summary, strlen(e->summary));
-    escape_json(reason, sizeof(reason), refusal ? refusal : "", refusal ? strlen(refusal) : 0);
-    printf("  {\"name\": \"%s\", \"summary\": \"%s\", \"model\": \"%s\", \"may_block\": %s, \"capacity\": %u, \"available\": %s, "
+    escape_json(summary, sizeof(summary), (struct slice){e->summary, strlen(e->summary)});
+    escape_json(reason, sizeof(reason), (struct slice){refusal, refusal ? strlen(refusal) : 0});
+    printf("  {\"name\": \"%s\", \"summary\": \"%s\", \"model\": \"%s\", \"may_block\": %s, "
+           "\"capacity\": %u, \"available\": %s, "
            "\"reason\": ",
            e->name, summary, model_names[e->model], e->may_block ? "true" : "false", e->capacity,
            refusal ? "false" : "true");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* holder.c - which process holds a TCP port, as far as /proc lets us see.
  *
- * /proc/net/tcp names the inode of the listening socket; the process that has socket:[inode] among its
- * descriptors holds it.  Other users' descriptors are hidden from all but root: then nothing is known, and
- * nothing is claimed.
+ * /proc/net/tcp names the inode of the listening socket; the process that has socket:[inode]
+ * among its descriptors holds it.  Other users' descriptors are hidden from all but root: then
+ * nothing is known, and nothing is claimed.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -29,7 +29,8 @@ static void listening_inodes(const char *path, unsigned port, struct inodes *fou
     while (f && found->count < INODES_MAX && fgets(line, sizeof(line), f)) {
         unsigned local, state;
         unsigned long inode;
-        int n = sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*d %*d %lu", &local, &state,
+        int n = sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*d %*d %lu",
+                       &local, &state,
                        &inode);
         if (n == 3 && local == port && state == TCP_LISTEN_STATE && inode)
             found->inode[found->count++] = inode;
@@ -92,7 +93,8 @@ bool holder_find(unsigned port, char *buf, size_t cap)
     proc = found.count ? opendir("/proc") : NULL;
     while (proc && !done && (entry = readdir(proc))) {
         char name[32];
-        if (!isdigit((unsigned char)entry->d_name[0]) || !has_socket(dirfd(proc), entry->d_name, &found))
+        if (!isdigit((unsigned char)entry->d_name[0]) || !has_socket(dirfd(proc), entry->d_name,
+                                                                     &found))
             continue;
         process_name(dirfd(proc), entry->d_name, name, sizeof(name));
         snprintf(buf, cap, "%s (pid %.16s)", *name ? name : "a process", entry->d_name);

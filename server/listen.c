@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* listen.c - the addresses of the options become listeners, all on one port.
  *
- * Port 0 is settled by the first address; the others must get the same number, so when one is taken all are
- * closed and the kernel is asked again.  An address that this machine lacks is left out only if nobody asked
- * for it by name.  What goes wrong is said here, with who is in the way and what to try.
+ * Port 0 is settled by the first address; the others must get the same number, so when one is
+ * taken all are closed and the kernel is asked again.  An address that this machine lacks is left
+ * out only if nobody asked for it by name.  What goes wrong is said here, with who is in the way
+ * and what to try.
  */
 #include <errno.h>
 #include <ifaddrs.h>
@@ -43,7 +44,8 @@ static void close_listener(int fd)
     socklen_t len = sizeof(un) - 1; /* leaves a NUL at the end */
     if (fd < 0)
         return;
-    if (getsockname(fd, (struct sockaddr *)&un, &len) == 0 && un.sun_family == AF_UNIX && un.sun_path[0])
+    if (getsockname(fd, (struct sockaddr *)&un, &len) == 0 && un.sun_family == AF_UNIX &&
+        un.sun_path[0])
         unlink(un.sun_path);
     close(fd);
 }
@@ -104,28 +106,36 @@ static void say_taken(const struct plan *plan, unsigned port)
     unsigned next = free_port(plan, port);
     if (next)
         snprintf(advice, sizeof(advice), "stop it, or try --port %u", next);
-    say_error("port %u on %s is taken by %s; %s", port, address, known ? holder : "another process", advice);
+    say_error("port %u on %s is taken by %s; %s", port, address, known ? holder : "another process",
+              advice);
 }
 
 static int say_failure(const struct plan *plan, unsigned port, int err)
 {
     const char *address = plan->bind.item[plan->failed];
     if (err == -EINVAL && !is_unix(address)) {
-        say_error("cannot listen on '%s': not an address; write 127.0.0.1, ::1, * or unix:PATH", address);
+        say_error("cannot listen on '%s': not an address; write 127.0.0.1, ::1, * or unix:PATH",
+                  address);
         return EXIT_USAGE;
     }
     if (is_unix(address) && err == -EADDRINUSE)
-        say_error("cannot listen on %s: another server answers there, or it is no socket; choose another path", address);
+        say_error("cannot listen on %s: another server answers there, or it is no socket; choose "
+                  "another path",
+                  address);
     else if (is_unix(address))
-        say_error("cannot listen on %s: %s; the folder must exist and be writable, the path be short", address,
+        say_error("cannot listen on %s: %s; the folder must exist and be writable, the path be "
+                  "short",
+                  address,
                   err == -EINVAL ? "a path of 1 to 107 bytes is needed" : say_why(err));
     else if (err == -EADDRINUSE)
         say_taken(plan, port);
     else if (err == -EACCES)
-        say_error("cannot listen on port %u: ports below 1024 are for root; try --port 8080, or start as root with --user NAME",
+        say_error("cannot listen on port %u: ports below 1024 are for root; try --port 8080, or "
+                  "start as root with --user NAME",
                   port);
     else
-        say_error("cannot listen on %s, port %u: %s; 'ip address' shows what this machine has", address, port, say_why(err));
+        say_error("cannot listen on %s, port %u: %s; 'ip address' shows what this machine has",
+                  address, port, say_why(err));
     return EXIT_LISTEN;
 }
 
@@ -139,8 +149,9 @@ static void plan_fill(struct plan *plan, const struct serve_options *opt)
                 plan->bind.item[plan->bind.count++] = opt->bind.item[i];
     }
     plan->backlog = (int)opt->backlog;
-    plan->lenient = opt->public || (opt->bind.count == 2 && strcmp(opt->bind.item[0], "127.0.0.1") == 0 &&
-                                    strcmp(opt->bind.item[1], "::1") == 0);
+    plan->lenient = opt->public ||
+                    (opt->bind.count == 2 && strcmp(opt->bind.item[0], "127.0.0.1") == 0 &&
+                     strcmp(opt->bind.item[1], "::1") == 0);
     memset(plan->skip, 0, sizeof(plan->skip));
 }
 
@@ -163,12 +174,13 @@ int listen_open(struct server *srv, const struct serve_options *opt)
         if (fd[i] >= 0)
             srv->listener[srv->listeners++] = fd[i];
         else
-            say("%s is not available on this machine: %s is left out", strchr(plan.bind.item[i], ':') ? "IPv6" : "IPv4",
-                plan.bind.item[i]);
+            say("%s is not available on this machine: %s is left out",
+                strchr(plan.bind.item[i], ':') ? "IPv6" : "IPv4", plan.bind.item[i]);
     }
     if (srv->listeners)
         return EXIT_DONE;
-    say_error("cannot listen: this machine has neither IPv4 nor IPv6 on loopback; bring it up, or use -b unix:PATH");
+    say_error("cannot listen: this machine has neither IPv4 nor IPv6 on loopback; bring it up, or "
+              "use -b unix:PATH");
     return EXIT_LISTEN;
 }
 
@@ -179,7 +191,7 @@ void listen_close(struct server *srv)
     srv->listeners = 0;
 }
 
-/* --- Telling where ---------------------------------------------------------------------------------------- */
+/* --- Telling where ---------------------------------------------------------------------------- */
 
 static bool local_address(int fd, struct net_address *a)
 {
@@ -188,7 +200,8 @@ static bool local_address(int fd, struct net_address *a)
     return getsockname(fd, (struct sockaddr *)&a->sa, &a->len) == 0;
 }
 
-/* Whether the listener is bound to every address; if so it becomes loopback, which a browser can open. */
+/* Whether the listener is bound to every address; if so it becomes loopback, which a browser can
+ * open. */
 static bool to_loopback(struct net_address *a)
 {
     struct sockaddr_in *in = (struct sockaddr_in *)&a->sa;
@@ -215,22 +228,26 @@ void listen_text(const struct server *srv, char *buf, size_t cap)
             continue;
         to_loopback(&a);
         net_address_text(&a, text);
-        used += (size_t)snprintf(buf + used, cap - used, "%s%s%s%s", used ? " and " : "", is_unix(text) ? "" : "http://", text,
+        used += (size_t)snprintf(buf + used, cap - used, "%s%s%s%s", used ? " and " : "",
+                                 is_unix(text) ? "" : "http://", text,
                                  is_unix(text) ? "" : "/");
     }
 }
 
-/* Addresses of the listener's family but loopback and link-local ones, which need a zone to be opened. */
+/* Addresses of the listener's family but loopback and link-local ones, which need a zone to be
+ * opened. */
 static void say_reachable(const struct ifaddrs *list, const struct net_address *a)
 {
     for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
         char text[NET_ADDRESS_TEXT];
         struct net_address b = *a;
-        if (!i->ifa_addr || i->ifa_addr->sa_family != a->sa.ss_family || (i->ifa_flags & IFF_LOOPBACK) ||
+        if (!i->ifa_addr || i->ifa_addr->sa_family != a->sa.ss_family ||
+            (i->ifa_flags & IFF_LOOPBACK) ||
             !(i->ifa_flags & IFF_UP))
             continue;
         if (a->sa.ss_family == AF_INET) {
-            ((struct sockaddr_in *)&b.sa)->sin_addr = ((struct sockaddr_in *)(void *)i->ifa_addr)->sin_addr;
+            ((struct sockaddr_in *)&b.sa)->sin_addr =
+                ((struct sockaddr_in *)(void *)i->ifa_addr)->sin_addr;
         } else {
             struct in6_addr in6 = ((struct sockaddr_in6 *)(void *)i->ifa_addr)->sin6_addr;
             if (IN6_IS_ADDR_LINKLOCAL(&in6))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* log.c - the access log: a line for each answer, in NCSA combined format or as one JSON object.
  *
- * What the client sent is hostile: everything outside 0x20-0x7e, quotes and backslashes are escaped, long values
- * are cut visibly, and a whole line stays below PIPE_BUF, so that it is one write that no other line can
- * cut in two, be it to a file (O_APPEND), a pipe or a terminal.  The first half is made when the answer begins,
- * for the request's bytes do not live longer; the second when its last byte is out.
- * Threads share the descriptor and nothing else.
+ * What the client sent is hostile: everything outside 0x20-0x7e, quotes and backslashes are
+ * escaped, long values are cut visibly, and a whole line stays below PIPE_BUF, so that it is one
+ * write that no other line can cut in two, be it to a file (O_APPEND), a pipe or a terminal.  The
+ * first half is made when the answer begins, for the request's bytes do not live longer; the
+ * second when its last byte is out. Threads share the descriptor and nothing else.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,8 @@ enum {
     LOG_METHOD_BYTES = 64,
     LOG_REST_BYTES = 500
 };
-_Static_assert(LOG_TARGET_BYTES + LOG_REFERER_BYTES + LOG_AGENT_BYTES + LOG_METHOD_BYTES + LOG_REST_BYTES <= PIPE_BUF,
+_Static_assert(LOG_TARGET_BYTES + LOG_REFERER_BYTES + LOG_AGENT_BYTES + LOG_METHOD_BYTES +
+                       LOG_REST_BYTES <= PIPE_BUF,
                "a line must be one atomic write");
 
 struct log {
@@ -91,9 +92,10 @@ void log_close(struct log *l)
     free(l);
 }
 
-/* --- Lines ------------------------------------------------------------------------------------------------ */
+/* --- Lines ------------------------------------------------------------------------------------ */
 
-/* 10/Oct/2000:13:55:36 +0000 or 2000-10-10T13:55:36.123Z: always UTC, so that logs of two machines compare. */
+/* 10/Oct/2000:13:55:36 +0000 or 2000-10-10T13:55:36.123Z: always UTC, so that logs of two
+ * machines compare. */
 static void time_text(enum log_format format, char *buf, size_t cap)
 {
     static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
@@ -102,16 +104,19 @@ static void time_text(enum log_format format, char *buf, size_t cap)
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &t);
     if (format == LOG_COMBINED)
-        snprintf(buf, cap, "%02d/%.3s/%04d:%02d:%02d:%02d +0000", t.tm_mday, months + 3 * t.tm_mon, t.tm_year + 1900,
+        snprintf(buf, cap, "%02d/%.3s/%04d:%02d:%02d:%02d +0000", t.tm_mday, months + 3 * t.tm_mon,
+                 t.tm_year + 1900,
                  t.tm_hour, t.tm_min, t.tm_sec);
     else
-        snprintf(buf, cap, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ", t.tm_year + 1900, t.tm_mon + 1, t.tm_mday, t.tm_hour,
+        snprintf(buf, cap, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ", t.tm_year + 1900, t.tm_mon + 1,
+                 t.tm_mday, t.tm_hour,
                  t.tm_min, t.tm_sec, now.tv_nsec / 1000000);
 }
 
 struct log_words {
     char time[96], peer[NET_ADDRESS_TEXT];
-    char method[LOG_METHOD_BYTES], target[LOG_TARGET_BYTES], referer[LOG_REFERER_BYTES], agent[LOG_AGENT_BYTES];
+    char method[LOG_METHOD_BYTES], target[LOG_TARGET_BYTES], referer[LOG_REFERER_BYTES],
+        agent[LOG_AGENT_BYTES];
 };
 
 static void word(enum log_format format, struct slice s, char *buf, size_t cap)
@@ -119,9 +124,9 @@ static void word(enum log_format format, struct slice s, char *buf, size_t cap)
     if (!s.ptr)
         s.len = 0;
     if (format == LOG_JSON)
-        escape_json(buf, cap, s.ptr, s.len);
+        escape_json(buf, cap, s);
     else
-        escape_quoted(buf, cap, s.ptr, s.len);
+        escape_quoted(buf, cap, s);
     if (format == LOG_COMBINED && !*buf)
         snprintf(buf, cap, "-");
 }
@@ -150,27 +155,37 @@ static struct log_note *note_make(const char *head, const char *tail)
     return note;
 }
 
+static void json_halves(const struct log_words *w, unsigned status, char *head, char *tail)
+{
+    static const char start[] =
+        "{\"time\":\"%s\",\"peer\":\"%s\",\"method\":\"%s\",\"target\":\"%s\",\"status\":%u,";
+    snprintf(head, PIPE_BUF, start, w->time, w->peer, w->method, w->target, status);
+    snprintf(tail, PIPE_BUF, "\"referer\":\"%s\",\"agent\":\"%s\"}\n", w->referer, w->agent);
+}
+
+/* A request that was not understood has no target, and shows what there is. */
+static void combined_halves(const struct log_words *w, const struct http_receipt *r, char *head,
+                            char *tail)
+{
+    if (r->head->target.ptr && r->head->target.len)
+        snprintf(head, PIPE_BUF, "%s - - [%s] \"%s %s HTTP/1.%u\" %u ", w->peer, w->time, w->method,
+                 w->target, r->head->minor, r->status);
+    else
+        snprintf(head, PIPE_BUF, "%s - - [%s] \"%s\" %u ", w->peer, w->time, w->method, r->status);
+    snprintf(tail, PIPE_BUF, "\"%s\" \"%s\"\n", w->referer, w->agent);
+}
+
 void *log_begin(struct log *l, int fd, const struct http_receipt *r)
 {
     char head[PIPE_BUF], tail[PIPE_BUF];
-    const struct http_head *h = r->head;
     struct log_words w;
     if (!l)
         return NULL;
-    words(l->format, fd, h, &w);
-    if (l->format == LOG_JSON) {
-        snprintf(head, sizeof(head), "{\"time\":\"%s\",\"peer\":\"%s\",\"method\":\"%s\",\"target\":\"%s\",\"status\":%u,",
-                 w.time, w.peer, w.method, w.target, r->status);
-        snprintf(tail, sizeof(tail), "\"referer\":\"%s\",\"agent\":\"%s\"}\n", w.referer, w.agent);
-    } else {
-        bool understood = h->method_text.ptr && h->method_text.len && h->target.ptr && h->target.len;
-        if (understood)
-            snprintf(head, sizeof(head), "%s - - [%s] \"%s %s HTTP/1.%u\" %u ", w.peer, w.time, w.method, w.target, h->minor,
-                     r->status);
-        else
-            snprintf(head, sizeof(head), "%s - - [%s] \"%s\" %u ", w.peer, w.time, w.method, r->status);
-        snprintf(tail, sizeof(tail), "\"%s\" \"%s\"\n", w.referer, w.agent);
-    }
+    words(l->format, fd, r->head, &w);
+    if (l->format == LOG_JSON)
+        json_halves(&w, r->status, head, tail);
+    else
+        combined_halves(&w, r, head, tail);
     return note_make(head, tail);
 }
 
@@ -205,7 +220,8 @@ static void write_line(struct log *l, char *line, size_t len)
     if (torn)
         atomic_store(&l->torn, true);
     if (!atomic_exchange(&l->failed, true))
-        say_error("cannot write the log: %s; serving goes on, lines are lost until it can", say_why(err));
+        say_error("cannot write the log: %s; serving goes on, lines are lost until it can",
+                  say_why(err));
 }
 
 void log_end(struct log *l, void *begun, uint64_t body_bytes, bool complete)
@@ -216,10 +232,13 @@ void log_end(struct log *l, void *begun, uint64_t body_bytes, bool complete)
     if (!l || !note)
         return;
     if (l->format == LOG_JSON)
-        n = snprintf(line, sizeof(line), "\n%.*s\"bytes\":%llu,\"complete\":%s,%.*s", (int)note->head, note->text,
-                     (unsigned long long)body_bytes, complete ? "true" : "false", (int)note->tail, note->text + note->head);
+        n = snprintf(line, sizeof(line), "\n%.*s\"bytes\":%llu,\"complete\":%s,%.*s",
+                     (int)note->head, note->text,
+                     (unsigned long long)body_bytes, complete ? "true" : "false", (int)note->tail,
+                         note->text + note->head);
     else
-        n = snprintf(line, sizeof(line), "\n%.*s%llu %.*s", (int)note->head, note->text, (unsigned long long)body_bytes,
+        n = snprintf(line, sizeof(line), "\n%.*s%llu %.*s", (int)note->head, note->text,
+                     (unsigned long long)body_bytes,
                      (int)note->tail, note->text + note->head);
     if (n > 0 && (size_t)n < sizeof(line))
         write_line(l, line, (size_t)n);

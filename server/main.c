@@ -2,7 +2,8 @@
 /* main.c - the rung command: finds the command meant and calls it.  Everything else is elsewhere.
  *
  *   rung [OPTION]... [DIR]   serves DIR             rung COMMAND ...   one of the list below
- *   rung NAME ...            becomes the program rung-NAME beside this one, if there is one, as git does
+ * rung NAME ...            becomes the program rung-NAME beside this one, if there is one, as git
+ * does
  */
 #include <errno.h>
 #include <limits.h>
@@ -50,13 +51,12 @@ static const struct command *find_command(const char *name)
 }
 
 /* Parse, or give the help that was asked for.  -1: go on; else the exit code. */
-static int parse(const struct option_table *t, void *target, char **argv, const char **operand)
+static int parse(const struct option_table *t, void *target, char **argv,
+                 struct option_found *found)
 {
-    char error[OPTION_ERROR_TEXT];
-    unsigned operands = 0;
-    int result = option_parse(t, target, argv, operand, &operands, error, sizeof(error));
+    int result = option_parse(t, target, argv, found);
     if (result < 0) {
-        say_error("%s", error);
+        say_error("%s", found->error);
         return EXIT_USAGE;
     }
     if (result == OPTION_OK)
@@ -65,24 +65,25 @@ static int parse(const struct option_table *t, void *target, char **argv, const 
     return EXIT_DONE;
 }
 
-/* --- serve -------------------------------------------------------------------------------------------------- */
+/* --- serve ------------------------------------------------------------------------------------ */
 
 static int run_serve(char **argv)
 {
     struct serve_options opt = {0};
-    const char *folder = ".";
-    int code = parse(&serve_table, &opt, argv, &folder);
-    return code >= 0 ? code : serve_run(&opt, folder);
+    struct option_found found;
+    int code = parse(&serve_table, &opt, argv, &found);
+    return code >= 0 ? code : serve_run(&opt, found.operands ? found.operand[0] : ".");
 }
 
-/* --- engines ------------------------------------------------------------------------------------------------ */
+/* --- engines ---------------------------------------------------------------------------------- */
 
 struct engines_options {
     bool json;
 };
 
 static const struct option_row engines_rows[] = {
-    {.offset = offsetof(struct engines_options, json), .type = OPTION_FLAG, .name = "json", .group = "Output",
+    {.offset = offsetof(struct engines_options, json), .type = OPTION_FLAG, .name = "json",
+     .group = "Output",
      .help = "a list of objects: name, summary, model, may_block, capacity, available, reason"},
 };
 
@@ -98,12 +99,12 @@ static const struct option_table engines_table = {
 static int run_engines(char **argv)
 {
     struct engines_options opt = {0};
-    const char *operand;
-    int code = parse(&engines_table, &opt, argv, &operand);
+    struct option_found found;
+    int code = parse(&engines_table, &opt, argv, &found);
     return code >= 0 ? code : engines_print(opt.json);
 }
 
-/* --- help, version, generators ------------------------------------------------------------------------------- */
+/* --- help, version, generators ---------------------------------------------------------------- */
 
 static void print_commands(void)
 {
@@ -123,7 +124,8 @@ static int run_help(char **argv)
             names[i] = commands[i].name;
         names[COMMANDS] = NULL;
         near = option_nearest(argv[1], names);
-        say_error("help: there is no command '%s'; %s%s", argv[1], near ? "did you mean " : "rung help lists them",
+        say_error("help: there is no command '%s'; %s%s", argv[1], near ? "did you mean "
+                  : "rung help lists them",
                   near ? near : "");
         return EXIT_USAGE;
     }
@@ -142,7 +144,8 @@ static int run_version(char **argv)
     (void)argv;
     printf("rung %s\nengines:", RUNG_VERSION);
     for (unsigned i = 0; engine_list[i]; i++)
-        printf(" %s%s", engine_list[i]->name, engine_refusal(engine_list[i]) ? " (cannot run here)" : "");
+        printf(" %s%s", engine_list[i]->name, engine_refusal(engine_list[i]) ? " (cannot run here)"
+               : "");
     printf("\n");
     return EXIT_DONE;
 }
@@ -168,7 +171,7 @@ static int run_table(char **argv)
     return EXIT_DONE;
 }
 
-/* --- Which command -------------------------------------------------------------------------------------------- */
+/* --- Which command ---------------------------------------------------------------------------- */
 
 /* Become rung-NAME from the folder this program is in.  Returns only if there is none. */
 static void become_neighbour(char **argv)
@@ -201,7 +204,8 @@ static int refuse_word(const char *word)
     if (near)
         say_error("'%s' is neither a folder nor a command; did you mean rung %s?", word, near);
     else
-        say_error("'%s' is neither a folder nor a command; rung DIR serves a folder, rung help lists the commands", word);
+        say_error("'%s' is neither a folder nor a command; rung DIR serves a folder, rung help "
+                  "lists the commands", word);
     return EXIT_USAGE;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* serve.c - rung serve: from options to a running server, and back.
  *
- * The order matters.  Signals are blocked before any thread exists; ports are bound while we may still be root;
- * everything else is opened as the user we stay: what cannot be reached after a restart of the log must not
- * be reached before it either.  Whatever fails is said here, and what was opened is closed in reverse.
+ * The order matters.  Signals are blocked before any thread exists; ports are bound while we may
+ * still be root; everything else is opened as the user we stay: what cannot be reached after a
+ * restart of the log must not be reached before it either.  Whatever fails is said here, and what
+ * was opened is closed in reverse.
  */
 #include <errno.h>
 #include <grp.h>
@@ -20,9 +21,10 @@
 #include "serve.h"
 
 /* Descriptors that are not connections: stdio, listeners, log, root, and a few for every loop. */
-enum { DESCRIPTORS_RESERVED = 32, DESCRIPTORS_PER_CONNECTION = 2 /* the socket, and the file it is sent */ };
+enum { DESCRIPTORS_RESERVED = 32, DESCRIPTORS_PER_CONNECTION = 2 /* the socket,
+      and the file it is sent */ };
 
-/* --- What can run here ---------------------------------------------------------------------------------- */
+/* --- What can run here ------------------------------------------------------------------------ */
 
 /* Best first, each with its reason.  What measurement shows may change the order. */
 static const struct {
@@ -42,7 +44,8 @@ static const struct engine *choose_engine(const struct serve_options *opt, const
             *why = "as asked";
             return e;
         }
-        say_error("engine %s cannot run here: %s; rung engines lists those that can", e->name, *why);
+        say_error("engine %s cannot run here: %s; rung engines lists those that can", e->name,
+                  *why);
         return NULL;
     }
     for (unsigned i = 0; i < sizeof(preferred) / sizeof(preferred[0]); i++) {
@@ -78,12 +81,14 @@ static uint64_t connections_allowed(const struct serve_options *opt, uint64_t de
     if (!opt->max_connections)
         return most;
     if (opt->max_connections > most)
-        say("--max-connections %llu: %llu descriptors are enough for %llu that send files; raise ulimit -n",
-            (unsigned long long)opt->max_connections, (unsigned long long)descriptors, (unsigned long long)most);
+        say("--max-connections %llu: %llu descriptors are enough for %llu that send files; raise "
+            "ulimit -n",
+            (unsigned long long)opt->max_connections, (unsigned long long)descriptors,
+                (unsigned long long)most);
     return opt->max_connections;
 }
 
-/* --- Folder and user -------------------------------------------------------------------------------------- */
+/* --- Folder and user -------------------------------------------------------------------------- */
 
 /* The absolute path, to be freed; NULL and said why. */
 static char *find_folder(const char *folder)
@@ -91,7 +96,8 @@ static char *find_folder(const char *folder)
     struct stat st;
     char *path = realpath(folder, NULL);
     if (!path) {
-        say_error("cannot serve '%s': %s; name a folder, or none for this one", folder, say_why(errno));
+        say_error("cannot serve '%s': %s; name a folder, or none for this one", folder,
+                  say_why(errno));
         return NULL;
     }
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
@@ -107,26 +113,32 @@ static int drop_privileges(const char *name)
     const struct passwd *user;
     uid_t real, effective, saved;
     if (geteuid() != 0) {
-        say_error("--user %s: only root can become another user; start with sudo, or leave --user out", name);
+        say_error("--user %s: only root can become another user; start with sudo, or leave --user "
+                  "out", name);
         return EXIT_USAGE;
     }
     errno = 0;
     user = getpwnam(name);
     if (!user) {
-        say_error("--user %s: %s; 'getent passwd' lists the users", name, errno ? say_why(errno) : "there is no such user");
+        say_error("--user %s: %s; 'getent passwd' lists the users", name, errno ? say_why(errno)
+                  : "there is no such user");
         return EXIT_USAGE;
     }
     if (user->pw_uid == 0) {
-        say_error("--user %s: that is root; name a user without rights, such as nobody or www-data", name);
+        say_error("--user %s: that is root; name a user without rights, such as nobody or www-data",
+                  name);
         return EXIT_USAGE;
     }
-    if (initgroups(name, user->pw_gid) < 0 || setgid(user->pw_gid) < 0 || setuid(user->pw_uid) < 0 ||
+    if (initgroups(name, user->pw_gid) < 0 || setgid(user->pw_gid) < 0 ||
+        setuid(user->pw_uid) < 0 ||
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
         say_error("cannot become user %s: %s", name, say_why(errno));
         return EXIT_FAILED;
     }
-    /* setuid() of root sets all three ids and empties the capabilities; a kernel that disagrees is not trusted */
-    if (setuid(0) == 0 || seteuid(0) == 0 || getresuid(&real, &effective, &saved) < 0 || real != user->pw_uid ||
+    /* setuid() of root sets all three ids and empties the capabilities; a kernel that disagrees
+     * is not trusted */
+    if (setuid(0) == 0 || seteuid(0) == 0 || getresuid(&real, &effective, &saved) < 0 ||
+        real != user->pw_uid ||
         effective != user->pw_uid || saved != user->pw_uid) {
         say_error("became user %s, but the way back to root is open; not serving", name);
         return EXIT_FAILED;
@@ -134,19 +146,30 @@ static int drop_privileges(const char *name)
     return EXIT_DONE;
 }
 
-/* --- Opening ------------------------------------------------------------------------------------------------ */
+/* What single rows cannot tell. */
+static int check_options(const struct serve_options *opt)
+{
+    if (strchr(opt->index, '/')) {
+        say_error("--index '%s': it is a name in every folder, not a path", opt->index);
+        return EXIT_USAGE;
+    }
+    if (opt->log == LOG_OFF && strcmp(opt->log_file, "-") != 0) {
+        say_error("--log-file %s: no log is kept; add --log combined or --log json", opt->log_file);
+        return EXIT_USAGE;
+    }
+    return EXIT_DONE;
+}
+
+/* --- Opening ---------------------------------------------------------------------------------- */
 
 static int open_site(struct server *srv, const char *folder)
 {
     const struct serve_options *opt = srv->opt;
-    const struct site_options site = {.root = folder, .index = opt->index, .hidden = opt->hidden, .listing = opt->listing,
+    const struct site_options site = {.root = folder, .index = opt->index, .hidden = opt->hidden,
+                                      .listing = opt->listing, .listing_max = opt->listing_max,
                                       .precompressed = opt->precompressed};
     const char *why = "open folder";
     int err;
-    if (strchr(opt->index, '/')) {
-        say_error("--index '%s': a name, not a path", opt->index);
-        return EXIT_USAGE;
-    }
     err = access(folder, R_OK | X_OK) < 0 ? -errno : site_open(&srv->site, &site, &why);
     if (!err)
         return EXIT_DONE;
@@ -164,7 +187,8 @@ static int open_log(struct server *srv)
     err = log_open(&srv->log, (enum log_format)opt->log, opt->log_file);
     if (!err)
         return EXIT_DONE;
-    say_error("cannot open the log %s: %s; choose another with --log-file%s%s", opt->log_file, say_why(err),
+    say_error("cannot open the log %s: %s; choose another with --log-file%s%s", opt->log_file,
+              say_why(err),
               opt->user ? ", writable for user " : "", opt->user ? opt->user : "");
     return EXIT_FAILED;
 }
@@ -199,7 +223,7 @@ static void close_rest(struct server *srv)
         site_close(srv->site);
 }
 
-/* --- Running ------------------------------------------------------------------------------------------------ */
+/* --- Running ---------------------------------------------------------------------------------- */
 
 static void say_hello(const struct server *srv, const char *folder, const char *why)
 {
@@ -216,8 +240,10 @@ static void say_hello(const struct server *srv, const char *folder, const char *
 
 static void say_farewell(const struct server *srv)
 {
-    uint64_t answers = stats_sum(srv->stats, STAT_ANSWERS), connections = stats_sum(srv->stats, STAT_ACCEPTED);
-    say("stopped after %llu answer%s on %llu connection%s, %llu bytes sent", (unsigned long long)answers,
+    uint64_t answers = stats_sum(srv->stats, STAT_ANSWERS), connections = stats_sum(srv->stats,
+                                                                                    STAT_ACCEPTED);
+    say("stopped after %llu answer%s on %llu connection%s, %llu bytes sent",
+        (unsigned long long)answers,
         answers == 1 ? "" : "s", (unsigned long long)connections, connections == 1 ? "" : "s",
         (unsigned long long)stats_sum(srv->stats, STAT_BYTES));
 }
@@ -264,6 +290,8 @@ int serve_run(const struct serve_options *opt, const char *folder_named)
     char *folder;
     int code;
     say_quiet(opt->quiet);
+    if (check_options(opt))
+        return EXIT_USAGE;
     folder = find_folder(folder_named);
     if (!folder)
         return EXIT_USAGE;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* serve.h - rung serve, from options to a running server and back.
  *
- * serve.c      the order of things: descriptors, engine, listeners, privileges, site, log, signals, run, farewell
- * listen.c     addresses to listeners, and what to say when that fails
- * holder.c     which process holds a port
- * signals.c    one thread that waits for signals, so that no handler ever runs
- * serve_table.c  the rows of options.def
+ * serve.c      the order of things: descriptors, engine, listeners, privileges, site, log,
+ * signals, run, farewell listen.c     addresses to listeners, and what to say when that fails
+ * holder.c     which process holds a port signals.c    one thread that waits for signals, so that
+ * no handler ever runs serve_table.c  the rows of options.def
  */
 #ifndef SERVER_SERVE_H
 #define SERVER_SERVE_H
@@ -33,14 +32,14 @@ extern const struct option_table serve_table;
 /* Serve folder until told to stop; an exit code. */
 int serve_run(const struct serve_options *opt, const char *folder);
 
-/* --- Engines: all of them in reading order, NULL-terminated ------------------------------------------- */
+/* --- Engines: all of them in reading order, NULL-terminated ----------------------------------- */
 extern const struct engine *const engine_list[];
 const struct engine *engine_find(const char *name);
 /* Why it cannot run here, or NULL: it can. */
 const char *engine_refusal(const struct engine *e);
 int engines_print(bool json);
 
-/* --- Listeners (listen.c) ------------------------------------------------------------------------------ */
+/* --- Listeners (listen.c) --------------------------------------------------------------------- */
 /* Open those of opt into srv; what was left out or went wrong is said.  An exit code. */
 int listen_open(struct server *srv, const struct serve_options *opt);
 void listen_close(struct server *srv); /* and removes unix sockets */
@@ -52,7 +51,7 @@ void listen_say_public(const struct server *srv);
 /* Who listens on the port, as "nginx (pid 42)": false if that cannot be known (holder.c). */
 bool holder_find(unsigned port, char *buf, size_t cap);
 
-/* --- Signals (signals.c) ------------------------------------------------------------------------------- */
+/* --- Signals (signals.c) ---------------------------------------------------------------------- */
 struct signals;
 /* Before any other thread exists: they inherit the mask. */
 int signals_block(void);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* serve_table.c - the rows of options.def as the table of rung serve, and the list of engines as choices. */
+/* serve_table.c - the rows of options.def as the table of rung serve, and the list of engines as
+ * choices. */
 #include <string.h>
 #include "serve.h"
 
@@ -13,14 +14,15 @@ static const char *const engine_choices[] = {"auto", ENGINES(X) NULL};
 
 static const char *const log_choices[] = {"off", "combined", "json", NULL}; /* enum log_format */
 
+#define X(kind, field, ...) \
+    {.offset = offsetof(struct serve_options, field), .type = OPTION_##kind, __VA_ARGS__},
 static const struct option_row rows[] = {
-#define X(kind, field, ...) {.offset = offsetof(struct serve_options, field), .type = OPTION_##kind, __VA_ARGS__},
 #include "options.def"
-#undef X
 };
+#undef X
 
 static const char *const examples[] = {
-    "rung", "serve this folder on http://127.0.0.1:8080/",
+    "rung", "serve this folder on port 8080",
     "rung -p 0 ~/site", "another folder, on any free port",
     "rung --public --log combined /srv/www", "open to the network, with an access log",
     "sudo rung -p 80 --public --user www-data /srv/www", "port 80 without staying root",
@@ -35,11 +37,15 @@ static const char *const commands[] = {
 
 static const char *const man_notes[] = {
     "SIGNALS",
-    "SIGINT and SIGTERM: stop accepting, let open requests finish for at most --drain-timeout, exit; a second one stops at "
-    "once.  SIGHUP: open the log file anew.  SIGUSR1: print the counters on standard error as one line of JSON.",
+    "SIGINT and SIGTERM: stop accepting, let open requests finish for at most --drain-timeout, "
+    "exit; a second one stops at "
+    "once.  SIGHUP: open the log file anew.  SIGUSR1: print the counters on standard error as one "
+    "line of JSON.",
     "EXIT STATUS",
-    "0: told to stop, and stopped.  1: a failure while running or starting.  2: a mistake in the command line or the "
-    "environment.  3: cannot listen on the address or port.  4: this machine cannot run the engine.",
+    "0: told to stop, and stopped.  1: a failure while running or starting.  2: a mistake in the "
+    "command line or the "
+    "environment.  3: cannot listen on the address or port.  4: this machine cannot run the "
+    "engine.",
     NULL};
 
 const struct option_table serve_table = {
@@ -55,7 +61,8 @@ const struct option_table serve_table = {
     .rows = sizeof(rows) / sizeof(rows[0]),
     .operands_max = 1,
     .notes = "Each is also read from the environment: --head-timeout 2s is RUNG_HEAD_TIMEOUT=2s.\n"
-             "Exit codes: 0 stopped, 1 failure, 2 usage, 3 cannot listen, 4 engine cannot run here.\n"
+             "Exit codes: 0 stopped, 1 failure, 2 usage, 3 cannot listen, 4 engine cannot run "
+             "here.\n"
              "Other commands: rung engines, rung help COMMAND, rung version. Manual: man rung.",
     .man_notes = man_notes,
 };

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* signals.c - one thread that waits for signals, so that no handler ever runs and no call is ever interrupted.
+/* signals.c - one thread that waits for signals, so that no handler ever runs and no call is ever
+ * interrupted.
  *
- * Every thread has them blocked.  INT and TERM stop the server, a second one at once; HUP opens the log anew;
- * USR1 prints the counters.  PIPE is ignored: a peer that has gone is an error code, not an end.
+ * Every thread has them blocked.  INT and TERM stop the server, a second one at once; HUP opens
+ * the log anew; USR1 prints the counters.  PIPE is ignored: a peer that has gone is an error
+ * code, not an end.
  */
 #include <errno.h>
 #include <poll.h>
@@ -76,7 +78,8 @@ static void dispatch(struct signals *s, unsigned signal)
 static void *watch_signals(void *arg)
 {
     struct signals *s = arg;
-    struct pollfd fd[2] = {{.fd = s->signal_fd, .events = POLLIN}, {.fd = s->end_fd, .events = POLLIN}};
+    struct pollfd fd[2] = {{.fd = s->signal_fd, .events = POLLIN}, {.fd = s->end_fd,
+                                                                    .events = POLLIN}};
     struct signalfd_siginfo info;
     while (poll(fd, 2, -1) >= 0 || errno == EINTR) {
         if (fd[0].revents && read(s->signal_fd, &info, sizeof(info)) == sizeof(info))
@@ -98,7 +101,8 @@ int signals_open(struct signals **signals, struct server *srv)
     s->srv = srv;
     s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
     s->end_fd = eventfd(0, EFD_CLOEXEC);
-    err = s->signal_fd < 0 || s->end_fd < 0 ? -errno : -pthread_create(&s->thread, NULL, watch_signals, s);
+    err = s->signal_fd < 0 || s->end_fd < 0 ? -errno : -pthread_create(&s->thread, NULL,
+                                                                       watch_signals, s);
     if (!err) {
         *signals = s;
         return 0;
