@@ -95,12 +95,23 @@ static bool names_ours(const struct http_head *head, enum http_field_id id,
     }
 }
 
+/* The value of a field that is no list: said twice, with whatever values, it says nothing. */
+static struct slice only_value(const struct http_head *head, enum http_field_id id)
+{
+    unsigned cursor = 0;
+    struct slice value = http_next(head, id, &cursor);
+
+    if (value.ptr && http_next(head, id, &cursor).ptr)
+        value.ptr = NULL;
+    return value;
+}
+
 /* Whether mtime is known and not later than the date of that field; *valid: the field has a
  * date, and so have we. */
 static bool not_since(const struct http_head *head, enum http_field_id id,
                       const struct http_mark *mark, bool *valid)
 {
-    struct slice value = http_field(head, id);
+    struct slice value = only_value(head, id);
     int64_t date_s;
 
     /* Not a date: the field is ignored, and so it is without a date of ours (13.1.3, 13.1.4). */
@@ -127,11 +138,13 @@ unsigned http_cond(const struct http_head *head, const struct http_mark *mark)
 
 bool http_cond_range(const struct http_head *head, const struct http_mark *mark)
 {
-    struct slice value = http_field(head, FIELD_IF_RANGE);
+    struct slice value = only_value(head, FIELD_IF_RANGE);
     int64_t date_s;
 
-    if (!value.ptr)
+    if (!head->first[FIELD_IF_RANGE])
         return true;
+    if (!value.ptr)
+        return false;
     if (value.len && *value.ptr == '"')
         return is_ours(value, mark);
     /* A weak tag is never good enough, and is no date either.  A date must be exactly ours

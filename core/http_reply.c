@@ -166,29 +166,36 @@ void http_put_coding(struct text *t, enum coding coding)
     TEXT_LITERAL(t, "\r\n");
 }
 
-/* What 200 and 206 say about a file, but for type and length. */
-static void put_fields(struct found *f)
+static void put_modified(struct found *f)
 {
     char date[HTTP_DATE_BYTES];
 
+    if (!f->mark.dated)
+        return;
+    http_date_write(date, f->mark.mtime_s);
+    TEXT_LITERAL(&f->a.text, "Last-Modified: ");
+    text_put(&f->a.text, date, sizeof(date));
+    TEXT_LITERAL(&f->a.text, "\r\n");
+}
+
+/* What 200 and 206 say about a file, but for type and length. */
+static void put_fields(struct found *f)
+{
     http_put_coding(&f->a.text, f->source->coding);
     put_vary(f);
-    if (f->mark.dated) {
-        http_date_write(date, f->mark.mtime_s);
-        TEXT_LITERAL(&f->a.text, "Last-Modified: ");
-        text_put(&f->a.text, date, sizeof(date));
-        TEXT_LITERAL(&f->a.text, "\r\n");
-    }
+    put_modified(f);
     put_etag(f);
     TEXT_LITERAL(&f->a.text, "Accept-Ranges: bytes\r\n");
 }
 
-/* RFC 9110 15.4.5: the fields that guide a cache, and no others. */
+/* RFC 9110 15.4.5: the fields that guide a cache, and no others.  The date is one of them for those
+ * that go by it. */
 static void reply_unmodified(struct found *f)
 {
     answer_open(&f->a, 304);
-    put_etag(f);
     put_vary(f);
+    put_modified(f);
+    put_etag(f);
     answer_close(&f->a);
     answer_send(&f->a, f->source, (struct http_range){0, 0});
 }
