@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The connection machine and the clock: every deadline, on both sides; and promises that must not be broken. */
+/* The connection machine and the clock: every deadline, on both sides; and promises that must not
+ * be broken. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +56,7 @@ static void assert_ends_at(uint64_t ms)
     assert_true(overdue(ms));
 }
 
-/* --- Heads ---------------------------------------------------------------------------------------------- */
+/* --- Heads ------------------------------------------------------------------------------------ */
 
 static void nothing_comes(void **state)
 {
@@ -105,7 +106,7 @@ static void a_head_behind_an_answer(void **state)
     assert_ends_at(3000 + HEAD);
 }
 
-/* --- Bodies --------------------------------------------------------------------------------------------- */
+/* --- Bodies ----------------------------------------------------------------------------------- */
 
 static void a_body_must_make_progress(void **state)
 {
@@ -137,18 +138,20 @@ static void a_body_after_an_interim_answer(void **state)
     assert_ends_at(6000 + IDLE);
 }
 
-/* A body that the stash holds, used between two sends: the window of the sending side knows nothing of it. */
+/* A body that the stash holds, used between two sends: the window of the sending side knows nothing
+ * of it. */
 static void a_body_read_between_answers(void **state)
 {
     (void)state;
-    feed_at(2000, "ea\nea\nea\nea\nea\nea\nea\nb4\nabcdp100000\n"); /* seven answers fill a gather */
+    /* seven answers fill a gather */
+    feed_at(2000, "ea\nea\nea\nea\nea\nea\nea\nb4\nabcdp100000\n");
     sent_at(3000, 21);
     assert_int_equal(c.want, CONN_SEND);
     assert_false(conn_overdue(&c, PROGRESS, 2000 + SEND));
     assert_true(conn_overdue(&c, 2 * PROGRESS - 1, 2000 + 2 * SEND));
 }
 
-/* --- Answers -------------------------------------------------------------------------------------------- */
+/* --- Answers ---------------------------------------------------------------------------------- */
 
 static void a_reader_must_make_progress(void **state)
 {
@@ -223,7 +226,7 @@ static void pieces_do_not_restart_the_window(void **state)
     assert_ends_at(2000 + SEND);
 }
 
-/* --- Waiting, and the rest -------------------------------------------------------------------------------- */
+/* --- Waiting, and the rest -------------------------------------------------------------------- */
 
 static void a_wait_is_not_the_peers_fault(void **state)
 {
@@ -248,7 +251,7 @@ static void an_aborted_one_is_overdue(void **state)
     assert_true(overdue(2000 + SEND));
 }
 
-/* --- Promises ----------------------------------------------------------------------------------------------- */
+/* --- Promises --------------------------------------------------------------------------------- */
 
 static void assert_dies(void (*breach)(void))
 {
