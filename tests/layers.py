@@ -160,10 +160,10 @@ def cmocka(layer, prefix, program, timeout_s):
     status, output = layer.command(prefix + [program], timeout_s, {"CMOCKA_MESSAGE_OUTPUT": "STDOUT"})
     results, open_test = [], None
     for line in output.split("\n"):
-        match = re.match(r"\[ (RUN     |      OK|  FAILED|  SKIPPED|  ERROR)\s*\] (\S+)$", line.rstrip())
+        match = re.match(r"\[ +(RUN|OK|FAILED|SKIPPED|ERROR) +\] (\S+)$", line.rstrip())
         if not match or re.match(r"\d+$", match[2]):
             continue
-        word = match[1].strip()
+        word = match[1]
         if word == "RUN":
             open_test = match[2]
         elif open_test == match[2]:
