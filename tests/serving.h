@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* serving.h - a whole server inside a test: a real engine on a thread, real sockets on loopback.
+ *
+ * Deadlines of the client's side are generous (a slow machine is no failure) and every wait has one: a
+ * test that would hang fails instead.
+ */
+#ifndef TESTS_SERVING_H
+#define TESTS_SERVING_H
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+#include "../base/net.h"
+#include "../server/inside.h"
+
+enum { SERVING_PATIENCE_MS = 20000 };
+
+struct serving {
+    struct server srv;
+    pthread_t thread;
+    int port;
+    int result;      /* of server_run() */
+    atomic_bool left; /* the engine has returned */
+};
+
+static inline uint64_t serving_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static inline void serving_nap(unsigned ms)
+{
+    struct timespec ts = {0, (long)ms * 1000000};
+
+    nanosleep(&ts, NULL);
+}
+
+/* What a server needs but the engine's thread; deadlines are long: a test shortens the one it is about. */
+static inline void serving_fill(struct serving *s, const struct engine *e, const struct conn_proto *proto)
+{
+    struct net_address a;
+
+    memset(s, 0, sizeof(*s));
+    s->srv.engine = e;
+    s->srv.proto = proto;
+    s->srv.head_ms = s->srv.idle_ms = s->srv.send_ms = s->srv.drain_ms = 60000;
+    s->srv.progress_bytes = 4096;
+    s->srv.body_bytes_max = BODY_BYTES_MAX;
+    s->srv.connections_max = 100;
+    s->srv.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    core_assert(s->srv.stop_fd >= 0);
+    core_assert(stats_open(&s->srv.stats, 1) == 0);
+    core_assert(net_address_parse(&a, "127.0.0.1", 0) == 0);
+    s->srv.listener[0] = net_listen(&a, 128);
+    core_assert(s->srv.listener[0] >= 0);
+    s->srv.listeners = 1;
+    s->port = net_port(s->srv.listener[0]);
+}
+
+static inline void serving_empty(struct serving *s)
+{
+    close(s->srv.listener[0]);
+    close(s->srv.stop_fd);
+    stats_close(s->srv.stats);
+}
+
+static inline void *serving_main(void *arg)
+{
+    struct serving *s = arg;
+
+    s->result = server_run(&s->srv);
+    atomic_store(&s->left, true);
+    return NULL;
+}
+
+static inline void serving_start(struct serving *s)
+{
+    core_assert(pthread_create(&s->thread, NULL, serving_main, s) == 0);
+}
+
+/* Whether the engine leaves in time. */
+static inline bool serving_left(struct serving *s)
+{
+    uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
+
+    while (!atomic_load(&s->left) && serving_ms() < until_ms)
+        serving_nap(1);
+    if (atomic_load(&s->left))
+        pthread_join(s->thread, NULL);
+    return atomic_load(&s->left);
+}
+
+/* --- A client ----------------------------------------------------------------------------------------- */
+
+/* Connected, non-blocking; or -errno. */
+static inline int client_open(int port)
+{
+    struct net_address a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return -errno;
+    net_address_parse(&a, "127.0.0.1", (uint16_t)port);
+    if (connect(fd, (struct sockaddr *)&a.sa, a.len) < 0) {
+        int err = -errno;
+
+        close(fd);
+        return err;
+    }
+    return fd;
+}
+
+static inline bool client_send(int fd, const char *bytes, size_t n)
+{
+    while (n > 0) {
+        ssize_t sent = send(fd, bytes, n, MSG_NOSIGNAL);
+
+        if (sent <= 0)
+            return false;
+        bytes += sent;
+        n -= (size_t)sent;
+    }
+    return true;
+}
+
+/* What comes within ms: bytes, 0 at the end, -errno of a reset, -ETIMEDOUT. */
+static inline long client_recv_within(int fd, char *buf, size_t cap, int ms)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    ssize_t n;
+
+    if (poll(&p, 1, ms) <= 0)
+        return -ETIMEDOUT;
+    n = recv(fd, buf, cap, MSG_DONTWAIT);
+    return n < 0 ? -errno : n;
+}
+
+static inline long client_recv(int fd, char *buf, size_t cap)
+{
+    return client_recv_within(fd, buf, cap, SERVING_PATIENCE_MS);
+}
+
+/* Sends n bytes and gets the same back. */
+static inline bool client_echo(int fd, const char *bytes, size_t n)
+{
+    char buf[4096];
+    size_t got = 0;
+
+    if (!client_send(fd, bytes, n))
+        return false;
+    while (got < n) {
+        size_t cap = n - got < sizeof(buf) ? n - got : sizeof(buf);
+        long k = client_recv(fd, buf, cap);
+
+        if (k <= 0 || memcmp(buf, bytes + got, (size_t)k) != 0)
+            return false;
+        got += (size_t)k;
+    }
+    return true;
+}
+
+/* Whether the server ends the connection in time; a reset is an end. */
+static inline bool client_ended(int fd)
+{
+    char buf[4096];
+    long n;
+
+    while ((n = client_recv(fd, buf, sizeof(buf))) > 0)
+        ;
+    return n == 0 || n == -ECONNRESET;
+}
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+/* engines.c - every engine that serves, under the echo protocol: it answers, keeps its deadlines, makes room, stops.
+ *
+ * A new engine is tested by appearing in ENGINES.  Echo, so that what fails here is the waiting and nothing else.
+ */
+#include "../serving.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+static const struct engine *const all[] = {
+#define X(name) &engine_##name,
+    ENGINES(X)
+#undef X
+};
+
+static bool can_run(const struct engine *e)
+{
+    return e->model != ENGINE_NONE && (!e->probe || !e->probe());
+}
+
+static void stop(struct serving *s)
+{
+    server_stop(&s->srv);
+    assert_true(serving_left(s));
+    assert_int_equal(s->result, 0);
+    assert_int_equal(stats_live(s->srv.stats), 0);
+    assert_int_equal(stats_sum(s->srv.stats, STAT_ACCEPTED), stats_sum(s->srv.stats, STAT_CLOSED));
+    serving_empty(s);
+}
+
+static void answers_one_after_another(const struct engine *e)
+{
+    struct serving s;
+
+    serving_fill(&s, e, &echo_proto);
+    serving_start(&s);
+    for (unsigned i = 0; i < 50; i++) {
+        int fd = client_open(s.port);
+
+        assert_true(client_echo(fd, "one", 3));
+        assert_true(client_echo(fd, "two", 3));
+        close(fd);
+    }
+    stop(&s);
+}
+
+/* Sends what the sockets' buffers hold and more, reading only when nothing more can be sent: the server must wait
+ * for its reader, and go on where it stopped. */
+static void waits_for_a_slow_reader(const struct engine *e)
+{
+    enum { BYTES = 16 << 20 };
+    static char bytes[65536], buf[65536];
+    struct serving s;
+    size_t sent = 0, got = 0;
+    bool blocked = false;
+    int fd;
+
+    for (unsigned i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (char)(i * 7 + i / 251);
+    serving_fill(&s, e, &echo_proto);
+    serving_start(&s);
+    fd = client_open(s.port);
+    while (got < BYTES) {
+        size_t at = sent % sizeof(bytes), cap = BYTES - sent < sizeof(bytes) - at ? BYTES - sent : sizeof(bytes) - at;
+        ssize_t n = cap ? send(fd, bytes + at, cap, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
+
+        if (n > 0) {
+            sent += (size_t)n;
+            continue;
+        }
+        blocked |= n < 0;
+        at = got % sizeof(bytes);
+        n = client_recv(fd, buf, sizeof(bytes) - at);
+        assert_true(n > 0);
+        assert_memory_equal(buf, bytes + at, (size_t)n);
+        got += (size_t)n;
+    }
+    assert_true(blocked); /* else the test asks for too little */
+    close(fd);
+    stop(&s);
+}
+
+static void head_deadline_ends_a_silent_one(const struct engine *e)
+{
+    struct serving s;
+    int fd;
+
+    serving_fill(&s, e, &echo_proto);
+    s.srv.head_ms = 100;
+    serving_start(&s);
+    fd = client_open(s.port);
+    assert_true(client_ended(fd));
+    close(fd);
+    assert_int_equal(stats_sum(s.srv.stats, STAT_EXPIRED), 1);
+    stop(&s);
+}
+
+static void idle_deadline_ends_an_idle_one(const struct engine *e)
+{
+    struct serving s;
+    int fd;
+
+    serving_fill(&s, e, &echo_proto);
+    s.srv.idle_ms = 100;
+    serving_start(&s);
+    fd = client_open(s.port);
+    assert_true(client_echo(fd, "x", 1));
+    assert_true(client_ended(fd));
+    close(fd);
+    assert_int_equal(stats_sum(s.srv.stats, STAT_EXPIRED), 1);
+    stop(&s);
+}
+
+/* Sends for ever and reads nothing. */
+static void progress_rule_ends_a_stuck_reader(const struct engine *e)
+{
+    static const char bytes[65536];
+    uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
+    struct serving s;
+    int fd;
+
+    serving_fill(&s, e, &echo_proto);
+    s.srv.send_ms = 100;
+    serving_start(&s);
+    fd = client_open(s.port);
+    while (serving_ms() < until_ms && !stats_sum(s.srv.stats, STAT_EXPIRED))
+        if (send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+            serving_nap(1);
+    assert_int_equal(stats_sum(s.srv.stats, STAT_EXPIRED), 1);
+    close(fd);
+    stop(&s);
+}
+
+/* At its capacity an engine gives the seat of the idlest to one who waits. */
+static void makes_room(const struct engine *e)
+{
+    enum { SEATS = 3 };
+    unsigned seats = e->capacity && e->capacity < SEATS ? e->capacity : SEATS;
+    struct serving s;
+    int fd[SEATS + 1];
+
+    serving_fill(&s, e, &echo_proto);
+    s.srv.connections_max = SEATS;
+    serving_start(&s);
+    for (unsigned i = 0; i < seats; i++) {
+        fd[i] = client_open(s.port);
+        assert_true(client_echo(fd[i], "seat", 4));
+        serving_nap(20); /* so that the first is the idlest */
+    }
+    fd[seats] = client_open(s.port);
+    assert_true(client_echo(fd[seats], "more", 4));
+    assert_true(client_ended(fd[0]));
+    assert_int_equal(stats_sum(s.srv.stats, STAT_EVICTED), 1);
+    for (unsigned i = 1; i <= seats; i++)
+        assert_true(client_echo(fd[i], "stay", 4));
+    for (unsigned i = 0; i <= seats; i++)
+        close(fd[i]);
+    stop(&s);
+}
+
+static void stop_ends_idle_ones_at_once(const struct engine *e)
+{
+    struct serving s;
+    int fd;
+
+    serving_fill(&s, e, &echo_proto);
+    serving_start(&s);
+    fd = client_open(s.port);
+    assert_true(client_echo(fd, "x", 1));
+    stop(&s); /* well within the minute to drain */
+    assert_true(client_ended(fd));
+    close(fd);
+}
+
+/* A sender that is stuck holds the drain up; its deadline, or a second signal, does not wait for it. */
+static void stuck_sender(struct serving *s, int *fd)
+{
+    static const char bytes[65536];
+    uint64_t quiet_ms = serving_ms() + 300;
+
+    *fd = client_open(s->port);
+    while (serving_ms() < quiet_ms)
+        if (send(*fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
+            quiet_ms = serving_ms() + 300;
+        else
+            serving_nap(5);
+}
+
+static void drain_has_an_end(const struct engine *e)
+{
+    struct serving s;
+    uint64_t began_ms;
+    int fd;
+
+    serving_fill(&s, e, &echo_proto);
+    s.srv.drain_ms = 200;
+    serving_start(&s);
+    stuck_sender(&s, &fd);
+    began_ms = serving_ms();
+    stop(&s);
+    assert_true(serving_ms() - began_ms >= 150); /* it was given its time; the coarse clock may lag a tick */
+    close(fd);
+}
+
+static void second_signal_cuts_off(const struct engine *e)
+{
+    struct serving s;
+    int fd;
+
+    serving_fill(&s, e, &echo_proto);
+    serving_start(&s);
+    stuck_sender(&s, &fd);
+    server_stop(&s.srv);
+    serving_nap(50);
+    assert_false(atomic_load(&s.left));
+    stop(&s);
+    close(fd);
+}
+
+/* Who waits in the queue when the signal comes, with the request sent, is served. */
+static void stop_serves_the_queue(const struct engine *e)
+{
+    struct serving s;
+    char buf[8];
+    int fd[5];
+
+    serving_fill(&s, e, &echo_proto);
+    for (unsigned i = 0; i < 5; i++) {
+        fd[i] = client_open(s.port);
+        assert_true(client_send(fd[i], "queued", 6));
+    }
+    server_stop(&s.srv);
+    serving_start(&s);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(client_recv(fd[i], buf, sizeof(buf)), 6);
+        assert_true(client_ended(fd[i]));
+        close(fd[i]);
+    }
+    assert_true(serving_left(&s));
+    assert_int_equal(stats_sum(s.srv.stats, STAT_CLOSED), 5);
+    serving_empty(&s);
+}
+
+#define EACH(name) \
+    static void test_##name(void **state) \
+    { \
+        (void)state; \
+        for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++) \
+            if (can_run(all[i])) \
+                name(all[i]); \
+    }
+EACH(answers_one_after_another)
+EACH(waits_for_a_slow_reader)
+EACH(head_deadline_ends_a_silent_one)
+EACH(idle_deadline_ends_an_idle_one)
+EACH(progress_rule_ends_a_stuck_reader)
+EACH(makes_room)
+EACH(stop_ends_idle_ones_at_once)
+EACH(drain_has_an_end)
+EACH(second_signal_cuts_off)
+EACH(stop_serves_the_queue)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answers_one_after_another),
+        cmocka_unit_test(test_waits_for_a_slow_reader),
+        cmocka_unit_test(test_head_deadline_ends_a_silent_one),
+        cmocka_unit_test(test_idle_deadline_ends_an_idle_one),
+        cmocka_unit_test(test_progress_rule_ends_a_stuck_reader),
+        cmocka_unit_test(test_makes_room),
+        cmocka_unit_test(test_stop_ends_idle_ones_at_once),
+        cmocka_unit_test(test_drain_has_an_end),
+        cmocka_unit_test(test_second_signal_cuts_off),
+        cmocka_unit_test(test_stop_serves_the_queue),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
