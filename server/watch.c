@@ -172,6 +172,18 @@ static uint64_t look_at_all(struct watch *watch, struct session **idlest)
     return next_ms;
 }
 
+/* Unless it has come to life in the meantime. */
+static void evict(struct watch *watch, struct session *s)
+{
+    if (!turn_take(s, TURN_WATCHER))
+        return;
+    if (session_idle(s)) {
+        count(watch, STAT_EVICTED);
+        end(s, ENDED_READING);
+    }
+    turn_give(s);
+}
+
 /* One round under the lock.  How long to sleep: ms, or -1 = until something happens. */
 static int round_of_looks(struct watch *watch)
 {
@@ -183,10 +195,8 @@ static int round_of_looks(struct watch *watch)
     if (stopping(watch) && !watch->drain_ms)
         watch->drain_ms = watch->now_ms + watch->worker->server->drain_ms + 1;
     next_ms = look_at_all(watch, &idlest);
-    if (full && idlest && worker_awaited(watch->worker) && session_idle(idlest)) {
-        count(watch, STAT_EVICTED);
-        end(idlest, ENDED_READING);
-    }
+    if (full && idlest && worker_awaited(watch->worker))
+        evict(watch, idlest);
     watch->quiet = full || watch->drain_ms ? 0 : watch->quiet + 1;
     watch->ticking = watch->quiet < QUIET_TICKS;
     if (watch->ticking)
