@@ -249,8 +249,10 @@ static unsigned field_id(struct slice name)
         return FIELD_OTHER;
     for (i = 0; i < 2; i++) {
         row = field_words_of[name.len][i];
+        if (row == 0)
+            break;
         w = &field_words[row - 1];
-        if (row != 0 && word_is(w, name.ptr))
+        if (word_is(w, name.ptr))
             return w->id;
     }
     return FIELD_OTHER;
