@@ -291,7 +291,10 @@ static enum listing_step html_end(struct listing *l, struct listing_out *o)
     out_text(o, "</table></main>\n");
     if (l->streamed)
         out_totals(l, o);
-    out_text(o, "<footer><span>Times are UTC</span><a rel=\"nofollow\" href=\"");
+    out_text(o, "<footer><span>Times are UTC</span>");
+    if (filter.len)
+        out_text(o, "<a href=\"./\">Show all</a>");
+    out_text(o, "<a rel=\"nofollow\" href=\"");
     out_query(l, o, l->view.sort, l->view.descending);
     out_text(o, "&amp;format=json\">JSON</a><a rel=\"nofollow\" href=\"");
     out_query(l, o, l->view.sort, l->view.descending);

@@ -177,14 +177,11 @@ static const char *next_char(struct slice *s, size_t *len)
     return n ? text : NULL;
 }
 
-/* The picture of a control character (U+2400...), so that a newline in a name can be seen. */
-static void out_control(struct listing_out *o, unsigned char c)
+/* Of either set (C1 is C2 80 to C2 9F): HTML forbids them, and terminals act on them. */
+static bool is_control(const char *c, size_t len)
 {
-    char picture[3] = {'\xE2', '\x90', (char)(0x80 + c)};
-
-    if (c == 0x7F)
-        picture[2] = '\xA1';
-    out_bytes(o, picture, 3);
+    return (len == 1 && ((unsigned char)*c < 0x20 || *c == 0x7F)) ||
+        (len == 2 && c[0] == '\xC2' && (unsigned char)c[1] < 0xA0);
 }
 
 void out_html(struct listing_out *o, struct slice s)
@@ -193,8 +190,8 @@ void out_html(struct listing_out *o, struct slice s)
         size_t len;
         const char *c = next_char(&s, &len);
 
-        if (!c || (len == 2 && c[0] == '\xC2' && (unsigned char)c[1] < 0xA0))
-            out_text(o, REPLACEMENT); /* C1 controls too: HTML forbids them */
+        if (!c || is_control(c, len))
+            out_text(o, REPLACEMENT);
         else if (*c == '&')
             out_text(o, "&amp;");
         else if (*c == '<')
@@ -205,8 +202,6 @@ void out_html(struct listing_out *o, struct slice s)
             out_text(o, "&quot;");
         else if (*c == '\'')
             out_text(o, "&#39;");
-        else if ((unsigned char)*c < 0x20 || *c == 0x7F)
-            out_control(o, (unsigned char)*c);
         else
             out_bytes(o, c, len);
     }
@@ -248,23 +243,19 @@ void out_json(struct listing_out *o, struct slice s)
     }
 }
 
-/* Controls of both sets could drive a terminal; a backslash is doubled so that \x is never
- * ambiguous. */
+/* A backslash is doubled so that \x is never ambiguous. */
 void out_plain(struct listing_out *o, struct slice s)
 {
     while (s.len && !o->full) {
         const char *raw = s.ptr;
-        size_t len;
+        size_t len, i;
         const char *c = next_char(&s, &len);
 
-        if (!c || (unsigned char)*c < 0x20 || *c == 0x7F)
-            out_hex(o, "\\x", (unsigned char)*raw);
-        else if (len == 2 && c[0] == '\xC2' && (unsigned char)c[1] < 0xA0) {
-            out_hex(o, "\\x", 0xC2);
-            out_hex(o, "\\x", (unsigned char)c[1]);
-        } else if (*c == '\\')
+        for (i = 0; (!c || is_control(c, len)) && i < len; i++)
+            out_hex(o, "\\x", (unsigned char)raw[i]);
+        if (i == 0 && *c == '\\')
             out_text(o, "\\\\");
-        else
+        else if (i == 0)
             out_bytes(o, c, len);
     }
 }

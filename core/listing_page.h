@@ -33,7 +33,7 @@ static const char page_style[] =
     "input[type=search],button{font:inherit;color:inherit;background:var(--card);"
     "border:1px solid var(--line);"
     "border-radius:8px;padding:.4rem .75rem}input[type=search]{flex:1;min-width:0}"
-    "p{color:var(--dim);margin:.4rem 0 1.1rem;font-size:.9rem}"
+    "p{color:var(--dim);margin:.5rem 0 1.1rem;font-size:.9rem}"
     "table{width:100%;border-collapse:separate;border-spacing:0;background:var(--card);"
     "border:1px solid var(--line);border-radius:12px}"
     "caption,.off{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);"

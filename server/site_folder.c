@@ -93,7 +93,7 @@ static bool describe(const struct folder *f, struct slice name, unsigned char ty
     }
     e->link = S_ISLNK(st.st_mode);
     e->kind = (uint8_t)(e->link ? kind_of_target(f, name, &st) : kind_of(st.st_mode));
-    e->size = (uint64_t)st.st_size;
+    e->size = e->kind == LISTING_FILE ? (uint64_t)st.st_size : 0;
     e->mtime_s = st.st_mtim.tv_sec;
     return true;
 }
