@@ -77,7 +77,8 @@ static void eat(struct conn *c, struct view *v)
             return;
         }
         core_assert(used >= 0 && (size_t)used <= v->n);
-        c->flags &= ~CONN_ASKED;
+        if (used)
+            c->flags &= ~CONN_ASKED; /* it went on, so it has taken the host's result */
         if (was_body && c->want == CONN_RECV)
             c->moved += (uint32_t)used;
         v->bytes += used;
