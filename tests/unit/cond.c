@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+/* cond.c - validators and preconditions: each field alone, their precedence, what is ignored. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "head.h"
+
+/* The representation: changed at AT, looked at a day later.  TAG stands for its tag. */
+#define AT "Sun, 06 Nov 1994 08:49:37 GMT"
+#define BEFORE "Sun, 06 Nov 1994 08:49:36 GMT"
+#define AFTER "Sun, 06 Nov 1994 08:49:38 GMT"
+#define AT_850 "Sunday, 06-Nov-94 08:49:37 GMT"
+#define AT_ASC "Sun Nov  6 08:49:37 1994"
+#define TAG "\"7-1f-ae1c6fbbe8b5201-ae1c6fbbe8b5202\""
+#define OTHER "\"7-1f-ae1c6fbbe8b5201-ae1c6fbbe8b5203\""
+enum { AT_S = 784111777, NOW_S = AT_S + 86400 };
+
+static const struct source file = {
+    .kind = SOURCE_BODY, .inode = 7, .size = 31, .type = "text/plain",
+    .mtime_s = AT_S, .mtime_ns = 1, .ctime_s = AT_S, .ctime_ns = 2,
+};
+
+static void tag_of(const struct source *source, char out[ETAG_BYTES_MAX + 1])
+{
+    struct http_mark mark;
+
+    http_mark_set(&mark, source, NOW_S);
+    memcpy(out, mark.etag, mark.etag_len);
+    out[mark.etag_len] = '\0';
+}
+
+/* mtime and ctime in nanoseconds, in hex: worked out by hand so that the test is not the code. */
+static void test_tag(void **state)
+{
+    char tag[ETAG_BYTES_MAX + 1], want[128];
+    struct source s = file;
+    static const char *const suffix[CODINGS] = {
+        [CODING_IDENTITY] = "", [CODING_GZIP] = "-gz", [CODING_ZSTD] = "-zst", [CODING_BR] = "-br"};
+
+    (void)state;
+    for (int coding = 0; coding < CODINGS; coding++) {
+        s.coding = (enum coding)coding;
+        tag_of(&s, tag);
+        snprintf(want, sizeof(want), "\"7-1f-%llx-%llx%s\"", 784111777000000001ull,
+                 784111777000000002ull, suffix[coding]);
+        assert_string_equal(tag, want);
+    }
+    /* the longest there can be */
+    s = (struct source){.kind = SOURCE_BODY, .inode = UINT64_MAX, .size = UINT64_MAX,
+                        .mtime_s = -1, .mtime_ns = 999999999, .ctime_s = -1, .ctime_ns = 999999999,
+                        .coding = CODING_ZSTD};
+    tag_of(&s, tag);
+    assert_string_equal(tag, "\"ffffffffffffffff-ffffffffffffffff-ffffffffffffffff-"
+                             "ffffffffffffffff-zst\"");
+    assert_int_equal(strlen(tag), ETAG_BYTES_MAX);
+}
+
+static void test_tag_tells_every_change(void **state)
+{
+    char tag[ETAG_BYTES_MAX + 1], plain[ETAG_BYTES_MAX + 1];
+    struct source s[6];
+
+    (void)state;
+    tag_of(&file, plain);
+    for (int i = 0; i < 6; i++)
+        s[i] = file;
+    s[0].inode++;
+    s[1].size++;
+    s[2].mtime_ns++;
+    s[3].mtime_s++;
+    s[4].ctime_ns++;
+    s[5].ctime_s++;
+    for (int i = 0; i < 6; i++) {
+        tag_of(&s[i], tag);
+        assert_string_not_equal(tag, plain);
+    }
+    s[0] = file;
+    s[0].kind = SOURCE_MADE; /* has none */
+    tag_of(&s[0], tag);
+    assert_string_equal(tag, "");
+}
+
+struct row {
+    const char *fields;
+    unsigned status;
+};
+
+static const struct row rows[] = {
+    {"", 0},
+    /* If-None-Match: weak comparison */
+    {"If-None-Match: " TAG "\r\n", 304},
+    {"If-None-Match: W/" TAG "\r\n", 304},
+    {"If-None-Match: *\r\n", 304},
+    {"If-None-Match:  \t* \r\n", 304},
+    {"If-None-Match: \"x\", " TAG ", \"y\"\r\n", 304},
+    {"If-None-Match: \"x\"," TAG "\r\n", 304},
+    {"If-None-Match: \"x\" ,\t, W/" TAG "\r\n", 304},
+    {"If-None-Match: , ," TAG "\r\n", 304},
+    {"If-None-Match: \"x\"\r\nIf-None-Match: " TAG "\r\n", 304},
+    {"If-None-Match: \"a,b\", " TAG "\r\n", 304},
+    {"If-None-Match: \"back\\\", " TAG "\r\n", 304}, /* a backslash is no escape (8.8.3) */
+    {"If-None-Match: \"\", " TAG "\r\n", 304},
+    {"If-None-Match: " OTHER "\r\n", 0},
+    {"If-None-Match: W/" OTHER "\r\n", 0},
+    {"If-None-Match: \"\"\r\n", 0},
+    {"If-None-Match: \r\n", 0},
+    {"If-None-Match: x\r\n", 0},
+    {"If-None-Match: \"x\r\n", 0},
+    {"If-None-Match: \"\r\n", 0},
+    {"If-None-Match: W/\r\n", 0},
+    {"If-None-Match: w/" TAG "\r\n", 0},
+    {"If-None-Match: W/*\r\n", 0},
+    {"If-None-Match: \"x\", *\r\n", 0},
+    {"If-None-Match: x, " TAG "\r\n", 0}, /* not a list from there on */
+    {"If-None-Match: \"x\"" TAG "\r\n", 0},
+    /* If-Match: strong comparison */
+    {"If-Match: " TAG "\r\n", 0},
+    {"If-Match: *\r\n", 0},
+    {"If-Match: \"x\", " TAG "\r\n", 0},
+    {"If-Match: \"x\"\r\nIf-Match: " TAG "\r\n", 0},
+    {"If-Match: " OTHER "\r\n", 412},
+    {"If-Match: W/" TAG "\r\n", 412},
+    {"If-Match: W/" TAG ", " TAG "\r\n", 0},
+    {"If-Match: \r\n", 412},
+    {"If-Match: x\r\n", 412},
+    /* dates, in each form */
+    {"If-Modified-Since: " AT "\r\n", 304},
+    {"If-Modified-Since: " AFTER "\r\n", 304},
+    {"If-Modified-Since: " BEFORE "\r\n", 0},
+    {"If-Modified-Since: " AT_850 "\r\n", 304},
+    {"If-Modified-Since: " AT_ASC "\r\n", 304},
+    {"If-Modified-Since: yesterday\r\n", 0},
+    {"If-Modified-Since: \r\n", 0},
+    {"If-Modified-Since: 784111777\r\n", 0},
+    {"If-Modified-Since: " AT ", " AT "\r\n", 0},
+    {"If-Modified-Since: " AT "\r\nIf-Modified-Since: " AT "\r\n", 0},
+    {"If-Unmodified-Since: " AT "\r\n", 0},
+    {"If-Unmodified-Since: " AFTER "\r\n", 0},
+    {"If-Unmodified-Since: " BEFORE "\r\n", 412},
+    {"If-Unmodified-Since: once\r\n", 0},
+    {"If-Unmodified-Since: " BEFORE "\r\nIf-Unmodified-Since: " BEFORE "\r\n", 0},
+    /* precedence (13.2.2) */
+    {"If-Match: " TAG "\r\nIf-Unmodified-Since: " BEFORE "\r\n", 0},
+    {"If-Match: " OTHER "\r\nIf-Unmodified-Since: " AFTER "\r\n", 412},
+    {"If-None-Match: " TAG "\r\nIf-Modified-Since: " BEFORE "\r\n", 304},
+    {"If-None-Match: " OTHER "\r\nIf-Modified-Since: " AFTER "\r\n", 0},
+    {"If-None-Match: x\r\nIf-Modified-Since: " AFTER "\r\n", 0},
+    {"If-Match: " TAG "\r\nIf-None-Match: " TAG "\r\n", 304},
+    {"If-None-Match: " TAG "\r\nIf-Match: " OTHER "\r\n", 412},
+    {"If-Match: " TAG "\r\nIf-Modified-Since: " AT "\r\n", 304},
+    {"If-Unmodified-Since: " BEFORE "\r\nIf-None-Match: " TAG "\r\n", 412},
+    {"If-Unmodified-Since: " AT "\r\nIf-Modified-Since: " AT "\r\n", 304},
+    {"If-Match: *\r\nIf-None-Match: *\r\n", 304},
+};
+
+/* TAG is written with the tag's real digits, which the first test checks. */
+static const char *with_tag(const char *fields, const char *tag, char *buf, size_t cap)
+{
+    size_t at = 0, n = sizeof(TAG) - 1;
+
+    for (; *fields; fields++) {
+        const char *put = fields;
+        size_t len = 1;
+
+        if (strncmp(fields, TAG, n) == 0) {
+            put = tag;
+            len = strlen(tag);
+            fields += n - 1;
+        }
+        assert_true(at + len < cap);
+        memcpy(buf + at, put, len);
+        at += len;
+    }
+    buf[at] = '\0';
+    return buf;
+}
+
+static void test_rows(void **state)
+{
+    char tag[ETAG_BYTES_MAX + 1], fields[1024];
+    struct http_head head;
+    struct http_mark mark;
+
+    (void)state;
+    tag_of(&file, tag);
+    http_mark_set(&mark, &file, NOW_S);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        unsigned status;
+
+        head_of(&head, with_tag(rows[i].fields, tag, fields, sizeof(fields)));
+        status = http_cond(&head, &mark);
+        if (status != rows[i].status)
+            fail_msg("%s: %u", fields, status);
+    }
+}
+
+/* What has no validators: "*" says that it is there, all else cannot be true or is ignored. */
+static void test_without_validators(void **state)
+{
+    static const struct row none[] = {
+        {"If-None-Match: *\r\n", 304}, {"If-Match: *\r\n", 0},
+        {"If-None-Match: \"\"\r\n", 0}, {"If-Match: \"\"\r\n", 412},
+        {"If-Modified-Since: " AFTER "\r\n", 0}, {"If-Unmodified-Since: " BEFORE "\r\n", 0},
+    };
+    struct source made = file;
+    struct http_head head;
+    struct http_mark mark;
+
+    (void)state;
+    made.kind = SOURCE_MADE;
+    http_mark_set(&mark, &made, NOW_S);
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        head_of(&head, none[i].fields);
+        if (http_cond(&head, &mark) != none[i].status)
+            fail_msg("%s", none[i].fields);
+    }
+}
+
+static void test_if_range(void **state)
+{
+    static const struct {
+        const char *fields;
+        bool ranges;
+    } cases[] = {
+        {"", true},
+        {"If-Range: " TAG "\r\n", true},
+        {"If-Range: " OTHER "\r\n", false},
+        {"If-Range: W/" TAG "\r\n", false},
+        {"If-Range: " TAG ", " TAG "\r\n", false},
+        {"If-Range: *\r\n", false},
+        {"If-Range: \r\n", false},
+        {"If-Range: \"\r\n", false},
+        {"If-Range: " AT "\r\n", true},
+        {"If-Range: " AT_850 "\r\n", true},
+        {"If-Range: " AT_ASC "\r\n", true},
+        {"If-Range: " AFTER "\r\n", false}, /* exactly, not "not after" */
+        {"If-Range: " BEFORE "\r\n", false},
+        {"If-Range: nonsense\r\n", false},
+        {"If-Range: " TAG "\r\nIf-Range: " TAG "\r\n", false},
+    };
+    char tag[ETAG_BYTES_MAX + 1], fields[1024];
+    struct http_head head;
+    struct http_mark mark;
+
+    (void)state;
+    tag_of(&file, tag);
+    http_mark_set(&mark, &file, NOW_S);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        head_of(&head, with_tag(cases[i].fields, tag, fields, sizeof(fields)));
+        if (http_cond_range(&head, &mark) != cases[i].ranges)
+            fail_msg("%s", fields);
+    }
+}
+
+/* Last-Modified is never later than Date (8.8.2.1), and is left out where no date can say it. */
+static void test_date(void **state)
+{
+    static const struct {
+        int64_t mtime_s, now_s, said_s;
+        bool dated;
+    } cases[] = {
+        {100, 200, 100, true},
+        {200, 200, 200, true},
+        {201, 200, 200, true},
+        {INT64_MAX, 200, 200, true},
+        {-1, 200, -1, true},
+        {-62135596800, 200, -62135596800, true},
+        {-62135596801, 200, 0, false},
+        {INT64_MIN, 200, 0, false},
+        {253402300799, 253402300799, 253402300799, true},
+        {253402300800, 253402300800, 0, false},
+    };
+    struct source s = file;
+    struct http_mark mark;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        s.mtime_s = cases[i].mtime_s;
+        http_mark_set(&mark, &s, cases[i].now_s);
+        assert_int_equal(mark.dated, cases[i].dated);
+        if (mark.dated)
+            assert_true(mark.mtime_s == cases[i].said_s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tag),
+        cmocka_unit_test(test_tag_tells_every_change),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_without_validators),
+        cmocka_unit_test(test_if_range),
+        cmocka_unit_test(test_date),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
