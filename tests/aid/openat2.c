@@ -37,9 +37,24 @@ static bool is_beneath(int root_fd, int fd)
     return strncmp(root, path, n) == 0 && (path[n] == '/' || path[n] == '\0' || n == 1);
 }
 
+/* A link on the way whose target begins with '/': RESOLVE_BENEATH refuses it wherever it leads. */
+static bool has_absolute_link(int root_fd, const char *path)
+{
+    char part[PATH_MAX], target[2];
+    for (size_t n = 1; path[n - 1] != '\0' && n < sizeof(part); n++) {
+        if (path[n] != '/' && path[n] != '\0')
+            continue;
+        memcpy(part, path, n);
+        part[n] = '\0';
+        if (readlinkat(root_fd, part, target, sizeof(target)) > 0 && target[0] == '/')
+            return true;
+    }
+    return false;
+}
+
 static long open_beneath(int root_fd, const char *path, const struct open_how *how)
 {
-    if (path[0] == '/') {
+    if (path[0] == '/' || has_absolute_link(root_fd, path)) {
         errno = EXDEV;
         return -1;
     }
