@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: MIT */
+/* net.c - addresses, listeners and transfers of base/net.c over real sockets of this machine. */
+#include "../serving.h"
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <cmocka.h>
+
+enum { SMALL = 16384 /* SMALL_FILE_BYTES_MAX of net.c */ };
+
+static void waited(bool reached)
+{
+    assert_true(reached);
+}
+
+/* --- Addresses ---------------------------------------------------------------------------------------- */
+
+static void addresses_there_and_back(void **state)
+{
+    static const char *const rows[][2] = {
+        {"127.0.0.1", "127.0.0.1:80"},   {"localhost", "127.0.0.1:80"}, {"*", "0.0.0.0:80"},
+        {"::1", "[::1]:80"},             {"[::1]", "[::1]:80"},         {"::", "[::]:80"},
+        {"[2001:db8::7]", "[2001:db8::7]:80"}, {"unix:/tmp/s", "unix:/tmp/s"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct net_address a;
+        char text[NET_ADDRESS_TEXT];
+
+        assert_int_equal(net_address_parse(&a, rows[i][0], 80), 0);
+        net_address_text(&a, text);
+        assert_string_equal(text, rows[i][1]);
+    }
+}
+
+static void addresses_refused(void **state)
+{
+    static const char *const rows[] = {"",      "example",  "1.2.3",  "1.2.3.4.5", "256.1.1.1", "[::1", "::1]",
+                                       "[",     "[]",       ":::",    "unix:",     "127.0.0.1:80", "::1%lo",
+                                       "1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb:cccc"};
+    struct net_address a;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(net_address_parse(&a, rows[i], 80), -EINVAL);
+}
+
+static void unix_path_has_a_limit(void **state)
+{
+    struct net_address a;
+    char text[200] = "unix:", out[NET_ADDRESS_TEXT];
+    size_t max = sizeof(((struct sockaddr_un *)0)->sun_path) - 1;
+
+    (void)state;
+    memset(text + 5, 'p', max);
+    assert_int_equal(net_address_parse(&a, text, 0), 0);
+    net_address_text(&a, out);
+    assert_string_equal(out, text);
+    text[5 + max] = 'p';
+    assert_int_equal(net_address_parse(&a, text, 0), -EINVAL);
+}
+
+/* --- Listeners ---------------------------------------------------------------------------------------- */
+
+static int option(int fd, int level, int name)
+{
+    int value = -1;
+    socklen_t len = sizeof(value);
+
+    assert_int_equal(getsockopt(fd, level, name, &value, &len), 0);
+    return value;
+}
+
+static void listener_on_a_free_port(void **state)
+{
+    struct net_address a;
+    char text[NET_ADDRESS_TEXT];
+    int fd, client, server;
+
+    (void)state;
+    net_address_parse(&a, "127.0.0.1", 0);
+    fd = net_listen(&a, 8);
+    assert_true(fd >= 0);
+    assert_true(net_port(fd) > 0);
+    assert_int_equal(net_accept(fd, false), -EAGAIN);
+    client = client_open(net_port(fd));
+    server = net_accept(fd, false);
+    assert_true(server >= 0);
+    assert_true(fcntl(server, F_GETFL) & O_NONBLOCK);
+    assert_true(fcntl(server, F_GETFD) & FD_CLOEXEC);
+    assert_int_equal(option(server, IPPROTO_TCP, TCP_NODELAY), 1); /* from its listener */
+    assert_int_equal(net_peer(server, text), 0);
+    assert_string_equal(text, "127.0.0.1");
+    close(client);
+    close(server);
+    client = client_open(net_port(fd));
+    server = net_accept(fd, true);
+    assert_false(fcntl(server, F_GETFL) & O_NONBLOCK);
+    close(client);
+    close(server);
+    net_address_parse(&a, "127.0.0.1", (uint16_t)net_port(fd));
+    assert_int_equal(net_listen(&a, 8), -EADDRINUSE);
+    close(fd);
+}
+
+/* A machine may lack IPv6; then there is nothing to be asked about it. */
+static void ipv6_is_ipv6_only(void **state)
+{
+    struct net_address a;
+    int six, four;
+
+    (void)state;
+    net_address_parse(&a, "::", 0);
+    six = net_listen(&a, 8);
+    if (six < 0)
+        skip();
+    net_address_parse(&a, "*", (uint16_t)net_port(six));
+    four = net_listen(&a, 8); /* the same port, beside it */
+    assert_true(four >= 0);
+    close(four);
+    close(six);
+}
+
+static void unix_path(char path[64], struct net_address *a)
+{
+    char text[80] = "unix:";
+
+    snprintf(path, 64, "/tmp/rung-net-%d", (int)getpid());
+    memcpy(text + 5, path, strlen(path) + 1);
+    assert_int_equal(net_address_parse(a, text, 0), 0);
+}
+
+static void unix_socket_left_over_is_replaced(void **state)
+{
+    struct net_address a;
+    char path[64], text[NET_ADDRESS_TEXT];
+    int first, second, client, server;
+
+    (void)state;
+    unix_path(path, &a);
+    first = net_listen(&a, 8);
+    assert_true(first >= 0);
+    assert_int_equal(net_listen(&a, 8), -EADDRINUSE); /* somebody listens */
+    assert_int_equal(access(path, F_OK), 0);
+    close(first);
+    second = net_listen(&a, 8); /* nobody does */
+    assert_true(second >= 0);
+    assert_true(net_port(second) < 0);
+    client = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(connect(client, (struct sockaddr *)&a.sa, a.len), 0);
+    server = net_accept(second, true);
+    assert_true(server >= 0);
+    assert_int_equal(net_peer(server, text), 0);
+    assert_string_equal(text, "unix");
+    close(client);
+    close(server);
+    close(second);
+    unlink(path);
+}
+
+static void unix_path_of_a_file_is_left_alone(void **state)
+{
+    struct net_address a;
+    char path[64];
+    int fd;
+
+    (void)state;
+    unix_path(path, &a);
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(net_listen(&a, 8), -EADDRINUSE);
+    assert_int_equal(access(path, F_OK), 0);
+    unlink(path);
+}
+
+/* --- Transfers ---------------------------------------------------------------------------------------- */
+
+struct pair {
+    int client, server;
+};
+
+static struct pair tcp_pair(bool blocking)
+{
+    struct net_address a;
+    struct pair p;
+    int fd;
+
+    net_address_parse(&a, "127.0.0.1", 0);
+    fd = net_listen(&a, 8);
+    p.client = client_open(net_port(fd));
+    p.server = net_accept(fd, blocking);
+    assert_true(p.client >= 0 && p.server >= 0);
+    close(fd);
+    return p;
+}
+
+static void pair_close(struct pair p)
+{
+    close(p.client);
+    close(p.server);
+}
+
+/* A file of n bytes, 'f' each, that has no name. */
+static int file_of(size_t n)
+{
+    char path[] = "/tmp/rung-net-XXXXXX", block[4096];
+    int fd = mkstemp(path);
+
+    assert_true(fd >= 0);
+    unlink(path);
+    memset(block, 'f', sizeof(block));
+    for (size_t part; n > 0; n -= part) {
+        part = n < sizeof(block) ? n : sizeof(block);
+        assert_int_equal(write(fd, block, part), part);
+    }
+    return fd;
+}
+
+static void expect(int fd, char byte, size_t n)
+{
+    char buf[65536];
+
+    while (n > 0) {
+        long got = client_recv(fd, buf, n < sizeof(buf) ? n : sizeof(buf));
+
+        assert_true(got > 0);
+        for (long i = 0; i < got; i++)
+            assert_int_equal(buf[i], byte);
+        n -= (size_t)got;
+    }
+}
+
+static void memory_leaves_in_one_gather(void **state)
+{
+    struct segment seg[3] = {{.bytes = "ab", .len = 2}, {.bytes = "", .len = 0}, {.bytes = "cde", .len = 3}};
+    struct pair p = tcp_pair(false);
+    char buf[8];
+
+    (void)state;
+    assert_int_equal(net_send(p.server, &(struct conn_out){seg, 3}, -1), 5);
+    assert_int_equal(client_recv(p.client, buf, sizeof(buf)), 5);
+    assert_memory_equal(buf, "abcde", 5);
+    pair_close(p);
+}
+
+static void small_file_goes_with_its_head(void **state)
+{
+    static const size_t sizes[] = {1, SMALL - 1, SMALL, SMALL + 1};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct segment seg[2] = {{.bytes = "ff", .len = 2}, {.off = 0, .len = sizes[i]}};
+        struct pair p = tcp_pair(true);
+        int file = file_of(sizes[i]);
+        long joined = sizes[i] <= SMALL ? (long)sizes[i] : 0;
+
+        assert_int_equal(net_send(p.server, &(struct conn_out){seg, 2}, file), 2 + joined);
+        if (!joined)
+            assert_int_equal(net_send(p.server, &(struct conn_out){seg + 1, 1}, file), sizes[i]);
+        expect(p.client, 'f', 2 + sizes[i]);
+        close(file);
+        pair_close(p);
+    }
+}
+
+static void file_range_begins_where_it_is_told(void **state)
+{
+    struct segment seg = {.off = 3, .len = 4};
+    struct pair p = tcp_pair(true);
+    int file = file_of(0);
+    char buf[8];
+
+    (void)state;
+    assert_int_equal(write(file, "0123456789", 10), 10);
+    assert_int_equal(net_send(p.server, &(struct conn_out){&seg, 1}, file), 4);
+    assert_int_equal(client_recv(p.client, buf, sizeof(buf)), 4);
+    assert_memory_equal(buf, "3456", 4);
+    close(file);
+    pair_close(p);
+}
+
+/* The head says ten bytes, the file has four by now, then none. */
+static void file_that_shrank_gives_what_is_there_then_0(void **state)
+{
+    struct segment seg[2] = {{.bytes = "ff", .len = 2}, {.off = 0, .len = 10}};
+    struct pair p = tcp_pair(true);
+    int file = file_of(4);
+
+    (void)state;
+    assert_int_equal(net_send(p.server, &(struct conn_out){seg, 2}, file), 6);
+    seg[1].off = 4;
+    seg[1].len = 6;
+    assert_int_equal(net_send(p.server, &(struct conn_out){seg + 1, 1}, file), 0);
+    assert_int_equal(ftruncate(file, 0), 0);
+    seg[1].off = 0;
+    seg[1].len = 10;
+    assert_int_equal(net_send(p.server, &(struct conn_out){seg, 2}, file), 2); /* the head alone */
+    assert_int_equal(net_send(p.server, &(struct conn_out){seg + 1, 1}, file), 0);
+    expect(p.client, 'f', 8);
+    close(file);
+    pair_close(p);
+}
+
+struct reader {
+    int fd;
+    size_t n;
+};
+
+static void *read_all(void *arg)
+{
+    struct reader *r = arg;
+    static char buf[65536];
+    long n;
+
+    while ((n = client_recv(r->fd, buf, sizeof(buf))) > 0)
+        r->n += (size_t)n;
+    return NULL;
+}
+
+/* One transfer is bounded, so that a blocked thread comes back between two. */
+static void one_transfer_is_bounded(void **state)
+{
+    static char bytes[TRANSFER_BYTES_MAX + 1];
+    struct segment memory[2] = {{.bytes = bytes, .len = sizeof(bytes) - 10}, {.bytes = bytes, .len = 11}};
+    struct segment range = {.len = sizeof(bytes)};
+    struct pair p = tcp_pair(true);
+    struct reader r = {p.client, 0};
+    int file = file_of(sizeof(bytes));
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, read_all, &r), 0);
+    assert_int_equal(net_send(p.server, &(struct conn_out){memory, 2}, -1), TRANSFER_BYTES_MAX);
+    assert_int_equal(net_send(p.server, &(struct conn_out){&range, 1}, file), TRANSFER_BYTES_MAX);
+    net_shut(p.server);
+    pthread_join(thread, NULL);
+    assert_int_equal(r.n, 2 * TRANSFER_BYTES_MAX);
+    close(file);
+    pair_close(p);
+}
+
+static void end_and_reset_are_told_apart(void **state)
+{
+    struct segment seg = {.bytes = "x", .len = 1};
+    struct linger reset = {.l_onoff = 1};
+    struct pair p = tcp_pair(true);
+    char buf[8];
+
+    (void)state;
+    assert_int_equal(shutdown(p.client, SHUT_WR), 0);
+    assert_int_equal(net_recv(p.server, buf, sizeof(buf)), 0);
+    pair_close(p);
+    p = tcp_pair(true);
+    assert_int_equal(setsockopt(p.client, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+    close(p.client);
+    assert_int_equal(net_recv(p.server, buf, sizeof(buf)), -ECONNRESET);
+    assert_int_equal(net_send(p.server, &(struct conn_out){&seg, 1}, -1), -EPIPE); /* and no SIGPIPE */
+    close(p.server);
+}
+
+/* --- Questions ---------------------------------------------------------------------------------------- */
+
+static bool unread_becomes(int fd, long n)
+{
+    uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
+
+    while (net_unread(fd) != n && serving_ms() < until_ms)
+        serving_nap(1);
+    return net_unread(fd) == n;
+}
+
+static void unread_is_counted(void **state)
+{
+    struct pair p = tcp_pair(false);
+    char buf[8];
+
+    (void)state;
+    assert_int_equal(net_unread(p.server), 0);
+    assert_int_equal(net_recv(p.server, buf, sizeof(buf)), -EAGAIN);
+    assert_true(client_send(p.client, "hello", 5));
+    waited(unread_becomes(p.server, 5));
+    assert_int_equal(net_recv(p.server, buf, 2), 2);
+    waited(unread_becomes(p.server, 3));
+    pair_close(p);
+}
+
+/* The peer's kernel acknowledges what fits its buffer, whether or not the peer reads. */
+static void acknowledged_is_counted(void **state)
+{
+    static char bytes[1000];
+    struct segment seg = {.bytes = bytes, .len = sizeof(bytes)};
+    struct pair p = tcp_pair(false);
+    uint64_t before = net_acked(p.server, 0), until_ms = serving_ms() + SERVING_PATIENCE_MS;
+
+    (void)state;
+    assert_int_equal(net_send(p.server, &(struct conn_out){&seg, 1}, -1), 1000);
+    while (net_acked(p.server, 1000) - before != 1000 && serving_ms() < until_ms)
+        serving_nap(1);
+    assert_int_equal(net_acked(p.server, 1000) - before, 1000);
+    pair_close(p);
+}
+
+static void acknowledged_on_a_unix_socket_is_what_was_read(void **state)
+{
+    char buf[8];
+    int fd[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+    assert_int_equal(net_acked(fd[0], 5), 5);
+    assert_true(client_send(fd[0], "12345", 5));
+    assert_true(net_acked(fd[0], 100000) < 100000); /* the kernel counts its own overhead in */
+    assert_int_equal(net_recv(fd[1], buf, sizeof(buf)), 5);
+    assert_int_equal(net_acked(fd[0], 5), 5);
+    close(fd[0]);
+    close(fd[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(addresses_there_and_back),
+        cmocka_unit_test(addresses_refused),
+        cmocka_unit_test(unix_path_has_a_limit),
+        cmocka_unit_test(listener_on_a_free_port),
+        cmocka_unit_test(ipv6_is_ipv6_only),
+        cmocka_unit_test(unix_socket_left_over_is_replaced),
+        cmocka_unit_test(unix_path_of_a_file_is_left_alone),
+        cmocka_unit_test(memory_leaves_in_one_gather),
+        cmocka_unit_test(small_file_goes_with_its_head),
+        cmocka_unit_test(file_range_begins_where_it_is_told),
+        cmocka_unit_test(file_that_shrank_gives_what_is_there_then_0),
+        cmocka_unit_test(one_transfer_is_bounded),
+        cmocka_unit_test(end_and_reset_are_told_apart),
+        cmocka_unit_test(unread_is_counted),
+        cmocka_unit_test(acknowledged_is_counted),
+        cmocka_unit_test(acknowledged_on_a_unix_socket_is_what_was_read),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
