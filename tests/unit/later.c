@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT */
+/* later.c - answers made on the helper thread, with a site that waits for the test at every listing.
+ *
+ * The site here is ours: site_find() and site_release() of this file take the place of the server's.  "/now"
+ * is answered at once; everything else is later, and then waits for a turn that the test gives.  Each source
+ * carries the number of its making, and all of them are given back in the end.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "../../server/inside.h"
+
+enum { JOBS_MAX = 128, PATIENCE_MS = 30000 };
+
+struct site {
+    pthread_mutex_t lock; /* guards all of it */
+    pthread_cond_t moved;
+    unsigned turns;       /* listings that may be made */
+    unsigned begun, made, released;
+    char last[64];        /* path and query of the last one, one after the other */
+    int error;
+};
+
+static struct site the_site = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
+
+int site_find(struct site *site, const struct http_ask *ask, bool may_block, struct source **source)
+{
+    struct source *s;
+    int error;
+
+    if (!may_block && !slice_is(ask->path, "/now"))
+        return -EINPROGRESS;
+    pthread_mutex_lock(&site->lock);
+    if (may_block) {
+        site->begun++;
+        pthread_cond_broadcast(&site->moved);
+        while (site->turns == 0)
+            pthread_cond_wait(&site->moved, &site->lock);
+        site->turns--;
+        memset(site->last, 0, sizeof(site->last));
+        memcpy(site->last, ask->path.ptr, ask->path.len);
+        memcpy(site->last + ask->path.len, ask->query.ptr, ask->query.len);
+    }
+    error = site->error;
+    if (!error)
+        site->made++;
+    pthread_mutex_unlock(&site->lock);
+    if (error)
+        return error;
+    s = calloc(1, sizeof(*s));
+    assert_non_null(s);
+    *source = s;
+    return 0;
+}
+
+void site_release(struct site *site, struct source *source)
+{
+    pthread_mutex_lock(&site->lock);
+    site->released++;
+    pthread_mutex_unlock(&site->lock);
+    free(source);
+}
+
+/* --- The test's side -------------------------------------------------------------------------------- */
+
+struct bench {
+    struct later *later;
+    int wake_fd;
+    struct conn conn[JOBS_MAX + 2];
+};
+
+static int set_up(void **state)
+{
+    struct bench *b = calloc(1, sizeof(*b));
+
+    assert_non_null(b);
+    b->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    assert_true(b->wake_fd >= 0);
+    the_site.turns = the_site.begun = the_site.made = the_site.released = 0;
+    the_site.error = 0;
+    assert_int_equal(later_open(&b->later, &the_site, b->wake_fd), 0);
+    *state = b;
+    return 0;
+}
+
+static void give_turns(unsigned n)
+{
+    pthread_mutex_lock(&the_site.lock);
+    the_site.turns += n;
+    pthread_cond_broadcast(&the_site.moved);
+    pthread_mutex_unlock(&the_site.lock);
+}
+
+static int tear_down(void **state)
+{
+    struct bench *b = *state;
+
+    give_turns(1000);
+    later_close(b->later);
+    close(b->wake_fd);
+    free(b);
+    assert_int_equal(the_site.made, the_site.released);
+    return 0;
+}
+
+/* Wait until the helper is inside its n-th listing. */
+static void wait_begun(unsigned n)
+{
+    pthread_mutex_lock(&the_site.lock);
+    while (the_site.begun < n)
+        pthread_cond_wait(&the_site.moved, &the_site.lock);
+    pthread_mutex_unlock(&the_site.lock);
+}
+
+static void wait_woken(struct bench *b)
+{
+    struct pollfd p = {.fd = b->wake_fd, .events = POLLIN};
+    uint64_t n;
+
+    assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
+    assert_int_equal(read(b->wake_fd, &n, sizeof(n)), sizeof(n));
+}
+
+static struct conn *wait_done(struct bench *b)
+{
+    struct conn *c = later_done(b->later);
+
+    while (!c) {
+        wait_woken(b);
+        c = later_done(b->later);
+    }
+    return c;
+}
+
+static int ask(struct bench *b, const struct conn *c, const char *path, struct source **source)
+{
+    char *copy = strdup(path); /* gone after the call, like a request's bytes */
+    struct http_ask a = {.path = {copy, strlen(copy)}, .query = {"q=1", 3}, .conn = c};
+    int result = later_find(b->later, &a, source);
+
+    memset(copy, 'x', strlen(path));
+    free(copy);
+    return result;
+}
+
+static void at_once(void **state)
+{
+    struct bench *b = *state;
+    struct source *s = NULL;
+
+    assert_int_equal(ask(b, &b->conn[0], "/now", &s), 0);
+    assert_non_null(s);
+    assert_null(later_done(b->later));
+    assert_int_equal(the_site.begun, 0);
+    site_release(&the_site, s);
+}
+
+static void one_later(void **state)
+{
+    struct bench *b = *state;
+    struct source *s = NULL;
+
+    assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EINPROGRESS);
+    wait_begun(1);
+    assert_null(later_done(b->later));
+    assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EINPROGRESS); /* still */
+    assert_int_equal(ask(b, &b->conn[1], "/now", &s), 0);              /* others go on */
+    site_release(&the_site, s);
+    s = NULL;
+    give_turns(1);
+    assert_ptr_equal(wait_done(b), &b->conn[0]);
+    assert_null(later_done(b->later));
+    assert_string_equal(the_site.last, "/list/q=1");
+    assert_int_equal(ask(b, &b->conn[0], "/list/", &s), 0);
+    assert_non_null(s);
+    site_release(&the_site, s);
+    assert_int_equal(the_site.begun, 1);
+    assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EINPROGRESS); /* a new one */
+}
+
+static void errors_come_back(void **state)
+{
+    struct bench *b = *state;
+    struct source *s = NULL;
+
+    the_site.error = -EACCES;
+    assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EINPROGRESS);
+    give_turns(1);
+    assert_ptr_equal(wait_done(b), &b->conn[0]);
+    assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EACCES);
+    assert_null(s);
+}
+
+static void forgotten_while_it_waits(void **state)
+{
+    struct bench *b = *state;
+    struct source *s = NULL;
+
+    assert_int_equal(ask(b, &b->conn[0], "/a/", &s), -EINPROGRESS);
+    wait_begun(1);
+    assert_int_equal(ask(b, &b->conn[1], "/b/", &s), -EINPROGRESS);
+    assert_int_equal(ask(b, &b->conn[2], "/c/", &s), -EINPROGRESS);
+    later_forget(b->later, &b->conn[1]);
+    give_turns(10);
+    assert_ptr_equal(wait_done(b), &b->conn[0]);
+    assert_ptr_equal(wait_done(b), &b->conn[2]);
+    assert_int_equal(the_site.begun, 2);
+}
+
+static void forgotten_while_it_runs(void **state)
+{
+    struct bench *b = *state;
+    struct source *s = NULL;
+
+    assert_int_equal(ask(b, &b->conn[0], "/a/", &s), -EINPROGRESS);
+    wait_begun(1);
+    later_forget(b->later, &b->conn[0]);
+    /* A new connection in the same memory has the same address, and its own job. */
+    assert_int_equal(ask(b, &b->conn[0], "/b/", &s), -EINPROGRESS);
+    give_turns(1);
+    wait_begun(2);
+    assert_null(later_done(b->later));
+    assert_int_equal(the_site.released, 1);
+    give_turns(1);
+    assert_ptr_equal(wait_done(b), &b->conn[0]);
+    assert_int_equal(ask(b, &b->conn[0], "/b/", &s), 0);
+    site_release(&the_site, s);
+}
+
+static void forgotten_when_done(void **state)
+{
+    struct bench *b = *state;
+    struct source *s = NULL;
+
+    give_turns(2);
+    assert_int_equal(ask(b, &b->conn[0], "/a/", &s), -EINPROGRESS);
+    wait_woken(b); /* made, not told */
+    later_forget(b->later, &b->conn[0]);
+    assert_null(later_done(b->later));
+    assert_int_equal(ask(b, &b->conn[1], "/a/", &s), -EINPROGRESS);
+    assert_ptr_equal(wait_done(b), &b->conn[1]); /* told */
+    later_forget(b->later, &b->conn[1]);
+    assert_null(later_done(b->later));
+    assert_int_equal(the_site.released, 2);
+    later_forget(b->later, &b->conn[1]); /* there is nothing any more */
+}
+
+static void another_generation(void **state)
+{
+    struct bench *b = *state;
+    struct source *s = NULL;
+
+    give_turns(1);
+    assert_int_equal(ask(b, &b->conn[0], "/a/", &s), -EINPROGRESS);
+    assert_ptr_equal(wait_done(b), &b->conn[0]);
+    b->conn[0].generation++;
+    assert_int_equal(ask(b, &b->conn[0], "/a/", &s), -EINPROGRESS); /* not the old one's answer */
+    wait_begun(2);
+}
+
+static void another_question(void **state)
+{
+    struct bench *b = *state;
+    struct source *s = NULL;
+
+    give_turns(2);
+    assert_int_equal(ask(b, &b->conn[0], "/a/", &s), -EINPROGRESS);
+    assert_ptr_equal(wait_done(b), &b->conn[0]);
+    assert_int_equal(ask(b, &b->conn[0], "/b/", &s), -EINPROGRESS);
+    assert_ptr_equal(wait_done(b), &b->conn[0]);
+    assert_string_equal(the_site.last, "/b/q=1");
+    assert_int_equal(ask(b, &b->conn[0], "/b/", &s), 0);
+    site_release(&the_site, s);
+}
+
+/* JOBS_MAX wait or run; one more is refused, and taken when one has been fetched. */
+static void the_queue_is_bounded(void **state)
+{
+    struct bench *b = *state;
+    struct source *s = NULL;
+
+    for (unsigned i = 0; i < JOBS_MAX; i++)
+        assert_int_equal(ask(b, &b->conn[i], "/a/", &s), -EINPROGRESS);
+    assert_int_equal(ask(b, &b->conn[JOBS_MAX], "/a/", &s), -EAGAIN);
+    assert_int_equal(ask(b, &b->conn[JOBS_MAX], "/now", &s), 0);
+    site_release(&the_site, s);
+    give_turns(1);
+    assert_ptr_equal(wait_done(b), &b->conn[0]);
+    assert_int_equal(ask(b, &b->conn[JOBS_MAX], "/a/", &s), -EAGAIN); /* not fetched yet */
+    assert_int_equal(ask(b, &b->conn[0], "/a/", &s), 0);
+    site_release(&the_site, s);
+    assert_int_equal(ask(b, &b->conn[JOBS_MAX], "/a/", &s), -EINPROGRESS);
+    assert_int_equal(ask(b, &b->conn[JOBS_MAX + 1], "/a/", &s), -EAGAIN);
+    give_turns(JOBS_MAX);
+    for (unsigned i = 1; i <= JOBS_MAX; i++) /* in the order they were asked */
+        assert_ptr_equal(wait_done(b), &b->conn[i]);
+}
+
+/* Closing waits for the one that runs and drops the rest: tear_down counts. */
+static void closed_while_busy(void **state)
+{
+    struct bench *b = *state;
+    struct source *s = NULL;
+
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(ask(b, &b->conn[i], "/a/", &s), -EINPROGRESS);
+    give_turns(2);
+    assert_ptr_equal(wait_done(b), &b->conn[0]);
+    wait_begun(3);
+}
+
+/* Ask, forget and fetch from one side as fast as the other makes them. */
+static void churn(void **state)
+{
+    struct bench *b = *state;
+    unsigned fetched = 0, asked = 0;
+    unsigned seed = 1;
+
+    give_turns(100000);
+    while (fetched < 2000) {
+        struct source *s = NULL;
+        struct conn *c;
+
+        seed = seed * 1103515245 + 12345;
+        c = &b->conn[seed >> 16 & 15];
+        if (seed >> 20 & 1) {
+            asked += ask(b, c, "/a/", &s) == -EINPROGRESS;
+            if (s)
+                site_release(&the_site, s);
+            s = NULL;
+        } else if (seed >> 21 & 1) {
+            later_forget(b->later, c);
+            c->generation += seed >> 22 & 1;
+        }
+        c = later_done(b->later);
+        if (c && ask(b, c, "/a/", &s) == 0)
+            fetched++;
+        if (s)
+            site_release(&the_site, s);
+        for (unsigned i = 0; asked % 64 == 63 && i < 16; i++)
+            later_forget(b->later, &b->conn[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(at_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_later, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(errors_come_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(forgotten_while_it_waits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(forgotten_while_it_runs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(forgotten_when_done, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(another_generation, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(another_question, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_queue_is_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(closed_while_busy, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(churn, set_up, tear_down),
+    };
+
+    alarm(300); /* a lost wake-up fails instead of hanging */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
