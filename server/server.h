@@ -31,6 +31,17 @@ struct buffers; /* loop.c: stash and outbox memory, kept for the next connection
 struct rehearsal; /* rehearse.c: what the null engine replays */
 struct later;   /* later.c: answers made on a helper thread */
 
+/* How an engine goes about it, where there is a choice: options of the same names. */
+enum pool_queue { QUEUE_MUTEX, QUEUE_LOCKFREE, QUEUE_ACCEPT };
+struct tuning {
+    unsigned threads;      /* of pool and dispatch */
+    unsigned queue;        /* enum pool_queue */
+    unsigned queue_length; /* connections that wait for a thread; then accepting waits */
+    bool drain_all;        /* a thread takes all that is queued for it, not one */
+    bool yield;            /* ... and offers the processor between two */
+    unsigned nap_ms;       /* nonblock: the longest between two sweeps */
+};
+
 /* One thread's place of work, made by workers and handed to engine->run(). */
 struct worker {
     struct server *server;
@@ -44,6 +55,8 @@ struct worker {
     /* ... and when it no longer serves those who wait; 0: not stopping */
     uint64_t drain_ms;
     struct watch *watch;          /* engines that may block; else NULL */
+    unsigned seats;               /* connections that this worker serves at once, at most */
+    struct tuning tuning;
 };
 
 /* What one thread needs to run sessions. */
@@ -119,6 +132,9 @@ enum conn_want session_pump(struct loop *l, struct session *s);
 
 /* The one close path. */
 void session_close(struct loop *l, struct session *s);
+
+/* The engine cannot wait for it: counted as refused, and closed. */
+void session_refuse(struct loop *l, struct session *s);
 
 /* --- Blocking engines ------------------------------------------------------------------------- */
 

@@ -110,6 +110,12 @@ void session_close(struct loop *l, struct session *s)
     l->paused = false; /* there is room, and a descriptor */
 }
 
+void session_refuse(struct loop *l, struct session *s)
+{
+    stats_add(l->worker->server->stats, STAT_REFUSED, 1);
+    session_close(l, s);
+}
+
 enum conn_want session_pump(struct loop *l, struct session *s)
 {
     struct pump p = {.transport = &socket_transport, .io = s, .scratch = l->scratch};

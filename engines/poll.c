@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* poll.c - one thread waits for all: it hands the kernel the whole list, every time.
+ *
+ * The idea: readiness, with an array.  One pollfd per connection says what it wants; poll() marks those that
+ * can move, and the loop walks the array to find them.  The array grows with use: there is no fixed limit, which
+ * is what select() lacks.
+ *
+ * What it costs: a turn is O(connections) twice, once in the kernel, which looks at every socket, and once
+ * here.  With ten connections that is nothing, with ten thousand idle ones each request pays for all of them.
+ * Many ready at once share the walk, so a crowd that is busy hides the price and a crowd that idles shows it.  Why
+ * there is more: a kernel that remembers the set need not be told it again: see epoll.c.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include "engine.h"
+
+enum { STOP, WAKE, LISTENERS, FIXED = LISTENERS + LISTENERS_MAX, ROOM_FIRST = 64 };
+
+/* fd[i] belongs to who[i]; the first FIXED have no session.  session->slot is the index. */
+struct crowd {
+    struct pollfd *fd;
+    struct session **who;
+    unsigned count, room;
+};
+
+/* What an entry asks for; a connection that waits for its answer is left out, for a peer that resets would be
+ * reported again and again. */
+static void ask(struct pollfd *p, const struct session *s, enum conn_want want)
+{
+    p->fd = want == CONN_WAIT ? -1 : s->fd;
+    p->events = want == CONN_SEND ? POLLOUT : POLLIN;
+}
+
+/* Twice the room.  False: there is no memory. */
+static bool grow(struct crowd *c)
+{
+    unsigned room = c->room ? c->room * 2 : FIXED + ROOM_FIRST;
+    struct pollfd *fd = realloc(c->fd, room * sizeof(*fd));
+    struct session **who;
+
+    if (!fd)
+        return false;
+    c->fd = fd;
+    who = realloc(c->who, room * sizeof(struct session *));
+    if (!who)
+        return false;
+    c->who = who;
+    c->room = room;
+    return true;
+}
+
+static bool join(struct crowd *c, struct session *s)
+{
+    if (c->count == c->room && !grow(c))
+        return false;
+    s->slot = c->count++;
+    c->who[s->slot] = s;
+    c->fd[s->slot] = (struct pollfd){0};
+    ask(&c->fd[s->slot], s, CONN_RECV);
+    return true;
+}
+
+/* The last one takes the place of the one that goes. */
+static void leave(struct crowd *c, struct loop *l, struct session *s)
+{
+    unsigned hole = s->slot, last = --c->count;
+
+    c->fd[hole] = c->fd[last];
+    c->who[hole] = c->who[last];
+    c->who[hole]->slot = hole;
+    session_close(l, s);
+}
+
+static void pump(struct crowd *c, struct loop *l, struct session *s)
+{
+    enum conn_want want = session_pump(l, s);
+
+    if (want == CONN_CLOSE)
+        leave(c, l, s);
+    else
+        ask(&c->fd[s->slot], s, want);
+}
+
+static void welcome(struct crowd *c, struct loop *l, unsigned listener)
+{
+    for (unsigned n = 0; n < ACCEPT_BUDGET; n++) {
+        struct session *s = loop_welcome(l, listener);
+
+        if (!s)
+            return;
+        if (!join(c, s))
+            session_close(l, s);
+    }
+}
+
+/* Everything that poll() marked.  From the end: whoever takes a leaver's place was looked at already. */
+static void handle(struct crowd *c, struct loop *l)
+{
+    const struct worker *w = l->worker;
+    struct session *s;
+
+    for (unsigned i = c->count; i-- > FIXED;)
+        if (c->fd[i].fd >= 0 && c->fd[i].revents)
+            pump(c, l, c->who[i]);
+    if (c->fd[STOP].revents)
+        c->fd[STOP].fd = -1; /* readable for ever: seen once is enough */
+    if (c->fd[WAKE].revents)
+        loop_woken(l);
+    while ((s = loop_resumed(l)))
+        pump(c, l, s);
+    for (unsigned i = 0; i < w->listeners; i++)
+        if (c->fd[LISTENERS + i].fd >= 0 && c->fd[LISTENERS + i].revents)
+            welcome(c, l, i);
+}
+
+static int turns(struct crowd *c, struct loop *l)
+{
+    const struct worker *w = l->worker;
+    struct session *s;
+
+    while (!loop_done(l)) {
+        for (unsigned i = 0; i < w->listeners; i++)
+            c->fd[LISTENERS + i].fd = loop_listening(l) ? w->listener[i] : -1;
+        if (poll(c->fd, c->count, loop_wait_ms(l)) < 0) {
+            if (errno != EINTR && errno != ENOMEM)
+                return -errno;
+            for (unsigned i = 0; i < c->count; i++)
+                c->fd[i].revents = 0; /* nothing was looked at */
+        }
+        loop_tick(l);
+        handle(c, l);
+        while ((s = loop_expired(l)))
+            leave(c, l, s);
+    }
+    return 0;
+}
+
+static int poll_run(struct worker *w)
+{
+    struct crowd c = {0};
+    struct loop *l;
+    int err = loop_open(w, &l);
+
+    if (err)
+        return err;
+    err = grow(&c) ? 0 : -ENOMEM;
+    if (!err) {
+        for (; c.count < FIXED; c.count++) {
+            c.fd[c.count] = (struct pollfd){.fd = -1, .events = POLLIN};
+            c.who[c.count] = NULL;
+        }
+        c.fd[STOP].fd = w->stop_fd;
+        c.fd[WAKE].fd = l->wake_fd;
+        err = turns(&c, l);
+    }
+    loop_close(l);
+    free(c.fd);
+    free(c.who);
+    return err;
+}
+
+const struct engine engine_poll = {
+    .name = "poll",
+    .summary = "one loop waits for all; it walks the whole list each time",
+    .model = ENGINE_READINESS,
+    .may_block = false,
+    .capacity = ENGINE_DESCRIPTORS,
+    .run = poll_run,
+};

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* thread.c - a thread for each connection: while one waits, the others run.
+ *
+ * The idea: the blocking code of naive.c, once per connection, all at the same time.  The main thread only
+ * accepts.  Whoever waits for a slow client waits alone; the scheduler is the event loop.
+ *
+ * What it costs: starting and ending a thread for each connection, a stack and a set of buffers while it lives
+ * (rung's stacks are small: STACK_BYTES), and a context switch each time a connection waits.  Requests on one
+ * connection that keeps alive cost no more than naive's.  A thousand idle clients are a thousand
+ * stacks that do nothing.  Why there is more: a fixed crew pays for its threads once (pool.c), and one thread
+ * can wait for all (select.c).
+ */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include "engine.h"
+
+enum { STACK_BYTES = 256 * 1024, SEAT_WAIT_MS = 100 };
+
+struct crew {
+    struct worker *worker;
+    pthread_attr_t attr;
+    pthread_mutex_t lock; /* guards count */
+    pthread_cond_t gone;
+    unsigned count;
+};
+
+struct errand {
+    struct crew *crew;
+    int fd;
+};
+
+static void leave(struct crew *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->count--;
+    pthread_cond_signal(&c->gone);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void serve(struct worker *w, int fd)
+{
+    struct loop *l;
+
+    if (loop_open(w, &l) < 0) {
+        worker_refuse(w, fd);
+        return;
+    }
+    session_serve(l, fd);
+    loop_close(l);
+}
+
+static void *run_errand(void *arg)
+{
+    struct errand e = *(struct errand *)arg;
+
+    free(arg);
+    serve(e.crew->worker, e.fd);
+    leave(e.crew);
+    return NULL;
+}
+
+/* On a thread of its own; if none can be had, on this one, and meanwhile the queue of the kernel holds the rest. */
+static void send_out(struct crew *c, int fd)
+{
+    struct errand *e = malloc(sizeof(*e));
+    pthread_t thread;
+
+    pthread_mutex_lock(&c->lock);
+    c->count++;
+    pthread_mutex_unlock(&c->lock);
+    if (e)
+        *e = (struct errand){c, fd};
+    if (e && pthread_create(&thread, &c->attr, run_errand, e) == 0)
+        return;
+    free(e);
+    serve(c->worker, fd);
+    leave(c);
+}
+
+/* Until fewer than n are out, or the server stops and n is not 1. */
+static void wait_for_seat(struct crew *c, unsigned n)
+{
+    struct timespec ts;
+
+    pthread_mutex_lock(&c->lock);
+    while (c->count >= n && (n == 1 || !atomic_load(c->worker->stopping))) {
+        clock_gettime(CLOCK_REALTIME, &ts);
+        ts.tv_nsec += SEAT_WAIT_MS * 1000000L;
+        ts.tv_sec += ts.tv_nsec / 1000000000L;
+        ts.tv_nsec %= 1000000000L;
+        pthread_cond_timedwait(&c->gone, &c->lock, &ts);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+static int thread_run(struct worker *w)
+{
+    struct crew c = {.worker = w};
+    size_t stack = STACK_BYTES > PTHREAD_STACK_MIN ? STACK_BYTES : (size_t)PTHREAD_STACK_MIN;
+    int fd;
+
+    pthread_mutex_init(&c.lock, NULL);
+    pthread_cond_init(&c.gone, NULL);
+    pthread_attr_init(&c.attr);
+    pthread_attr_setdetachstate(&c.attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&c.attr, stack);
+    while ((fd = worker_accept(w)) >= 0) {
+        send_out(&c, fd);
+        wait_for_seat(&c, w->seats);
+    }
+    wait_for_seat(&c, 1); /* all of them: the watcher sees to it that they end */
+    pthread_attr_destroy(&c.attr);
+    pthread_cond_destroy(&c.gone);
+    pthread_mutex_destroy(&c.lock);
+    return 0;
+}
+
+const struct engine engine_thread = {
+    .name = "thread",
+    .summary = "a thread for each connection",
+    .model = ENGINE_BLOCKING,
+    .may_block = true,
+    .capacity = ENGINE_DESCRIPTORS,
+    .run = thread_run,
+};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* queue.h - connections handed from one thread to many; full means wait, nothing is ever dropped.
+ *
+ * QUEUE_MUTEX     one bounded ring for all, a mutex and two condition variables.
+ * QUEUE_LOCKFREE  one ring for each consumer, one writer and one reader each, so that two atomic counters are all
+ *                 the agreement needed: no compare-and-swap loop, hence no ABA problem.  The producer fills
+ *                 the least loaded ring.  Whoever finds nothing to do parks on a semaphore: no spinning.
+ *
+ * One producer; consumers are numbered from 0.  Items are small numbers >= 0 (descriptors).
+ */
+#ifndef SERVER_QUEUE_H
+#define SERVER_QUEUE_H
+#include <stdbool.h>
+
+enum { QUEUE_TAKE_MAX = 64 };
+
+struct queue;
+struct queue_plan {
+    bool lockfree;
+    unsigned consumers;
+    unsigned length; /* items waiting at most, of all rings together; at least one a ring */
+};
+
+/* 0 or -ENOMEM. */
+int queue_open(struct queue **queue, const struct queue_plan *plan);
+/* Every consumer must have seen the end. */
+void queue_close(struct queue *queue);
+
+/* Waits while the queue is full; tells how long: ms at most, -1 for ever.  0, or -EAGAIN: still full. */
+int queue_put(struct queue *queue, int item, int wait_ms);
+
+/* Up to n (<= QUEUE_TAKE_MAX) items; waits for the first.  0: the queue has ended and is empty. */
+unsigned queue_take(struct queue *queue, unsigned consumer, int item[], unsigned n);
+
+/* No more will be put: consumers take what is left and then get 0. */
+void queue_end(struct queue *queue);
+
+#endif
