@@ -5,7 +5,8 @@
 
 enum { TALKS = 60, RUNS = 8, MESSAGES = 12 };
 
-/* How much one call moves, drawn anew for each run: down to single bytes unless there are very many. */
+/* How much one call moves, drawn anew for each run: down to single bytes unless there are very
+ * many. */
 static size_t draw_max(uint64_t *rng, size_t bytes)
 {
     static const size_t max[] = {0, 20000, 1000, 60, 7, 2, 1};
