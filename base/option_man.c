@@ -163,6 +163,7 @@ void option_man(const struct option_table *t, FILE *out)
     put_sentences(out, "Sizes take the units k, m, g and t (1024), counts k, m and g (1000), times "
                        "ms, s, m, h and d; a bare time counts seconds. The command line is "
                        "stronger than the environment.");
+    fputs(".Sh OPTIONS\n", out);
     man_options(t, out);
     man_pairs("COMMANDS", t->commands, out);
     for (const char *const *note = t->man_notes; note && *note; note += 2)

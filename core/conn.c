@@ -113,13 +113,27 @@ static void eat_all(struct conn *c, const char *bytes, size_t n)
     c->stash->seen = (uint32_t)v.seen;
 }
 
+/* Nothing more will come of what is under way or queued: whoever has a part in it hears of it. */
+static void let_go(struct conn *c)
+{
+    if (c->flags & CONN_ASKED)
+        c->host->forget(c->host->site, c);
+    if (c->out && c->flags & (CONN_MORE | CONN_BODY) && c->proto->drop)
+        c->proto->drop(c);
+    while (outbox_has_output(c))
+        outbox_drop_first(c, false);
+    c->flags &= ~(CONN_ASKED | CONN_BLOCKED | CONN_MORE | CONN_BODY);
+    stash_free(c);
+    outbox_free(c);
+}
+
 /* Everything said.  RFC 9112 9.6: to close at once while input is unread, or before the peer has
  * read the answer, makes the kernel send a reset, which destroys the answer.  Whether input is on
  * its way nobody can know, so the end of the peer's stream is awaited, for a while.  When it has
  * been seen, or nothing was ever said, there is nothing to protect. */
 static void finish(struct conn *c, uint64_t now_ms)
 {
-    stash_free(c);
+    let_go(c);
     if (c->flags & CONN_ENDED || !c->sent) {
         c->want = CONN_CLOSE;
         return;
@@ -291,16 +305,8 @@ void conn_abort(struct conn *c)
 
 void conn_fini(struct conn *c)
 {
+    let_go(c);
     c->want = CONN_CLOSE;
-    if (c->flags & CONN_ASKED)
-        c->host->forget(c->host->site, c);
-    if (c->out && c->flags & (CONN_MORE | CONN_BODY) && c->proto->drop)
-        c->proto->drop(c);
-    while (outbox_has_output(c))
-        outbox_drop_first(c, false);
-    c->flags = CONN_CLOSING;
-    stash_free(c);
-    outbox_free(c);
 }
 
 bool conn_idle(const struct conn *c)

@@ -5,8 +5,8 @@
  *     Sunday, 06-Nov-94 08:49:37 GMT      RFC 850: two digits of a year
  *     Sun Nov  6 08:49:37 1994            asctime()
  *
- * Days are counted from 1 January of year 1 in the Gregorian calendar.  Years 1 to 9999 are few enough
- * that every division is one of 32 bits, which is what a kernel on a small machine can divide.
+ * Days are counted from 1 January of year 1 in the Gregorian calendar.  Years 1 to 9999 are few
+ * enough that every division is one of 32 bits, which is what a kernel on a small machine has.
  */
 #include "byte.h"
 #include "http.h"

@@ -60,7 +60,8 @@ void answer_open(struct answer *a, unsigned status)
 
     a->status = status;
     a->text.at = conn_space(a->c, &cap);
-    a->text.end = a->text.at + cap;
+    core_assert(cap >= REPLY_HEAD_BYTES_MAX);
+    a->text.end = a->text.at + REPLY_HEAD_BYTES_MAX; /* not cap: answers depend on requests alone */
     text_put(&a->text, s->line, s->line_len);
     TEXT_LITERAL(&a->text, "Server: ");
     text_string(&a->text, host->server ? host->server : "rung");

@@ -11,6 +11,9 @@
 /* Of a Location that the redirect's page repeats: escaped it is five times as long, and fits. */
 enum { LINK_BYTES_MAX = 256 };
 
+/* The rest of that head, and a page without a link. */
+enum { AFTER_LOCATION_BYTES_MAX = 512 };
+
 /* What some statuses must say. */
 static void put_special(struct answer *a)
 {
@@ -151,8 +154,7 @@ static bool put_location(struct answer *a, const struct http_ask *ask, struct sl
     location->ptr = t->at;
     t->at += path_encode(t->at, path.ptr, path.len); /* fits: see REPLY_HEAD_BYTES_MAX */
     TEXT_LITERAL(t, "/");
-    /* What follows in the head and the body need less than the work's page. */
-    if (query_bytes(ask->query) + sizeof(((struct http_work *)0)->page) > (size_t)(t->end - t->at))
+    if (query_bytes(ask->query) + AFTER_LOCATION_BYTES_MAX > (size_t)(t->end - t->at))
         return false;
     if (ask->query.ptr) {
         TEXT_LITERAL(t, "?");

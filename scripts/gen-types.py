@@ -13,7 +13,7 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent.parent
-NAME_MAX = 15  # the longest extension worth a row; keeps the table's rows small
+NAME_MAX = 31  # bounds the buffer for the lower-case copy; the database's longest extension has 25
 TOKEN = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]*/[a-z0-9!#$&^_.+-]+\Z", re.IGNORECASE)
 TEXT = {"application/json", "application/jsonl", "application/x-ndjson", "application/javascript",
         "application/xml", "application/xml-dtd", "application/toml", "application/yaml", "application/sql"}

@@ -110,29 +110,32 @@ static void say_taken(const struct plan *plan, unsigned port)
               advice);
 }
 
+static int say_bad_address(const char *address)
+{
+    if (is_unix(address))
+        say_error("cannot listen on '%s': a path of 1 to 107 bytes belongs after unix:", address);
+    else
+        say_error("cannot listen on '%s': not an address; write 127.0.0.1, ::1, * or unix:PATH",
+                  address);
+    return EXIT_USAGE;
+}
+
 static int say_failure(const struct plan *plan, unsigned port, int err)
 {
     const char *address = plan->bind.item[plan->failed];
-    if (err == -EINVAL && !is_unix(address)) {
-        say_error("cannot listen on '%s': not an address; write 127.0.0.1, ::1, * or unix:PATH",
-                  address);
-        return EXIT_USAGE;
-    }
+    if (err == -EINVAL)
+        return say_bad_address(address);
     if (is_unix(address) && err == -EADDRINUSE)
-        say_error("cannot listen on %s: another server answers there, or it is no socket; choose "
-                  "another path",
-                  address);
+        say_error("cannot listen on %s: another server answers there, or it is no socket; "
+                  "choose another path", address);
     else if (is_unix(address))
-        say_error("cannot listen on %s: %s; the folder must exist and be writable, the path be "
-                  "short",
-                  address,
-                  err == -EINVAL ? "a path of 1 to 107 bytes is needed" : say_why(err));
+        say_error("cannot listen on %s: %s; its folder must exist and be writable", address,
+                  say_why(err));
     else if (err == -EADDRINUSE)
         say_taken(plan, port);
     else if (err == -EACCES)
-        say_error("cannot listen on port %u: ports below 1024 are for root; try --port 8080, or "
-                  "start as root with --user NAME",
-                  port);
+        say_error("cannot listen on port %u: low ports are for root; try --port 8080, or start as "
+                  "root with --user NAME", port);
     else
         say_error("cannot listen on %s, port %u: %s; 'ip address' shows what this machine has",
                   address, port, say_why(err));

@@ -66,6 +66,7 @@ struct loop {
     struct wheel wheel;   /* deadlines, lazily */
     struct host host;     /* what the core asks; site calls with this loop's buffers and date */
     unsigned live;        /* sessions open */
+    uint32_t generation;  /* of the session opened last */
     /* All of them, least recently looked at first: see evict in session.c */
     struct session *first, *last;
     struct buffers *buffers;

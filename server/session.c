@@ -68,6 +68,7 @@ static void session_init(struct loop *l, struct session *s, int fd)
 {
     *s = (struct session){.fd = fd};
     conn_init(&s->conn, l->worker->server->proto, &l->host, l->now_ms);
+    s->conn.generation = ++l->generation;
     stats_add(l->worker->server->stats, STAT_ACCEPTED, 1);
 }
 

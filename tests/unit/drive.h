@@ -8,7 +8,7 @@
 #define TESTS_DRIVE_H
 #include "../fake.h"
 
-enum { DRIVE_OUT_MAX = 1 << 23, DRIVE_SHOWN_MAX = 1 << 20 };
+enum { DRIVE_OUT_MAX = 1 << 19, DRIVE_SHOWN_MAX = 1 << 16 };
 
 struct drive {
     struct fake *fake;

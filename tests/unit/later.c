@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* later.c - answers made on the helper thread, with a site that waits for the test at every listing.
+/* later.c - answers made on the helper thread, with a site that waits for the test at every
+ * listing.
  *
- * The site here is ours: site_find() and site_release() of this file take the place of the server's.  "/now"
- * is answered at once; everything else is later, and then waits for a turn that the test gives.  Each source
- * carries the number of its making, and all of them are given back in the end.
+ * The site here is ours: site_find() and site_release() of this file take the place of the
+ * server's.  "/now" is answered at once; everything else is later, and then waits for a turn that
+ * the test gives.  Each source carries the number of its making, and all of them are given back in
+ * the end.
  */
 #include <errno.h>
 #include <poll.h>
@@ -30,7 +32,10 @@ struct site {
     int error;
 };
 
-static struct site the_site = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
+static struct site the_site = {
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .moved = PTHREAD_COND_INITIALIZER,
+};
 
 int site_find(struct site *site, const struct http_ask *ask, bool may_block, struct source **source)
 {
@@ -70,7 +75,8 @@ void site_release(struct site *site, struct source *source)
     free(source);
 }
 
-/* --- The test's side -------------------------------------------------------------------------------- */
+/* --- The test's side
+ * -------------------------------------------------------------------------------- */
 
 struct bench {
     struct later *later;

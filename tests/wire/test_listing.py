@@ -115,7 +115,7 @@ def test_parent_from_any_depth(wire):
     here, steps = "/a/b/c/d/e/", []
     while here != "/":
         page = Page(listing(wire, here).body.decode())
-        up = [href for href, label in page.links if href.rstrip("/").endswith("..")]
+        up = [href for href, _ in page.links if href == "../"]
         assert up, here
         here = path_of(here, up[0]).decode()
         steps.append(here)
@@ -209,7 +209,7 @@ def test_json_of_odd_names(wire):
 
 @pytest.mark.parametrize("accept, kind", [
     (None, "text/html"), ("*/*", "text/html"), ("text/html", "text/html"), ("text/*", "text/html"),
-    ("application/json", "application/json"), ("application/*", "application/json"),
+    ("application/json", "application/json"), ("application/*", None),
     ("text/plain", "text/plain"), ("text/html;q=0.5, application/json", "application/json"),
     ("application/json;q=0.5, text/html", "text/html"), ("application/json;q=0, */*", "text/html"),
     ("text/plain, application/json;q=0.9", "text/plain"), ("image/png", None), ("nonsense", "text/html"),
@@ -315,11 +315,10 @@ def crowd(engine):
     os.chmod(path, 0o755)
     os.makedirs(f"{path}/many")
     folder = os.open(f"{path}/many", os.O_RDONLY)
-    first = write(f"{path}/many/{0:06}", b"x")
-    for i in range(1, MANY):
-        os.link("000000", f"{i * 7919 % MANY:06}", src_dir_fd=folder, dst_dir_fd=folder)
+    for i in range(MANY):  # 7919 is prime: every name once, in no order
+        os.close(os.open(f"{i * 7919 % MANY:06}", os.O_CREAT, 0o644, dir_fd=folder))
     os.close(folder)
-    write(f"{path}/hello.txt", first)
+    write(f"{path}/hello.txt", b"Hello, world\n")
     one = server.Server(path)
     yield one
     one.stop()

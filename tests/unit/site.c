@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+/* site.c - files of a real folder as representations: kinds, names, links, siblings, and a link
+ * that is turned round while it is followed.  Every test also counts descriptors before and after.
+ */
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include "tree.h"
+
+static void a_file(void **state)
+{
+    struct tree *t = *state;
+    struct source *s;
+    struct stat st;
+
+    make_folder(t, "sub");
+    make_file(t, "sub/page.html", "<p>hello");
+    set_mtime(t, "sub/page.html", 1600000000, 123456789);
+    assert_int_equal(find(t, "/sub/page.html", &s), 0);
+    assert_int_equal(fstatat(t->root, "sub/page.html", &st, 0), 0);
+    assert_int_equal(s->kind, SOURCE_BODY);
+    assert_int_equal(s->coding, CODING_IDENTITY);
+    assert_false(s->vary);
+    assert_null(s->bytes);
+    assert_non_null(s->file);
+    assert_int_equal(s->size, 8);
+    assert_string_equal(s->type, "text/html; charset=utf-8");
+    assert_int_equal(s->inode, st.st_ino);
+    assert_int_equal(s->mtime_s, 1600000000);
+    assert_int_equal(s->mtime_ns, 123456789);
+    assert_int_equal(s->ctime_s, st.st_ctim.tv_sec);
+    assert_int_equal(s->ctime_ns, st.st_ctim.tv_nsec);
+    site_release(t->site, s);
+    assert_body(t, "/sub/page.html", "<p>hello");
+    /* Without permission to wait it is the same. */
+    struct http_ask a = ask_for("/sub/page.html", "sort=size");
+    assert_int_equal(site_find(t->site, &a, false, &s), 0);
+    site_release(t->site, s);
+}
+
+static void an_empty_file_needs_no_descriptor(void **state)
+{
+    struct tree *t = *state;
+    struct source *s;
+
+    make_file(t, "empty", "");
+    assert_int_equal(find(t, "/empty", &s), 0);
+    assert_int_equal(s->size, 0);
+    assert_non_null(s->bytes);
+    assert_int_equal(site_source_fd(s), -1);
+    site_release(t->site, s);
+}
+
+static void a_file_of_five_gib(void **state)
+{
+    struct tree *t = *state;
+    const off_t size = 5ll << 30;
+    struct source *s;
+    char end[4] = "";
+    int fd;
+
+    make_file(t, "huge", "");
+    fd = openat(t->root, "huge", O_WRONLY | O_CLOEXEC);
+    assert_int_equal(ftruncate(fd, size), 0);
+    assert_int_equal(pwrite(fd, "end", 3, size - 3), 3);
+    close(fd);
+    assert_int_equal(find(t, "/huge", &s), 0);
+    assert_int_equal(s->size, size);
+    assert_int_equal(pread(site_source_fd(s), end, 3, size - 3), 3);
+    assert_string_equal(end, "end");
+    site_release(t->site, s);
+}
+
+/* The descriptor is the file that was found, whatever becomes of its name. */
+static void a_file_replaced_while_it_is_sent(void **state)
+{
+    struct tree *t = *state;
+    struct source *s;
+    size_t len;
+    char *body;
+
+    make_file(t, "file", "before");
+    make_file(t, "new", "after");
+    assert_int_equal(find(t, "/file", &s), 0);
+    assert_int_equal(renameat(t->root, "new", t->root, "file"), 0);
+    body = body_of(t, s, &len);
+    assert_string_equal(body, "before");
+    free(body);
+    assert_body(t, "/file", "after");
+}
+
+static void odd_names(void **state)
+{
+    struct tree *t = *state;
+    static const char *const name[] = {
+        " ", "a b", "new\nline", "tab\t", "100%", "%41", "<b>", "\"q\"", "'",
+        "a&b", "a;b", "a?b", "a#b", "a:b", "back\\slash", "bad\xff\xfe", "\xc3\xa9", "~", "a..b",
+        "...x",
+        "-rf", "\x01\x7f", "*"};
+    char path[NAME_BYTES_MAX + 2];
+
+    tree_open_site(t, &(struct site_options){.hidden = true});
+    for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
+        make_file(t, name[i], name[i]);
+        snprintf(path, sizeof(path), "/%s", name[i]);
+        assert_body(t, path, name[i]);
+    }
+    memset(path, 'n', sizeof(path) - 1);
+    path[0] = '/';
+    path[NAME_BYTES_MAX + 1] = '\0';
+    make_file(t, path + 1, "long");
+    assert_body(t, path, "long");
+}
+
+static void what_is_not_there(void **state)
+{
+    struct tree *t = *state;
+    char path[PATH_BYTES_MAX + 300];
+
+    make_file(t, "file", "x");
+    make_folder(t, "dir");
+    make_file(t, "dir/file", "x");
+    assert_int_equal(answer(t, "/nothing"), -ENOENT);
+    assert_int_equal(answer(t, "/nothing/"), -ENOENT);
+    assert_int_equal(answer(t, "/dir/nothing"), -ENOENT);
+    assert_int_equal(answer(t, "/file/"), -ENOENT); /* a file is no folder */
+    assert_int_equal(answer(t, "/file/file"), -ENOENT);
+    assert_int_equal(answer(t, "/dir/file/"), -ENOENT);
+    memset(path, 'n', sizeof(path));
+    path[0] = '/';
+    path[NAME_BYTES_MAX + 1] = '\0';
+    assert_int_equal(answer(t, path), -ENOENT);
+    path[NAME_BYTES_MAX + 1] = 'n';
+    path[NAME_BYTES_MAX + 2] = '\0';
+    assert_int_equal(answer(t, path), -ENAMETOOLONG);
+    for (size_t i = 0; i < sizeof(path); i++)
+        path[i] = i % 2 ? 'n' : '/';
+    path[PATH_BYTES_MAX] = '\0';
+    assert_int_equal(answer(t, path), -ENOENT);
+    path[PATH_BYTES_MAX] = 'n';
+    path[PATH_BYTES_MAX + 1] = '\0';
+    assert_int_equal(answer(t, path), -ENAMETOOLONG);
+}
+
+static void redirects_and_indexes(void **state)
+{
+    struct tree *t = *state;
+    struct source *s;
+
+    make_folder(t, "dir");
+    make_folder(t, "dir/sub");
+    assert_int_equal(find(t, "/dir", &s), 0);
+    assert_int_equal(s->kind, SOURCE_REDIRECT);
+    site_release(t->site, s);
+    assert_int_equal(find(t, "/dir/", &s), 0);
+    assert_int_equal(s->kind, SOURCE_MADE);
+    assert_string_equal(s->type, "text/html; charset=utf-8");
+    site_release(t->site, s);
+    make_file(t, "dir/index.html", "index");
+    make_file(t, "index.html", "top");
+    assert_body(t, "/dir/", "index");
+    assert_body(t, "/", "top");
+    assert_int_equal(find(t, "/dir/", &s), 0);
+    assert_string_equal(s->type, "text/html; charset=utf-8");
+    site_release(t->site, s);
+    /* An index that is no file is none. */
+    make_folder(t, "dir/sub/index.html");
+    assert_int_equal(find(t, "/dir/sub/", &s), 0);
+    assert_int_equal(s->kind, SOURCE_MADE);
+    site_release(t->site, s);
+    /* Another name for it, and none. */
+    make_file(t, "dir/sub/start.txt", "start");
+    tree_open_site(t, &(struct site_options){.index = "start.txt", .listing = true});
+    assert_body(t, "/dir/sub/", "start");
+    tree_open_site(t, &(struct site_options){.index = "", .listing = true});
+    assert_int_equal(find(t, "/", &s), 0);
+    assert_int_equal(s->kind, SOURCE_MADE);
+    site_release(t->site, s);
+}
+
+static void listings_off_and_later(void **state)
+{
+    struct tree *t = *state;
+    struct http_ask a = ask_for("/dir/", "format=json");
+    struct source *s;
+    char none[CHUNK_BYTES_MAX];
+
+    make_folder(t, "dir");
+    make_file(t, "dir/file", "x");
+    assert_int_equal(site_find(t->site, &a, false, &s), -EINPROGRESS);
+    a.head = true; /* a head needs no entries, and does not wait for them */
+    assert_int_equal(site_find(t->site, &a, false, &s), 0);
+    assert_int_equal(s->kind, SOURCE_MADE);
+    assert_string_equal(s->type, "application/json; charset=utf-8");
+    assert_int_equal(s->next(s, none, sizeof(none)), 0);
+    site_release(t->site, s);
+    tree_open_site(t, &(struct site_options){.listing = false});
+    assert_int_equal(answer(t, "/dir/"), -EACCES);
+    assert_int_equal(site_find(t->site, &a, false, &s), -EACCES);
+    assert_int_equal(answer(t, "/none/"), -ENOENT);
+    assert_body(t, "/dir/file", "x");
+    assert_int_equal(answer(t, "/dir"), 0);
+}
+
+/* FIFO, socket, device: refused, and at once (alarm() in main). */
+static void what_is_no_file(void **state)
+{
+    struct tree *t = *state;
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(mkfifoat(t->root, "fifo", 0666), 0);
+    assert_int_equal(answer(t, "/fifo"), -EACCES);
+    assert_int_equal(answer(t, "/fifo/"), -ENOENT);
+    assert_true(fd >= 0);
+    /* Short, wherever the folder lies. */
+    snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d/socket", t->root);
+    assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+    assert_int_equal(answer(t, "/socket"), -EACCES);
+    close(fd);
+    if (mknodat(t->root, "zero", S_IFCHR | 0666, makedev(1, 5)) == 0)
+        assert_int_equal(answer(t, "/zero"), -EACCES);
+    else
+        print_message("no device: making one needs root\n");
+}
+
+static void what_may_not_be_read(void **state)
+{
+    struct tree *t = *state;
+    bool root = geteuid() == 0;
+    struct source *s;
+
+    make_file(t, "secret", "x");
+    make_folder(t, "locked");
+    make_file(t, "locked/file", "x");
+    make_folder(t, "through");
+    make_file(t, "through/file", "through");
+    make_folder(t, "index");
+    make_file(t, "index/index.html", "x");
+    assert_int_equal(fchmodat(t->root, "secret", 0, 0), 0);
+    assert_int_equal(fchmodat(t->root, "index/index.html", 0, 0), 0);
+    assert_int_equal(fchmodat(t->root, "locked", 0, 0), 0);
+    assert_int_equal(fchmodat(t->root, "through", 0111, 0), 0);
+    if (root)
+        assert_int_equal(seteuid(65534), 0);
+    assert_int_equal(answer(t, "/secret"), -EACCES);
+    assert_int_equal(answer(t, "/locked/file"), -EACCES);
+    assert_int_equal(answer(t, "/locked/"), -EACCES);
+    assert_int_equal(answer(t, "/through/"), -EACCES);
+    assert_int_equal(answer(t, "/index/"), -EACCES);
+    assert_int_equal(find(t, "/through", &s), 0);
+    assert_int_equal(s->kind, SOURCE_REDIRECT);
+    site_release(t->site, s);
+    assert_body(t, "/through/file", "through");
+    if (root)
+        assert_int_equal(seteuid(0), 0);
+    assert_int_equal(fchmodat(t->root, "locked", 0755, 0), 0);
+    assert_int_equal(fchmodat(t->root, "through", 0755, 0), 0);
+}
+
+static void hidden_names(void **state)
+{
+    static const struct {
+        const char *path;
+        bool hidden;
+    } rows[] = {
+        {"/.hidden", true}, {"/.dir/file", true}, {"/dir/.hidden", true}, {"/dir/.dir/file", true},
+        {"/..x", true}, {"/.well-knownx", true}, {"/.well-known/.hidden", true},
+        {"/.well-known/file", false}, {"/dir/.well-known", false}, {"/a.b", false},
+        {"/dir/a.b", false},
+        {"/dir./file", false},
+    };
+    struct tree *t = *state;
+
+    make_folder(t, ".dir");
+    make_folder(t, "dir");
+    make_folder(t, "dir.");
+    make_folder(t, "dir/.dir");
+    make_folder(t, ".well-known");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        make_file(t, rows[i].path + 1, "x");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(answer(t, rows[i].path), rows[i].hidden ? -ENOENT : 0);
+    assert_int_equal(answer(t, "/.dir"), -ENOENT);
+    assert_int_equal(answer(t, "/.dir/"), -ENOENT);
+    assert_int_equal(answer(t, "/.well-known"), 0);
+    assert_int_equal(answer(t, "/.well-known/"), 0);
+    tree_open_site(t, &(struct site_options){.hidden = true, .listing = true});
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(answer(t, rows[i].path), 0);
+}
+
+static void pages_of_the_site(void **state)
+{
+    struct tree *t = *state;
+    struct source *s;
+    char *body;
+    size_t len;
+
+    assert_int_equal(site_page(t->site, 404, &s), -ENOENT);
+    make_file(t, "404.html", "not here");
+    make_folder(t, "403.html");
+    make_link(t, "../outside/x", "500.html");
+    assert_int_equal(mkfifoat(t->root, "503.html", 0666), 0);
+    assert_int_equal(site_page(t->site, 404, &s), 0);
+    assert_string_equal(s->type, "text/html; charset=utf-8");
+    body = body_of(t, s, &len);
+    assert_string_equal(body, "not here");
+    free(body);
+    assert_true(site_page(t->site, 403, &s) < 0);
+    assert_true(site_page(t->site, 500, &s) < 0);
+    assert_true(site_page(t->site, 503, &s) < 0);
+}
+
+static void sites_that_cannot_be_opened(void **state)
+{
+    struct tree *t = *state;
+    struct site *site = NULL;
+    char path[300];
+    const char *why = NULL;
+
+    make_file(t, "file", "x");
+    snprintf(path, sizeof(path), "%s/root/nothing", t->top);
+    assert_int_equal(site_open(&site, &(struct site_options){.root = path}, &why), -ENOENT);
+    assert_string_equal(why, "open folder");
+    snprintf(path, sizeof(path), "%s/root/file", t->top);
+    assert_int_equal(site_open(&site, &(struct site_options){.root = path}, &why), -ENOTDIR);
+    snprintf(path, sizeof(path), "%s/root", t->top);
+    struct site_options up = {.root = path, .index = "../x"};
+    assert_int_equal(site_open(&site, &up, &why), -EINVAL);
+    assert_non_null(why);
+    assert_null(site);
+    site_close(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
+        TEST(a_file),
+        TEST(an_empty_file_needs_no_descriptor),
+        TEST(a_file_of_five_gib),
+        TEST(a_file_replaced_while_it_is_sent),
+        TEST(odd_names),
+        TEST(what_is_not_there),
+        TEST(redirects_and_indexes),
+        TEST(listings_off_and_later),
+        TEST(what_is_no_file),
+        TEST(what_may_not_be_read),
+        TEST(hidden_names),
+        TEST(pages_of_the_site),
+        TEST(sites_that_cannot_be_opened),
+    };
+
+    alarm(300); /* a file that blocks fails instead of hanging */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* site_codings.c - compressed siblings: which is chosen, when it may stand for the file, what varies. */
+#include "tree.h"
+
+enum { NO = 0, YES = 1000, OLD = 1600000000 };
+
+/* Acceptance of identity, gzip, zstd, br, and what is sent when all three are there. */
+struct row {
+    uint16_t q[CODINGS];
+    enum coding all, without_br, only_gzip;
+};
+
+static const struct row rows[] = {
+    /* identity gzip zstd br; all there, no .br, only .gz */
+    {{1, NO, NO, NO}, CODING_IDENTITY, CODING_IDENTITY, CODING_IDENTITY},
+    {{1, YES, NO, NO}, CODING_GZIP, CODING_GZIP, CODING_GZIP},
+    {{1, NO, YES, NO}, CODING_ZSTD, CODING_ZSTD, CODING_IDENTITY},
+    {{1, NO, NO, YES}, CODING_BR, CODING_IDENTITY, CODING_IDENTITY},
+    {{1, YES, YES, YES}, CODING_BR, CODING_ZSTD, CODING_GZIP},
+    {{YES, YES, YES, YES}, CODING_BR, CODING_ZSTD, CODING_GZIP},
+    {{1, YES, 500, 500}, CODING_GZIP, CODING_GZIP, CODING_GZIP},
+    {{1, 500, YES, 999}, CODING_ZSTD, CODING_ZSTD, CODING_GZIP},
+    {{1, 500, 600, 700}, CODING_BR, CODING_ZSTD, CODING_GZIP},
+    {{600, 500, 500, 700}, CODING_BR, CODING_IDENTITY, CODING_IDENTITY},
+    {{YES, 999, 999, 999}, CODING_IDENTITY, CODING_IDENTITY, CODING_IDENTITY},
+    {{999, YES, YES, 999}, CODING_ZSTD, CODING_ZSTD, CODING_GZIP},
+    {{NO, 1, NO, NO}, CODING_GZIP, CODING_GZIP, CODING_GZIP},
+    {{NO, 1, 1, 1}, CODING_BR, CODING_ZSTD, CODING_GZIP},
+    {{NO, NO, NO, NO}, CODING_IDENTITY, CODING_IDENTITY, CODING_IDENTITY},
+    {{NO, NO, YES, NO}, CODING_ZSTD, CODING_ZSTD, CODING_IDENTITY},
+};
+
+static const char *const body_in[CODINGS] = {"plain", "as gzip", "as zstd", "as br"};
+
+static enum coding ask_coding(const struct tree *t, const char *path, const uint16_t q[CODINGS])
+{
+    struct http_ask a = ask_for(path, "");
+    struct source *s;
+    enum coding coding;
+    size_t len;
+    char *body;
+
+    memcpy(a.q, q, sizeof(a.q));
+    assert_int_equal(site_find(t->site, &a, true, &s), 0);
+    coding = s->coding;
+    assert_true(s->vary);
+    assert_string_equal(s->type, "text/html; charset=utf-8");
+    body = body_of(t, s, &len);
+    assert_string_equal(body, body_in[coding]);
+    free(body);
+    return coding;
+}
+
+static void make_all(const struct tree *t)
+{
+    make_file(t, "a.html", body_in[CODING_IDENTITY]);
+    make_file(t, "a.html.gz", body_in[CODING_GZIP]);
+    make_file(t, "a.html.zst", body_in[CODING_ZSTD]);
+    make_file(t, "a.html.br", body_in[CODING_BR]);
+}
+
+static void the_best_is_sent(void **state)
+{
+    struct tree *t = *state;
+
+    make_all(t);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(ask_coding(t, "/a.html", rows[i].q), rows[i].all);
+    assert_int_equal(unlinkat(t->root, "a.html.br", 0), 0);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(ask_coding(t, "/a.html", rows[i].q), rows[i].without_br);
+    assert_int_equal(unlinkat(t->root, "a.html.zst", 0), 0);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(ask_coding(t, "/a.html", rows[i].q), rows[i].only_gzip);
+}
+
+static struct source *find_any(const struct tree *t, const char *path)
+{
+    struct http_ask a = ask_for(path, "");
+    struct source *s = NULL;
+
+    a.q[CODING_GZIP] = a.q[CODING_ZSTD] = a.q[CODING_BR] = 1000;
+    assert_int_equal(site_find(t->site, &a, true, &s), 0);
+    return s;
+}
+
+static bool is_plain(const struct tree *t, const char *path, bool vary)
+{
+    struct source *s = find_any(t, path);
+    bool plain = s->coding == CODING_IDENTITY && s->vary == vary;
+
+    site_release(t->site, s);
+    return plain;
+}
+
+static void a_sibling_has_its_own_validators(void **state)
+{
+    struct tree *t = *state;
+    struct source *s;
+    struct stat st;
+
+    make_file(t, "a.html", "plain");
+    make_file(t, "a.html.gz", "gzip!");
+    set_mtime(t, "a.html", OLD, 5);
+    set_mtime(t, "a.html.gz", OLD + 100, 7);
+    s = find_any(t, "/a.html");
+    assert_int_equal(fstatat(t->root, "a.html.gz", &st, 0), 0);
+    assert_int_equal(s->inode, st.st_ino);
+    assert_int_equal(s->mtime_s, OLD + 100);
+    assert_int_equal(s->mtime_ns, 7);
+    assert_int_equal(s->size, 5);
+    site_release(t->site, s);
+}
+
+static void an_older_sibling_is_none(void **state)
+{
+    struct tree *t = *state;
+    static const struct {
+        time_t s;
+        long ns;
+        bool used;
+    } ages[] = {{OLD, 500, true}, {OLD, 501, true}, {OLD, 499, false}, {OLD - 1, 999999999, false},
+        {OLD + 1, 0, true}, {OLD - 1000, 500, false}};
+
+    make_file(t, "a.html", "plain");
+    make_file(t, "a.html.br", "as br");
+    set_mtime(t, "a.html", OLD, 500);
+    for (size_t i = 0; i < sizeof(ages) / sizeof(ages[0]); i++) {
+        set_mtime(t, "a.html.br", ages[i].s, ages[i].ns);
+        assert_int_equal(is_plain(t, "/a.html", false), !ages[i].used);
+    }
+}
+
+static void what_is_no_sibling(void **state)
+{
+    struct tree *t = *state;
+    struct http_ask a = ask_for("/only.html", "");
+    struct source *s;
+
+    make_all(t);
+    make_file(t, "b.html", "x");
+    make_folder(t, "b.html.br");
+    assert_int_equal(mkfifoat(t->root, "b.html.gz", 0666), 0);
+    make_link(t, "nothing", "b.html.zst");
+    assert_true(is_plain(t, "/b.html", false));
+    /* Asked for by its own name it is a file like others. */
+    s = find_any(t, "/a.html.gz");
+    assert_int_equal(s->coding, CODING_IDENTITY);
+    assert_string_equal(s->type, "application/gzip");
+    site_release(t->site, s);
+    /* Types that are compressed already are not looked at; nor is a sibling without a file. */
+    make_file(t, "i.png", "x");
+    make_file(t, "i.png.gz", "x");
+    assert_true(is_plain(t, "/i.png", false));
+    make_file(t, "only.html.gz", "x");
+    a.q[CODING_GZIP] = 1000;
+    assert_int_equal(site_find(t->site, &a, true, &s), -ENOENT);
+    /* An index has siblings too. */
+    make_folder(t, "dir");
+    make_file(t, "dir/index.html", "plain");
+    make_file(t, "dir/index.html.br", "as br");
+    assert_false(is_plain(t, "/dir/", true));
+    tree_open_site(t, &(struct site_options){.precompressed = false});
+    assert_true(is_plain(t, "/a.html", false));
+}
+
+/* A link to an inner file is a sibling; one whose name would be too long is none. */
+static void links_and_long_names(void **state)
+{
+    struct tree *t = *state;
+    char path[NAME_BYTES_MAX + 2];
+
+    make_all(t);
+    make_file(t, "c.html", "x");
+    make_link(t, "a.html.gz", "c.html.gz");
+    assert_false(is_plain(t, "/c.html", true));
+    memset(path, 'n', sizeof(path));
+    memcpy(path + NAME_BYTES_MAX - 4, ".html", 6);
+    path[0] = '/';
+    make_file(t, path + 1, "x");
+    assert_true(is_plain(t, path, false));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
+        TEST(the_best_is_sent),
+        TEST(a_sibling_has_its_own_validators),
+        TEST(an_older_sibling_is_none),
+        TEST(what_is_no_sibling),
+        TEST(links_and_long_names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

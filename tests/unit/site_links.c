@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/* site_links.c - symbolic links: followed below the root, refused out of it, also while they
+ * change. */
+#include <pthread.h>
+#include <time.h>
+#include "tree.h"
+
+static void make_outside(const struct tree *t)
+{
+    make_file(t, "../outside/secret", "secret");
+    make_file(t, "../outside/index.html", "secret");
+    make_file(t, "../outside/file.txt", "secret");
+}
+
+static void where_links_lead(void **state)
+{
+    static const struct {
+        const char *path;
+        int err;
+    } rows[] = {
+        {"/file", 0}, {"/near", 0}, {"/dir/up", 0}, {"/chain", 0}, {"/folder/inner", 0},
+        {"/dir/round", 0},
+        {"/folder", 0}, {"/folder/", 0},
+        {"/out", -EACCES}, {"/outdir", -EACCES}, {"/outdir/", -EACCES}, {"/outdir/secret", -EACCES},
+        {"/absolute", -EACCES}, {"/absolute-inside", -EACCES}, {"/self", -EACCES},
+        {"/magic", -EACCES},
+        {"/dir/overshoot", -EACCES}, {"/dir/outthere", -EACCES},
+        {"/dangling", -ENOENT}, {"/dangling/", -ENOENT}, {"/file/near", -ENOENT},
+    };
+    struct tree *t = *state;
+    char inside[300];
+
+    make_outside(t);
+    make_file(t, "file", "file");
+    make_folder(t, "dir");
+    make_file(t, "dir/inner", "inner");
+    make_link(t, "file", "near");
+    make_link(t, "../file", "dir/up");
+    make_link(t, "dir/up", "chain");
+    make_link(t, "dir", "folder");
+    make_link(t, "../dir/../folder/inner", "dir/round");
+    make_link(t, "../outside/secret", "out");
+    make_link(t, "../outside", "outdir");
+    make_link(t, "/etc/passwd", "absolute");
+    snprintf(inside, sizeof(inside), "%s/root/file", t->top);
+    make_link(t, inside, "absolute-inside");
+    make_link(t, "self", "self");
+    make_link(t, "/proc/self/root", "magic");
+    make_link(t, "../../outside/secret", "dir/overshoot");
+    make_link(t, "../../root/file", "dir/outthere"); /* out and in again is out */
+    make_link(t, "nothing", "dangling");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int err = answer(t, rows[i].path);
+        if (err != rows[i].err)
+            fail_msg("%s: %d instead of %d", rows[i].path, err, rows[i].err);
+    }
+    assert_body(t, "/chain", "file");
+    assert_body(t, "/folder/inner", "inner");
+}
+
+static void an_index_that_leads_out(void **state)
+{
+    struct tree *t = *state;
+
+    make_outside(t);
+    make_folder(t, "dir");
+    make_link(t, "../../outside/index.html", "dir/index.html");
+    assert_int_equal(answer(t, "/dir/"), -EACCES);
+}
+
+static void a_sibling_that_leads_out(void **state)
+{
+    struct tree *t = *state;
+    struct http_ask a = ask_for("/file.txt", "");
+    struct source *s;
+
+    make_outside(t);
+    make_file(t, "file.txt", "mine");
+    make_link(t, "../outside/file.txt", "file.txt.gz");
+    a.q[CODING_GZIP] = 1000;
+    assert_int_equal(site_find(t->site, &a, true, &s), 0);
+    assert_int_equal(s->coding, CODING_IDENTITY);
+    site_release(t->site, s);
+}
+
+/* A thread that swaps names as fast as it can; renaming over a link is atomic, so there is
+ * always one. */
+struct flipper {
+    const struct tree *t;
+    const char *name, *in, *out;
+    atomic_bool stop;
+};
+
+static void *flip(void *arg)
+{
+    struct flipper *f = arg;
+    char next[64];
+
+    snprintf(next, sizeof(next), "%s.next", f->name);
+    for (unsigned i = 0; !f->stop; i++) {
+        assert_int_equal(symlinkat(i % 2 ? f->out : f->in, f->t->root, next), 0);
+        assert_int_equal(renameat(f->t->root, next, f->t->root, f->name), 0);
+    }
+    return NULL;
+}
+
+static int64_t now_s(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec;
+}
+
+/* Ask until both sides have been met `wanted` times; what is found must be `inode`, never the
+ * outside. */
+static void race(struct flipper *f, const char *path, uint64_t inode, unsigned wanted)
+{
+    int64_t deadline = now_s() + 120;
+    unsigned found = 0, refused = 0;
+    pthread_t thread;
+
+    make_link(f->t, f->in, f->name);
+    assert_int_equal(pthread_create(&thread, NULL, flip, f), 0);
+    while ((found < wanted || refused < wanted) && now_s() < deadline) {
+        struct source *s;
+        int err = find(f->t, path, &s);
+
+        if (err) {
+            assert_true(err == -EACCES || err == -EAGAIN);
+            refused++;
+            continue;
+        }
+        assert_int_equal(s->inode, inode);
+        assert_int_equal(s->size, 4);
+        site_release(f->t->site, s);
+        found++;
+    }
+    f->stop = true;
+    pthread_join(thread, NULL);
+    assert_true(found >= wanted);
+    assert_true(refused >= wanted);
+}
+
+static uint64_t inode_of(const struct tree *t, const char *path)
+{
+    struct stat st;
+
+    assert_int_equal(fstatat(t->root, path, &st, 0), 0);
+    return st.st_ino;
+}
+
+static void a_file_link_that_flips(void **state)
+{
+    struct tree *t = *state;
+    struct flipper f = {.t = t, .name = "flip", .in = "mine", .out = "../outside/secret"};
+
+    make_outside(t);
+    make_file(t, "mine", "mine");
+    race(&f, "/flip", inode_of(t, "mine"), 500);
+}
+
+static void a_folder_link_that_flips(void **state)
+{
+    struct tree *t = *state;
+    struct flipper f = {.t = t, .name = "flip", .in = "dir", .out = "../outside"};
+
+    make_outside(t);
+    make_folder(t, "dir");
+    make_file(t, "dir/secret", "mine");
+    race(&f, "/flip/secret", inode_of(t, "dir/secret"), 500);
+}
+
+static void an_index_in_a_flipping_folder(void **state)
+{
+    struct tree *t = *state;
+    struct flipper f = {.t = t, .name = "flip", .in = "dir", .out = "../outside"};
+
+    make_outside(t);
+    make_folder(t, "dir");
+    make_file(t, "dir/index.html", "mine");
+    race(&f, "/flip/", inode_of(t, "dir/index.html"), 500);
+}
+
+/* Listings of a folder that flips name the inside's entries or are refused. */
+static void a_listing_that_flips(void **state)
+{
+    struct tree *t = *state;
+    struct flipper f = {.t = t, .name = "flip", .in = "dir", .out = "../outside/list"};
+    int64_t deadline = now_s() + 120;
+    unsigned found = 0, refused = 0;
+    pthread_t thread;
+
+    assert_int_equal(mkdirat(t->root, "../outside/list", 0755), 0);
+    make_file(t, "../outside/list/secret", "secret");
+    make_folder(t, "dir");
+    make_file(t, "dir/mine", "mine");
+    make_link(t, "dir", "flip");
+    assert_int_equal(pthread_create(&thread, NULL, flip, &f), 0);
+    while ((found < 100 || refused < 100) && now_s() < deadline) {
+        struct source *s;
+        size_t len;
+        char *body;
+
+        if (find(t, "/flip/", &s)) {
+            refused++;
+            continue;
+        }
+        body = body_of(t, s, &len);
+        assert_non_null(strstr(body, "./mine"));
+        assert_null(strstr(body, "secret"));
+        free(body);
+        found++;
+    }
+    f.stop = true;
+    pthread_join(thread, NULL);
+    assert_true(found >= 100);
+    assert_true(refused >= 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
+        TEST(where_links_lead),
+        TEST(an_index_that_leads_out),
+        TEST(a_sibling_that_leads_out),
+        TEST(a_file_link_that_flips),
+        TEST(a_folder_link_that_flips),
+        TEST(an_index_in_a_flipping_folder),
+        TEST(a_listing_that_flips),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

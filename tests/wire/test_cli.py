@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: MIT
+"""The program as people and scripts meet it: help, manual, completion, mistakes, commands, environment."""
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from cli import (BIN, EXIT_DONE, EXIT_FAILED, EXIT_USAGE, FULL, PATIENCE, ROOT, TOP, begin, elf,
+                 environment, no_port, options_table, run, site)  # noqa: F401 (fixtures among them)
+
+
+# --- Help and what is generated ------------------------------------------------------------------------
+
+
+@pytest.mark.core
+def test_help_is_one_screen():
+    out = run("--help")
+    lines = out.stdout.splitlines()
+    assert out.returncode == EXIT_DONE and out.stderr == ""
+    assert len(lines) <= 40 and max(map(len, lines)) <= 100
+    first_option = next(i for i, line in enumerate(lines) if re.match(r" +-", line))
+    examples = [i for i, line in enumerate(lines) if re.match(r"  (sudo )?rung\b", line)]
+    assert len(examples) >= 3 and max(examples) < first_option  # examples come first
+    for same in (["-h"], ["serve", "--help"], ["help", "serve"], ["serve", "-p", "1", "-h"]):
+        assert run(*same).stdout == out.stdout
+    assert out.stdout in run("help").stdout
+    assert "rung engines" in run("help").stdout
+
+
+def test_help_of_commands():
+    assert run("help", "engines").stdout == run("engines", "--help").stdout
+    assert run("help", "help").returncode == EXIT_DONE
+    out = run("help", "serv")
+    assert out.returncode == EXIT_USAGE and "did you mean serve" in out.stderr
+
+
+def test_every_option_is_everywhere():
+    brief, everything = run("--help").stdout, run("--help-all").stdout
+    manual, completion = run("man").stdout.replace("\\-", "-"), run("completion").stdout
+    for name, cells in options_table().items():
+        word = rf"--{name}(?![\w-])"
+        assert re.search(word, brief), name
+        assert re.search(rf"(?m)^ +(-\w, )?{word}.* {{2}}\S|{word} \S+ \S", everything), name
+        assert re.search(rf"(?m)^\.It .*Fl -{name}(?![\w-])", manual), name
+        assert re.search(word, completion), name
+        variable = "RUNG_" + name.upper().replace("-", "_")
+        assert f"`{variable}`" in cells[4] and variable in manual
+
+
+@pytest.mark.skipif(not shutil.which("mandoc"), reason="mandoc is not installed")
+def test_manual_is_clean(tmp_path):
+    page = tmp_path / "rung.1"
+    page.write_text(run("man").stdout)
+    lint = subprocess.run(["mandoc", "-Tlint", str(page)], stdout=subprocess.PIPE, text=True, check=False, timeout=PATIENCE)
+    assert lint.stdout == "" and lint.returncode == 0
+    text = subprocess.run(["mandoc", "-Tascii", "-Owidth=200", str(page)], stdout=subprocess.PIPE, check=True, timeout=PATIENCE).stdout
+    text = re.sub(rb".\x08", b"", text).decode()
+    for part in ("NAME", "SYNOPSIS", "OPTIONS", "SIGNALS", "EXIT STATUS", "ENVIRONMENT", "EXAMPLES", "--head-timeout TIME"):
+        assert part in text, part
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
+def test_completion(tmp_path):
+    script = tmp_path / "rung.bash"
+    script.write_text(run("completion").stdout)
+    os.mkdir(tmp_path / "pictures")
+
+    def complete(*words):
+        line = (f". {script}; COMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}; _rung; "
+                'printf "%s\\n" "${COMPREPLY[@]}"')
+        out = subprocess.run(["bash", "--norc", "-c", line], stdout=subprocess.PIPE, cwd=tmp_path, text=True, check=True,
+                             timeout=PATIENCE)
+        return set(out.stdout.split())
+    assert complete("rung", "--head") == {"--head-timeout"}
+    assert complete("rung", "--no-h") == {"--no-hidden"}
+    assert complete("rung", "--engine", "ep") == {"epoll"}
+    assert complete("rung", "-e", "na") == {"naive"}
+    assert complete("rung", "--log", "") == {"off", "combined", "json"}
+    assert complete("rung", "--listing", "o") == {"on", "off"}
+    assert "pictures" in complete("rung", "-q", "pic")
+    assert complete("rung", "eng") == {"engines"}
+    assert complete("rung", "--log-file", "rung.") == {"rung.bash"}
+
+
+def test_documented_table_is_current():
+    with open(f"{TOP}/docs/serve.md", encoding="utf-8") as file:
+        text = file.read()
+    table = run("options").stdout
+    assert table in text, "docs/serve.md: paste the output of `rung options` between its marks"
+
+
+# --- Mistakes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("args, words", [
+    (["--prot", "1"], ["--prot", "did you mean --port?"]),
+    (["--head-timeuot=1"], ["did you mean --head-timeout?"]),
+    (["--index-file=x"], ["--index-file", "no such option"]),
+    (["-port", "1"], ["two dashes", "--port"]),
+    (["-Z"], ["-Z: no such option", "--help"]),
+    (["--port"], ["needs a value", "N"]),
+    (["--port", "65536"], ["65536", "0 to 65535"]),
+    (["--port", "http"], ["'http' is not a number", "0 to 65535"]),
+    (["--port", "-1"], ["'-1' is not a number"]),
+    (["--port="], ["--port"]),
+    (["--engine", "eppol"], ["did you mean epoll?"]),
+    (["--engine", "apache"], ["auto", "epoll", "naive"]),
+    (["--idle-timeout", "99ms"], ["99ms is out of range", "100ms to 1d"]),
+    (["--idle-timeout", "5 s"], ["not a time"]),
+    (["--head-timeout", "61m"], ["out of range", "1h"]),
+    (["--drain-timeout", "99999999999999999999"], ["out of range"]),
+    (["--min-progress", "0"], ["out of range", "1 to 1g"]),
+    (["--min-progress", "2x"], ["not a size"]),
+    (["--max-body", "4g"], ["out of range"]),
+    (["--backlog", "0"], ["1 to 65535"]),
+    (["--listing", "perhaps"], ["neither on nor off"]),
+    (["--no-listing"], ["--listing off"]),
+    (["--quiet=yes"], ["takes no value"]),
+    (["--log", "jsn"], ["did you mean json?"]),
+    (["--log-file", "x"], ["--log combined"]),
+    (["--index", "a/b"], ["not a path"]),
+    (["--index", ""], ["cannot be empty"]),
+    (["one", "two"], ["one DIR too many"]),
+    (["-b", "nonsense"], ["not an address", "127.0.0.1"]),
+    (["-b", "unix:"], ["unix:"]),
+    (["--bind", ""], ["cannot be empty"]),
+    (["-b1"] * 9, ["at most 8"]),
+    (["no-such-folder/"], ["does not exist", "name a folder"]),
+    (["file.txt"], ["not a folder"]),
+    (["--user", "no-such-user-here"], ["no such user"] if ROOT else ["only root"]),
+    (["--user", "root"], ["that is root"] if ROOT else ["only root"]),
+])
+def test_mistakes_in_options(site, args, words):
+    out = run("serve", "-p", "0", *args, cwd=site)
+    assert out.returncode == EXIT_USAGE and out.stdout == ""
+    assert out.stderr.startswith("rung: ") and out.stderr.count("\n") == 1, out.stderr
+    for word in words:
+        assert word in out.stderr, out.stderr
+
+
+def test_mistaken_words(site):
+    out = run("sreve", cwd=site)
+    assert out.returncode == EXIT_USAGE and "did you mean rung serve?" in out.stderr
+    out = run("xyzzy", cwd=site)
+    assert out.returncode == EXIT_USAGE and "neither a folder nor a command" in out.stderr
+    out = run("xyzzy/", cwd=site)
+    assert out.returncode == EXIT_USAGE and "does not exist" in out.stderr
+    out = run("engines", "all", cwd=site)
+    assert out.returncode == EXIT_USAGE and "only options are taken" in out.stderr
+
+
+def test_control_characters_do_not_reach_the_terminal(site):
+    out = run("serve", "\x1b[31mred\n/", cwd=site)
+    assert out.returncode == EXIT_USAGE
+    assert "\x1b" not in out.stderr and out.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not os.path.exists(FULL), reason="no /dev/full")
+def test_help_that_cannot_be_written():
+    with open(FULL, "wb") as full:
+        out = subprocess.run([BIN, "--help"], stdout=full, stderr=subprocess.PIPE, env=environment(), timeout=PATIENCE,
+                             check=False)
+    assert out.returncode == EXIT_FAILED and b"the disk is full" in out.stderr
+
+
+# --- Commands ------------------------------------------------------------------------------------------
+
+
+def test_version():
+    out = run("--version")
+    assert out.returncode == EXIT_DONE and re.match(r"rung \d+\.\d+\nengines: .*\bepoll\b", out.stdout)
+    assert run("version").stdout == out.stdout
+
+
+def test_engines():
+    rows = json.loads(run("engines", "--json").stdout)
+    text = run("engines").stdout
+    assert [row["name"] for row in rows][:1] == ["naive"] and len(rows) >= 3
+    for row in rows:
+        assert set(row) == {"name", "summary", "model", "may_block", "capacity", "available", "reason"}
+        assert row["model"] in ("blocking", "readiness", "completion", "none")
+        assert row["available"] == (row["reason"] is None)
+        assert re.search(rf"(?m)^{row['name']} .*{re.escape(row['summary'])}", text)
+
+
+@pytest.mark.skipif(not elf(), reason="the binary is behind a wrapper here")
+def test_neighbours(tmp_path):
+    copy = shutil.copy(BIN, tmp_path / "rung")
+    neighbour = tmp_path / "rung-hello"
+    neighbour.write_text('#!/bin/sh\necho "$0" "$@"\nexit 7\n')
+    env = environment()
+
+    def ask(*args):
+        return subprocess.run([copy, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, text=True, cwd=tmp_path,
+                              timeout=PATIENCE, check=False)
+    assert ask("hello").returncode == EXIT_USAGE  # not executable
+    neighbour.chmod(0o755)
+    out = ask("hello", "a b", "--port")
+    assert out.returncode == 7 and out.stdout == f"{neighbour} a b --port\n"
+    assert ask("../hello").returncode == EXIT_USAGE
+    assert ask("x" * 300).returncode == EXIT_USAGE
+
+
+# --- Environment ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.core
+def test_environment(begin, site):
+    port = no_port()
+    server = begin("-b", "127.0.0.1", site, env={"RUNG_PORT": str(port)})
+    assert server.port == port
+    env = {"RUNG_PORT": "1", "RUNG_BIND": "127.0.0.1,127.0.0.2", "RUNG_HIDDEN": "yes", "RUNG_LISTING": "off"}
+    server = begin("-p", "0", site, env=env)  # the command line is stronger
+    assert "127.0.0.2" in server.opening and "[::1]" not in server.opening
+    assert server.get("/.secret").status == 200 and server.get("/").status == 403
+    server = begin("-p", "0", "--no-hidden", "--listing", "on", site, env=env)
+    assert server.get("/.secret").status == 404 and server.get("/").status == 200
+
+
+def test_mistakes_in_the_environment(site):
+    out = run("serve", site, env={"RUNG_PORT": "many"})
+    assert out.returncode == EXIT_USAGE and "RUNG_PORT: 'many' is not a number" in out.stderr
+    out = run("serve", site, env={"RUNG_HIDDEN": "perhaps"})
+    assert out.returncode == EXIT_USAGE and "RUNG_HIDDEN" in out.stderr
+    assert run("--help", env={"RUNG_PORT": "many"}).returncode == EXIT_DONE
+    assert run("serve", "--log-file=x", env={"RUNG_LOG": ""}, cwd=site).returncode == EXIT_USAGE

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT
+"""The access log: formats, hostile bytes, opened anew, and what happens when it cannot be written."""
+import json
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+
+from cli import (EXIT_DONE, EXIT_FAILED, FULL, begin, large, raw, run, site, stuck_download,
+                 log_lines)  # noqa: F401 (fixtures among them)
+
+
+COMBINED = re.compile(r'(\S+) - - \[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d \+0000)\] "((?:[^"\\]|\\x[0-9a-f]{2})*)" '
+                      r'(\d{3}) (\d+) "((?:[^"\\]|\\x[0-9a-f]{2})*)" "((?:[^"\\]|\\x[0-9a-f]{2})*)"')
+
+
+@pytest.mark.core
+def test_log_combined(begin, site, tmp_path):
+    path = tmp_path / "log"
+    server = begin("-p", "0", "--log", "combined", "--log-file", path, site)
+    server.get("/file.txt?q=1", headers={"User-Agent": 'a "b" \\c', "Referer": "http://x/\x80"})
+    server.get("/none", method="HEAD")
+    lines = [COMBINED.fullmatch(line) for line in log_lines(path, 2)]
+    assert all(lines) and len(lines) == 2
+    assert lines[0].group(1, 3, 4, 5, 6, 7) == ("127.0.0.1", "GET /file.txt?q=1 HTTP/1.1", "200", "8", "http://x/\\x80",
+                                                "a \\x22b\\x22 \\x5cc")
+    assert lines[1].group(3, 4, 5, 6) == ("HEAD /none HTTP/1.1", "404", "0", "-")
+
+
+def test_log_json(begin, site, tmp_path):
+    path = tmp_path / "log"
+    server = begin("-p", "0", "--log", "json", "--log-file", path, site)
+    hostile = bytes(c for c in range(0x20, 256) if c != 0x7f)
+    low, high = hostile[:120], hostile[120:]
+    raw(server, b"GET /file.txt HTTP/1.1\r\nHost: x\r\nConnection: close\r\nUser-Agent: " + low
+        + b"\r\nReferer: " + high + b"\r\n\r\n")
+    row = json.loads(log_lines(path, 1)[0])
+    assert list(row) == ["time", "peer", "method", "target", "status", "bytes", "complete", "referer", "agent"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row.pop("time"))
+    assert row.pop("agent").encode("latin-1") == low.strip(b" ")
+    assert row.pop("referer").encode("latin-1") == high
+    assert row == {"peer": "127.0.0.1", "method": "GET", "target": "/file.txt", "status": 200, "bytes": 8, "complete": True}
+
+
+@pytest.mark.parametrize("form", ["combined", "json"])
+@pytest.mark.parametrize("request_bytes", [
+    b"\x00\x01\x02\r\n\r\n", b"GET /\n\x1b[31m HTTP/1.1\r\n\r\n", b"GET /\" 200 0 \"fake HTTP/1.1\r\n\r\n",
+    b"GET /%0a%0d127.0.0.1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", b"\"\\\r\n\r\n", b"\xff\xfe\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: x\r\nUser-Agent: a\x07b\r\n\r\n", b"GET " + b"/" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /" + b"%22" * 2600 + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nReferer: " + b"\xe9" * 3000 + b"\r\n\r\n",
+])
+def test_log_of_hostile_requests(begin, site, tmp_path, form, request_bytes):
+    """One line for the request, whatever it was, and it can be read back."""
+    path = tmp_path / "log"
+    server = begin("-p", "0", "--log", form, "--log-file", path, site)
+    assert raw(server, request_bytes).startswith(b"HTTP/1.1 ")
+    server.get("/file.txt")
+    lines = log_lines(path, 2)
+    assert len(lines) == 2
+    for line in lines:
+        assert len(line) < 4096 and re.fullmatch(r"[ -~]*", line)
+        assert json.loads(line) if form == "json" else COMBINED.fullmatch(line), line
+
+
+def test_log_tells_what_was_cut_off(begin, large, tmp_path):
+    path = tmp_path / "log"
+    server = begin("-p", "0", "--log", "json", "--log-file", path, large)
+    with stuck_download(server):
+        pass
+    row = json.loads(log_lines(path, 1)[0])
+    assert row["complete"] is False and 0 < row["bytes"] < 1 << 30
+
+
+def test_log_on_stdout(begin, site):
+    server = begin("-p", "0", "--log", "json", site, stdout=subprocess.PIPE)
+    server.get("/file.txt")
+    with server.process.stdout as out:
+        assert json.loads(out.readline())["target"] == "/file.txt"  # while it runs: nothing waits in a buffer
+
+
+def test_log_opened_anew(begin, site, tmp_path):
+    path, old = tmp_path / "log", tmp_path / "log.1"
+    server = begin("-p", "0", "--log", "combined", "--log-file", path, site)
+    server.get("/file.txt?1")
+    log_lines(path, 1)
+    os.rename(path, old)
+    server.get("/file.txt?2")
+    assert "?2" in log_lines(old, 2)[1]
+    server.send(signal.SIGHUP)
+    server.said("log opened anew")
+    server.get("/file.txt?3")
+    assert "?3" in log_lines(path, 1)[0] and len(log_lines(old, 2)) == 2
+    os.unlink(path)
+    os.mkdir(path)
+    server.send(signal.SIGHUP)
+    server.said("cannot open the log anew")
+    assert server.get("/file.txt?4").status == 200
+
+
+def test_log_that_cannot_be_opened(site, tmp_path):
+    out = run("serve", "-p", "0", "--log", "json", "--log-file", tmp_path, site)
+    assert out.returncode == EXIT_FAILED and "cannot open the log" in out.stderr and "--log-file" in out.stderr
+
+
+@pytest.mark.skipif(not os.path.exists(FULL), reason="no /dev/full")
+def test_log_on_a_full_disk(begin, site):
+    server = begin("-p", "0", "--log", "combined", "--log-file", FULL, site)
+    for _ in range(5):
+        assert server.get("/file.txt").status == 200
+    server.said("cannot write the log: the disk is full")
+    assert server.end() == EXIT_DONE
+    assert server.count("cannot write the log") == 1
+
+
+def test_log_whose_reader_has_gone(begin, site):
+    server = begin("-p", "0", "--log", "combined", site, stdout=subprocess.PIPE)
+    server.process.stdout.close()
+    for _ in range(3):
+        assert server.get("/file.txt").status == 200
+    server.said("cannot write the log: the reader has gone")
+    assert server.end() == EXIT_DONE
+    assert server.count("cannot write the log") == 1

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""What the options do to a running server, and signals."""
+import contextlib
+import json
+import re
+import resource
+import signal
+import socket
+import time
+
+import pytest
+
+from cli import (EXIT_DONE, PATIENCE, Running, begin, elf, large, no_port, run, site, stuck_download,
+                 wait_for)  # noqa: F401 (fixtures among them)
+
+
+# --- What the options do -------------------------------------------------------------------------------
+
+
+def test_options_of_the_site(begin, site):
+    plain = begin("-p", "0", site)
+    assert plain.get("/.secret").status == 404
+    assert plain.get("/folder/").status == 200 and b"start.html" in plain.get("/folder/").body
+    assert re.fullmatch(r"rung/\d+\.\d+", plain.get("/").headers["Server"])
+    other = begin("-p", "0", "--hidden", "--listing", "off", "--index", "start.html", "--server-name", "off", site)
+    assert other.get("/.secret").body == b"hidden\n"
+    assert other.get("/folder/").body == b"<p>start\n"
+    assert other.get("/").status == 403
+    assert other.get("/").headers["Server"] == "rung"
+
+
+def test_precompressed(begin, site):
+    with open(f"{site}/file.txt.gz", "wb") as file:
+        file.write(b"pressed")
+    accept = {"Accept-Encoding": "gzip"}
+    assert begin("-p", "0", site).get("/file.txt", headers=accept).headers["Content-Encoding"] == "gzip"
+    off = begin("-p", "0", "--precompressed", "off", site).get("/file.txt", headers=accept)
+    assert off.headers["Content-Encoding"] is None and off.body == b"content\n"
+
+
+def test_max_body(begin, site):
+    server = begin("-p", "0", "--max-body", "1k", site)
+    assert server.get("/file.txt", body=b"x" * 1024).status == 200
+    assert server.get("/file.txt", body=b"x" * 1025).status == 413
+
+
+def test_head_timeout(begin, site):
+    server = begin("-p", "0", "--head-timeout", "200ms", site)
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as client:
+        client.sendall(b"GET / HTTP/1.1\r\n")
+        while client.recv(65536):
+            pass  # whatever is said before the end
+
+
+def test_idle_timeout(begin, site):
+    server = begin("-p", "0", "--idle-timeout", "200ms", site)
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as client:
+        client.sendall(b"GET /file.txt HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = b""
+        while piece := client.recv(65536):
+            answer += piece
+        assert answer.endswith(b"content\n")
+
+
+def test_quiet(begin, site):
+    port = no_port()
+    server = begin("-q", "-b", "127.0.0.1", "-p", port, site, wait=False)
+    server.port = port
+
+    def serves():
+        with contextlib.suppress(OSError):
+            return server.get("/file.txt").status == 200
+    wait_for(serves, "the quiet server answers")
+    assert server.end(signal.SIGINT) == EXIT_DONE
+    assert server.lines == []
+    assert run("-q", "--port", "70000").stderr != ""
+    assert run("serve", "-q", f"{site}/none").stderr != ""
+
+
+def limits(pid):
+    with open(f"/proc/{pid}/limits", encoding="ascii") as file:
+        return re.search(r"Max open files\s+(\d+)\s+(\d+)", file.read()).groups()
+
+
+def test_descriptors_are_raised(begin, site):
+    def low():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 512))
+    server = begin("-p", "0", site, preexec_fn=low)
+    if elf():  # a wrapper may keep some for itself
+        assert limits(server.pid) == ("512", "512")
+    assert server.get("/file.txt").status == 200
+
+
+def test_more_connections_than_descriptors(begin, site):
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
+    server = begin("-p", "0", "--max-connections", "5000", site, preexec_fn=few)
+    server.said(r"--max-connections 5000: \d+ descriptors are enough for \d+")
+    modest = begin("-p", "0", "--max-connections", "100", site, preexec_fn=few)
+    assert modest.end() == EXIT_DONE
+    assert modest.count("--max-connections") == 0
+
+
+# --- Signals -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stop(begin, site, number):
+    server = begin("-p", "0", site)
+    assert server.get("/file.txt").status == 200
+    assert server.end(number) == EXIT_DONE
+    server.said("stopping: ")
+    server.said("stopped after 1 answer on 1 connection, ")
+
+
+def test_stop_has_a_deadline(begin, large):
+    server = begin("-p", "0", "--drain-timeout", "300ms", "--send-timeout", "1h", large)
+    with stuck_download(server):
+        assert server.end() == EXIT_DONE
+    server.said(r"stopping: 1 connection open, given at most 300ms to finish")
+
+
+def test_second_signal_stops_at_once(begin, large):
+    server = begin("-p", "0", "--drain-timeout", "1h", "--send-timeout", "1h", large)
+    with stuck_download(server):
+        server.send(signal.SIGTERM)
+        server.said("stopping: 1 connection open, given at most 1h")
+        assert server.process.poll() is None
+        assert server.end(signal.SIGINT) == EXIT_DONE
+    server.said("stopping at once")
+
+
+def test_counters(begin, site):
+    server = begin("-p", "0", site)
+    server.get("/file.txt")
+    server.send(signal.SIGUSR1)
+    counters = json.loads(server.said(r'^\{.*"accepted".*\}$').string)
+    assert counters["accepted"] == 1 and counters["answers"] == 1 and counters["bytes"] > 100
+    assert server.get("/file.txt").status == 200
+
+
+def test_signals_from_the_start(site):
+    """A signal that comes before everything is open ends it like any other."""
+    for wait_ms in (0, 5, 20):
+        server = Running("-p", "0", site)
+        time.sleep(wait_ms / 1000)
+        server.send(signal.SIGTERM)
+        assert server.end(None) in (EXIT_DONE, -signal.SIGTERM)
+        server.kill()
