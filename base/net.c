@@ -305,6 +305,11 @@ long net_send(int fd, const struct conn_out *out, int file)
     return send_gather(fd, iov, n, more);
 }
 
+void net_end(int fd)
+{
+    (void)shutdown(fd, SHUT_RDWR);
+}
+
 void net_shut(int fd)
 {
     (void)shutdown(fd, SHUT_WR); /* the peer may have gone: the next receive says so */

@@ -10,17 +10,28 @@ struct engine {
     const char *name, *summary;
     enum engine_model model; /* for docs and plots; no code branches on it */
     bool may_block;          /* gets a host that blocks, and the watcher */
+    bool forks;              /* has children of its own: its workers cannot be threads */
+    bool crew;               /* serves on --threads threads; those are its seats if it may block */
     unsigned capacity;       /* connections at once: 1, or ENGINE_DESCRIPTORS; tests scale to it */
     /* NULL: it can run here; else a sentence that says why not.  May be absent */
     const char *(*probe)(void);
     int (*run)(struct worker *w); /* serve until told to stop; 0 or -errno */
 };
 
-enum { ENGINE_DESCRIPTORS = 0 }; /* capacity: as many as there are descriptors */
+enum {
+    ENGINE_DESCRIPTORS = 0, /* capacity: as many as there are descriptors */
+    ENGINE_THREADS = 32     /* ... of a crew: the default of --threads */
+};
 
 /* One line each: X(name).  engine_NAME is defined in NAME.c. */
 #define ENGINES(X) \
     X(naive) \
+    X(fork) \
+    X(thread) \
+    X(pool) \
+    X(nonblock) \
+    X(select) \
+    X(poll) \
     X(epoll) \
     X(null)
 

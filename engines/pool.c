@@ -46,8 +46,10 @@ static void serve_queued(struct hand *h)
     unsigned n;
 
     while ((n = queue_take(h->crew->queue, h->number, fd, t->drain_all ? QUEUE_TAKE_MAX : 1)) > 0) {
-        for (unsigned i = 0; i < n; i++)
+        for (unsigned i = 0; i < n; i++) {
+            worker_queued(h->crew->worker, -1);
             session_serve(h->loop, fd[i]);
+        }
         if (t->yield)
             sched_yield();
     }
@@ -83,7 +85,7 @@ static int hire(struct crew *c)
         if (err)
             loop_close(h->loop);
     }
-    return c->count == t->threads ? 0 : err;
+    return c->count ? 0 : err;
 }
 
 /* Hand on what comes.  Once told to stop, whoever waits for a thread gets his turn: the watcher ends the others. */
@@ -91,8 +93,11 @@ static void hand_on(struct crew *c)
 {
     int fd;
 
-    while ((fd = worker_accept(c->worker)) >= 0)
+    queue_consumers(c->queue, c->count);
+    while ((fd = worker_accept(c->worker)) >= 0) {
+        worker_queued(c->worker, +1);
         queue_put(c->queue, fd, -1);
+    }
     queue_end(c->queue);
 }
 
@@ -110,12 +115,8 @@ static int pool_run(struct worker *w)
         err = queue_open(&c->queue, &plan);
     if (!err) {
         err = hire(c);
-        if (!err && c->queue)
+        if (c->queue && !err)
             hand_on(c);
-        if (err && c->queue)
-            queue_end(c->queue);
-        if (err)
-            worker_give_up(w); /* those already hired are to leave */
         for (unsigned i = 0; i < c->count; i++) {
             pthread_join(c->hand[i].thread, NULL);
             loop_close(c->hand[i].loop);
@@ -132,6 +133,7 @@ const struct engine engine_pool = {
     .summary = "a fixed crew of blocking threads, fed by a queue",
     .model = ENGINE_BLOCKING,
     .may_block = true,
+    .crew = true,
     .capacity = ENGINE_THREADS,
     .run = pool_run,
 };

@@ -79,6 +79,15 @@ void log_close(struct log *log);
 /* --- The server ------------------------------------------------------------------------------- */
 struct serve_options; /* options.def by way of serve.h */
 
+/* How many workers, and what they are and share. */
+struct arrangement {
+    unsigned workers;
+    bool processes;  /* else threads */
+    bool reuseport;  /* a set of listeners for each worker */
+    struct tuning tuning;
+};
+
+/* In memory that all processes of the server share. */
 struct server {
     const struct serve_options *opt;
     const struct engine *engine;
@@ -87,18 +96,21 @@ struct server {
     struct log *log;     /* NULL: off */
     struct stats *stats;
     unsigned listeners;
-    int listener[LISTENERS_MAX];
+    int (*listener)[LISTENERS_MAX]; /* one set, or one for each worker (SO_REUSEPORT) */
     int stop_fd;            /* eventfd written once at the first stop signal */
     atomic_int stopping;    /* stop signals so far: at 2 everything is cut off at once */
     /* from the options, where every loop finds them */
     uint64_t head_ms, idle_ms, send_ms, drain_ms;
     uint64_t connections_max;
+    struct arrangement arrangement;
     const char *server_field; /* what Server says in answers (host.server) */
     uint32_t progress_bytes, body_bytes_max;
 };
 
-/* worker.c: run the engine until told to stop.  0 or -errno. */
+/* workers.c: run the engine on all workers until told to stop.  0 or -errno. */
 int server_run(struct server *srv);
+/* worker.c: the same for one of them, on this thread. */
+int worker_run(struct server *srv, unsigned number);
 /* Async-signal-safe: one more stop signal. */
 void server_stop(struct server *srv);
 
@@ -133,6 +145,8 @@ void watch_close(struct watch *watch);
  * never closes: it shuts the socket down under the lock, and the serving thread sees the end. */
 void watch_add(struct watch *watch, struct session *s);
 void watch_del(struct watch *watch, struct session *s);
+/* Somebody waits for a seat: look soon. */
+void watch_hurry(struct watch *watch);
 void watch_enter(struct watch *watch, struct session *s);
 void watch_leave(struct watch *watch, struct session *s);
 

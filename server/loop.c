@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* loop.c - what one thread needs to run sessions: clock, timers, date, wake-ups, and when to accept.
  *
- * The rules of a full house.  No room (connections_max) or no descriptor: the listeners are left alone, so that
+ * The rules of a full house.  No room (worker->seats) or no descriptor: the listeners are left alone, so that
  * nothing spins; the idlest of a handful of idle connections is closed to make room, and it is tried again when
  * any connection closes, or after PAUSE_MS.  The rules of stopping: answers say that the connection ends, idle
  * ones are closed at once, whoever waits in the queues is still let in, and at drain_ms or at the second
@@ -187,7 +187,7 @@ struct session *loop_welcome(struct loop *l, unsigned i)
 
     if (!loop_listening(l))
         return NULL;
-    if (l->live >= l->worker->server->connections_max) {
+    if (l->live >= l->worker->seats) {
         if (worker_awaited(l->worker)) /* else the one before was the last */
             pause_listening(l);
         return NULL;

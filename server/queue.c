@@ -31,7 +31,7 @@ struct ring {
 
 struct queue {
     bool lockfree;
-    unsigned rings;
+    unsigned rings, used; /* used: rings that have a consumer */
     struct ring *ring;
     struct parking writer;
     atomic_bool ended;
@@ -112,8 +112,8 @@ static struct ring *least_loaded(struct queue *q)
     struct ring *best = NULL;
     unsigned least = 0;
 
-    for (unsigned n = 0; n < q->rings; n++) {
-        struct ring *r = &q->ring[(q->turn + n) % q->rings];
+    for (unsigned n = 0; n < q->used; n++) {
+        struct ring *r = &q->ring[(q->turn + n) % q->used];
         unsigned used = ring_used(r);
 
         if (!best || used < least) {
@@ -209,6 +209,12 @@ static unsigned take_locked(struct queue *q, int item[], unsigned n)
 
 /* --- The face ----------------------------------------------------------------------------------------- */
 
+void queue_consumers(struct queue *q, unsigned n)
+{
+    if (q->lockfree)
+        q->used = n;
+}
+
 int queue_put(struct queue *q, int item, int wait_ms)
 {
     return q->lockfree ? put_lockfree(q, item, wait_ms) : put_locked(q, item, wait_ms);
@@ -261,6 +267,7 @@ int queue_open(struct queue **queue, const struct queue_plan *plan)
         q->ring[q->rings] = (struct ring){0};
         err = ring_open(&q->ring[q->rings], plan->length / rings);
     }
+    q->used = q->rings;
     if (err)
         queue_close(q);
     else

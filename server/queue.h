@@ -26,6 +26,9 @@ int queue_open(struct queue **queue, const struct queue_plan *plan);
 /* Every consumer must have seen the end. */
 void queue_close(struct queue *queue);
 
+/* Only the first n consumers came.  Before the first put. */
+void queue_consumers(struct queue *queue, unsigned n);
+
 /* Waits while the queue is full; tells how long: ms at most, -1 for ever.  0, or -EAGAIN: still full. */
 int queue_put(struct queue *queue, int item, int wait_ms);
 

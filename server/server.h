@@ -55,6 +55,7 @@ struct worker {
     /* ... and when it no longer serves those who wait; 0: not stopping */
     uint64_t drain_ms;
     struct watch *watch;          /* engines that may block; else NULL */
+    atomic_uint queued;           /* see worker_queued() */
     unsigned seats;               /* connections that this worker serves at once, at most */
     struct tuning tuning;
 };
@@ -144,8 +145,23 @@ void session_refuse(struct loop *l, struct session *s);
  * skipped). */
 int worker_accept(struct worker *w);
 
+/* A connection that cannot be served after all: counted as refused, and closed. */
+void worker_refuse(struct worker *w, int fd);
+
+/* A connection waits for a thread of this worker (+1), or has been given one (-1): while any waits, the
+ * watcher makes room. */
+void worker_queued(struct worker *w, int change);
+
 /* From accept to close, on this thread. */
 void session_serve(struct loop *l, int fd);
+
+/* The same in its parts, for a session whose memory two processes share.  begin: registered, not yet looked at.  run:
+ * until its end.  leave: gives back what it holds and tells the peer.  gone: forgotten and closed; lost:
+ * whoever ran it died. */
+void session_begin(struct loop *l, struct session *s, int fd);
+void session_run(struct loop *l, struct session *s);
+void session_leave(struct loop *l, struct session *s);
+void session_gone(struct loop *l, struct session *s, bool lost);
 
 /* --- No sockets: what the null engine replays ---------------------------------------------------------- */
 

@@ -191,24 +191,50 @@ static void serve_output(struct loop *l, struct session *s)
         conn_sent(&s->conn, (size_t)n, l->now_ms);
 }
 
+void session_begin(struct loop *l, struct session *s, int fd)
+{
+    loop_tick(l);
+    session_init(l, s, fd);
+    watch_add(l->worker->watch, s); /* entered */
+}
+
+void session_run(struct loop *l, struct session *s)
+{
+    bool shut = false;
+
+    while (s->conn.want != CONN_CLOSE) {
+        if (s->conn.want == CONN_LINGER && !shut) {
+            net_shut(s->fd);
+            shut = true;
+        }
+        if (s->conn.want == CONN_SEND)
+            serve_output(l, s);
+        else
+            serve_input(l, s);
+    }
+}
+
+/* Another process may hold the socket too, so that closing it would tell the peer nothing. */
+void session_leave(struct loop *l, struct session *s)
+{
+    stats_add(l->worker->server->stats, STAT_BYTES, s->conn.sent);
+    conn_fini(&s->conn);
+    net_end(s->fd);
+}
+
+void session_gone(struct loop *l, struct session *s, bool lost)
+{
+    watch_del(l->worker->watch, s);
+    close(s->fd);
+    stats_add(l->worker->server->stats, lost ? STAT_LOST : STAT_CLOSED, 1);
+}
+
 void session_serve(struct loop *l, int fd)
 {
     struct session s;
-    bool shut = false;
 
-    loop_tick(l);
-    session_init(l, &s, fd);
-    watch_add(l->worker->watch, &s); /* entered */
-    while (s.conn.want != CONN_CLOSE) {
-        if (s.conn.want == CONN_LINGER && !shut) {
-            net_shut(fd);
-            shut = true;
-        }
-        if (s.conn.want == CONN_SEND)
-            serve_output(l, &s);
-        else
-            serve_input(l, &s);
-    }
+    session_begin(l, &s, fd);
+    session_run(l, &s);
     watch_del(l->worker->watch, &s);
     session_fini(l, &s);
 }

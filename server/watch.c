@@ -8,7 +8,7 @@
  *
  * The registry is locked by `lock`.  A session's machine is its thread's, but during a transfer the watcher may look at
  * it: owner_state says whose turn it is, and only a thread that comes back from a transfer while it is being
- * looked at waits for the lock.
+ * looked at waits, for as long as that takes.  That works between processes too (fork.c).
  *
  * Cost: none a transfer but two atomic stores.  The watcher sleeps until the next deadline; every new deadline is at
  * least `shortest_ms` away when it is set, so it looks no less often than that and is never late.  Only while
@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -55,6 +56,14 @@ static void wake(struct watch *watch)
 
     if (write(watch->wake_fd, &one, sizeof(one)) < 0)
         return; /* full: it is awake */
+}
+
+void watch_hurry(struct watch *watch)
+{
+    pthread_mutex_lock(&watch->lock);
+    if (!watch->ticking)
+        wake(watch);
+    pthread_mutex_unlock(&watch->lock);
 }
 
 void watch_add(struct watch *watch, struct session *s)
@@ -105,10 +114,9 @@ void watch_leave(struct watch *watch, struct session *s)
 
 void watch_enter(struct watch *watch, struct session *s)
 {
-    while (!turn_take(s, TURN_SERVER)) { /* the watcher has it, and holds the lock while it does */
-        pthread_mutex_lock(&watch->lock);
-        pthread_mutex_unlock(&watch->lock);
-    }
+    (void)watch; /* perhaps another process's: its lock is out of reach */
+    while (!turn_take(s, TURN_SERVER))
+        sched_yield(); /* the watcher looks at it: a few instructions */
 }
 
 /* --- The watcher's side ------------------------------------------------------------------------------- */
@@ -188,14 +196,14 @@ static void evict(struct watch *watch, struct session *s)
 static int round_of_looks(struct watch *watch)
 {
     struct session *idlest;
-    bool full = watch->count >= watch->seats;
+    bool full = watch->count >= watch->seats || atomic_load(&watch->worker->queued);
     uint64_t next_ms;
 
     watch->now_ms = clock_ms();
     if (stopping(watch) && !watch->drain_ms)
         watch->drain_ms = watch->now_ms + watch->worker->server->drain_ms + 1;
     next_ms = look_at_all(watch, &idlest);
-    if (full && idlest && worker_awaited(watch->worker))
+    if (idlest && (atomic_load(&watch->worker->queued) || (full && worker_awaited(watch->worker))))
         evict(watch, idlest);
     watch->quiet = full || watch->drain_ms ? 0 : watch->quiet + 1;
     watch->ticking = watch->quiet < QUIET_TICKS;
@@ -253,15 +261,13 @@ static int thread_start(struct watch *watch)
 int watch_open(struct watch **watch, struct worker *w)
 {
     struct watch *new = calloc(1, sizeof(*new));
-    const struct engine *e = w->server->engine;
     int err;
 
     if (!new)
         return -ENOMEM;
     new->worker = w;
     new->shortest_ms = shortest_ms(w->server);
-    new->seats = e->capacity && e->capacity < w->server->connections_max ? e->capacity
-                                                                         : w->server->connections_max;
+    new->seats = w->seats;
     pthread_mutex_init(&new->lock, NULL);
     new->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     err = new->wake_fd < 0 ? -errno : thread_start(new);

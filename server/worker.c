@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* worker.c - who runs the engine, and how a blocking engine accepts.
+/* worker.c - one worker: its engine, and how a blocking one accepts.
  *
  * The supervisor opened the listeners and keeps them; a worker borrows them and never closes or shuts
- * one down, so that another worker, or the same one started anew, inherits what is queued.  At present one worker
- * runs, here, in this thread.  Stopping is a counter and a descriptor that stays readable: whoever sleeps in a
+ * one down, so that another worker, or the same one started anew, inherits what is queued.  Stopping is a counter and a descriptor that stays readable: whoever sleeps in a
  * poll sees the one, whoever comes from work sees the other.
  */
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 #include "../base/net.h"
@@ -88,20 +86,50 @@ int worker_accept(struct worker *w)
     return -ECANCELED;
 }
 
+void worker_refuse(struct worker *w, int fd)
+{
+    stats_add(w->server->stats, STAT_REFUSED, 1);
+    close(fd);
+}
+
+void worker_queued(struct worker *w, int change)
+{
+    if (change < 0)
+        atomic_fetch_sub(&w->queued, 1);
+    else if (atomic_fetch_add(&w->queued, 1) == 0)
+        watch_hurry(w->watch);
+}
+
 /* --- Running ------------------------------------------------------------------------------------------ */
 
-int server_run(struct server *srv)
+/* A worker's share of what the server may hold, and what the engine can. */
+static unsigned seats(const struct server *srv)
+{
+    const struct engine *e = srv->engine;
+    uint64_t share = srv->connections_max / srv->arrangement.workers;
+    uint64_t most = e->capacity ? e->capacity : share;
+
+    if (e->crew && e->may_block)
+        most = srv->arrangement.tuning.threads;
+    share = share ? share : 1;
+    return (unsigned)(most < share ? most : share);
+}
+
+int worker_run(struct server *srv, unsigned number)
 {
     struct worker w = {
         .server = srv,
+        .number = number,
         .listeners = srv->listeners,
         .stop_fd = srv->stop_fd,
         .stopping = &srv->stopping,
+        .seats = seats(srv),
+        .tuning = srv->arrangement.tuning,
     };
     int err = 0;
 
-    signal(SIGPIPE, SIG_IGN); /* sendfile() has no MSG_NOSIGNAL */
-    memcpy(w.listener, srv->listener, sizeof(w.listener));
+    if (srv->listeners)
+        memcpy(w.listener, srv->listener[srv->arrangement.reuseport ? number : 0], sizeof(w.listener));
     if (srv->engine->may_block)
         err = watch_open(&w.watch, &w);
     if (!err)

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* fork.c - a process for each connection: the oldest way to serve many at once.
+ *
+ * The idea: the parent accepts, a child serves one connection and exits, the parent reaps it.  Nothing that happens to
+ * a child can harm another: no shared heap, no locks, and the kernel cleans up whatever way it ends.
+ *
+ * What it costs: copying the page tables and a descriptor table for each connection, an exit and a wait;
+ * a hundred times a thread's price.  The parent keeps each child's socket and the machine's memory is shared, so that one
+ * watcher in the parent sees all deadlines and ends the idlest first.  So a child must let go of its siblings' sockets, and
+ * end its own connection by shutdown(): closing a socket that the parent holds too tells the peer nothing.  Why
+ * there is more: most of what a process gives is not needed between connections of one server: see thread.c.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "engine.h"
+
+/* A child and its connection, in memory that both see. */
+struct seat {
+    struct session session;
+    struct seat *next_free;
+    pid_t pid; /* 0: free */
+};
+
+struct nursery {
+    struct worker *worker;
+    struct loop *loop;
+    int first_fd;         /* connections have numbers from here */
+    pthread_mutex_t lock; /* guards all below */
+    pthread_cond_t changed;
+    struct seat *seat, *free;
+    unsigned seats, taken;
+    bool over;
+};
+
+/* --- The child ---------------------------------------------------------------------------------------- */
+
+static void let_go(const struct nursery *n, int mine)
+{
+    for (unsigned i = 0; i < n->worker->listeners; i++)
+        close(n->worker->listener[i]);
+    if (mine > n->first_fd)
+        close_range((unsigned)n->first_fd, (unsigned)mine - 1, 0);
+    close_range((unsigned)mine + 1, ~0U, 0);
+}
+
+static void child(const struct nursery *n, struct seat *seat)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    let_go(n, seat->session.fd);
+    session_run(n->loop, &seat->session);
+    session_leave(n->loop, &seat->session);
+    _exit(0);
+}
+
+/* --- The parent --------------------------------------------------------------------------------------- */
+
+static void seat_back(struct nursery *n, struct seat *seat)
+{
+    seat->pid = 0;
+    seat->next_free = n->free;
+    n->free = seat;
+    n->taken--;
+    pthread_cond_broadcast(&n->changed);
+}
+
+/* Whose child it was; the end of its connection as the parent sees it. */
+static void bury(struct nursery *n, pid_t pid, int status)
+{
+    pthread_mutex_lock(&n->lock);
+    for (unsigned i = 0; i < n->seats; i++) {
+        if (n->seat[i].pid != pid)
+            continue;
+        session_gone(n->loop, &n->seat[i].session, WIFSIGNALED(status));
+        seat_back(n, &n->seat[i]);
+        break;
+    }
+    pthread_mutex_unlock(&n->lock);
+}
+
+/* Waits for children, so that none is a zombie for longer than it takes to be told. */
+static void *reap(void *arg)
+{
+    struct nursery *n = arg;
+    int status;
+    pid_t pid;
+
+    for (;;) {
+        pthread_mutex_lock(&n->lock);
+        while (!n->taken && !n->over)
+            pthread_cond_wait(&n->changed, &n->lock);
+        if (!n->taken) {
+            pthread_mutex_unlock(&n->lock);
+            return NULL;
+        }
+        pthread_mutex_unlock(&n->lock);
+        pid = waitpid(-1, &status, 0);
+        if (pid > 0)
+            bury(n, pid, status);
+    }
+}
+
+/* Until fewer than `taken` seats are, whatever it takes: the watcher ends the idle and the overdue. */
+static void wait_below(struct nursery *n, unsigned taken)
+{
+    pthread_mutex_lock(&n->lock);
+    while (n->taken >= taken)
+        pthread_cond_wait(&n->changed, &n->lock);
+    pthread_mutex_unlock(&n->lock);
+}
+
+/* A child that cannot be had is done without: the parent serves, and the kernel's queue holds the rest. */
+static void raise_child(struct nursery *n, int fd)
+{
+    struct seat *seat;
+    pid_t pid;
+
+    pthread_mutex_lock(&n->lock);
+    seat = n->free;
+    n->free = seat->next_free;
+    session_begin(n->loop, &seat->session, fd);
+    pid = fork();
+    if (pid == 0)
+        child(n, seat);
+    n->taken += pid > 0;
+    seat->pid = pid > 0 ? pid : 0;
+    if (pid < 0) {
+        seat->next_free = n->free;
+        n->free = seat;
+    }
+    pthread_cond_broadcast(&n->changed);
+    pthread_mutex_unlock(&n->lock);
+    if (pid < 0) {
+        session_run(n->loop, &seat->session);
+        session_leave(n->loop, &seat->session);
+        session_gone(n->loop, &seat->session, false);
+    }
+}
+
+static int nursery_open(struct nursery *n, struct worker *w)
+{
+    size_t bytes = w->seats * sizeof(struct seat);
+    void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+                     -1, 0);
+
+    if (mem == MAP_FAILED)
+        return -errno;
+    n->seat = mem;
+    n->seats = w->seats;
+    for (unsigned i = n->seats; i-- > 0;) {
+        n->seat[i].next_free = n->free;
+        n->free = &n->seat[i];
+    }
+    n->first_fd = dup(w->stop_fd); /* the lowest number that is free */
+    if (n->first_fd >= 0)
+        close(n->first_fd);
+    pthread_mutex_init(&n->lock, NULL);
+    pthread_cond_init(&n->changed, NULL);
+    return n->first_fd < 0 ? -errno : 0;
+}
+
+static int fork_run(struct worker *w)
+{
+    struct nursery n = {.worker = w};
+    pthread_t reaper;
+    int fd, err = loop_open(w, &n.loop);
+
+    if (err)
+        return err;
+    err = nursery_open(&n, w);
+    if (!err)
+        err = -pthread_create(&reaper, NULL, reap, &n);
+    while (!err && (fd = worker_accept(w)) >= 0) {
+        raise_child(&n, fd);
+        wait_below(&n, n.seats);
+    }
+    if (!err) {
+        wait_below(&n, 1);
+        pthread_mutex_lock(&n.lock);
+        n.over = true;
+        pthread_cond_broadcast(&n.changed);
+        pthread_mutex_unlock(&n.lock);
+        pthread_join(reaper, NULL);
+    }
+    loop_close(n.loop);
+    if (n.seat)
+        munmap(n.seat, n.seats * sizeof(struct seat));
+    return err;
+}
+
+const struct engine engine_fork = {
+    .name = "fork",
+    .summary = "a process for each connection",
+    .model = ENGINE_BLOCKING,
+    .may_block = true,
+    .forks = true,
+    .capacity = 1000,
+    .run = fork_run,
+};

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* workers.c - how many workers there are, and what they are: threads of this process, or processes.
+ *
+ * One worker runs here, on this thread.  Several threads share everything; several processes share the listeners,
+ * the counters and the flag to stop, which live in shared memory, and nothing else: one that dies takes only
+ * its own connections with it.  The supervisor then counts those as lost, says so, and starts another
+ * on the same number, which inherits the listeners and whoever waits in their queues; one that dies young is
+ * started anew only after a pause.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "../base/say.h"
+#include "inside.h"
+
+enum {
+    YOUNG_MS = 1000 /* a worker that died this young waits as long for its successor */
+};
+
+struct hand {
+    struct server *server;
+    unsigned number;
+    int err;
+    pthread_t thread; /* threads */
+    pid_t pid;        /* processes; 0: not running */
+    int pid_fd;       /* readable once it has ended */
+    uint64_t born_ms;
+};
+
+/* --- Threads ------------------------------------------------------------------------------------------ */
+
+static void *thread_main(void *arg)
+{
+    struct hand *h = arg;
+
+    h->err = worker_run(h->server, h->number);
+    if (h->err) /* without this worker the others would serve on, and nobody would know */
+        server_stop(h->server);
+    return NULL;
+}
+
+static int run_threads(struct server *srv, struct hand *hand)
+{
+    unsigned n;
+    int err = 0;
+
+    for (n = 0; n < srv->arrangement.workers && !err; n += !err) {
+        hand[n] = (struct hand){.server = srv, .number = n};
+        err = -pthread_create(&hand[n].thread, NULL, thread_main, &hand[n]);
+    }
+    if (err)
+        server_stop(srv);
+    while (n-- > 0) {
+        pthread_join(hand[n].thread, NULL);
+        err = hand[n].err ? hand[n].err : err;
+    }
+    return err;
+}
+
+/* --- Processes ---------------------------------------------------------------------------------------- */
+
+static void process_main(struct server *srv, unsigned number)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a supervisor that is gone can neither stop nor replace us */
+    stats_use(srv->stats, number + 1);
+    _exit(worker_run(srv, number) ? 1 : 0);
+}
+
+static int start(struct hand *h)
+{
+    pid_t pid = fork();
+
+    if (pid < 0)
+        return -errno;
+    if (pid == 0)
+        process_main(h->server, h->number);
+    h->pid = pid;
+    h->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0); /* -1: poll() ignores it, and a stop wakes us */
+    h->born_ms = clock_ms();
+    return 0;
+}
+
+/* One that has ended: whether it was meant to. */
+static bool bury(struct hand *h, int status)
+{
+    bool asked = atomic_load(&h->server->stopping) > 0;
+
+    h->pid = 0;
+    if (h->pid_fd >= 0)
+        close(h->pid_fd);
+    stats_lose(h->server->stats, h->number + 1);
+    if (WIFSIGNALED(status))
+        say_error("worker %u was killed by signal %d (%s); its connections are lost%s", h->number,
+                  WTERMSIG(status), strsignal(WTERMSIG(status)), asked ? "" : ", another takes its place");
+    else if (!asked)
+        say_error("worker %u ended with code %d; another takes its place", h->number,
+                  WEXITSTATUS(status));
+    return asked || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Dead ones buried and replaced; whether this one is done with. */
+static bool tend(struct hand *h)
+{
+    int status;
+
+    if (h->pid) {
+        if (waitpid(h->pid, &status, WNOHANG) != h->pid)
+            return false;
+        if (bury(h, status))
+            return true;
+    }
+    if (atomic_load(&h->server->stopping))
+        return true;
+    if (clock_ms() - h->born_ms >= YOUNG_MS && start(h) < 0)
+        h->born_ms = clock_ms(); /* no process to be had: try again after a pause */
+    return false;
+}
+
+/* Until one of them ends, the server is told to stop, or one that died young may be born again. */
+static void tend_wait(struct server *srv, const struct hand *hand, struct pollfd *p)
+{
+    unsigned n = 0;
+    int wait_ms = -1;
+
+    if (!atomic_load(&srv->stopping))
+        p[n++] = (struct pollfd){.fd = srv->stop_fd, .events = POLLIN};
+    for (unsigned i = 0; i < srv->arrangement.workers; i++) {
+        if (hand[i].server && hand[i].pid)
+            p[n++] = (struct pollfd){.fd = hand[i].pid_fd, .events = POLLIN};
+        else if (hand[i].server)
+            wait_ms = YOUNG_MS / 10;
+    }
+    poll(p, n, wait_ms);
+}
+
+static int run_processes(struct server *srv, struct hand *hand)
+{
+    unsigned left = srv->arrangement.workers;
+    struct pollfd *p = calloc(left + 1, sizeof(*p));
+    int err = p ? 0 : -ENOMEM;
+
+    for (unsigned i = 0; i < left && !err; i++) {
+        hand[i] = (struct hand){.server = srv, .number = i};
+        err = start(&hand[i]);
+    }
+    if (err)
+        server_stop(srv);
+    for (; p && left > 0; left ? tend_wait(srv, hand, p) : (void)0) {
+        left = 0;
+        for (unsigned i = 0; i < srv->arrangement.workers; i++) {
+            if (hand[i].server && tend(&hand[i]))
+                hand[i].server = NULL;
+            left += hand[i].server != NULL;
+        }
+    }
+    free(p);
+    return err;
+}
+
+/* --- All ---------------------------------------------------------------------------------------------- */
+
+int server_run(struct server *srv)
+{
+    const struct arrangement *a = &srv->arrangement;
+    struct hand *hand;
+    int err;
+
+    signal(SIGPIPE, SIG_IGN); /* sendfile() has no MSG_NOSIGNAL */
+    if (a->workers == 1 && !a->processes)
+        return worker_run(srv, 0);
+    hand = calloc(a->workers, sizeof(*hand));
+    if (!hand)
+        return -ENOMEM;
+    err = a->processes ? run_processes(srv, hand) : run_threads(srv, hand);
+    free(hand);
+    return err;
+}
