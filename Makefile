@@ -29,7 +29,7 @@ CC := gcc
 endif
 AR ?= ar
 WARN := -Wall -Wextra -Werror -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wundef -Wpointer-arith \
-    -Wwrite-strings -Wformat=2 -Wold-style-definition
+    -Wwrite-strings -Wformat-security -Wold-style-definition
 FLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -g -fPIE -pthread $(WARN)
 LINK := -pie -pthread -Wl,-z,relro,-z,now
 HOSTED := # flags of everything but core/

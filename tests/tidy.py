@@ -31,7 +31,7 @@ BANNED = {
     "gmtime": "gmtime_r", "localtime": "localtime_r", "strerror_r": "strerrordesc_np", "signal": "sigaction",
     "usleep": "wait for the condition", "vfork": "fork",
 }
-MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:home|work|root|Users)/[\w.-]")
+MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:home|work|root|Users)/(?!me/)[\w.-]")
 
 
 class Source:

@@ -67,12 +67,12 @@ class Running:
         with self.more:
             self.more.notify_all()
 
-    def said(self, pattern):
-        """Wait for a line; the match."""
+    def said(self, pattern, last=False):
+        """Wait for a line; the match, the first or the last."""
         end = time.monotonic() + PATIENCE
         with self.more:
             while True:
-                for line in self.lines:
+                for line in reversed(self.lines) if last else self.lines:
                     match = re.search(pattern, line)
                     if match:
                         return match

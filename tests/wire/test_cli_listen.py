@@ -189,6 +189,14 @@ def test_unix_socket_paths_have_a_limit(begin, site):
         assert server.end() == EXIT_DONE
 
 
+def test_public_counts_as_two(begin, site, tmp_path):
+    sockets = [f"-bunix:{tmp_path}/{i}" for i in range(7)]
+    out = run("serve", "-p", "0", "--public", *sockets, site)
+    assert out.returncode == EXIT_USAGE and "at most 8" in out.stderr
+    begin("-p", "0", "--public", *sockets[:6], site)
+    assert unix_get(f"{tmp_path}/5").endswith(b"content\n")
+
+
 def test_both_kinds_of_socket(begin, site, tmp_path):
     server = begin("-p", "0", "-b", "127.0.0.1", "-b", f"unix:{tmp_path}/socket", site)
     assert server.get("/file.txt").status == 200

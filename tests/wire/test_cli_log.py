@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from cli import (EXIT_DONE, EXIT_FAILED, FULL, begin, large, raw, run, site, stuck_download,
-                 log_lines)  # noqa: F401 (fixtures among them)
+                 log_lines, wait_for)  # noqa: F401 (fixtures among them)
 
 
 COMBINED = re.compile(r'(\S+) - - \[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d \+0000)\] "((?:[^"\\]|\\x[0-9a-f]{2})*)" '
@@ -122,3 +122,21 @@ def test_log_whose_reader_has_gone(begin, site):
     server.said("cannot write the log: the reader has gone")
     assert server.end() == EXIT_DONE
     assert server.count("cannot write the log") == 1
+
+
+def test_log_to_a_pipe_nobody_reads(begin, site, tmp_path):
+    """It neither waits for a reader at the start, nor later for one that reads no more."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    out = run("serve", "-p", "0", "--log", "json", "--log-file", path, site)
+    assert out.returncode == EXIT_FAILED and "nobody reads it" in out.stderr
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        server = begin("-p", "0", "--log", "json", "--log-file", path, site)
+        line = raw(server, b"GET /" + b"x" * 3000 + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert line.startswith(b"HTTP/1.1 404")
+        wait_for(lambda: raw(server, b"GET /" + b"x" * 3000 + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                 and server.count("cannot write the log"), "the pipe is full")
+        assert server.get("/file.txt").status == 200
+    finally:
+        os.close(reader)

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: MIT
 """What the options do to a running server, and signals."""
 import contextlib
+import http.client
 import json
 import re
 import resource
 import signal
 import socket
+import subprocess
 import time
 
 import pytest
 
-from cli import (EXIT_DONE, PATIENCE, Running, begin, elf, large, no_port, run, site, stuck_download,
-                 wait_for)  # noqa: F401 (fixtures among them)
+from cli import (BIN, ENGINE, EXIT_DONE, PATIENCE, Running, begin, elf, environment, large, no_port,
+                 run, site, stuck_download, wait_for)  # noqa: F401 (fixtures among them)
 
 
 # --- What the options do -------------------------------------------------------------------------------
@@ -134,9 +136,14 @@ def test_second_signal_stops_at_once(begin, large):
 def test_counters(begin, site):
     server = begin("-p", "0", site)
     server.get("/file.txt")
-    server.send(signal.SIGUSR1)
-    counters = json.loads(server.said(r'^\{.*"accepted".*\}$').string)
-    assert counters["accepted"] == 1 and counters["answers"] == 1 and counters["bytes"] > 100
+
+    def counted():  # what a connection sent is counted when it ends, which the client sees first
+        server.send(signal.SIGUSR1)
+        counters = json.loads(server.said(r'^\{.*"accepted".*\}$', last=True).string)
+        return counters["closed"] == 1 and counters
+    counters = wait_for(counted, "the connection is closed")
+    assert counters["accepted"] == 1 and counters["answers"] == 1 and counters["complete"] == 1
+    assert counters["bytes"] > counters["body_bytes"] == len("content\n")
     assert server.get("/file.txt").status == 200
 
 
@@ -148,3 +155,22 @@ def test_signals_from_the_start(site):
         server.send(signal.SIGTERM)
         assert server.end(None) in (EXIT_DONE, -signal.SIGTERM)
         server.kill()
+
+
+def test_without_standard_files(site):
+    """A closed descriptor must not become a listener that messages are written to."""
+    script = 'exec "$@" <&- >&- 2>&-'
+    port = no_port()
+    process = subprocess.Popen(["/bin/sh", "-c", script, "sh", BIN, "serve", "-e", ENGINE, "-b", "127.0.0.1", "-p", str(port),
+                                "--log", "combined", site], env=environment())
+    try:
+        def serves():
+            with contextlib.suppress(OSError), contextlib.closing(
+                    http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as client:
+                client.request("GET", "/file.txt")
+                return client.getresponse().read() == b"content\n"
+        for _ in range(3):
+            wait_for(serves, "it answers")
+    finally:
+        process.terminate()
+        assert process.wait(PATIENCE) == EXIT_DONE

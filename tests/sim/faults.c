@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: MIT */
+/* faults.c - the n-th call fails, for every n: each kind of system call and allocation of a whole server, with each error
+ * it can plausibly return, under every engine.
+ *
+ * A run is: a server opens everything it needs and serves a small folder on loopback; a client asks for a file, a
+ * long file, a listing, something that is not there, then a few requests at once.  With one call failing, each answer is
+ * right, or an error that says so, or the connection ends.  Afterwards, with nothing failing any more, the same server
+ * answers a new client, stops when told to, and has given back all memory and descriptors.  When a
+ * failure keeps the server from starting, it must say so and leave nothing behind.  Then all of it once more
+ * with the failure in the last moments, while a stopping server lets go of an idle client.  n grows until the call
+ * is not made that often.
+ */
+#include "faults_seam.h"
+#include "../serving.h"
+#include <setjmp.h>
+#include <signal.h>
+#include <cmocka.h>
+#include "../../core/http.h"
+
+enum {
+    DEADLINE_MS = 400,    /* of the server: what was lost is given up after it */
+    PATIENCE_S = 30,      /* of one run; a hang ends the program and names its case */
+    LONG_BYTES = 300000,  /* more than one transfer of sendfile */
+    SHORT_BYTES = 700,
+    IN_BYTES_MAX = 1 << 20
+};
+
+static char folder[] = "/tmp/rung-faults-XXXXXX";
+static char log_path[64];
+static char short_body[SHORT_BYTES], long_body[LONG_BYTES];
+static char running[128]; /* the case, for the handler of SIGALRM and crashes */
+
+/* --- The server ------------------------------------------------------------------------------------------- */
+
+struct run {
+    struct server srv;
+    pthread_t thread;
+    atomic_int port; /* 0: not open yet */
+    atomic_bool left;
+    int result;
+};
+
+static int server_open(struct run *r)
+{
+    const struct site_options opt = {
+        .root = folder, .index = "index.html", .listing = true, .precompressed = true};
+    struct net_address a;
+    const char *why;
+    int err = stats_open(&r->srv.stats, 1);
+
+    if (err)
+        return err;
+    r->srv.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (r->srv.stop_fd < 0)
+        return -errno;
+    net_address_parse(&a, "127.0.0.1", 0);
+    r->srv.listener[0] = net_listen(&a, 64);
+    if (r->srv.listener[0] < 0)
+        return r->srv.listener[0];
+    r->srv.listeners = 1;
+    err = site_open(&r->srv.site, &opt, &why);
+    return err ? err : log_open(&r->srv.log, LOG_COMBINED, log_path);
+}
+
+static void server_close(struct run *r)
+{
+    if (r->srv.log)
+        log_close(r->srv.log);
+    if (r->srv.site)
+        site_close(r->srv.site);
+    if (r->srv.listeners)
+        close(r->srv.listener[0]);
+    if (r->srv.stop_fd >= 0)
+        close(r->srv.stop_fd);
+    if (r->srv.stats) {
+        uint64_t open = stats_live(r->srv.stats);
+
+        core_assert(open == 0);
+        core_assert(stats_sum(r->srv.stats, STAT_ANSWERS) ==
+                    stats_sum(r->srv.stats, STAT_COMPLETE) + stats_sum(r->srv.stats, STAT_BROKEN));
+        stats_close(r->srv.stats);
+    }
+}
+
+static void *run_main(void *arg)
+{
+    struct run *r = arg;
+
+    r->result = server_open(r);
+    if (!r->result) {
+        atomic_store(&r->port, net_port(r->srv.listener[0]));
+        r->result = server_run(&r->srv);
+    }
+    server_close(r);
+    atomic_store(&r->left, true);
+    return NULL;
+}
+
+static struct run *run_start(const struct engine *e)
+{
+    static struct run r;
+
+    memset(&r, 0, sizeof(r));
+    r.srv.engine = e;
+    r.srv.proto = &http_proto;
+    r.srv.head_ms = r.srv.idle_ms = r.srv.send_ms = r.srv.drain_ms = DEADLINE_MS;
+    r.srv.progress_bytes = 1;
+    r.srv.body_bytes_max = BODY_BYTES_MAX;
+    r.srv.connections_max = 16;
+    r.srv.stop_fd = -1;
+    assert_int_equal(pthread_create(&r.thread, NULL, run_main, &r), 0);
+    while (!atomic_load(&r.port) && !atomic_load(&r.left))
+        sched_yield();
+    return &r;
+}
+
+/* --- The client ------------------------------------------------------------------------------------------- */
+
+struct client {
+    int fd;
+    size_t len; /* of in[], unused bytes */
+    char in[IN_BYTES_MAX];
+};
+
+enum verdict { RIGHT, REFUSED, ENDED, WRONG };
+
+static struct client *client_new(int port)
+{
+    static struct client c;
+
+    c.fd = client_open(port);
+    c.len = 0;
+    return &c;
+}
+
+static void client_free(struct client *c)
+{
+    if (c->fd >= 0)
+        close(c->fd);
+}
+
+/* More of the answer.  1, 0: the connection has ended; -1: the server hangs. */
+static int more(struct client *c)
+{
+    long n = client_recv(c->fd, c->in + c->len, sizeof(c->in) - c->len);
+
+    if (n == -ETIMEDOUT)
+        return -1;
+    if (n <= 0)
+        return 0;
+    c->len += (size_t)n;
+    return 1;
+}
+
+/* The body behind the head: collected at the front of c->in, where head and framing were.  Its length, or -1. */
+static long body_read(struct client *c, size_t head_len, const struct http_head *head)
+{
+    struct http_body b;
+    size_t at = head_len, len = 0;
+
+    http_body_init(&b, head->framing, head->content_length);
+    while (!http_body_done(&b)) {
+        struct slice data = {0};
+        long used = http_body_next(&b, c->in + at, c->len - at, &data);
+
+        if (used < 0)
+            return -1;
+        memmove(c->in + len, data.ptr, data.len);
+        len += data.len;
+        at += (size_t)used;
+        if (used == 0 && more(c) != 1)
+            return -1;
+    }
+    memmove(c->in + len, c->in + at, c->len - at);
+    c->len = len + (c->len - at);
+    return (long)len;
+}
+
+/* Read one answer: body (n bytes; NULL: any) with status 200, or status 404 if nothing was to be found. */
+static enum verdict judge(struct client *c, bool head_only, const char *body, size_t n, unsigned status)
+{
+    struct http_head head;
+    long len, got;
+    int came;
+
+    while ((len = http_parse_response(c->in, c->len, head_only ? HTTP_HEAD : HTTP_GET, &head)) == 0)
+        if ((came = more(c)) != 1)
+            return came < 0 ? WRONG : ENDED;
+    if (len < 0)
+        return WRONG;
+    if (head.framing == FRAMING_CLOSE)
+        return WRONG; /* every answer says where it ends */
+    got = body_read(c, (size_t)len, &head);
+    if (got < 0)
+        return ENDED;
+    if (head.status == status && status == 200 && body &&
+        (head_only ? got != 0 : (size_t)got != n || memcmp(c->in, body, n) != 0))
+        return WRONG;
+    memmove(c->in, c->in + got, c->len - (size_t)got);
+    c->len -= (size_t)got;
+    if (head.status == status)
+        return RIGHT;
+    return head.status == 500 || head.status == 503 || head.status == 403 ? REFUSED : WRONG;
+}
+
+static bool say(struct client *c, const char *text)
+{
+    return c->fd >= 0 && client_send(c->fd, text, strlen(text));
+}
+
+static enum verdict ask(struct client *c, const char *target, const char *body, size_t n, unsigned status)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: test\r\n\r\n", target);
+    return say(c, text) ? judge(c, false, body, n, status) : ENDED;
+}
+
+/* The small conversation.  The worst verdict. */
+static enum verdict converse(int port)
+{
+    static const struct {
+        const char *target, *body;
+        size_t n;
+        unsigned status;
+    } rows[] = {
+        {"/", short_body, SHORT_BYTES, 200},
+        {"/long", long_body, LONG_BYTES, 200},
+        {"/list/", NULL, 0, 200},
+        {"/none", NULL, 0, 404},
+    };
+    enum verdict worst = RIGHT, v;
+    struct client *c = client_new(port);
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        v = ask(c, rows[i].target, rows[i].body, rows[i].n, rows[i].status);
+        worst = v > worst ? v : worst;
+        if (v == ENDED) {
+            client_free(c);
+            c = client_new(port);
+        }
+    }
+    client_free(c);
+    c = client_new(port);
+    v = say(c, "GET / HTTP/1.1\r\nHost: test\r\n\r\nHEAD /long HTTP/1.1\r\nHost: test\r\n\r\n"
+               "GET /long HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
+            ? judge(c, false, short_body, SHORT_BYTES, 200)
+            : ENDED;
+    worst = v > worst ? v : worst;
+    if (v < ENDED)
+        v = judge(c, true, long_body, LONG_BYTES, 200);
+    if (v < ENDED)
+        v = judge(c, false, long_body, LONG_BYTES, 200);
+    worst = v > worst ? v : worst;
+    client_free(c);
+    return worst;
+}
+
+/* --- One run ---------------------------------------------------------------------------------------------- */
+
+static void on_signal(int number)
+{
+    static const char hang[] = "\nHANGS: ", crash[] = "\nCRASHES: ";
+    ssize_t n = number == SIGALRM ? write(STDERR_FILENO, hang, sizeof(hang) - 1)
+                                  : write(STDERR_FILENO, crash, sizeof(crash) - 1);
+
+    n += write(STDERR_FILENO, running, strlen(running));
+    signal(SIGABRT, SIG_DFL);
+    if (n >= 0)
+        abort();
+}
+
+static unsigned descriptors(void)
+{
+    unsigned n = 0;
+
+    for (int fd = 0; fd < 256; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+static bool wait_left(struct run *r)
+{
+    uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
+
+    while (!atomic_load(&r->left) && serving_ms() < until_ms)
+        serving_nap(1);
+    return atomic_load(&r->left);
+}
+
+/* With nothing failing: a right answer, or an engine that could not even start. */
+static bool still_serves(struct run *r)
+{
+    struct client *c = client_new(atomic_load(&r->port));
+    enum verdict v = ask(c, "/", short_body, SHORT_BYTES, 200);
+
+    client_free(c);
+    assert_true(v == RIGHT || wait_left(r));
+    return v == RIGHT;
+}
+
+/* Every thread of it has ended and everything is given back. */
+static void run_end(struct run *r)
+{
+    assert_true(wait_left(r));
+    pthread_join(r->thread, NULL);
+    assert_true(r->result == 0 || atomic_load(&seam_hits) > 0);
+}
+
+/* The failure comes while it starts or serves. */
+static void fail_serving(const struct engine *e, struct fault_plan plan)
+{
+    struct run *r;
+
+    seam_arm(plan);
+    r = run_start(e);
+    if (!atomic_load(&r->left)) {
+        enum verdict v = converse(atomic_load(&r->port));
+
+        assert_int_not_equal(v, WRONG);
+        assert_true(v == RIGHT || atomic_load(&seam_hits) > 0);
+    }
+    seam_disarm();
+    if (!atomic_load(&r->left) && still_serves(r))
+        server_stop(&r->srv);
+    run_end(r);
+}
+
+/* The failure comes while it stops, with an idle client. */
+static void fail_stopping(const struct engine *e, struct fault_plan plan)
+{
+    struct run *r;
+    struct client *c;
+
+    seam_arm((struct fault_plan){0});
+    r = run_start(e);
+    c = client_new(atomic_load(&r->port));
+    assert_int_equal(ask(c, "/", short_body, SHORT_BYTES, 200), RIGHT);
+    seam_arm(plan);
+    server_stop(&r->srv);
+    run_end(r);
+    seam_disarm();
+    client_free(c);
+}
+
+/* True: the fault was met. */
+static bool run_once(const struct engine *e, struct fault_plan plan, bool stopping)
+{
+    unsigned before = descriptors();
+    long memory = atomic_load(&seam_memory);
+
+    alarm(PATIENCE_S);
+    if (stopping)
+        fail_stopping(e, plan);
+    else
+        fail_serving(e, plan);
+    alarm(0);
+    assert_int_equal(descriptors(), before);
+    assert_int_equal(atomic_load(&seam_memory), memory);
+    return atomic_load(&seam_hits) > 0;
+}
+
+/* --- The cases -------------------------------------------------------------------------------------------- */
+
+enum { ERRORS_MAX = 8 };
+
+static const struct fault {
+    enum seam_call call;
+    const char *name;
+    int err[ERRORS_MAX]; /* up to 0 */
+} faults[] = {
+#define FAULT(call, ...) {SEAM_##call, #call, {__VA_ARGS__, 0}}
+    FAULT(accept4, EINTR, EAGAIN, ECONNABORTED, EMFILE, ENOBUFS, EPERM),
+    FAULT(recv, EINTR, EAGAIN, ECONNRESET, ENOMEM, SEAM_SHORT),
+    FAULT(sendmsg, EINTR, EAGAIN, EPIPE, ENOBUFS, SEAM_SHORT),
+    FAULT(sendfile64, EINTR, EAGAIN, EIO, EPIPE, SEAM_SHORT),
+    FAULT(syscall, EINTR, EMFILE, ENFILE, ENOMEM, EIO, EAGAIN, EACCES),
+    FAULT(fstat64, EIO, ENOMEM),
+    FAULT(fstatat64, EIO, ENOMEM),
+    FAULT(open64, EMFILE, ENOMEM),
+    FAULT(pread64, EINTR, EIO, SEAM_SHORT),
+    FAULT(getdents64, EIO, ENOENT),
+    FAULT(lseek64, EIO),
+    FAULT(epoll_create1, EMFILE, ENOMEM),
+    FAULT(epoll_ctl, ENOMEM, ENOSPC),
+    FAULT(epoll_wait, EINTR),
+    FAULT(eventfd, EMFILE, ENOMEM),
+    FAULT(poll, EINTR, ENOMEM),
+    FAULT(read, EINTR, EAGAIN),
+    FAULT(write, ENOSPC, EIO, EINTR, SEAM_SHORT),
+    FAULT(malloc, ENOMEM),
+    FAULT(calloc, ENOMEM),
+    FAULT(realloc, ENOMEM),
+    FAULT(mmap64, ENOMEM),
+    FAULT(pthread_create, EAGAIN),
+    FAULT(ioctl, EINVAL),
+    FAULT(getsockopt, EINVAL),
+    FAULT(setsockopt, ENOMEM),
+    FAULT(shutdown, ENOTCONN),
+    FAULT(close, EINTR, EIO),
+    FAULT(getpeername, ENOTCONN),
+    FAULT(socket, EMFILE, EAFNOSUPPORT),
+    FAULT(bind, EADDRINUSE, EACCES),
+    FAULT(listen, EADDRINUSE),
+};
+
+enum { FAULTS = sizeof(faults) / sizeof(faults[0]) };
+
+static const struct engine *const engines[] = {
+#define X(name) &engine_##name,
+    ENGINES(X)
+#undef X
+};
+
+static bool can_run(const struct engine *e)
+{
+    return e->model != ENGINE_NONE && (!e->probe || !e->probe());
+}
+
+/* Every n; how many there were. */
+static unsigned every_n(const struct engine *e, const struct fault *f, int err, bool stopping)
+{
+    struct fault_plan plan = {.call = f->call, .err = err};
+
+    do {
+        plan.n++;
+        snprintf(running, sizeof(running), "%s, %s: call %u of %s fails with %d (%s)\n", e->name,
+                 stopping ? "stopping" : "serving", plan.n, f->name, err,
+                 err == SEAM_SHORT ? "one byte" : strerror(err));
+    } while (run_once(e, plan, stopping));
+    return plan.n - 1;
+}
+
+/* Calls that an engine need not make in so short a life. */
+static bool rare(enum seam_call call)
+{
+    return call == SEAM_lseek64 || call == SEAM_realloc || call == SEAM_getsockopt || call == SEAM_shutdown;
+}
+
+static void test_fault(void **state)
+{
+    const struct fault *f = *state;
+    unsigned runs = 0;
+
+    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
+        for (unsigned k = 0; can_run(engines[i]) && f->err[k]; k++)
+            runs += every_n(engines[i], f, f->err[k], false) + every_n(engines[i], f, f->err[k], true);
+    running[0] = '\0';
+    assert_true(runs > 0 || rare(f->call)); /* else the seam does not hold: the call has another name now */
+}
+
+/* Without a fault: all is right; what follows means something. */
+static void test_no_fault(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
+        if (!can_run(engines[i]))
+            continue;
+        snprintf(running, sizeof(running), "%s: nothing fails\n", engines[i]->name);
+        assert_false(run_once(engines[i], (struct fault_plan){0}, false));
+        assert_false(run_once(engines[i], (struct fault_plan){0}, true));
+    }
+}
+
+/* No descriptor for as long as the client waits: nothing is accepted, and nothing spins. */
+static void test_shortage_does_not_spin(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
+        unsigned waits, before = descriptors();
+        struct client *c;
+        struct run *r;
+
+        if (!can_run(engines[i]))
+            continue;
+        snprintf(running, sizeof(running), "%s: no descriptor\n", engines[i]->name);
+        alarm(PATIENCE_S);
+        seam_arm((struct fault_plan){.call = SEAM_accept4, .n = 1, .err = EMFILE, .sticky = true});
+        r = run_start(engines[i]);
+        c = client_new(atomic_load(&r->port));
+        assert_true(say(c, "GET / HTTP/1.1\r\nHost: test\r\n\r\n"));
+        serving_nap(500);
+        waits = atomic_load(&seam_made[SEAM_epoll_wait]) + atomic_load(&seam_made[SEAM_accept4]);
+        assert_in_range(waits, 1, 50);
+        seam_disarm();
+        assert_int_equal(judge(c, false, short_body, SHORT_BYTES, 200), RIGHT);
+        client_free(c);
+        server_stop(&r->srv);
+        assert_true(wait_left(r));
+        pthread_join(r->thread, NULL);
+        alarm(0);
+        assert_int_equal(descriptors(), before);
+    }
+}
+
+/* --- The folder ------------------------------------------------------------------------------------------- */
+
+static void file_write(const char *name, const char *bytes, size_t n)
+{
+    char path[128];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+static int folder_make(void **state)
+{
+    char path[64];
+
+    (void)state;
+    for (unsigned i = 0; i < LONG_BYTES; i++)
+        long_body[i] = (char)('a' + i % 23);
+    memset(short_body, 's', sizeof(short_body));
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/list", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    file_write("index.html", short_body, SHORT_BYTES);
+    file_write("long", long_body, LONG_BYTES);
+    file_write("list/a", "a", 1);
+    file_write("list/b", "b", 1);
+    snprintf(log_path, sizeof(log_path), "%s.log", folder);
+    return 0;
+}
+
+static int folder_remove(void **state)
+{
+    static const char *const names[] = {"/index.html", "/long", "/list/a", "/list/b", "/list", "", ".log"};
+    char path[128];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(path, sizeof(path), "%s%s", folder, names[i]);
+        remove(path);
+    }
+    return 0;
+}
+
+int main(void)
+{
+    static struct CMUnitTest tests[FAULTS + 2];
+
+    seam_exempt = true;
+    signal(SIGALRM, on_signal);
+    signal(SIGABRT, on_signal);
+    tests[0] = (struct CMUnitTest)cmocka_unit_test(test_no_fault);
+    tests[1] = (struct CMUnitTest)cmocka_unit_test(test_shortage_does_not_spin);
+    for (unsigned i = 0; i < FAULTS; i++)
+        tests[2 + i] = (struct CMUnitTest){faults[i].name, test_fault, NULL, NULL, (void *)(uintptr_t)&faults[i]};
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/* faults_seam.h - the seam: every system call and allocation of the server passes through here and can be told to
+ * fail.
+ *
+ * The linker redirects the calls (-Wl,--wrap, see faults.ldflags), so that no line of the server knows of it.
+ * One plan at a time: the n-th call of one kind fails with an error number, once or from then on.  The
+ * test's own thread is exempt, and so is libc's inside.  Included by one source file: it defines functions.
+ */
+#ifndef TESTS_FAULTS_SEAM_H
+#define TESTS_FAULTS_SEAM_H
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* The calls that may fail, as the linker sees them. */
+#define SEAM_CALLS(X) \
+    X(accept4) X(recv) X(sendmsg) X(sendfile64) X(syscall) X(fstat64) X(fstatat64) X(open64) X(pread64) \
+    X(getdents64) X(lseek64) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(eventfd) X(poll) X(read) X(write) \
+    X(malloc) X(calloc) X(realloc) X(mmap64) X(pthread_create) X(ioctl) X(getsockopt) X(setsockopt) \
+    X(shutdown) X(close) X(getpeername) X(socket) X(bind) X(listen)
+
+enum seam_call {
+#define X(name) SEAM_##name,
+    SEAM_CALLS(X)
+#undef X
+    SEAM_COUNT
+};
+
+enum { SEAM_SHORT = -1 /* instead of an error number: the transfer moves one byte */ };
+
+struct fault_plan {
+    enum seam_call call;
+    unsigned n; /* 0: nothing fails */
+    int err;
+    bool sticky; /* every call from the n-th on */
+};
+
+static struct fault_plan seam_plan; /* read by others only while armed */
+static atomic_uint seam_armed;
+static atomic_uint seam_made[SEAM_COUNT]; /* calls so far */
+static atomic_uint seam_hits;
+static atomic_long seam_memory;           /* allocations not given back */
+static _Thread_local bool seam_exempt;    /* the test's thread */
+
+static void seam_arm(struct fault_plan plan)
+{
+    atomic_store(&seam_armed, 0);
+    for (unsigned i = 0; i < SEAM_COUNT; i++)
+        atomic_store(&seam_made[i], 0);
+    atomic_store(&seam_hits, 0);
+    seam_plan = plan;
+    atomic_store(&seam_armed, plan.n != 0);
+}
+
+static void seam_disarm(void)
+{
+    atomic_store(&seam_armed, 0);
+}
+
+static bool seam_fails(enum seam_call call)
+{
+    unsigned n;
+
+    if (seam_exempt)
+        return false;
+    n = atomic_fetch_add(&seam_made[call], 1) + 1;
+    if (!atomic_load(&seam_armed) || call != seam_plan.call)
+        return false;
+    if (n != seam_plan.n && !(seam_plan.sticky && n > seam_plan.n))
+        return false;
+    atomic_fetch_add(&seam_hits, 1);
+    errno = seam_plan.err;
+    return true;
+}
+
+/* TYPE NAME(PARAMETERS), called with ARGUMENTS; a failure returns FAILED. */
+#define SEAM(type, name, parameters, arguments, failed) \
+    type __real_##name parameters; \
+    type __wrap_##name parameters; \
+    type __wrap_##name parameters \
+    { \
+        if (seam_fails(SEAM_##name)) \
+            return failed; \
+        return __real_##name arguments; \
+    }
+
+SEAM(int, accept4, (int fd, struct sockaddr *sa, socklen_t *len, int flags), (fd, sa, len, flags), -1)
+SEAM(int, fstat64, (int fd, struct stat *st), (fd, st), -1)
+SEAM(int, fstatat64, (int fd, const char *path, struct stat *st, int flags), (fd, path, st, flags), -1)
+SEAM(ssize_t, getdents64, (int fd, void *buf, size_t n), (fd, buf, n), -1)
+SEAM(off_t, lseek64, (int fd, off_t off, int whence), (fd, off, whence), -1)
+SEAM(int, epoll_create1, (int flags), (flags), -1)
+SEAM(int, epoll_ctl, (int ep, int op, int fd, struct epoll_event *ev), (ep, op, fd, ev), -1)
+SEAM(int, epoll_wait, (int ep, struct epoll_event *ev, int n, int ms), (ep, ev, n, ms), -1)
+SEAM(int, eventfd, (unsigned n, int flags), (n, flags), -1)
+SEAM(int, poll, (struct pollfd *p, nfds_t n, int ms), (p, n, ms), -1)
+SEAM(ssize_t, read, (int fd, void *buf, size_t n), (fd, buf, n), -1)
+SEAM(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *len), (fd, level, name, value, len),
+     -1)
+SEAM(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t len),
+     (fd, level, name, value, len), -1)
+SEAM(int, shutdown, (int fd, int how), (fd, how), -1)
+SEAM(int, getpeername, (int fd, struct sockaddr *sa, socklen_t *len), (fd, sa, len), -1)
+SEAM(int, socket, (int domain, int type, int protocol), (domain, type, protocol), -1)
+SEAM(int, bind, (int fd, const struct sockaddr *sa, socklen_t len), (fd, sa, len), -1)
+SEAM(int, listen, (int fd, int backlog), (fd, backlog), -1)
+SEAM(void *, mmap64, (void *at, size_t n, int prot, int flags, int fd, off_t off),
+     (at, n, prot, flags, fd, off), MAP_FAILED)
+SEAM(int, pthread_create, (pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg),
+     (t, attr, run, arg), errno)
+
+/* --- Those that are more than that -------------------------------------------------------------------- */
+
+/* How many bytes a transfer moves; -1: it fails. */
+static ssize_t seam_transfer(enum seam_call call, size_t n)
+{
+    if (!seam_fails(call))
+        return (ssize_t)n;
+    return seam_plan.err == SEAM_SHORT && n > 0 ? 1 : -1;
+}
+
+ssize_t __real_recv(int fd, void *buf, size_t n, int flags);
+ssize_t __wrap_recv(int fd, void *buf, size_t n, int flags);
+ssize_t __wrap_recv(int fd, void *buf, size_t n, int flags)
+{
+    ssize_t part = seam_transfer(SEAM_recv, n);
+
+    return part < 0 ? -1 : __real_recv(fd, buf, (size_t)part, flags);
+}
+
+ssize_t __real_pread64(int fd, void *buf, size_t n, off_t off);
+ssize_t __wrap_pread64(int fd, void *buf, size_t n, off_t off);
+ssize_t __wrap_pread64(int fd, void *buf, size_t n, off_t off)
+{
+    ssize_t part = seam_transfer(SEAM_pread64, n);
+
+    return part < 0 ? -1 : __real_pread64(fd, buf, (size_t)part, off);
+}
+
+ssize_t __real_sendfile64(int to, int from, off_t *off, size_t n);
+ssize_t __wrap_sendfile64(int to, int from, off_t *off, size_t n);
+ssize_t __wrap_sendfile64(int to, int from, off_t *off, size_t n)
+{
+    ssize_t part = seam_transfer(SEAM_sendfile64, n);
+
+    return part < 0 ? -1 : __real_sendfile64(to, from, off, (size_t)part);
+}
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *msg, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+    struct msghdr shorter = *msg;
+    struct iovec one = msg->msg_iov[0];
+
+    if (!seam_fails(SEAM_sendmsg))
+        return __real_sendmsg(fd, msg, flags);
+    if (seam_plan.err != SEAM_SHORT)
+        return -1;
+    one.iov_len = one.iov_len ? 1 : 0;
+    shorter.msg_iov = &one;
+    shorter.msg_iovlen = 1;
+    return __real_sendmsg(fd, &shorter, flags);
+}
+
+/* A write to an eventfd cannot fail but for being full already; one to a file can.  What the server says of its
+ * troubles on stderr would hide the test's own words. */
+ssize_t __real_write(int fd, const void *buf, size_t n);
+ssize_t __wrap_write(int fd, const void *buf, size_t n);
+int __real_fstat64(int fd, struct stat *st);
+ssize_t __wrap_write(int fd, const void *buf, size_t n)
+{
+    struct stat st;
+    ssize_t part = (ssize_t)n;
+
+    if (fd == STDERR_FILENO && !seam_exempt)
+        return part;
+    if (__real_fstat64(fd, &st) == 0 && S_ISREG(st.st_mode))
+        part = seam_transfer(SEAM_write, n);
+    return part < 0 ? -1 : __real_write(fd, buf, (size_t)part);
+}
+
+/* The descriptor is gone all the same (close(2)). */
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd)
+{
+    bool fails = seam_fails(SEAM_close);
+    int result = __real_close(fd);
+
+    if (!fails)
+        return result;
+    errno = seam_plan.err;
+    return -1;
+}
+
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...)
+{
+    unsigned mode = 0;
+    va_list ap;
+
+    va_start(ap, flags);
+    if (flags & (O_CREAT | O_TMPFILE))
+        mode = va_arg(ap, unsigned);
+    va_end(ap);
+    return seam_fails(SEAM_open64) ? -1 : __real_open64(path, flags, mode);
+}
+
+int __real_ioctl(int fd, unsigned long what, ...);
+int __wrap_ioctl(int fd, unsigned long what, ...);
+int __wrap_ioctl(int fd, unsigned long what, ...)
+{
+    va_list ap;
+    void *arg;
+
+    va_start(ap, what);
+    arg = va_arg(ap, void *);
+    va_end(ap);
+    return seam_fails(SEAM_ioctl) ? -1 : __real_ioctl(fd, what, arg);
+}
+
+/* openat2(2), which this libc has no name for: four arguments. */
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...)
+{
+    long arg[4];
+    va_list ap;
+
+    va_start(ap, number);
+    for (unsigned i = 0; i < 4; i++)
+        arg[i] = va_arg(ap, long);
+    va_end(ap);
+    return seam_fails(SEAM_syscall) ? -1 : __real_syscall(number, arg[0], arg[1], arg[2], arg[3]);
+}
+
+/* --- Memory: failing, and counted --------------------------------------------------------------------- */
+
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_malloc(size_t n)
+{
+    void *mem = seam_fails(SEAM_malloc) ? NULL : __real_malloc(n);
+
+    atomic_fetch_add(&seam_memory, mem != NULL);
+    return mem;
+}
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
+{
+    void *mem = seam_fails(SEAM_calloc) ? NULL : __real_calloc(n, size);
+
+    atomic_fetch_add(&seam_memory, mem != NULL);
+    return mem;
+}
+
+void *__real_realloc(void *old, size_t n);
+void *__wrap_realloc(void *old, size_t n);
+void *__wrap_realloc(void *old, size_t n)
+{
+    bool fresh = !old;
+    void *mem = seam_fails(SEAM_realloc) ? NULL : __real_realloc(old, n);
+
+    atomic_fetch_add(&seam_memory, mem != NULL && fresh);
+    return mem;
+}
+
+void __real_free(void *mem);
+void __wrap_free(void *mem);
+void __wrap_free(void *mem)
+{
+    atomic_fetch_sub(&seam_memory, mem != NULL);
+    __real_free(mem);
+}
+
+#endif

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""The listing in a real browser: light, dark and on a phone, and its filter box (S28).
+
+Pictures are kept in build/artefacts (or $RUNG_ARTEFACTS) for people to look at.
+"""
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from lib import png
+from lib.server import TOP
+from lib.trees import content, write
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+ARTEFACTS = os.path.abspath(os.environ.get("RUNG_ARTEFACTS") or f"{TOP}/build/artefacts")
+# A browser keeps several connections, some of them silent: with one at a time it waits for their time-outs.
+pytestmark = [pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed"), pytest.mark.capacity(8)]
+
+# A page of our own that drives the listing beside it, as a person would, and writes down what it sees.
+PROBE = """<!doctype html><title>probe</title><iframe id=f src="/"></iframe><pre id=out></pre><script>
+const frame = document.getElementById("f"), out = document.getElementById("out");
+frame.onload = () => {
+  const page = frame.contentDocument, box = page.querySelector("input[type=search]"), say = [];
+  const shown = () => [...page.querySelectorAll("tbody tr a")].filter(a => a.getClientRects().length)
+    .map(a => a.textContent.trim()).join(",");
+  const type = text => { box.value = text; box.dispatchEvent(new Event("input", {bubbles: true}));
+    return new Promise(done => setTimeout(done, 300)); };
+  (async () => {
+    say.push("all=" + shown());
+    for (const text of ["PHOTO", "zzz", ""]) { await type(text); say.push(text + "=" + shown()); }
+    out.textContent = say.join("\\n") + "\\nend";
+  })();
+};
+</script>"""
+
+
+@pytest.fixture
+def pretty(start, tree):
+    for i, (name, size) in enumerate([
+            ("README.md", 3212), ("photo-of-a-lake.jpg", 2_411_724), ("photo of a hill.jpg", 1_811_100), ("talk.pdf", 812_000),
+            ("archive.tar.zst", 61_000_000), ("notes.txt", 0), ("<not-markup>.txt", 17), ("\u00dcbersicht.txt", 120)]):
+        with open(f"{tree}/{name}", "wb") as out:
+            out.truncate(size)
+        os.utime(f"{tree}/{name}", (1_700_000_000 + i * 864_321,) * 2)
+    for i, name in enumerate(("docs", "music", "photos of last year")):
+        write(f"{tree}/{name}/file", content(name, 10))
+        os.utime(f"{tree}/{name}", (1_690_000_000 + i * 1_864_321,) * 2)
+    return start(tree)
+
+
+def chromium(profile, *args):
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+               "--disable-extensions", "--disable-background-networking", "--no-proxy-server", "--hide-scrollbars",
+               f"--user-data-dir={profile}", "--virtual-time-budget=5000", *args]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode("utf-8")
+
+
+LOOKS = [("light", "1280,800", 1, 1), ("dark", "1280,800", 0, 1), ("phone", "390,844", 1, 2)]
+
+
+@pytest.mark.parametrize("name, size, scheme, scale", LOOKS)
+def test_looks(pretty, tmp_path, name, size, scheme, scale):
+    """Screenshots, in the scheme the visitor prefers."""
+    os.makedirs(ARTEFACTS, exist_ok=True)
+    picture = f"{ARTEFACTS}/listing-{name}.png"
+    if os.path.exists(picture):
+        os.unlink(picture)
+    chromium(tmp_path, f"--window-size={size}", f"--force-device-scale-factor={scale}",
+             f"--blink-settings=preferredColorScheme={scheme}", f"--screenshot={picture}", pretty.url("/"))
+    width, height, brightness = png.read(picture)
+    assert (width, height) == tuple(scale * int(n) for n in size.split(","))
+    assert brightness > 180 if scheme else brightness < 90, brightness
+
+
+def test_filter_box(pretty, tree, tmp_path):
+    """Typing hides what does not match, in any case of letters; clearing shows all again."""
+    write(f"{tree}/docs/probe.html", PROBE.encode())
+    text = chromium(tmp_path, "--dump-dom", pretty.url("/docs/probe.html"))
+    out = re.search(r'<pre id="out">(.*?)</pre>', text, re.S)[1]
+    seen = dict(line.split("=", 1) for line in out.strip().split("\n") if "=" in line)
+    assert "end" in out, text
+    every = seen["all"].split(",")
+    assert {"README.md", "photo of a hill.jpg", "photos of last year/", "docs/", "talk.pdf"} <= set(every)
+    assert set(seen["PHOTO"].split(",")) == {"photos of last year/", "photo of a hill.jpg", "photo-of-a-lake.jpg"}
+    assert seen["zzz"] == "" and seen[""] == seen["all"]
+
+
+def test_dom(pretty, tmp_path):
+    """What the browser made of it: standards mode, nothing repaired away, no error of the script."""
+    text = chromium(tmp_path, "--dump-dom", "--enable-logging=stderr", pretty.url("/"))
+    assert text.startswith("<!DOCTYPE html>")
+    assert text.count("<tbody>") == 1 and text.count("<table") == 1
+    assert "&lt;not-markup&gt;.txt" in text and "<not-markup>" not in text
+    assert text.count('href="./') == 11
+
+
+def test_phone_needs_no_sideways_scroll(start, tree, tmp_path):
+    """A long name wraps or is cut, it does not widen the page."""
+    write(f"{tree}/{'long-name-' * 25}.txt", b"x")
+    write(f"{tree}/{'n' * 250}", b"x")
+    write(f"{tree}/sub/probe.html", b"""<!doctype html><iframe id=f src="/" width=360 height=700></iframe><pre id=out></pre>
+<script>document.getElementById("f").onload = e => { const d = e.target.contentDocument.documentElement;
+document.getElementById("out").textContent = d.scrollWidth + " " + d.clientWidth + " end"; };</script>""")
+    text = chromium(tmp_path, "--dump-dom", start(tree).url("/sub/probe.html"))
+    wide, window, _ = re.search(r'<pre id="out">(.*?)</pre>', text, re.S)[1].split()
+    assert int(wide) <= int(window)
