@@ -175,15 +175,18 @@ static int listener_options(int fd, int family)
     return 0;
 }
 
-int net_listen(const struct net_address *a, int backlog)
+int net_listen(const struct net_address *a, int backlog, bool reuseport)
 {
     const struct sockaddr *sa = (const struct sockaddr *)&a->sa;
+    const int one = 1;
     int fd = socket(a->sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int err;
 
     if (fd < 0)
         return -errno;
     err = listener_options(fd, a->sa.ss_family);
+    if (!err && reuseport && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)) < 0)
+        err = -errno;
     if (!err && bind(fd, sa, a->len) < 0)
         err = -errno;
     if (err == -EADDRINUSE && stale_removed(a))

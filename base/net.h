@@ -24,7 +24,7 @@ int net_address_parse(struct net_address *a, const char *text, uint16_t port);
 void net_address_text(const struct net_address *a, char text[NET_ADDRESS_TEXT]);
 
 /* A listening, non-blocking, close-on-exec socket.  Port 0: the kernel chooses, see net_port(). */
-int net_listen(const struct net_address *a, int backlog);
+int net_listen(const struct net_address *a, int backlog, bool reuseport);
 int net_port(int fd); /* of a bound socket, or -errno */
 
 /* One connection from a non-blocking listener: -EAGAIN none; -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM

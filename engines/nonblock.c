@@ -6,11 +6,10 @@
  *
  * What it costs: a sweep is one system call per connection, ready or not, so ten thousand idle connections are
  * ten thousand useless calls before the one that matters.  Between sweeps in vain it sleeps, a little
- * longer each time up to NAP_MS_MAX: a busy loop would burn a processor to learn nothing, a long nap is
+ * longer each time up to --nap: a busy loop would burn a processor to learn nothing, a long nap is
  * latency added to the next request.  There is no good length; that is the point.  Why there is more: the
  * kernel knows who is ready; select() asks it once for all.
  */
-#include <errno.h>
 #include <time.h>
 #include "engine.h"
 
@@ -73,7 +72,7 @@ static int nonblock_run(struct worker *w)
         if (sweep(l))
             nap_us = NAP_US_FIRST;
         else
-            nap(&nap_us, (unsigned)w->tuning.nap_us);
+            nap(&nap_us, w->tuning.nap_ms * 1000);
         loop_tick(l);
         while ((s = loop_expired(l)))
             session_close(l, s);

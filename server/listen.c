@@ -11,6 +11,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@ struct plan {
     bool lenient; /* the addresses are the defaults: one of the two protocols may be missing */
     bool skip[OPTION_LIST_MAX];
     int backlog;
+    bool reuseport;
     unsigned failed; /* which address the error is about */
 };
 
@@ -63,7 +65,7 @@ static int open_all(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
             continue;
         err = net_address_parse(&a, plan->bind.item[i], (uint16_t)*port);
         if (!err)
-            fd[i] = net_listen(&a, plan->backlog);
+            fd[i] = net_listen(&a, plan->backlog, plan->reuseport);
         if (fd[i] < 0 && !err)
             err = fd[i];
         if (is_missing(err) && plan->lenient) {
@@ -76,6 +78,21 @@ static int open_all(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
     while (err && i-- > 0)
         close_listener(fd[i]);
     return err;
+}
+
+/* With SO_REUSEPORT a second server of the same user would share the port unnoticed: so ask without it first. */
+static int open_set(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
+{
+    bool reuseport = plan->reuseport;
+    int err;
+    plan->reuseport = false;
+    err = open_all(plan, port, fd);
+    plan->reuseport = reuseport;
+    if (err || !reuseport)
+        return err;
+    for (unsigned i = 0; i < plan->bind.count; i++)
+        close_listener(fd[i]);
+    return open_all(plan, port, fd);
 }
 
 /* The first port above that every address has free; 0: none found. */
@@ -152,10 +169,34 @@ static void plan_fill(struct plan *plan, const struct serve_options *opt)
                 plan->bind.item[plan->bind.count++] = opt->bind.item[i];
     }
     plan->backlog = (int)opt->backlog;
+    plan->reuseport = false;
     plan->lenient = opt->public ||
                     (opt->bind.count == 2 && strcmp(opt->bind.item[0], "127.0.0.1") == 0 &&
                      strcmp(opt->bind.item[1], "::1") == 0);
     memset(plan->skip, 0, sizeof(plan->skip));
+}
+
+/* The listeners of the other workers; a unix socket has one queue, and they share it. */
+static int more_sets(struct server *srv, struct plan *plan, unsigned port)
+{
+    struct net_address a;
+    int fd;
+    for (unsigned set = 1; plan->reuseport && set < srv->arrangement.workers; set++) {
+        for (unsigned i = 0, n = 0; i < plan->bind.count; i++) {
+            if (plan->skip[i])
+                continue;
+            plan->failed = i;
+            fd = net_address_parse(&a, plan->bind.item[i], (uint16_t)port);
+            if (is_unix(plan->bind.item[i]))
+                fd = srv->listener[0][n];
+            else if (!fd)
+                fd = net_listen(&a, plan->backlog, true);
+            if (fd < 0)
+                return say_failure(plan, port, fd);
+            srv->listener[set][n++] = fd;
+        }
+    }
+    return EXIT_DONE;
 }
 
 int listen_open(struct server *srv, const struct serve_options *opt)
@@ -164,24 +205,28 @@ int listen_open(struct server *srv, const struct serve_options *opt)
     int fd[OPTION_LIST_MAX], err = -EADDRINUSE;
     unsigned port = 0;
     plan_fill(&plan, opt);
+    plan.reuseport = srv->arrangement.reuseport;
     for (unsigned i = 0; i < PORT_TRIES && err == -EADDRINUSE; i++) {
         port = (unsigned)opt->port;
-        err = open_all(&plan, &port, fd);
+        err = open_set(&plan, &port, fd);
         if (opt->port)
             break;
     }
     if (err)
         return say_failure(&plan, port, err);
+    srv->listener = calloc(srv->arrangement.workers, sizeof(*srv->listener));
+    if (!srv->listener)
+        return say_failure(&plan, port, -ENOMEM);
     srv->listeners = 0;
     for (unsigned i = 0; i < plan.bind.count; i++) {
         if (fd[i] >= 0)
-            srv->listener[srv->listeners++] = fd[i];
+            srv->listener[0][srv->listeners++] = fd[i];
         else
             say("%s is not available on this machine: %s is left out",
                 strchr(plan.bind.item[i], ':') ? "IPv6" : "IPv4", plan.bind.item[i]);
     }
     if (srv->listeners)
-        return EXIT_DONE;
+        return more_sets(srv, &plan, port);
     say_error("cannot listen: this machine has neither IPv4 nor IPv6 on loopback; bring it up, or "
               "use -b unix:PATH");
     return EXIT_LISTEN;
@@ -190,7 +235,13 @@ int listen_open(struct server *srv, const struct serve_options *opt)
 void listen_close(struct server *srv)
 {
     for (unsigned i = 0; i < srv->listeners; i++)
-        close_listener(srv->listener[i]);
+        close_listener(srv->listener[0][i]);
+    for (unsigned set = 1; srv->arrangement.reuseport && set < srv->arrangement.workers; set++)
+        for (unsigned i = 0; i < srv->listeners; i++)
+            if (srv->listener[set][i] > 0 && srv->listener[set][i] != srv->listener[0][i])
+                close(srv->listener[set][i]);
+    free(srv->listener);
+    srv->listener = NULL;
     srv->listeners = 0;
 }
 
@@ -227,7 +278,7 @@ void listen_text(const struct server *srv, char *buf, size_t cap)
     for (unsigned i = 0; i < srv->listeners && used < cap; i++) {
         char text[NET_ADDRESS_TEXT];
         struct net_address a;
-        if (!local_address(srv->listener[i], &a))
+        if (!local_address(srv->listener[0][i], &a))
             continue;
         to_loopback(&a);
         net_address_text(&a, text);
@@ -269,7 +320,7 @@ void listen_say_public(const struct server *srv)
         return;
     for (unsigned i = 0; i < srv->listeners; i++) {
         struct net_address a;
-        if (local_address(srv->listener[i], &a) && to_loopback(&a))
+        if (local_address(srv->listener[0][i], &a) && to_loopback(&a))
             say_reachable(list, &a);
     }
     freeifaddrs(list);

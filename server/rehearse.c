@@ -110,7 +110,7 @@ static void memory_release(void *site, struct source *source)
 
 /* --- Open and close ----------------------------------------------------------------------------------- */
 
-static void session_begin(struct rehearsal *r, struct session *s, const struct conn_proto *proto,
+static void rehearsal_session(struct rehearsal *r, struct session *s, const struct conn_proto *proto,
                           const struct host *host)
 {
     *s = (struct session){.fd = -1};
@@ -130,9 +130,9 @@ int rehearsal_open(struct loop *l, struct rehearsal **rehearsal)
     r->memory_host = l->host;
     r->memory_host.find = memory_find;
     r->memory_host.release = memory_release;
-    session_begin(r, &r->echo, &echo_proto, &l->host);
-    session_begin(r, &r->memory, l->worker->server->proto, &r->memory_host);
-    session_begin(r, &r->file, l->worker->server->proto, &l->host);
+    rehearsal_session(r, &r->echo, &echo_proto, &l->host);
+    rehearsal_session(r, &r->memory, l->worker->server->proto, &r->memory_host);
+    rehearsal_session(r, &r->file, l->worker->server->proto, &l->host);
     l->rehearsal = r;
     *rehearsal = r;
     return 0;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -200,7 +201,7 @@ static int open_rest(struct server *srv, const char *folder)
         code = open_log(srv);
     if (code)
         return code;
-    err = stats_open(&srv->stats, 1);
+    err = stats_open(&srv->stats, srv->arrangement.workers + 1); /* and the supervisor */
     if (!err) {
         srv->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         err = srv->stop_fd < 0 ? -errno : 0;
@@ -235,7 +236,11 @@ static void say_hello(const struct server *srv, const char *folder, const char *
     listen_text(srv, urls, sizeof(urls));
     say("serving %s at %s", folder, urls);
     listen_say_public(srv);
-    say("engine %s (%s); Ctrl-C stops", srv->engine->name, why);
+    if (srv->arrangement.workers > 1)
+        say("engine %s (%s), %u workers; Ctrl-C stops", srv->engine->name, why,
+            srv->arrangement.workers);
+    else
+        say("engine %s (%s); Ctrl-C stops", srv->engine->name, why);
 }
 
 static void say_farewell(const struct server *srv)
@@ -283,10 +288,34 @@ static void fill_server(struct server *srv, const struct serve_options *opt)
     srv->connections_max = connections_allowed(opt, raise_descriptors());
 }
 
+/* From engine to farewell; whatever was opened is closed. */
+static int serve(struct server *srv, const struct serve_options *opt, const char *folder)
+{
+    const char *why;
+    int code;
+    srv->engine = choose_engine(opt, &why);
+    if (!srv->engine)
+        return EXIT_MISSING;
+    if (signals_block() != 0)
+        return EXIT_FAILED;
+    fill_server(srv, opt);
+    code = arrange(srv, opt);
+    if (!code && srv->engine->model != ENGINE_NONE)
+        code = listen_open(srv, opt);
+    if (!code && opt->user)
+        code = drop_privileges(opt->user);
+    if (!code)
+        code = open_rest(srv, folder);
+    if (!code)
+        code = run(srv, folder, why);
+    listen_close(srv);
+    close_rest(srv);
+    return code;
+}
+
 int serve_run(const struct serve_options *opt, const char *folder_named)
 {
-    static struct server srv; /* zeroed; threads and signals refer to it until the end */
-    const char *why;
+    struct server *srv;
     char *folder;
     int code;
     say_quiet(opt->quiet);
@@ -295,21 +324,14 @@ int serve_run(const struct serve_options *opt, const char *folder_named)
     folder = find_folder(folder_named);
     if (!folder)
         return EXIT_USAGE;
-    srv.engine = choose_engine(opt, &why);
-    code = srv.engine ? EXIT_DONE : EXIT_MISSING;
-    if (!code && signals_block() != 0)
+    /* Zeroed; workers that are processes see the same counters and the same flag to stop. */
+    srv = mmap(NULL, sizeof(*srv), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (srv == MAP_FAILED) {
+        say_error("cannot start: %s", say_why(errno));
         code = EXIT_FAILED;
-    if (!code) {
-        fill_server(&srv, opt);
-        code = srv.engine->model == ENGINE_NONE ? EXIT_DONE : listen_open(&srv, opt);
-        if (!code && opt->user)
-            code = drop_privileges(opt->user);
-        if (!code)
-            code = open_rest(&srv, folder);
-        if (!code)
-            code = run(&srv, folder, why);
-        listen_close(&srv);
-        close_rest(&srv);
+    } else {
+        code = serve(srv, opt, folder);
+        munmap(srv, sizeof(*srv));
     }
     free(folder);
     return code;

@@ -39,6 +39,10 @@ const struct engine *engine_find(const char *name);
 const char *engine_refusal(const struct engine *e);
 int engines_print(bool json);
 
+/* How many workers and how they share (arrange.c), into srv; a combination that makes no sense is
+ * refused with its reason.  An exit code. */
+int arrange(struct server *srv, const struct serve_options *opt);
+
 /* --- Listeners (listen.c) --------------------------------------------------------------------- */
 /* Open those of opt into srv; what was left out or went wrong is said.  An exit code. */
 int listen_open(struct server *srv, const struct serve_options *opt);

@@ -12,6 +12,11 @@ const struct engine *const engine_list[] = {ENGINES(X) NULL};
 static const char *const engine_choices[] = {"auto", ENGINES(X) NULL};
 #undef X
 
+static const char *const workers_choices[] = {"thread", "process", NULL};
+static const char *const accept_choices[] = {"shared", "reuseport", NULL};
+static const char *const queue_choices[] = {"auto", "mutex", "lockfree", "accept", NULL};
+static const char *const drain_choices[] = {"auto", "all", "one", NULL};
+static const char *const yield_choices[] = {"auto", "on", "off", NULL};
 static const char *const log_choices[] = {"off", "combined", "json", NULL}; /* enum log_format */
 
 #define X(kind, field, ...) \

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* arrange.c - from options to an arrangement of workers, and which ones are refused, with the reason.
+ *
+ * What makes no sense is an error, not ignored: whoever asks for a queue of an engine that has none wants to
+ * measure something that would not happen.
+ */
+#include <sched.h>
+#include "serve.h"
+
+enum { QUEUE_LENGTH = 256, NAP_MS = 1 };
+
+/* Processors that this process may run on. */
+static unsigned processors(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof(set), &set) < 0 ? 1 : (unsigned)CPU_COUNT(&set);
+}
+
+/* A sentence, or NULL: the options fit the engine. */
+static const char *refusal(const struct engine *e, const struct serve_options *o)
+{
+    bool queue = o->pool_queue > 1 || o->queue_length || o->pool_drain || o->pool_yield;
+    if (o->workers > 1 && e->model == ENGINE_NONE)
+        return "it has no connections to share among workers";
+    if (o->workers > 1 && e->forks && !o->workers_as)
+        return "it has child processes, which belong to a process: add --workers-as process";
+    if (o->workers > 1 && e->may_block && e->capacity != 1 && !e->forks && !o->workers_as)
+        return "it makes its own threads: use --threads, or --workers-as process";
+    if (o->threads && !e->crew)
+        return "--threads is for pool: this one has no fixed crew";
+    if (queue && !e->crew)
+        return "it has no queue: --pool-queue, --queue-length, --pool-drain and --pool-yield are for "
+               "pool";
+    if (o->pool_queue == 1 + QUEUE_ACCEPT && (o->queue_length || o->pool_drain || o->pool_yield))
+        return "--pool-queue accept is the kernel's queue: its length is --backlog, and there is "
+               "nothing to drain";
+    if (o->queue_length && o->pool_queue == 1 + QUEUE_LOCKFREE &&
+        o->queue_length < (o->threads ? o->threads : ENGINE_THREADS))
+        return "--queue-length is shared among the threads' own queues: each needs room for one";
+    if (o->nap && e != engine_find("nonblock"))
+        return "--nap is for nonblock: every other engine is woken by the kernel";
+    if (o->accept && o->workers == 1)
+        return "--accept reuseport with one worker is the same as shared";
+    return NULL;
+}
+
+int arrange(struct server *srv, const struct serve_options *o)
+{
+    const struct engine *e = srv->engine;
+    struct arrangement *a = &srv->arrangement;
+    const char *why = refusal(e, o);
+    if (why) {
+        say_error("engine %s cannot be arranged like that: %s", e->name, why);
+        return EXIT_USAGE;
+    }
+    a->workers = (unsigned)o->workers;
+    if (!a->workers)
+        a->workers = e->may_block || e->model == ENGINE_NONE ? 1 : processors();
+    a->processes = o->workers_as == 1;
+    a->reuseport = o->accept == 1 && a->workers > 1;
+    a->tuning = (struct tuning){
+        .threads = o->threads ? (unsigned)o->threads : ENGINE_THREADS,
+        .queue = o->pool_queue ? o->pool_queue - 1 : QUEUE_MUTEX,
+        .queue_length = o->queue_length ? (unsigned)o->queue_length : QUEUE_LENGTH,
+        .drain_all = o->pool_drain == 1,
+        .yield = o->pool_yield == 1,
+        .nap_ms = o->nap ? (unsigned)o->nap : NAP_MS,
+    };
+    return EXIT_DONE;
+}
