@@ -65,7 +65,7 @@ LIB_SRC := $(sort $(filter-out $(MAIN),$(wildcard core/*.c base/*.c server/*.c e
 programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $(1)/*.c))))
 UNIT_SRC := $(call programs,tests/unit,^int main\b)
 SIM_SRC := $(call programs,tests/sim,^int main\b)
-FUZZ_SRC := $(call programs,tests/fuzz,^int LLVMFuzzerTestOneInput\b)
+FUZZ_SRC := $(filter-out %/main.c,$(call programs,tests/fuzz,^int LLVMFuzzerTestOneInput\b))
 # What has no entry point of its own is shared by the programs beside it.
 UNIT_AID := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c))
 SIM_AID := $(filter-out $(SIM_SRC),$(wildcard tests/sim/*.c))

@@ -85,6 +85,10 @@ const char *say_why(int error)
         return "this kernel does not have it";
     case ENOTDIR:
         return "it is not a folder";
+    case ENXIO:
+        return "nobody reads it"; /* open(2) of a named pipe */
+    case EAGAIN:
+        return "it takes no more for now";
     case EPERM:
         return "not permitted";
     case EPIPE:

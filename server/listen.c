@@ -18,6 +18,9 @@
 #include "../base/net.h"
 #include "serve.h"
 
+_Static_assert((int)OPTION_LIST_MAX <= (int)LISTENERS_MAX,
+                "every address asked for has a place");
+
 enum { PORT_TRIES = 32, SUGGEST_TRIES = 100 };
 
 struct plan {
@@ -159,14 +162,18 @@ static int say_failure(const struct plan *plan, unsigned port, int err)
     return EXIT_LISTEN;
 }
 
-static void plan_fill(struct plan *plan, const struct serve_options *opt)
+static int plan_fill(struct plan *plan, const struct serve_options *opt)
 {
     plan->bind = opt->bind;
     if (opt->public) { /* unix sockets asked for are kept: they are no address of the network */
         plan->bind = (struct option_list){.item = {"*", "::"}, .count = 2};
-        for (unsigned i = 0; i < opt->bind.count && plan->bind.count < OPTION_LIST_MAX; i++)
-            if (is_unix(opt->bind.item[i]))
-                plan->bind.item[plan->bind.count++] = opt->bind.item[i];
+        for (unsigned i = 0; i < opt->bind.count; i++) {
+            if (!is_unix(opt->bind.item[i]))
+                continue;
+            if (plan->bind.count == OPTION_LIST_MAX)
+                return -E2BIG;
+            plan->bind.item[plan->bind.count++] = opt->bind.item[i];
+        }
     }
     plan->backlog = (int)opt->backlog;
     plan->reuseport = false;
@@ -174,6 +181,7 @@ static void plan_fill(struct plan *plan, const struct serve_options *opt)
                     (opt->bind.count == 2 && strcmp(opt->bind.item[0], "127.0.0.1") == 0 &&
                      strcmp(opt->bind.item[1], "::1") == 0);
     memset(plan->skip, 0, sizeof(plan->skip));
+    return 0;
 }
 
 /* The listeners of the other workers; a unix socket has one queue, and they share it. */
@@ -204,7 +212,10 @@ int listen_open(struct server *srv, const struct serve_options *opt)
     struct plan plan;
     int fd[OPTION_LIST_MAX], err = -EADDRINUSE;
     unsigned port = 0;
-    plan_fill(&plan, opt);
+    if (plan_fill(&plan, opt)) {
+        say_error("--public: it takes two of at most %d addresses; leave some -b out", OPTION_LIST_MAX);
+        return EXIT_USAGE;
+    }
     plan.reuseport = srv->arrangement.reuseport;
     for (unsigned i = 0; i < PORT_TRIES && err == -EADDRINUSE; i++) {
         port = (unsigned)opt->port;

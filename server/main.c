@@ -6,6 +6,7 @@
  * does
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,12 +219,24 @@ static int flushed(int code)
     return code ? code : EXIT_FAILED;
 }
 
+/* A standard descriptor that is closed would be given to the next socket, and messages with it. */
+static void hold_standard_files(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
     const struct command *command;
     struct stat st;
     if (argc < 1)
         return EXIT_USAGE; /* execve() without arguments */
+    hold_standard_files();
     if (argc < 2)
         return flushed(run_serve(argv));
     if (strcmp(argv[1], "--version") == 0)

@@ -295,28 +295,31 @@ def wire(engine, mode="release", marks=None, prefix=(), timeout_s=900):
 # --- The others -------------------------------------------------------------------------------------------
 
 def fuzz(layer):
+    """Each target twice: our own driver replays the corpus and mutates it blindly, libFuzzer then looks for more."""
     names = [os.path.basename(src)[:-2] for src in sorted(glob.glob("tests/fuzz/*.c"))
-             if re.search(r"^int LLVMFuzzerTestOneInput\b", open(src).read(), re.M)]
+             if not src.endswith("/main.c") and
+             re.search(r"^int LLVMFuzzerTestOneInput\b", open(src).read(), re.M)]
     clang = shutil.which("clang") is not None
-    if not layer.make("fuzz-programs", MODE="asan") or \
-            clang and not layer.make("fuzz-programs", MODE="fuzz", CC="clang"):
-        return
+    layer.make("fuzz-programs", MODE="asan")
+    if clang:
+        layer.make("fuzz-programs", MODE="fuzz", CC="clang")
     seconds = max(2, FUZZ_SECONDS * CPUS // max(1, len(names)))
 
     def one(name):
-        # What was ever found stays found, with either compiler.
+        work = f"{layer.build}/fuzz/work/{name}"
+        os.makedirs(work, exist_ok=True)
+        given = [f"-artifact_prefix={work}-"]
+        given += [f"-dict=tests/fuzz/{name}.dict"] if os.path.exists(f"tests/fuzz/{name}.dict") else []
         corpus = [f"tests/fuzz/corpus/{name}"] if os.path.isdir(f"tests/fuzz/corpus/{name}") else []
-        layer.single(f"{name}: corpus", [f"{layer.build}/asan/tests/fuzz/{name}", *corpus], 300)
+        alone = 2 if clang else seconds
+        layer.single(f"{name}: corpus, and {alone} s blindly",
+                     [f"{layer.build}/asan/tests/fuzz/{name}", f"-max_total_time={alone}", *given, *corpus], 300)
         if not clang:
             layer.skip(f"{name}: libFuzzer", "clang is not installed")
             return
-        work = f"{layer.build}/fuzz/work/{name}"
-        os.makedirs(work, exist_ok=True)
-        words = [f"-dict=tests/fuzz/{name}.dict"] if os.path.exists(f"tests/fuzz/{name}.dict") else []
         layer.single(f"{name}: libFuzzer for {seconds} s",
                      [f"{layer.build}/fuzz/tests/fuzz/{name}", f"-max_total_time={seconds}", "-timeout=25",
-                      "-rss_limit_mb=1024", "-print_final_stats=1", f"-artifact_prefix={work}/", *words, work, *corpus],
-                     seconds + 120)
+                      "-rss_limit_mb=1024", "-print_final_stats=1", *given, work, *corpus], seconds + 120)
     with ThreadPoolExecutor(CPUS) as pool:
         list(pool.map(one, names))
 

@@ -21,6 +21,7 @@ enum { SERVING_PATIENCE_MS = 20000 };
 
 struct serving {
     struct server srv;
+    int listener[1][LISTENERS_MAX];
     pthread_t thread;
     int port;
     int result;      /* of server_run() */
@@ -54,19 +55,22 @@ static inline void serving_fill(struct serving *s, const struct engine *e, const
     s->srv.progress_bytes = 4096;
     s->srv.body_bytes_max = BODY_BYTES_MAX;
     s->srv.connections_max = 100;
+    s->srv.listener = s->listener;
+    s->srv.arrangement.workers = 1;
+    s->srv.arrangement.tuning = (struct tuning){.threads = 4, .queue_length = 8, .nap_ms = 1};
     s->srv.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     core_assert(s->srv.stop_fd >= 0);
     core_assert(stats_open(&s->srv.stats, 1) == 0);
     core_assert(net_address_parse(&a, "127.0.0.1", 0) == 0);
-    s->srv.listener[0] = net_listen(&a, 128);
-    core_assert(s->srv.listener[0] >= 0);
+    s->srv.listener[0][0] = net_listen(&a, 128, false);
+    core_assert(s->srv.listener[0][0] >= 0);
     s->srv.listeners = 1;
-    s->port = net_port(s->srv.listener[0]);
+    s->port = net_port(s->srv.listener[0][0]);
 }
 
 static inline void serving_empty(struct serving *s)
 {
-    close(s->srv.listener[0]);
+    close(s->srv.listener[0][0]);
     close(s->srv.stop_fd);
     stats_close(s->srv.stats);
 }

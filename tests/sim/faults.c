@@ -34,6 +34,7 @@ static char running[128]; /* the case, for the handler of SIGALRM and crashes */
 
 struct run {
     struct server srv;
+    int listener[1][LISTENERS_MAX];
     pthread_t thread;
     atomic_int port; /* 0: not open yet */
     atomic_bool left;
@@ -54,9 +55,9 @@ static int server_open(struct run *r)
     if (r->srv.stop_fd < 0)
         return -errno;
     net_address_parse(&a, "127.0.0.1", 0);
-    r->srv.listener[0] = net_listen(&a, 64);
-    if (r->srv.listener[0] < 0)
-        return r->srv.listener[0];
+    r->srv.listener[0][0] = net_listen(&a, 64, false);
+    if (r->srv.listener[0][0] < 0)
+        return r->srv.listener[0][0];
     r->srv.listeners = 1;
     err = site_open(&r->srv.site, &opt, &why);
     return err ? err : log_open(&r->srv.log, LOG_COMBINED, log_path);
@@ -69,7 +70,7 @@ static void server_close(struct run *r)
     if (r->srv.site)
         site_close(r->srv.site);
     if (r->srv.listeners)
-        close(r->srv.listener[0]);
+        close(r->srv.listener[0][0]);
     if (r->srv.stop_fd >= 0)
         close(r->srv.stop_fd);
     if (r->srv.stats) {
@@ -88,7 +89,7 @@ static void *run_main(void *arg)
 
     r->result = server_open(r);
     if (!r->result) {
-        atomic_store(&r->port, net_port(r->srv.listener[0]));
+        atomic_store(&r->port, net_port(r->srv.listener[0][0]));
         r->result = server_run(&r->srv);
     }
     server_close(r);
@@ -107,6 +108,9 @@ static struct run *run_start(const struct engine *e)
     r.srv.progress_bytes = 1;
     r.srv.body_bytes_max = BODY_BYTES_MAX;
     r.srv.connections_max = 16;
+    r.srv.listener = r.listener;
+    r.srv.arrangement.workers = 1;
+    r.srv.arrangement.tuning = (struct tuning){.threads = 4, .queue_length = 8, .nap_ms = 1};
     r.srv.stop_fd = -1;
     assert_int_equal(pthread_create(&r.thread, NULL, run_main, &r), 0);
     while (!atomic_load(&r.port) && !atomic_load(&r.left))

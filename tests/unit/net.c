@@ -84,7 +84,7 @@ static void listener_on_a_free_port(void **state)
 
     (void)state;
     net_address_parse(&a, "127.0.0.1", 0);
-    fd = net_listen(&a, 8);
+    fd = net_listen(&a, 8, false);
     assert_true(fd >= 0);
     assert_true(net_port(fd) > 0);
     assert_int_equal(net_accept(fd, false), -EAGAIN);
@@ -104,7 +104,7 @@ static void listener_on_a_free_port(void **state)
     close(client);
     close(server);
     net_address_parse(&a, "127.0.0.1", (uint16_t)net_port(fd));
-    assert_int_equal(net_listen(&a, 8), -EADDRINUSE);
+    assert_int_equal(net_listen(&a, 8, false), -EADDRINUSE);
     close(fd);
 }
 
@@ -116,11 +116,11 @@ static void ipv6_is_ipv6_only(void **state)
 
     (void)state;
     net_address_parse(&a, "::", 0);
-    six = net_listen(&a, 8);
+    six = net_listen(&a, 8, false);
     if (six < 0)
         skip();
     net_address_parse(&a, "*", (uint16_t)net_port(six));
-    four = net_listen(&a, 8); /* the same port, beside it */
+    four = net_listen(&a, 8, false); /* the same port, beside it */
     assert_true(four >= 0);
     close(four);
     close(six);
@@ -143,12 +143,12 @@ static void unix_socket_left_over_is_replaced(void **state)
 
     (void)state;
     unix_path(path, &a);
-    first = net_listen(&a, 8);
+    first = net_listen(&a, 8, false);
     assert_true(first >= 0);
-    assert_int_equal(net_listen(&a, 8), -EADDRINUSE); /* somebody listens */
+    assert_int_equal(net_listen(&a, 8, false), -EADDRINUSE); /* somebody listens */
     assert_int_equal(access(path, F_OK), 0);
     close(first);
-    second = net_listen(&a, 8); /* nobody does */
+    second = net_listen(&a, 8, false); /* nobody does */
     assert_true(second >= 0);
     assert_true(net_port(second) < 0);
     client = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -174,7 +174,7 @@ static void unix_path_of_a_file_is_left_alone(void **state)
     fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     close(fd);
-    assert_int_equal(net_listen(&a, 8), -EADDRINUSE);
+    assert_int_equal(net_listen(&a, 8, false), -EADDRINUSE);
     assert_int_equal(access(path, F_OK), 0);
     unlink(path);
 }
@@ -192,7 +192,7 @@ static struct pair tcp_pair(bool blocking)
     int fd;
 
     net_address_parse(&a, "127.0.0.1", 0);
-    fd = net_listen(&a, 8);
+    fd = net_listen(&a, 8, false);
     p.client = client_open(net_port(fd));
     p.server = net_accept(fd, blocking);
     assert_true(p.client >= 0 && p.server >= 0);

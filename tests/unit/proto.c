@@ -327,6 +327,14 @@ static void test_no_memory(void **state)
         drive_close(&drive);
         fake_balance(fake);
     }
+    /* A head cut short, and no room to say so. */
+    drive_open(&drive, fake);
+    drive_text(&drive, "GET");
+    fake->fail_alloc = fake->n.allocs + 1;
+    drive_end(&drive);
+    assert_int_equal(drive.conn.want, CONN_CLOSE);
+    assert_int_equal(drive.len, 0);
+    drive_close(&drive);
 }
 
 static int setup(void **state)

@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import os
 import re
 import resource
 import signal
@@ -171,6 +172,8 @@ def test_without_standard_files(site):
                 return client.getresponse().read() == b"content\n"
         for _ in range(3):
             wait_for(serves, "it answers")
+        if elf():
+            assert {os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in range(3)} == {"/dev/null"}
     finally:
         process.terminate()
         assert process.wait(PATIENCE) == EXIT_DONE
