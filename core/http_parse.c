@@ -132,6 +132,10 @@ static int read_version(struct scan *s, char after, struct http_head *h)
     const char *form = "HTTP/d.d", *start = s->p;
     bool digit;
 
+    if (s->end - s->p > 8 && memcmp(s->p, "HTTP/1.1", 8) == 0 && s->p[8] == after) {
+        s->p += 8; /* nearly always: the loop would say the same */
+        return DONE;
+    }
     for (; *form; form++, s->p++) {
         if (s->p == s->end)
             return MORE;

@@ -69,7 +69,7 @@ void conn_wrote(struct conn *c, size_t n, bool body)
     char *from = o->bytes + o->used;
 
     core_assert(n <= OUTBOX_BYTES - o->used);
-    if (!last || last->source || last->body != body || last->bytes + last->len != from) {
+    if (!last || last->source || last->body != body) { /* else it ends there */
         last = segment_add(o);
         last->bytes = from;
         last->body = body;

@@ -28,7 +28,7 @@ BANNED = {
     "vsprintf": "vsnprintf", "gets": "fgets", "strtok": "walk a slice", "strncpy": "memcpy",
     "atoi": "strtoul with its end checked", "atol": "strtoul with its end checked", "alloca": "a bounded array",
     "system": "posix_spawn", "popen": "posix_spawn", "tmpnam": "mkstemp", "mktemp": "mkstemp", "rand": "a seeded generator",
-    "gmtime": "gmtime_r", "localtime": "localtime_r", "strerror_r": "strerrordesc_np", "signal": "sigaction",
+    "gmtime": "gmtime_r", "localtime": "localtime_r", "strerror_r": "strerrordesc_np",
     "usleep": "wait for the condition", "vfork": "fork",
 }
 MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:home|work|root|Users)/(?!me/)[\w.-]")
@@ -202,7 +202,7 @@ def rule_language(src):
         if re.match(r"\s*typedef\b", line):
             yield number, "typedef: say struct, enum or the plain type"
         for found in re.finditer(r"(?<![\w.>])(\w+)\s*\(", line):
-            if found[1] in BANNED and not re.match(r"signal\(\w+, SIG_(IGN|DFL)\)", line[found.start(1):]):
+            if found[1] in BANNED:
                 yield number, f"{found[1]}() is banned: use {BANNED[found[1]]}"
         if re.match(r"\s*goto\s+retry\b", line):
             yield number, "goto backwards: write a loop"

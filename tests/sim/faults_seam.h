@@ -39,7 +39,8 @@ enum seam_call {
     SEAM_COUNT
 };
 
-enum { SEAM_SHORT = -1 /* instead of an error number: the transfer moves one byte */ };
+/* Instead of an error number: the transfer moves one byte, or none (the file has become shorter). */
+enum { SEAM_SHORT = -1, SEAM_NONE = -2 };
 
 struct fault_plan {
     enum seam_call call;
@@ -129,6 +130,8 @@ static ssize_t seam_transfer(enum seam_call call, size_t n)
 {
     if (!seam_fails(call))
         return (ssize_t)n;
+    if (seam_plan.err == SEAM_NONE)
+        return 0;
     return seam_plan.err == SEAM_SHORT && n > 0 ? 1 : -1;
 }
 

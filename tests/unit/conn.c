@@ -170,6 +170,64 @@ static void head_and_receive_fit_the_stash(void **state)
     rig_close(&r);
 }
 
+/* A line of n bytes with its end. */
+static void add_line(struct text *in, size_t n)
+{
+    text_add(in, "e", 1);
+    text_add(in, fake_bytes(), n - 2);
+    text_add(in, "\n", 1);
+}
+
+/* Long lines behind each other, 16 KiB at a time: the stash is used to its end and moves its bytes,
+ * and an answer waits for room in bytes though there are segments left. */
+static void a_full_stash_moves_and_a_full_outbox_waits(void **state)
+{
+    struct text in = {0};
+    struct rig r;
+    size_t at, n;
+
+    (void)state;
+    rig_open(&r, &lines_proto);
+    add_line(&in, 10100);
+    add_line(&in, OUTBOX_BYTES - REPLY_HEAD_BYTES_MAX - 10100 + 1); /* one byte too much */
+    add_line(&in, 5000);
+    add_line(&in, 9000);
+    add_line(&in, 9000);
+    conn_feed(&r.c, in.bytes, 10000, r.now);
+    conn_feed(&r.c, in.bytes + 10000, RECV_BYTES_MAX, r.now);
+    assert_int_equal(conn_out(&r.c).count, 2);
+    assert_int_equal(take(&r, SIZE_MAX), OUTBOX_BYTES - REPLY_HEAD_BYTES_MAX + 1);
+    drain(&r);
+    for (at = 10000 + RECV_BYTES_MAX; at < in.len; at += n) {
+        n = in.len - at < RECV_BYTES_MAX ? in.len - at : RECV_BYTES_MAX;
+        conn_feed(&r.c, in.bytes + at, n, r.now);
+        drain(&r);
+    }
+    assert_int_equal(r.out.len, in.len);
+    assert_memory_equal(r.out.bytes, in.bytes, in.len);
+    text_free(&in);
+    rig_close(&r);
+}
+
+static void an_outbox_with_room_to_the_byte_takes_another(void **state)
+{
+    struct text in = {0};
+    struct rig r;
+
+    (void)state;
+    rig_open(&r, &lines_proto);
+    add_line(&in, 10100);
+    add_line(&in, OUTBOX_BYTES - REPLY_HEAD_BYTES_MAX - 10100);
+    add_line(&in, 5000);
+    conn_feed(&r.c, in.bytes, 10000, r.now);
+    conn_feed(&r.c, in.bytes + 10000, in.len - 10000, r.now);
+    assert_int_equal(conn_out(&r.c).count, 3);
+    drain(&r);
+    assert_int_equal(r.out.len, in.len);
+    text_free(&in);
+    rig_close(&r);
+}
+
 static long mute_input(struct conn *c, const char *bytes, size_t n)
 {
     (void)c;
@@ -227,6 +285,8 @@ int main(void)
         cmocka_unit_test(a_hundred_pipelined),
         cmocka_unit_test(long_answers_leave_room_for_a_head),
         cmocka_unit_test(head_and_receive_fit_the_stash),
+        cmocka_unit_test(a_full_stash_moves_and_a_full_outbox_waits),
+        cmocka_unit_test(an_outbox_with_room_to_the_byte_takes_another),
         cmocka_unit_test(a_protocol_cannot_ask_for_ever),
         cmocka_unit_test(the_same_bytes_are_not_shown_twice),
     };

@@ -129,6 +129,27 @@ static void unsent_answers_are_incomplete(void **state)
     rig_close(&r);
 }
 
+static long body_input(struct conn *c, const char *bytes, size_t n)
+{
+    (void)bytes;
+    conn_room(c);
+    conn_in_body(c, true);
+    return (long)n;
+}
+
+static void a_protocol_may_hold_nothing(void **state)
+{
+    static const struct conn_proto plain = {.name = "plain", .input = body_input};
+    struct rig r;
+
+    (void)state;
+    rig_open(&r, &plain);
+    feed(&r, "x");
+    assert_non_null(r.c.out); /* for state and copy of the head */
+    feed(&r, "y");
+    rig_close(&r);
+}
+
 /* --- No memory -------------------------------------------------------------------------------- */
 
 static void no_memory_closes(void **state)
@@ -260,6 +281,7 @@ int main(void)
         cmocka_unit_test(nothing_was_said_nothing_to_linger_for),
         cmocka_unit_test(abort_gives_everything_back),
         cmocka_unit_test(unsent_answers_are_incomplete),
+        cmocka_unit_test(a_protocol_may_hold_nothing),
         cmocka_unit_test(no_memory_closes),
         cmocka_unit_test(what_was_answered_goes_out_before_the_wait),
         cmocka_unit_test(the_host_may_be_faster_than_the_peer),

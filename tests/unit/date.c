@@ -130,7 +130,7 @@ static void test_two_digits(void **state)
 
 static void check_time(int64_t t)
 {
-    char text[HTTP_DATE_BYTES + 1], want[64], year[8];
+    char text[HTTP_DATE_BYTES + 1], want[64], year[16];
     time_t time = (time_t)t;
     struct tm tm;
     int64_t back;

@@ -132,7 +132,8 @@ static void test_authority(void **state)
         {"::1", false, false},
         {"a@b", false, false}, {"a/b", false, false}, {"a b", false, false}, {"a:b", false, false},
         {"a:1:2", false, false},
-        {"a:-1", false, false}, {"[::1.2.3.]", false, false}, {"[::1.2.3.4444]", false, false},
+        {"a:-1", false, false}, {"[::1.2.3.]", false, false}, {"[::1.2]", false, false},
+        {"[::1.2.3.4444]", false, false},
     };
     unsigned i;
 

@@ -197,9 +197,29 @@ static void test_exact(void **state)
     assert_int_equal(wheel.count, 0);
 }
 
+/* A clock that goes back, and one that goes back beyond what an int of milliseconds holds. */
+static void test_clock_back(void **state)
+{
+    struct timer *t = &timers[0];
+
+    (void)state;
+    now_ms = (uint64_t)1 << 40;
+    wheel_init(&wheel, now_ms);
+    add(t, now_ms + 10 * WHEEL_TICK_MS);
+    assert_null(wheel_pop(&wheel, now_ms - TURN_MS));
+    assert_int_equal(wheel_next_ms(&wheel, now_ms - TURN_MS), TURN_MS + 10 * WHEEL_TICK_MS);
+    assert_int_equal(wheel_next_ms(&wheel, 0), INT_MAX);
+    now_ms += 10 * WHEEL_TICK_MS;
+    assert_int_equal(expire(), 1);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact), cmocka_unit_test(test_random)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_clock_back),
+        cmocka_unit_test(test_random),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
