@@ -15,13 +15,14 @@
 #include <stdlib.h>
 #include "engine.h"
 
-enum { STOP, WAKE, LISTENERS, FIXED = LISTENERS + LISTENERS_MAX, ROOM_FIRST = 64 };
+enum { STOP, WAKE, LISTENERS, ROOM_FIRST = 64 };
 
-/* fd[i] belongs to who[i]; the first FIXED have no session.  session->slot is the index. */
+/* fd[i] belongs to who[i]; the first ones have no session.  session->slot is the index.  No entry is idle by
+ * design: poll() refuses more of them than the process may have descriptors. */
 struct crowd {
     struct pollfd *fd;
     struct session **who;
-    unsigned count, room;
+    unsigned fixed, count, room;
 };
 
 /* What an entry asks for; a connection that waits for its answer is left out, for a peer that resets would be
@@ -35,7 +36,7 @@ static void ask(struct pollfd *p, const struct session *s, enum conn_want want)
 /* Twice the room.  False: there is no memory. */
 static bool grow(struct crowd *c)
 {
-    unsigned room = c->room ? c->room * 2 : FIXED + ROOM_FIRST;
+    unsigned room = c->room ? c->room * 2 : LISTENERS + LISTENERS_MAX + ROOM_FIRST;
     struct pollfd *fd = realloc(c->fd, room * sizeof(*fd));
     struct session **who;
 
@@ -100,7 +101,7 @@ static void handle(struct crowd *c, struct loop *l)
     const struct worker *w = l->worker;
     struct session *s;
 
-    for (unsigned i = c->count; i-- > FIXED;)
+    for (unsigned i = c->count; i-- > c->fixed;)
         if (c->fd[i].fd >= 0 && c->fd[i].revents)
             pump(c, l, c->who[i]);
     if (c->fd[STOP].revents)
@@ -138,7 +139,7 @@ static int turns(struct crowd *c, struct loop *l)
 
 static int poll_run(struct worker *w)
 {
-    struct crowd c = {0};
+    struct crowd c = {.fixed = LISTENERS + w->listeners};
     struct loop *l;
     int err = loop_open(w, &l);
 
@@ -146,7 +147,7 @@ static int poll_run(struct worker *w)
         return err;
     err = grow(&c) ? 0 : -ENOMEM;
     if (!err) {
-        for (; c.count < FIXED; c.count++) {
+        for (; c.count < c.fixed; c.count++) {
             c.fd[c.count] = (struct pollfd){.fd = -1, .events = POLLIN};
             c.who[c.count] = NULL;
         }
