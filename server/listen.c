@@ -172,7 +172,8 @@ int listen_open(struct server *srv, const struct serve_options *opt)
     int fd[OPTION_LIST_MAX], err = -EADDRINUSE;
     unsigned port = 0;
     if (plan_fill(&plan, opt)) {
-        say_error("--public: it takes two of at most %d addresses; leave some -b out", OPTION_LIST_MAX);
+        say_error("--public: it takes two of at most %d addresses; leave some -b out",
+                  OPTION_LIST_MAX);
         return EXIT_USAGE;
     }
     for (unsigned i = 0; i < PORT_TRIES && err == -EADDRINUSE; i++) {
