@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* watch.c - the one watcher of a blocking engine: deadlines, eviction, drain.
  *
- * A thread that sits in recv() or send() cannot look at the clock, and socket time-outs do not help: a reader
- * that takes a byte now and then resets them for ever.  So one more thread looks at all sessions of the process,
- * and ends a wait by shutdown() on the socket; the serving thread sees the end and closes.  Reading is shut down
- * where nothing is owed: a request that arrives at that very moment is still read and answered.
+ * A thread that sits in recv() or send() cannot look at the clock, and socket time-outs do not
+ * help: a reader that takes a byte now and then resets them for ever.  So one more thread looks at
+ * all sessions of the process, and ends a wait by shutdown() on the socket; the serving thread sees
+ * the end and closes.  Reading is shut down where nothing is owed: a request that arrives at that
+ * very moment is still read and answered.
  *
- * The registry is locked by `lock`.  A session's machine is its thread's, but during a transfer the watcher may look at
- * it: owner_state says whose turn it is, and only a thread that comes back from a transfer while it is being
- * looked at waits for the lock.
+ * The registry is locked by `lock`.  A session's machine is its thread's, but during a transfer the
+ * watcher may look at it: owner_state says whose turn it is, and only a thread that comes back from
+ * a transfer while it is being looked at waits for the lock.
  *
- * Cost: none a transfer but two atomic stores.  The watcher sleeps until the next deadline; every new deadline is at
- * least `shortest_ms` away when it is set, so it looks no less often than that and is never late.  Only while
- * the engine is full or the server stops does it look every TICK_MS.
+ * Cost: none a transfer but two atomic stores.  The watcher sleeps until the next deadline; every
+ * new deadline is at least `shortest_ms` away when it is set, so it looks no less often than that
+ * and is never late.  Only while the engine is full or the server stops does it look every TICK_MS.
  */
 #include <errno.h>
 #include <poll.h>
@@ -26,8 +27,7 @@
 
 enum {
     TICK_MS = 20,
-    QUIET_TICKS = 50,      /* ticks without need before sleeping longer: busy engines do not wake it each time */
-    EVICT_IDLE_MS_MIN = 40 /* a client may think this long before the seat is given to one who waits */
+    QUIET_TICKS = 50 /* ticks without need before sleeping longer: busy engines do not wake it each time */
 };
 
 enum { TURN_SERVER, TURN_TRANSFER, TURN_WATCHER };   /* session.conn.owner_state */
@@ -47,7 +47,7 @@ struct watch {
     uint64_t now_ms, drain_ms, shortest_ms, seats;
 };
 
-/* --- The serving threads' side ------------------------------------------------------------------------ */
+/* --- The serving threads' side ---------------------------------------------------------------- */
 
 static void wake(struct watch *watch)
 {
@@ -111,7 +111,7 @@ void watch_enter(struct watch *watch, struct session *s)
     }
 }
 
-/* --- The watcher's side ------------------------------------------------------------------------------- */
+/* --- The watcher's side ----------------------------------------------------------------------- */
 
 static void end(struct session *s, unsigned how)
 {
@@ -148,7 +148,8 @@ static uint64_t look(struct watch *watch, struct session *s)
     return s->conn.deadline_ms > watch->now_ms ? s->conn.deadline_ms : watch->now_ms;
 }
 
-/* All sessions: ends those whose time is up and gives the next deadline; *idlest is the one to evict. */
+/* All sessions: ends those whose time is up and gives the next deadline; *idlest is the one to
+ * evict. */
 static uint64_t look_at_all(struct watch *watch, struct session **idlest)
 {
     uint64_t next_ms = watch->now_ms + watch->shortest_ms, since_ms = watch->now_ms - EVICT_IDLE_MS_MIN;
@@ -226,7 +227,7 @@ static void *watch_main(void *arg)
     return NULL;
 }
 
-/* --- Open and close ----------------------------------------------------------------------------------- */
+/* --- Open and close --------------------------------------------------------------------------- */
 
 static uint64_t shortest_ms(const struct server *srv)
 {
