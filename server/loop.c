@@ -18,9 +18,9 @@
 #include "inside.h"
 
 enum {
-    PAUSE_MS = EVICT_IDLE_MS_MIN, /* then there may be one to evict; a session that closes ends it earlier */
+    PAUSE_MS = EVICT_IDLE_MS_MIN, /* then there may be one to evict; or when a session closes */
     DRAIN_TICK_MS = 50,   /* stopping: a second signal is seen this soon, whichever thread got it */
-    VICTIM_LOOKS_MAX = 64 /* sessions looked at for each refused one; the next refusal looks at others */
+    VICTIM_LOOKS_MAX = 64 /* sessions looked at for one refused; the next refusal looks at others */
 };
 
 /* --- Clock ------------------------------------------------------------------------------------ */
@@ -100,7 +100,6 @@ void loop_close(struct loop *l)
 }
 
 /* --- Turns ------------------------------------------------------------------------------------ */
-
 
 void loop_tick(struct loop *l)
 {

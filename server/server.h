@@ -131,7 +131,7 @@ int worker_accept(struct worker *w);
 /* From accept to close, on this thread. */
 void session_serve(struct loop *l, int fd);
 
-/* --- No sockets: what the null engine replays ---------------------------------------------------------- */
+/* --- No sockets: what the null engine replays ------------------------------------------------- */
 
 struct part {
     const char *name, *what;
@@ -142,8 +142,10 @@ struct part {
 int  rehearsal_open(struct loop *l, struct rehearsal **r);
 void rehearsal_close(struct rehearsal *r);
 const struct part *rehearsal_parts(unsigned *count);
-const char *rehearsal_script(struct rehearsal *r, unsigned number); /* take it; its name, or NULL: no more */
+/* Take that script; its name, or NULL: there are no more. */
+const char *rehearsal_script(struct rehearsal *r, unsigned number);
 size_t rehearsal_bytes(const struct rehearsal *r);
-bool rehearsal_failed(struct rehearsal *r); /* since the last question: an exchange did not come to its end */
+/* Since the last question an exchange did not come to its end. */
+bool rehearsal_failed(struct rehearsal *r);
 
 #endif

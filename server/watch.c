@@ -27,7 +27,7 @@
 
 enum {
     TICK_MS = 20,
-    QUIET_TICKS = 50 /* ticks without need before sleeping longer: busy engines do not wake it each time */
+    QUIET_TICKS = 50 /* without need, before sleeping longer: busy engines need not wake it */
 };
 
 enum { TURN_SERVER, TURN_TRANSFER, TURN_WATCHER };   /* session.conn.owner_state */
@@ -88,8 +88,8 @@ static bool turn_take(struct session *s, uint8_t turn)
 {
     uint8_t free_turn = TURN_TRANSFER;
 
-    return __atomic_compare_exchange_n(&s->conn.owner_state, &free_turn, turn, false, __ATOMIC_ACQUIRE,
-                                       __ATOMIC_RELAXED);
+    return __atomic_compare_exchange_n(&s->conn.owner_state, &free_turn, turn, false,
+                                       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
 static void turn_give(struct session *s)
@@ -125,15 +125,14 @@ static void count(struct watch *watch, enum stat_id stat)
     stats_add(watch->worker->server->stats, stat, 1);
 }
 
-static bool stopping(const struct watch *watch)
+static int stop_signals(const struct watch *watch)
 {
-    return atomic_load_explicit(watch->worker->stopping, memory_order_relaxed) > 0;
+    return atomic_load_explicit(watch->worker->stopping, memory_order_relaxed);
 }
 
 static bool cut_off(const struct watch *watch)
 {
-    return watch->drain_ms && (watch->now_ms >= watch->drain_ms ||
-                               atomic_load_explicit(watch->worker->stopping, memory_order_relaxed) > 1);
+    return watch->drain_ms && (watch->now_ms >= watch->drain_ms || stop_signals(watch) > 1);
 }
 
 /* One session, its machine at rest.  Gives its deadline. */
@@ -141,7 +140,8 @@ static uint64_t look(struct watch *watch, struct session *s)
 {
     if (watch->drain_ms && session_idle(s))
         end(s, ENDED_READING);
-    if (s->conn.deadline_ms <= watch->now_ms && s->slot < ENDED && session_overdue(s, watch->now_ms)) {
+    if (s->conn.deadline_ms <= watch->now_ms && s->slot < ENDED &&
+        session_overdue(s, watch->now_ms)) {
         count(watch, STAT_EXPIRED);
         end(s, ENDED);
     }
@@ -152,7 +152,8 @@ static uint64_t look(struct watch *watch, struct session *s)
  * evict. */
 static uint64_t look_at_all(struct watch *watch, struct session **idlest)
 {
-    uint64_t next_ms = watch->now_ms + watch->shortest_ms, since_ms = watch->now_ms - EVICT_IDLE_MS_MIN;
+    uint64_t next_ms = watch->now_ms + watch->shortest_ms;
+    uint64_t since_ms = watch->now_ms - EVICT_IDLE_MS_MIN;
 
     *idlest = NULL;
     for (struct session *s = watch->first; s; s = s->next) {
@@ -193,7 +194,7 @@ static int round_of_looks(struct watch *watch)
     uint64_t next_ms;
 
     watch->now_ms = clock_ms();
-    if (stopping(watch) && !watch->drain_ms)
+    if (stop_signals(watch) && !watch->drain_ms)
         watch->drain_ms = watch->now_ms + watch->worker->server->drain_ms + 1;
     next_ms = look_at_all(watch, &idlest);
     if (full && idlest && worker_awaited(watch->worker))
@@ -210,8 +211,9 @@ static void *watch_main(void *arg)
     struct watch *watch = arg;
 
     for (;;) {
+        int stop_fd = watch->drain_ms ? -1 : watch->worker->stop_fd; /* seen: it stays readable */
         struct pollfd p[2] = {{.fd = watch->wake_fd, .events = POLLIN},
-                              {.fd = watch->drain_ms ? -1 : watch->worker->stop_fd, .events = POLLIN}};
+                              {.fd = stop_fd, .events = POLLIN}};
         uint64_t n;
         int wait_ms;
 
@@ -261,8 +263,9 @@ int watch_open(struct watch **watch, struct worker *w)
         return -ENOMEM;
     new->worker = w;
     new->shortest_ms = shortest_ms(w->server);
-    new->seats = e->capacity && e->capacity < w->server->connections_max ? e->capacity
-                                                                         : w->server->connections_max;
+    new->seats = w->server->connections_max;
+    if (e->capacity && e->capacity < new->seats)
+        new->seats = e->capacity;
     pthread_mutex_init(&new->lock, NULL);
     new->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     err = new->wake_fd < 0 ? -errno : thread_start(new);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* worker.c - who runs the engine, and how a blocking engine accepts.
  *
- * The supervisor opened the listeners and keeps them; a worker borrows them and never closes or shuts
- * one down, so that another worker, or the same one started anew, inherits what is queued.  At present one worker
- * runs, here, in this thread.  Stopping is a counter and a descriptor that stays readable: whoever sleeps in a
- * poll sees the one, whoever comes from work sees the other.
+ * The supervisor opened the listeners and keeps them; a worker borrows them and never closes or
+ * shuts one down, so that another worker, or the same one started anew, inherits what is queued.
+ * At present one worker runs, here, in this thread.  Stopping is a counter and a descriptor that
+ * stays readable: whoever sleeps in a poll sees the one, whoever comes from work sees the other.
  */
 #include <errno.h>
 #include <poll.h>
@@ -40,9 +40,10 @@ bool worker_awaited(const struct worker *w)
     return poll(p, w->listeners, 0) > 0;
 }
 
-/* --- Accepting, for engines that block ---------------------------------------------------------------- */
+/* --- Accepting, for engines that block -------------------------------------------------------- */
 
-/* From any listener, without waiting; the one after the last lucky one first.  -EAGAIN: the queues are empty. */
+/* From any listener, without waiting; the one after the last lucky one first.  -EAGAIN: the
+ * queues are empty. */
 static int accept_any(struct worker *w)
 {
     int fd = -EAGAIN;
@@ -54,7 +55,8 @@ static int accept_any(struct worker *w)
     return fd;
 }
 
-/* A blocking engine that is told to stop serves whoever waits already, but not beyond its time to drain. */
+/* A blocking engine that is told to stop serves whoever waits already, but not beyond its time
+ * to drain. */
 static bool accept_over(const struct worker *w, uint64_t *until_ms)
 {
     int signals = atomic_load_explicit(w->stopping, memory_order_relaxed);
@@ -88,7 +90,7 @@ int worker_accept(struct worker *w)
     return -ECANCELED;
 }
 
-/* --- Running ------------------------------------------------------------------------------------------ */
+/* --- Running ---------------------------------------------------------------------------------- */
 
 int server_run(struct server *srv)
 {
