@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* net.c - sockets as plain calls: 0, a count or a descriptor, else -errno.
  *
- * Owns nothing: descriptors go out and come in as numbers.  Two decisions live here.  How an answer leaves:
- * what is in memory in one sendmsg(), a file's range by sendfile(), and a small file together with its head
- * in one call, for one packet is cheaper than two.  And which errors are news: a peer that died in the accept
- * queue is not, a shortage of descriptors is.  No call here can raise SIGPIPE but sendfile(), which has no
- * flag against it: the server ignores that signal.
+ * Owns nothing: descriptors go out and come in as numbers.  Two decisions live here.  How an answer
+ * leaves: what is in memory in one sendmsg(), a file's range by sendfile(), and a small file
+ * together with its head in one call, for one packet is cheaper than two.  And which errors are
+ * news: a peer that died in the accept queue is not, a shortage of descriptors is.  No call here
+ * can raise SIGPIPE but sendfile(), which has no flag against it: the server ignores that signal.
  */
 #include "net.h"
 #include <arpa/inet.h>
@@ -24,11 +24,11 @@
 #include <unistd.h>
 
 enum {
-    SMALL_FILE_BYTES_MAX = 16384, /* read and sent with its head: copying it costs less than a second send */
-    ACCEPT_SKIPS_MAX = 16         /* dead peers passed over by one net_accept(): it must return some day */
+    SMALL_FILE_BYTES_MAX = 16384, /* sent with its head: copying costs less than a second send */
+    ACCEPT_SKIPS_MAX = 16 /* dead peers passed over by one net_accept(): it must return some day */
 };
 
-/* --- Addresses ---------------------------------------------------------------------------------------- */
+/* --- Addresses -------------------------------------------------------------------------------- */
 
 static int unix_parse(struct net_address *a, const char *path)
 {
@@ -111,7 +111,8 @@ void net_address_text(const struct net_address *a, char text[NET_ADDRESS_TEXT])
         snprintf(text, NET_ADDRESS_TEXT, "[%.64s]:%u", host,
                  ntohs(((const struct sockaddr_in6 *)&a->sa)->sin6_port));
     else
-        snprintf(text, NET_ADDRESS_TEXT, "unix:%.108s", ((const struct sockaddr_un *)&a->sa)->sun_path);
+        snprintf(text, NET_ADDRESS_TEXT, "unix:%.108s",
+                 ((const struct sockaddr_un *)&a->sa)->sun_path);
 }
 
 int net_port(int fd)
@@ -140,9 +141,10 @@ int net_peer(int fd, char text[NET_ADDRESS_TEXT])
     return 0;
 }
 
-/* --- Listening ---------------------------------------------------------------------------------------- */
+/* --- Listening -------------------------------------------------------------------------------- */
 
-/* A socket file that nobody listens on is left over from a server that died: remove it, and only then. */
+/* A socket file that nobody listens on is left over from a server that died: remove it, and only
+ * then. */
 static bool stale_removed(const struct net_address *a)
 {
     const char *path = ((const struct sockaddr_un *)&a->sa)->sun_path;
@@ -160,7 +162,8 @@ static bool stale_removed(const struct net_address *a)
     return dead && unlink(path) == 0;
 }
 
-/* Options that connections inherit from their listener on Linux, so that none is set once a connection. */
+/* Options that connections inherit from their listener on Linux, so that none is set once a
+ * connection. */
 static int listener_options(int fd, int family)
 {
     int on = 1;
@@ -200,12 +203,13 @@ int net_listen(const struct net_address *a, int backlog, bool reuseport)
     return fd;
 }
 
-/* accept(2): errors of the new connection are reported by the listener and are to be treated like EAGAIN.
- * They say that this peer has gone, not that the queue is empty. */
+/* accept(2): errors of the new connection are reported by the listener and are to be treated
+ * like EAGAIN. They say that this peer has gone, not that the queue is empty. */
 static bool peer_died(int err)
 {
-    static const int dead[] = {ECONNABORTED, ENETDOWN,   EPROTO,     ENOPROTOOPT, EHOSTDOWN,  ENONET,
-                               EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH, EPERM,       ETIMEDOUT, ECONNRESET};
+    static const int dead[] = {ECONNABORTED, ENETDOWN,     EPROTO,     ENOPROTOOPT,
+                               EHOSTDOWN,    ENONET,       EHOSTUNREACH, EOPNOTSUPP,
+                               ENETUNREACH,  EPERM,        ETIMEDOUT,  ECONNRESET};
 
     for (size_t i = 0; i < sizeof(dead) / sizeof(dead[0]); i++)
         if (err == dead[i])
@@ -231,7 +235,7 @@ int net_accept(int listener, bool blocking)
     return -EAGAIN;
 }
 
-/* --- Transfers ---------------------------------------------------------------------------------------- */
+/* --- Transfers -------------------------------------------------------------------------------- */
 
 long net_recv(int fd, char *buf, size_t cap)
 {
@@ -266,8 +270,8 @@ static long send_file(int fd, const struct segment *seg, int file)
     return n < 0 ? -errno : n;
 }
 
-/* The file's bytes behind a head, read now.  0: none; the file is shorter than it was, or cannot be read, and the
- * next call will say so. */
+/* The file's bytes behind a head, read now.  0: none; the file is shorter than it was, or cannot
+ * be read, and the next call will say so. */
 static size_t read_small(const struct segment *seg, int file, char *buf)
 {
     ssize_t n;
@@ -282,7 +286,7 @@ static size_t read_small(const struct segment *seg, int file, char *buf)
 
 long net_send(int fd, const struct conn_out *out, int file)
 {
-    static _Thread_local char small[SMALL_FILE_BYTES_MAX]; /* not on the stack: engines may have small ones */
+    static _Thread_local char small[SMALL_FILE_BYTES_MAX]; /* engines may have small stacks */
     struct iovec iov[OUT_SEGMENTS_MAX];
     size_t room = TRANSFER_BYTES_MAX;
     unsigned n = 0;
@@ -325,8 +329,9 @@ long net_unread(int fd)
     return ioctl(fd, SIOCINQ, &n) < 0 ? -errno : n;
 }
 
-/* What the kernel says the peer acknowledged, bytes of a send that is still under way included: a blocked thread
- * cannot tell how far it has come.  Else what was sent less what is still queued (unix sockets). */
+/* What the kernel says the peer acknowledged, bytes of a send that is still under way included:
+ * a blocked thread cannot tell how far it has come.  Else what was sent less what is still
+ * queued (unix sockets). */
 uint64_t net_acked(int fd, uint64_t sent)
 {
     struct tcp_info info;

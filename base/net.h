@@ -37,7 +37,8 @@ long net_recv(int fd, char *buf, size_t cap);           /* 0: end of stream */
  * segment (at most TRANSFER_BYTES_MAX either way); a small range goes out together with the
  * memory before it.  0: the file has become shorter. */
 long net_send(int fd, const struct conn_out *out, int file);
-void net_end(int fd);                                   /* the connection is over, whoever holds the socket */
+/* The connection is over, whoever else holds the socket. */
+void net_end(int fd);
 void net_shut(int fd);                                  /* no more will be sent */
 /* bytes that have arrived and were not read (SIOCINQ) */
 long net_unread(int fd);

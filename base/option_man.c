@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* option_man.c - a table as a man page (mdoc(7)), as completion for bash, and as Markdown for
  * docs/. */
+#include <ctype.h>
 #include <string.h>
 #include "option.h"
 
@@ -44,11 +45,12 @@ static void put_wrapped(FILE *out, const char *text, size_t n)
     }
 }
 
-/* Help's lines have no full stop. */
+/* Help's lines begin small and have no full stop. */
 static void put_sentence(FILE *out, const char *text)
 {
     char line[256];
     snprintf(line, sizeof(line), "%s.", text);
+    line[0] = (char)toupper((unsigned char)line[0]);
     put_wrapped(out, line, strlen(line));
 }
 

@@ -131,7 +131,7 @@ struct http_ask {
     struct slice path;
     struct slice query;
     uint16_t q[CODINGS];  /* of each coding, 0..1000, by Accept-Encoding (RFC 9110 12.5.3) */
-    bool json, text;      /* a listing is wanted as JSON, or plain text (Accept, or ?format=) */
+    bool json, text;      /* a listing (path ends in '/') as JSON or plain text: Accept, ?format= */
     bool head;            /* HEAD: a listing need not be made */
     const struct conn *conn; /* whom to resume after -EINPROGRESS */
 };

@@ -81,15 +81,22 @@ static int weigh(struct slice element, struct slice *name)
 /* CODINGS: "*"; -1: a coding we do not have. */
 static int coding_named(struct slice name)
 {
-    if (slice_is_nocase(name, "gzip") || slice_is_nocase(name, "x-gzip")) /* RFC 9110 8.4.1.3 */
-        return CODING_GZIP;
-    if (slice_is_nocase(name, "br"))
-        return CODING_BR;
-    if (slice_is_nocase(name, "zstd"))
-        return CODING_ZSTD;
-    if (slice_is_nocase(name, "identity"))
-        return CODING_IDENTITY;
-    return slice_is(name, "*") ? CODINGS : -1;
+    switch (name.len) { /* most names are told apart by it */
+    case 1:
+        return *name.ptr == '*' ? CODINGS : -1;
+    case 2:
+        return slice_is_nocase(name, "br") ? CODING_BR : -1;
+    case 4:
+        if (slice_is_nocase(name, "gzip"))
+            return CODING_GZIP;
+        return slice_is_nocase(name, "zstd") ? CODING_ZSTD : -1;
+    case 6:
+        return slice_is_nocase(name, "x-gzip") ? CODING_GZIP : -1; /* RFC 9110 8.4.1.3 */
+    case 8:
+        return slice_is_nocase(name, "identity") ? CODING_IDENTITY : -1;
+    default:
+        return -1;
+    }
 }
 
 void http_accept_codings(const struct http_head *head, uint16_t q[CODINGS])
@@ -122,33 +129,43 @@ void http_accept_codings(const struct http_head *head, uint16_t q[CODINGS])
         q[CODING_IDENTITY] = 1;
 }
 
-/* How much a media type is wanted.  Named itself it beats one that only a wildcard covers,
- * hence the last bit. */
-static int wanted(const struct http_head *head, const char *type, const char *any_subtype)
-{
-    int exact = WEIGHT_NONE, sub = WEIGHT_NONE, any = WEIGHT_NONE, weight;
-    unsigned cursor = 0;
-    struct slice value, element, name;
+/* What Accept says of the types that we make, and of the wildcards that cover them. */
+enum media { HTML, JSON, TEXT, ANY_TEXT, ANY_APPLICATION, ANY, MEDIA };
 
+static void read_accept(const struct http_head *head, int said[MEDIA])
+{
+    static const char *const name_of[MEDIA] = {
+        "text/html", "application/json", "text/plain", "text/*", "application/*", "*/*"};
+    struct slice value, element, name;
+    unsigned cursor = 0;
+    int i, weight;
+
+    for (i = 0; i < MEDIA; i++)
+        said[i] = WEIGHT_NONE;
     for (;;) {
         value = http_next(head, FIELD_ACCEPT, &cursor);
         if (!value.ptr)
             break;
         while (http_list(&value, &element)) {
             weight = weigh(element, &name);
-            if (slice_is_nocase(name, type))
-                exact = weight;
-            else if (slice_is_nocase(name, any_subtype))
-                sub = weight;
-            else if (slice_is(name, "*/*"))
-                any = weight;
+            for (i = 0; i < MEDIA && !slice_is_nocase(name, name_of[i]); i++)
+                continue;
+            if (i < MEDIA)
+                said[i] = weight;
         }
     }
-    if (exact != WEIGHT_NONE)
-        return exact ? 2 * exact + 1 : 0;
-    if (sub != WEIGHT_NONE)
-        return 2 * sub;
-    return any != WEIGHT_NONE ? 2 * any : 0;
+}
+
+/* How much a type is wanted: by its own name, else by the narrowest wildcard (RFC 9110
+ * 12.5.1).  Named itself it beats one of the same weight that only a wildcard covers: hence
+ * the last bit. */
+static int wanted(const int said[MEDIA], enum media type, enum media subtypes)
+{
+    if (said[type] != WEIGHT_NONE)
+        return said[type] ? 2 * said[type] + 1 : 0;
+    if (said[subtypes] != WEIGHT_NONE)
+        return 2 * said[subtypes];
+    return said[ANY] != WEIGHT_NONE ? 2 * said[ANY] : 0;
 }
 
 /* The value of format= in a query, or ptr NULL. */
@@ -174,15 +191,16 @@ static struct slice query_format(struct slice query)
 void http_accept_listing(const struct http_head *head, struct http_ask *ask)
 {
     struct slice format = query_format(ask->query);
-    int html, json, text;
+    int said[MEDIA], html, json, text;
 
     ask->json = slice_is(format, "json");
     ask->text = slice_is(format, "text");
     if (ask->json || ask->text || slice_is(format, "html") || !head->first[FIELD_ACCEPT])
         return;
-    html = wanted(head, "text/html", "text/*");
-    json = wanted(head, "application/json", "application/*");
-    text = wanted(head, "text/plain", "text/*");
+    read_accept(head, said);
+    html = wanted(said, HTML, ANY_TEXT);
+    json = wanted(said, JSON, ANY_APPLICATION);
+    text = wanted(said, TEXT, ANY_TEXT);
     /* Odd: named itself.  Wildcards alone get HTML. */
     ask->json = (json & 1) && json > html && json >= text;
     ask->text = !ask->json && (text & 1) && text > html;
@@ -190,5 +208,8 @@ void http_accept_listing(const struct http_head *head, struct http_ask *ask)
 
 bool http_accept_html(const struct http_head *head)
 {
-    return head->first[FIELD_ACCEPT] && (wanted(head, "text/html", "text/html") & 1);
+    int said[MEDIA];
+
+    read_accept(head, said);
+    return said[HTML] > 0;
 }

@@ -376,7 +376,11 @@ static unsigned ask_set(struct http_ask *ask, struct conn *c, const struct http_
     ask->head = head->method == HTTP_HEAD;
     ask->conn = c;
     http_accept_codings(head, ask->q);
-    http_accept_listing(head, ask);
+    /* A listing's path ends with a slash (else: SOURCE_REDIRECT), so for files Accept is not
+     * read. */
+    ask->json = ask->text = false;
+    if (work->path[len - 1] == '/')
+        http_accept_listing(head, ask);
     return 0;
 }
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* epoll.c - one thread waits for all: the kernel keeps the set and reports who is ready.
  *
- * The idea: readiness.  Every socket is registered once with what its connection wants; epoll_wait() returns only
- * those that can move, so a turn costs O(events), whatever the number of connections.  Level-triggered: a socket
- * that still has bytes is reported again, so a short read needs no second call to learn that nothing is left.
+ * The idea: readiness.  Every socket is registered once with what its connection wants;
+ * epoll_wait() returns only those that can move, so a turn costs O(events), whatever the number of
+ * connections.  Level-triggered: a socket that still has bytes is reported again, so a short read
+ * needs no second call to learn that nothing is left.
  *
- * What it costs: a request is epoll_wait, receive, send; many events share one epoll_wait.  A change of
- * interest is one epoll_ctl more, paid only by those that must wait for something else: an answer that does not
- * fit the socket's buffer, or one that is being made elsewhere.  Such a descriptor leaves the set altogether, for
- * a peer that resets is reported whatever the interest, again and again.  Why there is more: readiness says
- * that a call will succeed, and the call must still be made; completion (io_uring) hands over the call itself.
+ * What it costs: a request is epoll_wait, receive, send; many events share one epoll_wait.  A
+ * change of interest is one epoll_ctl more, paid only by those that must wait for something else:
+ * an answer that does not fit the socket's buffer, or one that is being made elsewhere.  Such a
+ * descriptor leaves the set altogether, for a peer that resets is reported whatever the interest,
+ * again and again.  Why there is more: readiness says that a call will succeed, and the call must
+ * still be made; completion (io_uring) hands over the call itself.
  */
 #include <errno.h>
 #include <sys/epoll.h>
@@ -57,7 +59,8 @@ static void pump(int ep, struct loop *l, struct session *s)
         session_close(l, s); /* closing takes it out of the set */
 }
 
-/* A new connection is armed without a look: its first bytes are rarely there yet, and if so it is reported at once. */
+/* A new connection is armed without a look: its first bytes are rarely there yet, and if so it
+ * is reported at once. */
 static void welcome(int ep, struct loop *l, unsigned listener)
 {
     for (unsigned n = 0; n < ACCEPT_BUDGET; n++) {
@@ -70,8 +73,8 @@ static void welcome(int ep, struct loop *l, unsigned listener)
     }
 }
 
-/* Listeners are in the set while there is room.  EXCLUSIVE: a connection wakes one of the workers that share it.  False:
- * the kernel has no memory for that now. */
+/* Listeners are in the set while there is room.  EXCLUSIVE: a connection wakes one of the
+ * workers that share it.  False: the kernel has no memory for that now. */
 static bool listen_on(int ep, struct loop *l, bool *listening)
 {
     const struct worker *w = l->worker;

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* fork.c - a process for each connection: the oldest way to serve many at once.
  *
- * The idea: the parent accepts, a child serves one connection and exits, the parent reaps it.  Nothing that happens to
- * a child can harm another: no shared heap, no locks, and the kernel cleans up whatever way it ends.
+ * The idea: the parent accepts, a child serves one connection and exits, the parent reaps
+ * it.  Nothing that happens to a child can harm another: no shared heap, no locks, and the kernel
+ * cleans up whatever way it ends.
  *
- * What it costs: copying the page tables and a descriptor table for each connection, an exit and a wait;
- * a hundred times a thread's price.  The parent keeps each child's socket and the machine's memory is shared, so that one
- * watcher in the parent sees all deadlines and ends the idlest first.  So a child must let go of its siblings' sockets, and
- * end its own connection by shutdown(): closing a socket that the parent holds too tells the peer nothing.  Why
- * there is more: most of what a process gives is not needed between connections of one server: see thread.c.
+ * What it costs: copying the page tables and a descriptor table for each connection, an exit and
+ * a wait; a hundred times a thread's price.  The parent keeps each child's socket and the
+ * machine's memory is shared, so that one watcher in the parent sees all deadlines and ends the
+ * idlest first.  So a child must let go of its siblings' sockets, and end its own connection by
+ * shutdown(): closing a socket that the parent holds too tells the peer nothing.  Why there is
+ * more: most of what a process gives is not needed between connections of one server: see
+ * thread.c.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -38,7 +41,7 @@ struct nursery {
     bool over;
 };
 
-/* --- The child ---------------------------------------------------------------------------------------- */
+/* --- The child -------------------------------------------------------------------------------- */
 
 static void let_go(const struct nursery *n, int mine)
 {
@@ -58,7 +61,7 @@ static void child(const struct nursery *n, struct seat *seat)
     _exit(0);
 }
 
-/* --- The parent --------------------------------------------------------------------------------------- */
+/* --- The parent ------------------------------------------------------------------------------- */
 
 static void seat_back(struct nursery *n, struct seat *seat)
 {
@@ -105,7 +108,8 @@ static void *reap(void *arg)
     }
 }
 
-/* Until fewer than `taken` seats are, whatever it takes: the watcher ends the idle and the overdue. */
+/* Until fewer than `taken` seats are, whatever it takes: the watcher ends the idle and the
+ * overdue. */
 static void wait_below(struct nursery *n, unsigned taken)
 {
     pthread_mutex_lock(&n->lock);
@@ -114,7 +118,8 @@ static void wait_below(struct nursery *n, unsigned taken)
     pthread_mutex_unlock(&n->lock);
 }
 
-/* A child that cannot be had is done without: the parent serves, and the kernel's queue holds the rest. */
+/* A child that cannot be had is done without: the parent serves, and the kernel's queue holds the
+ * rest. */
 static void raise_child(struct nursery *n, int fd)
 {
     struct seat *seat;
@@ -145,8 +150,8 @@ static void raise_child(struct nursery *n, int fd)
 static int nursery_open(struct nursery *n, struct worker *w)
 {
     size_t bytes = w->seats * sizeof(struct seat);
-    void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
-                     -1, 0);
+    void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (mem == MAP_FAILED)
         return -errno;

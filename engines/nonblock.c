@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* nonblock.c - no waiting at all: ask every socket in turn, and nap when nobody had anything.
  *
- * The idea: sockets that never block, and a sweep.  Each turn tries every connection and every listener; -EAGAIN means not
- * yet, on to the next.  No set, no registration, no call that waits: the least an event loop can be.
+ * The idea: sockets that never block, and a sweep.  Each turn tries every connection and every
+ * listener; -EAGAIN means not yet, on to the next.  No set, no registration, no call that waits:
+ * the least an event loop can be.
  *
- * What it costs: a sweep is one system call per connection, ready or not, so ten thousand idle connections are
- * ten thousand useless calls before the one that matters.  Between sweeps in vain it sleeps, a little
- * longer each time up to --nap: a busy loop would burn a processor to learn nothing, a long nap is
- * latency added to the next request.  There is no good length; that is the point.  Why there is more: the
- * kernel knows who is ready; select() asks it once for all.
+ * What it costs: a sweep is one system call per connection, ready or not, so ten thousand idle
+ * connections are ten thousand useless calls before the one that matters.  Between sweeps in vain
+ * it sleeps, a little longer each time up to --nap: a busy loop would burn a processor to learn
+ * nothing, a long nap is latency added to the next request.  There is no good length; that is the
+ * point.  Why there is more: the kernel knows who is ready; select() asks it once for all.
  */
 #include <time.h>
 #include "engine.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* null.c - no sockets, no clients, no waiting: what a request costs when nothing is paid to the kernel for it.
+/* null.c - no sockets, no clients, no waiting: what a request costs when nothing is paid to the
+ * kernel for it.
  *
- * The idea: replay one request through the same machine all engines share, many times, and divide.  What it
- * costs is the floor under every other engine's figures; whatever they need on top is the price of their way to
- * wait and to move bytes.  Each figure is the best of several rounds: noise only ever adds.  The last rung of
- * the ladder, for there is nothing below it.
+ * The idea: replay one request through the same machine all engines share, many times, and divide.
+ * What it costs is the floor under every other engine's figures; whatever they need on top is the
+ * price of their way to wait and to move bytes.  Each figure is the best of several rounds: noise
+ * only ever adds.  The last rung of the ladder, for there is nothing below it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 enum {
     ROUNDS = 7,
-    ROUND_NS = 20000000, /* long enough for the clock, short enough to fit between two interruptions */
+    ROUND_NS = 20000000, /* long for the clock, short enough to fall between two interruptions */
     BATCH = 64,          /* requests between two looks at the clock */
     PARTS_MAX = 8
 };
@@ -96,7 +97,8 @@ static int null_run(struct worker *w)
         if (!script_print(w, r, name))
             printf("  - could not be replayed: the folder's own page is not a file\n");
     if (!err) {
-        printf("best of %d rounds of %d ms; again: rung --engine null [DIR]\n", ROUNDS, ROUND_NS / 1000000);
+        printf("best of %d rounds of %d ms; again: rung --engine null [DIR]\n", ROUNDS,
+               ROUND_NS / 1000000);
         rehearsal_close(r);
     }
     loop_close(l);

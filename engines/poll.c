@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* poll.c - one thread waits for all: it hands the kernel the whole list, every time.
  *
- * The idea: readiness, with an array.  One pollfd per connection says what it wants; poll() marks those that
- * can move, and the loop walks the array to find them.  The array grows with use: there is no fixed limit, which
- * is what select() lacks.
+ * The idea: readiness, with an array.  One pollfd per connection says what it wants; poll() marks
+ * those that can move, and the loop walks the array to find them.  The array grows with use:
+ * there is no fixed limit, which is what select() lacks.
  *
- * What it costs: a turn is O(connections) twice, once in the kernel, which looks at every socket, and once
- * here.  With ten connections that is nothing, with ten thousand idle ones each request pays for all of them.
- * Many ready at once share the walk, so a crowd that is busy hides the price and a crowd that idles shows it.  Why
- * there is more: a kernel that remembers the set need not be told it again: see epoll.c.
+ * What it costs: a turn is O(connections) twice, once in the kernel, which looks at every socket,
+ * and once here.  With ten connections that is nothing, with ten thousand idle ones each request
+ * pays for all of them. Many ready at once share the walk, so a crowd that is busy hides the
+ * price and a crowd that idles shows it.  Why there is more: a kernel that remembers the set need
+ * not be told it again: see epoll.c.
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,16 +18,16 @@
 
 enum { STOP, WAKE, LISTENERS, ROOM_FIRST = 64 };
 
-/* fd[i] belongs to who[i]; the first ones have no session.  session->slot is the index.  No entry is idle by
- * design: poll() refuses more of them than the process may have descriptors. */
+/* fd[i] belongs to who[i]; the first ones have no session.  session->slot is the index.  No entry
+ * is idle by design: poll() refuses more of them than the process may have descriptors. */
 struct crowd {
     struct pollfd *fd;
     struct session **who;
     unsigned fixed, count, room;
 };
 
-/* What an entry asks for; a connection that waits for its answer is left out, for a peer that resets would be
- * reported again and again. */
+/* What an entry asks for; a connection that waits for its answer is left out, for a peer that
+ * resets would be reported again and again. */
 static void ask(struct pollfd *p, const struct session *s, enum conn_want want)
 {
     p->fd = want == CONN_WAIT ? -1 : s->fd;
@@ -95,7 +96,8 @@ static void welcome(struct crowd *c, struct loop *l, unsigned listener)
     }
 }
 
-/* Everything that poll() marked.  From the end: whoever takes a leaver's place was looked at already. */
+/* Everything that poll() marked.  From the end: whoever takes a leaver's place was looked at
+ * already. */
 static void handle(struct crowd *c, struct loop *l)
 {
     const struct worker *w = l->worker;

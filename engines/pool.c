@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* pool.c - a fixed crew of blocking threads: each serves one connection after the other.
  *
- * The idea: threads are made once.  With --pool-queue accept each of them accepts for itself and the kernel's accept
- * queue is the queue.  Otherwise one thread accepts and hands on: mutex is one ring under a lock, lockfree a ring
- * for each thread without one (see queue.h).  A full queue makes the accepting thread wait, and the kernel
- * holds the newcomers: back-pressure, nothing is dropped.
+ * The idea: threads are made once.  With --pool-queue accept each of them accepts for itself and
+ * the kernel's accept queue is the queue.  Otherwise one thread accepts and hands on: mutex is
+ * one ring under a lock, lockfree a ring for each thread without one (see queue.h).  A full queue
+ * makes the accepting thread wait, and the kernel holds the newcomers: back-pressure, nothing is
+ * dropped.
  *
- * What it costs: no thread is started per connection; handing on costs a wake-up.  But a thread belongs to its
- * connection until that ends: as many clients as threads that keep idle connections open would occupy the house, so the
- * watcher closes the idlest when another waits.  Why there is more: dispatch.c lends a thread to a connection
- * only while there is something to do, and select.c needs one thread for all.
+ * What it costs: no thread is started per connection; handing on costs a wake-up.  But a thread
+ * belongs to its connection until that ends: as many clients as threads that keep idle
+ * connections open would occupy the house, so the watcher closes the idlest when another
+ * waits.  Why there is more: dispatch.c lends a thread to a connection only while there is
+ * something to do, and select.c needs one thread for all.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -88,7 +90,8 @@ static int hire(struct crew *c)
     return c->count ? 0 : err;
 }
 
-/* Hand on what comes.  Once told to stop, whoever waits for a thread gets his turn: the watcher ends the others. */
+/* Hand on what comes.  Once told to stop, whoever waits for a thread gets his turn: the watcher
+ * ends the others. */
 static void hand_on(struct crew *c)
 {
     int fd;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* select.c - the oldest way to wait for many: three sets of bits, rebuilt for every call.
  *
- * The idea: readiness, with a bitmap.  Bit n stands for descriptor n; select() gets the bits of what each
- * connection wants and leaves those that can move.  The kernel overwrites the sets, so they are copied before every call.
+ * The idea: readiness, with a bitmap.  Bit n stands for descriptor n; select() gets the bits of
+ * what each connection wants and leaves those that can move.  The kernel overwrites the sets, so
+ * they are copied before every call.
  *
- * What it costs: a turn looks at every number up to the highest descriptor, in the kernel and here.  And the
- * sets have FD_SETSIZE (1024) bits, fixed when the C library was built: setting a bit beyond them writes past the
- * end of the set.  A connection whose number is too high is turned away before that; so that none is, room is made for
- * a newcomer by the capacity this engine declares.  Why there is more: poll() drops the limit, and names
- * only the descriptors that exist.
+ * What it costs: a turn looks at every number up to the highest descriptor, in the kernel and
+ * here.  And the sets have FD_SETSIZE (1024) bits, fixed when the C library was built: setting a
+ * bit beyond them writes past the end of the set.  A connection whose number is too high is
+ * turned away before that; so that none is, room is made for a newcomer by the capacity this
+ * engine declares.  Why there is more: poll() drops the limit, and names only the descriptors
+ * that exist.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -152,6 +154,6 @@ const struct engine engine_select = {
     .summary = "one loop waits for all; sets of FD_SETSIZE bits, copied each time",
     .model = ENGINE_READINESS,
     .may_block = false,
-    .capacity = FD_SETSIZE - 64, /* numbers that are no connections: listeners, files being sent, the rest */
+    .capacity = FD_SETSIZE - 64, /* other numbers are listeners, files being sent, the rest */
     .run = select_run,
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* arrange.c - from options to an arrangement of workers, and which ones are refused, with the reason.
+/* arrange.c - from options to an arrangement of workers, and which ones are refused, with the
+ * reason.
  *
- * What makes no sense is an error, not ignored: whoever asks for a queue of an engine that has none wants to
- * measure something that would not happen.
+ * What makes no sense is an error, not ignored: whoever asks for a queue of an engine that has
+ * none wants to measure something that would not happen.
  */
 #include <sched.h>
 #include "serve.h"
@@ -29,8 +30,8 @@ static const char *refusal(const struct engine *e, const struct serve_options *o
     if (o->threads && !e->crew)
         return "--threads is for pool: this one has no fixed crew";
     if (queue && !e->crew)
-        return "it has no queue: --pool-queue, --queue-length, --pool-drain and --pool-yield are for "
-               "pool";
+        return "it has no queue: --pool-queue, --queue-length, --pool-drain and --pool-yield are "
+               "for pool";
     if (o->pool_queue == 1 + QUEUE_ACCEPT && (o->queue_length || o->pool_drain || o->pool_yield))
         return "--pool-queue accept is the kernel's queue: its length is --backlog, and there is "
                "nothing to drain";

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* host.c - what the core asks of the world, answered by the server: files by the site, notes by log and stats,
- * memory by the loop.
+/* host.c - what the core asks of the world, answered by the server: files by the site, notes by log
+ * and stats, memory by the loop.
  *
- * Stash and outbox memory goes round in short lists: the next connection gets what the last one gave
- * back, still warm in the cache.  The lists are the loop's alone (no lock) and bounded, so that a flood of
- * connections does not keep its peak for ever.
+ * Stash and outbox memory goes round in short lists: the next connection gets what the last one
+ * gave back, still warm in the cache.  The lists are the loop's alone (no lock) and bounded, so
+ * that a flood of connections does not keep its peak for ever.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 enum {
     BUFFER_SIZES = 4,    /* the core asks for two sizes; others go straight to malloc */
-    BUFFERS_KEPT_MAX = 64 /* of each size: 64 connections in mid-answer at once, about 5 MiB a loop */
+    BUFFERS_KEPT_MAX = 64 /* of each size: for 64 connections in mid-answer; 6 MiB a loop */
 };
 
 struct buffer {
@@ -29,7 +29,7 @@ struct buffers {
     struct shelf shelf[BUFFER_SIZES];
 };
 
-/* --- Memory ------------------------------------------------------------------------------------------- */
+/* --- Memory ----------------------------------------------------------------------------------- */
 
 static struct shelf *shelf_of(struct buffers *b, size_t bytes)
 {
@@ -90,7 +90,7 @@ void buffers_close(struct buffers *b)
     free(b);
 }
 
-/* --- Files -------------------------------------------------------------------------------------------- */
+/* --- Files ------------------------------------------------------------------------------------ */
 
 static int host_find(void *site, const struct http_ask *ask, struct source **source)
 {
@@ -123,7 +123,7 @@ static void host_forget(void *site, const struct conn *conn)
         later_forget(l->later, conn);
 }
 
-/* --- What was answered -------------------------------------------------------------------------------- */
+/* --- What was answered ------------------------------------------------------------------------ */
 
 static void *host_answer(void *site, const struct conn *conn, const struct http_receipt *receipt)
 {

@@ -133,6 +133,9 @@ void session_list_add(struct loop *l, struct session *s); /* at the back */
 void session_list_del(struct loop *l, struct session *s);
 bool session_idle(const struct session *s); /* and nothing waits unread in its socket */
 uint64_t session_idle_since_ms(const struct session *s); /* an idle one's last sign of life */
+/* A client may think this long before its seat is given to one who waits: the request of one who
+ * has only just connected is on the way. */
+enum { EVICT_IDLE_MS_MIN = 40 };
 /* Its deadline has passed: true, the time is up; false, there was progress and a new deadline is
  * set. */
 bool session_overdue(struct session *s, uint64_t now_ms);

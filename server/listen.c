@@ -83,7 +83,8 @@ static int open_all(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
     return err;
 }
 
-/* With SO_REUSEPORT a second server of the same user would share the port unnoticed: so ask without it first. */
+/* With SO_REUSEPORT a second server of the same user would share the port unnoticed: so ask
+ * without it first. */
 static int open_set(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
 {
     bool reuseport = plan->reuseport;
@@ -213,7 +214,8 @@ int listen_open(struct server *srv, const struct serve_options *opt)
     int fd[OPTION_LIST_MAX], err = -EADDRINUSE;
     unsigned port = 0;
     if (plan_fill(&plan, opt)) {
-        say_error("--public: it takes two of at most %d addresses; leave some -b out", OPTION_LIST_MAX);
+        say_error("--public: it takes two of at most %d addresses; leave some -b out",
+                  OPTION_LIST_MAX);
         return EXIT_USAGE;
     }
     plan.reuseport = srv->arrangement.reuseport;

@@ -46,8 +46,9 @@ struct log_note {
     char text[];
 };
 
-/* Non-blocking, for the sake of named pipes: without a reader they refuse (ENXIO) instead of waiting
- * for one, and full ones lose lines instead of holding up the server.  Files do not care. */
+/* Non-blocking, for the sake of named pipes: without a reader they refuse (ENXIO) instead of
+ * waiting for one, and full ones lose lines instead of holding up the server.  Files do not
+ * care. */
 static int open_file(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0640);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* loop.c - what one thread needs to run sessions: clock, timers, date, wake-ups, and when to accept.
+/* loop.c - what one thread needs to run sessions: clock, timers, date, wake-ups, and when to
+ * accept.
  *
- * The rules of a full house.  No room (worker->seats) or no descriptor: the listeners are left alone, so that
- * nothing spins; the idlest of a handful of idle connections is closed to make room, and it is tried again when
- * any connection closes, or after PAUSE_MS.  The rules of stopping: answers say that the connection ends, idle
- * ones are closed at once, whoever waits in the queues is still let in, and at drain_ms or at the second
- * signal everything is cut off.  Owner: one thread; no locks.
+ * The rules of a full house.  No room (worker->seats) or no descriptor: the listeners are left
+ * alone, so that nothing spins; the idlest of a handful of idle connections is closed to make
+ * room, and it is tried again when any connection closes, or after PAUSE_MS.  The rules of
+ * stopping: answers say that the connection ends, idle ones are closed at once, whoever waits in
+ * the queues is still let in, and at drain_ms or at the second signal everything is cut
+ * off.  Owner: one thread; no locks.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,12 +18,12 @@
 #include "inside.h"
 
 enum {
-    PAUSE_MS = 100,       /* after a refusal by the kernel; a session that closes ends it earlier */
+    PAUSE_MS = EVICT_IDLE_MS_MIN, /* then there may be one to evict; or when a session closes */
     DRAIN_TICK_MS = 50,   /* stopping: a second signal is seen this soon, whichever thread got it */
-    VICTIM_LOOKS_MAX = 64 /* sessions looked at for each refused one; the next refusal looks at others */
+    VICTIM_LOOKS_MAX = 64 /* sessions looked at for one refused; the next refusal looks at others */
 };
 
-/* --- Clock -------------------------------------------------------------------------------------------- */
+/* --- Clock ------------------------------------------------------------------------------------ */
 
 uint64_t clock_ms(void)
 {
@@ -42,7 +44,7 @@ static void date_refresh(struct loop *l)
     http_date_write(l->date, ts.tv_sec);
 }
 
-/* --- Open and close ----------------------------------------------------------------------------------- */
+/* --- Open and close --------------------------------------------------------------------------- */
 
 static int later_start(struct loop *l)
 {
@@ -97,8 +99,7 @@ void loop_close(struct loop *l)
     free(l);
 }
 
-/* --- Turns -------------------------------------------------------------------------------------------- */
-
+/* --- Turns ------------------------------------------------------------------------------------ */
 
 void loop_tick(struct loop *l)
 {
@@ -151,10 +152,10 @@ bool loop_done(struct loop *l)
     return loop_over(l) || (l->drain_ms && l->closed && !l->live);
 }
 
-/* --- Accepting ---------------------------------------------------------------------------------------- */
+/* --- Accepting -------------------------------------------------------------------------------- */
 
-/* Look at a handful of sessions and send them to the back, so that an idle one behind many busy ones is found by and
- * by. */
+/* Look at a handful of sessions and send them to the back, so that an idle one behind many busy
+ * ones is found by and by. */
 static struct session *victim_find(struct loop *l)
 {
     struct session *idlest = NULL;
@@ -165,7 +166,7 @@ static struct session *victim_find(struct loop *l)
 
         session_list_del(l, s);
         session_list_add(l, s);
-        if (conn_idle(&s->conn) &&
+        if (conn_idle(&s->conn) && session_idle_since_ms(s) + EVICT_IDLE_MS_MIN <= l->now_ms &&
             (!idlest || session_idle_since_ms(s) < session_idle_since_ms(idlest)))
             idlest = s;
     }
@@ -206,7 +207,7 @@ struct session *loop_welcome(struct loop *l, unsigned i)
     return s;
 }
 
-/* --- Expiry ------------------------------------------------------------------------------------------- */
+/* --- Expiry ----------------------------------------------------------------------------------- */
 
 /* The session chosen to make room, unless it has come to life in the meantime. */
 static struct session *victim_take(struct loop *l)
@@ -220,8 +221,8 @@ static struct session *victim_take(struct loop *l)
     return s;
 }
 
-/* Stopping: the next session that may go without loss.  The busy ones passed over go to the back, so that closing n
- * sessions looks at each of them twice at most. */
+/* Stopping: the next session that may go without loss.  The busy ones passed over go to the
+ * back, so that closing n sessions looks at each of them twice at most. */
 static struct session *idle_take(struct loop *l)
 {
     for (unsigned looks = l->drain_ms ? l->live : 0; looks > 0; looks--) {
@@ -255,7 +256,7 @@ struct session *loop_expired(struct loop *l)
     return NULL;
 }
 
-/* --- Answers made elsewhere --------------------------------------------------------------------------- */
+/* --- Answers made elsewhere ------------------------------------------------------------------- */
 
 void loop_woken(struct loop *l)
 {

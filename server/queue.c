@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* queue.c - two bounded queues with one face: see queue.h for what they are.
  *
- * Parking, lock-free side.  Who wants to sleep says so (asleep = true), looks once more, and only then waits on its
- * semaphore; who changes the ring looks at the flag afterwards.  Both steps are sequentially consistent, so at least
- * one of the two sees the other: either the sleeper finds the item, or the other finds the flag and wakes him.
+ * Parking, lock-free side.  Who wants to sleep says so (asleep = true), looks once more, and only
+ * then waits on its semaphore; who changes the ring looks at the flag afterwards.  Both steps are
+ * sequentially consistent, so at least one of the two sees the other: either the sleeper finds
+ * the item, or the other finds the flag and wakes him.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -20,7 +21,8 @@ struct parking {
     atomic_bool asleep;
 };
 
-/* head is the reader's, tail the writer's; both count up for ever, the difference is what is queued. */
+/* head is the reader's, tail the writer's; both count up for ever, the difference is what is
+ * queued. */
 struct ring {
     _Alignas(CACHE_LINE) atomic_uint head;
     struct parking reader;
@@ -41,7 +43,7 @@ struct queue {
     pthread_cond_t filled, emptied;
 };
 
-/* --- Rings: what both kinds share --------------------------------------------------------------------- */
+/* --- Rings: what both kinds share ------------------------------------------------------------- */
 
 static unsigned ring_used(struct ring *r)
 {
@@ -85,7 +87,7 @@ static struct timespec later(int wait_ms)
     return ts;
 }
 
-/* --- Parking ------------------------------------------------------------------------------------------ */
+/* --- Parking ---------------------------------------------------------------------------------- */
 
 static void park(struct parking *p, const struct timespec *until)
 {
@@ -104,7 +106,7 @@ static void unpark(struct parking *p)
         sem_post(&p->sem);
 }
 
-/* --- One ring for each consumer ------------------------------------------------------------------------ */
+/* --- One ring for each consumer --------------------------------------------------------------- */
 
 /* The emptiest ring; the search begins behind the last one, so equals take turns. */
 static struct ring *least_loaded(struct queue *q)
@@ -177,7 +179,7 @@ static unsigned take_lockfree(struct queue *q, struct ring *r, int item[], unsig
     }
 }
 
-/* --- One ring for all --------------------------------------------------------------------------------- */
+/* --- One ring for all ------------------------------------------------------------------------- */
 
 static int put_locked(struct queue *q, int item, int wait_ms)
 {
@@ -207,7 +209,7 @@ static unsigned take_locked(struct queue *q, int item[], unsigned n)
     return got;
 }
 
-/* --- The face ----------------------------------------------------------------------------------------- */
+/* --- The face --------------------------------------------------------------------------------- */
 
 void queue_consumers(struct queue *q, unsigned n)
 {

@@ -2,9 +2,10 @@
 /* queue.h - connections handed from one thread to many; full means wait, nothing is ever dropped.
  *
  * QUEUE_MUTEX     one bounded ring for all, a mutex and two condition variables.
- * QUEUE_LOCKFREE  one ring for each consumer, one writer and one reader each, so that two atomic counters are all
- *                 the agreement needed: no compare-and-swap loop, hence no ABA problem.  The producer fills
- *                 the least loaded ring.  Whoever finds nothing to do parks on a semaphore: no spinning.
+ * QUEUE_LOCKFREE  one ring for each consumer, one writer and one reader each, so that two atomic
+ *                 counters are all the agreement needed: no compare-and-swap loop, hence no ABA
+ *                 problem.  The producer fills the least loaded ring.  Whoever finds nothing to
+ *                 do parks on a semaphore: no spinning.
  *
  * One producer; consumers are numbered from 0.  Items are small numbers >= 0 (descriptors).
  */
@@ -29,7 +30,8 @@ void queue_close(struct queue *queue);
 /* Only the first n consumers came.  Before the first put. */
 void queue_consumers(struct queue *queue, unsigned n);
 
-/* Waits while the queue is full; tells how long: ms at most, -1 for ever.  0, or -EAGAIN: still full. */
+/* Waits while the queue is full; tells how long: ms at most, -1 for ever.  0, or -EAGAIN: still
+ * full. */
 int queue_put(struct queue *queue, int item, int wait_ms);
 
 /* Up to n (<= QUEUE_TAKE_MAX) items; waits for the first.  0: the queue has ended and is empty. */

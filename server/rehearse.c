@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* rehearse.c - the server's own protocol without sockets, whole and in parts: what the null engine replays.
+/* rehearse.c - the server's own protocol without sockets, whole and in parts: what the null engine
+ * replays.
  *
- * Each part does the work of one request, as often as it is called.  Some contain others; `less` says which,
- * so that subtraction gives what cannot be run alone.  The memory part asks a host that always has the same short
- * body at hand; the file part asks the real one.  Owner of everything: the rehearsal, on one thread.
+ * Each part does the work of one request, as often as it is called.  Some contain others; `less`
+ * says which, so that subtraction gives what cannot be run alone.  The memory part asks a host that
+ * always has the same short body at hand; the file part asks the real one.  Owner of everything:
+ * the rehearsal, on one thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,19 +25,21 @@ struct rehearsal {
 
 /* What a person types, and what a browser sends. */
 static const char *const requests[][2] = {
-    {"curl", "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: curl/7.88.1\r\nAccept: */*\r\n\r\n"},
+    {"curl",
+     "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: curl/7.88.1\r\nAccept: */*\r\n\r\n"},
     {"browser",
      "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nConnection: keep-alive\r\n"
      "sec-ch-ua: \"Chromium\";v=\"130\", \"Not?A_Brand\";v=\"99\"\r\nsec-ch-ua-mobile: ?0\r\n"
      "sec-ch-ua-platform: \"Linux\"\r\nUpgrade-Insecure-Requests: 1\r\n"
      "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) "
      "Chrome/130.0.0.0 Safari/537.36\r\n"
-     "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8\r\n"
-     "Sec-Fetch-Site: none\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-User: ?1\r\nSec-Fetch-Dest: document\r\n"
+     "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,"
+     "*/*;q=0.8\r\nSec-Fetch-Site: none\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-User: ?1\r\n"
+     "Sec-Fetch-Dest: document\r\n"
      "Accept-Encoding: gzip, deflate, br, zstd\r\nAccept-Language: en-US,en;q=0.9\r\n\r\n"},
 };
 
-/* --- The parts ---------------------------------------------------------------------------------------- */
+/* --- The parts -------------------------------------------------------------------------------- */
 
 static void once_parse(struct rehearsal *r)
 {
@@ -82,7 +86,8 @@ static const struct part parts[PARTS] = {
     [PART_MACHINE] = {"machine", "the connection, echoing", once_machine, 0},
     [PART_MEMORY] = {"reply", "validators, choice of coding, the answer's head", once_memory,
                      1u << PART_PARSE | 1u << PART_MACHINE},
-    [PART_FILE] = {"file", "the folder's own page: open, look, close", once_file, 1u << PART_MEMORY},
+    [PART_FILE] = {"file", "the folder's own page: open, look, close", once_file,
+                   1u << PART_MEMORY},
 };
 
 const struct part *rehearsal_parts(unsigned *count)
@@ -91,7 +96,7 @@ const struct part *rehearsal_parts(unsigned *count)
     return parts;
 }
 
-/* --- A host with one page ----------------------------------------------------------------------------- */
+/* --- A host with one page --------------------------------------------------------------------- */
 
 static int memory_find(void *site, const struct http_ask *ask, struct source **source)
 {
@@ -108,10 +113,10 @@ static void memory_release(void *site, struct source *source)
     (void)source;
 }
 
-/* --- Open and close ----------------------------------------------------------------------------------- */
+/* --- Open and close --------------------------------------------------------------------------- */
 
-static void rehearsal_session(struct rehearsal *r, struct session *s, const struct conn_proto *proto,
-                          const struct host *host)
+static void rehearsal_session(struct rehearsal *r, struct session *s,
+                              const struct conn_proto *proto, const struct host *host)
 {
     *s = (struct session){.fd = -1};
     conn_init(&s->conn, proto, host, r->loop->now_ms);
@@ -125,8 +130,8 @@ int rehearsal_open(struct loop *l, struct rehearsal **rehearsal)
     if (!r)
         return -ENOMEM;
     r->loop = l;
-    r->body = (struct source){.bytes = page, .size = sizeof(page) - 1, .type = "text/html", .inode = 1,
-                              .mtime_s = 1000000000};
+    r->body = (struct source){.bytes = page, .size = sizeof(page) - 1, .type = "text/html",
+                              .inode = 1, .mtime_s = 1000000000};
     r->memory_host = l->host;
     r->memory_host.find = memory_find;
     r->memory_host.release = memory_release;

@@ -148,22 +148,22 @@ int worker_accept(struct worker *w);
 /* A connection that cannot be served after all: counted as refused, and closed. */
 void worker_refuse(struct worker *w, int fd);
 
-/* A connection waits for a thread of this worker (+1), or has been given one (-1): while any waits, the
- * watcher makes room. */
+/* A connection waits for a thread of this worker (+1), or has been given one (-1): while any
+ * waits, the watcher makes room. */
 void worker_queued(struct worker *w, int change);
 
 /* From accept to close, on this thread. */
 void session_serve(struct loop *l, int fd);
 
-/* The same in its parts, for a session whose memory two processes share.  begin: registered, not yet looked at.  run:
- * until its end.  leave: gives back what it holds and tells the peer.  gone: forgotten and closed; lost:
- * whoever ran it died. */
+/* The same in its parts, for a session whose memory two processes share.  begin: registered, not
+ * yet looked at.  run: until its end.  leave: gives back what it holds and tells the peer.  gone:
+ * forgotten and closed; lost: whoever ran it died. */
 void session_begin(struct loop *l, struct session *s, int fd);
 void session_run(struct loop *l, struct session *s);
 void session_leave(struct loop *l, struct session *s);
 void session_gone(struct loop *l, struct session *s, bool lost);
 
-/* --- No sockets: what the null engine replays ---------------------------------------------------------- */
+/* --- No sockets: what the null engine replays ------------------------------------------------- */
 
 struct part {
     const char *name, *what;
@@ -174,8 +174,10 @@ struct part {
 int  rehearsal_open(struct loop *l, struct rehearsal **r);
 void rehearsal_close(struct rehearsal *r);
 const struct part *rehearsal_parts(unsigned *count);
-const char *rehearsal_script(struct rehearsal *r, unsigned number); /* take it; its name, or NULL: no more */
+/* Take that script; its name, or NULL: there are no more. */
+const char *rehearsal_script(struct rehearsal *r, unsigned number);
 size_t rehearsal_bytes(const struct rehearsal *r);
-bool rehearsal_failed(struct rehearsal *r); /* since the last question: an exchange did not come to its end */
+/* Since the last question an exchange did not come to its end. */
+bool rehearsal_failed(struct rehearsal *r);
 
 #endif

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* session.c - a connection in user space: the machine, its socket, its timer.
  *
- * One owner, one close path.  Non-blocking engines call session_pump() when the socket is ready; blocking ones
- * give a thread to session_serve(), which is the same conversation with the waiting done by the socket: there
- * the clock is read after each transfer, for a blocking receive may have taken seconds, and the watcher may look
- * at the machine only while the thread is inside a transfer.
+ * One owner, one close path.  Non-blocking engines call session_pump() when the socket is ready;
+ * blocking ones give a thread to session_serve(), which is the same conversation with the waiting
+ * done by the socket: there the clock is read after each transfer, for a blocking receive may have
+ * taken seconds, and the watcher may look at the machine only while the thread is inside a
+ * transfer.
  */
 #include <stdlib.h>
 #include <unistd.h>
 #include "../base/net.h"
 #include "inside.h"
 
-/* --- Transport: the core's idea of a socket ----------------------------------------------------------- */
+/* --- Transport: the core's idea of a socket --------------------------------------------------- */
 
 static long socket_recv(void *io, char *buf, size_t cap)
 {
@@ -37,7 +38,7 @@ static void socket_shut(void *io)
 
 static const struct transport socket_transport = {socket_recv, socket_send, socket_shut};
 
-/* --- The loop's list ---------------------------------------------------------------------------------- */
+/* --- The loop's list -------------------------------------------------------------------------- */
 
 void session_list_add(struct loop *l, struct session *s)
 {
@@ -62,7 +63,7 @@ void session_list_del(struct loop *l, struct session *s)
         l->last = s->prev;
 }
 
-/* --- Life ---------------------------------------------------------------------------------------------- */
+/* --- Life ------------------------------------------------------------------------------------- */
 
 static void session_init(struct loop *l, struct session *s, int fd)
 {
@@ -123,8 +124,8 @@ enum conn_want session_pump(struct loop *l, struct session *s)
     uint64_t before_ms = s->conn.deadline_ms;
     enum conn_want want = conn_pump(&s->conn, &p, l->now_ms);
 
-    /* A deadline that moves away costs nothing: the timer fires early and is added again.  Only one that comes
-     * nearer (the first byte of a head, after idling) must be told to the wheel. */
+    /* A deadline that moves away costs nothing: the timer fires early and is added again.  Only
+     * one that comes nearer (the first byte of a head, after idling) must be told to the wheel. */
     if (s->conn.deadline_ms < before_ms) {
         wheel_del(&l->wheel, &s->timer);
         wheel_add(&l->wheel, &s->timer, s->conn.deadline_ms);
@@ -132,7 +133,7 @@ enum conn_want session_pump(struct loop *l, struct session *s)
     return want;
 }
 
-/* --- Questions ---------------------------------------------------------------------------------------- */
+/* --- Questions -------------------------------------------------------------------------------- */
 
 struct session *session_of_timer(struct wheel_node *n)
 {
@@ -158,7 +159,7 @@ bool session_overdue(struct session *s, uint64_t now_ms)
     return conn_overdue(&s->conn, acked, now_ms);
 }
 
-/* --- Blocking ----------------------------------------------------------------------------------------- */
+/* --- Blocking --------------------------------------------------------------------------------- */
 
 static void serve_input(struct loop *l, struct session *s)
 {
@@ -186,7 +187,7 @@ static void serve_output(struct loop *l, struct session *s)
     watch_enter(watch, s);
     loop_tick(l);
     if (n <= 0)
-        conn_abort(&s->conn); /* gone, or the file has become shorter: nothing may follow on this connection */
+        conn_abort(&s->conn); /* gone, or the file has become shorter: nothing may follow */
     else
         conn_sent(&s->conn, (size_t)n, l->now_ms);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* stats.c - counters in memory that all processes of the server share: one slot each.
  *
- * A process adds to its own slot only, relaxed and on cache lines of its own, and anyone sums them up.  What
- * was accepted is open, closed or lost, always: when a process dies the supervisor moves what it had open
- * to LOST.  A sum taken while others count may be a few events behind; it never loses one.
+ * A process adds to its own slot only, relaxed and on cache lines of its own, and anyone sums them
+ * up.  What was accepted is open, closed or lost, always: when a process dies the supervisor moves
+ * what it had open to LOST.  A sum taken while others count may be a few events behind; it never
+ * loses one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -84,7 +85,8 @@ uint64_t stats_sum(const struct stats *stats, enum stat_id stat)
 
 uint64_t stats_live(const struct stats *stats)
 {
-    /* What has ended is read first: a connection that ends in between is counted as open, never as minus one. */
+    /* What has ended is read first: a connection that ends in between is counted as open, never
+     * as minus one. */
     uint64_t ended = stats_sum(stats, STAT_CLOSED) + stats_sum(stats, STAT_LOST);
     uint64_t begun = stats_sum(stats, STAT_ACCEPTED);
 
@@ -99,9 +101,13 @@ void stats_json(const struct stats *stats, char *buf, size_t cap)
         char name[32];
         size_t len = strlen(names[i]);
 
-        for (size_t k = 0; k <= len; k++) /* ASCII capitals and '_' are all there is in stats.def */
-            name[k] = names[i][k] >= 'A' && names[i][k] <= 'Z' ? (char)(names[i][k] + 32) : names[i][k];
-        n += snprintf(buf + n, cap - (size_t)n, ",\"%s\":%" PRIu64, name, stats_sum(stats, (enum stat_id)i));
+        for (size_t k = 0; k <= len; k++) { /* capitals and '_' are all there is in stats.def */
+            bool capital = names[i][k] >= 'A' && names[i][k] <= 'Z';
+
+            name[k] = (char)(names[i][k] + (capital ? 'a' - 'A' : 0));
+        }
+        n += snprintf(buf + n, cap - (size_t)n, ",\"%s\":%" PRIu64, name,
+                      stats_sum(stats, (enum stat_id)i));
     }
     if (n >= 0 && (size_t)n < cap)
         snprintf(buf + n, cap - (size_t)n, "}");

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* watch.c - the one watcher of a blocking engine: deadlines, eviction, drain.
  *
- * A thread that sits in recv() or send() cannot look at the clock, and socket time-outs do not help: a reader
- * that takes a byte now and then resets them for ever.  So one more thread looks at all sessions of the process,
- * and ends a wait by shutdown() on the socket; the serving thread sees the end and closes.  Reading is shut down
- * where nothing is owed: a request that arrives at that very moment is still read and answered.
+ * A thread that sits in recv() or send() cannot look at the clock, and socket time-outs do not
+ * help: a reader that takes a byte now and then resets them for ever.  So one more thread looks at
+ * all sessions of the process, and ends a wait by shutdown() on the socket; the serving thread sees
+ * the end and closes.  Reading is shut down where nothing is owed: a request that arrives at that
+ * very moment is still read and answered.
  *
- * The registry is locked by `lock`.  A session's machine is its thread's, but during a transfer the watcher may look at
- * it: owner_state says whose turn it is, and only a thread that comes back from a transfer while it is being
- * looked at waits, for as long as that takes.  That works between processes too (fork.c).
+ * The registry is locked by `lock`.  A session's machine is its thread's, but during a transfer
+ * the watcher may look at it: owner_state says whose turn it is, and only a thread that comes
+ * back from a transfer while it is being looked at waits, for as long as that takes.  That works
+ * between processes too (fork.c).
  *
- * Cost: none a transfer but two atomic stores.  The watcher sleeps until the next deadline; every new deadline is at
- * least `shortest_ms` away when it is set, so it looks no less often than that and is never late.  Only while
- * the engine is full or the server stops does it look every TICK_MS.
+ * Cost: none a transfer but two atomic stores.  The watcher sleeps until the next deadline; every
+ * new deadline is at least `shortest_ms` away when it is set, so it looks no less often than that
+ * and is never late.  Only while the engine is full or the server stops does it look every TICK_MS.
  */
 #include <errno.h>
 #include <poll.h>
@@ -27,8 +29,7 @@
 
 enum {
     TICK_MS = 20,
-    QUIET_TICKS = 50,      /* ticks without need before sleeping longer: busy engines do not wake it each time */
-    EVICT_IDLE_MS_MIN = 40 /* a client may think this long before the seat is given to one who waits */
+    QUIET_TICKS = 50 /* without need, before sleeping longer: busy engines need not wake it */
 };
 
 enum { TURN_SERVER, TURN_TRANSFER, TURN_WATCHER };   /* session.conn.owner_state */
@@ -48,7 +49,7 @@ struct watch {
     uint64_t now_ms, drain_ms, shortest_ms, seats;
 };
 
-/* --- The serving threads' side ------------------------------------------------------------------------ */
+/* --- The serving threads' side ---------------------------------------------------------------- */
 
 static void wake(struct watch *watch)
 {
@@ -97,8 +98,8 @@ static bool turn_take(struct session *s, uint8_t turn)
 {
     uint8_t free_turn = TURN_TRANSFER;
 
-    return __atomic_compare_exchange_n(&s->conn.owner_state, &free_turn, turn, false, __ATOMIC_ACQUIRE,
-                                       __ATOMIC_RELAXED);
+    return __atomic_compare_exchange_n(&s->conn.owner_state, &free_turn, turn, false,
+                                       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
 static void turn_give(struct session *s)
@@ -119,7 +120,7 @@ void watch_enter(struct watch *watch, struct session *s)
         sched_yield(); /* the watcher looks at it: a few instructions */
 }
 
-/* --- The watcher's side ------------------------------------------------------------------------------- */
+/* --- The watcher's side ----------------------------------------------------------------------- */
 
 static void end(struct session *s, unsigned how)
 {
@@ -133,15 +134,14 @@ static void count(struct watch *watch, enum stat_id stat)
     stats_add(watch->worker->server->stats, stat, 1);
 }
 
-static bool stopping(const struct watch *watch)
+static int stop_signals(const struct watch *watch)
 {
-    return atomic_load_explicit(watch->worker->stopping, memory_order_relaxed) > 0;
+    return atomic_load_explicit(watch->worker->stopping, memory_order_relaxed);
 }
 
 static bool cut_off(const struct watch *watch)
 {
-    return watch->drain_ms && (watch->now_ms >= watch->drain_ms ||
-                               atomic_load_explicit(watch->worker->stopping, memory_order_relaxed) > 1);
+    return watch->drain_ms && (watch->now_ms >= watch->drain_ms || stop_signals(watch) > 1);
 }
 
 /* One session, its machine at rest.  Gives its deadline. */
@@ -149,17 +149,20 @@ static uint64_t look(struct watch *watch, struct session *s)
 {
     if (watch->drain_ms && session_idle(s))
         end(s, ENDED_READING);
-    if (s->conn.deadline_ms <= watch->now_ms && s->slot < ENDED && session_overdue(s, watch->now_ms)) {
+    if (s->conn.deadline_ms <= watch->now_ms && s->slot < ENDED &&
+        session_overdue(s, watch->now_ms)) {
         count(watch, STAT_EXPIRED);
         end(s, ENDED);
     }
     return s->conn.deadline_ms > watch->now_ms ? s->conn.deadline_ms : watch->now_ms;
 }
 
-/* All sessions: ends those whose time is up and gives the next deadline; *idlest is the one to evict. */
+/* All sessions: ends those whose time is up and gives the next deadline; *idlest is the one to
+ * evict. */
 static uint64_t look_at_all(struct watch *watch, struct session **idlest)
 {
-    uint64_t next_ms = watch->now_ms + watch->shortest_ms, since_ms = watch->now_ms - EVICT_IDLE_MS_MIN;
+    uint64_t next_ms = watch->now_ms + watch->shortest_ms;
+    uint64_t since_ms = watch->now_ms - EVICT_IDLE_MS_MIN;
 
     *idlest = NULL;
     for (struct session *s = watch->first; s; s = s->next) {
@@ -200,7 +203,7 @@ static int round_of_looks(struct watch *watch)
     uint64_t next_ms;
 
     watch->now_ms = clock_ms();
-    if (stopping(watch) && !watch->drain_ms)
+    if (stop_signals(watch) && !watch->drain_ms)
         watch->drain_ms = watch->now_ms + watch->worker->server->drain_ms + 1;
     next_ms = look_at_all(watch, &idlest);
     if (idlest && (atomic_load(&watch->worker->queued) || (full && worker_awaited(watch->worker))))
@@ -217,8 +220,9 @@ static void *watch_main(void *arg)
     struct watch *watch = arg;
 
     for (;;) {
+        int stop_fd = watch->drain_ms ? -1 : watch->worker->stop_fd; /* seen: it stays readable */
         struct pollfd p[2] = {{.fd = watch->wake_fd, .events = POLLIN},
-                              {.fd = watch->drain_ms ? -1 : watch->worker->stop_fd, .events = POLLIN}};
+                              {.fd = stop_fd, .events = POLLIN}};
         uint64_t n;
         int wait_ms;
 
@@ -234,7 +238,7 @@ static void *watch_main(void *arg)
     return NULL;
 }
 
-/* --- Open and close ----------------------------------------------------------------------------------- */
+/* --- Open and close --------------------------------------------------------------------------- */
 
 static uint64_t shortest_ms(const struct server *srv)
 {

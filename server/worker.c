@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* worker.c - one worker: its engine, and how a blocking one accepts.
  *
- * The supervisor opened the listeners and keeps them; a worker borrows them and never closes or shuts
- * one down, so that another worker, or the same one started anew, inherits what is queued.  Stopping is a counter and a descriptor that stays readable: whoever sleeps in a
- * poll sees the one, whoever comes from work sees the other.
+ * The supervisor opened the listeners and keeps them; a worker borrows them and never closes or
+ * shuts one down, so that another worker, or the same one started anew, inherits what is
+ * queued.  Stopping is a counter and a descriptor that stays readable: whoever sleeps in a poll
+ * sees the one, whoever comes from work sees the other.
  */
 #include <errno.h>
 #include <poll.h>
@@ -38,9 +39,10 @@ bool worker_awaited(const struct worker *w)
     return poll(p, w->listeners, 0) > 0;
 }
 
-/* --- Accepting, for engines that block ---------------------------------------------------------------- */
+/* --- Accepting, for engines that block -------------------------------------------------------- */
 
-/* From any listener, without waiting; the one after the last lucky one first.  -EAGAIN: the queues are empty. */
+/* From any listener, without waiting; the one after the last lucky one first.  -EAGAIN: the
+ * queues are empty. */
 static int accept_any(struct worker *w)
 {
     int fd = -EAGAIN;
@@ -52,7 +54,8 @@ static int accept_any(struct worker *w)
     return fd;
 }
 
-/* A blocking engine that is told to stop serves whoever waits already, but not beyond its time to drain. */
+/* A blocking engine that is told to stop serves whoever waits already, but not beyond its time
+ * to drain. */
 static bool accept_over(const struct worker *w, uint64_t *until_ms)
 {
     int signals = atomic_load_explicit(w->stopping, memory_order_relaxed);
@@ -100,7 +103,7 @@ void worker_queued(struct worker *w, int change)
         watch_hurry(w->watch);
 }
 
-/* --- Running ------------------------------------------------------------------------------------------ */
+/* --- Running ---------------------------------------------------------------------------------- */
 
 /* A worker's share of what the server may hold, and what the engine can. */
 static unsigned seats(const struct server *srv)
@@ -129,7 +132,8 @@ int worker_run(struct server *srv, unsigned number)
     int err = 0;
 
     if (srv->listeners)
-        memcpy(w.listener, srv->listener[srv->arrangement.reuseport ? number : 0], sizeof(w.listener));
+        memcpy(w.listener, srv->listener[srv->arrangement.reuseport ? number : 0],
+               sizeof(w.listener));
     if (srv->engine->may_block)
         err = watch_open(&w.watch, &w);
     if (!err)

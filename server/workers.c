@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* workers.c - how many workers there are, and what they are: threads of this process, or processes.
+/* workers.c - how many workers there are, and what they are: threads of this process, or
+ * processes.
  *
- * One worker runs here, on this thread.  Several threads share everything; several processes share the listeners,
- * the counters and the flag to stop, which live in shared memory, and nothing else: one that dies takes only
- * its own connections with it.  The supervisor then counts those as lost, says so, and starts another
- * on the same number, which inherits the listeners and whoever waits in their queues; one that dies young is
- * started anew only after a pause.
+ * One worker runs here, on this thread.  Several threads share everything; several processes
+ * share the listeners, the counters and the flag to stop, which live in shared memory, and
+ * nothing else: one that dies takes only its own connections with it.  The supervisor then counts
+ * those as lost, says so, and starts another on the same number, which inherits the listeners and
+ * whoever waits in their queues; one that dies young is started anew only after a pause.
  */
 #include <errno.h>
 #include <poll.h>
@@ -34,7 +35,7 @@ struct hand {
     uint64_t born_ms;
 };
 
-/* --- Threads ------------------------------------------------------------------------------------------ */
+/* --- Threads ---------------------------------------------------------------------------------- */
 
 static void *thread_main(void *arg)
 {
@@ -64,11 +65,11 @@ static int run_threads(struct server *srv, struct hand *hand)
     return err;
 }
 
-/* --- Processes ---------------------------------------------------------------------------------------- */
+/* --- Processes -------------------------------------------------------------------------------- */
 
 static void process_main(struct server *srv, unsigned number)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a supervisor that is gone can neither stop nor replace us */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a supervisor that is gone could not stop us */
     stats_use(srv->stats, number + 1);
     _exit(worker_run(srv, number) ? 1 : 0);
 }
@@ -82,7 +83,7 @@ static int start(struct hand *h)
     if (pid == 0)
         process_main(h->server, h->number);
     h->pid = pid;
-    h->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0); /* -1: poll() ignores it, and a stop wakes us */
+    h->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0); /* -1: poll() ignores it */
     h->born_ms = clock_ms();
     return 0;
 }
@@ -98,7 +99,8 @@ static bool bury(struct hand *h, int status)
     stats_lose(h->server->stats, h->number + 1);
     if (WIFSIGNALED(status))
         say_error("worker %u was killed by signal %d (%s); its connections are lost%s", h->number,
-                  WTERMSIG(status), strsignal(WTERMSIG(status)), asked ? "" : ", another takes its place");
+                  WTERMSIG(status), strsignal(WTERMSIG(status)),
+                  asked ? "" : ", another takes its place");
     else if (!asked)
         say_error("worker %u ended with code %d; another takes its place", h->number,
                   WEXITSTATUS(status));
@@ -164,7 +166,7 @@ static int run_processes(struct server *srv, struct hand *hand)
     return err;
 }
 
-/* --- All ---------------------------------------------------------------------------------------------- */
+/* --- All -------------------------------------------------------------------------------------- */
 
 int server_run(struct server *srv)
 {

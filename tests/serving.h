@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* serving.h - a whole server inside a test: a real engine on a thread, real sockets on loopback.
  *
- * Deadlines of the client's side are generous (a slow machine is no failure) and every wait has one: a
- * test that would hang fails instead.
+ * Deadlines of the client's side are generous (a slow machine is no failure) and every wait has
+ * one: a test that would hang fails instead.
  */
 #ifndef TESTS_SERVING_H
 #define TESTS_SERVING_H
@@ -43,8 +43,10 @@ static inline void serving_nap(unsigned ms)
     nanosleep(&ts, NULL);
 }
 
-/* What a server needs but the engine's thread; deadlines are long: a test shortens the one it is about. */
-static inline void serving_fill(struct serving *s, const struct engine *e, const struct conn_proto *proto)
+/* What a server needs but the engine's thread; deadlines are long: a test shortens the one it is
+ * about. */
+static inline void serving_fill(struct serving *s, const struct engine *e,
+                                const struct conn_proto *proto)
 {
     struct net_address a;
 
@@ -101,7 +103,7 @@ static inline bool serving_left(struct serving *s)
     return atomic_load(&s->left);
 }
 
-/* --- A client ----------------------------------------------------------------------------------------- */
+/* --- A client --------------------------------------------------------------------------------- */
 
 /* Connected, non-blocking; or -errno. */
 static inline int client_open(int port)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* faults_seam.h - the seam: every system call and allocation of the server passes through here and can be told to
- * fail.
+/* faults_seam.h - the seam: every system call and allocation of the server passes through here and
+ * can be told to fail.
  *
- * The linker redirects the calls (-Wl,--wrap, see faults.ldflags), so that no line of the server knows of it.
- * One plan at a time: the n-th call of one kind fails with an error number, once or from then on.  The
- * test's own thread is exempt, and so is libc's inside.  Included by one source file: it defines functions.
+ * The linker redirects the calls (-Wl,--wrap, see faults.ldflags), so that no line of the server
+ * knows of it. One plan at a time: the n-th call of one kind fails with an error number, once or
+ * from then on.  The test's own thread is exempt, and so is libc's inside.  Included by one source
+ * file: it defines functions.
  */
 #ifndef TESTS_FAULTS_SEAM_H
 #define TESTS_FAULTS_SEAM_H
@@ -27,9 +28,10 @@
 
 /* The calls that may fail, as the linker sees them. */
 #define SEAM_CALLS(X) \
-    X(accept4) X(recv) X(sendmsg) X(sendfile64) X(syscall) X(fstat64) X(fstatat64) X(open64) X(pread64) \
-    X(getdents64) X(lseek64) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(eventfd) X(poll) X(read) X(write) \
-    X(malloc) X(calloc) X(realloc) X(mmap64) X(pthread_create) X(ioctl) X(getsockopt) X(setsockopt) \
+    X(accept4) X(recv) X(sendmsg) X(sendfile64) X(syscall) X(fstat64) X(fstatat64) X(open64) \
+    X(pread64) X(getdents64) X(lseek64) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(eventfd) \
+    X(poll) X(read) X(write) X(malloc) X(calloc) X(realloc) X(mmap64) X(pthread_create) \
+    X(ioctl) X(getsockopt) X(setsockopt) \
     X(shutdown) X(close) X(getpeername) X(socket) X(bind) X(listen)
 
 enum seam_call {
@@ -39,7 +41,8 @@ enum seam_call {
     SEAM_COUNT
 };
 
-/* Instead of an error number: the transfer moves one byte, or none (the file has become shorter). */
+/* Instead of an error number: the transfer moves one byte, or none (the file has become
+ * shorter). */
 enum { SEAM_SHORT = -1, SEAM_NONE = -2 };
 
 struct fault_plan {
@@ -98,9 +101,11 @@ static bool seam_fails(enum seam_call call)
         return __real_##name arguments; \
     }
 
-SEAM(int, accept4, (int fd, struct sockaddr *sa, socklen_t *len, int flags), (fd, sa, len, flags), -1)
+SEAM(int, accept4, (int fd, struct sockaddr *sa, socklen_t *len, int flags), (fd, sa, len, flags),
+     -1)
 SEAM(int, fstat64, (int fd, struct stat *st), (fd, st), -1)
-SEAM(int, fstatat64, (int fd, const char *path, struct stat *st, int flags), (fd, path, st, flags), -1)
+SEAM(int, fstatat64, (int fd, const char *path, struct stat *st, int flags), (fd, path, st, flags),
+     -1)
 SEAM(ssize_t, getdents64, (int fd, void *buf, size_t n), (fd, buf, n), -1)
 SEAM(off_t, lseek64, (int fd, off_t off, int whence), (fd, off, whence), -1)
 SEAM(int, epoll_create1, (int flags), (flags), -1)
@@ -109,8 +114,8 @@ SEAM(int, epoll_wait, (int ep, struct epoll_event *ev, int n, int ms), (ep, ev, 
 SEAM(int, eventfd, (unsigned n, int flags), (n, flags), -1)
 SEAM(int, poll, (struct pollfd *p, nfds_t n, int ms), (p, n, ms), -1)
 SEAM(ssize_t, read, (int fd, void *buf, size_t n), (fd, buf, n), -1)
-SEAM(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *len), (fd, level, name, value, len),
-     -1)
+SEAM(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *len),
+     (fd, level, name, value, len), -1)
 SEAM(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t len),
      (fd, level, name, value, len), -1)
 SEAM(int, shutdown, (int fd, int how), (fd, how), -1)
@@ -120,10 +125,11 @@ SEAM(int, bind, (int fd, const struct sockaddr *sa, socklen_t len), (fd, sa, len
 SEAM(int, listen, (int fd, int backlog), (fd, backlog), -1)
 SEAM(void *, mmap64, (void *at, size_t n, int prot, int flags, int fd, off_t off),
      (at, n, prot, flags, fd, off), MAP_FAILED)
-SEAM(int, pthread_create, (pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg),
+SEAM(int, pthread_create,
+     (pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg),
      (t, attr, run, arg), errno)
 
-/* --- Those that are more than that -------------------------------------------------------------------- */
+/* --- Those that are more than that ------------------------------------------------------------ */
 
 /* How many bytes a transfer moves; -1: it fails. */
 static ssize_t seam_transfer(enum seam_call call, size_t n)
@@ -179,8 +185,8 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags)
     return __real_sendmsg(fd, &shorter, flags);
 }
 
-/* A write to an eventfd cannot fail but for being full already; one to a file can.  What the server says of its
- * troubles on stderr would hide the test's own words. */
+/* A write to an eventfd cannot fail but for being full already; one to a file can.  What the
+ * server says of its troubles on stderr would hide the test's own words. */
 ssize_t __real_write(int fd, const void *buf, size_t n);
 ssize_t __wrap_write(int fd, const void *buf, size_t n);
 int __real_fstat64(int fd, struct stat *st);
@@ -252,7 +258,7 @@ long __wrap_syscall(long number, ...)
     return seam_fails(SEAM_syscall) ? -1 : __real_syscall(number, arg[0], arg[1], arg[2], arg[3]);
 }
 
-/* --- Memory: failing, and counted --------------------------------------------------------------------- */
+/* --- Memory: failing, and counted ------------------------------------------------------------- */
 
 void *__real_malloc(size_t n);
 void *__wrap_malloc(size_t n);

@@ -228,11 +228,13 @@ static void an_outbox_with_room_to_the_byte_takes_another(void **state)
     rig_close(&r);
 }
 
+static size_t shown;
+
 static long mute_input(struct conn *c, const char *bytes, size_t n)
 {
     (void)c;
     (void)bytes;
-    (void)n;
+    shown = n;
     return 0;
 }
 
@@ -246,6 +248,13 @@ static void a_protocol_cannot_ask_for_ever(void **state)
     conn_feed(&r.c, fake_bytes(), HEAD_BYTES_MAX, r.now);
     assert_int_equal(r.c.want, CONN_RECV);
     conn_feed(&r.c, fake_bytes(), 1, r.now);
+    assert_int_equal(r.c.want, CONN_CLOSE);
+    rig_close(&r);
+
+    rig_open(&r, &mute); /* the stash filled to its last byte */
+    conn_feed(&r.c, fake_bytes(), HEAD_BYTES_MAX, r.now);
+    conn_feed(&r.c, fake_bytes(), RECV_BYTES_MAX, r.now);
+    assert_int_equal(shown, STASH_BYTES);
     assert_int_equal(r.c.want, CONN_CLOSE);
     rig_close(&r);
 }

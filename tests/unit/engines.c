@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* engines.c - every engine that serves, under the echo protocol: it answers, keeps its deadlines, makes room, stops.
+/* engines.c - every engine that serves, under the echo protocol: it answers, keeps its deadlines,
+ * makes room, stops.
  *
- * A new engine is tested by appearing in ENGINES.  Echo, so that what fails here is the waiting and nothing else.
+ * A new engine is tested by appearing in ENGINES.  Echo, so that what fails here is the waiting and
+ * nothing else.
  */
 #include "../serving.h"
 #include <setjmp.h>
@@ -45,8 +47,8 @@ static void answers_one_after_another(const struct engine *e)
     stop(&s);
 }
 
-/* Sends what the sockets' buffers hold and more, reading only when nothing more can be sent: the server must wait
- * for its reader, and go on where it stopped. */
+/* Sends what the sockets' buffers hold and more, reading only when nothing more can be sent: the
+ * server must wait for its reader, and go on where it stopped. */
 static void waits_for_a_slow_reader(const struct engine *e)
 {
     enum { BYTES = 16 << 20 };
@@ -62,8 +64,8 @@ static void waits_for_a_slow_reader(const struct engine *e)
     serving_start(&s);
     fd = client_open(s.port);
     while (got < BYTES) {
-        size_t at = sent % sizeof(bytes), cap = BYTES - sent < sizeof(bytes) - at ? BYTES - sent : sizeof(bytes) - at;
-        ssize_t n = cap ? send(fd, bytes + at, cap, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
+        size_t at = sent % sizeof(bytes), cap = sizeof(bytes) - at;
+        ssize_t n = sent < BYTES ? send(fd, bytes + at, cap, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
 
         if (n > 0) {
             sent += (size_t)n;
@@ -173,7 +175,8 @@ static void stop_ends_idle_ones_at_once(const struct engine *e)
     close(fd);
 }
 
-/* A sender that is stuck holds the drain up; its deadline, or a second signal, does not wait for it. */
+/* A sender that is stuck holds the drain up; its deadline, or a second signal, does not wait for
+ * it. */
 static void stuck_sender(struct serving *s, int *fd)
 {
     static const char bytes[65536];
@@ -199,7 +202,7 @@ static void drain_has_an_end(const struct engine *e)
     stuck_sender(&s, &fd);
     began_ms = serving_ms();
     stop(&s);
-    assert_true(serving_ms() - began_ms >= 150); /* it was given its time; the coarse clock may lag a tick */
+    assert_true(serving_ms() - began_ms >= 150); /* its time; the clock may lag a tick */
     close(fd);
 }
 

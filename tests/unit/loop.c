@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* loop.c - what a loop promises its engine, asked one call at a time: no engine runs here, the test is it. */
+/* loop.c - what a loop promises its engine, asked one call at a time: no engine runs here, the
+ * test is it. */
 #include "../serving.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +16,8 @@ struct fixture {
 static void begin(struct fixture *f)
 {
     f->w = (struct worker){
-        .server = &f->s.srv, .listeners = 1, .stop_fd = f->s.srv.stop_fd, .stopping = &f->s.srv.stopping,
-        .seats = (unsigned)f->s.srv.connections_max};
+        .server = &f->s.srv, .listeners = 1, .stop_fd = f->s.srv.stop_fd,
+        .stopping = &f->s.srv.stopping, .seats = (unsigned)f->s.srv.connections_max};
     f->w.listener[0] = f->s.srv.listener[0][0];
     assert_int_equal(loop_open(&f->w, &f->l), 0);
 }
@@ -64,7 +65,7 @@ static enum conn_want talk(struct fixture *f, struct session *s, int client, con
     return session_pump(f->l, s);
 }
 
-/* --- The usual -------------------------------------------------------------------------------------------- */
+/* --- The usual -------------------------------------------------------------------------------- */
 
 static void welcome_pump_close(void **state)
 {
@@ -136,7 +137,7 @@ static void memory_goes_round(void **state)
     end(&f);
 }
 
-/* --- Deadlines -------------------------------------------------------------------------------------------- */
+/* --- Deadlines -------------------------------------------------------------------------------- */
 
 static struct session *wait_expired(struct fixture *f)
 {
@@ -172,7 +173,8 @@ static void silent_one_expires_not_early(void **state)
     end(&f);
 }
 
-/* The timer was set for the long idle time; a deadline that comes nearer must be kept all the same. */
+/* The timer was set for the long idle time; a deadline that comes nearer must be kept all the
+ * same. */
 static void nearer_deadline_is_kept(void **state)
 {
     struct fixture f;
@@ -214,7 +216,14 @@ static void later_deadline_is_granted(void **state)
     end(&f);
 }
 
-/* --- A full house ------------------------------------------------------------------------------------------ */
+/* --- A full house ----------------------------------------------------------------------------- */
+
+/* Long enough for whoever is silent to count as idle. */
+static void grow_old(struct fixture *f)
+{
+    serving_nap(2 * EVICT_IDLE_MS_MIN);
+    loop_tick(f->l);
+}
 
 static void idlest_makes_room(void **state)
 {
@@ -237,7 +246,7 @@ static void idlest_makes_room(void **state)
         serving_nap(20);
     }
     client[MAX] = knock(&f);
-    loop_tick(f.l);
+    grow_old(&f);
     assert_null(loop_welcome(f.l, 0));
     assert_false(loop_listening(f.l));
     assert_int_equal(loop_wait_ms(f.l), 0);
@@ -249,6 +258,31 @@ static void idlest_makes_room(void **state)
     assert_int_equal(stats_sum(f.s.srv.stats, STAT_EVICTED), 1);
     for (unsigned i = 0; i <= MAX; i++)
         close(client[i]);
+    end(&f);
+}
+
+/* Who has come lately is not idle yet: what he asks for is on its way. */
+static void newcomer_is_not_evicted(void **state)
+{
+    struct fixture f;
+    struct session *s;
+    int client, waiting;
+
+    (void)state;
+    serving_fill(&f.s, &engine_epoll, &echo_proto);
+    f.s.srv.connections_max = 1;
+    begin(&f);
+    s = let_in(&f, &client);
+    waiting = knock(&f);
+    f.l->now_ms = session_idle_since_ms(s) + EVICT_IDLE_MS_MIN - 1;
+    assert_null(loop_welcome(f.l, 0));
+    assert_null(f.l->victim);
+    f.l->paused = false;
+    f.l->now_ms++;
+    assert_null(loop_welcome(f.l, 0));
+    assert_ptr_equal(f.l->victim, s);
+    close(client);
+    close(waiting);
     end(&f);
 }
 
@@ -266,7 +300,7 @@ static void busy_one_is_not_evicted(void **state)
     begin(&f);
     s = let_in(&f, &client);
     waiting = knock(&f);
-    loop_tick(f.l);
+    grow_old(&f);
     assert_null(loop_welcome(f.l, 0)); /* chosen ... */
     assert_ptr_equal(f.l->victim, s);
     assert_true(client_send(client, "wait", 4));
@@ -306,6 +340,7 @@ static void idle_one_behind_many_busy_ones_is_found(void **state)
             s->conn.want = CONN_LINGER; /* stands for anything busy */
     }
     client[BUSY + 1] = knock(&f);
+    grow_old(&f);
     for (unsigned looks = 0; !out && looks < 3; looks++) {
         f.l->paused = false;
         assert_null(loop_welcome(f.l, 0));
@@ -349,7 +384,7 @@ static void no_descriptor_pauses_and_comes_back(void **state)
     end(&f);
 }
 
-/* --- Stopping ---------------------------------------------------------------------------------------------- */
+/* --- Stopping --------------------------------------------------------------------------------- */
 
 static void stop_lets_busy_ones_finish(void **state)
 {
@@ -375,7 +410,7 @@ static void stop_lets_busy_ones_finish(void **state)
     loop_tick(f.l);
     assert_false(loop_listening(f.l));
     assert_true(loop_wait_ms(f.l) >= 0); /* a second signal must be seen */
-    for (unsigned i = 0; i < 2; i++) { /* the idle one, and the one from the queue that says nothing */
+    for (unsigned i = 0; i < 2; i++) { /* the idle one, and the silent one from the queue */
         struct session *s = loop_expired(f.l);
 
         assert_non_null(s);
@@ -441,6 +476,7 @@ int main(void)
         cmocka_unit_test(nearer_deadline_is_kept),
         cmocka_unit_test(later_deadline_is_granted),
         cmocka_unit_test(idlest_makes_room),
+        cmocka_unit_test(newcomer_is_not_evicted),
         cmocka_unit_test(busy_one_is_not_evicted),
         cmocka_unit_test(idle_one_behind_many_busy_ones_is_found),
         cmocka_unit_test(no_descriptor_pauses_and_comes_back),

@@ -17,7 +17,7 @@ static void waited(bool reached)
     assert_true(reached);
 }
 
-/* --- Addresses ---------------------------------------------------------------------------------------- */
+/* --- Addresses -------------------------------------------------------------------------------- */
 
 static void addresses_there_and_back(void **state)
 {
@@ -40,9 +40,11 @@ static void addresses_there_and_back(void **state)
 
 static void addresses_refused(void **state)
 {
-    static const char *const rows[] = {"",      "example",  "1.2.3",  "1.2.3.4.5", "256.1.1.1", "[::1", "::1]",
-                                       "[",     "[]",       ":::",    "unix:",     "127.0.0.1:80", "::1%lo",
-                                       "1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb:cccc"};
+    static const char *const rows[] = {
+        "", "example", "1.2.3", "1.2.3.4.5", "256.1.1.1", "[::1", "::1]", "[", "[]", ":::",
+        "unix:", "127.0.0.1:80", "::1%lo",
+        "1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb:cccc",
+    };
     struct net_address a;
 
     (void)state;
@@ -65,7 +67,7 @@ static void unix_path_has_a_limit(void **state)
     assert_int_equal(net_address_parse(&a, text, 0), -EINVAL);
 }
 
-/* --- Listeners ---------------------------------------------------------------------------------------- */
+/* --- Listeners -------------------------------------------------------------------------------- */
 
 static int option(int fd, int level, int name)
 {
@@ -179,7 +181,7 @@ static void unix_path_of_a_file_is_left_alone(void **state)
     unlink(path);
 }
 
-/* --- Transfers ---------------------------------------------------------------------------------------- */
+/* --- Transfers -------------------------------------------------------------------------------- */
 
 struct pair {
     int client, server;
@@ -238,7 +240,8 @@ static void expect(int fd, char byte, size_t n)
 
 static void memory_leaves_in_one_gather(void **state)
 {
-    struct segment seg[3] = {{.bytes = "ab", .len = 2}, {.bytes = "", .len = 0}, {.bytes = "cde", .len = 3}};
+    struct segment seg[3] = {
+        {.bytes = "ab", .len = 2}, {.bytes = "", .len = 0}, {.bytes = "cde", .len = 3}};
     struct pair p = tcp_pair(false);
     char buf[8];
 
@@ -327,7 +330,8 @@ static void *read_all(void *arg)
 static void one_transfer_is_bounded(void **state)
 {
     static char bytes[TRANSFER_BYTES_MAX + 1];
-    struct segment memory[2] = {{.bytes = bytes, .len = sizeof(bytes) - 10}, {.bytes = bytes, .len = 11}};
+    struct segment memory[2] = {{.bytes = bytes, .len = sizeof(bytes) - 10},
+                                {.bytes = bytes, .len = 11}};
     struct segment range = {.len = sizeof(bytes)};
     struct pair p = tcp_pair(true);
     struct reader r = {p.client, 0};
@@ -360,11 +364,11 @@ static void end_and_reset_are_told_apart(void **state)
     assert_int_equal(setsockopt(p.client, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
     close(p.client);
     assert_int_equal(net_recv(p.server, buf, sizeof(buf)), -ECONNRESET);
-    assert_int_equal(net_send(p.server, &(struct conn_out){&seg, 1}, -1), -EPIPE); /* and no SIGPIPE */
+    assert_int_equal(net_send(p.server, &(struct conn_out){&seg, 1}, -1), -EPIPE); /* no SIGPIPE */
     close(p.server);
 }
 
-/* --- Questions ---------------------------------------------------------------------------------------- */
+/* --- Questions -------------------------------------------------------------------------------- */
 
 static bool unread_becomes(int fd, long n)
 {

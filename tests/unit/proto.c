@@ -197,6 +197,23 @@ static void test_batch(void **state)
     drive_close(&drive);
 }
 
+/* What fits leaves in one send: a head with the first pieces of its body, and its end. */
+static void test_one_send(void **state)
+{
+    static const char *const targets[] = {"/p26", "/m3", "/missing"};
+    char request[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+        drive_open(&drive, fake);
+        snprintf(request, sizeof(request), "GET %s" HOST "\r\n", targets[i]);
+        drive_text(&drive, request);
+        assert_int_equal(drive.sends, 1);
+        assert_int_equal(drive.conn.want, CONN_RECV);
+        drive_close(&drive);
+    }
+}
+
 /* --- Waiting -------------------------------------------------------------------------------- */
 
 /* Nothing is queued while the host has no answer; an answer before it goes out first. */
@@ -277,6 +294,7 @@ static void test_drop(void **state)
         "/p5000", "/f5000", "/m200", "/m0", "/huge", "/missing", "/dir", "/w100",
         "/f5000" HOST "Range: bytes=0-99,200-299,400-499,600-699,800-\r\n",
         "/p26" HOST "Range: bytes=0-1,3-4\r\n",
+        "/p26" HOST "Range: bytes=0-1,3-4,6-\r\n", /* the last is queued, the end has no room */
     };
     char request[256];
     bool done;
@@ -357,7 +375,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_rows), TEST(test_body_limit), TEST(test_too_long_at_once),
-        TEST(test_continue_first), TEST(test_batch), TEST(test_wait),
+        TEST(test_continue_first), TEST(test_batch), TEST(test_one_send), TEST(test_wait),
         TEST(test_gone_while_waiting), TEST(test_ends), TEST(test_drop), TEST(test_no_memory),
     };
 

@@ -67,6 +67,17 @@ static void an_edge_is_read_until_it_is_dry(void **state)
     assert_int_equal(w.out.len, 6);
 }
 
+static void the_end_of_the_stream_is_no_error(void **state)
+{
+    (void)state;
+    w.silent = false;
+    peer_sends("ea\npart");
+    assert_int_equal(pump(), CONN_RECV); /* the answer, and all that had come was read */
+    assert_int_equal(pump(), CONN_CLOSE);
+    assert_int_equal(w.out.len, strlen("ea\n~4\n"));
+    assert_int_equal(w.shuts, 0);
+}
+
 static void a_full_receive_is_followed_by_another(void **state)
 {
     static char in[2 * RECV_BYTES_MAX + 1];
@@ -213,6 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_usual_request_is_one_receive_and_one_send),
         TEST(an_edge_is_read_until_it_is_dry),
+        TEST(the_end_of_the_stream_is_no_error),
         TEST(a_full_receive_is_followed_by_another),
         TEST(a_full_socket_is_waited_for),
         TEST(the_budget_is_kept),

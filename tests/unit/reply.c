@@ -420,7 +420,7 @@ static void test_long_redirect(void **state)
 static void test_ask_and_receipt(void **state)
 {
     static const char get[] = "GET /x/..//a%20b/?q=%20" HOST "Accept: text/plain\r\n\r\n";
-    static const char head[] = "HEAD /m2?format=json" HOST "\r\n";
+    static const char head[] = "HEAD /m2/?format=json" HOST "\r\n";
     static const char bad[] = "BREW /x HTTP/1.1\r\nHost: h\r\nReferer: r\r\nbad line\r\n\r\n";
 
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* site_codings.c - compressed siblings: which is chosen, when it may stand for the file, what varies. */
+/* site_codings.c - compressed siblings: which is chosen, when it may stand for the file, what
+ * varies. */
 #include "tree.h"
 
 enum { NO = 0, YES = 1000, OLD = 1600000000 };

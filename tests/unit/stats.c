@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* stats.c - counters: sums over slots, other processes, the law accepted = open + closed + lost, JSON. */
+/* stats.c - counters: sums over slots, other processes, the law accepted = open + closed + lost,
+ * JSON. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -69,8 +70,9 @@ static void json_names_every_counter(void **state)
     stats_add(s, STAT_CLOSED, 2);
     stats_add(s, STAT_BODY_BYTES, 1ull << 60);
     stats_json(s, buf, sizeof(buf));
-    assert_string_equal(buf, "{\"open\":5,\"accepted\":7,\"closed\":2,\"lost\":0,\"evicted\":0,\"expired\":0,"
-                             "\"refused\":0,\"answers\":0,\"complete\":0,\"broken\":0,"
+    assert_string_equal(buf, "{\"open\":5,\"accepted\":7,\"closed\":2,\"lost\":0,\"evicted\":0,"
+                             "\"expired\":0,\"refused\":0,\"answers\":0,\"complete\":0,"
+                             "\"broken\":0,"
                              "\"body_bytes\":1152921504606846976,\"bytes\":0}");
     memset(small, 'x', sizeof(small));
     stats_json(s, small, sizeof(small) - 1);

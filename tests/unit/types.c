@@ -74,7 +74,9 @@ static const struct row rows[] = {
     {"/a.p ng", UNKNOWN},
     {"/a.\xff\xfe", UNKNOWN},
     {"/a.htmlhtmlhtmlhtml", UNKNOWN},
-    {"/a.htmlhtmlhtmlhtmlhtmlhtmlhtml", UNKNOWN},
+    {"/a.sarif-external-properties", "application/sarif-external-properties+json; charset=utf-8"},
+    {"/a.htmlhtmlhtmlhtmlhtmlhtmlhtmlhtm", UNKNOWN}, /* 31 bytes: the most that is looked up */
+    {"/a.htmlhtmlhtmlhtmlhtmlhtmlhtmlhtml", UNKNOWN},
     {"html", UNKNOWN},
     {"x.html", "text/html; charset=utf-8"},
 };

@@ -12,9 +12,23 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import pytest  # noqa: E402
 from lib import server, trees  # noqa: E402
 
+CORE_STEP = 8
+
 
 def pytest_report_header():
     return f"rung: {server.BIN}, engine {server.ENGINE}" + (f", {server.ARGS}" if server.ARGS else "")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of a table marked core, the first row and then every CORE_STEP-th are core."""
+    seen = {}
+    for item in items:
+        if item.get_closest_marker("core") and hasattr(item, "callspec"):
+            name = item.nodeid.partition("[")[0]
+            if seen.setdefault(name, 0) % CORE_STEP:
+                item.own_markers = [mark for mark in item.own_markers if mark.name != "core"]
+            seen[name] += 1
 
 
 @pytest.fixture(scope="session")

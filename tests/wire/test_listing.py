@@ -311,7 +311,7 @@ def crowd(engine):
     import shutil
     import tempfile
     from lib import server
-    path = tempfile.mkdtemp(prefix="rung-wire-")
+    path = tempfile.mkdtemp(prefix="rung-wire-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     os.chmod(path, 0o755)
     os.makedirs(f"{path}/many")
     folder = os.open(f"{path}/many", os.O_RDONLY)

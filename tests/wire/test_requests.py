@@ -33,6 +33,8 @@ RIGHT = [
     ("1.0", b"GET /hello.txt HTTP/1.0\r\n\r\n", 200, False),
     ("1.0 with Host", b"GET /hello.txt HTTP/1.0\r\nHost: localhost\r\n\r\n", 200, False),
     ("1.0 keep-alive", b"GET /hello.txt HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", 200, True),
+    ("1.2 is answered as 1.1", b"GET /hello.txt HTTP/1.2\r\nHost: localhost\r\n\r\n", 200, True),
+    ("1.9 is answered as 1.1", b"GET /hello.txt HTTP/1.9\r\nHost: localhost\r\n\r\n", 200, True),
     ("close", b"GET /hello.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 200, False),
     ("404", b"GET /missing HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, True),
     ("a file is not a folder", b"GET /hello.txt/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, True),

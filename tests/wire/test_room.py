@@ -118,14 +118,35 @@ def test_recovers_without_a_new_client(start, standard):
     late.close()
 
 
-@pytest.mark.capacity(100)
+@pytest.mark.capacity(50)
 def test_idle_clients_make_room_for_active_ones(start, standard):
-    """A hundred clients that come, ask and stay; 32 descriptors: every one of them gets its answer."""
+    """Fifty clients that come, ask and stay; 32 descriptors: every one of them gets its answer."""
     server = start(standard, files=32)
     wires = []
-    for _ in range(100):
+    for _ in range(50):
         wire = server.wire()
         assert wire.ask("/hello.txt").body == HELLO
         wires.append(wire)
     for wire in wires:
         wire.close()
+
+
+@pytest.mark.capacity(40)
+def test_newcomers_get_their_chance(start, standard):
+    """In a full house a client that has only just come is not idle: its request is on the way."""
+    server = start(standard, "--max-connections", "2")
+    outcomes = collections.Counter()
+    for _ in range(10):
+        wires = [server.wire() for _ in range(30)]
+        for wire in wires:
+            try:
+                wire.send(request("/hello.txt", fields=["Connection: close"]))
+            except (ConnectionResetError, BrokenPipeError):
+                pass
+        for wire in wires:
+            try:
+                outcomes[wire.reply().status] += 1
+            except (ConnectionResetError, BrokenPipeError, AssertionError):
+                outcomes["cut off"] += 1
+            wire.close()
+    assert outcomes[200] > 10 * outcomes["cut off"], (outcomes, server.stats())

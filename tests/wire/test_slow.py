@@ -94,7 +94,6 @@ def test_reader_that_stalls_is_cut(start, tree):
     assert stats["expired"] == 1 and stats["broken"] == 1
 
 
-@pytest.mark.core
 def test_slow_reader_that_goes_on_survives(start, tree):
     """Progress counts, not speed: several deadlines long, in small bites."""
     big = write(f"{tree}/big.bin", content("big", BIG))

@@ -144,7 +144,6 @@ def test_nobody_new_once_it_stops(start, root):
     server.finish()
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("times", [1, 2, 5])
 def test_stop_with_nobody_there(start, root, times):
     server = start(root)
