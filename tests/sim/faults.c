@@ -70,8 +70,6 @@ static void server_close(struct run *r)
         site_close(r->srv.site);
     if (r->srv.listeners)
         close(r->srv.listener[0]);
-    if (r->srv.stop_fd >= 0)
-        close(r->srv.stop_fd);
     if (r->srv.stats) {
         uint64_t open = stats_live(r->srv.stats);
 
@@ -181,6 +179,14 @@ static unsigned descriptors(void)
     return n;
 }
 
+/* The descriptor to stop it by is closed last: server_stop() may still be at it. */
+static void run_join(struct run *r)
+{
+    pthread_join(r->thread, NULL);
+    if (r->srv.stop_fd >= 0)
+        close(r->srv.stop_fd);
+}
+
 static bool wait_left(struct run *r)
 {
     uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
@@ -205,7 +211,7 @@ static bool still_serves(struct run *r)
 static void run_end(struct run *r)
 {
     assert_true(wait_left(r));
-    pthread_join(r->thread, NULL);
+    run_join(r);
     assert_true(r->result == 0 || atomic_load(&seam_hits) > 0);
 }
 
@@ -419,7 +425,7 @@ static void test_shortage_does_not_spin(void **state)
         client_free(c);
         server_stop(&r->srv);
         assert_true(wait_left(r));
-        pthread_join(r->thread, NULL);
+        run_join(r);
         alarm(0);
         assert_int_equal(descriptors(), before);
     }
