@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Fixtures of the wire tests. They run against one binary and one engine: RUNG_BIN, RUNG_ENGINE, and RUNG_ARGS
-for another arrangement of workers."""
+"""Fixtures of the wire tests. They run against one binary and one engine: RUNG_BIN, RUNG_ENGINE,
+and RUNG_ARGS for another arrangement of workers."""
 import os
 import shutil
 import sys
