@@ -355,12 +355,20 @@ static void idle_one_behind_many_busy_ones_is_found(void **state)
     end(&f);
 }
 
+/* Valgrind counts descriptors itself: it lets the kernel accept, then closes and says EMFILE. */
+static bool under_valgrind(void)
+{
+    const char *preload = getenv("LD_PRELOAD");
+
+    return preload && strstr(preload, "vgpreload");
+}
+
 static void no_descriptor_pauses_and_comes_back(void **state)
 {
     struct rlimit before, none;
     struct fixture f;
     uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
-    int client, spare;
+    int client, spare, again = -1;
 
     (void)state;
     serving_fill(&f.s, &engine_epoll, &echo_proto);
@@ -382,7 +390,11 @@ static void no_descriptor_pauses_and_comes_back(void **state)
         serving_nap(5);
         loop_tick(f.l);
     }
+    if (under_valgrind())
+        again = knock(&f);
     assert_non_null(loop_welcome(f.l, 0)); /* it waited in the queue */
+    if (again >= 0)
+        close(again);
     close(client);
     end(&f);
 }
