@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* loop.c - what a loop promises its engine, asked one call at a time: sessions, deadlines, stopping. */
+/* loop.c - what a loop promises its engine, one call at a time: sessions, deadlines, stopping. */
 #include "turns.h"
 
 /* --- The usual -------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* room.c - a loop whose house is full, or that has no descriptor left: who goes, who stays, and when
- * it listens again. */
+/* room.c - a loop whose house is full, or that has no descriptor left: who goes, who stays, when it
+ * listens again. */
 #include "turns.h"
 #include <sys/resource.h>
 

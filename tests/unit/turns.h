@@ -57,7 +57,8 @@ static inline struct session *let_in(struct fixture *f, int *client)
 }
 
 /* Its client sends bytes, they have arrived, and the session is pumped. */
-static inline enum conn_want talk(struct fixture *f, struct session *s, int client, const char *text)
+static inline enum conn_want talk(struct fixture *f, struct session *s, int client,
+                                  const char *text)
 {
     uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
 
