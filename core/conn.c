@@ -238,8 +238,7 @@ void conn_feed(struct conn *c, const char *bytes, size_t n, uint64_t now_ms)
             c->proto->end(c, c->stash ? c->stash->len : 0);
         c->flags |= CONN_CLOSING;
     } else if (c->stash) {
-        stash_add(c, bytes, n);
-        n = 0;
+        stash_add(c, bytes, n); /* and there they are seen */
     }
     advance(c, bytes, n, now_ms);
 }
