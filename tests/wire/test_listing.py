@@ -383,6 +383,23 @@ def test_beyond_the_limit_it_streams(crowd):
     os.unlink(f"{crowd.root}/many/one-more")
 
 
+@pytest.mark.parametrize("count, is_sorted", [(19, True), (20, True), (21, False), (500, False)])
+def test_listing_max(start, tree, count, is_sorted):
+    """Both sides of --listing-max: every entry either way, and said so in each format."""
+    for i in range(count):
+        write(f"{tree}/{i * 7 % count:04}" if count % 7 else f"{tree}/{i:04}", b"x")
+    with start(tree, "--listing-max", "20").wire() as wire:
+        names = [f"{i:04}" for i in range(count)]
+        for order, wanted in (("asc", names), ("desc", names[::-1])):
+            data = json.loads(listing(wire, f"/?format=json&order={order}").body)
+            found = [row["name"] for row in data["entries"]]
+            assert data["sorted"] is is_sorted and data["files"] == count
+            assert found == wanted if is_sorted else sorted(found) == names
+        page = Page(listing(wire, "/").body.decode())
+        assert ("Too many entries" in "".join(page.words)) != is_sorted
+        assert len(entries("/", page)) == count
+
+
 def test_clients_that_leave_a_listing(crowd):
     """Gone while it is made or sent: the job is dropped, nothing leaks, others go on."""
     for i in range(6):

@@ -109,8 +109,7 @@ def test_fairness(site):
     thread.join(30)
 
 
-@pytest.mark.parametrize("rounds", [1])
-def test_queue_of_clients(site, rounds):
+def test_queue_of_clients(site):
     """As many as wait in the queue, whatever the engine serves at once: all are served in the
     end."""
     wires = [site.wire() for _ in range(60)]

@@ -183,6 +183,15 @@ class Server:
             ticks += int(fields[11]) + int(fields[12])
         return ticks / os.sysconf("SC_CLK_TCK")
 
+    def wake_ups(self):
+        """How often its threads have gone to sleep of their own accord."""
+        count = 0
+        for pid in self.pids():
+            for task in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{task}/status") as file:
+                    count += int(re.search(r"\nvoluntary_ctxt_switches:\s*(\d+)", file.read())[1])
+        return count
+
     def stats(self):
         """The counters: SIGUSR1 makes the server print them as one line of JSON."""
         start = len(self.said)
