@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* rehearse.c - what the null engine replays: every part does a whole exchange, again and again, and one
- * that cannot be replayed says so.
+/* rehearse.c - what the null engine replays: every part does a whole exchange, again and again, and
+ * one that cannot be replayed says so.
  */
 #include "turns.h"
 
