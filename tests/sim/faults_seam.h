@@ -62,7 +62,7 @@ static atomic_long seam_memory;           /* allocations not given back */
 static atomic_bool seam_no_openat2;       /* not known here: under valgrind */
 static _Thread_local bool seam_exempt;    /* the test's thread */
 
-static void seam_arm(struct fault_plan plan)
+static inline void seam_arm(struct fault_plan plan)
 {
     atomic_store(&seam_armed, 0);
     for (unsigned i = 0; i < SEAM_COUNT; i++)
@@ -72,12 +72,12 @@ static void seam_arm(struct fault_plan plan)
     atomic_store(&seam_armed, plan.n != 0);
 }
 
-static void seam_disarm(void)
+static inline void seam_disarm(void)
 {
     atomic_store(&seam_armed, 0);
 }
 
-static bool seam_fails(enum seam_call call)
+static inline bool seam_fails(enum seam_call call)
 {
     unsigned n;
 
@@ -135,7 +135,7 @@ SEAM(int, pthread_create,
 /* --- Those that are more than that ------------------------------------------------------------ */
 
 /* How many bytes a transfer moves; -1: it fails. */
-static ssize_t seam_transfer(enum seam_call call, size_t n)
+static inline ssize_t seam_transfer(enum seam_call call, size_t n)
 {
     if (!seam_fails(call))
         return (ssize_t)n;
