@@ -2,8 +2,8 @@
 /* openat2.c - openat2(2) where there is none: under valgrind, whose 3.19 does not know the call.
  *
  * A shared object put before the C library (LD_PRELOAD) by the valgrind layers alone.  It follows
- * the links of a path itself, refuses what RESOLVE_BENEATH refuses, and opens what is left: right for a
- * tree that nobody changes meanwhile, which is why the server itself does nothing of the kind.
+ * the links of a path itself, refuses what RESOLVE_BENEATH refuses, and opens what is left: right
+ * for a tree that nobody changes meanwhile, which is why the server does nothing of the kind.
  */
 #include <dlfcn.h>
 #include <errno.h>
