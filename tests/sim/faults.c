@@ -265,6 +265,7 @@ static void test_shortage_does_not_spin(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
         unsigned waits, before = descriptors();
+        uint64_t began_ms = serving_ms();
         struct client *c;
         struct run *r;
 
@@ -278,7 +279,7 @@ static void test_shortage_does_not_spin(void **state)
         assert_true(say(c, "GET / HTTP/1.1\r\nHost: test\r\n\r\n"));
         serving_nap(500);
         waits = atomic_load(&seam_made[SEAM_epoll_wait]) + atomic_load(&seam_made[SEAM_accept4]);
-        assert_in_range(waits, 1, 50);
+        assert_in_range(waits, 1, serving_ms() - began_ms); /* who spins makes thousands each ms */
         seam_disarm();
         assert_int_equal(judge(c, false, short_body, SHORT_BYTES, 200), RIGHT);
         client_free(c);

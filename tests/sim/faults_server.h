@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 enum {
-    DEADLINE_MS = 400,    /* of the server: what was lost is given up after it */
+    DEADLINE_MS = 3000,   /* of the server: what was lost is given up after it */
     PATIENCE_S = 30,      /* of one run; a hang ends the program and names its case */
     LONG_BYTES = 300000,  /* more than one transfer of sendfile */
     SHORT_BYTES = 700
