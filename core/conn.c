@@ -160,7 +160,6 @@ static void want_recv(struct conn *c, bool was_body, uint64_t now_ms)
 
     c->want = CONN_RECV;
     if (c->flags & CONN_BODY) {
-        c->flags &= ~CONN_BEGUN;
         if (stays && was_body)
             return;
         c->moved = 0;
@@ -174,6 +173,19 @@ static void want_recv(struct conn *c, bool was_body, uint64_t now_ms)
     }
 }
 
+/* Pieces of the answer under way, until there is one to send. */
+static void say_more(struct conn *c)
+{
+    for (outbox_reap(c); c->flags & CONN_MORE && !outbox_has_output(c); outbox_reap(c)) {
+        c->proto->more(c);
+        if (outbox_has_output(c) || !(c->flags & CONN_MORE))
+            continue;
+        core_failed("more() queues or ends", __FILE__, __LINE__);
+        c->flags |= CONN_CLOSING;
+        return;
+    }
+}
+
 static void advance(struct conn *c, const char *bytes, size_t n, uint64_t now_ms)
 {
     bool was_body = c->flags & CONN_BODY;
@@ -181,16 +193,7 @@ static void advance(struct conn *c, const char *bytes, size_t n, uint64_t now_ms
     do {
         eat_all(c, bytes, n);
         n = 0; /* what is left is in the stash now */
-        while (c->flags & CONN_MORE && !outbox_has_output(c)) {
-            c->proto->more(c);
-            if (!outbox_has_output(c) && c->flags & CONN_MORE) {
-                core_failed("more() queues or ends", __FILE__, __LINE__);
-                c->flags |= CONN_CLOSING;
-                break;
-            }
-            outbox_reap(c);
-        }
-        outbox_reap(c);
+        say_more(c);
     } while (!outbox_has_output(c) && c->stash && c->stash->len > c->stash->seen &&
              !(c->flags & (CONN_CLOSING | CONN_BLOCKED)));
 
@@ -235,8 +238,7 @@ void conn_feed(struct conn *c, const char *bytes, size_t n, uint64_t now_ms)
             c->proto->end(c, c->stash ? c->stash->len : 0);
         c->flags |= CONN_CLOSING;
     } else if (c->stash) {
-        stash_add(c, bytes, n);
-        n = 0;
+        stash_add(c, bytes, n); /* and there they are seen */
     }
     advance(c, bytes, n, now_ms);
 }

@@ -78,7 +78,10 @@ static void once_memory(struct rehearsal *r)
 
 static void once_file(struct rehearsal *r)
 {
-    exchange(r, &r->file);
+    if (r->loop->worker->server->site)
+        exchange(r, &r->file);
+    else
+        r->failed = true;
 }
 
 static const struct part parts[PARTS] = {

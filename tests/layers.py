@@ -148,8 +148,8 @@ def without_aslr():
     return prefix if shutil.which("setarch") and subprocess.call(prefix + ["true"]) == 0 else []
 
 
-VALGRIND = ["valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite",
-            "--show-leak-kinds=definite"]
+VALGRIND = ["env", "LD_PRELOAD={build}/debug/openat2.so", "valgrind", "--quiet", "--error-exitcode=99",
+            "--leak-check=full", "--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]
 
 
 # --- C programs -------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def c_programs(mode, *patterns, prefix=(), timeout_s=300):
     def job(layer):
         layer.make("tests", MODE=mode)  # what does not build has failed; the others run
         programs = sum((programs_of(layer, mode, pattern) for pattern in patterns), [])
-        start = without_aslr() if mode == "tsan" else list(prefix)
+        start = without_aslr() if mode == "tsan" else [word.format(build=layer.build) for word in prefix]
         with ThreadPoolExecutor(CPUS) as pool:
             list(pool.map(lambda program: cmocka(layer, start, program, timeout_s), programs))
     return job
@@ -221,12 +221,12 @@ def engine_names():
 
 def wrapper(layer, mode, prefix):
     """The path of rung, or of a script that starts it under a tool."""
-    rung = os.path.join(layer.build, mode, "rung-plain" if "valgrind" in prefix else "rung")
+    rung = os.path.join(layer.build, mode, "rung")
     if not prefix:
         return rung
-    path = os.path.join(layer.build, mode, "rung-" + os.path.basename(prefix[0]))
+    path = os.path.join(layer.build, mode, "rung-" + ("valgrind" if "valgrind" in prefix else "plainly"))
     with open(path, "w", encoding="utf-8") as file:
-        file.write("#!/bin/sh\nexec " + " ".join(prefix) + f' "{rung}" "$@"\n')
+        file.write("#!/bin/sh\nexec " + " ".join(prefix).format(build=layer.build) + f' "{rung}" "$@"\n')
     os.chmod(path, 0o755)
     return path
 

@@ -20,7 +20,7 @@ MAY_INCLUDE = {
     "core": {"core"},
     "base": {"base", "core"},
     "server": {"server", "base", "core", "engines/engine.h"},
-    "engines": {"engines", "server/server.h", "base", "core"},
+    "engines": {"engines", "server/server.h", "server/queue.h", "base", "core"},
     "kernel": {"kernel", "core"},
 }
 BANNED = {

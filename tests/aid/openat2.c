@@ -1,74 +1,91 @@
 /* SPDX-License-Identifier: MIT */
 /* openat2.c - openat2(2) where there is none: under valgrind, whose 3.19 does not know the call.
  *
- * Linked into a rung of its own (-Wl,--wrap=syscall) that only the valgrind layers run.  It opens by openat()
- * and then looks where the descriptor led: right for a tree that nobody changes meanwhile, which is why
- * the server itself does nothing of the kind.
+ * A shared object put before the C library (LD_PRELOAD) by the valgrind layers alone.  It follows
+ * the links of a path itself, refuses what RESOLVE_BENEATH refuses, and opens what is left: right
+ * for a tree that nobody changes meanwhile, which is why the server does nothing of the kind.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-long __real_syscall(long number, ...);
-long __wrap_syscall(long number, ...);
+enum { LINKS_MAX = 40 }; /* the kernel's */
 
-/* The path behind a descriptor, or "". */
-static void path_of_fd(int fd, char path[PATH_MAX])
+/* One component more at the end of a path.  0 or -errno; ".." may not leave the root. */
+static int step(char at[PATH_MAX], const char *name, size_t n)
 {
-    char link[64];
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    ssize_t n = readlink(link, path, PATH_MAX - 1);
-    path[n > 0 ? n : 0] = '\0';
-}
-
-static bool is_beneath(int root_fd, int fd)
-{
-    char root[PATH_MAX], path[PATH_MAX];
-    path_of_fd(root_fd, root);
-    path_of_fd(fd, path);
-    size_t n = strlen(root);
-    return strncmp(root, path, n) == 0 && (path[n] == '/' || path[n] == '\0' || n == 1);
-}
-
-/* A link on the way whose target begins with '/': RESOLVE_BENEATH refuses it wherever it leads. */
-static bool has_absolute_link(int root_fd, const char *path)
-{
-    char part[PATH_MAX], target[2];
-    for (size_t n = 1; path[n - 1] != '\0' && n < sizeof(part); n++) {
-        if (path[n] != '/' && path[n] != '\0')
-            continue;
-        memcpy(part, path, n);
-        part[n] = '\0';
-        if (readlinkat(root_fd, part, target, sizeof(target)) > 0 && target[0] == '/')
-            return true;
+    size_t len = strlen(at);
+    if (n == 0 || (n == 1 && name[0] == '.'))
+        return 0;
+    if (n == 2 && name[0] == '.' && name[1] == '.') {
+        char *slash = strrchr(at, '/');
+        if (len == 0)
+            return -EXDEV;
+        *(slash ? slash : at) = '\0';
+        return 0;
     }
-    return false;
+    if (len + n + 2 > PATH_MAX)
+        return -ENAMETOOLONG;
+    snprintf(at + len, PATH_MAX - len, "%s%.*s", len ? "/" : "", (int)n, name);
+    return 0;
+}
+
+/* The same path without links and dots, in at.  0 or -errno. */
+static int resolve(int root_fd, const char *path, char at[PATH_MAX])
+{
+    char rest[2 * PATH_MAX], target[PATH_MAX], tail[PATH_MAX];
+    int links = 0;
+
+    snprintf(rest, sizeof(rest), "%s", path);
+    at[0] = '\0';
+    while (rest[0] != '\0') {
+        size_t n = strcspn(rest, "/"), before = strlen(at);
+        if (rest[0] == '/' && links == 0 && before == 0)
+            return -EXDEV;
+        int err = step(at, rest, n);
+        if (err)
+            return err;
+        snprintf(tail, sizeof(tail), "%s", rest + n + (rest[n] == '/'));
+        ssize_t got = readlinkat(root_fd, at, target, sizeof(target) - 1);
+        if (got <= 0 || strlen(at) <= before) {
+            memmove(rest, rest + n + (rest[n] == '/'), strlen(rest) - n + (rest[n] != '/'));
+            continue;
+        }
+        target[got] = '\0';
+        if (target[0] == '/')
+            return -EXDEV;
+        if (++links > LINKS_MAX)
+            return -ELOOP;
+        at[before] = '\0';
+        snprintf(rest, sizeof(rest), "%s%s%s", target, tail[0] ? "/" : "", tail);
+    }
+    return 0;
 }
 
 static long open_beneath(int root_fd, const char *path, const struct open_how *how)
 {
-    if (path[0] == '/' || has_absolute_link(root_fd, path)) {
-        errno = EXDEV;
+    char at[PATH_MAX];
+    int err = how ? resolve(root_fd, path, at) : -EFAULT;
+    if (err) {
+        errno = -err;
         return -1;
     }
-    int fd = openat(root_fd, path, (int)how->flags, (mode_t)how->mode);
-    if (fd >= 0 && !is_beneath(root_fd, fd)) {
-        close(fd);
-        errno = EXDEV;
-        return -1;
-    }
-    return fd;
+    size_t len = strlen(path);
+    if (len > 1 && path[len - 1] == '/' && at[0] != '\0' && step(at, "/", 1) < 0)
+        at[0] = '\0';
+    return openat(root_fd, at[0] ? at : ".", (int)how->flags, (mode_t)how->mode);
 }
 
-long __wrap_syscall(long number, ...)
+long syscall(long number, ...)
 {
+    static long (*libc_syscall)(long, ...);
     long arg[6];
     va_list list;
     va_start(list, number);
@@ -77,5 +94,7 @@ long __wrap_syscall(long number, ...)
     va_end(list);
     if (number == SYS_openat2)
         return open_beneath((int)arg[0], (const char *)arg[1], (const struct open_how *)arg[2]);
-    return __real_syscall(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+    if (!libc_syscall)
+        *(void **)&libc_syscall = dlsym(RTLD_NEXT, "syscall");
+    return libc_syscall(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 }

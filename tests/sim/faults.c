@@ -11,112 +11,7 @@
  * the last moments, while a stopping server lets go of an idle client.  n grows until the call is
  * not made that often.
  */
-#include "faults_seam.h"
-#include "../serving.h"
-#include <setjmp.h>
-#include <signal.h>
-#include <cmocka.h>
-#include "faults_client.h"
-
-enum {
-    DEADLINE_MS = 400,    /* of the server: what was lost is given up after it */
-    PATIENCE_S = 30,      /* of one run; a hang ends the program and names its case */
-    LONG_BYTES = 300000,  /* more than one transfer of sendfile */
-    SHORT_BYTES = 700
-};
-
-static char folder[] = "/tmp/rung-faults-XXXXXX";
-static char log_path[64];
-static char short_body[SHORT_BYTES], long_body[LONG_BYTES];
-static char running[128]; /* the case, for the handler of SIGALRM and crashes */
-
-/* --- The server ------------------------------------------------------------------------------- */
-
-struct run {
-    struct server srv;
-    int listener[1][LISTENERS_MAX];
-    pthread_t thread;
-    atomic_int port; /* 0: not open yet */
-    atomic_bool left;
-    int result;
-};
-
-static int server_open(struct run *r)
-{
-    const struct site_options opt = {
-        .root = folder, .index = "index.html", .listing = true, .precompressed = true};
-    struct net_address a;
-    const char *why;
-    int err = stats_open(&r->srv.stats, 1);
-
-    if (err)
-        return err;
-    r->srv.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (r->srv.stop_fd < 0)
-        return -errno;
-    net_address_parse(&a, "127.0.0.1", 0);
-    r->srv.listener[0][0] = net_listen(&a, 64, false);
-    if (r->srv.listener[0][0] < 0)
-        return r->srv.listener[0][0];
-    r->srv.listeners = 1;
-    err = site_open(&r->srv.site, &opt, &why);
-    return err ? err : log_open(&r->srv.log, LOG_COMBINED, log_path);
-}
-
-static void server_close(struct run *r)
-{
-    if (r->srv.log)
-        log_close(r->srv.log);
-    if (r->srv.site)
-        site_close(r->srv.site);
-    if (r->srv.listeners)
-        close(r->srv.listener[0][0]);
-    if (r->srv.stop_fd >= 0)
-        close(r->srv.stop_fd);
-    if (r->srv.stats) {
-        uint64_t open = stats_live(r->srv.stats);
-
-        core_assert(open == 0);
-        core_assert(stats_sum(r->srv.stats, STAT_ANSWERS) ==
-                    stats_sum(r->srv.stats, STAT_COMPLETE) + stats_sum(r->srv.stats, STAT_BROKEN));
-        stats_close(r->srv.stats);
-    }
-}
-
-static void *run_main(void *arg)
-{
-    struct run *r = arg;
-
-    r->result = server_open(r);
-    if (!r->result) {
-        atomic_store(&r->port, net_port(r->srv.listener[0][0]));
-        r->result = server_run(&r->srv);
-    }
-    server_close(r);
-    atomic_store(&r->left, true);
-    return NULL;
-}
-
-static struct run *run_start(const struct engine *e)
-{
-    static struct run r;
-
-    memset(&r, 0, sizeof(r));
-    r.srv.engine = e;
-    r.srv.proto = &http_proto;
-    r.srv.head_ms = r.srv.idle_ms = r.srv.send_ms = r.srv.drain_ms = DEADLINE_MS;
-    r.srv.progress_bytes = 1;
-    r.srv.body_bytes_max = BODY_BYTES_MAX;
-    r.srv.connections_max = 16;
-    r.srv.listener = r.listener;
-    r.srv.arrangement.workers = 1;
-    r.srv.arrangement.tuning = (struct tuning){.threads = 4, .queue_length = 8, .nap_ms = 1};
-    r.srv.stop_fd = -1;
-    assert_int_equal(pthread_create(&r.thread, NULL, run_main, &r), 0);
-    while (!atomic_load(&r.port) && !atomic_load(&r.left))
-        sched_yield();
-    return &r;
-}
+#include "faults_server.h"
 
 /* --- The conversation ------------------------------------------------------------------------- */
 
@@ -162,20 +57,6 @@ static enum verdict converse(int port)
 
 /* --- One run ---------------------------------------------------------------------------------- */
 
-static void on_signal(int number)
-{
-    static const char hang[] = "\nHANGS: ", crash[] = "\nCRASHES: ";
-    ssize_t n;
-
-    seam_exempt = true; /* on whatever thread this is */
-    n = number == SIGALRM ? write(STDERR_FILENO, hang, sizeof(hang) - 1)
-                          : write(STDERR_FILENO, crash, sizeof(crash) - 1);
-    n += write(STDERR_FILENO, running, strlen(running));
-    signal(SIGABRT, SIG_DFL);
-    if (n >= 0)
-        abort();
-}
-
 static unsigned descriptors(void)
 {
     unsigned n = 0;
@@ -183,15 +64,6 @@ static unsigned descriptors(void)
     for (int fd = 0; fd < 256; fd++)
         n += fcntl(fd, F_GETFD) >= 0;
     return n;
-}
-
-static bool wait_left(struct run *r)
-{
-    uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
-
-    while (!atomic_load(&r->left) && serving_ms() < until_ms)
-        serving_nap(1);
-    return atomic_load(&r->left);
 }
 
 /* With nothing failing: a right answer, or an engine that could not even start. */
@@ -209,7 +81,7 @@ static bool still_serves(struct run *r)
 static void run_end(struct run *r)
 {
     assert_true(wait_left(r));
-    pthread_join(r->thread, NULL);
+    run_join(r);
     assert_true(r->result == 0 || atomic_load(&seam_hits) > 0);
 }
 
@@ -331,17 +203,6 @@ static const struct fault {
 
 enum { FAULTS = sizeof(faults) / sizeof(faults[0]) };
 
-static const struct engine *const engines[] = {
-#define X(name) &engine_##name,
-    ENGINES(X)
-#undef X
-};
-
-static bool can_run(const struct engine *e)
-{
-    return e->model != ENGINE_NONE && (!e->probe || !e->probe());
-}
-
 /* Every n; how many there were. */
 static unsigned every_n(const struct engine *e, const struct fault *f, int err, bool stopping)
 {
@@ -404,6 +265,7 @@ static void test_shortage_does_not_spin(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
         unsigned waits, before = descriptors();
+        uint64_t began_ms = serving_ms();
         struct client *c;
         struct run *r;
 
@@ -417,72 +279,23 @@ static void test_shortage_does_not_spin(void **state)
         assert_true(say(c, "GET / HTTP/1.1\r\nHost: test\r\n\r\n"));
         serving_nap(500);
         waits = atomic_load(&seam_made[SEAM_epoll_wait]) + atomic_load(&seam_made[SEAM_accept4]);
-        assert_in_range(waits, 1, 50);
+        assert_in_range(waits, 1, serving_ms() - began_ms); /* who spins makes thousands each ms */
         seam_disarm();
         assert_int_equal(judge(c, false, short_body, SHORT_BYTES, 200), RIGHT);
         client_free(c);
         server_stop(&r->srv);
         assert_true(wait_left(r));
-        pthread_join(r->thread, NULL);
+        run_join(r);
         alarm(0);
         assert_int_equal(descriptors(), before);
     }
-}
-
-/* --- The folder ------------------------------------------------------------------------------- */
-
-static void file_write(const char *name, const char *bytes, size_t n)
-{
-    char path[128];
-    FILE *f;
-
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    f = fopen(path, "w");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
-}
-
-static int folder_make(void **state)
-{
-    char path[64];
-
-    (void)state;
-    for (unsigned i = 0; i < LONG_BYTES; i++)
-        long_body[i] = (char)('a' + i % 23);
-    memset(short_body, 's', sizeof(short_body));
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof(path), "%s/list", folder);
-    assert_int_equal(mkdir(path, 0700), 0);
-    file_write("index.html", short_body, SHORT_BYTES);
-    file_write("long", long_body, LONG_BYTES);
-    file_write("list/a", "a", 1);
-    file_write("list/b", "b", 1);
-    snprintf(log_path, sizeof(log_path), "%s.log", folder);
-    return 0;
-}
-
-static int folder_remove(void **state)
-{
-    static const char *const names[] = {"/index.html", "/long", "/list/a", "/list/b",
-                                        "/list",       "",      ".log"};
-    char path[128];
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        snprintf(path, sizeof(path), "%s%s", folder, names[i]);
-        remove(path);
-    }
-    return 0;
 }
 
 int main(void)
 {
     static struct CMUnitTest tests[FAULTS + 2];
 
-    seam_exempt = true;
-    signal(SIGALRM, on_signal);
-    signal(SIGABRT, on_signal);
+    begin_program();
     tests[0] = (struct CMUnitTest)cmocka_unit_test(test_no_fault);
     tests[1] = (struct CMUnitTest)cmocka_unit_test(test_shortage_does_not_spin);
     for (unsigned i = 0; i < FAULTS; i++)

@@ -19,7 +19,7 @@ struct client {
 
 enum verdict { RIGHT, REFUSED, ENDED, WRONG };
 
-static struct client *client_new(int port)
+static inline struct client *client_new(int port)
 {
     static struct client c;
 
@@ -28,14 +28,14 @@ static struct client *client_new(int port)
     return &c;
 }
 
-static void client_free(struct client *c)
+static inline void client_free(struct client *c)
 {
     if (c->fd >= 0)
         close(c->fd);
 }
 
 /* More of the answer.  1, 0: the connection has ended; -1: the server hangs. */
-static int more(struct client *c)
+static inline int more(struct client *c)
 {
     long n = client_recv(c->fd, c->in + c->len, sizeof(c->in) - c->len);
 
@@ -49,7 +49,7 @@ static int more(struct client *c)
 
 /* The body behind the head: collected at the front of c->in, where head and framing were.  Its
  * length, or -1. */
-static long body_read(struct client *c, size_t head_len, const struct http_head *head)
+static inline long body_read(struct client *c, size_t head_len, const struct http_head *head)
 {
     struct http_body b;
     size_t at = head_len, len = 0;
@@ -74,7 +74,7 @@ static long body_read(struct client *c, size_t head_len, const struct http_head 
 
 /* Read one answer: body (n bytes; NULL: any) with status 200, or status 404 if nothing was to be
  * found. */
-static enum verdict judge(struct client *c, bool head_only, const char *body, size_t n,
+static inline enum verdict judge(struct client *c, bool head_only, const char *body, size_t n,
                           unsigned status)
 {
     struct http_head head;
@@ -101,12 +101,12 @@ static enum verdict judge(struct client *c, bool head_only, const char *body, si
     return head.status == 500 || head.status == 503 || head.status == 403 ? REFUSED : WRONG;
 }
 
-static bool say(struct client *c, const char *text)
+static inline bool say(struct client *c, const char *text)
 {
     return c->fd >= 0 && client_send(c->fd, text, strlen(text));
 }
 
-static enum verdict ask(struct client *c, const char *target, const char *body, size_t n,
+static inline enum verdict ask(struct client *c, const char *target, const char *body, size_t n,
                         unsigned status)
 {
     char text[256];

@@ -42,6 +42,7 @@ static void decode(struct http_body *b, struct slice text, size_t cut, size_t st
         }
         assert_in_range(n, 1, end - at);
         assert_in_range(data.len, 0, n);
+        assert_in_range(data.ptr - piece, 0, n);
         assert_ptr_equal(data.len > 0 ? data.ptr + data.len : piece + n, piece + n);
         assert_in_range(r->len + data.len, 0, sizeof(r->data));
         memcpy(r->data + r->len, data.ptr, data.len);

@@ -63,6 +63,8 @@ static void linger_has_limits(void **state)
 
     (void)state;
     rig_open(&r, &lines_proto);
+    feed(&r, "p50000\n"); /* what was said before is no part of it */
+    drain(&r);
     feed(&r, "c\n");
     drain(&r);
     assert_int_equal(r.c.deadline_ms, r.now + LINGER_MS);

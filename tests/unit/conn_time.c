@@ -93,7 +93,14 @@ static void between_messages_it_idles(void **state)
     assert_int_equal(c.deadline_ms, 4000 + HEAD);
     feed_at(5000, "b\n");
     sent_at(6000, 3);
-    assert_ends_at(6000 + IDLE);
+    assert_true(conn_idle(&c));
+    assert_int_equal(c.deadline_ms, 6000 + IDLE);
+    feed_at(7000, "e");
+    assert_false(conn_idle(&c));
+    assert_int_equal(c.deadline_ms, 7000 + HEAD);
+    feed_at(8000, "\n");
+    sent_at(9000, 2);
+    assert_ends_at(9000 + IDLE);
 }
 
 static void a_head_behind_an_answer(void **state)

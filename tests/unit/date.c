@@ -42,6 +42,8 @@ static const struct {
 };
 
 static const char *const bad[] = {
+    ", 06 Nov 1994 08:49:37 GMT", "Sun,  Nov 1994 08:49:37 GMT", "Sun, 06  1994 08:49:37 GMT",
+    "Sun, 06 Nov 1994 :49:37 GMT", "Sun, 06 Nov 1994 08::37 GMT", "Sun, 06 Nov 1994 08:49: GMT",
     "", "Sun", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 08:49:37 GMT ",
     " Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 gmt",
     "Sun, 06 Nov 1994 08:49:37 UTC", "Sun, 06 Nov 1994 08:49:37 +0000",

@@ -260,6 +260,7 @@ static void test_responses(void **state)
             if ((before != 0 && got != before) || (got != 0 ? got != want : n == len))
                 fail_msg("%ld, not %ld, at byte %zu of: %s", got, want, n, answers[i].text);
         }
+        assert_int_equal(h.method, answers[i].asked);
         if (want > 0) {
             assert_int_equal(h.framing, answers[i].framing);
             assert_int_equal(h.keep_alive, answers[i].keep);

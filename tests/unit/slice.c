@@ -56,6 +56,7 @@ static void test_compare(void **state)
     assert_true(slice_is_nocase(none, ""));
     assert_false(slice_is(none, "a"));
     assert_true(slice_is_nocase(slice("cHuNkEd-09@[`{"), "ChUnKeD-09@[`{"));
+    assert_true(slice_is_nocase(slice("abcdefghijklmnopqrstuvwxyz"), "ABCDEFGHIJKLMNOPQRSTUVWXYZ"));
     assert_false(slice_is_nocase(slice("a"), "b"));
     assert_false(slice_is_nocase(slice("a"), "aa"));
     assert_false(slice_is_nocase(slice("@"), "`")); /* 0x20 apart, but no letters */
@@ -133,6 +134,9 @@ static void test_authority(void **state)
         {"a@b", false, false}, {"a/b", false, false}, {"a b", false, false}, {"a:b", false, false},
         {"a:1:2", false, false},
         {"a:-1", false, false}, {"[::1.2.3.]", false, false}, {"[::1.2]", false, false},
+        {"[::255.10.0.100]", true, false},
+        {"[1:2:3:4:5:6:7:8:]", false, false}, {"[1-2:3:4:5:6:7:8]", false, false},
+        {"a%20", true, false}, {"a%20@", false, false},
         {"[::1.2.3.4444]", false, false},
     };
     unsigned i;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Fixtures of the wire tests. They run against one binary and one engine: RUNG_BIN, RUNG_ENGINE, and RUNG_ARGS
-for another arrangement of workers."""
+"""Fixtures of the wire tests. They run against one binary and one engine: RUNG_BIN, RUNG_ENGINE,
+and RUNG_ARGS for another arrangement of workers."""
 import os
 import shutil
 import sys
@@ -60,6 +60,7 @@ def standard():
     """The tree of trees.standard(); nobody changes it."""
     path = folder()
     yield trees.standard(os.path.join(path, "tree"))
+    os.chmod(f"{path}/tree/special/locked", 0o755)  # who is not root could not remove it
     shutil.rmtree(path)
 
 

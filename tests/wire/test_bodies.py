@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Request bodies (H02, H04): consumed to the byte up to a limit, so that the next request is never misread."""
+"""Request bodies (H02, H04): consumed to the byte up to a limit, so that the next request is never
+misread."""
 import threading
 
 import pytest
@@ -35,10 +36,12 @@ GOOD = [
     ("length with zeros before", "POST", ["Content-Length: 0005"], b"12345", 405),
     ("options", "OPTIONS", ["Content-Length: 5"], b"12345", None),
     ("unknown method", "BREW", ["Content-Length: 5"], b"12345", 501),
-    ("a request as a body", "POST", ["Content-Length: 38"], b"GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n\r\n", 405),
+    ("a request as a body", "POST", ["Content-Length: 38"],
+     b"GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n\r\n", 405),
     ("chunked", "POST", [CHUNKED], b"5\r\nhello\r\n0\r\n\r\n", 405),
     ("chunked get", "GET", [CHUNKED], b"5\r\nhello\r\n0\r\n\r\n", 200),
-    ("chunked in capitals", "POST", ["transfer-encoding: CHUNKED"], b"5\r\nhello\r\n0\r\n\r\n", 405),
+    ("chunked in capitals", "POST", ["transfer-encoding: CHUNKED"], b"5\r\nhello\r\n0\r\n\r\n",
+     405),
     ("chunked, empty", "POST", [CHUNKED], b"0\r\n\r\n", 405),
     ("capital hex", "POST", [CHUNKED], b"A\r\n0123456789\r\n0\r\n\r\n", 405),
     ("small hex", "POST", [CHUNKED], b"a\r\n0123456789\r\n0\r\n\r\n", 405),
@@ -46,10 +49,12 @@ GOOD = [
     ("sixteen digits", "POST", [CHUNKED], b"0000000000000005\r\nhello\r\n0\r\n\r\n", 405),
     ("extensions", "POST", [CHUNKED], b'5;a;b=c;d="e;f"\r\nhello\r\n0;last\r\n\r\n', 405),
     ("trailers", "POST", [CHUNKED], b"0\r\nA: b\r\nC: d\r\n\r\n", 405),
-    ("trailers that look like framing", "POST", [CHUNKED], b"0\r\nContent-Length: 50\r\nHost: y\r\n\r\n", 405),
+    ("trailers that look like framing", "POST", [CHUNKED],
+     b"0\r\nContent-Length: 50\r\nHost: y\r\n\r\n", 405),
     ("crlf in a chunk", "POST", [CHUNKED], b"9\r\n\r\n0\r\n\r\n\r\n\r\n0\r\n\r\n", 405),
     ("chunks of one byte", "POST", [CHUNKED], b"1\r\nx\r\n" * 500 + b"0\r\n\r\n", 405),
-    ("chunk line at its limit", "POST", [CHUNKED], b"5;" + b"x" * 200 + b"\r\nhello\r\n0\r\n\r\n", 405),
+    ("chunk line at its limit", "POST", [CHUNKED], b"5;" + b"x" * 200 + b"\r\nhello\r\n0\r\n\r\n",
+     405),
 ]
 
 
@@ -69,18 +74,26 @@ def test_consumed(wire, name, method, fields, body, status):
 
 # name, chunked body, status: the answer is the last thing on the connection (RFC 9112 7.1)
 BAD_CHUNKS = [
-    ("no size", b"\r\nhello\r\n0\r\n\r\n", 400), ("letters", b"xyz\r\n", 400), ("sign", b"+5\r\nhello\r\n0\r\n\r\n", 400),
+    ("no size", b"\r\nhello\r\n0\r\n\r\n", 400), ("letters", b"xyz\r\n", 400),
+    ("sign", b"+5\r\nhello\r\n0\r\n\r\n", 400),
     ("minus", b"-5\r\nhello\r\n", 400), ("0x", b"0x5\r\nhello\r\n0\r\n\r\n", 400),
-    ("space before", b" 5\r\nhello\r\n0\r\n\r\n", 400), ("bare LF after the size", b"5\nhello\r\n0\r\n\r\n", 400),
-    ("bare CR after the size", b"5\rhello\r\n0\r\n\r\n", 400), ("bare LF after the data", b"5\r\nhello\n0\r\n\r\n", 400),
-    ("data too long", b"5\r\nhelloworld\r\n0\r\n\r\n", 400), ("no CRLF after data", b"5\r\nhello0\r\n\r\n", 400),
-    ("NUL in an extension", b"5;\0\r\nhello\r\n0\r\n\r\n", 400), ("LF in an extension", b"5;a\nb\r\nhello\r\n", 400),
+    ("space before", b" 5\r\nhello\r\n0\r\n\r\n", 400),
+    ("bare LF after the size", b"5\nhello\r\n0\r\n\r\n", 400),
+    ("bare CR after the size", b"5\rhello\r\n0\r\n\r\n", 400),
+    ("bare LF after the data", b"5\r\nhello\n0\r\n\r\n", 400),
+    ("data too long", b"5\r\nhelloworld\r\n0\r\n\r\n", 400),
+    ("no CRLF after data", b"5\r\nhello0\r\n\r\n", 400),
+    ("NUL in an extension", b"5;\0\r\nhello\r\n0\r\n\r\n", 400),
+    ("LF in an extension", b"5;a\nb\r\nhello\r\n", 400),
     ("CR in an extension", b"5;a\rb\r\nhello\r\n0\r\n\r\n", 400),
     ("seventeen digits", b"00000000000000005\r\nhello\r\n0\r\n\r\n", None),
     ("negative as unsigned (CVE-2013-2028)", b"ffffffffffffffff\r\nhello", None),
-    ("sign bit", b"8000000000000000\r\nhello", None), ("wraps to five", b"10000000000000005\r\nhello\r\n0\r\n\r\n", None),
-    ("trailer without colon", b"0\r\nfoo\r\n\r\n", 400), ("trailer with a bare LF", b"0\r\nA: b\n\r\n", 400),
-    ("folded trailer", b"0\r\nA: b\r\n c\r\n\r\n", 400), ("trailer with a space before the colon", b"0\r\nA : b\r\n\r\n", 400),
+    ("sign bit", b"8000000000000000\r\nhello", None),
+    ("wraps to five", b"10000000000000005\r\nhello\r\n0\r\n\r\n", None),
+    ("trailer without colon", b"0\r\nfoo\r\n\r\n", 400),
+    ("trailer with a bare LF", b"0\r\nA: b\n\r\n", 400),
+    ("folded trailer", b"0\r\nA: b\r\n c\r\n\r\n", 400),
+    ("trailer with a space before the colon", b"0\r\nA : b\r\n\r\n", 400),
     ("trailer with NUL", b"0\r\nA: \0\r\n\r\n", 400), ("bare LF at the end", b"0\r\n\n", 400),
 ]
 
@@ -115,7 +128,8 @@ def test_a_byte_more_is_413(site, method, form):
     elif form == "chunked":
         data = request("/hello.txt", method, [CHUNKED], chunks(bytes(MIB + 1), 16000))
     else:
-        data = request("/hello.txt", method, ["Content-Length: 9223372036854775807"]) + bytes(MIB // 2)
+        data = request("/hello.txt", method,
+                       ["Content-Length: 9223372036854775807"]) + bytes(MIB // 2)
     with site.wire() as wire:
         sender = threading.Thread(target=send, args=(wire, data), daemon=True)
         sender.start()
@@ -137,10 +151,12 @@ def test_413_comes_at_once(site):
     ("endless chunk line", b"5;" + b"x" * 100000), ("endless zeros", b"0" * 100000),
     ("trailers", b"0\r\n" + b"X-A: bcdefghi\r\n" * (TRAILERS_MAX // 15 + 2) + b"\r\n"),
     ("endless trailer", b"0\r\nX: " + b"y" * 100000),
-    ("extensions of many chunks (CVE-2023-39326)", (b"1;" + b"x" * 200 + b"\r\ny\r\n") * 5000 + b"0\r\n\r\n")])
+    ("extensions of many chunks (CVE-2023-39326)",
+     (b"1;" + b"x" * 200 + b"\r\ny\r\n") * 5000 + b"0\r\n\r\n")])
 def test_overhead_is_bounded(site, what, body):
     with site.wire() as wire:
-        sender = threading.Thread(target=send, args=(wire, request("/hello.txt", "POST", [CHUNKED]) + body), daemon=True)
+        sender = threading.Thread(target=send,
+                                  args=(wire, request("/hello.txt", "POST", [CHUNKED]) + body), daemon=True)
         sender.start()
         reply = wire.reply()
         assert reply.status in (400, 413, 431) and reply.closes
@@ -190,7 +206,8 @@ def test_expect_continue_for_a_post(site):
 
 def test_expect_with_the_body_there(wire):
     """The body came along: no need for a 100, and it is not read twice."""
-    wire.send(request("/hello.txt", "GET", ["Expect: 100-continue"], b"12345") + request("/alphabet.txt"))
+    wire.send(request("/hello.txt", "GET", ["Expect: 100-continue"],
+                      b"12345") + request("/alphabet.txt"))
     assert wire.reply().body == b"Hello, world\n"
     assert wire.reply().body == b"abcdefghijklmnopqrstuvwxyz"
 
@@ -202,7 +219,8 @@ def test_expect_without_a_body(wire):
 
 def test_expect_too_much(site):
     with site.wire() as wire:
-        wire.send(request("/hello.txt", "POST", ["Expect: 100-continue", f"Content-Length: {MIB + 1}"]))
+        wire.send(request("/hello.txt", "POST",
+                          ["Expect: 100-continue", f"Content-Length: {MIB + 1}"]))
         reply = wire.reply()
         assert reply.status == 413 and not reply.continues
         wire.end()
@@ -210,7 +228,8 @@ def test_expect_too_much(site):
 
 def test_expect_of_http10_is_ignored(site):
     with site.wire() as wire:
-        wire.send(request("/hello.txt", "GET", ["Expect: 100-continue", "Content-Length: 5"], minor=0))
+        wire.send(request("/hello.txt", "GET", ["Expect: 100-continue", "Content-Length: 5"],
+                          minor=0))
         assert wire.quiet(0.2) or wire.rest.startswith(b"HTTP/1.1 200")
         wire.send(b"12345")
         assert wire.reply(minor=0).continues == 0

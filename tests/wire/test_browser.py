@@ -15,10 +15,13 @@ from lib.trees import content, write
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 ARTEFACTS = os.path.abspath(os.environ.get("RUNG_ARTEFACTS") or f"{TOP}/build/artefacts")
-# A browser keeps several connections, some of them silent: with one at a time it waits for their time-outs.
-pytestmark = [pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed"), pytest.mark.capacity(8)]
+# A browser keeps several connections, some of them silent: with one at a time it waits for their
+# time-outs.
+pytestmark = [pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed"),
+              pytest.mark.capacity(8)]
 
-# A page of our own that drives the listing beside it, as a person would, and writes down what it sees.
+# A page of our own that drives the listing beside it, as a person would, and writes down what it
+# sees.
 PROBE = """<!doctype html><title>probe</title><iframe id=f src="/"></iframe><pre id=out></pre><script>
 const frame = document.getElementById("f"), out = document.getElementById("out");
 frame.onload = () => {
@@ -39,8 +42,10 @@ frame.onload = () => {
 @pytest.fixture
 def pretty(start, tree):
     for i, (name, size) in enumerate([
-            ("README.md", 3212), ("photo-of-a-lake.jpg", 2_411_724), ("photo of a hill.jpg", 1_811_100), ("talk.pdf", 812_000),
-            ("archive.tar.zst", 61_000_000), ("notes.txt", 0), ("<not-markup>.txt", 17), ("\u00dcbersicht.txt", 120)]):
+            ("README.md", 3212), ("photo-of-a-lake.jpg", 2_411_724),
+            ("photo of a hill.jpg", 1_811_100), ("talk.pdf", 812_000),
+            ("archive.tar.zst", 61_000_000), ("notes.txt", 0), ("<not-markup>.txt", 17),
+            ("\u00dcbersicht.txt", 120)]):
         with open(f"{tree}/{name}", "wb") as out:
             out.truncate(size)
         os.utime(f"{tree}/{name}", (1_700_000_000 + i * 864_321,) * 2)
@@ -51,10 +56,13 @@ def pretty(start, tree):
 
 
 def chromium(profile, *args):
-    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-               "--disable-extensions", "--disable-background-networking", "--no-proxy-server", "--hide-scrollbars",
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+               "--no-first-run",
+               "--disable-extensions", "--disable-background-networking", "--no-proxy-server",
+               "--hide-scrollbars",
                f"--user-data-dir={profile}", "--virtual-time-budget=5000", *args]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100, stdin=subprocess.DEVNULL)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100,
+                          stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode("utf-8")
 
@@ -84,13 +92,16 @@ def test_filter_box(pretty, tree, tmp_path):
     seen = dict(line.split("=", 1) for line in out.strip().split("\n") if "=" in line)
     assert "end" in out, text
     every = seen["all"].split(",")
-    assert {"README.md", "photo of a hill.jpg", "photos of last year/", "docs/", "talk.pdf"} <= set(every)
-    assert set(seen["PHOTO"].split(",")) == {"photos of last year/", "photo of a hill.jpg", "photo-of-a-lake.jpg"}
+    assert {"README.md", "photo of a hill.jpg", "photos of last year/", "docs/",
+            "talk.pdf"} <= set(every)
+    assert set(seen["PHOTO"].split(",")) == {"photos of last year/", "photo of a hill.jpg",
+                                             "photo-of-a-lake.jpg"}
     assert seen["zzz"] == "" and seen[""] == seen["all"]
 
 
 def test_dom(pretty, tmp_path):
-    """What the browser made of it: standards mode, nothing repaired away, no error of the script."""
+    """What the browser made of it: standards mode, nothing repaired away, no error of the
+    script."""
     text = chromium(tmp_path, "--dump-dom", "--enable-logging=stderr", pretty.url("/"))
     assert text.startswith("<!DOCTYPE html>")
     assert text.count("<tbody>") == 1 and text.count("<table") == 1

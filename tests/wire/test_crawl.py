@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Real files: a documentation tree of thousands, crawled from / by its own links, every byte compared."""
+"""Real files: a documentation tree of thousands, crawled from / by its own links, every byte
+compared."""
 import html.parser
 import os
 import time
@@ -26,7 +27,8 @@ class Links(html.parser.HTMLParser):
 
 
 def visible(root, folder):
-    """What a listing has to link to: all but hidden names, and links that can be followed inside the root."""
+    """What a listing has to link to: all but hidden names, and links that can be followed inside
+    the root."""
     names = set()
     top = os.path.realpath(root).encode()
     for entry in os.scandir(folder):
@@ -68,10 +70,12 @@ def test_crawl(start):
                 continue  # its own page: its links are not ours
             assert reply.status == 200, (folder, reply)
             folders += 1
-            linked = {urllib.parse.unquote_to_bytes(urllib.parse.urljoin("http://x" + quote(folder), href))
+            linked = {urllib.parse.unquote_to_bytes(urllib.parse.urljoin("http://x" + quote(folder),
+                href))
                       for href in Links(reply.body.decode("utf-8")).found}
             below = {url[len(b"http://x"):] for url in linked if url.startswith(b"http://x" + folder)} - {folder}
-            assert {path[len(folder):] for path in below} == visible(root, root.encode() + folder), folder
+            assert {path[len(folder):] for path in below} == visible(root,
+                root.encode() + folder), folder
             for path in sorted(below - seen):
                 seen.add(path)
                 if path.endswith(b"/"):

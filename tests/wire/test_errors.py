@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Error answers (H03, K18): a page that says what happened, of its own or of the site's, right to the byte."""
+"""Error answers (H03, K18): a page that says what happened, of its own or of the site's, right to
+the byte."""
 import os
 
 import pytest
@@ -32,13 +33,15 @@ def test_each_by_its_cause(site, target, status, fields):
 
 def test_errors_say_what_they_are(wire):
     reply = wire.ask("/missing")
-    assert b"404" in reply.body and reply["content-type"].split(";")[0] in ("text/html", "text/plain")
+    assert b"404" in reply.body and reply["content-type"].split(";")[0] in ("text/html",
+        "text/plain")
     assert "etag" not in reply.fields and "last-modified" not in reply.fields
     assert "accept-ranges" not in reply.fields or reply["accept-ranges"] == "bytes"
 
 
 def test_own_page(start, tree):
-    """404.html of the root: its body, the status 404, no validators of its own that a cache could use."""
+    """404.html of the root: its body, the status 404, no validators of its own that a cache could
+    use."""
     page = write(f"{tree}/404.html", b"<!doctype html><title>gone</title>" + b"x" * 5000)
     write(f"{tree}/sub/404.html", b"not this one")
     write(f"{tree}/hello.txt", b"hello")

@@ -2,14 +2,19 @@
 """H06, S06, K40, D23: who keeps a connection and who closes it."""
 import pytest
 from lib.client import request
+from lib.server import wait_for
 
 # minor, value of Connection (None: no field), the connection stays
 CASES = [
-    (1, None, True), (1, "keep-alive", True), (1, "close", False), (1, "Close", False), (1, "CLOSE", False),
-    (1, "foo", True), (1, "closed", True), (1, "xclose", True), (1, "close-not", True), (1, "foo, close", False),
-    (1, "foo,close,bar", False), (1, ", ,close", False), (1, "\tclose\t", False), (1, "keep-alive, close", False),
+    (1, None, True), (1, "keep-alive", True), (1, "close", False), (1, "Close", False),
+    (1, "CLOSE", False),
+    (1, "foo", True), (1, "closed", True), (1, "xclose", True), (1, "close-not", True),
+    (1, "foo, close", False),
+    (1, "foo,close,bar", False), (1, ", ,close", False), (1, "\tclose\t", False),
+    (1, "keep-alive, close", False),
     (1, "close, keep-alive", False), (1, "", True), (1, ",", True), (1, "te, keep-alive", True),
-    (0, None, False), (0, "close", False), (0, "keep-alive", True), (0, "Keep-Alive", True), (0, "KEEP-ALIVE", True),
+    (0, None, False), (0, "close", False), (0, "keep-alive", True), (0, "Keep-Alive", True),
+    (0, "KEEP-ALIVE", True),
     (0, "foo", False), (0, "keep-alivex", False), (0, "keep", False), (0, "foo, keep-alive", True),
     (0, "keep-alive, close", False), (0, "close, keep-alive", False), (0, "", False),
 ]
@@ -42,7 +47,8 @@ def test_two_connection_fields(site):
 
 @pytest.mark.core
 def test_ten_thousand_requests(site):
-    """K40: on one connection, one after the other and pipelined; nothing is left behind in the server."""
+    """K40: on one connection, one after the other and pipelined; nothing is left behind in the
+    server."""
     with site.wire() as wire:
         data = request("/hello.txt")
         wire.ask("/hello.txt")
@@ -54,7 +60,7 @@ def test_ten_thousand_requests(site):
             wire.send(data * 100)
             for _ in range(100):
                 assert wire.reply().body == b"Hello, world\n"
-        assert site.files() == before
+        wait_for(lambda: site.files() <= before, "as few descriptors as before")
 
 
 @pytest.mark.core
@@ -66,7 +72,8 @@ def test_thousand_connections(site):
 
 
 def test_http10_listing_has_an_end(site):
-    """A body of unknown length to HTTP/1.0: no chunks; the length is given or the connection closed."""
+    """A body of unknown length to HTTP/1.0: no chunks; the length is given or the connection
+    closed."""
     with site.wire() as wire:
         reply = wire.ask("/list/", minor=0, fields=["Connection: keep-alive"])
         assert reply.status == 200 and b"one.txt" in reply.body and b"</html>" in reply.body.lower()

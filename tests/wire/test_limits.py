@@ -111,7 +111,8 @@ def test_long_names(wire, size):
 
 
 def test_empty_lines_are_bounded(site):
-    """A few empty lines before a request are forgiven (RFC 9112 2.2), an endless stream of them is not."""
+    """A few empty lines before a request are forgiven (RFC 9112 2.2), an endless stream of them is
+    not."""
     with site.wire() as wire:
         try:
             for _ in range(50):

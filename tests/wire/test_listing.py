@@ -16,7 +16,8 @@ OPTIONAL_END = {"li", "tr", "td", "th", "thead", "tbody", "p", "html", "body", "
 
 
 class Page(html.parser.HTMLParser):
-    """Links, text and the shape of a page; elements that are closed but were not open are an error."""
+    """Links, text and the shape of a page; elements that are closed but were not open are an
+    error."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -82,7 +83,8 @@ def test_every_name_once(wire, standard):
 
 
 def test_names_are_text(wire):
-    """A name is never markup, script or another site (nginx's autoindex XSS): none runs, all are shown."""
+    """A name is never markup, script or another site (nginx's autoindex XSS): none runs, all are
+    shown."""
     text = listing(wire, "/odd/").body.decode("utf-8")
     page = Page(text)
     assert not any(tag == "img" for tag, _ in page.tags)
@@ -90,7 +92,8 @@ def test_names_are_text(wire):
     for href, _ in page.links:
         assert not href.lower().startswith(("javascript:", "http:", "data:", "//")), href
     words = "".join(page.words)
-    for name in (b"<b>bold", b"<script>alert(1)<", b"&amp;", b"'\"><img src=x>", b"javascript:alert(1)"):
+    for name in (b"<b>bold", b"<script>alert(1)<", b"&amp;", b"'\"><img src=x>",
+                 b"javascript:alert(1)"):
         assert name.decode() in words, name
 
 
@@ -111,7 +114,8 @@ def test_chunks(wire):
 
 @pytest.mark.core
 def test_parent_from_any_depth(wire):
-    """K15: up and up ends at the root and stays there; the seed's first version stuck at depth one."""
+    """K15: up and up ends at the root and stays there; the seed's first version stuck at depth
+    one."""
     here, steps = "/a/b/c/d/e/", []
     while here != "/":
         page = Page(listing(wire, here).body.decode())
@@ -156,11 +160,13 @@ def test_crawl_reaches_everything(start, tree):
 @pytest.mark.core
 def test_sorting(start, tree):
     """K16: by each column, both ways, by links alone; folders stay first."""
-    for i, (name, size) in enumerate([("bravo", 30), ("alpha", 20), ("delta", 10), ("charlie", 40)]):
+    for i, (name, size) in enumerate([("bravo", 30), ("alpha", 20), ("delta", 10),
+                                      ("charlie", 40)]):
         write(f"{tree}/{name}", bytes(size), mtime=1_600_000_000 + [3, 1, 4, 2][i] * 100_000)
     os.makedirs(f"{tree}/zulu")
     os.makedirs(f"{tree}/yankee")
-    by = {"name": ["alpha", "bravo", "charlie", "delta"], "size": ["delta", "alpha", "bravo", "charlie"],
+    by = {"name": ["alpha", "bravo", "charlie", "delta"],
+          "size": ["delta", "alpha", "bravo", "charlie"],
           "time": ["alpha", "charlie", "bravo", "delta"]}
     with start(tree).wire() as wire:
         seen = set()
@@ -174,7 +180,8 @@ def test_sorting(start, tree):
                 for way, wanted in (("up", order), ("down", order[::-1])):
                     if names[2:] == wanted:
                         seen.add((column, way))
-            views = [href for href, _ in page.links if href.startswith("?") and "format" not in href]
+            views = [href for href,
+                     _ in page.links if href.startswith("?") and "format" not in href]
             todo += [f"/{href}" for href in views if (f"/{href}" not in todo and href not in seen)]
             seen.update(views)
         assert {(column, way) for column in by for way in ("up", "down")} <= seen
@@ -212,7 +219,8 @@ def test_json_of_odd_names(wire):
     ("application/json", "application/json"), ("application/*", None),
     ("text/plain", "text/plain"), ("text/html;q=0.5, application/json", "application/json"),
     ("application/json;q=0.5, text/html", "text/html"), ("application/json;q=0, */*", "text/html"),
-    ("text/plain, application/json;q=0.9", "text/plain"), ("image/png", None), ("nonsense", "text/html"),
+    ("text/plain, application/json;q=0.9", "text/plain"), ("image/png", None),
+    ("nonsense", "text/html"),
     ("text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8", "text/html")])
 def test_formats(wire, accept, kind):
     reply = wire.ask("/list/", fields=[f"Accept: {accept}"] if accept else [])
@@ -261,8 +269,11 @@ def test_filter_without_script(wire):
     assert "<script>alert" not in text
 
 
-@pytest.mark.parametrize("query", ["sort=", "sort=x", "order=x", "sort=name&sort=size", "filter=%", "filter=%00",
-                                   "format=xml", "&&&=", "filter=" + "x" * 2000, "sort=size&order=desc&filter="])
+@pytest.mark.parametrize("query",
+                         ["sort=", "sort=x", "order=x", "sort=name&sort=size", "filter=%",
+                          "filter=%00",
+                                   "format=xml", "&&&=", "filter=" + "x" * 2000,
+                                   "sort=size&order=desc&filter="])
 def test_odd_queries(wire, query):
     assert listing(wire, "/list/?" + query).body
 
@@ -289,7 +300,8 @@ def test_other_index(start, standard):
 
 
 def test_index_that_is_no_file(start, tree):
-    """index.html as a folder, a pipe, a link out: the listing, 403 or 404; never a block, never the outside."""
+    """index.html as a folder, a pipe, a link out: the listing, 403 or 404; never a block, never the
+    outside."""
     os.makedirs(f"{tree}/folder/index.html")
     os.makedirs(f"{tree}/pipe")
     os.mkfifo(f"{tree}/pipe/index.html")
@@ -301,7 +313,8 @@ def test_index_that_is_no_file(start, tree):
             assert reply.status in (200, 403, 404) and b"root:" not in reply.body
 
 
-# --- a hundred thousand ---------------------------------------------------------------------------------
+# --- a hundred thousand
+# ---------------------------------------------------------------------------------
 
 MANY = 100_000
 
@@ -311,7 +324,8 @@ def crowd(engine):
     import shutil
     import tempfile
     from lib import server
-    path = tempfile.mkdtemp(prefix="rung-wire-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    path = tempfile.mkdtemp(prefix="rung-wire-",
+                            dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     os.chmod(path, 0o755)
     os.makedirs(f"{path}/many")
     folder = os.open(f"{path}/many", os.O_RDONLY)
@@ -367,6 +381,23 @@ def test_beyond_the_limit_it_streams(crowd):
         assert len(names) == len(data["entries"]) == MANY + 1
         assert b"not sorted" in listing(wire, "/many/?format=text").body[-200:]
     os.unlink(f"{crowd.root}/many/one-more")
+
+
+@pytest.mark.parametrize("count, is_sorted", [(19, True), (20, True), (21, False), (500, False)])
+def test_listing_max(start, tree, count, is_sorted):
+    """Both sides of --listing-max: every entry either way, and said so in each format."""
+    for i in range(count):
+        write(f"{tree}/{i * 7 % count:04}" if count % 7 else f"{tree}/{i:04}", b"x")
+    with start(tree, "--listing-max", "20").wire() as wire:
+        names = [f"{i:04}" for i in range(count)]
+        for order, wanted in (("asc", names), ("desc", names[::-1])):
+            data = json.loads(listing(wire, f"/?format=json&order={order}").body)
+            found = [row["name"] for row in data["entries"]]
+            assert data["sorted"] is is_sorted and data["files"] == count
+            assert found == wanted if is_sorted else sorted(found) == names
+        page = Page(listing(wire, "/").body.decode())
+        assert ("Too many entries" in "".join(page.words)) != is_sorted
+        assert len(entries("/", page)) == count
 
 
 def test_clients_that_leave_a_listing(crowd):

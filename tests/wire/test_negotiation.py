@@ -58,14 +58,22 @@ def ask(server, target, accept=None, *fields, method="GET"):
 
 # Accept-Encoding, codings that may be chosen
 CHOICES = [
-    (None, NONE), ("", NONE), ("identity", NONE), ("gzip", {"gzip"}), ("br", {"br"}), ("zstd", {"zstd"}), ("GZIP", {"gzip"}),
-    ("x-gzip", {"gzip", None}), ("deflate", NONE), ("compress, deflate", NONE), ("gzip, deflate, br, zstd", ANY), ("gzip, br", {"gzip", "br"}),
-    ("gzip;q=1, br;q=0.5", {"gzip"}), ("gzip;q=0.5, br;q=1", {"br"}), ("br;q=0.9, zstd;q=0.91, gzip;q=0.899", {"zstd"}),
-    ("gzip;q=0.001, br;q=0.002", {"br", None}), ("gzip;q=0", NONE), ("gzip;q=0.0", NONE), ("gzip;q=0.000", NONE), ("br;q=0, gzip", {"gzip"}),
-    ("gzip ; q=1.0", {"gzip"}), ("gzip;q=1.000", {"gzip"}), ("gzip;Q=0", NONE), ("identity;q=1, gzip;q=0.5", NONE), ("identity;q=0.5, gzip;q=1", {"gzip"}),
-    ("identity;q=0, gzip", {"gzip"}), ("*", ANY | NONE), ("*;q=0.5, gzip;q=1", {"gzip"}), ("gzip;q=0, *", {"br", "zstd", None}), ("gzip;q=0, br;q=0, zstd;q=0, *", NONE),
-    ("*;q=0, gzip", {"gzip"}), ("*;q=0, identity", NONE), (["gzip;q=0.5", "br"], {"br"}), (["deflate", "gzip"], {"gzip"}), (", ,gzip,,", {"gzip"}),
-    ("gzipx", NONE), ("xgzip", NONE), ("gzi", NONE), ("gzip;q=2", {"gzip", None}), ("gzip;q=-1", {"gzip", None}), ("gzip;q=abc", {"gzip", None}), ("gzip;x=y", {"gzip", None}),
+    (None, NONE), ("", NONE), ("identity", NONE), ("gzip", {"gzip"}), ("br", {"br"}),
+    ("zstd", {"zstd"}), ("GZIP", {"gzip"}),
+    ("x-gzip", {"gzip", None}), ("deflate", NONE), ("compress, deflate", NONE),
+    ("gzip, deflate, br, zstd", ANY), ("gzip, br", {"gzip", "br"}),
+    ("gzip;q=1, br;q=0.5", {"gzip"}), ("gzip;q=0.5, br;q=1", {"br"}),
+    ("br;q=0.9, zstd;q=0.91, gzip;q=0.899", {"zstd"}),
+    ("gzip;q=0.001, br;q=0.002", {"br", None}), ("gzip;q=0", NONE), ("gzip;q=0.0", NONE),
+    ("gzip;q=0.000", NONE), ("br;q=0, gzip", {"gzip"}),
+    ("gzip ; q=1.0", {"gzip"}), ("gzip;q=1.000", {"gzip"}), ("gzip;Q=0", NONE),
+    ("identity;q=1, gzip;q=0.5", NONE), ("identity;q=0.5, gzip;q=1", {"gzip"}),
+    ("identity;q=0, gzip", {"gzip"}), ("*", ANY | NONE), ("*;q=0.5, gzip;q=1", {"gzip"}),
+    ("gzip;q=0, *", {"br", "zstd", None}), ("gzip;q=0, br;q=0, zstd;q=0, *", NONE),
+    ("*;q=0, gzip", {"gzip"}), ("*;q=0, identity", NONE), (["gzip;q=0.5", "br"], {"br"}),
+    (["deflate", "gzip"], {"gzip"}), (", ,gzip,,", {"gzip"}),
+    ("gzipx", NONE), ("xgzip", NONE), ("gzi", NONE), ("gzip;q=2", {"gzip", None}),
+    ("gzip;q=-1", {"gzip", None}), ("gzip;q=abc", {"gzip", None}), ("gzip;x=y", {"gzip", None}),
     ("\"gzip\"", NONE), ("gzip br", NONE), ("gzip;q=0.5,gzip;q=0", {"gzip", None}),
 ]
 
@@ -83,7 +91,8 @@ def test_choice(coded, root, accept, allowed):
     assert reply["vary"].lower() == "accept-encoding"
 
 
-@pytest.mark.parametrize("accept", ["identity;q=0", "*;q=0", "identity;q=0, gzip;q=0, br;q=0, zstd;q=0"])
+@pytest.mark.parametrize("accept",
+                         ["identity;q=0", "*;q=0", "identity;q=0, gzip;q=0, br;q=0, zstd;q=0"])
 def test_nothing_acceptable(coded, accept):
     """RFC 9110 12.5.3: 406, a coded one that was not excluded, or the plain file all the same."""
     reply = ask(coded, "/all.txt", accept)
@@ -93,7 +102,8 @@ def test_nothing_acceptable(coded, accept):
 @pytest.mark.core
 def test_variants_differ(coded):
     """Their own tag and length, so that no cache takes one for the other."""
-    replies = {accept: ask(coded, "/all.txt", accept) for accept in ("identity", "gzip", "br", "zstd")}
+    replies = {accept: ask(coded, "/all.txt", accept) for accept in ("identity", "gzip", "br",
+        "zstd")}
     assert len({reply["etag"] for reply in replies.values()}) == 4
     assert {reply.length for reply in replies.values()} == {5000, 1000, 1001, 1002}
     assert all(reply.get("vary") for reply in replies.values())
@@ -127,7 +137,8 @@ def test_one_sibling(coded, root, suffix):
 
 @pytest.mark.parametrize("name", ["stale", "folder", "link", "pipe", "none", "fine"])
 def test_siblings_that_do_not_count(coded, name):
-    """Older (by a nanosecond too), a folder, a link that leaves the root, a pipe that would block."""
+    """Older (by a nanosecond too), a folder, a link that leaves the root, a pipe that would
+    block."""
     reply = ask(coded, f"/{name}.txt", "gzip, br, zstd")
     assert reply.status == 200 and "content-encoding" not in reply.fields
     assert reply.body == content(name, 400)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""From a target to a file: decoded once, normalised by components, never out of the root (D13, K12, H07)."""
+"""From a target to a file: decoded once, normalised by components, never out of the root (D13, K12,
+H07)."""
 import os
 import subprocess
 
@@ -10,20 +11,29 @@ HELLO = b"Hello, world\n"
 
 # target, status, body (None: any)
 PATHS = [
-    ("/./hello.txt", 200, HELLO), ("/a/../hello.txt", 200, HELLO), ("/a/b/../../hello.txt", 200, HELLO),
+    ("/./hello.txt", 200, HELLO), ("/a/../hello.txt", 200, HELLO),
+    ("/a/b/../../hello.txt", 200, HELLO),
     ("/a/./b/.././../hello.txt", 200, HELLO), ("/a/b/c/d/e/deep.txt", 200, b"deep\n"),
-    ("//hello.txt", 200, HELLO), ("/a//b/c//d/e///deep.txt", 200, b"deep\n"), ("/missing/../hello.txt", 200, HELLO),
-    ("/%68ello.txt", 200, HELLO), ("/hello%2etxt", 200, HELLO), ("/%68%65%6C%6c%6F%2E%74%78%74", 200, HELLO),
-    ("/a/%2e%2e/hello.txt", 200, HELLO), ("/a/%2E./hello.txt", 200, HELLO), ("/a/.%2e/hello.txt", 200, HELLO),
+    ("//hello.txt", 200, HELLO), ("/a//b/c//d/e///deep.txt", 200, b"deep\n"),
+    ("/missing/../hello.txt", 200, HELLO),
+    ("/%68ello.txt", 200, HELLO), ("/hello%2etxt", 200, HELLO),
+    ("/%68%65%6C%6c%6F%2E%74%78%74", 200, HELLO),
+    ("/a/%2e%2e/hello.txt", 200, HELLO), ("/a/%2E./hello.txt", 200, HELLO),
+    ("/a/.%2e/hello.txt", 200, HELLO),
     ("/%2e/hello.txt", 200, HELLO), ("/plain", 200, b"a name without a dot\n"),
     ("/hello.txt%3fx", 404, None), ("/hello.txt%23x", 404, None), ("/hello.txt%20", 404, None),
-    ("/%2568ello.txt", 404, None), ("/a/%252e%252e/hello.txt", 404, None), ("/hello.txt;x=y", 404, None),
-    ("/HELLO.TXT", 404, None), ("/hello", 404, None), ("/hello.txt.", 404, None), ("/a\\..\\hello.txt", 404, None),
+    ("/%2568ello.txt", 404, None), ("/a/%252e%252e/hello.txt", 404, None),
+    ("/hello.txt;x=y", 404, None),
+    ("/HELLO.TXT", 404, None), ("/hello", 404, None), ("/hello.txt.", 404, None),
+    ("/a\\..\\hello.txt", 404, None),
     ("/index/", 200, b"<!doctype html><title>index</title>\n"), ("/index/index.html", 200, None),
     # hidden
-    ("/.hidden", 404, None), ("/.git/config", 404, None), ("/.git/", 404, None), ("/.git", 404, None),
-    ("/a/.hidden", 404, None), ("/%2ehidden", 404, None), ("/.well-known/security.txt", 200, b"Contact: nobody\n"),
-    ("/.well-known/", 200, None), ("/.well-known/../.hidden", 404, None), ("/.well-knownx", 404, None),
+    ("/.hidden", 404, None), ("/.git/config", 404, None), ("/.git/", 404, None),
+    ("/.git", 404, None),
+    ("/a/.hidden", 404, None), ("/%2ehidden", 404, None),
+    ("/.well-known/security.txt", 200, b"Contact: nobody\n"),
+    ("/.well-known/", 200, None), ("/.well-known/../.hidden", 404, None),
+    ("/.well-knownx", 404, None),
     ("/...", 404, None), ("/.../hello.txt", 404, None), ("/a/..../hello.txt", 404, None),
     # links
     ("/link/file", 200, HELLO), ("/link/chain", 200, HELLO), ("/link/hidden", 200, b"secret\n"),
@@ -44,20 +54,27 @@ def test_path(wire, target, status, body):
     assert wire.ask("/hello.txt").body == HELLO
 
 
-CLIMBS = ["/..", "/../", "/../hello.txt", "/../../../../../../etc/passwd", "/a/../../etc/passwd", "/%2e%2e/etc/passwd",
-          "/.%2e/.%2e/etc/passwd", "/%2e./etc/passwd", "/a/b/../../../etc/passwd", "//../etc/passwd", "/a/../..",
-          "/..%2f..%2fetc/passwd", "/..%5c..%5cetc/passwd", "/%252e%252e/etc/passwd", "/..;/etc/passwd",
-          "/..%00/etc/passwd", "/%c0%ae%c0%ae/etc/passwd", "/..\\..\\etc\\passwd", "/....//....//etc/passwd",
-          "/a/" + "../" * 500 + "etc/passwd", "http://localhost/../../etc/passwd", "/etc/passwd", "//etc/passwd",
+CLIMBS = ["/..", "/../", "/../hello.txt", "/../../../../../../etc/passwd", "/a/../../etc/passwd",
+          "/%2e%2e/etc/passwd",
+          "/.%2e/.%2e/etc/passwd", "/%2e./etc/passwd", "/a/b/../../../etc/passwd",
+          "//../etc/passwd", "/a/../..",
+          "/..%2f..%2fetc/passwd", "/..%5c..%5cetc/passwd", "/%252e%252e/etc/passwd",
+          "/..;/etc/passwd",
+          "/..%00/etc/passwd", "/%c0%ae%c0%ae/etc/passwd", "/..\\..\\etc\\passwd",
+          "/....//....//etc/passwd",
+          "/a/" + "../" * 500 + "etc/passwd", "http://localhost/../../etc/passwd", "/etc/passwd",
+          "//etc/passwd",
           "/proc/self/root/etc/passwd", "/proc/self/environ"]
-ESCAPES = [f"/link/{name}" for name in ("passwd", "out", "out/", "etc", "etc/passwd", "proc", "climb", "absolute",
+ESCAPES = [f"/link/{name}" for name in ("passwd", "out", "out/", "etc", "etc/passwd", "proc",
+                                        "climb", "absolute",
                                        "dangling", "loop", "loop/x")]
 
 
 @pytest.mark.core
 @pytest.mark.parametrize("target", CLIMBS + ESCAPES)
 def test_no_way_out(site, target):
-    """Nothing outside the root is served or redirected to, however it is spelt; and no link leads out."""
+    """Nothing outside the root is served or redirected to, however it is spelt; and no link leads
+    out."""
     reply = site.ask(target)
     assert reply.status in (400, 403, 404), reply
     assert b"root:" not in reply.body
@@ -70,22 +87,29 @@ def test_climbing_is_clipped_nowhere(wire):
 
 @pytest.mark.core
 @pytest.mark.parametrize("target, location", [
-    ("/list", "/list/"), ("/a/b", "/a/b/"), ("/list?sort=name", "/list/?sort=name"), ("/list?", None), ("//list", "/list/"),
-    ("///a//b", "/a/b/"), ("/a/../list", "/list/"), ("/%6cist", "/list/"), ("/link/dir", "/link/dir/"),
+    ("/list", "/list/"), ("/a/b", "/a/b/"), ("/list?sort=name", "/list/?sort=name"),
+    ("/list?", None), ("//list", "/list/"),
+    ("///a//b", "/a/b/"), ("/a/../list", "/list/"), ("/%6cist", "/list/"),
+    ("/link/dir", "/link/dir/"),
     ("http://evil.example/list", "/list/"), ("/.well-known", "/.well-known/")])
 def test_folder_gets_its_slash(wire, target, location):
     """H03: 301 to the same host, never //elsewhere, the query kept."""
     reply = wire.ask(target)
     assert reply.status == 301
-    assert reply["location"] == location or (location is None and reply["location"] in ("/list/", "/list/?"))
+    assert reply["location"] == location or (location is None and reply["location"] in ("/list/",
+        "/list/?"))
     assert wire.ask(reply["location"]).status == 200
 
 
-@pytest.mark.parametrize("target", ["//evil.example", "//evil.example/", "//evil.example/..", "/%2f/evil.example",
-                                    "/\\evil.example", "//evil.example/%2e%2e", "///evil.example/a/.."])
+@pytest.mark.parametrize("target",
+                         ["//evil.example", "//evil.example/", "//evil.example/..",
+                          "/%2f/evil.example",
+                                    "/\\evil.example", "//evil.example/%2e%2e",
+                                    "///evil.example/a/.."])
 def test_no_open_redirect(wire, target):
     reply = wire.ask(target)
-    assert reply.status in (200, 400, 404) or not reply["location"].startswith(("//", "/\\", "http"))
+    assert reply.status in (200, 400,
+                            404) or not reply["location"].startswith(("//", "/\\", "http"))
 
 
 def test_redirect_cannot_split_the_head(start, tree):
@@ -115,11 +139,13 @@ def test_odd_names(wire):
 
 
 def test_raw_bytes_in_a_target(wire):
-    """Bytes over 0x7f as they are: taken for the name they are, or refused, never for another file."""
+    """Bytes over 0x7f as they are: taken for the name they are, or refused, never for another
+    file."""
     reply = wire.ask("/odd/\xff\xfe")
     assert reply.status in (200, 400)
     if reply.status == 200:
-        assert reply.body == content(f"odd {ODD_NAMES.index(bytes([255, 254]))}", 100 + ODD_NAMES.index(b"\xff\xfe"))
+        assert reply.body == content(f"odd {ODD_NAMES.index(bytes([255, 254]))}",
+                                     100 + ODD_NAMES.index(b"\xff\xfe"))
 
 
 def test_hidden_can_be_shown(start, standard):
@@ -142,11 +168,13 @@ def test_root_may_be_a_link(start, tree):
 
 
 def test_a_link_that_swings(start, tree):
-    """The race nginx and lighttpd lose: a link that points inside and outside by turns never leaks."""
+    """The race nginx and lighttpd lose: a link that points inside and outside by turns never
+    leaks."""
     write(f"{tree}/secret/file", b"secret")
     write(f"{tree}/root/real/file", b"public")
     server = start(f"{tree}/root")
-    swing = subprocess.Popen(["/bin/sh", "-c", "while :; do ln -sfn real link; ln -sfn ../secret link; done"],
+    swing = subprocess.Popen(["/bin/sh", "-c",
+                              "while :; do ln -sfn real link; ln -sfn ../secret link; done"],
                              cwd=f"{tree}/root")
     try:
         with server.wire() as wire:

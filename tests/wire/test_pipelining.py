@@ -8,7 +8,8 @@ from lib.client import request
 from lib.trees import SIZES, content
 
 POST = request("/hello.txt", "POST", body=b"b" * 300)
-CHUNKED = request("/hello.txt", "PUT", ["Transfer-Encoding: chunked"], b"3\r\nabc\r\n0\r\nX-T: u\r\n\r\n")
+CHUNKED = request("/hello.txt", "PUT", ["Transfer-Encoding: chunked"],
+                  b"3\r\nabc\r\n0\r\nX-T: u\r\n\r\n")
 
 # bytes, method, status, body (None: any)
 KINDS = [
@@ -47,8 +48,10 @@ def read(wire, kinds):
 @pytest.mark.parametrize("seed", range(4))
 def test_hundred_in_one_write(wire, seed):
     kinds = random.Random(seed).choices(KINDS, k=100)
-    sender = threading.Thread(target=wire.send, args=(b"".join(kind[0] for kind in kinds),), daemon=True)
-    sender.start()  # the answers are longer than the buffers between us: reading must not wait for writing
+    sender = threading.Thread(target=wire.send, args=(b"".join(kind[0] for kind in kinds),),
+                              daemon=True)
+    # The answers are longer than the buffers between us: reading must not wait for writing.
+    sender.start()
     read(wire, kinds)
     sender.join(30)
     assert wire.ask("/hello.txt").status == 200
@@ -75,9 +78,11 @@ def test_close_in_the_middle(site):
 
 
 def test_one_answer_each_for_small_files(wire):
-    """2000 small requests while nothing is read for a while: the server waits, it does not swallow or grow."""
+    """2000 small requests while nothing is read for a while: the server waits, it does not swallow
+    or grow."""
     count = 2000
-    sender = threading.Thread(target=wire.send, args=(request("/size/4096.bin") * count,), daemon=True)
+    sender = threading.Thread(target=wire.send, args=(request("/size/4096.bin") * count,),
+                              daemon=True)
     sender.start()
     sender.join(0.5)
     body = content(4096, 4096)
@@ -109,7 +114,8 @@ def test_half_close_gets_everything(site):
 @pytest.mark.parametrize("part", [b"GET /hello.txt HTT", b"GET /hello.txt HTTP/1.1\r\nHost: x\r\n",
                                   b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc"])
 def test_half_close_within_a_request(site, part):
-    """What came whole is answered; the torn one is answered 400 or 408, or not at all, and then the end comes."""
+    """What came whole is answered; the torn one is answered 400 or 408, or not at all, and then the
+    end comes."""
     with site.wire() as wire:
         wire.send(request("/hello.txt") + part)
         wire.finish()

@@ -9,24 +9,37 @@ MAX64 = (1 << 64) - 1
 
 # value of Range, status, body of a 206
 SINGLE = [
-    ("bytes=0-0", 206, b"a"), ("bytes=0-25", 206, ABC), ("bytes=0-26", 206, ABC), ("bytes=0-", 206, ABC), ("bytes=25-", 206, b"z"),
-    ("bytes=25-25", 206, b"z"), ("bytes=3-5", 206, b"def"), ("bytes=24-99", 206, b"yz"), ("bytes=-1", 206, b"z"),
-    ("bytes=-3", 206, b"xyz"), ("bytes=-26", 206, ABC), ("bytes=-27", 206, ABC), ("bytes=-999999", 206, ABC),
-    ("Bytes=3-5", 206, b"def"), ("bytes= 3-5", 206, b"def"), ("bytes=3-5 ", 206, b"def"), ("bytes=003-005", 206, b"def"),
+    ("bytes=0-0", 206, b"a"), ("bytes=0-25", 206, ABC), ("bytes=0-26", 206, ABC),
+    ("bytes=0-", 206, ABC), ("bytes=25-", 206, b"z"),
+    ("bytes=25-25", 206, b"z"), ("bytes=3-5", 206, b"def"), ("bytes=24-99", 206, b"yz"),
+    ("bytes=-1", 206, b"z"),
+    ("bytes=-3", 206, b"xyz"), ("bytes=-26", 206, ABC), ("bytes=-27", 206, ABC),
+    ("bytes=-999999", 206, ABC),
+    ("Bytes=3-5", 206, b"def"), ("bytes= 3-5", 206, b"def"), ("bytes=3-5 ", 206, b"def"),
+    ("bytes=003-005", 206, b"def"),
     ("bytes=,3-5", 206, b"def"), ("bytes=3-5,", 206, b"def"), ("bytes=3-5, ,", 206, b"def"),
     # numbers beyond 64 bits (nginx CVE-2017-7529)
-    (f"bytes=0-{MAX64}", 206, ABC), (f"bytes=0-{MAX64 + 1}", 206, ABC), (f"bytes=-{MAX64}", 206, ABC), (f"bytes=-{MAX64 + 1}", 206, ABC),
-    ("bytes=0-" + "9" * 50, 206, ABC), ("bytes=-" + "9" * 50, 206, ABC), (f"bytes=-{1 << 63}", 206, ABC),
-    (f"bytes={MAX64}-", 416, None), (f"bytes={MAX64 + 4}-", 416, None), (f"bytes={MAX64}-{MAX64}", 416, None),
-    ("bytes=" + "9" * 50 + "-", 416, None), ("bytes=-9223372036854775608,-9223372036854775608", None, None),
+    (f"bytes=0-{MAX64}", 206, ABC), (f"bytes=0-{MAX64 + 1}", 206, ABC),
+    (f"bytes=-{MAX64}", 206, ABC), (f"bytes=-{MAX64 + 1}", 206, ABC),
+    ("bytes=0-" + "9" * 50, 206, ABC), ("bytes=-" + "9" * 50, 206, ABC),
+    (f"bytes=-{1 << 63}", 206, ABC),
+    (f"bytes={MAX64}-", 416, None), (f"bytes={MAX64 + 4}-", 416, None),
+    (f"bytes={MAX64}-{MAX64}", 416, None),
+    ("bytes=" + "9" * 50 + "-", 416, None),
+    ("bytes=-9223372036854775608,-9223372036854775608", None, None),
     # beyond the end
-    ("bytes=26-", 416, None), ("bytes=26-30", 416, None), ("bytes=-0", 416, None), ("bytes=99-,100-", 416, None), ("bytes=26-,-0", 416, None),
+    ("bytes=26-", 416, None), ("bytes=26-30", 416, None), ("bytes=-0", 416, None),
+    ("bytes=99-,100-", 416, None), ("bytes=26-,-0", 416, None),
     ("bytes=99-,3-5", 206, b"def"), ("bytes=3-5,99-", 206, b"def"), ("bytes=-0,3-5", 206, b"def"),
     # not a range set: as if it were not there (RFC 9110 14.2)
-    ("bytes=5-3", 200, None), ("bytes=3-5,5-3", 200, None), ("bytes=", 200, None), ("bytes", 200, None), ("bytes=-", 200, None), ("bytes=a-b", 200, None),
-    ("bytes=3-b", 200, None), ("bytes=3", 200, None), ("bytes=3-5-7", 200, None), ("bytes=--5", 200, None), ("bytes=+3-5", 200, None), ("bytes=0x3-5", 200, None),
-    ("bytes=3 -5", 200, None), ("bytes=3- 5", 200, None), ("bytes=3-5;", 200, None), ("bytes 3-5", 200, None), ("bytes:3-5", 200, None), ("bytes =3-5", 200, None),
-    ("lines=3-5", 200, None), ("bytesx=3-5", 200, None), ("=3-5", 200, None), ("", 200, None), (",", 200, None), ("bytes=,", 200, None), ("bytes=1.0-5", 200, None),
+    ("bytes=5-3", 200, None), ("bytes=3-5,5-3", 200, None), ("bytes=", 200, None),
+    ("bytes", 200, None), ("bytes=-", 200, None), ("bytes=a-b", 200, None),
+    ("bytes=3-b", 200, None), ("bytes=3", 200, None), ("bytes=3-5-7", 200, None),
+    ("bytes=--5", 200, None), ("bytes=+3-5", 200, None), ("bytes=0x3-5", 200, None),
+    ("bytes=3 -5", 200, None), ("bytes=3- 5", 200, None), ("bytes=3-5;", 200, None),
+    ("bytes 3-5", 200, None), ("bytes:3-5", 200, None), ("bytes =3-5", 200, None),
+    ("lines=3-5", 200, None), ("bytesx=3-5", 200, None), ("=3-5", 200, None), ("", 200, None),
+    (",", 200, None), ("bytes=,", 200, None), ("bytes=1.0-5", 200, None),
 ]
 
 
@@ -47,8 +60,10 @@ def test_single(wire, value, status, body):
 
 # value, [(first, last)]
 SEVERAL = [
-    ("bytes=0-0,25-25", [(0, 0), (25, 25)]), ("bytes=0-1, 4-5, 8-9", [(0, 1), (4, 5), (8, 9)]), ("bytes=20-,0-3", [(20, 25), (0, 3)]),
-    ("bytes=-2,0-1", [(24, 25), (0, 1)]), ("bytes=0-1,99-100,4-5", [(0, 1), (4, 5)]), ("bytes=0-0,\t2-2 ,, 4-4", [(0, 0), (2, 2), (4, 4)]),
+    ("bytes=0-0,25-25", [(0, 0), (25, 25)]), ("bytes=0-1, 4-5, 8-9", [(0, 1), (4, 5), (8, 9)]),
+    ("bytes=20-,0-3", [(20, 25), (0, 3)]),
+    ("bytes=-2,0-1", [(24, 25), (0, 1)]), ("bytes=0-1,99-100,4-5", [(0, 1), (4, 5)]),
+    ("bytes=0-0,\t2-2 ,, 4-4", [(0, 0), (2, 2), (4, 4)]),
 ]
 
 
@@ -72,9 +87,12 @@ def test_several(wire, value, spans):
     assert wire.ask("/hello.txt").status == 200
 
 
-@pytest.mark.parametrize("value", ["bytes=0-9,5-14", "bytes=0-,0-", "bytes=0-25,0-25,0-25", "bytes=0-9,10-19", "bytes=5-9,0-4"])
+@pytest.mark.parametrize("value",
+                         ["bytes=0-9,5-14", "bytes=0-,0-", "bytes=0-25,0-25,0-25",
+                          "bytes=0-9,10-19", "bytes=5-9,0-4"])
 def test_overlapping(wire, value):
-    """Joined, answered as asked or answered whole: but the bytes are right and no more than the file has."""
+    """Joined, answered as asked or answered whole: but the bytes are right and no more than the
+    file has."""
     reply = wire.ask("/alphabet.txt", fields=[f"Range: {value}"])
     assert reply.status in (200, 206)
     if reply.status == 200:
@@ -95,10 +113,13 @@ def test_many(wire, count, status):
     if status == 200:
         assert reply.body == body
     else:
-        assert [(f, l, d) for f, l, _, _, d in byteranges(reply)] == [(2 * i, 2 * i, body[2 * i:2 * i + 1]) for i in range(count)]
+        wanted = [(i, i, body[i:i + 1]) for i in range(0, 2 * count, 2)]
+        assert [(f, l, d) for f, l, _, _, d in byteranges(reply)] == wanted
 
 
-@pytest.mark.parametrize("value", ["bytes=" + "0-," * 1300, "bytes=" + ",".join(["0-"] * 1300), "bytes=" + "," * 5000 + "0-0", "bytes=0-0," + ",".join(["5-4"] * 900)])
+@pytest.mark.parametrize("value",
+                         ["bytes=" + "0-," * 1300, "bytes=" + ",".join(["0-"] * 1300),
+                          "bytes=" + "," * 5000 + "0-0", "bytes=0-0," + ",".join(["5-4"] * 900)])
 def test_range_bombs(wire, value):
     """Apache CVE-2011-3192: many ranges of everything cost no more than the file."""
     reply = wire.ask("/size/1048576.bin", fields=[f"Range: {value}"])
@@ -123,14 +144,18 @@ def test_large_parts(wire):
     value = ",".join(f"{first}-{last}" for first, last in spans)
     reply = wire.ask("/size/1048576.bin", fields=[f"Range: bytes={value}"])
     body = content(1 << 20, 1 << 20)
-    assert [(f, l, d) for f, l, _, _, d in byteranges(reply)] == [(f, l, body[f:l + 1]) for f, l in spans]
+    assert [(f, l, d) for f, l, _, _, d in byteranges(reply)] == [(f, l, body[f:l + 1]) for f,
+        l in spans]
     assert wire.ask("/hello.txt").body == b"Hello, world\n"
 
 
 def test_giant_parts(wire):
-    spans = [(0, 14), ((2 << 30) - 4, (2 << 30) + 7), ((4 << 30) - 4, (4 << 30) + 7), (GIANT - 14, GIANT - 1)]
-    reply = wire.ask("/giant.bin", fields=["Range: bytes=" + ",".join(f"{f}-{l}" for f, l in spans)])
-    assert [(f, l, s, d) for f, l, s, _, d in byteranges(reply)] == [(f, l, GIANT, giant_slice(f, l)) for f, l in spans]
+    spans = [(0, 14), ((2 << 30) - 4, (2 << 30) + 7), ((4 << 30) - 4, (4 << 30) + 7),
+             (GIANT - 14, GIANT - 1)]
+    reply = wire.ask("/giant.bin",
+                     fields=["Range: bytes=" + ",".join(f"{f}-{l}" for f, l in spans)])
+    assert [(f, l, s, d) for f, l, s, _,
+            d in byteranges(reply)] == [(f, l, GIANT, giant_slice(f, l)) for f, l in spans]
 
 
 def test_no_ranges_of_what_is_made(wire):

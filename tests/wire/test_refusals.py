@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Every malformed thing: its exact status, an answer that can be read, and a clean end of the connection.
+"""Every malformed thing: its exact status, an answer that can be read, and a clean end of the
+connection.
 
-The request is followed by more bytes than any buffer of the server holds, so that a server which closes with input
-unread sends a reset, and the reset destroys the answer: the lingering close is tested with each row.
+The request is followed by more bytes than any buffer of the server holds, so that a server which
+closes with input unread sends a reset, and the reset destroys the answer: the lingering close is
+tested with each row.
 """
 import pytest
 from lib.client import request
@@ -110,9 +112,12 @@ BAD = [
     ("two lengths", get(H + b"Content-Length: 1\r\nContent-Length: 2\r\n"), 400),
     ("two lengths, the same", get(H + b"Content-Length: 0\r\nContent-Length: 0\r\n"), 400),
     ("list of lengths", get(H + b"Content-Length: 0, 0\r\n"), 400),
-    ("length and chunked", get(H + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", end=b"\r\n0\r\n\r\n"), 400),
-    ("chunked and length", get(H + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", end=b"\r\n0\r\n\r\n"), 400),
-    ("chunked twice", get(H + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), 400),
+    ("length and chunked",
+     get(H + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", end=b"\r\n0\r\n\r\n"), 400),
+    ("chunked and length",
+     get(H + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", end=b"\r\n0\r\n\r\n"), 400),
+    ("chunked twice", get(H + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
+     400),
     ("chunked twice in a list", get(H + b"Transfer-Encoding: chunked, chunked\r\n"), 400),
     ("chunked in 1.0", get(H + b"Transfer-Encoding: chunked\r\n", b"GET /hello.txt HTTP/1.0"), 400),
     ("another coding before chunked", get(H + b"Transfer-Encoding: gzip, chunked\r\n"), 400),
@@ -122,10 +127,12 @@ BAD = [
     ("chunked with a control before", get(H + b"Transfer-Encoding: \x0bchunked\r\n"), 400),
     ("chunked with a parameter", get(H + b"Transfer-Encoding: chunked;a=b\r\n"), 400),
     ("bad length of a POST", get(H + b"Content-Length: x\r\n", b"POST /hello.txt HTTP/1.1"), 400),
-    ("bad length of a method nobody knows", get(H + b"Content-Length: x\r\n", b"BREW /hello.txt HTTP/1.1"), 400),
+    ("bad length of a method nobody knows",
+     get(H + b"Content-Length: x\r\n", b"BREW /hello.txt HTTP/1.1"), 400),
     ("no Host and a method nobody knows", get(b"", b"BREW /hello.txt HTTP/1.1"), 400),
 ]
-# For these the RFC gives a choice: 400 everywhere, or 501 for a coding that is not known (RFC 9112 6.1).
+# For these the RFC gives a choice: 400 everywhere, or 501 for a coding that is not known (RFC 9112
+# 6.1).
 CHOICE = {"another coding before chunked", "another coding"}
 
 
@@ -145,9 +152,11 @@ def test_refused(site, name, data, status):
         refused(site, data, status, more)
 
 
-# A refusal does not wait for the rest of the head once it is certain: no hold-up by what will never come.
+# A refusal does not wait for the rest of the head once it is certain: no hold-up by what will never
+# come.
 EARLY = [row for row in BAD if row[0] in (
-    "two spaces before the target", "control in the target", "version 2.0", "garbage", "NUL in the method")]
+    "two spaces before the target", "control in the target", "version 2.0", "garbage",
+    "NUL in the method")]
 
 
 @pytest.mark.parametrize("name, data, status", EARLY, ids=[row[0] for row in EARLY])
@@ -156,10 +165,12 @@ def test_refused_at_the_line_end(site, name, data, status):
 
 
 @pytest.mark.parametrize("target", [
-    "/%", "/%4", "/%zz", "/%4g", "/hello%00.txt", "/%2fhello.txt", "/a%2Fb", "/hello%2ftxt", "/%c0%ae%c0%ae/", "/%c0%af",
+    "/%", "/%4", "/%zz", "/%4g", "/hello%00.txt", "/%2fhello.txt", "/a%2Fb", "/hello%2ftxt",
+    "/%c0%ae%c0%ae/", "/%c0%af",
     "/%e0%80%af", "/%f0%80%80%af", "/%c1%81", "/%C0%80"])
 def test_bad_escapes(wire, target):
-    """Broken, NUL, slash, overlong: 400. The message itself is sound, so the connection may go on."""
+    """Broken, NUL, slash, overlong: 400. The message itself is sound, so the connection may go
+    on."""
     reply = wire.ask(target)
     assert reply.status == 400
     if not reply.closes:
@@ -182,7 +193,8 @@ def test_refused_head_request_has_no_body(site):
 
 
 def test_nothing_after_a_refusal(site):
-    """The pipelined requests before it are answered, it is refused, and what follows is never looked at."""
+    """The pipelined requests before it are answered, it is refused, and what follows is never
+    looked at."""
     with site.wire() as wire:
         wire.send(request("/hello.txt") * 3 + get(b"X A: b\r\n") + TAIL)
         assert [wire.reply().status for _ in range(4)] == [200, 200, 200, 400]

@@ -13,32 +13,44 @@ RIGHT = [
     ("host with empty port", b"GET /hello.txt HTTP/1.1\r\nHost: localhost:\r\n\r\n", 200, True),
     ("host is an address", b"GET /hello.txt HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 200, True),
     ("host is an IPv6 address", b"GET /hello.txt HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", 200, True),
-    ("host with sub-delims", b"GET /hello.txt HTTP/1.1\r\nHost: a_b~c!$&'()*+,;=%41\r\n\r\n", 200, True),
+    ("host with sub-delims", b"GET /hello.txt HTTP/1.1\r\nHost: a_b~c!$&'()*+,;=%41\r\n\r\n", 200,
+     True),
     ("name in capitals", b"GET /hello.txt HTTP/1.1\r\nHOST: localhost\r\n\r\n", 200, True),
     ("no space after the colon", b"GET /hello.txt HTTP/1.1\r\nHost:localhost\r\n\r\n", 200, True),
-    ("tabs around the value", b"GET /hello.txt HTTP/1.1\r\nHost:\t localhost \t \r\n\r\n", 200, True),
+    ("tabs around the value", b"GET /hello.txt HTTP/1.1\r\nHost:\t localhost \t \r\n\r\n", 200,
+     True),
     ("empty value", b"GET /hello.txt HTTP/1.1\r\nHost: localhost\r\nX-Empty:\r\n\r\n", 200, True),
-    ("value of spaces", b"GET /hello.txt HTTP/1.1\r\nHost: localhost\r\nX-Empty:   \r\n\r\n", 200, True),
-    ("tab inside a value", b"GET /hello.txt HTTP/1.1\r\nHost: localhost\r\nX-Tab: a\tb\r\n\r\n", 200, True),
-    ("obs-text in a value", b"GET /hello.txt HTTP/1.1\r\nHost: localhost\r\nX-Latin: \xe9\xff\r\n\r\n", 200, True),
-    ("every token character", b"GET /hello.txt HTTP/1.1\r\nHost: x\r\n!#$%&'*+-.^_`|~0aZ: 1\r\n\r\n", 200, True),
+    ("value of spaces", b"GET /hello.txt HTTP/1.1\r\nHost: localhost\r\nX-Empty:   \r\n\r\n", 200,
+     True),
+    ("tab inside a value", b"GET /hello.txt HTTP/1.1\r\nHost: localhost\r\nX-Tab: a\tb\r\n\r\n",
+     200, True),
+    ("obs-text in a value",
+     b"GET /hello.txt HTTP/1.1\r\nHost: localhost\r\nX-Latin: \xe9\xff\r\n\r\n", 200, True),
+    ("every token character",
+     b"GET /hello.txt HTTP/1.1\r\nHost: x\r\n!#$%&'*+-.^_`|~0aZ: 1\r\n\r\n", 200, True),
     ("one empty line before", b"\r\nGET /hello.txt HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, True),
     ("query", b"GET /hello.txt?a=b&c=/../x HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, True),
     ("empty query", b"GET /hello.txt? HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, True),
     ("second question mark", b"GET /hello.txt?a?b HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, True),
-    ("absolute form", b"GET http://localhost/hello.txt HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, True),
-    ("absolute form wins over Host", b"GET http://localhost:80/hello.txt HTTP/1.1\r\nHost: other\r\n\r\n", 200, True),
-    ("absolute form, capitals", b"GET HTTP://LOCALHOST/hello.txt HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, True),
-    ("absolute form with query", b"GET http://localhost/hello.txt?x HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, True),
+    ("absolute form", b"GET http://localhost/hello.txt HTTP/1.1\r\nHost: localhost\r\n\r\n", 200,
+     True),
+    ("absolute form wins over Host",
+     b"GET http://localhost:80/hello.txt HTTP/1.1\r\nHost: other\r\n\r\n", 200, True),
+    ("absolute form, capitals",
+     b"GET HTTP://LOCALHOST/hello.txt HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, True),
+    ("absolute form with query",
+     b"GET http://localhost/hello.txt?x HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, True),
     ("1.0", b"GET /hello.txt HTTP/1.0\r\n\r\n", 200, False),
     ("1.0 with Host", b"GET /hello.txt HTTP/1.0\r\nHost: localhost\r\n\r\n", 200, False),
     ("1.0 keep-alive", b"GET /hello.txt HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", 200, True),
     ("1.2 is answered as 1.1", b"GET /hello.txt HTTP/1.2\r\nHost: localhost\r\n\r\n", 200, True),
     ("1.9 is answered as 1.1", b"GET /hello.txt HTTP/1.9\r\nHost: localhost\r\n\r\n", 200, True),
-    ("close", b"GET /hello.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 200, False),
+    ("close", b"GET /hello.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 200,
+     False),
     ("404", b"GET /missing HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, True),
     ("a file is not a folder", b"GET /hello.txt/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, True),
-    ("a file is not a folder, deeper", b"GET /hello.txt/x HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, True),
+    ("a file is not a folder, deeper", b"GET /hello.txt/x HTTP/1.1\r\nHost: localhost\r\n\r\n", 404,
+     True),
     ("longest method", b"UPDATEREDIRECTREF / HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, True),
     ("method in small letters", b"get /hello.txt HTTP/1.1\r\nHost: localhost\r\n\r\n", 501, True),
     ("method nobody knows", b"BREW /pot HTTP/1.1\r\nHost: localhost\r\n\r\n", 501, True),
@@ -50,7 +62,8 @@ RIGHT = [
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("data, status, stays", [row[1:] for row in RIGHT], ids=[row[0] for row in RIGHT])
+@pytest.mark.parametrize("data, status, stays", [row[1:] for row in RIGHT],
+                         ids=[row[0] for row in RIGHT])
 def test_right(wire, data, status, stays):
     minor = 0 if b"HTTP/1.0" in data.split(b"\r\n")[0] else 1
     wire.send(data)
@@ -89,9 +102,13 @@ def test_options(wire, target):
     assert wire.ask("/hello.txt").body == HELLO
 
 
-@pytest.mark.parametrize("target", ["/hello.txt", "/size/0.bin", "/size/65536.bin", "/giant.bin", "/list/", "/list",
+@pytest.mark.parametrize("target",
+                         ["/hello.txt", "/size/0.bin", "/size/65536.bin", "/giant.bin", "/list/",
+                          "/list",
                                     "/index/", "/missing", "/special/fifo", "/", "/.hidden"])
-@pytest.mark.parametrize("fields", [(), ("Range: bytes=1-5",), ("Accept-Encoding: gzip",), ("If-None-Match: *",)],
+@pytest.mark.parametrize("fields",
+                         [(), ("Range: bytes=1-5",), ("Accept-Encoding: gzip",),
+                          ("If-None-Match: *",)],
                          ids=["plain", "range", "gzip", "none-match"])
 def test_head_is_get(site, target, fields):
     """H08, RFC 9110 9.3.2: the same head as GET, and no body. Range is for GET alone (14.2)."""
@@ -107,7 +124,8 @@ def test_head_is_get(site, target, fields):
 
 
 def test_fragment_is_not_for_the_wire(wire):
-    """RFC 9112 3.2: a target has no fragment; '#' may be refused or be part of a name, never cut off."""
+    """RFC 9112 3.2: a target has no fragment; '#' may be refused or be part of a name, never cut
+    off."""
     wire.send(b"GET /hello.txt#top HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert wire.reply().status in (400, 404)
 

@@ -24,7 +24,8 @@ def ended(wire):
 @pytest.mark.core
 @pytest.mark.capacity(8)
 def test_idlest_makes_room(start, standard):
-    """--max-connections: the one that has been idle longest goes, and only when another wants in."""
+    """--max-connections: the one that has been idle longest goes, and only when another wants
+    in."""
     server = start(standard, "--max-connections", "5")
     wires = [server.wire() for _ in range(5)]
     for wire in wires:
@@ -71,9 +72,11 @@ def test_busy_ones_are_not_evicted(start, standard):
 
 @pytest.mark.core
 @pytest.mark.capacity(40)
-@pytest.mark.parametrize("options", [[], ["--max-connections", "10000"]], ids=["own limit", "no limit"])
+@pytest.mark.parametrize("options", [[], ["--max-connections", "10000"]],
+                         ids=["own limit", "no limit"])
 def test_descriptors_run_out(start, standard, options):
-    """60 half requests for 32 descriptors: it pauses and does not spin; each is answered in its turn."""
+    """60 half requests for 32 descriptors: it pauses and does not spin; each is answered in its
+    turn."""
     server = start(standard, "--head-timeout", "60s", *options, files=32)
     wires = [server.wire() for _ in range(60)]
     for wire in wires:
@@ -104,7 +107,8 @@ def test_descriptors_run_out(start, standard, options):
 
 @pytest.mark.capacity(40)
 def test_recovers_without_a_new_client(start, standard):
-    """D22: those that waited in the queue are served once there is room, though nobody new knocks."""
+    """D22: those that waited in the queue are served once there is room, though nobody new
+    knocks."""
     server = start(standard, files=32)
     busy = [server.wire() for _ in range(40)]
     for wire in busy:

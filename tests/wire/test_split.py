@@ -9,7 +9,8 @@ SET = [
     ("get", request("/hello.txt", fields=["X-A: b", "Connection: keep-alive"]), [("GET", 1, 200)]),
     ("head", request("/hello.txt", "HEAD", ["If-None-Match: \"x\""]), [("HEAD", 1, 200)]),
     ("empty line first", b"\r\n" + request("/hello.txt"), [("GET", 1, 200)]),
-    ("length body", request("/hello.txt", "POST", body=b"GET / HTTP/1.1\r\n\r\n"), [("POST", 1, 405)]),
+    ("length body", request("/hello.txt", "POST", body=b"GET / HTTP/1.1\r\n\r\n"),
+     [("POST", 1, 405)]),
     ("chunked body", request("/hello.txt", "POST", ["Transfer-Encoding: chunked"],
                              b'5;x="a;b"\r\nhello\r\n00a\r\n0123456789\r\n0;y\r\nX-Trailer: z\r\n\r\n'),
      [("POST", 1, 405)]),
@@ -32,7 +33,8 @@ def answers(wire, expected):
 @pytest.mark.core
 @pytest.mark.parametrize("name, data, expected", SET, ids=[row[0] for row in SET])
 def test_cut_everywhere(wire, name, data, expected):
-    """In two, at each place; all on one connection, so that a byte too many or too few shows in the next."""
+    """In two, at each place; all on one connection, so that a byte too many or too few shows in the
+    next."""
     wire.send(data)
     whole = answers(wire, expected)
     for cut in range(1, len(data)):
@@ -50,7 +52,8 @@ def test_byte_by_byte(wire, name, data, expected):
 
 @pytest.mark.parametrize("data, status", [
     (b"GET  / HTTP/1.1\r\nHost: x\r\n\r\n", 400), (b"GET / HTTP/1.1\r\nHost : x\r\n\r\n", 400),
-    (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 1\r\n\r\n", 400), (b"GET / HTTP/2.0\r\nHost: x\r\n\r\n", 505)])
+    (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 1\r\n\r\n", 400),
+    (b"GET / HTTP/2.0\r\nHost: x\r\n\r\n", 505)])
 def test_refused_however_cut(site, data, status):
     for cut in range(1, len(data), 3):
         with site.wire() as wire:
@@ -63,7 +66,8 @@ def test_refused_however_cut(site, data, status):
 
 
 def test_straddling_any_buffer(wire):
-    """Heads of growing length, back to back: one of them straddles the end of whatever buffer there is."""
+    """Heads of growing length, back to back: one of them straddles the end of whatever buffer there
+    is."""
     for extra in range(0, 12000, 577):
         data = request("/size/4097.bin", fields=["X-Pad: " + "p" * extra])
         wire.send(data * 3)

@@ -109,7 +109,8 @@ def test_last_answers_say_close(start, root):
 
 
 def test_pipelined_answers_before_the_end(start, root):
-    """What was asked before the signal and is being answered: whole answers only, then an orderly end."""
+    """What was asked before the signal and is being answered: whole answers only, then an orderly
+    end."""
     server = start(root, "--drain-timeout", "60s")
     with server.wire(rcvbuf=65536) as wire:
         wire.send(request("/big.bin") + request("/hello.txt") * 3)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Conditional requests in the order of RFC 9110 13.2.2 (S07), in each form of date, in any time zone."""
+"""Conditional requests in the order of RFC 9110 13.2.2 (S07), in each form of date, in any time
+zone."""
 import os
 
 import pytest
@@ -16,28 +17,46 @@ LATER_OLD_FORMS = ["Wednesday, 15-Nov-23 00:00:00 GMT", "Wed Nov 15 00:00:00 202
 # fields (TAG is the file's ETag), status
 CASES = [
     (["If-None-Match: TAG"], 304), (["If-None-Match: W/TAG"], 304), (["If-None-Match: *"], 304),
-    (['If-None-Match: "x", TAG, "y"'], 304), (['If-None-Match: "x",TAG'], 304), (["If-None-Match: , ,TAG"], 304),
-    (['If-None-Match: "x"', "If-None-Match: TAG"], 304), (['If-None-Match: "x"'], 200), (["If-None-Match: x"], 200),
-    (['If-None-Match: ""'], 200), (["If-None-Match: "], 200), (['If-None-Match: "TAG'], 200), (['If-None-Match: "a, TAG'], None),
-    (["If-Match: TAG"], 200), (["If-Match: *"], 200), (['If-Match: "x", TAG'], 200), (['If-Match: "x"', "If-Match: TAG"], 200),
-    (['If-Match: "x"'], 412), (["If-Match: W/TAG"], 412), (["If-Match: x"], 412), (['If-Match: ""'], 412),
-    ([f"If-Modified-Since: {AT}"], 304), ([f"If-Modified-Since: {AFTER}"], 304), ([f"If-Modified-Since: {BEFORE}"], 200),
+    (['If-None-Match: "x", TAG, "y"'], 304), (['If-None-Match: "x",TAG'], 304),
+    (["If-None-Match: , ,TAG"], 304),
+    (['If-None-Match: "x"', "If-None-Match: TAG"], 304), (['If-None-Match: "x"'], 200),
+    (["If-None-Match: x"], 200),
+    (['If-None-Match: ""'], 200), (["If-None-Match: "], 200), (['If-None-Match: "TAG'], 200),
+    (['If-None-Match: "a, TAG'], None),
+    (["If-Match: TAG"], 200), (["If-Match: *"], 200), (['If-Match: "x", TAG'], 200),
+    (['If-Match: "x"', "If-Match: TAG"], 200),
+    (['If-Match: "x"'], 412), (["If-Match: W/TAG"], 412), (["If-Match: x"], 412),
+    (['If-Match: ""'], 412),
+    ([f"If-Modified-Since: {AT}"], 304), ([f"If-Modified-Since: {AFTER}"], 304),
+    ([f"If-Modified-Since: {BEFORE}"], 200),
     ([f"If-Modified-Since: {RFC850}"], 304), ([f"If-Modified-Since: {ASCTIME}"], 304),
-    ([f"If-Modified-Since: {LATER_OLD_FORMS[0]}"], 304), ([f"If-Modified-Since: {LATER_OLD_FORMS[1]}"], 304),
-    (["If-Modified-Since: Sunday, 06-Nov-94 08:49:37 GMT"], 200), (["If-Modified-Since: Sun Nov  6 08:49:37 1994"], 200),
-    ([f"If-Unmodified-Since: {AT}"], 200), ([f"If-Unmodified-Since: {AFTER}"], 200), ([f"If-Unmodified-Since: {BEFORE}"], 412),
+    ([f"If-Modified-Since: {LATER_OLD_FORMS[0]}"], 304),
+    ([f"If-Modified-Since: {LATER_OLD_FORMS[1]}"], 304),
+    (["If-Modified-Since: Sunday, 06-Nov-94 08:49:37 GMT"], 200),
+    (["If-Modified-Since: Sun Nov  6 08:49:37 1994"], 200),
+    ([f"If-Unmodified-Since: {AT}"], 200), ([f"If-Unmodified-Since: {AFTER}"], 200),
+    ([f"If-Unmodified-Since: {BEFORE}"], 412),
     # what is not a date is as if it were not there
-    (["If-Modified-Since: yesterday"], 200), (["If-Modified-Since: 1700000000"], 200), (["If-Modified-Since: "], 200),
-    (["If-Modified-Since: Tue, 14 Nov 2023 22:13:20"], 200), (["If-Modified-Since: Tue, 14 Nov 2023 22:13:20 CET"], 200),
-    (["If-Modified-Since: Tue, 32 Nov 2023 22:13:20 GMT"], 200), (["If-Modified-Since: Tue, 14 Nov 2023 25:13:20 GMT"], 200),
-    (["If-Modified-Since: Tue, 14 Nov 2023 22:13:20 GMT; length=5"], 200), ([f"If-Modified-Since: {AT}x"], 200),
-    (["If-Modified-Since: Tue, 14 nov 2023 22:13:20 GMT"], None), (["If-Unmodified-Since: once"], 200),
+    (["If-Modified-Since: yesterday"], 200), (["If-Modified-Since: 1700000000"], 200),
+    (["If-Modified-Since: "], 200),
+    (["If-Modified-Since: Tue, 14 Nov 2023 22:13:20"], 200),
+    (["If-Modified-Since: Tue, 14 Nov 2023 22:13:20 CET"], 200),
+    (["If-Modified-Since: Tue, 32 Nov 2023 22:13:20 GMT"], 200),
+    (["If-Modified-Since: Tue, 14 Nov 2023 25:13:20 GMT"], 200),
+    (["If-Modified-Since: Tue, 14 Nov 2023 22:13:20 GMT; length=5"], 200),
+    ([f"If-Modified-Since: {AT}x"], 200),
+    (["If-Modified-Since: Tue, 14 nov 2023 22:13:20 GMT"], None),
+    (["If-Unmodified-Since: once"], 200),
     ([f"If-Modified-Since: {AT}", f"If-Modified-Since: {AT}"], 200),
-    # precedence: If-Match over If-Unmodified-Since, If-None-Match over If-Modified-Since, then both pairs
-    (["If-Match: TAG", f"If-Unmodified-Since: {BEFORE}"], 200), (['If-Match: "x"', f"If-Unmodified-Since: {AFTER}"], 412),
-    (["If-None-Match: TAG", f"If-Modified-Since: {BEFORE}"], 304), (['If-None-Match: "x"', f"If-Modified-Since: {AFTER}"], 200),
+    # precedence: If-Match over If-Unmodified-Since, If-None-Match over If-Modified-Since, then both
+    # pairs
+    (["If-Match: TAG", f"If-Unmodified-Since: {BEFORE}"], 200),
+    (['If-Match: "x"', f"If-Unmodified-Since: {AFTER}"], 412),
+    (["If-None-Match: TAG", f"If-Modified-Since: {BEFORE}"], 304),
+    (['If-None-Match: "x"', f"If-Modified-Since: {AFTER}"], 200),
     (["If-Match: TAG", "If-None-Match: TAG"], 304), (['If-Match: "x"', "If-None-Match: TAG"], 412),
-    (["If-Match: TAG", f"If-Modified-Since: {AT}"], 304), ([f"If-Unmodified-Since: {BEFORE}", "If-None-Match: TAG"], 412),
+    (["If-Match: TAG", f"If-Modified-Since: {AT}"], 304),
+    ([f"If-Unmodified-Since: {BEFORE}", "If-None-Match: TAG"], 412),
     ([f"If-Unmodified-Since: {AT}", f"If-Modified-Since: {AT}"], 304),
     # Range comes last
     (["Range: bytes=0-1", "If-None-Match: TAG"], 304), (["Range: bytes=0-1", 'If-Match: "x"'], 412),
@@ -46,9 +65,12 @@ CASES = [
     # If-Range: strong comparison, exact date
     (["Range: bytes=0-1", "If-Range: TAG"], 206), (["Range: bytes=0-1", 'If-Range: "x"'], 200),
     (["Range: bytes=0-1", "If-Range: W/TAG"], 200), (["Range: bytes=0-1", f"If-Range: {AT}"], 206),
-    (["Range: bytes=0-1", f"If-Range: {AFTER}"], 200), (["Range: bytes=0-1", f"If-Range: {BEFORE}"], 200),
-    (["Range: bytes=0-1", f"If-Range: {RFC850}"], 206), (["Range: bytes=0-1", "If-Range: nonsense"], 200),
-    (["Range: bytes=99-", 'If-Range: "x"'], 200), (["Range: bytes=99-", "If-Range: TAG"], 416), (["If-Range: TAG"], 200),
+    (["Range: bytes=0-1", f"If-Range: {AFTER}"], 200),
+    (["Range: bytes=0-1", f"If-Range: {BEFORE}"], 200),
+    (["Range: bytes=0-1", f"If-Range: {RFC850}"], 206),
+    (["Range: bytes=0-1", "If-Range: nonsense"], 200),
+    (["Range: bytes=99-", 'If-Range: "x"'], 200), (["Range: bytes=99-", "If-Range: TAG"], 416),
+    (["If-Range: TAG"], 200),
 ]
 
 
@@ -68,11 +90,14 @@ def test_conditions(wire, method, fields, status):
     if reply.status == 304:
         assert reply["last-modified"] == AT and not reply.body
     if method == "GET":
-        assert reply.status not in (200, 206) or reply.body == plain.body[:2 if reply.status == 206 else 99]
+        wanted = {200: plain.body, 206: plain.body[:2]}
+        assert reply.body == wanted.get(reply.status, reply.body)
     assert wire.ask("/alphabet.txt").status == 200
 
 
-@pytest.mark.parametrize("fields", [['If-Match: "x"'], ["If-Match: *"], ["If-None-Match: *"], [f"If-Unmodified-Since: {BEFORE}"]])
+@pytest.mark.parametrize("fields",
+                         [['If-Match: "x"'], ["If-Match: *"], ["If-None-Match: *"],
+                          [f"If-Unmodified-Since: {BEFORE}"]])
 def test_only_where_it_would_be_a_success(wire, fields):
     """RFC 9110 13.2.1: an answer that is none of 2xx and 412 stays what it is."""
     assert wire.ask("/missing", fields=fields).status == 404
@@ -80,19 +105,22 @@ def test_only_where_it_would_be_a_success(wire, fields):
     assert wire.ask("/special/fifo", fields=fields).status == 403
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Los_Angeles", "Asia/Kathmandu", "JUNK-27"])
+@pytest.mark.parametrize("zone",
+                         ["UTC", "Asia/Tokyo", "America/Los_Angeles", "Asia/Kathmandu", "JUNK-27"])
 def test_any_time_zone(start, standard, zone):
     """S07, D21: the date we are given takes us to 304, wherever the server believes to be."""
     with start(standard, env={"TZ": zone}).wire() as wire:
         reply = wire.ask("/hello.txt")
         assert reply["last-modified"] == AT
-        assert wire.ask("/hello.txt", fields=[f"If-Modified-Since: {reply['last-modified']}"]).status == 304
+        assert wire.ask("/hello.txt",
+                        fields=[f"If-Modified-Since: {reply['last-modified']}"]).status == 304
         assert wire.ask("/hello.txt", fields=[f"If-Modified-Since: {BEFORE}"]).status == 200
 
 
 @pytest.mark.core
 def test_tag_tells_every_change(start, tree):
-    """nginx's second-resolution tag repeats within a second: ours has size, nanoseconds, inode and ctime."""
+    """nginx's second-resolution tag repeats within a second: ours has size, nanoseconds, inode and
+    ctime."""
     path, seen = f"{tree}/file", {}
     with start(tree).wire() as wire:
         def note(what):

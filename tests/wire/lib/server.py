@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """One rung to test: started on a free port, and judged when it is stopped.
 
-stop() fails the test unless the server has given every descriptor back, its counters agree (accepted =
-open + closed + lost, and nothing open once every client has gone), it leaves with status 0 on SIGTERM and it
-has said nothing that looks like a sanitizer's report or an assertion.
+stop() fails the test unless the server has given every descriptor back, its counters agree
+(accepted = open + closed + lost, and nothing open once every client has gone), it leaves with
+status 0 on SIGTERM and it has said nothing that looks like a sanitizer's report or an assertion.
 """
 import json
 import os
@@ -12,7 +12,6 @@ import resource
 import shlex
 import signal
 import subprocess
-import sys
 import threading
 import time
 
@@ -43,7 +42,8 @@ def wait_for(question, what, seconds=PATIENCE):
 
 def engine_row():
     """This engine's row of `rung engines --json`."""
-    out = subprocess.run([BIN, "engines", "--json"], stdout=subprocess.PIPE, env=CLEAN_ENV, timeout=30, check=True)
+    out = subprocess.run([BIN, "engines", "--json"], stdout=subprocess.PIPE, env=CLEAN_ENV,
+                         timeout=30, check=True)
     rows = {row["name"]: row for row in json.loads(out.stdout)}
     if ENGINE not in rows:
         raise LookupError(f"rung has no engine {ENGINE}; it has {', '.join(rows)}")
@@ -65,12 +65,11 @@ class Server:
     def __init__(self, root, *args, user=None, files=None, env=None, engine=ENGINE):
         self.root = os.fspath(root)
         self.said, self.lines_seen = [], threading.Condition()
-        binary = BIN
 
         def limit():
             if files:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-        command = [binary, "serve", self.root, "--engine", engine, *ARGS, *map(str, args)]
+        command = [BIN, "serve", self.root, "--engine", engine, *ARGS, *map(str, args)]
         if not any(str(arg).startswith(("--port", "-p", "unix:")) for arg in args):
             command += ["--port", "0"]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -78,25 +77,27 @@ class Server:
                                         preexec_fn=limit, user=user, extra_groups=[] if user else None)
         self.pid = self.process.pid
         self.out = []
-        self.readers = [threading.Thread(target=self.listen, args=(self.process.stderr, self.said), daemon=True),
-                        threading.Thread(target=self.listen, args=(self.process.stdout, self.out), daemon=True)]
+        self.readers = [threading.Thread(target=self.listen, args=pair, daemon=True)
+                        for pair in ((self.process.stderr, self.said), (self.process.stdout, self.out))]
         for reader in self.readers:
             reader.start()
         try:
-            self.opening = self.wait_said(SERVING.pattern if self.wants_port(args) else r"rung: serving ")
+            first = SERVING.pattern if self.wants_port(args) else "rung: serving "
+            self.opening = self.wait_said(first)
+            self.sockets = len(self.open_paths("socket:"))  # listeners; clients come later
         except AssertionError:
             self.process.kill()
             self.process.wait()
             raise AssertionError(f"did not start: {command}\n" + self.text()) from None
         self.addresses = [(host.strip("[]"), int(port)) for host, port in URL.findall(self.opening)]
         self.ended = False
-        self.files_before = None
 
     @staticmethod
     def wants_port(args):
         return not any("unix:" in str(arg) for arg in args)
 
-    # --- what it says --------------------------------------------------------------------------------
+    # --- what it says
+    # --------------------------------------------------------------------------------
 
     def listen(self, pipe, lines):
         for line in pipe:
@@ -121,7 +122,8 @@ class Server:
                     raise AssertionError(f"stderr has no {pattern!r}:\n" + self.text())
                 self.lines_seen.wait(0.2)
 
-    # --- using it ------------------------------------------------------------------------------------
+    # --- using it
+    # ------------------------------------------------------------------------------------
 
     @property
     def address(self):
@@ -139,7 +141,8 @@ class Server:
         host, port = self.address
         return f"http://{host}:{port}{path}"
 
-    # --- looking at it from outside --------------------------------------------------------------------
+    # --- looking at it from outside
+    # --------------------------------------------------------------------
 
     def pids(self):
         return [self.pid, *children(self.pid)]
@@ -154,6 +157,24 @@ class Server:
                 pass
         return count
 
+    def open_paths(self, prefix):
+        """What its descriptors lead to, as far as it begins with the prefix."""
+        paths = []
+        for pid in self.pids():
+            try:
+                for fd in os.listdir(f"/proc/{pid}/fd"):
+                    path = os.readlink(f"/proc/{pid}/fd/{fd}")
+                    paths += [path] if path.startswith(prefix) else []
+            except FileNotFoundError:
+                pass  # closed meanwhile
+        return paths
+
+    def leaks(self):
+        """Sockets beyond the listeners, and files of the folder."""
+        sockets = self.open_paths("socket:")
+        files = self.open_paths(os.path.realpath(self.root).rstrip("/") + "/")
+        return files + sockets[self.sockets:]
+
     def cpu_seconds(self):
         ticks = 0
         for pid in self.pids():
@@ -162,6 +183,15 @@ class Server:
             ticks += int(fields[11]) + int(fields[12])
         return ticks / os.sysconf("SC_CLK_TCK")
 
+    def wake_ups(self):
+        """How often its threads have gone to sleep of their own accord."""
+        count = 0
+        for pid in self.pids():
+            for task in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{task}/status") as file:
+                    count += int(re.search(r"\nvoluntary_ctxt_switches:\s*(\d+)", file.read())[1])
+        return count
+
     def stats(self):
         """The counters: SIGUSR1 makes the server print them as one line of JSON."""
         start = len(self.said)
@@ -169,7 +199,8 @@ class Server:
         line = self.wait_said(r'\{.*"accepted"', start)
         return json.loads(line[line.index("{"):])
 
-    # --- ending it -----------------------------------------------------------------------------------
+    # --- ending it
+    # -----------------------------------------------------------------------------------
 
     def check_counts(self):
         """With every client gone: nothing open, nothing unaccounted for."""
@@ -182,13 +213,14 @@ class Server:
         assert stats["answers"] == stats["complete"] + stats["broken"], stats
         return stats
 
-    def stop(self, lost_ok=False):
+    def stop(self):
         if self.ended:
             return
         self.ended = True
         try:
             assert self.process.poll() is None, f"died with {self.process.returncode}:\n" + self.text()
             self.check_counts()
+            wait_for(lambda: not self.leaks(), "every file and socket closed")
             self.process.send_signal(signal.SIGTERM)
             self.finish()
         finally:
@@ -216,8 +248,3 @@ class Server:
             self.process.kill()
             self.process.wait()
         self.ended = True
-
-
-if __name__ == "__main__":  # a look at what the tests see
-    with Server(sys.argv[1]).wire() as look:
-        print(look.ask("/"))

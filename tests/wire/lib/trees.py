@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Folders to serve. What a file holds follows from its seed, so that a test can tell whose bytes it got."""
+"""Folders to serve. What a file holds follows from its seed, so that a test can tell whose bytes it
+got."""
 import os
 import random
 import socket
@@ -10,12 +11,18 @@ SIZES = [0, 1, 2, 4095, 4096, 4097, 16383, 16384, 16385, 65536, 1 << 20]
 
 # Names that have to be escaped for HTML, for URLs, for shells, for terminals, or for nobody.
 ODD_NAMES = [
-    b"with space", b" leading", b"trailing ", b'quo"te', b"apos'trophe", b"new\nline", b"carriage\rreturn",
-    b"tab\tin", b"per%cent", b"%41", b"%2e%2e", b"%", b"<b>bold", b"<script>alert(1)<", b"&amp;", b"a&b=c",
-    b"ques?tion", b"hash#tag", b"semi;colon", b"javascript:alert(1)", b"http:", b"plus+plus", b"back\\slash",
-    b"*", b"-rf", b"~", b"$HOME", b"`id`", b"{a,b}", b"[1]", b"\x01\x1b[31m", b"\x7f", b"\xff\xfe", b"\x80",
-    "\u00fcml\u00e4ut".encode(), "\u65e5\u672c\u8a9e".encode(), "\u202egnp.exe".encode(), "\U0001f600".encode(),
-    b"n" * 255, b"]]>", b"<!--", b"trailing.", b"con", b"a=1&sort=name", b"@", b",", b"'\"><img src=x>",
+    b"with space", b" leading", b"trailing ", b'quo"te', b"apos'trophe", b"new\nline",
+    b"carriage\rreturn",
+    b"tab\tin", b"per%cent", b"%41", b"%2e%2e", b"%", b"<b>bold", b"<script>alert(1)<", b"&amp;",
+    b"a&b=c",
+    b"ques?tion", b"hash#tag", b"semi;colon", b"javascript:alert(1)", b"http:", b"plus+plus",
+    b"back\\slash",
+    b"*", b"-rf", b"~", b"$HOME", b"`id`", b"{a,b}", b"[1]", b"\x01\x1b[31m", b"\x7f", b"\xff\xfe",
+    b"\x80",
+    "\u00fcml\u00e4ut".encode(), "\u65e5\u672c\u8a9e".encode(), "\u202egnp.exe".encode(),
+    "\U0001f600".encode(),
+    b"n" * 255, b"]]>", b"<!--", b"trailing.", b"con", b"a=1&sort=name", b"@", b",",
+    b"'\"><img src=x>",
 ]
 
 
@@ -47,7 +54,8 @@ def sparse(path, size, marks):
 
 
 GIANT = 5 << 30
-GIANT_MARKS = {0: b"the first bytes", (2 << 30) - 4: b"across 2 GiB", (4 << 30) - 4: b"across 4 GiB",
+GIANT_MARKS = {0: b"the first bytes", (2 << 30) - 4: b"across 2 GiB",
+               (4 << 30) - 4: b"across 4 GiB",
                GIANT - 14: b"the last bytes"}
 
 
@@ -87,8 +95,10 @@ def standard(root):
 
 def links(root):
     os.makedirs(f"{root}/link")
-    for name, target in [("file", "../hello.txt"), ("dir", "../a"), ("chain", "file"), ("dangling", "nothing"),
-                         ("loop", "loop"), ("absolute", f"{root}/hello.txt"), ("passwd", "/etc/passwd"),
+    for name, target in [("file", "../hello.txt"), ("dir", "../a"), ("chain", "file"),
+                         ("dangling", "nothing"),
+                         ("loop", "loop"), ("absolute", f"{root}/hello.txt"),
+                         ("passwd", "/etc/passwd"),
                          ("out", "../.."), ("etc", "/etc"), ("proc", "/proc/self/root/etc/passwd"),
                          ("climb", "../../../../../../../../etc/passwd"), ("hidden", "../.hidden")]:
         os.symlink(target, f"{root}/link/{name}")
