@@ -14,7 +14,9 @@
  *
  * Cost: none a transfer but two atomic stores.  The watcher sleeps until the next deadline; every
  * new deadline is at least `shortest_ms` away when it is set, so it looks no less often than that
- * and is never late.  Only while the engine is full or the server stops does it look every TICK_MS.
+ * and is never late.  It looks every TICK_MS only while connections come, while one waits for a
+ * seat, or while the server stops; a full house that is quiet costs nothing, for then the listeners
+ * wake the watcher.
  */
 #include <errno.h>
 #include <poll.h>
@@ -29,7 +31,7 @@
 
 enum {
     TICK_MS = 20,
-    QUIET_TICKS = 50 /* without need, before sleeping longer: busy engines need not wake it */
+    QUIET_TICKS = 50 /* without need, before sleeping longer: a busy engine need not wake it */
 };
 
 enum { TURN_SERVER, TURN_TRANSFER, TURN_WATCHER };   /* session.conn.owner_state */
@@ -41,6 +43,8 @@ struct watch {
     struct session *first;
     unsigned count;
     bool ticking; /* looks every TICK_MS: need not be woken */
+    bool added;   /* since the last look */
+    bool attends; /* to the listeners, while it sleeps */
     bool over;
     /* The watcher's own: */
     pthread_t thread;
@@ -76,6 +80,7 @@ void watch_add(struct watch *watch, struct session *s)
         s->next->prev = s;
     watch->first = s;
     watch->count++;
+    watch->added = true;
     if (!watch->ticking && (watch->count == 1 || watch->count >= watch->seats))
         wake(watch);
     pthread_mutex_unlock(&watch->lock);
@@ -199,20 +204,39 @@ static void evict(struct watch *watch, struct session *s)
 static int round_of_looks(struct watch *watch)
 {
     struct session *idlest;
-    bool full = watch->count >= watch->seats || atomic_load(&watch->worker->queued);
+    bool full = watch->count >= watch->seats;
+    bool awaited = atomic_load(&watch->worker->queued) || (full && worker_awaited(watch->worker));
     uint64_t next_ms;
 
     watch->now_ms = clock_ms();
     if (stop_signals(watch) && !watch->drain_ms)
         watch->drain_ms = watch->now_ms + watch->worker->server->drain_ms + 1;
     next_ms = look_at_all(watch, &idlest);
-    if (idlest && (atomic_load(&watch->worker->queued) || (full && worker_awaited(watch->worker))))
+    if (awaited && idlest)
         evict(watch, idlest);
-    watch->quiet = full || watch->drain_ms ? 0 : watch->quiet + 1;
+    watch->quiet = watch->added || awaited || watch->drain_ms ? 0 : watch->quiet + 1;
+    watch->added = false;
     watch->ticking = watch->quiet < QUIET_TICKS;
+    watch->attends = full && !watch->ticking;
     if (watch->ticking)
         return TICK_MS;
     return watch->count ? (int)(next_ms - watch->now_ms) : -1;
+}
+
+static void sleep_until_needed(struct watch *watch, int wait_ms)
+{
+    const struct worker *w = watch->worker;
+    struct pollfd p[LISTENERS_MAX + 2] = {{.fd = watch->wake_fd, .events = POLLIN},
+                                          {.fd = w->stop_fd, .events = POLLIN}};
+    uint64_t n;
+
+    if (watch->drain_ms)
+        p[1].fd = -1; /* seen, and readable for ever */
+    for (unsigned i = 0; i < w->listeners; i++)
+        p[2 + i] = (struct pollfd){.fd = w->listener[i], .events = POLLIN};
+    if (poll(p, watch->attends ? 2 + w->listeners : 2, wait_ms) > 0 && p[0].revents &&
+        read(watch->wake_fd, &n, sizeof(n)) < 0)
+        return; /* somebody emptied it; it was a hint only */
 }
 
 static void *watch_main(void *arg)
@@ -220,10 +244,6 @@ static void *watch_main(void *arg)
     struct watch *watch = arg;
 
     for (;;) {
-        int stop_fd = watch->drain_ms ? -1 : watch->worker->stop_fd; /* seen: it stays readable */
-        struct pollfd p[2] = {{.fd = watch->wake_fd, .events = POLLIN},
-                              {.fd = stop_fd, .events = POLLIN}};
-        uint64_t n;
         int wait_ms;
 
         pthread_mutex_lock(&watch->lock);
@@ -231,8 +251,7 @@ static void *watch_main(void *arg)
             break;
         wait_ms = round_of_looks(watch);
         pthread_mutex_unlock(&watch->lock);
-        if (poll(p, 2, wait_ms) > 0 && p[0].revents && read(watch->wake_fd, &n, sizeof(n)) > 0)
-            watch->quiet = 0;
+        sleep_until_needed(watch, wait_ms);
     }
     pthread_mutex_unlock(&watch->lock);
     return NULL;

@@ -161,6 +161,27 @@ static void makes_room(const struct engine *e)
     stop(&s);
 }
 
+/* Whoever looks after blocking engines has gone to sleep by then. */
+static void makes_room_in_a_quiet_house(const struct engine *e)
+{
+    struct serving s;
+    int first, second;
+
+    serving_fill(&s, e, &echo_proto);
+    s.srv.connections_max = 1;
+    serving_start(&s);
+    first = client_open(s.port);
+    assert_true(client_echo(first, "seat", 4));
+    for (unsigned i = 0; i < 3; i++)
+        serving_nap(500);
+    second = client_open(s.port);
+    assert_true(client_echo(second, "more", 4));
+    assert_true(client_ended(first));
+    close(first);
+    close(second);
+    stop(&s);
+}
+
 static void stop_ends_idle_ones_at_once(const struct engine *e)
 {
     struct serving s;
@@ -259,6 +280,7 @@ EACH(head_deadline_ends_a_silent_one)
 EACH(idle_deadline_ends_an_idle_one)
 EACH(progress_rule_ends_a_stuck_reader)
 EACH(makes_room)
+EACH(makes_room_in_a_quiet_house)
 EACH(stop_ends_idle_ones_at_once)
 EACH(drain_has_an_end)
 EACH(second_signal_cuts_off)
@@ -273,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_idle_deadline_ends_an_idle_one),
         cmocka_unit_test(test_progress_rule_ends_a_stuck_reader),
         cmocka_unit_test(test_makes_room),
+        cmocka_unit_test(test_makes_room_in_a_quiet_house),
         cmocka_unit_test(test_stop_ends_idle_ones_at_once),
         cmocka_unit_test(test_drain_has_an_end),
         cmocka_unit_test(test_second_signal_cuts_off),
