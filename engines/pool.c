@@ -44,13 +44,13 @@ static void serve_accepted(struct hand *h)
 static void serve_queued(struct hand *h)
 {
     const struct tuning *t = &h->worker.tuning;
-    int fd[QUEUE_TAKE_MAX];
+    intptr_t fd[QUEUE_TAKE_MAX];
     unsigned n;
 
     while ((n = queue_take(h->crew->queue, h->number, fd, t->drain_all ? QUEUE_TAKE_MAX : 1)) > 0) {
         for (unsigned i = 0; i < n; i++) {
             worker_queued(h->crew->worker, -1);
-            session_serve(h->loop, fd[i]);
+            session_serve(h->loop, (int)fd[i]);
         }
         if (t->yield)
             sched_yield();

@@ -28,7 +28,7 @@ struct ring {
     struct parking reader;
     _Alignas(CACHE_LINE) atomic_uint tail;
     unsigned mask;
-    int *item;
+    intptr_t *item;
 };
 
 struct queue {
@@ -50,7 +50,7 @@ static unsigned ring_used(struct ring *r)
     return atomic_load(&r->tail) - atomic_load(&r->head);
 }
 
-static bool ring_put(struct ring *r, int item)
+static bool ring_put(struct ring *r, intptr_t item)
 {
     unsigned tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
 
@@ -61,7 +61,7 @@ static bool ring_put(struct ring *r, int item)
     return true;
 }
 
-static unsigned ring_take(struct ring *r, int item[], unsigned n)
+static unsigned ring_take(struct ring *r, intptr_t item[], unsigned n)
 {
     unsigned head = atomic_load_explicit(&r->head, memory_order_relaxed), i;
     unsigned used = atomic_load(&r->tail) - head;
@@ -129,7 +129,7 @@ static struct ring *least_loaded(struct queue *q)
     return best;
 }
 
-static bool put_somewhere(struct queue *q, int item)
+static bool put_somewhere(struct queue *q, intptr_t item)
 {
     struct ring *r = least_loaded(q);
 
@@ -139,7 +139,7 @@ static bool put_somewhere(struct queue *q, int item)
     return true;
 }
 
-static int put_lockfree(struct queue *q, int item, int wait_ms)
+static int put_lockfree(struct queue *q, intptr_t item, int wait_ms)
 {
     struct timespec until = later(wait_ms < 0 ? 0 : wait_ms);
     struct timespec now;
@@ -160,7 +160,7 @@ static int put_lockfree(struct queue *q, int item, int wait_ms)
     return 0;
 }
 
-static unsigned take_lockfree(struct queue *q, struct ring *r, int item[], unsigned n)
+static unsigned take_lockfree(struct queue *q, struct ring *r, intptr_t item[], unsigned n)
 {
     for (;;) {
         unsigned got = ring_take(r, item, n);
@@ -181,7 +181,7 @@ static unsigned take_lockfree(struct queue *q, struct ring *r, int item[], unsig
 
 /* --- One ring for all ------------------------------------------------------------------------- */
 
-static int put_locked(struct queue *q, int item, int wait_ms)
+static int put_locked(struct queue *q, intptr_t item, int wait_ms)
 {
     struct timespec until = later(wait_ms < 0 ? 0 : wait_ms);
     int err = 0;
@@ -196,7 +196,7 @@ static int put_locked(struct queue *q, int item, int wait_ms)
     return err ? -EAGAIN : 0;
 }
 
-static unsigned take_locked(struct queue *q, int item[], unsigned n)
+static unsigned take_locked(struct queue *q, intptr_t item[], unsigned n)
 {
     unsigned got;
 
@@ -217,12 +217,12 @@ void queue_consumers(struct queue *q, unsigned n)
         q->used = n;
 }
 
-int queue_put(struct queue *q, int item, int wait_ms)
+int queue_put(struct queue *q, intptr_t item, int wait_ms)
 {
     return q->lockfree ? put_lockfree(q, item, wait_ms) : put_locked(q, item, wait_ms);
 }
 
-unsigned queue_take(struct queue *q, unsigned consumer, int item[], unsigned n)
+unsigned queue_take(struct queue *q, unsigned consumer, intptr_t item[], unsigned n)
 {
     return q->lockfree ? take_lockfree(q, &q->ring[consumer], item, n) : take_locked(q, item, n);
 }

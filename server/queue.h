@@ -7,11 +7,12 @@
  *                 problem.  The producer fills the least loaded ring.  Whoever finds nothing to
  *                 do parks on a semaphore: no spinning.
  *
- * One producer; consumers are numbered from 0.  Items are small numbers >= 0 (descriptors).
+ * One producer; consumers are numbered from 0.  Items are the caller's: a descriptor, a pointer.
  */
 #ifndef SERVER_QUEUE_H
 #define SERVER_QUEUE_H
 #include <stdbool.h>
+#include <stdint.h>
 
 enum { QUEUE_TAKE_MAX = 64 };
 
@@ -32,10 +33,10 @@ void queue_consumers(struct queue *queue, unsigned n);
 
 /* Waits while the queue is full; tells how long: ms at most, -1 for ever.  0, or -EAGAIN: still
  * full. */
-int queue_put(struct queue *queue, int item, int wait_ms);
+int queue_put(struct queue *queue, intptr_t item, int wait_ms);
 
 /* Up to n (<= QUEUE_TAKE_MAX) items; waits for the first.  0: the queue has ended and is empty. */
-unsigned queue_take(struct queue *queue, unsigned consumer, int item[], unsigned n);
+unsigned queue_take(struct queue *queue, unsigned consumer, intptr_t item[], unsigned n);
 
 /* No more will be put: consumers take what is left and then get 0. */
 void queue_end(struct queue *queue);
