@@ -33,6 +33,7 @@ enum {
     X(select) \
     X(poll) \
     X(epoll) \
+    X(dispatch) \
     X(null)
 
 #define X(name) extern const struct engine engine_##name;

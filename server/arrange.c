@@ -28,10 +28,12 @@ static const char *refusal(const struct engine *e, const struct serve_options *o
     if (o->workers > 1 && e->may_block && e->capacity != 1 && !e->forks && !o->workers_as)
         return "it makes its own threads: use --threads, or --workers-as process";
     if (o->threads && !e->crew)
-        return "--threads is for pool: this one has no fixed crew";
+        return "--threads is for pool and dispatch: this one has no fixed crew";
     if (queue && !e->crew)
         return "it has no queue: --pool-queue, --queue-length, --pool-drain and --pool-yield are "
-               "for pool";
+               "for pool and dispatch";
+    if (o->pool_queue == 1 + QUEUE_ACCEPT && !e->may_block)
+        return "its queue holds ready connections, not new ones: mutex or lockfree";
     if (o->pool_queue == 1 + QUEUE_ACCEPT && (o->queue_length || o->pool_drain || o->pool_yield))
         return "--pool-queue accept is the kernel's queue: its length is --backlog, and there is "
                "nothing to drain";

@@ -131,6 +131,7 @@ struct session *session_open(struct loop *l, int fd);
 struct session *session_of_timer(struct wheel_node *n);
 void session_list_add(struct loop *l, struct session *s); /* at the back */
 void session_list_del(struct loop *l, struct session *s);
+bool session_home(const struct session *s); /* nobody else has it now: see session_lend() */
 bool session_idle(const struct session *s); /* and nothing waits unread in its socket */
 uint64_t session_idle_since_ms(const struct session *s); /* an idle one's last sign of life */
 /* A client may think this long before its seat is given to one who waits: the request of one who

@@ -46,14 +46,22 @@ static void date_refresh(struct loop *l)
 
 /* --- Open and close --------------------------------------------------------------------------- */
 
-static int later_start(struct loop *l)
+/* What a loop needs beyond a clock: to be woken, and answers that are made elsewhere meanwhile. */
+static int wake_open(struct loop *l)
 {
-    if (l->worker->server->engine->may_block || !l->worker->server->site)
-        return 0;
-    return later_open(&l->later, l->worker->server->site, l->wake_fd);
+    int err = 0;
+
+    l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (l->wake_fd < 0)
+        return -errno;
+    if (l->worker->server->site)
+        err = later_open(&l->later, l->worker->server->site, l->wake_fd);
+    if (err)
+        close(l->wake_fd);
+    return err;
 }
 
-int loop_open(struct worker *w, struct loop **loop)
+int lane_open(struct worker *w, struct loop **loop)
 {
     struct loop *l = calloc(1, sizeof(*l));
     int err;
@@ -61,30 +69,30 @@ int loop_open(struct worker *w, struct loop **loop)
     if (!l)
         return -ENOMEM;
     l->worker = w;
+    l->wake_fd = -1;
     l->now_ms = clock_ms();
     wheel_init(&l->wheel, l->now_ms);
     date_refresh(l);
     host_init(&l->host, l);
-    l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (l->wake_fd < 0) {
-        err = -errno;
-        goto no_wake;
-    }
     err = buffers_open(&l->buffers);
     if (err)
-        goto no_buffers;
-    err = later_start(l);
-    if (err)
-        goto no_later;
-    *loop = l;
-    return 0;
+        free(l);
+    else
+        *loop = l;
+    return err;
+}
 
-no_later:
-    buffers_close(l->buffers);
-no_buffers:
-    close(l->wake_fd);
-no_wake:
-    free(l);
+int loop_open(struct worker *w, struct loop **loop)
+{
+    int err = lane_open(w, loop);
+
+    if (!err && !w->server->engine->may_block) {
+        err = wake_open(*loop);
+        if (err) {
+            buffers_close((*loop)->buffers);
+            free(*loop);
+        }
+    }
     return err;
 }
 
@@ -95,7 +103,8 @@ void loop_close(struct loop *l)
     if (l->later)
         later_close(l->later);
     buffers_close(l->buffers);
-    close(l->wake_fd);
+    if (l->wake_fd >= 0)
+        close(l->wake_fd);
     free(l);
 }
 
@@ -166,7 +175,8 @@ static struct session *victim_find(struct loop *l)
 
         session_list_del(l, s);
         session_list_add(l, s);
-        if (conn_idle(&s->conn) && session_idle_since_ms(s) + EVICT_IDLE_MS_MIN <= l->now_ms &&
+        if (session_home(s) && conn_idle(&s->conn) &&
+            session_idle_since_ms(s) + EVICT_IDLE_MS_MIN <= l->now_ms &&
             (!idlest || session_idle_since_ms(s) < session_idle_since_ms(idlest)))
             idlest = s;
     }
@@ -215,7 +225,7 @@ static struct session *victim_take(struct loop *l)
     struct session *s = l->victim;
 
     l->victim = NULL;
-    if (!s || !session_idle(s))
+    if (!s || !session_home(s) || !session_idle(s))
         return NULL;
     stats_add(l->worker->server->stats, STAT_EVICTED, 1);
     return s;
@@ -228,7 +238,7 @@ static struct session *idle_take(struct loop *l)
     for (unsigned looks = l->drain_ms ? l->live : 0; looks > 0; looks--) {
         struct session *s = l->first;
 
-        if (session_idle(s))
+        if (session_home(s) && session_idle(s))
             return s;
         session_list_del(l, s);
         session_list_add(l, s);
@@ -242,11 +252,15 @@ struct session *loop_expired(struct loop *l)
     struct wheel_node *node;
 
     if (!s)
-        s = loop_over(l) ? l->first : idle_take(l);
+        s = loop_over(l) && l->first && session_home(l->first) ? l->first : idle_take(l);
     if (s)
         return s;
     while ((node = wheel_pop(&l->wheel, l->now_ms))) {
         s = session_of_timer(node);
+        if (!session_home(s)) { /* its deadline is another thread's now */
+            wheel_add(&l->wheel, node, l->now_ms + WHEEL_TICK_MS);
+            continue;
+        }
         if (s->conn.deadline_ms <= l->now_ms && session_overdue(s, l->now_ms)) {
             stats_add(l->worker->server->stats, STAT_EXPIRED, 1);
             return s;

@@ -104,6 +104,7 @@ void session_close(struct loop *l, struct session *s)
 {
     if (l->victim == s)
         l->victim = NULL;
+    s->conn.host = &l->host; /* a lane it was lent to is not ours to touch */
     wheel_del(&l->wheel, &s->timer);
     session_list_del(l, s);
     session_fini(l, s);
@@ -131,6 +132,48 @@ enum conn_want session_pump(struct loop *l, struct session *s)
         wheel_add(&l->wheel, &s->timer, s->conn.deadline_ms);
     }
     return want;
+}
+
+/* --- Lent to another thread: owner_state says whose it is --------------------------------------- */
+
+bool session_lend(struct loop *l, struct session *s)
+{
+    const struct host *h = &l->host;
+    uint64_t nearest_ms = h->head_ms < h->idle_ms ? h->head_ms : h->idle_ms;
+    uint8_t state = __atomic_load_n(&s->conn.owner_state, __ATOMIC_ACQUIRE);
+
+    while (state != SESSION_HOME)
+        if (__atomic_compare_exchange_n(&s->conn.owner_state, &state, SESSION_AGAIN, false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            return false;
+    /* Whatever deadline it comes back with is at least this far away. */
+    nearest_ms = h->send_ms < nearest_ms ? h->send_ms : nearest_ms;
+    wheel_del(&l->wheel, &s->timer);
+    wheel_add(&l->wheel, &s->timer, l->now_ms + nearest_ms);
+    __atomic_store_n(&s->conn.owner_state, SESSION_LENT, __ATOMIC_RELEASE);
+    return true;
+}
+
+enum conn_want session_pump_lent(struct loop *lane, struct session *s)
+{
+    struct pump p = {.transport = &socket_transport, .io = s, .scratch = lane->scratch};
+
+    __atomic_store_n(&s->conn.owner_state, SESSION_LENT, __ATOMIC_RELEASE);
+    s->conn.host = &lane->host;
+    return conn_pump(&s->conn, &p, lane->now_ms);
+}
+
+bool session_back(struct session *s)
+{
+    uint8_t state = SESSION_LENT;
+
+    return __atomic_compare_exchange_n(&s->conn.owner_state, &state, SESSION_HOME, false,
+                                       __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+bool session_home(const struct session *s)
+{
+    return __atomic_load_n(&s->conn.owner_state, __ATOMIC_ACQUIRE) == SESSION_HOME;
 }
 
 /* --- Questions -------------------------------------------------------------------------------- */
