@@ -190,18 +190,18 @@ const char *option_nearest(const char *typed, const char *const *words)
     const char *nearest = NULL;
     size_t len = strlen(typed);
     /* one slip in a short word, two or three in a long one */
-    unsigned least = 1 + (unsigned)len / 4;
+    unsigned far_max = 1 + (unsigned)len / 4, least = ~0U;
     for (; *words; words++) {
-        unsigned far = distance(typed, *words);
+        unsigned far = distance(typed, *words), rank;
         /* the start of a word says which was meant */
         if (len >= 3 && strncmp(typed, *words, len) == 0)
             far = 1;
-        if (far <= least && far < strlen(*words)) {
+        /* of two that are as near, the one that begins alike: first letters are rarely wrong */
+        rank = 2 * far + (*typed != **words);
+        if (far <= far_max && far < strlen(*words) && rank < least) {
             nearest = *words;
-            least = far ? far - 1 : 0;
+            least = rank;
         }
-        if (nearest && !far)
-            break;
     }
     return nearest;
 }

@@ -131,6 +131,8 @@ int worker_run(struct server *srv, unsigned number)
     };
     int err = 0;
 
+    if (srv->engine->may_block && w.tuning.threads > w.seats)
+        w.tuning.threads = w.seats; /* more of them would serve more than --max-connections */
     if (srv->listeners)
         memcpy(w.listener, srv->listener[srv->arrangement.reuseport ? number : 0],
                sizeof(w.listener));

@@ -16,6 +16,8 @@ static const struct engine *const all[] = {
 #undef X
 };
 
+static const char *running; /* the engine under test, for who reads of a failure */
+
 static bool can_run(const struct engine *e)
 {
     return e->model != ENGINE_NONE && (!e->probe || !e->probe());
@@ -266,13 +268,17 @@ static void stop_serves_the_queue(const struct engine *e)
     serving_empty(&s);
 }
 
-#define EACH(name) \
-    static void test_##name(void **state) \
+#define EACH(check) \
+    static void test_##check(void **state) \
     { \
         (void)state; \
-        for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++) \
-            if (can_run(all[i])) \
-                name(all[i]); \
+        for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++) { \
+            if (!can_run(all[i])) \
+                continue; \
+            running = all[i]->name; \
+            check(all[i]); \
+        } \
+        running = NULL; \
     }
 EACH(answers_one_after_another)
 EACH(waits_for_a_slow_reader)
@@ -286,20 +292,29 @@ EACH(drain_has_an_end)
 EACH(second_signal_cuts_off)
 EACH(stop_serves_the_queue)
 
+static int tell(void **state)
+{
+    (void)state;
+    if (running)
+        print_message("under engine %s\n", running);
+    running = NULL;
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers_one_after_another),
-        cmocka_unit_test(test_waits_for_a_slow_reader),
-        cmocka_unit_test(test_head_deadline_ends_a_silent_one),
-        cmocka_unit_test(test_idle_deadline_ends_an_idle_one),
-        cmocka_unit_test(test_progress_rule_ends_a_stuck_reader),
-        cmocka_unit_test(test_makes_room),
-        cmocka_unit_test(test_makes_room_in_a_quiet_house),
-        cmocka_unit_test(test_stop_ends_idle_ones_at_once),
-        cmocka_unit_test(test_drain_has_an_end),
-        cmocka_unit_test(test_second_signal_cuts_off),
-        cmocka_unit_test(test_stop_serves_the_queue),
+        cmocka_unit_test_teardown(test_answers_one_after_another, tell),
+        cmocka_unit_test_teardown(test_waits_for_a_slow_reader, tell),
+        cmocka_unit_test_teardown(test_head_deadline_ends_a_silent_one, tell),
+        cmocka_unit_test_teardown(test_idle_deadline_ends_an_idle_one, tell),
+        cmocka_unit_test_teardown(test_progress_rule_ends_a_stuck_reader, tell),
+        cmocka_unit_test_teardown(test_makes_room, tell),
+        cmocka_unit_test_teardown(test_makes_room_in_a_quiet_house, tell),
+        cmocka_unit_test_teardown(test_stop_ends_idle_ones_at_once, tell),
+        cmocka_unit_test_teardown(test_drain_has_an_end, tell),
+        cmocka_unit_test_teardown(test_second_signal_cuts_off, tell),
+        cmocka_unit_test_teardown(test_stop_serves_the_queue, tell),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -342,6 +342,7 @@ static void test_help_wins(void **state)
 static void test_nearest(void **state)
 {
     static const char *const words[] = {"port", "public", "listing", "log", "log-file", NULL};
+    static const char *const alike[] = {"pool", "poll", "epoll", NULL};
     (void)state;
     assert_string_equal(option_nearest("prot", words), "port");
     assert_string_equal(option_nearest("ports", words), "port");
@@ -349,6 +350,8 @@ static void test_nearest(void **state)
     assert_string_equal(option_nearest("lgo", words), "log");
     assert_string_equal(option_nearest("logfile", words), "log-file");
     assert_string_equal(option_nearest("log", words), "log");
+    assert_string_equal(option_nearest("eppol", alike), "epoll"); /* as far from pool */
+    assert_string_equal(option_nearest("ploo", alike), "pool");
     assert_null(option_nearest("zebra", words));
     assert_null(option_nearest("", words));
     assert_null(option_nearest("a-word-that-is-longer-than-any-option-could-ever-be", words));
