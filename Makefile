@@ -61,7 +61,8 @@ endif
 # --- What there is ----------------------------------------------------------------------------------------
 
 MAIN := server/main.c
-LIB_SRC := $(sort $(filter-out $(MAIN),$(wildcard core/*.c base/*.c server/*.c engines/*.c)))
+MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+LIB_SRC := $(sort $(filter-out $(MAIN),$(wildcard core/*.c base/*.c base/arch/$(MACHINE)/*.c server/*.c engines/*.c)))
 programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $(1)/*.c))))
 UNIT_SRC := $(call programs,tests/unit,^int main\b)
 SIM_SRC := $(call programs,tests/sim,^int main\b)

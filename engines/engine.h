@@ -34,6 +34,7 @@ enum {
     X(poll) \
     X(epoll) \
     X(dispatch) \
+    X(coro) \
     X(null)
 
 #define X(name) extern const struct engine engine_##name;

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* coro.c - the code of naive.c, once per connection, on one thread: each on a small stack of its own.
+ *
+ * The idea: a coroutine per connection runs straight on, and where the blocking engine would sleep in
+ * the kernel it is switched away, to be switched back when epoll says that it can go on.  No state is
+ * saved by hand: where it was is where its stack is.
+ *
+ * What it costs: two switches a turn, some ten instructions each, and a stack per connection, of
+ * which the touched pages stay: several times what epoll.c keeps of an idle client.  What it buys
+ * here is little, for the connection machine keeps its state anyway; where the code is written as it
+ * reads (a database, a proxy's two sides) it is the cure for saving it by hand.  Why there is more:
+ * all of these ask whether a call would succeed; uring.c hands the call itself over.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include "../base/coro.h"
+#include "engine.h"
+
+enum { EVENTS_MAX = 256, RETRY_MS = 100, ROOM_FIRST = 64 };
+
+/* A connection's coroutine.  session->slot is its number. */
+struct fiber {
+    struct coro *coro;
+    struct sched *sched;
+    struct session *session;
+    enum conn_want want; /* what it was switched away for */
+    uint32_t armed;      /* events it is registered for; 0: not in the set */
+    unsigned number;
+};
+
+struct sched {
+    struct loop *loop;
+    int ep;
+    bool listening;
+    struct fiber **fiber; /* by number; NULL: free */
+    unsigned room, count;
+};
+
+/* --- What a connection does --------------------------------------------------------------------- */
+
+/* As naive.c would have it: serve until it is over.  Waiting is a call. */
+static void converse(struct coro *self, void *arg)
+{
+    struct fiber *f = arg;
+
+    while ((f->want = session_pump(f->sched->loop, f->session)) != CONN_CLOSE)
+        coro_suspend(self);
+}
+
+/* --- Fibers ------------------------------------------------------------------------------------- */
+
+static bool fiber_place(struct sched *sc, struct fiber *f)
+{
+    if (sc->count == sc->room) {
+        unsigned room = sc->room ? sc->room * 2 : ROOM_FIRST;
+        struct fiber **more = realloc(sc->fiber, room * sizeof(*more));
+
+        if (!more)
+            return false;
+        sc->fiber = more;
+        sc->room = room;
+    }
+    f->number = sc->count++;
+    sc->fiber[f->number] = f;
+    f->session->slot = f->number;
+    return true;
+}
+
+/* The last one takes its number. */
+static void fiber_close(struct fiber *f)
+{
+    struct sched *sc = f->sched;
+    struct fiber *last = sc->fiber[--sc->count];
+
+    sc->fiber[f->number] = last;
+    last->number = f->number;
+    last->session->slot = f->number;
+    session_close(sc->loop, f->session);
+    coro_close(f->coro);
+    free(f);
+}
+
+static bool fiber_open(struct sched *sc, struct session *s)
+{
+    struct fiber *f = calloc(1, sizeof(*f));
+
+    if (!f)
+        return false;
+    *f = (struct fiber){.sched = sc, .session = s};
+    f->coro = coro_open(converse, f);
+    if (f->coro && fiber_place(sc, f))
+        return true;
+    if (f->coro)
+        coro_close(f->coro);
+    free(f);
+    return false;
+}
+
+static bool arm(const struct sched *sc, struct fiber *f)
+{
+    struct epoll_event ev = {.data.ptr = f};
+    int op;
+
+    if (f->want == CONN_RECV || f->want == CONN_LINGER)
+        ev.events = EPOLLIN;
+    else if (f->want == CONN_SEND)
+        ev.events = EPOLLOUT;
+    if (ev.events == f->armed)
+        return true;
+    op = !f->armed ? EPOLL_CTL_ADD : ev.events ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
+    f->armed = ev.events;
+    return epoll_ctl(sc->ep, op, f->session->fd, &ev) == 0;
+}
+
+static void run(struct fiber *f)
+{
+    if (!coro_resume(f->coro) || !arm(f->sched, f))
+        fiber_close(f);
+}
+
+/* --- Turns -------------------------------------------------------------------------------------- */
+
+static void welcome(struct sched *sc, unsigned listener)
+{
+    for (unsigned n = 0; n < ACCEPT_BUDGET; n++) {
+        struct session *s = loop_welcome(sc->loop, listener);
+
+        if (!s)
+            return;
+        if (!fiber_open(sc, s))
+            session_refuse(sc->loop, s);
+        else
+            run(sc->fiber[s->slot]);
+    }
+}
+
+static void handle(struct sched *sc, void *who)
+{
+    struct worker *w = sc->loop->worker;
+    struct session *s;
+
+    if (who == w) { /* told to stop; readable for ever, so once is enough */
+        epoll_ctl(sc->ep, EPOLL_CTL_DEL, w->stop_fd, NULL);
+    } else if (who == sc) {
+        loop_woken(sc->loop);
+        while ((s = loop_resumed(sc->loop)))
+            run(sc->fiber[s->slot]);
+    } else if ((int *)who >= w->listener && (int *)who < w->listener + w->listeners) {
+        welcome(sc, (unsigned)((int *)who - w->listener));
+    } else {
+        run(who);
+    }
+}
+
+static bool listen_on(struct sched *sc)
+{
+    struct worker *w = sc->loop->worker;
+    bool on = loop_listening(sc->loop);
+
+    for (unsigned i = 0; i < w->listeners && on != sc->listening; i++) {
+        struct epoll_event ev = {.events = EPOLLIN | EPOLLEXCLUSIVE, .data.ptr = &w->listener[i]};
+
+        if (epoll_ctl(sc->ep, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, w->listener[i], &ev) < 0 && on &&
+            errno != EEXIST)
+            return false;
+    }
+    sc->listening = on;
+    return true;
+}
+
+static int turns(struct sched *sc)
+{
+    struct epoll_event ev[EVENTS_MAX];
+    struct session *s;
+    int n;
+
+    while (!loop_done(sc->loop)) {
+        bool armed = listen_on(sc);
+
+        n = epoll_wait(sc->ep, ev, EVENTS_MAX, armed ? loop_wait_ms(sc->loop) : RETRY_MS);
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        loop_tick(sc->loop);
+        for (int i = 0; i < n; i++)
+            handle(sc, ev[i].data.ptr);
+        while ((s = loop_expired(sc->loop)))
+            fiber_close(sc->fiber[s->slot]);
+    }
+    return 0;
+}
+
+static int watch_fd(const struct sched *sc, int fd, void *who)
+{
+    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = who};
+
+    return epoll_ctl(sc->ep, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+}
+
+static int coro_run(struct worker *w)
+{
+    struct sched sc = {0};
+    int err = loop_open(w, &sc.loop);
+
+    if (err)
+        return err;
+    sc.ep = epoll_create1(EPOLL_CLOEXEC);
+    err = sc.ep < 0 ? -errno : 0;
+    if (!err)
+        err = watch_fd(&sc, w->stop_fd, w);
+    if (!err)
+        err = watch_fd(&sc, sc.loop->wake_fd, &sc);
+    if (!err)
+        err = turns(&sc);
+    while (sc.count)
+        fiber_close(sc.fiber[0]);
+    free(sc.fiber);
+    loop_close(sc.loop);
+    if (sc.ep >= 0)
+        close(sc.ep);
+    return err;
+}
+
+const struct engine engine_coro = {
+    .name = "coro",
+    .summary = "a coroutine for each connection, switched where it would block",
+    .model = ENGINE_READINESS,
+    .may_block = false,
+    .capacity = ENGINE_DESCRIPTORS,
+    .run = coro_run,
+};
