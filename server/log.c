@@ -5,7 +5,9 @@
  * escaped, long values are cut visibly, and a whole line stays below PIPE_BUF, so that it is one
  * write that no other line can cut in two, be it to a file (O_APPEND), a pipe or a terminal.  The
  * first half is made when the answer begins, for the request's bytes do not live longer; the
- * second when its last byte is out. Threads share the descriptor and nothing else.
+ * second when its last byte is out. Threads share the descriptor; processes have one each, and
+ * share what was said about its troubles and how often it was opened anew: each looks before it
+ * writes a line, and follows.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 #include "../base/net.h"
@@ -32,12 +35,19 @@ _Static_assert(LOG_TARGET_BYTES + LOG_REFERER_BYTES + LOG_AGENT_BYTES + LOG_METH
                        LOG_REST_BYTES <= PIPE_BUF,
                "a line must be one atomic write");
 
+/* What all processes of the server share. */
+struct log_state {
+    atomic_bool failed; /* said once; a line that gets out clears it */
+    atomic_bool torn;   /* half a line is out: the next begins on a line of its own */
+    atomic_uint opened; /* anew, by log_reopen() */
+};
+
 struct log {
     enum log_format format;
     const char *path; /* NULL: stdout, which is not opened anew */
     int fd;
-    atomic_bool failed; /* said once; a line that gets out clears it */
-    atomic_bool torn;   /* half a line is out: the next begins on a line of its own */
+    atomic_uint opened; /* as often as state->opened: fd is the newest */
+    struct log_state *state;
 };
 
 /* The line in two halves, around what is known only at the end. */
@@ -59,39 +69,68 @@ int log_open(struct log **log, enum log_format format, const char *path)
 {
     bool file = strcmp(path, "-") != 0;
     struct log *l = calloc(1, sizeof(*l));
+    int err;
     if (!l)
         return -ENOMEM;
     l->format = format;
     l->path = file ? path : NULL;
     l->fd = file ? open_file(path) : STDOUT_FILENO;
     if (l->fd < 0) {
-        int err = l->fd;
-        free(l);
-        return err;
+        err = l->fd;
+        goto no_file;
+    }
+    l->state = mmap(NULL, sizeof(*l->state), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                    -1, 0);
+    if (l->state == MAP_FAILED) {
+        err = -errno;
+        goto no_state;
     }
     *log = l;
     return 0;
+
+no_state:
+    if (file)
+        close(l->fd);
+no_file:
+    free(l);
+    return err;
 }
 
-/* The number of the descriptor stays: a thread that is about to write needs no lock. */
-int log_reopen(struct log *l)
+/* The number of the descriptor stays: a thread that is about to write needs no lock, and two that
+ * do this at once do no harm. */
+static int open_anew(struct log *l)
 {
-    int fd, err;
-    if (!l->path)
-        return 0;
-    fd = open_file(l->path);
+    int err, fd = open_file(l->path);
     if (fd < 0)
         return fd;
     err = dup3(fd, l->fd, O_CLOEXEC) < 0 ? -errno : 0;
     close(fd);
-    atomic_store(&l->torn, false);
     return err;
+}
+
+int log_reopen(struct log *l)
+{
+    int err = l->path ? open_anew(l) : 0;
+    if (err || !l->path)
+        return err;
+    atomic_store(&l->state->torn, false);
+    atomic_store(&l->opened, atomic_fetch_add(&l->state->opened, 1) + 1);
+    return 0;
+}
+
+/* Another process opened it anew: so do we.  If that fails the next line tries again. */
+static void follow(struct log *l)
+{
+    unsigned opened = atomic_load(&l->state->opened);
+    if (atomic_load(&l->opened) != opened && open_anew(l) == 0)
+        atomic_store(&l->opened, opened);
 }
 
 void log_close(struct log *l)
 {
     if (l->path)
         close(l->fd);
+    munmap(l->state, sizeof(*l->state));
     free(l);
 }
 
@@ -204,7 +243,7 @@ static int write_all(struct log *l, const char *line, size_t len)
         if (n > 0)
             continue;
         if (off)
-            atomic_store(&l->torn, true);
+            atomic_store(&l->state->torn, true);
         return n < 0 ? -errno : -EIO;
     }
     return 0;
@@ -212,17 +251,20 @@ static int write_all(struct log *l, const char *line, size_t len)
 
 static void write_line(struct log *l, char *line, size_t len)
 {
+    bool torn;
+    int err;
+    follow(l);
     /* line[0] is kept free for the end of a torn line */
-    bool torn = atomic_exchange(&l->torn, false);
-    int err = write_all(l, torn ? line : line + 1, torn ? len : len - 1);
+    torn = atomic_exchange(&l->state->torn, false);
+    err = write_all(l, torn ? line : line + 1, torn ? len : len - 1);
     if (!err) {
-        if (atomic_load(&l->failed) && atomic_exchange(&l->failed, false))
+        if (atomic_load(&l->state->failed) && atomic_exchange(&l->state->failed, false))
             say_error("the log can be written again");
         return;
     }
     if (torn)
-        atomic_store(&l->torn, true);
-    if (!atomic_exchange(&l->failed, true))
+        atomic_store(&l->state->torn, true);
+    if (!atomic_exchange(&l->state->failed, true))
         say_error("cannot write the log: %s; serving goes on, lines are lost until it can",
                   say_why(err));
 }
