@@ -26,7 +26,7 @@ FULL = "/dev/full"
 
 
 def environment(extra=None):
-    return {**{k: v for k, v in os.environ.items() if not k.startswith("RUNG_")}, **(extra or {})}
+    return {**{k: v for k, v in os.environ.items() if not k.startswith("RUNG_")}, "RUNG_WORKERS": "1", **(extra or {})}
 
 
 def run(*args, env=None, cwd=None, **options):

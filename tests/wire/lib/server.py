@@ -25,7 +25,8 @@ ARGS = shlex.split(os.environ.get("RUNG_ARGS") or "")  # another arrangement of 
 SERVING = re.compile(r"rung: serving .* at http://")
 URL = re.compile(r"http://(127\.0\.0\.1|\[::1\]):(\d+)/")
 ALARM = re.compile(r"Sanitizer|runtime error:|[Aa]ssert|core_failed|stack smashing|double free|corrupted")
-CLEAN_ENV = {k: v for k, v in os.environ.items() if not k.startswith("RUNG_")}
+# One worker unless ARGS say otherwise: with more, who is idlest is asked of each of them, not of all.
+CLEAN_ENV = {**{k: v for k, v in os.environ.items() if not k.startswith("RUNG_")}, "RUNG_WORKERS": "1"}
 
 
 def wait_for(question, what, seconds=PATIENCE):
