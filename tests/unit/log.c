@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* log.c - unit tests of server/log.c: both formats with hostile bytes, bounded lines, a full
- * disk, the log opened anew, many threads. */
+ * disk, the log opened anew, many threads,
+ * several processes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <signal.h>
 #include <cmocka.h>
@@ -286,6 +288,105 @@ static void test_reopen(void **state)
     log_close(log);
 }
 
+/* --- Processes -------------------------------------------------------------------------------- */
+
+/* A child that writes lines as it is asked to, and what it says on its stderr. */
+struct scribe {
+    pid_t pid;
+    int ask, done, words;
+};
+
+static struct scribe scribe_start(struct log *log)
+{
+    struct http_head head;
+    int ask[2], done[2], words[2];
+    pid_t pid;
+    char c;
+
+    assert_int_equal(pipe(ask) | pipe(done) | pipe(words), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(words[1], STDERR_FILENO);
+        close(ask[1]); /* else it would never see the end */
+        head_make(&head, "/child");
+        while (read(ask[0], &c, 1) == 1) {
+            one(log, &head, 1, true);
+            if (write(done[1], &c, 1) != 1)
+                break;
+        }
+        _exit(0);
+    }
+    close(ask[0]);
+    close(done[1]);
+    close(words[1]);
+    return (struct scribe){pid, ask[1], done[0], words[0]};
+}
+
+static void scribe_line(struct scribe *s)
+{
+    char c = 'x';
+    assert_int_equal(write(s->ask, &c, 1), 1);
+    assert_int_equal(read(s->done, &c, 1), 1);
+}
+
+/* What it said. */
+static void scribe_end(struct scribe *s, char *buf, size_t cap)
+{
+    size_t len = 0;
+    ssize_t n;
+    close(s->ask);
+    while ((n = read(s->words, buf + len, cap - 1 - len)) > 0)
+        len += (size_t)n;
+    buf[len] = 0;
+    assert_int_equal(waitpid(s->pid, NULL, 0), s->pid);
+    close(s->done);
+    close(s->words);
+}
+
+/* Opened anew by one process: the others follow before their next line. */
+static void test_reopen_reaches_processes(void **state)
+{
+    char buf[PIPE_BUF];
+    struct scribe child;
+    struct log *log;
+    (void)state;
+    unlink(path);
+    assert_int_equal(log_open(&log, LOG_COMBINED, path), 0);
+    child = scribe_start(log);
+    scribe_line(&child);
+    assert_int_equal(rename(path, moved), 0);
+    scribe_line(&child);
+    assert_int_equal(log_reopen(log), 0);
+    scribe_line(&child);
+    scribe_line(&child);
+    scribe_end(&child, buf, sizeof(buf));
+    log_close(log);
+    assert_int_equal(contents(moved, buf, sizeof(buf)), contents(path, buf, sizeof(buf)));
+    assert_non_null(strstr(strstr(buf, "/child") + 1, "/child")); /* two in each */
+}
+
+/* Two processes that fail to write complain once between them. */
+static void test_processes_complain_once(void **state)
+{
+    char said[2][PIPE_BUF];
+    struct scribe child[2];
+    struct log *log;
+    (void)state;
+    if (access("/dev/full", W_OK) < 0)
+        skip();
+    assert_int_equal(log_open(&log, LOG_COMBINED, "/dev/full"), 0);
+    for (int i = 0; i < 2; i++)
+        child[i] = scribe_start(log);
+    for (int i = 0; i < 4; i++)
+        scribe_line(&child[i % 2]);
+    scribe_end(&child[1], said[1], sizeof(said[1])); /* first: it holds the other's pipe open */
+    scribe_end(&child[0], said[0], sizeof(said[0]));
+    assert_non_null(strstr(said[0], "cannot write the log"));
+    assert_string_equal(said[1], "");
+    log_close(log);
+}
+
 /* --- Threads -----------------------------------------------------------------------------------
  * */
 
@@ -337,6 +438,8 @@ int main(void)
         cmocka_unit_test(test_off),        cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_torn_line),  cmocka_unit_test(test_bad_path),
         cmocka_unit_test(test_reopen),     cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_reopen_reaches_processes),
+        cmocka_unit_test(test_processes_complain_once),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
