@@ -295,8 +295,8 @@ void listen_text(const struct server *srv, char *buf, size_t cap)
             continue;
         to_loopback(&a);
         net_address_text(&a, text);
-        used += (size_t)snprintf(buf + used, cap - used, "%s%s%s%s", used ? " and " : "",
-                                 is_unix(text) ? "" : "http://", text,
+        used += (size_t)snprintf(buf + used, cap - used, "%s%s%s%s%s", used ? " and " : "",
+                                 is_unix(text) ? "" : srv->proto->name, is_unix(text) ? "" : "://", text,
                                  is_unix(text) ? "" : "/");
     }
 }

@@ -24,17 +24,22 @@ struct command {
 };
 
 static int run_serve(char **argv);
+static int run_echo(char **argv);
 static int run_engines(char **argv);
+static int run_doctor(char **argv);
 static int run_help(char **argv);
 static int run_version(char **argv);
 static int run_completion(char **argv);
 static int run_man(char **argv);
 static int run_table(char **argv);
-static const struct option_table engines_table;
+static const struct option_table engines_table, doctor_table;
 
 static const struct command commands[] = {
     {"serve", "serve a folder over HTTP", run_serve, &serve_table, false},
+    {"echo", "send back what is received, on any engine", run_echo, NULL, false},
     {"engines", "every engine, and whether it can run here", run_engines, &engines_table, false},
+    {"doctor", "what this machine can run, and which limits bind", run_doctor, &doctor_table,
+     false},
     {"help", "help on a command", run_help, NULL, false},
     {"version", "the version", run_version, NULL, false},
     {"completion", "completion for bash", run_completion, NULL, true},
@@ -76,6 +81,16 @@ static int run_serve(char **argv)
     return code >= 0 ? code : serve_run(&opt, found.operands ? found.operand[0] : ".");
 }
 
+/* --- echo ------------------------------------------------------------------------------------- */
+
+static int run_echo(char **argv)
+{
+    struct serve_options opt = {0};
+    struct option_found found;
+    int code = parse(echo_table(), &opt, argv, &found);
+    return code >= 0 ? code : serve_run(&opt, NULL);
+}
+
 /* --- engines ---------------------------------------------------------------------------------- */
 
 struct engines_options {
@@ -105,6 +120,35 @@ static int run_engines(char **argv)
     return code >= 0 ? code : engines_print(opt.json);
 }
 
+/* --- doctor ----------------------------------------------------------------------------------- */
+
+struct doctor_options {
+    bool json;
+};
+
+static const struct option_row doctor_rows[] = {
+    {.offset = offsetof(struct doctor_options, json), .type = OPTION_FLAG, .name = "json",
+     .group = "Output",
+     .help = "a list of objects: name, value, fine, meaning, advice"},
+};
+
+static const struct option_table doctor_table = {
+    .command = "rung doctor",
+    .page = "rung-doctor",
+    .purpose = "What this machine can run, which limits bind first, and what to do about them.",
+    .usage = "rung doctor [--json]",
+    .row = doctor_rows,
+    .rows = 1,
+};
+
+static int run_doctor(char **argv)
+{
+    struct doctor_options opt = {0};
+    struct option_found found;
+    int code = parse(&doctor_table, &opt, argv, &found);
+    return code >= 0 ? code : doctor_print(opt.json);
+}
+
 /* --- help, version, generators ---------------------------------------------------------------- */
 
 static void print_commands(void)
@@ -129,6 +173,10 @@ static int run_help(char **argv)
                   : "rung help lists them",
                   near ? near : "");
         return EXIT_USAGE;
+    }
+    if (command && strcmp(command->name, "echo") == 0) {
+        option_help(echo_table(), false, stdout);
+        return EXIT_DONE;
     }
     if (command && !command->table) {
         printf("usage: rung %s\n%s\n", command->name, command->purpose);

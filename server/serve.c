@@ -196,7 +196,7 @@ static int open_log(struct server *srv)
 
 static int open_rest(struct server *srv, const char *folder)
 {
-    int code = open_site(srv, folder), err;
+    int code = folder ? open_site(srv, folder) : EXIT_DONE, err;
     if (!code)
         code = open_log(srv);
     if (code)
@@ -234,7 +234,10 @@ static void say_hello(const struct server *srv, const char *folder, const char *
         return;
     }
     listen_text(srv, urls, sizeof(urls));
-    say("serving %s at %s", folder, urls);
+    if (folder)
+        say("serving %s at %s", folder, urls);
+    else
+        say("echoing at %s", urls);
     listen_say_public(srv);
     if (srv->arrangement.workers > 1)
         say("engine %s (%s), %u workers; Ctrl-C stops", srv->engine->name, why,
@@ -299,6 +302,8 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
     if (signals_block() != 0)
         return EXIT_FAILED;
     fill_server(srv, opt);
+    if (!folder)
+        srv->proto = &echo_proto;
     code = arrange(srv, opt);
     if (!code && srv->engine->model != ENGINE_NONE)
         code = listen_open(srv, opt);
@@ -316,13 +321,13 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
 int serve_run(const struct serve_options *opt, const char *folder_named)
 {
     struct server *srv;
-    char *folder;
+    char *folder; /* NULL: echo */
     int code;
     say_quiet(opt->quiet);
-    if (check_options(opt))
+    if (folder_named && check_options(opt))
         return EXIT_USAGE;
-    folder = find_folder(folder_named);
-    if (!folder)
+    folder = folder_named ? find_folder(folder_named) : NULL;
+    if (folder_named && !folder)
         return EXIT_USAGE;
     /* Zeroed; workers that are processes see the same counters and the same flag to stop. */
     srv = mmap(NULL, sizeof(*srv), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -29,8 +29,14 @@ struct serve_options {
 
 extern const struct option_table serve_table;
 
-/* Serve folder until told to stop; an exit code. */
+/* The rows that make sense without files, and a port of its own: rung echo. */
+const struct option_table *echo_table(void);
+
+/* Serve folder, or with NULL echo what is sent, until told to stop; an exit code. */
 int serve_run(const struct serve_options *opt, const char *folder);
+
+/* What this machine can run and which limits bind (doctor.c); an exit code. */
+int doctor_print(bool json);
 
 /* --- Engines: all of them in reading order, NULL-terminated ----------------------------------- */
 extern const struct engine *const engine_list[];

@@ -72,6 +72,44 @@ const struct option_table serve_table = {
     .man_notes = man_notes,
 };
 
+static const char *const echo_examples[] = {
+    "rung echo", "on port 12345 of this machine",
+    "rung echo -p 0 -e epoll -w 2 --accept reuseport", "to measure an engine without HTTP",
+    NULL};
+
+/* Rows that are about files or answers; the rest is about connections. */
+static bool is_about_files(const struct option_row *row)
+{
+    static const char *const names[] = {"log", "log-file", "max-body", NULL};
+    bool listed = strcmp(row->group, "What") == 0;
+    for (unsigned i = 0; names[i]; i++)
+        listed = listed || strcmp(row->name, names[i]) == 0;
+    return listed;
+}
+
+const struct option_table *echo_table(void)
+{
+    static struct option_row echo_rows[sizeof(rows) / sizeof(rows[0])];
+    static struct option_table table = {
+        .command = "rung echo",
+        .page = "rung-echo",
+        .nutshell = "send back what is received",
+        .purpose = "Send back whatever arrives, byte for byte: what an engine costs without HTTP.",
+        .usage = "rung echo [OPTION]...",
+        .examples = echo_examples,
+        .row = echo_rows,
+    };
+    if (table.rows)
+        return &table;
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (!is_about_files(&rows[i]))
+            echo_rows[table.rows++] = rows[i];
+    for (unsigned i = 0; i < table.rows; i++)
+        if (strcmp(echo_rows[i].name, "port") == 0)
+            echo_rows[i].fallback = "12345";
+    return &table;
+}
+
 const struct engine *engine_find(const char *name)
 {
     for (unsigned i = 0; engine_list[i]; i++)

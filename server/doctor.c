@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* doctor.c - what this machine can run, and which of its limits a server meets first.
+ *
+ * Each check reads one fact, says what it means for a server, and what to do if it binds.  Nothing is
+ * changed.  The first limit in the way of many connections is usually descriptors; of many arriving at
+ * once, the queue of the listener; of a load generator on the same machine, the range of ports.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#include "serve.h"
+
+enum { VALUE_TEXT = 96 };
+
+struct check {
+    const char *name, *meaning, *advice; /* advice for when it is not fine */
+    char value[VALUE_TEXT];
+    bool fine;
+};
+
+/* --- Facts ------------------------------------------------------------------------------------ */
+
+/* The first line of a file of /proc, or "". */
+static void read_line(const char *path, char value[VALUE_TEXT])
+{
+    FILE *f = fopen(path, "re");
+    value[0] = 0;
+    if (!f)
+        return;
+    if (!fgets(value, VALUE_TEXT, f))
+        value[0] = 0;
+    value[strcspn(value, "\n")] = 0;
+    for (char *tab = value; (tab = strchr(tab, '\t'));)
+        *tab = ' ';
+    fclose(f);
+}
+
+static uint64_t first_number(const char *value)
+{
+    uint64_t n = 0;
+    for (; *value >= '0' && *value <= '9'; value++)
+        n = n * 10 + (uint64_t)(*value - '0');
+    return n;
+}
+
+static void check_kernel(struct check *c)
+{
+    struct utsname u;
+    c->fine = uname(&u) == 0;
+    snprintf(c->value, sizeof(c->value), "%.30s %.30s on %.20s", u.sysname, u.release, u.machine);
+}
+
+static void check_processors(struct check *c)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof(set), &set) < 0 ? 1 : CPU_COUNT(&set);
+    snprintf(c->value, sizeof(c->value), "%d", n);
+    c->fine = n > 1;
+}
+
+static void check_descriptors(struct check *c)
+{
+    struct rlimit l = {0};
+    getrlimit(RLIMIT_NOFILE, &l);
+    snprintf(c->value, sizeof(c->value), "%" PRIu64 " of at most %" PRIu64, (uint64_t)l.rlim_cur,
+             (uint64_t)l.rlim_max);
+    c->fine = l.rlim_max >= 20000;
+}
+
+static void check_processes(struct check *c)
+{
+    struct rlimit l = {0};
+    getrlimit(RLIMIT_NPROC, &l);
+    if (l.rlim_cur == RLIM_INFINITY)
+        snprintf(c->value, sizeof(c->value), "unlimited");
+    else
+        snprintf(c->value, sizeof(c->value), "%" PRIu64, (uint64_t)l.rlim_cur);
+    c->fine = l.rlim_cur >= 4096;
+}
+
+static void check_somaxconn(struct check *c)
+{
+    read_line("/proc/sys/net/core/somaxconn", c->value);
+    c->fine = first_number(c->value) >= 1024;
+}
+
+static void check_syn_backlog(struct check *c)
+{
+    read_line("/proc/sys/net/ipv4/tcp_max_syn_backlog", c->value);
+    c->fine = first_number(c->value) >= 256;
+}
+
+static void check_ports(struct check *c)
+{
+    const char *second;
+    read_line("/proc/sys/net/ipv4/ip_local_port_range", c->value);
+    second = strrchr(c->value, ' ');
+    c->fine = second && first_number(second + 1) >= first_number(c->value) + 20000;
+}
+
+static void check_uring(struct check *c)
+{
+    read_line("/proc/sys/kernel/io_uring_disabled", c->value);
+    c->fine = c->value[0] == '0' || (c->value[0] == '1' && geteuid() == 0);
+    if (!c->value[0]) { /* the switch came with Linux 6.6: before, it was always on */
+        snprintf(c->value, sizeof(c->value), "no switch");
+        c->fine = true;
+    }
+}
+
+static void check_ipv6(struct check *c)
+{
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    c->fine = fd >= 0;
+    snprintf(c->value, sizeof(c->value), "%s", fd >= 0 ? "yes" : strerror(errno));
+    if (fd >= 0)
+        close(fd);
+}
+
+static void check_memory(struct check *c)
+{
+    long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t mib = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page >> 20 : 0;
+    snprintf(c->value, sizeof(c->value), "%" PRIu64 " MiB free", mib);
+    c->fine = mib >= 64;
+}
+
+/* --- The list --------------------------------------------------------------------------------- */
+
+static const struct {
+    void (*look)(struct check *c);
+    const char *name, *meaning, *advice;
+} checks[] = {
+    {check_kernel, "kernel", "what the system calls are those of", "Linux 5.6 is needed (openat2)"},
+    {check_processors, "processors", "workers run beside each other, and beside a load generator",
+     "with one processor, client and server share it: measure from another machine"},
+    {check_memory, "memory", "an idle connection takes a few kilobytes, most of them the kernel's",
+     "stop something else"},
+    {check_descriptors, "descriptors", "one for each connection, and one for a file being sent",
+     "raise it: ulimit -Hn 1048576 as root, LimitNOFILE= for a service"},
+    {check_processes, "processes and threads", "what the engines fork, thread and pool can start",
+     "raise it: ulimit -u"},
+    {check_somaxconn, "net.core.somaxconn", "connections that wait to be accepted, a listener",
+     "sysctl -w net.core.somaxconn=4096"},
+    {check_syn_backlog, "net.ipv4.tcp_max_syn_backlog", "connections half open, a listener",
+     "sysctl -w net.ipv4.tcp_max_syn_backlog=4096"},
+    {check_ports, "net.ipv4.ip_local_port_range",
+     "ports for clients on this machine: connections to one address, those in TIME-WAIT too",
+     "sysctl -w net.ipv4.ip_local_port_range='10240 65535'"},
+    {check_uring, "kernel.io_uring_disabled", "0: io_uring for all; 1: for root; 2: for nobody",
+     "sysctl -w kernel.io_uring_disabled=0"},
+    {check_ipv6, "IPv6", "whether [::1] can be served beside 127.0.0.1",
+     "nothing is wrong: rung serves IPv4 alone and says so"},
+};
+enum { CHECKS = sizeof(checks) / sizeof(checks[0]) };
+
+static void print_text(const struct check *c)
+{
+    printf("%s %-28s %s\n       %s\n", c->fine ? "  ok  " : " LIMIT", c->name, c->value, c->meaning);
+    if (!c->fine)
+        printf("       -> %s\n", c->advice);
+}
+
+/* Our own words and numbers: nothing in them needs escaping but what the kernel gives. */
+static void print_json(const struct check *c, bool last)
+{
+    char value[VALUE_TEXT];
+    for (unsigned i = 0; i < VALUE_TEXT; i++)
+        value[i] = strchr("\"\\", c->value[i]) && c->value[i] ? '?' : c->value[i];
+    printf("  {\"name\": \"%s\", \"value\": \"%s\", \"fine\": %s, \"meaning\": \"%s\", "
+           "\"advice\": \"%s\"}%s\n",
+           c->name, value, c->fine ? "true" : "false", c->meaning, c->advice, last ? "" : ",");
+}
+
+int doctor_print(bool json)
+{
+    unsigned binding = 0;
+    if (json)
+        printf("[\n");
+    for (unsigned i = 0; i < CHECKS; i++) {
+        struct check c = {
+            .name = checks[i].name, .meaning = checks[i].meaning, .advice = checks[i].advice};
+        checks[i].look(&c);
+        binding += !c.fine;
+        if (json)
+            print_json(&c, i + 1 == CHECKS);
+        else
+            print_text(&c);
+    }
+    if (json) {
+        printf("]\n");
+        return EXIT_DONE;
+    }
+    printf("\n");
+    engines_print(false);
+    printf("\n%s\n", binding ? "What is marked LIMIT binds first; the arrow says what to do."
+                             : "Nothing stands in the way of ten thousand connections.");
+    return EXIT_DONE;
+}
