@@ -333,7 +333,7 @@ def shape(layer):
     layer.single("the core needs nothing (link.sh)", ["tests/link.sh", layer.build], 120)
     layer.single("numbers in the documents (scripts/numbers)", [PYTHON, "scripts/numbers", "--check"], 60)
     if shutil.which("shellcheck"):
-        scripts = [path for path in ("scripts/setup", "scripts/kernel-compile", "scripts/picture", ".ci/run", "tests/link.sh")
+        scripts = [path for path in ("scripts/setup", "scripts/kernel-compile", "scripts/arm64", "scripts/picture", ".ci/run", "tests/link.sh")
                    if os.path.exists(path)]
         layer.single("shellcheck", ["shellcheck", *scripts], 60)
     else:
@@ -342,6 +342,13 @@ def shape(layer):
 
 def kernel(layer):
     layer.single("core/ compiles and links under Kbuild", ["scripts/kernel-compile", layer.build], 300)
+
+
+def arm64(layer):
+    if shutil.which("aarch64-linux-gnu-gcc") and shutil.which("qemu-aarch64-static"):
+        layer.single("coroutines run on arm64 (emulated)", ["scripts/arm64", layer.build], 120)
+    else:
+        layer.skip("coroutines run on arm64", "no cross compiler or emulator is installed")
 
 
 def coverage(build):
@@ -367,7 +374,8 @@ def plan():
             ("split", both, c_programs("debug", "tests/unit/split*.c")),
             ("sim", both, c_programs("debug", "tests/sim/*.c")),
             ("wire core", ("quick",), wire("epoll", "debug", "core", timeout_s=120)),
-            ("kernel", check, kernel)]
+            ("kernel", check, kernel),
+            ("arm64", check, arm64)]
     rows += [(f"wire {engine}", check, wire(engine)) for engine in engine_names()]
     rows += [("fuzz", check, fuzz),
              ("asan", check, c_programs("asan", *c_tests)),
