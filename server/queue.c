@@ -27,7 +27,7 @@ struct ring {
     _Alignas(CACHE_LINE) atomic_uint head;
     struct parking reader;
     _Alignas(CACHE_LINE) atomic_uint tail;
-    unsigned mask;
+    unsigned length, mask; /* at most; the room for it is a power of two */
     intptr_t *item;
 };
 
@@ -54,7 +54,7 @@ static bool ring_put(struct ring *r, intptr_t item)
 {
     unsigned tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
 
-    if (tail - atomic_load(&r->head) > r->mask)
+    if (tail - atomic_load(&r->head) >= r->length)
         return false;
     r->item[tail & r->mask] = item;
     atomic_store(&r->tail, tail + 1);
@@ -184,16 +184,17 @@ static unsigned take_lockfree(struct queue *q, struct ring *r, intptr_t item[], 
 static int put_locked(struct queue *q, intptr_t item, int wait_ms)
 {
     struct timespec until = later(wait_ms < 0 ? 0 : wait_ms);
+    bool put;
     int err = 0;
 
     pthread_mutex_lock(&q->lock);
-    while (!ring_put(q->ring, item) && !err)
+    while (!(put = ring_put(q->ring, item)) && !err)
         err = wait_ms < 0 ? pthread_cond_wait(&q->emptied, &q->lock)
                           : pthread_cond_timedwait(&q->emptied, &q->lock, &until);
-    if (!err)
+    if (put) /* perhaps at the very last moment */
         pthread_cond_signal(&q->filled);
     pthread_mutex_unlock(&q->lock);
-    return err ? -EAGAIN : 0;
+    return put ? 0 : -EAGAIN;
 }
 
 static unsigned take_locked(struct queue *q, intptr_t item[], unsigned n)
@@ -243,6 +244,7 @@ static int ring_open(struct ring *r, unsigned length)
 
     while (room < length)
         room *= 2;
+    r->length = length ? length : 1;
     r->mask = room - 1;
     r->item = calloc(room, sizeof(*r->item));
     sem_init(&r->reader.sem, 0, 0);
