@@ -69,7 +69,7 @@ static void put_sentences(FILE *out, const char *text)
 
 static void man_row(const struct option_row *row, FILE *out)
 {
-    char word[64], preset[64], range[160], env[64];
+    char word[64], preset[64], range[160], env[64], line[200];
     option_value_word(row, word, sizeof(word));
     option_default(row, preset, sizeof(preset));
     option_range(row, range, sizeof(range));
@@ -93,9 +93,9 @@ static void man_row(const struct option_row *row, FILE *out)
         fputs(" .\n", out);
     }
     if (*range) {
-        fputs(row->type == OPTION_CHOICE ? "One of " : "From ", out);
-        put_roff(out, range);
-        fputs(".\n", out);
+        snprintf(line, sizeof(line), "%s %s.", row->type == OPTION_CHOICE ? "One of" : "From",
+                 range);
+        put_wrapped(out, line, strlen(line));
     }
     if (*preset) {
         fputs("Default: ", out);

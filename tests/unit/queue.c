@@ -41,7 +41,7 @@ static void nap(unsigned ms)
     nanosleep(&ts, NULL);
 }
 
-/* --- One thread: what can be said without a second ---------------------------------------------- */
+/* --- One thread: what can be said without a second -------------------------------------------- */
 
 static void in_order(bool lockfree)
 {
@@ -147,7 +147,7 @@ static void fewer_consumers(bool lockfree)
     queue_close(q);
 }
 
-/* --- Several threads ---------------------------------------------------------------------------- */
+/* --- Several threads -------------------------------------------------------------------------- */
 
 struct consumer {
     struct queue *queue;
