@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""Clients by the thousand in one process: how many there may be, how they come, what they cost."""
+import os
+import re
+import resource
+import time
+
+from . import server as one
+from .client import PATIENCE, request
+
+BATCH = 128  # of a crowd that comes: less than a listener's queue holds, so that nobody knocks twice
+HELLO = b"Hello, world\n"
+PORTS = 20_000  # what the usual range of client ports gives towards one server, and some are taken
+
+
+def room(beside=120):
+    """Connections that this process, or a server it starts, may have: a descriptor each."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    most = PORTS if hard == resource.RLIM_INFINITY else hard - len(os.listdir("/proc/self/fd")) - beside
+    return min(most, PORTS)
+
+
+def sanitized():
+    """Whether a sanitizer is compiled in: its memory tells nothing about rung's."""
+    with open(one.BIN, "rb") as file:
+        data = file.read()
+    return data.startswith(b"#!") or b"__asan_" in data or b"__tsan_" in data
+
+
+def memory(server):
+    """Bytes its processes occupy; what they share is counted once."""
+    total = 0
+    for pid in server.pids():
+        try:
+            with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+                total += int(re.search(r"^Pss:\s+(\d+) kB", file.read(), re.M)[1]) * 1024
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # a child that has just gone
+    return total
+
+
+def settled(question):
+    """Its answer once it has been the same three times (a connection ends a moment after its client)."""
+    answers, end = [], time.monotonic() + PATIENCE
+    while len(answers) < 3 or len(set(answers[-3:])) > 1:
+        assert time.monotonic() < end, f"does not settle: {answers[-5:]}"
+        answers.append(question())
+        time.sleep(0.05)
+    return answers[-1]
+
+
+def arrive(server, count, opening=lambda i: request("/hello.txt")):
+    """count wires, a batch at a time.  opening(i) is what each says at first; a whole request is answered.
+    The last of a batch asks, so that all before it have been accepted."""
+    wires, whole = [], request("/hello.txt")
+    while len(wires) < count:
+        first, last = len(wires), min(len(wires) + BATCH, count)
+        asks = []
+        for i in range(first, last):
+            wire = server.wire()
+            wires.append(wire)
+            said = whole if i == last - 1 else opening(i)
+            if said:
+                wire.send(said)
+            if said == whole:
+                asks.append(wire)
+        for wire in asks:
+            assert wire.reply().body == HELLO
+    return wires
+
+
+def leave(wires):
+    for wire in wires:
+        wire.close()
+
+
+def seconds_for(wire, count):
+    """The time of so many requests, one after the other.  Every answer has the same length, its date too."""
+    wire.send(request("/hello.txt"))
+    length = len_of(wire)
+    data = request("/hello.txt")
+    begin = time.monotonic()
+    for _ in range(count):
+        wire.send(data)
+        assert wire.take(length).endswith(b"\r\n\r\n" + HELLO)
+    return time.monotonic() - begin
+
+
+def len_of(wire):
+    """Bytes of the next answer, head and body."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        head += wire.take(1)
+    assert wire.take(len(HELLO)) == HELLO
+    return len(head) + len(HELLO)

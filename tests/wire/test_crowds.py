@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: MIT
+"""Crowds: ten thousand at once, thousands that are idle, clients that come and go by the thousand (C10K,
+section 2's exhaustion; D04, D05, N17).
+
+How many depends on the engine and on the limit of descriptors: a connection takes one here and one in the
+server.  No speed is asserted, but how it changes when a crowd is there.  What a connection costs is said
+in lines that begin with `crowd:`.
+"""
+import threading
+import time
+
+import pytest
+from lib import crowd
+from lib.client import request
+from lib.crowd import HELLO
+from lib.server import wait_for
+from lib.trees import GIANT_MARKS, content, sparse, write
+
+PATIENT = ["--head-timeout", "300s", "--idle-timeout", "300s"]  # nobody is to go for being idle
+
+# A process or a thread each: these show it, and more only fill the machine's table of processes.
+CROWD_MAX = {"fork": 400, "thread": 3000}
+# KiB of memory for a connection that has been answered and is idle, several times what is measured.
+KIB_MAX = {"fork": 400, "thread": 64, "pool": 64, "coro": 24}
+KIB_MAX_LOOP = 2
+# Who knows which of all is ready without looking at each.
+TOLD = ("epoll", "dispatch", "coro")
+# Connections that come and go; a process takes a hundred times as long to make as a session.
+CHURN = {"fork": 1_500, "thread": 12_000}
+CHURN_MOST = 30_000
+CHURN_GROWTH = 1 << 20  # bytes: less than forty for each connection that epoll saw
+
+
+def say(record_property, text):
+    record_property("crowd", text)
+    print(f"crowd: {text}")
+
+
+def at_once(engine, most=10_000, beside=0):
+    name, has = engine["name"], engine["capacity"] or most + beside  # 0: as many as descriptors
+    return min(most, has - beside, crowd.room(), CROWD_MAX.get(name, most))
+
+
+@pytest.mark.capacity(16)
+def test_ten_thousand_at_once(start, standard, engine, record_property):
+    """All connected, all asking at the same time, all answered; then what an idle one costs."""
+    count = at_once(engine)
+    server = start(standard, "--max-connections", count, *PATIENT)
+    server.ask("/hello.txt")
+    before = crowd.settled(lambda: crowd.memory(server))
+    wires = crowd.arrive(server, count)
+    assert server.stats()["open"] == count
+    data = request("/hello.txt")
+    for wire in wires:
+        wire.send(data)
+    for wire in wires:
+        assert wire.reply().body == HELLO
+    stats = server.stats()
+    assert stats["open"] == count and stats["evicted"] == 0 and stats["refused"] == 0
+    kib = (crowd.memory(server) - before) / 1024 / count
+    say(record_property, f"{engine['name']}: {count} connections at once, {kib:.2f} KiB each in user space")
+    assert crowd.sanitized() or kib <= KIB_MAX.get(engine["name"], KIB_MAX_LOOP)
+    crowd.leave(wires)
+
+
+@pytest.mark.capacity(16)
+def test_idle_crowd(start, standard, engine, record_property):
+    """Some have said nothing, some half a request, some rest between two: the others do not notice where
+    the kernel tells who is ready, and are served everywhere."""
+    told = engine["name"] in TOLD
+    count = at_once(engine, crowd.PORTS if told else 5_000, beside=8)
+    server = start(standard, "--max-connections", count + 8, *PATIENT)
+    openings = [b"", request("/hello.txt")[:20], request("/hello.txt")]
+    with server.wire() as wire:
+        alone = min(crowd.seconds_for(wire, 200) for _ in range(5))
+        wires = crowd.arrive(server, count, lambda i: openings[i % 3])
+        beside = min(crowd.seconds_for(wire, 200) for _ in range(5 if told else 1))
+        for _ in range(50):  # a busy machine may be slow at times, it is not slow each time
+            if not told or beside < 4 * alone:
+                break
+            beside = min(beside, crowd.seconds_for(wire, 200))
+        say(record_property, f"{engine['name']}: {count} idle connections make requests take "
+            f"{beside / alone:.1f} times as long")
+        assert not told or beside < 4 * alone
+    for i in range(0, count, 97):  # and they are as alive as ever
+        if i % 3 == 1 and (i + 1) % crowd.BATCH and i + 1 < count:
+            wires[i].send(request("/hello.txt")[20:])
+        else:
+            wires[i].send(request("/hello.txt"))
+        assert wires[i].reply().body == HELLO
+    stats = server.stats()
+    assert stats["open"] >= count and stats["evicted"] == 0
+    crowd.leave(wires)
+
+
+@pytest.mark.capacity(16)
+def test_more_than_there_is_room_for(start, standard, enough):
+    """Three times as many as seats, and all of them stay: the idle go, whoever comes is served."""
+    seats = min(32, enough)
+    server = start(standard, "--max-connections", seats, *PATIENT)
+    wires = crowd.arrive(server, 3 * seats, lambda i: b"" if i % 4 == 0 else request("/hello.txt"))
+    for _ in range(20):
+        assert server.ask("/hello.txt").body == HELLO
+    stats = server.stats()
+    assert stats["evicted"] >= 2 * seats and stats["refused"] == 0, stats
+    crowd.leave(wires)
+
+
+class Reader(threading.Thread):
+    """Takes a large file at so many bytes a second until it is told to stop."""
+
+    def __init__(self, wire, rate):
+        super().__init__(daemon=True)
+        self.wire, self.rate, self.got, self.error, self.over = wire, rate, 0, None, False
+
+    def run(self):
+        begin = time.monotonic()
+        try:
+            while not self.over:
+                due = int((time.monotonic() - begin) * self.rate) - self.got
+                if due > 0:
+                    self.got += len(self.wire.take(min(due, 4096)))
+                else:
+                    time.sleep(0.02)
+        except Exception as error:  # told to the test, which fails with it
+            self.error = error
+
+
+@pytest.mark.capacity(16)
+def test_slow_reader_lives_and_stalled_one_dies(start, tree, enough):
+    """N17: progress is what the client has acknowledged.  64 KB a second through a receive buffer of 4 KiB
+    never empties the kernel's send buffer in --send-timeout, and is progress; taking nothing is none."""
+    sparse(f"{tree}/big.bin", 1 << 30, {})
+    body = write(f"{tree}/small.bin", content("small", 20_000))
+    server = start(tree, "--send-timeout", "2s", "--idle-timeout", "300s")
+    slow, stalled = server.wire(rcvbuf=4096), server.wire(rcvbuf=4096)
+    for wire in (slow, stalled):
+        wire.send(request("/big.bin"))
+        assert wire.head().length == 1 << 30
+    reader = Reader(slow, 64 * 1024)
+    reader.start()
+    others = [server.wire() for _ in range(min(100, enough - 4))]
+    begin, rounds = time.monotonic(), 0
+    while time.monotonic() - begin < 13:
+        for wire in others:
+            wire.send(request("/small.bin"))
+        for wire in others:
+            assert wire.reply().body == body
+        rounds += 1
+        time.sleep(0.1)
+    assert reader.error is None and reader.got > 4 * 4096, (reader.error, reader.got)
+    wait_for(lambda: server.stats()["expired"] == 1, "the one that reads nothing is cut")
+    got = reader.got
+    wait_for(lambda: reader.got > got + 4096 or reader.error, "the slow one goes on")
+    reader.over = True
+    reader.join(60)
+    assert reader.error is None and server.stats()["broken"] == 1 and rounds >= 3
+    crowd.leave([*others, slow, stalled])
+
+
+def opened_and_said(server, count):
+    """Clients that ask for a large file and read nothing: what has become of each."""
+    served, refused, waiting = [], 0, []
+    for i in range(count):
+        wire = server.wire(rcvbuf=4096)
+        wire.sock.settimeout(60 if i < 400 else 0.5)  # later ones may have to wait for good
+        try:
+            wire.send(request("/giant.bin"))
+            assert wire.head().status == 200
+            served.append(wire)
+        except (ConnectionResetError, BrokenPipeError):
+            refused += 1
+            wire.close()
+        except TimeoutError:
+            waiting.append(wire)
+        except AssertionError as error:
+            assert "stream ended" in str(error), error
+            refused += 1
+            wire.close()
+        if len(waiting) == 3:
+            break
+    return served, refused, waiting
+
+
+def test_descriptors_beyond_a_set(start, standard, engine):
+    """select: a bit beyond FD_SETSIZE is never set.  Files being sent take numbers too, so sockets reach it
+    before the seats are full; those are turned away or wait, and nobody else notices."""
+    if engine["name"] != "select":
+        pytest.skip("only select has sets of a fixed size")
+    if crowd.room() < 1600:
+        pytest.skip("needs 1,600 descriptors")
+    server = start(standard, "--send-timeout", "300s", *PATIENT)
+    early = [server.wire() for _ in range(20)]
+    for wire in early:
+        assert wire.ask("/hello.txt").body == HELLO
+    served, refused, waiting = opened_and_said(server, 700)
+    assert refused + len(waiting) > 0 and len(served) >= 400, (len(served), refused, len(waiting))
+    stats = server.stats()
+    assert stats["refused"] == refused, (stats, refused)
+    for wire in early:
+        assert wire.ask("/size/65536.bin").body == content(65536, 65536)
+    first = GIANT_MARKS[0]
+    for wire in served:
+        wire.sock.settimeout(60)
+        assert wire.take(len(first)) == first
+        assert wire.take(50_000) == bytes(50_000)
+    crowd.leave(served + waiting)
+    wait_for(lambda: server.stats()["open"] == len(early), "room again")
+    late = crowd.arrive(server, 500)
+    for wire in early + late:
+        assert wire.ask("/hello.txt").body == HELLO
+    crowd.leave(early + late)
+
+
+OPENINGS = [b"", request("/hello.txt")[:17], request("/size/1048576.bin"), request("/hello.txt")]
+
+
+@pytest.mark.capacity(16)
+def test_twenty_resets_harm_nobody(start, standard, enough):
+    """D05, D04: twenty go with a reset, twenty come and get their descriptors, and live on beyond the
+    deadlines of those before."""
+    few = min(20, enough // 4)
+    server = start(standard, "--head-timeout", "1s", "--idle-timeout", "60s")
+    steady = [server.wire() for _ in range(few)]
+    for turn in range(4):
+        guilty = [server.wire(rcvbuf=8192) for _ in range(few)]
+        for i, wire in enumerate(guilty):
+            wire.send(OPENINGS[(i + turn) % 4])
+        for wire in steady:
+            assert wire.ask("/hello.txt").body == HELLO
+        for wire in guilty:
+            wire.reset()
+        heirs = [server.wire() for _ in range(few)]
+        for wire in heirs + steady:
+            assert wire.ask("/size/65536.bin").body == content(65536, 65536)
+        if turn == 0:
+            time.sleep(1.3)
+        for wire in heirs + steady:
+            assert wire.ask("/hello.txt").body == HELLO
+        crowd.leave(heirs)
+    stats = server.stats()
+    assert stats["expired"] == 0 and stats["evicted"] == 0, stats
+    crowd.leave(steady)
+
+
+def test_five_hundred_resets_in_a_row(start, standard):
+    """One after the other at every stage, and not a descriptor more than before."""
+    server = start(standard)
+    server.ask("/list/")  # what is opened once and kept is open now
+    before = crowd.settled(server.files)
+    for i in range(500):
+        wire = server.wire(rcvbuf=8192)
+        try:
+            wire.send(OPENINGS[i % 4])
+            if i % 8 == 7:
+                assert wire.head().status == 200
+        except (ConnectionResetError, BrokenPipeError):
+            raise AssertionError("reset by the server") from None
+        wire.reset()
+    assert server.ask("/hello.txt").body == HELLO
+    server.check_counts()
+    wait_for(lambda: server.files() <= before, "as few descriptors as before")
+
+
+def come_and_go(server, count, together):
+    """So many connections with a request each, some at a time; they end in three ways."""
+    plain, last = request("/hello.txt"), request("/hello.txt", fields=["Connection: close"])
+    done = 0
+    while done < count:
+        some = min(together, count - done)
+        wires = [server.wire() for _ in range(some)]
+        for i, wire in enumerate(wires):
+            wire.send(last if i % 3 == 0 else plain)
+        for i, wire in enumerate(wires):
+            said = b""
+            while not said.endswith(HELLO):
+                data = wire.sock.recv(4096)
+                assert data, f"ended after {said!r}"
+                said += data
+            if i % 3 == 1:
+                wire.reset()
+            else:
+                wire.close()
+        done += some
+
+
+def test_come_and_go(start, standard, engine, enough, record_property):
+    """Tens of thousands of connections, one request each: memory and descriptors stay as they are."""
+    count = min(CHURN.get(engine["name"], CHURN_MOST), CHURN_MOST // 5 if enough == 1 else CHURN_MOST)
+    together = max(1, min(48, enough // 2))
+    server = start(standard)
+    come_and_go(server, count // 5, together)  # pools and caches are filled
+    server.check_counts()
+    files, before = crowd.settled(server.files), crowd.settled(lambda: crowd.memory(server))
+    begin = time.monotonic()
+    come_and_go(server, count, together)
+    seconds = time.monotonic() - begin
+    stats = server.check_counts()
+    assert stats["accepted"] == count + count // 5
+    growth = crowd.settled(lambda: crowd.memory(server)) - before
+    say(record_property, f"{engine['name']}: {count} connections came and went, {growth / 1024:.0f} KiB more "
+        f"({count / seconds:.0f} a second)")
+    wait_for(lambda: server.files() <= files, "as few descriptors as before")
+    assert crowd.sanitized() or growth <= CHURN_GROWTH
