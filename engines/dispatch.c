@@ -8,9 +8,10 @@
  * Only the waiting thread closes: those that have ended come home through a pipe.
  *
  * What it costs: a request passes through two threads and a queue, so a wake-up and an epoll_ctl
- * more than epoll.c.  What it buys: finding an answer may block (a cold disk, a large folder), and
- * the others go on.  Where every answer is at hand it only loses.  Why there is more: a coroutine
- * may wait in the middle of its work without a thread: see coro.c.
+ * more than epoll.c, and the session's lines of cache travel.  What it buys: finding an answer may
+ * block (a cold disk, a large folder), and the others go on; with --pool-queue lockfree those in
+ * the same ring do not.  Where every answer is at hand it only loses.  Why there is more: a
+ * coroutine may wait in the middle of its work without a thread: see coro.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +40,7 @@ struct crew {
     } hand[];
 };
 
-/* --- The crew ----------------------------------------------------------------------------------- */
+/* --- The crew --------------------------------------------------------------------------------- */
 
 static bool arm(const struct crew *c, struct session *s, enum conn_want want)
 {
@@ -71,7 +72,8 @@ static void *work(void *arg)
     intptr_t item[QUEUE_TAKE_MAX];
     unsigned n;
 
-    while ((n = queue_take(h->crew->queue, h->number, item, t->drain_all ? QUEUE_TAKE_MAX : 1)) > 0) {
+    while ((n = queue_take(h->crew->queue, h->number, item,
+                           t->drain_all ? QUEUE_TAKE_MAX : 1)) > 0) {
         for (unsigned i = 0; i < n; i++)
             work_on(h, (struct session *)item[i]);
         if (t->yield)
@@ -101,7 +103,7 @@ static int hire(struct crew *c)
     return c->count ? 0 : err; /* fewer threads than asked for are enough */
 }
 
-/* --- The waiting thread ------------------------------------------------------------------------- */
+/* --- The waiting thread ----------------------------------------------------------------------- */
 
 static void welcome(struct crew *c, unsigned listener)
 {
@@ -179,7 +181,7 @@ static int turns(struct crew *c)
     return 0;
 }
 
-/* --- Open and close ----------------------------------------------------------------------------- */
+/* --- Open and close --------------------------------------------------------------------------- */
 
 static int watch_fd(const struct crew *c, int fd, void *who)
 {

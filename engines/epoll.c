@@ -73,8 +73,8 @@ static void welcome(int ep, struct loop *l, unsigned listener)
     }
 }
 
-/* Listeners are in the set while there is room.  EXCLUSIVE: a connection wakes one of the
- * workers that share it.  False: the kernel has no memory for that now. */
+/* Listeners are in the set while there is room.  EXCLUSIVE: a connection wakes one or a few of the
+ * workers that share the listener, not all.  False: the kernel has no memory for that now. */
 static bool listen_on(int ep, struct loop *l, bool *listening)
 {
     const struct worker *w = l->worker;

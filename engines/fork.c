@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* fork.c - a process for each connection: the oldest way to serve many at once.
  *
- * The idea: the parent accepts, a child serves one connection and exits, the parent reaps
- * it.  Nothing that happens to a child can harm another: no shared heap, no locks, and the kernel
- * cleans up whatever way it ends.
+ * The idea: the parent accepts, a child serves one connection and exits, the parent reaps it.  No
+ * child can harm another by a leak, a crash or a lock it holds, and the kernel cleans up whatever
+ * way it ends.  They share one thing: the memory of the connection machines.
  *
- * What it costs: copying the page tables and a descriptor table for each connection, an exit and
- * a wait; a hundred times a thread's price.  The parent keeps each child's socket and the
- * machine's memory is shared, so that one watcher in the parent sees all deadlines and ends the
- * idlest first.  So a child must let go of its siblings' sockets, and end its own connection by
- * shutdown(): closing a socket that the parent holds too tells the peer nothing.  Why there is
- * more: most of what a process gives is not needed between connections of one server: see
- * thread.c.
+ * What it costs: copying the page tables and the descriptor table for each connection, an exit and
+ * a wait.  The parent keeps each child's socket, and the machines lie in shared memory, so that
+ * one watcher in the parent sees all deadlines and ends the idlest first.  Therefore a child lets
+ * go of its siblings' sockets, and ends its own connection by shutdown(): closing a socket that
+ * the parent holds too tells the peer nothing.  Why there is more: most of what a process gives is
+ * not needed between the connections of one server: see thread.c.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* naive.c - accept, serve, repeat: the server of every textbook's first page.
  *
- * The idea: one blocking loop.  Whoever is being served has the server to himself; all others wait
- * in the kernel's accept queue.  What it costs: nothing but the calls that move bytes; no set of
- * descriptors, no wake-ups, no second thread's stack.  For one client at a time nothing is faster.
- * But the wait of each is the sum of all before him: a client that thinks for a second between two
- * requests makes everybody wait a second.  The watcher softens that (a connection that idles goes
- * when another waits, and no one may dawdle past a deadline); it cannot mend it.  Why there is
- * more: while one peer is slow, a server should do something else.  Either it gives each connection
- * a thread that may wait, or it asks the kernel which of them is ready: see epoll.c.
+ * The idea: one blocking loop.  Whoever is being served has the server to himself; all others
+ * wait in the kernel's accept queue.
+ *
+ * What it costs: the calls that move bytes and nothing else; no set of descriptors, no handing on.
+ * For one client at a time there is nothing left to take away.  But the wait of each is the sum of
+ * all before him: a client that thinks for a second between two requests makes everybody wait a
+ * second.  The watcher (a thread that looks at the clock while this one cannot) softens that: a
+ * connection that idles goes when another waits, and no one may dawdle past a deadline.  It cannot
+ * mend it.  Why there is more: while one peer is slow, a server should do something else.  Either
+ * each connection gets somebody who may wait for it (fork.c, thread.c, pool.c), or one thread asks
+ * the kernel which of them is ready (select.c and what follows it).
  */
 #include "engine.h"
 

@@ -5,7 +5,7 @@
  * The idea: replay one request through the same machine all engines share, many times, and divide.
  * What it costs is the floor under every other engine's figures; whatever they need on top is the
  * price of their way to wait and to move bytes.  Each figure is the best of several rounds: noise
- * only ever adds.  The last rung of the ladder, for there is nothing below it.
+ * only ever adds.  It is the ground that the ladder stands on, so it comes last in the list.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
  *
  * What it costs: a turn is O(connections) twice, once in the kernel, which looks at every socket,
  * and once here.  With ten connections that is nothing, with ten thousand idle ones each request
- * pays for all of them. Many ready at once share the walk, so a crowd that is busy hides the
- * price and a crowd that idles shows it.  Why there is more: a kernel that remembers the set need
+ * pays for all of them.  Many that are ready at once share the walk: a crowd that is busy hides
+ * the price, a crowd that idles shows it.  Why there is more: a kernel that remembers the set need
  * not be told it again: see epoll.c.
  */
 #include <errno.h>
@@ -18,8 +18,8 @@
 
 enum { STOP, WAKE, LISTENERS, ROOM_FIRST = 64 };
 
-/* fd[i] belongs to who[i]; the first ones have no session.  session->slot is the index.  No entry
- * is idle by design: poll() refuses more of them than the process may have descriptors. */
+/* fd[i] belongs to who[i]; the first ones have no session.  session->slot is the index.  There is
+ * never a spare entry: poll() refuses more of them than the process may have descriptors. */
 struct crowd {
     struct pollfd *fd;
     struct session **who;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* pool.c - a fixed crew of blocking threads: each serves one connection after the other.
  *
- * The idea: threads are made once.  With --pool-queue accept each of them accepts for itself and
- * the kernel's accept queue is the queue.  Otherwise one thread accepts and hands on: mutex is
- * one ring under a lock, lockfree a ring for each thread without one (see queue.h).  A full queue
- * makes the accepting thread wait, and the kernel holds the newcomers: back-pressure, nothing is
- * dropped.
+ * The idea: threads are made once.  Somebody must give each newcomer to one of them.  With
+ * --pool-queue accept the kernel's accept queue is the queue, and each thread accepts for itself;
+ * otherwise one thread accepts and hands on: mutex is one ring under a lock, lockfree a ring for
+ * each thread without one (see queue.h).  A full queue makes the accepting thread wait, and the
+ * kernel holds the newcomers: back-pressure, nothing is dropped.
  *
- * What it costs: no thread is started per connection; handing on costs a wake-up.  But a thread
- * belongs to its connection until that ends: as many clients as threads that keep idle
- * connections open would occupy the house, so the watcher closes the idlest when another
- * waits.  Why there is more: dispatch.c lends a thread to a connection only while there is
- * something to do, and select.c needs one thread for all.
+ * What it costs: no thread is started per connection; handing on costs a wake-up, and with accept
+ * one for each idle thread, for all of them sleep in poll() on the same listeners.  A thread
+ * belongs to its connection until that ends: as many clients as there are threads would occupy the
+ * house by saying nothing, so the watcher closes the idlest while another waits.  Why there is
+ * more: dispatch.c lends a thread to a connection only while there is something to do, and
+ * select.c needs one thread for all.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* select.c - the oldest way to wait for many: three sets of bits, rebuilt for every call.
+/* select.c - the oldest way to wait for many: two sets of bits, copied for every call.
  *
  * The idea: readiness, with a bitmap.  Bit n stands for descriptor n; select() gets the bits of
- * what each connection wants and leaves those that can move.  The kernel overwrites the sets, so
- * they are copied before every call.
+ * what each connection wants and leaves those that can move.  It overwrites the sets, so they are
+ * copied before every call.
  *
- * What it costs: a turn looks at every number up to the highest descriptor, in the kernel and
- * here.  And the sets have FD_SETSIZE (1024) bits, fixed when the C library was built: setting a
- * bit beyond them writes past the end of the set.  A connection whose number is too high is
- * turned away before that; so that none is, room is made for a newcomer by the capacity this
- * engine declares.  Why there is more: poll() drops the limit, and names only the descriptors
- * that exist.
+ * What it costs: a turn looks at every number up to the highest descriptor there ever was, in the
+ * kernel and here.  And the sets have FD_SETSIZE bits, fixed when the C library was built: setting
+ * a bit beyond them writes past the end of the set.  The capacity declared below makes room for a
+ * newcomer before numbers run out; one that is too high all the same is refused (numbers belong to
+ * the process: worker threads share them, worker processes do not).  Why there is more: poll()
+ * drops the limit, and names only the descriptors that exist.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -2,14 +2,14 @@
 /* thread.c - a thread for each connection: while one waits, the others run.
  *
  * The idea: the blocking code of naive.c, once per connection, all at the same time.  The main
- * thread only accepts.  Whoever waits for a slow client waits alone; the scheduler is the event
- * loop.
+ * thread only accepts.  Whoever waits for a slow client waits alone; the kernel's scheduler is the
+ * event loop.
  *
  * What it costs: starting and ending a thread for each connection, a stack and a set of buffers
  * while it lives (rung's stacks are small: STACK_BYTES), and a context switch each time a
- * connection waits.  Requests on one connection that keeps alive cost no more than naive's.  A
- * thousand idle clients are a thousand stacks that do nothing.  Why there is more: a fixed crew
- * pays for its threads once (pool.c), and one thread can wait for all (select.c).
+ * connection waits.  A request on a connection that is kept alive costs no more calls than
+ * naive's.  A thousand idle clients are a thousand stacks that do nothing.  Why there is more: a
+ * fixed crew pays for its threads once (pool.c), and one thread can wait for all (select.c).
  */
 #include <errno.h>
 #include <limits.h>

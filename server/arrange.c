@@ -3,7 +3,8 @@
  * reason.
  *
  * What makes no sense is an error, not ignored: whoever asks for a queue of an engine that has
- * none wants to measure something that would not happen.
+ * none wants to measure something that would not happen.  0 stands for "not said" and becomes the
+ * default here.
  */
 #include <sched.h>
 #include "serve.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* doctor.c - what this machine can run, and which of its limits a server meets first.
  *
- * Each check reads one fact, says what it means for a server, and what to do if it binds.  Nothing is
- * changed.  The first limit in the way of many connections is usually descriptors; of many arriving at
- * once, the queue of the listener; of a load generator on the same machine, the range of ports.
+ * Each check reads one fact, says what it means for a server, and what to do if it binds.  Nothing
+ * is changed.  The first limit in the way of many connections is usually descriptors; of many
+ * arriving at once, the queue of the listener; of a load generator on the same machine, the range
+ * of ports.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -162,7 +163,8 @@ enum { CHECKS = sizeof(checks) / sizeof(checks[0]) };
 
 static void print_text(const struct check *c)
 {
-    printf("%s %-28s %s\n       %s\n", c->fine ? "  ok  " : " LIMIT", c->name, c->value, c->meaning);
+    printf("%s %-28s %s\n       %s\n", c->fine ? "  ok  " : " LIMIT", c->name, c->value,
+           c->meaning);
     if (!c->fine)
         printf("       -> %s\n", c->advice);
 }

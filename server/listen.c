@@ -296,8 +296,8 @@ void listen_text(const struct server *srv, char *buf, size_t cap)
         to_loopback(&a);
         net_address_text(&a, text);
         used += (size_t)snprintf(buf + used, cap - used, "%s%s%s%s%s", used ? " and " : "",
-                                 is_unix(text) ? "" : srv->proto->name, is_unix(text) ? "" : "://", text,
-                                 is_unix(text) ? "" : "/");
+                                 is_unix(text) ? "" : srv->proto->name, is_unix(text) ? "" : "://",
+                                 text, is_unix(text) ? "" : "/");
     }
 }
 

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* queue.h - connections handed from one thread to many; full means wait, nothing is ever dropped.
+/* queue.h - items handed from one thread to many; full means wait, nothing is ever dropped.
  *
- * QUEUE_MUTEX     one bounded ring for all, a mutex and two condition variables.
- * QUEUE_LOCKFREE  one ring for each consumer, one writer and one reader each, so that two atomic
- *                 counters are all the agreement needed: no compare-and-swap loop, hence no ABA
- *                 problem.  The producer fills the least loaded ring.  Whoever finds nothing to
- *                 do parks on a semaphore: no spinning.
+ * mutex       one bounded ring for all, a mutex and two condition variables.  Whoever is free
+ *             takes the next item.
+ * lockfree    one ring for each consumer, with one writer and one reader, so that two counters
+ *             are all the agreement needed: no compare-and-swap loop, hence no ABA problem.  The
+ *             producer fills the ring with the fewest items.  It does not see whether that ring's
+ *             reader is at work, and an item that is in a ring stays there: it may wait for one
+ *             consumer while others sleep.
  *
- * One producer; consumers are numbered from 0.  Items are the caller's: a descriptor, a pointer.
+ * In both, whoever finds nothing to do sleeps in the kernel: no spinning.  One producer;
+ * consumers are numbered from 0.  Items are the caller's: a descriptor, a pointer.
  */
 #ifndef SERVER_QUEUE_H
 #define SERVER_QUEUE_H
@@ -31,8 +34,7 @@ void queue_close(struct queue *queue);
 /* Only the first n consumers came.  Before the first put. */
 void queue_consumers(struct queue *queue, unsigned n);
 
-/* Waits while the queue is full; tells how long: ms at most, -1 for ever.  0, or -EAGAIN: still
- * full. */
+/* Waits while the queue is full, wait_ms at most; -1: for ever.  0, or -EAGAIN: still full. */
 int queue_put(struct queue *queue, intptr_t item, int wait_ms);
 
 /* Up to n (<= QUEUE_TAKE_MAX) items; waits for the first.  0: the queue has ended and is empty. */

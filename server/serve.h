@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* serve.h - rung serve, from options to a running server and back.
  *
- * serve.c      the order of things: descriptors, engine, listeners, privileges, site, log,
- * signals, run, farewell listen.c     addresses to listeners, and what to say when that fails
- * holder.c     which process holds a port signals.c    one thread that waits for signals, so that
- * no handler ever runs serve_table.c  the rows of options.def
+ * serve.c        the order of things: descriptors, engine, listeners, privileges, site, log,
+ *                signals, run, farewell
+ * arrange.c      how many workers, and of what kind
+ * listen.c       addresses to listeners, and what to say when that fails
+ * holder.c       which process holds a port
+ * signals.c      one thread that waits for signals, so that no handler ever runs
+ * serve_table.c  the rows of options.def
  */
 #ifndef SERVER_SERVE_H
 #define SERVER_SERVE_H

@@ -38,8 +38,7 @@ struct folder {
     char path[PATH_BYTES_MAX];
 };
 
-/* --- Reading
- * -------------------------------------------------------------------------------------------- */
+/* --- Reading ---------------------------------------------------------------------------------- */
 
 static enum listing_kind kind_of(mode_t mode)
 {
@@ -126,8 +125,7 @@ static bool read_entry(struct folder *f, struct listing_entry *e)
     }
 }
 
-/* --- Gathering
- * ------------------------------------------------------------------------------------------ */
+/* --- Gathering -------------------------------------------------------------------------------- */
 
 /* Room for `need` units of `unit` bytes in *mem.  -EAGAIN: all listings together have too much. */
 static int grow(struct folder *f, void **mem, size_t *room, const size_t need_unit[2])

@@ -2,11 +2,12 @@
 /* workers.c - how many workers there are, and what they are: threads of this process, or
  * processes.
  *
- * One worker runs here, on this thread.  Several threads share everything; several processes
- * share the listeners, the counters and the flag to stop, which live in shared memory, and
- * nothing else: one that dies takes only its own connections with it.  The supervisor then counts
- * those as lost, says so, and starts another on the same number, which inherits the listeners and
- * whoever waits in their queues; one that dies young is started anew only after a pause.
+ * One worker alone runs here, on this thread.  Several threads share everything but their loops.
+ * Several processes share the listeners, the counters and the flag to stop, which live in shared
+ * memory, and nothing else: one that dies takes only its own connections with it.  The supervisor
+ * then counts those as lost, says so, and starts another on the same number, which inherits the
+ * listeners and whoever waits in their queues; one that dies young is started anew only after a
+ * pause.
  */
 #include <errno.h>
 #include <poll.h>

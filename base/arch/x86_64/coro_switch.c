@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* coro_switch.c - switching stacks on x86-64 (System V ABI, 3.2.1: rbx, rbp, r12-r15 are the callee's
- * to preserve).
+/* coro_switch.c - switching stacks on x86-64 (System V ABI, 3.2.1: rbx, rbp, r12-r15 are the
+ * callee's to preserve).
  *
  * A stack at rest holds those six and the address to return to.  A new one is laid out alike, with
  * the entry and its argument in r12 and r13 and a small piece of code to return to, which calls it.
