@@ -15,6 +15,20 @@ static void expect(enum seam_call call, unsigned each, unsigned beyond)
     assert_in_range(atomic_load(&seam_made[call]), each * REQUESTS, each * REQUESTS + beyond);
 }
 
+/* Who asks without being told pays for it; a blocking one is at the next already, and perhaps was
+ * not yet when counting began; others need one each. */
+static void expect_receives(const struct engine *e)
+{
+    unsigned made = atomic_load(&seam_made[SEAM_recv]);
+
+    if (e == &engine_nonblock)
+        assert_true(made >= REQUESTS);
+    else if (e->may_block)
+        assert_in_range(made, REQUESTS - 1, REQUESTS + 1);
+    else
+        expect(SEAM_recv, e->model != ENGINE_COMPLETION, 0);
+}
+
 static void count_small_file(const struct engine *e)
 {
     struct run *r;
@@ -28,14 +42,13 @@ static void count_small_file(const struct engine *e)
     seam_arm((struct fault_plan){0});
     for (unsigned i = 0; i < REQUESTS; i++)
         assert_int_equal(ask(c, "/", short_body, SHORT_BYTES, 200), RIGHT);
-    expect(SEAM_recv, 1, 1); /* a blocking engine is at the next one already */
-    expect(SEAM_sendmsg, 1, 0);
+    expect_receives(e);
+    expect(SEAM_sendmsg, e->model != ENGINE_COMPLETION, 0);
     expect(SEAM_sendfile64, 0, 0);
     expect(SEAM_fstat64, 1, 0);
     expect(SEAM_pread64, 1, 0);
     expect(SEAM_malloc, 0, REQUESTS); /* the answer's note or the source */
-    if (e->model == ENGINE_READINESS)
-        expect(SEAM_epoll_ctl, 0, 0);
+    expect(SEAM_epoll_ctl, e->crew && !e->may_block, 0); /* re-armed by whoever pumped it */
     client_free(c);
     server_stop(&r->srv);
     assert_true(wait_left(r));
@@ -51,10 +64,11 @@ static void small_file(void **state)
             count_small_file(engines[i]);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(small_file)};
 
-    begin_program();
+    (void)argc;
+    begin_program(argv);
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

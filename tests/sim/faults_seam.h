@@ -21,6 +21,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -32,8 +33,8 @@
 #define SEAM_CALLS(X) \
     X(accept4) X(recv) X(sendmsg) X(sendfile64) X(syscall) X(fstat64) X(fstatat64) X(open64) \
     X(pread64) X(getdents64) X(lseek64) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(eventfd) \
-    X(poll) X(read) X(write) X(malloc) X(calloc) X(realloc) X(mmap64) X(pthread_create) \
-    X(ioctl) X(getsockopt) X(setsockopt) \
+    X(poll) X(read) X(write) X(malloc) X(calloc) X(realloc) X(aligned_alloc) X(mmap64) \
+    X(pthread_create) X(select) X(pipe2) X(ioctl) X(getsockopt) X(setsockopt) \
     X(shutdown) X(close) X(getpeername) X(socket) X(bind) X(listen)
 
 enum seam_call {
@@ -116,6 +117,9 @@ SEAM(int, epoll_ctl, (int ep, int op, int fd, struct epoll_event *ev), (ep, op, 
 SEAM(int, epoll_wait, (int ep, struct epoll_event *ev, int n, int ms), (ep, ev, n, ms), -1)
 SEAM(int, eventfd, (unsigned n, int flags), (n, flags), -1)
 SEAM(int, poll, (struct pollfd *p, nfds_t n, int ms), (p, n, ms), -1)
+SEAM(int, select, (int n, fd_set *in, fd_set *out, fd_set *odd, struct timeval *tv),
+     (n, in, out, odd, tv), -1)
+SEAM(int, pipe2, (int fd[2], int flags), (fd, flags), -1)
 SEAM(ssize_t, read, (int fd, void *buf, size_t n), (fd, buf, n), -1)
 SEAM(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *len),
      (fd, level, name, value, len), -1)
@@ -246,24 +250,24 @@ int __wrap_ioctl(int fd, unsigned long what, ...)
     return seam_fails(SEAM_ioctl) ? -1 : __real_ioctl(fd, what, arg);
 }
 
-/* openat2(2), which this libc has no name for: four arguments.  Valgrind 3.19 does not know it at
+/* openat2(2) and others that this libc has no name for: up to six arguments.  Valgrind 3.19 does not know it at
  * all; for a folder without links openat() does the same. */
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 long __wrap_syscall(long number, ...)
 {
-    long arg[4];
+    long arg[6];
     va_list ap;
 
     va_start(ap, number);
-    for (unsigned i = 0; i < 4; i++)
+    for (unsigned i = 0; i < 6; i++)
         arg[i] = va_arg(ap, long);
     va_end(ap);
     if (seam_fails(SEAM_syscall))
         return -1;
     if (atomic_load(&seam_no_openat2) && number == SYS_openat2)
         return openat((int)arg[0], (const char *)arg[1], (int)((struct open_how *)arg[2])->flags);
-    return __real_syscall(number, arg[0], arg[1], arg[2], arg[3]);
+    return __real_syscall(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 }
 
 /* --- Memory: failing, and counted ------------------------------------------------------------- */
@@ -283,6 +287,16 @@ void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size)
 {
     void *mem = seam_fails(SEAM_calloc) ? NULL : __real_calloc(n, size);
+
+    atomic_fetch_add(&seam_memory, mem != NULL);
+    return mem;
+}
+
+void *__real_aligned_alloc(size_t align, size_t n);
+void *__wrap_aligned_alloc(size_t align, size_t n);
+void *__wrap_aligned_alloc(size_t align, size_t n)
+{
+    void *mem = seam_fails(SEAM_aligned_alloc) ? NULL : __real_aligned_alloc(align, n);
 
     atomic_fetch_add(&seam_memory, mem != NULL);
     return mem;

@@ -188,10 +188,15 @@ static inline int folder_remove(void **state)
     return 0;
 }
 
+static inline void tell_left_out(void);
+static const char *only;
+
 /* The first thing main() does. */
-static inline void begin_program(void)
+static inline void begin_program(char **argv)
 {
     seam_exempt = true;
+    only = argv[1];
+    tell_left_out();
     atomic_store(&seam_no_openat2, syscall(SYS_openat2, -1, "", NULL, 0) < 0 && errno == ENOSYS);
     signal(SIGALRM, on_signal);
     signal(SIGABRT, on_signal);
@@ -205,9 +210,27 @@ static const struct engine *const engines[] = {
 #undef X
 };
 
+static const char *only; /* the program's argument: this engine alone */
+
+/* Calls made in a child are out of the seam's reach: forks.c is about those. */
 static inline bool can_run(const struct engine *e)
 {
-    return e->model != ENGINE_NONE && (!e->probe || !e->probe());
+    return e->model != ENGINE_NONE && !e->forks && (!e->probe || !e->probe()) &&
+           (!only || !strcmp(only, e->name));
+}
+
+/* Whom it leaves out is said, with the reason. */
+static inline void tell_left_out(void)
+{
+    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
+        const struct engine *e = engines[i];
+        const char *why = e->probe ? e->probe() : NULL;
+
+        if (e->forks)
+            why = "its calls are made in children; forks.c makes it fail";
+        if (why)
+            print_message("without engine %s: %s\n", e->name, why);
+    }
 }
 
 #endif

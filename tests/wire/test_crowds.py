@@ -19,15 +19,15 @@ from lib.trees import GIANT_MARKS, content, sparse, write
 PATIENT = ["--head-timeout", "300s", "--idle-timeout", "300s"]  # nobody is to go for being idle
 
 # A process or a thread each: these show it, and more only fill the machine's table of processes.
-CROWD_MAX = {"fork": 400, "thread": 3000}
+CROWD_MAX = {"fork": 400, "thread": 10000}
 # KiB of memory for a connection that has been answered and is idle, several times what is measured.
 KIB_MAX = {"fork": 400, "thread": 64, "pool": 64, "coro": 24}
 KIB_MAX_LOOP = 2
 # Who knows which of all is ready without looking at each.
 TOLD = ("epoll", "dispatch", "coro")
 # Connections that come and go; a process takes a hundred times as long to make as a session.
-CHURN = {"fork": 1_500, "thread": 12_000}
-CHURN_MOST = 30_000
+CHURN = {"fork": 1_500, "thread": 60_000}
+CHURN_MOST = 100_000
 CHURN_GROWTH = 1 << 20  # bytes: less than forty for each connection that epoll saw
 
 
