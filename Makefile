@@ -92,7 +92,7 @@ all: $(if $(wildcard $(MAIN)),$(RUNG)) $(LIB) $(BUILD)/compile_commands.json ## 
 
 run: ## install what building needs, build, serve www/
 	@scripts/setup run
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory -j"$$(nproc)" all
 	@exec $(RUNG) serve www
 
 check: ## everything that must hold
