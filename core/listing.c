@@ -24,6 +24,7 @@ static void read_filter(struct listing_view *view, struct slice raw)
     view->filter_len = 0;
     while (i < raw.len && view->filter_len < sizeof(view->filter)) {
         char c = raw.ptr[i++];
+
         if (c == '+') {
             c = ' ';
         } else if (c == '%' && raw.len - i >= 2 && hex_digit(raw.ptr[i]) >= 0 &&
@@ -64,6 +65,7 @@ void listing_view_read(struct listing_view *view, struct slice query, enum listi
         if (equals) {
             struct slice key = {query.ptr, (size_t)(equals - query.ptr)};
             struct slice value = {equals + 1, len - key.len - 1};
+
             read_pair(view, key, value);
         }
         len += amp != NULL;
@@ -185,8 +187,7 @@ enum listing_step listing_wrote(struct listing *l, const struct listing_out *o)
     return STEP_AGAIN;
 }
 
-/* --- JSON
- * --------------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static enum listing_step json_open(struct listing *l, struct listing_out *o)
 {
@@ -269,8 +270,7 @@ static enum listing_step json_end(struct listing *l, struct listing_out *o)
     return STEP_DONE;
 }
 
-/* --- Text: one line an entry: kind, bytes, time, name; columns for cut, sort and awk
- * ------------------- */
+/* --- Text: one line an entry: kind, bytes, time, name; columns for cut, sort and awk ---------- */
 
 static enum listing_step text_row(struct listing *l, struct listing_out *o)
 {
@@ -311,8 +311,7 @@ static enum listing_step text_end(struct listing *l, struct listing_out *o)
     return STEP_DONE;
 }
 
-/* --- The driver
- * --------------------------------------------------------------------------------------- */
+/* --- The driver ------------------------------------------------------------------------------- */
 
 static const struct listing_format_step json_steps[] = {
     {json_open}, {json_path}, {json_head}, {json_row}, {json_end}, {NULL}};

@@ -32,6 +32,7 @@ static unsigned digits_of(uint64_t n, char out[20])
 
     for (place = 0; place < 20; place++) {
         char digit = '0';
+
         while (n >= power) {
             n -= power;
             digit++;

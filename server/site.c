@@ -38,8 +38,7 @@ struct search {
     char path[PATH_BYTES_MAX + NAME_BYTES_MAX + SUFFIX_BYTES_MAX + 1];
 };
 
-/* --- The root
- * ------------------------------------------------------------------------------------------- */
+/* --- The root --------------------------------------------------------------------------------- */
 
 int site_open(struct site **site, const struct site_options *opt, const char **why)
 {
@@ -66,6 +65,7 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
     s->root_fd = open(opt->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->root_fd < 0) {
         int err = -errno;
+
         site_close(s);
         return err;
     }
@@ -142,8 +142,7 @@ static bool hides_path(const struct site *site, struct slice path)
     return false;
 }
 
-/* --- Sources
- * -------------------------------------------------------------------------------------------- */
+/* --- Sources ---------------------------------------------------------------------------------- */
 
 static struct site_source *source_new(enum source_kind kind, const char *type)
 {
@@ -200,8 +199,7 @@ int site_source_fd(const struct source *source)
     return ((const struct site_source *)source)->fd;
 }
 
-/* --- Files
- * ---------------------------------------------------------------------------------------------- */
+/* --- Files ------------------------------------------------------------------------------------ */
 
 /* Open what the search's path names.  A descriptor and *st, or -errno. */
 static int open_path(const struct search *f, struct stat *st)
@@ -210,6 +208,7 @@ static int open_path(const struct search *f, struct stat *st)
 
     if (fd >= 0 && fstat(fd, st) < 0) {
         int err = -errno;
+
         close(fd);
         return err;
     }
@@ -320,8 +319,7 @@ static int find_file(struct search *f, struct site_source **source)
     return *source ? 0 : -ENOMEM;
 }
 
-/* --- Folders
- * -------------------------------------------------------------------------------------------- */
+/* --- Folders ---------------------------------------------------------------------------------- */
 
 /* 0 and the index page, -ENOENT: there is none, or -errno. */
 static int find_index(struct search *f, struct site_source **source)

@@ -38,8 +38,7 @@ struct folder {
     char path[PATH_BYTES_MAX];
 };
 
-/* --- Reading
- * -------------------------------------------------------------------------------------------- */
+/* --- Reading ---------------------------------------------------------------------------------- */
 
 static enum listing_kind kind_of(mode_t mode)
 {
@@ -107,6 +106,7 @@ static bool read_entry(struct folder *f, struct listing_entry *e)
 
         if (f->dents_at == f->dents_len) {
             ssize_t n = getdents64(f->fd, f->dents, DENTS_BYTES);
+
             if (n <= 0) {
                 f->error = n < 0 && errno != ENOENT ? -errno : 0; /* ENOENT: it was removed */
                 return false;
@@ -126,8 +126,7 @@ static bool read_entry(struct folder *f, struct listing_entry *e)
     }
 }
 
-/* --- Gathering
- * ------------------------------------------------------------------------------------------ */
+/* --- Gathering -------------------------------------------------------------------------------- */
 
 /* Room for `need` units of `unit` bytes in *mem.  -EAGAIN: all listings together have too much. */
 static int grow(struct folder *f, void **mem, size_t *room, const size_t need_unit[2])

@@ -26,6 +26,7 @@ static const char *look_up(const struct type_row *row, size_t rows, const char *
     while (low < rows) {
         size_t middle = low + (rows - low) / 2;
         int order = strcmp(lower, row[middle].name);
+
         if (order == 0)
             return row[middle].type;
         if (order < 0)
