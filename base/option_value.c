@@ -195,11 +195,10 @@ const char *option_nearest(const char *typed, const char *const *words)
 {
     const char *nearest = NULL;
     size_t len = strlen(typed);
-    unsigned least = 1 + (unsigned)len / 4; /* slips allowed: one, and one more for 4 letters */
-
+    /* one slip in a short word, two or three in a long one */
+    unsigned least = 1 + (unsigned)len / 4;
     for (; *words; words++) {
         unsigned far = distance(typed, *words);
-
         /* the start of a word says which was meant */
         if (len >= 3 && strncmp(typed, *words, len) == 0)
             far = 1;

@@ -5,7 +5,7 @@
  * escaped, long values are cut visibly, and a whole line stays below PIPE_BUF, so that it is one
  * write that no other line can cut in two, be it to a file (O_APPEND), a pipe or a terminal.  The
  * first half is made when the answer begins, for the request's bytes do not live longer; the
- * second when its last byte is out.  Threads share the descriptor and nothing else.
+ * second when its last byte is out. Threads share the descriptor and nothing else.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,9 +16,9 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "../base/escape.h"
 #include "../base/net.h"
 #include "../base/say.h"
+#include "../base/escape.h"
 #include "inside.h"
 
 enum {
@@ -52,7 +52,6 @@ struct log_note {
 static int open_file(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0640);
-
     return fd < 0 ? -errno : fd;
 }
 
@@ -60,7 +59,6 @@ int log_open(struct log **log, enum log_format format, const char *path)
 {
     bool file = strcmp(path, "-") != 0;
     struct log *l = calloc(1, sizeof(*l));
-
     if (!l)
         return -ENOMEM;
     l->format = format;
@@ -68,7 +66,6 @@ int log_open(struct log **log, enum log_format format, const char *path)
     l->fd = file ? open_file(path) : STDOUT_FILENO;
     if (l->fd < 0) {
         int err = l->fd;
-
         free(l);
         return err;
     }
@@ -80,7 +77,6 @@ int log_open(struct log **log, enum log_format format, const char *path)
 int log_reopen(struct log *l)
 {
     int fd, err;
-
     if (!l->path)
         return 0;
     fd = open_file(l->path);
@@ -108,20 +104,22 @@ static void time_text(enum log_format format, char *buf, size_t cap)
     static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
     struct timespec now;
     struct tm t;
-
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &t);
     if (format == LOG_COMBINED)
         snprintf(buf, cap, "%02d/%.3s/%04d:%02d:%02d:%02d +0000", t.tm_mday, months + 3 * t.tm_mon,
-                 t.tm_year + 1900, t.tm_hour, t.tm_min, t.tm_sec);
+                 t.tm_year + 1900,
+                 t.tm_hour, t.tm_min, t.tm_sec);
     else
         snprintf(buf, cap, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ", t.tm_year + 1900, t.tm_mon + 1,
-                 t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec, now.tv_nsec / 1000000);
+                 t.tm_mday, t.tm_hour,
+                 t.tm_min, t.tm_sec, now.tv_nsec / 1000000);
 }
 
 struct log_words {
-    char time[96], peer[NET_ADDRESS_TEXT], method[LOG_METHOD_BYTES];
-    char target[LOG_TARGET_BYTES], referer[LOG_REFERER_BYTES], agent[LOG_AGENT_BYTES];
+    char time[96], peer[NET_ADDRESS_TEXT];
+    char method[LOG_METHOD_BYTES], target[LOG_TARGET_BYTES], referer[LOG_REFERER_BYTES],
+        agent[LOG_AGENT_BYTES];
 };
 
 static void word(enum log_format format, struct slice s, char *buf, size_t cap)
@@ -151,7 +149,6 @@ static struct log_note *note_make(const char *head, const char *tail)
 {
     size_t m = strlen(head), n = strlen(tail);
     struct log_note *note = malloc(sizeof(*note) + m + n);
-
     if (!note)
         return NULL;
     note->head = m;
@@ -165,7 +162,6 @@ static void json_halves(const struct log_words *w, unsigned status, char *head, 
 {
     static const char start[] =
         "{\"time\":\"%s\",\"peer\":\"%s\",\"method\":\"%s\",\"target\":\"%s\",\"status\":%u,";
-
     snprintf(head, PIPE_BUF, start, w->time, w->peer, w->method, w->target, status);
     snprintf(tail, PIPE_BUF, "\"referer\":\"%s\",\"agent\":\"%s\"}\n", w->referer, w->agent);
 }
@@ -186,7 +182,6 @@ void *log_begin(struct log *l, int fd, const struct http_receipt *r)
 {
     char head[PIPE_BUF], tail[PIPE_BUF];
     struct log_words w;
-
     if (!l)
         return NULL;
     words(l->format, fd, r->head, &w);
@@ -200,10 +195,8 @@ void *log_begin(struct log *l, int fd, const struct http_receipt *r)
 static int write_all(struct log *l, const char *line, size_t len)
 {
     size_t off = 0;
-
     while (off < len) {
         ssize_t n = write(l->fd, line + off, len - off);
-
         if (n < 0 && errno == EINTR)
             continue;
         if (n > 0)
@@ -222,7 +215,6 @@ static void write_line(struct log *l, char *line, size_t len)
     /* line[0] is kept free for the end of a torn line */
     bool torn = atomic_exchange(&l->torn, false);
     int err = write_all(l, torn ? line : line + 1, torn ? len : len - 1);
-
     if (!err) {
         if (atomic_load(&l->failed) && atomic_exchange(&l->failed, false))
             say_error("the log can be written again");
@@ -240,16 +232,17 @@ void log_end(struct log *l, void *begun, uint64_t body_bytes, bool complete)
     char line[PIPE_BUF + 64];
     struct log_note *note = begun;
     int n;
-
     if (!l || !note)
         return;
     if (l->format == LOG_JSON)
         n = snprintf(line, sizeof(line), "\n%.*s\"bytes\":%llu,\"complete\":%s,%.*s",
-                     (int)note->head, note->text, (unsigned long long)body_bytes,
-                     complete ? "true" : "false", (int)note->tail, note->text + note->head);
+                     (int)note->head, note->text,
+                     (unsigned long long)body_bytes, complete ? "true" : "false", (int)note->tail,
+                         note->text + note->head);
     else
         n = snprintf(line, sizeof(line), "\n%.*s%llu %.*s", (int)note->head, note->text,
-                     (unsigned long long)body_bytes, (int)note->tail, note->text + note->head);
+                     (unsigned long long)body_bytes,
+                     (int)note->tail, note->text + note->head);
     if (n > 0 && (size_t)n < sizeof(line))
         write_line(l, line, (size_t)n);
     free(note);

@@ -56,7 +56,6 @@ static int parse(const char *word, ...)
     const char *argv[40] = {"tool"};
     unsigned n = 1;
     va_list ap;
-
     va_start(ap, word);
     for (; word && n < 39; word = va_arg(ap, const char *))
         argv[n++] = word;
@@ -92,12 +91,10 @@ static void test_numbers(void **state)
         {"0.0001k", -EINVAL, 0}, {"0x10", -EINVAL, 0}, {"1e3", -EINVAL, 0}, {"1kk", -EINVAL, 0},
         {"k", -EINVAL, 0}, {"1.0000001m", -EINVAL, 0}, {"1\n", -EINVAL, 0},
     };
-
     (void)state;
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         uint64_t n = 0;
         int err = option_number(cases[i].text, &n);
-
         if (err != cases[i].err || (!err && n != cases[i].n))
             fail_msg("'%s': %d, %llu", cases[i].text, err, (unsigned long long)n);
     }
@@ -106,7 +103,6 @@ static void test_numbers(void **state)
 static void test_sizes_and_times(void **state)
 {
     uint64_t n;
-
     (void)state;
     assert_int_equal(option_size("64k", &n), 0);
     assert_int_equal(n, 65536);
@@ -141,7 +137,6 @@ static void test_text_reads_back(void **state)
                                       3600000, 86400000, 1048576, 1ull << 40, UINT64_MAX};
     char text[OPTION_VALUE_TEXT];
     uint64_t n;
-
     (void)state;
     for (unsigned i = 0; i < sizeof(sample) / sizeof(sample[0]); i++) {
         option_text(OPTION_NUMBER, sample[i], text);
@@ -241,7 +236,6 @@ static void test_lists(void **state)
 static void test_environment(void **state)
 {
     char longest[OPTION_LIST_TEXT + 1];
-
     (void)state;
     setenv("RUNG_SOME_SIZE", "2k", 1);
     setenv("RUNG_FLAG", "1", 1);
@@ -290,11 +284,9 @@ static void test_ranges(void **state)
         {"--toggle=on", true}, {"--toggle=maybe", false}, {"--toggle", false},
         {"--flag=on", false}, {"--no-flag=off", false}, {"--no-number", false},
     };
-
     (void)state;
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         int err = parse(cases[i].arg, NULL);
-
         if (err != (cases[i].good ? OPTION_OK : -EINVAL))
             fail_msg("%s: %d %s", cases[i].arg, err, found.error);
         if (!cases[i].good && !*found.error)
@@ -350,7 +342,6 @@ static void test_help_wins(void **state)
 static void test_nearest(void **state)
 {
     static const char *const words[] = {"port", "public", "listing", "log", "log-file", NULL};
-
     (void)state;
     assert_string_equal(option_nearest("prot", words), "port");
     assert_string_equal(option_nearest("ports", words), "port");
@@ -371,7 +362,6 @@ static char *printed(void (*print)(const struct option_table *, FILE *),
     char *text = NULL;
     size_t len;
     FILE *f = open_memstream(&text, &len);
-
     assert_non_null(f);
     print(t, f);
     fclose(f);
@@ -392,12 +382,10 @@ static void assert_names_all(const struct option_table *t,
                              void (*print)(const struct option_table *, FILE *), const char *dashes)
 {
     char *text = printed(print, t);
-
     for (unsigned i = 0; i < t->rows; i++) {
         char name[64];
         const char *from = t->row[i].name;
         size_t n = (size_t)snprintf(name, sizeof(name), "%s", dashes);
-
         for (; *from; from++) /* roff writes every hyphen of a name as the dashes begin: \- */
             n += (size_t)snprintf(name + n, sizeof(name) - n, "%s%c",
                                   *from == '-' && dashes[0] == '\\' ? "\\" : "", *from);
@@ -423,7 +411,6 @@ static void test_every_row_is_named(void **state)
 static void test_help_order(void **state)
 {
     char *brief = printed(print_short, &table), *all = printed(print_long, &table);
-
     (void)state;
     assert_true(strstr(brief, "usage: tool") == brief);
     assert_true(strstr(brief, "tool -n 6") < strstr(brief, "--flag")); /* examples first */
@@ -440,7 +427,6 @@ static void test_serve_rows(void **state)
 {
     char *argv[] = {NULL, NULL};
     struct serve_options opt = {0};
-
     (void)state;
     argv[0] = (char[]){"rung"};
     if (option_parse(&serve_table, &opt, argv, &found) != OPTION_OK)
@@ -457,7 +443,6 @@ static void test_serve_rows(void **state)
     assert_int_equal(opt.log, LOG_OFF);
     for (unsigned i = 0; i < serve_table.rows; i++) {
         const struct option_row *row = &serve_table.row[i];
-
         assert_non_null(row->group);
         assert_non_null(row->help);
         assert_true(strlen(row->name) < 30);
@@ -486,7 +471,6 @@ int main(void)
         cmocka_unit_test(test_help_order),
         cmocka_unit_test(test_serve_rows),
     };
-
     clearenv(); /* RUNG_ENGINE and the like belong to whoever runs the tests */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
