@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* coro.c - coroutines: stacks with a guard page, and who is to be returned to.
  *
- * The coroutine's own data lies at the top of its stack, so that there is one mapping and no malloc.
+ * The coroutine's own data lies at the top of its stack, so that there is one mapping and no
+ * malloc.
  */
 #include <sys/mman.h>
 #include <unistd.h>

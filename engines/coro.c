@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* coro.c - the code of naive.c, once per connection, on one thread: each on a small stack of its own.
+/* coro.c - the code of naive.c, once per connection, on one thread: each on a small stack of its
+ * own.
  *
- * The idea: a coroutine per connection runs straight on, and where the blocking engine would sleep in
- * the kernel it is switched away, to be switched back when epoll says that it can go on.  No state is
- * saved by hand: where it was is where its stack is.
+ * The idea: a coroutine per connection runs straight on, and where the blocking engine would
+ * sleep in the kernel it is switched away, to be switched back when epoll says that it can go
+ * on.  No state is saved by hand: where it was is where its stack is.
  *
  * What it costs: two switches a turn, some ten instructions each, and a stack per connection, of
  * which the touched pages stay: several times what epoll.c keeps of an idle client.  What it buys
- * here is little, for the connection machine keeps its state anyway; where the code is written as it
- * reads (a database, a proxy's two sides) it is the cure for saving it by hand.  Why there is more:
- * all of these ask whether a call would succeed; uring.c hands the call itself over.
+ * here is little, for the connection machine keeps its state anyway; where the code is written as
+ * it reads (a database, a proxy's two sides) it is the cure for saving it by hand.  Why there is
+ * more: all of these ask whether a call would succeed; uring.c hands the call itself over.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ struct sched {
     unsigned room, count;
 };
 
-/* --- What a connection does --------------------------------------------------------------------- */
+/* --- What a connection does ------------------------------------------------------------------- */
 
 /* As naive.c would have it: serve until it is over.  Waiting is a call. */
 static void converse(struct coro *self, void *arg)
@@ -49,7 +50,7 @@ static void converse(struct coro *self, void *arg)
         coro_suspend(self);
 }
 
-/* --- Fibers ------------------------------------------------------------------------------------- */
+/* --- Fibers ----------------------------------------------------------------------------------- */
 
 static bool fiber_place(struct sched *sc, struct fiber *f)
 {
@@ -120,7 +121,7 @@ static void run(struct fiber *f)
         fiber_close(f);
 }
 
-/* --- Turns -------------------------------------------------------------------------------------- */
+/* --- Turns ------------------------------------------------------------------------------------ */
 
 static void welcome(struct sched *sc, unsigned listener)
 {

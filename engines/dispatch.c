@@ -39,7 +39,7 @@ struct crew {
     } hand[];
 };
 
-/* --- The crew ----------------------------------------------------------------------------------- */
+/* --- The crew --------------------------------------------------------------------------------- */
 
 static bool arm(const struct crew *c, struct session *s, enum conn_want want)
 {
@@ -69,9 +69,9 @@ static void *work(void *arg)
     struct hand *h = arg;
     const struct tuning *t = &h->crew->worker->tuning;
     intptr_t item[QUEUE_TAKE_MAX];
-    unsigned n;
+    unsigned n, most = t->drain_all ? QUEUE_TAKE_MAX : 1;
 
-    while ((n = queue_take(h->crew->queue, h->number, item, t->drain_all ? QUEUE_TAKE_MAX : 1)) > 0) {
+    while ((n = queue_take(h->crew->queue, h->number, item, most)) > 0) {
         for (unsigned i = 0; i < n; i++)
             work_on(h, (struct session *)item[i]);
         if (t->yield)
@@ -101,7 +101,7 @@ static int hire(struct crew *c)
     return c->count ? 0 : err; /* fewer threads than asked for are enough */
 }
 
-/* --- The waiting thread ------------------------------------------------------------------------- */
+/* --- The waiting thread ----------------------------------------------------------------------- */
 
 static void welcome(struct crew *c, unsigned listener)
 {
@@ -179,7 +179,7 @@ static int turns(struct crew *c)
     return 0;
 }
 
-/* --- Open and close ----------------------------------------------------------------------------- */
+/* --- Open and close --------------------------------------------------------------------------- */
 
 static int watch_fd(const struct crew *c, int fd, void *who)
 {

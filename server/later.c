@@ -48,8 +48,7 @@ struct later {
     bool ending;
 };
 
-/* --- The helper's side
- * ----------------------------------------------------------------------------------- */
+/* --- The helper's side ------------------------------------------------------------------------ */
 
 static struct job *first_in(const struct later *l, enum job_state state)
 {
@@ -97,8 +96,7 @@ static void *help(void *arg)
     return NULL;
 }
 
-/* --- The loop's side
- * ------------------------------------------------------------------------------------- */
+/* --- The loop's side -------------------------------------------------------------------------- */
 
 int later_open(struct later **later, struct site *site, int wake_fd)
 {

@@ -98,8 +98,8 @@ _Static_assert(sizeof(struct session) <= 128, "an idle connection must stay smal
 /* --- Loops ------------------------------------------------------------------------------------ */
 
 int  loop_open(struct worker *w, struct loop **loop);
-/* The same without being woken: finding an answer may block.  For a thread that serves sessions of another's
- * loop (session_lend()), or whole ones. */
+/* The same without being woken: finding an answer may block.  For a thread that serves sessions
+ * of another's loop (session_lend()), or whole ones. */
 int  lane_open(struct worker *w, struct loop **loop);
 void loop_close(struct loop *l); /* closes every session left */
 
@@ -135,11 +135,13 @@ bool loop_done(struct loop *l);
  * CONN_SEND writable, CONN_WAIT nothing (take it out of the set), CONN_CLOSE: close it. */
 enum conn_want session_pump(struct loop *l, struct session *s);
 
-/* A session given to another thread for a while.  lend: the loop's owner lets go of it until it comes back; its
- * timer stays here and looks away.  pump_lent: on the other thread, with its own lane.  back: that thread
- * has done; false: it was lent again meanwhile (an event came) and is to be pumped once more. */
+/* A session given to another thread for a while.  lend: the loop's owner lets go of it until it
+ * comes back; its timer stays here and looks away.  pump_lent: on the other thread, with its own
+ * lane.  back: that thread has done; false: it was lent again meanwhile (an event came) and is to
+ * be pumped once more. */
 enum { SESSION_HOME, SESSION_LENT, SESSION_AGAIN };
-bool session_lend(struct loop *l, struct session *s); /* false: it is out already, and will look again */
+/* False: it is out already, and will look again. */
+bool session_lend(struct loop *l, struct session *s);
 enum conn_want session_pump_lent(struct loop *lane, struct session *s);
 bool session_back(struct session *s);
 

@@ -134,7 +134,7 @@ enum conn_want session_pump(struct loop *l, struct session *s)
     return want;
 }
 
-/* --- Lent to another thread: owner_state says whose it is --------------------------------------- */
+/* --- Lent to another thread: owner_state says whose it is ------------------------------------- */
 
 bool session_lend(struct loop *l, struct session *s)
 {

@@ -28,7 +28,8 @@ static void count_small_file(const struct engine *e)
     seam_arm((struct fault_plan){0});
     for (unsigned i = 0; i < REQUESTS; i++)
         assert_int_equal(ask(c, "/", short_body, SHORT_BYTES, 200), RIGHT);
-    expect(SEAM_recv, 1, 1); /* a blocking engine is at the next one already */
+    /* A blocking engine may be at the next one already, here and when the counting began. */
+    assert_in_range(atomic_load(&seam_made[SEAM_recv]), REQUESTS - 1, REQUESTS + 1);
     expect(SEAM_sendmsg, 1, 0);
     expect(SEAM_sendfile64, 0, 0);
     expect(SEAM_fstat64, 1, 0);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* coro_switch.c - switching stacks on x86-64 (System V ABI, 3.2.1: rbx, rbp, r12-r15 are the callee's
- * to preserve).
+/* coro_x86_64.c - switching stacks on x86-64 (System V ABI, 3.2.1: rbx, rbp, r12-r15 are the
+ * callee's to preserve).
  *
  * A stack at rest holds those six and the address to return to.  A new one is laid out alike, with
  * the entry and its argument in r12 and r13 and a small piece of code to return to, which calls it.
  * That piece keeps the alignment that a call expects: rsp + 8 is a multiple of 16 at an entry.
  */
 #include <stdint.h>
-#include "../../coro.h"
+#include "coro.h"
 
 __asm__(".text\n"
         ".globl coro_switch\n"
