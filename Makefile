@@ -62,7 +62,9 @@ endif
 
 MAIN := server/main.c
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
-LIB_SRC := $(sort $(filter-out $(MAIN),$(wildcard core/*.c base/*.c base/arch/$(MACHINE)/*.c server/*.c engines/*.c)))
+# base/coro_MACHINE.c is for one machine each.
+OTHERS := $(filter-out base/coro_$(MACHINE).c,$(wildcard base/coro_*.c))
+LIB_SRC := $(sort $(filter-out $(MAIN) $(OTHERS),$(wildcard core/*.c base/*.c server/*.c engines/*.c)))
 programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $(1)/*.c))))
 UNIT_SRC := $(call programs,tests/unit,^int main\b)
 SIM_SRC := $(call programs,tests/sim,^int main\b)
@@ -93,7 +95,7 @@ all: $(if $(wildcard $(MAIN)),$(RUNG)) $(LIB) $(BUILD)/compile_commands.json ## 
 
 run: ## install what building needs, build, serve www/
 	@scripts/setup run
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory -j"$$(nproc)" all
 	@exec $(RUNG) serve www
 
 check: ## everything that must hold

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* coro.h - coroutines: a function on a stack of its own, left and entered again wherever it likes.
+/* coro.h - coroutines: a function on a stack of its own, left and entered again wherever it
+ * likes.
  *
  * One thread resumes and is resumed into: no locks, no scheduler.  A stack is mapped lazily, so it
  * costs what it touches, and ends at a page that faults: an overflow is a crash, never a scribble
@@ -28,7 +29,7 @@ void coro_close(struct coro *c);
 /* Bytes of its stack that are in memory: what was ever touched, in whole pages. */
 size_t coro_touched(const struct coro *c);
 
-/* base/arch/MACHINE/coro_switch.c.  Save the caller's registers on its stack and that stack's
+/* coro_MACHINE.c.  Save the caller's registers on its stack and that stack's
  * pointer in *from, go on from the stack `to`. */
 void coro_switch(void **from, void *to);
 /* A stack that, switched to, calls entry(arg); entry never returns.  top is 16-byte aligned. */

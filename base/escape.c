@@ -17,6 +17,7 @@ static bool is_plain(unsigned char c)
 static size_t whole(const char *bytes, size_t n, size_t wide)
 {
     size_t sum = 0;
+
     for (size_t i = 0; i < n; i++)
         sum += is_plain((unsigned char)bytes[i]) ? 1 : wide;
     return sum;
@@ -28,9 +29,11 @@ static void escape(char *buf, size_t cap, struct slice s, size_t wide)
     const char *prefix = wide == JSON_WIDE ? "\\u00" : "\\x";
     bool cut = s.len >= cap || whole(s.ptr, s.len, wide) >= cap;
     size_t used = 0, end = cut ? cap - sizeof(DOTS) : cap - 1;
+
     for (size_t i = 0; i < s.len; i++) {
         unsigned char c = (unsigned char)s.ptr[i];
         size_t need = is_plain(c) ? 1 : wide;
+
         if (used + need > end)
             break;
         if (is_plain(c)) {

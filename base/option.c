@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../core/env.h"
 #include "option.h"
 
 struct parse {
@@ -16,13 +17,14 @@ struct parse {
     void *target;
     char **arg; /* the next argument */
     struct option_found *found;
-    bool seen[64]; /* rows given on the command line: a list's first item replaces the default */
+    bool seen[OPTION_ROWS_MAX]; /* on the command line: a list's first item replaces the default */
     int help;      /* OPTION_HELP.. once asked for */
 };
 
 __attribute__((format(printf, 2, 3))) static int refuse(struct parse *p, const char *format, ...)
 {
     va_list ap;
+
     va_start(ap, format);
     vsnprintf(p->found->error, sizeof(p->found->error), format, ap);
     va_end(ap);
@@ -41,6 +43,7 @@ static int refuse_value(struct parse *p, const struct option_row *row, const cha
                         const char *text)
 {
     char range[160];
+
     option_range(row, range, sizeof(range));
     switch (row->type) {
     case OPTION_FLAG:
@@ -48,22 +51,21 @@ static int refuse_value(struct parse *p, const struct option_row *row, const cha
         return refuse(p, "%s: '%s' is neither on nor off", shown, text);
     case OPTION_CHOICE: {
         const char *near = option_nearest(text, row->values);
+
         if (near)
             return refuse(p, "%s: there is no '%s'; did you mean %s? (%s)", shown, text, near,
                           range);
         return refuse(p, "%s: there is no '%s'; choose from %s", shown, text, range);
     }
     case OPTION_NUMBER:
-        return refuse(p, "%s: '%s' is not a number%s%s", shown, text, *range ? " from " : "",
-                      range);
+        return refuse(p, "%s: '%s' is not a number%s%s", shown, text,
+                      *range ? " from " : "", range);
     case OPTION_SIZE:
-        return refuse(p, "%s: '%s' is not a size such as 4096, 64k or 1m%s%s", shown, text, *range
-                      ? "; it goes from " : "",
-                      range);
+        return refuse(p, "%s: '%s' is not a size such as 4096, 64k or 1m%s%s", shown, text,
+                      *range ? "; it goes from " : "", range);
     case OPTION_TIME:
-        return refuse(p, "%s: '%s' is not a time such as 500ms, 5s or 2m%s%s", shown, text, *range
-                      ? "; it goes from " : "",
-                      range);
+        return refuse(p, "%s: '%s' is not a time such as 500ms, 5s or 2m%s%s", shown, text,
+                      *range ? "; it goes from " : "", range);
     case OPTION_LIST:
     case OPTION_TEXT:
         break;
@@ -76,6 +78,7 @@ static int set_value(struct parse *p, const struct option_row *row, const char *
 {
     int err = option_set(row, p->target, text);
     char range[160];
+
     if (!err)
         return 0;
     if (err != -ERANGE)
@@ -96,6 +99,7 @@ static int set_list(struct parse *p, const struct option_row *row, const char *s
     struct option_list *list = field_of(p, row);
     char *save = NULL;
     int err = 0;
+
     if (strlen(text) >= sizeof(list->text))
         return refuse(p, "%s: longer than %d characters", shown, OPTION_LIST_TEXT - 1);
     list->count = 0;
@@ -109,8 +113,9 @@ static int set_list(struct parse *p, const struct option_row *row, const char *s
 static int set_text(struct parse *p, const struct option_row *row, const char *shown,
                     const char *text)
 {
-    return row->type == OPTION_LIST ? set_list(p, row, shown, text) : set_value(p, row, shown,
-                                                                                text);
+    if (row->type == OPTION_LIST)
+        return set_list(p, row, shown, text);
+    return set_value(p, row, shown, text);
 }
 
 /* An empty variable counts as none, so that RUNG_X= takes one away. */
@@ -119,6 +124,7 @@ static int set_before_arguments(struct parse *p, const struct option_row *row)
     char name[64];
     const char *text;
     int err = row->fallback ? set_text(p, row, row->name, row->fallback) : 0;
+
     option_env(row, name, sizeof(name));
     text = getenv(name);
     if (err || !text || !*text)
@@ -148,11 +154,12 @@ static const struct option_row *find_letter(const struct option_table *t, char l
 static int refuse_name(struct parse *p, const char *name, size_t len)
 {
     const struct option_table *t = p->table;
-    const char *word[128];
+    const char *word[OPTION_ROWS_MAX + 2]; /* and "help", and the end */
     char typed[64];
     const char *near;
     unsigned n = 0;
-    for (unsigned i = 0; i < t->rows && n < 126; i++)
+
+    for (unsigned i = 0; i < t->rows; i++)
         word[n++] = t->row[i].name;
     word[n++] = "help";
     word[n] = NULL;
@@ -167,12 +174,11 @@ static int refuse_name(struct parse *p, const char *name, size_t len)
 static int set_argument(struct parse *p, const struct option_row *row, const char *shown,
                         const char *text)
 {
-    size_t i = (size_t)(row - p->table->row);
-    bool first = i < sizeof(p->seen) && !p->seen[i];
-    if (row->type == OPTION_LIST && first)
+    bool *seen = &p->seen[row - p->table->row];
+
+    if (row->type == OPTION_LIST && !*seen)
         ((struct option_list *)field_of(p, row))->count = 0;
-    if (i < sizeof(p->seen))
-        p->seen[i] = true;
+    *seen = true;
     return set_value(p, row, shown, text);
 }
 
@@ -180,6 +186,7 @@ static int set_argument(struct parse *p, const struct option_row *row, const cha
 static const char *next_value(struct parse *p, const struct option_row *row, const char *shown)
 {
     char word[64];
+
     if (*p->arg)
         return *p->arg++;
     refuse(p, "%s: it needs a value, %s", shown, option_value_word(row, word, sizeof(word)));
@@ -192,6 +199,7 @@ static int parse_long(struct parse *p, const char *arg)
     const char *value = arg[len] ? arg + len + 1 : NULL;
     const struct option_row *row = find_name(p->table, arg, len);
     char shown[64];
+
     if (!row && len > 3 && strncmp(arg, "no-", 3) == 0) {
         row = find_name(p->table, arg + 3, len - 3);
         if (row && row->type == OPTION_FLAG && !value)
@@ -222,6 +230,7 @@ static int parse_letters(struct parse *p, const char *arg)
     char shown[3] = "-?";
     const char *value;
     int err = 0;
+
     if (row && arg[1])
         return refuse(p, "-%s: long options have two dashes; write --%s", arg, arg);
     for (; *arg && !err; arg++) {
@@ -230,9 +239,8 @@ static int parse_letters(struct parse *p, const char *arg)
         if (!row && *arg == 'h')
             return p->help = OPTION_HELP;
         if (!row)
-            return refuse(p, "-%c: no such option; %s --help lists them", *arg >= ' ' && *arg <= '~'
-                          ? *arg : '?',
-                          p->table->command);
+            return refuse(p, "-%c: no such option; %s --help lists them",
+                          *arg >= ' ' && *arg <= '~' ? *arg : '?', p->table->command);
         if (option_takes_value(row)) {
             value = arg[1] ? arg + 1 : next_value(p, row, shown);
             return value ? set_argument(p, row, shown, value) : -EINVAL;
@@ -246,6 +254,7 @@ static int add_operand(struct parse *p, const char *arg)
 {
     const struct option_table *t = p->table;
     struct option_found *found = p->found;
+
     if (found->operands < t->operands_max) {
         found->operand[found->operands++] = arg;
         return 0;
@@ -260,8 +269,10 @@ static int parse_arguments(struct parse *p)
 {
     bool options = true; /* until -- */
     int err = 0;
+
     while (*p->arg && !err && !p->help) {
         const char *arg = *p->arg++;
+
         if (!options || arg[0] != '-' || !arg[1])
             err = add_operand(p, arg);
         else if (arg[1] != '-')
@@ -280,6 +291,8 @@ int option_parse(const struct option_table *t, void *target, char **argv,
     struct parse p = {.table = t, .target = target, .arg = argv, .found = found};
     struct option_found first;
     int result, early = 0;
+
+    core_assert(t->rows <= OPTION_ROWS_MAX);
     memset(found, 0, sizeof(*found));
     if (*p.arg)
         p.arg++;

@@ -30,11 +30,12 @@ enum option_type {
 };
 
 enum {
-    OPTION_LIST_MAX = 8,
+    OPTION_ROWS_MAX = 64,    /* of a table */
+    OPTION_LIST_MAX = 8,     /* items of a list */
     OPTION_OPERANDS_MAX = 4,
-    OPTION_LIST_TEXT = 512,
-    OPTION_VALUE_TEXT = 32,
-    OPTION_ERROR_TEXT = 320
+    OPTION_LIST_TEXT = 512,  /* bytes of a list in the environment, like all below with the NUL */
+    OPTION_VALUE_TEXT = 32,  /* a number with its unit */
+    OPTION_ERROR_TEXT = 320  /* a sentence; a longer one is cut */
 };
 
 struct option_list {
@@ -44,10 +45,10 @@ struct option_list {
 };
 
 struct option_row {
-    size_t offset; /* of the field in the struct that is filled */
+    size_t offset;             /* of the field in the struct that is filled */
     enum option_type type;
-    char letter; /* or 0 */
-    bool rare;   /* the screen of help only names it; --help-all and the man page explain */
+    char letter;               /* or 0 */
+    bool rare;                 /* help only names it; --help-all and the man page explain */
     const char *name;          /* long name, without -- */
     const char *value;         /* what help calls the value: N, ADDR; NULL: the type's own word */
     const char *fallback;      /* default as text, parsed like input; NULL: zero, none */
@@ -58,44 +59,43 @@ struct option_row {
     const char *more;          /* the man page's further words, or NULL */
 };
 
+/* All pairs are NULL-terminated. */
 struct option_table {
-    const char *command;         /* "rung serve" */
-    const char *page;            /* the man page's name: "rung" */
-    const char *nutshell;        /* the man page's NAME line: "serve a folder over HTTP" */
-    const char *purpose;         /* one line */
-    const char *usage;           /* "rung [serve] [OPTION]... [DIR]" */
-    const char *operand;         /* "DIR"; NULL: none are taken */
-    const char *const *examples; /* pairs: command, what it does; NULL-terminated */
-    /* pairs: command, what it does; the man page lists them; or NULL */
-    const char *const *commands;
+    const char *command;          /* "rung serve" */
+    const char *page;             /* the man page's name: "rung" */
+    const char *nutshell;         /* the man page's NAME line: "serve a folder over HTTP" */
+    const char *purpose;          /* one line */
+    const char *usage;            /* "rung [serve] [OPTION]... [DIR]" */
+    const char *operand;          /* "DIR"; NULL: none are taken */
+    const char *const *examples;  /* pairs: command, what it does; or NULL */
+    const char *const *commands;  /* the same, for the man page's COMMANDS; or NULL */
     const struct option_row *row;
-    unsigned rows;
-    unsigned operands_max;       /* up to OPTION_OPERANDS_MAX */
-    const char *notes;             /* the last lines of help; or NULL */
-    /* pairs: heading, text of a man page section; NULL-terminated; or NULL */
-    const char *const *man_notes;
+    unsigned rows;                /* up to OPTION_ROWS_MAX */
+    unsigned operands_max;        /* up to OPTION_OPERANDS_MAX */
+    const char *notes;            /* the last lines of help; or NULL */
+    const char *const *man_notes; /* pairs: heading, text of a man page section; or NULL */
 };
 
-enum { OPTION_OK, OPTION_HELP, OPTION_HELP_ALL };
+enum { OPTION_OK, OPTION_HELP, OPTION_HELP_ALL }; /* what option_parse() says */
 
 /* What option_parse() found besides options. */
 struct option_found {
     const char *operand[OPTION_OPERANDS_MAX];
     unsigned operands;
-    char error[OPTION_ERROR_TEXT];
+    char error[OPTION_ERROR_TEXT]; /* after -EINVAL */
 };
 
 /* Fill target from defaults, environment and argv[1..].  OPTION_OK; or OPTION_HELP or
  * OPTION_HELP_ALL as soon as help is asked for; or -EINVAL with a sentence in found->error that
- * says what is wrong and what to do (the nearest option for a typo).  What argv holds is not
- * copied. */
+ * says what is wrong and what to do (the nearest option for a typo).  Texts are not copied: target
+ * and found point into argv, the environment and the table. */
 int option_parse(const struct option_table *t, void *target, char **argv,
                  struct option_found *found);
 
-/* one screen, examples first */
-void option_help(const struct option_table *t, bool all, FILE *out);
+/* What the rows say, written to out; whoever owns it looks for errors of writing. */
+void option_help(const struct option_table *t, bool all, FILE *out); /* examples first */
 void option_man(const struct option_table *t, FILE *out);            /* mdoc(7) source */
-void option_completion(const struct option_table *t, FILE *out);     /* bash */
+void option_completion(const struct option_table *t, FILE *out);     /* for bash */
 void option_markdown(const struct option_table *t, FILE *out);       /* a table for docs/ */
 
 /* Units, for others: 0, or -EINVAL (not one) or -ERANGE (does not fit in 64 bits). */
@@ -110,17 +110,21 @@ void option_text(enum option_type type, uint64_t n, char text[OPTION_VALUE_TEXT]
 /* The word of the list nearest to a mistyped one, or NULL when none is near. */
 const char *option_nearest(const char *typed, const char *const *words);
 
-/* Shared by the files above, of no use to others. */
-/* 0, -EINVAL, -ERANGE */
+/* --- Among the files above; of no use to others ----------------------------------------------- */
+
+/* Set the row's field of target: 0, -EINVAL (no such value) or -ERANGE. */
 int option_set(const struct option_row *row, void *target, const char *text);
-/* "N", "on|off"; "" for flags */
-const char *option_value_word(const struct option_row *row, char *buf, size_t cap);
-/* "RUNG_HEAD_TIMEOUT" */
-void option_env(const struct option_row *row, char *buf, size_t cap);
-/* "1s to 1h", or "" */
-void option_range(const struct option_row *row, char *buf, size_t cap);
-/* The default as people see it, or "" when there is none to speak of. */
-void option_default(const struct option_row *row, char *buf, size_t cap);
 bool option_takes_value(const struct option_row *row);
+
+/* Whether no row before that one has its group: groups come in the order of their first row. */
+bool option_opens_group(const struct option_table *t, unsigned row);
+
+/* A row in words, cut to cap bytes with the NUL: what its value is called ("N"; of a flag ""; gives
+ * buf), its variable ("RUNG_HEAD_TIMEOUT"), its range ("1s to 1h" or ""), its default as people see
+ * it (or ""). */
+const char *option_value_word(const struct option_row *row, char *buf, size_t cap);
+void option_env(const struct option_row *row, char *buf, size_t cap);
+void option_range(const struct option_row *row, char *buf, size_t cap);
+void option_default(const struct option_row *row, char *buf, size_t cap);
 
 #endif

@@ -15,19 +15,28 @@ bool option_takes_value(const struct option_row *row)
     return row->type != OPTION_FLAG;
 }
 
+/* The words of a choice in one line, as far as it goes. */
+static void join(const char *const *words, const char *between, char *buf, size_t cap)
+{
+    size_t used = 0;
+
+    *buf = 0;
+    for (unsigned i = 0; words[i] && used < cap; i++)
+        used += (size_t)snprintf(buf + used, cap - used, "%s%s", i ? between : "", words[i]);
+}
+
 const char *option_value_word(const struct option_row *row, char *buf, size_t cap)
 {
     static const char *const words[] = {
-        [OPTION_FLAG] = "", [OPTION_SWITCH] = "on|off", [OPTION_NUMBER] = "N",
-            [OPTION_SIZE] = "SIZE",
-        [OPTION_TIME] = "TIME", [OPTION_TEXT] = "TEXT", [OPTION_LIST] = "TEXT",
-            [OPTION_CHOICE] = "NAME"};
-    size_t used = 0;
-    snprintf(buf, cap, "%s", row->value ? row->value : words[row->type]);
-    if (row->value || row->type != OPTION_CHOICE)
-        return buf;
-    for (unsigned i = 0; row->values[i] && used < cap; i++)
-        used += (size_t)snprintf(buf + used, cap - used, "%s%s", i ? "|" : "", row->values[i]);
+        [OPTION_FLAG] = "",     [OPTION_SWITCH] = "on|off", [OPTION_NUMBER] = "N",
+        [OPTION_SIZE] = "SIZE", [OPTION_TIME] = "TIME",     [OPTION_TEXT] = "TEXT",
+        [OPTION_LIST] = "TEXT",
+    };
+
+    if (row->type == OPTION_CHOICE && !row->value)
+        join(row->values, "|", buf, cap);
+    else
+        snprintf(buf, cap, "%s", row->value ? row->value : words[row->type]);
     return buf;
 }
 
@@ -41,11 +50,10 @@ void option_env(const struct option_row *row, char *buf, size_t cap)
 void option_range(const struct option_row *row, char *buf, size_t cap)
 {
     char low[OPTION_VALUE_TEXT], high[OPTION_VALUE_TEXT];
-    size_t used = 0;
+
     *buf = 0;
     if (row->type == OPTION_CHOICE)
-        for (unsigned i = 0; row->values[i] && used < cap; i++)
-            used += (size_t)snprintf(buf + used, cap - used, "%s%s", i ? ", " : "", row->values[i]);
+        join(row->values, ", ", buf, cap);
     if (row->type != OPTION_NUMBER && row->type != OPTION_SIZE && row->type != OPTION_TIME)
         return;
     option_text(row->type, row->min, low);
@@ -60,6 +68,7 @@ void option_default(const struct option_row *row, char *buf, size_t cap)
 {
     uint64_t n;
     char text[OPTION_VALUE_TEXT];
+
     snprintf(buf, cap, "%s", row->fallback ? row->fallback : "");
     if ((row->type == OPTION_TIME && option_time(buf, &n) == 0) ||
         (row->type == OPTION_SIZE && option_size(buf, &n) == 0)) {
@@ -74,6 +83,7 @@ static void print_row(const struct option_row *row, FILE *out)
 {
     char left[96], word[64], preset[64], letter[5] = "    ";
     int used;
+
     if (row->letter)
         snprintf(letter, sizeof(letter), "-%c, ", row->letter);
     option_value_word(row, word, sizeof(word));
@@ -91,6 +101,7 @@ static void print_row(const struct option_row *row, FILE *out)
 static void print_group(const struct option_table *t, const char *group, bool all, FILE *out)
 {
     bool headed = false;
+
     for (unsigned i = 0; i < t->rows; i++) {
         if (strcmp(t->row[i].group, group) != 0 || (t->row[i].rare && !all))
             continue;
@@ -101,8 +112,7 @@ static void print_group(const struct option_table *t, const char *group, bool al
     }
 }
 
-/* Groups come in the order of their first row. */
-static bool group_is_new(const struct option_table *t, unsigned row)
+bool option_opens_group(const struct option_table *t, unsigned row)
 {
     for (unsigned i = 0; i < row; i++)
         if (strcmp(t->row[i].group, t->row[row].group) == 0)
@@ -115,6 +125,7 @@ static void print_rare(const struct option_table *t, FILE *out)
     char word[64], item[96];
     size_t column = 0;
     bool any = false;
+
     for (unsigned i = 0; i < t->rows; i++) {
         if (!t->row[i].rare)
             continue;
@@ -137,6 +148,7 @@ static void print_rare(const struct option_table *t, FILE *out)
 void option_help(const struct option_table *t, bool all, FILE *out)
 {
     int widest = 0;
+
     fprintf(out, "usage: %s\n%s\n\n", t->usage, t->purpose);
     for (unsigned i = 0; t->examples && t->examples[i]; i += 2)
         widest = (int)strlen(t->examples[i]) > widest ? (int)strlen(t->examples[i]) : widest;
@@ -145,7 +157,7 @@ void option_help(const struct option_table *t, bool all, FILE *out)
     if (t->examples)
         fprintf(out, "\n");
     for (unsigned i = 0; i < t->rows; i++)
-        if (group_is_new(t, i))
+        if (option_opens_group(t, i))
             print_group(t, t->row[i].group, all, out);
     if (!all)
         print_rare(t, out);

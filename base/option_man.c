@@ -13,6 +13,7 @@ enum { MAN_COLUMNS = 70 /* escapes make a line longer, and mandoc complains beyo
 static void put_roff(FILE *out, const char *text)
 {
     bool first = true;
+
     for (; *text; text++) {
         if (first && (*text == '.' || *text == '\''))
             fputs("\\&", out);
@@ -30,8 +31,10 @@ static void put_roff(FILE *out, const char *text)
 static void put_wrapped(FILE *out, const char *text, size_t n)
 {
     char line[MAN_COLUMNS + 1];
+
     while (n) {
         size_t len = n;
+
         if (len > MAN_COLUMNS)
             for (len = MAN_COLUMNS; len > 1 && text[len] != ' '; len--)
                 ;
@@ -49,6 +52,7 @@ static void put_wrapped(FILE *out, const char *text, size_t n)
 static void put_sentence(FILE *out, const char *text)
 {
     char line[256];
+
     snprintf(line, sizeof(line), "%s.", text);
     line[0] = (char)toupper((unsigned char)line[0]);
     put_wrapped(out, line, strlen(line));
@@ -59,6 +63,7 @@ static void put_sentences(FILE *out, const char *text)
 {
     while (*text) {
         const char *end = text;
+
         while (*end && !(end[0] == '.' && end[1] == ' '))
             end++;
         end += *end == '.';
@@ -70,6 +75,7 @@ static void put_sentences(FILE *out, const char *text)
 static void man_row(const struct option_row *row, FILE *out)
 {
     char word[64], preset[64], range[160], env[64], line[200];
+
     option_value_word(row, word, sizeof(word));
     option_default(row, preset, sizeof(preset));
     option_range(row, range, sizeof(range));
@@ -108,11 +114,9 @@ static void man_row(const struct option_row *row, FILE *out)
 static void man_options(const struct option_table *t, FILE *out)
 {
     const char *group = NULL;
+
     for (unsigned i = 0; i < t->rows; i++) {
-        bool old = false;
-        for (unsigned k = 0; k < i; k++)
-            old = old || strcmp(t->row[k].group, t->row[i].group) == 0;
-        if (old)
+        if (!option_opens_group(t, i))
             continue;
         group = t->row[i].group;
         fprintf(out, ".Ss %s\n.Bl -tag -width Ds\n", group);
@@ -149,6 +153,7 @@ static const char *man_note(const struct option_table *t, const char *heading)
 void option_man(const struct option_table *t, FILE *out)
 {
     const char *status = man_note(t, "EXIT STATUS");
+
     fputs(".\\\" SPDX-License-Identifier: MIT\n.\\\" Generated from the table of options; do not "
           "edit.\n", out);
     fputs(".Dd $Mdocdate$\n.Dt ", out);
@@ -173,9 +178,8 @@ void option_man(const struct option_table *t, FILE *out)
             fprintf(out, ".Sh %s\n", note[0]);
             put_sentences(out, note[1]);
         }
-    fputs(".Sh ENVIRONMENT\nEach option has a variable: its name in capitals after\n.Ev RUNG_ "
-          ",\nwith underscores "
-          "for hyphens.\nAn empty one counts as unset.\n", out);
+    fputs(".Sh ENVIRONMENT\nEach option has a variable: its name in capitals after\n.Ev RUNG_ ,\n"
+          "with underscores for hyphens.\nAn empty one counts as unset.\n", out);
     if (status) {
         fputs(".Sh EXIT STATUS\n", out);
         put_sentences(out, status);
@@ -210,6 +214,7 @@ static void complete_values(const struct option_row *row, FILE *out)
 void option_completion(const struct option_table *t, FILE *out)
 {
     size_t skip = strlen(t->page) + 1;
+
     fprintf(out, "# SPDX-License-Identifier: MIT\n# bash completion for %s, generated from its "
                  "table of options\n", t->page);
     fprintf(out, "_%s() {\n    local word=${COMP_WORDS[COMP_CWORD]} "
@@ -247,6 +252,7 @@ void option_markdown(const struct option_table *t, FILE *out)
     for (unsigned i = 0; i < t->rows; i++) {
         const struct option_row *row = &t->row[i];
         char word[64], preset[64], range[160], env[64];
+
         option_value_word(row, word, sizeof(word));
         option_default(row, preset, sizeof(preset));
         option_range(row, range, sizeof(range));

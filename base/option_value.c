@@ -18,11 +18,11 @@ struct unit {
 };
 
 /* The first is the one a bare number is in; descending ones follow for option_text(). */
-static const struct unit count_units[] = {{"", 1}, {"g", 1000000000}, {"m", 1000000}, {"k", 1000},
-                                          {NULL, 0}};
+static const struct unit count_units[] = {
+    {"", 1}, {"g", 1000000000}, {"m", 1000000}, {"k", 1000}, {NULL, 0}};
 static const struct unit size_units[] = {
-    {"", 1}, {"t", 1ull << 40}, {"g", 1u << 30}, {"m", 1u << 20}, {"k", 1u << 10}, {"b", 1}, {NULL,
-                                                                                              0}};
+    {"", 1},         {"t", 1ull << 40}, {"g", 1u << 30}, {"m", 1u << 20},
+    {"k", 1u << 10}, {"b", 1},          {NULL, 0}};
 static const struct unit time_units[] = {
     {"", 1000}, {"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}, {NULL, 0}};
 
@@ -36,9 +36,8 @@ static int read_digits(const char **text, uint64_t *n, unsigned *digits)
 {
     *n = 0;
     for (*digits = 0; isdigit((unsigned char)**text); ++*text, ++*digits)
-        if (__builtin_mul_overflow(*n, 10, n) || __builtin_add_overflow(*n,
-                                                                        (uint64_t)(**text - '0'),
-                                                                            n))
+        if (__builtin_mul_overflow(*n, 10, n) ||
+            __builtin_add_overflow(*n, (uint64_t)(**text - '0'), n))
             return -ERANGE;
     return 0;
 }
@@ -48,6 +47,7 @@ static int read_quantity(const char *text, const struct unit *unit, uint64_t *n)
     uint64_t whole, part = 0, scale = 1;
     unsigned digits, decimals = 0;
     int err = read_digits(&text, &whole, &digits);
+
     if (err || !digits)
         return err ? err : -EINVAL;
     if (*text == '.') {
@@ -87,6 +87,7 @@ int option_time(const char *text, uint64_t *ms)
 int option_bool(const char *text, bool *on)
 {
     static const char *const words[] = {"off", "on", "no", "yes", "false", "true", "0", "1"};
+
     for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcasecmp(words[i], text) != 0)
             continue;
@@ -99,6 +100,7 @@ int option_bool(const char *text, bool *on)
 void option_text(enum option_type type, uint64_t n, char text[OPTION_VALUE_TEXT])
 {
     const struct unit *unit = units_of(type) + 1;
+
     while (n && unit->name && n % unit->factor != 0)
         unit++;
     if (!n || !unit->name || type == OPTION_NUMBER) /* counts and ports read better in full */
@@ -112,6 +114,7 @@ static int set_quantity(const struct option_row *row, uint64_t *field, const cha
 {
     uint64_t n = 0;
     int err = read_quantity(text, units_of(row->type), &n);
+
     if (err)
         return err;
     if (n < row->min || (row->max && n > row->max))
@@ -165,15 +168,18 @@ static unsigned distance(const char *a, const char *b)
 {
     enum { WORD_MAX = 40 };
     unsigned row[3][WORD_MAX + 1], m = (unsigned)strlen(a), n = (unsigned)strlen(b);
+
     if (m > WORD_MAX || n > WORD_MAX)
         return WORD_MAX;
     for (unsigned j = 0; j <= n; j++)
         row[0][j] = j;
     for (unsigned i = 1; i <= m; i++) {
         unsigned *now = row[i % 3], *last = row[(i + 2) % 3], *before = row[(i + 1) % 3];
+
         now[0] = i;
         for (unsigned j = 1; j <= n; j++) {
             unsigned best = last[j - 1] + (a[i - 1] != b[j - 1]);
+
             best = last[j] + 1 < best ? last[j] + 1 : best;
             best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&

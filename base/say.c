@@ -22,6 +22,7 @@ static void say_line(const char *format, va_list ap)
     char line[SAY_LINE_BYTES] = "rung: ";
     size_t len = strlen(line);
     int saved = errno, n = vsnprintf(line + len, sizeof(line) - len - 1, format, ap);
+
     if (n < 0)
         return;
     len = strlen(line);
@@ -31,6 +32,7 @@ static void say_line(const char *format, va_list ap)
     line[len++] = '\n';
     for (size_t off = 0; off < len;) {
         ssize_t done = write(STDERR_FILENO, line + off, len - off);
+
         if (done < 0 && errno == EINTR)
             continue;
         if (done <= 0)
@@ -43,6 +45,7 @@ static void say_line(const char *format, va_list ap)
 void say(const char *format, ...)
 {
     va_list ap;
+
     if (atomic_load(&silent))
         return;
     va_start(ap, format);
@@ -53,6 +56,7 @@ void say(const char *format, ...)
 void say_error(const char *format, ...)
 {
     va_list ap;
+
     va_start(ap, format);
     say_line(format, ap);
     va_end(ap);
@@ -96,6 +100,7 @@ const char *say_why(int error)
     default: {
         /* glibc's table of constant strings: unlike strerror() safe in every thread */
         const char *text = strerrordesc_np(abs(error));
+
         return text ? text : "unknown error";
     }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* byte.h - what a byte of a message may be part of: one table, one load, one test.
+/* byte.h - what a byte of a message may be part of, in one load and one test; letters and digits.
  *
  * The classes are the RFCs' own character sets; slice.c holds the table, tests/unit/slice.c
  * spells the sets out.
@@ -29,6 +29,12 @@ static inline bool byte_is(char c, unsigned class)
 static inline unsigned byte_hex(char c)
 {
     return c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a' + 10);
+}
+
+/* ASCII letters in small; all other bytes as they are. */
+static inline unsigned char byte_lower(char c)
+{
+    return (unsigned char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
 }
 
 #endif

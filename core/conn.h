@@ -33,8 +33,8 @@ enum source_kind {
 
 enum coding { CODING_IDENTITY, CODING_GZIP, CODING_ZSTD, CODING_BR, CODINGS };
 
-/* One representation, the host's until release().  Immutable while anyone holds it, but for made
- * ones. */
+/* One representation: the host's memory, held from find() to release().  Immutable meanwhile, but
+ * for made ones. */
 struct source {
     enum source_kind kind;
     enum coding coding;
@@ -43,7 +43,7 @@ struct source {
     void *file;        /* what transport.send() knows how to send from; opaque here */
     uint64_t size;     /* bytes of the body */
     const char *type;  /* Content-Type, NUL-terminated, from our own table */
-    uint64_t inode;    /* these four make the ETag; mtime also Last-Modified */
+    uint64_t inode;    /* size, inode, mtime and ctime make the ETag; mtime also Last-Modified */
     int64_t mtime_s;
     uint32_t mtime_ns;
     int64_t ctime_s;
@@ -78,8 +78,7 @@ struct host {
     void (*free)(void *site, void *mem, size_t bytes);
 
     const char *date; /* IMF-fixdate, 29 bytes, kept fresh by the loop (RFC 9110 6.6.1) */
-    /* first byte of a head to its last, and connect to first byte; a drip does not extend it */
-    uint32_t head_ms;
+    uint32_t head_ms; /* connect, or first byte of a head, to its last; a drip does not extend it */
     uint32_t idle_ms; /* between two requests */
     uint32_t send_ms; /* in this time at least progress_bytes move, either direction of a body */
     uint32_t progress_bytes;
@@ -141,10 +140,10 @@ struct conn {
     uint32_t moved;       /* RECV, LINGER: bytes of a body, thrown away; SEND: see conn_overdue() */
     uint32_t requests;    /* answers queued whole; the machine counts */
     uint32_t generation;  /* free for the owner: tells a new connection from an old one here */
-    uint8_t want;        /* enum conn_want */
-    uint8_t flags;       /* conn.c's: closing, mid-message, in a body, end of stream seen */
-    uint8_t proto_flags; /* the protocol's own */
-    uint8_t owner_state; /* free for the owner (session state) */
+    uint8_t want;         /* enum conn_want */
+    uint8_t flags;        /* the machine's: closing, mid-message, in a body, end of stream seen */
+    uint8_t proto_flags;  /* the protocol's own */
+    uint8_t owner_state;  /* free for the owner (session state) */
 };
 
 /* Every field is set anew; what is free for the owner becomes zero. */
@@ -195,10 +194,10 @@ struct transport {
 
 struct pump {
     const struct transport *transport;
-    void *io;
-    char *scratch;     /* RECV_BYTES_MAX bytes */
-    bool edge; /* read to -EAGAIN: readiness is told once.  Else a short read means drained */
-    bool more; /* out: stopped by the budget, not by the socket: come back without waiting */
+    void *io;      /* the transport's first argument */
+    char *scratch; /* RECV_BYTES_MAX bytes, nobody else's meanwhile */
+    bool edge;     /* read to -EAGAIN: readiness is told once.  Else a short read means drained */
+    bool more;     /* out: stopped by the budget, not by the socket: come back without waiting */
 };
 
 /* Move bytes both ways until the transport would block, the budget is spent or the connection is
@@ -214,7 +213,8 @@ bool conn_room(struct conn *c);
 /* Where the next head is written, and how much fits (>= REPLY_HEAD_BYTES_MAX after conn_room()). */
 char *conn_space(struct conn *c, size_t *cap);
 
-/* n bytes written at conn_space() become output.  Adjacent ones are joined into a segment. */
+/* n bytes written at conn_space() become output; body: they count as body bytes.  Adjacent ones are
+ * joined into a segment. */
 void conn_wrote(struct conn *c, size_t n, bool body);
 
 /* A range of a source follows.  The connection now holds one reference of the caller's: released
@@ -239,7 +239,10 @@ void conn_in_body(struct conn *c, bool in); /* progress rule, not the head's dea
  * last while conn_more() or conn_in_body() is on, for then the outbox is not given back.  And
  * scratch for one call of the protocol, CONN_WORK_BYTES: a parsed head and a decoded path are too
  * big for a kernel stack. */
-enum { CONN_STATE_BYTES = 512, CONN_WORK_BYTES = 4608 + 2048 + PATH_BYTES_MAX };
+enum {
+    CONN_STATE_BYTES = 512,
+    CONN_WORK_BYTES = 4608 + 2048 + PATH_BYTES_MAX /* struct http_work: head, page, path */
+};
 void *conn_state(struct conn *c);
 char *conn_keep(struct conn *c);
 void *conn_work(struct conn *c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* conn_inside.h - what conn.c and pump.c know about a connection and nobody else needs to.
+/* conn_inside.h - what conn.c, outbox.c and pump.c know about a connection and nobody else needs.
  *
  * Both buffers are the host's memory, got when first needed and given back when empty.  They are
  * not zeroed: a page that no answer reaches is never touched.
@@ -10,14 +10,14 @@
 
 /* conn->flags */
 enum {
-    CONN_CLOSING = 1, /* no further input is used; closes when the output is out */
-    CONN_MORE = 2,    /* an answer under way: its next piece comes from proto->more() */
-    CONN_BODY = 4,    /* input is a request body */
-    CONN_ENDED = 8,   /* the peer has finished sending: nothing unread is left or will come */
-    CONN_BEGUN = 16,  /* RECV: the first byte of a message has come; its deadline stays */
-    CONN_ASKED = 32,  /* the host has a job of ours whose result was not taken yet */
+    CONN_CLOSING = 1,  /* no further input is used; closes when the output is out */
+    CONN_MORE = 2,     /* an answer under way: its next piece comes from proto->more() */
+    CONN_BODY = 4,     /* input is a request body */
+    CONN_ENDED = 8,    /* the peer has finished sending: nothing unread is left or will come */
+    CONN_BEGUN = 16,   /* RECV: the first byte of a message has come; its deadline stays */
+    CONN_ASKED = 32,   /* the host has a job of ours whose result was not taken yet */
     CONN_BLOCKED = 64, /* ... and has not called conn_resume() yet */
-    CONN_SHUT = 128   /* pump.c: the transport was told that no more will be sent */
+    CONN_SHUT = 128    /* pump.c: the transport was told that no more will be sent */
 };
 
 /* Input that waits: a partial message, pipelined requests. */

@@ -16,8 +16,8 @@ struct slice {
     size_t len;
 };
 
-/* METHOD: GET HEAD OPTIONS are served; the known ones get 405 with Allow, others 501 (RFC 9110
- * 15.6.2). */
+/* The first three are served; what else is registered gets 405 with Allow (RFC 9110 15.5.6), what
+ * nobody knows 501 (15.6.2). */
 enum http_method { HTTP_GET, HTTP_HEAD, HTTP_OPTIONS, HTTP_KNOWN, HTTP_UNKNOWN };
 
 /* Fields the core looks at; every other is FIELD_OTHER. */
@@ -79,31 +79,30 @@ long http_parse_request(const char *bytes, size_t n, struct http_head *head);
 long http_parse_response(const char *bytes, size_t n, enum http_method asked,
                          struct http_head *head);
 
-/* The first field of that id, or a slice with ptr NULL; http_next: the first,
- * then the following ones of the same id; *cursor is 0 at first. */
+/* The value of the first field of that id; http_next(): of each in turn, *cursor is 0 at first.
+ * ptr NULL: there is none, or no more. */
 struct slice http_field(const struct http_head *head, enum http_field_id id);
 struct slice http_next(const struct http_head *head, enum http_field_id id, unsigned *cursor);
 
 /* List elements (RFC 9110 5.6.1): the next one of a comma list, OWS removed, quoted strings
  * respected; empty elements are skipped.  False: the end. */
 bool http_list(struct slice *rest, struct slice *element);
-bool slice_is(struct slice s, const char *text);      /* exactly */
+
+bool slice_is(struct slice s, const char *text);        /* exactly */
 bool slice_is_nocase(struct slice s, const char *text); /* ASCII case ignored */
 
 /* --- Bodies (http_body.c): the decoder of Content-Length and chunked bodies ------------------- */
 
-/* Sixteen bytes, so that it fits struct conn's word[2]; zero is not valid, use
- * http_body_init(). */
+/* Sixteen bytes are all that is kept between two calls; zero is not valid, use http_body_init(). */
 struct http_body {
     uint64_t left;  /* of the body, or of the current chunk */
     uint32_t extra; /* chunk lines: bytes beyond 16 each; then bytes of trailers */
     uint16_t line;  /* bytes of the chunk line being read; after a refusal its status */
-    uint8_t state;
+    uint8_t state;  /* http_body.c's */
     uint8_t digits; /* of the chunk size */
 };
 
-/* FRAMING_NONE and a length of 0 are done at once; FRAMING_CLOSE is never done: all is
- * payload. */
+/* FRAMING_NONE and a length of 0 are done at once; FRAMING_CLOSE never is: all is payload. */
 void http_body_init(struct http_body *b, enum http_framing framing, uint64_t content_length);
 
 /* Consume bytes[0..n): framing as far as the first payload, then that one run of payload, and
@@ -123,16 +122,19 @@ bool http_body_done(const struct http_body *b);
  * CRLF.  Returns the line's length. */
 size_t http_chunk_head(char *buf, size_t n);
 
+/* n in decimal into out; how many digits, 1 to 20.  No NUL. */
+unsigned http_decimal(char out[20], uint64_t n);
+
 /* --- Answers ---------------------------------------------------------------------------------- */
 
 /* What find() is asked: a decoded, normalised path that begins with '/', and what the client
  * accepts. */
 struct http_ask {
     struct slice path;
-    struct slice query;
-    uint16_t q[CODINGS];  /* of each coding, 0..1000, by Accept-Encoding (RFC 9110 12.5.3) */
-    bool json, text;      /* a listing (path ends in '/') as JSON or plain text: Accept, ?format= */
-    bool head;            /* HEAD: a listing need not be made */
+    struct slice query;      /* raw; ptr NULL: there was none */
+    uint16_t q[CODINGS];     /* of each coding, 0..1000, by Accept-Encoding (RFC 9110 12.5.3) */
+    bool json, text;         /* a listing (path ends in '/') in that form: Accept, ?format= */
+    bool head;               /* HEAD: a listing need not be made */
     const struct conn *conn; /* whom to resume after -EINPROGRESS */
 };
 
@@ -146,14 +148,15 @@ struct http_receipt {
 /* http_reply.c: queue the answer to a whole, valid request head.  keep_alive false adds
  * Connection: close.  0, or -EINPROGRESS: nothing was queued, ask again later. */
 int http_reply(struct conn *c, const struct http_head *head, bool keep_alive);
-/* An answer of status alone with a short body (errors); closes after if close. */
+/* Queue an answer that is a status with a short page (errors).  Of the head method, minor and the
+ * fields count; keep_alive as above. */
 void http_reply_status(struct conn *c, const struct http_head *head, unsigned status,
                        bool keep_alive);
-/* The next piece of an answer that is made or has several ranges. */
+/* For conn_proto: the next piece of an answer made or in several ranges; letting go of it. */
 void http_reply_more(struct conn *c);
 void http_reply_drop(struct conn *c);
 
-const char *http_status_text(unsigned status);
+const char *http_status_text(unsigned status); /* the reason phrase, "Unknown" without one */
 
 /* --- date.c ----------------------------------------------------------------------------------- */
 enum { HTTP_DATE_BYTES = 29 };

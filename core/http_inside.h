@@ -13,7 +13,7 @@
 #define CORE_HTTP_INSIDE_H
 #include "http.h"
 
-/* --- http_text.c: bytes being written; never beyond end ------------------------------------- */
+/* --- http_text.c: bytes being written; never beyond end --------------------------------------- */
 struct text {
     char *at, *end;
 };
@@ -28,7 +28,7 @@ void text_query(struct text *t, struct slice s); /* bytes that a URI may not hol
 /* A literal: its length is known to the compiler. */
 #define TEXT_LITERAL(t, literal) text_put((t), (literal), sizeof(literal) - 1)
 
-/* --- http_cond.c: validators and preconditions (RFC 9110 8.8, 13) --------------------------- */
+/* --- http_cond.c: validators and preconditions (RFC 9110 8.8, 13) ----------------------------- */
 
 /* Quote, four 64-bit numbers in hex with three dashes, a coding's suffix, quote. */
 enum { ETAG_BYTES_MAX = 1 + 4 * 16 + 3 + 4 + 1 };
@@ -49,7 +49,7 @@ unsigned http_cond(const struct http_head *head, const struct http_mark *mark);
 /* Step 5: Range may be used, for there is no If-Range or it names what we have. */
 bool http_cond_range(const struct http_head *head, const struct http_mark *mark);
 
-/* --- http_range.c: Range (RFC 9110 14) ------------------------------------------------------ */
+/* --- http_range.c: Range (RFC 9110 14) -------------------------------------------------------- */
 struct http_range {
     uint64_t off, len;
 };
@@ -63,14 +63,14 @@ enum http_range_want { RANGE_WHOLE, RANGE_SOME, RANGE_NONE /* 416 */ };
 
 enum http_range_want http_range(struct slice value, uint64_t size, struct http_ranges *ranges);
 
-/* --- http_accept.c -------------------------------------------------------------------------- */
+/* --- http_accept.c ---------------------------------------------------------------------------- */
 void http_accept_codings(const struct http_head *head, uint16_t q[CODINGS]);
 /* Fills json and text; query is set. */
 void http_accept_listing(const struct http_head *head, struct http_ask *ask);
 /* A browser asks: errors are shown as a page. */
 bool http_accept_html(const struct http_head *head);
 
-/* --- What lies in the outbox ---------------------------------------------------------------- */
+/* --- What lies in the outbox ------------------------------------------------------------------ */
 enum http_phase { PHASE_IDLE, PHASE_BODY /* a request's is read */, PHASE_MADE, PHASE_PARTS };
 
 /* conn_state() */
@@ -98,7 +98,7 @@ struct http_work {
 _Static_assert(sizeof(struct http_state) <= CONN_STATE_BYTES, "state fits the outbox");
 _Static_assert(sizeof(struct http_work) <= CONN_WORK_BYTES, "work fits the outbox");
 
-/* --- Heads (http_reply.c) ------------------------------------------------------------------- */
+/* --- Heads (http_reply.c) --------------------------------------------------------------------- */
 
 /* One answer being written. */
 struct answer {
@@ -125,13 +125,13 @@ void answer_send(struct answer *a, struct source *source, struct http_range piec
 void http_put_coding(struct text *t, enum coding coding); /* Content-Encoding, unless identity */
 const char *http_status_meaning(unsigned status);
 
-/* --- http_status.c -------------------------------------------------------------------------- */
+/* --- http_status.c ---------------------------------------------------------------------------- */
 /* Whole answers; a has c, head and keep_alive. */
 void http_status_write(struct answer *a, unsigned status);
 void http_status_redirect(struct answer *a, const struct http_ask *ask);
 void http_status_options(struct answer *a);
 
-/* --- http_more.c ---------------------------------------------------------------------------- */
+/* --- http_more.c ------------------------------------------------------------------------------ */
 /* The head is queued, the body follows: phase, source and what belongs to the phase are in
  * state. */
 void http_more_begin(struct answer *a, struct http_state *state, void *note);

@@ -17,7 +17,7 @@ static void finish(struct conn *c, struct http_state *state)
         conn_close_after(c);
 }
 
-/* --- Several ranges (RFC 9110 14.6) --------------------------------------------------------- */
+/* --- Several ranges (RFC 9110 14.6) ----------------------------------------------------------- */
 
 enum { TYPE_BYTES_MAX = 256 /* of a Content-Type from our own table */ };
 
@@ -130,7 +130,7 @@ static void more_parts(struct conn *c, struct http_state *state)
     }
 }
 
-/* --- Made bodies ---------------------------------------------------------------------------- */
+/* --- Made bodies ------------------------------------------------------------------------------ */
 
 enum {
     SIZE_LINE = 6,  /* "2000\r\n": CHUNK_BYTES_MAX has four digits */
@@ -181,7 +181,7 @@ static void made_next(struct conn *c, struct http_state *state)
     conn_wrote(c, cap + n + 2, true);
 }
 
-/* --- Both ----------------------------------------------------------------------------------- */
+/* --- Both ------------------------------------------------------------------------------------- */
 
 void http_reply_more(struct conn *c)
 {

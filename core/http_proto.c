@@ -26,7 +26,7 @@ static void refuse(struct conn *c, struct http_head *head, unsigned status)
     http_reply_status(c, head, status, false);
 }
 
-/* --- Request bodies ------------------------------------------------------------------------- */
+/* --- Request bodies --------------------------------------------------------------------------- */
 
 static void leave_body(struct conn *c)
 {
@@ -110,7 +110,7 @@ static long input_body(struct conn *c, const char *bytes, size_t n)
     return (long)at;
 }
 
-/* --- Heads ---------------------------------------------------------------------------------- */
+/* --- Heads ------------------------------------------------------------------------------------ */
 
 static bool has_body(const struct http_head *head)
 {

@@ -8,7 +8,7 @@
  */
 #include "http_inside.h"
 
-/* --- What every answer has in common -------------------------------------------------------- */
+/* --- What every answer has in common ---------------------------------------------------------- */
 
 struct status {
     uint16_t code;
@@ -120,7 +120,7 @@ void answer_send(struct answer *a, struct source *source, struct http_range piec
     answer_end(a, note);
 }
 
-/* --- Representations ------------------------------------------------------------------------ */
+/* --- Representations -------------------------------------------------------------------------- */
 
 /* A file that is being looked at. */
 struct found {
@@ -310,7 +310,7 @@ static void reply_body(struct found *f)
     }
 }
 
-/* --- The request ---------------------------------------------------------------------------- */
+/* --- The request ------------------------------------------------------------------------------ */
 
 static void reply_found(struct found *f, const struct http_ask *ask)
 {

@@ -47,7 +47,7 @@ static void finish(struct answer *a, const char *body, size_t n)
     answer_end(a, answer_note(a, sends ? n : 0));
 }
 
-/* --- Errors --------------------------------------------------------------------------------- */
+/* --- Errors ----------------------------------------------------------------------------------- */
 
 static void write_html(struct text *t, unsigned status)
 {
@@ -132,7 +132,7 @@ void http_reply_status(struct conn *c, const struct http_head *head, unsigned st
     http_status_write(&a, status);
 }
 
-/* --- The redirect of a folder --------------------------------------------------------------- */
+/* --- The redirect of a folder ----------------------------------------------------------------- */
 
 static size_t query_bytes(struct slice query)
 {
@@ -188,7 +188,7 @@ void http_status_redirect(struct answer *a, const struct http_ask *ask)
     finish(a, work->page, (size_t)(page.at - work->page));
 }
 
-/* --- OPTIONS (RFC 9110 9.3.7): the same for "*" and every path ------------------------------ */
+/* --- OPTIONS (RFC 9110 9.3.7): the same for "*" and every path -------------------------------- */
 
 void http_status_options(struct answer *a)
 {

@@ -7,8 +7,8 @@
 #include "byte.h"
 #include "http_inside.h"
 
-static const char digits[] = "0123456789abcdef";
-static const char upper[] = "0123456789ABCDEF";
+static const char hex[] = "0123456789abcdef";
+static const char upper_hex[] = "0123456789ABCDEF"; /* RFC 3986 2.1 */
 
 void text_put(struct text *t, const char *bytes, size_t n)
 {
@@ -26,16 +26,29 @@ void text_string(struct text *t, const char *string)
     text_put(t, string, strlen(string));
 }
 
+/* By subtraction: a kernel of 32 bits has no division of 64. */
+unsigned http_decimal(char out[20], uint64_t n)
+{
+    static const uint64_t power[20] = {
+        1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u, 1000000000u,
+        10000000000u, 100000000000u, 1000000000000u, 10000000000000u, 100000000000000u,
+        1000000000000000u, 10000000000000000u, 100000000000000000u, 1000000000000000000u,
+        10000000000000000000u};
+    unsigned len = 1, i;
+
+    while (len < 20 && n >= power[len])
+        len++;
+    for (i = 0; i < len; i++)
+        for (out[i] = '0'; n >= power[len - 1 - i]; out[i]++)
+            n -= power[len - 1 - i];
+    return len;
+}
+
 void text_number(struct text *t, uint64_t number)
 {
-    char buf[20]; /* 2^64 has 20 digits */
-    size_t at = sizeof(buf);
+    char digits[20];
 
-    do {
-        buf[--at] = digits[number % 10];
-        number /= 10;
-    } while (number);
-    text_put(t, buf + at, sizeof(buf) - at);
+    text_put(t, digits, http_decimal(digits, number));
 }
 
 void text_hex(struct text *t, uint64_t number)
@@ -44,7 +57,7 @@ void text_hex(struct text *t, uint64_t number)
     size_t at = sizeof(buf);
 
     do {
-        buf[--at] = digits[number & 15];
+        buf[--at] = hex[number & 15];
         number >>= 4;
     } while (number);
     text_put(t, buf + at, sizeof(buf) - at);
@@ -84,8 +97,8 @@ void text_query(struct text *t, struct slice s)
             text_put(t, s.ptr + i, 1);
             continue;
         }
-        escape[1] = upper[(unsigned char)s.ptr[i] >> 4];
-        escape[2] = upper[s.ptr[i] & 15];
+        escape[1] = upper_hex[(unsigned char)s.ptr[i] >> 4];
+        escape[2] = upper_hex[s.ptr[i] & 15];
         text_put(t, escape, 3);
     }
 }

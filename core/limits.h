@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* limits.h - every limit of the core, with its reason.  Sizes are bytes unless the name says
- * otherwise.
+/* limits.h - every limit of the core, with its reason.  Names say the unit.
  *
  * A limit belongs to the message, never to the buffer: the same bytes cut differently are judged
  * alike.
@@ -21,8 +20,8 @@ enum {
     /* The request target.  RFC 9110 4.1 recommends at least 8000 octets. */
     TARGET_BYTES_MAX = 8192,
 
-    /* A method's name. */
-    METHOD_BYTES_MAX = 32, /* the longest registered method has 17 letters (UPDATEREDIRECTREF) */
+    /* A method's name: the longest registered one has 17 letters (UPDATEREDIRECTREF). */
+    METHOD_BYTES_MAX = 32,
 
     /* Fields in a head.  Browsers send about twenty. */
     HEAD_FIELDS_MAX = 100,
@@ -33,7 +32,8 @@ enum {
     /* A name in a directory: Linux's NAME_MAX. */
     NAME_BYTES_MAX = 255,
 
-    /* A request body is read only to find the next request; nothing here uses it. */
+    /* A request body is read only to find the next request.  What hosts allow unless told
+     * otherwise: max_body in options.def. */
     BODY_BYTES_MAX = 1 << 20,
 
     /* Chunk-size line with its extensions, and all trailer fields together (Go CVE-2023-39326:
@@ -52,7 +52,8 @@ enum {
      * %XX, and the rest. */
     REPLY_HEAD_BYTES_MAX = 3 * PATH_BYTES_MAX + 2048,
 
-    /* Answers are queued while this much room is left for one more head. */
+    /* Heads and short bodies that wait to be sent.  Another answer is queued while there is room
+     * for a head of REPLY_HEAD_BYTES_MAX: two at least. */
     OUTBOX_BYTES = 32768,
 
     /* A partial head and one receive: both fit, so nothing is ever cut. */
@@ -70,9 +71,10 @@ enum {
     /* One transfer of a file range, so that a deadline is seen between two of them. */
     TRANSFER_BYTES_MAX = 256 * 1024,
 
-    /* After an answer that ends a connection whose input is unread. */
-    LINGER_BYTES_MAX = 1 << 20, /* unread input thrown away before a refused client is cut off */
-    LINGER_MS = 2000,           /* ... and how long that may take */
+    /* After the last answer (RFC 9112 9.6): input that is thrown away before the client is cut off,
+     * and how long that may take. */
+    LINGER_BYTES_MAX = 1 << 20,
+    LINGER_MS = 2000,
 };
 
 #endif

@@ -6,15 +6,8 @@
  * so that rows are never cut.  listing_html.c has the format for people, listing_out.c the
  * escaping.
  */
+#include "byte.h"
 #include "listing_out.h"
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 32;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* A form's text: '+' is a space, %XX a byte; a broken escape means itself. */
 static void read_filter(struct listing_view *view, struct slice raw)
@@ -24,11 +17,12 @@ static void read_filter(struct listing_view *view, struct slice raw)
     view->filter_len = 0;
     while (i < raw.len && view->filter_len < sizeof(view->filter)) {
         char c = raw.ptr[i++];
+
         if (c == '+') {
             c = ' ';
-        } else if (c == '%' && raw.len - i >= 2 && hex_digit(raw.ptr[i]) >= 0 &&
-                   hex_digit(raw.ptr[i + 1]) >= 0) {
-            c = (char)(hex_digit(raw.ptr[i]) << 4 | hex_digit(raw.ptr[i + 1]));
+        } else if (c == '%' && raw.len - i >= 2 && byte_is(raw.ptr[i], BYTE_HEX) &&
+                   byte_is(raw.ptr[i + 1], BYTE_HEX)) {
+            c = (char)(byte_hex(raw.ptr[i]) << 4 | byte_hex(raw.ptr[i + 1]));
             i += 2;
         }
         view->filter[view->filter_len++] = c;
@@ -64,6 +58,7 @@ void listing_view_read(struct listing_view *view, struct slice query, enum listi
         if (equals) {
             struct slice key = {query.ptr, (size_t)(equals - query.ptr)};
             struct slice value = {equals + 1, len - key.len - 1};
+
             read_pair(view, key, value);
         }
         len += amp != NULL;
@@ -72,18 +67,13 @@ void listing_view_read(struct listing_view *view, struct slice query, enum listi
     }
 }
 
-static unsigned char fold(char c)
-{
-    return (unsigned char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
-}
-
 bool listing_match(const struct listing_view *view, struct slice name)
 {
     size_t start, i;
 
     for (start = 0; start + view->filter_len <= name.len; start++) {
         for (i = 0; i < view->filter_len; i++) {
-            if (fold(name.ptr[start + i]) != fold(view->filter[i]))
+            if (byte_lower(name.ptr[start + i]) != byte_lower(view->filter[i]))
                 break;
         }
         if (i == view->filter_len)
@@ -94,7 +84,7 @@ bool listing_match(const struct listing_view *view, struct slice name)
 
 static bool digit_at(struct slice s, size_t i)
 {
-    return i < s.len && s.ptr[i] >= '0' && s.ptr[i] <= '9';
+    return i < s.len && byte_is(s.ptr[i], BYTE_DIGIT);
 }
 
 /* Numbers at *i and *j: by value, whatever their length; moves behind them. */
@@ -124,7 +114,7 @@ static int compare_names(struct slice a, struct slice b)
         if (digit_at(a, i) && digit_at(b, j))
             order = compare_numbers(a, &i, b, &j);
         else
-            order = fold(a.ptr[i++]) - fold(b.ptr[j++]);
+            order = byte_lower(a.ptr[i++]) - byte_lower(b.ptr[j++]);
         if (order)
             return order;
     }
@@ -185,8 +175,7 @@ enum listing_step listing_wrote(struct listing *l, const struct listing_out *o)
     return STEP_AGAIN;
 }
 
-/* --- JSON
- * --------------------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 static enum listing_step json_open(struct listing *l, struct listing_out *o)
 {
@@ -269,8 +258,7 @@ static enum listing_step json_end(struct listing *l, struct listing_out *o)
     return STEP_DONE;
 }
 
-/* --- Text: one line an entry: kind, bytes, time, name; columns for cut, sort and awk
- * ------------------- */
+/* --- Text: one line an entry: kind, bytes, time, name; columns for cut, sort and awk ---------- */
 
 static enum listing_step text_row(struct listing *l, struct listing_out *o)
 {
@@ -311,8 +299,7 @@ static enum listing_step text_end(struct listing *l, struct listing_out *o)
     return STEP_DONE;
 }
 
-/* --- The driver
- * --------------------------------------------------------------------------------------- */
+/* --- The driver ------------------------------------------------------------------------------- */
 
 static const struct listing_format_step json_steps[] = {
     {json_open}, {json_path}, {json_head}, {json_row}, {json_end}, {NULL}};

@@ -68,7 +68,7 @@ void listing_view_read(struct listing_view *view, struct slice query, enum listi
 bool listing_match(const struct listing_view *view, struct slice name);
 
 /* A total order (< 0, > 0; 0 only for the same name): folders first, then by the view's column,
- * ties by name. Names compare as people read them: case last, digits as numbers (file2 before
+ * ties by name.  Names compare as people read them: case last, digits as numbers (file2 before
  * file10). */
 int listing_compare(const struct listing_view *view, const struct listing_entry *a,
                     const struct listing_entry *b);

@@ -143,7 +143,9 @@ static enum listing_step html_filter(struct listing *l, struct listing_out *o)
     out_text(o, l->view.descending ? "desc" : "asc");
     out_text(o, "\"><input type=\"search\" name=\"filter\" autocomplete=\"off\" "
         "spellcheck=\"false\" aria-label=\"Filter by name\" placeholder=\"Filter\" "
-        "maxlength=\"128\" value=\"");
+        "maxlength=\"");
+    out_number(o, LISTING_FILTER_BYTES_MAX);
+    out_text(o, "\" value=\"");
     out_html(o, filter);
     out_text(o, "\"><noscript><button>Filter</button></noscript></form></header>\n");
     return STEP_DONE;

@@ -2,7 +2,7 @@
 /* listing_out.c - a listing's writer: numbers, dates, and names escaped for HTML, URLs, JSON and
  * terminals.
  *
- * Names are any bytes but NUL and '/'.  No division of 64-bit numbers: 32-bit kernels have none.
+ * Names are any bytes but NUL and '/'.
  */
 #include "listing_out.h"
 
@@ -23,40 +23,17 @@ void out_text(struct listing_out *o, const char *text)
     out_bytes(o, text, strlen(text));
 }
 
-/* Decimal digits of n, at least one.  Returns how many. */
-static unsigned digits_of(uint64_t n, char out[20])
-{
-    uint64_t power = 10000000000000000000u;
-    unsigned used = 0;
-    unsigned place;
-
-    for (place = 0; place < 20; place++) {
-        char digit = '0';
-        while (n >= power) {
-            n -= power;
-            digit++;
-        }
-        if (used || digit != '0' || place == 19)
-            out[used++] = digit;
-        /* The power is a multiple of ten: halve it, then multiply by the inverse of five modulo
-         * 2^64. */
-        power = (power >> 1) * 0xCCCCCCCCCCCCCCCDu;
-    }
-    return used;
-}
-
 void out_number(struct listing_out *o, uint64_t n)
 {
     char digit[20];
 
-    out_bytes(o, digit, digits_of(n, digit));
+    out_bytes(o, digit, http_decimal(digit, n));
 }
 
 void out_grouped(struct listing_out *o, uint64_t n)
 {
     char digit[20];
-    unsigned count = digits_of(n, digit);
-    unsigned i;
+    unsigned count = http_decimal(digit, n), i;
 
     for (i = 0; i < count; i++) {
         if (i && (count - i) % 3 == 0)
@@ -95,13 +72,6 @@ void out_human(struct listing_out *o, uint64_t bytes)
     out_text(o, unit[scale]);
 }
 
-static void date_of(int64_t unix_s, char out[HTTP_DATE_BYTES])
-{
-    const int64_t first = -62135596800, last = 253402300799; /* the years 1 to 9999 */
-
-    http_date_write(out, unix_s < first ? first : unix_s > last ? last : unix_s);
-}
-
 /* From "Sun, 06 Nov 1994 08:49:37 GMT", so that there is one calendar in the core. */
 void out_date(struct listing_out *o, int64_t unix_s)
 {
@@ -110,7 +80,7 @@ void out_date(struct listing_out *o, int64_t unix_s)
     char month[2] = {'0', '1'};
     unsigned i;
 
-    date_of(unix_s, date);
+    http_date_write(date, unix_s);
     for (i = 0; i < 12; i++) {
         if (memcmp(months + 3 * i, date + 8, 3) == 0) {
             month[0] = (char)('0' + (i + 1) / 10);
@@ -128,7 +98,7 @@ void out_time(struct listing_out *o, int64_t unix_s)
 {
     char date[HTTP_DATE_BYTES];
 
-    date_of(unix_s, date);
+    http_date_write(date, unix_s);
     out_bytes(o, date + 17, 8);
 }
 

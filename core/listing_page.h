@@ -3,7 +3,7 @@
  * includes it.
  *
  * Self-contained: no font, image or script comes from elsewhere.  Icons are cut out of boxes by
- * clip-path. Without script everything works, the filter by a form; with it the filter answers at
+ * clip-path.  Without script everything works, the filter by a form; with it the filter answers at
  * every key ('/' goes there).
  */
 #ifndef CORE_LISTING_PAGE_H

@@ -7,7 +7,7 @@
 #include "byte.h"
 #include "http.h"
 
-/* Two rows a sixteen; the bits are byte.h's, what is not named has none. */
+/* Sixteen bytes in two rows; the bits are byte.h's, what is not named has none. */
 const uint8_t byte_class[256] = {
     ['\t'] = BYTE_VALUE,
     [0x80 ... 0xff] = BYTE_VALUE,
@@ -31,11 +31,6 @@ const uint8_t byte_class[256] = {
     0x4f, 0x4f, 0x4f, 0x06, 0x07, 0x06, 0x4f, 0x00, /* pqrstuvwxyz{|}~ */
 };
 
-static unsigned char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (unsigned char)(c | 0x20) : (unsigned char)c;
-}
-
 bool slice_is(struct slice s, const char *text)
 {
     size_t n = strlen(text);
@@ -50,7 +45,7 @@ bool slice_is_nocase(struct slice s, const char *text)
     if (s.len != strlen(text))
         return false;
     for (i = 0; i < s.len; i++)
-        if (lower(s.ptr[i]) != lower(text[i]))
+        if (byte_lower(s.ptr[i]) != byte_lower(text[i]))
             return false;
     return true;
 }

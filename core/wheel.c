@@ -2,7 +2,7 @@
 /* wheel.c - the hashed timing wheel of wheel.h.
  *
  * A node sleeps in the slot of the first tick that begins at or after its time, so it is never
- * early by that. Further away than a turn it is put into the last slot before the one being
+ * early by that.  Further away than a turn it is put into the last slot before the one being
  * looked at: it fires early, and its owner, who compares deadlines anyway, adds it again.  So a
  * slot never holds a node that must stay when the slot is emptied, and the loop `pop, compare,
  * add again` ends.

@@ -5,12 +5,12 @@
  * Where that would sleep in the kernel, the coroutine is switched away, and back when epoll says
  * that it can go on.  No state is saved by hand: where it was is where its stack is.
  *
- * What it costs: two switches a turn, a dozen or two instructions each (see base/arch), and a
- * stack per connection, of which the touched pages stay: more than epoll.c keeps of an idle
+ * What it costs: two switches a turn, a dozen or two instructions each (see base/coro_x86_64.c),
+ * and a stack per connection, of which the touched pages stay: more than epoll.c keeps of an idle
  * client.  And two mappings, the stack and its guard page: the kernel allows vm.max_map_count a
  * process, and who gets none is refused.  What it buys here is little, for the machine keeps its
- * state anyway; where code is written as it reads (a database, a proxy's two sides) it is the cure
- * for saving it by hand.  Why there is more: all of these ask whether a call would succeed;
+ * state anyway; where code is written as it reads (a database, a proxy's two sides) it is the
+ * cure for saving it by hand.  Why there is more: all of these ask whether a call would succeed;
  * completion hands over the call itself.
  */
 #include <errno.h>

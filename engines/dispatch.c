@@ -70,10 +70,9 @@ static void *work(void *arg)
     struct hand *h = arg;
     const struct tuning *t = &h->crew->worker->tuning;
     intptr_t item[QUEUE_TAKE_MAX];
-    unsigned n;
+    unsigned n, most = t->drain_all ? QUEUE_TAKE_MAX : 1;
 
-    while ((n = queue_take(h->crew->queue, h->number, item,
-                           t->drain_all ? QUEUE_TAKE_MAX : 1)) > 0) {
+    while ((n = queue_take(h->crew->queue, h->number, item, most)) > 0) {
         for (unsigned i = 0; i < n; i++)
             work_on(h, (struct session *)item[i]);
         if (t->yield)

@@ -15,6 +15,7 @@ enum { QUEUE_LENGTH = 256, NAP_MS = 1 };
 static unsigned processors(void)
 {
     cpu_set_t set;
+
     return sched_getaffinity(0, sizeof(set), &set) < 0 ? 1 : (unsigned)CPU_COUNT(&set);
 }
 
@@ -53,6 +54,7 @@ int arrange(struct server *srv, const struct serve_options *o)
     const struct engine *e = srv->engine;
     struct arrangement *a = &srv->arrangement;
     const char *why = refusal(e, o);
+
     if (why) {
         say_error("engine %s cannot be arranged like that: %s", e->name, why);
         return EXIT_USAGE;

@@ -31,6 +31,7 @@ struct check {
 static void read_line(const char *path, char value[VALUE_TEXT])
 {
     FILE *f = fopen(path, "re");
+
     value[0] = 0;
     if (!f)
         return;
@@ -45,6 +46,7 @@ static void read_line(const char *path, char value[VALUE_TEXT])
 static uint64_t first_number(const char *value)
 {
     uint64_t n = 0;
+
     for (; *value >= '0' && *value <= '9'; value++)
         n = n * 10 + (uint64_t)(*value - '0');
     return n;
@@ -53,6 +55,7 @@ static uint64_t first_number(const char *value)
 static void check_kernel(struct check *c)
 {
     struct utsname u;
+
     c->fine = uname(&u) == 0;
     snprintf(c->value, sizeof(c->value), "%.30s %.30s on %.20s", u.sysname, u.release, u.machine);
 }
@@ -61,6 +64,7 @@ static void check_processors(struct check *c)
 {
     cpu_set_t set;
     int n = sched_getaffinity(0, sizeof(set), &set) < 0 ? 1 : CPU_COUNT(&set);
+
     snprintf(c->value, sizeof(c->value), "%d", n);
     c->fine = n > 1;
 }
@@ -68,6 +72,7 @@ static void check_processors(struct check *c)
 static void check_descriptors(struct check *c)
 {
     struct rlimit l = {0};
+
     getrlimit(RLIMIT_NOFILE, &l);
     snprintf(c->value, sizeof(c->value), "%" PRIu64 " of at most %" PRIu64, (uint64_t)l.rlim_cur,
              (uint64_t)l.rlim_max);
@@ -77,6 +82,7 @@ static void check_descriptors(struct check *c)
 static void check_processes(struct check *c)
 {
     struct rlimit l = {0};
+
     getrlimit(RLIMIT_NPROC, &l);
     if (l.rlim_cur == RLIM_INFINITY)
         snprintf(c->value, sizeof(c->value), "unlimited");
@@ -100,6 +106,7 @@ static void check_syn_backlog(struct check *c)
 static void check_ports(struct check *c)
 {
     const char *second;
+
     read_line("/proc/sys/net/ipv4/ip_local_port_range", c->value);
     second = strrchr(c->value, ' ');
     c->fine = second && first_number(second + 1) >= first_number(c->value) + 20000;
@@ -118,6 +125,7 @@ static void check_uring(struct check *c)
 static void check_ipv6(struct check *c)
 {
     int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
     c->fine = fd >= 0;
     snprintf(c->value, sizeof(c->value), "%s", fd >= 0 ? "yes" : strerror(errno));
     if (fd >= 0)
@@ -128,6 +136,7 @@ static void check_memory(struct check *c)
 {
     long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     uint64_t mib = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page >> 20 : 0;
+
     snprintf(c->value, sizeof(c->value), "%" PRIu64 " MiB free", mib);
     c->fine = mib >= 64;
 }
@@ -173,6 +182,7 @@ static void print_text(const struct check *c)
 static void print_json(const struct check *c, bool last)
 {
     char value[VALUE_TEXT];
+
     for (unsigned i = 0; i < VALUE_TEXT; i++)
         value[i] = strchr("\"\\", c->value[i]) && c->value[i] ? '?' : c->value[i];
     printf("  {\"name\": \"%s\", \"value\": \"%s\", \"fine\": %s, \"meaning\": \"%s\", "
@@ -183,6 +193,7 @@ static void print_json(const struct check *c, bool last)
 int doctor_print(bool json)
 {
     unsigned binding = 0;
+
     if (json)
         printf("[\n");
     for (unsigned i = 0; i < CHECKS; i++) {

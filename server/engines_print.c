@@ -6,18 +6,20 @@
 #include "serve.h"
 
 static const char *const model_names[] = {
-    [ENGINE_BLOCKING] = "blocking", [ENGINE_READINESS] = "readiness",
-        [ENGINE_COMPLETION] = "completion",
-    [ENGINE_NONE] = "none"};
+    [ENGINE_BLOCKING] = "blocking",
+    [ENGINE_READINESS] = "readiness",
+    [ENGINE_COMPLETION] = "completion",
+    [ENGINE_NONE] = "none",
+};
 
 static void print_json(const struct engine *e, const char *refusal, bool last)
 {
     char summary[512], reason[512];
+
     escape_json(summary, sizeof(summary), (struct slice){e->summary, strlen(e->summary)});
     escape_json(reason, sizeof(reason), (struct slice){refusal, refusal ? strlen(refusal) : 0});
     printf("  {\"name\": \"%s\", \"summary\": \"%s\", \"model\": \"%s\", \"may_block\": %s, "
-           "\"capacity\": %u, \"available\": %s, "
-           "\"reason\": ",
+           "\"capacity\": %u, \"available\": %s, \"reason\": ",
            e->name, summary, model_names[e->model], e->may_block ? "true" : "false", e->capacity,
            refusal ? "false" : "true");
     if (refusal)
@@ -29,6 +31,7 @@ static void print_json(const struct engine *e, const char *refusal, bool last)
 static void print_line(const struct engine *e, const char *refusal)
 {
     char at_once[32] = "as many as descriptors";
+
     if (e->capacity != ENGINE_DESCRIPTORS)
         snprintf(at_once, sizeof(at_once), "%u", e->capacity);
     printf("%-9s %s (%s; connections at once: %s)\n", e->name, e->summary, model_names[e->model],
@@ -43,6 +46,7 @@ int engines_print(bool json)
         printf("[\n");
     for (unsigned i = 0; engine_list[i]; i++) {
         const char *refusal = engine_refusal(engine_list[i]);
+
         if (json)
             print_json(engine_list[i], refusal, !engine_list[i + 1]);
         else

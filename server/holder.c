@@ -26,12 +26,13 @@ static void listening_inodes(const char *path, unsigned port, struct inodes *fou
     enum { TCP_LISTEN_STATE = 0x0a }; /* include/net/tcp_states.h */
     char line[512];
     FILE *f = fopen(path, "re");
+
     while (f && found->count < INODES_MAX && fgets(line, sizeof(line), f)) {
         unsigned local, state;
         unsigned long inode;
         int n = sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*d %*d %lu",
-                       &local, &state,
-                       &inode);
+                       &local, &state, &inode);
+
         if (n == 3 && local == port && state == TCP_LISTEN_STATE && inode)
             found->inode[found->count++] = inode;
     }
@@ -46,6 +47,7 @@ static bool has_socket(int proc, const char *pid, const struct inodes *wanted)
     bool found = false;
     int fd;
     DIR *dir;
+
     snprintf(path, sizeof(path), "%.16s/fd", pid);
     fd = openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     dir = fd < 0 ? NULL : fdopendir(fd);
@@ -57,6 +59,7 @@ static bool has_socket(int proc, const char *pid, const struct inodes *wanted)
     while (!found && (entry = readdir(dir))) {
         unsigned long inode;
         ssize_t n = readlinkat(fd, entry->d_name, target, sizeof(target) - 1);
+
         target[n > 0 ? n : 0] = 0;
         if (sscanf(target, "socket:[%lu]", &inode) != 1)
             continue;
@@ -72,6 +75,7 @@ static void process_name(int proc, const char *pid, char *buf, size_t cap)
     char path[64];
     int fd;
     ssize_t n = 0;
+
     snprintf(path, sizeof(path), "%.16s/comm", pid);
     fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {
@@ -88,13 +92,15 @@ bool holder_find(unsigned port, char *buf, size_t cap)
     struct dirent *entry;
     bool done = false;
     DIR *proc;
+
     listening_inodes("/proc/net/tcp", port, &found);
     listening_inodes("/proc/net/tcp6", port, &found);
     proc = found.count ? opendir("/proc") : NULL;
     while (proc && !done && (entry = readdir(proc))) {
         char name[32];
-        if (!isdigit((unsigned char)entry->d_name[0]) || !has_socket(dirfd(proc), entry->d_name,
-                                                                     &found))
+
+        if (!isdigit((unsigned char)entry->d_name[0]) ||
+            !has_socket(dirfd(proc), entry->d_name, &found))
             continue;
         process_name(dirfd(proc), entry->d_name, name, sizeof(name));
         snprintf(buf, cap, "%s (pid %.16s)", *name ? name : "a process", entry->d_name);

@@ -46,6 +46,7 @@ static bool is_missing(int err)
 static void close_listener(int fd)
 {
     struct sockaddr_un un = {.sun_family = AF_UNSPEC};
+
     socklen_t len = sizeof(un) - 1; /* leaves a NUL at the end */
     if (fd < 0)
         return;
@@ -61,6 +62,7 @@ static int open_all(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
     struct net_address a;
     int err = 0;
     unsigned i;
+
     for (i = 0; i < plan->bind.count && !err; i++) {
         fd[i] = -1;
         plan->failed = i;
@@ -89,6 +91,7 @@ static int open_set(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
 {
     bool reuseport = plan->reuseport;
     int err;
+
     plan->reuseport = false;
     err = open_all(plan, port, fd);
     plan->reuseport = reuseport;
@@ -104,6 +107,7 @@ static unsigned free_port(const struct plan *plan, unsigned port)
 {
     struct plan trial = *plan;
     int fd[OPTION_LIST_MAX];
+
     trial.bind.count = 0;
     for (unsigned i = 0; i < plan->bind.count; i++)
         if (!is_unix(plan->bind.item[i]))
@@ -125,6 +129,7 @@ static void say_taken(const struct plan *plan, unsigned port)
     char holder[80], advice[64] = "choose another with --port (0: any free one)";
     bool known = holder_find(port, holder, sizeof(holder));
     unsigned next = free_port(plan, port);
+
     if (next)
         snprintf(advice, sizeof(advice), "stop it, or try --port %u", next);
     say_error("port %u on %s is taken by %s; %s", port, address, known ? holder : "another process",
@@ -144,6 +149,7 @@ static int say_bad_address(const char *address)
 static int say_failure(const struct plan *plan, unsigned port, int err)
 {
     const char *address = plan->bind.item[plan->failed];
+
     if (err == -EINVAL)
         return say_bad_address(address);
     if (is_unix(address) && err == -EADDRINUSE)
@@ -190,6 +196,7 @@ static int more_sets(struct server *srv, struct plan *plan, unsigned port)
 {
     struct net_address a;
     int fd;
+
     for (unsigned set = 1; plan->reuseport && set < srv->arrangement.workers; set++) {
         for (unsigned i = 0, n = 0; i < plan->bind.count; i++) {
             if (plan->skip[i])
@@ -213,6 +220,7 @@ int listen_open(struct server *srv, const struct serve_options *opt)
     struct plan plan;
     int fd[OPTION_LIST_MAX], err = -EADDRINUSE;
     unsigned port = 0;
+
     if (plan_fill(&plan, opt)) {
         say_error("--public: it takes two of at most %d addresses; leave some -b out",
                   OPTION_LIST_MAX);
@@ -273,6 +281,7 @@ static bool to_loopback(struct net_address *a)
 {
     struct sockaddr_in *in = (struct sockaddr_in *)&a->sa;
     struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&a->sa;
+
     if (a->sa.ss_family == AF_INET && in->sin_addr.s_addr == htonl(INADDR_ANY)) {
         in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         return true;
@@ -287,6 +296,7 @@ static bool to_loopback(struct net_address *a)
 void listen_text(const struct server *srv, char *buf, size_t cap)
 {
     size_t used = 0;
+
     *buf = 0;
     for (unsigned i = 0; i < srv->listeners && used < cap; i++) {
         char text[NET_ADDRESS_TEXT];
@@ -329,6 +339,7 @@ static void say_reachable(const struct ifaddrs *list, const struct net_address *
 void listen_say_public(const struct server *srv)
 {
     struct ifaddrs *list = NULL;
+
     if (getifaddrs(&list) < 0)
         return;
     for (unsigned i = 0; i < srv->listeners; i++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* main.c - the rung command: finds the command meant and calls it.  Everything else is elsewhere.
  *
- *   rung [OPTION]... [DIR]   serves DIR             rung COMMAND ...   one of the list below
- * rung NAME ...            becomes the program rung-NAME beside this one, if there is one, as git
- * does
+ *   rung [OPTION]... [DIR]   serves DIR
+ *   rung COMMAND ...         one of the list below
+ *   rung NAME ...            becomes the program rung-NAME beside this one, if there is one: as git
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -61,6 +61,7 @@ static int parse(const struct option_table *t, void *target, char **argv,
                  struct option_found *found)
 {
     int result = option_parse(t, target, argv, found);
+
     if (result < 0) {
         say_error("%s", found->error);
         return EXIT_USAGE;
@@ -78,6 +79,7 @@ static int run_serve(char **argv)
     struct serve_options opt = {0};
     struct option_found found;
     int code = parse(&serve_table, &opt, argv, &found);
+
     return code >= 0 ? code : serve_run(&opt, found.operands ? found.operand[0] : ".");
 }
 
@@ -88,6 +90,7 @@ static int run_echo(char **argv)
     struct serve_options opt = {0};
     struct option_found found;
     int code = parse(echo_table(), &opt, argv, &found);
+
     return code >= 0 ? code : serve_run(&opt, NULL);
 }
 
@@ -117,6 +120,7 @@ static int run_engines(char **argv)
     struct engines_options opt = {0};
     struct option_found found;
     int code = parse(&engines_table, &opt, argv, &found);
+
     return code >= 0 ? code : engines_print(opt.json);
 }
 
@@ -146,6 +150,7 @@ static int run_doctor(char **argv)
     struct doctor_options opt = {0};
     struct option_found found;
     int code = parse(&doctor_table, &opt, argv, &found);
+
     return code >= 0 ? code : doctor_print(opt.json);
 }
 
@@ -162,16 +167,17 @@ static void print_commands(void)
 static int run_help(char **argv)
 {
     const struct command *command = argv[1] ? find_command(argv[1]) : NULL;
+
     if (argv[1] && !command) {
         const char *names[COMMANDS + 1];
         const char *near;
+
         for (unsigned i = 0; i < COMMANDS; i++)
             names[i] = commands[i].name;
         names[COMMANDS] = NULL;
         near = option_nearest(argv[1], names);
-        say_error("help: there is no command '%s'; %s%s", argv[1], near ? "did you mean "
-                  : "rung help lists them",
-                  near ? near : "");
+        say_error("help: there is no command '%s'; %s%s", argv[1],
+                  near ? "did you mean " : "rung help lists them", near ? near : "");
         return EXIT_USAGE;
     }
     if (command && strcmp(command->name, "echo") == 0) {
@@ -193,8 +199,8 @@ static int run_version(char **argv)
     (void)argv;
     printf("rung %s\nengines:", RUNG_VERSION);
     for (unsigned i = 0; engine_list[i]; i++)
-        printf(" %s%s", engine_list[i]->name, engine_refusal(engine_list[i]) ? " (cannot run here)"
-               : "");
+        printf(" %s%s", engine_list[i]->name,
+               engine_refusal(engine_list[i]) ? " (cannot run here)" : "");
     printf("\n");
     return EXIT_DONE;
 }
@@ -227,6 +233,7 @@ static void become_neighbour(char **argv)
 {
     char path[PATH_MAX + 64], name[64];
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+
     if (n <= 0 || strchr(argv[1], '/') || strlen(argv[1]) >= sizeof(name) - 5)
         return;
     path[n] = 0;
@@ -245,6 +252,7 @@ static int refuse_word(const char *word)
     const char *names[COMMANDS + 1];
     const char *near;
     unsigned n = 0;
+
     for (unsigned i = 0; i < COMMANDS; i++)
         if (!commands[i].hidden)
             names[n++] = commands[i].name;
@@ -271,6 +279,7 @@ static int flushed(int code)
 static void hold_standard_files(void)
 {
     int fd;
+
     do
         fd = open("/dev/null", O_RDWR);
     while (fd >= 0 && fd <= STDERR_FILENO);
@@ -282,6 +291,7 @@ int main(int argc, char **argv)
 {
     const struct command *command;
     struct stat st;
+
     if (argc < 1)
         return EXIT_USAGE; /* execve() without arguments */
     hold_standard_files();

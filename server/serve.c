@@ -21,9 +21,10 @@
 #include "../base/version.h"
 #include "serve.h"
 
-/* Descriptors that are not connections: stdio, listeners, log, root, and a few for every loop. */
-enum { DESCRIPTORS_RESERVED = 32, DESCRIPTORS_PER_CONNECTION = 2 /* the socket,
-      and the file it is sent */ };
+enum {
+    DESCRIPTORS_RESERVED = 32, /* stdio, listeners, log, root, and a few for every loop */
+    DESCRIPTORS_PER_CONNECTION = 2 /* the socket, and the file it is sent */
+};
 
 /* --- What can run here ------------------------------------------------------------------------ */
 
@@ -38,6 +39,7 @@ static const struct {
 static const struct engine *choose_engine(const struct serve_options *opt, const char **why)
 {
     const struct engine *e;
+
     if (opt->engine) {
         e = engine_list[opt->engine - 1]; /* choice 0 is auto */
         *why = engine_refusal(e);
@@ -63,10 +65,12 @@ static const struct engine *choose_engine(const struct serve_options *opt, const
 static uint64_t raise_descriptors(void)
 {
     struct rlimit limit;
+
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return 1024; /* Linux's default */
     if (limit.rlim_cur < limit.rlim_max) {
         rlim_t before = limit.rlim_cur;
+
         limit.rlim_cur = limit.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
             return before;
@@ -79,13 +83,14 @@ static uint64_t connections_allowed(const struct serve_options *opt, uint64_t de
     uint64_t most = descriptors > DESCRIPTORS_RESERVED + DESCRIPTORS_PER_CONNECTION
                         ? (descriptors - DESCRIPTORS_RESERVED) / DESCRIPTORS_PER_CONNECTION
                         : 1;
+
     if (!opt->max_connections)
         return most;
     if (opt->max_connections > most)
         say("--max-connections %llu: %llu descriptors are enough for %llu that send files; raise "
             "ulimit -n",
             (unsigned long long)opt->max_connections, (unsigned long long)descriptors,
-                (unsigned long long)most);
+            (unsigned long long)most);
     return opt->max_connections;
 }
 
@@ -96,6 +101,7 @@ static char *find_folder(const char *folder)
 {
     struct stat st;
     char *path = realpath(folder, NULL);
+
     if (!path) {
         say_error("cannot serve '%s': %s; name a folder, or none for this one", folder,
                   say_why(errno));
@@ -112,7 +118,9 @@ static char *find_folder(const char *folder)
 static int drop_privileges(const char *name)
 {
     const struct passwd *user;
+
     uid_t real, effective, saved;
+
     if (geteuid() != 0) {
         say_error("--user %s: only root can become another user; start with sudo, or leave --user "
                   "out", name);
@@ -121,8 +129,8 @@ static int drop_privileges(const char *name)
     errno = 0;
     user = getpwnam(name);
     if (!user) {
-        say_error("--user %s: %s; 'getent passwd' lists the users", name, errno ? say_why(errno)
-                  : "there is no such user");
+        say_error("--user %s: %s; 'getent passwd' lists the users", name,
+                  errno ? say_why(errno) : "there is no such user");
         return EXIT_USAGE;
     }
     if (user->pw_uid == 0) {
@@ -131,16 +139,14 @@ static int drop_privileges(const char *name)
         return EXIT_USAGE;
     }
     if (initgroups(name, user->pw_gid) < 0 || setgid(user->pw_gid) < 0 ||
-        setuid(user->pw_uid) < 0 ||
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+        setuid(user->pw_uid) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
         say_error("cannot become user %s: %s", name, say_why(errno));
         return EXIT_FAILED;
     }
     /* setuid() of root sets all three ids and empties the capabilities; a kernel that disagrees
      * is not trusted */
     if (setuid(0) == 0 || seteuid(0) == 0 || getresuid(&real, &effective, &saved) < 0 ||
-        real != user->pw_uid ||
-        effective != user->pw_uid || saved != user->pw_uid) {
+        real != user->pw_uid || effective != user->pw_uid || saved != user->pw_uid) {
         say_error("became user %s, but the way back to root is open; not serving", name);
         return EXIT_FAILED;
     }
@@ -170,8 +176,8 @@ static int open_site(struct server *srv, const char *folder)
                                       .listing = opt->listing, .listing_max = opt->listing_max,
                                       .precompressed = opt->precompressed};
     const char *why = "open folder";
-    int err;
-    err = access(folder, R_OK | X_OK) < 0 ? -errno : site_open(&srv->site, &site, &why);
+    int err = access(folder, R_OK | X_OK) < 0 ? -errno : site_open(&srv->site, &site, &why);
+
     if (!err)
         return EXIT_DONE;
     say_error("cannot serve %s: %s: %s; check its permissions%s%s", folder, why, say_why(err),
@@ -183,20 +189,21 @@ static int open_log(struct server *srv)
 {
     const struct serve_options *opt = srv->opt;
     int err;
+
     if (opt->log == LOG_OFF)
         return EXIT_DONE;
     err = log_open(&srv->log, (enum log_format)opt->log, opt->log_file);
     if (!err)
         return EXIT_DONE;
     say_error("cannot open the log %s: %s; choose another with --log-file%s%s", opt->log_file,
-              say_why(err),
-              opt->user ? ", writable for user " : "", opt->user ? opt->user : "");
+              say_why(err), opt->user ? ", writable for user " : "", opt->user ? opt->user : "");
     return EXIT_FAILED;
 }
 
 static int open_rest(struct server *srv, const char *folder)
 {
     int code = folder ? open_site(srv, folder) : EXIT_DONE, err;
+
     if (!code)
         code = open_log(srv);
     if (code)
@@ -229,6 +236,7 @@ static void close_rest(struct server *srv)
 static void say_hello(const struct server *srv, const char *folder, const char *why)
 {
     char urls[SAY_LINE_BYTES];
+
     if (srv->engine->model == ENGINE_NONE) {
         say("%s: no sockets, nothing to open in a browser", srv->engine->name);
         return;
@@ -248,18 +256,19 @@ static void say_hello(const struct server *srv, const char *folder, const char *
 
 static void say_farewell(const struct server *srv)
 {
-    uint64_t answers = stats_sum(srv->stats, STAT_ANSWERS), connections = stats_sum(srv->stats,
-                                                                                    STAT_ACCEPTED);
+    uint64_t answers = stats_sum(srv->stats, STAT_ANSWERS);
+    uint64_t connections = stats_sum(srv->stats, STAT_ACCEPTED);
+
     say("stopped after %llu answer%s on %llu connection%s, %llu bytes sent",
-        (unsigned long long)answers,
-        answers == 1 ? "" : "s", (unsigned long long)connections, connections == 1 ? "" : "s",
-        (unsigned long long)stats_sum(srv->stats, STAT_BYTES));
+        (unsigned long long)answers, answers == 1 ? "" : "s", (unsigned long long)connections,
+        connections == 1 ? "" : "s", (unsigned long long)stats_sum(srv->stats, STAT_BYTES));
 }
 
 static int run(struct server *srv, const char *folder, const char *why)
 {
     struct signals *signals;
     int err = signals_open(&signals, srv);
+
     if (err) {
         say_error("cannot wait for signals: %s", say_why(err));
         return EXIT_FAILED;
@@ -296,6 +305,7 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
 {
     const char *why;
     int code;
+
     srv->engine = choose_engine(opt, &why);
     if (!srv->engine)
         return EXIT_MISSING;
@@ -323,6 +333,7 @@ int serve_run(const struct serve_options *opt, const char *folder_named)
     struct server *srv;
     char *folder; /* NULL: echo */
     int code;
+
     say_quiet(opt->quiet);
     if (folder_named && check_options(opt))
         return EXIT_USAGE;

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* serve.h - rung serve, from options to a running server and back.
  *
- * serve.c        the order of things: descriptors, engine, listeners, privileges, site, log,
- *                signals, run, farewell
- * arrange.c      how many workers, and of what kind
- * listen.c       addresses to listeners, and what to say when that fails
- * holder.c       which process holds a port
- * signals.c      one thread that waits for signals, so that no handler ever runs
- * serve_table.c  the rows of options.def
+ *   serve.c          the order of things: engine, signals, listeners, user, site, log, run
+ *   serve_table.c    the rows of options.def as a table, and the list of engines
+ *   arrange.c        how many workers, and of what kind; what is refused
+ *   listen.c         addresses become listeners, and what to say when that fails
+ *   holder.c         which process holds a port
+ *   signals.c        one thread that waits for signals, so that no handler ever runs
+ *   engines_print.c  what rung engines prints
+ *   doctor.c         what rung doctor prints
+ *
+ * Who was asked by a person speaks to that person: functions that give an exit code have already
+ * said on stderr what went wrong.
  */
 #ifndef SERVER_SERVE_H
 #define SERVER_SERVE_H
@@ -35,7 +39,8 @@ extern const struct option_table serve_table;
 /* The rows that make sense without files, and a port of its own: rung echo. */
 const struct option_table *echo_table(void);
 
-/* Serve folder, or with NULL echo what is sent, until told to stop; an exit code. */
+/* Serve folder, or with NULL echo what is sent, until told to stop; an exit code
+ * (base/say.h). */
 int serve_run(const struct serve_options *opt, const char *folder);
 
 /* What this machine can run and which limits bind (doctor.c); an exit code. */
@@ -61,14 +66,15 @@ void listen_text(const struct server *srv, char *buf, size_t cap);
 /* Addresses of this machine where a public server can be reached, said one a line. */
 void listen_say_public(const struct server *srv);
 
-/* Who listens on the port, as "nginx (pid 42)": false if that cannot be known (holder.c). */
+/* Who listens on the TCP port, as "nginx (pid 42)"; false: that cannot be known (holder.c). */
 bool holder_find(unsigned port, char *buf, size_t cap);
 
 /* --- Signals (signals.c) ---------------------------------------------------------------------- */
 struct signals;
-/* Before any other thread exists: they inherit the mask. */
+/* Before any other thread exists: they inherit the mask.  0 or -errno. */
 int signals_block(void);
+/* Start the thread that acts on signals; srv outlives it.  0 or -errno. */
 int signals_open(struct signals **signals, struct server *srv);
-void signals_close(struct signals *signals);
+void signals_close(struct signals *signals); /* ends it */
 
 #endif

@@ -43,14 +43,12 @@ static const char *const commands[] = {
 static const char *const man_notes[] = {
     "SIGNALS",
     "SIGINT and SIGTERM: stop accepting, let open requests finish for at most --drain-timeout, "
-    "exit; a second one stops at "
-    "once.  SIGHUP: open the log file anew.  SIGUSR1: print the counters on standard error as one "
-    "line of JSON.",
+    "exit; a second one stops at once.  SIGHUP: open the log file anew.  SIGUSR1: print the "
+    "counters on standard error as one line of JSON.",
     "EXIT STATUS",
     "0: told to stop, and stopped.  1: a failure while running or starting.  2: a mistake in the "
-    "command line or the "
-    "environment.  3: cannot listen on the address or port.  4: this machine cannot run the "
-    "engine.",
+    "command line or the environment.  3: cannot listen on the address or port.  4: this machine "
+    "cannot run the engine.",
     NULL};
 
 const struct option_table serve_table = {
@@ -82,6 +80,7 @@ static bool is_about_files(const struct option_row *row)
 {
     static const char *const names[] = {"log", "log-file", "max-body", NULL};
     bool listed = strcmp(row->group, "What") == 0;
+
     for (unsigned i = 0; names[i]; i++)
         listed = listed || strcmp(row->name, names[i]) == 0;
     return listed;

@@ -37,6 +37,7 @@ int signals_block(void)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigset_t set;
+
     handled_signals(&set);
     if (sigaction(SIGPIPE, &ignore, NULL) < 0)
         return -errno;
@@ -47,6 +48,7 @@ static void stop(struct signals *s)
 {
     char limit[OPTION_VALUE_TEXT];
     uint64_t open = stats_live(s->srv->stats);
+
     if (s->stops++ == 0) {
         option_text(OPTION_TIME, s->srv->drain_ms, limit);
         say("stopping: %llu connection%s open, given at most %s to finish; once more stops at once",
@@ -61,6 +63,7 @@ static void dispatch(struct signals *s, unsigned signal)
 {
     char counters[1024];
     int err;
+
     if (signal == SIGINT || signal == SIGTERM) {
         stop(s);
     } else if (signal == SIGHUP) {
@@ -78,9 +81,10 @@ static void dispatch(struct signals *s, unsigned signal)
 static void *watch_signals(void *arg)
 {
     struct signals *s = arg;
-    struct pollfd fd[2] = {{.fd = s->signal_fd, .events = POLLIN}, {.fd = s->end_fd,
-                                                                    .events = POLLIN}};
+    struct pollfd fd[2] = {{.fd = s->signal_fd, .events = POLLIN},
+                           {.fd = s->end_fd, .events = POLLIN}};
     struct signalfd_siginfo info;
+
     while (poll(fd, 2, -1) >= 0 || errno == EINTR) {
         if (fd[0].revents && read(s->signal_fd, &info, sizeof(info)) == sizeof(info))
             dispatch(s, info.ssi_signo);
@@ -95,14 +99,16 @@ int signals_open(struct signals **signals, struct server *srv)
     struct signals *s = calloc(1, sizeof(*s));
     sigset_t set;
     int err;
+
     if (!s)
         return -ENOMEM;
     handled_signals(&set);
     s->srv = srv;
     s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
     s->end_fd = eventfd(0, EFD_CLOEXEC);
-    err = s->signal_fd < 0 || s->end_fd < 0 ? -errno : -pthread_create(&s->thread, NULL,
-                                                                       watch_signals, s);
+    err = s->signal_fd < 0 || s->end_fd < 0 ? -errno : 0;
+    if (!err)
+        err = -pthread_create(&s->thread, NULL, watch_signals, s);
     if (!err) {
         *signals = s;
         return 0;
@@ -118,6 +124,7 @@ int signals_open(struct signals **signals, struct server *srv)
 void signals_close(struct signals *s)
 {
     uint64_t one = 1;
+
     if (write(s->end_fd, &one, sizeof(one)) == sizeof(one))
         pthread_join(s->thread, NULL);
     close(s->end_fd);

@@ -4,7 +4,7 @@
  * Every name is opened from the root's descriptor by openat2(RESOLVE_BENEATH |
  * RESOLVE_NO_MAGICLINKS) and looked at by fstat: there is no moment between a check and a use.  A
  * symbolic link is followed while it stays below the root; one that leaves it, or is absolute, is
- * 403 like everything else that exists and is not served. The usual file costs one openat2 and one
+ * 403 like everything else that exists and is not served.  The usual file costs one openat2 and one
  * fstat (and one failing openat2 for each coding where compressed siblings may be); its descriptor
  * stays open until the source is released.  No state is shared, so no locks.
  *
@@ -65,6 +65,7 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
     s->root_fd = open(opt->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->root_fd < 0) {
         int err = -errno;
+
         site_close(s);
         return err;
     }
@@ -207,6 +208,7 @@ static int open_path(const struct search *f, struct stat *st)
 
     if (fd >= 0 && fstat(fd, st) < 0) {
         int err = -errno;
+
         close(fd);
         return err;
     }
@@ -355,7 +357,6 @@ static int find_listing(struct search *f, bool may_block, struct site_source **s
 {
     const struct http_ask *ask = f->ask;
     int fd = site_open_beneath(f->site, f->len ? f->path : ".", OPEN_FLAGS | O_DIRECTORY);
-    enum listing_format format = ask->json ? LISTING_JSON : ask->text ? LISTING_TEXT : LISTING_HTML;
     struct listing_view view;
     int err = 0;
 
@@ -365,7 +366,7 @@ static int find_listing(struct search *f, bool may_block, struct site_source **s
         close(fd);
         return f->site->listing ? -EINPROGRESS : -EACCES;
     }
-    listing_view_read(&view, ask->query, format);
+    folder_view_read(&view, ask);
     *source = source_new(SOURCE_MADE, listing_type(view.format));
     if (!*source || ask->head) {
         close(fd);

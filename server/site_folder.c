@@ -6,8 +6,8 @@
  * root like a request for it, so that a link is shown as what a visitor would get.  Sorted: 40
  * bytes and the name for each entry, a quarter more while growing, so 100,000 names of 20 bytes
  * need about 7.5 MB and the longest ones 37 MB; the descriptor is closed before the first byte is
- * sent.  Streamed: one buffer of DENTS_BYTES, entries in the folder's order, whether there are more
- * than site->entries_max or all listings together would need more than SITE_LISTINGS_BYTES_MAX.
+ * sent.  Streamed, when there are more than site->entries_max or all listings together would need
+ * more than SITE_LISTINGS_BYTES_MAX: one buffer of DENTS_BYTES, entries in the folder's order.
  * Reading may wait for the disk: it belongs on a thread that may block.
  */
 #include <dirent.h>
@@ -106,6 +106,7 @@ static bool read_entry(struct folder *f, struct listing_entry *e)
 
         if (f->dents_at == f->dents_len) {
             ssize_t n = getdents64(f->fd, f->dents, DENTS_BYTES);
+
             if (n <= 0) {
                 f->error = n < 0 && errno != ENOENT ? -errno : 0; /* ENOENT: it was removed */
                 return false;
@@ -127,16 +128,22 @@ static bool read_entry(struct folder *f, struct listing_entry *e)
 
 /* --- Gathering -------------------------------------------------------------------------------- */
 
-/* Room for `need` units of `unit` bytes in *mem.  -EAGAIN: all listings together have too much. */
-static int grow(struct folder *f, void **mem, size_t *room, const size_t need_unit[2])
+/* What an array is made of, and how many of them it grows by at least. */
+struct unit {
+    size_t bytes, step;
+};
+
+/* More room in *mem, which has *room units.  -EAGAIN: there is no memory, or all listings together
+ * have too much. */
+static int grow(struct folder *f, void **mem, size_t *room, struct unit unit)
 {
-    size_t more = *room / 4 + need_unit[0];
-    size_t bytes = more * need_unit[1];
+    size_t more = *room / 4 + unit.step;
+    size_t bytes = more * unit.bytes;
     size_t before = atomic_fetch_add(&f->site->listings_bytes, bytes);
     void *moved = NULL;
 
     if (before + bytes <= SITE_LISTINGS_BYTES_MAX)
-        moved = realloc(*mem, (*room + more) * need_unit[1]);
+        moved = realloc(*mem, (*room + more) * unit.bytes);
     if (!moved) {
         atomic_fetch_sub(&f->site->listings_bytes, bytes);
         return -EAGAIN;
@@ -150,19 +157,20 @@ static int grow(struct folder *f, void **mem, size_t *room, const size_t need_un
 /* Keep an entry; its name's place is an offset until all are there, for the names may move. */
 static int keep(struct folder *f, const struct listing_entry *e)
 {
-    static const size_t entries[2] = {64, sizeof(struct listing_entry)}, names[2] = {4096, 1};
+    const struct unit entry = {sizeof(*e), 64};
+    const struct unit character = {1, 4096}; /* the longest name fits */
     void *mem = f->entries;
     int err;
 
     if (f->count == f->room) {
-        err = grow(f, &mem, &f->room, entries);
+        err = grow(f, &mem, &f->room, entry);
         if (err)
             return err;
         f->entries = mem;
     }
     mem = f->names;
     if (f->names_room - f->names_len < e->name.len) {
-        err = grow(f, &mem, &f->names_room, names);
+        err = grow(f, &mem, &f->names_room, character);
         if (err)
             return err;
         f->names = mem;
@@ -245,10 +253,16 @@ static int gather(struct folder *f)
     return 0;
 }
 
+void folder_view_read(struct listing_view *view, const struct http_ask *ask)
+{
+    enum listing_format format = ask->json ? LISTING_JSON : ask->text ? LISTING_TEXT : LISTING_HTML;
+
+    listing_view_read(view, ask->query, format);
+}
+
 int folder_open(struct site *site, const struct http_ask *ask, int fd, struct folder **folder)
 {
     struct folder *f = calloc(1, sizeof(*f));
-    enum listing_format format = ask->json ? LISTING_JSON : ask->text ? LISTING_TEXT : LISTING_HTML;
     int err;
 
     if (f)
@@ -264,7 +278,7 @@ int folder_open(struct site *site, const struct http_ask *ask, int fd, struct fo
     memcpy(f->path, ask->path.ptr, ask->path.len);
     f->listing.path = (struct slice){f->path, ask->path.len};
     f->listing.ctx = f;
-    listing_view_read(&f->listing.view, ask->query, format);
+    folder_view_read(&f->listing.view, ask);
     err = gather(f);
     if (err) {
         folder_close(f);

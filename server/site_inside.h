@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* site_inside.h - what site.c (files) and site_folder.c (listings) share; nobody else includes
- * it. */
+/* site_inside.h - what site.c (files) and site_folder.c (listings) share, and nobody else includes.
+ *
+ * The site is one for all threads and does not change, but for a counter; a source is its
+ * connection's, with the descriptor or the listing in it.
+ */
 #ifndef SERVER_SITE_INSIDE_H
 #define SERVER_SITE_INSIDE_H
 #include <stdatomic.h>
@@ -38,9 +41,14 @@ int site_open_beneath(const struct site *site, const char *path, int flags);
 /* Whether a name is kept from visitors. */
 bool site_hides(const struct site *site, struct slice name);
 
-/* site_folder.c: make the listing of the open folder fd (taken over, also on failure). */
+/* --- site_folder.c ---------------------------------------------------------------------------- */
+
+/* What of a folder was asked for. */
+void folder_view_read(struct listing_view *view, const struct http_ask *ask);
+
+/* Make the listing of the open folder fd, which is taken over, also on failure.  0 or -errno. */
 int folder_open(struct site *site, const struct http_ask *ask, int fd, struct folder **folder);
-size_t folder_next(struct source *source, char *buf, size_t cap);
-void folder_close(struct folder *folder);
+size_t folder_next(struct source *source, char *buf, size_t cap); /* source.next of a listing */
+void folder_close(struct folder *folder); /* NULL is fine */
 
 #endif

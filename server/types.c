@@ -6,6 +6,7 @@
  * extension: .png is a hidden file without one.  Cost: about eleven comparisons of a few bytes.
  */
 #include <string.h>
+#include "../core/byte.h"
 #include "mime_types.h"
 #include "types.h"
 
@@ -19,13 +20,14 @@ static const char *look_up(const struct type_row *row, size_t rows, const char *
     if (n == 0 || n > TYPE_NAME_MAX)
         return unknown;
     for (size_t i = 0; i < n; i++)
-        lower[i] = name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] + 32) : name[i];
+        lower[i] = (char)byte_lower(name[i]);
     lower[n] = '\0';
     if (strlen(lower) != n)
         return unknown;
     while (low < rows) {
         size_t middle = low + (rows - low) / 2;
         int order = strcmp(lower, row[middle].name);
+
         if (order == 0)
             return row[middle].type;
         if (order < 0)

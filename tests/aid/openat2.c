@@ -22,10 +22,12 @@ enum { LINKS_MAX = 40 }; /* the kernel's */
 static int step(char at[PATH_MAX], const char *name, size_t n)
 {
     size_t len = strlen(at);
+
     if (n == 0 || (n == 1 && name[0] == '.'))
         return 0;
     if (n == 2 && name[0] == '.' && name[1] == '.') {
         char *slash = strrchr(at, '/');
+
         if (len == 0)
             return -EXDEV;
         *(slash ? slash : at) = '\0';
@@ -47,6 +49,7 @@ static int resolve(int root_fd, const char *path, char at[PATH_MAX])
     at[0] = '\0';
     while (rest[0] != '\0') {
         size_t n = strcspn(rest, "/"), before = strlen(at);
+
         if (rest[0] == '/' && links == 0 && before == 0)
             return -EXDEV;
         int err = step(at, rest, n);
@@ -73,6 +76,7 @@ static long open_beneath(int root_fd, const char *path, const struct open_how *h
 {
     char at[PATH_MAX];
     int err = how ? resolve(root_fd, path, at) : -EFAULT;
+
     if (err) {
         errno = -err;
         return -1;
@@ -88,6 +92,7 @@ long syscall(long number, ...)
     static long (*libc_syscall)(long, ...);
     long arg[6];
     va_list list;
+
     va_start(list, number);
     for (int i = 0; i < 6; i++)
         arg[i] = va_arg(list, long);

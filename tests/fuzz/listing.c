@@ -86,6 +86,7 @@ static void list(const struct listing *proto, struct input *in, size_t cap, stru
     out->len = 0;
     for (;;) {
         size_t n = listing_next(&l, buf, cap);
+
         if (n == 0)
             break;
         promise(n <= cap && n <= OUTPUT_MAX - out->len);

@@ -62,11 +62,12 @@ static void small_file(void **state)
     for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
         if (can_run(engines[i]))
             count_small_file(engines[i]);
+    running[0] = '\0';
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(small_file)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(small_file, tell)};
 
     (void)argc;
     begin_program(argv);

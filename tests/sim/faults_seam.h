@@ -250,8 +250,8 @@ int __wrap_ioctl(int fd, unsigned long what, ...)
     return seam_fails(SEAM_ioctl) ? -1 : __real_ioctl(fd, what, arg);
 }
 
-/* openat2(2) and others that this libc has no name for: up to six arguments.  Valgrind 3.19 does not know it at
- * all; for a folder without links openat() does the same. */
+/* openat2(2) and others that this libc has no name for: up to six arguments.  Valgrind 3.19 does
+ * not know it at all; for a folder without links openat() does the same. */
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 long __wrap_syscall(long number, ...)

@@ -66,7 +66,7 @@ static void many_take_turns(void **state)
     }
 }
 
-/* Values that a compiler keeps in preserved registers, integer and floating point, on both sides. */
+/* Values that a compiler keeps in preserved registers, integer and floating point. */
 static double mix(struct coro *self, unsigned n, double x)
 {
     uint64_t a = n, b = n * 3, c = n * 5, d = n * 7, e = n * 11, f = n * 13;

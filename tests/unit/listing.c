@@ -53,6 +53,7 @@ static void views(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct listing_view v;
+
         listing_view_read(&v, text(rows[i].query), LISTING_TEXT);
         assert_int_equal(v.format, rows[i].format);
         assert_int_equal(v.sort, rows[i].sort);
@@ -93,6 +94,7 @@ static void filters(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct listing_view v = {.filter_len = strlen(rows[i].filter)};
+
         memcpy(v.filter, rows[i].filter, v.filter_len);
         assert_int_equal(listing_match(&v, text(rows[i].name)), rows[i].match);
     }
@@ -212,6 +214,7 @@ static struct result list(const struct listing *proto, unsigned entries, size_t 
     l.ctx = &c;
     for (;;) {
         size_t n = listing_next(&l, buf, cap);
+
         if (n == 0)
             break;
         assert_true(n <= cap && r.len + n < 1 << 22);
@@ -244,6 +247,7 @@ static void cuts_change_nothing(void **state)
         whole = list(&l, 500, 1 << 21);
         for (size_t i = 0; i < sizeof(caps) / sizeof(caps[0]); i++) {
             struct result r = list(&l, 500, caps[i]);
+
             assert_int_equal(r.len, whole.len);
             assert_memory_equal(r.bytes, whole.bytes, r.len);
             /* A chunk is left only when a row does not fit: on the average half a row is lost. */
@@ -280,6 +284,7 @@ static void json_is_strict(void **state)
     for (unsigned n = 0; n < 40; n++) {
         struct listing l = {.view.format = LISTING_JSON, .path = {path, sizeof(path)}};
         struct result r = list(&l, n, CHUNK_BYTES_MAX);
+
         assert_true(json_is_valid(r.bytes, r.len));
         free(r.bytes);
     }

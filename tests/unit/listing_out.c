@@ -63,6 +63,7 @@ static void numbers(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct listing_out o = piece();
+
         out_number(&o, rows[i].n);
         assert_string_equal(written(&o), rows[i].plain);
         o = piece();
@@ -95,6 +96,7 @@ static void dates(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct listing_out o = piece();
+
         out_date(&o, rows[i].s);
         out_text(&o, " ");
         out_time(&o, rows[i].s);
@@ -133,6 +135,7 @@ static void escapes(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct slice name = text(rows[i].name);
         struct listing_out o = piece();
+
         out_html(&o, name);
         assert_string_equal(written(&o), rows[i].html);
         o = piece();

@@ -45,6 +45,7 @@ static size_t contents(const char *name, char *buf, size_t cap)
     int fd = open(name, O_RDONLY | O_CLOEXEC);
     size_t len = 0;
     ssize_t n;
+
     assert_true(fd >= 0);
     while (len < cap - 1 && (n = read(fd, buf + len, cap - 1 - len)) > 0)
         len += (size_t)n;
@@ -77,6 +78,7 @@ static void head_add(struct http_head *head, enum http_field_id id, struct slice
 static void one(struct log *log, const struct http_head *head, uint64_t bytes, bool complete)
 {
     struct http_receipt receipt = {.head = head, .status = 200, .body_bytes = bytes};
+
     log_end(log, log_begin(log, -1, &receipt), bytes, complete);
 }
 
@@ -89,6 +91,7 @@ static void test_combined(void **state)
     struct log *log;
     int day, year, hour, minute, second, n = 0;
     char month[4];
+
     (void)state;
     unlink(path);
     assert_int_equal(log_open(&log, LOG_COMBINED, path), 0);
@@ -109,6 +112,7 @@ static void test_json(void **state)
     char buf[PIPE_BUF * 2];
     struct http_head head;
     struct log *log;
+
     (void)state;
     unlink(path);
     assert_int_equal(log_open(&log, LOG_JSON, path), 0);
@@ -130,6 +134,7 @@ static void test_not_understood(void **state)
     char buf[PIPE_BUF * 2];
     struct http_head head;
     struct log *log;
+
     (void)state;
     unlink(path);
     memset(&head, 0, sizeof(head));
@@ -146,6 +151,7 @@ static void test_long_values(void **state)
     char buf[PIPE_BUF * 4];
     struct http_head head;
     struct log *log;
+
     (void)state;
     for (enum log_format format = LOG_COMBINED; format <= LOG_JSON; format++) {
         unlink(path);
@@ -166,6 +172,7 @@ static void test_long_values(void **state)
 static void test_off(void **state)
 {
     struct http_receipt receipt = {.head = NULL};
+
     (void)state;
     assert_null(log_begin(NULL, -1, &receipt));
     log_end(NULL, NULL, 0, true);
@@ -187,6 +194,7 @@ static void capture(void)
 static void captured(char *buf, size_t cap)
 {
     ssize_t n;
+
     dup2(real_stderr, STDERR_FILENO);
     close(real_stderr);
     n = read(pipe_fd[0], buf, cap - 1);
@@ -200,6 +208,7 @@ static void test_full_disk(void **state)
     const char *first;
     struct http_head head;
     struct log *log;
+
     (void)state;
     if (access("/dev/full", W_OK) != 0)
         skip();
@@ -224,6 +233,7 @@ static void test_torn_line(void **state)
     struct http_head head;
     struct log *log;
     size_t whole;
+
     (void)state;
     unlink(path);
     sigaction(SIGXFSZ, &ignore, NULL);
@@ -252,6 +262,7 @@ static void test_torn_line(void **state)
 static void test_bad_path(void **state)
 {
     struct log *log = NULL;
+
     (void)state;
     assert_int_equal(log_open(&log, LOG_JSON, "/nonexistent/log"), -ENOENT);
     assert_int_equal(log_open(&log, LOG_JSON, folder), -EISDIR);
@@ -263,6 +274,7 @@ static void test_reopen(void **state)
     char buf[PIPE_BUF * 2];
     struct http_head head;
     struct log *log;
+
     (void)state;
     unlink(path);
     assert_int_equal(log_open(&log, LOG_COMBINED, path), 0);
@@ -396,6 +408,7 @@ static struct log *shared;
 static void *write_lines(void *arg)
 {
     struct http_head head;
+
     head_make(&head, arg);
     for (int i = 0; i < LINES; i++) {
         one(shared, &head, (uint64_t)i, true);
@@ -411,6 +424,7 @@ static void test_threads(void **state)
     char names[THREADS][32];
     pthread_t thread[THREADS];
     unsigned lines = 0;
+
     (void)state;
     unlink(path);
     assert_int_equal(log_open(&shared, LOG_COMBINED, path), 0);
@@ -441,5 +455,6 @@ int main(void)
         cmocka_unit_test(test_reopen_reaches_processes),
         cmocka_unit_test(test_processes_complain_once),
     };
+
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -29,6 +29,7 @@ static size_t captured(char *buf, size_t cap)
 {
     size_t len = 0;
     ssize_t n;
+
     dup2(real_stderr, STDERR_FILENO);
     close(real_stderr);
     while (len < cap - 1 && (n = read(pipe_fd[0], buf + len, cap - 1 - len)) > 0)
@@ -41,6 +42,7 @@ static size_t captured(char *buf, size_t cap)
 static void test_lines(void **state)
 {
     char buf[4096];
+
     (void)state;
     capture();
     errno = EBADF;
@@ -59,6 +61,7 @@ static void test_long_line(void **state)
 {
     char text[2 * SAY_LINE_BYTES], buf[2 * SAY_LINE_BYTES];
     size_t len;
+
     (void)state;
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = 0;
@@ -90,6 +93,7 @@ static void test_every_byte(void **state)
     for (unsigned c = 0; c < 256; c++) {
         char byte = (char)c, got[16], want[16];
         bool plain = c >= 0x20 && c <= 0x7e && c != '"' && c != '\\';
+
         snprintf(want, sizeof(want), plain ? "%c" : "\\x%02x", c);
         quoted(got, sizeof(got), &byte, 1);
         assert_string_equal(got, want);
@@ -104,6 +108,7 @@ static void test_every_byte(void **state)
 static void test_cut(void **state)
 {
     char buf[24];
+
     (void)state;
     quoted(buf, 11, "0123456789", 10);
     assert_string_equal(buf, "0123456789");
@@ -134,5 +139,6 @@ int main(void)
         cmocka_unit_test(test_why),       cmocka_unit_test(test_every_byte),
         cmocka_unit_test(test_cut),
     };
+
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

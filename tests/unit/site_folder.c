@@ -151,6 +151,7 @@ static void make_numbered(const struct tree *t, unsigned from, unsigned to)
 {
     for (; from < to; from++) {
         char name[32];
+
         snprintf(name, sizeof(name), "entry-%05u", from);
         make_file(t, name, "");
     }
@@ -160,6 +161,7 @@ static void assert_numbered(const char *json, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
         char name[48];
+
         snprintf(name, sizeof(name), "\"name\":\"entry-%05u\"", i);
         assert_row(json, name);
     }
@@ -332,6 +334,7 @@ static void *churn(void *arg)
 
     while (!c->stop) {
         char name[32];
+
         snprintf(name, sizeof(name), "comes-%u", atomic_fetch_add(&c->rounds, 1) % 50);
         make_file(c->t, name, "x");
         snprintf(name, sizeof(name), "comes-%u", (c->rounds + 25) % 50);

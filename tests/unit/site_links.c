@@ -51,6 +51,7 @@ static void where_links_lead(void **state)
     make_link(t, "nothing", "dangling");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         int err = answer(t, rows[i].path);
+
         if (err != rows[i].err)
             fail_msg("%s: %d instead of %d", rows[i].path, err, rows[i].err);
     }

@@ -32,6 +32,7 @@ static void a_dead_process_loses_what_it_had_open(void **state)
 {
     struct stats *s;
     int status;
+
     pid_t pid;
 
     (void)state;

@@ -99,6 +99,7 @@ static void types_by_name(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const char *type = type_at_edge(rows[i].path, strlen(rows[i].path));
+
         if (strcmp(type, rows[i].type) != 0)
             fail_msg("%s: %s instead of %s", rows[i].path, type, rows[i].type);
     }
@@ -122,6 +123,7 @@ static void own_rows_are_found(void **state)
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
         const char *type = type_of(own[i].path, strlen(own[i].path));
         size_t n = strlen(own[i].type);
+
         if (strncmp(type, own[i].type, n) != 0 || (type[n] != '\0' && type[n] != ';'))
             fail_msg("%s: %s instead of %s", own[i].path, type, own[i].type);
     }

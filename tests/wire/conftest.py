@@ -19,6 +19,14 @@ def pytest_report_header():
     return f"rung: {server.BIN}, engine {server.ENGINE}" + (f", {server.ARGS}" if server.ARGS else "")
 
 
+def pytest_make_parametrize_id(val):
+    """The name of a case is no place for a hundred kilobytes."""
+    if isinstance(val, (str, bytes)) and len(val) > 80:
+        short = val[:60] if isinstance(val, str) else val[:60].decode("latin-1")
+        return short.encode("unicode_escape").decode() + f"... ({len(val)})"
+    return None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Of a table marked core, the first row and then every CORE_STEP-th are core."""

@@ -131,9 +131,6 @@ BAD = [
      get(H + b"Content-Length: x\r\n", b"BREW /hello.txt HTTP/1.1"), 400),
     ("no Host and a method nobody knows", get(b"", b"BREW /hello.txt HTTP/1.1"), 400),
 ]
-# For these the RFC gives a choice: 400 everywhere, or 501 for a coding that is not known (RFC 9112
-# 6.1).
-CHOICE = {"another coding before chunked", "another coding"}
 
 
 def refused(site, data, status, more=b""):

@@ -4,7 +4,6 @@ import pytest
 from lib.client import request
 
 HELLO = b"Hello, world\n"
-LF = "Host: localhost"
 
 # name, request bytes, status, whether the connection stays open
 RIGHT = [

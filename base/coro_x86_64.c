@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* coro_switch.c - switching stacks on x86-64 (System V ABI, 3.2.1: rbx, rbp, r12-r15 are the
+/* coro_x86_64.c - switching stacks on x86-64 (System V ABI, 3.2.1: rbx, rbp, r12-r15 are the
  * callee's to preserve).
  *
  * A stack at rest holds those six and the address to return to.  A new one is laid out alike, with
@@ -7,7 +7,7 @@
  * That piece keeps the alignment that a call expects: rsp + 8 is a multiple of 16 at an entry.
  */
 #include <stdint.h>
-#include "../../coro.h"
+#include "coro.h"
 
 __asm__(".text\n"
         ".globl coro_switch\n"
