@@ -86,7 +86,7 @@ GEN := $(if $(wildcard scripts/gen-types.py),$(G)/mime_types.h)
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: help all run check quick coverage docs kernel-compile fuzz tests clean install
+.PHONY: help all run check quick coverage docs cost kernel-compile fuzz tests clean install
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
@@ -116,6 +116,11 @@ fuzz: ## fuzz every target for a while: FUZZ_SECONDS (60) in all
 
 docs: ## write the figures in the documents anew
 	@$(PYTHON) scripts/numbers
+
+cost: ## what each engine costs, relative to epoll (docs/cost.md); COST=--quick: in two minutes
+	@scripts/setup lab
+	@$(MAKE) --no-print-directory all
+	@$(PYTHON) lab/cost.py --rung $(RUNG) $(COST)
 
 kernel-compile: ## compile core/ as part of a kernel module, against Debian's headers
 	@scripts/setup check

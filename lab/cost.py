@@ -1,0 +1,197 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""cost.py - what each engine costs, relative to epoll (make cost; docs/cost.md says how to read it).
+
+Four questions: system calls per request, processor time per request, memory per idle connection, connections
+held at once.  The engines take turns (A B C A B C ...), so that whatever else the machine does meets all of
+them; a ratio is always one of two figures of the same round.
+"""
+import argparse
+import datetime
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import table
+from measure import Measure
+from rig import Broken, make_folder, raise_descriptors, text_of
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(HERE)
+BASE = "epoll"
+CROWD = 50      # connections that wrk keeps busy, where every engine has room for them
+CONNECTIONS_MAX = 10000
+DESCRIPTORS_SPARE = 1000  # of this program and of a server, beside its connections
+IDLE_MIN = 16   # fewer connections than this do not fill a page each
+QUICK = {"rounds": {"calls": 2, "cpu": 3, "idle": 2, "held": 1},
+         "calls_short": 50, "calls_more": 500, "wrk_s": 0.6, "idle_connections": 900}
+FULL = {"rounds": {"calls": 5, "cpu": 9, "idle": 5, "held": 3},
+        "calls_short": 50, "calls_more": 2000, "wrk_s": 2, "idle_connections": 900}
+
+
+# --- Where and what ----------------------------------------------------------------------------------------
+
+def output_of(*command):
+    try:
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=TOP, text=True,
+                              timeout=60, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def machine():
+    model = re.search(r"^model name\s*: (.*)$", text_of("/proc/cpuinfo"), re.MULTILINE)
+    memory = re.search(r"^MemTotal:\s+(\d+)", text_of("/proc/meminfo"), re.MULTILINE)
+    return {"processor": model[1] if model else platform.machine(), "cores": len(os.sched_getaffinity(0)),
+            "memory_mib": int(memory[1]) // 1024, "kernel": platform.release(),
+            "system": platform.freedesktop_os_release().get("PRETTY_NAME", "")}
+
+
+def commit():
+    changed = output_of("git", "status", "--porcelain", "--untracked-files=no")
+    return output_of("git", "rev-parse", "--short", "HEAD") + (" and changes" if changed else "")
+
+
+def shown_command(options):
+    """The command without the paths of this machine."""
+    return " ".join(["lab/cost.py", *(["--quick"] if options.quick else []),
+                     *(["--engines", options.engines] if options.engines else [])])
+
+
+# --- Measuring ---------------------------------------------------------------------------------------------
+
+def tasks(rows, plan, bound):
+    """(sweep, key, function): function(measure, row) is asked of each engine in turn, or None is left out."""
+    rooms = [row["capacity"] for row in rows if row["capacity"] > 1]
+    crowd = min([CROWD, *rooms])  # the same for all, or the ratios would compare different work
+
+    def room(row, most):
+        return min(row["capacity"] or most, most)
+
+    def idle(measure, row):
+        return measure.idle(row["name"], room(row, plan["idle_connections"]))
+
+    return [
+        ("calls", "calls", lambda measure, row: measure.calls(row["name"])),
+        ("cpu", "cpu_one", lambda measure, row: measure.cpu(row["name"], 1)),
+        ("cpu", "cpu_crowd", lambda measure, row: measure.cpu(row["name"], crowd)
+         if room(row, crowd) == crowd else None),
+        ("idle", "idle", lambda measure, row: idle(measure, row)
+         if room(row, plan["idle_connections"]) >= IDLE_MIN else None),
+        ("held", "held", lambda measure, row: measure.held(row["name"], bound)),
+    ]
+
+
+def attempt(what):
+    """What it returns, or {"error": why not}: one engine's failure is told, and does not end the others' turns."""
+    try:
+        return what()
+    except (Broken, OSError, subprocess.SubprocessError) as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def sweep(measure, rows, bound, tell):
+    """Every engine's results: name -> key -> one for each round."""
+    results = {row["name"]: {} for row in rows}
+    plan = measure.plan
+    for number in range(max(plan["rounds"].values())):
+        for kind, key, function in tasks(rows, plan, bound):
+            if number >= plan["rounds"][kind]:
+                continue
+            for row in rows:
+                tell(f"round {number + 1} of {plan['rounds'][kind]}: {key} {row['name']}")
+                result = attempt(lambda f=function, r=row: f(measure, r))
+                if result is not None:
+                    results[row["name"]].setdefault(key, []).append(result)
+    return results
+
+
+def floors(measure, tell):
+    """The same for engine null, which has no sockets: only its processor time means something."""
+    found = []
+    for number in range(measure.plan["rounds"]["cpu"]):
+        tell(f"round {number + 1}: null")
+        found.append(attempt(measure.floor))
+    return {"cpu_one": found}
+
+
+def errors(results):
+    return [f"{name}: {key}: {one['error']}" for name, keys in results.items()
+            for key, rounds in keys.items() for one in rounds if "error" in one]
+
+
+def measured(options, tell):
+    """Everything: the raw data of one whole run."""
+    every = json.loads(output_of(options.rung, "engines", "--json") or "[]")
+    if not any(row["name"] == BASE and row["available"] for row in every):
+        sys.exit(f"cost: {options.rung} has no engine {BASE} that can run: nothing to compare with")
+    wanted = set(options.engines.split(",")) | {BASE} if options.engines else {row["name"] for row in every}
+    if unknown := wanted - {row["name"] for row in every}:
+        sys.exit(f"cost: no such engine: {', '.join(sorted(unknown))}")
+    rows = [row for row in every if row["name"] in wanted and row["available"]]
+    bound = min(CONNECTIONS_MAX, raise_descriptors() - DESCRIPTORS_SPARE)
+    began, load = time.time(), os.getloadavg()
+    with tempfile.TemporaryDirectory(prefix="rung-cost-") as folder:
+        make_folder(folder)
+        measure = Measure(options.rung, folder, QUICK if options.quick else FULL)
+        results = sweep(measure, [row for row in rows if row["model"] != "none"], bound, tell)
+        for row in rows:
+            if row["model"] == "none":
+                results[row["name"]] = floors(measure, tell)
+    return {
+        "about": "rung: what each engine costs", "base": BASE, "machine": machine(), "commit": commit(),
+        "version": output_of(options.rung, "version"), "command": shown_command(options), "plan": measure.plan,
+        "when": datetime.datetime.fromtimestamp(began, datetime.timezone.utc).isoformat(timespec="seconds"),
+        "seconds": round(time.time() - began, 1), "load_before": load, "load_after": os.getloadavg(),
+        "cannot_run": {row["name"]: row["reason"] for row in every
+                       if row["name"] in wanted and not row["available"]},
+        "engines": results, "errors": errors(results),
+    }
+
+
+# --- The command -------------------------------------------------------------------------------------------
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="cost.py", description="What each engine costs, relative to epoll.")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: less than two minutes")
+    parser.add_argument("--engines", metavar="A,B", help="only these (and epoll)")
+    parser.add_argument("--rung", default=os.path.join(TOP, "build/release/rung"), help="the binary to measure")
+    parser.add_argument("--json", metavar="FILE", help="write the raw data")
+    parser.add_argument("--from", dest="source", metavar="FILE", help="measure nothing: show such raw data")
+    parser.add_argument("--write", metavar="PAGE", help="put the tables between the marks of a document")
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every `with` ends its server
+    if options.source:
+        data = json.loads(text_of(options.source))
+    else:
+        options.rung = os.path.abspath(options.rung)
+        for tool in (options.rung, "wrk", "strace"):
+            if not shutil.which(tool):
+                sys.exit(f"cost: there is no {tool}: make cost installs and builds what is needed")
+        data = measured(options, lambda text: print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+                        if sys.stderr.isatty() else None)
+        if sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(data, file, indent=1)
+            file.write("\n")
+    print(table.plain(data))
+    if options.write:
+        table.write_page(options.write, data)
+    return 1 if data["errors"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

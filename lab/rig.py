@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: MIT
+"""rig.py - what the lab's measurements stand on: a rung that is started and always ended, clients, and /proc.
+
+Nothing outlives its `with`: a server is asked to stop, then ended; if this program itself dies, the kernel
+tells its servers (PR_SET_PDEATHSIG).
+"""
+import ctypes
+import os
+import re
+import resource
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+BODY_BYTES = 1024
+REQUEST = b"GET /index.html HTTP/1.1\r\nHost: lab\r\n\r\n"
+PATIENCE_S = 20  # for what takes milliseconds; beyond it something is broken
+KERNEL_STACK_BYTES = 16384  # THREAD_SIZE of x86-64 and arm64
+PR_SET_PDEATHSIG = 1
+SERVING = re.compile(r"serving .* at http://127\.0\.0\.1:(\d+)/")
+CLEAN_ENV = {name: value for name, value in os.environ.items() if not name.startswith("RUNG_")}
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Broken(Exception):
+    """A measurement that would mean nothing: the server or the client did not do what was to be measured."""
+
+
+def text_of(path):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def raise_descriptors():
+    """As many descriptors as we may have; servers inherit them.  How many that is."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def make_folder(path):
+    with open(os.path.join(path, "index.html"), "wb") as file:
+        file.write(b"x" * BODY_BYTES)
+
+
+# --- Processes, as /proc shows them ------------------------------------------------------------------------
+
+def children(pid):
+    found = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            found += [int(child) for child in text_of(f"/proc/{pid}/task/{task}/children").split()]
+    except OSError:
+        pass  # it ended while we looked
+    return found
+
+
+def family(pid):
+    """A process and all below it."""
+    found = [pid]
+    for one in found:
+        found += children(one)
+    return found
+
+
+def each_file(pids, name):
+    """The texts of /proc/PID/NAME, without the processes that ended meanwhile."""
+    for pid in pids:
+        try:
+            yield text_of(f"/proc/{pid}/{name}")
+        except OSError:
+            pass
+
+
+def field_kib(texts, name):
+    """Sum of a field, in KiB, over such files."""
+    found = (re.search(rf"^{name}:\s+(\d+) kB", text, re.MULTILINE) for text in texts)
+    return sum(int(match[1]) for match in found if match)
+
+
+def cpu_ns(pid):
+    """Processor time that the living threads of a family have used."""
+    total = 0
+    for one in family(pid):
+        try:
+            total += sum(int(text_of(f"/proc/{one}/task/{task}/schedstat").split()[0])
+                         for task in os.listdir(f"/proc/{one}/task"))
+        except OSError:
+            pass
+    return total
+
+
+def memory_bytes(pid):
+    """What a family occupies: its own pages by PSS, page tables, kernel stacks."""
+    pids = family(pid)
+    threads = sum(len(os.listdir(f"/proc/{one}/task")) for one in pids if os.path.isdir(f"/proc/{one}/task"))
+    return {"pss": 1024 * field_kib(each_file(pids, "smaps_rollup"), "Pss"),
+            "page_tables": 1024 * field_kib(each_file(pids, "status"), "VmPTE"),
+            "kernel_stacks": KERNEL_STACK_BYTES * threads}
+
+
+def socket_memory_bytes():
+    """What the kernel holds for TCP sockets on this machine, or None (slabinfo is root's).
+
+    Buffers in pages, and the objects behind a descriptor.  Both ends of our connections are on this machine,
+    so half of it is the server's; what epoll keeps for each descriptor is its own alone and counts twice here.
+    """
+    try:
+        slabs = text_of("/proc/slabinfo")
+        pages = int(re.search(r"^TCP:.* mem (\d+)", text_of("/proc/net/sockstat"), re.MULTILINE)[1])
+    except (OSError, TypeError):
+        return None
+    total = pages * os.sysconf("SC_PAGESIZE")
+    for name, share in (("TCP", 1), ("sock_inode_cache", 1), ("filp", 1), ("eventpoll_epi", 2)):
+        if found := re.search(rf"^{name}\s+(\d+)\s+\d+\s+(\d+)", slabs, re.MULTILINE):
+            total += share * int(found[1]) * int(found[2])
+    return total
+
+
+# --- The server ---------------------------------------------------------------------------------------------
+
+class Server:
+    """One rung with one worker on one free port.  `wrap` is a command that runs it, such as strace."""
+
+    def __init__(self, rung, engine, folder, wrap=()):
+        self.usage = None
+        self.words = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            [*wrap, rung, "serve", folder, "--engine", engine, "--bind", "127.0.0.1", "--port", "0",
+             "--workers", "1", "--idle-timeout", "600s", "--drain-timeout", "1s"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.words, env=CLEAN_ENV,
+            preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM))
+        try:
+            self.port = self.await_port()
+            self.pid = children(self.process.pid)[0] if wrap else self.process.pid
+        except BaseException:
+            self.kill()
+            raise
+
+    def said(self):
+        self.words.seek(0)
+        return self.words.read()
+
+    def await_port(self):
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            if found := SERVING.search(self.said()):
+                return int(found[1])
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.005)
+        raise Broken(f"did not start: {self.said().strip()}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.usage is None:
+            self.kill()
+        self.words.close()
+
+    def kill(self):
+        for pid in reversed(family(self.process.pid)):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait()
+
+    def stop(self):
+        """Ask it to stop; what it and all its children have used, when it has."""
+        os.kill(self.pid, signal.SIGTERM)
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+            if pid:
+                self.process.returncode = os.waitstatus_to_exitcode(status)
+                self.usage = usage
+                if self.process.returncode != 0:
+                    raise Broken(f"left with {self.process.returncode}: {self.said().strip()}")
+                return usage
+            time.sleep(0.002)
+        raise Broken("does not end after SIGTERM")
+
+
+# --- Clients ------------------------------------------------------------------------------------------------
+
+class Client:
+    """One connection that asks for the file and counts the answers that are whole."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+        self.socket.setblocking(False)
+        self.rest = b""
+        self.answers, self.gone = 0, False
+
+    def close(self):
+        self.socket.close()
+
+    def send(self):
+        try:
+            self.socket.send(REQUEST)  # always fits an idle connection's buffer
+        except OSError:
+            self.gone = True
+
+    def read(self):
+        """Take what is there."""
+        try:
+            data = self.socket.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        self.gone |= not data
+        self.rest += data
+        head = self.rest.find(b"\r\n\r\n")
+        if head >= 0 and len(self.rest) >= head + 4 + BODY_BYTES:
+            if not self.rest.startswith(b"HTTP/1.1 200 ") or len(self.rest) != head + 4 + BODY_BYTES:
+                raise Broken(f"answered {self.rest[:60]!r}")
+            self.answers += 1
+            self.rest = b""
+
+    def ask(self):
+        """One request and its answer."""
+        before = self.answers
+        self.send()
+        gather([self], before + 1, PATIENCE_S)
+        if self.answers == before:
+            raise Broken("no answer")
+
+
+def gather(clients, answers, patience_s):
+    """Read until each has so many answers or is gone, or the patience ends.  True: all have them."""
+    poller = select.poll()
+    waiting = {c.socket.fileno(): c for c in clients if c.answers < answers and not c.gone}
+    for fd in waiting:
+        poller.register(fd, select.POLLIN)
+    end = time.monotonic() + patience_s
+    while waiting and time.monotonic() < end:
+        for fd, _ in poller.poll(100):
+            client = waiting[fd]
+            client.read()
+            if client.answers >= answers or client.gone:
+                poller.unregister(fd)
+                del waiting[fd]
+    return all(client.answers >= answers for client in clients)
+
+
+class Crowd:
+    """Many clients; all are closed at the end."""
+
+    def __init__(self, port):
+        self.port, self.clients = port, []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for client in self.clients:
+            client.close()
+
+    def grow(self, count, patience_s):
+        """So many more, each answered once.  False: not all could be had."""
+        fresh = []
+        for _ in range(count):
+            try:
+                fresh.append(Client(self.port))
+            except OSError:
+                break
+            self.clients.append(fresh[-1])
+        for client in fresh:
+            client.send()
+        return gather(fresh, 1, patience_s) and len(fresh) == count
+
+    def alive(self, patience_s):
+        """How many are answered once more while all are held, and are still open when the last of them is."""
+        known = [client for client in self.clients if client.answers]
+        for client in known:
+            client.send()
+        gather(known, 2, patience_s)
+        for client in known:
+            client.read()
+        return sum(client.answers >= 2 and not client.gone for client in known)
