@@ -23,7 +23,7 @@
 #include "engine.h"
 #include "../server/queue.h"
 
-enum { EVENTS_MAX = 256, RETRY_MS = 100 };
+enum { EVENTS_MAX = 256, RETRY_MS = 100, FULL_MS = 10 };
 
 struct crew {
     struct worker *worker;
@@ -117,14 +117,26 @@ static void welcome(struct crew *c, unsigned listener)
     }
 }
 
-/* Those that have ended, as many as are there. */
+/* Those that have ended.  None of them has an event left in the batch at hand: it is armed for one at
+ * a time, and was lent once more for that one. */
 static void bury(struct crew *c)
 {
     struct session *s[EVENTS_MAX];
-    ssize_t n = read(c->home[0], s, sizeof(s));
+    ssize_t n;
 
-    for (ssize_t i = 0; i < n / (ssize_t)sizeof(s[0]); i++)
-        session_close(c->loop, s[i]);
+    do {
+        n = read(c->home[0], s, sizeof(s));
+        for (ssize_t i = 0; i < n / (ssize_t)sizeof(s[0]); i++)
+            session_close(c->loop, s[i]);
+    } while (n == (ssize_t)sizeof(s));
+}
+
+/* The queue is full: the others wait with us.  But the crew may be waiting for us: when thousands end
+ * at once the pipe is full too. */
+static void hand_out(struct crew *c, struct session *s)
+{
+    for (int wait_ms = 0; queue_put(c->queue, (intptr_t)s, wait_ms) < 0; wait_ms = FULL_MS)
+        bury(c);
 }
 
 static void handle(struct crew *c, void *who)
@@ -140,7 +152,7 @@ static void handle(struct crew *c, void *who)
     else if ((int *)who >= w->listener && (int *)who < w->listener + w->listeners)
         welcome(c, (unsigned)((int *)who - w->listener));
     else if (session_lend(c->loop, who))
-        queue_put(c->queue, (intptr_t)who, -1); /* full: the others wait with us */
+        hand_out(c, who);
 }
 
 static bool listen_on(struct crew *c)
@@ -213,15 +225,16 @@ static void crew_close(struct crew *c)
 {
     if (c->queue)
         queue_end(c->queue);
+    if (c->home[0] >= 0)
+        close(c->home[0]); /* nobody reads any more: no hand is to wait for that */
     for (unsigned i = 0; i < c->count; i++) {
         pthread_join(c->hand[i].thread, NULL);
         loop_close(c->hand[i].lane);
     }
     if (c->queue)
         queue_close(c->queue);
-    for (unsigned i = 0; i < 2; i++)
-        if (c->home[i] >= 0)
-            close(c->home[i]);
+    if (c->home[1] >= 0)
+        close(c->home[1]);
     if (c->ep >= 0)
         close(c->ep);
 }
@@ -240,7 +253,7 @@ static int dispatch_run(struct worker *w)
         if (!err)
             err = turns(c);
         crew_close(c);
-        loop_close(c->loop); /* also those that ended last, still in the pipe */
+        loop_close(c->loop); /* also those that ended last, and came home to nobody */
     }
     free(c);
     return err;
