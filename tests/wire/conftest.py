@@ -27,6 +27,13 @@ def pytest_make_parametrize_id(val):
     return None
 
 
+def pytest_terminal_summary(terminalreporter):
+    """What tests measured, whichever process ran them."""
+    for report in terminalreporter.getreports("passed"):
+        for name, text in report.user_properties:
+            terminalreporter.write_line(f"{name}: {text}")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Of a table marked core, the first row and then every CORE_STEP-th are core."""

@@ -18,27 +18,24 @@ from lib.trees import GIANT_MARKS, content, sparse, write
 
 PATIENT = ["--head-timeout", "300s", "--idle-timeout", "300s"]  # nobody is to go for being idle
 
-# A process or a thread each: these show it, and more only fill the machine's table of processes.
-CROWD_MAX = {"fork": 400, "thread": 10000}
-# KiB of memory for a connection that has been answered and is idle, several times what is measured.
-KIB_MAX = {"fork": 400, "thread": 64, "pool": 64, "coro": 24}
+# KiB of memory for a connection that has been answered and is idle: three times what is measured or more.
+KIB_MAX = {"fork": 400, "thread": 160, "pool": 64, "coro": 24}
 KIB_MAX_LOOP = 2
 # Who knows which of all is ready without looking at each.
 TOLD = ("epoll", "dispatch", "coro")
 # Connections that come and go; a process takes a hundred times as long to make as a session.
-CHURN = {"fork": 1_500, "thread": 60_000}
-CHURN_MOST = 100_000
-CHURN_GROWTH = 1 << 20  # bytes: less than forty for each connection that epoll saw
-
-
-def say(record_property, text):
-    record_property("crowd", text)
-    print(f"crowd: {text}")
+CHURN = {"fork": 1_500, "naive": 5_000, "thread": 20_000, "epoll": 100_000}
+CHURN_OTHERS = 30_000  # of engines whose loop is epoll's: the hundred thousand are seen once
+# Bytes.  Threads that begin and end leave heaps behind, more or fewer of them by chance.
+CHURN_GROWTH = {"thread": 3 << 20}
+CHURN_GROWTH_OTHERS = 1 << 20
 
 
 def at_once(engine, most=10_000, beside=0):
-    name, has = engine["name"], engine["capacity"] or most + beside  # 0: as many as descriptors
-    return min(most, has - beside, crowd.room(), CROWD_MAX.get(name, most))
+    has = engine["capacity"] or most + beside  # 0: as many as descriptors
+    if engine["may_block"]:
+        has = min(has, crowd.threads())
+    return min(most, has - beside, crowd.room())
 
 
 @pytest.mark.capacity(16)
@@ -58,7 +55,7 @@ def test_ten_thousand_at_once(start, standard, engine, record_property):
     stats = server.stats()
     assert stats["open"] == count and stats["evicted"] == 0 and stats["refused"] == 0
     kib = (crowd.memory(server) - before) / 1024 / count
-    say(record_property, f"{engine['name']}: {count} connections at once, {kib:.2f} KiB each in user space")
+    record_property("crowd", f"{engine['name']}: {count} connections at once, {kib:.2f} KiB each in user space")
     assert crowd.sanitized() or kib <= KIB_MAX.get(engine["name"], KIB_MAX_LOOP)
     crowd.leave(wires)
 
@@ -79,7 +76,7 @@ def test_idle_crowd(start, standard, engine, record_property):
             if not told or beside < 4 * alone:
                 break
             beside = min(beside, crowd.seconds_for(wire, 200))
-        say(record_property, f"{engine['name']}: {count} idle connections make requests take "
+        record_property("crowd", f"{engine['name']}: {count} idle connections make requests take "
             f"{beside / alone:.1f} times as long")
         assert not told or beside < 4 * alone
     for i in range(0, count, 97):  # and they are as alive as ever
@@ -286,7 +283,7 @@ def come_and_go(server, count, together):
 
 def test_come_and_go(start, standard, engine, enough, record_property):
     """Tens of thousands of connections, one request each: memory and descriptors stay as they are."""
-    count = min(CHURN.get(engine["name"], CHURN_MOST), CHURN_MOST // 5 if enough == 1 else CHURN_MOST)
+    count = CHURN.get(engine["name"], CHURN_OTHERS)
     together = max(1, min(48, enough // 2))
     server = start(standard)
     come_and_go(server, count // 5, together)  # pools and caches are filled
@@ -298,7 +295,7 @@ def test_come_and_go(start, standard, engine, enough, record_property):
     stats = server.check_counts()
     assert stats["accepted"] == count + count // 5
     growth = crowd.settled(lambda: crowd.memory(server)) - before
-    say(record_property, f"{engine['name']}: {count} connections came and went, {growth / 1024:.0f} KiB more "
+    record_property("crowd", f"{engine['name']}: {count} connections came and went, {growth / 1024:.0f} KiB more "
         f"({count / seconds:.0f} a second)")
     wait_for(lambda: server.files() <= files, "as few descriptors as before")
-    assert crowd.sanitized() or growth <= CHURN_GROWTH
+    assert crowd.sanitized() or growth <= CHURN_GROWTH.get(engine["name"], CHURN_GROWTH_OTHERS)

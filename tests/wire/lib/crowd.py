@@ -22,6 +22,21 @@ def room(beside=120):
     return min(most, PORTS)
 
 
+def threads():
+    """Threads or processes that a server may start without taking them from everybody else."""
+    most = [resource.getrlimit(resource.RLIMIT_NPROC)[1] // 2]
+    for path, share in (("/proc/sys/kernel/pid_max", 3), ("/proc/sys/kernel/threads-max", 3),
+                        ("/proc/sys/vm/max_map_count", 4), ("/sys/fs/cgroup/pids.max", 2)):
+        try:
+            with open(path, encoding="ascii") as file:
+                most.append(int(file.read()) // share)
+        except (OSError, ValueError):
+            pass  # not here, or "max"
+    with open("/proc/meminfo", encoding="ascii") as file:
+        most.append(int(re.search(r"^MemAvailable:\s+(\d+) kB", file.read(), re.M)[1]) // 256)
+    return min(count for count in most if count > 0)
+
+
 def sanitized():
     """Whether a sanitizer is compiled in: its memory tells nothing about rung's."""
     with open(one.BIN, "rb") as file:
