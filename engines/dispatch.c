@@ -117,8 +117,8 @@ static void welcome(struct crew *c, unsigned listener)
     }
 }
 
-/* Those that have ended.  None of them has an event left in the batch at hand: it is armed for one at
- * a time, and was lent once more for that one. */
+/* Those that have ended.  None of them has an event left in the batch at hand: it is armed for one
+ * at a time, and was lent once more for that one. */
 static void bury(struct crew *c)
 {
     struct session *s[EVENTS_MAX];
@@ -131,8 +131,8 @@ static void bury(struct crew *c)
     } while (n == (ssize_t)sizeof(s));
 }
 
-/* The queue is full: the others wait with us.  But the crew may be waiting for us: when thousands end
- * at once the pipe is full too. */
+/* The queue is full: the others wait with us.  But the crew may be waiting for us: when thousands
+ * end at once the pipe is full too. */
 static void hand_out(struct crew *c, struct session *s)
 {
     for (int wait_ms = 0; queue_put(c->queue, (intptr_t)s, wait_ms) < 0; wait_ms = FULL_MS)
