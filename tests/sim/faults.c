@@ -269,6 +269,7 @@ static void test_no_fault(void **state)
         assert_false(run_once(engines[i], (struct fault_plan){0}, false));
         assert_false(run_once(engines[i], (struct fault_plan){0}, true));
     }
+    running[0] = '\0';
 }
 
 /* No descriptor for as long as the client waits: nothing is accepted, and nothing spins. */
@@ -302,6 +303,7 @@ static void test_shortage_does_not_spin(void **state)
         alarm(0);
         assert_int_equal(descriptors(), before);
     }
+    running[0] = '\0';
 }
 
 /* Threads that cannot be had, from the n-th on: whoever has started serves all the same, with fewer
@@ -323,12 +325,11 @@ static void test_threads_run_out(void **state)
             seam_arm((struct fault_plan){
                 .call = SEAM_pthread_create, .n = n, .err = EAGAIN, .sticky = true});
             r = run_start(with_threads[i]);
-            if (n > 2) /* the watcher, and one of a pool's: without these it cannot be */
-                assert_false(atomic_load(&r->left));
-            if (!atomic_load(&r->left)) {
-                assert_int_equal(converse(atomic_load(&r->port)), RIGHT);
+            if (converse(atomic_load(&r->port)) == RIGHT) {
                 served++;
                 server_stop(&r->srv);
+            } else { /* without the watcher or the first of a pool's it cannot be */
+                assert_in_range(n, 1, 2);
             }
             assert_true(wait_left(r));
             run_join(r);
