@@ -30,7 +30,8 @@ endif
 AR ?= ar
 WARN := -Wall -Wextra -Werror -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wundef -Wpointer-arith \
     -Wwrite-strings -Wformat-security -Wold-style-definition
-FLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -g -fPIE -pthread $(WARN)
+# A frame larger than a page touches each page in turn, so that it cannot step over a guard page.
+FLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -g -fPIE -pthread -fstack-clash-protection $(WARN)
 LINK := -pie -pthread -Wl,-z,relro,-z,now
 HOSTED := # flags of everything but core/
 # The core uses mem* and strlen alone (tests/link.sh), so the compiler may know what those mean.  The kernel's
@@ -86,7 +87,7 @@ GEN := $(if $(wildcard scripts/gen-types.py),$(G)/mime_types.h)
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: help all run check quick coverage docs cost kernel-compile fuzz tests clean install
+.PHONY: help all run check quick soak coverage docs cost kernel-compile fuzz tests clean install
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
@@ -113,6 +114,9 @@ coverage: ## how much of core/ the unit, split and simulator tests reach
 fuzz: ## fuzz every target for a while: FUZZ_SECONDS (60) in all
 	@scripts/setup check
 	@$(PYTHON) tests/run.py --build $(BUILD) --only fuzz
+
+soak: all ## mixed traffic for a long time: HOURS=2 or MINUTES=30, ENGINES='epoll:2 pool'
+	@$(PYTHON) tests/soak.py --bin $(RUNG) $(HOURS:%=--hours %) $(MINUTES:%=--minutes %) $(ENGINES)
 
 docs: ## write the figures in the documents anew
 	@$(PYTHON) scripts/numbers

@@ -26,6 +26,8 @@ bool coro_resume(struct coro *c);
 void coro_suspend(struct coro *self);
 /* At rest or returned.  What its stack holds is forgotten, not unwound: it must own nothing. */
 void coro_close(struct coro *c);
+/* How many stacks a process can have, by vm.max_map_count: each takes two mappings. */
+unsigned coro_most(void);
 /* Bytes of its stack that are in memory: what was ever touched, in whole pages. */
 size_t coro_touched(const struct coro *c);
 

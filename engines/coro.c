@@ -203,8 +203,11 @@ static int watch_fd(const struct sched *sc, int fd, void *who)
 static int coro_run(struct worker *w)
 {
     struct sched sc = {0};
-    int err = loop_open(w, &sc.loop);
+    unsigned most = coro_most() / w->siblings;
+    int err;
 
+    w->seats = most < w->seats ? most : w->seats;
+    err = loop_open(w, &sc.loop);
     if (err)
         return err;
     sc.ep = epoll_create1(EPOLL_CLOEXEC);

@@ -32,6 +32,7 @@ struct seat {
 struct nursery {
     struct worker *worker;
     struct loop *loop;
+    pid_t parent;
     int first_fd;         /* connections have numbers from here */
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
@@ -54,6 +55,8 @@ static void let_go(const struct nursery *n, int mine)
 static void child(const struct nursery *n, struct seat *seat)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != n->parent)
+        _exit(1); /* it went before we asked to be told */
     let_go(n, seat->session.fd);
     session_run(n->loop, &seat->session);
     session_leave(n->loop, &seat->session);
@@ -170,7 +173,7 @@ static int nursery_open(struct nursery *n, struct worker *w)
 
 static int fork_run(struct worker *w)
 {
-    struct nursery n = {.worker = w};
+    struct nursery n = {.worker = w, .parent = getpid()};
     pthread_t reaper;
     int fd, err = loop_open(w, &n.loop);
 

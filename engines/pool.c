@@ -123,6 +123,7 @@ static int pool_run(struct worker *w)
             hand_on(c);
         for (unsigned i = 0; i < c->count; i++) {
             pthread_join(c->hand[i].thread, NULL);
+            worker_accept_over(&c->hand[i].worker);
             loop_close(c->hand[i].loop);
         }
         if (c->queue)

@@ -44,8 +44,6 @@ static const char *refusal(const struct engine *e, const struct serve_options *o
         return "--queue-length is shared among the threads' own queues: each needs room for one";
     if (o->nap && e != engine_find("nonblock"))
         return "--nap is for nonblock: every other engine is woken by the kernel";
-    if (o->accept && o->workers == 1)
-        return "--accept reuseport with one worker is the same as shared";
     return NULL;
 }
 
@@ -55,15 +53,17 @@ int arrange(struct server *srv, const struct serve_options *o)
     struct arrangement *a = &srv->arrangement;
     const char *why = refusal(e, o);
 
+    a->workers = (unsigned)o->workers;
+    if (!a->workers)
+        a->workers = e->may_block || e->model == ENGINE_NONE ? 1 : processors();
+    if (!why && o->accept && a->workers == 1)
+        why = "--accept reuseport with one worker is the same as shared: add --workers";
     if (why) {
         say_error("engine %s cannot be arranged like that: %s", e->name, why);
         return EXIT_USAGE;
     }
-    a->workers = (unsigned)o->workers;
-    if (!a->workers)
-        a->workers = e->may_block || e->model == ENGINE_NONE ? 1 : processors();
     a->processes = o->workers_as == 1;
-    a->reuseport = o->accept == 1 && a->workers > 1;
+    a->reuseport = o->accept == 1;
     a->tuning = (struct tuning){
         .threads = o->threads ? (unsigned)o->threads : ENGINE_THREADS,
         .queue = o->pool_queue ? o->pool_queue - 1 : QUEUE_MUTEX,

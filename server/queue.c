@@ -116,7 +116,8 @@ static struct ring *least_loaded(struct queue *q)
 
     for (unsigned n = 0; n < q->used; n++) {
         struct ring *r = &q->ring[(q->turn + n) % q->used];
-        unsigned used = ring_used(r);
+        /* A reader at work is an item more: a ring that is empty but busy waits too. */
+        unsigned used = ring_used(r) + !atomic_load(&r->reader.asleep);
 
         if (!best || used < least) {
             best = r;

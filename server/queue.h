@@ -5,9 +5,9 @@
  *             takes the next item.
  * lockfree    one ring for each consumer, with one writer and one reader, so that two counters
  *             are all the agreement needed: no compare-and-swap loop, hence no ABA problem.  The
- *             producer fills the ring with the fewest items.  It does not see whether that ring's
- *             reader is at work, and an item that is in a ring stays there: it may wait for one
- *             consumer while others sleep.
+ *             producer fills the ring with the fewest items, a reader at work counting as one.
+ *             An item that is in a ring stays there: when all were at work and another is done
+ *             first, it waits for its own reader all the same.
  *
  * In both, whoever finds nothing to do sleeps in the kernel: no spinning.  One producer;
  * consumers are numbered from 0.  Items are the caller's: a descriptor, a pointer.

@@ -54,8 +54,10 @@ struct worker {
     unsigned turn;                /* worker_accept(): the listener looked at first */
     /* ... and when it no longer serves those who wait; 0: not stopping */
     uint64_t drain_ms;
+    int accept_ep;                /* worker_accept(): what it sleeps on; 0: not made yet */
     struct watch *watch;          /* engines that may block; else NULL */
     atomic_uint queued;           /* see worker_queued() */
+    unsigned siblings;            /* workers of this process, this one too */
     unsigned seats;               /* connections that this worker serves at once, at most */
     struct tuning tuning;
 };
@@ -157,6 +159,9 @@ void session_refuse(struct loop *l, struct session *s);
  * the queues are empty.  Other errors are dealt with inside (a shortage waits, a dead peer is
  * skipped). */
 int worker_accept(struct worker *w);
+
+/* A copy of a worker that accepted on another thread gives back what it slept on. */
+void worker_accept_over(struct worker *w);
 
 /* A connection that cannot be served after all: counted as refused, and closed. */
 void worker_refuse(struct worker *w, int fd);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 #include "../base/net.h"
 #include "../base/say.h"
@@ -65,14 +66,53 @@ static bool accept_over(const struct worker *w, uint64_t *until_ms)
     return signals > 1 || (signals && clock_ms() >= *until_ms);
 }
 
-int worker_accept(struct worker *w)
+/* A set to sleep on.  EXCLUSIVE: of many threads that sleep on the same listener a connection
+ * wakes one or a few; poll() would wake them all.  Without a set (no descriptor for it) poll()
+ * has to do. */
+static int accept_set(const struct worker *w)
+{
+    int ep = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event ev = {.events = EPOLLIN};
+    bool whole = ep >= 0 && epoll_ctl(ep, EPOLL_CTL_ADD, w->stop_fd, &ev) == 0;
+
+    ev.events |= EPOLLEXCLUSIVE;
+    for (unsigned i = 0; i < w->listeners && whole; i++)
+        whole = epoll_ctl(ep, EPOLL_CTL_ADD, w->listener[i], &ev) == 0;
+    if (whole || ep < 0)
+        return ep;
+    close(ep);
+    return -1;
+}
+
+static void accept_sleep(struct worker *w)
 {
     struct pollfd p[LISTENERS_MAX + 1];
-    int fd;
+    struct epoll_event ev;
 
+    if (!w->accept_ep)
+        w->accept_ep = accept_set(w);
+    if (w->accept_ep > 0) {
+        epoll_wait(w->accept_ep, &ev, 1, -1);
+        return;
+    }
     for (unsigned i = 0; i < w->listeners; i++)
         p[i] = (struct pollfd){.fd = w->listener[i], .events = POLLIN};
     p[w->listeners] = (struct pollfd){.fd = w->stop_fd, .events = POLLIN};
+    poll(p, w->listeners + 1, -1);
+}
+
+void worker_accept_over(struct worker *w)
+{
+    if (w->accept_ep > 0)
+        close(w->accept_ep);
+    w->accept_ep = 0;
+}
+
+int worker_accept(struct worker *w)
+{
+    struct pollfd stop = {.fd = w->stop_fd, .events = POLLIN};
+    int fd;
+
     while (!accept_over(w, &w->drain_ms)) {
         fd = accept_any(w);
         if (fd >= 0)
@@ -80,10 +120,10 @@ int worker_accept(struct worker *w)
         if (fd == -EAGAIN && w->drain_ms)
             break;
         if (fd == -EAGAIN) {
-            poll(p, w->listeners + 1, -1);
+            accept_sleep(w);
         } else {
             shortage_say(-fd);
-            poll(&p[w->listeners], w->drain_ms ? 0 : 1, SHORTAGE_MS);
+            poll(&stop, w->drain_ms ? 0 : 1, SHORTAGE_MS);
         }
     }
     return -ECANCELED;
@@ -114,6 +154,8 @@ static unsigned seats(const struct server *srv)
 
     if (e->crew && e->may_block)
         most = srv->arrangement.tuning.threads;
+    else if (!e->may_block && e->capacity && !srv->arrangement.processes)
+        most = e->capacity / srv->arrangement.workers; /* what limits it is the process's */
     share = share ? share : 1;
     return (unsigned)(most < share ? most : share);
 }
@@ -126,6 +168,7 @@ int worker_run(struct server *srv, unsigned number)
         .listeners = srv->listeners,
         .stop_fd = srv->stop_fd,
         .stopping = &srv->stopping,
+        .siblings = srv->arrangement.processes ? 1 : srv->arrangement.workers,
         .seats = seats(srv),
         .tuning = srv->arrangement.tuning,
     };
@@ -140,6 +183,7 @@ int worker_run(struct server *srv, unsigned number)
         err = watch_open(&w.watch, &w);
     if (!err)
         err = srv->engine->run(&w);
+    worker_accept_over(&w);
     if (w.watch)
         watch_close(w.watch);
     return err;

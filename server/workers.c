@@ -68,21 +68,23 @@ static int run_threads(struct server *srv, struct hand *hand)
 
 /* --- Processes -------------------------------------------------------------------------------- */
 
-static void process_main(struct server *srv, unsigned number)
+static void process_main(struct server *srv, unsigned number, pid_t supervisor)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a supervisor that is gone could not stop us */
+    if (getppid() != supervisor)
+        _exit(1); /* it went before we asked to be told */
     stats_use(srv->stats, number + 1);
     _exit(worker_run(srv, number) ? 1 : 0);
 }
 
 static int start(struct hand *h)
 {
-    pid_t pid = fork();
+    pid_t supervisor = getpid(), pid = fork();
 
     if (pid < 0)
         return -errno;
     if (pid == 0)
-        process_main(h->server, h->number);
+        process_main(h->server, h->number, supervisor);
     h->pid = pid;
     h->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0); /* -1: poll() ignores it */
     h->born_ms = clock_ms();
