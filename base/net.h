@@ -2,17 +2,18 @@
 /* net.h - sockets as plain calls: a count, a descriptor or 0, else -errno; EINTR is dealt with
  * inside.
  *
- * Everything that touches a socket in user space goes through here, so that a test can make any
- * call fail.
+ * Owns nothing: descriptors come and go as numbers, bytes stay the caller's.  What may block says
+ * so: only a socket in blocking mode does.
  */
 #ifndef BASE_NET_H
 #define BASE_NET_H
 #include <sys/socket.h>
 #include "../core/conn.h"
 
-enum { NET_ADDRESS_TEXT = 128 };
+enum { NET_ADDRESS_TEXT = 128 }; /* the longest address as text, with its NUL */
 
-/* Where to listen: "127.0.0.1", "::1", "*", "[::]", "unix:/path". */
+/* Where to listen: "127.0.0.1", "localhost" (the same), "*" (0.0.0.0), "::1", "[::]",
+ * "unix:/path". */
 struct net_address {
     struct sockaddr_storage sa;
     socklen_t len;
@@ -38,11 +39,15 @@ long net_recv(int fd, char *buf, size_t cap);           /* 0: end of stream */
  * memory before it.  0: the file has become shorter. */
 long net_send(int fd, const struct conn_out *out, int file);
 void net_shut(int fd);                                  /* no more will be sent */
-/* bytes that have arrived and were not read (SIOCINQ) */
+
+/* Bytes that have arrived and were not read (SIOCINQ), or -errno. */
 long net_unread(int fd);
-/* how many bytes of those sent the peer has */
+
+/* Of `sent` bytes, how many the peer has: acknowledged, or out of our queue; all of them where the
+ * kernel cannot tell. */
 uint64_t net_acked(int fd, uint64_t sent);
-/* address without port, for the log; "unix" */
-int  net_peer(int fd, char text[NET_ADDRESS_TEXT]);
+
+/* The peer's address without its port, for the log; "unix".  0 or -errno: it has gone. */
+int net_peer(int fd, char text[NET_ADDRESS_TEXT]);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* say.c - one line to stderr in one write.  What cannot be written is lost: there is nobody left
- * to tell. */
+/* say.c - one line to stderr in one write; error numbers in plain words.
+ *
+ * What cannot be written is lost: there is nobody left to tell.
+ */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
