@@ -80,12 +80,32 @@ def test_port_taken(begin, site):
     assert first.get("/file.txt").status == 200
 
 
-def test_port_taken_on_one_family_only(begin, site):
-    with socket.socket(socket.AF_INET6) as taken:
+def free_on_ipv4(port):
+    """Not even a connection that has just ended holds it."""
+    with socket.socket() as one:
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def ipv6_port():
+    """A socket on ::1, its port free on 127.0.0.1."""
+    while True:
+        taken = socket.socket(socket.AF_INET6)
         try:
             taken.bind(("::1", 0))
         except OSError:
+            taken.close()
             pytest.skip("no IPv6 here")
+        if free_on_ipv4(taken.getsockname()[1]):
+            return taken
+        taken.close()
+
+
+def test_port_taken_on_one_family_only(begin, site):
+    with ipv6_port() as taken:
         taken.listen()
         port = taken.getsockname()[1]
         out = run("serve", "-p", port, site)
