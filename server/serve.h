@@ -34,7 +34,7 @@ struct serve_options {
 
 extern const struct option_table serve_table;
 
-/* Serve folder until told to stop; an exit code. */
+/* Serve folder until told to stop; an exit code (base/say.h). */
 int serve_run(const struct serve_options *opt, const char *folder);
 
 /* --- Engines: all of them in reading order, NULL-terminated ----------------------------------- */
