@@ -4,6 +4,7 @@
  * What cannot be written is lost: there is nobody left to tell.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,6 +20,13 @@ void say_quiet(bool quiet)
     atomic_store(&silent, quiet);
 }
 
+bool say_may_write(int fd, int patience_ms)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+
+    return poll(&p, 1, patience_ms) != 0; /* an error too: the write will tell */
+}
+
 static void say_line(const char *format, va_list ap)
 {
     char line[SAY_LINE_BYTES] = "rung: ";
@@ -32,7 +40,7 @@ static void say_line(const char *format, va_list ap)
         if ((unsigned char)line[i] < ' ' || line[i] == 127)
             line[i] = '?';
     line[len++] = '\n';
-    for (size_t off = 0; off < len;) {
+    for (size_t off = 0; off < len && say_may_write(STDERR_FILENO, SAY_PATIENCE_MS);) {
         ssize_t done = write(STDERR_FILENO, line + off, len - off);
 
         if (done < 0 && errno == EINTR)

@@ -6,6 +6,8 @@
  * write that no other line can cut in two, be it to a file (O_APPEND), a pipe or a terminal.  The
  * first half is made when the answer begins, for the request's bytes do not live longer; the
  * second when its last byte is out. Threads share the descriptor and nothing else.
+ * The server does not wait for a log whose reader sleeps: stdout, which is shared and stays
+ * blocking, is asked first, with some patience once and none while lines are being lost.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -195,8 +197,13 @@ void *log_begin(struct log *l, int fd, const struct http_receipt *r)
 static int write_all(struct log *l, const char *line, size_t len)
 {
     size_t off = 0;
+    int patience_ms = atomic_load(&l->failed) ? 0 : SAY_PATIENCE_MS;
+
+    if (!l->path && !say_may_write(l->fd, patience_ms))
+        return -EAGAIN;
     while (off < len) {
         ssize_t n = write(l->fd, line + off, len - off);
+
         if (n < 0 && errno == EINTR)
             continue;
         if (n > 0)
