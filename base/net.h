@@ -26,6 +26,9 @@ void net_address_text(const struct net_address *a, char text[NET_ADDRESS_TEXT]);
 
 /* A listening, non-blocking, close-on-exec socket.  Port 0: the kernel chooses, see net_port(). */
 int net_listen(const struct net_address *a, int backlog);
+/* Close it (-1: nothing).  The name of a unix socket goes with it, unless somebody else listens
+ * there by now. */
+void net_unlisten(int fd);
 int net_port(int fd); /* of a bound socket, or -errno */
 
 /* One connection from a non-blocking listener: -EAGAIN none; -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM

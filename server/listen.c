@@ -12,7 +12,6 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/un.h>
 #include <unistd.h>
 #include "../base/net.h"
 #include "serve.h"
@@ -40,19 +39,6 @@ static bool is_missing(int err)
     return err == -EADDRNOTAVAIL || err == -EAFNOSUPPORT;
 }
 
-/* A unix socket's name goes with it. */
-static void close_listener(int fd)
-{
-    struct sockaddr_un un = {.sun_family = AF_UNSPEC};
-    socklen_t len = sizeof(un) - 1; /* leaves a NUL at the end */
-    if (fd < 0)
-        return;
-    if (getsockname(fd, (struct sockaddr *)&un, &len) == 0 && un.sun_family == AF_UNIX &&
-        un.sun_path[0])
-        unlink(un.sun_path);
-    close(fd);
-}
-
 /* One attempt at all addresses: fills fd[], 0 or -errno with nothing open. */
 static int open_all(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
 {
@@ -77,7 +63,7 @@ static int open_all(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
             *port = (unsigned)net_port(fd[i]);
     }
     while (err && i-- > 0)
-        close_listener(fd[i]);
+        net_unlisten(fd[i]);
     return err;
 }
 
@@ -95,7 +81,7 @@ static unsigned free_port(const struct plan *plan, unsigned port)
         if (open_all(&trial, &asked, fd) != 0)
             continue;
         for (unsigned k = 0; k < trial.bind.count; k++)
-            close_listener(fd[k]);
+            net_unlisten(fd[k]);
         return port;
     }
     return 0;
@@ -202,7 +188,7 @@ int listen_open(struct server *srv, const struct serve_options *opt)
 void listen_close(struct server *srv)
 {
     for (unsigned i = 0; i < srv->listeners; i++)
-        close_listener(srv->listener[i]);
+        net_unlisten(srv->listener[i]);
     srv->listeners = 0;
 }
 

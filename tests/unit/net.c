@@ -165,6 +165,30 @@ static void unix_socket_left_over_is_replaced(void **state)
     unlink(path);
 }
 
+static void unix_socket_takes_its_own_name_along(void **state)
+{
+    struct net_address a;
+    char path[64];
+    int first, second;
+
+    (void)state;
+    unix_path(path, &a);
+    first = net_listen(&a, 8);
+    assert_true(first >= 0);
+    net_unlisten(first);
+    assert_int_equal(access(path, F_OK), -1);
+    first = net_listen(&a, 8);
+    assert_true(first >= 0);
+    assert_int_equal(unlink(path), 0); /* somebody makes room for the next server */
+    second = net_listen(&a, 8);
+    assert_true(second >= 0);
+    net_unlisten(first);
+    assert_int_equal(access(path, F_OK), 0);
+    net_unlisten(second);
+    assert_int_equal(access(path, F_OK), -1);
+    net_unlisten(-1);
+}
+
 static void unix_path_of_a_file_is_left_alone(void **state)
 {
     struct net_address a;
@@ -435,6 +459,7 @@ int main(void)
         cmocka_unit_test(listener_on_a_free_port),
         cmocka_unit_test(ipv6_is_ipv6_only),
         cmocka_unit_test(unix_socket_left_over_is_replaced),
+        cmocka_unit_test(unix_socket_takes_its_own_name_along),
         cmocka_unit_test(unix_path_of_a_file_is_left_alone),
         cmocka_unit_test(memory_leaves_in_one_gather),
         cmocka_unit_test(small_file_goes_with_its_head),

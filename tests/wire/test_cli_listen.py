@@ -187,6 +187,18 @@ def test_unix_socket_left_behind(begin, site, tmp_path):
     assert unix_get(path).endswith(b"content\n")
 
 
+def test_unix_socket_of_the_next_server(begin, site, tmp_path):
+    """The name was given to another server in the meantime: stopping does not take it away from that one."""
+    path = f"{tmp_path}/socket"
+    before = begin("-b", f"unix:{path}", site)
+    os.unlink(path)
+    after = begin("-b", f"unix:{path}", site)
+    assert before.end() == EXIT_DONE
+    assert unix_get(path).endswith(b"content\n")
+    assert after.end() == EXIT_DONE
+    assert not os.path.exists(path)
+
+
 def test_unix_socket_is_no_place_for_a_file(site, tmp_path):
     path = tmp_path / "precious"
     path.write_text("data")
