@@ -27,6 +27,15 @@ bool say_may_write(int fd, int patience_ms)
     return poll(&p, 1, patience_ms) != 0; /* an error too: the write will tell */
 }
 
+/* How many bytes a control character has, or 0: it is none.  The second set too (C2 80 to C2 9F in
+ * UTF-8), for some terminals take U+009B for ESC [. */
+static size_t control_bytes(const unsigned char *c)
+{
+    if (*c < ' ' || *c == 127)
+        return 1;
+    return *c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0 ? 2 : 0;
+}
+
 static void say_line(const char *format, va_list ap)
 {
     char line[SAY_LINE_BYTES] = "rung: ";
@@ -36,9 +45,10 @@ static void say_line(const char *format, va_list ap)
     if (n < 0)
         return;
     len = strlen(line);
-    for (size_t i = 0; i < len; i++)
-        if ((unsigned char)line[i] < ' ' || line[i] == 127)
-            line[i] = '?';
+    for (size_t i = 0, bytes; i < len; i += bytes ? bytes : 1) {
+        bytes = control_bytes((const unsigned char *)line + i);
+        memset(line + i, '?', bytes);
+    }
     line[len++] = '\n';
     for (size_t off = 0; off < len && say_may_write(STDERR_FILENO, SAY_PATIENCE_MS);) {
         ssize_t done = write(STDERR_FILENO, line + off, len - off);
