@@ -75,6 +75,7 @@ static void put_sentences(FILE *out, const char *text)
 static void man_row(const struct option_row *row, FILE *out)
 {
     char word[64], preset[64], range[160], env[64];
+
     option_value_word(row, word, sizeof(word));
     option_default(row, preset, sizeof(preset));
     option_range(row, range, sizeof(range));

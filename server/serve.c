@@ -201,6 +201,7 @@ static int open_log(struct server *srv)
 static int open_rest(struct server *srv, const char *folder)
 {
     int code = open_site(srv, folder), err;
+
     if (!code)
         code = open_log(srv);
     if (code)
