@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The pump: how many calls it makes, when it stops, and what it does with each result of the
- * transport. */
+/* pump.c - the pump: how many calls it makes, when it stops, and what it does with each result of
+ * the transport. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
