@@ -73,7 +73,7 @@ FUZZ_SRC := $(filter-out %/main.c,$(call programs,tests/fuzz,^int LLVMFuzzerTest
 # What has no entry point of its own is shared by the programs beside it.
 UNIT_AID := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c))
 SIM_AID := $(filter-out $(SIM_SRC),$(wildcard tests/sim/*.c))
-FUZZ_MAIN := $(wildcard tests/fuzz/main.c)
+FUZZ_MAIN := tests/fuzz/main.c
 FUZZ_AID := $(filter-out $(FUZZ_SRC) $(FUZZ_MAIN),$(wildcard tests/fuzz/*.c))
 
 LIB := $(O)/librung.a
@@ -81,9 +81,9 @@ RUNG := $(O)/rung
 UNIT := $(UNIT_SRC:%.c=$(O)/%)
 SIM := $(SIM_SRC:%.c=$(O)/%)
 FUZZ := $(FUZZ_SRC:%.c=$(O)/%)
-ALL_SRC := $(LIB_SRC) $(wildcard $(MAIN)) $(UNIT_SRC) $(SIM_SRC) $(UNIT_AID) $(SIM_AID) $(FUZZ_SRC) $(FUZZ_AID) $(FUZZ_MAIN)
+ALL_SRC := $(LIB_SRC) $(MAIN) $(UNIT_SRC) $(SIM_SRC) $(UNIT_AID) $(SIM_AID) $(FUZZ_SRC) $(FUZZ_AID) $(FUZZ_MAIN)
 objects = $(patsubst %.c,$(O)/%.o,$(1))
-GEN := $(if $(wildcard scripts/gen-types.py),$(G)/mime_types.h)
+GEN := $(G)/mime_types.h
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
 
-all: $(if $(wildcard $(MAIN)),$(RUNG)) $(LIB) $(BUILD)/compile_commands.json ## build rung: build/MODE/rung
+all: $(RUNG) $(BUILD)/compile_commands.json ## build rung: build/MODE/rung
 
 run: ## install what building needs, build, serve www/
 	@scripts/setup run

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* escape.c - escaping: one loop, two notations. */
+/* escape.c - escaping: one loop, two notations.
+ *
+ * Whether all fits is known before the first byte is written, so that a text that is cut can keep
+ * room for the dots that say so.
+ */
 #include "escape.h"
 #include <stdbool.h>
 #include <string.h>

@@ -162,6 +162,21 @@ static bool stale_removed(const struct net_address *a)
     return dead && unlink(path) == 0;
 }
 
+void net_unlisten(int fd)
+{
+    struct net_address a = {.len = sizeof(a.sa) - 1}; /* leaves a NUL at the end */
+    const struct sockaddr_un *un = (const struct sockaddr_un *)&a.sa;
+    bool named;
+
+    if (fd < 0)
+        return;
+    named = getsockname(fd, (struct sockaddr *)&a.sa, &a.len) == 0 &&
+            a.sa.ss_family == AF_UNIX && un->sun_path[0];
+    close(fd);
+    if (named)
+        (void)stale_removed(&a); /* if it is another server's by now, that one answers */
+}
+
 /* Options that connections inherit from their listener on Linux, so that none is set once a
  * connection. */
 static int listener_options(int fd, int family)

@@ -2,17 +2,18 @@
 /* net.h - sockets as plain calls: a count, a descriptor or 0, else -errno; EINTR is dealt with
  * inside.
  *
- * Everything that touches a socket in user space goes through here, so that a test can make any
- * call fail.
+ * Owns nothing: descriptors come and go as numbers, bytes stay the caller's.  What may block says
+ * so: only a socket in blocking mode does.
  */
 #ifndef BASE_NET_H
 #define BASE_NET_H
 #include <sys/socket.h>
 #include "../core/conn.h"
 
-enum { NET_ADDRESS_TEXT = 128 };
+enum { NET_ADDRESS_TEXT = 128 }; /* the longest address as text, with its NUL */
 
-/* Where to listen: "127.0.0.1", "::1", "*", "[::]", "unix:/path". */
+/* Where to listen: "127.0.0.1", "localhost" (the same), "*" (0.0.0.0), "::1", "[::]",
+ * "unix:/path". */
 struct net_address {
     struct sockaddr_storage sa;
     socklen_t len;
@@ -25,6 +26,9 @@ void net_address_text(const struct net_address *a, char text[NET_ADDRESS_TEXT]);
 
 /* A listening, non-blocking, close-on-exec socket.  Port 0: the kernel chooses, see net_port(). */
 int net_listen(const struct net_address *a, int backlog, bool reuseport);
+/* Close it (-1: nothing).  The name of a unix socket goes with it, unless somebody else listens
+ * there by now. */
+void net_unlisten(int fd);
 int net_port(int fd); /* of a bound socket, or -errno */
 
 /* One connection from a non-blocking listener: -EAGAIN none; -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM
@@ -40,11 +44,15 @@ long net_send(int fd, const struct conn_out *out, int file);
 /* The connection is over, whoever else holds the socket. */
 void net_end(int fd);
 void net_shut(int fd);                                  /* no more will be sent */
-/* bytes that have arrived and were not read (SIOCINQ) */
+
+/* Bytes that have arrived and were not read (SIOCINQ), or -errno. */
 long net_unread(int fd);
-/* how many bytes of those sent the peer has */
+
+/* Of `sent` bytes, how many the peer has: acknowledged, or out of our queue; all of them where the
+ * kernel cannot tell. */
 uint64_t net_acked(int fd, uint64_t sent);
-/* address without port, for the log; "unix" */
-int  net_peer(int fd, char text[NET_ADDRESS_TEXT]);
+
+/* The peer's address without its port, for the log; "unix".  0 or -errno: it has gone. */
+int net_peer(int fd, char text[NET_ADDRESS_TEXT]);
 
 #endif

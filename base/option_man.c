@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* option_man.c - a table as a man page (mdoc(7)), as completion for bash, and as Markdown for
- * docs/. */
+/* option_man.c - a table as a man page (mdoc(7)), completion for bash, and Markdown for docs/.
+ *
+ * Help's one line and the row's further words become sentences; what mandoc complains about is
+ * avoided here, so that rows need not know roff.
+ */
 #include <ctype.h>
 #include <string.h>
 #include "option.h"

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* say.c - one line to stderr in one write.  What cannot be written is lost: there is nobody left
- * to tell. */
+/* say.c - one line to stderr in one write; error numbers in plain words.
+ *
+ * What cannot be written is lost: there is nobody left to tell.
+ */
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,6 +20,22 @@ void say_quiet(bool quiet)
     atomic_store(&silent, quiet);
 }
 
+bool say_may_write(int fd, int patience_ms)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+
+    return poll(&p, 1, patience_ms) != 0; /* an error too: the write will tell */
+}
+
+/* How many bytes a control character has, or 0: it is none.  The second set too (C2 80 to C2 9F in
+ * UTF-8), for some terminals take U+009B for ESC [. */
+static size_t control_bytes(const unsigned char *c)
+{
+    if (*c < ' ' || *c == 127)
+        return 1;
+    return *c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0 ? 2 : 0;
+}
+
 static void say_line(const char *format, va_list ap)
 {
     char line[SAY_LINE_BYTES] = "rung: ";
@@ -26,11 +45,12 @@ static void say_line(const char *format, va_list ap)
     if (n < 0)
         return;
     len = strlen(line);
-    for (size_t i = 0; i < len; i++)
-        if ((unsigned char)line[i] < ' ' || line[i] == 127)
-            line[i] = '?';
+    for (size_t i = 0, bytes; i < len; i += bytes ? bytes : 1) {
+        bytes = control_bytes((const unsigned char *)line + i);
+        memset(line + i, '?', bytes);
+    }
     line[len++] = '\n';
-    for (size_t off = 0; off < len;) {
+    for (size_t off = 0; off < len && say_may_write(STDERR_FILENO, SAY_PATIENCE_MS);) {
         ssize_t done = write(STDERR_FILENO, line + off, len - off);
 
         if (done < 0 && errno == EINTR)

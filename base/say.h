@@ -3,14 +3,18 @@
  * what to do".
  *
  * A line is one write, so lines of several threads and processes never mix.  Control characters
- * become '?': a file name must not be able to drive the terminal.
+ * become '?': a file name must not be able to drive the terminal.  A line that nobody takes for
+ * SAY_PATIENCE_MS is dropped: what is said must not hold up what is done.
  */
 #ifndef BASE_SAY_H
 #define BASE_SAY_H
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { SAY_LINE_BYTES = 2048 };
+enum {
+    SAY_LINE_BYTES = 2048,
+    SAY_PATIENCE_MS = 200 /* a slow terminal needs some; a stopped server is to stop */
+};
 
 /* Exit codes of every program. */
 enum exit_code {
@@ -26,6 +30,11 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Errors and warnings; always shown. */
 void say_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_quiet(bool quiet);
+
+/* Whether a write of up to PIPE_BUF bytes to fd would not wait, or would not after so long: stderr
+ * and stdout may be a pipe whose reader has fallen asleep, or a terminal that was stopped, and are
+ * shared with others, so they cannot be made non-blocking. */
+bool say_may_write(int fd, int patience_ms);
 
 /* An error number (either sign) in plain words. */
 const char *say_why(int error);

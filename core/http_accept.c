@@ -78,6 +78,28 @@ static int weigh(struct slice element, struct slice *name)
     return weight;
 }
 
+/* The elements of all fields of that id, one after the other; cursor and rest are zero at first. */
+struct elements {
+    const struct http_head *head;
+    enum http_field_id id;
+    unsigned cursor;
+    struct slice rest;
+};
+
+/* The next one.  False: there are no more. */
+static bool next_weighed(struct elements *e, struct slice *name, int *weight)
+{
+    struct slice element;
+
+    while (!http_list(&e->rest, &element)) {
+        e->rest = http_next(e->head, e->id, &e->cursor);
+        if (!e->rest.ptr)
+            return false;
+    }
+    *weight = weigh(element, name);
+    return true;
+}
+
 /* CODINGS: "*"; -1: a coding we do not have. */
 static int coding_named(struct slice name)
 {
@@ -101,22 +123,16 @@ static int coding_named(struct slice name)
 
 void http_accept_codings(const struct http_head *head, uint16_t q[CODINGS])
 {
+    struct elements e = {.head = head, .id = FIELD_ACCEPT_ENCODING};
     int said[CODINGS + 1], coding, weight, i;
-    unsigned cursor = 0;
-    struct slice value, element, name;
+    struct slice name;
 
     for (i = 0; i <= CODINGS; i++)
         said[i] = WEIGHT_NONE;
-    for (;;) {
-        value = http_next(head, FIELD_ACCEPT_ENCODING, &cursor);
-        if (!value.ptr)
-            break;
-        while (http_list(&value, &element)) {
-            weight = weigh(element, &name);
-            coding = coding_named(name);
-            if (coding >= 0 && weight != WEIGHT_NONE)
-                said[coding] = weight;
-        }
+    while (next_weighed(&e, &name, &weight)) {
+        coding = coding_named(name);
+        if (coding >= 0 && weight != WEIGHT_NONE)
+            said[coding] = weight;
     }
     for (i = 0; i < CODINGS; i++) {
         if (said[i] == WEIGHT_NONE)
@@ -136,23 +152,17 @@ static void read_accept(const struct http_head *head, int said[MEDIA])
 {
     static const char *const name_of[MEDIA] = {
         "text/html", "application/json", "text/plain", "text/*", "application/*", "*/*"};
-    struct slice value, element, name;
-    unsigned cursor = 0;
+    struct elements e = {.head = head, .id = FIELD_ACCEPT};
+    struct slice name;
     int i, weight;
 
     for (i = 0; i < MEDIA; i++)
         said[i] = WEIGHT_NONE;
-    for (;;) {
-        value = http_next(head, FIELD_ACCEPT, &cursor);
-        if (!value.ptr)
-            break;
-        while (http_list(&value, &element)) {
-            weight = weigh(element, &name);
-            for (i = 0; i < MEDIA && !slice_is_nocase(name, name_of[i]); i++)
-                continue;
-            if (i < MEDIA)
-                said[i] = weight;
-        }
+    while (next_weighed(&e, &name, &weight)) {
+        for (i = 0; i < MEDIA && !slice_is_nocase(name, name_of[i]); i++)
+            continue;
+        if (i < MEDIA)
+            said[i] = weight;
     }
 }
 

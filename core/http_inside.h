@@ -13,7 +13,7 @@
 #define CORE_HTTP_INSIDE_H
 #include "http.h"
 
-/* --- http_text.c: bytes being written; never beyond end --------------------------------------- */
+/* --- http_text.c: bytes being written; never beyond end: that they fit is asserted ------------ */
 struct text {
     char *at, *end;
 };
@@ -41,6 +41,7 @@ struct http_mark {
     char etag[ETAG_BYTES_MAX];
 };
 
+/* What the answer of now_s says about a source: a made one has neither tag nor date. */
 void http_mark_set(struct http_mark *mark, const struct source *source, int64_t now_s);
 
 /* 0: go on; 304 or 412: a precondition says so (RFC 9110 13.2.2, steps 1 to 4). */
@@ -61,9 +62,11 @@ struct http_ranges {
 
 enum http_range_want { RANGE_WHOLE, RANGE_SOME, RANGE_NONE /* 416 */ };
 
+/* What a Range asks for of `size` bytes; RANGE_SOME: ranges has them, none empty, as ordered.
+ * Whatever is malformed, too many or more than the whole is RANGE_WHOLE. */
 enum http_range_want http_range(struct slice value, uint64_t size, struct http_ranges *ranges);
 
-/* --- http_accept.c ---------------------------------------------------------------------------- */
+/* --- http_accept.c: what the client takes (RFC 9110 12.5) ------------------------------------- */
 void http_accept_codings(const struct http_head *head, uint16_t q[CODINGS]);
 /* Fills json and text; query is set. */
 void http_accept_listing(const struct http_head *head, struct http_ask *ask);

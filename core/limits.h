@@ -68,6 +68,10 @@ enum {
     /* Bytes moved by one conn_pump() before others get their turn. */
     PUMP_BYTES_MAX = 1 << 20,
 
+    /* ... and transfers moved by it: small answers are many in a few bytes.  A hundred pipelined
+     * requests need fewer. */
+    PUMP_CALLS_MAX = 16,
+
     /* One transfer of a file range, so that a deadline is seen between two of them. */
     TRANSFER_BYTES_MAX = 256 * 1024,
 

@@ -3,8 +3,8 @@
  * totals.
  *
  * Every link is relative, so that a listing works behind any prefix; a name begins with "./", so
- * that one with a colon is no scheme.  End tags that HTML lets one leave out are left out: a row
- * stays near 150 bytes.
+ * that one with a colon is no scheme.  End tags that HTML lets one leave out are left out: a row is
+ * about 150 bytes and twice the name.
  */
 #include "listing_out.h"
 #include "listing_page.h"

@@ -46,6 +46,7 @@ static void say_end(struct conn *c, struct pump *p)
 enum conn_want conn_pump(struct conn *c, struct pump *p, uint64_t now_ms)
 {
     long budget = PUMP_BYTES_MAX, n = 0;
+    unsigned calls = 0;
     bool drained = false;
 
     p->more = false;
@@ -53,7 +54,7 @@ enum conn_want conn_pump(struct conn *c, struct pump *p, uint64_t now_ms)
         say_end(c, p);
         if (c->want == CONN_WAIT || c->want == CONN_CLOSE || (drained && c->want != CONN_SEND))
             break;
-        if (budget <= 0) {
+        if (budget <= 0 || calls++ == PUMP_CALLS_MAX) {
             p->more = true;
             break;
         }

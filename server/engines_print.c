@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* engines_print.c - the list of engines, for people and for programs. */
+/* engines_print.c - rung engines: the list, for people and (--json) for programs, on stdout.
+ *
+ * What --json prints is a promise: names of members stay, new ones may come.
+ */
 #include <stdio.h>
 #include <string.h>
 #include "../base/escape.h"

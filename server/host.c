@@ -12,7 +12,7 @@
 
 enum {
     BUFFER_SIZES = 4,    /* the core asks for two sizes; others go straight to malloc */
-    BUFFERS_KEPT_MAX = 64 /* of each size: for 64 connections in mid-answer; 6 MiB a loop */
+    BUFFERS_KEPT_MAX = 64 /* of each size: for 64 connections in mid-answer; 6 MB a loop */
 };
 
 struct buffer {

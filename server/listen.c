@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/un.h>
 #include <unistd.h>
 #include "../base/net.h"
 #include "serve.h"
@@ -42,20 +41,6 @@ static bool is_missing(int err)
     return err == -EADDRNOTAVAIL || err == -EAFNOSUPPORT;
 }
 
-/* A unix socket's name goes with it. */
-static void close_listener(int fd)
-{
-    struct sockaddr_un un = {.sun_family = AF_UNSPEC};
-
-    socklen_t len = sizeof(un) - 1; /* leaves a NUL at the end */
-    if (fd < 0)
-        return;
-    if (getsockname(fd, (struct sockaddr *)&un, &len) == 0 && un.sun_family == AF_UNIX &&
-        un.sun_path[0])
-        unlink(un.sun_path);
-    close(fd);
-}
-
 /* One attempt at all addresses: fills fd[], 0 or -errno with nothing open. */
 static int open_all(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
 {
@@ -81,7 +66,7 @@ static int open_all(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
             *port = (unsigned)net_port(fd[i]);
     }
     while (err && i-- > 0)
-        close_listener(fd[i]);
+        net_unlisten(fd[i]);
     return err;
 }
 
@@ -98,7 +83,7 @@ static int open_set(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
     if (err || !reuseport)
         return err;
     for (unsigned i = 0; i < plan->bind.count; i++)
-        close_listener(fd[i]);
+        net_unlisten(fd[i]);
     return open_all(plan, port, fd);
 }
 
@@ -117,7 +102,7 @@ static unsigned free_port(const struct plan *plan, unsigned port)
         if (open_all(&trial, &asked, fd) != 0)
             continue;
         for (unsigned k = 0; k < trial.bind.count; k++)
-            close_listener(fd[k]);
+            net_unlisten(fd[k]);
         return port;
     }
     return 0;
@@ -256,7 +241,7 @@ int listen_open(struct server *srv, const struct serve_options *opt)
 void listen_close(struct server *srv)
 {
     for (unsigned i = 0; i < srv->listeners; i++)
-        close_listener(srv->listener[0][i]);
+        net_unlisten(srv->listener[0][i]);
     for (unsigned set = 1; srv->arrangement.reuseport && set < srv->arrangement.workers; set++)
         for (unsigned i = 0; i < srv->listeners; i++)
             if (srv->listener[set][i] > 0 && srv->listener[set][i] != srv->listener[0][i])

@@ -5,9 +5,11 @@
  * escaped, long values are cut visibly, and a whole line stays below PIPE_BUF, so that it is one
  * write that no other line can cut in two, be it to a file (O_APPEND), a pipe or a terminal.  The
  * first half is made when the answer begins, for the request's bytes do not live longer; the
- * second when its last byte is out. Threads share the descriptor; processes have one each, and
+ * second when its last byte is out.  Threads share the descriptor; processes have one each, and
  * share what was said about its troubles and how often it was opened anew: each looks before it
- * writes a line, and follows.
+ * writes a line, and follows.  The server does not wait for a log whose reader sleeps: stdout,
+ * which is shared and stays blocking, is asked first, with some patience once and none while
+ * lines are being lost.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,6 +64,7 @@ struct log_note {
 static int open_file(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0640);
+
     return fd < 0 ? -errno : fd;
 }
 
@@ -70,6 +73,7 @@ int log_open(struct log **log, enum log_format format, const char *path)
     bool file = strcmp(path, "-") != 0;
     struct log *l = calloc(1, sizeof(*l));
     int err;
+
     if (!l)
         return -ENOMEM;
     l->format = format;
@@ -101,6 +105,7 @@ no_file:
 static int open_anew(struct log *l)
 {
     int err, fd = open_file(l->path);
+
     if (fd < 0)
         return fd;
     err = dup3(fd, l->fd, O_CLOEXEC) < 0 ? -errno : 0;
@@ -111,6 +116,7 @@ static int open_anew(struct log *l)
 int log_reopen(struct log *l)
 {
     int err = l->path ? open_anew(l) : 0;
+
     if (err || !l->path)
         return err;
     atomic_store(&l->state->torn, false);
@@ -122,6 +128,7 @@ int log_reopen(struct log *l)
 static void follow(struct log *l)
 {
     unsigned opened = atomic_load(&l->state->opened);
+
     if (atomic_load(&l->opened) != opened && open_anew(l) == 0)
         atomic_store(&l->opened, opened);
 }
@@ -143,6 +150,7 @@ static void time_text(enum log_format format, char *buf, size_t cap)
     static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
     struct timespec now;
     struct tm t;
+
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &t);
     if (format == LOG_COMBINED)
@@ -188,6 +196,7 @@ static struct log_note *note_make(const char *head, const char *tail)
 {
     size_t m = strlen(head), n = strlen(tail);
     struct log_note *note = malloc(sizeof(*note) + m + n);
+
     if (!note)
         return NULL;
     note->head = m;
@@ -201,6 +210,7 @@ static void json_halves(const struct log_words *w, unsigned status, char *head, 
 {
     static const char start[] =
         "{\"time\":\"%s\",\"peer\":\"%s\",\"method\":\"%s\",\"target\":\"%s\",\"status\":%u,";
+
     snprintf(head, PIPE_BUF, start, w->time, w->peer, w->method, w->target, status);
     snprintf(tail, PIPE_BUF, "\"referer\":\"%s\",\"agent\":\"%s\"}\n", w->referer, w->agent);
 }
@@ -221,6 +231,7 @@ void *log_begin(struct log *l, int fd, const struct http_receipt *r)
 {
     char head[PIPE_BUF], tail[PIPE_BUF];
     struct log_words w;
+
     if (!l)
         return NULL;
     words(l->format, fd, r->head, &w);
@@ -234,8 +245,13 @@ void *log_begin(struct log *l, int fd, const struct http_receipt *r)
 static int write_all(struct log *l, const char *line, size_t len)
 {
     size_t off = 0;
+    int patience_ms = atomic_load(&l->state->failed) ? 0 : SAY_PATIENCE_MS;
+
+    if (!l->path && !say_may_write(l->fd, patience_ms))
+        return -EAGAIN;
     while (off < len) {
         ssize_t n = write(l->fd, line + off, len - off);
+
         if (n < 0 && errno == EINTR)
             continue;
         if (n > 0)
@@ -253,6 +269,7 @@ static void write_line(struct log *l, char *line, size_t len)
 {
     bool torn;
     int err;
+
     follow(l);
     /* line[0] is kept free for the end of a torn line */
     torn = atomic_exchange(&l->state->torn, false);
@@ -274,6 +291,7 @@ void log_end(struct log *l, void *begun, uint64_t body_bytes, bool complete)
     char line[PIPE_BUF + 64];
     struct log_note *note = begun;
     int n;
+
     if (!l || !note)
         return;
     if (l->format == LOG_JSON)

@@ -56,6 +56,19 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
+/* The command that a mistyped word may have meant, or NULL. */
+static const char *nearest_command(const char *word, bool hidden_too)
+{
+    const char *names[COMMANDS + 1];
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < COMMANDS; i++)
+        if (hidden_too || !commands[i].hidden)
+            names[n++] = commands[i].name;
+    names[n] = NULL;
+    return option_nearest(word, names);
+}
+
 /* Parse, or give the help that was asked for.  -1: go on; else the exit code. */
 static int parse(const struct option_table *t, void *target, char **argv,
                  struct option_found *found)
@@ -169,13 +182,8 @@ static int run_help(char **argv)
     const struct command *command = argv[1] ? find_command(argv[1]) : NULL;
 
     if (argv[1] && !command) {
-        const char *names[COMMANDS + 1];
-        const char *near;
+        const char *near = nearest_command(argv[1], true);
 
-        for (unsigned i = 0; i < COMMANDS; i++)
-            names[i] = commands[i].name;
-        names[COMMANDS] = NULL;
-        near = option_nearest(argv[1], names);
         say_error("help: there is no command '%s'; %s%s", argv[1],
                   near ? "did you mean " : "rung help lists them", near ? near : "");
         return EXIT_USAGE;
@@ -249,15 +257,8 @@ static void become_neighbour(char **argv)
 
 static int refuse_word(const char *word)
 {
-    const char *names[COMMANDS + 1];
-    const char *near;
-    unsigned n = 0;
+    const char *near = nearest_command(word, false);
 
-    for (unsigned i = 0; i < COMMANDS; i++)
-        if (!commands[i].hidden)
-            names[n++] = commands[i].name;
-    names[n] = NULL;
-    near = option_nearest(word, names);
     if (near)
         say_error("'%s' is neither a folder nor a command; did you mean rung %s?", word, near);
     else

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* serve_table.c - the rows of options.def as the table of rung serve, and the list of engines as
- * choices. */
+/* serve_table.c - the rows of options.def as the table of rung serve; the list of engines.
+ *
+ * The texts that belong to no row are here too: examples, commands, sections of the man page.
+ */
 #include <string.h>
 #include "serve.h"
 

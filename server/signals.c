@@ -74,7 +74,8 @@ static void dispatch(struct signals *s, unsigned signal)
             say(s->srv->log ? "log opened anew" : "SIGHUP: there is no log to open anew");
     } else if (signal == SIGUSR1) {
         stats_json(s->srv->stats, counters, sizeof(counters));
-        dprintf(STDERR_FILENO, "%s\n", counters);
+        if (say_may_write(STDERR_FILENO, SAY_PATIENCE_MS))
+            dprintf(STDERR_FILENO, "%s\n", counters);
     }
 }
 

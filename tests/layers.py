@@ -351,6 +351,22 @@ def arm64(layer):
         layer.skip("coroutines run on arm64", "no cross compiler or emulator is installed")
 
 
+def soak(layer):
+    """A minute of what `make soak` does for hours: a line for each property that held or did not."""
+    if not layer.make("all"):
+        return
+    rung = os.path.join(layer.build, "release", "rung")
+    status, output = layer.command([PYTHON, "tests/soak.py", "--bin", rung], 600)
+    for line in output.split("\n"):
+        word, _, name = line.partition(": ")
+        if word == "passed":
+            layer.ok(name)
+        elif word == "failed":
+            layer.fail(name)
+    if status not in (0, 1) or not layer.passed:
+        layer.fail(f"soak.py ({ended(status)})", output)
+
+
 def coverage(build):
     """Runs the C tests with counters; prints what of core/ they reached, by line and branch."""
     os.makedirs(os.path.join(build, "log"), exist_ok=True)

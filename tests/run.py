@@ -3,9 +3,9 @@
 """run.py - every test there is, in layers, with totals: what `make check`, `quick` and `coverage` call.
 
 One line per layer: LAYER: N passed, N failed, N skipped (T s).  What failed, what was skipped and why, and what
-passed only when it was run once more alone follow at the end; the very last line is the sum.  A layer's whole output is in
-build/log/LAYER.txt.  Nothing may hang: every program has a time limit, and what outlives its test is
-ended and reported.  The status is 0 when something ran and nothing failed.
+passed only when it was run once more alone follow at the end; the very last line is the sum.  A layer's whole
+output is in build/log/LAYER.txt.  Nothing may hang: every program has a time limit, and what outlives its test
+is ended and reported.  The status is 0 when something passed and nothing failed.
 """
 import argparse
 import glob

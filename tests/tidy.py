@@ -15,7 +15,7 @@ PARAMETERS_MAX = 4
 DUAL, MIT = "MIT OR GPL-2.0-only", "MIT"
 C, PYTHON, SHELL, MAKE, MARKDOWN = range(5)
 
-# Where a folder's files may take headers from (DESIGN 2): a waist has two sides.
+# Where a folder's files may take headers from (STYLE.md): a waist has two sides.
 MAY_INCLUDE = {
     "core": {"core"},
     "base": {"base", "core"},
@@ -88,7 +88,7 @@ def rule_spdx(src):
 
 
 def rule_purpose(src):
-    """The first screen says what the file is: its own name, then a dash (DESIGN 8.1)."""
+    """The first screen says what the file is: its own name, then a dash (STYLE.md)."""
     if src.kind != C or src.folder == "tests":
         return
     if not re.search(rf"\b{re.escape(src.name)} - \w", "\n".join(src.lines[:4])):

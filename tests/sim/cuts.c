@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The same bytes come out however the input was cut, the output was taken, and whatever came in
- * between. */
+/* cuts.c - the same bytes come out however the input was cut, the output was taken, and whatever
+ * came in between. */
 #include "talk.h"
 
 enum { TALKS = 60, RUNS = 8, MESSAGES = 12 };

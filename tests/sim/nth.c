@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The n-th call goes wrong, for every n: each time the connection ends and everything is given
- * back. */
+/* nth.c - the n-th call goes wrong, for every n: each time the connection ends and everything is
+ * given back. */
 #include "talk.h"
 
 enum { TALKS = 6, MESSAGES = 10 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Slow peers and a clock that jumps: each connection ends in time, and none that is alive is
- * ended. */
+/* time.c - slow peers and a clock that jumps: each connection ends in time, and none that is alive
+ * is ended. */
 #include "talk.h"
 
 enum { HEAD_MS = 5000, IDLE_MS = 15000, SEND_MS = 10000, PROGRESS = 1024 }; /* as in fake.h */

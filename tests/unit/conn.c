@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The connection machine, driven by hand: answers, what is kept meanwhile, what is given back. */
+/* conn.c - the connection machine, driven by hand: answers, what is kept meanwhile, what is given
+ * back. */
 #include "../rig.h"
 
 /* --- The usual -------------------------------------------------------------------------------- */

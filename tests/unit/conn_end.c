@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How a connection ends: end of stream, lingering, abort, no memory; and waiting for the host. */
+/* conn_end.c - how a connection ends: end of stream, lingering, abort, no memory; and waiting for
+ * the host. */
 #include "../rig.h"
 
 /* --- Ends ------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The connection machine and the clock: every deadline, on both sides; and promises that must not
- * be broken. */
+/* conn_time.c - the connection machine and the clock: every deadline, on both sides; and promises
+ * that must not be broken. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

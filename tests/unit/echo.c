@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The echo protocol: what comes goes back, in the same order, and nothing is kept. */
+/* echo.c - the echo protocol: what comes goes back, in the same order, and nothing is kept. */
 #include "../rig.h"
 
 static void what_comes_goes_back(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The pump: how many calls it makes, when it stops, and what it does with each result of the
- * transport. */
+/* pump.c - the pump: how many calls it makes, when it stops, and what it does with each result of
+ * the transport. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -145,6 +145,37 @@ static void the_budget_to_the_byte(void **state)
     }
 }
 
+/* Small answers: some fit into one send, and when the sends are many others get their turn. */
+static void the_budget_of_calls(void **state)
+{
+    static char in[RECV_BYTES_MAX];
+    unsigned within = 0, beyond = 0, calls;
+
+    (void)state;
+    for (size_t n = 3; beyond == 0 && n < sizeof(in); n += 3) {
+        world_close(&w);
+        open_world(NULL);
+        memcpy(in + n - 3, "ea\n", 4);
+        peer_sends(in);
+        pump();
+        calls = w.recvs + w.sends;
+        assert_in_range(calls, 2, PUMP_CALLS_MAX);
+        if (w.pump.more) {
+            assert_int_equal(calls, PUMP_CALLS_MAX);
+            assert_int_equal(w.c.want, CONN_SEND);
+            assert_true(w.out.len < n);
+            beyond++;
+        }
+        within += !w.pump.more && calls == PUMP_CALLS_MAX; /* the last one that is allowed */
+        while (w.pump.more)
+            pump();
+        assert_int_equal(w.c.want, CONN_RECV);
+        assert_int_equal(w.out.len, n);
+    }
+    assert_true(within > 0);
+    assert_int_equal(beyond, 1);
+}
+
 static void a_wait_moves_nothing(void **state)
 {
     (void)state;
@@ -229,6 +260,7 @@ int main(void)
         TEST(a_full_socket_is_waited_for),
         TEST(the_budget_is_kept),
         TEST(the_budget_to_the_byte),
+        TEST(the_budget_of_calls),
         TEST(a_wait_moves_nothing),
         TEST(lingering_shuts_once),
         TEST(lingering_after_a_resume_shuts_too),

@@ -53,8 +53,10 @@ static void test_lines(void **state)
     say_error("heard");
     say_quiet(false);
     say("name '%s'", "a\nb\x1b[31m\x7f");
+    say("\xc2\x9b" "31m \xc2\x80\xc2\x9f \xc2\xa0 \xc2");
     captured(buf, sizeof(buf));
-    assert_string_equal(buf, "rung: port 80\nrung: heard\nrung: name 'a?b?[31m?'\n");
+    assert_string_equal(buf, "rung: port 80\nrung: heard\nrung: name 'a?b?[31m?'\n"
+                             "rung: ??31m ???? \xc2\xa0 \xc2\n");
 }
 
 static void test_long_line(void **state)

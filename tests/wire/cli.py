@@ -4,13 +4,17 @@
 They start rung by themselves, for most of these runs are meant to fail, and read nothing but what the manual
 promises: the line "rung: serving DIR at URL and URL", the messages and the exit codes.
 """
+import atexit
 import contextlib
+import functools
 import http.client
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -29,9 +33,19 @@ def environment(extra=None):
     return {**{k: v for k, v in os.environ.items() if not k.startswith("RUNG_")}, "RUNG_WORKERS": "1", **(extra or {})}
 
 
+@functools.lru_cache
+def binary_for_others():
+    """A copy of rung that any user may run: the checkout may lie where only its owner can go."""
+    folder = tempfile.mkdtemp(prefix="rung-bin-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.chmod(folder, 0o755)
+    return shutil.copy(BIN, folder)
+
+
 def run(*args, env=None, cwd=None, **options):
     """A run that ends by itself."""
-    return subprocess.run([BIN, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    binary = binary_for_others() if "user" in options else BIN
+    return subprocess.run([binary, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, env=environment(env), cwd=cwd, timeout=PATIENCE, text=True,
                           errors="backslashreplace", **options)
 

@@ -80,12 +80,32 @@ def test_port_taken(begin, site):
     assert first.get("/file.txt").status == 200
 
 
-def test_port_taken_on_one_family_only(begin, site):
-    with socket.socket(socket.AF_INET6) as taken:
+def free_on_ipv4(port):
+    """Not even a connection that has just ended holds it."""
+    with socket.socket() as one:
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def ipv6_port():
+    """A socket on ::1, its port free on 127.0.0.1."""
+    while True:
+        taken = socket.socket(socket.AF_INET6)
         try:
             taken.bind(("::1", 0))
         except OSError:
+            taken.close()
             pytest.skip("no IPv6 here")
+        if free_on_ipv4(taken.getsockname()[1]):
+            return taken
+        taken.close()
+
+
+def test_port_taken_on_one_family_only(begin, site):
+    with ipv6_port() as taken:
         taken.listen()
         port = taken.getsockname()[1]
         out = run("serve", "-p", port, site)
@@ -165,6 +185,18 @@ def test_unix_socket_left_behind(begin, site, tmp_path):
     assert stat.S_ISSOCK(os.stat(path).st_mode)
     begin("-b", f"unix:{path}", site)
     assert unix_get(path).endswith(b"content\n")
+
+
+def test_unix_socket_of_the_next_server(begin, site, tmp_path):
+    """The name was given to another server in the meantime: stopping does not take it away from that one."""
+    path = f"{tmp_path}/socket"
+    before = begin("-b", f"unix:{path}", site)
+    os.unlink(path)
+    after = begin("-b", f"unix:{path}", site)
+    assert before.end() == EXIT_DONE
+    assert unix_get(path).endswith(b"content\n")
+    assert after.end() == EXIT_DONE
+    assert not os.path.exists(path)
 
 
 def test_unix_socket_is_no_place_for_a_file(site, tmp_path):

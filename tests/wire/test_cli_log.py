@@ -140,3 +140,17 @@ def test_log_to_a_pipe_nobody_reads(begin, site, tmp_path):
         assert server.get("/file.txt").status == 200
     finally:
         os.close(reader)
+
+
+def test_log_on_stdout_that_nobody_reads(begin, site):
+    """The pipe fills up: lines are lost, answers and the end of the server are not."""
+    server = begin("-p", "0", "--log", "json", site, stdout=subprocess.PIPE)
+    with server.process.stdout as out:
+        for _ in range(60):
+            assert raw(server, b"GET /" + b"x" * 3000 + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        server.said("cannot write the log: it takes no more for now")
+        assert json.loads(out.readline())["status"] == 404
+        while server.count("the log can be written again") == 0:  # as soon as there is room again
+            os.read(out.fileno(), 65536)
+            server.get("/file.txt")
+        assert server.end() == EXIT_DONE

@@ -177,3 +177,33 @@ def test_without_standard_files(site):
     finally:
         process.terminate()
         assert process.wait(PATIENCE) == EXIT_DONE
+
+
+def test_stderr_that_nobody_reads(site):
+    """What cannot be said is dropped: it neither delays answers for long nor keeps the server from stopping."""
+    port, (reader, writer) = no_port(), os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while os.write(writer, b"x" * 4096):
+            pass
+    os.set_blocking(writer, True)
+    with subprocess.Popen([BIN, "serve", "-e", ENGINE, "-p", str(port), "-b", "127.0.0.1", site],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=writer,
+                          env=environment()) as process:
+        try:
+            def answers():
+                with contextlib.suppress(ConnectionRefusedError):
+                    client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+                    with contextlib.closing(client):
+                        client.request("GET", "/file.txt")
+                        return client.getresponse().read() == b"content\n"
+            wait_for(answers, "it serves")
+            process.send_signal(signal.SIGUSR1)
+            process.send_signal(signal.SIGHUP)
+            assert answers()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == EXIT_DONE
+        finally:
+            process.kill()
+            os.close(reader)
+            os.close(writer)

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+"""How else the workers of each engine can be arranged than as one: (engine, name, options).
+
+`make check` runs FILES' core cases once for each row; conftest.py and server.py take the options from RUNG_ARGS.
+They are the cases that notice whose connection is whose: order, cuts, resets, crowds, the end.
+"""
+
+FILES = ["bodies", "errors", "files", "keepalive", "listing", "many", "pipelining", "resets", "slow", "split", "stop"]
+
+LOOPS = ["nonblock", "select", "poll", "epoll"]  # one loop a worker: every combination
+
+
+def rows():
+    for engine in LOOPS:
+        for kind in ("thread", "process"):
+            for accept in ("shared", "reuseport"):
+                yield (engine, f"2 {kind} {accept}", f"--workers 2 --workers-as {kind} --accept {accept}")
+    yield ("naive", "3 process", "--workers 3 --workers-as process")
+    yield ("fork", "2 process", "--workers 2 --workers-as process")
+    yield ("thread", "2 process", "--workers 2 --workers-as process")
+    yield ("pool", "2 process", "--workers 2 --workers-as process")
+    yield ("pool", "queue lockfree", "--pool-queue lockfree")
+    yield ("pool", "queue lockfree all", "--pool-queue lockfree --pool-drain all --pool-yield on")
+    yield ("pool", "queue accept", "--pool-queue accept")
+    yield ("pool", "queue mutex short", "--pool-queue mutex --queue-length 1 --pool-drain all")
+    yield ("dispatch", "2 process", "--workers 2 --workers-as process")
+    yield ("dispatch", "queue lockfree", "--pool-queue lockfree")
+    yield ("coro", "2 thread", "--workers 2 --workers-as thread")
+    yield ("coro", "2 process reuseport", "--workers 2 --workers-as process --accept reuseport")
+
+
+ROWS = list(rows())
