@@ -21,7 +21,7 @@ import time
 
 import table
 from measure import Measure
-from rig import Broken, make_folder, raise_descriptors, text_of
+from rig import Broken, adopt_orphans, make_folder, raise_descriptors, text_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
@@ -55,7 +55,8 @@ def machine():
 
 
 def commit():
-    changed = output_of("git", "status", "--porcelain", "--untracked-files=no")
+    """Of the sources that are measured, and of those that measure."""
+    changed = output_of("git", "status", "--porcelain", "--", "core", "base", "server", "engines", "lab", "Makefile")
     return output_of("git", "rev-parse", "--short", "HEAD") + (" and changes" if changed else "")
 
 
@@ -171,6 +172,7 @@ def arguments():
 
 def main():
     options = arguments()
+    adopt_orphans()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every `with` ends its server
     if options.source:
         data = json.loads(text_of(options.source))

@@ -9,7 +9,8 @@ import subprocess
 import tempfile
 import time
 
-from rig import PATIENCE_S, Broken, Client, Crowd, Server, cpu_ns, memory_bytes, socket_memory_bytes, text_of
+from rig import (PATIENCE_S, Broken, Client, Crowd, Server, cpu_ns, end_with_us, memory_bytes,
+                 socket_memory_bytes, text_of)
 
 BATCH = 250          # connections opened together
 HOLD_PATIENCE_S = 3  # for a batch; a server that is full keeps us waiting for ever
@@ -73,7 +74,7 @@ class Measure:
         seconds = self.plan["wrk_s"]
         process = subprocess.Popen(["wrk", "-t1", f"-c{connections}", "-d60s", "--timeout", "10s",
                                     f"http://127.0.0.1:{server.port}/index.html"], stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, text=True)
+                                   stderr=subprocess.STDOUT, text=True, preexec_fn=end_with_us)
         try:
             time.sleep(seconds)
             process.send_signal(signal.SIGINT)  # wrk reckons with the time it had; -d knows whole seconds only

@@ -19,7 +19,7 @@ BODY_BYTES = 1024
 REQUEST = b"GET /index.html HTTP/1.1\r\nHost: lab\r\n\r\n"
 PATIENCE_S = 20  # for what takes milliseconds; beyond it something is broken
 KERNEL_STACK_BYTES = 16384  # THREAD_SIZE of x86-64 and arm64
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 SERVING = re.compile(r"serving .* at http://127\.0\.0\.1:(\d+)/")
 CLEAN_ENV = {name: value for name, value in os.environ.items() if not name.startswith("RUNG_")}
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -39,6 +39,16 @@ def raise_descriptors():
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
+
+
+def adopt_orphans():
+    """The children of a server that is ended become ours, so that we can wait for them."""
+    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_with_us():
+    """In a new process: our end is its end, however we end."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def make_folder(path):
@@ -132,7 +142,7 @@ class Server:
             [*wrap, rung, "serve", folder, "--engine", engine, "--bind", "127.0.0.1", "--port", "0",
              "--workers", "1", "--idle-timeout", "600s", "--drain-timeout", "1s"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.words, env=CLEAN_ENV,
-            preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM))
+            preexec_fn=end_with_us)
         try:
             self.port = self.await_port()
             self.pid = children(self.process.pid)[0] if wrap else self.process.pid
@@ -163,12 +173,18 @@ class Server:
         self.words.close()
 
     def kill(self):
-        for pid in reversed(family(self.process.pid)):
+        pids = family(self.process.pid)
+        for pid in reversed(pids):
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
         self.process.wait()
+        for pid in pids[1:]:
+            try:
+                os.waitpid(pid, 0)
+            except ChildProcessError:
+                pass  # its parent has waited for it
 
     def stop(self):
         """Ask it to stop; what it and all its children have used, when it has."""

@@ -136,8 +136,8 @@ def tables(data):
 def origin(data):
     m = data["machine"]
     load = data["load_before"][0], data["load_after"][0]
-    return (f"{m['processor']}, {m['cores']} cores, {m['memory_mib'] / 1024:.0f} GiB, {m['system']}, Linux {m['kernel']}; "
-            f"commit {data['commit']}; `{data['command']}` at {data['when']}, {data['seconds']:.0f} s; "
+    return (f"{m['processor']}, {m['cores']} cores, {m['memory_mib'] / 1024:.0f} GiB, {m['system']}, "
+            f"Linux {m['kernel']}; commit {data['commit']}; `{data['command']}` at {data['when']}, {data['seconds']:.0f} s; "
             f"load average {load[0]:.1f} before, {load[1]:.1f} after.")
 
 
