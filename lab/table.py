@@ -30,7 +30,7 @@ def ratios(data, engine, key, pick):
 
 def brief(figure):
     if 0 < figure < 0.1:
-        return f"{figure:.1g}" if figure >= 0.0001 else "< 0.0001"
+        return f"{figure:.2g}" if figure >= 0.0001 else "< 0.0001"
     return f"{figure:.2f}" if figure < 10 else f"{figure:.1f}" if figure < 100 else f"{figure:,.0f}"
 
 
