@@ -30,7 +30,7 @@ CROWD = 50      # connections that wrk keeps busy, where every engine has room f
 CONNECTIONS_MAX = 10000
 DESCRIPTORS_SPARE = 1000  # of this program and of a server, beside its connections
 IDLE_MIN = 16   # fewer connections than this do not fill a page each
-QUICK = {"rounds": {"calls": 2, "cpu": 5, "idle": 2, "held": 1},
+QUICK = {"rounds": {"calls": 2, "cpu": 4, "idle": 2, "held": 1},
          "calls_short": 200, "calls_more": 500, "wrk_s": 0.6, "idle_connections": 900}
 FULL = {"rounds": {"calls": 5, "cpu": 9, "idle": 5, "held": 3},
         "calls_short": 200, "calls_more": 2000, "wrk_s": 2, "idle_connections": 900}

@@ -19,6 +19,7 @@ BODY_BYTES = 1024
 REQUEST = b"GET /index.html HTTP/1.1\r\nHost: lab\r\n\r\n"
 PATIENCE_S = 20  # for what takes milliseconds; beyond it something is broken
 KERNEL_STACK_BYTES = 16384  # THREAD_SIZE of x86-64 and arm64
+WORDS_MAX = 65536
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 SERVING = re.compile(r"serving .* at http://127\.0\.0\.1:(\d+)/")
 CLEAN_ENV = {name: value for name, value in os.environ.items() if not name.startswith("RUNG_")}
@@ -137,7 +138,7 @@ class Server:
 
     def __init__(self, rung, engine, folder, wrap=()):
         self.usage = None
-        self.words = tempfile.TemporaryFile("w+")
+        self.words = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             [*wrap, rung, "serve", folder, "--engine", engine, "--bind", "127.0.0.1", "--port", "0",
              "--workers", "1", "--idle-timeout", "600s", "--drain-timeout", "1s"],
@@ -151,8 +152,8 @@ class Server:
             raise
 
     def said(self):
-        self.words.seek(0)
-        return self.words.read()
+        # Not read(): the server writes where the position is that both share.
+        return os.pread(self.words.fileno(), WORDS_MAX, 0).decode(errors="replace")
 
     def await_port(self):
         end = time.monotonic() + PATIENCE_S
