@@ -22,7 +22,7 @@ static unsigned processors(void)
 /* A sentence, or NULL: the options fit the engine. */
 static const char *refusal(const struct engine *e, const struct serve_options *o)
 {
-    bool queue = o->pool_queue > 1 || o->queue_length || o->pool_drain || o->pool_yield;
+    bool queue = o->pool_queue || o->queue_length || o->pool_drain || o->pool_yield;
     if (o->workers > 1 && e->model == ENGINE_NONE)
         return "it has no connections to share among workers";
     if (o->workers > 1 && e->forks && !o->workers_as)

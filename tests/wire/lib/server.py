@@ -53,11 +53,15 @@ def engine_row():
 
 def children(pid):
     found = []
-    for task in os.listdir(f"/proc/{pid}/task"):
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except FileNotFoundError:
+        return found
+    for task in tasks:
         try:
             with open(f"/proc/{pid}/task/{task}/children") as file:
                 found += [int(child) for child in file.read().split()]
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             pass
     return found
 
@@ -85,7 +89,7 @@ class Server:
         try:
             first = SERVING.pattern if self.wants_port(args) else "rung: serving "
             self.opening = self.wait_said(first)
-            self.sockets = len(self.open_paths("socket:"))  # listeners; clients come later
+            self.sockets = set(self.open_paths("socket:"))  # listeners; clients come later
         except AssertionError:
             self.process.kill()
             self.process.wait()
@@ -146,7 +150,11 @@ class Server:
     # --------------------------------------------------------------------
 
     def pids(self):
-        return [self.pid, *children(self.pid)]
+        """It, its workers, and their children."""
+        found = [self.pid]
+        for pid in found:  # which grows meanwhile
+            found += children(pid)
+        return found
 
     def files(self):
         """Descriptors of all its processes."""
@@ -172,9 +180,9 @@ class Server:
 
     def leaks(self):
         """Sockets beyond the listeners, and files of the folder."""
-        sockets = self.open_paths("socket:")
+        sockets = [path for path in self.open_paths("socket:") if path not in self.sockets]
         files = self.open_paths(os.path.realpath(self.root).rstrip("/") + "/")
-        return files + sockets[self.sockets:]
+        return files + sockets
 
     def cpu_seconds(self):
         ticks = 0

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""Which options fit this engine: what is refused, with its words and exit code 2, and the allowed neighbours."""
+import pytest
+from cli import ENGINE, EXIT_DONE, EXIT_USAGE, begin, run, site  # noqa: F401 (fixtures among them)
+
+LOOPS = ("nonblock", "select", "poll", "epoll", "dispatch", "coro", "uring")
+OWN_THREADS = ("thread", "pool")
+CREWS = ("pool", "dispatch")
+PROCESSES = ["--workers", "2", "--workers-as", "process"]
+
+
+def refusals():
+    """(options, words)"""
+    if ENGINE in OWN_THREADS:
+        yield "--workers 2", "it makes its own threads"
+        yield "--workers 2 --workers-as thread", "or --workers-as process"
+    if ENGINE == "fork":
+        yield "--workers 2", "add --workers-as process"
+        yield "--workers 256 --workers-as thread", "child processes"
+    if ENGINE not in CREWS:
+        yield "--threads 1", "no fixed crew"
+        for option in ("--pool-queue mutex", "--pool-queue lockfree", "--pool-queue accept", "--queue-length 1",
+                       "--pool-drain one", "--pool-yield off"):
+            yield option, "it has no queue"
+    if ENGINE == "dispatch":
+        yield "--pool-queue accept", "mutex or lockfree"
+    if ENGINE == "pool":
+        for option in ("--queue-length 1", "--pool-drain all", "--pool-drain one", "--pool-yield on"):
+            yield "--pool-queue accept " + option, "the kernel's queue"
+    if ENGINE in CREWS:
+        yield "--pool-queue lockfree --queue-length 31", "each needs room for one"
+        yield "--pool-queue lockfree --threads 5 --queue-length 4", "each needs room for one"
+        yield "--threads 4097", "0 to 4096"
+        yield "--queue-length 65537", "0 to 65536"
+    if ENGINE != "nonblock":
+        yield "--nap 1ms", "--nap is for nonblock"
+    else:
+        yield "--nap 1001ms", "0 to 1s"
+    yield "--accept reuseport", "one worker is the same as shared"
+    yield "--workers 1 --accept reuseport", "add --workers"
+    yield "--workers 1 --workers-as process --accept reuseport", "add --workers"
+    yield "--workers 257", "0 to 256"
+    yield "--workers-as thing", "thread, process"
+    yield "--accept all", "shared, reuseport"
+    yield "--pool-queue kernel", "auto, mutex, lockfree, accept"
+
+
+def allowed():
+    yield "--workers 1 --accept shared --workers-as thread"
+    yield "--workers 1 --workers-as process"
+    yield "--workers 0"
+    yield " ".join(PROCESSES)
+    yield " ".join(PROCESSES) + " --accept reuseport"
+    if ENGINE in LOOPS or ENGINE == "naive":
+        yield "--workers 2"
+        yield "--workers 3 --accept reuseport"
+    yield "--threads 0 --queue-length 0 --pool-queue auto --pool-drain auto --pool-yield auto --nap 0"  # not said
+    if ENGINE in CREWS:
+        yield "--threads 1"
+        yield "--threads 4096"
+        yield "--threads 2 " + " ".join(PROCESSES)
+        yield "--pool-queue mutex --queue-length 1 --pool-drain all --pool-yield on"
+        yield "--pool-queue mutex --queue-length 65536 --pool-drain one --pool-yield off"
+        yield "--pool-queue lockfree --queue-length 32"
+        yield "--pool-queue lockfree --threads 5 --queue-length 5 --pool-drain all"
+        yield "--pool-queue lockfree --threads 1 --queue-length 1 --pool-yield on"
+    if ENGINE == "pool":
+        yield "--pool-queue accept"
+        yield "--pool-queue accept --threads 1"
+    if ENGINE == "nonblock":
+        yield "--nap 1ms"
+        yield "--nap 1s"
+
+
+@pytest.mark.parametrize("options, words", list(refusals()), ids=lambda text: text.replace(" ", "_"))
+def test_refused(engine, tree, options, words):  # pylint: disable=unused-argument
+    out = run("serve", "-p", "0", "-e", ENGINE, *options.split(), tree)
+    assert out.returncode == EXIT_USAGE, out.stderr
+    assert words in out.stderr and out.stdout == ""
+    assert "serving" not in out.stderr and out.stderr.count("\n") <= 2
+
+
+@pytest.mark.parametrize("options", list(allowed()), ids=lambda text: text.replace(" ", "_"))
+def test_allowed(begin, site, options):
+    server = begin("-p", "0", *options.split(), site)
+    for _ in range(2):
+        assert server.get("/file.txt").body == b"content\n"
+    assert server.end() == EXIT_DONE
