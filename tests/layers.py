@@ -20,9 +20,13 @@ import time
 import xml.etree.ElementTree
 from concurrent.futures import ThreadPoolExecutor
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "wire"))
+from lib import arrangements  # noqa: E402
+
 CPUS = min(2, os.cpu_count() or 1)  # the tests are written for two at a time
 PYTHON = "/usr/bin/python3"
 SHOWN_LINES = 60  # of a failure's output; all of it is in the log
+WIRE_SECONDS = 900  # that a wire layer may take, and once more for those that failed
 FUZZ_SECONDS = int(os.environ.get("FUZZ_SECONDS", "60"))
 
 
@@ -68,6 +72,7 @@ class Layer:
     def __init__(self, name, build, quick):
         self.name, self.build, self.quick = name, os.path.abspath(build), quick
         self.passed, self.failed, self.skipped, self.unsteady = [], [], [], []
+        self.row = None  # of the table at the end: engine and arrangement
         self.log_path = os.path.join(build, "log", name.replace(" ", "-") + ".txt")
         self.lock = threading.Lock()
 
@@ -240,13 +245,14 @@ def unavailable(layer, mode, engine):
     return None if row.get("available", True) else row.get("reason", "")
 
 
-def pytest_run(layer, env, timeout_s, *args):
+def pytest_run(layer, env, timeout_s, *args, files=None):
     """pytest once: {test: (word, text)} and its status."""
     report = os.path.join(layer.build, "log", layer.name.replace(" ", "-") + ".xml")
     if os.path.exists(report):
         os.unlink(report)
     argv = [PYTHON, "-B", "-m", "pytest", "-q", "-rs", "--strict-markers", "--junitxml", report, "-o", "addopts=", "-o",
-            f"cache_dir={layer.build}/pytest/{layer.name.replace(' ', '-')}", *args, "tests/wire"]
+            f"cache_dir={layer.build}/pytest/{layer.name.replace(' ', '-')}", *args,
+            *([f"tests/wire/test_{name}.py" for name in files] if files else ["tests/wire"])]
     status, output = layer.command(argv, timeout_s, env)
     results = {}
     if os.path.exists(report):
@@ -261,22 +267,30 @@ def pytest_run(layer, env, timeout_s, *args):
     return results, status, output
 
 
-def wire(engine, mode="release", marks=None, prefix=(), timeout_s=900):
+def wire(engine, mode="release", marks=None, prefix=(), arranged=None):
+    """The suite under one engine; arranged: a row of arrangements.py, whose files' core cases are run, or options."""
+    name, options, files = "one worker", "", None
+    if isinstance(arranged, tuple):
+        (_, name, options), files = arranged, arrangements.FILES
+    elif arranged:
+        name, options = arranged.replace("--", ""), arranged
+
     def job(layer):
+        layer.row = (engine, " ".join([mode] * (mode != "release") + [name]))
         if not layer.make("tests" if "valgrind" in prefix else "all", MODE=mode):
             return
         if reason := unavailable(layer, mode, engine):
             layer.skip(f"engine {engine}", reason)
             return
         start = without_aslr() if mode == "tsan" else list(prefix)
-        env = {"RUNG_BIN": wrapper(layer, mode, start), "RUNG_ENGINE": engine,
+        env = {"RUNG_BIN": wrapper(layer, mode, start), "RUNG_ENGINE": engine, "RUNG_ARGS": options,
                "RUNG_ARTEFACTS": layer.build + "/artefacts"}
         select = ["-m", marks] if marks else []
-        results, status, output = pytest_run(layer, env, timeout_s, "-n", str(CPUS), *select)
+        results, status, output = pytest_run(layer, env, WIRE_SECONDS, "-n", str(CPUS), *select, files=files)
         failed = [name for name, (word, _) in results.items() if word == "failed"]
         again = {}
         if failed and len(failed) <= 10:  # load made it late, or it is broken: alone it shows
-            again = pytest_run(layer, env, timeout_s, "--last-failed", *select)[0]
+            again = pytest_run(layer, env, WIRE_SECONDS, "--last-failed", *select, files=files)[0]
         for name, (word, text) in results.items():
             if word == "skipped":
                 layer.skip(name, text)
@@ -380,6 +394,10 @@ def coverage(build):
     return 1 if layer.failed else 0
 
 
+ASAN_IN_FULL = ("epoll", "pool")  # one that never blocks and one that does; the others: core
+TSAN = {"thread": None, "pool": None, "dispatch": None, "epoll": "--workers 2"}  # where threads meet
+
+
 def plan():
     """(name, who runs it, job) in the order of running: what is cheap and tells most comes first."""
     unit = [src for src in glob.glob("tests/unit/*.c") if not os.path.basename(src).startswith("split")]
@@ -389,16 +407,20 @@ def plan():
             ("unit", both, c_programs("debug", *unit)),
             ("split", both, c_programs("debug", "tests/unit/split*.c")),
             ("sim", both, c_programs("debug", "tests/sim/*.c")),
-            ("wire core", ("quick",), wire("epoll", "debug", "core", timeout_s=120)),
+            ("wire core", ("quick",), wire("epoll", "debug", "core")),
             ("kernel", check, kernel),
             ("arm64", check, arm64)]
-    rows += [(f"wire {engine}", check, wire(engine)) for engine in engine_names()]
+    engines = engine_names()
+    rows += [(f"wire {engine}", check, wire(engine)) for engine in engines]
+    rows += [(f"wire {row[0]} {row[1]}", check, wire(row[0], marks="core", arranged=row)) for row in arrangements.ROWS
+             if row[0] in engines]
     rows += [("fuzz", check, fuzz),
-             ("asan", check, c_programs("asan", *c_tests)),
-             ("asan wire epoll", check, wire("epoll", "asan")),
-             ("asan wire naive", check, wire("naive", "asan", "core")),
-             ("tsan", check, c_programs("tsan", *c_tests))]
-    rows += [(f"tsan wire {engine}", check, wire(engine, "tsan", "core")) for engine in engine_names()]
+             ("asan", check, c_programs("asan", *c_tests))]
+    rows += [(f"asan wire {engine}", check, wire(engine, "asan", None if engine in ASAN_IN_FULL else "core"))
+             for engine in engines]
+    rows += [("tsan", check, c_programs("tsan", *c_tests))]
+    rows += [(f"tsan wire {engine}", check, wire(engine, "tsan", "core", arranged=options))
+             for engine, options in TSAN.items() if engine in engines]
     rows += [("valgrind", check, under_valgrind(c_programs("debug", *c_tests, prefix=VALGRIND, timeout_s=600))),
              ("valgrind wire naive", check, under_valgrind(wire("naive", "debug", "core", prefix=VALGRIND)))]
     return rows

@@ -3,7 +3,8 @@
 """run.py - every test there is, in layers, with totals: what `make check`, `quick` and `coverage` call.
 
 One line per layer: LAYER: N passed, N failed, N skipped (T s).  What failed, what was skipped and why, and what
-passed only when it was run once more alone follow at the end; the very last line is the sum.  A layer's whole
+passed only when it was run once more alone follow at the end, then a table of engines and their arrangements; the
+very last line is the sum.  A layer's whole
 output is in build/log/LAYER.txt.  Nothing may hang: every program has a time limit, and what outlives its test
 is ended and reported.  The status is 0 when something passed and nothing failed.
 """
@@ -33,6 +34,10 @@ def listed(plan, tally):
     for layer in tally:
         for name in layer.failed:
             print(f"failed in {layer.name}: {name}")
+    for layer in tally:
+        if layer.row:
+            failed = f", {len(layer.failed)} failed" if layer.failed else ""
+            print(f"table: {layer.row[0]:8} {layer.row[1]:24} {len(layer.passed):4} passed{failed}")
     passed = sum(len(layer.passed) for layer in tally)
     failed = sum(len(layer.failed) for layer in tally)
     skipped = sum(len(layer.skipped) for layer in tally)
