@@ -269,14 +269,14 @@ def pytest_run(layer, env, timeout_s, *args, files=None):
 
 def wire(engine, mode="release", marks=None, prefix=(), arranged=None):
     """The suite under one engine; arranged: a row of arrangements.py, whose files' core cases are run, or options."""
-    name, options, files = "one worker", "", None
+    called, options, files = "one worker", "", None
     if isinstance(arranged, tuple):
-        (_, name, options), files = arranged, arrangements.FILES
+        (_, called, options), files = arranged, arrangements.FILES
     elif arranged:
-        name, options = arranged.replace("--", ""), arranged
+        called, options = arranged.replace("--", ""), arranged
 
     def job(layer):
-        layer.row = (engine, " ".join([mode] * (mode != "release") + [name]))
+        layer.row = (engine, " ".join([mode] * (mode != "release") + [called]))
         if not layer.make("tests" if "valgrind" in prefix else "all", MODE=mode):
             return
         if reason := unavailable(layer, mode, engine):
