@@ -110,59 +110,6 @@ void loop_close(struct loop *l)
 
 /* --- Turns ------------------------------------------------------------------------------------ */
 
-void loop_tick(struct loop *l)
-{
-    int signals = atomic_load_explicit(l->worker->stopping, memory_order_relaxed);
-
-    l->now_ms = clock_ms();
-    date_refresh(l);
-    if (l->paused && l->now_ms >= l->retry_ms)
-        l->paused = false;
-    if (signals == 0)
-        return;
-    if (!l->drain_ms) {
-        l->drain_ms = l->now_ms + l->worker->server->drain_ms + 1;
-        l->host.closing = true;
-    }
-    if (!l->closed)
-        l->closed = signals > 1 || !worker_awaited(l->worker);
-}
-
-int loop_wait_ms(struct loop *l)
-{
-    int wait_ms = wheel_next_ms(&l->wheel, l->now_ms);
-
-    if (l->victim)
-        return 0;
-    if (l->paused) {
-        int retry_ms = l->retry_ms > l->now_ms ? (int)(l->retry_ms - l->now_ms) : 0;
-
-        wait_ms = wait_ms < 0 || retry_ms < wait_ms ? retry_ms : wait_ms;
-    }
-    if (l->drain_ms && (wait_ms < 0 || wait_ms > DRAIN_TICK_MS))
-        wait_ms = DRAIN_TICK_MS;
-    return wait_ms;
-}
-
-bool loop_listening(const struct loop *l)
-{
-    return !l->paused && !l->closed;
-}
-
-/* Told to cut off whatever is left. */
-static bool loop_over(const struct loop *l)
-{
-    return l->drain_ms && (l->now_ms >= l->drain_ms ||
-                           atomic_load_explicit(l->worker->stopping, memory_order_relaxed) > 1);
-}
-
-bool loop_done(struct loop *l)
-{
-    return loop_over(l) || (l->drain_ms && l->closed && !l->live);
-}
-
-/* --- Accepting -------------------------------------------------------------------------------- */
-
 /* Look at a handful of sessions and send them to the back, so that an idle one behind many busy
  * ones is found by and by. */
 static struct session *victim_find(struct loop *l)
@@ -182,6 +129,83 @@ static struct session *victim_find(struct loop *l)
     }
     return idlest;
 }
+
+/* Several workers sleep on one listener, and the kernel wakes one of them for a connection: if
+ * that one has no seat, the connection waits though another has.  So a worker that is full steps
+ * back. */
+static bool loop_steps_back(const struct loop *l)
+{
+    const struct arrangement *a = &l->worker->server->arrangement;
+
+    return a->workers > 1 && !a->reuseport && l->live >= l->worker->seats;
+}
+
+/* Stepped back: nobody tells that a client waits.  Who waits at two looks has found no other
+ * worker. */
+static void look_at_queue(struct loop *l)
+{
+    bool awaited = worker_awaited(l->worker);
+
+    if (awaited && l->awaited && !l->victim)
+        l->victim = victim_find(l);
+    l->awaited = awaited;
+    l->retry_ms = l->now_ms + PAUSE_MS;
+}
+
+void loop_tick(struct loop *l)
+{
+    int signals = atomic_load_explicit(l->worker->stopping, memory_order_relaxed);
+
+    l->now_ms = clock_ms();
+    date_refresh(l);
+    if (l->paused && l->now_ms >= l->retry_ms)
+        l->paused = false;
+    if (loop_steps_back(l) && l->now_ms >= l->retry_ms)
+        look_at_queue(l);
+    if (signals == 0)
+        return;
+    if (!l->drain_ms) {
+        l->drain_ms = l->now_ms + l->worker->server->drain_ms + 1;
+        l->host.closing = true;
+    }
+    if (!l->closed)
+        l->closed = signals > 1 || !worker_awaited(l->worker);
+}
+
+int loop_wait_ms(struct loop *l)
+{
+    int wait_ms = wheel_next_ms(&l->wheel, l->now_ms);
+
+    if (l->victim)
+        return 0;
+    if (l->paused || loop_steps_back(l)) {
+        int retry_ms = l->retry_ms > l->now_ms ? (int)(l->retry_ms - l->now_ms) : 0;
+
+        wait_ms = wait_ms < 0 || retry_ms < wait_ms ? retry_ms : wait_ms;
+    }
+    if (l->drain_ms && (wait_ms < 0 || wait_ms > DRAIN_TICK_MS))
+        wait_ms = DRAIN_TICK_MS;
+    return wait_ms;
+}
+
+bool loop_listening(const struct loop *l)
+{
+    return !l->paused && !l->closed && !loop_steps_back(l);
+}
+
+/* Told to cut off whatever is left. */
+static bool loop_over(const struct loop *l)
+{
+    return l->drain_ms && (l->now_ms >= l->drain_ms ||
+                           atomic_load_explicit(l->worker->stopping, memory_order_relaxed) > 1);
+}
+
+bool loop_done(struct loop *l)
+{
+    return loop_over(l) || (l->drain_ms && l->closed && !l->live);
+}
+
+/* --- Accepting -------------------------------------------------------------------------------- */
 
 static void pause_listening(struct loop *l)
 {

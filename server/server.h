@@ -56,7 +56,7 @@ struct worker {
     uint64_t drain_ms;
     int accept_ep;                /* worker_accept(): what it sleeps on; 0: not made yet */
     struct watch *watch;          /* engines that may block; else NULL */
-    atomic_uint queued;           /* see worker_queued() */
+    atomic_uint queued, emptied;  /* see worker_queued(); how often the last one was taken */
     unsigned siblings;            /* workers of this process, this one too */
     unsigned seats;               /* connections that this worker serves at once, at most */
     struct tuning tuning;
@@ -79,6 +79,7 @@ struct loop {
     int wake_fd;          /* readable: loop_woken(); engines wait on it beside the sockets */
     /* no descriptor or no room for another connection: do not wait for listeners */
     bool paused;
+    bool awaited;         /* stepped back: a client waited at the last look */
     bool closed;          /* stopping, and nobody is left in the listeners' queues */
     uint64_t retry_ms;    /* when a pause is tried again */
     uint64_t drain_ms;    /* stopping: when the last ones are cut off; 0 while serving */
@@ -166,8 +167,8 @@ void worker_accept_over(struct worker *w);
 /* A connection that cannot be served after all: counted as refused, and closed. */
 void worker_refuse(struct worker *w, int fd);
 
-/* A connection waits for a thread of this worker (+1), or has been given one (-1): while any
- * waits, the watcher makes room. */
+/* A connection waits for a thread of this worker (+1), or has been given one (-1).  The watcher
+ * makes room when all seats are taken, or when the queue stays without being emptied. */
 void worker_queued(struct worker *w, int change);
 
 /* From accept to close, on this thread. */

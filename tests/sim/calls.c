@@ -47,7 +47,7 @@ static void count_small_file(const struct engine *e)
     expect(SEAM_sendfile64, 0, 0);
     expect(SEAM_fstat64, 1, 0);
     expect(SEAM_pread64, 1, 0);
-    /* The answer's note or the source; and threads that see their first request have cold memory. */
+    /* The answer's note or the source; a thread that sees its first request has cold memory. */
     expect(SEAM_malloc, 0, REQUESTS + (e->crew ? 4 * r->srv.arrangement.tuning.threads : 0));
     /* Re-armed by whoever of a crew pumped it, after the answer is out; else once. */
     if (e->crew && !e->may_block)

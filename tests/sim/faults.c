@@ -255,7 +255,7 @@ static void test_fault(void **state)
                 runs += every_n(engines[i], f, f->err[k], false) +
                         every_n(engines[i], f, f->err[k], true);
     running[0] = '\0';
-    assert_true(only || runs > 0 || rare(f->call)); /* else it has another name, and nothing is tested */
+    assert_true(only || runs > 0 || rare(f->call)); /* else it has another name: no test */
 }
 
 /* Without a fault: all is right; what follows means something. */
