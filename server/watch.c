@@ -31,6 +31,7 @@
 
 enum {
     TICK_MS = 20,
+    WAITED_MS = 100, /* a queue not empty for so long waits for a thread that is not free */
     QUIET_TICKS = 50 /* without need, before sleeping longer: a busy engine need not wake it */
 };
 
@@ -51,6 +52,9 @@ struct watch {
     int wake_fd;
     unsigned quiet;
     uint64_t now_ms, drain_ms, shortest_ms, seats;
+    unsigned emptied;         /* worker->emptied at the last look */
+    bool waited;              /* somebody was in the queue then */
+    uint64_t waiting_ms;      /* ... and has been since */
 };
 
 /* --- The serving threads' side ---------------------------------------------------------------- */
@@ -200,21 +204,42 @@ static void evict(struct watch *watch, struct session *s)
     turn_give(s);
 }
 
+/* Whether somebody waits for a seat that he will not get by himself.  In a house that is not full
+ * he is on his way to a free thread, unless his queue's thread is taken. */
+static bool is_awaited(struct watch *watch, bool full)
+{
+    struct worker *w = watch->worker;
+    unsigned emptied = atomic_load(&w->emptied);
+    bool waits = atomic_load(&w->queued) > 0;
+
+    if (!waits || !watch->waited || emptied != watch->emptied)
+        watch->waiting_ms = watch->now_ms;
+    watch->emptied = emptied;
+    watch->waited = waits;
+    if (full)
+        return waits || worker_awaited(w);
+    return watch->now_ms - watch->waiting_ms >= WAITED_MS;
+}
+
 /* One round under the lock.  How long to sleep: ms, or -1 = until something happens. */
 static int round_of_looks(struct watch *watch)
 {
     struct session *idlest;
     bool full = watch->count >= watch->seats;
-    bool awaited = atomic_load(&watch->worker->queued) || (full && worker_awaited(watch->worker));
+    bool awaited;
     uint64_t next_ms;
 
     watch->now_ms = clock_ms();
+    awaited = is_awaited(watch, full);
     if (stop_signals(watch) && !watch->drain_ms)
         watch->drain_ms = watch->now_ms + watch->worker->server->drain_ms + 1;
     next_ms = look_at_all(watch, &idlest);
     if (awaited && idlest)
         evict(watch, idlest);
-    watch->quiet = watch->added || awaited || watch->drain_ms ? 0 : watch->quiet + 1;
+    if (watch->added || awaited || watch->waited || watch->drain_ms)
+        watch->quiet = 0;
+    else
+        watch->quiet++;
     watch->added = false;
     watch->ticking = watch->quiet < QUIET_TICKS;
     watch->attends = full && !watch->ticking;

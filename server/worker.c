@@ -137,9 +137,9 @@ void worker_refuse(struct worker *w, int fd)
 
 void worker_queued(struct worker *w, int change)
 {
-    if (change < 0)
-        atomic_fetch_sub(&w->queued, 1);
-    else if (atomic_fetch_add(&w->queued, 1) == 0)
+    if (change < 0 && atomic_fetch_sub(&w->queued, 1) == 1)
+        atomic_fetch_add(&w->emptied, 1);
+    else if (change > 0 && atomic_fetch_add(&w->queued, 1) == 0)
         watch_hurry(w->watch);
 }
 

@@ -103,6 +103,19 @@ def test_more_than_there_is_room_for(start, standard, enough):
     crowd.leave(wires)
 
 
+@pytest.mark.capacity(16)
+def test_idle_ones_stay_while_there_is_room(start, standard):
+    """Thousands come and go beside them, and there is always a seat: nobody is closed to make room."""
+    server = start(standard, *PATIENT)
+    idle = crowd.arrive(server, 4)
+    time.sleep(0.2)  # idle for longer than those that are never closed
+    come_and_go(server, 3_000, 8)
+    assert server.stats()["evicted"] == 0
+    for wire in idle:
+        assert wire.ask("/hello.txt").body == HELLO
+    crowd.leave(idle)
+
+
 class Reader(threading.Thread):
     """Takes a large file at so many bytes a second until it is told to stop."""
 
