@@ -414,7 +414,8 @@ def plan():
     rows += [(f"wire {engine}", check, wire(engine)) for engine in engines]
     rows += [(f"wire {row[0]} {row[1]}", check, wire(row[0], marks="core", arranged=row)) for row in arrangements.ROWS
              if row[0] in engines]
-    rows += [("fuzz", check, fuzz),
+    rows += [("soak", check, soak),
+             ("fuzz", check, fuzz),
              ("asan", check, c_programs("asan", *c_tests))]
     rows += [(f"asan wire {engine}", check, wire(engine, "asan", None if engine in ASAN_IN_FULL else "core"))
              for engine in engines]
