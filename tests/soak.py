@@ -17,6 +17,8 @@ import json
 import os
 import random
 import re
+import select
+import socket
 import statistics
 import subprocess
 import sys
@@ -61,7 +63,10 @@ class Client(threading.Thread):
             try:
                 act(self)
             except Exception as error:  # told to the run, which fails with it
-                run.wrong(f"client {self.number}, {self.what}: {type(error).__name__}: {error}")
+                if closed_between(error):
+                    run.add("ended")  # a full house may do that to whoever is idle: see verdict()
+                else:
+                    run.wrong(f"client {self.number}, {self.what}: {type(error).__name__}: {error}")
                 self.leave()
         self.leave()
 
@@ -197,7 +202,7 @@ class Run:
     def __init__(self, name, workers, seconds):
         self.name, self.workers, self.seconds = name, workers, seconds
         self.lock = threading.Condition()  # guards all below
-        self.errors, self.wrongs, self.counts = [], 0, {"answers": 0, "connections": 0}
+        self.errors, self.wrongs, self.counts = [], 0, {"answers": 0, "connections": 0, "ended": 0}
         self.allowed = 0     # clients with a lower number are at work, the others pause without a connection
         self.pausing = self.over = False
         self.paused = set()
@@ -243,11 +248,10 @@ class Run:
             while len(self.paused) < len(self.clients) and time.monotonic() < end:
                 self.lock.wait(1)
             stuck = [f"{c.number} {c.what}" for c in self.clients if c.number not in self.paused]
-            held = sum(client.wire is not None for client in self.clients)
-        stats = self.server.stats()
+        held, stats = self.held(), self.server.stats()
         while not agrees(stats, held) and time.monotonic() < end:
             time.sleep(0.05)
-            stats = self.server.stats()
+            held, stats = self.held(), self.server.stats()
         with self.lock:
             self.pausing = False
             self.lock.notify_all()
@@ -256,6 +260,10 @@ class Run:
         if not agrees(stats, held):
             self.wrong(f"{held} connections are held, the server says {stats}")
         self.censuses += not stuck and agrees(stats, held)
+
+    def held(self):
+        """Connections that the pausing clients have; one that the server has ended is none."""
+        return sum(client.wire is not None and not has_ended(client.wire) for client in self.clients)
 
     def conduct(self):
         """Waves of clients; samples of memory; a census in the trough of each wave."""
@@ -313,6 +321,9 @@ class Run:
         self.judge(self.wrongs == 0 and self.counts["answers"] > 100,
                    f"{self.counts['answers']} answers on {self.counts['connections']} connections, "
                    f"{self.wrongs} errors" + (f": {told}" if told else ""))
+        ended, evicted = self.counts["ended"], self.server.stats()["evicted"]
+        self.judge(ended <= evicted, f"{ended} connections ended where an answer should begin, at most the {evicted} "
+                   "that made room")
         third = len(self.memory) // 3
         first, last = (statistics.median(part) for part in (self.memory[:third], self.memory[-third:]))
         self.judge(last <= first * GROWTH + GROWTH_BYTES,
@@ -332,6 +343,18 @@ class Run:
             self.judge(False, f"{text}: {error}")
 
 
+def closed_between(error):
+    """Whether it says that the connection ended where an answer should begin."""
+    return isinstance(error, (ConnectionResetError, BrokenPipeError)) or str(error).endswith("within a line: b''")
+
+
+def has_ended(wire):
+    try:
+        return bool(select.select([wire.sock], [], [], 0)[0]) and not wire.sock.recv(1, socket.MSG_PEEK)
+    except ConnectionResetError:
+        return True
+
+
 def agrees(stats, held):
     return stats["open"] == held and stats["accepted"] == held + stats["closed"] + stats["lost"]
 
@@ -348,12 +371,12 @@ def asked(words, seconds):
 
 
 def most_of(name):
-    """Clients for that engine: two fewer than it serves at once."""
+    """Clients for that engine: half of what it serves, for one that has just left may still have its seat."""
     out = subprocess.run([wire_server.BIN, "engines", "--json"], stdout=subprocess.PIPE, timeout=30, check=True)
     rows = {row["name"]: row for row in json.loads(out.stdout)}
     if name not in rows:
         sys.exit(f"soak.py: there is no engine {name}")
-    return max(1, min(MOST, (rows[name]["capacity"] or MOST + 2) - 2))
+    return max(1, min(MOST, (rows[name]["capacity"] or 2 * MOST) // 2))
 
 
 def tree(root):
