@@ -149,6 +149,8 @@ void watch_close(struct watch *watch);
  * never closes: it shuts the socket down under the lock, and the serving thread sees the end. */
 void watch_add(struct watch *watch, struct session *s);
 void watch_del(struct watch *watch, struct session *s);
+/* Whether all seats are taken, or as good as: others wait in this worker for one. */
+bool watch_full(struct watch *watch);
 /* Somebody waits for a seat: look soon. */
 void watch_hurry(struct watch *watch);
 void watch_enter(struct watch *watch, struct session *s);

@@ -67,6 +67,16 @@ static void wake(struct watch *watch)
         return; /* full: it is awake */
 }
 
+bool watch_full(struct watch *watch)
+{
+    bool full;
+
+    pthread_mutex_lock(&watch->lock);
+    full = watch->count + atomic_load(&watch->worker->queued) >= watch->seats;
+    pthread_mutex_unlock(&watch->lock);
+    return full;
+}
+
 void watch_hurry(struct watch *watch)
 {
     pthread_mutex_lock(&watch->lock);

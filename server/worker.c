@@ -16,6 +16,7 @@
 #include "inside.h"
 
 enum {
+    STEP_BACK_MS = 20, /* full: how soon to look for a seat again */
     SHORTAGE_MS = 100,       /* out of descriptors: how soon to try again */
     SHORTAGE_SAID_MS = 10000 /* ... and how often to complain */
 };
@@ -108,12 +109,25 @@ void worker_accept_over(struct worker *w)
     w->accept_ep = 0;
 }
 
+/* Other workers sleep on the same listener: whoever waits there is theirs while all seats here are
+ * taken, rather than in our queue. */
+static bool accept_steps_back(const struct worker *w)
+{
+    const struct arrangement *a = &w->server->arrangement;
+
+    return a->workers > 1 && !a->reuseport && watch_full(w->watch);
+}
+
 int worker_accept(struct worker *w)
 {
     struct pollfd stop = {.fd = w->stop_fd, .events = POLLIN};
     int fd;
 
     while (!accept_over(w, &w->drain_ms)) {
+        if (accept_steps_back(w)) {
+            poll(&stop, w->drain_ms ? 0 : 1, STEP_BACK_MS);
+            continue;
+        }
         fd = accept_any(w);
         if (fd >= 0)
             return fd;
