@@ -81,7 +81,7 @@ static void bury(struct nursery *n, pid_t pid, int status)
     for (unsigned i = 0; i < n->seats; i++) {
         if (n->seat[i].pid != pid)
             continue;
-        session_gone(n->loop, &n->seat[i].session, status != 0); /* it meant to end with 0 */
+        session_gone(n->loop, &n->seat[i].session, WIFSIGNALED(status));
         seat_back(n, &n->seat[i]);
         break;
     }

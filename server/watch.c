@@ -31,6 +31,7 @@
 
 enum {
     TICK_MS = 20,
+    LEAVING_MS = 1000, /* for who was told to go, before another is */
     WAITED_MS = 100, /* a queue not empty for so long waits for a thread that is not free */
     QUIET_TICKS = 50 /* without need, before sleeping longer: a busy engine need not wake it */
 };
@@ -55,6 +56,8 @@ struct watch {
     unsigned emptied;         /* worker->emptied at the last look */
     bool waited;              /* somebody was in the queue then */
     uint64_t waiting_ms;      /* ... and has been since */
+    bool leaving;             /* somebody was told to go and has not gone yet */
+    uint64_t evicted_ms;      /* when the last one was */
 };
 
 /* --- The serving threads' side ---------------------------------------------------------------- */
@@ -184,11 +187,13 @@ static uint64_t look_at_all(struct watch *watch, struct session **idlest)
     uint64_t since_ms = watch->now_ms - EVICT_IDLE_MS_MIN;
 
     *idlest = NULL;
+    watch->leaving = false;
     for (struct session *s = watch->first; s; s = s->next) {
         uint64_t deadline_ms;
 
         if (cut_off(watch))
             end(s, ENDED); /* needs no look at the machine */
+        watch->leaving |= s->slot != 0;
         if (!turn_take(s, TURN_WATCHER))
             continue; /* its thread is at work: whatever deadline it sets is shortest_ms away */
         deadline_ms = look(watch, s);
@@ -202,13 +207,17 @@ static uint64_t look_at_all(struct watch *watch, struct session **idlest)
     return next_ms;
 }
 
-/* Unless it has come to life in the meantime. */
+/* Unless it has come to life in the meantime, or another is about to make room: a thread, or even
+ * a process, needs a moment to end.  A client that keeps asking may take longer than that. */
 static void evict(struct watch *watch, struct session *s)
 {
+    if (watch->leaving && watch->now_ms - watch->evicted_ms < LEAVING_MS)
+        return;
     if (!turn_take(s, TURN_WATCHER))
         return;
     if (session_idle(s)) {
         count(watch, STAT_EVICTED);
+        watch->evicted_ms = watch->now_ms;
         end(s, ENDED_READING);
     }
     turn_give(s);

@@ -284,7 +284,8 @@ def wire(engine, mode="release", marks=None, prefix=(), arranged=None):
             return
         start = without_aslr() if mode == "tsan" else list(prefix)
         env = {"RUNG_BIN": wrapper(layer, mode, start), "RUNG_ENGINE": engine, "RUNG_ARGS": options,
-               "RUNG_ARTEFACTS": layer.build + "/artefacts"}
+               "RUNG_ARTEFACTS": layer.build + "/artefacts",
+               "TSAN_OPTIONS": "die_after_fork=0"}  # workers that are processes have threads of their own
         select = ["-m", marks] if marks else []
         results, status, output = pytest_run(layer, env, WIRE_SECONDS, "-n", str(CPUS), *select, files=files)
         failed = [name for name, (word, _) in results.items() if word == "failed"]

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +28,23 @@ struct serving {
     int result;      /* of server_run() */
     atomic_bool left; /* the engine has returned */
 };
+
+static inline bool serving_under_valgrind(void)
+{
+    const char *preload = getenv("LD_PRELOAD");
+
+    return preload && strstr(preload, "vgpreload");
+}
+
+/* Why an engine is not to be tested here; NULL: it is. */
+static inline const char *serving_left_out(const struct engine *e)
+{
+    if (e->model == ENGINE_NONE)
+        return "it has no sockets";
+    if (!strcmp(e->name, "coro") && serving_under_valgrind())
+        return "valgrind takes a switched stack for a lost one; asan follows it";
+    return e->probe ? e->probe() : NULL;
+}
 
 static inline uint64_t serving_ms(void)
 {

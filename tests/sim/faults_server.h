@@ -225,8 +225,7 @@ static const char *only; /* the program's argument: this engine alone */
 /* Calls made in a child are out of the seam's reach: forks.c is about those. */
 static inline bool can_run(const struct engine *e)
 {
-    return e->model != ENGINE_NONE && !e->forks && (!e->probe || !e->probe()) &&
-           (!only || !strcmp(only, e->name));
+    return !e->forks && !serving_left_out(e) && (!only || !strcmp(only, e->name));
 }
 
 /* Whom it leaves out is said, with the reason. */
@@ -234,7 +233,7 @@ static inline void tell_left_out(void)
 {
     for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
         const struct engine *e = engines[i];
-        const char *why = e->probe ? e->probe() : NULL;
+        const char *why = serving_left_out(e);
 
         if (e->forks)
             why = "its calls are made in children; forks.c makes it fail";
