@@ -165,7 +165,7 @@ static void no_descriptor_pauses_and_comes_back(void **state)
         serving_nap(5);
         loop_tick(f.l);
     }
-    /* Valgrind counts descriptors itself: it lets the kernel accept, then closes and says EMFILE. */
+    /* Valgrind counts descriptors itself: it lets the kernel accept, closes, and says EMFILE. */
     if (serving_under_valgrind())
         again = knock(&f);
     assert_non_null(loop_welcome(f.l, 0)); /* it waited in the queue */
