@@ -148,8 +148,10 @@ bool session_lend(struct loop *l, struct session *s)
             return false;
     /* Whatever deadline it comes back with is at least this far away. */
     nearest_ms = h->send_ms < nearest_ms ? h->send_ms : nearest_ms;
-    wheel_del(&l->wheel, &s->timer);
-    wheel_add(&l->wheel, &s->timer, l->now_ms + nearest_ms);
+    if (s->conn.deadline_ms > l->now_ms + nearest_ms) { /* else a drip would put it off for ever */
+        wheel_del(&l->wheel, &s->timer);
+        wheel_add(&l->wheel, &s->timer, l->now_ms + nearest_ms);
+    }
     __atomic_store_n(&s->conn.owner_state, SESSION_LENT, __ATOMIC_RELEASE);
     return true;
 }
