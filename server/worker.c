@@ -163,14 +163,14 @@ void worker_queued(struct worker *w, int change)
 static unsigned seats(const struct server *srv)
 {
     const struct engine *e = srv->engine;
-    uint64_t share = srv->connections_max / srv->arrangement.workers;
+    uint64_t part = srv->connections_max / srv->arrangement.workers;
+    uint64_t share = part ? part : 1; /* a worker without a seat would keep whom it is woken for */
     uint64_t most = e->capacity ? e->capacity : share;
 
     if (e->crew && e->may_block)
         most = srv->arrangement.tuning.threads;
     else if (!e->may_block && e->capacity && !srv->arrangement.processes)
         most = e->capacity / srv->arrangement.workers; /* what limits it is the process's */
-    share = share ? share : 1;
     return (unsigned)(most < share ? most : share);
 }
 

@@ -27,6 +27,8 @@ CPUS = min(2, os.cpu_count() or 1)  # the tests are written for two at a time
 PYTHON = "/usr/bin/python3"
 SHOWN_LINES = 60  # of a failure's output; all of it is in the log
 WIRE_SECONDS = 900  # that a wire layer may take, and once more for those that failed
+# C programs that run whole servers on threads and real sockets: like the wire tests, they depend on load.
+WITH_SOCKETS = {"calls", "engines", "faults", "forks", "later", "loop", "net", "room"}
 FUZZ_SECONDS = int(os.environ.get("FUZZ_SECONDS", "60"))
 
 
@@ -160,34 +162,37 @@ VALGRIND = ["env", "LD_PRELOAD={build}/debug/openat2.so", "valgrind", "--quiet",
 # --- C programs -------------------------------------------------------------------------------------------
 
 def cmocka(layer, prefix, program, timeout_s):
-    """One cmocka program; a test that started and never ended is the one that died."""
+    """One cmocka program: (passed, skipped, failed, output); a test that started and never ended has died."""
     name = os.path.basename(program)
     status, output = layer.command(prefix + [program], timeout_s, {"CMOCKA_MESSAGE_OUTPUT": "STDOUT"})
-    results, open_test = [], None
+    found, open_test = {"OK": [], "SKIPPED": [], "FAILED": [], "ERROR": []}, None
     for line in output.split("\n"):
         match = re.match(r"\[ +(RUN|OK|FAILED|SKIPPED|ERROR) +\] (\S+)$", line.rstrip())
         if not match or re.match(r"\d+$", match[2]):
             continue
-        word = match[1]
-        if word == "RUN":
+        if match[1] == "RUN":
             open_test = match[2]
         elif open_test == match[2]:
-            results.append((word, match[2]))
+            found[match[1]].append(f"{name}: {open_test}")
             open_test = None
-    bad = [test for word, test in results if word in ("FAILED", "ERROR")]
-    for word, test in results:
-        if word == "OK":
-            layer.ok(f"{name}: {test}")
-        elif word == "SKIPPED":
-            layer.skip(f"{name}: {test}", "the test said so")
-    for test in bad:
-        layer.fail(f"{name}: {test}", output)
+    failed = found["FAILED"] + found["ERROR"]
     if open_test:
-        layer.fail(f"{name}: {open_test} ({ended(status)})", output)
-    elif status != 0 and not bad:
-        layer.fail(f"{name} ({ended(status)})", output)
-    elif not results:
-        layer.fail(f"{name}: ran no test", output)
+        failed.append(f"{name}: {open_test} ({ended(status)})")
+    elif status != 0 and not failed:
+        failed.append(f"{name} ({ended(status)})")
+    elif not any(found.values()):
+        failed.append(f"{name}: ran no test")
+    return found["OK"], found["SKIPPED"], failed, output
+
+
+def note(layer, outcome):
+    passed, skipped, failed, output = outcome
+    for test in passed:
+        layer.ok(test)
+    for test in skipped:
+        layer.skip(test, "the test said so")
+    for test in failed:
+        layer.fail(test, output)
 
 
 def programs_of(layer, mode, pattern):
@@ -202,7 +207,15 @@ def c_programs(mode, *patterns, prefix=(), timeout_s=300):
         programs = sum((programs_of(layer, mode, pattern) for pattern in patterns), [])
         start = without_aslr() if mode == "tsan" else [word.format(build=layer.build) for word in prefix]
         with ThreadPoolExecutor(CPUS) as pool:
-            list(pool.map(lambda program: cmocka(layer, start, program, timeout_s), programs))
+            outcomes = list(pool.map(lambda program: cmocka(layer, start, program, timeout_s), programs))
+        for program, outcome in zip(programs, outcomes):
+            if outcome[2] and os.path.basename(program) in WITH_SOCKETS:
+                again = cmocka(layer, start, program, timeout_s)
+                if not again[2]:
+                    layer.unsteady += outcome[2]
+                    layer.log(f"--- unsteady: {outcome[2]}\n{outcome[3]}")
+                    outcome = again
+            note(layer, outcome)
     return job
 
 
@@ -268,12 +281,10 @@ def pytest_run(layer, env, timeout_s, *args, files=None):
 
 
 def wire(engine, mode="release", marks=None, prefix=(), arranged=None):
-    """The suite under one engine; arranged: a row of arrangements.py, whose files' core cases are run, or options."""
+    """The suite under one engine; arranged: a row of arrangements.py, for which its FILES are enough."""
     called, options, files = "one worker", "", None
-    if isinstance(arranged, tuple):
+    if arranged:
         (_, called, options), files = arranged, arrangements.FILES
-    elif arranged:
-        called, options = arranged.replace("--", ""), arranged
 
     def job(layer):
         layer.row = (engine, " ".join([mode] * (mode != "release") + [called]))
@@ -284,8 +295,7 @@ def wire(engine, mode="release", marks=None, prefix=(), arranged=None):
             return
         start = without_aslr() if mode == "tsan" else list(prefix)
         env = {"RUNG_BIN": wrapper(layer, mode, start), "RUNG_ENGINE": engine, "RUNG_ARGS": options,
-               "RUNG_ARTEFACTS": layer.build + "/artefacts",
-               "TSAN_OPTIONS": "die_after_fork=0"}  # workers that are processes have threads of their own
+               "RUNG_ARTEFACTS": layer.build + "/artefacts"}
         select = ["-m", marks] if marks else []
         results, status, output = pytest_run(layer, env, WIRE_SECONDS, "-n", str(CPUS), *select, files=files)
         failed = [name for name, (word, _) in results.items() if word == "failed"]
@@ -396,7 +406,7 @@ def coverage(build):
 
 
 ASAN_IN_FULL = ("epoll", "pool")  # one that never blocks and one that does; the others: core
-TSAN = {"thread": None, "pool": None, "dispatch": None, "epoll": "--workers 2"}  # where threads meet
+TSAN = {"thread": None, "pool": None, "dispatch": None, "epoll": ("epoll", "2 thread", "--workers 2")}  # where threads meet
 
 
 def plan():
@@ -421,8 +431,9 @@ def plan():
     rows += [(f"asan wire {engine}", check, wire(engine, "asan", None if engine in ASAN_IN_FULL else "core"))
              for engine in engines]
     rows += [("tsan", check, c_programs("tsan", *c_tests))]
-    rows += [(f"tsan wire {engine}", check, wire(engine, "tsan", "core", arranged=options))
-             for engine, options in TSAN.items() if engine in engines]
+    # The sanitizer knows no threads after a fork of many; what a crowd of two may hold is not asked of epoll here.
+    rows += [(f"tsan wire {engine}", check, wire(engine, "tsan", "core and not processes", arranged=row))
+             for engine, row in TSAN.items() if engine in engines]
     rows += [("valgrind", check, under_valgrind(c_programs("debug", *c_tests, prefix=VALGRIND, timeout_s=600))),
              ("valgrind wire naive", check, under_valgrind(wire("naive", "debug", "core", prefix=VALGRIND)))]
     return rows

@@ -18,7 +18,9 @@ from lib.trees import content, write
 HALF, REST = b"GET /hello.txt HTTP/1.1\r\n", b"Host: x\r\n\r\n"
 HELLO = b"Hello, world\n"
 OWN_THREADS = ("fork", "thread", "pool")  # their workers cannot be threads
-KINDS = ["process"] if lib.ENGINE in OWN_THREADS else ["thread", "process"]
+KINDS = [pytest.param("process", marks=pytest.mark.processes)]
+if lib.ENGINE not in OWN_THREADS:
+    KINDS.append("thread")
 PATIENT = ("--head-timeout", "10m", "--idle-timeout", "10m", "--send-timeout", "10m", "--drain-timeout", "10m")
 BIG = 8 << 20
 
@@ -99,6 +101,16 @@ def test_counters_are_sums(two, kind):
         wire.close()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_fewer_seats_than_workers(start, standard, kind):
+    """--max-connections 1, or so few descriptors that it comes to that: each worker has a seat all the same."""
+    for options, files in (["--max-connections", 1], None), ([], 32):
+        server = start(standard, "--workers", 2, "--workers-as", kind, *options, files=files)
+        for _ in range(10):
+            assert server.ask("/hello.txt").body == HELLO
+
+
+@pytest.mark.processes
 def test_a_killed_worker_is_replaced(two):
     """Said, its connection counted as lost, the other unharmed, another in its place."""
     server = two("process")
