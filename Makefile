@@ -87,7 +87,7 @@ GEN := $(G)/mime_types.h
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: help all run check quick soak coverage docs cost kernel-compile fuzz tests clean install
+.PHONY: help all run check quick soak coverage docs cost compare kernel-compile fuzz tests clean install
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
@@ -125,6 +125,10 @@ cost: ## what each engine costs, relative to epoll (docs/cost.md); COST=--quick:
 	@scripts/setup lab
 	@$(MAKE) --no-print-directory all
 	@$(PYTHON) lab/cost.py --rung $(RUNG) $(COST)
+
+compare: all ## one experiment of lab/experiments: NAME=pool-queues, COMPARE=--quick
+	@scripts/setup lab
+	@$(PYTHON) lab/compare.py --rung $(RUNG) $(COMPARE) $(NAME)
 
 kernel-compile: ## compile core/ as part of a kernel module, against Debian's headers
 	@scripts/setup check

@@ -189,9 +189,9 @@ def main():
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(data, file, indent=1)
             file.write("\n")
-    print(table.plain(data))
+    print(table.plain(data, table.tables(data)))
     if options.write:
-        table.write_page(options.write, data)
+        table.write_page(options.write, data, table.tables(data), "cost")
     return 1 if data["errors"] else 0
 
 

@@ -134,16 +134,22 @@ def socket_memory_bytes():
 # --- The server ---------------------------------------------------------------------------------------------
 
 class Server:
-    """One rung with one worker on one free port.  `wrap` is a command that runs it, such as strace."""
+    """One rung with one worker on one free port.  `wrap` is a command that runs it, such as strace; `processors`
+    those it may use."""
 
-    def __init__(self, rung, engine, folder, wrap=()):
+    def __init__(self, rung, engine, folder, wrap=(), options=(), processors=None):
         self.usage = None
+
+        def prepare():
+            end_with_us()
+            if processors:
+                os.sched_setaffinity(0, processors)
         self.words = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             [*wrap, rung, "serve", folder, "--engine", engine, "--bind", "127.0.0.1", "--port", "0",
-             "--workers", "1", "--idle-timeout", "600s", "--drain-timeout", "1s"],
+             "--workers", "1", "--idle-timeout", "600s", "--drain-timeout", "1s", *options],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.words, env=CLEAN_ENV,
-            preexec_fn=end_with_us)
+            preexec_fn=prepare)
         try:
             self.port = self.await_port()
             self.pid = children(self.process.pid)[0] if wrap else self.process.pid

@@ -156,27 +156,27 @@ def aligned(head, rows):
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in [head, *rows]]
 
 
-def plain(data):
+def plain(data, found):
     lines = []
-    for caption, head, rows in tables(data):
+    for caption, head, rows in found:
         lines += [caption, *("  " + line for line in aligned(head, rows)), ""]
     return "\n".join([*lines, origin(data).replace("`", ""), *remarks(data)])
 
 
-def markdown(data):
+def markdown(data, found):
     lines = []
-    for caption, head, rows in tables(data):
+    for caption, head, rows in found:
         lines += [caption + ":", "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|",
                   *("| " + " | ".join([f"`{row[0]}`", *row[1:]]) + " |" for row in rows), ""]
     return "\n".join([*lines, origin(data), *("\n" + remark for remark in remarks(data))])
 
 
-def write_page(path, data):
+def write_page(path, data, found, mark):
     with open(path, encoding="utf-8") as file:
         old = file.read()
-    new, count = re.subn(r"(<!-- cost -->\n).*?(<!-- /cost -->)",
-                         lambda marks: marks[1] + markdown(data) + "\n" + marks[2], old, flags=re.DOTALL)
+    new, count = re.subn(rf"(<!-- {mark} -->\n).*?(<!-- /{mark} -->)",
+                         lambda marks: marks[1] + markdown(data, found) + "\n" + marks[2], old, flags=re.DOTALL)
     if count != 1:
-        raise SystemExit(f"cost: {path} has no place between <!-- cost --> and <!-- /cost -->")
+        raise SystemExit(f"{path} has no place between <!-- {mark} --> and <!-- /{mark} -->")
     with open(path, "w", encoding="utf-8") as file:
         file.write(new)

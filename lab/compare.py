@@ -1,0 +1,238 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""compare.py - variants of one server against each other (make compare NAME=pool-queues).
+
+An experiment is a file of lab/experiments/: a question, variants (options of rung serve; the first is the base)
+and works (what a client does).  Every variant does every work once in each round, in turn, so that whatever else
+the machine does meets all of them; a ratio is always one of two figures of the same round and work.
+"""
+import argparse
+import datetime
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+
+import table
+from cost import HERE, TOP, attempt, commit, machine
+from rig import (PATIENCE_S, Broken, Client, Crowd, Server, adopt_orphans, cpu_ns, end_with_us, make_folder,
+                 raise_descriptors, text_of)
+
+SECONDS = {"quick": 0.5, "full": 1}
+ROUNDS = {"quick": 3, "full": 7}
+UNITS = {"us": 1, "ms": 1e3, "s": 1e6}
+ASKS_MIN = 100  # of a paced client, for a 99th percentile
+REST_S = 2  # how long a resting server is watched
+
+
+# --- One measurement ---------------------------------------------------------------------------------------
+
+def processors(work):
+    """Of the server and of the client, or None: the kernel decides."""
+    if not work.get("pinned"):
+        return None, None
+    mine = sorted(os.sched_getaffinity(0))
+    return mine[:1], mine[-1:]
+
+
+def wrk(server, work, seconds):
+    """Requests, seconds and the 50th and 99th percentile of the latency in microseconds, as wrk tells them."""
+    client_on = processors(work)[1]
+    end = ["-H", "Connection: close"] if work.get("close") else []
+
+    def prepare():
+        end_with_us()
+        if client_on:
+            os.sched_setaffinity(0, client_on)
+    command = ["wrk", "-t1", f"-c{work['connections']}", "-d60s", "--timeout", "10s", "--latency", *end,
+               f"http://127.0.0.1:{server.port}/file.bin"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=prepare)
+    try:
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)  # wrk reckons with the time it had; -d knows whole seconds only
+        out = process.communicate(timeout=PATIENCE_S)[0]
+    finally:
+        process.kill()
+        process.wait()
+    found = re.search(r"(\d+) requests in ([\d.]+)(ms|s)", out)
+    percentiles = {name: float(value) * UNITS[unit] for name, value, unit
+                   in re.findall(r"^ +(50|99)% +([\d.]+)(us|ms|s)$", out, re.MULTILINE)}
+    # Where every answer ends its connection, wrk counts the last ones as read errors.
+    if not found or int(found[1]) == 0 or len(percentiles) != 2 or "Non-2xx" in out or \
+            ("Socket errors" in out and not work.get("close")):
+        raise Broken("wrk: " + " ".join(out.split())[-200:])
+    return int(found[1]), float(found[2]) * UNITS[found[3]] / 1e6, percentiles
+
+
+def busy(server, work, seconds):
+    with Crowd(server.port) as idle:
+        if work.get("idle") and not idle.grow(work["idle"], PATIENCE_S):
+            raise Broken(f"{work['idle']} idle connections were not all answered")
+        before_us = cpu_ns(server.pid) / 1e3
+        requests, took_s, percentiles = wrk(server, work, seconds)
+    usage = server.stop()
+    return {"cpu_us": ((usage.ru_utime + usage.ru_stime) * 1e6 - before_us) / requests,
+            "per_second": requests / took_s, "p50_us": percentiles["50"], "p99_us": percentiles["99"],
+            "switches": (usage.ru_nvcsw + usage.ru_nivcsw) / requests}
+
+
+def resting(server, work):
+    """Processor time and context switches in a second in which nobody asks for anything."""
+    with Crowd(server.port) as crowd:
+        if not crowd.grow(work["rests"], PATIENCE_S):
+            raise Broken(f"{work['rests']} connections were not all answered")
+        time.sleep(0.2)
+        before_us = cpu_ns(server.pid) / 1e3
+        time.sleep(REST_S)
+        used_us = cpu_ns(server.pid) / 1e3 - before_us
+    server.stop()
+    return {"cpu_us_a_second": used_us / REST_S}
+
+
+def paced(server, work, seconds):
+    """The latency of a client that asks now and then, between two requests a rest of no fixed length."""
+    took_us = []
+    client, end = Client(server.port), time.monotonic() + 2 * seconds
+    while time.monotonic() < end or len(took_us) < ASKS_MIN:
+        time.sleep(random.uniform(0.5, 1.5) / work["paced"])
+        began = time.monotonic()
+        client.ask()
+        took_us.append((time.monotonic() - began) * 1e6)
+    client.close()
+    server.stop()
+    took_us.sort()
+    return {"p50_us": took_us[len(took_us) // 2], "p99_us": took_us[len(took_us) * 99 // 100]}
+
+
+def measure(rung, folder, variant, work, seconds):
+    with open(os.path.join(folder, "index.html"), "rb") as small:
+        index = small.read()
+    with open(os.path.join(folder, "file.bin"), "wb") as file:
+        file.write((index * (work.get("bytes", 1024) // len(index) + 1))[:work.get("bytes", 1024)])
+    with Server(rung, variant.get("engine", "auto"), folder, options=variant.get("options", "").split(),
+                processors=processors(work)[0]) as server:
+        if "rests" in work:
+            return resting(server, work)
+        return paced(server, work, seconds) if "paced" in work else busy(server, work, seconds)
+
+
+# --- One experiment ----------------------------------------------------------------------------------------
+
+def load(name):
+    path = os.path.join(HERE, "experiments", name + ".toml")
+    try:
+        with open(path, "rb") as file:
+            plan = tomllib.load(file)
+    except FileNotFoundError:
+        known = sorted(file[:-5] for file in os.listdir(os.path.join(HERE, "experiments")) if file.endswith(".toml"))
+        sys.exit(f"compare: no experiment {name}; there are: {', '.join(known)}")
+    except tomllib.TOMLDecodeError as error:
+        sys.exit(f"compare: {path}: {error}")
+    for key, fields in (("variant", ("name",)), ("work", ("name",))):
+        for row in plan.get(key, []) or [{}]:
+            for field in fields:
+                if field not in row:
+                    sys.exit(f"compare: {path}: every [[{key}]] needs a {field}")
+    for work in plan["work"]:
+        if len({"rests", "connections", "paced"} & set(work)) != 1:
+            sys.exit(f"compare: {path}: work '{work['name']}' needs one of connections, paced and rests")
+    if not plan.get("question"):
+        sys.exit(f"compare: {path}: it has no question")
+    return plan
+
+
+def measured(rung, name, plan, pace, tell):
+    began, before = time.time(), os.getloadavg()
+    results = {work["name"]: {variant["name"]: [] for variant in plan["variant"]} for work in plan["work"]}
+    with tempfile.TemporaryDirectory(prefix="rung-compare-") as folder:
+        make_folder(folder)
+        for number in range(ROUNDS[pace]):
+            for work in plan["work"]:
+                for variant in plan["variant"]:
+                    tell(f"round {number + 1} of {ROUNDS[pace]}: {work['name']}: {variant['name']}")
+                    results[work["name"]][variant["name"]].append(
+                        attempt(lambda v=variant, w=work: measure(rung, folder, v, w, SECONDS[pace])))
+    return {"name": name, "plan": plan, "pace": pace, "machine": machine(), "commit": commit(),
+            "command": f"lab/compare.py {name}" + (" --quick" if pace == "quick" else ""),
+            "when": datetime.datetime.fromtimestamp(began, datetime.timezone.utc).isoformat(timespec="seconds"),
+            "seconds": round(time.time() - began, 1), "load_before": before, "load_after": os.getloadavg(),
+            "works": results, "cannot_run": {},
+            "errors": [f"{work}: {variant}: {one['error']}" for work, rows in results.items()
+                       for variant, rounds in rows.items() for one in rounds if "error" in one]}
+
+
+# --- Tables ------------------------------------------------------------------------------------------------
+
+COLUMNS = {"cpu_us": ("CPU a request", " us"), "per_second": ("requests a second", ""),
+           "p50_us": ("half within", " us"), "p99_us": ("99 of 100 within", " us"),
+           "switches": ("context switches a request", ""),
+           "cpu_us_a_second": ("CPU in a second of rest", " us")}
+
+
+def row_of(rows, base, variant):
+    cells = []
+    for key, (_, unit) in COLUMNS.items():
+        pairs = [(one.get(key), first.get(key)) for one, first in zip(rows[variant], rows[base])]
+        known = [(one, first) for one, first in pairs if one is not None and first is not None]
+        if not any(key in one for one in rows[base]):
+            continue
+        if not known:
+            cells.append("failed")
+        elif key == "switches" or variant == base:
+            middle = table.median([one for one, _ in known])
+            cells.append(("" if key == "switches" else "1 = ") + table.amount(middle, unit))
+        else:
+            cells.append(table.spread([one / first for one, first in known if first]))
+    return [variant, *cells]
+
+
+def tables(data):
+    base = data["plan"]["variant"][0]["name"]
+    for work, rows in data["works"].items():
+        keys = [key for key in COLUMNS if any(key in one for one in rows[base])]
+        yield (f"{work[0].upper()}{work[1:]}; ratio to {base}: median (least..most) of the rounds",
+               [data["plan"].get("of", "variant"), *(COLUMNS[key][0] for key in keys)],
+               [row_of(rows, base, variant) for variant in rows])
+
+
+# --- The command -------------------------------------------------------------------------------------------
+
+def main():
+    parser = argparse.ArgumentParser(prog="compare.py", description="Variants of one server against each other.")
+    parser.add_argument("name", help="of an experiment: lab/experiments/NAME.toml")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument("--rung", default=os.path.join(TOP, "build/release/rung"), help="the binary to measure")
+    parser.add_argument("--json", metavar="FILE", help="write the raw data")
+    parser.add_argument("--from", dest="source", metavar="FILE", help="measure nothing: show such raw data")
+    parser.add_argument("--write", metavar="PAGE", help="put the tables between the marks of a document")
+    options = parser.parse_args()
+    adopt_orphans()
+    raise_descriptors()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every `with` ends its server
+    shown = sys.stderr.isatty()
+    if options.source:
+        data = json.loads(text_of(options.source))
+    else:
+        plan = load(options.name)
+        data = measured(os.path.abspath(options.rung), options.name, plan, "quick" if options.quick else "full",
+                        lambda text: print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True) if shown else None)
+    if shown:
+        print("\r\033[K", end="", file=sys.stderr)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(data, file, indent=1)
+            file.write("\n")
+    print(data["plan"]["question"] + "\n\n" + table.plain(data, tables(data)))
+    if options.write:
+        table.write_page(options.write, data, tables(data), "compare " + data["name"])
+    return 1 if data["errors"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
