@@ -13,14 +13,11 @@
  * cure for saving it by hand.  Why there is more: all of these ask whether a call would succeed;
  * completion hands over the call itself.
  */
-#include <errno.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
-#include <unistd.h>
 #include "../base/coro.h"
-#include "engine.h"
+#include "epset.h"
 
-enum { EVENTS_MAX = 256, RETRY_MS = 100, ROOM_FIRST = 64 };
+enum { ROOM_FIRST = 64 };
 
 /* A connection's coroutine.  session->slot is its number. */
 struct fiber {
@@ -34,8 +31,7 @@ struct fiber {
 
 struct sched {
     struct loop *loop;
-    int ep;
-    bool listening;
+    struct epset set;
     struct fiber **fiber; /* by number; NULL: free */
     unsigned room, count;
 };
@@ -113,7 +109,7 @@ static bool arm(const struct sched *sc, struct fiber *f)
         return true;
     op = !f->armed ? EPOLL_CTL_ADD : ev.events ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
     f->armed = ev.events;
-    return epoll_ctl(sc->ep, op, f->session->fd, &ev) == 0;
+    return epoll_ctl(sc->set.fd, op, f->session->fd, &ev) == 0;
 }
 
 static void run(struct fiber *f)
@@ -140,64 +136,37 @@ static void welcome(struct sched *sc, unsigned listener)
 
 static void handle(struct sched *sc, void *who)
 {
-    struct worker *w = sc->loop->worker;
+    const struct worker *w = sc->loop->worker;
+    int listener = epset_listener(w, who);
     struct session *s;
 
-    if (who == w) { /* told to stop; readable for ever, so once is enough */
-        epoll_ctl(sc->ep, EPOLL_CTL_DEL, w->stop_fd, NULL);
+    if (listener >= 0) {
+        welcome(sc, (unsigned)listener);
     } else if (who == sc) {
         loop_woken(sc->loop);
         while ((s = loop_resumed(sc->loop)))
             run(sc->fiber[s->slot]);
-    } else if ((int *)who >= w->listener && (int *)who < w->listener + w->listeners) {
-        welcome(sc, (unsigned)((int *)who - w->listener));
-    } else {
+    } else if (who != w) {
         run(who);
     }
-}
-
-static bool listen_on(struct sched *sc)
-{
-    struct worker *w = sc->loop->worker;
-    bool on = loop_listening(sc->loop);
-
-    for (unsigned i = 0; i < w->listeners && on != sc->listening; i++) {
-        struct epoll_event ev = {.events = EPOLLIN | EPOLLEXCLUSIVE, .data.ptr = &w->listener[i]};
-
-        if (epoll_ctl(sc->ep, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, w->listener[i], &ev) < 0 && on &&
-            errno != EEXIST)
-            return false;
-    }
-    sc->listening = on;
-    return true;
 }
 
 static int turns(struct sched *sc)
 {
     struct epoll_event ev[EVENTS_MAX];
     struct session *s;
-    int n;
 
     while (!loop_done(sc->loop)) {
-        bool armed = listen_on(sc);
+        int n = epset_wait(&sc->set, sc->loop, ev);
 
-        n = epoll_wait(sc->ep, ev, EVENTS_MAX, armed ? loop_wait_ms(sc->loop) : RETRY_MS);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        loop_tick(sc->loop);
+        if (n < 0)
+            return n;
         for (int i = 0; i < n; i++)
             handle(sc, ev[i].data.ptr);
         while ((s = loop_expired(sc->loop)))
             fiber_close(sc->fiber[s->slot]);
     }
     return 0;
-}
-
-static int watch_fd(const struct sched *sc, int fd, void *who)
-{
-    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = who};
-
-    return epoll_ctl(sc->ep, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
 }
 
 static int coro_run(struct worker *w)
@@ -210,20 +179,16 @@ static int coro_run(struct worker *w)
     err = loop_open(w, &sc.loop);
     if (err)
         return err;
-    sc.ep = epoll_create1(EPOLL_CLOEXEC);
-    err = sc.ep < 0 ? -errno : 0;
+    err = epset_open(&sc.set, w);
     if (!err)
-        err = watch_fd(&sc, w->stop_fd, w);
-    if (!err)
-        err = watch_fd(&sc, sc.loop->wake_fd, &sc);
+        err = epset_add(&sc.set, sc.loop->wake_fd, EPOLLIN, &sc);
     if (!err)
         err = turns(&sc);
     while (sc.count)
         fiber_close(sc.fiber[0]);
     free(sc.fiber);
     loop_close(sc.loop);
-    if (sc.ep >= 0)
-        close(sc.ep);
+    epset_close(&sc.set);
     return err;
 }
 

@@ -102,7 +102,7 @@ _Static_assert(sizeof(struct session) <= 128, "an idle connection must stay smal
 
 int  loop_open(struct worker *w, struct loop **loop);
 /* The same without being woken: finding an answer may block.  For a thread that serves sessions of
- * another's loop (session_lend()), or whole ones. */
+ * another's loop (session_lend()), or whole ones; and for a loop that lends all of its own. */
 int  lane_open(struct worker *w, struct loop **loop);
 void loop_close(struct loop *l); /* closes every session left */
 
