@@ -116,6 +116,10 @@ void server_stop(struct server *srv);
 
 /* Whether a client waits in one of the listeners' queues. */
 bool worker_awaited(const struct worker *w);
+/* Whether other workers sleep on the same listeners.  The kernel wakes one of them for a client;
+ * were that one without a seat, he would wait though another has one.  So a worker that is full
+ * steps back. */
+bool worker_shares(const struct worker *w);
 
 /* Say on stderr that descriptors or memory are short, at most once in ten seconds. */
 void shortage_say(int err);

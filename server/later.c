@@ -13,7 +13,6 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -155,20 +154,6 @@ void later_close(struct later *l)
     free(l);
 }
 
-/* Signals are the other threads' business. */
-static int start(struct later *l)
-{
-    sigset_t all, before;
-    int err;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    err = pthread_create(&l->helper, NULL, help, l);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    l->started = !err;
-    return err ? -EAGAIN : 0;
-}
-
 static struct job *copy(const struct http_ask *ask)
 {
     struct job *j = malloc(sizeof(*j) + ask->path.len + ask->query.len);
@@ -193,7 +178,8 @@ static int queue(struct later *l, const struct http_ask *ask)
 
     if (l->jobs >= LATER_JOBS_MAX)
         return -EAGAIN;
-    if (!l->started && start(l) < 0)
+    l->started = l->started || pthread_create(&l->helper, NULL, help, l) == 0;
+    if (!l->started)
         return -EAGAIN;
     j = copy(ask);
     if (!j)

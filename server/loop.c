@@ -130,14 +130,10 @@ static struct session *victim_find(struct loop *l)
     return idlest;
 }
 
-/* Several workers sleep on one listener, and the kernel wakes one of them for a connection: if
- * that one has no seat, the connection waits though another has.  So a worker that is full steps
- * back. */
+/* A worker that is full leaves whoever waits to the others. */
 static bool loop_steps_back(const struct loop *l)
 {
-    const struct arrangement *a = &l->worker->server->arrangement;
-
-    return a->workers > 1 && !a->reuseport && l->live >= l->worker->seats;
+    return worker_shares(l->worker) && l->live >= l->worker->seats;
 }
 
 /* Stepped back: nobody tells that a client waits.  Who waits at two looks has found no other

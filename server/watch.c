@@ -22,7 +22,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -312,19 +311,6 @@ static uint64_t shortest_ms(const struct server *srv)
     return srv->send_ms < ms ? srv->send_ms : ms;
 }
 
-/* Signals are for the threads that were there before. */
-static int thread_start(struct watch *watch)
-{
-    sigset_t all, before;
-    int err;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    err = pthread_create(&watch->thread, NULL, watch_main, watch);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -err;
-}
-
 int watch_open(struct watch **watch, struct worker *w)
 {
     struct watch *new = calloc(1, sizeof(*new));
@@ -337,7 +323,7 @@ int watch_open(struct watch **watch, struct worker *w)
     new->seats = w->seats;
     pthread_mutex_init(&new->lock, NULL);
     new->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    err = new->wake_fd < 0 ? -errno : thread_start(new);
+    err = new->wake_fd < 0 ? -errno : -pthread_create(&new->thread, NULL, watch_main, new);
     if (err) {
         if (new->wake_fd >= 0)
             close(new->wake_fd);

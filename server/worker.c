@@ -41,6 +41,13 @@ bool worker_awaited(const struct worker *w)
     return poll(p, w->listeners, 0) > 0;
 }
 
+bool worker_shares(const struct worker *w)
+{
+    const struct arrangement *a = &w->server->arrangement;
+
+    return a->workers > 1 && !a->reuseport;
+}
+
 /* --- Accepting, for engines that block -------------------------------------------------------- */
 
 /* From any listener, without waiting; the one after the last lucky one first.  -EAGAIN: the
@@ -109,22 +116,13 @@ void worker_accept_over(struct worker *w)
     w->accept_ep = 0;
 }
 
-/* Other workers sleep on the same listener: whoever waits there is theirs while all seats here are
- * taken, rather than in our queue. */
-static bool accept_steps_back(const struct worker *w)
-{
-    const struct arrangement *a = &w->server->arrangement;
-
-    return a->workers > 1 && !a->reuseport && watch_full(w->watch);
-}
-
 int worker_accept(struct worker *w)
 {
     struct pollfd stop = {.fd = w->stop_fd, .events = POLLIN};
     int fd;
 
     while (!accept_over(w, &w->drain_ms)) {
-        if (accept_steps_back(w)) {
+        if (worker_shares(w) && watch_full(w->watch)) {
             poll(&stop, w->drain_ms ? 0 : 1, STEP_BACK_MS);
             continue;
         }
