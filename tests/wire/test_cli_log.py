@@ -21,6 +21,7 @@ def test_log_combined(begin, site, tmp_path):
     path = tmp_path / "log"
     server = begin("-p", "0", "--log", "combined", "--log-file", path, site)
     server.get("/file.txt?q=1", headers={"User-Agent": 'a "b" \\c', "Referer": "http://x/\x80"})
+    log_lines(path, 1)  # a line follows its answer, and another thread may be faster
     server.get("/none", method="HEAD")
     lines = [COMBINED.fullmatch(line) for line in log_lines(path, 2)]
     assert all(lines) and len(lines) == 2
