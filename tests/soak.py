@@ -303,7 +303,7 @@ class Run:
             return
         try:
             self.server.ask("/")  # its sets and pipes are open now
-            files = crowd.settled(self.server.files)
+            files = crowd.settled(self.server, self.server.files)
             self.clients = [Client(self, number) for number in range(most)]
             self.warm_up()
             self.conduct()

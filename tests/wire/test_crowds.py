@@ -44,7 +44,7 @@ def test_ten_thousand_at_once(start, standard, engine, record_property):
     count = at_once(engine)
     server = start(standard, "--max-connections", count, *PATIENT)
     server.ask("/hello.txt")
-    before = crowd.settled(lambda: crowd.memory(server))
+    before = crowd.settled(server, lambda: crowd.memory(server))
     wires = crowd.arrive(server, count)
     assert server.stats()["open"] == count
     data = request("/hello.txt")
@@ -257,7 +257,7 @@ def test_five_hundred_resets_in_a_row(start, standard):
     """One after the other at every stage, and not a descriptor more than before."""
     server = start(standard)
     server.ask("/list/")  # what is opened once and kept is open now
-    before = crowd.settled(server.files)
+    before = crowd.settled(server, server.files)
     for i in range(500):
         wire = server.wire(rcvbuf=8192)
         try:
@@ -301,13 +301,13 @@ def test_come_and_go(start, standard, engine, enough, record_property):
     server = start(standard)
     come_and_go(server, count // 5, together)  # pools and caches are filled
     server.check_counts()
-    files, before = crowd.settled(server.files), crowd.settled(lambda: crowd.memory(server))
+    files, before = crowd.settled(server, server.files), crowd.settled(server, lambda: crowd.memory(server))
     begin = time.monotonic()
     come_and_go(server, count, together)
     seconds = time.monotonic() - begin
     stats = server.check_counts()
     assert stats["accepted"] == count + count // 5
-    growth = crowd.settled(lambda: crowd.memory(server)) - before
+    growth = crowd.settled(server, lambda: crowd.memory(server)) - before
     record_property("crowd", f"{engine['name']}: {count} connections came and went, {growth / 1024:.0f} KiB more "
         f"({count / seconds:.0f} a second)")
     wait_for(lambda: server.files() <= files, "as few descriptors as before")

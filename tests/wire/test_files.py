@@ -230,6 +230,7 @@ def test_descriptors_come_back(start, standard):
                "/giant.bin"]
     with server.wire() as wire:
         wire.ask("/hello.txt")
+        server.rest()
         before = server.files()
         for i in range(400):
             wire.ask(targets[i % len(targets)],

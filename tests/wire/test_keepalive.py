@@ -52,6 +52,7 @@ def test_ten_thousand_requests(site):
     with site.wire() as wire:
         data = request("/hello.txt")
         wire.ask("/hello.txt")
+        site.rest()
         before = site.files()
         for _ in range(2000):
             wire.send(data)

@@ -46,6 +46,7 @@ def test_at_any_moment(start, standard, seed):
     server = start(standard)
     rng = random.Random(seed)
     server.ask("/list/")  # what is opened once and kept is open now
+    server.rest()
     before = server.files()
     for _ in range(150):
         vanish(server, rng)

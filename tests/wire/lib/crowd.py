@@ -56,8 +56,10 @@ def memory(server):
     return total
 
 
-def settled(question):
-    """Its answer once it has been the same three times (a connection ends a moment after its client)."""
+def settled(server, question):
+    """Its answer once it has been the same three times (a connection ends a moment after its client), and no worker is
+    only beginning."""
+    server.rest()
     answers, end = [], time.monotonic() + PATIENCE
     while len(answers) < 3 or len(set(answers[-3:])) > 1:
         assert time.monotonic() < end, f"does not settle: {answers[-5:]}"

@@ -156,6 +156,28 @@ class Server:
             found += children(pid)
         return found
 
+    def states(self):
+        """What each thread of its processes is doing, a letter (proc(5)).  Whoever makes another is looked at before
+        the other is looked for."""
+        found, pids = {}, [self.pid]
+        for pid in pids:  # which grows meanwhile
+            try:
+                for task in os.listdir(f"/proc/{pid}/task"):
+                    with open(f"/proc/{pid}/task/{task}/stat", "rb") as file:
+                        found[pid, task] = file.read().rpartition(b")")[2].split()[0]
+            except (FileNotFoundError, ProcessLookupError):
+                found[pid, ""] = b"gone"
+            pids += children(pid)
+        return found
+
+    def rest(self):
+        """Wait until every thread sleeps, and has made what it needs and whom it starts.  What is counted sooner (files,
+        memory, time) may be of a worker that is only beginning."""
+        def asleep():
+            look = self.states()
+            return set(look.values()) == {b"S"} and look.keys() == self.states().keys()
+        wait_for(asleep, "all workers at rest")
+
     def files(self):
         """Descriptors of all its processes."""
         count = 0
