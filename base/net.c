@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* net.c - sockets as plain calls: 0, a count or a descriptor, else -errno.
  *
- * Owns nothing: descriptors go out and come in as numbers.  Two decisions live here.  How an answer
- * leaves: what is in memory in one sendmsg(), a file's range by sendfile(), and a small file
- * together with its head in one call, for one packet is cheaper than two.  And which errors are
- * news: a peer that died in the accept queue is not, a shortage of descriptors is.  No call here
- * can raise SIGPIPE but sendfile(), which has no flag against it: the server ignores that signal.
+ * Owns nothing: descriptors go out and come in as numbers.  What connections inherit is set on the
+ * listener, once.  One decision lives here, which errors are news: a peer that died in the accept
+ * queue is not, a shortage of descriptors is.  How an answer leaves is send.c.
  */
 #include "net.h"
 #include <arpa/inet.h>
@@ -16,17 +14,13 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
-#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-enum {
-    SMALL_FILE_BYTES_MAX = 16384, /* sent with its head: copying costs less than a second send */
-    ACCEPT_SKIPS_MAX = 16 /* dead peers passed over by one net_accept(): it must return some day */
-};
+/* Dead peers passed over by one net_accept(): it must return some day. */
+enum { ACCEPT_SKIPS_MAX = 16 };
 
 /* --- Addresses -------------------------------------------------------------------------------- */
 
@@ -260,71 +254,6 @@ long net_recv(int fd, char *buf, size_t cap)
         n = recv(fd, buf, cap, 0);
     while (n < 0 && errno == EINTR);
     return n < 0 ? -errno : n;
-}
-
-static long send_gather(int fd, struct iovec *iov, unsigned count, bool more)
-{
-    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
-    ssize_t n;
-
-    do
-        n = sendmsg(fd, &msg, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
-    while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : n;
-}
-
-static long send_file(int fd, const struct segment *seg, int file)
-{
-    size_t len = seg->len < TRANSFER_BYTES_MAX ? (size_t)seg->len : TRANSFER_BYTES_MAX;
-    off_t off = (off_t)seg->off;
-    ssize_t n;
-
-    do
-        n = sendfile(fd, file, &off, len);
-    while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : n;
-}
-
-/* The file's bytes behind a head, read now.  0: none; the file is shorter than it was, or cannot
- * be read, and the next call will say so. */
-static size_t read_small(const struct segment *seg, int file, char *buf)
-{
-    ssize_t n;
-
-    if (seg->len > SMALL_FILE_BYTES_MAX)
-        return 0;
-    do
-        n = pread(file, buf, (size_t)seg->len, (off_t)seg->off);
-    while (n < 0 && errno == EINTR);
-    return n < 0 ? 0 : (size_t)n;
-}
-
-long net_send(int fd, const struct conn_out *out, int file)
-{
-    static _Thread_local char small[SMALL_FILE_BYTES_MAX]; /* engines may have small stacks */
-    struct iovec iov[OUT_SEGMENTS_MAX];
-    size_t room = TRANSFER_BYTES_MAX;
-    unsigned n = 0;
-    bool more = false;
-
-    core_assert(out->count > 0 && out->count <= OUT_SEGMENTS_MAX);
-    if (!out->seg[0].bytes)
-        return send_file(fd, &out->seg[0], file);
-    for (; n < out->count && out->seg[n].bytes && room > 0; n++) {
-        iov[n].iov_base = (void *)(uintptr_t)out->seg[n].bytes; /* sendmsg does not write there */
-        iov[n].iov_len = out->seg[n].len < room ? (size_t)out->seg[n].len : room;
-        room -= iov[n].iov_len;
-    }
-    if (n < out->count && room > 0) {
-        size_t got = read_small(&out->seg[n], file, small);
-
-        more = got < out->seg[n].len;
-        if (got) {
-            iov[n].iov_base = small;
-            iov[n++].iov_len = got;
-        }
-    }
-    return send_gather(fd, iov, n, more);
 }
 
 void net_end(int fd)

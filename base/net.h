@@ -3,12 +3,12 @@
  * inside.
  *
  * Owns nothing: descriptors come and go as numbers, bytes stay the caller's.  What may block says
- * so: only a socket in blocking mode does.
+ * so: only a socket in blocking mode does.  How an answer leaves is send.h.
  */
 #ifndef BASE_NET_H
 #define BASE_NET_H
 #include <sys/socket.h>
-#include "../core/conn.h"
+#include "../core/env.h"
 
 enum { NET_ADDRESS_TEXT = 128 }; /* the longest address as text, with its NUL */
 
@@ -37,10 +37,6 @@ int net_port(int fd); /* of a bound socket, or -errno */
 int net_accept(int listener, bool blocking);
 
 long net_recv(int fd, char *buf, size_t cap);           /* 0: end of stream */
-/* One call's worth: what is in memory, or a range of the descriptor file if that is the first
- * segment (at most TRANSFER_BYTES_MAX either way); a small range goes out together with the
- * memory before it.  0: the file has become shorter. */
-long net_send(int fd, const struct conn_out *out, int file);
 /* The connection is over, whoever else holds the socket. */
 void net_end(int fd);
 void net_shut(int fd);                                  /* no more will be sent */

@@ -58,6 +58,8 @@ int arrange(struct server *srv, const struct serve_options *o)
         a->workers = e->may_block || e->model == ENGINE_NONE ? 1 : processors();
     if (!why && o->accept && a->workers == 1)
         why = "--accept reuseport with one worker is the same as shared: add --workers";
+    if (!why)
+        why = arrange_sending(a, e, o);
     if (why) {
         say_error("engine %s cannot be arranged like that: %s", e->name, why);
         return EXIT_USAGE;

@@ -8,6 +8,7 @@
 #ifndef SERVER_INSIDE_H
 #define SERVER_INSIDE_H
 #include <stdatomic.h>
+#include "../base/send.h"
 #include "../core/http.h"
 #include "../engines/engine.h"
 #include "server.h"
@@ -85,6 +86,7 @@ struct arrangement {
     bool processes;  /* else threads */
     bool reuseport;  /* a set of listeners for each worker */
     struct tuning tuning;
+    struct send_how send;
 };
 
 /* In memory that all processes of the server share. */

@@ -75,6 +75,11 @@ int lane_open(struct worker *w, struct loop **loop)
     date_refresh(l);
     host_init(&l->host, l);
     err = buffers_open(&l->buffers);
+    if (!err) {
+        err = sender_open(&l->sender, &w->server->arrangement.send);
+        if (err)
+            buffers_close(l->buffers);
+    }
     if (err)
         free(l);
     else
@@ -89,6 +94,7 @@ int loop_open(struct worker *w, struct loop **loop)
     if (!err && !w->server->engine->may_block) {
         err = wake_open(*loop);
         if (err) {
+            sender_close((*loop)->sender);
             buffers_close((*loop)->buffers);
             free(*loop);
         }
@@ -102,6 +108,7 @@ void loop_close(struct loop *l)
         session_close(l, l->first);
     if (l->later)
         later_close(l->later);
+    sender_close(l->sender);
     buffers_close(l->buffers);
     if (l->wake_fd >= 0)
         close(l->wake_fd);

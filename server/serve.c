@@ -78,11 +78,12 @@ static uint64_t raise_descriptors(void)
     return limit.rlim_cur;
 }
 
-static uint64_t connections_allowed(const struct serve_options *opt, uint64_t descriptors)
+static uint64_t connections_allowed(const struct server *srv, uint64_t descriptors)
 {
-    uint64_t most = descriptors > DESCRIPTORS_RESERVED + DESCRIPTORS_PER_CONNECTION
-                        ? (descriptors - DESCRIPTORS_RESERVED) / DESCRIPTORS_PER_CONNECTION
-                        : 1;
+    const struct serve_options *opt = srv->opt;
+    uint64_t each = DESCRIPTORS_PER_CONNECTION + arrange_pipes_each(&srv->arrangement, srv->engine);
+    uint64_t beside = DESCRIPTORS_RESERVED + arrange_pipes(&srv->arrangement, srv->engine);
+    uint64_t most = descriptors > beside + each ? (descriptors - beside) / each : 1;
 
     if (!opt->max_connections)
         return most;
@@ -297,7 +298,6 @@ static void fill_server(struct server *srv, const struct serve_options *opt)
     srv->progress_bytes = (uint32_t)opt->min_progress;
     srv->body_bytes_max = (uint32_t)opt->max_body;
     srv->server_field = opt->server_name ? "rung/" RUNG_VERSION : "rung";
-    srv->connections_max = connections_allowed(opt, raise_descriptors());
 }
 
 /* From engine to farewell; whatever was opened is closed. */
@@ -315,6 +315,8 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
     if (!folder)
         srv->proto = &echo_proto;
     code = arrange(srv, opt);
+    if (!code)
+        srv->connections_max = connections_allowed(srv, raise_descriptors());
     if (!code && srv->engine->model != ENGINE_NONE)
         code = listen_open(srv, opt);
     if (!code && opt->user)

@@ -4,6 +4,7 @@
  *   serve.c          the order of things: engine, signals, listeners, user, site, log, run
  *   serve_table.c    the rows of options.def as a table, and the list of engines
  *   arrange.c        how many workers, and of what kind; what is refused
+ *   arrange_send.c   how answers leave; what of that is refused
  *   listen.c         addresses become listeners, and what to say when that fails
  *   holder.c         which process holds a port
  *   signals.c        one thread that waits for signals, so that no handler ever runs
@@ -56,6 +57,12 @@ int engines_print(bool json);
 /* How many workers and how they share (arrange.c), into srv; a combination that makes no sense is
  * refused with its reason.  An exit code. */
 int arrange(struct server *srv, const struct serve_options *opt);
+/* How answers leave (arrange_send.c), into a.  NULL, or a sentence: why that cannot be. */
+const char *arrange_sending(struct arrangement *a, const struct engine *e,
+                            const struct serve_options *opt);
+/* Descriptors of pipes: for each connection, and for all threads together. */
+unsigned arrange_pipes_each(const struct arrangement *a, const struct engine *e);
+unsigned arrange_pipes(const struct arrangement *a, const struct engine *e);
 
 /* --- Listeners (listen.c) --------------------------------------------------------------------- */
 /* Open those of opt into srv; what was left out or went wrong is said.  An exit code. */

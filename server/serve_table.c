@@ -19,6 +19,8 @@ static const char *const accept_choices[] = {"shared", "reuseport", NULL};
 static const char *const queue_choices[] = {"auto", "mutex", "lockfree", "accept", NULL};
 static const char *const drain_choices[] = {"auto", "all", "one", NULL};
 static const char *const yield_choices[] = {"auto", "on", "off", NULL};
+static const char *const send_choices[] = { /* enum send_way */
+    "auto", "copy", "mmap", "sendfile", "splice", NULL};
 static const char *const log_choices[] = {"off", "combined", "json", NULL}; /* enum log_format */
 
 #define X(kind, field, ...) \
@@ -80,7 +82,7 @@ static const char *const echo_examples[] = {
 /* Rows that are about files or answers; the rest is about connections. */
 static bool is_about_files(const struct option_row *row)
 {
-    static const char *const names[] = {"log", "log-file", "max-body", NULL};
+    static const char *const names[] = {"log", "log-file", "max-body", "send", "gather", NULL};
     bool listed = strcmp(row->group, "What") == 0;
 
     for (unsigned i = 0; names[i]; i++)

@@ -30,6 +30,7 @@ struct watch;   /* watch.c: deadlines of blocking engines */
 struct buffers; /* loop.c: stash and outbox memory, kept for the next connection */
 struct rehearsal; /* rehearse.c: what the null engine replays */
 struct later;   /* later.c: answers made on a helper thread */
+struct sender;  /* base/send.c: how bytes leave */
 
 /* How an engine goes about it, where there is a choice: options of the same names. */
 enum pool_queue { QUEUE_MUTEX, QUEUE_LOCKFREE, QUEUE_ACCEPT };
@@ -74,6 +75,7 @@ struct loop {
     struct session *first, *last;
     struct buffers *buffers;
     struct later *later;
+    struct sender *sender;
     struct rehearsal *rehearsal; /* null engine only */
     struct session *victim; /* idle, to be closed to make room: loop_expired() gives it out */
     int wake_fd;          /* readable: loop_woken(); engines wait on it beside the sockets */

@@ -14,26 +14,38 @@
 
 /* --- Transport: the core's idea of a socket --------------------------------------------------- */
 
+/* The socket, and what this thread sends by, for as long as it has the session. */
+struct line {
+    int fd;
+    struct sender *sender;
+};
+
+static struct line line_of(const struct loop *l, const struct session *s)
+{
+    return (struct line){.fd = s->fd, .sender = l->sender};
+}
+
 static long socket_recv(void *io, char *buf, size_t cap)
 {
-    const struct session *s = io;
+    const struct line *line = io;
 
-    return net_recv(s->fd, buf, cap);
+    return net_recv(line->fd, buf, cap);
 }
 
 static long socket_send(void *io, const struct conn_out *out)
 {
-    const struct session *s = io;
+    const struct line *line = io;
     const struct segment *last = &out->seg[out->count - 1];
+    int file = last->bytes ? -1 : site_source_fd(last->source);
 
-    return net_send(s->fd, out, last->bytes ? -1 : site_source_fd(last->source));
+    return sender_send(line->sender, line->fd, out, file);
 }
 
 static void socket_shut(void *io)
 {
-    const struct session *s = io;
+    const struct line *line = io;
 
-    net_shut(s->fd);
+    net_shut(line->fd);
 }
 
 static const struct transport socket_transport = {socket_recv, socket_send, socket_shut};
@@ -121,7 +133,8 @@ void session_refuse(struct loop *l, struct session *s)
 
 enum conn_want session_pump(struct loop *l, struct session *s)
 {
-    struct pump p = {.transport = &socket_transport, .io = s, .scratch = l->scratch};
+    struct line line = line_of(l, s);
+    struct pump p = {.transport = &socket_transport, .io = &line, .scratch = l->scratch};
     uint64_t before_ms = s->conn.deadline_ms;
     enum conn_want want = conn_pump(&s->conn, &p, l->now_ms);
 
@@ -158,7 +171,8 @@ bool session_lend(struct loop *l, struct session *s)
 
 enum conn_want session_pump_lent(struct loop *lane, struct session *s)
 {
-    struct pump p = {.transport = &socket_transport, .io = s, .scratch = lane->scratch};
+    struct line line = line_of(lane, s);
+    struct pump p = {.transport = &socket_transport, .io = &line, .scratch = lane->scratch};
 
     __atomic_store_n(&s->conn.owner_state, SESSION_LENT, __ATOMIC_RELEASE);
     s->conn.host = &lane->host;
@@ -206,13 +220,13 @@ bool session_overdue(struct session *s, uint64_t now_ms)
 
 /* --- Blocking --------------------------------------------------------------------------------- */
 
-static void serve_input(struct loop *l, struct session *s)
+static void serve_input(struct loop *l, struct session *s, struct line *line)
 {
     struct watch *watch = l->worker->watch;
     long n;
 
     watch_leave(watch, s);
-    n = net_recv(s->fd, l->scratch, sizeof(l->scratch));
+    n = socket_recv(line, l->scratch, sizeof(l->scratch));
     watch_enter(watch, s);
     loop_tick(l);
     if (n < 0)
@@ -221,14 +235,14 @@ static void serve_input(struct loop *l, struct session *s)
         conn_feed(&s->conn, l->scratch, (size_t)n, l->now_ms);
 }
 
-static void serve_output(struct loop *l, struct session *s)
+static void serve_output(struct loop *l, struct session *s, struct line *line)
 {
     struct watch *watch = l->worker->watch;
     struct conn_out out = conn_out(&s->conn);
     long n;
 
     watch_leave(watch, s);
-    n = socket_send(s, &out);
+    n = socket_send(line, &out);
     watch_enter(watch, s);
     loop_tick(l);
     if (n <= 0)
@@ -246,25 +260,28 @@ void session_begin(struct loop *l, struct session *s, int fd)
 
 void session_run(struct loop *l, struct session *s)
 {
+    struct line line = line_of(l, s);
     bool shut = false;
 
     while (s->conn.want != CONN_CLOSE) {
         if (s->conn.want == CONN_LINGER && !shut) {
-            net_shut(s->fd);
+            socket_shut(&line);
             shut = true;
         }
         if (s->conn.want == CONN_SEND)
-            serve_output(l, s);
+            serve_output(l, s, &line);
         else
-            serve_input(l, s);
+            serve_input(l, s, &line);
     }
 }
 
-/* Another process may hold the socket too, so that closing it would tell the peer nothing. */
+/* Another process may hold the socket too, so that closing it would tell the peer nothing.  And
+ * what this one sent by must not be a later child's as well. */
 void session_leave(struct loop *l, struct session *s)
 {
     stats_add(l->worker->server->stats, STAT_BYTES, s->conn.sent);
     conn_fini(&s->conn);
+    sender_rest(l->sender);
     net_end(s->fd);
 }
 

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* net.c - addresses, listeners and transfers of base/net.c over real sockets of this machine. */
-#include "../serving.h"
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <sys/stat.h>
+/* net.c - addresses, listeners and questions of base/net.c over real sockets of this machine. */
+#include "pair.h"
 #include <sys/un.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <cmocka.h>
-
-enum { SMALL = 16384 /* SMALL_FILE_BYTES_MAX of net.c */ };
 
 static void waited(bool reached)
 {
@@ -210,175 +203,8 @@ static void unix_path_of_a_file_is_left_alone(void **state)
 
 /* --- Transfers -------------------------------------------------------------------------------- */
 
-struct pair {
-    int client, server;
-};
-
-static struct pair tcp_pair(bool blocking)
-{
-    struct net_address a;
-    struct pair p;
-    int fd;
-
-    net_address_parse(&a, "127.0.0.1", 0);
-    fd = net_listen(&a, 8, false);
-    p.client = client_open(net_port(fd));
-    p.server = net_accept(fd, blocking);
-    assert_true(p.client >= 0 && p.server >= 0);
-    close(fd);
-    return p;
-}
-
-static void pair_close(struct pair p)
-{
-    close(p.client);
-    close(p.server);
-}
-
-/* A file of n bytes, 'f' each, that has no name. */
-static int file_of(size_t n)
-{
-    char path[] = "/tmp/rung-net-XXXXXX", block[4096];
-    int fd = mkstemp(path);
-
-    assert_true(fd >= 0);
-    unlink(path);
-    memset(block, 'f', sizeof(block));
-    for (size_t part; n > 0; n -= part) {
-        part = n < sizeof(block) ? n : sizeof(block);
-        assert_int_equal(write(fd, block, part), part);
-    }
-    return fd;
-}
-
-static void expect(int fd, char byte, size_t n)
-{
-    char buf[65536];
-
-    while (n > 0) {
-        long got = client_recv(fd, buf, n < sizeof(buf) ? n : sizeof(buf));
-
-        assert_true(got > 0);
-        for (long i = 0; i < got; i++)
-            assert_int_equal(buf[i], byte);
-        n -= (size_t)got;
-    }
-}
-
-static void memory_leaves_in_one_gather(void **state)
-{
-    struct segment seg[3] = {
-        {.bytes = "ab", .len = 2}, {.bytes = "", .len = 0}, {.bytes = "cde", .len = 3}};
-    struct pair p = tcp_pair(false);
-    char buf[8];
-
-    (void)state;
-    assert_int_equal(net_send(p.server, &(struct conn_out){seg, 3}, -1), 5);
-    assert_int_equal(client_recv(p.client, buf, sizeof(buf)), 5);
-    assert_memory_equal(buf, "abcde", 5);
-    pair_close(p);
-}
-
-static void small_file_goes_with_its_head(void **state)
-{
-    static const size_t sizes[] = {1, SMALL - 1, SMALL, SMALL + 1};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        struct segment seg[2] = {{.bytes = "ff", .len = 2}, {.off = 0, .len = sizes[i]}};
-        struct pair p = tcp_pair(true);
-        int file = file_of(sizes[i]);
-        long joined = sizes[i] <= SMALL ? (long)sizes[i] : 0;
-
-        assert_int_equal(net_send(p.server, &(struct conn_out){seg, 2}, file), 2 + joined);
-        if (!joined)
-            assert_int_equal(net_send(p.server, &(struct conn_out){seg + 1, 1}, file), sizes[i]);
-        expect(p.client, 'f', 2 + sizes[i]);
-        close(file);
-        pair_close(p);
-    }
-}
-
-static void file_range_begins_where_it_is_told(void **state)
-{
-    struct segment seg = {.off = 3, .len = 4};
-    struct pair p = tcp_pair(true);
-    int file = file_of(0);
-    char buf[8];
-
-    (void)state;
-    assert_int_equal(write(file, "0123456789", 10), 10);
-    assert_int_equal(net_send(p.server, &(struct conn_out){&seg, 1}, file), 4);
-    assert_int_equal(client_recv(p.client, buf, sizeof(buf)), 4);
-    assert_memory_equal(buf, "3456", 4);
-    close(file);
-    pair_close(p);
-}
-
-/* The head says ten bytes, the file has four by now, then none. */
-static void file_that_shrank_gives_what_is_there_then_0(void **state)
-{
-    struct segment seg[2] = {{.bytes = "ff", .len = 2}, {.off = 0, .len = 10}};
-    struct pair p = tcp_pair(true);
-    int file = file_of(4);
-
-    (void)state;
-    assert_int_equal(net_send(p.server, &(struct conn_out){seg, 2}, file), 6);
-    seg[1].off = 4;
-    seg[1].len = 6;
-    assert_int_equal(net_send(p.server, &(struct conn_out){seg + 1, 1}, file), 0);
-    assert_int_equal(ftruncate(file, 0), 0);
-    seg[1].off = 0;
-    seg[1].len = 10;
-    assert_int_equal(net_send(p.server, &(struct conn_out){seg, 2}, file), 2); /* the head alone */
-    assert_int_equal(net_send(p.server, &(struct conn_out){seg + 1, 1}, file), 0);
-    expect(p.client, 'f', 8);
-    close(file);
-    pair_close(p);
-}
-
-struct reader {
-    int fd;
-    size_t n;
-};
-
-static void *read_all(void *arg)
-{
-    struct reader *r = arg;
-    static char buf[65536];
-    long n;
-
-    while ((n = client_recv(r->fd, buf, sizeof(buf))) > 0)
-        r->n += (size_t)n;
-    return NULL;
-}
-
-/* One transfer is bounded, so that a blocked thread comes back between two. */
-static void one_transfer_is_bounded(void **state)
-{
-    static char bytes[TRANSFER_BYTES_MAX + 1];
-    struct segment memory[2] = {{.bytes = bytes, .len = sizeof(bytes) - 10},
-                                {.bytes = bytes, .len = 11}};
-    struct segment range = {.len = sizeof(bytes)};
-    struct pair p = tcp_pair(true);
-    struct reader r = {p.client, 0};
-    int file = file_of(sizeof(bytes));
-    pthread_t thread;
-
-    (void)state;
-    assert_int_equal(pthread_create(&thread, NULL, read_all, &r), 0);
-    assert_int_equal(net_send(p.server, &(struct conn_out){memory, 2}, -1), TRANSFER_BYTES_MAX);
-    assert_int_equal(net_send(p.server, &(struct conn_out){&range, 1}, file), TRANSFER_BYTES_MAX);
-    net_shut(p.server);
-    pthread_join(thread, NULL);
-    assert_int_equal(r.n, 2 * TRANSFER_BYTES_MAX);
-    close(file);
-    pair_close(p);
-}
-
 static void end_and_reset_are_told_apart(void **state)
 {
-    struct segment seg = {.bytes = "x", .len = 1};
     struct linger reset = {.l_onoff = 1};
     struct pair p = tcp_pair(true);
     char buf[8];
@@ -391,7 +217,6 @@ static void end_and_reset_are_told_apart(void **state)
     assert_int_equal(setsockopt(p.client, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
     close(p.client);
     assert_int_equal(net_recv(p.server, buf, sizeof(buf)), -ECONNRESET);
-    assert_int_equal(net_send(p.server, &(struct conn_out){&seg, 1}, -1), -EPIPE); /* no SIGPIPE */
     close(p.server);
 }
 
@@ -425,12 +250,11 @@ static void unread_is_counted(void **state)
 static void acknowledged_is_counted(void **state)
 {
     static char bytes[1000];
-    struct segment seg = {.bytes = bytes, .len = sizeof(bytes)};
     struct pair p = tcp_pair(false);
     uint64_t before = net_acked(p.server, 0), until_ms = serving_ms() + SERVING_PATIENCE_MS;
 
     (void)state;
-    assert_int_equal(net_send(p.server, &(struct conn_out){&seg, 1}, -1), 1000);
+    assert_true(client_send(p.server, bytes, sizeof(bytes)));
     while (net_acked(p.server, 1000) - before != 1000 && serving_ms() < until_ms)
         serving_nap(1);
     assert_int_equal(net_acked(p.server, 1000) - before, 1000);
@@ -464,11 +288,6 @@ int main(void)
         cmocka_unit_test(unix_socket_left_over_is_replaced),
         cmocka_unit_test(unix_socket_takes_its_own_name_along),
         cmocka_unit_test(unix_path_of_a_file_is_left_alone),
-        cmocka_unit_test(memory_leaves_in_one_gather),
-        cmocka_unit_test(small_file_goes_with_its_head),
-        cmocka_unit_test(file_range_begins_where_it_is_told),
-        cmocka_unit_test(file_that_shrank_gives_what_is_there_then_0),
-        cmocka_unit_test(one_transfer_is_bounded),
         cmocka_unit_test(end_and_reset_are_told_apart),
         cmocka_unit_test(unread_is_counted),
         cmocka_unit_test(acknowledged_is_counted),

@@ -36,6 +36,10 @@ def refusals():
         yield "--nap 1ms", "--nap is for nonblock"
     else:
         yield "--nap 1001ms", "0 to 1s"
+    if ENGINE == "uring":
+        for option in ("--send copy", "--gather off"):
+            yield option, "the kernel sends for it"
+    yield "--send dma", "auto, copy, mmap, sendfile, splice"
     yield "--accept reuseport", "one worker is the same as shared"
     yield "--workers 1 --accept reuseport", "add --workers"
     yield "--workers 1 --workers-as process --accept reuseport", "add --workers"
@@ -67,6 +71,9 @@ def allowed():
     if ENGINE == "pool":
         yield "--pool-queue accept"
         yield "--pool-queue accept --threads 1"
+    if ENGINE != "uring":
+        for way in ("auto", "copy", "mmap", "sendfile", "splice"):
+            yield f"--send {way} --gather off"
     if ENGINE == "nonblock":
         yield "--nap 1ms"
         yield "--nap 1s"

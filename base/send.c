@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/* send.c - how an answer leaves: 0, a count, else -errno.
+ *
+ * Two kinds of ways.  Some show the file's bytes in memory, so that they can go out in one call
+ * with the head before them: copy reads into a buffer, mmap maps a window.  The others never show
+ * them: sendfile() and splice() hand the pages of the cache from the file to the socket, and the
+ * head goes before with the word that more follows, so that both share a packet.  auto copies what
+ * is small, for one call is cheaper than two, and hands over what is large.
+ *
+ * A file may become shorter meanwhile.  Reading notices.  A mapping does not: pages beyond the end
+ * fault, therefore nothing here ever looks into one: the kernel does, in sendmsg(), and says
+ * -EFAULT instead of a signal.  And the rest of the last page reads as zeros, therefore the size is
+ * asked for just before each call; who shortens a file during that one call can still put zeros
+ * into it.
+ *
+ * No call here raises SIGPIPE but sendfile() and splice(), which have no flag against it: the
+ * server ignores that signal.
+ */
+#include "send.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum {
+    SMALL_FILE_BYTES_MAX = 16384, /* sent with its head: copying costs less than a second send */
+    COPY_BYTES = 65536            /* read at once: two copies that stay in a core's own cache */
+};
+
+struct sender {
+    struct send_how how;
+    int pipe[2]; /* -1: none.  Empty between two calls */
+    size_t cap;  /* of buf[], touched only when it is used */
+    char buf[];
+};
+
+static size_t buffer_bytes(enum send_way way)
+{
+    return way == SEND_AUTO ? SMALL_FILE_BYTES_MAX : way == SEND_COPY ? COPY_BYTES : 0;
+}
+
+int sender_open(struct sender **sender, const struct send_how *how)
+{
+    size_t cap = buffer_bytes(how->way);
+    struct sender *s = malloc(sizeof(*s) + cap);
+
+    if (!s)
+        return -ENOMEM;
+    *s = (struct sender){.how = *how, .pipe = {-1, -1}, .cap = cap};
+    *sender = s;
+    return 0;
+}
+
+void sender_rest(struct sender *s)
+{
+    if (s->pipe[0] < 0)
+        return;
+    close(s->pipe[0]);
+    close(s->pipe[1]);
+    s->pipe[0] = s->pipe[1] = -1;
+}
+
+void sender_close(struct sender *s)
+{
+    sender_rest(s);
+    free(s);
+}
+
+/* --- Bytes of a range in memory, for as long as one call takes -------------------------------- */
+
+struct window {
+    char *bytes;
+    size_t len; /* of the range; less than asked for: the file has become shorter */
+    char *map;  /* NULL: bytes are in the buffer */
+};
+
+static bool shows_bytes(const struct sender *s, const struct segment *seg)
+{
+    return s->how.way == SEND_COPY || s->how.way == SEND_MMAP ||
+           (s->how.way == SEND_AUTO && seg->len <= s->cap);
+}
+
+static int window_read(struct sender *s, const struct segment *seg, int file, struct window *w)
+{
+    size_t len = w->len < s->cap ? w->len : s->cap;
+    ssize_t n;
+
+    do
+        n = pread(file, s->buf, len, (off_t)seg->off);
+    while (n < 0 && errno == EINTR);
+    w->bytes = s->buf;
+    w->len = n < 0 ? 0 : (size_t)n;
+    return n < 0 ? -errno : 0;
+}
+
+/* A mapping begins with a page. */
+static int window_map(const struct segment *seg, int file, struct window *w)
+{
+    size_t before = (size_t)(seg->off % (uint64_t)sysconf(_SC_PAGESIZE));
+    struct stat st;
+    uint64_t left;
+
+    if (fstat(file, &st) < 0)
+        return -errno;
+    left = (uint64_t)st.st_size > seg->off ? (uint64_t)st.st_size - seg->off : 0;
+    w->len = left < w->len ? (size_t)left : w->len;
+    if (w->len == 0)
+        return 0;
+    w->map = mmap(NULL, before + w->len, PROT_READ, MAP_SHARED, file,
+                  (off_t)(seg->off - before));
+    if (w->map == MAP_FAILED) {
+        w->map = NULL;
+        return -errno;
+    }
+    w->bytes = w->map + before;
+    return 0;
+}
+
+/* The beginning of the range, at most room bytes.  0, with w->len 0: the file ends before it; or
+ * -errno. */
+static int window_open(struct sender *s, const struct segment *seg, int file, struct window *w)
+{
+    w->len = seg->len < w->len ? (size_t)seg->len : w->len;
+    return s->how.way == SEND_MMAP ? window_map(seg, file, w) : window_read(s, seg, file, w);
+}
+
+static void window_close(struct window *w)
+{
+    if (w->map)
+        munmap(w->map, (size_t)(w->bytes - w->map) + w->len);
+}
+
+/* --- Ranges that never show their bytes ------------------------------------------------------- */
+
+static size_t at_once(const struct segment *seg)
+{
+    return seg->len < TRANSFER_BYTES_MAX ? (size_t)seg->len : TRANSFER_BYTES_MAX;
+}
+
+static long send_file(int fd, const struct segment *seg, int file)
+{
+    off_t off = (off_t)seg->off;
+    ssize_t n;
+
+    do
+        n = sendfile(fd, file, &off, at_once(seg));
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+static bool pipe_ready(struct sender *s)
+{
+    if (s->pipe[0] >= 0)
+        return true;
+    if (pipe2(s->pipe, O_CLOEXEC) < 0) {
+        s->pipe[0] = s->pipe[1] = -1;
+        return false;
+    }
+    /* As much as a transfer, for fewer calls; if that is more than this user may have, what it
+     * holds by itself must do. */
+    (void)fcntl(s->pipe[1], F_SETPIPE_SZ, (int)TRANSFER_BYTES_MAX);
+    return true;
+}
+
+static long pipe_fill(const struct sender *s, const struct segment *seg, int file)
+{
+    off_t off = (off_t)seg->off;
+    ssize_t n;
+
+    do
+        n = splice(file, &off, s->pipe[1], NULL, at_once(seg), 0);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+static long pipe_drain(const struct sender *s, int fd, size_t len, unsigned flags)
+{
+    ssize_t n;
+
+    do
+        n = splice(s->pipe[0], NULL, fd, NULL, len, flags);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+/* From the file to the pipe, which is empty, so that this does not wait for room; and on to the
+ * socket, which may take less.  What it leaves belongs to this connection, and the next call may
+ * be another's: it goes with the pipe, and is spliced anew.  Without a pipe sendfile() does it. */
+static long send_spliced(struct sender *s, int fd, const struct segment *seg, int file)
+{
+    long filled, n;
+    bool more;
+
+    if (!pipe_ready(s))
+        return send_file(fd, seg, file);
+    filled = pipe_fill(s, seg, file);
+    if (filled <= 0)
+        return filled;
+    more = (uint64_t)filled < seg->len && !s->how.apart;
+    n = pipe_drain(s, fd, (size_t)filled, more ? SPLICE_F_MORE : 0);
+    if (n < filled)
+        sender_rest(s);
+    return n;
+}
+
+/* --- One call's worth ------------------------------------------------------------------------- */
+
+static long send_gather(int fd, struct iovec *iov, unsigned count, bool more)
+{
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
+    ssize_t n;
+
+    do
+        n = sendmsg(fd, &msg, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+static long send_range(struct sender *s, int fd, const struct segment *seg, int file)
+{
+    struct window w = {.len = TRANSFER_BYTES_MAX};
+    struct iovec iov;
+    long n;
+
+    if (s->how.way == SEND_SPLICE)
+        return send_spliced(s, fd, seg, file);
+    if (!shows_bytes(s, seg) || window_open(s, seg, file, &w) < 0)
+        return send_file(fd, seg, file);
+    if (w.len == 0)
+        return 0;
+    iov = (struct iovec){w.bytes, w.len};
+    n = send_gather(fd, &iov, 1, w.len < seg->len && !s->how.apart);
+    window_close(&w);
+    return n == -EFAULT ? 0 : n;
+}
+
+/* Memory, and the range behind it if its bytes can be shown. */
+static long send_memory(struct sender *s, int fd, const struct conn_out *out, int file)
+{
+    unsigned n = 0, most = s->how.apart ? 1 : out->count;
+    struct window w = {.len = TRANSFER_BYTES_MAX};
+    struct iovec iov[OUT_SEGMENTS_MAX];
+    bool more = false;
+    long sent;
+
+    for (; n < most && out->seg[n].bytes && w.len > 0; n++) {
+        iov[n].iov_base = (void *)(uintptr_t)out->seg[n].bytes; /* sendmsg does not write there */
+        iov[n].iov_len = out->seg[n].len < w.len ? (size_t)out->seg[n].len : w.len;
+        w.len -= iov[n].iov_len;
+    }
+    if (n == most || w.len == 0)
+        return send_gather(fd, iov, n, false);
+    if (!shows_bytes(s, &out->seg[n]) || window_open(s, &out->seg[n], file, &w) < 0)
+        w.len = 0; /* it goes alone; if it cannot be read, the next call says so */
+    more = w.len < out->seg[n].len;
+    if (w.len > 0)
+        iov[n++] = (struct iovec){w.bytes, w.len};
+    sent = send_gather(fd, iov, n, more);
+    window_close(&w);
+    return sent == -EFAULT ? 0 : sent;
+}
+
+long sender_send(struct sender *s, int fd, const struct conn_out *out, int file)
+{
+    core_assert(out->count > 0 && out->count <= OUT_SEGMENTS_MAX);
+    return out->seg[0].bytes ? send_memory(s, fd, out, file)
+                             : send_range(s, fd, &out->seg[0], file);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* send.h - how an answer leaves: the ways to bring memory and a file's bytes to a socket.
+ *
+ * A sender is one thread's: its choice of way, and what that takes (a buffer, a pipe).  It knows no
+ * connection; nothing of one answer is in it when a call has returned, so any number of connections
+ * may take turns.  Bytes, sockets and files stay the caller's.
+ */
+#ifndef BASE_SEND_H
+#define BASE_SEND_H
+#include "../core/conn.h"
+
+/* In the order of --send. */
+enum send_way {
+    SEND_AUTO,     /* a small file is copied and goes with its head, a larger one by sendfile() */
+    SEND_COPY,     /* read, then sent: two copies, in the cache if they are short */
+    SEND_MMAP,     /* sent from a mapping: one copy, and page tables */
+    SEND_SENDFILE, /* the kernel hands the file's pages to the socket */
+    SEND_SPLICE    /* the same by way of a pipe */
+};
+
+struct send_how { /* zeroed: what is best for most */
+    enum send_way way;
+    bool apart; /* head and body each in a call of its own, and none tells that more will follow */
+    bool cork;  /* the kernel joins what the calls of an answer leave; for net_cork()'s callers */
+};
+
+struct sender;
+
+/* 0 or -ENOMEM. */
+int  sender_open(struct sender **sender, const struct send_how *how);
+void sender_close(struct sender *sender);
+/* Gives back the descriptors it holds; it makes them again when it needs them. */
+void sender_rest(struct sender *sender);
+
+/* One call's worth: what is in memory, and as much of a range of the descriptor file as the way
+ * sends together with it; at most TRANSFER_BYTES_MAX.  A range that comes first goes alone.  A
+ * count, 0: the file has become shorter, or -errno.  Blocks if the socket does. */
+long sender_send(struct sender *sender, int fd, const struct conn_out *out, int file);
+
+#endif
