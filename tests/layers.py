@@ -23,7 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "wire"))
 from lib import arrangements  # noqa: E402
 
-CPUS = min(2, os.cpu_count() or 1)  # the tests are written for two at a time
+CPUS = min(2, os.cpu_count() or 1)  # programs at a time
+WIRES = 2 * CPUS  # wire tests at a time: more than half of what they do is waiting
 PYTHON = "/usr/bin/python3"
 SHOWN_LINES = 60  # of a failure's output; all of it is in the log
 WIRE_SECONDS = 900  # that a wire layer may take, and once more for those that failed
@@ -297,7 +298,8 @@ def wire(engine, mode="release", marks=None, prefix=(), arranged=None):
         env = {"RUNG_BIN": wrapper(layer, mode, start), "RUNG_ENGINE": engine, "RUNG_ARGS": options,
                "RUNG_ARTEFACTS": layer.build + "/artefacts"}
         select = ["-m", marks] if marks else []
-        results, status, output = pytest_run(layer, env, WIRE_SECONDS, "-n", str(CPUS), *select, files=files)
+        many = CPUS if "valgrind" in prefix or mode == "tsan" else WIRES  # those wait for themselves
+        results, status, output = pytest_run(layer, env, WIRE_SECONDS, "-n", str(many), *select, files=files)
         failed = [name for name, (word, _) in results.items() if word == "failed"]
         again = {}
         if failed and len(failed) <= 10:  # load made it late, or it is broken: alone it shows

@@ -13,6 +13,7 @@ import pytest  # noqa: E402
 from lib import server, trees  # noqa: E402
 
 CORE_STEP = 8
+LONG_STEP = 8
 
 
 def pytest_report_header():
@@ -44,6 +45,18 @@ def pytest_collection_modifyitems(items):
             if seen.setdefault(name, 0) % CORE_STEP:
                 item.own_markers = [mark for mark in item.own_markers if mark.name != "core"]
             seen[name] += 1
+    items[:] = spread(items)
+
+
+def spread(items):
+    """Tests are handed to the workers in runs of neighbours, so those that are marked long must not be neighbours,
+    nor be the last: every LONG_STEP-th of them, then the next ones, in equal distances over the first half."""
+    long = [item for item in items if item.get_closest_marker("long")]
+    rest = [item for item in items if not item.get_closest_marker("long")]
+    step, order = len(rest) // 2 // max(1, len(long)), []
+    for number, item in enumerate(one for first in range(LONG_STEP) for one in long[first::LONG_STEP]):
+        order += [item, *rest[number * step:(number + 1) * step]]
+    return order + rest[len(long) * step:]
 
 
 @pytest.fixture(scope="session")

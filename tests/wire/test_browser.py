@@ -10,14 +10,18 @@ import subprocess
 
 import pytest
 from lib import png
-from lib.server import TOP
+from lib.server import ENGINE, TOP
 from lib.trees import content, write
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 ARTEFACTS = os.path.abspath(os.environ.get("RUNG_ARTEFACTS") or f"{TOP}/build/artefacts")
+# What a page looks like does not depend on who waits, that every engine sends the same bytes is asked
+# elsewhere, and a browser is most of a suite's processor time: one engine of each kind.
+ENGINES = ("epoll", "pool")
 # A browser keeps several connections, some of them silent: with one at a time it waits for their
 # time-outs.
 pytestmark = [pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed"),
+              pytest.mark.skipif(ENGINE not in ENGINES, reason="looks are asked of " + " and ".join(ENGINES)),
               pytest.mark.capacity(8)]
 
 # A page of our own that drives the listing beside it, as a person would, and writes down what it
@@ -70,6 +74,7 @@ def chromium(profile, *args):
 LOOKS = [("light", "1280,800", 1, 1), ("dark", "1280,800", 0, 1), ("phone", "390,844", 1, 2)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name, size, scheme, scale", LOOKS)
 def test_looks(pretty, tmp_path, name, size, scheme, scale):
     """Screenshots, in the scheme the visitor prefers."""
@@ -84,6 +89,7 @@ def test_looks(pretty, tmp_path, name, size, scheme, scale):
     assert brightness > 180 if scheme else brightness < 90, brightness
 
 
+@pytest.mark.long
 def test_filter_box(pretty, tree, tmp_path):
     """Typing hides what does not match, in any case of letters; clearing shows all again."""
     write(f"{tree}/docs/probe.html", PROBE.encode())
@@ -109,6 +115,7 @@ def test_dom(pretty, tmp_path):
     assert text.count('href="./') == 11
 
 
+@pytest.mark.long
 def test_phone_needs_no_sideways_scroll(start, tree, tmp_path):
     """A long name wraps or is cut, it does not widen the page."""
     write(f"{tree}/{'long-name-' * 25}.txt", b"x")

@@ -179,6 +179,7 @@ def test_without_standard_files(site):
         assert process.wait(PATIENCE) == EXIT_DONE
 
 
+@pytest.mark.long
 def test_stderr_that_nobody_reads(site):
     """What cannot be said is dropped: it neither delays answers for long nor keeps the server from stopping."""
     port, (reader, writer) = no_port(), os.pipe()

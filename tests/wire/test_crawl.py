@@ -55,6 +55,7 @@ def same_file(wire, root, path):
     return len(reply.body)
 
 
+@pytest.mark.long
 def test_crawl(start):
     root = next((root for root in ROOTS if os.path.isdir(root)), None)
     if not root:

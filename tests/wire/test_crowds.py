@@ -38,6 +38,7 @@ def at_once(engine, most=10_000, beside=0):
     return min(most, has - beside, crowd.room())
 
 
+@pytest.mark.long
 @pytest.mark.capacity(16)
 def test_ten_thousand_at_once(start, standard, engine, record_property):
     """All connected, all asking at the same time, all answered; then what an idle one costs."""
@@ -60,6 +61,7 @@ def test_ten_thousand_at_once(start, standard, engine, record_property):
     crowd.leave(wires)
 
 
+@pytest.mark.long
 @pytest.mark.capacity(16)
 def test_idle_crowd(start, standard, engine, record_property):
     """Some have said nothing, some half a request, some rest between two: the others do not notice where
@@ -136,13 +138,14 @@ class Reader(threading.Thread):
             self.error = error
 
 
+@pytest.mark.long
 @pytest.mark.capacity(16)
 def test_slow_reader_lives_and_stalled_one_dies(start, tree, enough):
     """N17: progress is what the client has acknowledged.  64 KB a second through a receive buffer of 4 KiB
     never empties the kernel's send buffer in --send-timeout, and is progress; taking nothing is none."""
     sparse(f"{tree}/big.bin", 1 << 30, {})
     body = write(f"{tree}/small.bin", content("small", 20_000))
-    server = start(tree, "--send-timeout", "2s", "--idle-timeout", "300s")
+    server = start(tree, "--send-timeout", "1s", "--idle-timeout", "300s")
     slow, stalled = server.wire(rcvbuf=4096), server.wire(rcvbuf=4096)
     for wire in (slow, stalled):
         wire.send(request("/big.bin"))
@@ -151,7 +154,7 @@ def test_slow_reader_lives_and_stalled_one_dies(start, tree, enough):
     reader.start()
     others = [server.wire() for _ in range(min(100, enough - 4))]
     begin, rounds = time.monotonic(), 0
-    while time.monotonic() - begin < 13:
+    while time.monotonic() - begin < 6.5:
         for wire in others:
             wire.send(request("/small.bin"))
         for wire in others:
@@ -192,6 +195,7 @@ def opened_and_said(server, count):
     return served, refused, waiting
 
 
+@pytest.mark.long
 def test_descriptors_beyond_a_set(start, standard, engine):
     """select: a bit beyond FD_SETSIZE is never set.  Files being sent take numbers too, so sockets reach it
     before the seats are full; those are turned away or wait, and nobody else notices."""
@@ -225,6 +229,7 @@ def test_descriptors_beyond_a_set(start, standard, engine):
 OPENINGS = [b"", request("/hello.txt")[:17], request("/size/1048576.bin"), request("/hello.txt")]
 
 
+@pytest.mark.long
 @pytest.mark.capacity(16)
 def test_twenty_resets_harm_nobody(start, standard, enough):
     """D05, D04: twenty go with a reset, twenty come and get their descriptors, and live on beyond the
@@ -294,6 +299,7 @@ def come_and_go(server, count, together):
         done += some
 
 
+@pytest.mark.long
 def test_come_and_go(start, standard, engine, enough, record_property):
     """Tens of thousands of connections, one request each: memory and descriptors stay as they are."""
     count = CHURN.get(engine["name"], CHURN_OTHERS)

@@ -339,6 +339,7 @@ def crowd(engine):
     shutil.rmtree(path)
 
 
+@pytest.mark.long
 def test_hundred_thousand(crowd):
     """All of them, once each, in order; the links of HTML too."""
     with crowd.wire() as wire:
@@ -351,6 +352,7 @@ def test_hundred_thousand(crowd):
         assert page.count(b'href="./') == MANY
 
 
+@pytest.mark.long
 @pytest.mark.capacity(2)
 def test_others_are_served_meanwhile(crowd):
     """K13, S28: while a large listing is made and sent, small files do not wait for it."""
@@ -400,6 +402,7 @@ def test_listing_max(start, tree, count, is_sorted):
         assert len(entries("/", page)) == count
 
 
+@pytest.mark.long
 def test_clients_that_leave_a_listing(crowd):
     """Gone while it is made or sent: the job is dropped, nothing leaks, others go on."""
     for i in range(6):

@@ -55,6 +55,7 @@ def test_at_any_moment(start, standard, seed):
     wait_for(lambda: server.files() <= before, "as few descriptors as before")
 
 
+@pytest.mark.long
 @pytest.mark.capacity(25)
 def test_others_are_unharmed(start, standard):
     """D05: 20 resets once killed 20 innocent connections that got the same descriptor numbers."""

@@ -48,6 +48,7 @@ def test_idlest_makes_room(start, standard):
         wire.close()
 
 
+@pytest.mark.long
 @pytest.mark.capacity(8)
 def test_busy_ones_are_not_evicted(start, standard):
     """All are in the middle of a transfer: the next waits until one has gone, then it is served."""
@@ -70,6 +71,7 @@ def test_busy_ones_are_not_evicted(start, standard):
     assert server.stats()["evicted"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.core
 @pytest.mark.capacity(40)
 @pytest.mark.parametrize("options", [[], ["--max-connections", "10000"]],
@@ -122,6 +124,7 @@ def test_recovers_without_a_new_client(start, standard):
     late.close()
 
 
+@pytest.mark.long
 @pytest.mark.capacity(50)
 def test_idle_clients_make_room_for_active_ones(start, standard):
     """Fifty clients that come, ask and stay; 32 descriptors: every one of them gets its answer."""

@@ -57,6 +57,7 @@ def test_second_signal_cuts(start, root):
     server.finish()
 
 
+@pytest.mark.long
 def test_drain_has_an_end(start, root):
     """Past --drain-timeout what is still open is cut off."""
     server = start(root, "--drain-timeout", "1s")

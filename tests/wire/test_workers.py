@@ -110,6 +110,7 @@ def test_fewer_seats_than_workers(start, standard, kind):
             assert server.ask("/hello.txt").body == HELLO
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_a_killed_worker_is_replaced(two):
     """Said, its connection counted as lost, the other unharmed, another in its place."""
@@ -140,6 +141,7 @@ def test_a_killed_worker_is_replaced(two):
     server.finish()
 
 
+@pytest.mark.long
 def test_those_who_wait_are_inherited(two):
     """Both workers die; whoever was in the listener's queue is served by their successors."""
     server = two("process")
