@@ -76,6 +76,7 @@ static void fiber_close(struct fiber *f)
     last->number = f->number;
     last->session->slot = f->number;
     session_close(sc->loop, f->session);
+    loop_stack_used(sc->loop, coro_touched(f->coro));
     coro_close(f->coro);
     free(f);
 }
@@ -198,5 +199,6 @@ const struct engine engine_coro = {
     .model = ENGINE_READINESS,
     .may_block = false,
     .capacity = ENGINE_DESCRIPTORS,
+    .stack_bytes = CORO_STACK_BYTES,
     .run = coro_run,
 };

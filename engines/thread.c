@@ -125,5 +125,6 @@ const struct engine engine_thread = {
     .model = ENGINE_BLOCKING,
     .may_block = true,
     .capacity = ENGINE_DESCRIPTORS,
+    .stack_bytes = STACK_BYTES,
     .run = thread_run,
 };

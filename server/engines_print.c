@@ -22,9 +22,9 @@ static void print_json(const struct engine *e, const char *refusal, bool last)
     escape_json(summary, sizeof(summary), (struct slice){e->summary, strlen(e->summary)});
     escape_json(reason, sizeof(reason), (struct slice){refusal, refusal ? strlen(refusal) : 0});
     printf("  {\"name\": \"%s\", \"summary\": \"%s\", \"model\": \"%s\", \"may_block\": %s, "
-           "\"capacity\": %u, \"available\": %s, \"reason\": ",
+           "\"capacity\": %u, \"stack_bytes\": %u, \"available\": %s, \"reason\": ",
            e->name, summary, model_names[e->model], e->may_block ? "true" : "false", e->capacity,
-           refusal ? "false" : "true");
+           e->stack_bytes, refusal ? "false" : "true");
     if (refusal)
         printf("\"%s\"}%s\n", reason, last ? "" : ",");
     else
@@ -33,12 +33,14 @@ static void print_json(const struct engine *e, const char *refusal, bool last)
 
 static void print_line(const struct engine *e, const char *refusal)
 {
-    char at_once[32] = "as many as descriptors";
+    char at_once[32] = "as many as descriptors", stack[48] = "";
 
     if (e->capacity != ENGINE_DESCRIPTORS)
         snprintf(at_once, sizeof(at_once), "%u", e->capacity);
-    printf("%-9s %s (%s; connections at once: %s)\n", e->name, e->summary, model_names[e->model],
-           e->model == ENGINE_NONE ? "none" : at_once);
+    if (e->stack_bytes)
+        snprintf(stack, sizeof(stack), "; stack of each: %u KiB", e->stack_bytes / 1024);
+    printf("%-9s %s (%s; connections at once: %s%s)\n", e->name, e->summary,
+           model_names[e->model], e->model == ENGINE_NONE ? "none" : at_once, stack);
     if (refusal)
         printf("%-9s cannot run here: %s\n", "", refusal);
 }

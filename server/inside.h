@@ -62,7 +62,10 @@ void stats_use(struct stats *stats, unsigned slot);
 void stats_lose(struct stats *stats, unsigned slot);
 /* relaxed, this process's slot */
 void stats_add(struct stats *stats, enum stat_id stat, uint64_t n);
+/* ... where not the sum is wanted but the largest: STAT_STACK_MOST */
+void stats_most(struct stats *stats, enum stat_id stat, uint64_t n);
 uint64_t stats_live(const struct stats *stats);      /* connections open now */
+/* of all slots; of STAT_STACK_MOST the largest */
 uint64_t stats_sum(const struct stats *stats, enum stat_id stat);
 void stats_json(const struct stats *stats, char *buf, size_t cap); /* one line */
 

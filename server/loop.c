@@ -203,6 +203,11 @@ static bool loop_over(const struct loop *l)
                            atomic_load_explicit(l->worker->stopping, memory_order_relaxed) > 1);
 }
 
+void loop_stack_used(struct loop *l, size_t bytes)
+{
+    stats_most(l->worker->server->stats, STAT_STACK_MOST, bytes);
+}
+
 bool loop_done(struct loop *l)
 {
     return loop_over(l) || (l->drain_ms && l->closed && !l->live);

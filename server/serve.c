@@ -259,10 +259,14 @@ static void say_farewell(const struct server *srv)
 {
     uint64_t answers = stats_sum(srv->stats, STAT_ANSWERS);
     uint64_t connections = stats_sum(srv->stats, STAT_ACCEPTED);
+    uint64_t stack = stats_sum(srv->stats, STAT_STACK_MOST);
 
     say("stopped after %llu answer%s on %llu connection%s, %llu bytes sent",
         (unsigned long long)answers, answers == 1 ? "" : "s", (unsigned long long)connections,
         connections == 1 ? "" : "s", (unsigned long long)stats_sum(srv->stats, STAT_BYTES));
+    if (stack)
+        say("the deepest connection touched %llu of its stack's %u bytes",
+            (unsigned long long)stack, srv->engine->stack_bytes);
 }
 
 static int run(struct server *srv, const char *folder, const char *why)

@@ -131,6 +131,9 @@ struct session *loop_expired(struct loop *l);
 void loop_woken(struct loop *l);
 struct session *loop_resumed(struct loop *l);
 
+/* A connection that ends used so many bytes of a stack of its own; the counters keep the most. */
+void loop_stack_used(struct loop *l, size_t bytes);
+
 /* Told to stop, and every session has ended or been cut off. */
 bool loop_done(struct loop *l);
 

@@ -61,6 +61,16 @@ void stats_add(struct stats *stats, enum stat_id stat, uint64_t n)
     atomic_fetch_add_explicit(&stats->slot[mine].count[stat], n, memory_order_relaxed);
 }
 
+void stats_most(struct stats *stats, enum stat_id stat, uint64_t n)
+{
+    _Atomic uint64_t *most = &stats->slot[mine].count[stat];
+    uint64_t old = atomic_load_explicit(most, memory_order_relaxed);
+
+    while (old < n && !atomic_compare_exchange_weak_explicit(most, &old, n, memory_order_relaxed,
+                                                             memory_order_relaxed))
+        ;
+}
+
 static uint64_t slot_count(const struct stats *stats, unsigned slot, enum stat_id stat)
 {
     return atomic_load_explicit(&stats->slot[slot].count[stat], memory_order_relaxed);
@@ -78,8 +88,14 @@ uint64_t stats_sum(const struct stats *stats, enum stat_id stat)
 {
     uint64_t sum = 0;
 
-    for (unsigned i = 0; i < stats->slots; i++)
-        sum += slot_count(stats, i, stat);
+    for (unsigned i = 0; i < stats->slots; i++) {
+        uint64_t count = slot_count(stats, i, stat);
+
+        if (stat != STAT_STACK_MOST)
+            sum += count;
+        else if (count > sum)
+            sum = count;
+    }
     return sum;
 }
 

@@ -27,6 +27,25 @@ static void slots_are_summed(void **state)
     stats_close(s);
 }
 
+static void a_most_is_no_sum(void **state)
+{
+    static const uint64_t used[] = {4096, 12288, 8192};
+    struct stats *s;
+
+    (void)state;
+    assert_int_equal(stats_open(&s, 3), 0);
+    for (unsigned slot = 0; slot < 3; slot++) {
+        stats_use(s, slot);
+        stats_most(s, STAT_STACK_MOST, used[slot]);
+        stats_most(s, STAT_STACK_MOST, 1);
+    }
+    assert_int_equal(stats_sum(s, STAT_STACK_MOST), 12288);
+    stats_use(s, 0);
+    stats_most(s, STAT_STACK_MOST, 16384);
+    assert_int_equal(stats_sum(s, STAT_STACK_MOST), 16384);
+    stats_close(s);
+}
+
 /* A child counts in shared memory and dies with two connections open. */
 static void a_dead_process_loses_what_it_had_open(void **state)
 {
@@ -70,11 +89,13 @@ static void json_names_every_counter(void **state)
     stats_add(s, STAT_ACCEPTED, 7);
     stats_add(s, STAT_CLOSED, 2);
     stats_add(s, STAT_BODY_BYTES, 1ull << 60);
+    stats_most(s, STAT_STACK_MOST, 4096);
     stats_json(s, buf, sizeof(buf));
     assert_string_equal(buf, "{\"open\":5,\"accepted\":7,\"closed\":2,\"lost\":0,\"evicted\":0,"
                              "\"expired\":0,\"refused\":0,\"answers\":0,\"complete\":0,"
                              "\"broken\":0,"
-                             "\"body_bytes\":1152921504606846976,\"bytes\":0}");
+                             "\"body_bytes\":1152921504606846976,\"bytes\":0,"
+                             "\"stack_most\":4096}");
     memset(small, 'x', sizeof(small));
     stats_json(s, small, sizeof(small) - 1);
     assert_int_equal(small[sizeof(small) - 1], 'x'); /* kept within its bounds */
@@ -86,6 +107,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_are_summed),
+        cmocka_unit_test(a_most_is_no_sum),
         cmocka_unit_test(a_dead_process_loses_what_it_had_open),
         cmocka_unit_test(json_names_every_counter),
     };

@@ -181,10 +181,13 @@ def test_engines():
     text = run("engines").stdout
     assert [row["name"] for row in rows][:1] == ["naive"] and len(rows) >= 3
     for row in rows:
-        assert set(row) == {"name", "summary", "model", "may_block", "capacity", "available", "reason"}
+        assert set(row) == {"name", "summary", "model", "may_block", "capacity", "stack_bytes", "available", "reason"}
         assert row["model"] in ("blocking", "readiness", "completion", "none")
         assert row["available"] == (row["reason"] is None)
         assert re.search(rf"(?m)^{row['name']} .*{re.escape(row['summary'])}", text)
+        stack = re.search(rf"(?m)^{row['name']} .*; stack of each: (\d+) KiB\)$", text)
+        assert row["stack_bytes"] == (int(stack[1]) << 10 if stack else 0)
+    assert {row["name"] for row in rows if row["stack_bytes"]} == {"thread", "coro"}
 
 
 @pytest.mark.skipif(not elf(), reason="the binary is behind a wrapper here")
