@@ -171,39 +171,43 @@ void net_unlisten(int fd)
         (void)stale_removed(&a); /* if it is another server's by now, that one answers */
 }
 
-/* Options that connections inherit from their listener on Linux, so that none is set once a
- * connection. */
-static int listener_options(int fd, int family)
+static int set(int fd, int level, int option, int value)
 {
-    int on = 1;
-
-    if (family == AF_UNIX)
-        return 0;
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0)
-        return -errno;
-    if (family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) < 0)
-        return -errno;
-    return 0;
+    return setsockopt(fd, level, option, &value, sizeof(value)) < 0 ? -errno : 0;
 }
 
-int net_listen(const struct net_address *a, int backlog, bool reuseport)
+static int listener_options(int fd, int family, const struct net_listening *how)
+{
+    int err;
+
+    if (family == AF_UNIX)
+        return 0; /* they are shared by their name alone */
+    err = set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (!err && how->reuseport)
+        err = set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    if (!err && !how->delay)
+        err = set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    if (!err && how->defer_s)
+        err = set(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, (int)how->defer_s);
+    if (!err && family == AF_INET6)
+        err = set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    return err;
+}
+
+int net_listen(const struct net_address *a, const struct net_listening *how)
 {
     const struct sockaddr *sa = (const struct sockaddr *)&a->sa;
-    const int one = 1;
     int fd = socket(a->sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int err;
 
     if (fd < 0)
         return -errno;
-    err = listener_options(fd, a->sa.ss_family);
-    if (!err && reuseport && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)) < 0)
-        err = -errno;
+    err = listener_options(fd, a->sa.ss_family, how);
     if (!err && bind(fd, sa, a->len) < 0)
         err = -errno;
     if (err == -EADDRINUSE && stale_removed(a))
         err = bind(fd, sa, a->len) < 0 ? -errno : 0;
-    if (!err && listen(fd, backlog) < 0)
+    if (!err && listen(fd, how->backlog) < 0)
         err = -errno;
     if (err) {
         close(fd);
@@ -264,6 +268,11 @@ void net_end(int fd)
 void net_shut(int fd)
 {
     (void)shutdown(fd, SHUT_WR); /* the peer may have gone: the next receive says so */
+}
+
+void net_cork(int fd, bool on)
+{
+    (void)set(fd, IPPROTO_TCP, TCP_CORK, on); /* without it the answer goes in more packets */
 }
 
 long net_unread(int fd)

@@ -24,22 +24,33 @@ int net_address_parse(struct net_address *a, const char *text, uint16_t port);
 /* "127.0.0.1:8080", "[::1]:8080", "unix:/path"; always NUL-terminated. */
 void net_address_text(const struct net_address *a, char text[NET_ADDRESS_TEXT]);
 
+/* How to listen.  Connections inherit it on Linux, so that nothing is set once a connection. */
+struct net_listening {
+    int backlog;
+    bool reuseport;
+    /* TCP only: */
+    bool delay;       /* a small segment waits while another is unacknowledged (Nagle) */
+    unsigned defer_s; /* accepted once the client has spoken, or after about so many seconds */
+};
+
 /* A listening, non-blocking, close-on-exec socket.  Port 0: the kernel chooses, see net_port(). */
-int net_listen(const struct net_address *a, int backlog, bool reuseport);
+int net_listen(const struct net_address *a, const struct net_listening *how);
 /* Close it (-1: nothing).  The name of a unix socket goes with it, unless somebody else listens
  * there by now. */
 void net_unlisten(int fd);
 int net_port(int fd); /* of a bound socket, or -errno */
 
 /* One connection from a non-blocking listener: -EAGAIN none; -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM
- * shortage; a peer that died in the queue is skipped.  TCP_NODELAY is inherited from
- * net_listen().  blocking: the new socket's mode. */
+ * shortage; a peer that died in the queue is skipped.  blocking: the new socket's mode. */
 int net_accept(int listener, bool blocking);
 
 long net_recv(int fd, char *buf, size_t cap);           /* 0: end of stream */
 /* The connection is over, whoever else holds the socket. */
 void net_end(int fd);
 void net_shut(int fd);                                  /* no more will be sent */
+/* On: what does not fill a segment waits (200 ms at most); off: it goes.  Nothing on a socket that
+ * is not TCP's. */
+void net_cork(int fd, bool on);
 
 /* Bytes that have arrived and were not read (SIOCINQ), or -errno. */
 long net_unread(int fd);

@@ -5,18 +5,36 @@
  * As in arrange.c, what would have no effect is an error: whoever asks for a way to send wants to
  * see it at work.
  */
+#include <string.h>
 #include "serve.h"
+
+static bool speaks_tcp(const struct serve_options *o)
+{
+    for (unsigned i = 0; i < o->bind.count; i++)
+        if (strncmp(o->bind.item[i], "unix:", 5) != 0)
+            return true;
+    return o->public;
+}
 
 const char *arrange_sending(struct arrangement *a, const struct engine *e,
                             const struct serve_options *o)
 {
-    bool own_way = o->send != SEND_AUTO || !o->gather;
+    bool calls = o->send != SEND_AUTO || !o->gather || o->tcp_cork;
+    bool tcp = !o->tcp_nodelay || o->tcp_cork || o->defer_accept;
 
-    if (own_way && e->model == ENGINE_NONE)
-        return "it has no sockets: --send and --gather would change nothing";
-    if (own_way && e->model == ENGINE_COMPLETION)
-        return "the kernel sends for it: --send and --gather are for engines that make the call";
-    a->send = (struct send_how){.way = (enum send_way)o->send, .apart = !o->gather};
+    if ((calls || tcp) && e->model == ENGINE_NONE)
+        return "it has no sockets: --send, --gather, --tcp-nodelay, --tcp-cork and --defer-accept "
+               "would change nothing";
+    if (calls && e->model == ENGINE_COMPLETION)
+        return "the kernel sends for it: --send, --gather and --tcp-cork are for engines that make "
+               "the call";
+    if (tcp && !speaks_tcp(o))
+        return "no listener speaks TCP: --tcp-nodelay, --tcp-cork and --defer-accept would change "
+               "nothing";
+    a->send = (struct send_how){
+        .way = (enum send_way)o->send, .apart = !o->gather, .cork = o->tcp_cork};
+    a->delay = !o->tcp_nodelay;
+    a->defer_s = (unsigned)((o->defer_accept + 999) / 1000);
     return NULL;
 }
 

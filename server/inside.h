@@ -90,6 +90,8 @@ struct arrangement {
     bool reuseport;  /* a set of listeners for each worker */
     struct tuning tuning;
     struct send_how send;
+    bool delay;       /* of listeners: see struct net_listening */
+    unsigned defer_s;
 };
 
 /* In memory that all processes of the server share. */

@@ -26,8 +26,7 @@ struct plan {
     struct option_list bind;
     bool lenient; /* the addresses are the defaults: one of the two protocols may be missing */
     bool skip[OPTION_LIST_MAX];
-    int backlog;
-    bool reuseport;
+    struct net_listening how;
     unsigned failed; /* which address the error is about */
 };
 
@@ -55,7 +54,7 @@ static int open_all(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
             continue;
         err = net_address_parse(&a, plan->bind.item[i], (uint16_t)*port);
         if (!err)
-            fd[i] = net_listen(&a, plan->backlog, plan->reuseport);
+            fd[i] = net_listen(&a, &plan->how);
         if (fd[i] < 0 && !err)
             err = fd[i];
         if (is_missing(err) && plan->lenient) {
@@ -74,12 +73,12 @@ static int open_all(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
  * without it first. */
 static int open_set(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
 {
-    bool reuseport = plan->reuseport;
+    bool reuseport = plan->how.reuseport;
     int err;
 
-    plan->reuseport = false;
+    plan->how.reuseport = false;
     err = open_all(plan, port, fd);
-    plan->reuseport = reuseport;
+    plan->how.reuseport = reuseport;
     if (err || !reuseport)
         return err;
     for (unsigned i = 0; i < plan->bind.count; i++)
@@ -167,8 +166,7 @@ static int plan_fill(struct plan *plan, const struct serve_options *opt)
             plan->bind.item[plan->bind.count++] = opt->bind.item[i];
         }
     }
-    plan->backlog = (int)opt->backlog;
-    plan->reuseport = false;
+    plan->how = (struct net_listening){.backlog = (int)opt->backlog};
     plan->lenient = opt->public ||
                     (opt->bind.count == 2 && strcmp(opt->bind.item[0], "127.0.0.1") == 0 &&
                      strcmp(opt->bind.item[1], "::1") == 0);
@@ -182,7 +180,7 @@ static int more_sets(struct server *srv, struct plan *plan, unsigned port)
     struct net_address a;
     int fd;
 
-    for (unsigned set = 1; plan->reuseport && set < srv->arrangement.workers; set++) {
+    for (unsigned set = 1; plan->how.reuseport && set < srv->arrangement.workers; set++) {
         for (unsigned i = 0, n = 0; i < plan->bind.count; i++) {
             if (plan->skip[i])
                 continue;
@@ -191,7 +189,7 @@ static int more_sets(struct server *srv, struct plan *plan, unsigned port)
             if (is_unix(plan->bind.item[i]))
                 fd = srv->listener[0][n];
             else if (!fd)
-                fd = net_listen(&a, plan->backlog, true);
+                fd = net_listen(&a, &plan->how);
             if (fd < 0)
                 return say_failure(plan, port, fd);
             srv->listener[set][n++] = fd;
@@ -211,7 +209,9 @@ int listen_open(struct server *srv, const struct serve_options *opt)
                   OPTION_LIST_MAX);
         return EXIT_USAGE;
     }
-    plan.reuseport = srv->arrangement.reuseport;
+    plan.how.reuseport = srv->arrangement.reuseport;
+    plan.how.delay = srv->arrangement.delay;
+    plan.how.defer_s = srv->arrangement.defer_s;
     for (unsigned i = 0; i < PORT_TRIES && err == -EADDRINUSE; i++) {
         port = (unsigned)opt->port;
         err = open_set(&plan, &port, fd);

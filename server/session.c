@@ -17,38 +17,72 @@
 /* The socket, and what this thread sends by, for as long as it has the session. */
 struct line {
     int fd;
+    bool corks, corked; /* whether an answer's bytes wait for the rest of it; whether they do now */
     struct sender *sender;
 };
 
 static struct line line_of(const struct loop *l, const struct session *s)
 {
-    return (struct line){.fd = s->fd, .sender = l->sender};
+    bool corks = l->worker->server->arrangement.send.cork;
+
+    return (struct line){.fd = s->fd, .corks = corks, .sender = l->sender};
+}
+
+/* Nobody remembers whether the pump before left it set: each that sends sets it, once. */
+static void line_cork(struct line *line)
+{
+    if (line->corks && !line->corked)
+        net_cork(line->fd, true);
+    line->corked = line->corks;
+}
+
+/* Everything has been handed over: what waits goes now.  The pump that hands over the last bytes
+ * has sent, so it knows of the cork, whoever set it first. */
+static void line_uncork(struct line *line)
+{
+    if (line->corked)
+        net_cork(line->fd, false);
+    line->corked = false;
 }
 
 static long socket_recv(void *io, char *buf, size_t cap)
 {
-    const struct line *line = io;
+    struct line *line = io;
 
+    line_uncork(line);
     return net_recv(line->fd, buf, cap);
 }
 
 static long socket_send(void *io, const struct conn_out *out)
 {
-    const struct line *line = io;
+    struct line *line = io;
     const struct segment *last = &out->seg[out->count - 1];
     int file = last->bytes ? -1 : site_source_fd(last->source);
 
+    line_cork(line);
     return sender_send(line->sender, line->fd, out, file);
 }
 
 static void socket_shut(void *io)
 {
-    const struct line *line = io;
+    struct line *line = io;
 
+    line_uncork(line);
     net_shut(line->fd);
 }
 
 static const struct transport socket_transport = {socket_recv, socket_send, socket_shut};
+
+static enum conn_want pump_line(struct loop *l, struct session *s)
+{
+    struct line line = line_of(l, s);
+    struct pump p = {.transport = &socket_transport, .io = &line, .scratch = l->scratch};
+    enum conn_want want = conn_pump(&s->conn, &p, l->now_ms);
+
+    if (want != CONN_SEND)
+        line_uncork(&line);
+    return want;
+}
 
 /* --- The loop's list -------------------------------------------------------------------------- */
 
@@ -133,10 +167,8 @@ void session_refuse(struct loop *l, struct session *s)
 
 enum conn_want session_pump(struct loop *l, struct session *s)
 {
-    struct line line = line_of(l, s);
-    struct pump p = {.transport = &socket_transport, .io = &line, .scratch = l->scratch};
     uint64_t before_ms = s->conn.deadline_ms;
-    enum conn_want want = conn_pump(&s->conn, &p, l->now_ms);
+    enum conn_want want = pump_line(l, s);
 
     /* A deadline that moves away costs nothing: the timer fires early and is added again.  Only
      * one that comes nearer (the first byte of a head, after idling) must be told to the wheel. */
@@ -171,12 +203,9 @@ bool session_lend(struct loop *l, struct session *s)
 
 enum conn_want session_pump_lent(struct loop *lane, struct session *s)
 {
-    struct line line = line_of(lane, s);
-    struct pump p = {.transport = &socket_transport, .io = &line, .scratch = lane->scratch};
-
     __atomic_store_n(&s->conn.owner_state, SESSION_LENT, __ATOMIC_RELEASE);
     s->conn.host = &lane->host;
-    return conn_pump(&s->conn, &p, lane->now_ms);
+    return pump_line(lane, s);
 }
 
 bool session_back(struct session *s)

@@ -82,7 +82,7 @@ static inline void serving_fill(struct serving *s, const struct engine *e,
     core_assert(s->srv.stop_fd >= 0);
     core_assert(stats_open(&s->srv.stats, 1) == 0);
     core_assert(net_address_parse(&a, "127.0.0.1", 0) == 0);
-    s->srv.listener[0][0] = net_listen(&a, 128, false);
+    s->srv.listener[0][0] = net_listen(&a, &(struct net_listening){.backlog = 128});
     core_assert(s->srv.listener[0][0] >= 0);
     s->srv.listeners = 1;
     s->port = net_port(s->srv.listener[0][0]);

@@ -49,7 +49,7 @@ static inline int server_open(struct run *r)
     if (r->srv.stop_fd < 0)
         return -errno;
     net_address_parse(&a, "127.0.0.1", 0);
-    r->srv.listener[0][0] = net_listen(&a, 64, false);
+    r->srv.listener[0][0] = net_listen(&a, &(struct net_listening){.backlog = 64});
     if (r->srv.listener[0][0] < 0)
         return r->srv.listener[0][0];
     r->srv.listeners = 1;

@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
+static const struct net_listening plain = {.backlog = 8};
+
 static void waited(bool reached)
 {
     assert_true(reached);
@@ -79,7 +81,7 @@ static void listener_on_a_free_port(void **state)
 
     (void)state;
     net_address_parse(&a, "127.0.0.1", 0);
-    fd = net_listen(&a, 8, false);
+    fd = net_listen(&a, &plain);
     assert_true(fd >= 0);
     assert_true(net_port(fd) > 0);
     assert_int_equal(net_accept(fd, false), -EAGAIN);
@@ -99,7 +101,40 @@ static void listener_on_a_free_port(void **state)
     close(client);
     close(server);
     net_address_parse(&a, "127.0.0.1", (uint16_t)net_port(fd));
-    assert_int_equal(net_listen(&a, 8, false), -EADDRINUSE);
+    assert_int_equal(net_listen(&a, &plain), -EADDRINUSE);
+    close(fd);
+}
+
+/* Nagle's algorithm, the wish to share a port, and waiting for the client's first word. */
+static void listener_is_told_how(void **state)
+{
+    const struct net_listening how = {.backlog = 8, .reuseport = true, .delay = true, .defer_s = 3};
+    struct net_address a;
+    uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
+    int fd, other, client, server = -EAGAIN;
+
+    (void)state;
+    net_address_parse(&a, "127.0.0.1", 0);
+    fd = net_listen(&a, &how);
+    assert_true(fd >= 0);
+    net_address_parse(&a, "127.0.0.1", (uint16_t)net_port(fd));
+    other = net_listen(&a, &how);
+    assert_true(other >= 0);
+    close(other);
+    assert_int_equal(option(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT), 3);
+    client = client_open(net_port(fd));
+    assert_int_equal(net_accept(fd, false), -EAGAIN); /* it has said nothing */
+    assert_true(client_send(client, "x", 1));
+    while (server == -EAGAIN && serving_ms() < until_ms)
+        server = net_accept(fd, false);
+    assert_true(server >= 0);
+    assert_int_equal(option(server, IPPROTO_TCP, TCP_NODELAY), 0);
+    net_cork(server, true);
+    assert_int_equal(option(server, IPPROTO_TCP, TCP_CORK), 1);
+    net_cork(server, false);
+    assert_int_equal(option(server, IPPROTO_TCP, TCP_CORK), 0);
+    close(client);
+    close(server);
     close(fd);
 }
 
@@ -113,11 +148,11 @@ static void ipv6_is_ipv6_only(void **state)
     /* On IPv4 a port may be held by somebody else: then another is tried. */
     for (unsigned i = 0; i < 100 && four < 0; i++) {
         net_address_parse(&a, "::", 0);
-        six = net_listen(&a, 8, false);
+        six = net_listen(&a, &plain);
         if (six < 0)
             skip();
         net_address_parse(&a, "*", (uint16_t)net_port(six));
-        four = net_listen(&a, 8, false); /* the same port, beside it */
+        four = net_listen(&a, &plain); /* the same port, beside it */
         close(six);
     }
     assert_true(four >= 0);
@@ -141,12 +176,12 @@ static void unix_socket_left_over_is_replaced(void **state)
 
     (void)state;
     unix_path(path, &a);
-    first = net_listen(&a, 8, false);
+    first = net_listen(&a, &plain);
     assert_true(first >= 0);
-    assert_int_equal(net_listen(&a, 8, false), -EADDRINUSE); /* somebody listens */
+    assert_int_equal(net_listen(&a, &plain), -EADDRINUSE); /* somebody listens */
     assert_int_equal(access(path, F_OK), 0);
     close(first);
-    second = net_listen(&a, 8, false); /* nobody does */
+    second = net_listen(&a, &plain); /* nobody does */
     assert_true(second >= 0);
     assert_true(net_port(second) < 0);
     client = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -169,14 +204,16 @@ static void unix_socket_takes_its_own_name_along(void **state)
 
     (void)state;
     unix_path(path, &a);
-    first = net_listen(&a, 8, false);
+    /* what is TCP's or the network's alone is not asked of it */
+    first = net_listen(&a, &(struct net_listening){.backlog = 8, .reuseport = true, .defer_s = 1});
     assert_true(first >= 0);
+    net_cork(first, true);
     net_unlisten(first);
     assert_int_equal(access(path, F_OK), -1);
-    first = net_listen(&a, 8, false);
+    first = net_listen(&a, &plain);
     assert_true(first >= 0);
     assert_int_equal(unlink(path), 0); /* somebody makes room for the next server */
-    second = net_listen(&a, 8, false);
+    second = net_listen(&a, &plain);
     assert_true(second >= 0);
     net_unlisten(first);
     assert_int_equal(access(path, F_OK), 0);
@@ -196,7 +233,7 @@ static void unix_path_of_a_file_is_left_alone(void **state)
     fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     close(fd);
-    assert_int_equal(net_listen(&a, 8, false), -EADDRINUSE);
+    assert_int_equal(net_listen(&a, &plain), -EADDRINUSE);
     assert_int_equal(access(path, F_OK), 0);
     unlink(path);
 }
@@ -284,6 +321,7 @@ int main(void)
         cmocka_unit_test(addresses_refused),
         cmocka_unit_test(unix_path_has_a_limit),
         cmocka_unit_test(listener_on_a_free_port),
+        cmocka_unit_test(listener_is_told_how),
         cmocka_unit_test(ipv6_is_ipv6_only),
         cmocka_unit_test(unix_socket_left_over_is_replaced),
         cmocka_unit_test(unix_socket_takes_its_own_name_along),

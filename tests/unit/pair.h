@@ -20,7 +20,7 @@ static inline struct pair tcp_pair(bool blocking)
     int fd;
 
     net_address_parse(&a, "127.0.0.1", 0);
-    fd = net_listen(&a, 8, false);
+    fd = net_listen(&a, &(struct net_listening){.backlog = 8});
     p.client = client_open(net_port(fd));
     p.server = net_accept(fd, blocking);
     assert_true(p.client >= 0 && p.server >= 0);

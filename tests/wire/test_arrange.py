@@ -37,8 +37,10 @@ def refusals():
     else:
         yield "--nap 1001ms", "0 to 1s"
     if ENGINE == "uring":
-        for option in ("--send copy", "--gather off"):
+        for option in ("--send copy", "--gather off", "--tcp-cork on"):
             yield option, "the kernel sends for it"
+    for option in ("--tcp-nodelay off", "--defer-accept 1s"):
+        yield "--bind unix:nowhere " + option, "no listener speaks TCP"
     yield "--send dma", "auto, copy, mmap, sendfile, splice"
     yield "--accept reuseport", "one worker is the same as shared"
     yield "--workers 1 --accept reuseport", "add --workers"
@@ -73,7 +75,8 @@ def allowed():
         yield "--pool-queue accept --threads 1"
     if ENGINE != "uring":
         for way in ("auto", "copy", "mmap", "sendfile", "splice"):
-            yield f"--send {way} --gather off"
+            yield f"--send {way} --gather off --tcp-cork on"
+    yield "--tcp-nodelay off --defer-accept 1ms --bind 127.0.0.1"
     if ENGINE == "nonblock":
         yield "--nap 1ms"
         yield "--nap 1s"
