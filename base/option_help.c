@@ -122,23 +122,19 @@ bool option_opens_group(const struct option_table *t, unsigned row)
 
 static void print_rare(const struct option_table *t, FILE *out)
 {
-    char word[64], item[96];
     size_t column = 0;
     bool any = false;
 
     for (unsigned i = 0; i < t->rows; i++) {
         if (!t->row[i].rare)
             continue;
-        option_value_word(&t->row[i], word, sizeof(word));
-        snprintf(item, sizeof(item), "--%s%s%s", t->row[i].name, *word ? " " : "", word);
         if (!any)
             fprintf(out, "Also (explained by --help-all)\n");
-        if (any && column + strlen(item) + 3 > HELP_COLUMNS) {
+        if (any && column + strlen(t->row[i].name) + 4 > HELP_COLUMNS) {
             fprintf(out, "\n");
             column = 0;
         }
-        fprintf(out, "%s%s", column ? "   " : "  ", item);
-        column += strlen(item) + 3;
+        column += (size_t)fprintf(out, "  --%s", t->row[i].name);
         any = true;
     }
     if (any)
