@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How else the workers of each engine can be arranged than as one: (engine, name, options).
+"""How else than with one worker that sends as it thinks best each engine can be run: (engine, name, options).
 
 `make check` runs FILES' core cases once for each row; conftest.py and server.py take the options from RUNG_ARGS.
 They are the cases that notice whose connection is whose: order, cuts, resets, crowds, the end.
@@ -27,6 +27,11 @@ def rows():
     yield ("dispatch", "queue lockfree", "--pool-queue lockfree")
     yield ("coro", "2 thread", "--workers 2 --workers-as thread")
     yield ("coro", "2 process reuseport", "--workers 2 --workers-as process --accept reuseport")
+    for engine, way in (("epoll", "copy"), ("epoll", "mmap"), ("epoll", "splice"), ("thread", "mmap"), ("pool", "splice")):
+        yield (engine, f"send {way}", f"--send {way}")
+    yield ("epoll", "apart", "--gather off")
+    yield ("fork", "splice apart", "--send splice --gather off")
+    yield ("coro", "corked", "--tcp-cork on --tcp-nodelay off --gather off")
 
 
 ROWS = list(rows())
