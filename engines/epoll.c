@@ -3,39 +3,52 @@
  *
  * The idea: readiness.  Every socket is registered once with what its connection wants;
  * epoll_wait() returns only those that can move, so a turn costs O(events), whatever the number of
- * connections.  Level-triggered: a socket that still has bytes is reported again, so a short read
- * needs no second call to learn that nothing is left.
+ * connections.  Three ways to report (--epoll-trigger).  level: a socket that still has bytes is
+ * reported again, so a short read needs no second call to learn that nothing is left.  edge: what
+ * happens is reported once, so transfers go on until -EAGAIN.  oneshot: reported once, and armed
+ * again after each turn.
  *
- * What it costs: a request is epoll_wait, receive, send; many events share one epoll_wait.  A
- * change of interest is one epoll_ctl more, paid only by those that must wait for something else:
- * an answer that does not fit the socket's buffer, or one that is being made elsewhere.  Such a
- * descriptor leaves the set altogether, for a peer that resets is reported whatever the interest,
- * again and again.  Why there is more: readiness says that a call will succeed, and the call must
- * still be made; completion (io_uring) hands over the call itself.
+ * What it costs: a request is epoll_wait, receive, send; many events share one epoll_wait.  With
+ * level a change of interest is one epoll_ctl more, paid only by those that must wait for something
+ * else: an answer that does not fit the socket's buffer, or one that is being made elsewhere.  Such
+ * a descriptor leaves the set altogether, for a peer that resets is reported whatever the interest,
+ * again and again.  With edge each turn has a receive more, in vain; with oneshot an epoll_ctl.
+ * Why there is more: readiness says that a call will succeed, and the call must still be made;
+ * completion (io_uring) hands over the call itself.
  */
 #include "epset.h"
 
-/* What a session waits for, in session->slot; 0: it is not in the set. */
-static uint32_t interest(enum conn_want want)
+/* What a session waits for, kept in session->slot; 0: it is not in the set. */
+static uint32_t interest(enum epoll_trigger trigger, enum conn_want want)
 {
+    const uint32_t once = trigger == TRIGGER_ONESHOT ? EPOLLONESHOT : 0;
+
+    if (trigger == TRIGGER_EDGE)
+        return EPOLLIN | EPOLLOUT | EPOLLET; /* whatever it wants: never changed */
     switch (want) {
     case CONN_RECV:
     case CONN_LINGER:
-        return EPOLLIN;
+        return EPOLLIN | once;
     case CONN_SEND:
-        return EPOLLOUT;
+        return EPOLLOUT | once;
     default:
         return 0;
     }
 }
 
-/* Make the set say what the session wants.  0 or -errno: then it cannot be waited for. */
-static int arm(const struct epset *set, struct session *s, enum conn_want want)
+/* Make the set say what the session wants.  0 or -errno: then it cannot be waited for.  Whatever
+ * the trigger, EPOLL_CTL_MOD reports who is ready now.  So it arms one-shot anew; and with edges it
+ * is the way back for a session that the budget stopped: behind the others, in the kernel's own
+ * list of who is ready. */
+static int arm(const struct epset *set, const struct loop *l, struct session *s,
+               enum conn_want want)
 {
-    struct epoll_event ev = {.events = interest(want), .data.ptr = s};
+    enum epoll_trigger trigger = l->worker->tuning.trigger;
+    struct epoll_event ev = {.events = interest(trigger, want), .data.ptr = s};
     int op = !s->slot ? EPOLL_CTL_ADD : ev.events ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
+    bool again = trigger == TRIGGER_EDGE ? l->more : trigger == TRIGGER_ONESHOT && s->slot;
 
-    if (ev.events == s->slot)
+    if (ev.events == s->slot && !again)
         return 0;
     if (epoll_ctl(set->fd, op, s->fd, &ev) < 0)
         return -errno;
@@ -47,7 +60,7 @@ static void pump(const struct epset *set, struct loop *l, struct session *s)
 {
     enum conn_want want = session_pump(l, s);
 
-    if (want == CONN_CLOSE || arm(set, s, want) < 0)
+    if (want == CONN_CLOSE || arm(set, l, s, want) < 0)
         session_close(l, s); /* closing takes it out of the set */
 }
 
@@ -60,7 +73,7 @@ static void welcome(const struct epset *set, struct loop *l, unsigned listener)
 
         if (!s)
             return;
-        if (arm(set, s, CONN_RECV) < 0)
+        if (arm(set, l, s, CONN_RECV) < 0)
             session_close(l, s);
     }
 }
@@ -68,19 +81,17 @@ static void welcome(const struct epset *set, struct loop *l, unsigned listener)
 static void handle(const struct epset *set, struct loop *l, void *who)
 {
     int listener = epset_listener(l->worker, who);
-    struct session *s;
 
-    if (listener >= 0) {
+    if (listener >= 0)
         welcome(set, l, (unsigned)listener);
-    } else if (who == l) {
+    else if (who == l)
         loop_woken(l);
-        while ((s = loop_resumed(l)))
-            pump(set, l, s);
-    } else if (who != l->worker) {
+    else if (who != l->worker)
         pump(set, l, who);
-    }
 }
 
+/* Whoever may close a session that has not been reported comes after the batch, which may hold its
+ * event. */
 static int turns(struct epset *set, struct loop *l)
 {
     struct epoll_event ev[EVENTS_MAX];
@@ -93,6 +104,8 @@ static int turns(struct epset *set, struct loop *l)
             return n;
         for (int i = 0; i < n; i++)
             handle(set, l, ev[i].data.ptr);
+        while ((s = loop_resumed(l)))
+            pump(set, l, s);
         while ((s = loop_expired(l)))
             session_close(l, s);
     }
@@ -107,6 +120,7 @@ static int epoll_run(struct worker *w)
 
     if (err)
         return err;
+    l->edge = w->tuning.trigger == TRIGGER_EDGE;
     err = epset_open(&set, w);
     if (!err)
         err = epset_add(&set, l->wake_fd, EPOLLIN, l);

@@ -44,6 +44,8 @@ static const char *refusal(const struct engine *e, const struct serve_options *o
         return "--queue-length is shared among the threads' own queues: each needs room for one";
     if (o->nap && e != engine_find("nonblock"))
         return "--nap is for nonblock: every other engine is woken by the kernel";
+    if (o->epoll_trigger && e != engine_find("epoll"))
+        return "--epoll-trigger is for epoll: no other engine can be told in more than one way";
     return NULL;
 }
 
@@ -73,6 +75,7 @@ int arrange(struct server *srv, const struct serve_options *o)
         .drain_all = o->pool_drain == 1,
         .yield = o->pool_yield == 1,
         .nap_ms = o->nap ? (unsigned)o->nap : NAP_MS,
+        .trigger = o->epoll_trigger ? o->epoll_trigger - 1 : TRIGGER_LEVEL,
     };
     return EXIT_DONE;
 }

@@ -34,6 +34,7 @@ struct sender;  /* base/send.c: how bytes leave */
 
 /* How an engine goes about it, where there is a choice: options of the same names. */
 enum pool_queue { QUEUE_MUTEX, QUEUE_LOCKFREE, QUEUE_ACCEPT };
+enum epoll_trigger { TRIGGER_LEVEL, TRIGGER_EDGE, TRIGGER_ONESHOT };
 struct tuning {
     unsigned threads;      /* of pool and dispatch */
     unsigned queue;        /* enum pool_queue */
@@ -41,6 +42,7 @@ struct tuning {
     bool drain_all;        /* a thread takes all that is queued for it, not one */
     bool yield;            /* ... and offers the processor between two */
     unsigned nap_ms;       /* nonblock: the longest between two sweeps */
+    enum epoll_trigger trigger;
 };
 
 /* One thread's place of work, made by workers and handed to engine->run(). */
@@ -83,6 +85,8 @@ struct loop {
     bool paused;
     bool awaited;         /* stepped back: a client waited at the last look */
     bool closed;          /* stopping, and nobody is left in the listeners' queues */
+    bool edge;            /* the engine's: readiness is told once, so pump until -EAGAIN */
+    bool more;            /* the last session_pump() was stopped by its budget, not by the socket */
     uint64_t retry_ms;    /* when a pause is tried again */
     uint64_t drain_ms;    /* stopping: when the last ones are cut off; 0 while serving */
     uint64_t date_s;
@@ -140,7 +144,9 @@ bool loop_done(struct loop *l);
 /* --- Sessions --------------------------------------------------------------------------------- */
 
 /* Run it until it would block.  What to wait for next: CONN_RECV and CONN_LINGER readable,
- * CONN_SEND writable, CONN_WAIT nothing (take it out of the set), CONN_CLOSE: close it. */
+ * CONN_SEND writable, CONN_WAIT nothing (take it out of the set), CONN_CLOSE: close it.  With
+ * loop->more it is to be pumped again though nothing happens: readiness that is still there is no
+ * edge. */
 enum conn_want session_pump(struct loop *l, struct session *s);
 
 /* A session given to another thread for a while.  lend: the loop's owner lets go of it until it

@@ -76,9 +76,11 @@ static const struct transport socket_transport = {socket_recv, socket_send, sock
 static enum conn_want pump_line(struct loop *l, struct session *s)
 {
     struct line line = line_of(l, s);
-    struct pump p = {.transport = &socket_transport, .io = &line, .scratch = l->scratch};
+    struct pump p = {.transport = &socket_transport, .io = &line, .scratch = l->scratch,
+                     .edge = l->edge};
     enum conn_want want = conn_pump(&s->conn, &p, l->now_ms);
 
+    l->more = p.more;
     if (want != CONN_SEND)
         line_uncork(&line);
     return want;

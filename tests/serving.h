@@ -46,6 +46,31 @@ static inline const char *serving_left_out(const struct engine *e)
     return e->probe ? e->probe() : NULL;
 }
 
+/* What is tested as an engine: all of them, and epoll once for each other way to be told. */
+static inline int serving_run_edge(struct worker *w)
+{
+    w->tuning.trigger = TRIGGER_EDGE;
+    return engine_epoll.run(w);
+}
+
+static inline int serving_run_oneshot(struct worker *w)
+{
+    w->tuning.trigger = TRIGGER_ONESHOT;
+    return engine_epoll.run(w);
+}
+
+static const struct engine serving_edge = {
+    .name = "epoll edge", .model = ENGINE_READINESS, .run = serving_run_edge};
+static const struct engine serving_oneshot = {
+    .name = "epoll oneshot", .model = ENGINE_READINESS, .run = serving_run_oneshot};
+
+static const struct engine *const serving_engines[] = {
+#define X(name) &engine_##name,
+    ENGINES(X)
+#undef X
+    &serving_edge, &serving_oneshot};
+enum { SERVING_ENGINES = sizeof(serving_engines) / sizeof(serving_engines[0]) };
+
 static inline uint64_t serving_ms(void)
 {
     struct timespec ts;

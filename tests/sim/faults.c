@@ -249,11 +249,11 @@ static void test_fault(void **state)
     const struct fault *f = *state;
     unsigned runs = 0;
 
-    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
-        for (unsigned k = 0; can_run(engines[i]) && f->err[k]; k++)
-            if (in_full(engines[i], f, k))
-                runs += every_n(engines[i], f, f->err[k], false) +
-                        every_n(engines[i], f, f->err[k], true);
+    for (size_t i = 0; i < SERVING_ENGINES; i++)
+        for (unsigned k = 0; can_run(serving_engines[i]) && f->err[k]; k++)
+            if (in_full(serving_engines[i], f, k))
+                runs += every_n(serving_engines[i], f, f->err[k], false) +
+                        every_n(serving_engines[i], f, f->err[k], true);
     running[0] = '\0';
     assert_true(only || runs > 0 || rare(f->call)); /* else it has another name: no test */
 }
@@ -262,12 +262,12 @@ static void test_fault(void **state)
 static void test_no_fault(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
-        if (!can_run(engines[i]))
+    for (size_t i = 0; i < SERVING_ENGINES; i++) {
+        if (!can_run(serving_engines[i]))
             continue;
-        snprintf(running, sizeof(running), "%s: nothing fails\n", engines[i]->name);
-        assert_false(run_once(engines[i], (struct fault_plan){0}, false));
-        assert_false(run_once(engines[i], (struct fault_plan){0}, true));
+        snprintf(running, sizeof(running), "%s: nothing fails\n", serving_engines[i]->name);
+        assert_false(run_once(serving_engines[i], (struct fault_plan){0}, false));
+        assert_false(run_once(serving_engines[i], (struct fault_plan){0}, true));
     }
     running[0] = '\0';
 }
@@ -276,18 +276,18 @@ static void test_no_fault(void **state)
 static void test_shortage_does_not_spin(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
+    for (size_t i = 0; i < SERVING_ENGINES; i++) {
         unsigned waits, before = descriptors();
         uint64_t began_ms = serving_ms();
         struct client *c;
         struct run *r;
 
-        if (!can_run(engines[i]))
+        if (!can_run(serving_engines[i]))
             continue;
-        snprintf(running, sizeof(running), "%s: no descriptor\n", engines[i]->name);
+        snprintf(running, sizeof(running), "%s: no descriptor\n", serving_engines[i]->name);
         alarm(PATIENCE_S);
         seam_arm((struct fault_plan){.call = SEAM_accept4, .n = 1, .err = EMFILE, .sticky = true});
-        r = run_start(engines[i]);
+        r = run_start(serving_engines[i]);
         c = client_new(atomic_load(&r->port));
         assert_true(say(c, "GET / HTTP/1.1\r\nHost: test\r\n\r\n"));
         serving_nap(500);

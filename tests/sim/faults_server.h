@@ -204,12 +204,6 @@ static inline void begin_program(char **argv)
 
 /* --- Engines ---------------------------------------------------------------------------------- */
 
-static const struct engine *const engines[] = {
-#define X(name) &engine_##name,
-    ENGINES(X)
-#undef X
-};
-
 /* Which case it was that failed: a teardown. */
 static inline int tell(void **state)
 {
@@ -231,8 +225,8 @@ static inline bool can_run(const struct engine *e)
 /* Whom it leaves out is said, with the reason. */
 static inline void tell_left_out(void)
 {
-    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
-        const struct engine *e = engines[i];
+    for (size_t i = 0; i < SERVING_ENGINES; i++) {
+        const struct engine *e = serving_engines[i];
         const char *why = serving_left_out(e);
 
         if (e->forks)

@@ -36,6 +36,10 @@ def refusals():
         yield "--nap 1ms", "--nap is for nonblock"
     else:
         yield "--nap 1001ms", "0 to 1s"
+    if ENGINE != "epoll":
+        for trigger in ("level", "edge", "oneshot"):
+            yield "--epoll-trigger " + trigger, "--epoll-trigger is for epoll"
+    yield "--epoll-trigger both", "auto, level, edge, oneshot"
     if ENGINE == "uring":
         for option in ("--send copy", "--gather off", "--tcp-cork on"):
             yield option, "the kernel sends for it"
@@ -60,7 +64,7 @@ def allowed():
     if ENGINE in LOOPS or ENGINE == "naive":
         yield "--workers 2"
         yield "--workers 3 --accept reuseport"
-    yield "--threads 0 --queue-length 0 --pool-queue auto --pool-drain auto --pool-yield auto --nap 0"  # not said
+    yield "--threads 0 --queue-length 0 --pool-queue auto --pool-drain auto --pool-yield auto --nap 0 --epoll-trigger auto"  # not said
     if ENGINE in CREWS:
         yield "--threads 1"
         yield "--threads 4096"
@@ -73,6 +77,9 @@ def allowed():
     if ENGINE == "pool":
         yield "--pool-queue accept"
         yield "--pool-queue accept --threads 1"
+    if ENGINE == "epoll":
+        for trigger in ("level", "edge", "oneshot"):
+            yield "--workers 2 --epoll-trigger " + trigger
     if ENGINE != "uring":
         for way in ("auto", "copy", "mmap", "sendfile", "splice"):
             yield f"--send {way} --gather off --tcp-cork on"

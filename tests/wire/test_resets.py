@@ -55,6 +55,21 @@ def test_at_any_moment(start, standard, seed):
     wait_for(lambda: server.files() <= before, "as few descriptors as before")
 
 
+@pytest.mark.core
+@pytest.mark.capacity(20)
+def test_gone_while_the_answer_is_made(start, standard):
+    """The reset and the answer may come in one turn: whichever is looked at first, the other is nobody's."""
+    server = start(standard)
+    for _ in range(40):
+        wires = [server.wire() for _ in range(20)]
+        for wire in wires:
+            wire.send(request("/list/"))
+        for wire in wires:
+            wire.reset()
+    assert server.ask("/hello.txt").body == b"Hello, world\n"
+    server.check_counts()
+
+
 @pytest.mark.long
 @pytest.mark.capacity(25)
 def test_others_are_unharmed(start, standard):

@@ -15,6 +15,9 @@ def rows():
         for kind in ("thread", "process"):
             for accept in ("shared", "reuseport"):
                 yield (engine, f"2 {kind} {accept}", f"--workers 2 --workers-as {kind} --accept {accept}")
+    yield ("epoll", "edge", "--epoll-trigger edge")
+    yield ("epoll", "edge 2 thread", "--epoll-trigger edge --workers 2")
+    yield ("epoll", "oneshot", "--epoll-trigger oneshot")
     yield ("naive", "3 process", "--workers 3 --workers-as process")
     yield ("fork", "2 process", "--workers 2 --workers-as process")
     yield ("thread", "2 process", "--workers 2 --workers-as process")
