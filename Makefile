@@ -87,7 +87,7 @@ GEN := $(G)/mime_types.h
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: help all run check quick soak coverage docs cost compare kernel-compile fuzz tests clean install
+.PHONY: help all run check quick soak coverage docs cost compare trigger kernel-compile fuzz tests clean install
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
@@ -129,6 +129,9 @@ cost: ## what each engine costs, relative to epoll (docs/cost.md); COST=--quick:
 compare: all ## one experiment of lab/experiments: NAME=pool-queues, COMPARE=--quick
 	@scripts/setup lab
 	@$(PYTHON) lab/compare.py --rung $(RUNG) $(COMPARE) $(NAME)
+
+trigger: ## what epoll tells level, edge and one-shot: wake-ups and left-over bytes, into docs/engines/readiness.md
+	@$(PYTHON) lab/trigger.py --write && $(PYTHON) lab/trigger.py
 
 kernel-compile: ## compile core/ as part of a kernel module, against Debian's headers
 	@scripts/setup check

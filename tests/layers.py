@@ -359,6 +359,8 @@ def shape(layer):
     layer.single("tidy.py catches what it should", [PYTHON, "tests/tidy.py", "--self-test"], 60)
     layer.single("the core needs nothing (link.sh)", ["tests/link.sh", layer.build], 120)
     layer.single("numbers in the documents (scripts/numbers)", [PYTHON, "scripts/numbers", "--check"], 60)
+    layer.single("what epoll tells, by the rules and as documented (lab/trigger.py)",
+                 [PYTHON, "lab/trigger.py", "--check"], 60)
     if shutil.which("shellcheck"):
         scripts = [path for path in ("scripts/setup", "scripts/kernel-compile", "scripts/arm64", "scripts/picture", ".ci/run", "tests/link.sh")
                    if os.path.exists(path)]
