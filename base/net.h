@@ -35,6 +35,10 @@ struct net_listening {
 
 /* A listening, non-blocking, close-on-exec socket.  Port 0: the kernel chooses, see net_port(). */
 int net_listen(const struct net_address *a, const struct net_listening *how);
+/* fd listens with reuseport, and so do or will n - 1 others on the same address: a connection goes
+ * to the listener whose number is that of the processor which received it, modulo n; they are
+ * numbered from 0 as they were opened.  0 or -errno. */
+int net_steer(int fd, unsigned n);
 /* Close it (-1: nothing).  The name of a unix socket goes with it, unless somebody else listens
  * there by now. */
 void net_unlisten(int fd);

@@ -6,18 +6,10 @@
  * none wants to measure something that would not happen.  0 stands for "not said" and becomes the
  * default here.
  */
-#include <sched.h>
 #include "serve.h"
 
 enum { QUEUE_LENGTH = 256, NAP_MS = 1 };
-
-/* Processors that this process may run on. */
-static unsigned processors(void)
-{
-    cpu_set_t set;
-
-    return sched_getaffinity(0, sizeof(set), &set) < 0 ? 1 : (unsigned)CPU_COUNT(&set);
-}
+enum { ACCEPT_SHARED, ACCEPT_REUSEPORT, ACCEPT_STEERED }; /* the choices of --accept */
 
 /* A sentence, or NULL: the options fit the engine. */
 static const char *refusal(const struct engine *e, const struct serve_options *o)
@@ -49,6 +41,19 @@ static const char *refusal(const struct engine *e, const struct serve_options *o
     return NULL;
 }
 
+/* The same of how many workers share the port. */
+static const char *sharing_refusal(unsigned workers, unsigned accept)
+{
+    if (accept == ACCEPT_REUSEPORT && workers == 1)
+        return "--accept reuseport with one worker is the same as shared: add --workers";
+    if (accept == ACCEPT_STEERED && workers == 1)
+        return "--accept steered has one worker to choose from: add --workers";
+    if (accept == ACCEPT_STEERED && workers > processors_all())
+        return "--accept steered chooses by processor, and there are fewer of them than workers: "
+               "some would never get a connection";
+    return NULL;
+}
+
 int arrange(struct server *srv, const struct serve_options *o)
 {
     const struct engine *e = srv->engine;
@@ -57,9 +62,9 @@ int arrange(struct server *srv, const struct serve_options *o)
 
     a->workers = (unsigned)o->workers;
     if (!a->workers)
-        a->workers = e->may_block || e->model == ENGINE_NONE ? 1 : processors();
-    if (!why && o->accept && a->workers == 1)
-        why = "--accept reuseport with one worker is the same as shared: add --workers";
+        a->workers = e->may_block || e->model == ENGINE_NONE ? 1 : processors_usable();
+    if (!why)
+        why = sharing_refusal(a->workers, o->accept);
     if (!why)
         why = arrange_sending(a, e, o);
     if (why) {
@@ -67,7 +72,11 @@ int arrange(struct server *srv, const struct serve_options *o)
         return EXIT_USAGE;
     }
     a->processes = o->workers_as == 1;
-    a->reuseport = o->accept == 1;
+    a->reuseport = o->accept != ACCEPT_SHARED;
+    a->steered = o->accept == ACCEPT_STEERED;
+    a->pinned = o->pin;
+    if (a->pinned && a->workers > processors_usable())
+        say("--pin on: %u workers share %u processors", a->workers, processors_usable());
     a->tuning = (struct tuning){
         .threads = o->threads ? (unsigned)o->threads : ENGINE_THREADS,
         .queue = o->pool_queue ? o->pool_queue - 1 : QUEUE_MUTEX,

@@ -88,6 +88,8 @@ struct arrangement {
     unsigned workers;
     bool processes;  /* else threads */
     bool reuseport;  /* a set of listeners for each worker */
+    bool steered;    /* ... chosen by the processor that receives a connection */
+    bool pinned;     /* worker i stays on the i-th processor */
     struct tuning tuning;
     struct send_how send;
     bool delay;       /* of listeners: see struct net_listening */
@@ -127,6 +129,13 @@ bool worker_awaited(const struct worker *w);
  * were that one without a seat, he would wait though another has one.  So a worker that is full
  * steps back. */
 bool worker_shares(const struct worker *w);
+
+/* Processors that this thread may use, and all that the machine may have (processors.c). */
+unsigned processors_usable(void);
+unsigned processors_all(void);
+/* This thread, and those it starts from now on, stay on the number-th that it may use; beyond the
+ * last it begins anew.  0 or -errno. */
+int processors_pin(unsigned number);
 
 /* Say on stderr that descriptors or memory are short, at most once in ten seconds. */
 void shortage_say(int err);

@@ -198,10 +198,25 @@ static int more_sets(struct server *srv, struct plan *plan, unsigned port)
     return EXIT_DONE;
 }
 
+/* Once for each address: the listeners of a group are numbered as they were opened, which is by
+ * worker.  Not for unix sockets, which all share. */
+static int steer(const struct server *srv)
+{
+    int err = 0;
+
+    for (unsigned i = 0; i < srv->listeners && !err; i++)
+        if (srv->listener[1][i] != srv->listener[0][i])
+            err = net_steer(srv->listener[0][i], srv->arrangement.workers);
+    if (!err)
+        return EXIT_DONE;
+    say_error("cannot steer connections to workers: %s; try --accept reuseport", say_why(err));
+    return EXIT_LISTEN;
+}
+
 int listen_open(struct server *srv, const struct serve_options *opt)
 {
     struct plan plan;
-    int fd[OPTION_LIST_MAX], err = -EADDRINUSE;
+    int fd[OPTION_LIST_MAX], err = -EADDRINUSE, code;
     unsigned port = 0;
 
     if (plan_fill(&plan, opt)) {
@@ -231,8 +246,10 @@ int listen_open(struct server *srv, const struct serve_options *opt)
             say("%s is not available on this machine: %s is left out",
                 strchr(plan.bind.item[i], ':') ? "IPv6" : "IPv4", plan.bind.item[i]);
     }
-    if (srv->listeners)
-        return more_sets(srv, &plan, port);
+    if (srv->listeners) {
+        code = more_sets(srv, &plan, port);
+        return !code && srv->arrangement.steered ? steer(srv) : code;
+    }
     say_error("cannot listen: this machine has neither IPv4 nor IPv6 on loopback; bring it up, or "
               "use -b unix:PATH");
     return EXIT_LISTEN;

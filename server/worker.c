@@ -172,6 +172,14 @@ static unsigned seats(const struct server *srv)
     return (unsigned)(most < share ? most : share);
 }
 
+static void pin(unsigned number)
+{
+    int err = processors_pin(number);
+
+    if (err) /* whoever took the processors away meanwhile did not mean that nobody serves */
+        say_error("worker %u cannot be pinned: %s; it runs unpinned", number, say_why(err));
+}
+
 int worker_run(struct server *srv, unsigned number)
 {
     struct worker w = {
@@ -186,6 +194,8 @@ int worker_run(struct server *srv, unsigned number)
     };
     int err = 0;
 
+    if (srv->arrangement.pinned)
+        pin(number);
     if (srv->engine->may_block && w.tuning.threads > w.seats)
         w.tuning.threads = w.seats; /* more of them would serve more than --max-connections */
     if (srv->listeners)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Which options fit this engine: what is refused, with its words and exit code 2, and the allowed neighbours."""
+import os
+
 import pytest
 from cli import ENGINE, EXIT_DONE, EXIT_USAGE, begin, run, site  # noqa: F401 (fixtures among them)
 
 LOOPS = ("nonblock", "select", "poll", "epoll", "dispatch", "coro", "uring")
 OWN_THREADS = ("thread", "pool")
 CREWS = ("pool", "dispatch")
+MACHINE = os.sysconf("SC_NPROCESSORS_CONF")
 PROCESSES = ["--workers", "2", "--workers-as", "process"]
 
 
@@ -49,9 +52,12 @@ def refusals():
     yield "--accept reuseport", "one worker is the same as shared"
     yield "--workers 1 --accept reuseport", "add --workers"
     yield "--workers 1 --workers-as process --accept reuseport", "add --workers"
+    yield "--workers 1 --accept steered", "one worker to choose from"
+    yield f"--workers {MACHINE + 1} --workers-as process --accept steered", "fewer of them than workers"
+    yield "--pin maybe", "on"
     yield "--workers 257", "0 to 256"
     yield "--workers-as thing", "thread, process"
-    yield "--accept all", "shared, reuseport"
+    yield "--accept all", "shared, reuseport, steered"
     yield "--pool-queue kernel", "auto, mutex, lockfree, accept"
 
 
@@ -61,6 +67,10 @@ def allowed():
     yield "--workers 0"
     yield " ".join(PROCESSES)
     yield " ".join(PROCESSES) + " --accept reuseport"
+    if MACHINE > 1:
+        yield f"--workers {MACHINE} --workers-as process --accept steered"
+    yield "--workers 1 --pin on"
+    yield " ".join(PROCESSES) + " --pin on"
     if ENGINE in LOOPS or ENGINE == "naive":
         yield "--workers 2"
         yield "--workers 3 --accept reuseport"

@@ -15,6 +15,9 @@ def rows():
         for kind in ("thread", "process"):
             for accept in ("shared", "reuseport"):
                 yield (engine, f"2 {kind} {accept}", f"--workers 2 --workers-as {kind} --accept {accept}")
+    yield ("epoll", "2 process steered", "--workers 2 --workers-as process --accept steered")
+    yield ("epoll", "2 thread steered pinned", "--workers 2 --accept steered --pin on")
+    yield ("poll", "2 process steered", "--workers 2 --workers-as process --accept steered")
     yield ("epoll", "edge", "--epoll-trigger edge")
     yield ("epoll", "edge 2 thread", "--epoll-trigger edge --workers 2")
     yield ("epoll", "oneshot", "--epoll-trigger oneshot")
