@@ -87,7 +87,7 @@ GEN := $(G)/mime_types.h
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: help all run check quick soak coverage docs cost compare trigger kernel-compile fuzz tests clean install
+.PHONY: help all run check quick soak coverage docs cost compare trigger spread kernel-compile fuzz tests clean install
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
@@ -132,6 +132,9 @@ compare: all ## one experiment of lab/experiments: NAME=pool-queues, COMPARE=--q
 
 trigger: ## what epoll tells level, edge and one-shot: wake-ups and left-over bytes, into docs/engines/readiness.md
 	@$(PYTHON) lab/trigger.py --write && $(PYTHON) lab/trigger.py
+
+spread: all ## to which workers connections fall, and how many each wakes: SPREAD='--write docs/workers.md'
+	@$(PYTHON) lab/spread.py --rung $(RUNG) $(SPREAD)
 
 kernel-compile: ## compile core/ as part of a kernel module, against Debian's headers
 	@scripts/setup check
