@@ -28,10 +28,8 @@ static void serve_queued(struct hand *h)
 {
     intptr_t fd;
 
-    while (crew_take(h, &fd)) {
-        worker_queued(h->crew->worker, -1);
+    while (crew_take(h, &fd))
         session_serve(h->lane, (int)fd);
-    }
 }
 
 static void *work(void *arg)
@@ -52,7 +50,7 @@ static void hand_on(struct crew *c)
     int fd;
 
     while ((fd = worker_accept(c->worker)) >= 0) {
-        worker_queued(c->worker, +1);
+        worker_queued(c->worker);
         queue_put(c->queue, fd, -1);
     }
 }

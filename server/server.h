@@ -178,9 +178,9 @@ void worker_accept_over(struct worker *w);
 /* A connection that cannot be served after all: counted as refused, and closed. */
 void worker_refuse(struct worker *w, int fd);
 
-/* A connection waits for a thread of this worker (+1), or has been given one (-1).  The watcher
- * makes room when all seats are taken, or when the queue stays without being emptied. */
-void worker_queued(struct worker *w, int change);
+/* A connection waits for a thread of this worker, until one begins to serve it.  The watcher makes
+ * room when all seats are taken, or when the queue stays without being emptied. */
+void worker_queued(struct worker *w);
 
 /* From accept to close, on this thread. */
 void session_serve(struct loop *l, int fd);

@@ -87,9 +87,18 @@ void watch_hurry(struct watch *watch)
     pthread_mutex_unlock(&watch->lock);
 }
 
+/* Where threads are fed by a queue it comes from there, and leaves it as it takes its seat: were
+ * there a moment in which it has neither, watch_full() would be wrong then. */
+static void leave_queue(struct worker *w)
+{
+    if (atomic_load(&w->queued) > 0 && atomic_fetch_sub(&w->queued, 1) == 1)
+        atomic_fetch_add(&w->emptied, 1);
+}
+
 void watch_add(struct watch *watch, struct session *s)
 {
     pthread_mutex_lock(&watch->lock);
+    leave_queue(watch->worker);
     s->prev = NULL;
     s->next = watch->first;
     if (s->next)

@@ -147,11 +147,9 @@ void worker_refuse(struct worker *w, int fd)
     close(fd);
 }
 
-void worker_queued(struct worker *w, int change)
+void worker_queued(struct worker *w)
 {
-    if (change < 0 && atomic_fetch_sub(&w->queued, 1) == 1)
-        atomic_fetch_add(&w->emptied, 1);
-    else if (change > 0 && atomic_fetch_add(&w->queued, 1) == 0)
+    if (atomic_fetch_add(&w->queued, 1) == 0)
         watch_hurry(w->watch);
 }
 

@@ -29,7 +29,7 @@ PYTHON = "/usr/bin/python3"
 SHOWN_LINES = 60  # of a failure's output; all of it is in the log
 WIRE_SECONDS = 900  # that a wire layer may take, and once more for those that failed
 # C programs that run whole servers on threads and real sockets: like the wire tests, they depend on load.
-WITH_SOCKETS = {"calls", "engines", "faults", "forks", "later", "loop", "net", "room", "send"}
+WITH_SOCKETS = {"calls", "engines", "faults", "forks", "later", "loop", "net", "room", "seats", "send"}
 FUZZ_SECONDS = int(os.environ.get("FUZZ_SECONDS", "60"))
 
 

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* seats.c - who waits on a shared listener is served while any worker has a seat, however long a
+ * connection is on its way from the queue to its thread.
+ *
+ * The linker sends watch_add() through here, where a thread that begins to serve is late.  A worker
+ * that for that moment believed in a free seat would sleep on the listener with none: the kernel
+ * wakes one worker for a client, and if it is that one he waits beside a free worker for ever.
+ */
+#include "../serving.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+enum { LATE_MS = 200, START_MS = 100, WORKERS = 2 };
+
+void __real_watch_add(struct watch *watch, struct session *s);
+void __wrap_watch_add(struct watch *watch, struct session *s);
+void __wrap_watch_add(struct watch *watch, struct session *s)
+{
+    serving_nap(LATE_MS);
+    __real_watch_add(watch, s);
+}
+
+/* With a reset: to a mere end of half a request there is an answer, and no site has its page. */
+static void leave(int client)
+{
+    const struct linger reset = {.l_onoff = 1};
+
+    assert_int_equal(setsockopt(client, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+    close(client);
+}
+
+/* Each worker has one thread and so one seat; half a request keeps it. */
+static void test_no_wake_up_is_lost(void **state)
+{
+    static const char half[] = "GET / HTTP/1.1\r\n";
+    int client[WORKERS];
+    struct serving s;
+
+    (void)state;
+    serving_fill(&s, &engine_pool, &http_proto);
+    s.srv.arrangement.workers = WORKERS;
+    s.srv.arrangement.tuning.threads = 1;
+    serving_start(&s);
+    serving_nap(START_MS); /* all sleep on the listener; if not, the test sees less */
+    for (unsigned i = 0; i < WORKERS; i++) {
+        uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
+
+        client[i] = client_open(s.port);
+        assert_true(client_send(client[i], half, sizeof(half) - 1));
+        while (stats_live(s.srv.stats) <= i && serving_ms() < until_ms)
+            serving_nap(1);
+        assert_int_equal(stats_live(s.srv.stats), i + 1);
+        serving_nap(2 * LATE_MS); /* whoever serves has a seat by now */
+    }
+    for (unsigned i = 0; i < WORKERS; i++)
+        leave(client[i]);
+    server_stop(&s.srv);
+    assert_true(serving_left(&s));
+    assert_int_equal(s.result, 0);
+    assert_int_equal(stats_live(s.srv.stats), 0);
+    serving_empty(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_wake_up_is_lost),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
