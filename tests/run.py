@@ -19,6 +19,20 @@ sys.dont_write_bytecode = True
 import layers  # noqa: E402
 
 
+def table(tally):
+    """Engine, arrangement and counts, the rows of one engine together, in the order of engine.h."""
+    found = [layer for layer in tally if layer.row]
+    order = list(dict.fromkeys(layer.row[0] for layer in found))
+    rows = [(*layer.row, len(layer.passed), len(layer.failed), len(layer.skipped))
+            for layer in sorted(found, key=lambda layer: order.index(layer.row[0]))]
+    if not rows:
+        return []
+    rows.insert(0, ("engine", "arrangement", "passed", "failed", "skipped"))
+    wide = [max(len(str(row[at])) for row in rows) for at in range(5)]
+    return ["table: " + "  ".join([str(text).ljust(width) for text, width in zip(row[:2], wide)] +
+                                  [str(text).rjust(width) for text, width in zip(row[2:], wide[2:])]) for row in rows]
+
+
 def listed(plan, tally):
     """The honest end: failures, unsteady ones, skipped ones with reasons, the sum."""
     for layer in tally:
@@ -34,10 +48,8 @@ def listed(plan, tally):
     for layer in tally:
         for name in layer.failed:
             print(f"failed in {layer.name}: {name}")
-    for layer in tally:
-        if layer.row:
-            failed = f", {len(layer.failed)} failed" if layer.failed else ""
-            print(f"table: {layer.row[0]:8} {layer.row[1]:24} {len(layer.passed):4} passed{failed}")
+    for line in table(tally):
+        print(line)
     passed = sum(len(layer.passed) for layer in tally)
     failed = sum(len(layer.failed) for layer in tally)
     skipped = sum(len(layer.skipped) for layer in tally)
