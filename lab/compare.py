@@ -6,27 +6,23 @@ An experiment is a file of lab/experiments/: a question, variants (options of ru
 and works (what a client does).  Every variant does every work once in each round, in turn, so that whatever else
 the machine does meets all of them; a ratio is always one of two figures of the same round and work.
 """
-import argparse
 import datetime
-import json
 import os
 import random
-import re
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 import tomllib
 
+import command
 import table
-from cost import HERE, TOP, attempt, commit, machine
-from rig import (PATIENCE_S, Broken, Client, Crowd, Server, adopt_orphans, cpu_ns, end_with_us, make_folder,
-                 raise_descriptors, text_of)
+from command import TOP
+from cost import attempt, commit, machine
+from measure import wrk
+from rig import PATIENCE_S, Broken, Client, Crowd, Server, cpu_ns, make_folder, raise_descriptors
 
 SECONDS = {"quick": 0.5, "full": 1}
 ROUNDS = {"quick": 3, "full": 7}
-UNITS = {"us": 1, "ms": 1e3, "s": 1e6}
 ASKS_MIN = 100  # of a paced client, for a 99th percentile
 REST_S = 2  # how long a resting server is watched
 
@@ -41,41 +37,13 @@ def processors(work):
     return mine[:1], mine[-1:]
 
 
-def wrk(server, work, seconds):
-    """Requests, seconds and the 50th and 99th percentile of the latency in microseconds, as wrk tells them."""
-    client_on = processors(work)[1]
-    end = ["-H", "Connection: close"] if work.get("close") else []
-
-    def prepare():
-        end_with_us()
-        if client_on:
-            os.sched_setaffinity(0, client_on)
-    command = ["wrk", "-t1", f"-c{work['connections']}", "-d60s", "--timeout", "10s", "--latency", *end,
-               f"http://127.0.0.1:{server.port}/file.bin"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=prepare)
-    try:
-        time.sleep(seconds)
-        process.send_signal(signal.SIGINT)  # wrk reckons with the time it had; -d knows whole seconds only
-        out = process.communicate(timeout=PATIENCE_S)[0]
-    finally:
-        process.kill()
-        process.wait()
-    found = re.search(r"(\d+) requests in ([\d.]+)(ms|s)", out)
-    percentiles = {name: float(value) * UNITS[unit] for name, value, unit
-                   in re.findall(r"^ +(50|99)% +([\d.]+)(us|ms|s)$", out, re.MULTILINE)}
-    # Where every answer ends its connection, wrk counts the last ones as read errors.
-    if not found or int(found[1]) == 0 or len(percentiles) != 2 or "Non-2xx" in out or \
-            ("Socket errors" in out and not work.get("close")):
-        raise Broken("wrk: " + " ".join(out.split())[-200:])
-    return int(found[1]), float(found[2]) * UNITS[found[3]] / 1e6, percentiles
-
-
 def busy(server, work, seconds):
     with Crowd(server.port) as idle:
         if work.get("idle") and not idle.grow(work["idle"], PATIENCE_S):
             raise Broken(f"{work['idle']} idle connections were not all answered")
         before_us = cpu_ns(server.pid) / 1e3
-        requests, took_s, percentiles = wrk(server, work, seconds)
+        requests, took_s, percentiles = wrk(f"{server.port}/file.bin", work["connections"], seconds, work.get("close"),
+                                            processors(work)[1])
     usage = server.stop()
     return {"cpu_us": ((usage.ru_utime + usage.ru_stime) * 1e6 - before_us) / requests,
             "per_second": requests / took_s, "p50_us": percentiles["50"], "p99_us": percentiles["99"],
@@ -125,12 +93,13 @@ def measure(rung, folder, variant, work, seconds):
 # --- One experiment ----------------------------------------------------------------------------------------
 
 def load(name):
-    path = os.path.join(HERE, "experiments", name + ".toml")
+    folder = os.path.join(TOP, "lab", "experiments")
+    path = os.path.join(folder, name + ".toml")
     try:
         with open(path, "rb") as file:
             plan = tomllib.load(file)
     except FileNotFoundError:
-        known = sorted(file[:-5] for file in os.listdir(os.path.join(HERE, "experiments")) if file.endswith(".toml"))
+        known = sorted(file[:-5] for file in os.listdir(folder) if file.endswith(".toml"))
         sys.exit(f"compare: no experiment {name}; there are: {', '.join(known)}")
     except tomllib.TOMLDecodeError as error:
         sys.exit(f"compare: {path}: {error}")
@@ -204,35 +173,24 @@ def tables(data):
 # --- The command -------------------------------------------------------------------------------------------
 
 def main():
-    parser = argparse.ArgumentParser(prog="compare.py", description="Variants of one server against each other.")
+    parser = command.parser_of("compare", "Variants of one server against each other.")
     parser.add_argument("name", help="of an experiment: lab/experiments/NAME.toml")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
-    parser.add_argument("--rung", default=os.path.join(TOP, "build/release/rung"), help="the binary to measure")
-    parser.add_argument("--json", metavar="FILE", help="write the raw data")
-    parser.add_argument("--from", dest="source", metavar="FILE", help="measure nothing: show such raw data")
-    parser.add_argument("--write", metavar="PAGE", help="put the tables between the marks of a document")
     options = parser.parse_args()
-    adopt_orphans()
-    raise_descriptors()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every `with` ends its server
-    shown = sys.stderr.isatty()
+    mark = "compare " + options.name
+    if options.write:
+        table.in_page(options.write, "", mark)
     if options.source:
-        data = json.loads(text_of(options.source))
+        data = command.raw("compare", options.source, "works", "plan", "machine", "errors")
     else:
         plan = load(options.name)
-        data = measured(os.path.abspath(options.rung), options.name, plan, "quick" if options.quick else "full",
-                        lambda text: print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True) if shown else None)
-    if shown:
-        print("\r\033[K", end="", file=sys.stderr)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(data, file, indent=1)
-            file.write("\n")
-    print(data["plan"]["question"] + "\n\n" + table.plain(data, tables(data)))
-    if options.write:
-        table.write_page(options.write, data, tables(data), "compare " + data["name"])
-    return 1 if data["errors"] else 0
+        command.need("compare", options.rung, "wrk")
+        raise_descriptors()
+        data = measured(options.rung, options.name, plan, "quick" if options.quick else "full", command.tell)
+        command.tell("")
+    print(data["plan"]["question"] + "\n")
+    return command.shown("compare", options, data, tables(data), mark)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command.run("compare", main)

@@ -6,25 +6,22 @@ Four questions: system calls per request, processor time per request, memory per
 held at once.  The engines take turns (A B C A B C ...), so that whatever else the machine does meets all of
 them; a ratio is always one of two figures of the same round.
 """
-import argparse
 import datetime
 import json
 import os
 import platform
 import re
-import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 
+import command
 import table
+from command import TOP
 from measure import Measure
-from rig import Broken, adopt_orphans, make_folder, raise_descriptors, text_of
+from rig import Broken, make_folder, raise_descriptors, text_of
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-TOP = os.path.dirname(HERE)
 BASE = "epoll"
 CROWD = 50      # connections that wrk keeps busy, where every engine has room for them
 CONNECTIONS_MAX = 10000
@@ -38,9 +35,9 @@ FULL = {"rounds": {"calls": 5, "cpu": 9, "idle": 5, "held": 3},
 
 # --- Where and what ----------------------------------------------------------------------------------------
 
-def output_of(*command):
+def output_of(*argv):
     try:
-        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=TOP, text=True,
+        return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=TOP, text=True,
                               timeout=60, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return ""
@@ -130,7 +127,10 @@ def errors(results):
 
 def measured(options, tell):
     """Everything: the raw data of one whole run."""
-    every = json.loads(output_of(options.rung, "engines", "--json") or "[]")
+    try:
+        every = json.loads(output_of(options.rung, "engines", "--json"))
+    except ValueError:
+        every = []  # whatever it is, it is not rung
     if not any(row["name"] == BASE and row["available"] for row in every):
         sys.exit(f"cost: {options.rung} has no engine {BASE} that can run: nothing to compare with")
     wanted = set(options.engines.split(",")) | {BASE} if options.engines else {row["name"] for row in every}
@@ -159,41 +159,21 @@ def measured(options, tell):
 
 # --- The command -------------------------------------------------------------------------------------------
 
-def arguments():
-    parser = argparse.ArgumentParser(prog="cost.py", description="What each engine costs, relative to epoll.")
+def main():
+    parser = command.parser_of("cost", "What each engine costs, relative to epoll.")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: less than two minutes")
     parser.add_argument("--engines", metavar="A,B", help="only these (and epoll)")
-    parser.add_argument("--rung", default=os.path.join(TOP, "build/release/rung"), help="the binary to measure")
-    parser.add_argument("--json", metavar="FILE", help="write the raw data")
-    parser.add_argument("--from", dest="source", metavar="FILE", help="measure nothing: show such raw data")
-    parser.add_argument("--write", metavar="PAGE", help="put the tables between the marks of a document")
-    return parser.parse_args()
-
-
-def main():
-    options = arguments()
-    adopt_orphans()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every `with` ends its server
-    if options.source:
-        data = json.loads(text_of(options.source))
-    else:
-        options.rung = os.path.abspath(options.rung)
-        for tool in (options.rung, "wrk", "strace"):
-            if not shutil.which(tool):
-                sys.exit(f"cost: there is no {tool}: make cost installs and builds what is needed")
-        data = measured(options, lambda text: print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-                        if sys.stderr.isatty() else None)
-        if sys.stderr.isatty():
-            print("\r\033[K", end="", file=sys.stderr)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(data, file, indent=1)
-            file.write("\n")
-    print(table.plain(data, table.tables(data)))
+    options = parser.parse_args()
     if options.write:
-        table.write_page(options.write, data, table.tables(data), "cost")
-    return 1 if data["errors"] else 0
+        table.in_page(options.write, "", "cost")
+    if options.source:
+        data = command.raw("cost", options.source, "engines", "machine", "errors")
+    else:
+        command.need("cost", options.rung, "wrk", "strace")
+        data = measured(options, command.tell)
+        command.tell("")
+    return command.shown("cost", options, data, table.tables(data), "cost")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command.run("cost", main)

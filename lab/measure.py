@@ -3,6 +3,7 @@
 
 Every one starts a server of its own, so that nothing an earlier one left behind is counted.
 """
+import os
 import re
 import signal
 import subprocess
@@ -15,7 +16,61 @@ from rig import (PATIENCE_S, Broken, Client, Crowd, Server, cpu_ns, end_with_us,
 BATCH = 250          # connections opened together
 HOLD_PATIENCE_S = 3  # for a batch; a server that is full keeps us waiting for ever
 SETTLE_S = 0.1
+UNITS = {"us": 1, "ms": 1e3, "s": 1e6}
 
+
+# --- What the tools tell -----------------------------------------------------------------------------------
+
+def strace_told(text):
+    """System calls by name, of strace -c -U calls,name."""
+    counts = {name: int(count) for count, name in re.findall(r"^ *(\d+) (\w+)$", text, re.MULTILINE) if name != "total"}
+    if not counts:
+        raise Broken("strace counted nothing")
+    return counts
+
+
+def wrk_told(out, closing=False):
+    """Requests that were answered, the seconds that took, and the 50th and 99th percentile of the latency in
+    microseconds.  closing: every answer ends its connection, and wrk counts the last ones as read errors."""
+    found = re.search(r"(\d+) requests in ([\d.]+)(us|ms|s)", out)
+    percentiles = {name: float(value) * UNITS[unit] for name, value, unit
+                   in re.findall(r"^ +(50|99)% +([\d.]+)(us|ms|s)$", out, re.MULTILINE)}
+    if not found or int(found[1]) == 0 or len(percentiles) != 2 or "Non-2xx" in out or \
+            ("Socket errors" in out and not closing):
+        raise Broken("wrk: " + " ".join(out.split())[-200:])
+    return int(found[1]), float(found[2]) * UNITS[found[3]] / 1e6, percentiles
+
+
+def null_told(out):
+    """Nanoseconds by part, of the first script that engine null replays."""
+    scripts = re.split(r"^\S.*ns per request$", out, flags=re.MULTILINE)
+    parts = dict(re.findall(r"^  (\w+) +(\d+)  ", scripts[1], re.MULTILINE)) if len(scripts) > 1 else {}
+    if not parts:
+        raise Broken(f"engine null says nothing: {out!r}")
+    return {name: float(ns) for name, ns in parts.items()}
+
+
+def wrk(place, connections, seconds, closing=False, processors=None):
+    """Keep so many connections busy; what wrk_told() returns.  place: PORT/PATH."""
+    def prepare():
+        end_with_us()
+        if processors:
+            os.sched_setaffinity(0, processors)
+    end = ["-H", "Connection: close"] if closing else []
+    process = subprocess.Popen(["wrk", "-t1", f"-c{connections}", "-d60s", "--timeout", "10s", "--latency", *end,
+                                f"http://127.0.0.1:{place}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, preexec_fn=prepare)
+    try:
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)  # wrk reckons with the time it had; -d knows whole seconds only
+        out = process.communicate(timeout=PATIENCE_S)[0]
+    finally:
+        process.kill()
+        process.wait()
+    return wrk_told(out, closing)
+
+
+# --- Measurements ------------------------------------------------------------------------------------------
 
 class Measure:
     """What all have in common: the binary, the folder, how thorough to be."""
@@ -38,11 +93,7 @@ class Measure:
                     client.ask()
                 client.close()
                 server.stop()
-            found = re.findall(r"^ *(\d+) (\w+)$", text_of(out.name), re.MULTILINE)
-        counts = {name: int(count) for count, name in found if name != "total"}
-        if not counts:
-            raise Broken("strace counted nothing")
-        return counts
+            return strace_told(text_of(out.name))
 
     def calls(self, engine):
         """System calls per request by name: a long run less a short one, so that starting and stopping cancel."""
@@ -62,39 +113,18 @@ class Measure:
         """
         with self.serve(engine) as server:
             before_us = cpu_ns(server.pid) / 1e3
-            requests, seconds = self.wrk(server, connections)
+            requests, seconds, _ = wrk(f"{server.port}/index.html", connections, self.plan["wrk_s"])
             usage = server.stop()
         user_us, system_us = usage.ru_utime * 1e6, usage.ru_stime * 1e6
         return {"connections": connections, "requests": requests, "requests_per_s": requests / seconds,
                 "user_us": user_us / requests, "system_us": system_us / requests,
                 "total_us": (user_us + system_us - before_us) / requests}
 
-    def wrk(self, server, connections):
-        """Requests that were answered, and the seconds that took."""
-        seconds = self.plan["wrk_s"]
-        process = subprocess.Popen(["wrk", "-t1", f"-c{connections}", "-d60s", "--timeout", "10s",
-                                    f"http://127.0.0.1:{server.port}/index.html"], stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, text=True, preexec_fn=end_with_us)
-        try:
-            time.sleep(seconds)
-            process.send_signal(signal.SIGINT)  # wrk reckons with the time it had; -d knows whole seconds only
-            out = process.communicate(timeout=PATIENCE_S)[0]
-        finally:
-            process.kill()
-            process.wait()
-        found = re.search(r"(\d+) requests in ([\d.]+)(ms|s)", out)
-        if not found or int(found[1]) == 0 or re.search(r"Socket errors|Non-2xx", out):
-            raise Broken("wrk: " + " ".join(out.split())[-200:])
-        return int(found[1]), float(found[2]) / (1000 if found[3] == "ms" else 1)
-
     def floor(self):
         """What engine null says a request costs without sockets: the file's opening is in it."""
         out = subprocess.run([self.rung, "serve", self.folder, "--engine", "null"], stdout=subprocess.PIPE,
                              stderr=subprocess.DEVNULL, text=True, timeout=60, check=True).stdout
-        first = re.split(r"^\S.*ns per request$", out, flags=re.MULTILINE)[1]
-        parts = {name: float(ns) for name, ns in re.findall(r"^  (\w+) +(\d+)  ", first, re.MULTILINE)}
-        if not parts:
-            raise Broken(f"engine null says nothing: {out!r}")
+        parts = null_told(out)
         return {"parts_ns": parts, "total_us": sum(parts.values()) / 1e3}
 
     # --- Memory

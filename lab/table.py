@@ -171,12 +171,15 @@ def markdown(data, found):
     return "\n".join([*lines, origin(data), *("\n" + remark for remark in remarks(data))])
 
 
-def write_page(path, data, found, mark):
-    with open(path, encoding="utf-8") as file:
-        old = file.read()
+def in_page(path, text, mark):
+    """The document with this text between its marks."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            old = file.read()
+    except OSError as error:
+        raise SystemExit(f"{path}: {error.strerror}") from None
     new, count = re.subn(rf"(<!-- {mark} -->\n).*?(<!-- /{mark} -->)",
-                         lambda marks: marks[1] + markdown(data, found) + "\n" + marks[2], old, flags=re.DOTALL)
+                         lambda marks: marks[1] + text + "\n" + marks[2], old, flags=re.DOTALL)
     if count != 1:
         raise SystemExit(f"{path} has no place between <!-- {mark} --> and <!-- /{mark} -->")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(new)
+    return new

@@ -263,19 +263,18 @@ def unavailable(layer, mode, engine):
     return None if row.get("available", True) else row.get("reason", "")
 
 
-def pytest_run(layer, env, timeout_s, *args, files=None):
-    """pytest once: {test: (word, text)} and its status."""
+def pytest_run(layer, env, timeout_s, *args, paths=("tests/wire",)):
+    """pytest once: {test: (word, text)}, its status and its output."""
     report = os.path.join(layer.build, "log", layer.name.replace(" ", "-") + ".xml")
     if os.path.exists(report):
         os.unlink(report)
     argv = [PYTHON, "-B", "-m", "pytest", "-q", "-rs", "--strict-markers", "--junitxml", report, "-o", "addopts=", "-o",
-            f"cache_dir={layer.build}/pytest/{layer.name.replace(' ', '-')}", *args,
-            *([f"tests/wire/test_{name}.py" for name in files] if files else ["tests/wire"])]
+            f"cache_dir={layer.build}/pytest/{layer.name.replace(' ', '-')}", *args, *paths]
     status, output = layer.command(argv, timeout_s, env)
     results = {}
     if os.path.exists(report):
         for case in xml.etree.ElementTree.parse(report).iter("testcase"):
-            name = case.get("classname", "").replace("tests.wire.", "") + "::" + case.get("name", "")
+            name = case.get("classname", "").replace("tests.wire.", "").replace("tests.lab.", "") + "::" + case.get("name", "")
             bad = [child for child in case if child.tag in ("failure", "error")]
             skip = case.find("skipped")
             word, child = ("failed", bad[0]) if bad else ("skipped", skip) if skip is not None else ("passed", None)
@@ -287,9 +286,9 @@ def pytest_run(layer, env, timeout_s, *args, files=None):
 
 def wire(engine, mode="release", marks=None, prefix=(), arranged=None):
     """The suite under one engine; arranged: a row of arrangements.py, for which its FILES are enough."""
-    called, options, files = "one worker", "", None
+    called, options, paths = "one worker", "", ["tests/wire"]
     if arranged:
-        (_, called, options), files = arranged, arrangements.FILES
+        (_, called, options), paths = arranged, [f"tests/wire/test_{name}.py" for name in arrangements.FILES]
 
     def job(layer):
         layer.row = (engine, " ".join([mode] * (mode != "release") + [called]))
@@ -303,11 +302,11 @@ def wire(engine, mode="release", marks=None, prefix=(), arranged=None):
                "RUNG_ARTEFACTS": layer.build + "/artefacts"}
         select = ["-m", marks] if marks else []
         many = CPUS if "valgrind" in prefix or mode == "tsan" else WIRES  # those wait for themselves
-        results, status, output = pytest_run(layer, env, WIRE_SECONDS, "-n", str(many), *select, files=files)
+        results, status, output = pytest_run(layer, env, WIRE_SECONDS, "-n", str(many), *select, paths=paths)
         failed = [name for name, (word, _) in results.items() if word == "failed"]
         again = {}
         if failed and len(failed) <= 10:  # load made it late, or it is broken: alone it shows
-            again = pytest_run(layer, env, WIRE_SECONDS, "--last-failed", *select, files=files)[0]
+            again = pytest_run(layer, env, WIRE_SECONDS, "--last-failed", *select, paths=paths)[0]
         for name, (word, text) in results.items():
             if word == "skipped":
                 layer.skip(name, text)
@@ -384,6 +383,23 @@ def arm64(layer):
         layer.skip("coroutines run on arm64", "no cross compiler or emulator is installed")
 
 
+def lab(layer):
+    """The measurements' own tests: figures, tables, and a run that is very small."""
+    if not layer.make("all"):
+        return
+    env = {"RUNG_BIN": os.path.join(layer.build, "release", "rung")}
+    results, status, output = pytest_run(layer, env, 300, "-n", str(WIRES), paths=["tests/lab"])
+    for name, (word, text) in results.items():
+        if word == "skipped":
+            layer.skip(name, text)
+        elif word == "passed":
+            layer.ok(name)
+        else:
+            layer.fail(name, text)
+    if status not in (0, 1) or not results:
+        layer.fail(f"pytest ({ended(status)})", output)
+
+
 def soak(layer):
     """A minute of what `make soak` does for hours: a line for each property that held or did not."""
     if not layer.make("all"):
@@ -443,7 +459,8 @@ def plan():
     rows += [(f"wire {engine}", check, wire(engine)) for engine in engines]
     rows += [(f"wire {row[0]} {row[1]}", check, wire(row[0], marks="core", arranged=row)) for row in arrangements.ROWS
              if row[0] in engines]
-    rows += [("soak", check, soak),
+    rows += [("lab", check, lab),
+             ("soak", check, soak),
              ("fuzz", check, fuzz),
              ("asan", check, c_programs("asan", *c_tests))]
     rows += [(f"asan wire {engine}", check, wire(engine, "asan", None if engine in ASAN_IN_FULL else "core"))
