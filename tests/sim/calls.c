@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* calls.c - what a request costs in system calls, counted: one receive and one send for a small
- * file, under every engine.
+ * file, under every engine; and what each other way to send makes of it.
  *
  * The seam of faults.c counts here and lets everything pass.  The client sends the next request
  * only when it has the answer to the last, so nothing is shared between two.
@@ -9,10 +9,34 @@
 
 enum { REQUESTS = 100 };
 
-/* Exactly so many for each request, or at most so many for all of them. */
+/* Exactly so many for each request, or at most so many more for all of them. */
 static void expect(enum seam_call call, unsigned each, unsigned beyond)
 {
     assert_in_range(atomic_load(&seam_made[call]), each * REQUESTS, each * REQUESTS + beyond);
+}
+
+/* A server that is warm, and has answered so many requests of one client since. */
+static struct run *answered(const struct engine *e, struct client **c)
+{
+    struct run *r;
+
+    alarm(PATIENCE_S);
+    r = run_start(e);
+    *c = client_new(atomic_load(&r->port));
+    assert_int_equal(ask(*c, "/", short_body, SHORT_BYTES, 200), RIGHT); /* memory is warm now */
+    seam_arm((struct fault_plan){0});
+    for (unsigned i = 0; i < REQUESTS; i++)
+        assert_int_equal(ask(*c, "/", short_body, SHORT_BYTES, 200), RIGHT);
+    return r;
+}
+
+static void over(struct run *r, struct client *c)
+{
+    client_free(c);
+    server_stop(&r->srv);
+    assert_true(wait_left(r));
+    run_join(r);
+    alarm(0);
 }
 
 /* Who asks without being told pays for it, and who is told once asks until nothing is left, which
@@ -34,17 +58,12 @@ static void expect_receives(const struct engine *e)
 
 static void count_small_file(const struct engine *e)
 {
-    struct run *r;
     struct client *c;
+    struct run *r;
 
     snprintf(running, sizeof(running), "%s\n", e->name);
-    alarm(PATIENCE_S);
-    r = run_start(e);
-    c = client_new(atomic_load(&r->port));
-    assert_int_equal(ask(c, "/", short_body, SHORT_BYTES, 200), RIGHT); /* memory is warm now */
-    seam_arm((struct fault_plan){0});
-    for (unsigned i = 0; i < REQUESTS; i++)
-        assert_int_equal(ask(c, "/", short_body, SHORT_BYTES, 200), RIGHT);
+    run_how = (struct send_how){0};
+    r = answered(e, &c);
     expect_receives(e);
     expect(SEAM_sendmsg, e->model != ENGINE_COMPLETION, 0);
     expect(SEAM_sendfile64, 0, 0);
@@ -59,11 +78,7 @@ static void count_small_file(const struct engine *e)
         expect(SEAM_epoll_ctl, 0, REQUESTS / (PUMP_CALLS_MAX / 2) + 1);
     else /* a blocking thread makes the set it sleeps on, of a listener and the stop, once */
         expect(SEAM_epoll_ctl, 0, e->may_block ? 2 * r->srv.arrangement.tuning.threads : 1);
-    client_free(c);
-    server_stop(&r->srv);
-    assert_true(wait_left(r));
-    run_join(r);
-    alarm(0);
+    over(r, c);
 }
 
 static void small_file(void **state)
@@ -75,9 +90,94 @@ static void small_file(void **state)
     running[0] = '\0';
 }
 
+/* --- Ways to send ----------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    struct send_how how;
+    unsigned sendmsg, pread, maps, sendfile, splice, corks; /* of each request */
+} ways[] = {
+    {"copy", {.way = SEND_COPY}, 1, 1, 0, 0, 0, 0},
+    {"mmap", {.way = SEND_MMAP}, 1, 0, 1, 0, 0, 0},
+    {"sendfile", {.way = SEND_SENDFILE}, 1, 0, 0, 1, 0, 0},
+    {"splice", {.way = SEND_SPLICE}, 1, 0, 0, 0, 2, 0},
+    {"auto, apart", {.apart = true}, 2, 1, 0, 0, 0, 0},
+    {"mmap, apart", {.way = SEND_MMAP, .apart = true}, 2, 0, 1, 0, 0, 0},
+    {"sendfile, apart", {.way = SEND_SENDFILE, .apart = true}, 1, 0, 0, 1, 0, 0},
+    {"auto, corked", {.cork = true}, 1, 1, 0, 0, 0, 2},
+};
+
+static void count_way(const struct engine *e, unsigned way)
+{
+    unsigned threads, after;
+    struct client *c;
+    struct run *r;
+
+    snprintf(running, sizeof(running), "%s, %s\n", e->name, ways[way].name);
+    run_how = ways[way].how;
+    r = answered(e, &c);
+    threads = e->crew ? r->srv.arrangement.tuning.threads : 0;
+    expect(SEAM_sendmsg, ways[way].sendmsg, 0);
+    expect(SEAM_pread64, ways[way].pread, 0);
+    expect(SEAM_sendfile64, ways[way].sendfile, 0);
+    expect(SEAM_splice, ways[way].splice, 0);
+    /* once for each thread that meets its first request */
+    expect(SEAM_pipe2, 0, run_how.way == SEND_SPLICE ? threads : 0);
+    expect(SEAM_fstat64, 1 + ways[way].maps, 0);
+    expect(SEAM_mmap64, ways[way].maps, 0);
+    /* What comes after an answer may be too late for the last, or still be the first one's. */
+    after = atomic_load(&seam_made[SEAM_munmap]);
+    assert_in_range(after + 1, ways[way].maps * REQUESTS, ways[way].maps * REQUESTS + 2);
+    after = atomic_load(&seam_made[SEAM_setsockopt]);
+    assert_in_range(after + 1, ways[way].corks * REQUESTS, ways[way].corks * REQUESTS + 2);
+    over(r, c);
+    run_how = (struct send_how){0};
+}
+
+static void small_file_by_each_way(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < SERVING_ENGINES; i++)
+        for (unsigned way = 0; way < sizeof(ways) / sizeof(ways[0]); way++)
+            if (can_run(serving_engines[i]) && serving_engines[i]->model != ENGINE_COMPLETION)
+                count_way(serving_engines[i], way);
+    running[0] = '\0';
+}
+
+/* A file of several transfers, to a socket that takes each whole. */
+static void long_file_by_each_way(void **state)
+{
+    static const struct {
+        enum send_way way;
+        enum seam_call call;
+        unsigned least, most;
+    } rows[] = {
+        {SEND_COPY, SEAM_pread64, 5, 5},       {SEND_COPY, SEAM_sendmsg, 5, 5},
+        {SEND_MMAP, SEAM_mmap64, 2, 2},        {SEND_MMAP, SEAM_sendmsg, 2, 2},
+        {SEND_SENDFILE, SEAM_sendfile64, 2, 2}, {SEND_AUTO, SEAM_sendfile64, 2, 2},
+        {SEND_SPLICE, SEAM_splice, 4, 20}, /* a pipe may be as small as the kernel makes it */
+    };
+
+    (void)state;
+    for (size_t i = 0; can_run(&engine_naive) && i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct client *c;
+        struct run *r;
+
+        run_how = (struct send_how){.way = rows[i].way};
+        r = answered(&engine_naive, &c);
+        seam_arm((struct fault_plan){0});
+        assert_int_equal(ask(c, "/long", long_body, LONG_BYTES, 200), RIGHT);
+        assert_in_range(atomic_load(&seam_made[rows[i].call]), rows[i].least, rows[i].most);
+        over(r, c);
+    }
+    run_how = (struct send_how){0};
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(small_file, tell)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(small_file, tell),
+                                       cmocka_unit_test_teardown(small_file_by_each_way, tell),
+                                       cmocka_unit_test_teardown(long_file_by_each_way, tell)};
 
     (void)argc;
     begin_program(argv);

@@ -99,8 +99,9 @@ static bool may_show(struct fault_plan plan)
     case SEAM_write:
     case SEAM_close:
     case SEAM_getpeername:
-    case SEAM_pread64:
         return false;
+    case SEAM_pread64:
+        return plan.err == SEAM_NONE && run_how.way == SEND_COPY; /* so it says: nothing is left */
     default:
         return plan.err != EINTR && plan.err != SEAM_SHORT;
     }
@@ -167,8 +168,10 @@ static const struct fault {
     enum seam_call call;
     const char *name;
     int err[ERRORS_MAX]; /* up to 0 */
+    struct send_how how;
 } faults[] = {
-#define FAULT(call, ...) {SEAM_##call, #call, {__VA_ARGS__, 0}}
+#define FAULT(call, ...) {SEAM_##call, #call, {__VA_ARGS__, 0}, {0}}
+#define FAULT_BY(how, call, ...) {SEAM_##call, #call " by " #how, {__VA_ARGS__, 0}, {.way = how}}
     FAULT(accept4, EINTR, EAGAIN, ECONNABORTED, EMFILE, ENOBUFS, EPERM),
     FAULT(recv, EINTR, EAGAIN, ECONNRESET, ENOMEM, SEAM_SHORT),
     FAULT(sendmsg, EINTR, EAGAIN, EPIPE, ENOBUFS, SEAM_SHORT),
@@ -197,13 +200,20 @@ static const struct fault {
     FAULT(pthread_create, EAGAIN),
     FAULT(ioctl, EINVAL),
     FAULT(getsockopt, EINVAL),
-    FAULT(setsockopt, ENOMEM),
+    {SEAM_setsockopt, "setsockopt", {ENOMEM, 0}, {.cork = true}},
     FAULT(shutdown, ENOTCONN),
     FAULT(close, EINTR, EIO),
     FAULT(getpeername, ENOTCONN),
     FAULT(socket, EMFILE, EAFNOSUPPORT),
     FAULT(bind, EADDRINUSE, EACCES),
     FAULT(listen, EADDRINUSE),
+    FAULT_BY(SEND_COPY, pread64, EINTR, EIO, SEAM_SHORT, SEAM_NONE),
+    FAULT_BY(SEND_MMAP, mmap64, ENOMEM, ENODEV),
+    FAULT_BY(SEND_MMAP, fstat64, EIO),
+    FAULT_BY(SEND_MMAP, sendmsg, EFAULT, EINTR, EAGAIN, SEAM_SHORT),
+    FAULT_BY(SEND_SENDFILE, sendfile64, EINTR, EAGAIN, SEAM_SHORT, SEAM_NONE),
+    FAULT_BY(SEND_SPLICE, splice, EINTR, EAGAIN, EIO, SEAM_SHORT, SEAM_NONE),
+    FAULT_BY(SEND_SPLICE, pipe2, EMFILE),
 };
 
 enum { FAULTS = sizeof(faults) / sizeof(faults[0]) };
@@ -229,12 +239,14 @@ static unsigned every_n(const struct engine *e, const struct fault *f, int err, 
 {
     struct fault_plan plan = {.call = f->call, .err = err};
 
+    run_how = f->how;
     do {
         plan.n++;
         snprintf(running, sizeof(running), "%s, %s: call %u of %s fails with %d (%s)\n", e->name,
                  stopping ? "stopping" : "serving", plan.n, f->name, err,
                  err > 0 ? strerror(err) : "a short transfer");
     } while (run_once(e, plan, stopping) && !asked_too_often(e, plan));
+    run_how = (struct send_how){0};
     return plan.n - 1;
 }
 

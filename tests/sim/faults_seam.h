@@ -35,7 +35,7 @@
     X(pread64) X(getdents64) X(lseek64) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(eventfd) \
     X(poll) X(read) X(write) X(malloc) X(calloc) X(realloc) X(aligned_alloc) X(mmap64) \
     X(pthread_create) X(select) X(pipe2) X(ioctl) X(getsockopt) X(setsockopt) \
-    X(shutdown) X(close) X(getpeername) X(socket) X(bind) X(listen)
+    X(shutdown) X(close) X(getpeername) X(socket) X(bind) X(listen) X(splice) X(munmap)
 
 enum seam_call {
 #define X(name) SEAM_##name,
@@ -59,7 +59,7 @@ static struct fault_plan seam_plan; /* read by others only while armed */
 static atomic_uint seam_armed;
 static atomic_uint seam_made[SEAM_COUNT]; /* calls so far */
 static atomic_uint seam_hits;
-static atomic_long seam_memory;           /* allocations not given back */
+static atomic_long seam_memory;           /* allocations and mappings not given back */
 static atomic_bool seam_no_openat2;       /* not known here: under valgrind */
 static _Thread_local bool seam_exempt;    /* the test's thread */
 
@@ -130,8 +130,6 @@ SEAM(int, getpeername, (int fd, struct sockaddr *sa, socklen_t *len), (fd, sa, l
 SEAM(int, socket, (int domain, int type, int protocol), (domain, type, protocol), -1)
 SEAM(int, bind, (int fd, const struct sockaddr *sa, socklen_t len), (fd, sa, len), -1)
 SEAM(int, listen, (int fd, int backlog), (fd, backlog), -1)
-SEAM(void *, mmap64, (void *at, size_t n, int prot, int flags, int fd, off_t off),
-     (at, n, prot, flags, fd, off), MAP_FAILED)
 SEAM(int, pthread_create,
      (pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg),
      (t, attr, run, arg), errno)
@@ -173,6 +171,15 @@ ssize_t __wrap_sendfile64(int to, int from, off_t *off, size_t n)
     ssize_t part = seam_transfer(SEAM_sendfile64, n);
 
     return part < 0 ? -1 : __real_sendfile64(to, from, off, (size_t)part);
+}
+
+ssize_t __real_splice(int from, off_t *off, int to, off_t *to_off, size_t n, unsigned flags);
+ssize_t __wrap_splice(int from, off_t *off, int to, off_t *to_off, size_t n, unsigned flags);
+ssize_t __wrap_splice(int from, off_t *off, int to, off_t *to_off, size_t n, unsigned flags)
+{
+    ssize_t part = seam_transfer(SEAM_splice, n);
+
+    return part < 0 ? -1 : __real_splice(from, off, to, to_off, (size_t)part, flags);
 }
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *msg, int flags);
@@ -271,6 +278,26 @@ long __wrap_syscall(long number, ...)
 }
 
 /* --- Memory: failing, and counted ------------------------------------------------------------- */
+
+void *__real_mmap64(void *at, size_t n, int prot, int flags, int fd, off_t off);
+void *__wrap_mmap64(void *at, size_t n, int prot, int flags, int fd, off_t off);
+void *__wrap_mmap64(void *at, size_t n, int prot, int flags, int fd, off_t off)
+{
+    void *mem =
+        seam_fails(SEAM_mmap64) ? MAP_FAILED : __real_mmap64(at, n, prot, flags, fd, off);
+
+    atomic_fetch_add(&seam_memory, mem != MAP_FAILED);
+    return mem;
+}
+
+int __real_munmap(void *mem, size_t n);
+int __wrap_munmap(void *mem, size_t n);
+int __wrap_munmap(void *mem, size_t n)
+{
+    (void)seam_fails(SEAM_munmap); /* only counted: it fails for wrong arguments alone */
+    atomic_fetch_sub(&seam_memory, 1);
+    return __real_munmap(mem, n);
+}
 
 void *__real_malloc(size_t n);
 void *__wrap_malloc(size_t n);

@@ -89,6 +89,8 @@ static inline void *run_main(void *arg)
     return NULL;
 }
 
+static struct send_how run_how; /* of the next run */
+
 static inline struct run *run_start(const struct engine *e)
 {
     static struct run r;
@@ -102,6 +104,7 @@ static inline struct run *run_start(const struct engine *e)
     r.srv.connections_max = 16;
     r.srv.listener = r.listener;
     r.srv.arrangement.workers = 1;
+    r.srv.arrangement.send = run_how;
     r.srv.arrangement.tuning = (struct tuning){.threads = 4, .queue_length = 8, .nap_ms = 1};
     r.srv.stop_fd = -1;
     assert_int_equal(pthread_create(&r.thread, NULL, run_main, &r), 0);
