@@ -5,7 +5,7 @@
  * with the head before them: copy reads into a buffer, mmap maps a window.  The others never show
  * them: sendfile() and splice() hand the pages of the cache from the file to the socket, and the
  * head goes before with the word that more follows, so that both share a packet.  auto copies what
- * is small, for one call is cheaper than two, and hands over what is large.
+ * is small and hands over what is large.
  *
  * A file may become shorter meanwhile.  Reading notices.  A mapping does not: pages beyond the end
  * fault, therefore nothing here ever looks into one: the kernel does, in sendmsg(), and says
@@ -28,7 +28,9 @@
 #include <unistd.h>
 
 enum {
-    SMALL_FILE_BYTES_MAX = 16384, /* sent with its head: copying costs less than a second send */
+    /* Sent with its head.  Beyond it two copies cost more than handing over pages: docs/sending.md
+     * has the measurement. */
+    SMALL_FILE_BYTES_MAX = 4096,
     COPY_BYTES = 65536            /* read at once: two copies that stay in a core's own cache */
 };
 

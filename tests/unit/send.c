@@ -8,7 +8,7 @@
 #include "../../base/send.h"
 
 enum {
-    SMALL = 16384,  /* SMALL_FILE_BYTES_MAX of send.c */
+    SMALL = 4096,   /* SMALL_FILE_BYTES_MAX of send.c */
     COPIED = 65536, /* COPY_BYTES */
     WAYS = SEND_SPLICE + 1
 };

@@ -22,7 +22,7 @@ HOW = {
     "copy apart": "--send copy --gather off", "mmap corked": "--send mmap --gather off --tcp-cork on",
     "splice apart": "--send splice --gather off --tcp-nodelay off --tcp-cork on",
 }
-SIZES = [0, 1, 16383, 16384, 16385, 65535, 65536, 65537, 262143, 262144, 262145, (1 << 20) + 3]
+SIZES = [0, 1, 4095, 4096, 4097, 16384, 65535, 65536, 65537, 262143, 262144, 262145, (1 << 20) + 3]
 GIANT = (2 << 30) + (4 << 20)
 MARKS = {0: b"first", (2 << 30) - 4: b"across 2 GiB", GIANT - 4: b"last"}
 BIG, CUT = 20 << 20, (16 << 20) + 123  # more than the buffers between us hold, and an end beyond what is in them
