@@ -4,7 +4,8 @@
 
 An experiment is a file of lab/experiments/: a question, variants (options of rung serve; the first is the base)
 and works (what a client does).  Every variant does every work once in each round, in turn, so that whatever else
-the machine does meets all of them; a ratio is always one of two figures of the same round and work.
+the machine does meets all of them; a ratio is always one of two figures of the same round and work.  With
+`matrix = FIGURE` that figure alone is shown, variants by works.
 """
 import datetime
 import os
@@ -144,25 +145,37 @@ COLUMNS = {"cpu_us": ("CPU a request", " us"), "per_second": ("requests a second
            "cpu_us_a_second": ("CPU in a second of rest", " us")}
 
 
+def cell_of(rows, base, variant, key):
+    """One figure of one work: of the base as it is, of others as a ratio to that."""
+    pairs = [(one.get(key), first.get(key)) for one, first in zip(rows[variant], rows[base])]
+    known = [(one, first) for one, first in pairs if one is not None and first is not None]
+    if not known:
+        return "failed"
+    if key == "switches" or variant == base:
+        middle = table.median([one for one, _ in known])
+        return ("" if key == "switches" else "1 = ") + table.amount(middle, COLUMNS[key][1])
+    return table.spread([one / first for one, first in known if first])
+
+
 def row_of(rows, base, variant):
-    cells = []
-    for key, (_, unit) in COLUMNS.items():
-        pairs = [(one.get(key), first.get(key)) for one, first in zip(rows[variant], rows[base])]
-        known = [(one, first) for one, first in pairs if one is not None and first is not None]
-        if not any(key in one for one in rows[base]):
-            continue
-        if not known:
-            cells.append("failed")
-        elif key == "switches" or variant == base:
-            middle = table.median([one for one, _ in known])
-            cells.append(("" if key == "switches" else "1 = ") + table.amount(middle, unit))
-        else:
-            cells.append(table.spread([one / first for one, first in known if first]))
-    return [variant, *cells]
+    return [variant, *(cell_of(rows, base, variant, key) for key in COLUMNS
+                       if any(key in one for one in rows[base]))]
+
+
+def matrix(data, base, key):
+    """Variants by works: one figure of each."""
+    what = COLUMNS[key][0]
+    return (f"{what[0].upper()}{what[1:]}; ratio to {base}: median (least..most) of the rounds",
+            [data["plan"].get("of", "variant"), *data["works"]],
+            [[variant["name"], *(cell_of(rows, base, variant["name"], key) for rows in data["works"].values())]
+             for variant in data["plan"]["variant"]])
 
 
 def tables(data):
     base = data["plan"]["variant"][0]["name"]
+    if key := data["plan"].get("matrix"):
+        yield matrix(data, base, key)
+        return
     for work, rows in data["works"].items():
         keys = [key for key in COLUMNS if any(key in one for one in rows[base])]
         yield (f"{work[0].upper()}{work[1:]}; ratio to {base}: median (least..most) of the rounds",
