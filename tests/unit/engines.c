@@ -105,6 +105,76 @@ static void comes_again_without_an_event(const struct engine *e)
     stop(&s);
 }
 
+/* A client of the next test: what it has sent and got back of PATTERN_BYTES. */
+struct talker {
+    int fd;
+    size_t sent, got;
+};
+
+enum { TALKERS = 8, PATTERN_BYTES = 300000 };
+static char pattern[PATTERN_BYTES];
+
+/* Sends or takes a random piece, as far as that goes now. */
+static void talk(struct talker *t, unsigned *seed)
+{
+    static char buf[65536];
+    size_t piece = 1 + (size_t)rand_r(seed) % (rand_r(seed) % 4 ? 600 : sizeof(buf));
+    ssize_t n;
+
+    if (rand_r(seed) % 2 && t->sent < PATTERN_BYTES) {
+        piece = piece < PATTERN_BYTES - t->sent ? piece : PATTERN_BYTES - t->sent;
+        n = send(t->fd, pattern + t->sent, piece, MSG_NOSIGNAL | MSG_DONTWAIT);
+        t->sent += n > 0 ? (size_t)n : 0;
+        if (t->sent == PATTERN_BYTES)
+            shutdown(t->fd, SHUT_WR); /* the end comes with the last bytes, or right behind */
+        return;
+    }
+    n = recv(t->fd, buf, piece, MSG_DONTWAIT);
+    assert_true(n > 0 || (n < 0 && errno == EAGAIN));
+    if (n > 0) {
+        assert_memory_equal(buf, pattern + t->got, (size_t)n);
+        t->got += (size_t)n;
+    }
+}
+
+/* Bytes come and are taken in any pattern, by several at once: all come back, and then the end,
+ * though nobody ever speaks twice to be heard. */
+static void loses_no_wake_up(const struct engine *e)
+{
+    unsigned seed = 1, count = e->capacity && e->capacity < TALKERS ? e->capacity : TALKERS;
+    uint64_t moved_ms = serving_ms();
+    struct talker t[TALKERS] = {0};
+    struct serving s;
+    unsigned left = count;
+
+    for (unsigned i = 0; i < PATTERN_BYTES; i++)
+        pattern[i] = (char)(i * 7 + i / 251);
+    serving_fill(&s, e, &echo_proto);
+    s.srv.arrangement.tuning.threads = TALKERS;
+    serving_start(&s);
+    for (unsigned i = 0; i < count; i++)
+        t[i].fd = client_open(s.port);
+    while (left > 0) {
+        struct talker *one = &t[(unsigned)rand_r(&seed) % count];
+        size_t before = one->sent + one->got;
+
+        if (one->got == PATTERN_BYTES)
+            continue;
+        talk(one, &seed);
+        left -= one->got == PATTERN_BYTES;
+        if (one->sent + one->got > before)
+            moved_ms = serving_ms();
+        else
+            serving_nap(rand_r(&seed) % 16 == 0); /* at times let it fall asleep */
+        assert_true(serving_ms() - moved_ms < SERVING_PATIENCE_MS);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        assert_true(client_ended(t[i].fd)); /* long before its deadline */
+        close(t[i].fd);
+    }
+    stop(&s);
+}
+
 static void head_deadline_ends_a_silent_one(const struct engine *e)
 {
     struct serving s;
@@ -303,6 +373,7 @@ static void stop_serves_the_queue(const struct engine *e)
 EACH(answers_one_after_another)
 EACH(waits_for_a_slow_reader)
 EACH(comes_again_without_an_event)
+EACH(loses_no_wake_up)
 EACH(head_deadline_ends_a_silent_one)
 EACH(idle_deadline_ends_an_idle_one)
 EACH(progress_rule_ends_a_stuck_reader)
@@ -328,6 +399,7 @@ int main(void)
         cmocka_unit_test_teardown(test_answers_one_after_another, tell),
         cmocka_unit_test_teardown(test_waits_for_a_slow_reader, tell),
         cmocka_unit_test_teardown(test_comes_again_without_an_event, tell),
+        cmocka_unit_test_teardown(test_loses_no_wake_up, tell),
         cmocka_unit_test_teardown(test_head_deadline_ends_a_silent_one, tell),
         cmocka_unit_test_teardown(test_idle_deadline_ends_an_idle_one, tell),
         cmocka_unit_test_teardown(test_progress_rule_ends_a_stuck_reader, tell),
