@@ -7,19 +7,17 @@ it went to sleep (voluntary_ctxt_switches), which is how often it was woken.  CO
 the other, when every worker sleeps; and all at once, before any worker has run.  The client goes round the processors
 from one connection to the next.  A connection wakes somebody once; what is beyond that woke for nothing.
 """
-import argparse
 import datetime
 import os
 import re
 import signal
 import socket
-import sys
 import tempfile
 import time
 
-import table
-from cost import HERE, TOP, commit, machine
-from rig import PATIENCE_S, Broken, Server, adopt_orphans, children, make_folder, text_of
+import command
+from cost import commit, machine
+from rig import PATIENCE_S, Broken, Server, children, make_folder, text_of
 
 CONNECTIONS, WORKERS = 200, 4
 HELD_BEFORE = 5  # rounds of looking before a worker counts as asleep
@@ -96,47 +94,46 @@ def trial(rung, folder, engine, accept, workers, one_by_one):
     return counts, woken
 
 
-def measured(rung, engines, tell):
-    rows = []
+def measured(rung, engines):
+    """A row for each, and what went wrong."""
+    rows, errors = [], []
     with tempfile.TemporaryDirectory(prefix="rung-lab-") as folder:
         make_folder(folder)
-        for engine in engines:
-            for accept in SHARINGS:
-                workers = min(WORKERS, os.sysconf("SC_NPROCESSORS_CONF")) if accept == "steered" else WORKERS
-                if workers < 2:
-                    continue
-                tell(f"{engine}, {accept}")
-                cells = []
+        for engine, accept in ((engine, accept) for engine in engines for accept in SHARINGS):
+            workers = min(WORKERS, os.sysconf("SC_NPROCESSORS_CONF")) if accept == "steered" else WORKERS
+            if workers < 2:
+                continue
+            command.tell(f"{engine}, {accept}")
+            cells = []
+            try:
                 for one_by_one in (True, False):
                     counts, woken = trial(rung, folder, engine, accept, workers, one_by_one)
                     cells += [" ".join(map(str, sorted(counts, reverse=True))), f"{woken:.2f}"]
                 rows.append([engine, accept, str(workers), *cells])
-    return rows
+            except (Broken, OSError) as error:
+                errors.append(f"{engine}, {accept}: {error}")
+    command.tell("")
+    return rows, errors
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--rung", default=f"{TOP}/build/release/rung")
-    parser.add_argument("--engines", help="these only, separated by commas")
-    parser.add_argument("--write", metavar="PAGE", help="put the table between the marks of a document")
+    parser = command.parser_of("spread", __doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--engines", help="these only, separated by commas", default=",".join(ENGINES))
     options = parser.parse_args()
-    adopt_orphans()
     began, load = time.time(), os.getloadavg()
-    shown = sys.stderr.isatty()
-    rows = measured(os.path.abspath(options.rung), options.engines.split(",") if options.engines else ENGINES,
-                    lambda text: print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True) if shown else None)
-    if shown:
-        print("\r\033[K", end="", file=sys.stderr)
-    data = {"machine": machine(), "commit": commit(), "command": f"{os.path.basename(HERE)}/spread.py",
-            "when": datetime.datetime.fromtimestamp(began, datetime.timezone.utc).isoformat(timespec="seconds"),
-            "seconds": time.time() - began, "load_before": load, "load_after": os.getloadavg(),
-            "cannot_run": {}, "errors": []}
+    if options.source:
+        data = command.raw("spread", options.source, "rows")
+    else:
+        rows, errors = measured(options.rung, options.engines.split(","))
+        data = {"about": "rung: to whom connections fall", "rows": rows, "machine": machine(), "commit": commit(),
+                "command": "lab/spread.py",
+                "when": datetime.datetime.fromtimestamp(began, datetime.timezone.utc).isoformat(timespec="seconds"),
+                "seconds": round(time.time() - began, 1), "load_before": load, "load_after": os.getloadavg(),
+                "cannot_run": {}, "errors": errors}
     found = [(f"{CONNECTIONS} connections: how many each worker got, and wake-ups for each connection",
-              ["engine", "--accept", "workers", "one by one", "wake-ups", "all at once", "wake-ups"], rows)]
-    print(table.plain(data, found))
-    if options.write:
-        table.write_page(options.write, data, found, "spread")
+              ["engine", "--accept", "workers", "one by one", "wake-ups", "all at once", "wake-ups"], data["rows"])]
+    return command.shown("spread", options, data, found, "spread")
 
 
 if __name__ == "__main__":
-    main()
+    command.run("spread", main)
