@@ -139,6 +139,38 @@ static void listener_is_told_how(void **state)
 }
 
 /* A machine may lack IPv6; then there is nothing to be asked about it. */
+/* Whatever the processor, modulo 1 is the listener opened first; by hash each would get some. */
+static void steered_by_processor(void **state)
+{
+    const struct net_listening how = {.backlog = 64, .reuseport = true};
+    struct net_address a;
+    int fd[2], client[32], sole;
+
+    (void)state;
+    net_address_parse(&a, "127.0.0.1", 0);
+    fd[0] = net_listen(&a, &how);
+    net_address_parse(&a, "127.0.0.1", (uint16_t)net_port(fd[0]));
+    fd[1] = net_listen(&a, &how);
+    assert_true(fd[0] >= 0 && fd[1] >= 0);
+    assert_int_equal(net_steer(fd[0], 1), 0);
+    for (unsigned i = 0; i < 32; i++)
+        client[i] = client_open(net_port(fd[0]));
+    assert_int_equal(net_accept(fd[1], false), -EAGAIN);
+    for (unsigned i = 0; i < 32; i++) {
+        int accepted = net_accept(fd[0], false);
+
+        assert_true(accepted >= 0);
+        close(accepted);
+        close(client[i]);
+    }
+    close(fd[0]);
+    close(fd[1]);
+    net_address_parse(&a, "127.0.0.1", 0);
+    sole = net_listen(&a, &plain);
+    assert_int_equal(net_steer(sole, 1), -EINVAL); /* not of a group */
+    close(sole);
+}
+
 static void ipv6_is_ipv6_only(void **state)
 {
     struct net_address a;
@@ -322,6 +354,7 @@ int main(void)
         cmocka_unit_test(unix_path_has_a_limit),
         cmocka_unit_test(listener_on_a_free_port),
         cmocka_unit_test(listener_is_told_how),
+        cmocka_unit_test(steered_by_processor),
         cmocka_unit_test(ipv6_is_ipv6_only),
         cmocka_unit_test(unix_socket_left_over_is_replaced),
         cmocka_unit_test(unix_socket_takes_its_own_name_along),
