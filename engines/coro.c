@@ -139,19 +139,17 @@ static void handle(struct sched *sc, void *who)
 {
     const struct worker *w = sc->loop->worker;
     int listener = epset_listener(w, who);
-    struct session *s;
 
-    if (listener >= 0) {
+    if (listener >= 0)
         welcome(sc, (unsigned)listener);
-    } else if (who == sc) {
+    else if (who == sc)
         loop_woken(sc->loop);
-        while ((s = loop_resumed(sc->loop)))
-            run(sc->fiber[s->slot]);
-    } else if (who != w) {
+    else if (who != w)
         run(who);
-    }
 }
 
+/* Whoever may close a session that has not been reported comes after the batch, which may hold its
+ * event. */
 static int turns(struct sched *sc)
 {
     struct epoll_event ev[EVENTS_MAX];
@@ -164,6 +162,8 @@ static int turns(struct sched *sc)
             return n;
         for (int i = 0; i < n; i++)
             handle(sc, ev[i].data.ptr);
+        while ((s = loop_resumed(sc->loop)))
+            run(sc->fiber[s->slot]);
         while ((s = loop_expired(sc->loop)))
             fiber_close(sc->fiber[s->slot]);
     }

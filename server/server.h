@@ -130,8 +130,9 @@ struct session *loop_welcome(struct loop *l, unsigned i);
  * after the batch of events: an event must never point at a session that expired in between. */
 struct session *loop_expired(struct loop *l);
 
-/* wake_fd is readable: empties it.  Then loop_resumed() gives the sessions whose answer has
- * come, each to be pumped; NULL: no more. */
+/* wake_fd is readable: empties it.  loop_resumed() gives the sessions whose answer has come, each
+ * to be pumped; NULL: no more.  It too comes after the batch: earlier answers may still be going
+ * out, so that the same session is in there, and this pump may be the one that ends it. */
 void loop_woken(struct loop *l);
 struct session *loop_resumed(struct loop *l);
 
