@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+/* seeds.c - one seed, one crowd of clients, every readiness engine: each client gets the same
+ * bytes from all of them.
+ *
+ * The engines and all that serves below them are the real ones, the files too; sockets, readiness,
+ * sleeping and the clock are simulated (seeds_net.h, seeds_calls.h, seeds_wait.h), so that a run
+ * with a minute of time-outs takes milliseconds, and is the same again whenever its seed is.  The
+ * seed draws the clients (seeds_script.h); for each engine another one draws how the network treats
+ * them.  What each client must get is computed without an engine.  The rules:
+ *
+ *   ends its stream, or waits for the server   exactly that, then the end of the stream; if it
+ *   to lose patience                           waited, when its deadline had come
+ *   lets a head drip                           what it asked for before; cut off in time
+ *   stops reading at some byte                 exactly so many; given up
+ *   resets the connection                      the beginning of it
+ *
+ * And in the end every connection is closed and counted, no descriptor is left, virtual or real.
+ * dispatch is left out: its threads run as the kernel likes, which no seed decides; so are engines
+ * that block, and completion, which is another waist (tests/unit/engines.c has all of them).
+ *
+ * SEEDS=n tries more; `seeds SEED [ENGINE]` repeats one.
+ */
+#include "seeds_wait.h"
+#include "../serving.h"
+#include "../../base/say.h"
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <cmocka.h>
+
+enum { PEERS_MAX = 24, SEEDS_DEFAULT = 200, LONG_BYTES = 150000 };
+
+/* An engine, and a way of running it where there is a choice. */
+static const struct rider {
+    const char *name;
+    const struct engine *engine;
+} riders[] = {
+    {"nonblock", &engine_nonblock},
+    {"select", &engine_select},
+    {"poll", &engine_poll},
+    {"epoll", &engine_epoll},
+    {"coro", &engine_coro},
+};
+enum { RIDERS = sizeof(riders) / sizeof(*riders) };
+
+static char folder[] = "/tmp/rung-seeds-XXXXXX";
+static struct server srv;
+static int listener[1][LISTENERS_MAX];
+static struct script scripts[PEERS_MAX];
+static struct peer peers[PEERS_MAX];
+static const char *only;
+
+/* --- The server ------------------------------------------------------------------------------- */
+
+static void server_fill(const struct engine *e)
+{
+    struct site *site = srv.site;
+
+    memset(&srv, 0, sizeof(srv));
+    srv.site = site;
+    srv.engine = e;
+    srv.proto = &http_proto;
+    srv.head_ms = HEAD_MS;
+    srv.idle_ms = IDLE_MS;
+    srv.send_ms = SEND_MS;
+    srv.drain_ms = DRAIN_MS;
+    srv.progress_bytes = PROGRESS;
+    srv.body_bytes_max = BODY_BYTES_MAX;
+    srv.connections_max = PEERS_MAX;
+    srv.listener = listener;
+    srv.arrangement.workers = 1;
+    srv.arrangement.tuning = (struct tuning){.threads = 4, .queue_length = 8, .nap_ms = 20};
+    must(stats_open(&srv.stats, 1) == 0);
+}
+
+static void stop(void)
+{
+    server_stop(&srv);
+}
+
+/* --- A run ------------------------------------------------------------------------------------ */
+
+static void sim_begin(uint64_t seed, unsigned count)
+{
+    static const uint32_t ticks_us[] = {1000, 4000, 10000}, late_us[] = {500, 5000, 30000};
+
+    memset(&sim, 0, sizeof(sim));
+    sim.rng = seed;
+    sim.tick_us = ticks_us[sim_random(3)];
+    sim.drowsy_in = 1u << sim_random(6);
+    sim.drowsy_us = late_us[sim_random(3)];
+    sim.peer = peers;
+    sim.peers = count;
+    sim.job_us = sim.stop_us = NEVER;
+    sim.stop = stop;
+    sim.job_done = helper_pass;
+    sim.on = true;
+    helper_open();
+    for (unsigned i = 0; i < count; i++) {
+        struct peer *p = &peers[i];
+
+        text_free(&p->out);
+        *p = (struct peer){.number = i, .script = &scripts[i], .read_us = NEVER};
+        p->step_us = soon(scripts[i].step[0].pause_us);
+    }
+    listener[0][0] = sim_open(KIND_LISTENER);
+    srv.listeners = 1;
+    srv.stop_fd = sim_open(KIND_EVENT);
+}
+
+static unsigned descriptors(void)
+{
+    unsigned n = 0;
+
+    for (int fd = 0; fd < FD_FIRST; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+static const char *counters_wrong(void)
+{
+    uint64_t count[STATS];
+
+    for (unsigned i = 0; i < STATS; i++)
+        count[i] = stats_sum(srv.stats, (enum stat_id)i);
+    if (count[STAT_ACCEPTED] != sim.peers || count[STAT_CLOSED] != sim.peers)
+        return "not every connection was accepted and closed";
+    if (count[STAT_LOST] || count[STAT_REFUSED] || count[STAT_EVICTED])
+        return "a connection was lost, refused or evicted";
+    if (count[STAT_ANSWERS] != count[STAT_COMPLETE] + count[STAT_BROKEN])
+        return "answers begun are neither complete nor broken";
+    return NULL;
+}
+
+static const char *left_open(void)
+{
+    for (unsigned i = 0; i < FDS; i++)
+        if (sim.thing[i].kind != KIND_NONE && sim.thing[i].kind != KIND_LISTENER &&
+            (int)i + FD_FIRST != srv.stop_fd)
+            return "a descriptor is left open";
+    return NULL;
+}
+
+/* The clients read what is on its way. */
+static void sim_end(void)
+{
+    while (sim.ended < sim.peers && sim_next_us() < NEVER - 1) {
+        sim.now_us = sim_next_us();
+        sim_happen();
+    }
+    sim.on = false;
+}
+
+/* --- Verdicts --------------------------------------------------------------------------------- */
+
+static bool same(const struct peer *p, size_t n)
+{
+    const struct text *want = &p->script->want;
+
+    return n <= want->len && (!n || memcmp(p->out.bytes, want->bytes, n) == 0);
+}
+
+/* Whoever waits for the server's patience is not cut off early, nor kept.  The server cannot have
+ * begun to wait before the client's last byte but for the pauses of a message, nor after the last
+ * of its own was read. */
+static const char *late_or_early(const struct peer *p)
+{
+    const struct script *s = p->script;
+    uint64_t since_us = s->manner == MANNER_DRIP ? p->begun_us : p->last_us;
+    uint64_t most_ms = s->wait_ms == SEND_MS ? 2 * SEND_MS : s->wait_ms;
+    uint64_t early_ms = (p->end_us - p->last_us + PAUSES_US) / 1000 + SLACK_MS;
+
+    since_us = since_us > p->heard_us ? since_us : p->heard_us;
+    if (s->manner == MANNER_DRIP)
+        most_ms = HEAD_MS + DRIP_US / 1000;
+    else if (s->manner != MANNER_IDLE && s->manner != MANNER_SILENT)
+        return NULL;
+    else if (s->wait_ms != LINGER_MS && early_ms < s->wait_ms)
+        return "it is cut off before its deadline";
+    most_ms += s->read_us / 1000 + SLACK_MS;
+    return (p->end_us - since_us) / 1000 > most_ms ? "it is kept beyond its deadline" : NULL;
+}
+
+static const char *peer_wrong(const struct peer *p)
+{
+    const struct script *s = p->script;
+    size_t stall = s->stall_at < s->want.len ? s->stall_at : s->want.len;
+
+    if (!same(p, p->taken))
+        return "it got other bytes";
+    if (p->end == END_OWN)
+        return NULL;
+    if (p->end == END_NOT)
+        return "it is left alone";
+    if (p->end == END_STALLED)
+        return p->taken == stall ? NULL : "it got too little before it stopped reading";
+    if (p->taken != s->want.len)
+        return "it did not get everything";
+    if (p->end != END_FIN && s->manner != MANNER_DRIP)
+        return "it was reset";
+    return late_or_early(p);
+}
+
+/* What there is to know about a client that was wronged. */
+static void peer_show(const struct peer *p)
+{
+    const struct script *s = p->script;
+    size_t at = 0, end;
+
+    while (at < p->taken && at < s->want.len && p->out.bytes[at] == s->want.bytes[at])
+        at++;
+    end = at + 60 < p->out.len ? at + 60 : p->out.len;
+    printf("client %u, manner %u, end %u: sent %zu of %zu bytes, got %zu of %zu, "
+           "the same up to %zu\n"
+           "last act %llu us, end %llu us, should wait %llu ms; there:\n%.*s\ninput:\n%.*s\n",
+           p->number, s->manner, p->end, p->arrived, s->in.len, p->taken, s->want.len, at,
+           (unsigned long long)p->last_us, (unsigned long long)p->end_us,
+           (unsigned long long)s->wait_ms, (int)(end - at), p->out.bytes ? p->out.bytes + at : "",
+           (int)(s->in.len < 400 ? s->in.len : 400), s->in.bytes ? s->in.bytes : "");
+}
+
+/* One engine; what is wrong, or NULL. */
+static const char *ride(const struct rider *r, uint64_t seed, unsigned count, unsigned flip)
+{
+    static char text[256];
+    unsigned open = descriptors();
+    const char *wrong;
+    int err;
+
+    server_fill(r->engine);
+    sim_begin(seed * 1000003 + (uint64_t)(r - riders) + 1, count);
+    sim.flip = flip;
+    snprintf(sim.name, sizeof(sim.name), "seed %llu, engine %s; to repeat: seeds %llu %s",
+             (unsigned long long)seed, r->name, (unsigned long long)seed, r->name);
+    err = worker_run(&srv, 0);
+    wrong = err ? "the engine failed" : counters_wrong();
+    wrong = wrong ? wrong : left_open();
+    sim_end();
+    wrong = wrong || descriptors() == open ? wrong : "a file is left open";
+    snprintf(text, sizeof(text), "%s: %s", sim.name, wrong ? wrong : "");
+    for (unsigned i = 0; i < count && !wrong; i++) {
+        wrong = peer_wrong(&peers[i]);
+        snprintf(text, sizeof(text), "%s: client %u: %s", sim.name, i, wrong ? wrong : "");
+        if (wrong && !flip)
+            peer_show(&peers[i]);
+    }
+    stats_close(srv.stats);
+    return wrong ? text : NULL;
+}
+
+/* --- Seeds ------------------------------------------------------------------------------------ */
+
+static unsigned crowd_open(uint64_t seed)
+{
+    struct worker w = {.server = &srv};
+    uint64_t rng = seed * 0x9e3779b97f4a7c15u + 1;
+    unsigned count = 1 + (unsigned)script_random(&rng, PEERS_MAX);
+    struct loop *lane;
+
+    server_fill(&engine_epoll);
+    sim = (struct sim){.on = true, .tick_us = 1000}; /* for the date */
+    must(lane_open(&w, &lane) == 0);
+    for (unsigned i = 0; i < count; i++)
+        script_open(&scripts[i], script_random(&rng, UINT64_MAX) | 1, lane);
+    loop_close(lane);
+    sim.on = false;
+    stats_close(srv.stats);
+    return count;
+}
+
+static void crowd_close(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        script_close(&scripts[i]);
+        text_free(&peers[i].out);
+    }
+}
+
+static void try_seed(uint64_t seed)
+{
+    unsigned count = crowd_open(seed);
+
+    for (unsigned i = 0; i < RIDERS; i++) {
+        const char *wrong = NULL;
+
+        if (!serving_left_out(riders[i].engine) && (!only || !strcmp(only, riders[i].name)))
+            wrong = ride(&riders[i], seed, count, 0);
+        if (wrong)
+            fail_msg("%s", wrong);
+    }
+    crowd_close(count);
+}
+
+static void every_engine_sends_the_same(void **state)
+{
+    const char *asked = getenv("SEEDS");
+    unsigned long n = asked ? strtoul(asked, NULL, 10) : SEEDS_DEFAULT;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= (serving_under_valgrind() ? n / 20 + 1 : n); seed++)
+        try_seed(seed);
+}
+
+/* A transfer that turns over one bit is noticed, whichever it is. */
+static void a_wrong_byte_is_noticed(void **state)
+{
+    (void)state;
+    for (unsigned flip = 1; flip < 40; flip += 3) {
+        unsigned count = crowd_open(7);
+
+        assert_non_null(ride(&riders[flip % RIDERS], 7, count, flip));
+        crowd_close(count);
+    }
+}
+
+/* --- The folder ------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} files[] = {
+    {"index.html", 700}, {"small", 300},     {"page.html", 5000}, {"page.html.gz", 1200},
+    {"empty", 0},        {"edge", 16384},    {"beyond", 16385},   {"long", LONG_BYTES},
+    {"list/a", 1},       {"list/b", 20},     {"list/c d", 300},
+};
+enum { FILES = sizeof(files) / sizeof(*files) };
+
+static int folder_make(void **state)
+{
+    struct site_options opt = {.root = folder, .listing = true, .precompressed = true};
+    const char *why;
+    char path[64];
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/list", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    for (unsigned i = 0; i < FILES; i++) {
+        FILE *f;
+
+        snprintf(path, sizeof(path), "%s/%s", folder, files[i].name);
+        f = fopen(path, "w");
+        assert_non_null(f);
+        assert_int_equal(fwrite(fake_bytes() + i, 1, files[i].bytes, f), files[i].bytes);
+        assert_int_equal(fclose(f), 0);
+    }
+    return site_open(&srv.site, &opt, &why);
+}
+
+static int folder_remove(void **state)
+{
+    char path[64];
+
+    (void)state;
+    site_close(srv.site);
+    for (unsigned i = 0; i < FILES; i++) {
+        snprintf(path, sizeof(path), "%s/%s", folder, files[i].name);
+        remove(path);
+    }
+    snprintf(path, sizeof(path), "%s/list", folder);
+    rmdir(path);
+    return rmdir(folder);
+}
+
+static void one_seed(void **state)
+{
+    try_seed(*(const uint64_t *)*state);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_engine_sends_the_same),
+        cmocka_unit_test(a_wrong_byte_is_noticed),
+    };
+    const struct CMUnitTest one[] = {cmocka_unit_test_prestate(one_seed, &seed)};
+
+    only = argc > 2 ? argv[2] : NULL;
+    say_quiet(true);
+    return seed ? cmocka_run_group_tests(one, folder_make, folder_remove)
+                : cmocka_run_group_tests(tests, folder_make, folder_remove);
+}
