@@ -34,12 +34,15 @@ enum { PEERS_MAX = 24, SEEDS_DEFAULT = 200, LONG_BYTES = 150000 };
 static const struct rider {
     const char *name;
     const struct engine *engine;
+    enum epoll_trigger trigger;
 } riders[] = {
-    {"nonblock", &engine_nonblock},
-    {"select", &engine_select},
-    {"poll", &engine_poll},
-    {"epoll", &engine_epoll},
-    {"coro", &engine_coro},
+    {"nonblock", &engine_nonblock, 0},
+    {"select", &engine_select, 0},
+    {"poll", &engine_poll, 0},
+    {"epoll", &engine_epoll, TRIGGER_LEVEL},
+    {"epoll-edge", &engine_epoll, TRIGGER_EDGE},
+    {"epoll-oneshot", &engine_epoll, TRIGGER_ONESHOT},
+    {"coro", &engine_coro, 0},
 };
 enum { RIDERS = sizeof(riders) / sizeof(*riders) };
 
@@ -52,13 +55,13 @@ static const char *only;
 
 /* --- The server ------------------------------------------------------------------------------- */
 
-static void server_fill(const struct engine *e)
+static void server_fill(const struct rider *r)
 {
     struct site *site = srv.site;
 
     memset(&srv, 0, sizeof(srv));
     srv.site = site;
-    srv.engine = e;
+    srv.engine = r->engine;
     srv.proto = &http_proto;
     srv.head_ms = HEAD_MS;
     srv.idle_ms = IDLE_MS;
@@ -69,7 +72,8 @@ static void server_fill(const struct engine *e)
     srv.connections_max = PEERS_MAX;
     srv.listener = listener;
     srv.arrangement.workers = 1;
-    srv.arrangement.tuning = (struct tuning){.threads = 4, .queue_length = 8, .nap_ms = 20};
+    srv.arrangement.tuning = (struct tuning){.threads = 4, .queue_length = 8, .nap_ms = 20,
+                                                .trigger = r->trigger};
     must(stats_open(&srv.stats, 1) == 0);
 }
 
@@ -227,7 +231,7 @@ static const char *ride(const struct rider *r, uint64_t seed, unsigned count, un
     const char *wrong;
     int err;
 
-    server_fill(r->engine);
+    server_fill(r);
     sim_begin(seed * 1000003 + (uint64_t)(r - riders) + 1, count);
     sim.flip = flip;
     snprintf(sim.name, sizeof(sim.name), "seed %llu, engine %s; to repeat: seeds %llu %s",
@@ -257,7 +261,7 @@ static unsigned crowd_open(uint64_t seed)
     unsigned count = 1 + (unsigned)script_random(&rng, PEERS_MAX);
     struct loop *lane;
 
-    server_fill(&engine_epoll);
+    server_fill(&riders[0]);
     sim = (struct sim){.on = true, .tick_us = 1000}; /* for the date */
     must(lane_open(&w, &lane) == 0);
     for (unsigned i = 0; i < count; i++)
