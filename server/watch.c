@@ -31,7 +31,7 @@
 enum {
     TICK_MS = 20,
     LEAVING_MS = 1000, /* for who was told to go, before another is */
-    WAITED_MS = 100, /* a queue not empty for so long waits for a thread that is not free */
+    WAITED_MS = 100, /* who waits for so long is not on his way to a free thread or worker */
     QUIET_TICKS = 50 /* without need, before sleeping longer: a busy engine need not wake it */
 };
 
@@ -232,19 +232,21 @@ static void evict(struct watch *watch, struct session *s)
 }
 
 /* Whether somebody waits for a seat that he will not get by himself.  In a house that is not full
- * he is on his way to a free thread, unless his queue's thread is taken. */
+ * he is on his way to a free thread, unless his queue's thread is taken; on a listener that others
+ * share he is on his way to one of them, unless they are full too. */
 static bool is_awaited(struct watch *watch, bool full)
 {
     struct worker *w = watch->worker;
     unsigned emptied = atomic_load(&w->emptied);
-    bool waits = atomic_load(&w->queued) > 0;
+    bool queued = atomic_load(&w->queued) > 0;
+    bool waits = queued || (full && worker_awaited(w));
 
     if (!waits || !watch->waited || emptied != watch->emptied)
         watch->waiting_ms = watch->now_ms;
     watch->emptied = emptied;
     watch->waited = waits;
-    if (full)
-        return waits || worker_awaited(w);
+    if (full && (queued || !worker_shares(w)))
+        return waits;
     return watch->now_ms - watch->waiting_ms >= WAITED_MS;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* seats.c - who waits on a shared listener is served while any worker has a seat, however long a
- * connection is on its way from the queue to its thread.
+ * connection is on its way from the queue to its thread; and nobody loses his seat for him.
  *
  * The linker sends watch_add() through here, where a thread that begins to serve is late.  A worker
  * that for that moment believed in a free seat would sleep on the listener with none: the kernel
@@ -19,6 +19,18 @@ void __wrap_watch_add(struct watch *watch, struct session *s)
 {
     serving_nap(LATE_MS);
     __real_watch_add(watch, s);
+}
+
+static atomic_int glimpses; /* so many times a worker sees somebody wait who is not there */
+
+bool __real_worker_awaited(const struct worker *w);
+bool __wrap_worker_awaited(const struct worker *w);
+bool __wrap_worker_awaited(const struct worker *w)
+{
+    if (atomic_load(&glimpses) <= 0)
+        return __real_worker_awaited(w);
+    atomic_fetch_sub(&glimpses, 1);
+    return true;
 }
 
 /* With a reset: to a mere end of half a request there is an answer, and no site has its page. */
@@ -62,10 +74,51 @@ static void test_no_wake_up_is_lost(void **state)
     serving_empty(&s);
 }
 
+static void wait_until_evicted(struct serving *s, uint64_t count)
+{
+    uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
+
+    while (stats_sum(s->srv.stats, STAT_EVICTED) < count && serving_ms() < until_ms)
+        serving_nap(1);
+    assert_int_equal(stats_sum(s->srv.stats, STAT_EVICTED), count);
+}
+
+/* A worker without a seat sees a client wait, and at its next look another worker has him: no
+ * reason to close the idle one here.  Who stays has found nobody else. */
+static void test_a_glimpse_evicts_nobody(void **state)
+{
+    uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
+    struct serving s;
+    int client;
+
+    (void)state;
+    serving_fill(&s, &engine_naive, &echo_proto);
+    s.srv.arrangement.workers = WORKERS;
+    serving_start(&s);
+    client = client_open(s.port);
+    assert_true(client_echo(client, "served", 6));
+    serving_nap(2 * EVICT_IDLE_MS_MIN); /* now it may go */
+    atomic_store(&glimpses, 1);
+    while (atomic_load(&glimpses) > 0 && serving_ms() < until_ms)
+        serving_nap(1);
+    serving_nap(2 * EVICT_IDLE_MS_MIN);
+    assert_int_equal(stats_sum(s.srv.stats, STAT_EVICTED), 0);
+    assert_true(client_echo(client, "still", 5));
+    atomic_store(&glimpses, INT_MAX);
+    wait_until_evicted(&s, 1);
+    assert_true(client_ended(client));
+    atomic_store(&glimpses, 0);
+    close(client);
+    server_stop(&s.srv);
+    assert_true(serving_left(&s));
+    serving_empty(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_wake_up_is_lost),
+        cmocka_unit_test(test_a_glimpse_evicts_nobody),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
