@@ -86,30 +86,51 @@ static inline void serving_nap(unsigned ms)
     nanosleep(&ts, NULL);
 }
 
+/* One worker, every deadline so long; connections_max and progress_bytes are the caller's. */
+static inline void serving_options(struct server *srv, const struct engine *e,
+                                   const struct conn_proto *proto, uint32_t deadline_ms)
+{
+    memset(srv, 0, sizeof(*srv));
+    srv->engine = e;
+    srv->proto = proto;
+    srv->head_ms = srv->idle_ms = srv->send_ms = srv->drain_ms = deadline_ms;
+    srv->body_bytes_max = BODY_BYTES_MAX;
+    srv->arrangement.workers = 1;
+    srv->arrangement.tuning = (struct tuning){.threads = 4, .queue_length = 8, .nap_ms = 1};
+    srv->stop_fd = -1;
+}
+
+/* Counters, the descriptor to stop it by, a listener on a free port of 127.0.0.1.  What is open
+ * when it fails stays so: stats, stop_fd and listeners tell. */
+static inline int serving_open(struct server *srv)
+{
+    struct net_address a;
+    int err = stats_open(&srv->stats, 1);
+
+    if (err)
+        return err;
+    srv->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (srv->stop_fd < 0)
+        return -errno;
+    net_address_parse(&a, "127.0.0.1", 0);
+    srv->listener[0][0] = net_listen(&a, &(struct net_listening){.backlog = 128});
+    if (srv->listener[0][0] < 0)
+        return srv->listener[0][0];
+    srv->listeners = 1;
+    return 0;
+}
+
 /* What a server needs but the engine's thread; deadlines are long: a test shortens the one it is
  * about. */
 static inline void serving_fill(struct serving *s, const struct engine *e,
                                 const struct conn_proto *proto)
 {
-    struct net_address a;
-
     memset(s, 0, sizeof(*s));
-    s->srv.engine = e;
-    s->srv.proto = proto;
-    s->srv.head_ms = s->srv.idle_ms = s->srv.send_ms = s->srv.drain_ms = 60000;
+    serving_options(&s->srv, e, proto, 60000);
     s->srv.progress_bytes = 4096;
-    s->srv.body_bytes_max = BODY_BYTES_MAX;
     s->srv.connections_max = 100;
     s->srv.listener = s->listener;
-    s->srv.arrangement.workers = 1;
-    s->srv.arrangement.tuning = (struct tuning){.threads = 4, .queue_length = 8, .nap_ms = 1};
-    s->srv.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    core_assert(s->srv.stop_fd >= 0);
-    core_assert(stats_open(&s->srv.stats, 1) == 0);
-    core_assert(net_address_parse(&a, "127.0.0.1", 0) == 0);
-    s->srv.listener[0][0] = net_listen(&a, &(struct net_listening){.backlog = 128});
-    core_assert(s->srv.listener[0][0] >= 0);
-    s->srv.listeners = 1;
+    core_assert(serving_open(&s->srv) == 0);
     s->port = net_port(s->srv.listener[0][0]);
 }
 

@@ -39,20 +39,11 @@ static inline int server_open(struct run *r)
 {
     const struct site_options opt = {
         .root = folder, .index = "index.html", .listing = true, .precompressed = true};
-    struct net_address a;
     const char *why;
-    int err = stats_open(&r->srv.stats, 1);
+    int err = serving_open(&r->srv);
 
     if (err)
         return err;
-    r->srv.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (r->srv.stop_fd < 0)
-        return -errno;
-    net_address_parse(&a, "127.0.0.1", 0);
-    r->srv.listener[0][0] = net_listen(&a, &(struct net_listening){.backlog = 64});
-    if (r->srv.listener[0][0] < 0)
-        return r->srv.listener[0][0];
-    r->srv.listeners = 1;
     err = site_open(&r->srv.site, &opt, &why);
     return err ? err : log_open(&r->srv.log, LOG_COMBINED, log_path);
 }
@@ -96,17 +87,11 @@ static inline struct run *run_start(const struct engine *e)
     static struct run r;
 
     memset(&r, 0, sizeof(r));
-    r.srv.engine = e;
-    r.srv.proto = &http_proto;
-    r.srv.head_ms = r.srv.idle_ms = r.srv.send_ms = r.srv.drain_ms = DEADLINE_MS;
+    serving_options(&r.srv, e, &http_proto, DEADLINE_MS);
     r.srv.progress_bytes = 1;
-    r.srv.body_bytes_max = BODY_BYTES_MAX;
     r.srv.connections_max = 16;
     r.srv.listener = r.listener;
-    r.srv.arrangement.workers = 1;
     r.srv.arrangement.send = run_how;
-    r.srv.arrangement.tuning = (struct tuning){.threads = 4, .queue_length = 8, .nap_ms = 1};
-    r.srv.stop_fd = -1;
     assert_int_equal(pthread_create(&r.thread, NULL, run_main, &r), 0);
     while (!atomic_load(&r.port) && !atomic_load(&r.left))
         sched_yield();

@@ -337,20 +337,19 @@ static void sites_that_cannot_be_opened(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
-        TEST(a_file),
-        TEST(an_empty_file_needs_no_descriptor),
-        TEST(a_file_of_five_gib),
-        TEST(a_file_replaced_while_it_is_sent),
-        TEST(odd_names),
-        TEST(what_is_not_there),
-        TEST(redirects_and_indexes),
-        TEST(listings_off_and_later),
-        TEST(what_is_no_file),
-        TEST(what_may_not_be_read),
-        TEST(hidden_names),
-        TEST(pages_of_the_site),
-        TEST(sites_that_cannot_be_opened),
+        TREE_TEST(a_file),
+        TREE_TEST(an_empty_file_needs_no_descriptor),
+        TREE_TEST(a_file_of_five_gib),
+        TREE_TEST(a_file_replaced_while_it_is_sent),
+        TREE_TEST(odd_names),
+        TREE_TEST(what_is_not_there),
+        TREE_TEST(redirects_and_indexes),
+        TREE_TEST(listings_off_and_later),
+        TREE_TEST(what_is_no_file),
+        TREE_TEST(what_may_not_be_read),
+        TREE_TEST(hidden_names),
+        TREE_TEST(pages_of_the_site),
+        TREE_TEST(sites_that_cannot_be_opened),
     };
 
     alarm(300); /* a file that blocks fails instead of hanging */

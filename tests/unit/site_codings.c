@@ -185,12 +185,11 @@ static void links_and_long_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
-        TEST(the_best_is_sent),
-        TEST(a_sibling_has_its_own_validators),
-        TEST(an_older_sibling_is_none),
-        TEST(what_is_no_sibling),
-        TEST(links_and_long_names),
+        TREE_TEST(the_best_is_sent),
+        TREE_TEST(a_sibling_has_its_own_validators),
+        TREE_TEST(an_older_sibling_is_none),
+        TREE_TEST(what_is_no_sibling),
+        TREE_TEST(links_and_long_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

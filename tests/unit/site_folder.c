@@ -2,7 +2,6 @@
 /* site_folder.c - listings of a real folder: who is in them, both sides of each bound, a folder
  * that changes while it is read.
  */
-#include <pthread.h>
 #include <time.h>
 #include "json.h"
 #include "tree.h"
@@ -322,37 +321,26 @@ static void a_folder_removed(void **state)
 
 /* Entries come and go while it is read; those that stay are there once, and it stays strict
  * JSON. */
-struct churner {
-    const struct tree *t;
-    atomic_bool stop;
-    atomic_uint rounds;
-};
-
-static void *churn(void *arg)
+static void come_and_go(const struct tree *t, void *arg, unsigned round)
 {
-    struct churner *c = arg;
+    char name[32];
 
-    while (!c->stop) {
-        char name[32];
-
-        snprintf(name, sizeof(name), "comes-%u", atomic_fetch_add(&c->rounds, 1) % 50);
-        make_file(c->t, name, "x");
-        snprintf(name, sizeof(name), "comes-%u", (c->rounds + 25) % 50);
-        unlinkat(c->t->root, name, 0);
-    }
-    return NULL;
+    (void)arg;
+    snprintf(name, sizeof(name), "comes-%u", round % 50);
+    make_file(t, name, "x");
+    snprintf(name, sizeof(name), "comes-%u", (round + 26) % 50);
+    unlinkat(t->root, name, 0);
 }
 
 static void a_folder_that_changes(void **state)
 {
     struct tree *t = *state;
-    struct churner c = {.t = t};
+    struct changer c = {.once = come_and_go, .t = t};
     unsigned lists = 0;
-    pthread_t thread;
 
     make_numbered(t, 0, 100);
-    assert_int_equal(pthread_create(&thread, NULL, churn, &c), 0);
-    while (lists < 50 || c.rounds < 200) {
+    changer_begin(&c);
+    while (lists < 50 || atomic_load(&c.rounds) < 200) {
         char *json = list(t, "/", lists % 2 ? "format=json&sort=size" : "format=json");
 
         assert_true(json_is_valid(json, strlen(json)));
@@ -361,24 +349,22 @@ static void a_folder_that_changes(void **state)
         free(json);
         lists++;
     }
-    c.stop = true;
-    pthread_join(thread, NULL);
+    changer_end(&c);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
-        TEST(every_kind),
-        TEST(formats_by_ask_and_query),
-        TEST(sorted_and_filtered),
-        TEST(too_many_to_sort),
-        TEST(too_much_to_hold),
-        TEST(given_up),
-        TEST(names_of_every_byte),
-        TEST(names_only),
-        TEST(a_folder_removed),
-        TEST(a_folder_that_changes),
+        TREE_TEST(every_kind),
+        TREE_TEST(formats_by_ask_and_query),
+        TREE_TEST(sorted_and_filtered),
+        TREE_TEST(too_many_to_sort),
+        TREE_TEST(too_much_to_hold),
+        TREE_TEST(given_up),
+        TREE_TEST(names_of_every_byte),
+        TREE_TEST(names_only),
+        TREE_TEST(a_folder_removed),
+        TREE_TEST(a_folder_that_changes),
     };
 
     alarm(300);

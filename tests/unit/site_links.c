@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* site_links.c - symbolic links: followed below the root, refused out of it, also while they
  * change. */
-#include <pthread.h>
 #include <time.h>
 #include "tree.h"
 
@@ -84,25 +83,19 @@ static void a_sibling_that_leads_out(void **state)
     site_release(t->site, s);
 }
 
-/* A thread that swaps names as fast as it can; renaming over a link is atomic, so there is
- * always one. */
+/* Swaps names as fast as it can; renaming over a link is atomic, so there is always one. */
 struct flipper {
-    const struct tree *t;
     const char *name, *in, *out;
-    atomic_bool stop;
 };
 
-static void *flip(void *arg)
+static void flip(const struct tree *t, void *arg, unsigned round)
 {
-    struct flipper *f = arg;
+    const struct flipper *f = arg;
     char next[64];
 
     snprintf(next, sizeof(next), "%s.next", f->name);
-    for (unsigned i = 0; !f->stop; i++) {
-        assert_int_equal(symlinkat(i % 2 ? f->out : f->in, f->t->root, next), 0);
-        assert_int_equal(renameat(f->t->root, next, f->t->root, f->name), 0);
-    }
-    return NULL;
+    assert_int_equal(symlinkat(round % 2 ? f->out : f->in, t->root, next), 0);
+    assert_int_equal(renameat(t->root, next, t->root, f->name), 0);
 }
 
 static int64_t now_s(void)
@@ -113,19 +106,20 @@ static int64_t now_s(void)
     return ts.tv_sec;
 }
 
-/* Ask until both sides have been met `wanted` times; what is found must be `inode`, never the
+/* Ask until both sides have been met WANTED times; what is found must be `inode`, never the
  * outside. */
-static void race(struct flipper *f, const char *path, uint64_t inode, unsigned wanted)
+static void race(const struct tree *t, struct flipper *f, const char *path, uint64_t inode)
 {
+    enum { WANTED = 500 };
+    struct changer c = {.once = flip, .t = t, .arg = f};
     int64_t deadline = now_s() + 120;
     unsigned found = 0, refused = 0;
-    pthread_t thread;
 
-    make_link(f->t, f->in, f->name);
-    assert_int_equal(pthread_create(&thread, NULL, flip, f), 0);
-    while ((found < wanted || refused < wanted) && now_s() < deadline) {
+    make_link(t, f->in, f->name);
+    changer_begin(&c);
+    while ((found < WANTED || refused < WANTED) && now_s() < deadline) {
         struct source *s;
-        int err = find(f->t, path, &s);
+        int err = find(t, path, &s);
 
         if (err) {
             assert_true(err == -EACCES || err == -EAGAIN);
@@ -134,13 +128,12 @@ static void race(struct flipper *f, const char *path, uint64_t inode, unsigned w
         }
         assert_int_equal(s->inode, inode);
         assert_int_equal(s->size, 4);
-        site_release(f->t->site, s);
+        site_release(t->site, s);
         found++;
     }
-    f->stop = true;
-    pthread_join(thread, NULL);
-    assert_true(found >= wanted);
-    assert_true(refused >= wanted);
+    changer_end(&c);
+    assert_true(found >= WANTED);
+    assert_true(refused >= WANTED);
 }
 
 static uint64_t inode_of(const struct tree *t, const char *path)
@@ -154,50 +147,50 @@ static uint64_t inode_of(const struct tree *t, const char *path)
 static void a_file_link_that_flips(void **state)
 {
     struct tree *t = *state;
-    struct flipper f = {.t = t, .name = "flip", .in = "mine", .out = "../outside/secret"};
+    struct flipper f = {.name = "flip", .in = "mine", .out = "../outside/secret"};
 
     make_outside(t);
     make_file(t, "mine", "mine");
-    race(&f, "/flip", inode_of(t, "mine"), 500);
+    race(t, &f, "/flip", inode_of(t, "mine"));
 }
 
 static void a_folder_link_that_flips(void **state)
 {
     struct tree *t = *state;
-    struct flipper f = {.t = t, .name = "flip", .in = "dir", .out = "../outside"};
+    struct flipper f = {.name = "flip", .in = "dir", .out = "../outside"};
 
     make_outside(t);
     make_folder(t, "dir");
     make_file(t, "dir/secret", "mine");
-    race(&f, "/flip/secret", inode_of(t, "dir/secret"), 500);
+    race(t, &f, "/flip/secret", inode_of(t, "dir/secret"));
 }
 
 static void an_index_in_a_flipping_folder(void **state)
 {
     struct tree *t = *state;
-    struct flipper f = {.t = t, .name = "flip", .in = "dir", .out = "../outside"};
+    struct flipper f = {.name = "flip", .in = "dir", .out = "../outside"};
 
     make_outside(t);
     make_folder(t, "dir");
     make_file(t, "dir/index.html", "mine");
-    race(&f, "/flip/", inode_of(t, "dir/index.html"), 500);
+    race(t, &f, "/flip/", inode_of(t, "dir/index.html"));
 }
 
 /* Listings of a folder that flips name the inside's entries or are refused. */
 static void a_listing_that_flips(void **state)
 {
     struct tree *t = *state;
-    struct flipper f = {.t = t, .name = "flip", .in = "dir", .out = "../outside/list"};
+    struct flipper f = {.name = "flip", .in = "dir", .out = "../outside/list"};
+    struct changer c = {.once = flip, .t = t, .arg = &f};
     int64_t deadline = now_s() + 120;
     unsigned found = 0, refused = 0;
-    pthread_t thread;
 
     assert_int_equal(mkdirat(t->root, "../outside/list", 0755), 0);
     make_file(t, "../outside/list/secret", "secret");
     make_folder(t, "dir");
     make_file(t, "dir/mine", "mine");
     make_link(t, "dir", "flip");
-    assert_int_equal(pthread_create(&thread, NULL, flip, &f), 0);
+    changer_begin(&c);
     while ((found < 100 || refused < 100) && now_s() < deadline) {
         struct source *s;
         size_t len;
@@ -213,8 +206,7 @@ static void a_listing_that_flips(void **state)
         free(body);
         found++;
     }
-    f.stop = true;
-    pthread_join(thread, NULL);
+    changer_end(&c);
     assert_true(found >= 100);
     assert_true(refused >= 100);
 }
@@ -222,14 +214,13 @@ static void a_listing_that_flips(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
-        TEST(where_links_lead),
-        TEST(an_index_that_leads_out),
-        TEST(a_sibling_that_leads_out),
-        TEST(a_file_link_that_flips),
-        TEST(a_folder_link_that_flips),
-        TEST(an_index_in_a_flipping_folder),
-        TEST(a_listing_that_flips),
+        TREE_TEST(where_links_lead),
+        TREE_TEST(an_index_that_leads_out),
+        TREE_TEST(a_sibling_that_leads_out),
+        TREE_TEST(a_file_link_that_flips),
+        TREE_TEST(a_folder_link_that_flips),
+        TREE_TEST(an_index_in_a_flipping_folder),
+        TREE_TEST(a_listing_that_flips),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

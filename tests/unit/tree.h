@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -95,6 +96,38 @@ static inline int tree_tear_down(void **state)
     nftw(t->top, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     free(t);
     return 0;
+}
+
+#define TREE_TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
+
+/* A thread that changes the tree again and again, while the test asks for what it changes. */
+struct changer {
+    void (*once)(const struct tree *t, void *arg, unsigned round);
+    const struct tree *t;
+    void *arg;
+    pthread_t thread;
+    atomic_bool over;
+    atomic_uint rounds;
+};
+
+static inline void *changer_main(void *arg)
+{
+    struct changer *c = arg;
+
+    while (!atomic_load(&c->over))
+        c->once(c->t, c->arg, atomic_fetch_add(&c->rounds, 1));
+    return NULL;
+}
+
+static inline void changer_begin(struct changer *c)
+{
+    assert_int_equal(pthread_create(&c->thread, NULL, changer_main, c), 0);
+}
+
+static inline void changer_end(struct changer *c)
+{
+    atomic_store(&c->over, true);
+    pthread_join(c->thread, NULL);
 }
 
 static inline void make_file(const struct tree *t, const char *path, const char *content)
