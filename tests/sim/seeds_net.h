@@ -75,6 +75,8 @@ struct sim {
     unsigned peers;
     unsigned ended;
     uint64_t now_us, stop_us, job_us, tick_us;
+    uint64_t stopped_us;      /* when it was told */
+    bool early;               /* ... without waiting for the clients to end */
     uint64_t rng;
     unsigned drowsy_in, drowsy_us; /* how often a sleeper runs late, and how late */
     uint64_t progress, progress_seen;
@@ -386,6 +388,7 @@ static inline void sim_happen(void)
     if (sim.ended == sim.peers && sim.stop_us == NEVER)
         sim.stop_us = sim.now_us + sim_random(100000);
     if (sim.stop_us <= sim.now_us) {
+        sim.stopped_us = sim.now_us;
         sim.stop_us = NEVER - 1; /* once */
         sim.stop();
     }

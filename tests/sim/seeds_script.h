@@ -21,15 +21,15 @@ enum {
     HEAD_MS = 4000,
     IDLE_MS = 6000,
     SEND_MS = 5000,
-    DRAIN_MS = 3000,
+    DRAIN_MS = 7000,      /* enough for the slowest reader */
     PROGRESS = 1000,
     SLACK_MS = 400,       /* a deadline is kept this well: ticks of wheel and clock */
     PAUSES_US = 800000,   /* all pauses of a script but those of a drip */
     DRIP_US = 400000,     /* between two bytes of a drip */
     STEPS_MAX = 64,
-    MESSAGES_MAX = 8,
-    READS_MAX = 200,      /* about so often a client has to read at most */
-    SLOW_US = 2500000     /* a slow reader takes this long */
+    MESSAGES_MAX = 16,    /* of a script, twice what is drawn: some come in pairs */
+    READS_MAX = 80,       /* about so often a client has to read at most: each may be a late turn */
+    SLOW_US = 2500000     /* a slow reader takes this long at most: what it reads is short, too */
 };
 
 enum step_kind { STEP_CONNECT, STEP_SEND, STEP_DRIP, STEP_FIN, STEP_RESET };
@@ -55,7 +55,6 @@ struct script {
     size_t read_max, stall_at;
     uint32_t read_us;
     struct text want;     /* what must come */
-    size_t want_at[MESSAGES_MAX + 1]; /* of it, before each message */
     uint64_t wait_ms;     /* the deadline that a silent one runs into */
 };
 
@@ -135,6 +134,7 @@ static inline void script_message(struct script *s, uint64_t *rng)
         text_add(&s->in, fake_bytes(), n);
     } else if (!script_random(rng, 12)) { /* a long answer, and often one that is made meanwhile */
         script_format(&s->in, "GET /long HTTP/1.1\r\nHost: a\r\nX-N: %u\r\n\r\n", rng);
+        s->message_end[s->messages++] = s->in.len;
         if (script_random(rng, 4))
             script_format(&s->in, "GET /list/ HTTP/1.1\r\nHost: a\r\nX-N: %u\r\n\r\n", rng);
     } else {
@@ -147,6 +147,7 @@ static inline void script_message(struct script *s, uint64_t *rng)
 static inline void script_hasty(struct script *s, uint64_t *rng)
 {
     script_format(&s->in, "GET /long HTTP/1.1\r\nHost: a\r\nX-N: %u\r\n\r\n", rng);
+    s->message_end[s->messages++] = s->in.len;
     script_format(&s->in, "GET /list/ HTTP/1.1\r\nHost: a\r\nX-N: %u\r\n\r\n", rng);
     s->message_end[s->messages++] = s->in.len;
     if (script_random(rng, 4))
@@ -205,26 +206,39 @@ static inline size_t script_counts(const struct script *s)
     return s->manner == MANNER_DRIP ? s->drip_at : s->in.len;
 }
 
-/* The lane's host may block: listings are made at once. */
-static inline void script_want(struct script *s, struct loop *lane)
+/* What comes out if the server was told to stop before it read that message: from there on answers
+ * say that the connection ends.  The lane's host may block: listings are made at once. */
+struct wanted {
+    struct text text;
+    size_t at[MESSAGES_MAX + 2]; /* of the text, before each message and after the last */
+    unsigned parts;
+    uint64_t wait_ms;
+};
+
+static inline void script_want(const struct script *s, struct loop *lane, unsigned stop_before,
+                               struct wanted *w)
 {
     struct session session = {.fd = -1}; /* where the host looks for it */
     struct conn *c = &session.conn;
     size_t at = 0;
 
+    *w = (struct wanted){.parts = 0};
+    lane->host.closing = false;
     conn_init(c, lane->worker->server->proto, &lane->host, 0);
     for (unsigned i = 0; i <= s->messages && at < script_counts(s); i++) {
         size_t end = i < s->messages ? s->message_end[i] : s->in.len;
 
-        s->want_at[i < s->messages ? i : s->messages] = s->want.len;
+        lane->host.closing = i >= stop_before;
+        w->at[w->parts++] = w->text.len;
         end = end < script_counts(s) ? end : script_counts(s);
-        want_feed(c, &s->want, s->in.bytes + at, end - at);
+        want_feed(c, &w->text, s->in.bytes + at, end - at);
         at = end;
     }
-    s->wait_ms = c->want == CONN_RECV ? c->deadline_ms : LINGER_MS;
+    w->wait_ms = c->want == CONN_RECV ? c->deadline_ms : LINGER_MS;
+    w->at[w->parts] = w->text.len;
     if ((s->manner == MANNER_FIN || s->manner == MANNER_CUT) && c->want == CONN_RECV) {
         conn_feed(c, NULL, 0, 0);
-        want_drain(c, &s->want);
+        want_drain(c, &w->text);
     }
     conn_fini(c);
 }
@@ -303,7 +317,7 @@ static inline void script_reading(struct script *s, uint64_t *rng)
         return;
     }
     if (!script_random(rng, 12))
-        s->read_us = (uint32_t)(SLOW_US / (2 * (s->want.len / part + 1)));
+        s->read_us = (uint32_t)(SLOW_US / (6 * (s->want.len / part + 1)));
     if (!script_random(rng, 20))
         s->stall_at = script_random(rng, s->want.len + 1);
 }
@@ -320,13 +334,14 @@ static inline enum manner script_manner(uint64_t *rng)
 static inline void script_open(struct script *s, uint64_t seed, struct loop *lane)
 {
     uint64_t rng = seed;
+    struct wanted w;
     size_t dripped;
 
     memset(s, 0, sizeof(*s));
     s->manner = script_manner(&rng);
     if (!script_random(&rng, 10)) /* one answer is made while another is sent */
         script_hasty(s, &rng);
-    for (uint64_t n = s->messages ? 0 : script_random(&rng, MESSAGES_MAX); n; n--)
+    for (uint64_t n = s->messages ? 0 : script_random(&rng, MESSAGES_MAX / 2); n; n--)
         script_message(s, &rng);
     if (s->in.len && (s->manner == MANNER_CUT || s->manner == MANNER_SILENT ||
                       (s->manner == MANNER_RESET && !script_random(&rng, 3))))
@@ -335,7 +350,9 @@ static inline void script_open(struct script *s, uint64_t seed, struct loop *lan
     if (s->manner == MANNER_DRIP) /* after at least one deadline's worth of bytes it is cut off */
         text_add(&s->in, script_dripped, sizeof(script_dripped) - 1);
     dripped = s->in.len - s->drip_at;
-    script_want(s, lane);
+    script_want(s, lane, UINT32_MAX, &w);
+    s->want = w.text;
+    s->wait_ms = w.wait_ms;
     script_cut_up(s, s->drip_at, &rng);
     if (dripped)
         script_step(s, STEP_DRIP, dripped, DRIP_US);
