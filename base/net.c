@@ -218,7 +218,7 @@ int net_listen(const struct net_address *a, const struct net_listening *how)
 
 /* accept(2): errors of the new connection are reported by the listener and are to be treated
  * like EAGAIN. They say that this peer has gone, not that the queue is empty. */
-static bool peer_died(int err)
+bool net_peer_died(int err)
 {
     static const int dead[] = {ECONNABORTED, ENETDOWN,     EPROTO,     ENOPROTOOPT,
                                EHOSTDOWN,    ENONET,       EHOSTUNREACH, EOPNOTSUPP,
@@ -241,7 +241,7 @@ int net_accept(int listener, bool blocking)
             return fd;
         if (errno == EINTR)
             continue;
-        if (!peer_died(errno))
+        if (!net_peer_died(errno))
             return -errno;
         skips++;
     }

@@ -47,6 +47,8 @@ int net_port(int fd); /* of a bound socket, or -errno */
 /* One connection from a non-blocking listener: -EAGAIN none; -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM
  * shortage; a peer that died in the queue is skipped.  blocking: the new socket's mode. */
 int net_accept(int listener, bool blocking);
+/* An error of accepting that says so: this peer has gone, the next one may be there. */
+bool net_peer_died(int err);
 
 long net_recv(int fd, char *buf, size_t cap);           /* 0: end of stream */
 /* The connection is over, whoever else holds the socket. */

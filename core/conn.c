@@ -311,6 +311,14 @@ void conn_fini(struct conn *c)
     c->want = CONN_CLOSE;
 }
 
+bool conn_shuts(struct conn *c)
+{
+    if (c->want != CONN_LINGER || c->flags & CONN_SHUT)
+        return false;
+    c->flags |= CONN_SHUT;
+    return true;
+}
+
 bool conn_idle(const struct conn *c)
 {
     return c->want == CONN_RECV && !c->stash && !(c->flags & (CONN_BEGUN | CONN_BODY));

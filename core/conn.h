@@ -178,6 +178,10 @@ void conn_abort(struct conn *c);
 /* Give everything back; the last call on a connection, whatever its state. */
 void conn_fini(struct conn *c);
 
+/* The last answer is out (CONN_LINGER): true once, then the transport is to be told that no more
+ * will be sent.  conn_pump() does it by itself. */
+bool conn_shuts(struct conn *c);
+
 /* Nothing of a message has arrived and nothing is owed: may be closed without anyone noticing a
  * loss. */
 bool conn_idle(const struct conn *c);

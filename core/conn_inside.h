@@ -17,7 +17,7 @@ enum {
     CONN_BEGUN = 16,   /* RECV: the first byte of a message has come; its deadline stays */
     CONN_ASKED = 32,   /* the host has a job of ours whose result was not taken yet */
     CONN_BLOCKED = 64, /* ... and has not called conn_resume() yet */
-    CONN_SHUT = 128    /* pump.c: the transport was told that no more will be sent */
+    CONN_SHUT = 128    /* conn_shuts() has said so */
 };
 
 /* Input that waits: a partial message, pipelined requests. */

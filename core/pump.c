@@ -34,15 +34,6 @@ static long push(struct conn *c, struct pump *p, uint64_t now_ms)
     return n;
 }
 
-/* No more will be sent: said once, wherever the connection came to its end. */
-static void say_end(struct conn *c, struct pump *p)
-{
-    if (c->want != CONN_LINGER || c->flags & CONN_SHUT)
-        return;
-    c->flags |= CONN_SHUT;
-    p->transport->shut(p->io);
-}
-
 enum conn_want conn_pump(struct conn *c, struct pump *p, uint64_t now_ms)
 {
     long budget = PUMP_BYTES_MAX, n = 0;
@@ -51,7 +42,8 @@ enum conn_want conn_pump(struct conn *c, struct pump *p, uint64_t now_ms)
 
     p->more = false;
     while (n != -EAGAIN) {
-        say_end(c, p);
+        if (conn_shuts(c))
+            p->transport->shut(p->io);
         if (c->want == CONN_WAIT || c->want == CONN_CLOSE || (drained && c->want != CONN_SEND))
             break;
         if (budget <= 0 || calls++ == PUMP_CALLS_MAX) {

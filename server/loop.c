@@ -223,10 +223,22 @@ static void pause_listening(struct loop *l)
         l->victim = victim_find(l);
 }
 
-struct session *loop_welcome(struct loop *l, unsigned i)
+struct session *loop_adopt(struct loop *l, int fd)
 {
     struct session *s;
-    int fd;
+
+    if (fd == -EAGAIN || (fd < 0 && net_peer_died(-fd)))
+        return NULL;
+    if (fd < 0)
+        shortage_say(-fd);
+    s = fd < 0 ? NULL : session_open(l, fd);
+    if (!s)
+        pause_listening(l);
+    return s;
+}
+
+struct session *loop_welcome(struct loop *l, unsigned i)
+{
 
     if (!loop_listening(l))
         return NULL;
@@ -235,18 +247,7 @@ struct session *loop_welcome(struct loop *l, unsigned i)
             pause_listening(l);
         return NULL;
     }
-    fd = net_accept(l->worker->listener[i], false);
-    if (fd == -EAGAIN)
-        return NULL;
-    if (fd < 0) {
-        shortage_say(-fd);
-        pause_listening(l);
-        return NULL;
-    }
-    s = session_open(l, fd);
-    if (!s)
-        pause_listening(l);
-    return s;
+    return loop_adopt(l, net_accept(l->worker->listener[i], false));
 }
 
 /* --- Expiry ----------------------------------------------------------------------------------- */
@@ -263,14 +264,14 @@ static struct session *victim_take(struct loop *l)
     return s;
 }
 
-/* Stopping: the next session that may go without loss.  The busy ones passed over go to the
- * back, so that closing n sessions looks at each of them twice at most. */
+/* Stopping: the next session that may go without loss, or any when it is over.  The busy ones
+ * passed over go to the back, so that closing n sessions looks at each of them twice at most. */
 static struct session *idle_take(struct loop *l)
 {
     for (unsigned looks = l->drain_ms ? l->live : 0; looks > 0; looks--) {
         struct session *s = l->first;
 
-        if (session_home(s) && session_idle(s))
+        if (session_home(s) && (loop_over(l) || session_idle(s)))
             return s;
         session_list_del(l, s);
         session_list_add(l, s);
@@ -284,7 +285,7 @@ struct session *loop_expired(struct loop *l)
     struct wheel_node *node;
 
     if (!s)
-        s = loop_over(l) && l->first && session_home(l->first) ? l->first : idle_take(l);
+        s = idle_take(l);
     if (s)
         return s;
     while ((node = wheel_pop(&l->wheel, l->now_ms))) {

@@ -12,6 +12,10 @@
  *   blocking:      loop_open -> { worker_accept, session_serve } until worker_accept says
  *                  -ECANCELED -> loop_close
  *
+ *   completion:    loop_open -> { hand transfers to the kernel, loop_tick, loop_adopt, session_fed,
+ *                  session_sent, loop_expired, loop_resumed } until loop_done -> wait for what is
+ *                  in flight -> loop_close
+ *
  * Every call returns 0 or a count, or -errno.
  */
 #ifndef SERVER_SERVER_H
@@ -165,6 +169,32 @@ void session_close(struct loop *l, struct session *s);
 
 /* The engine cannot wait for it: counted as refused, and closed. */
 void session_refuse(struct loop *l, struct session *s);
+
+/* --- Completion engines ----------------------------------------------------------------------- */
+
+/* The kernel moves the bytes and says afterwards how it went.  An operation holds the session:
+ * conn_feed() and conn_sent() come with its completion, and until then it is neither closed nor
+ * given another.  Half-duplex: conn.want RECV or LINGER = receive, SEND = conn_out(&s->conn) is to
+ * be sent and stays where it is. */
+
+/* A connection that the kernel accepted for us: its socket, or -errno.  NULL as in loop_welcome();
+ * a shortage pauses listening.  Whoever accepts ahead sees to it that there is a seat. */
+struct session *loop_adopt(struct loop *l, int fd);
+
+/* n bytes were received, 0 at the end of the stream, or -errno.  What it wants now. */
+enum conn_want session_fed(struct loop *l, struct session *s, const char *bytes, long n);
+/* n bytes of conn_out() were sent; 0: its file has become shorter; or -errno. */
+enum conn_want session_sent(struct loop *l, struct session *s, long n);
+/* Given out by loop_resumed(). */
+enum conn_want session_woken(struct loop *l, struct session *s);
+
+/* The descriptor behind a segment without bytes: the session's, until that segment is sent. */
+int session_file(const struct segment *seg);
+
+/* loop_expired() gave it out, but an operation has it: cancelled, it is closed with its completion,
+ * and is not given out again.  keep: the operation brought bytes after all; it goes on. */
+void session_hold(struct session *s);
+void session_keep(struct loop *l, struct session *s);
 
 /* --- Blocking engines ------------------------------------------------------------------------- */
 

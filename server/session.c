@@ -167,18 +167,77 @@ void session_refuse(struct loop *l, struct session *s)
     session_close(l, s);
 }
 
+static void retime(struct loop *l, struct session *s)
+{
+    wheel_del(&l->wheel, &s->timer);
+    wheel_add(&l->wheel, &s->timer, s->conn.deadline_ms);
+}
+
+/* A deadline that moves away costs nothing: the timer fires early and is added again.  Only one
+ * that comes nearer (the first byte of a head, after idling) must be told to the wheel. */
 enum conn_want session_pump(struct loop *l, struct session *s)
 {
     uint64_t before_ms = s->conn.deadline_ms;
     enum conn_want want = pump_line(l, s);
 
-    /* A deadline that moves away costs nothing: the timer fires early and is added again.  Only
-     * one that comes nearer (the first byte of a head, after idling) must be told to the wheel. */
-    if (s->conn.deadline_ms < before_ms) {
-        wheel_del(&l->wheel, &s->timer);
-        wheel_add(&l->wheel, &s->timer, s->conn.deadline_ms);
-    }
+    if (s->conn.deadline_ms < before_ms)
+        retime(l, s);
     return want;
+}
+
+/* --- The kernel moved the bytes: completion --------------------------------------------------- */
+
+/* As after a pump. */
+static enum conn_want moved(struct loop *l, struct session *s, uint64_t before_ms)
+{
+    if (conn_shuts(&s->conn))
+        net_shut(s->fd);
+    if (s->conn.deadline_ms < before_ms)
+        retime(l, s);
+    return (enum conn_want)s->conn.want;
+}
+
+enum conn_want session_fed(struct loop *l, struct session *s, const char *bytes, long n)
+{
+    uint64_t before_ms = s->conn.deadline_ms;
+
+    if (n < 0)
+        conn_abort(&s->conn);
+    else
+        conn_feed(&s->conn, bytes, (size_t)n, l->now_ms);
+    return moved(l, s, before_ms);
+}
+
+enum conn_want session_sent(struct loop *l, struct session *s, long n)
+{
+    uint64_t before_ms = s->conn.deadline_ms;
+
+    if (n <= 0)
+        conn_abort(&s->conn); /* gone, or the file has become shorter: nothing may follow */
+    else
+        conn_sent(&s->conn, (size_t)n, l->now_ms);
+    return moved(l, s, before_ms);
+}
+
+enum conn_want session_woken(struct loop *l, struct session *s)
+{
+    return moved(l, s, UINT64_MAX); /* what the deadline was before loop_resumed() is forgotten */
+}
+
+int session_file(const struct segment *seg)
+{
+    return site_source_fd(seg->source);
+}
+
+void session_hold(struct session *s)
+{
+    __atomic_store_n(&s->conn.owner_state, SESSION_LENT, __ATOMIC_RELAXED);
+}
+
+void session_keep(struct loop *l, struct session *s)
+{
+    __atomic_store_n(&s->conn.owner_state, SESSION_HOME, __ATOMIC_RELAXED);
+    retime(l, s);
 }
 
 /* --- Lent to another thread: owner_state says whose it is ------------------------------------- */
@@ -292,13 +351,10 @@ void session_begin(struct loop *l, struct session *s, int fd)
 void session_run(struct loop *l, struct session *s)
 {
     struct line line = line_of(l, s);
-    bool shut = false;
 
     while (s->conn.want != CONN_CLOSE) {
-        if (s->conn.want == CONN_LINGER && !shut) {
+        if (conn_shuts(&s->conn))
             socket_shut(&line);
-            shut = true;
-        }
         if (s->conn.want == CONN_SEND)
             serve_output(l, s, &line);
         else
