@@ -33,6 +33,7 @@ WARN := -Wall -Wextra -Werror -Wshadow -Wmissing-prototypes -Wstrict-prototypes 
 # A frame larger than a page touches each page in turn, so that it cannot step over a guard page.
 FLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -g -fPIE -pthread -fstack-clash-protection $(WARN)
 LINK := -pie -pthread -Wl,-z,relro,-z,now
+LDLIBS := -luring
 HOSTED := # flags of everything but core/
 # The core uses mem* and strlen alone (tests/link.sh), so the compiler may know what those mean.  The kernel's
 # rule that declarations come first holds there, for it is compiled by Kbuild too.
@@ -183,7 +184,7 @@ $(O)/openat2.so: tests/aid/openat2.c Makefile
 	$(Q)$(CC) $(FLAGS) -fPIC -shared -o $@ $<
 
 # A test program's own linker flags stand beside it in NAME.ldflags (the fault seam: -Wl,--wrap=...).
-test_link = $(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(if $(wildcard $*.ldflags),$(file <$*.ldflags))
+test_link = $(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(if $(wildcard $*.ldflags),$(file <$*.ldflags)) $(LDLIBS)
 $(UNIT): $(O)/%: $(O)/%.o $(call objects,$(UNIT_AID)) $(LIB)
 	$(call say,LINK,$@)
 	$(test_link) -lcmocka

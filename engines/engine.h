@@ -36,6 +36,7 @@ enum {
     X(epoll) \
     X(dispatch) \
     X(coro) \
+    X(uring) \
     X(null)
 
 #define X(name) extern const struct engine engine_##name;

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* ring_send.c - a connection's output by io_uring: what net_send() does in calls.
+ *
+ * Memory goes out as it lies, and the kernel waits for the peer.  A file's bytes have to be read
+ * first: into a piece, by an operation to which the sending is linked.  Pieces are few, so none
+ * ever waits for a slow reader: such a send says -EAGAIN, the caller gives the piece back and has
+ * the rest read again when the socket takes more.  The file's pages are in memory by then.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include "ring.h"
+
+/* The kernel has copied it when the operation has been handed over. */
+struct ring_message {
+    struct msghdr head;
+    struct iovec iov[OUT_SEGMENTS_MAX];
+};
+
+static const size_t pieces_bytes = (size_t)RING_PIECES * RING_PIECE_BYTES;
+
+int ring_send_open(struct ring *r)
+{
+    r->message = calloc(RING_SQES, sizeof(*r->message));
+    /* Only what is used is ever touched, and so takes memory. */
+    r->piece_bytes = mmap(NULL, pieces_bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (r->piece_bytes == MAP_FAILED)
+        r->piece_bytes = NULL;
+    if (!r->message || !r->piece_bytes)
+        return -ENOMEM;
+    for (; r->pieces < RING_PIECES; r->pieces++)
+        r->piece[r->pieces] = (unsigned short)(r->pieces + 1);
+    return 0;
+}
+
+void ring_send_close(struct ring *r)
+{
+    free(r->message);
+    if (r->piece_bytes)
+        munmap(r->piece_bytes, pieces_bytes);
+}
+
+void ring_piece_end(struct ring *r, unsigned piece)
+{
+    if (piece)
+        r->piece[r->pieces++] = (unsigned short)piece;
+}
+
+static char *bytes_of(const struct ring *r, unsigned piece)
+{
+    return r->piece_bytes + (size_t)(piece - 1) * RING_PIECE_BYTES;
+}
+
+int ring_send_read(struct ring *r, const struct ring_send *op, const struct conn_out *out,
+                   size_t n)
+{
+    struct io_uring_sqe *sqe = ring_begin(r, op->data);
+    struct ring_message *m;
+    size_t room = TRANSFER_BYTES_MAX;
+    unsigned count = 0;
+    int flags = MSG_NOSIGNAL;
+
+    if (!sqe)
+        return -EBUSY;
+    m = &r->message[sqe - r->uring.sq.sqes];
+    for (; count < out->count && out->seg[count].bytes && room > 0; count++) {
+        size_t len = out->seg[count].len < room ? (size_t)out->seg[count].len : room;
+
+        m->iov[count].iov_base = (void *)(uintptr_t)out->seg[count].bytes;
+        m->iov[count].iov_len = len;
+        room -= len;
+    }
+    if (op->piece) {
+        flags |= MSG_DONTWAIT | (n < out->seg[count].len ? MSG_MORE : 0);
+        m->iov[count++] = (struct iovec){bytes_of(r, op->piece), n};
+    }
+    m->head = (struct msghdr){.msg_iov = m->iov, .msg_iovlen = count};
+    io_uring_prep_sendmsg(sqe, op->fd, &m->head, (unsigned)flags);
+    return 0;
+}
+
+/* Whether a file's turn has come: all that is in memory before it fits. */
+static bool reaches_file(const struct conn_out *out)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < out->count; i++) {
+        if (!out->seg[i].bytes)
+            return bytes < TRANSFER_BYTES_MAX;
+        bytes += out->seg[i].len;
+    }
+    return false;
+}
+
+int ring_send(struct ring *r, struct ring_send *op, const struct conn_out *out)
+{
+    const struct segment *file = &out->seg[out->count - 1];
+    struct io_uring_sqe *sqe;
+    unsigned n;
+
+    op->piece = 0;
+    if (!reaches_file(out))
+        return ring_send_read(r, op, out, 0);
+    if (!r->pieces)
+        return -ENOBUFS;
+    if (r->ending)
+        return -EBUSY;
+    if (io_uring_sq_space_left(&r->uring) < 2) /* a link must be handed over whole */
+        (void)io_uring_submit(&r->uring);
+    if (io_uring_sq_space_left(&r->uring) < 2)
+        return -EBUSY;
+    n = file->len < RING_PIECE_BYTES ? (unsigned)file->len : RING_PIECE_BYTES;
+    op->piece = r->piece[--r->pieces];
+    sqe = io_uring_get_sqe(&r->uring);
+    io_uring_prep_read(sqe, op->file, bytes_of(r, op->piece), n, file->off);
+    io_uring_sqe_set_data64(sqe, op->read_data);
+    if (op->thread)
+        sqe->flags |= IOSQE_ASYNC;
+    sqe->flags |= IOSQE_IO_LINK | IOSQE_CQE_SKIP_SUCCESS; /* if it fails, only it is heard of */
+    return ring_send_read(r, op, out, n);
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/* uring.c - completion: the calls themselves are handed to the kernel, which says how they went.
+ *
+ * The idea: readiness asks whether a call would succeed and then makes it; here the call is queued
+ * in memory shared with the kernel (io_uring), many of them enter with one system call, and each
+ * leaves a completion.  A connection has one operation in flight at a time, for it reads or writes,
+ * never both, and session->slot says so.  What it points to stays until it completes: whoever's
+ * time is up is cancelled first, and closed then.
+ *
+ * Receive: into a buffer that the kernel chooses from a set when bytes are there, so that whoever
+ * is idle owns none.  Send: memory goes out as it lies; a file is read and then sent, two
+ * operations linked, and the loop waits neither for its disk nor for a slow reader.
+ *
+ * How connections are let in: uring_doors.c.  What it costs: docs/engines/uring.md.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include "uring.h"
+
+enum { END_MS = 5000 }; /* for operations that cannot be cancelled: a disk that hangs */
+
+/* --- Operations ------------------------------------------------------------------------------- */
+
+static uint64_t data_of(const struct session *s, enum tag tag)
+{
+    return (uintptr_t)s | tag;
+}
+
+/* thread: see ring_send. */
+static bool transmit(struct uring *u, struct session *s, bool thread)
+{
+    struct conn_out out = conn_out(&s->conn);
+    const struct segment *last = &out.seg[out.count - 1];
+    struct ring_send op = {.fd = s->fd,
+                           .file = last->bytes ? -1 : session_file(last),
+                           .data = data_of(s, TAG_SEND),
+                           .read_data = data_of(s, TAG_READ),
+                           .thread = thread};
+    int err = ring_send(&u->ring, &op, &out);
+
+    s->slot = op.piece << PIECE_SHIFT;
+    if (err == -ENOBUFS) /* those that are waiting for a disk come first */
+        return ring_nap(&u->ring, data_of(s, TAG_NAP));
+    return !err;
+}
+
+/* The file brought less than it was said to hold: so much is sent. */
+static bool transmit_read(struct uring *u, const struct session *s, size_t n)
+{
+    struct conn_out out = conn_out(&s->conn);
+    struct ring_send op = {
+        .fd = s->fd, .data = data_of(s, TAG_SEND), .piece = s->slot >> PIECE_SHIFT};
+
+    return !ring_send_read(&u->ring, &op, &out, n);
+}
+
+void uring_pursue(struct uring *u, struct session *s, enum conn_want want)
+{
+    bool begun;
+
+    if (want == CONN_WAIT)
+        return;
+    if (want == CONN_SEND)
+        begun = transmit(u, s, false);
+    else
+        begun = want != CONN_CLOSE && ring_receive(&u->ring, s->fd, data_of(s, TAG_RECV));
+    if (begun)
+        s->slot |= FLYING;
+    else
+        session_close(u->loop, s);
+}
+
+/* --- Completions ------------------------------------------------------------------------------ */
+
+/* The operation of a session is over.  What was received before the cancelling is served: making
+ * room must not lose a request. */
+static void session_moved(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
+{
+    enum tag tag = cqe->user_data % TAGS;
+    int n = cqe->res;
+    bool again = n == -EINTR || n == -EAGAIN || n == -ENOBUFS;
+    bool leaving = s->slot & LEAVING && (tag != TAG_RECV || n <= 0);
+    enum conn_want want = (enum conn_want)s->conn.want;
+
+    if (s->slot & LEAVING && !leaving)
+        session_keep(u->loop, s);
+    s->slot &= ~(unsigned)LEAVING;
+    if (tag == TAG_READ && n > 0 && !leaving && transmit_read(u, s, (size_t)n))
+        return;
+    ring_piece_end(&u->ring, s->slot >> PIECE_SHIFT);
+    s->slot = 0;
+    if (leaving)
+        want = CONN_CLOSE;
+    else if (tag == TAG_RECV && !again)
+        want = session_fed(u->loop, s, ring_bytes(&u->ring, cqe), n);
+    else if ((tag == TAG_SEND || tag == TAG_READ) && !again)
+        want = session_sent(u->loop, s, tag == TAG_READ && n > 0 ? -EBUSY : n);
+    ring_give_back(&u->ring, cqe);
+    if (want == CONN_SEND && n == -EAGAIN &&
+        (tag == TAG_READ ? transmit(u, s, true)
+                         : ring_poll(&u->ring, s->fd, POLLOUT, data_of(s, TAG_WRITABLE))))
+        s->slot |= FLYING;
+    else
+        uring_pursue(u, s, want);
+}
+
+/* Its time is up, or its seat is needed. */
+static void leave(struct uring *u, struct session *s)
+{
+    if (!(s->slot & FLYING)) {
+        session_close(u->loop, s);
+        return;
+    }
+    session_hold(s);
+    s->slot |= LEAVING;
+    if (s->conn.want == CONN_SEND || !ring_cancel(&u->ring, data_of(s, TAG_RECV)))
+        shutdown(s->fd, SHUT_RDWR); /* ends whatever is under way */
+}
+
+/* --- Turns ------------------------------------------------------------------------------------ */
+
+/* Those that are there now: what they begin may complete at once, and others wait. */
+static void reap(struct uring *u)
+{
+    struct io_uring_cqe cqe;
+
+    for (unsigned n = io_uring_cq_ready(&u->ring.uring); n > 0 && ring_next(&u->ring, &cqe); n--) {
+        if (cqe.user_data % TAGS == TAG_DOOR)
+            uring_door_moved(u, (unsigned)(cqe.user_data / TAGS), &cqe);
+        else
+            session_moved(u, (struct session *)(uintptr_t)(cqe.user_data & ~(TAGS - 1ull)), &cqe);
+    }
+}
+
+static int turns(struct uring *u)
+{
+    struct loop *l = u->loop;
+    struct session *s;
+
+    while (!loop_done(l)) {
+        int err;
+
+        uring_doors_tend(u);
+        err = ring_wait(&u->ring, loop_wait_ms(l));
+        if (err)
+            return err;
+        loop_tick(l);
+        reap(u);
+        while ((s = loop_expired(l)))
+            leave(u, s);
+    }
+    return 0;
+}
+
+/* Everything in flight is ended and waited for: what an operation points to must outlive it.
+ * False: a disk hangs, and what it may still write to has to stay. */
+static bool end(struct uring *u)
+{
+    struct session *s, *next;
+
+    u->ring.ending = true;
+    for (s = u->loop->first; s; s = next) {
+        next = s->next;
+        leave(u, s);
+    }
+    for (unsigned ms = 0; u->ring.flying && ms < END_MS; ms++) {
+        uring_doors_tend(u);
+        (void)ring_wait(&u->ring, 1);
+        reap(u);
+    }
+    return !u->ring.flying;
+}
+
+static int uring_open(struct uring *u, struct worker *w)
+{
+    int err = loop_open(w, &u->loop);
+
+    if (err)
+        return err;
+    err = ring_open(&u->ring);
+    if (err) {
+        loop_close(u->loop);
+        return err;
+    }
+    for (unsigned i = 0; i < w->listeners; i++)
+        u->door[i].fd = w->listener[i];
+    u->door[w->listeners].fd = u->loop->wake_fd;
+    u->door[w->listeners + 1].fd = w->stop_fd;
+    u->doors = w->listeners + 2;
+    u->ahead = true;
+    return 0;
+}
+
+static int uring_run(struct worker *w)
+{
+    struct uring *u = calloc(1, sizeof(*u));
+    int err = u ? uring_open(u, w) : -ENOMEM;
+
+    if (!err) {
+        err = turns(u);
+        if (!end(u))
+            return -ETIMEDOUT;
+        ring_close(&u->ring);
+        loop_close(u->loop);
+    }
+    free(u);
+    return err;
+}
+
+const struct engine engine_uring = {
+    .name = "uring",
+    .summary = "one loop hands the calls to the kernel, which says how they went",
+    .model = ENGINE_COMPLETION,
+    .may_block = false,
+    .capacity = ENGINE_DESCRIPTORS,
+    .probe = ring_refusal,
+    .run = uring_run,
+};

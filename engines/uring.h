@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* uring.h - what the two files of uring share: uring.c moves the bytes of sessions, uring_doors.c
+ * lets them in. */
+#ifndef ENGINES_URING_H
+#define ENGINES_URING_H
+#include "../base/ring.h"
+#include "engine.h"
+
+/* What a completion is of: the low bits of its data.  The others say whose. */
+enum tag { TAG_RECV = 1, TAG_SEND, TAG_READ, TAG_WRITABLE, TAG_NAP, TAG_DOOR, TAGS = 16 };
+
+/* session->slot: an operation is in flight; it is being cancelled; a piece of the ring's. */
+enum { FLYING = 1, LEAVING = 2, PIECE_SHIFT = 8 };
+
+/* What is waited for besides the sessions: listeners, to be woken, to be told to stop. */
+enum door_state { SHUT, WATCHED, ACCEPTING };
+struct door {
+    int fd;
+    enum door_state state;
+    bool leaving; /* being cancelled */
+};
+
+struct uring {
+    struct ring ring;
+    struct loop *loop;
+    bool ahead; /* this kernel can accept for ever */
+    unsigned doors;
+    struct door door[LISTENERS_MAX + 2];
+};
+
+/* Begin what the session wants, or close it. */
+void uring_pursue(struct uring *u, struct session *s, enum conn_want want);
+
+/* Make each door what it is to be now; and what one of them has to say. */
+void uring_doors_tend(struct uring *u);
+void uring_door_moved(struct uring *u, unsigned i, const struct io_uring_cqe *cqe);
+
+#endif
