@@ -101,6 +101,7 @@ static void sim_begin(uint64_t seed)
     memset(&sim, 0, sizeof(sim));
     sim.rng = seed;
     sim.tick_us = ticks_us[sim_random(3)];
+    sim.short_in = 1u << sim_random(5);
     sim.drowsy_in = 1u << sim_random(6);
     sim.drowsy_us = late_us[sim_random(3)];
     sim.peer = peers;
@@ -216,13 +217,27 @@ static bool stopped_before(const struct peer *p, unsigned message)
     return begins && whole;
 }
 
+/* A message whose end came after the stop is answered by a server that knows of it, or not at all;
+ * who waits idly is not kept. */
 static const char *stopped_wrong(const struct peer *p)
 {
-    for (unsigned i = 0; i <= p->script->messages; i++)
-        if (stopped_before(p, i))
-            return p->end == END_NOT && !p->queued ? "it is left alone by a server that stopped"
-                                                   : NULL;
-    return "it got neither all nor whole answers of a server that stopped";
+    const struct script *s = p->script;
+    uint64_t since_us = p->last_us > p->heard_us ? p->last_us : p->heard_us;
+    unsigned known = 0, i = 0;
+
+    while (known < s->messages && s->message_end[known] <= p->heeded)
+        known++;
+    while (i <= known && !stopped_before(p, i))
+        i++;
+    if (i > known)
+        return "it got neither all nor whole answers of a server that stopped";
+    if (p->end == END_NOT && !p->queued)
+        return "it is left alone by a server that stopped";
+    since_us = since_us > sim.stopped_us ? since_us : sim.stopped_us;
+    if (s->manner == MANNER_IDLE && p->end == END_FIN &&
+        p->end_us > since_us + s->read_us + SLACK_MS * 1000u)
+        return "it is kept by a server that stopped, and does nothing";
+    return NULL;
 }
 
 static const char *peer_wrong(const struct peer *p)

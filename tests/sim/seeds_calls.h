@@ -39,10 +39,10 @@ static inline struct peer *sim_peer_of(int fd)
     return t->peer;
 }
 
-/* A short transfer: most take all there is. */
+/* A short transfer now and then, or always. */
 static inline size_t sim_part(size_t n)
 {
-    return n > 1 && sim_chance(6) ? 1 + sim_random(n - 1) : n;
+    return n > 1 && sim_chance(sim.short_in) ? 1 + sim_random(n - 1) : n;
 }
 
 /* --- Connections ------------------------------------------------------------------------------ */

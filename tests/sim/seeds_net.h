@@ -26,6 +26,7 @@ enum {
     FD_FIRST = 500,
     FDS = 100,
     LATE_US_MAX = 2000,      /* of an event beyond its time */
+    TURN_US = 20000,         /* no turn of a server is longer */
     VIRTUAL_S_MAX = 300,     /* a run that takes longer has forgotten somebody */
     SPURIOUS = 1600,         /* one entry of a set in so many is told that has nothing */
     SPINS_MAX = 64           /* waits in a row that told of something, and nothing came of it */
@@ -56,6 +57,7 @@ struct peer {
     int fd;                   /* the server's; 0: not accepted yet, or closed */
     bool queued, closed;      /* waits in the listener; the server has closed it */
     size_t arrived, consumed; /* of the script's bytes: between them lies the receive queue */
+    size_t heeded;            /* of them, what had arrived when the server must have stopped */
     bool fin, rst;            /* of the client, arrived */
     int err;                  /* told by the next call */
     bool eof_told;
@@ -79,6 +81,7 @@ struct sim {
     bool early;               /* ... without waiting for the clients to end */
     uint64_t rng;
     unsigned drowsy_in, drowsy_us; /* how often a sleeper runs late, and how late */
+    unsigned short_in;        /* how often a transfer is short */
     uint64_t progress, progress_seen;
     unsigned spins;
     bool told;                /* the last wait, of something */
@@ -254,6 +257,8 @@ static inline void peer_bytes(struct peer *p, size_t n)
         return;
     }
     p->arrived += n;
+    if (!sim.stopped_us || sim.now_us < sim.stopped_us + TURN_US)
+        p->heeded = p->arrived;
     peer_ring(p, EPOLLIN);
 }
 

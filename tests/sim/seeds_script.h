@@ -19,13 +19,14 @@
 
 enum {
     HEAD_MS = 4000,
-    IDLE_MS = 6000,
+    IDLE_MS = 12000,
     SEND_MS = 5000,
     DRAIN_MS = 7000,      /* enough for the slowest reader */
     PROGRESS = 1000,
     SLACK_MS = 400,       /* a deadline is kept this well: ticks of wheel and clock */
     PAUSES_US = 800000,   /* all pauses of a script but those of a drip */
     DRIP_US = 400000,     /* between two bytes of a drip */
+    LONG_US = 4600000,    /* once, between two messages: more than HEAD_MS, less than IDLE_MS */
     STEPS_MAX = 64,
     MESSAGES_MAX = 16,    /* of a script, twice what is drawn: some come in pairs */
     READS_MAX = 80,       /* about so often a client has to read at most: each may be a late turn */
@@ -54,6 +55,7 @@ struct script {
     size_t room;          /* of the server's send queue */
     size_t read_max, stall_at;
     uint32_t read_us;
+    bool idled;           /* it waited long between two messages */
     struct text want;     /* what must come */
     uint64_t wait_ms;     /* the deadline that a silent one runs into */
 };
@@ -282,6 +284,14 @@ static inline size_t script_piece(const struct script *s, size_t at, size_t end,
     }
 }
 
+static inline bool script_between(const struct script *s, size_t at)
+{
+    for (unsigned i = 0; i < s->messages; i++)
+        if (s->message_end[i] == at)
+            return true;
+    return false;
+}
+
 /* Everything up to `end` in pieces. */
 static inline void script_cut_up(struct script *s, size_t end, uint64_t *rng)
 {
@@ -291,8 +301,10 @@ static inline void script_cut_up(struct script *s, size_t end, uint64_t *rng)
     script_step(s, STEP_CONNECT, 0, script_random(rng, 300000));
     while (at < end && s->steps < STEPS_MAX - 3) {
         size_t n = script_piece(s, at, end, rng);
+        bool idles = script_between(s, at) && !s->idled && !script_random(rng, 6);
 
-        script_step(s, STEP_SEND, n, script_pause(rng, &budget_us));
+        script_step(s, STEP_SEND, n, idles ? LONG_US : script_pause(rng, &budget_us));
+        s->idled = s->idled || idles;
         at += n;
     }
     if (at < end)
@@ -316,6 +328,8 @@ static inline void script_reading(struct script *s, uint64_t *rng)
         s->read_max = s->room = s->want.len + 1;
         return;
     }
+    if (s->idled)
+        return; /* what comes late must not meet a connection that is closed for being slow */
     if (!script_random(rng, 12))
         s->read_us = (uint32_t)(SLOW_US / (6 * (s->want.len / part + 1)));
     if (!script_random(rng, 20))
@@ -339,7 +353,7 @@ static inline void script_open(struct script *s, uint64_t seed, struct loop *lan
 
     memset(s, 0, sizeof(*s));
     s->manner = script_manner(&rng);
-    if (!script_random(&rng, 10)) /* one answer is made while another is sent */
+    if (!script_random(&rng, 6)) /* one answer is made while another is sent */
         script_hasty(s, &rng);
     for (uint64_t n = s->messages ? 0 : script_random(&rng, MESSAGES_MAX / 2); n; n--)
         script_message(s, &rng);
