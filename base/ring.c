@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 #include "ring.h"
 
@@ -221,6 +222,7 @@ static bool passing(int err)
 
 int ring_wait(struct ring *r, int wait_ms)
 {
+    static const struct timespec retry = {.tv_nsec = RETRY_MS * 1000000};
     struct pollfd p = {.fd = r->uring.ring_fd, .events = POLLIN};
     int err = 0;
 
@@ -233,7 +235,7 @@ int ring_wait(struct ring *r, int wait_ms)
     if (err < 0 && (wait_ms < 0 || wait_ms > RETRY_MS))
         wait_ms = RETRY_MS;
     if (poll(&p, 1, wait_ms) < 0 && errno != EINTR)
-        return -errno;
+        nanosleep(&retry, NULL); /* no memory, for a moment */
     if (!io_uring_cq_ready(&r->uring))
         (void)io_uring_get_events(&r->uring); /* what the kernel keeps in a list, if anything */
     return 0;
