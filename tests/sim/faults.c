@@ -207,6 +207,9 @@ static const struct fault {
     FAULT(socket, EMFILE, EAFNOSUPPORT),
     FAULT(bind, EADDRINUSE, EACCES),
     FAULT(listen, EADDRINUSE),
+    FAULT(io_uring_queue_init_params, ENOMEM, EPERM),
+    FAULT(io_uring_register_buf_ring, ENOMEM),
+    FAULT(io_uring_submit_and_get_events, EBUSY, EAGAIN, EINTR, ENOMEM),
     FAULT_BY(SEND_COPY, pread64, EINTR, EIO, SEAM_SHORT, SEAM_NONE),
     FAULT_BY(SEND_MMAP, mmap64, ENOMEM, ENODEV),
     FAULT_BY(SEND_MMAP, fstat64, EIO),
@@ -222,7 +225,8 @@ enum { FAULTS = sizeof(faults) / sizeof(faults[0]) };
  * others the first error number of each kind, for every n: what differs is who waits for what. */
 static bool in_full(const struct engine *e, const struct fault *f, unsigned k)
 {
-    return e == &engine_naive || e == &engine_epoll || k == 0 || f->err[k] < 0;
+    return e == &engine_naive || e == &engine_epoll || e == &engine_uring || k == 0 ||
+           f->err[k] < 0;
 }
 
 /* Who asks for ever asks any number of times: of those calls only so many are failed. */

@@ -11,6 +11,7 @@
 #define TESTS_FAULTS_SEAM_H
 #include <errno.h>
 #include <fcntl.h>
+#include <liburing.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <pthread.h>
@@ -35,7 +36,9 @@
     X(pread64) X(getdents64) X(lseek64) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(eventfd) \
     X(poll) X(read) X(write) X(malloc) X(calloc) X(realloc) X(aligned_alloc) X(mmap64) \
     X(pthread_create) X(select) X(pipe2) X(ioctl) X(getsockopt) X(setsockopt) \
-    X(shutdown) X(close) X(getpeername) X(socket) X(bind) X(listen) X(splice) X(munmap)
+    X(shutdown) X(close) X(getpeername) X(socket) X(bind) X(listen) X(splice) X(munmap) \
+    X(io_uring_queue_init_params) X(io_uring_register_buf_ring) \
+    X(io_uring_submit_and_get_events)
 
 enum seam_call {
 #define X(name) SEAM_##name,
@@ -133,6 +136,14 @@ SEAM(int, listen, (int fd, int backlog), (fd, backlog), -1)
 SEAM(int, pthread_create,
      (pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg),
      (t, attr, run, arg), errno)
+
+/* These return what others leave in errno. */
+SEAM(int, io_uring_queue_init_params,
+     (unsigned n, struct io_uring *ring, struct io_uring_params *p), (n, ring, p), -errno)
+SEAM(int, io_uring_register_buf_ring,
+     (struct io_uring *ring, struct io_uring_buf_reg *reg, unsigned flags), (ring, reg, flags),
+     -errno)
+SEAM(int, io_uring_submit_and_get_events, (struct io_uring *ring), (ring), -errno)
 
 /* --- Those that are more than that ------------------------------------------------------------ */
 
