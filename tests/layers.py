@@ -436,7 +436,8 @@ def coverage(build):
 
 
 ASAN_IN_FULL = ("epoll", "pool")  # one that never blocks and one that does; the others: core
-TSAN = {"thread": None, "pool": None, "dispatch": None, "epoll": ("epoll", "2 thread", "--workers 2")}  # where threads meet
+TSAN = {"thread": None, "pool": None, "dispatch": None,  # where threads meet
+        **{loop: (loop, "2 thread", "--workers 2") for loop in ("epoll", "uring")}}
 
 
 # Every engine meets every fault under asan; what valgrind adds, reading what was never written, is the sessions'.

@@ -7,7 +7,7 @@ They are the cases that notice whose connection is whose: order, cuts, resets, c
 
 FILES = ["bodies", "errors", "files", "keepalive", "listing", "many", "pipelining", "resets", "slow", "split", "stop"]
 
-LOOPS = ["nonblock", "select", "poll", "epoll"]  # one loop a worker: every combination
+LOOPS = ["nonblock", "select", "poll", "epoll", "uring"]  # one loop a worker: every combination
 
 
 def rows():
