@@ -238,7 +238,7 @@ static long send_range(struct sender *s, int fd, const struct segment *seg, int 
     iov = (struct iovec){w.bytes, w.len};
     n = send_gather(fd, &iov, 1, w.len < seg->len && !s->how.apart);
     window_close(&w);
-    return n == -EFAULT ? 0 : n;
+    return n;
 }
 
 /* Memory, and the range behind it if its bytes can be shown. */
@@ -264,7 +264,7 @@ static long send_memory(struct sender *s, int fd, const struct conn_out *out, in
         iov[n++] = (struct iovec){w.bytes, w.len};
     sent = send_gather(fd, iov, n, more);
     window_close(&w);
-    return sent == -EFAULT ? 0 : sent;
+    return sent;
 }
 
 long sender_send(struct sender *s, int fd, const struct conn_out *out, int file)

@@ -34,7 +34,8 @@ void sender_rest(struct sender *sender);
 
 /* One call's worth: what is in memory, and as much of a range of the descriptor file as the way
  * sends together with it; at most TRANSFER_BYTES_MAX.  A range that comes first goes alone.  A
- * count, 0: the file has become shorter, or -errno.  Blocks if the socket does. */
+ * count, 0: the file has become shorter (-EFAULT: during the call), or -errno.  Blocks if the
+ * socket does. */
 long sender_send(struct sender *sender, int fd, const struct conn_out *out, int file);
 
 #endif

@@ -420,7 +420,7 @@ static void cut_during_a_blocking_call(void **state)
         struct reader r = {p.client, file_of(0), 0};
         pthread_t thread;
         uint64_t sent = 0;
-        long n;
+        long n = 0;
 
         assert_int_equal(ftruncate(r.cut, BYTES), 0);
         assert_int_equal(pthread_create(&thread, NULL, read_all, &r), 0);
@@ -429,7 +429,7 @@ static void cut_during_a_blocking_call(void **state)
             seg.off += (uint64_t)n;
             seg.len -= (uint64_t)n;
         }
-        assert_int_equal(n, 0);
+        assert_true(n == 0 || n == -EFAULT);
         assert_in_range(sent, 1, BYTES - 1);
         net_shut(p.server);
         pthread_join(thread, NULL);
