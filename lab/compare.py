@@ -114,6 +114,8 @@ def load(name):
             sys.exit(f"compare: {path}: work '{work['name']}' needs one of connections, paced and rests")
     if not plan.get("question"):
         sys.exit(f"compare: {path}: it has no question")
+    if plan.get("matrix", "cpu_us") not in COLUMNS:
+        sys.exit(f"compare: {path}: matrix is one of {', '.join(COLUMNS)}")
     return plan
 
 
