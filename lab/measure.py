@@ -34,7 +34,7 @@ def wrk_told(out, closing=False):
     microseconds.  closing: every answer ends its connection, and wrk counts the last ones as read errors."""
     found = re.search(r"(\d+) requests in ([\d.]+)(us|ms|s)", out)
     percentiles = {name: float(value) * UNITS[unit] for name, value, unit
-                   in re.findall(r"^ +(50|99)% +([\d.]+)(us|ms|s)$", out, re.MULTILINE)}
+                   in re.findall(r"^ +(50|99)% +([\d.]+)(us|ms|s) *$", out, re.MULTILINE)}
     if not found or int(found[1]) == 0 or len(percentiles) != 2 or "Non-2xx" in out or \
             ("Socket errors" in out and not closing):
         raise Broken("wrk: " + " ".join(out.split())[-200:])

@@ -387,4 +387,5 @@ void session_serve(struct loop *l, int fd)
     session_run(l, &s);
     watch_del(l->worker->watch, &s);
     session_fini(l, &s);
+    sender_rest(l->sender); /* a thread without a connection holds no descriptor */
 }

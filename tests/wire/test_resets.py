@@ -45,7 +45,8 @@ def vanish(server, rng):
 def test_at_any_moment(start, standard, seed):
     server = start(standard)
     rng = random.Random(seed)
-    server.ask("/list/")  # what is opened once and kept is open now
+    for target in ("/list/", "/size/65536.bin"):
+        server.ask(target)  # what is opened once and kept is open now
     server.rest()
     before = server.files()
     for _ in range(150):
