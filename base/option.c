@@ -125,7 +125,7 @@ static int set_before_arguments(struct parse *p, const struct option_row *row)
     const char *text;
     int err = row->fallback ? set_text(p, row, row->name, row->fallback) : 0;
 
-    option_env(row, name, sizeof(name));
+    option_env(p->table, row, name, sizeof(name));
     text = getenv(name);
     if (err || !text || !*text)
         return err;

@@ -63,6 +63,7 @@ struct option_row {
 struct option_table {
     const char *command;          /* "rung serve" */
     const char *page;             /* the man page's name: "rung" */
+    const char *variables;        /* what names in the environment begin with; NULL: "RUNG_" */
     const char *nutshell;         /* the man page's NAME line: "serve a folder over HTTP" */
     const char *purpose;          /* one line */
     const char *usage;            /* "rung [serve] [OPTION]... [DIR]" */
@@ -120,10 +121,10 @@ bool option_takes_value(const struct option_row *row);
 bool option_opens_group(const struct option_table *t, unsigned row);
 
 /* A row in words, cut to cap bytes with the NUL: what its value is called ("N"; of a flag ""; gives
- * buf), its variable ("RUNG_HEAD_TIMEOUT"), its range ("1s to 1h" or ""), its default as people see
- * it (or ""). */
+ * buf), its variable in that table ("RUNG_HEAD_TIMEOUT"), its range ("1s to 1h" or ""), its default
+ * as people see it (or ""). */
 const char *option_value_word(const struct option_row *row, char *buf, size_t cap);
-void option_env(const struct option_row *row, char *buf, size_t cap);
+void option_env(const struct option_table *t, const struct option_row *row, char *buf, size_t cap);
 void option_range(const struct option_row *row, char *buf, size_t cap);
 void option_default(const struct option_row *row, char *buf, size_t cap);
 

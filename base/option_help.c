@@ -40,9 +40,9 @@ const char *option_value_word(const struct option_row *row, char *buf, size_t ca
     return buf;
 }
 
-void option_env(const struct option_row *row, char *buf, size_t cap)
+void option_env(const struct option_table *t, const struct option_row *row, char *buf, size_t cap)
 {
-    snprintf(buf, cap, "RUNG_%s", row->name);
+    snprintf(buf, cap, "%s%s", t->variables ? t->variables : "RUNG_", row->name);
     for (char *c = buf; *c; c++)
         *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
 }

@@ -75,14 +75,14 @@ static void put_sentences(FILE *out, const char *text)
     }
 }
 
-static void man_row(const struct option_row *row, FILE *out)
+static void man_row(const struct option_table *t, const struct option_row *row, FILE *out)
 {
     char word[64], preset[64], range[160], env[64], line[200];
 
     option_value_word(row, word, sizeof(word));
     option_default(row, preset, sizeof(preset));
     option_range(row, range, sizeof(range));
-    option_env(row, env, sizeof(env));
+    option_env(t, row, env, sizeof(env));
     fputs(".It ", out);
     if (row->letter)
         fprintf(out, "Fl %c , ", row->letter);
@@ -125,7 +125,7 @@ static void man_options(const struct option_table *t, FILE *out)
         fprintf(out, ".Ss %s\n.Bl -tag -width Ds\n", group);
         for (unsigned k = i; k < t->rows; k++)
             if (strcmp(t->row[k].group, group) == 0)
-                man_row(&t->row[k], out);
+                man_row(t, &t->row[k], out);
         fputs(".El\n", out);
     }
 }
@@ -181,8 +181,9 @@ void option_man(const struct option_table *t, FILE *out)
             fprintf(out, ".Sh %s\n", note[0]);
             put_sentences(out, note[1]);
         }
-    fputs(".Sh ENVIRONMENT\nEach option has a variable: its name in capitals after\n.Ev RUNG_ ,\n"
-          "with underscores for hyphens.\nAn empty one counts as unset.\n", out);
+    fprintf(out, ".Sh ENVIRONMENT\nEach option has a variable: its name in capitals after\n.Ev %s "
+                 ",\nwith underscores for hyphens.\nAn empty one counts as unset.\n",
+            t->variables ? t->variables : "RUNG_");
     if (status) {
         fputs(".Sh EXIT STATUS\n", out);
         put_sentences(out, status);
@@ -259,7 +260,7 @@ void option_markdown(const struct option_table *t, FILE *out)
         option_value_word(row, word, sizeof(word));
         option_default(row, preset, sizeof(preset));
         option_range(row, range, sizeof(range));
-        option_env(row, env, sizeof(env));
+        option_env(t, row, env, sizeof(env));
         fputs("| `", out);
         if (row->letter)
             fprintf(out, "-%c` `", row->letter);

@@ -269,6 +269,24 @@ static void test_environment(void **state)
     unsetenv("RUNG_FLAG");
 }
 
+/* A program of its own has variables of its own. */
+static void test_own_variables(void **state)
+{
+    struct option_table own = table;
+    char tool[] = "tool", *argv[] = {tool, NULL}, name[64];
+
+    (void)state;
+    own.variables = "TOOL_";
+    setenv("RUNG_SOME_SIZE", "2k", 1);
+    setenv("TOOL_SOME_SIZE", "3k", 1);
+    assert_int_equal(option_parse(&own, &got, argv, &found), OPTION_OK);
+    assert_int_equal(got.size, 3072);
+    option_env(&own, &own.row[0], name, sizeof(name));
+    assert_memory_equal(name, "TOOL_", 5);
+    unsetenv("RUNG_SOME_SIZE");
+    unsetenv("TOOL_SOME_SIZE");
+}
+
 static void test_ranges(void **state)
 {
     static const struct {
@@ -466,6 +484,7 @@ int main(void)
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_own_variables),
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_messages),
         cmocka_unit_test(test_help_wins),
