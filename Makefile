@@ -79,10 +79,12 @@ FUZZ_AID := $(filter-out $(FUZZ_SRC) $(FUZZ_MAIN),$(wildcard tests/fuzz/*.c))
 
 LIB := $(O)/librung.a
 RUNG := $(O)/rung
+LOAD := $(O)/rung-load
 UNIT := $(UNIT_SRC:%.c=$(O)/%)
 SIM := $(SIM_SRC:%.c=$(O)/%)
 FUZZ := $(FUZZ_SRC:%.c=$(O)/%)
-ALL_SRC := $(LIB_SRC) $(MAIN) $(UNIT_SRC) $(SIM_SRC) $(UNIT_AID) $(SIM_AID) $(FUZZ_SRC) $(FUZZ_AID) $(FUZZ_MAIN)
+LOAD_SRC := $(sort $(wildcard tools/load/*.c))
+ALL_SRC := $(LIB_SRC) $(MAIN) $(LOAD_SRC) $(UNIT_SRC) $(SIM_SRC) $(UNIT_AID) $(SIM_AID) $(FUZZ_SRC) $(FUZZ_AID) $(FUZZ_MAIN)
 objects = $(patsubst %.c,$(O)/%.o,$(1))
 GEN := $(G)/mime_types.h
 
@@ -93,7 +95,7 @@ help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
 
-all: $(RUNG) $(BUILD)/compile_commands.json ## build rung: build/MODE/rung
+all: $(RUNG) $(LOAD) $(BUILD)/compile_commands.json ## build rung and rung-load: build/MODE/rung
 
 run: ## install what building needs, build, serve www/
 	@scripts/setup run
@@ -148,6 +150,9 @@ clean: ## remove everything made
 
 install: all ## install under DESTDIR and PREFIX (/usr/local)
 	install -D -m 755 $(RUNG) $(DESTDIR)$(PREFIX)/bin/rung
+	install -D -m 755 $(LOAD) $(DESTDIR)$(PREFIX)/bin/rung-load
+	$(LOAD) --man | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/man/man1/rung-load.1
+	$(LOAD) --completion | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rung-load
 	$(RUNG) man | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/man/man1/rung.1
 	$(RUNG) completion | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rung
 
@@ -176,6 +181,11 @@ $(O)/lib.list: FORCE
 $(RUNG): $(call objects,$(MAIN)) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+# Of the library it takes base/ and core/ alone (tests/tidy.py).
+$(LOAD): $(call objects,$(LOAD_SRC)) $(LIB)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ -lm
 
 # What valgrind lacks: see tests/aid/openat2.c.
 $(O)/openat2.so: tests/aid/openat2.c Makefile

@@ -27,6 +27,7 @@ static int run_serve(char **argv);
 static int run_echo(char **argv);
 static int run_engines(char **argv);
 static int run_doctor(char **argv);
+static int run_load(char **argv);
 static int run_help(char **argv);
 static int run_version(char **argv);
 static int run_completion(char **argv);
@@ -40,6 +41,7 @@ static const struct command commands[] = {
     {"engines", "every engine, and whether it can run here", run_engines, &engines_table, false},
     {"doctor", "what this machine can run, and which limits bind", run_doctor, &doctor_table,
      false},
+    {"load", "put load on a server, measure and check its answers", run_load, NULL, false},
     {"help", "help on a command", run_help, NULL, false},
     {"version", "the version", run_version, NULL, false},
     {"completion", "completion for bash", run_completion, NULL, true},
@@ -167,6 +169,36 @@ static int run_doctor(char **argv)
     return code >= 0 ? code : doctor_print(opt.json);
 }
 
+/* --- Programs beside this one ----------------------------------------------------------------- */
+
+/* Become rung-NAME, argv[0] being NAME, from the folder this program is in.  Returns only if there
+ * is none. */
+static void become_neighbour(char **argv)
+{
+    char path[PATH_MAX + 64], name[64];
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+
+    if (n <= 0 || strchr(argv[0], '/') || strlen(argv[0]) >= sizeof(name) - 5)
+        return;
+    path[n] = 0;
+    snprintf(name, sizeof(name), "rung-%s", argv[0]);
+    snprintf(strrchr(path, '/') + 1, sizeof(name), "%s", name);
+    if (access(path, X_OK) != 0)
+        return;
+    argv[0] = path;
+    execv(path, argv);
+    say_error("cannot start %s: %s", path, say_why(errno));
+    exit(EXIT_FAILED);
+}
+
+/* A program of its own: a server needs none of it, and what measures a server should not be one. */
+static int run_load(char **argv)
+{
+    become_neighbour(argv);
+    say_error("load: there is no rung-load beside this program; make builds and installs both");
+    return EXIT_MISSING;
+}
+
 /* --- help, version, generators ---------------------------------------------------------------- */
 
 static void print_commands(void)
@@ -191,6 +223,11 @@ static int run_help(char **argv)
     if (command && strcmp(command->name, "echo") == 0) {
         option_help(echo_table(), false, stdout);
         return EXIT_DONE;
+    }
+    if (command && command->run == run_load) {
+        char load[] = "load", help[] = "--help", *ask[] = {load, help, NULL};
+
+        return run_load(ask);
     }
     if (command && !command->table) {
         printf("usage: rung %s\n%s\n", command->name, command->purpose);
@@ -235,25 +272,6 @@ static int run_table(char **argv)
 }
 
 /* --- Which command ---------------------------------------------------------------------------- */
-
-/* Become rung-NAME from the folder this program is in.  Returns only if there is none. */
-static void become_neighbour(char **argv)
-{
-    char path[PATH_MAX + 64], name[64];
-    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
-
-    if (n <= 0 || strchr(argv[1], '/') || strlen(argv[1]) >= sizeof(name) - 5)
-        return;
-    path[n] = 0;
-    snprintf(name, sizeof(name), "rung-%s", argv[1]);
-    snprintf(strrchr(path, '/') + 1, sizeof(name), "%s", name);
-    if (access(path, X_OK) != 0)
-        return;
-    argv[1] = path;
-    execv(path, argv + 1);
-    say_error("cannot start %s: %s", path, say_why(errno));
-    exit(EXIT_FAILED);
-}
 
 static int refuse_word(const char *word)
 {
@@ -305,7 +323,7 @@ int main(int argc, char **argv)
     command = find_command(argv[1]);
     if (command)
         return flushed(command->run(argv + 1));
-    become_neighbour(argv);
+    become_neighbour(argv + 1);
     if (strchr(argv[1], '/') || stat(argv[1], &st) == 0)
         return flushed(run_serve(argv));
     return refuse_word(argv[1]);

@@ -41,6 +41,7 @@ static const char *const examples[] = {
 static const char *const commands[] = {
     "rung serve", "serve a folder; the word may be left out",
     "rung engines", "every engine, whether it can run here, and why not; --json for programs",
+    "rung load", "put load on a server, measure and check its answers; see rung-load(1)",
     "rung help", "help on a command: rung help engines",
     "rung version", "the version",
     NULL};

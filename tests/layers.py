@@ -274,7 +274,7 @@ def pytest_run(layer, env, timeout_s, *args, paths=("tests/wire",)):
     results = {}
     if os.path.exists(report):
         for case in xml.etree.ElementTree.parse(report).iter("testcase"):
-            name = case.get("classname", "").replace("tests.wire.", "").replace("tests.lab.", "") + "::" + case.get("name", "")
+            name = case.get("classname", "").rpartition(".")[2] + "::" + case.get("name", "")
             bad = [child for child in case if child.tag in ("failure", "error")]
             skip = case.find("skipped")
             word, child = ("failed", bad[0]) if bad else ("skipped", skip) if skip is not None else ("passed", None)
@@ -302,23 +302,41 @@ def wire(engine, mode="release", marks=None, prefix=(), arranged=None):
                "RUNG_ARTEFACTS": layer.build + "/artefacts"}
         select = ["-m", marks] if marks else []
         many = CPUS if "valgrind" in prefix or mode == "tsan" else WIRES  # those wait for themselves
-        results, status, output = pytest_run(layer, env, WIRE_SECONDS, "-n", str(many), *select, paths=paths)
-        failed = [name for name, (word, _) in results.items() if word == "failed"]
-        again = {}
-        if failed and len(failed) <= 10:  # load made it late, or it is broken: alone it shows
-            again = pytest_run(layer, env, WIRE_SECONDS, "--last-failed", *select, paths=paths)[0]
-        for name, (word, text) in results.items():
-            if word == "skipped":
-                layer.skip(name, text)
-            elif word == "passed" or again.get(name, ("",))[0] == "passed":
-                layer.ok(name)
-                if word == "failed":
-                    layer.unsteady.append(name)
-                    layer.log(f"--- unsteady: {name}\n{text}")
-            else:
-                layer.fail(name, text)
-        if status not in (0, 1) or not results:
-            layer.fail(f"pytest ({ended(status)})", output)
+        note_pytest(layer, pytest_run(layer, env, WIRE_SECONDS, "-n", str(many), *select, paths=paths),
+                    lambda: pytest_run(layer, env, WIRE_SECONDS, "--last-failed", *select, paths=paths)[0])
+    return job
+
+
+def note_pytest(layer, outcome, once_more):
+    """A few that failed run once more alone: load made them late, or they are broken."""
+    results, status, output = outcome
+    failed = [name for name, (word, _) in results.items() if word == "failed"]
+    again = once_more() if failed and len(failed) <= 10 else {}
+    for name, (word, text) in results.items():
+        if word == "skipped":
+            layer.skip(name, text)
+        elif word == "passed" or again.get(name, ("",))[0] == "passed":
+            layer.ok(name)
+            if word == "failed":
+                layer.unsteady.append(name)
+                layer.log(f"--- unsteady: {name}\n{text}")
+        else:
+            layer.fail(name, text)
+    if status not in (0, 1) or not results:
+        layer.fail(f"pytest ({ended(status)})", output)
+
+
+def load(mode):
+    """The load generator against rung, and against servers that lie."""
+    def job(layer):
+        if not layer.make("all", MODE=mode):
+            return
+        env = {"RUNG_BIN": wrapper(layer, mode, without_aslr() if mode == "tsan" else ()),
+               "RUNG_LOAD": os.path.join(layer.build, mode, "rung-load")}
+
+        def once(*args):
+            return pytest_run(layer, env, WIRE_SECONDS, *args, paths=["tests/load"])
+        note_pytest(layer, once("-n", str(CPUS)), lambda: once("--last-failed")[0])
     return job
 
 
@@ -388,16 +406,7 @@ def lab(layer):
     if not layer.make("all"):
         return
     env = {"RUNG_BIN": os.path.join(layer.build, "release", "rung")}
-    results, status, output = pytest_run(layer, env, 300, "-n", str(WIRES), paths=["tests/lab"])
-    for name, (word, text) in results.items():
-        if word == "skipped":
-            layer.skip(name, text)
-        elif word == "passed":
-            layer.ok(name)
-        else:
-            layer.fail(name, text)
-    if status not in (0, 1) or not results:
-        layer.fail(f"pytest ({ended(status)})", output)
+    note_pytest(layer, pytest_run(layer, env, 300, "-n", str(WIRES), paths=["tests/lab"]), dict)
 
 
 def soak(layer):
@@ -461,11 +470,14 @@ def plan():
     rows += [(f"wire {row[0]} {row[1]}", check, wire(row[0], marks="core", arranged=row)) for row in arrangements.ROWS
              if row[0] in engines]
     rows += [("lab", check, lab),
+             ("load", check, load("release")),
              ("soak", check, soak),
              ("fuzz", check, fuzz),
              ("asan", check, c_programs("asan", *c_tests))]
     rows += [(f"asan wire {engine}", check, wire(engine, "asan", None if engine in ASAN_IN_FULL else "core"))
              for engine in engines]
+    rows += [("asan load", check, load("asan")),
+             ("tsan load", check, load("tsan"))]
     rows += [("tsan", check, c_programs("tsan", *c_tests))]
     # The sanitizer knows no threads after a fork of many; what a crowd of two may hold is not asked of epoll here.
     rows += [(f"tsan wire {engine}", check, wire(engine, "tsan", "core and not processes", arranged=row))

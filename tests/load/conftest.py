@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: MIT
+"""The tests of rung load: RUNG_BIN and RUNG_LOAD name the programs."""
+import os
+import sys
+
+import pytest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """A folder whose bytes are known: served, and compared with."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "index.html").write_bytes(b"<p>index\n")
+    (folder / "a.txt").write_bytes(b"alpha\n" * 100)
+    (folder / "b b.bin").write_bytes(bytes(range(256)) * 500)
+    (folder / "empty").write_bytes(b"")
+    return folder

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: MIT
+"""What a run of rung load says of itself: the model, the barrier, limits, forms of output, signals, mistakes."""
+import csv
+import json
+import os
+import pty
+import re
+import resource
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+from aid import (CONNECT, DONE, FAILED, FAULTS, LIMIT, LOAD, OK, PATIENCE, TOP, USAGE, Liar, always, at, end, environment,
+                 load, measured, rung, start)
+
+ROUNDS = 100
+
+
+@pytest.fixture(scope="module")
+def server(site):
+    with rung("serve", "-p", 0, site) as one:
+        one.url = f"http://127.0.0.1:{one.port}/a.txt"
+        yield one
+
+
+# --- Honesty --------------------------------------------------------------------------------------------------
+
+def test_a_stall_shows_in_the_corrected_time_alone():
+    """The server sleeps one second once: hundreds of requests were due then, one was under way."""
+    with Liar(at(500, lambda sock: (time.sleep(1), sock.sendall(OK), True)[-1])) as liar:
+        run = measured("-R", 500, "-d", "4s", "-c", 1, liar.url)
+    assert run.status == DONE and run.json["model"] == "open"
+    assert run.json["requests"]["answered"] + run.json["schedule"]["never_sent"] == 2000
+    assert run.json["service_us"]["max"] >= 990e3
+    assert run.json["latency_us"]["p99_9"] >= 900e3
+    assert run.json["latency_us"]["p90"] >= 250e3  # a quarter of all was due during the stall
+    assert run.json["service_us"]["p99_9"] <= 500e3
+    assert run.json["schedule"]["late_all_busy"] >= 300
+
+
+def test_a_closed_loop_does_not_see_it():
+    """... which is why it says what it is."""
+    with Liar(at(500, lambda sock: (time.sleep(1), sock.sendall(OK), True)[-1])) as liar:
+        run = load("-n", 2000, "-c", 1, liar.url)
+        assert "closed loop" in run.out and "use -R" in run.out
+        run = measured("-n", 2000, "-c", 1, liar.url)
+    assert run.json["latency_us"] == run.json["service_us"] and run.json["schedule"] is None
+    assert run.json["latency_us"]["p99_9"] <= 500e3
+
+
+def test_the_schedule_is_kept(server):
+    run = measured("-R", 1000, "-d", "2s", "-c", 20, server.url)
+    schedule = run.json["schedule"]
+    assert schedule["due"] == 2000 and run.json["requests"]["sent"] == 2000 - schedule["never_sent"]
+    run = measured("-R", 1000, "-d", "2s", "-c", 20, "--arrivals", "poisson", server.url)
+    assert 1700 <= run.json["schedule"]["due"] <= 2300  # six and a half standard deviations
+
+
+def test_what_could_not_be_sent_is_told():
+    """One connection and a slow server: most of what was due never leaves, and is not forgotten."""
+    def slowly(sock, _):
+        time.sleep(0.1)
+        sock.sendall(OK)
+        return True
+    with Liar(slowly) as liar:
+        run = measured("-R", 200, "-d", "1s", "-c", 1, "--fail-if", "late>10", liar.url)
+    assert run.json["schedule"]["due"] == 200 and run.json["schedule"]["never_sent"] >= 180
+    assert run.json["requests"]["sent"] <= 20 and run.status == LIMIT
+
+
+@pytest.mark.parametrize("options", [[], ["-R", 1000000]], ids=["closed", "open"])
+def test_nobody_starts_early(server, options):
+    """E09, E10: no request leaves before the last thread is ready."""
+    for _ in range(ROUNDS // 2):
+        run = measured("-c", 32, "-t", 8, "-n", 32, *options, server.url)
+        threads = run.json["generator"]["threads"]
+        assert len(threads) == 8 and run.json["requests"]["answered"] == 32
+        assert max(t["ready_us"] for t in threads) <= 0 <= min(t["first_send_us"] for t in threads)
+
+
+def test_the_generator_as_the_limit(server):
+    """Late by its own fault: stopped for a while although a connection was free."""
+    process = start("-o", "-", "-R", 1000, "-d", "3s", "-c", 10, server.url)
+    time.sleep(1)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGCONT)
+    run = end(process)
+    assert run.json["generator"]["was_the_limit"], run.out
+    assert run.json["schedule"]["late_own_fault"] >= 300 and run.json["schedule"]["worst_own_fault_us"] >= 400e3
+    assert "the generator was the limit" in run.json["generator"]["verdict"]
+
+
+def test_ports_run_out(site, server):
+    """In a network namespace with few ports: counted by its name, with advice, and more addresses help."""
+    inside = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && echo "20000 20019" >'
+              '/proc/sys/net/ipv4/ip_local_port_range && "$0" serve -p 8080 -q "$1" & sleep 0.1; '
+              'for i in 1 2 3 4 5 6 7 8 9; do "$2" -q -n 1 127.0.0.1:8080 && break; sleep 0.3; done; shift 2; '
+              '"$@"; code=$?; kill $!; wait; exit $code']
+    if subprocess.run(["unshare", "-rn", "true"], check=False, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("no network namespaces here")
+    command = [*inside, os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung", str(site), LOAD]
+
+    def asked(*more):
+        return subprocess.run([*command, LOAD, "-c", "60", "-n", "600", "-T", "500ms", *more, "127.0.0.1:8080"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False,
+                              env=environment())
+    short = asked()
+    if "ip: not found" in short.stderr or "Permission denied" in short.stderr:
+        pytest.skip(short.stderr.strip())
+    assert "EADDRNOTAVAIL" in short.stdout and "--source" in short.stdout and short.returncode == FAULTS, short
+    assert "the generator was the limit: it ran out of local ports" in short.stdout
+    assert asked("--source", "127.0.0.1,127.0.0.2,127.0.0.3,127.0.0.4,127.0.0.5,127.0.0.6").returncode == DONE
+
+
+# --- Limits and exit codes --------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("kept, broken", [
+    ("p99>10s", "p99>0us"), ("p99.9>=10s", "p50>=0us"), ("max>10s", "max>1us"), ("mean>10s", "mean>0.1us"),
+    ("rps<1", "rps<1000000000"), ("rps<=1", "rps>1"), ("errors>0", "errors>=0"), ("error-rate>1%", "error-rate>=0"),
+    ("service-p90>10s", "service-p90<10s"), ("late>100", "late>=0")])
+def test_limits_on_both_sides(server, kept, broken):
+    run = measured("-n", 200, "--fail-if", kept, server.url)
+    assert run.status == DONE and not run.json["limits"][0]["broken"] and run.json["limits"][0]["limit"] == kept
+    run = measured("-n", 200, "--fail-if", kept, "--fail-if", broken, server.url)
+    assert run.status == LIMIT and [one["broken"] for one in run.json["limits"]] == [False, True]
+    assert "broken" in load("-n", 50, "--fail-if", broken, server.url).out
+
+
+def test_errors_allowed():
+    with Liar(at(5, OK.replace(b"200", b"500"))) as liar:
+        assert measured("-n", 20, liar.url).status == FAULTS
+    with Liar(at(5, OK.replace(b"200", b"500"))) as liar:
+        assert measured("-n", 20, "--fail-if", "errors>1", liar.url).status == DONE
+    with Liar(at(5, OK.replace(b"200", b"500"))) as liar:
+        assert measured("-n", 20, "--fail-if", "errors>0", liar.url).status == LIMIT
+
+
+def test_no_latency_of_nothing():
+    """A server that never answers keeps no limit on latency."""
+    with Liar(lambda sock, number: True) as liar:
+        run = measured("-n", 2, "-T", "200ms", "--fail-if", "p99>10s", "--fail-if", "errors>1000", liar.url)
+    assert run.status == LIMIT
+
+
+@pytest.mark.parametrize("words, said", [
+    ([], "what is to be asked"), (["http://"], "it has no host"), (["http://a:b/"], "port"),
+    (["http://a:0/"], "port"), (["http://a:65536/"], "port"), (["http://[::1/"], "bracket"),
+    (["http://[::1]x/"], "bracket"), (["ftp://a/"], "only http:// and echo://"), (["https://a/"], "https"),
+    (["http://u:p@a/"], "Authorization"), (["http://a/ b"], "space"), (["http://a/\u00e4"], "ASCII"),
+    (["http://a?x"], "path"), (["echo://a"], "port"), (["echo://127.0.0.1:1", "http://127.0.0.1:1"], "together"),
+    (["-H", "Host", "127.0.0.1"], "field line"), (["-H", "a b: c", "127.0.0.1"], "field line"),
+    (["-H", "A: b\r\nC: d", "127.0.0.1"], "field line"), (["-H", "Content-Length: 3", "127.0.0.1"], "where messages end"),
+    (["--fail-if", "p99>5", "127.0.0.1"], "not a limit"), (["--fail-if", "p101>5ms", "127.0.0.1"], "not a limit"),
+    (["--fail-if", "p99=5ms", "127.0.0.1"], "not a limit"), (["--fail-if", "rps>5ms", "127.0.0.1"], "not a limit"),
+    (["--source", "nowhere", "127.0.0.1"], "not an IPv4"), (["--source", "::1", "127.0.0.1"], "another family"),
+    (["--check", "/nonexistent", "127.0.0.1"], "does not exist"), (["--urls", "/nonexistent"], "cannot read"),
+    (["--urls", "/dev/null"], "no URL"), (["-k", "off", "--pipeline", "2", "127.0.0.1"], "--keep-alive"),
+    (["--message-min", "9", "--message-max", "8", "echo://127.0.0.1:1"], "--message-max"),
+    (["--check", ".", "echo://127.0.0.1:1"], "echo"), (["-c", "0", "127.0.0.1"], "out of range"),
+    (["--conections", "3", "127.0.0.1"], "did you mean --connections"),
+], ids=str)
+def test_mistakes(words, said):
+    run = load(*words)
+    assert run.status == USAGE and said in run.err and run.out == "" and run.err.count("\n") == 1, run.err
+
+
+def test_descriptors_on_both_sides(server):
+    def asked(files):
+        return end(start("-n", 100, "-c", 100, server.url, preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_NOFILE, (files, files))))
+    assert asked(164).status == DONE
+    short = asked(163)
+    assert short.status == USAGE and "100 connections need 164 descriptors" in short.err and "-c 99" in short.err
+
+
+def test_nobody_there(tmp_path):
+    refused = load("http://127.0.0.1:1/")
+    assert refused.status == CONNECT and "Connection refused" in refused.err and refused.err.count("\n") == 1
+    nameless = load("http://no-such-host.invalid/")
+    assert nameless.status == CONNECT and "no-such-host.invalid" in nameless.err
+    nothing = load("-u", tmp_path / "socket", "http://x/")
+    assert nothing.status == CONNECT and "socket" in nothing.err
+    full = subprocess.run([LOAD, "--help"], stdout=open("/dev/full", "w"), stderr=subprocess.PIPE, check=False,  # noqa
+                          env=environment(), timeout=PATIENCE)
+    assert full.returncode == FAILED and b"cannot write" in full.stderr
+
+
+def test_files_that_cannot_be_written(server):
+    for option in ("-o", "--csv", "--hgrm"):
+        for path in ("/nonexistent/x", "/dev/full"):
+            run = load("-n", 5, option, path, server.url)
+            assert run.status == FAILED and "cannot write" in run.err
+
+
+# --- Signals and the live line ------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_with_a_report(server, number):
+    process = start("-o", "-", "-d", "60s", server.url)
+    time.sleep(0.5)
+    process.send_signal(number)
+    run = end(process)
+    assert run.json["interrupted"] and run.json["elapsed_s"] < 30
+    assert run.json["requests"]["answered"] > 0 and run.status == DONE
+
+
+def test_a_signal_while_nobody_accepts():
+    """Connections that hang are not waited for either: a listener whose queue is full."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        began = time.monotonic()
+        process = start("-o", "-", "-c", 10, "-T", "60s", "http://%s:%d/" % listener.getsockname())
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        run = end(process)
+    assert run.json["interrupted"] and run.json["requests"]["sent"] == 0 and time.monotonic() - began < 30
+
+
+def test_the_live_line_is_for_terminals(server):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([LOAD, "-d", "2s", "-c", "2", server.url], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=theirs, env=environment())
+    os.close(theirs)
+    seen = []
+
+    def read():
+        try:
+            while data := os.read(ours, 4096):
+                seen.append(data)
+        except OSError:
+            pass
+    reader = threading.Thread(target=read)
+    reader.start()
+    out = process.communicate(timeout=PATIENCE)[0]
+    reader.join(PATIENCE)
+    os.close(ours)
+    text = b"".join(seen).decode()
+    assert re.search(r"\r\x1b\[K\d+ s of 2 s   \d+ answers   \d+ /s   0 failed", text) and text.endswith("\x1b[K")
+    assert b"\x1b" not in out and process.returncode == 0
+    assert load("-n", 5, server.url).err == ""
+
+
+# --- Forms ----------------------------------------------------------------------------------------------------------
+
+def complaints(schema, value, root, where="$"):
+    """What of the JSON does not fit; as much of JSON Schema as docs/load-schema.json uses, and no more."""
+    known = {"$schema", "title", "description", "$defs", "$ref", "type", "properties", "required", "additionalProperties",
+             "items", "enum", "const", "minimum"}
+    assert set(schema) <= known, f"{where}: {set(schema) - known} is not looked at"
+    if "$ref" in schema:
+        yield from complaints(root["$defs"][schema["$ref"].rpartition("/")[2]], value, root, where)
+    types = {"object": dict, "array": list, "string": str, "boolean": bool, "number": (int, float), "integer": int,
+             "null": type(None)}
+    wanted = schema.get("type", [])
+    wanted = [wanted] if isinstance(wanted, str) else wanted
+    if wanted and not any(isinstance(value, types[t]) and (t == "boolean" or not isinstance(value, bool)) for t in wanted):
+        yield f"{where}: {value!r} is not {wanted}"
+    if value is None:
+        return
+    if "enum" in schema and value not in schema["enum"] or "const" in schema and value != schema["const"]:
+        yield f"{where}: {value!r}"
+    if "minimum" in schema and value < schema["minimum"]:
+        yield f"{where}: {value} < {schema['minimum']}"
+    if isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from complaints(schema["items"], item, root, f"{where}[{i}]")
+    if isinstance(value, dict):
+        rows, more = schema.get("properties", {}), schema.get("additionalProperties", True)
+        yield from (f"{where}: no {key}" for key in schema.get("required", []) if key not in value)
+        for key, item in value.items():
+            if key not in rows and more is False:
+                yield f"{where}: {key} is unknown"
+            elif key in rows or isinstance(more, dict):
+                yield from complaints(rows.get(key, more), item, root, f"{where}.{key}")
+
+
+def test_json_fits_its_schema(server):
+    with open(f"{TOP}/docs/load-schema.json", encoding="utf-8") as file:
+        schema = json.load(file)
+    runs = [measured("-n", 50, server.url), measured("-R", 500, "-n", 100, "--fail-if", "p99>1us", server.url),
+            measured("-R", 500, "-d", "200ms", "--arrivals", "poisson", server.url + "nothere")]
+    with rung("echo", "-p", 0) as echo:
+        runs.append(measured("-n", 50, f"echo://127.0.0.1:{echo.port}"))
+    with Liar(always(b"nonsense")) as liar:
+        runs.append(measured("-n", 50, liar.url))
+    for run in runs:
+        assert not list(complaints(schema, run.json, schema))
+    broken = {**runs[0].json, "form": 2, "extra": 1, "threads": 0, "url": None}
+    del broken["model"]
+    assert len(list(complaints(schema, broken, schema))) == 5
+
+
+def test_csv_and_hgrm(server, tmp_path):
+    run = measured("-R", 300, "-d", "2500ms", "--csv", tmp_path / "csv", "--hgrm", tmp_path / "hgrm", server.url)
+    with open(tmp_path / "csv", encoding="ascii") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) >= 3 and [int(row["second"]) for row in rows] == list(range(len(rows)))
+    assert sum(int(row["answers"]) for row in rows) == run.json["requests"]["answered"]
+    assert sum(int(row["received_bytes"]) for row in rows) == run.json["received_bytes"]
+    assert max(float(row["latency_max_us"]) for row in rows) == pytest.approx(run.json["latency_us"]["max"], abs=0.1)
+    lines = (tmp_path / "hgrm").read_text().splitlines()
+    points = [line.split() for line in lines[2:] if not line.startswith("#")]
+    counts = [int(point[2]) for point in points]
+    assert counts == sorted(counts) and counts[-1] == run.json["latency_us"]["count"]
+    assert float(points[-1][0]) == pytest.approx(run.json["latency_us"]["max"] / 1e3, abs=1e-5)
+    assert float(points[-1][1]) == 1 and len(points[-1]) == 3
+
+
+def test_report_for_people(server):
+    run = load("-n", 100, server.url)
+    for words in ("closed loop", "answers    100, ", "99.99%", "service ", "2xx 100", "errors     none", "verdict "):
+        assert words in run.out, words
+    run = load("-n", 100, "-R", 1000, server.url)
+    for words in ("open loop: 1000 requests/s at constant", "corrected ", "service ", "100 due, 0 never sent"):
+        assert words in run.out, words
+    assert load("-n", 5, "-q", server.url).out == ""

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* answer.h - bytes from a server become answers, each checked: framing by the core's strict
+ * grammar, status, length, and the body against the file or against the first one of that URL.
+ *
+ * An answer belongs to one connection and is fed whatever comes.  It copies nothing but a head
+ * that came in pieces.  What is wrong but leaves the next answer's place clear (a status, a body)
+ * is a fault of this answer alone; what does not breaks the connection.
+ */
+#ifndef LOAD_ANSWER_H
+#define LOAD_ANSWER_H
+#include "load.h"
+
+/* Sixty-four bits of a body.  Every step is a bijection of the state, so that two bodies of the
+ * same length that differ in one word never have the same digest; no defence against intent. */
+struct digest {
+    uint64_t state, word; /* word: bytes that do not fill eight yet */
+    unsigned have;
+};
+
+/* The first body of a URL that came to this thread. */
+struct reference {
+    uint64_t digest, bytes;
+    bool known;
+};
+
+struct answer {
+    struct http_body body;
+    uint64_t got;      /* bytes of the body */
+    uint64_t wrong_at; /* the fault's place in it */
+    struct digest digest;
+    char *stash; /* HEAD_BYTES_MAX, once a head came in pieces */
+    uint32_t stashed;
+    uint16_t status;
+    uint8_t fault; /* enum fault: the first thing wrong */
+    uint8_t framing;
+    bool in_body, keep_alive;
+};
+
+/* What is expected. */
+struct question {
+    const struct plan *plan;
+    const struct target *target;
+    struct reference *reference; /* of the target, or NULL: no --body-check */
+    const char *message;         /* echo: what was sent */
+    uint32_t message_bytes;
+};
+
+enum { ANSWER_MORE, ANSWER_DONE, ANSWER_BROKEN };
+
+void answer_begin(struct answer *a);
+/* Take the answer's bytes from the front of *bytes.  MORE: all are taken, and it is not whole.
+ * DONE: what is left belongs to the next; a->fault may say what was wrong.  BROKEN: a->fault says
+ * why, and nothing behind can be trusted. */
+int answer_feed(struct answer *a, const struct question *q, struct slice *bytes);
+int answer_feed_echo(struct answer *a, const struct question *q, struct slice *bytes);
+/* The stream has ended: DONE if that is how this one ends, else BROKEN. */
+int answer_end(struct answer *a, const struct question *q);
+
+#endif

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: MIT */
+/* client.c - one connection: made without waiting, sent on, read from, given up and made anew.
+ *
+ * In the steady state a request costs one receive and one send.  EPOLLOUT is asked for only while
+ * connecting and while a send would block; there is no timer for each request: the connection's one
+ * node looks, a time-out at a time, whether the oldest request is overdue.
+ */
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include "worker.h"
+
+enum { BATCH = 16 /* requests of one send */, RETRY_MS_MAX = 1000 };
+
+static struct shot *shot_at(const struct worker *w, const struct client *c, uint32_t at)
+{
+    return &c->shot[at & (w->plan->ring - 1)];
+}
+
+static uint32_t in_flight(const struct client *c)
+{
+    return c->next - c->oldest;
+}
+
+static void watch(struct worker *w, struct client *c, int op, uint32_t events)
+{
+    struct epoll_event ev = {.events = events, .data.ptr = c};
+
+    epoll_ctl(w->epoll_fd, op, c->fd, &ev);
+    c->armed = (events & EPOLLOUT) != 0;
+}
+
+/* --- Giving up -------------------------------------------------------------------------------- */
+
+static void hang_up(struct worker *w, struct client *c)
+{
+    struct linger reset = {.l_onoff = 1};
+
+    if (c->fd < 0)
+        return;
+    if (w->plan->opt->close == CLOSE_RESET)
+        setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    close(c->fd);
+    c->fd = -1;
+    if (c->state == CLIENT_UP && --w->up == 0)
+        w->down_since_ns = w->now_ns;
+    c->state = CLIENT_DOWN;
+    c->oldest = c->unsent = c->next = 0;
+    wheel_del(&w->wheel, &c->node);
+}
+
+/* The connection is over: another one, unless nothing is to be sent any more. */
+static void renew(struct worker *w, struct client *c)
+{
+    hang_up(w, c);
+    if (!w->stopping && w->quota)
+        client_connect(w, c);
+}
+
+/* What was under way on it has failed. */
+static void fail(struct worker *w, struct client *c, enum fault what)
+{
+    uint32_t lost = in_flight(c);
+    struct tally *t = &w->tally;
+
+    if (!t->fault[what]) {
+        t->example[what].target = lost ? shot_at(w, c, c->oldest)->target : 0;
+        t->example[what].at = c->answer.wrong_at;
+    }
+    worker_fault(w, what, lost ? lost : 1);
+    t->lost += lost;
+    renew(w, c);
+}
+
+/* --- Connecting ------------------------------------------------------------------------------- */
+
+/* Failed connects are tried again, ever more slowly: a server that is gone is not stormed. */
+static void connect_failed(struct worker *w, struct client *c, int error)
+{
+    static const struct {
+        int error;
+        enum fault fault;
+    } known[] = {{ECONNREFUSED, FAULT_REFUSED}, {ETIMEDOUT, FAULT_CONNECT_LATE},
+                 {EADDRNOTAVAIL, FAULT_NO_PORT}, {EMFILE, FAULT_NO_DESCRIPTOR},
+                 {ENFILE, FAULT_NO_DESCRIPTOR}};
+    enum fault what = FAULT_CONNECT;
+    unsigned i;
+
+    for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (known[i].error == error)
+            what = known[i].fault;
+    for (i = 0; i < ERRNOS_MAX - 1; i++) /* the last one takes what is left */
+        if (w->tally.connect_errno[i].error == error || !w->tally.connect_errno[i].count)
+            break;
+    w->tally.connect_errno[i].error = error;
+    w->tally.connect_errno[i].count++;
+    worker_fault(w, what, 1);
+    hang_up(w, c);
+    c->tries += c->tries < 10;
+    worker_time(w, c, w->now_ns / 1000000 + ((uint64_t)RETRY_MS_MAX >> (10 - c->tries)));
+}
+
+static void connected(struct worker *w, struct client *c)
+{
+    c->state = CLIENT_UP;
+    c->tries = 0;
+    w->up++;
+    w->tally.connects++;
+    hist_add(&w->tally.connect, w->now_ns - c->connect_ns, 1);
+    worker_time(w, c, (w->now_ns + w->plan->timeout_ns) / 1000000);
+    watch(w, c, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP);
+    worker_client_free(w, c);
+}
+
+static int open_socket(const struct worker *w, const struct client *c)
+{
+    const struct plan *p = w->plan;
+    const struct peer *peer = &p->peer[c->peer];
+    int fd = socket(peer->sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
+
+    if (fd < 0)
+        return -errno;
+    if (peer->sa.ss_family != AF_UNIX)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (p->sources) {
+        const struct sockaddr_storage *sa = &p->source[(c - w->client) % p->sources];
+
+        /* The port is chosen at connect(), when the peer is known: the same one may serve for
+         * several peers. */
+        setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+        if (bind(fd, (const struct sockaddr *)sa, sizeof(*sa)) != 0) {
+            int error = errno;
+
+            close(fd);
+            return -error;
+        }
+    }
+    return fd;
+}
+
+void client_connect(struct worker *w, struct client *c)
+{
+    const struct peer *peer = &w->plan->peer[c->peer];
+    int fd = open_socket(w, c);
+
+    c->connect_ns = w->now_ns;
+    c->begun = c->oldest = c->unsent = c->next = c->unsent_at = 0;
+    c->leaving = false;
+    answer_begin(&c->answer);
+    if (fd < 0) {
+        connect_failed(w, c, -fd);
+        return;
+    }
+    c->fd = fd;
+    if (connect(fd, (const struct sockaddr *)&peer->sa, peer->len) == 0) {
+        w->now_ns = load_now_ns();
+        watch(w, c, EPOLL_CTL_ADD, EPOLLIN | EPOLLRDHUP);
+        connected(w, c);
+        return;
+    }
+    if (errno != EINPROGRESS) {
+        connect_failed(w, c, errno);
+        return;
+    }
+    c->state = CLIENT_CONNECTING;
+    watch(w, c, EPOLL_CTL_ADD, EPOLLOUT);
+    worker_time(w, c, (w->now_ns + w->plan->timeout_ns) / 1000000);
+}
+
+static void finish_connect(struct worker *w, struct client *c)
+{
+    socklen_t len = sizeof(int);
+    int error = 0;
+
+    getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len);
+    if (error)
+        connect_failed(w, c, error);
+    else
+        connected(w, c);
+}
+
+/* --- Sending ---------------------------------------------------------------------------------- */
+
+bool client_is_free(const struct worker *w, const struct client *c)
+{
+    return c->state == CLIENT_UP && !c->leaving && in_flight(c) < w->plan->depth;
+}
+
+void client_load(struct worker *w, struct client *c, uint64_t intended_ns)
+{
+    const struct plan *p = w->plan;
+    const struct peer *peer = &p->peer[c->peer];
+    struct shot *s = shot_at(w, c, c->next++);
+    uint64_t room;
+
+    s->intended_ns = intended_ns;
+    s->sent_ns = w->now_ns;
+    s->target = peer->target[c->turn];
+    c->turn = c->turn + 1 < peer->targets ? c->turn + 1 : 0;
+    c->begun++;
+    c->leaving = s->last = c->begun == p->per_connection;
+    w->quota--;
+    if (w->tally.sent++ == 0)
+        w->tally.first_send_ns = w->now_ns;
+    if (p->echo) {
+        room = p->opt->message_max - p->opt->message_min + 1;
+        s->bytes = (uint32_t)(p->opt->message_min + worker_random(w) % room);
+        s->at = (uint32_t)(worker_random(w) % (POOL_BYTES - s->bytes));
+    }
+}
+
+/* The bytes of a shot. */
+static struct slice shot_bytes(const struct worker *w, const struct client *c, uint32_t at)
+{
+    const struct shot *s = shot_at(w, c, at);
+
+    if (w->plan->echo)
+        return (struct slice){w->plan->pool + s->at, s->bytes};
+    return w->plan->target[s->target].request[s->last];
+}
+
+/* n bytes have gone: which shots are whole now. */
+static void account(struct worker *w, struct client *c, size_t n)
+{
+    size_t left;
+
+    w->tally.bytes_out += n;
+    while (n) {
+        left = shot_bytes(w, c, c->unsent).len - c->unsent_at;
+        if (n < left) {
+            c->unsent_at += (uint32_t)n;
+            return;
+        }
+        n -= left;
+        c->unsent++;
+        c->unsent_at = 0;
+    }
+}
+
+void client_send(struct worker *w, struct client *c)
+{
+    struct iovec iov[BATCH];
+    struct msghdr msg = {.msg_iov = iov};
+    struct slice s;
+    ssize_t n;
+
+    while (c->unsent != c->next) {
+        for (msg.msg_iovlen = 0; msg.msg_iovlen < BATCH; msg.msg_iovlen++) {
+            if (c->unsent + (uint32_t)msg.msg_iovlen == c->next)
+                break;
+            s = shot_bytes(w, c, c->unsent + (uint32_t)msg.msg_iovlen);
+            iov[msg.msg_iovlen].iov_base = (char *)s.ptr;
+            iov[msg.msg_iovlen].iov_len = s.len;
+        }
+        iov[0].iov_base = (char *)iov[0].iov_base + c->unsent_at;
+        iov[0].iov_len -= c->unsent_at;
+        if (msg.msg_iovlen == 1) /* nearly always */
+            n = send(c->fd, iov[0].iov_base, iov[0].iov_len, MSG_NOSIGNAL);
+        else
+            n = sendmsg(c->fd, &msg, MSG_NOSIGNAL);
+        if (n < 0 && errno == EAGAIN) {
+            if (!c->armed)
+                watch(w, c, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP | EPOLLOUT);
+            return;
+        }
+        if (n < 0) {
+            /* The answer may lie there: a refusal sent before the connection was closed. */
+            c->unsent = c->next;
+            c->leaving = true;
+            return;
+        }
+        account(w, c, (size_t)n);
+    }
+    if (c->armed)
+        watch(w, c, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP);
+}
+
+void client_fill(struct worker *w, struct client *c)
+{
+    while (w->quota && client_is_free(w, c))
+        client_load(w, c, w->now_ns);
+    client_send(w, c);
+}
+
+/* --- Receiving -------------------------------------------------------------------------------- */
+
+static struct question question_of(const struct worker *w, const struct shot *s)
+{
+    const struct plan *p = w->plan;
+    struct question q = {.plan = p, .target = &p->target[s->target]};
+
+    if (p->echo) {
+        q.message = p->pool + s->at;
+        q.message_bytes = s->bytes;
+    }
+    if (w->reference)
+        q.reference = &w->reference[s->target];
+    return q;
+}
+
+/* An answer is whole. */
+static void take(struct worker *w, struct client *c)
+{
+    struct shot *s = shot_at(w, c, c->oldest);
+
+    worker_answer(w, c, s);
+    if (!c->answer.keep_alive)
+        c->leaving = true;
+    if (c->oldest++ == c->unsent && !w->plan->echo) {
+        c->unsent = c->oldest; /* answered before it was wholly sent: a refusal */
+        c->unsent_at = 0;
+        c->leaving = true;
+    }
+    answer_begin(&c->answer);
+}
+
+/* Read the answers in these bytes; false: the connection is gone. */
+static bool take_all(struct worker *w, struct client *c, struct slice bytes)
+{
+    struct question q;
+    int r;
+
+    while (bytes.len) {
+        if (c->oldest == c->next) {
+            c->answer.wrong_at = bytes.len;
+            fail(w, c, FAULT_EXCESS);
+            return false;
+        }
+        q = question_of(w, shot_at(w, c, c->oldest));
+        r = w->plan->echo ? answer_feed_echo(&c->answer, &q, &bytes)
+                          : answer_feed(&c->answer, &q, &bytes);
+        if (r == ANSWER_BROKEN) {
+            fail(w, c, c->answer.fault);
+            return false;
+        }
+        if (r == ANSWER_DONE)
+            take(w, c);
+    }
+    return true;
+}
+
+/* The server has ended the connection. */
+static void ended(struct worker *w, struct client *c)
+{
+    struct question q;
+
+    if (!in_flight(c)) {
+        w->tally.closed_idle += !c->leaving;
+        renew(w, c);
+        return;
+    }
+    q = question_of(w, shot_at(w, c, c->oldest));
+    if (!w->plan->echo && answer_end(&c->answer, &q) == ANSWER_DONE)
+        take(w, c);
+    else
+        answer_end(&c->answer, &q);
+    if (in_flight(c))
+        fail(w, c, c->answer.fault ? c->answer.fault : FAULT_CLOSED_EARLY);
+    else
+        renew(w, c);
+}
+
+static void readable(struct worker *w, struct client *c)
+{
+    ssize_t n = recv(c->fd, w->scratch, SCRATCH_BYTES, 0);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    w->now_ns = load_now_ns();
+    if (n < 0) {
+        fail(w, c, FAULT_RESET);
+        return;
+    }
+    if (n == 0) {
+        ended(w, c);
+        return;
+    }
+    w->tally.bytes_in += (uint64_t)n;
+    if (w->second)
+        w->second->bytes += (uint64_t)n;
+    if (!take_all(w, c, (struct slice){w->scratch, (size_t)n}))
+        return;
+    if (c->leaving && !in_flight(c))
+        renew(w, c);
+    else if (client_is_free(w, c))
+        worker_client_free(w, c);
+}
+
+void client_event(struct worker *w, struct client *c, uint32_t events)
+{
+    if (c->state == CLIENT_CONNECTING) {
+        w->now_ns = load_now_ns();
+        finish_connect(w, c);
+        return;
+    }
+    if (c->state == CLIENT_UP && (events & ~(uint32_t)EPOLLOUT))
+        readable(w, c);
+    if (c->state == CLIENT_UP && c->armed && (events & EPOLLOUT))
+        client_send(w, c);
+}
+
+/* --- Time ------------------------------------------------------------------------------------- */
+
+void client_due(struct worker *w, struct client *c)
+{
+    uint64_t timeout_ns = w->plan->timeout_ns, end_ns = w->now_ns + timeout_ns;
+
+    if (c->state == CLIENT_DOWN && !w->stopping && w->quota) {
+        client_connect(w, c);
+    } else if (c->state == CLIENT_CONNECTING) {
+        connect_failed(w, c, ETIMEDOUT);
+    } else if (c->state == CLIENT_UP) {
+        if (in_flight(c))
+            end_ns = shot_at(w, c, c->oldest)->sent_ns + timeout_ns;
+        if (end_ns <= w->now_ns)
+            fail(w, c, FAULT_TIMED_OUT);
+        else
+            worker_time(w, c, end_ns / 1000000 + 1);
+    }
+}
+
+void client_finish(struct worker *w, struct client *c)
+{
+    ssize_t n;
+
+    w->tally.unanswered += in_flight(c);
+    if (c->state == CLIENT_UP && !in_flight(c)) {
+        n = recv(c->fd, w->scratch, SCRATCH_BYTES, MSG_DONTWAIT);
+        if (n > 0) {
+            c->answer.wrong_at = (uint64_t)n;
+            fail(w, c, FAULT_EXCESS);
+        }
+    }
+    hang_up(w, c);
+}

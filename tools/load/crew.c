@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/* crew.c - all threads of a run: made, lined up, let go together, watched, stopped.
+ *
+ * No request is sent before every thread has its connections: each counts itself ready, then all
+ * wait at one barrier, and the time at which it opens is where the run begins.  Signals are read
+ * from a descriptor, so no handler ever runs.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+#include "../../base/say.h"
+#include "worker.h"
+
+enum { LIVE_MS = 500 };
+
+struct view {
+    struct worker *worker;
+    const struct result *result;
+    uint64_t answers, at_ns; /* at the last live line */
+    int signal_fd;
+    bool live;
+};
+
+/* --- The live line ---------------------------------------------------------------------------- */
+
+static void show_live(struct view *v)
+{
+    const struct plan *p = v->result->plan;
+    uint64_t answers = 0, faults = 0, now = load_now_ns(), start = v->result->start_ns;
+    char of[48] = "";
+
+    if (!v->live || !start)
+        return;
+    for (unsigned i = 0; i < p->threads; i++) {
+        answers += atomic_load_explicit(&v->worker[i].answers_seen, memory_order_relaxed);
+        faults += atomic_load_explicit(&v->worker[i].faults_seen, memory_order_relaxed);
+    }
+    if (p->duration_ns)
+        snprintf(of, sizeof(of), " of %.0f s", (double)p->duration_ns / 1e9);
+    else if (p->opt->requests)
+        snprintf(of, sizeof(of), ", %.0f %%",
+                 100.0 * (double)answers / (double)p->opt->requests);
+    fprintf(stderr, "\r\033[K%.0f s%s   %llu answers   %.0f /s   %llu failed",
+            (double)(now - start) / 1e9, of, (unsigned long long)answers,
+            (double)(answers - v->answers) * 1e9 / (double)(now - v->at_ns + 1),
+            (unsigned long long)faults);
+    fflush(stderr);
+    v->answers = answers;
+    v->at_ns = now;
+}
+
+/* --- Waiting for the threads ------------------------------------------------------------------ */
+
+static void stop_all(struct crew *crew, struct worker *w)
+{
+    uint64_t one = 1;
+
+    atomic_store(&crew->stop, true);
+    for (unsigned i = 0; i < crew->plan->threads; i++)
+        if (write(w[i].wake_fd, &one, sizeof(one)) < 0)
+            return; /* it looks at the flag at its next tick */
+}
+
+/* Until every thread has counted itself once more.  True: a signal came. */
+static bool wait_for_all(struct crew *crew, struct view *v)
+{
+    struct pollfd fd[2] = {{.fd = crew->done_fd, .events = POLLIN},
+                           {.fd = v->signal_fd, .events = POLLIN}};
+    uint64_t counted = 0, n;
+    struct signalfd_siginfo what;
+    bool told = false;
+
+    while (counted < crew->plan->threads) {
+        if (poll(fd, 2, LIVE_MS) <= 0)
+            show_live(v);
+        if ((fd[0].revents & POLLIN) && read(crew->done_fd, &n, sizeof(n)) == sizeof(n))
+            counted += n;
+        if ((fd[1].revents & POLLIN) && read(v->signal_fd, &what, sizeof(what)) > 0) {
+            told = true;
+            stop_all(crew, v->worker);
+        }
+    }
+    return told;
+}
+
+/* --- The run ---------------------------------------------------------------------------------- */
+
+static int make_workers(struct crew *crew, struct worker *w)
+{
+    int err = 0;
+
+    for (unsigned i = 0; i < crew->plan->threads && !err; i++)
+        err = worker_init(&w[i], crew, i);
+    for (unsigned i = 0; i < crew->plan->threads && !err; i++)
+        err = -pthread_create(&w[i].thread, NULL, worker_main, &w[i]);
+    if (err)
+        say_error("cannot start %u threads for %u connections: %s", crew->plan->threads,
+                  crew->plan->connections, say_why(err));
+    return err ? EXIT_FAILED : 0;
+}
+
+static bool anyone_there(const struct plan *p, const struct worker *w)
+{
+    unsigned up = 0;
+
+    for (unsigned i = 0; i < p->threads; i++)
+        up += w[i].up;
+    return up > 0;
+}
+
+/* The bodies that threads took for the true ones are the same (--body-check). */
+static void compare_references(const struct plan *p, struct worker *w)
+{
+    for (unsigned i = 1; p->opt->body_check && i < p->threads; i++) {
+        for (unsigned t = 0; t < p->targets; t++) {
+            const struct reference *a = &w[0].reference[t], *b = &w[i].reference[t];
+            enum fault what = a->bytes != b->bytes ? FAULT_WRONG_LENGTH : FAULT_WRONG_BODY;
+
+            if (!a->known || !b->known || (a->bytes == b->bytes && a->digest == b->digest))
+                continue;
+            if (!w[i].tally.fault[what]++)
+                w[i].tally.example[what].target = t;
+        }
+    }
+}
+
+static void gather(struct result *r, struct worker *w)
+{
+    struct tally *all = calloc(r->plan->threads, sizeof(*all));
+
+    for (unsigned i = 0; i < r->plan->threads; i++) {
+        pthread_join(w[i].thread, NULL);
+        if (all)
+            all[i] = w[i].tally;
+    }
+    compare_references(r->plan, w);
+    for (unsigned i = 0; all && i < r->plan->threads; i++) {
+        memcpy(all[i].fault, w[i].tally.fault, sizeof(all[i].fault));
+        memcpy(all[i].example, w[i].tally.example, sizeof(all[i].example));
+    }
+    r->thread = all;
+}
+
+static int open_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set, NULL); /* threads inherit it */
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int crew_run(const struct plan *p, struct result *r)
+{
+    struct crew crew = {.plan = p, .done_fd = eventfd(0, EFD_CLOEXEC)};
+    struct worker *w = calloc(p->threads, sizeof(*w));
+    struct view v = {.worker = w, .result = r, .signal_fd = open_signals()};
+    struct timespec now;
+    int code;
+
+    r->plan = p;
+    v.live = !p->opt->quiet && isatty(STDERR_FILENO);
+    if (!w || crew.done_fd < 0 || v.signal_fd < 0) {
+        say_error("cannot begin: %s", say_why(errno));
+        return EXIT_FAILED;
+    }
+    pthread_barrier_init(&crew.go, NULL, p->threads + 1);
+    code = make_workers(&crew, w);
+    if (code)
+        return code;
+    r->interrupted = wait_for_all(&crew, &v);
+    r->connected = anyone_there(p, w);
+    crew.cancelled = r->interrupted || !r->connected;
+    clock_gettime(CLOCK_REALTIME, &now);
+    r->start_unix_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    r->start_ns = crew.start_ns = v.at_ns = load_now_ns();
+    pthread_barrier_wait(&crew.go);
+    r->interrupted = wait_for_all(&crew, &v) || r->interrupted;
+    r->elapsed_ns = load_now_ns() - r->start_ns;
+    if (v.live)
+        fprintf(stderr, "\r\033[K");
+    gather(r, w);
+    code = r->thread ? result_make(r) : EXIT_FAILED;
+    for (unsigned i = 0; i < p->threads; i++)
+        worker_fini(&w[i]);
+    free(w);
+    close(crew.done_fd);
+    close(v.signal_fd);
+    pthread_barrier_destroy(&crew.go);
+    return code;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* load.h - what the files of rung load share: the options, the plan made of them, and what a
+ * thread has counted.
+ *
+ *   table.c    rows of options.def -> help, parser      plan.c     options -> plan: all that is
+ *   url.c      URLs and addresses                                  read-only while it runs
+ *   worker.c   a thread: its loop and its schedule      client.c   a connection of it
+ *   answer.c   bytes -> an answer, checked              crew.c     all threads: start, wait, stop
+ *   result.c   what all counted, and who was the limit  report*.c  for people, programs, plots
+ *
+ * A thread owns its clients, its histograms and its counters; nothing is shared while requests
+ * run but the plan, which nobody writes to.
+ */
+#ifndef LOAD_H
+#define LOAD_H
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include "../../base/option.h"
+#include "../../core/hist.h"
+#include "../../core/http.h"
+
+#define X(id, key, words) FAULT_##id,
+enum fault {
+    FAULT_NONE,
+#include "faults.def"
+    FAULTS
+};
+#undef X
+
+/* Exit codes beside those of base/say.h, which has 0, 1 and 2. */
+enum load_exit {
+    EXIT_CONNECT = 3, /* nobody answered there */
+    EXIT_FAULTS = 5,  /* it ran, and some request failed */
+    EXIT_LIMIT = 6    /* it ran, and a limit of --fail-if is broken */
+};
+
+enum {
+    PIPELINE_MAX = 64,
+    SOURCES_MAX = 16,
+    TARGETS_MAX = 100000,      /* URLs of a file: what a person can have meant */
+    SCRATCH_BYTES = 64 * 1024, /* one receive */
+    HIST_BITS = 11,            /* latencies to one part in 1024 */
+    SERIES_BITS = 5,           /* ... to one in 16, for each second */
+    ERRNOS_MAX = 8             /* kinds of failed connects told apart */
+};
+#define HIST_MAX_NS ((uint64_t)1 << 42) /* 73 minutes */
+#define SECOND_NS 1000000000ull
+
+#define LOAD_FIELD_FLAG bool
+#define LOAD_FIELD_SWITCH bool
+#define LOAD_FIELD_NUMBER uint64_t
+#define LOAD_FIELD_SIZE uint64_t
+#define LOAD_FIELD_TIME uint64_t
+#define LOAD_FIELD_TEXT const char *
+#define LOAD_FIELD_LIST struct option_list
+#define LOAD_FIELD_CHOICE unsigned
+#define X(kind, field, ...) LOAD_FIELD_##kind field;
+struct load_options {
+#include "options.def"
+};
+#undef X
+const struct option_table *load_table(void);
+
+enum { CLOSE_FIN, CLOSE_RESET };         /* --close */
+enum { ARRIVALS_CONSTANT, ARRIVALS_POISSON }; /* --arrivals */
+
+/* --- The plan --------------------------------------------------------------------------------- */
+
+/* Where to connect to. */
+struct peer {
+    struct sockaddr_storage sa;
+    socklen_t len;
+    char authority[272];  /* host and port as in the URL, for messages */
+    unsigned *target;     /* the URLs that are asked of it */
+    unsigned targets;
+};
+
+struct target {
+    const char *url;
+    bool url_is_ours; /* to be freed */
+    unsigned peer;
+    struct slice request[2]; /* the second says Connection: close */
+    const char *body;        /* --check: what must come; NULL: unknown */
+    uint64_t body_bytes;
+};
+
+struct plan {
+    const struct load_options *opt;
+    struct peer *peer;
+    struct target *target;
+    unsigned peers, targets;
+    struct sockaddr_storage source[SOURCES_MAX];
+    unsigned sources;
+    bool echo, unix_socket;
+    enum http_method method;
+    unsigned threads, connections;
+    unsigned depth, ring;    /* requests in flight on a connection; that as a power of two */
+    uint32_t per_connection; /* requests; 0: no end */
+    uint64_t duration_ns;    /* 0: until all requests are answered */
+    uint64_t timeout_ns;
+    char *pool;              /* echo: random bytes that messages are cut from */
+};
+enum { POOL_BYTES = 1 << 20 };
+
+/* 0 or an exit code, and then the reason has been said. */
+int plan_make(struct plan *p, const struct load_options *opt, const struct option_found *found);
+void plan_free(struct plan *p);
+
+struct url {
+    bool echo;
+    struct slice host, port, path; /* path with the query, never empty for HTTP */
+    struct slice authority;        /* for Host */
+};
+/* NULL, or what is wrong with it. */
+const char *url_parse(struct url *u, const char *text);
+/* The address that answers; 0 or -errno, or a positive code of getaddrinfo(). */
+int url_resolve(const struct url *u, const struct load_options *opt, struct peer *peer);
+
+/* --- What a thread counts --------------------------------------------------------------------- */
+
+/* One second of the time series. */
+struct second {
+    uint64_t answers, faults, bytes;
+    struct hist latency;
+};
+
+struct tally {
+    uint64_t sent, answers, lost, unanswered; /* sent = answers + lost + unanswered */
+    uint64_t bytes_in, bytes_out;
+    uint64_t connects, closed_idle; /* made; ended by the server between two requests */
+    uint64_t status[6];             /* answers by their first digit */
+    uint64_t fault[FAULTS];
+    struct {
+        int error;
+        uint64_t count;
+    } connect_errno[ERRNOS_MAX];
+    struct {
+        uint32_t target;
+        uint64_t at; /* byte of the body */
+    } example[FAULTS]; /* the first of its kind */
+    struct hist service, latency, connect; /* ns; latency is from the intended time */
+    /* Open loop.  Late by more than LATE_NS: for want of a free connection, or our own fault;
+     * latest_own_ns: of a single request, what of its lateness was our delay. */
+    uint64_t due, unsent, late_busy, late_own, latest_own_ns;
+    uint64_t ready_ns, first_send_ns; /* the barrier: nothing is sent before the last is ready */
+    uint64_t cpu_ns, wait_ns, wall_ns; /* of the thread: running, runnable but not running, all */
+    struct second *second;
+    unsigned seconds;
+};
+enum { LATE_NS = 1000000 };
+
+uint64_t load_now_ns(void);
+extern const char *const fault_keys[FAULTS], *const fault_words[FAULTS];
+
+/* --- The run and its result ------------------------------------------------------------------- */
+
+struct result {
+    const struct plan *plan;
+    struct tally sum;
+    const struct tally *thread; /* plan->threads of them */
+    uint64_t start_ns, elapsed_ns, start_unix_ms;
+    bool interrupted, connected; /* connected: somebody answered at the start */
+    bool limit;                  /* the generator was */
+    char verdict[256];
+    uint64_t faults;             /* of all kinds */
+};
+
+/* Run the plan: 0, or an exit code with its reason said.  The result's memory lives until
+ * result_free(). */
+int crew_run(const struct plan *p, struct result *r);
+/* What all threads counted together; and the verdict. */
+int result_make(struct result *r);
+void result_free(struct result *r);
+
+void report_text(const struct result *r, FILE *out);
+void report_json(const struct result *r, FILE *out);
+void report_csv(const struct result *r, FILE *out);
+void report_hgrm(const struct hist *h, FILE *out);
+
+/* The histogram that limits and the time series speak of is sum.latency: of the intended times when
+ * the loop is open, else of the real ones. */
+enum { PERCENTILES = 8 };
+extern const struct percentile {
+    const char *key, *words;
+    uint64_t num, den;
+} percentiles[PERCENTILES];
+
+/* --fail-if: an expression such as p99>5ms.  -EINVAL: it is none.  Else *broken. */
+struct limit_found {
+    double value, bound;
+    const char *unit; /* of both: "us", "/s", "%" or "" */
+    bool broken;
+};
+int limit_judge(const char *expression, const struct result *r, struct limit_found *found);
+
+#endif

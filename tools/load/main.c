@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* main.c - rung load: options, plan, run, reports; the only place that decides the exit code.
+ *
+ * A program of its own beside rung, which becomes it for `rung load`: the server needs none of it,
+ * and a generator must not share a process with what it measures.
+ */
+#include <errno.h>
+#include <string.h>
+#include "../../base/say.h"
+#include "load.h"
+
+/* Write one of the files that were asked for: 0 or an exit code. */
+static int write_to(const char *path, const struct result *r,
+                    void (*write)(const struct result *, FILE *))
+{
+    bool std = path && strcmp(path, "-") == 0;
+    FILE *out = !path ? NULL : std ? stdout : fopen(path, "we");
+    int err;
+
+    if (!path)
+        return 0;
+    if (!out) {
+        say_error("cannot write %s: %s", path, say_why(errno));
+        return EXIT_FAILED;
+    }
+    write(r, out);
+    err = fflush(out) != 0 || ferror(out) ? errno : 0;
+    if (!std && fclose(out) != 0 && !err)
+        err = errno;
+    if (err)
+        say_error("cannot write %s: %s", std ? "to standard output" : path, say_why(err));
+    return err ? EXIT_FAILED : 0;
+}
+
+static void write_hgrm(const struct result *r, FILE *out)
+{
+    report_hgrm(&r->sum.latency, out);
+}
+
+static int cannot_connect(const struct result *r)
+{
+    const struct tally *s = &r->sum;
+    const struct peer *peer = &r->plan->peer[0];
+    int error = s->connect_errno[0].error;
+
+    say_error("cannot connect to %s: %s%s",
+              r->plan->unix_socket ? r->plan->opt->unix_path : peer->authority,
+              error ? say_why(error) : "it closed every connection",
+              error == ECONNREFUSED ? "; is the server running, and on that port?" : "");
+    return EXIT_CONNECT;
+}
+
+static int report(const struct result *r)
+{
+    const struct load_options *o = r->plan->opt;
+    bool json_out = o->json && strcmp(o->json, "-") == 0;
+    struct limit_found found;
+    int code;
+
+    code = write_to(o->quiet || json_out ? NULL : "-", r, report_text);
+    code |= write_to(o->json, r, report_json);
+    code |= write_to(o->csv, r, report_csv);
+    code |= write_to(o->hgrm, r, write_hgrm);
+    if (code)
+        return code;
+    for (unsigned i = 0; i < o->fail_if.count; i++)
+        if (limit_judge(o->fail_if.item[i], r, &found) == 0 && found.broken)
+            return EXIT_LIMIT;
+    /* Who names errors in a limit has said how many are too many. */
+    for (unsigned i = 0; i < o->fail_if.count; i++)
+        if (strncmp(o->fail_if.item[i], "error", 5) == 0)
+            return EXIT_DONE;
+    return r->faults ? EXIT_FAULTS : EXIT_DONE;
+}
+
+static int run(const struct load_options *opt, const struct option_found *found)
+{
+    struct result r = {0};
+    struct plan p;
+    int code = plan_make(&p, opt, found);
+
+    if (!code)
+        code = crew_run(&p, &r);
+    if (!code)
+        code = !r.connected && !r.interrupted ? cannot_connect(&r) : report(&r);
+    result_free(&r);
+    plan_free(&p);
+    return code;
+}
+
+/* What the build installs, and what docs/load.md shows. */
+static bool generate(const char *what)
+{
+    static const struct {
+        const char *name;
+        void (*write)(const struct option_table *, FILE *);
+    } known[] = {{"--man", option_man}, {"--completion", option_completion},
+                 {"--options", option_markdown}};
+
+    for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(what, known[i].name) == 0) {
+            known[i].write(load_table(), stdout);
+            return true;
+        }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    struct load_options opt = {0};
+    struct option_found found;
+    int code = EXIT_DONE, parsed;
+
+    if (argc < 1)
+        return EXIT_USAGE;
+    if (argc == 2 && generate(argv[1]))
+        return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
+    parsed = option_parse(load_table(), &opt, argv, &found);
+    if (parsed < 0) {
+        say_error("%s", found.error);
+        return EXIT_USAGE;
+    }
+    if (parsed == OPTION_OK)
+        code = run(&opt, &found);
+    else
+        option_help(load_table(), parsed == OPTION_HELP_ALL, stdout);
+    if (fflush(stdout) != 0 && code == EXIT_DONE) {
+        say_error("cannot write to standard output: %s", say_why(errno));
+        code = EXIT_FAILED;
+    }
+    return code;
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: MIT */
+/* plan.c - options become a plan: addresses found, requests written out, files to compare with in
+ * memory.
+ *
+ * All that can be wrong with the command line is found here, before the first connection is made.
+ * The bytes of every request are made once and sent as they are.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "../../base/say.h"
+#include "../../base/version.h"
+#include "load.h"
+
+enum { FILES_SPARE = 64 /* descriptors for what is not a connection */ };
+
+static unsigned at_least(uint64_t n, unsigned least)
+{
+    return n > least ? (unsigned)n : least;
+}
+
+/* --- Requests --------------------------------------------------------------------------------- */
+
+/* A field line that could end the head early, or that decides the framing, is no header. */
+static bool header_is_fine(const char *text)
+{
+    size_t name = strcspn(text, ":");
+
+    if (!text[name] || name == 0 || strpbrk(text, "\r\n"))
+        return false;
+    for (size_t i = 0; i < name; i++)
+        if (text[i] <= ' ' || text[i] == 127)
+            return false;
+    return true;
+}
+
+static bool names(const char *header, const char *field)
+{
+    return strncasecmp(header, field, strlen(field)) == 0 && header[strlen(field)] == ':';
+}
+
+static int check_headers(const struct option_list *headers)
+{
+    for (unsigned i = 0; i < headers->count; i++) {
+        const char *text = headers->item[i];
+
+        if (!header_is_fine(text)) {
+            say_error("--header: '%s' is not a field line such as 'Accept: text/html'", text);
+            return EXIT_USAGE;
+        }
+        if (names(text, "Connection") || names(text, "Content-Length") ||
+            names(text, "Transfer-Encoding")) {
+            say_error("--header: '%s' would change where messages end; see --keep-alive", text);
+            return EXIT_USAGE;
+        }
+    }
+    return 0;
+}
+
+static struct slice request_text(const struct plan *p, const struct url *u, bool last)
+{
+    static const char *const methods[] = {"GET", "HEAD", "OPTIONS"};
+    const struct option_list *headers = &p->opt->header;
+    struct slice s = {NULL, 0};
+    bool host = false, agent = false;
+    char *text = NULL;
+    FILE *out = open_memstream(&text, &s.len);
+
+    if (!out)
+        return s;
+    for (unsigned i = 0; i < headers->count; i++) {
+        host = host || names(headers->item[i], "Host");
+        agent = agent || names(headers->item[i], "User-Agent");
+    }
+    fprintf(out, "%s %.*s HTTP/1.1\r\n", methods[p->opt->method], (int)u->path.len, u->path.ptr);
+    if (!host)
+        fprintf(out, "Host: %.*s\r\n", (int)u->authority.len, u->authority.ptr);
+    if (!agent)
+        fprintf(out, "User-Agent: rung-load/" RUNG_VERSION "\r\n");
+    for (unsigned i = 0; i < headers->count; i++)
+        fprintf(out, "%s\r\n", headers->item[i]);
+    fprintf(out, "%s\r\n", last ? "Connection: close\r\n" : "");
+    if (fclose(out) != 0) {
+        free(text);
+        s.len = 0;
+        return s;
+    }
+    s.ptr = text;
+    return s;
+}
+
+/* --- What must come back ---------------------------------------------------------------------- */
+
+/* The file of a URL's path below --check; mapped for as long as the program runs. */
+static int map_file(const struct plan *p, const struct url *u, struct target *t)
+{
+    char path[PATH_BYTES_MAX + 4096], decoded[PATH_BYTES_MAX];
+    struct slice raw = {u->path.ptr, 0};
+    struct stat st;
+    void *map = NULL;
+    long n;
+    int fd;
+
+    while (raw.len < u->path.len && raw.ptr[raw.len] != '?')
+        raw.len++;
+    n = path_decode(raw, decoded);
+    if (n < 0) {
+        say_error("%s: its path is none", t->url);
+        return EXIT_USAGE;
+    }
+    snprintf(path, sizeof(path), "%s%.*s%s", p->opt->check, (int)n, decoded,
+             decoded[n - 1] == '/' ? "index.html" : "");
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        say_error("--check: no file %s to compare %s with: %s", path, t->url,
+                  fd < 0 ? say_why(errno) : "it is not a file");
+        if (fd >= 0)
+            close(fd);
+        return EXIT_USAGE;
+    }
+    if (st.st_size > 0)
+        map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (map == MAP_FAILED) {
+        say_error("--check: cannot read %s: %s", path, say_why(errno));
+        return EXIT_FAILED;
+    }
+    t->body = map ? map : "";
+    t->body_bytes = (uint64_t)st.st_size;
+    return 0;
+}
+
+/* --- Targets and peers ------------------------------------------------------------------------ */
+
+static int find_peer(struct plan *p, const struct url *u, unsigned *found)
+{
+    struct peer *peer;
+    char authority[sizeof(peer->authority)];
+    int err;
+
+    snprintf(authority, sizeof(authority), "%.*s", (int)u->authority.len, u->authority.ptr);
+    for (*found = 0; *found < p->peers; (*found)++)
+        if (strcmp(p->peer[*found].authority, authority) == 0)
+            return 0;
+    peer = realloc(p->peer, (p->peers + 1) * sizeof(*peer));
+    if (!peer)
+        return EXIT_FAILED;
+    p->peer = peer;
+    peer += p->peers;
+    memset(peer, 0, sizeof(*peer));
+    memcpy(peer->authority, authority, sizeof(authority));
+    err = url_resolve(u, p->opt, peer);
+    if (err) {
+        say_error("cannot connect to %s: %s", authority, err > 0 ? gai_strerror(-err)
+                                                                  : say_why(err));
+        return EXIT_CONNECT;
+    }
+    p->peers++;
+    return 0;
+}
+
+static int add_target(struct plan *p, const char *text)
+{
+    struct target *t;
+    struct url u;
+    const char *wrong = url_parse(&u, text);
+    int code;
+
+    if (wrong) {
+        say_error("'%s' is no URL that can be asked: %s", text, wrong);
+        return EXIT_USAGE;
+    }
+    if (p->targets && p->echo != u.echo) {
+        say_error("'%s': http:// and echo:// do not go together", text);
+        return EXIT_USAGE;
+    }
+    if (p->targets == TARGETS_MAX) {
+        say_error("more than %d URLs", TARGETS_MAX);
+        return EXIT_USAGE;
+    }
+    t = realloc(p->target, (p->targets + 1) * sizeof(*t));
+    if (!t)
+        return EXIT_FAILED;
+    p->target = t;
+    t += p->targets;
+    memset(t, 0, sizeof(*t));
+    t->url = text;
+    p->echo = u.echo;
+    code = find_peer(p, &u, &t->peer);
+    if (!code && p->opt->check && !u.echo)
+        code = map_file(p, &u, t);
+    if (code)
+        return code;
+    for (unsigned last = 0; last < 2 && !u.echo; last++) {
+        t->request[last] = request_text(p, &u, last);
+        if (!t->request[last].ptr)
+            return EXIT_FAILED;
+    }
+    p->targets++;
+    return 0;
+}
+
+/* A line is a URL; empty ones and those that begin with # are not. */
+static int read_urls(struct plan *p, const char *path)
+{
+    FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    char *line = NULL;
+    size_t cap = 0;
+    int code = 0;
+
+    if (!in) {
+        say_error("--urls: cannot read %s: %s", path, say_why(errno));
+        return EXIT_USAGE;
+    }
+    while (!code && getline(&line, &cap, in) > 0) {
+        char *text = line + strspn(line, " \t");
+
+        text[strcspn(text, "\r\n")] = 0;
+        if (!*text || *text == '#')
+            continue;
+        text = strdup(text);
+        code = text ? add_target(p, text) : EXIT_FAILED;
+        if (code)
+            free(text);
+        else
+            p->target[p->targets - 1].url_is_ours = true;
+    }
+    free(line);
+    if (in != stdin)
+        fclose(in);
+    return code;
+}
+
+static int list_targets(struct plan *p)
+{
+    for (unsigned i = 0; i < p->targets; i++) {
+        struct peer *peer = &p->peer[p->target[i].peer];
+
+        if (!peer->target)
+            peer->target = calloc(p->targets, sizeof(*peer->target));
+        if (!peer->target)
+            return EXIT_FAILED;
+        peer->target[peer->targets++] = i;
+    }
+    return 0;
+}
+
+/* --- The rest --------------------------------------------------------------------------------- */
+
+static int read_sources(struct plan *p)
+{
+    char text[512], *save = NULL;
+    struct in_addr v4;
+    struct in6_addr v6;
+
+    snprintf(text, sizeof(text), "%s", p->opt->source ? p->opt->source : "");
+    for (char *s = strtok_r(text, ", ", &save); s; s = strtok_r(NULL, ", ", &save)) {
+        struct sockaddr_storage *sa = &p->source[p->sources];
+
+        if (p->sources == SOURCES_MAX) {
+            say_error("--source: at most %d addresses", SOURCES_MAX);
+            return EXIT_USAGE;
+        }
+        if (inet_pton(AF_INET, s, &v4) == 1) {
+            sa->ss_family = AF_INET;
+            ((struct sockaddr_in *)sa)->sin_addr = v4;
+        } else if (inet_pton(AF_INET6, s, &v6) == 1) {
+            sa->ss_family = AF_INET6;
+            ((struct sockaddr_in6 *)sa)->sin6_addr = v6;
+        } else {
+            say_error("--source: '%s' is not an IPv4 or IPv6 address", s);
+            return EXIT_USAGE;
+        }
+        for (unsigned i = 0; i < p->peers; i++)
+            if (p->peer[i].sa.ss_family != sa->ss_family) {
+                say_error("--source: %s cannot reach %s: another family of addresses", s,
+                          p->peer[i].authority);
+                return EXIT_USAGE;
+            }
+        p->sources++;
+    }
+    return 0;
+}
+
+/* The limit is raised as far as the system lets it be. */
+static int check_descriptors(const struct plan *p)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 0;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur >= p->connections + FILES_SPARE)
+        return 0;
+    say_error("%u connections need %u descriptors, and this process may have %llu; raise the hard "
+              "limit (ulimit -Hn), or use -c %llu",
+              p->connections, p->connections + FILES_SPARE, (unsigned long long)limit.rlim_cur,
+              (unsigned long long)limit.rlim_cur - FILES_SPARE);
+    return EXIT_USAGE;
+}
+
+static int check_sense(const struct plan *p)
+{
+    const struct load_options *o = p->opt;
+
+    if (p->echo && (o->check || o->body_check || o->header.count || o->method)) {
+        say_error("echo:// has messages, and no heads or files; every message is compared");
+        return EXIT_USAGE;
+    }
+    if (o->message_min > o->message_max) {
+        say_error("--message-min: it is above --message-max");
+        return EXIT_USAGE;
+    }
+    if (o->pipeline > 1 && !o->keep_alive) {
+        say_error("--pipeline: it needs connections that stay: --keep-alive on");
+        return EXIT_USAGE;
+    }
+    for (unsigned i = 0; i < o->fail_if.count; i++)
+        if (limit_judge(o->fail_if.item[i], NULL, NULL) != 0) {
+            say_error("--fail-if: '%s' is not a limit such as p99>5ms, errors>0 or rps<1000",
+                      o->fail_if.item[i]);
+            return EXIT_USAGE;
+        }
+    return 0;
+}
+
+static int fill_pool(struct plan *p)
+{
+    uint64_t x = p->opt->seed * 0x9e3779b97f4a7c15ull + 1;
+
+    if (!p->echo)
+        return 0;
+    p->pool = malloc(POOL_BYTES);
+    if (!p->pool)
+        return EXIT_FAILED;
+    for (unsigned i = 0; i < POOL_BYTES; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        p->pool[i] = (char)(x >> 32);
+    }
+    return 0;
+}
+
+static void set_numbers(struct plan *p)
+{
+    const struct load_options *o = p->opt;
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+    p->method = o->method == 1 ? HTTP_HEAD : o->method == 2 ? HTTP_OPTIONS : HTTP_GET;
+    p->connections = (unsigned)o->connections;
+    p->threads = o->threads ? (unsigned)o->threads : at_least((uint64_t)(cpus > 0 ? cpus : 1), 1);
+    if (o->requests && o->requests < p->connections)
+        p->connections = (unsigned)o->requests; /* the others would have nothing to ask */
+    if (p->threads > p->connections)
+        p->threads = p->connections;
+    p->depth = (unsigned)o->pipeline;
+    for (p->ring = 1; p->ring < p->depth;)
+        p->ring *= 2;
+    p->per_connection = o->keep_alive ? (uint32_t)o->per_connection : 1;
+    p->duration_ns = o->duration * 1000000;
+    if (!o->duration && !o->requests)
+        p->duration_ns = 10 * SECOND_NS;
+    p->timeout_ns = o->timeout * 1000000;
+    p->unix_socket = o->unix_path != NULL;
+}
+
+int plan_make(struct plan *p, const struct load_options *opt, const struct option_found *found)
+{
+    int code;
+
+    memset(p, 0, sizeof(*p));
+    p->opt = opt;
+    if (!found->operands && !opt->urls) {
+        say_error("what is to be asked? rung load URL; rung load --help shows examples");
+        return EXIT_USAGE;
+    }
+    code = check_headers(&opt->header);
+    for (unsigned i = 0; i < found->operands && !code; i++)
+        code = add_target(p, found->operand[i]);
+    if (!code && opt->urls)
+        code = read_urls(p, opt->urls);
+    if (!code && !p->targets) {
+        say_error("--urls: there is no URL in %s", opt->urls);
+        code = EXIT_USAGE;
+    }
+    set_numbers(p);
+    code = code ? code : check_sense(p);
+    code = code ? code : read_sources(p);
+    code = code ? code : check_descriptors(p);
+    code = code ? code : list_targets(p);
+    code = code ? code : fill_pool(p);
+    return code;
+}
+
+void plan_free(struct plan *p)
+{
+    for (unsigned i = 0; i < p->targets; i++) {
+        free((char *)p->target[i].request[0].ptr);
+        free((char *)p->target[i].request[1].ptr);
+        if (p->target[i].url_is_ours)
+            free((char *)p->target[i].url);
+    }
+    for (unsigned i = 0; i < p->peers; i++)
+        free(p->peer[i].target);
+    free(p->target);
+    free(p->peer);
+    free(p->pool);
+}

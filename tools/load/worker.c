@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: MIT */
+/* worker.c - a thread: one epoll loop, its connections, its schedule, its counters.
+ *
+ * Closed loop: an answer starts the next request on its connection.  Open loop: requests have
+ * intended times, and there is no queue of late ones: `next_ns` stays behind until a connection is
+ * free, so each keeps the time it was meant for, and nothing is left out.  Requests are late by
+ * our own fault if a connection was free when the first of them was due, else because all were
+ * busy.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+#include "worker.h"
+
+enum { EVENTS = 256, NAP_MS = WHEEL_TICK_MS };
+
+uint64_t load_now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
+}
+
+uint64_t worker_random(struct worker *w)
+{
+    w->random ^= w->random << 13;
+    w->random ^= w->random >> 7;
+    w->random ^= w->random << 17;
+    return w->random >> 8;
+}
+
+void worker_time(struct worker *w, struct client *c, uint64_t due_ms)
+{
+    wheel_del(&w->wheel, &c->node);
+    c->due_ms = due_ms;
+    wheel_add(&w->wheel, &c->node, due_ms);
+}
+
+/* --- Counting --------------------------------------------------------------------------------- */
+
+static void begin_second(struct worker *w)
+{
+    struct tally *t = &w->tally;
+    uint32_t cells = hist_cells(SERIES_BITS, HIST_MAX_NS);
+
+    while (w->now_ns >= w->second_end_ns) {
+        struct second *more = realloc(t->second, (t->seconds + 1) * sizeof(*more));
+        uint64_t *cell = malloc(cells * sizeof(*cell));
+
+        if (more)
+            t->second = more;
+        if (!more || !cell) { /* the rest counts into the last one there is */
+            free(cell);
+            w->second_end_ns = UINT64_MAX;
+            return;
+        }
+        w->second = &more[t->seconds++];
+        memset(w->second, 0, sizeof(*w->second));
+        hist_init(&w->second->latency, SERIES_BITS, cell, cells);
+        w->second_end_ns += SECOND_NS;
+    }
+}
+
+void worker_fault(struct worker *w, enum fault what, uint64_t times)
+{
+    w->tally.fault[what] += times;
+    atomic_fetch_add_explicit(&w->faults_seen, times, memory_order_relaxed);
+    if (w->second)
+        w->second->faults += times;
+}
+
+void worker_answer(struct worker *w, const struct client *c, const struct shot *s)
+{
+    struct tally *t = &w->tally;
+    uint64_t latency = w->now_ns - s->sent_ns;
+
+    t->answers++;
+    t->status[c->answer.status / 100 % 6]++;
+    hist_add(&t->service, latency, 1);
+    if (w->plan->opt->rate) {
+        latency = w->now_ns - s->intended_ns;
+        hist_add(&t->latency, latency, 1);
+    }
+    if (w->second) {
+        if (w->now_ns >= w->second_end_ns)
+            begin_second(w);
+        w->second->answers++;
+        hist_add(&w->second->latency, latency, 1);
+    }
+    if (c->answer.fault) {
+        if (!t->fault[c->answer.fault]) {
+            t->example[c->answer.fault].target = s->target;
+            t->example[c->answer.fault].at = c->answer.wrong_at;
+        }
+        worker_fault(w, c->answer.fault, 1);
+    }
+}
+
+/* --- The schedule ----------------------------------------------------------------------------- */
+
+void worker_client_free(struct worker *w, struct client *c)
+{
+    if (!w->running || w->stopping)
+        return;
+    if (!w->plan->opt->rate) {
+        client_fill(w, c);
+        return;
+    }
+    if (c->listed)
+        return;
+    c->free_ns = w->now_ns;
+    c->listed = true;
+    c->next_free = NULL;
+    if (w->first_free)
+        w->last_free->next_free = c;
+    else
+        w->first_free = c;
+    w->last_free = c;
+}
+
+/* The one that has been free longest; what died meanwhile leaves the line here. */
+static struct client *take_free(struct worker *w)
+{
+    struct client *c;
+
+    while ((c = w->first_free)) {
+        w->first_free = c->next_free;
+        c->listed = false;
+        if (client_is_free(w, c))
+            break;
+    }
+    return c;
+}
+
+/* Threads take turns at constant intervals; independent Poisson streams add up to one. */
+static void next_arrival(struct worker *w)
+{
+    const struct load_options *o = w->plan->opt;
+    uint64_t threads = w->plan->threads, n;
+    double uniform;
+
+    w->arrivals++;
+    if (o->arrivals == ARRIVALS_POISSON) {
+        uniform = ((double)(worker_random(w) >> 3) + 0.5) / (double)(1ull << 53);
+        w->next_ns += (uint64_t)(-log(uniform) * 1e9 * (double)threads / (double)o->rate);
+        return;
+    }
+    n = w->arrivals * threads + w->index;
+    w->next_ns = w->crew->start_ns + n / o->rate * SECOND_NS + n % o->rate * SECOND_NS / o->rate;
+}
+
+/* Why the first of a row of late ones was late is why they all are: behind our own delay, too,
+ * there are soon no free connections. */
+static void note_lateness(struct worker *w, const struct client *c)
+{
+    struct tally *t = &w->tally;
+    uint64_t late = w->now_ns - w->next_ns;
+    bool in_time = c->free_ns <= w->next_ns;
+
+    if (late <= LATE_NS)
+        w->behind = NOT_BEHIND;
+    else if (w->behind == NOT_BEHIND)
+        w->behind = in_time ? BEHIND_OWN : BEHIND_BUSY;
+    t->late_busy += w->behind == BEHIND_BUSY;
+    t->late_own += w->behind == BEHIND_OWN;
+    late = in_time ? late : w->now_ns - c->free_ns; /* what our delay was of it */
+    if (late > t->latest_own_ns)
+        t->latest_own_ns = late;
+}
+
+static void send_what_is_due(struct worker *w)
+{
+    struct client *c;
+
+    while (w->quota && w->next_ns <= w->now_ns && w->next_ns < w->end_ns) {
+        c = take_free(w);
+        if (!c)
+            return;
+        w->now_ns = load_now_ns();
+        w->tally.due++;
+        note_lateness(w, c);
+        client_load(w, c, w->next_ns);
+        next_arrival(w);
+        client_send(w, c);
+        if (client_is_free(w, c))
+            worker_client_free(w, c);
+    }
+}
+
+/* What was due before the end and never sent. */
+static void count_unsent(struct worker *w)
+{
+    uint64_t end = w->now_ns < w->end_ns ? w->now_ns : w->end_ns;
+    uint64_t limit = w->plan->opt->requests ? w->quota : UINT64_MAX;
+
+    for (; w->plan->opt->rate && limit && w->next_ns < end; limit--) {
+        w->tally.unsent++;
+        w->tally.due++;
+        next_arrival(w);
+    }
+}
+
+/* --- The loop --------------------------------------------------------------------------------- */
+
+static void sweep(struct worker *w)
+{
+    uint64_t now_ms = w->now_ns / 1000000;
+    struct wheel_node *n;
+
+    if (now_ms - w->swept_ms < WHEEL_TICK_MS)
+        return;
+    w->swept_ms = now_ms;
+    while ((n = wheel_pop(&w->wheel, now_ms))) {
+        struct client *c = (struct client *)n;
+
+        if (c->due_ms > now_ms)
+            wheel_add(&w->wheel, n, c->due_ms);
+        else
+            client_due(w, c);
+    }
+}
+
+/* Until the next event, arrival or tick; in an open loop to the microsecond. */
+static int wait_for_events(struct worker *w, struct epoll_event *ev)
+{
+    uint64_t until = w->now_ns + NAP_MS * 1000000ull;
+    struct timespec t;
+    int n;
+
+    if (w->running && w->end_ns < until && w->end_ns > w->now_ns)
+        until = w->end_ns;
+    if (!w->plan->opt->rate || !w->first_free || w->stopping)
+        return epoll_wait(w->epoll_fd, ev, EVENTS, (int)((until - w->now_ns + 999999) / 1000000));
+    if (w->next_ns < until)
+        until = w->next_ns > w->now_ns ? w->next_ns : w->now_ns;
+    t.tv_sec = 0;
+    t.tv_nsec = (long)(until - w->now_ns);
+    n = epoll_pwait2(w->epoll_fd, ev, EVENTS, &t, NULL);
+    if (n < 0 && errno == ENOSYS) /* before Linux 5.11: asleep by the millisecond, then awake */
+        n = epoll_wait(w->epoll_fd, ev, EVENTS, (int)((until - w->now_ns) / 1000000));
+    return n;
+}
+
+static void turn(struct worker *w)
+{
+    struct epoll_event ev[EVENTS];
+    int n = wait_for_events(w, ev);
+
+    w->now_ns = load_now_ns();
+    for (int i = 0; i < n; i++)
+        if (ev[i].data.ptr)
+            client_event(w, ev[i].data.ptr, ev[i].events);
+    sweep(w);
+}
+
+/* Connections are made before anything is sent: until each is there, or has failed once. */
+static void prepare(struct worker *w)
+{
+    unsigned waiting = 1;
+
+    w->now_ns = load_now_ns();
+    wheel_init(&w->wheel, w->now_ns / 1000000);
+    w->swept_ms = w->now_ns / 1000000;
+    for (unsigned i = 0; i < w->clients; i++)
+        client_connect(w, &w->client[i]);
+    while (waiting && !atomic_load(&w->crew->stop)) {
+        waiting = 0;
+        for (unsigned i = 0; i < w->clients; i++)
+            waiting += w->client[i].state == CLIENT_CONNECTING && !w->client[i].tries;
+        if (waiting)
+            turn(w);
+    }
+    w->tally.ready_ns = load_now_ns();
+}
+
+static void begin(struct worker *w)
+{
+    const struct load_options *o = w->plan->opt;
+
+    w->running = true;
+    w->now_ns = load_now_ns();
+    w->down_since_ns = w->now_ns;
+    w->end_ns = w->plan->duration_ns ? w->crew->start_ns + w->plan->duration_ns : UINT64_MAX;
+    w->second_end_ns = w->crew->start_ns;
+    if (o->csv)
+        begin_second(w);
+    if (o->rate && o->arrivals == ARRIVALS_CONSTANT)
+        w->next_ns = w->crew->start_ns + w->index * SECOND_NS / o->rate;
+    else if (o->rate) {
+        w->next_ns = w->crew->start_ns;
+        next_arrival(w);
+        w->arrivals = 0;
+    }
+    for (unsigned i = 0; i < w->clients; i++) {
+        w->now_ns = load_now_ns();
+        if (w->client[i].state == CLIENT_UP)
+            worker_client_free(w, &w->client[i]);
+    }
+}
+
+/* Nobody has been there for a while: a server that died is not waited for. */
+static bool is_alone(const struct worker *w)
+{
+    return !w->up && w->clients && w->now_ns - w->down_since_ns > w->plan->timeout_ns;
+}
+
+static void stop(struct worker *w)
+{
+    count_unsent(w);
+    w->stopping = true;
+    w->quota = 0;
+}
+
+static void work(struct worker *w)
+{
+    const struct tally *t = &w->tally;
+    uint64_t give_up_ns = UINT64_MAX;
+
+    begin(w);
+    for (;;) {
+        if (w->plan->opt->rate && !w->stopping)
+            send_what_is_due(w);
+        if (!w->stopping && (w->now_ns >= w->end_ns || is_alone(w))) {
+            stop(w);
+            give_up_ns = w->now_ns + w->plan->timeout_ns;
+        }
+        if (atomic_load_explicit(&w->crew->stop, memory_order_relaxed) ||
+            (!w->quota && t->sent == t->answers + t->lost) || w->now_ns >= give_up_ns)
+            break;
+        turn(w);
+        atomic_store_explicit(&w->answers_seen, t->answers, memory_order_relaxed);
+    }
+    if (!w->stopping)
+        stop(w);
+}
+
+/* --- The thread ------------------------------------------------------------------------------- */
+
+/* Nanoseconds this thread waited for a processor: the second number of schedstat. */
+static uint64_t waited_ns(void)
+{
+    char text[96] = "";
+    int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    unsigned long long ran, waited = 0;
+
+    if (fd < 0)
+        return 0;
+    if (read(fd, text, sizeof(text) - 1) <= 0 || sscanf(text, "%llu %llu", &ran, &waited) != 2)
+        waited = 0;
+    close(fd);
+    return waited;
+}
+
+static uint64_t ran_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
+}
+
+static void announce(const struct worker *w)
+{
+    uint64_t one = 1;
+    bool counted = write(w->crew->done_fd, &one, sizeof(one)) == sizeof(one);
+
+    core_assert(counted); /* an eventfd can count to 512 */
+}
+
+void *worker_main(void *worker)
+{
+    struct worker *w = worker;
+    uint64_t ran, waited, began;
+
+    prctl(PR_SET_TIMERSLACK, 1); /* else 50 us are added to each sleep */
+    prepare(w);
+    announce(w);
+    pthread_barrier_wait(&w->crew->go);
+    began = load_now_ns();
+    ran = ran_ns();
+    waited = waited_ns();
+    if (!w->crew->cancelled)
+        work(w);
+    w->tally.wall_ns = load_now_ns() - began;
+    w->tally.cpu_ns = ran_ns() - ran;
+    w->tally.wait_ns = waited_ns() - waited;
+    w->stopping = true;
+    w->quota = 0;
+    for (unsigned i = 0; i < w->clients; i++)
+        client_finish(w, &w->client[i]);
+    announce(w);
+    return NULL;
+}
+
+/* --- Memory ----------------------------------------------------------------------------------- */
+
+int worker_init(struct worker *w, struct crew *crew, unsigned index)
+{
+    const struct plan *p = crew->plan;
+    uint32_t cells = hist_cells(HIST_BITS, HIST_MAX_NS);
+    struct epoll_event wake = {.events = EPOLLIN};
+    uint64_t all = p->opt->requests;
+
+    memset(w, 0, sizeof(*w));
+    w->crew = crew;
+    w->plan = p;
+    w->index = index;
+    w->clients = p->connections / p->threads + (index < p->connections % p->threads);
+    w->quota = all ? all / p->threads + (index < all % p->threads) : UINT64_MAX;
+    w->random = (p->opt->seed * 0x9e3779b97f4a7c15ull + index + 1) | 1;
+    w->client = calloc(w->clients, sizeof(*w->client));
+    w->shots = calloc((size_t)w->clients * p->ring, sizeof(*w->shots));
+    w->scratch = malloc(SCRATCH_BYTES);
+    w->cells = malloc(3 * cells * sizeof(*w->cells));
+    w->reference = p->opt->body_check ? calloc(p->targets, sizeof(*w->reference)) : NULL;
+    w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (!w->client || !w->shots || !w->scratch || !w->cells ||
+        (p->opt->body_check && !w->reference))
+        return -ENOMEM;
+    if (w->epoll_fd < 0 || w->wake_fd < 0)
+        return -errno;
+    if (epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, w->wake_fd, &wake) != 0)
+        return -errno;
+    hist_init(&w->tally.service, HIST_BITS, w->cells, cells);
+    hist_init(&w->tally.latency, HIST_BITS, w->cells + cells, cells);
+    hist_init(&w->tally.connect, HIST_BITS, w->cells + 2 * (size_t)cells, cells);
+    for (unsigned i = 0; i < w->clients; i++) {
+        w->client[i].fd = -1;
+        w->client[i].peer = (i * p->threads + index) % p->peers;
+        w->client[i].turn = (i * p->threads + index) / p->peers %
+                            p->peer[w->client[i].peer].targets;
+        w->client[i].shot = &w->shots[(size_t)i * p->ring];
+    }
+    return 0;
+}
+
+void worker_fini(struct worker *w)
+{
+    for (unsigned i = 0; w->client && i < w->clients; i++)
+        free(w->client[i].answer.stash);
+    for (unsigned i = 0; i < w->tally.seconds; i++)
+        free(w->tally.second[i].latency.cell);
+    free(w->tally.second);
+    free(w->client);
+    free(w->shots);
+    free(w->scratch);
+    free(w->cells);
+    free(w->reference);
+    if (w->epoll_fd >= 0)
+        close(w->epoll_fd);
+    if (w->wake_fd >= 0)
+        close(w->wake_fd);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* worker.h - a thread and its connections: what worker.c and client.c know of each other.
+ *
+ * worker.c has the loop, the clock and the schedule: when a request is due.  client.c has one
+ * connection: how it is made, sent on, read from, and given up.  Requests under way are a ring of
+ * shots in the order they were sent, which is the order of the answers.
+ */
+#ifndef LOAD_WORKER_H
+#define LOAD_WORKER_H
+#include <pthread.h>
+#include <stdatomic.h>
+#include "../../core/wheel.h"
+#include "answer.h"
+
+/* One request under way. */
+struct shot {
+    uint64_t intended_ns, sent_ns;
+    uint32_t target;
+    uint32_t at, bytes; /* echo: the message in the pool */
+    bool last;          /* of its connection, and says so */
+};
+
+enum client_state { CLIENT_DOWN, CLIENT_CONNECTING, CLIENT_UP };
+
+struct client {
+    struct wheel_node node; /* the first: a node is its client */
+    int fd;
+    uint8_t state;
+    bool armed;   /* EPOLLOUT is asked for */
+    bool leaving; /* no further request on this connection */
+    bool listed;  /* in the worker's line of free ones */
+    uint16_t tries; /* connects that failed in a row */
+    uint32_t peer, turn; /* whom to ask, and which of its URLs is next */
+    uint32_t begun;      /* requests on this connection */
+    uint32_t oldest, unsent, next; /* of the ring; unsent: the first that is not wholly sent */
+    uint32_t unsent_at;            /* bytes of it that are */
+    uint64_t connect_ns, due_ms;   /* when connecting began; of the node in the wheel */
+    uint64_t free_ns;              /* open loop: since when it could have sent */
+    struct client *next_free;
+    struct shot *shot;
+    struct answer answer;
+};
+
+/* What main tells the threads, and they it. */
+struct crew {
+    const struct plan *plan;
+    int done_fd;          /* an eventfd: a thread counts itself when it is ready, and at its end */
+    pthread_barrier_t go; /* all are ready; main writes the next two and lets them go */
+    uint64_t start_ns;
+    bool cancelled; /* nobody answered */
+    atomic_bool stop;
+};
+
+struct worker {
+    struct crew *crew;
+    const struct plan *plan;
+    struct client *client;
+    struct shot *shots;
+    struct reference *reference;
+    char *scratch;
+    uint64_t *cells;
+    unsigned index, clients, up;
+    int epoll_fd, wake_fd;
+    pthread_t thread;
+    bool started;            /* the thread exists */
+    bool running, stopping;  /* requests may be sent; no more of them */
+    int error;               /* it could not begin: -errno */
+    uint64_t now_ns, end_ns, swept_ms, down_since_ns;
+    uint64_t quota;          /* requests this thread may still begin */
+    uint64_t random, arrivals, next_ns;
+    enum { NOT_BEHIND, BEHIND_OWN, BEHIND_BUSY } behind; /* open loop: the schedule, and why */
+    struct client *first_free, *last_free;
+    struct wheel wheel;
+    struct second *second;
+    uint64_t second_end_ns;
+    _Atomic uint64_t answers_seen, faults_seen; /* for the live line: written once a turn */
+    struct tally tally;
+};
+
+int worker_init(struct worker *w, struct crew *crew, unsigned index);
+void worker_fini(struct worker *w);
+void *worker_main(void *worker);
+
+/* --- client.c --------------------------------------------------------------------------------- */
+
+void client_connect(struct worker *w, struct client *c);
+void client_event(struct worker *w, struct client *c, uint32_t events);
+void client_due(struct worker *w, struct client *c); /* its node came out of the wheel */
+/* Whether one more request may be put on it. */
+bool client_is_free(const struct worker *w, const struct client *c);
+/* Put one on, to be sent by client_send(). */
+void client_load(struct worker *w, struct client *c, uint64_t intended_ns);
+void client_send(struct worker *w, struct client *c);
+/* Closed loop: as many as it may have. */
+void client_fill(struct worker *w, struct client *c);
+/* At the very end: what is under way, and whether anything came that nobody asked for. */
+void client_finish(struct worker *w, struct client *c);
+
+/* --- worker.c, for client.c ------------------------------------------------------------------- */
+
+/* It may send now: a closed loop does, an open one lines it up. */
+void worker_client_free(struct worker *w, struct client *c);
+void worker_time(struct worker *w, struct client *c, uint64_t due_ms);
+void worker_answer(struct worker *w, const struct client *c, const struct shot *s);
+void worker_fault(struct worker *w, enum fault what, uint64_t times);
+uint64_t worker_random(struct worker *w);
+
+#endif
