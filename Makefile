@@ -90,7 +90,7 @@ GEN := $(G)/mime_types.h
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: help all run check quick soak coverage docs cost compare trigger spread kernel-compile fuzz tests clean install
+.PHONY: help all run check quick soak coverage docs cost compare load-cost trigger spread kernel-compile fuzz tests clean install
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
@@ -138,6 +138,10 @@ trigger: ## what epoll tells level, edge and one-shot: wake-ups and left-over by
 
 spread: all ## to which workers connections fall, and how many each wakes: SPREAD='--write docs/workers.md'
 	@$(PYTHON) lab/spread.py --rung $(RUNG) $(SPREAD)
+
+load-cost: all ## what a request costs rung load and wrk, asking the same nginx; LOAD_COST=--quick, --write
+	@scripts/setup lab
+	@$(PYTHON) lab/load_cost.py --load $(LOAD) $(LOAD_COST)
 
 kernel-compile: ## compile core/ as part of a kernel module, against Debian's headers
 	@scripts/setup check
