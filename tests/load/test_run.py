@@ -295,6 +295,15 @@ def test_json_fits_its_schema(server):
     assert len(list(complaints(schema, broken, schema))) == 5
 
 
+def test_statuses_and_ports(server):
+    run = measured("-n", 40, "-c", 1, server.url, server.url + "nothere")
+    assert run.json["status"] == {"200": 20, "404": 20} and run.errors() == {"bad_status": 20}
+    assert "200: 20, 404: 20\n" in load("-n", 40, "-c", 1, server.url, server.url + "nothere").out
+    assert 0 < run.json["ports"]["first"] < run.json["ports"]["last"] < 65536
+    for made, told in ((900, False), (1000, True)):
+        assert ("connections made" in load("-n", made, "-k", "off", server.url).out) == told
+
+
 def test_csv_and_hgrm(server, tmp_path):
     run = measured("-R", 300, "-d", "2500ms", "--csv", tmp_path / "csv", "--hgrm", tmp_path / "hgrm", server.url)
     with open(tmp_path / "csv", encoding="ascii") as file:
@@ -313,7 +322,7 @@ def test_csv_and_hgrm(server, tmp_path):
 
 def test_report_for_people(server):
     run = load("-n", 100, server.url)
-    for words in ("closed loop", "answers    100, ", "99.99%", "service ", "2xx 100", "errors     none", "verdict "):
+    for words in ("closed loop", "answers    100, ", "99.99%", "service ", "200: 100", "errors     none", "verdict "):
         assert words in run.out, words
     run = load("-n", 100, "-R", 1000, server.url)
     for words in ("open loop: 1000 requests/s at constant", "corrected ", "service ", "100 due, 0 never sent"):

@@ -41,7 +41,8 @@ enum {
     SCRATCH_BYTES = 64 * 1024, /* one receive */
     HIST_BITS = 11,            /* latencies to one part in 1024 */
     SERIES_BITS = 5,           /* ... to one in 16, for each second */
-    ERRNOS_MAX = 8             /* kinds of failed connects told apart */
+    ERRNOS_MAX = 8,            /* kinds of failed connects told apart */
+    STATUSES = 1000            /* three digits */
 };
 #define HIST_MAX_NS ((uint64_t)1 << 42) /* 73 minutes */
 #define SECOND_NS 1000000000ull
@@ -128,7 +129,7 @@ struct tally {
     uint64_t sent, answers, lost, unanswered; /* sent = answers + lost + unanswered */
     uint64_t bytes_in, bytes_out;
     uint64_t connects, closed_idle; /* made; ended by the server between two requests */
-    uint64_t status[6];             /* answers by their first digit */
+    uint64_t status[STATUSES];      /* answers by it */
     uint64_t fault[FAULTS];
     struct {
         int error;
@@ -160,6 +161,8 @@ struct result {
     const struct tally *thread; /* plan->threads of them */
     uint64_t start_ns, elapsed_ns, start_unix_ms;
     bool interrupted, connected; /* connected: somebody answered at the start */
+    unsigned first_port, last_port; /* that the system gives to connections; 0: unknown */
+    uint64_t time_wait;             /* TCP connections of this machine in TIME-WAIT at the end */
     bool limit;                  /* the generator was */
     char verdict[256];
     uint64_t faults;             /* of all kinds */

@@ -7,6 +7,8 @@
 #include "../../base/say.h"
 #include "load.h"
 
+enum { STATUSES_SHOWN = 8, PORTS_WORTH_A_LINE = 1000 /* connections */ };
+
 const struct percentile percentiles[PERCENTILES] = {
     {"p50", "50%", 50, 100},         {"p75", "75%", 75, 100},
     {"p90", "90%", 90, 100},         {"p99", "99%", 99, 100},
@@ -86,11 +88,13 @@ static void put_latency(const struct result *r, FILE *out)
 
 static void put_status(const struct tally *s, FILE *out)
 {
+    unsigned shown = 0;
+
     fprintf(out, "  %-10s", "status");
-    for (unsigned i = 1; i < 6; i++)
+    for (unsigned i = 0; i < STATUSES && shown < STATUSES_SHOWN; i++)
         if (s->status[i])
-            fprintf(out, " %uxx %llu", i, (unsigned long long)s->status[i]);
-    fprintf(out, "\n");
+            fprintf(out, "%s %u: %llu", shown++ ? "," : "", i, (unsigned long long)s->status[i]);
+    fprintf(out, "%s\n", shown == STATUSES_SHOWN ? " ..." : "");
 }
 
 /* The URL and the place of the first of a kind: enough to look for oneself. */
@@ -132,6 +136,18 @@ static void put_faults(const struct result *r, FILE *out)
     if (s->fault[FAULT_NO_PORT])
         fprintf(out, "  %-10s ports ran out: use several addresses (--source 127.0.0.1,127.0.0.2), "
                      "keep connections, or --close reset\n", "advice");
+}
+
+static void put_ports(const struct result *r, FILE *out)
+{
+    const struct plan *p = r->plan;
+    unsigned own = p->sources ? p->sources : 1;
+
+    if (r->sum.connects < PORTS_WORTH_A_LINE || p->unix_socket || !r->last_port)
+        return;
+    fprintf(out, "  %-10s %llu connections made, %u ports for each server; this machine has %llu "
+                 "connections in TIME-WAIT\n", "ports", (unsigned long long)r->sum.connects,
+            (r->last_port - r->first_port + 1) * own, (unsigned long long)r->time_wait);
 }
 
 static void put_schedule(const struct result *r, FILE *out)
@@ -180,6 +196,7 @@ void report_text(const struct result *r, FILE *out)
     if (!p->echo)
         put_status(s, out);
     put_faults(r, out);
+    put_ports(r, out);
     put_schedule(r, out);
     put_limits(r, out);
     fprintf(out, "  %-10s %s\n", "verdict", r->verdict);

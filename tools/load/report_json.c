@@ -89,9 +89,26 @@ static void put_counts(const struct result *r, FILE *out)
     put_number(out, "made", s->connects);
     fprintf(out, ", ");
     put_number(out, "closed_while_idle", s->closed_idle);
-    fprintf(out, "},\n \"status\": {");
-    for (unsigned i = 1; i < 6; i++)
-        fprintf(out, "%s\"%uxx\": %llu", i > 1 ? ", " : "", i, (unsigned long long)s->status[i]);
+    fprintf(out, "},\n \"ports\": {");
+    put_number(out, "first", r->first_port);
+    fprintf(out, ", ");
+    put_number(out, "last", r->last_port);
+    fprintf(out, ", ");
+    put_number(out, "time_wait", r->time_wait);
+    fprintf(out, "}");
+}
+
+static void put_status(const struct result *r, FILE *out)
+{
+    const char *comma = "";
+
+    fprintf(out, ",\n \"status\": {");
+    for (unsigned i = 0; i < STATUSES && !r->plan->echo; i++) {
+        if (!r->sum.status[i])
+            continue;
+        fprintf(out, "%s\"%u\": %llu", comma, i, (unsigned long long)r->sum.status[i]);
+        comma = ", ";
+    }
     fprintf(out, "}");
 }
 
@@ -189,6 +206,7 @@ void report_json(const struct result *r, FILE *out)
 {
     put_setup(r, out);
     put_counts(r, out);
+    put_status(r, out);
     put_latency(out, "latency_us", &r->sum.latency);
     put_latency(out, "service_us", &r->sum.service);
     put_latency(out, "connect_us", &r->sum.connect);

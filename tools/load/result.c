@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "../../base/say.h"
 #include "load.h"
 
@@ -55,7 +56,7 @@ static void add_counts(struct tally *to, const struct tally *from)
     to->bytes_out += from->bytes_out;
     to->connects += from->connects;
     to->closed_idle += from->closed_idle;
-    for (unsigned i = 0; i < sizeof(to->status) / sizeof(to->status[0]); i++)
+    for (unsigned i = 0; i < STATUSES; i++)
         to->status[i] += from->status[i];
     to->due += from->due;
     to->unsent += from->unsent;
@@ -99,6 +100,31 @@ static int add_seconds(struct tally *to, const struct tally *from)
     return 0;
 }
 
+/* --- Ports ------------------------------------------------------------------------------------ */
+
+/* What bounds connections to one server from one address, as far as /proc tells. */
+static void look_at_ports(struct result *r)
+{
+    FILE *in = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+    unsigned long long count;
+    char line[256];
+
+    if (in) {
+        if (fscanf(in, "%u %u", &r->first_port, &r->last_port) != 2)
+            r->first_port = r->last_port = 0;
+        fclose(in);
+    }
+    in = fopen("/proc/net/sockstat", "re");
+    while (in && fgets(line, sizeof(line), in)) {
+        const char *tw = strstr(line, " tw ");
+
+        if (strncmp(line, "TCP:", 4) == 0 && tw && sscanf(tw, " tw %llu", &count) == 1)
+            r->time_wait = count;
+    }
+    if (in)
+        fclose(in);
+}
+
 /* --- The verdict ------------------------------------------------------------------------------ */
 
 static double percent(uint64_t part, uint64_t whole)
@@ -118,8 +144,8 @@ static void judge(struct result *r)
                  s->fault[FAULT_NO_PORT] ? "local ports" : "descriptors");
     else if (late > LATE_PERCENT)
         snprintf(r->verdict, sizeof(r->verdict),
-                 "the generator was the limit: %.1f %% of the requests left late although a "
-                 "connection was free", late);
+                 "the generator was the limit: %.1f %% of the requests left late by its own fault",
+                 late);
     else if (cpu >= BUSY_PERCENT)
         snprintf(r->verdict, sizeof(r->verdict),
                  "the generator was the limit: its threads worked %.0f %% of the time; try more "
@@ -165,6 +191,7 @@ int result_make(struct result *r)
     }
     for (unsigned i = 1; i < FAULTS; i++)
         r->faults += r->sum.fault[i];
+    look_at_ports(r);
     judge(r);
     return 0;
 }

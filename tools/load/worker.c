@@ -3,8 +3,8 @@
  *
  * Closed loop: an answer starts the next request on its connection.  Open loop: requests have
  * intended times, and there is no queue of late ones: `next_ns` stays behind until a connection is
- * free, so each keeps the time it was meant for, and nothing is left out.  Requests are late by
- * our own fault if a connection was free when the first of them was due, else because all were
+ * free, so each keeps the time it was meant for, and nothing is left out.  A request is late by
+ * our own fault if this thread was not there when it was due, else because all connections were
  * busy.
  */
 #include <errno.h>
@@ -83,7 +83,7 @@ void worker_answer(struct worker *w, const struct client *c, const struct shot *
     uint64_t latency = w->now_ns - s->sent_ns;
 
     t->answers++;
-    t->status[c->answer.status / 100 % 6]++;
+    t->status[c->answer.status]++; /* of three digits */
     hist_add(&t->service, latency, 1);
     if (w->plan->opt->rate) {
         latency = w->now_ns - s->intended_ns;
@@ -157,20 +157,20 @@ static void next_arrival(struct worker *w)
     w->next_ns = w->crew->start_ns + n / o->rate * SECOND_NS + n % o->rate * SECOND_NS / o->rate;
 }
 
-/* Why the first of a row of late ones was late is why they all are: behind our own delay, too,
- * there are soon no free connections. */
+/* Whose fault: when a connection was free in time, we were not there from its time until now, and
+ * all that was due meanwhile is late by that, though there are soon no free connections either. */
 static void note_lateness(struct worker *w, const struct client *c)
 {
     struct tally *t = &w->tally;
     uint64_t late = w->now_ns - w->next_ns;
     bool in_time = c->free_ns <= w->next_ns;
 
-    if (late <= LATE_NS)
-        w->behind = NOT_BEHIND;
-    else if (w->behind == NOT_BEHIND)
-        w->behind = in_time ? BEHIND_OWN : BEHIND_BUSY;
-    t->late_busy += w->behind == BEHIND_BUSY;
-    t->late_own += w->behind == BEHIND_OWN;
+    if (late > LATE_NS && in_time)
+        w->own_until_ns = w->now_ns;
+    if (late > LATE_NS && w->next_ns < w->own_until_ns)
+        t->late_own++;
+    else if (late > LATE_NS)
+        t->late_busy++;
     late = in_time ? late : w->now_ns - c->free_ns; /* what our delay was of it */
     if (late > t->latest_own_ns)
         t->latest_own_ns = late;

@@ -68,7 +68,7 @@ struct worker {
     uint64_t now_ns, end_ns, swept_ms, down_since_ns;
     uint64_t quota;          /* requests this thread may still begin */
     uint64_t random, arrivals, next_ns;
-    enum { NOT_BEHIND, BEHIND_OWN, BEHIND_BUSY } behind; /* open loop: the schedule, and why */
+    uint64_t own_until_ns;   /* open loop: what was due before is late by our own fault */
     struct client *first_free, *last_free;
     struct wheel wheel;
     struct second *second;
