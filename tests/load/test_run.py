@@ -41,6 +41,21 @@ def test_a_stall_shows_in_the_corrected_time_alone():
     assert run.json["schedule"]["late_all_busy"] >= 300
 
 
+@pytest.mark.parametrize("model", [["-c", 2], ["-R", 40, "-c", 8]], ids=["closed", "open"])
+def test_a_known_time_is_measured(model):
+    """A server that takes 50 ms: no answer is faster, half of them hardly slower; the first bytes do not count."""
+    def slowly(sock, _):
+        sock.sendall(OK[:10])
+        time.sleep(0.05)
+        sock.sendall(OK[10:])
+        return True
+    with Liar(slowly) as liar:
+        run = measured("-n", 40, *model, liar.url)
+    for key in ("latency_us", "service_us"):
+        assert 50e3 <= run.json[key]["min"] <= run.json[key]["p50"] <= 80e3
+        assert run.json[key]["min"] <= run.json[key]["mean"] <= run.json[key]["max"]
+
+
 def test_a_closed_loop_does_not_see_it():
     """... which is why it says what it is."""
     with Liar(at(500, lambda sock: (time.sleep(1), sock.sendall(OK), True)[-1])) as liar:
@@ -83,8 +98,10 @@ def test_nobody_starts_early(server, options):
 
 def test_the_generator_as_the_limit(server):
     """Late by its own fault: stopped for a while although a connection was free."""
+    before = server.counters()["answers"]
     process = start("-o", "-", "-R", 1000, "-d", "3s", "-c", 10, server.url)
-    time.sleep(1)
+    while server.counters()["answers"] < before + 200:
+        time.sleep(0.01)
     process.send_signal(signal.SIGSTOP)
     time.sleep(0.5)
     process.send_signal(signal.SIGCONT)
@@ -174,7 +191,7 @@ def test_descriptors_on_both_sides(server):
             resource.RLIMIT_NOFILE, (files, files))))
     assert asked(164).status == DONE
     short = asked(163)
-    assert short.status == USAGE and "100 connections need 164 descriptors" in short.err and "-c 99" in short.err
+    assert short.status == USAGE and "100 connections need 164 descriptors" in short.err and "at most 99" in short.err
 
 
 def test_nobody_there(tmp_path):

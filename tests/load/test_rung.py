@@ -4,7 +4,7 @@ import json
 import subprocess
 
 import pytest
-from aid import DONE, RUNG, environment, load, measured, rung
+from aid import DONE, RUNG, end, environment, load, measured, rung, start
 
 ENGINES = json.loads(subprocess.run([RUNG, "engines", "--json"], stdout=subprocess.PIPE, check=True, timeout=30,
                                     env=environment()).stdout)
@@ -87,6 +87,23 @@ def test_urls_of_a_file(site, tmp_path):
         run = measured("-n", 300, "--check", site, "--urls", urls)
         assert requests_of(run) == 300 and run.json["urls"] == 3
         assert server.settled()["answers"] == 300
+
+
+def test_an_idle_crowd(site):
+    """They are there before the first request, until the last, and ask nothing."""
+    with rung("serve", "-p", 0, site) as server:
+        process = start("-o", "-", "-c", 4, "--idle", 150, "-d", "1500ms", f"http://127.0.0.1:{server.port}/a.txt")
+        while (now := server.counters())["answers"] == 0:
+            pass
+        assert now["open"] == 154
+        run = end(process)
+        assert run.json["idle"] == 150 and run.json["connections"] == 4 and run.status == DONE
+        assert run.json["connects"] == {"made": 154, "closed_while_idle": 0}
+        assert server.settled()["accepted"] == 154
+    with rung("serve", "-p", 0, "--head-timeout", "300ms", site) as server:
+        run = measured("-c", 1, "--idle", 5, "-d", "1500ms", f"http://127.0.0.1:{server.port}/a.txt")
+        assert run.json["connects"]["closed_while_idle"] >= 5 and run.status == DONE
+        assert run.json["connects"]["made"] == 6 + run.json["connects"]["closed_while_idle"]
 
 
 def test_rung_load_is_rung_dash_load():

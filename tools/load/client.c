@@ -44,7 +44,7 @@ static void hang_up(struct worker *w, struct client *c)
         setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     close(c->fd);
     c->fd = -1;
-    if (c->state == CLIENT_UP && --w->up == 0)
+    if (c->state == CLIENT_UP && !c->idle && --w->up == 0)
         w->down_since_ns = w->now_ns;
     c->state = CLIENT_DOWN;
     c->oldest = c->unsent = c->next = 0;
@@ -106,7 +106,7 @@ static void connected(struct worker *w, struct client *c)
 {
     c->state = CLIENT_UP;
     c->tries = 0;
-    w->up++;
+    w->up += !c->idle;
     w->tally.connects++;
     hist_add(&w->tally.connect, w->now_ns - c->connect_ns, 1);
     worker_time(w, c, (w->now_ns + w->plan->timeout_ns) / 1000000);
@@ -185,7 +185,7 @@ static void finish_connect(struct worker *w, struct client *c)
 
 bool client_is_free(const struct worker *w, const struct client *c)
 {
-    return c->state == CLIENT_UP && !c->leaving && in_flight(c) < w->plan->depth;
+    return c->state == CLIENT_UP && !c->leaving && !c->idle && in_flight(c) < w->plan->depth;
 }
 
 void client_load(struct worker *w, struct client *c, uint64_t intended_ns)

@@ -94,7 +94,7 @@ struct plan {
     unsigned sources;
     bool echo, unix_socket;
     enum http_method method;
-    unsigned threads, connections;
+    unsigned threads, connections, idle;
     unsigned depth, ring;    /* requests in flight on a connection; that as a power of two */
     uint32_t per_connection; /* requests; 0: no end */
     uint64_t duration_ns;    /* 0: until all requests are answered */

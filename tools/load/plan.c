@@ -291,18 +291,19 @@ static int read_sources(struct plan *p)
 /* The limit is raised as far as the system lets it be. */
 static int check_descriptors(const struct plan *p)
 {
+    unsigned needed = p->connections + p->idle + FILES_SPARE;
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return 0;
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_cur >= p->connections + FILES_SPARE)
+    if (limit.rlim_cur >= needed)
         return 0;
     say_error("%u connections need %u descriptors, and this process may have %llu; raise the hard "
-              "limit (ulimit -Hn), or use -c %llu",
-              p->connections, p->connections + FILES_SPARE, (unsigned long long)limit.rlim_cur,
-              (unsigned long long)limit.rlim_cur - FILES_SPARE);
+              "limit (ulimit -Hn), or make at most %llu connections",
+              p->connections + p->idle, needed, (unsigned long long)limit.rlim_cur,
+              limit.rlim_cur > FILES_SPARE ? (unsigned long long)limit.rlim_cur - FILES_SPARE : 0);
     return EXIT_USAGE;
 }
 
@@ -356,6 +357,7 @@ static void set_numbers(struct plan *p)
 
     p->method = o->method == 1 ? HTTP_HEAD : o->method == 2 ? HTTP_OPTIONS : HTTP_GET;
     p->connections = (unsigned)o->connections;
+    p->idle = (unsigned)o->idle;
     p->threads = o->threads ? (unsigned)o->threads : at_least((uint64_t)(cpus > 0 ? cpus : 1), 1);
     if (o->requests && o->requests < p->connections)
         p->connections = (unsigned)o->requests; /* the others would have nothing to ask */

@@ -188,6 +188,8 @@ void report_text(const struct result *r, FILE *out)
             p->targets > 1 ? " and others" : "", seconds, p->connections,
             p->connections == 1 ? "" : "s", p->threads, p->threads == 1 ? "" : "s",
             r->interrupted ? ", interrupted" : "");
+    if (p->idle)
+        fprintf(out, "and %u idle ones\n", p->idle);
     put_model(r, out);
     fprintf(out, "\n  %-10s %llu, %.1f /s; %s/s received\n", "answers",
             (unsigned long long)s->answers, seconds > 0 ? (double)s->answers / seconds : 0,

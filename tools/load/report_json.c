@@ -56,6 +56,8 @@ static void put_setup(const struct result *r, FILE *out)
     fprintf(out, ",\n ");
     put_number(out, "connections", p->connections);
     fprintf(out, ", ");
+    put_number(out, "idle", p->idle);
+    fprintf(out, ", ");
     put_number(out, "threads", p->threads);
     fprintf(out, ", ");
     put_number(out, "pipeline", p->depth);

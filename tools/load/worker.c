@@ -108,7 +108,7 @@ void worker_answer(struct worker *w, const struct client *c, const struct shot *
 
 void worker_client_free(struct worker *w, struct client *c)
 {
-    if (!w->running || w->stopping)
+    if (!w->running || w->stopping || c->idle)
         return;
     if (!w->plan->opt->rate) {
         client_fill(w, c);
@@ -408,12 +408,14 @@ int worker_init(struct worker *w, struct crew *crew, unsigned index)
     uint32_t cells = hist_cells(HIST_BITS, HIST_MAX_NS);
     struct epoll_event wake = {.events = EPOLLIN};
     uint64_t all = p->opt->requests;
+    unsigned asking;
 
     memset(w, 0, sizeof(*w));
     w->crew = crew;
     w->plan = p;
     w->index = index;
-    w->clients = p->connections / p->threads + (index < p->connections % p->threads);
+    asking = p->connections / p->threads + (index < p->connections % p->threads);
+    w->clients = asking + p->idle / p->threads + (index < p->idle % p->threads);
     w->quota = all ? all / p->threads + (index < all % p->threads) : UINT64_MAX;
     w->random = (p->opt->seed * 0x9e3779b97f4a7c15ull + index + 1) | 1;
     w->client = calloc(w->clients, sizeof(*w->client));
@@ -435,6 +437,7 @@ int worker_init(struct worker *w, struct crew *crew, unsigned index)
     hist_init(&w->tally.connect, HIST_BITS, w->cells + 2 * (size_t)cells, cells);
     for (unsigned i = 0; i < w->clients; i++) {
         w->client[i].fd = -1;
+        w->client[i].idle = i >= asking;
         w->client[i].peer = (i * p->threads + index) % p->peers;
         w->client[i].turn = (i * p->threads + index) / p->peers %
                             p->peer[w->client[i].peer].targets;

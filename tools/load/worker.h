@@ -29,6 +29,7 @@ struct client {
     bool armed;   /* EPOLLOUT is asked for */
     bool leaving; /* no further request on this connection */
     bool listed;  /* in the worker's line of free ones */
+    bool idle;    /* of --idle: it never asks */
     uint16_t tries; /* connects that failed in a row */
     uint32_t peer, turn; /* whom to ask, and which of its URLs is next */
     uint32_t begun;      /* requests on this connection */
@@ -59,7 +60,8 @@ struct worker {
     struct reference *reference;
     char *scratch;
     uint64_t *cells;
-    unsigned index, clients, up;
+    unsigned index, clients; /* clients: with those that are idle, which are the last */
+    unsigned up;             /* of those that ask */
     int epoll_fd, wake_fd;
     pthread_t thread;
     bool started;            /* the thread exists */
