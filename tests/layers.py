@@ -336,7 +336,7 @@ def load(mode):
 
         def once(*args):
             return pytest_run(layer, env, WIRE_SECONDS, *args, paths=["tests/load"])
-        note_pytest(layer, once("-n", str(CPUS)), lambda: once("--last-failed")[0])
+        note_pytest(layer, once("-n", str(WIRES if mode == "release" else CPUS)), lambda: once("--last-failed")[0])
     return job
 
 

@@ -74,6 +74,35 @@ def test_the_schedule_is_kept(server):
     assert 1700 <= run.json["schedule"]["due"] <= 2300  # six and a half standard deviations
 
 
+def test_the_knee_is_found():
+    """A server of 5 ms for each request on its one connection keeps no more than 200 a second, and half of that."""
+    def slowly(sock, _):
+        time.sleep(0.005)
+        sock.sendall(OK)
+        return True
+    with Liar(slowly) as liar:
+        run = load("-o", "-", "--find-knee", "-d", "1s", "-c", 1, liar.url)
+    assert run.status == DONE, (run.out, run.err)
+    kept, lost = run.json["kept_per_s"], run.json["lost_per_s"]
+    assert 50 <= kept < lost <= 400 and kept < 200 and lost - kept <= lost / 8 + 1
+    for step in run.json["steps"]:
+        broken = [one["limit"] for one in step["limits"] if one["broken"]]
+        assert bool(broken) == (step["rate_per_s"] >= lost), run.out
+    assert run.json["steps"][0]["rate_per_s"] == 100
+
+
+def test_limits_of_the_knee(server):
+    """--fail-if says what must not be: everything takes longer than no time."""
+    run = load("--find-knee", "-R", 2, "-n", 1, "--fail-if", "p50>0us", "-o", "-", server.url)
+    assert run.status == LIMIT and run.json["kept_per_s"] == 0
+    assert [step["rate_per_s"] for step in run.json["steps"]] == [2, 1]
+    shown = load("--find-knee", "-R", 2, "-n", 1, "--fail-if", "p50>0us", server.url)
+    assert shown.status == LIMIT and shown.out.count("broken: p50>0us") == 2
+    assert re.search(r"\nknee: 0 requests/s were kept; at 1 p50>0us was broken", shown.out)
+    assert load("--find-knee", "http://127.0.0.1:1/").status == CONNECT
+    assert load("--find-knee", "--csv", "x", server.url).status == USAGE
+
+
 def test_what_could_not_be_sent_is_told():
     """One connection and a slow server: most of what was due never leaves, and is not forgotten."""
     def slowly(sock, _):
@@ -138,7 +167,7 @@ def test_ports_run_out(site, server):
 @pytest.mark.parametrize("kept, broken", [
     ("p99>10s", "p99>0us"), ("p99.9>=10s", "p50>=0us"), ("max>10s", "max>1us"), ("mean>10s", "mean>0.1us"),
     ("rps<1", "rps<1000000000"), ("rps<=1", "rps>1"), ("errors>0", "errors>=0"), ("error-rate>1%", "error-rate>=0"),
-    ("service-p90>10s", "service-p90<10s"), ("late>100", "late>=0")])
+    ("service-p90>10s", "service-p90<10s"), ("late>100", "late>=0"), ("unsent>0", "unsent>=0")])
 def test_limits_on_both_sides(server, kept, broken):
     run = measured("-n", 200, "--fail-if", kept, server.url)
     assert run.status == DONE and not run.json["limits"][0]["broken"] and run.json["limits"][0]["limit"] == kept
@@ -307,6 +336,9 @@ def test_json_fits_its_schema(server):
         runs.append(measured("-n", 50, liar.url))
     for run in runs:
         assert not list(complaints(schema, run.json, schema))
+    knee = load("--find-knee", "-R", 2, "-n", 1, "--fail-if", "p50>0us", "-o", "-", server.url).json
+    assert not list(complaints(schema["$defs"]["knee"], knee, schema))
+    assert not [words for step in knee["steps"] for words in complaints(schema, step, schema)]
     broken = {**runs[0].json, "form": 2, "extra": 1, "threads": 0, "url": None}
     del broken["model"]
     assert len(list(complaints(schema, broken, schema))) == 5

@@ -36,7 +36,7 @@ static int read_name(struct limit *l)
         const char *name;
         enum measure measure;
     } known[] = {{"max", LATENCY}, {"mean", LATENCY}, {"rps", RATE}, {"errors", COUNT},
-                 {"error-rate", SHARE}, {"late", SHARE}};
+                 {"error-rate", SHARE}, {"late", SHARE}, {"unsent", SHARE}};
 
     for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strcmp(l->name, known[i].name) == 0) {
@@ -101,6 +101,8 @@ static double value_of(const struct limit *l, const struct result *r)
     if (strcmp(p, "late") == 0)
         return r->sum.due ? 100.0 * (double)(r->sum.late_own + r->sum.late_busy + r->sum.unsent) /
                                 (double)r->sum.due : 0;
+    if (strcmp(p, "unsent") == 0)
+        return r->sum.due ? 100.0 * (double)r->sum.unsent / (double)r->sum.due : 0;
     if (strncmp(p, "service-", 8) == 0) {
         h = &r->sum.service;
         p += 8;

@@ -7,6 +7,7 @@
  *   worker.c   a thread: its loop and its schedule      client.c   a connection of it
  *   answer.c   bytes -> an answer, checked              crew.c     all threads: start, wait, stop
  *   result.c   what all counted, and who was the limit  report*.c  for people, programs, plots
+ *   limit.c    what must not be                         knee.c     runs at rising rates
  *
  * A thread owns its clients, its histograms and its counters; nothing is shared while requests
  * run but the plan, which nobody writes to.
@@ -174,6 +175,9 @@ int crew_run(const struct plan *p, struct result *r);
 /* What all threads counted together; and the verdict. */
 int result_make(struct result *r);
 void result_free(struct result *r);
+
+/* --find-knee: runs at rising rates; their table, and an exit code. */
+int knee_run(struct plan *p, struct load_options *opt);
 
 void report_text(const struct result *r, FILE *out);
 void report_json(const struct result *r, FILE *out);

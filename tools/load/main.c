@@ -73,17 +73,24 @@ static int report(const struct result *r)
     return r->faults ? EXIT_FAULTS : EXIT_DONE;
 }
 
-static int run(const struct load_options *opt, const struct option_found *found)
+static int run_once(const struct plan *p)
 {
     struct result r = {0};
+    int code = crew_run(p, &r);
+
+    if (!code)
+        code = !r.connected && !r.interrupted ? cannot_connect(&r) : report(&r);
+    result_free(&r);
+    return code;
+}
+
+static int run(struct load_options *opt, const struct option_found *found)
+{
     struct plan p;
     int code = plan_make(&p, opt, found);
 
     if (!code)
-        code = crew_run(&p, &r);
-    if (!code)
-        code = !r.connected && !r.interrupted ? cannot_connect(&r) : report(&r);
-    result_free(&r);
+        code = opt->find_knee ? knee_run(&p, opt) : run_once(&p);
     plan_free(&p);
     return code;
 }

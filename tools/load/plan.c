@@ -319,6 +319,10 @@ static int check_sense(const struct plan *p)
         say_error("--message-min: it is above --message-max");
         return EXIT_USAGE;
     }
+    if (o->find_knee && (o->csv || o->hgrm)) {
+        say_error("--find-knee: --csv and --hgrm are of one run; use --json for all steps");
+        return EXIT_USAGE;
+    }
     if (o->pipeline > 1 && !o->keep_alive) {
         say_error("--pipeline: it needs connections that stay: --keep-alive on");
         return EXIT_USAGE;
