@@ -102,7 +102,7 @@ static int run_serve(char **argv)
 
 static int run_echo(char **argv)
 {
-    struct serve_options opt = {0};
+    struct serve_options opt = {.gather = true}; /* it has no such row: as by default */
     struct option_found found;
     int code = parse(echo_table(), &opt, argv, &found);
 

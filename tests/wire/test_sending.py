@@ -5,8 +5,10 @@ Nagle's algorithm, the cork and deferred accepting do to the time it takes.
 A delay of the kernel's cannot be had sooner than it is due, and a busy machine only adds to it: so where there is
 one even the fastest of many answers has it, and where there is none the fastest has not.
 """
+import contextlib
 import os
 import subprocess
+import threading
 import time
 
 import pytest
@@ -208,21 +210,39 @@ def test_nothing_is_left_in_the_cork(start, sizes, what):
     assert fastest_ms({"pipelined": pipelined, "error": error, "last": last, "list": folder}[what]) < 100
 
 
-def test_echo_is_corked_too(engine):
-    if engine["model"] == "completion":
-        pytest.skip("the kernel sends for it: there is no cork")
-    command = [lib.BIN, "echo", "-e", lib.ENGINE, "-p", "0", "-b", "127.0.0.1", "--tcp-cork", "on"]
+@contextlib.contextmanager
+def echoing(*options):
+    command = [lib.BIN, "echo", "-e", lib.ENGINE, "-p", "0", "-b", "127.0.0.1", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=lib.CLEAN_ENV) as process:
         try:
-            port = int(process.stderr.readline().rsplit(":", 1)[1].strip("/\n"))
-            with Wire(("127.0.0.1", port)) as wire:
-                def once():
-                    wire.send(b"to and fro")
-                    assert wire.take(10) == b"to and fro"
-                assert fastest_ms(once) < 100
+            said = process.stderr.readline()
+            assert "127.0.0.1" in said, said
+            with Wire(("127.0.0.1", int(said.rsplit(":", 1)[1].strip("/\n")))) as wire:
+                yield wire
         finally:
             process.terminate()
             process.stderr.read()
+
+
+def test_echo_is_corked_too(engine):
+    if engine["model"] == "completion":
+        pytest.skip("the kernel sends for it: there is no cork")
+    with echoing("--tcp-cork", "on") as wire:
+        def once():
+            wire.send(b"to and fro")
+            assert wire.take(10) == b"to and fro"
+        assert fastest_ms(once) < 100
+
+
+@pytest.mark.core
+def test_echo():
+    """On every engine, though it has no option for what becomes of files: those are as they are by default."""
+    with echoing() as wire:
+        for size in 1, 16384, 16385, 300000:
+            sender = threading.Thread(target=wire.send, args=(BYTES[:size],))
+            sender.start()
+            assert wire.take(size) == BYTES[:size]
+            sender.join(30)
 
 
 # --- Accepting ---------------------------------------------------------------------------------------------
