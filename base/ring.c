@@ -184,6 +184,15 @@ bool ring_poll(struct ring *r, int fd, unsigned events, uint64_t data)
     return sqe;
 }
 
+bool ring_watch(struct ring *r, int fd, unsigned events, uint64_t data)
+{
+    struct io_uring_sqe *sqe = ring_begin(r, data);
+
+    if (sqe)
+        io_uring_prep_poll_multishot(sqe, fd, events);
+    return sqe;
+}
+
 bool ring_accept(struct ring *r, int fd, uint64_t data)
 {
     struct io_uring_sqe *sqe = ring_begin(r, data);

@@ -47,6 +47,7 @@ const char *ring_refusal(void);
  * or the end has come. */
 bool ring_receive(struct ring *r, int fd, uint64_t data); /* into a buffer of the set */
 bool ring_poll(struct ring *r, int fd, unsigned events, uint64_t data);
+bool ring_watch(struct ring *r, int fd, unsigned events, uint64_t data); /* until cancelled */
 bool ring_accept(struct ring *r, int fd, uint64_t data);  /* for ever; sockets that may block */
 bool ring_nap(struct ring *r, uint64_t data);             /* a millisecond */
 struct io_uring_sqe *ring_begin(struct ring *r, uint64_t data); /* any other */
@@ -73,8 +74,8 @@ struct ring_send {
 };
 
 /* Begin to send what net_send() would: what is in memory, and the first piece of a file behind it.
- * Reading and sending are linked, so the loop waits for no disk, and one of them completes.  With a
- * piece nobody waits for the peer: -EAGAIN.  0; -ENOBUFS: all pieces are taken; -EBUSY: see
+ * Reading and sending are linked, so the loop waits for no disk, and one of them completes.  Nobody
+ * waits for the peer: -EAGAIN.  0; -ENOBUFS: all pieces are taken; -EBUSY: see
  * ring_begin(). */
 int ring_send(struct ring *r, struct ring_send *op, const struct conn_out *out);
 /* The piece was read, but only n bytes of it: send those. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* ring_send.c - a connection's output by io_uring: what net_send() does in calls.
  *
- * Memory goes out as it lies, and the kernel waits for the peer.  A file's bytes have to be read
- * first: into a piece, by an operation to which the sending is linked.  Pieces are few, so none
- * ever waits for a slow reader: such a send says -EAGAIN, the caller gives the piece back and has
- * the rest read again when the socket takes more.  The file's pages are in memory by then.
+ * Memory goes out as it lies.  A file's bytes have to be read first: into a piece, by an operation
+ * to which the sending is linked.  Nothing waits for a slow reader: such a send says -EAGAIN, the
+ * caller gives the piece back, for they are few, and has the rest read again when the socket takes
+ * more.  The file's pages are in memory by then.  Without a piece the kernel could wait, but for a
+ * peer that has closed its half it does so in a thread for each (6.18: POLLRDHUP ends its waiting).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ int ring_send_read(struct ring *r, const struct ring_send *op, const struct conn
     struct ring_message *m;
     size_t room = TRANSFER_BYTES_MAX;
     unsigned count = 0;
-    int flags = MSG_NOSIGNAL;
+    int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
 
     if (!sqe)
         return -EBUSY;
@@ -73,7 +74,7 @@ int ring_send_read(struct ring *r, const struct ring_send *op, const struct conn
         room -= len;
     }
     if (op->piece) {
-        flags |= MSG_DONTWAIT | (n < out->seg[count].len ? MSG_MORE : 0);
+        flags |= n < out->seg[count].len ? MSG_MORE : 0;
         m->iov[count++] = (struct iovec){bytes_of(r, op->piece), n};
     }
     m->head = (struct msghdr){.msg_iov = m->iov, .msg_iovlen = count};

@@ -74,6 +74,22 @@ void uring_pursue(struct uring *u, struct session *s, enum conn_want want)
 
 /* --- Completions ------------------------------------------------------------------------------ */
 
+/* Whether its operation goes on: the kernel adds POLLRDHUP to what is asked for, so that of a peer
+ * that has said all, and reads slowly, an operation that completes once would complete at once, for
+ * ever.  One that tells each change is used then, and cancelled when it says more than that. */
+static bool stays_watched(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
+{
+    uint64_t data = data_of(s, TAG_WRITABLE);
+
+    if (cqe->flags & IORING_CQE_F_MORE) {
+        if (cqe->res != POLLRDHUP)
+            (void)ring_cancel(&u->ring, data); /* else at the next change, or when time is up */
+        return true;
+    }
+    return cqe->res == POLLRDHUP && !(s->slot & LEAVING) &&
+           ring_watch(&u->ring, s->fd, POLLOUT, data);
+}
+
 /* The operation of a session is over.  What was received before the cancelling is served: making
  * room must not lose a request. */
 static void session_moved(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
@@ -84,6 +100,8 @@ static void session_moved(struct uring *u, struct session *s, const struct io_ur
     bool leaving = s->slot & LEAVING && (tag != TAG_RECV || n <= 0);
     enum conn_want want = (enum conn_want)s->conn.want;
 
+    if (tag == TAG_WRITABLE && stays_watched(u, s, cqe))
+        return;
     if (s->slot & LEAVING && !leaving)
         session_keep(u->loop, s);
     s->slot &= ~(unsigned)LEAVING;

@@ -217,6 +217,25 @@ def test_expiry_harms_nobody(start, standard):
 
 
 @pytest.mark.long
+@pytest.mark.core
+def test_slow_reader_that_has_said_all(start, tmp_path):
+    """The end of its stream is there all the time it reads: no reason to look again and again, nor to forget it."""
+    sparse(f"{tmp_path}/big.bin", BIG, {})
+    server = start(tmp_path)
+    with server.wire(rcvbuf=4096) as wire:
+        wire.send(request("/big.bin"))
+        wire.finish()
+        time.sleep(0.5)  # until its socket is full
+        before = server.cpu_seconds()
+        time.sleep(1.5)
+        assert server.cpu_seconds() - before < (0.7 if ENGINE == "nonblock" else 0.3), "spins"
+        reply = wire.reply()
+        assert reply.status == 200 and len(reply.body) == BIG
+        wire.end()
+    server.check_counts()
+
+
+@pytest.mark.long
 def test_waiting_costs_nothing(start, standard, enough):
     """K25, S05: a server with an idle client sleeps until something happens or its time is up.
 
