@@ -4,13 +4,13 @@
 
 One line per layer: LAYER: N passed, N failed, N skipped (T s).  What failed, what was skipped and why, and what
 passed only when it was run once more alone follow at the end, then a table of engines and their arrangements; the
-very last line is the sum.  A layer's whole
-output is in build/log/LAYER.txt.  Nothing may hang: every program has a time limit, and what outlives its test
-is ended and reported.  The status is 0 when something passed and nothing failed.
+very last line is the sum.  A layer's whole output is in build/log/LAYER.txt.  Nothing may hang: every program has a
+time limit, and what outlives its test is ended and reported.  The status is 0 when something passed and nothing failed.
 """
 import argparse
 import glob
 import os
+import signal
 import sys
 import time
 
@@ -83,6 +83,9 @@ def main():
     for old in glob.glob(os.path.join(opt.build, "log", "*.txt")):
         os.unlink(old)
     layers.adopt_orphans()
+    # Who starts us in the background of a script has SIGINT ignored, and what ignores it hands that on: the tests
+    # that interrupt a program would wait for ever.  What has a handler is as usual in a new program.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     tally = []
     for name, job in todo:
         layer = layers.Layer(name, opt.build, opt.quick)
