@@ -15,8 +15,9 @@ enum { ACCEPT_SHARED, ACCEPT_REUSEPORT, ACCEPT_STEERED }; /* the choices of --ac
 static const char *refusal(const struct engine *e, const struct serve_options *o)
 {
     bool queue = o->pool_queue || o->queue_length || o->pool_drain || o->pool_yield;
-    if (o->workers > 1 && e->model == ENGINE_NONE)
-        return "it has no connections to share among workers";
+    if (e->model == ENGINE_NONE && (o->workers > 1 || o->workers_as || o->accept || o->pin))
+        return "it has no connections to share among workers: --workers, --workers-as, --accept "
+               "and --pin would change nothing";
     if (o->workers > 1 && e->forks && !o->workers_as)
         return "it has child processes, which belong to a process: add --workers-as process";
     if (o->workers > 1 && e->may_block && e->capacity != 1 && !e->forks && !o->workers_as)

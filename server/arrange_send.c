@@ -27,7 +27,7 @@ const char *arrange_sending(struct arrangement *a, const struct engine *e,
                "would change nothing";
     if (calls && e->model == ENGINE_COMPLETION)
         return "the kernel sends for it: --send, --gather and --tcp-cork are for engines that make "
-               "the call";
+               "the call, such as epoll";
     if (tcp && !speaks_tcp(o))
         return "no listener speaks TCP: --tcp-nodelay, --tcp-cork and --defer-accept would change "
                "nothing";

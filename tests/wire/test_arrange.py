@@ -113,3 +113,10 @@ def test_allowed(begin, site, options):
     for _ in range(2):
         assert server.get("/file.txt").body == b"content\n"
     assert server.end() == EXIT_DONE
+
+
+@pytest.mark.parametrize("options", ["--workers 2", "--workers-as process", "--accept reuseport", "--accept steered",
+                                     "--pin on"])
+def test_nothing_to_share(tree, options):
+    out = run("serve", "-e", "null", *options.split(), tree)
+    assert out.returncode == EXIT_USAGE and "it has no connections to share" in out.stderr
