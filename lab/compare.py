@@ -5,7 +5,9 @@
 An experiment is a file of lab/experiments/: a question, variants (options of rung serve; the first is the base)
 and works (what a client does).  Every variant does every work once in each round, in turn, so that whatever else
 the machine does meets all of them; a ratio is always one of two figures of the same round and work.  With
-`matrix = FIGURE` that figure alone is shown, variants by works.
+`matrix = FIGURE` that figure alone is shown, variants by works.  A variant with `binary = PATH` is another build
+of rung, for a change that is being weighed: such an experiment lies elsewhere, and is named by its path without
+the .toml.
 """
 import datetime
 import os
@@ -84,8 +86,8 @@ def measure(rung, folder, variant, work, seconds):
         index = small.read()
     with open(os.path.join(folder, "file.bin"), "wb") as file:
         file.write((index * (work.get("bytes", 1024) // len(index) + 1))[:work.get("bytes", 1024)])
-    with Server(rung, variant.get("engine", "auto"), folder, options=variant.get("options", "").split(),
-                processors=processors(work)[0]) as server:
+    with Server(variant.get("binary", rung), variant.get("engine", "auto"), folder,
+                options=variant.get("options", "").split(), processors=processors(work)[0]) as server:
         if "rests" in work:
             return resting(server, work)
         return paced(server, work, seconds) if "paced" in work else busy(server, work, seconds)

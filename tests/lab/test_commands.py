@@ -160,6 +160,29 @@ def test_every_experiment_can_be_read():
         assert plan["question"].endswith("?") and len(plan["variant"]) >= 2
 
 
+def test_a_variant_may_be_another_build(tmp_path, monkeypatch):
+    import compare as module
+    other, ran = tmp_path / "other-rung", tmp_path / "ran"
+    other.write_text(f'#!/bin/sh\necho "$1" >>"{ran}"\nexec "{RUNG}" "$@"\n')
+    other.chmod(0o755)
+    (tmp_path / "mine.toml").write_text(f"""question = "Which?"
+[[variant]]
+name = "as it is"
+[[variant]]
+name = "changed"
+binary = "{other}"
+[[work]]
+name = "now and then"
+paced = 2000
+""")
+    monkeypatch.setattr(module, "ROUNDS", {"quick": 1})
+    monkeypatch.setattr(module, "SECONDS", {"quick": 0.01})
+    plan = module.load(str(tmp_path / "mine"))
+    data = module.measured(RUNG, "mine", plan, "quick", lambda text: None)
+    assert data["errors"] == [] and ran.read_text() == "serve\n"
+    assert all(rows[0]["p50_us"] > 0 for rows in data["works"]["now and then"].values())
+
+
 def test_a_file_is_replaced_whole(tmp_path, monkeypatch):
     path = tmp_path / "file"
     command.put(path, "one\n")
