@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <linux/filter.h>
+#include <string.h>
 #include "net.h"
 
 int net_steer(int fd, unsigned n)
@@ -16,8 +17,12 @@ int net_steer(int fd, unsigned n)
         {BPF_ALU | BPF_MOD | BPF_K, 0, 0, n},
         {BPF_RET | BPF_A, 0, 0, 0},
     };
-    const struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
-    int err = setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program));
+    struct sock_fprog program;
 
-    return err < 0 ? -errno : 0;
+    memset(&program, 0, sizeof(program)); /* it has a gap, and the kernel is given all of it */
+    program.len = sizeof(code) / sizeof(code[0]);
+    program.filter = code;
+    return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) < 0
+               ? -errno
+               : 0;
 }
