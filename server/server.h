@@ -26,6 +26,7 @@
 
 enum {
     LISTENERS_MAX = 8,
+    WORKERS_MAX = 256, /* --workers: beyond it nobody gains, and a wait for all fits a stack */
     ACCEPT_BUDGET = 64 /* connections a turn, then the established ones run */
 };
 

@@ -86,7 +86,7 @@ static int start(struct hand *h)
     if (pid == 0)
         process_main(h->server, h->number, supervisor);
     h->pid = pid;
-    h->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0); /* -1: poll() ignores it */
+    h->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0); /* -1: see tend_wait() */
     h->born_ms = clock_ms();
     return 0;
 }
@@ -128,18 +128,23 @@ static bool tend(struct hand *h)
     return false;
 }
 
-/* Until one of them ends, the server is told to stop, or one that died young may be born again. */
-static void tend_wait(struct server *srv, const struct hand *hand, struct pollfd *p)
+/* Until one of them ends, the server is told to stop, or one that died young may be born again.  A
+ * worker without a descriptor (a filter forbids it, or there is none left) is looked at now and
+ * then. */
+static void tend_wait(struct server *srv, const struct hand *hand)
 {
+    struct pollfd p[1 + WORKERS_MAX]; /* not from the heap, where a child would lose it */
     unsigned n = 0;
     int wait_ms = -1;
 
     if (!atomic_load(&srv->stopping))
         p[n++] = (struct pollfd){.fd = srv->stop_fd, .events = POLLIN};
     for (unsigned i = 0; i < srv->arrangement.workers; i++) {
-        if (hand[i].server && hand[i].pid)
+        if (!hand[i].server)
+            continue;
+        if (hand[i].pid && hand[i].pid_fd >= 0)
             p[n++] = (struct pollfd){.fd = hand[i].pid_fd, .events = POLLIN};
-        else if (hand[i].server)
+        else
             wait_ms = YOUNG_MS / 10;
     }
     poll(p, n, wait_ms);
@@ -148,8 +153,7 @@ static void tend_wait(struct server *srv, const struct hand *hand, struct pollfd
 static int run_processes(struct server *srv, struct hand *hand)
 {
     unsigned left = srv->arrangement.workers;
-    struct pollfd *p = calloc(left + 1, sizeof(*p));
-    int err = p ? 0 : -ENOMEM;
+    int err = 0;
 
     for (unsigned i = 0; i < left && !err; i++) {
         hand[i] = (struct hand){.server = srv, .number = i};
@@ -157,7 +161,7 @@ static int run_processes(struct server *srv, struct hand *hand)
     }
     if (err)
         server_stop(srv);
-    for (; p && left > 0; left ? tend_wait(srv, hand, p) : (void)0) {
+    for (; left > 0; left ? tend_wait(srv, hand) : (void)0) {
         left = 0;
         for (unsigned i = 0; i < srv->arrangement.workers; i++) {
             if (hand[i].server && tend(&hand[i]))
@@ -165,7 +169,6 @@ static int run_processes(struct server *srv, struct hand *hand)
             left += hand[i].server != NULL;
         }
     }
-    free(p);
     return err;
 }
 
