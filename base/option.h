@@ -59,6 +59,16 @@ struct option_row {
     const char *more;          /* the man page's further words, or NULL */
 };
 
+/* What a row of each type fills: X(KIND, field, ...) of a .def makes a member of it. */
+#define OPTION_FIELD_FLAG bool
+#define OPTION_FIELD_SWITCH bool
+#define OPTION_FIELD_NUMBER uint64_t
+#define OPTION_FIELD_SIZE uint64_t
+#define OPTION_FIELD_TIME uint64_t
+#define OPTION_FIELD_TEXT const char *
+#define OPTION_FIELD_LIST struct option_list
+#define OPTION_FIELD_CHOICE unsigned
+
 /* All pairs are NULL-terminated. */
 struct option_table {
     const char *command;          /* "rung serve" */
@@ -124,6 +134,7 @@ bool option_opens_group(const struct option_table *t, unsigned row);
  * buf), its variable in that table ("RUNG_HEAD_TIMEOUT"), its range ("1s to 1h" or ""), its default
  * as people see it (or ""). */
 const char *option_value_word(const struct option_row *row, char *buf, size_t cap);
+const char *option_variables(const struct option_table *t); /* what its variables begin with */
 void option_env(const struct option_table *t, const struct option_row *row, char *buf, size_t cap);
 void option_range(const struct option_row *row, char *buf, size_t cap);
 void option_default(const struct option_row *row, char *buf, size_t cap);

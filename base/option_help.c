@@ -40,9 +40,14 @@ const char *option_value_word(const struct option_row *row, char *buf, size_t ca
     return buf;
 }
 
+const char *option_variables(const struct option_table *t)
+{
+    return t->variables ? t->variables : "RUNG_";
+}
+
 void option_env(const struct option_table *t, const struct option_row *row, char *buf, size_t cap)
 {
-    snprintf(buf, cap, "%s%s", t->variables ? t->variables : "RUNG_", row->name);
+    snprintf(buf, cap, "%s%s", option_variables(t), row->name);
     for (char *c = buf; *c; c++)
         *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
 }

@@ -183,7 +183,7 @@ void option_man(const struct option_table *t, FILE *out)
         }
     fprintf(out, ".Sh ENVIRONMENT\nEach option has a variable: its name in capitals after\n.Ev %s "
                  ",\nwith underscores for hyphens.\nAn empty one counts as unset.\n",
-            t->variables ? t->variables : "RUNG_");
+            option_variables(t));
     if (status) {
         fputs(".Sh EXIT STATUS\n", out);
         put_sentences(out, status);

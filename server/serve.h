@@ -22,15 +22,7 @@
 
 /* The fields come from options.def, each with the type of its kind. */
 struct serve_options {
-#define SERVE_FIELD_FLAG bool
-#define SERVE_FIELD_SWITCH bool
-#define SERVE_FIELD_NUMBER uint64_t
-#define SERVE_FIELD_SIZE uint64_t
-#define SERVE_FIELD_TIME uint64_t
-#define SERVE_FIELD_TEXT const char *
-#define SERVE_FIELD_LIST struct option_list
-#define SERVE_FIELD_CHOICE unsigned
-#define X(kind, field, ...) SERVE_FIELD_##kind field;
+#define X(kind, field, ...) OPTION_FIELD_##kind field;
 #include "options.def"
 #undef X
 };

@@ -48,15 +48,7 @@ enum {
 #define HIST_MAX_NS ((uint64_t)1 << 42) /* 73 minutes */
 #define SECOND_NS 1000000000ull
 
-#define LOAD_FIELD_FLAG bool
-#define LOAD_FIELD_SWITCH bool
-#define LOAD_FIELD_NUMBER uint64_t
-#define LOAD_FIELD_SIZE uint64_t
-#define LOAD_FIELD_TIME uint64_t
-#define LOAD_FIELD_TEXT const char *
-#define LOAD_FIELD_LIST struct option_list
-#define LOAD_FIELD_CHOICE unsigned
-#define X(kind, field, ...) LOAD_FIELD_##kind field;
+#define X(kind, field, ...) OPTION_FIELD_##kind field;
 struct load_options {
 #include "options.def"
 };
