@@ -354,7 +354,7 @@ def fuzz(layer):
     seconds = max(2, FUZZ_SECONDS * CPUS // max(1, len(names)))
 
     def one(name):
-        work = f"{layer.build}/fuzz/work/{name}"
+        work = f"{layer.build}/fuzz/found/{name}"
         os.makedirs(work, exist_ok=True)
         given = [f"-artifact_prefix={work}-"]
         given += [f"-dict=tests/fuzz/{name}.dict"] if os.path.exists(f"tests/fuzz/{name}.dict") else []
