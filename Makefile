@@ -85,12 +85,17 @@ SIM := $(SIM_SRC:%.c=$(O)/%)
 FUZZ := $(FUZZ_SRC:%.c=$(O)/%)
 LOAD_SRC := $(sort $(wildcard tools/load/*.c))
 ALL_SRC := $(LIB_SRC) $(MAIN) $(LOAD_SRC) $(UNIT_SRC) $(SIM_SRC) $(UNIT_AID) $(SIM_AID) $(FUZZ_SRC) $(FUZZ_AID) $(FUZZ_MAIN)
+# Each folder is a program of the lab.
+LAB_NAMES := $(notdir $(patsubst %/,%,$(wildcard lab/programs/*/)))
+LAB_SRC := $(sort $(wildcard lab/programs/*/*.c))
+LAB := $(LAB_NAMES:%=$(O)/lab/%)
+ALL_SRC += $(LAB_SRC)
 objects = $(patsubst %.c,$(O)/%.o,$(1))
 GEN := $(G)/mime_types.h
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: help all run check quick soak coverage docs cost compare load-cost trigger spread kernel-compile fuzz tests clean install
+.PHONY: lab-programs help all run check quick soak coverage docs cost compare load-cost trigger spread kernel-compile fuzz tests clean install
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
@@ -143,6 +148,8 @@ load-cost: all ## what a request costs rung load and wrk, asking the same nginx;
 	@scripts/setup lab
 	@$(PYTHON) lab/load_cost.py --load $(LOAD) $(LOAD_COST)
 
+lab-programs: $(LAB) # what the lab measures besides servers
+
 kernel-compile: ## compile core/ as part of a kernel module, against Debian's headers
 	@scripts/setup check
 	@scripts/kernel-compile $(BUILD)
@@ -190,6 +197,15 @@ $(RUNG): $(call objects,$(MAIN)) $(LIB)
 $(LOAD): $(call objects,$(LOAD_SRC)) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ -lm
+
+# Its own linker flags stand in its folder, in ldflags.
+define lab_program
+$(O)/lab/$(1): $(patsubst %.c,$(O)/%.o,$(wildcard lab/programs/$(1)/*.c)) $(LIB) $(wildcard lab/programs/$(1)/ldflags)
+	@mkdir -p $$(@D)
+	$$(call say,LINK,$$@)
+	$$(Q)$$(CC) $$(LINK) $$(LDFLAGS) -o $$@ $$(filter %.o %.a,$$^) $$(if $$(filter %/ldflags,$$^),$$(file <$$(filter %/ldflags,$$^))) $$(LDLIBS)
+endef
+$(foreach name,$(LAB_NAMES),$(eval $(call lab_program,$(name))))
 
 # What valgrind lacks: see tests/aid/openat2.c.
 $(O)/openat2.so: tests/aid/openat2.c Makefile
