@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""figures.py - what the lab measures, by name: words for people, the unit, which way is better, how it is drawn."""
+from typing import NamedTuple
+
+LESS, MORE, NEITHER = "less", "more", "neither"
+
+
+class Figure(NamedTuple):
+    words: str
+    unit: str
+    better: str
+    log: bool = False  # a time of waiting spans decades; throughput and processor time start at zero
+
+
+FIGURES = {
+    # of a server under load
+    "cpu_us": Figure("processor time a request", "us", LESS),
+    "per_second": Figure("requests a second", "1/s", MORE),
+    "bytes_per_second": Figure("body bytes a second", "B/s", MORE),
+    "p50_us": Figure("half answered within", "us", LESS, True),
+    "p90_us": Figure("9 of 10 answered within", "us", LESS, True),
+    "p99_us": Figure("99 of 100 answered within", "us", LESS, True),
+    "p999_us": Figure("999 of 1000 answered within", "us", LESS, True),
+    "max_us": Figure("all answered within", "us", LESS, True),
+    "mean_us": Figure("mean time to the answer", "us", LESS, True),
+    "generator_us": Figure("processor time of the generator a request", "us", LESS),
+    "calls": Figure("system calls a request", "", LESS),
+    "switches": Figure("context switches a request", "", LESS),
+    "failed": Figure("failed requests", "", LESS),
+    # at rest, and by connection
+    "cpu_us_a_second": Figure("processor time in a second of rest", "us", LESS),
+    "rss_kib": Figure("resident memory under load", "KiB", LESS),
+    "pss_bytes": Figure("own memory of an idle connection", "B", LESS),
+    "held": Figure("connections held at once, all answering", "", MORE),
+    # of a program
+    "ns": Figure("time an operation", "ns", LESS),
+    "instructions": Figure("instructions", "", LESS),
+    "branches": Figure("conditional branches", "", LESS),
+    "mispredicted": Figure("branches mispredicted, as simulated", "", LESS),
+    # of an allocator
+    "bytes_peak": Figure("heap at its peak", "B", LESS),
+    "bytes_end": Figure("heap at the end", "B", LESS),
+    "allocations": Figure("allocations a request", "", LESS),
+    # of workers
+    "wakes": Figure("wake-ups", "", LESS),
+    "share": Figure("share of the busiest worker", "", LESS),
+}
+
+
+def words(key):
+    """With its unit, as an axis says it."""
+    figure = FIGURES[key]
+    return f"{figure.words} [{figure.unit}]" if figure.unit else figure.words

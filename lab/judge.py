@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""judge.py - what the cells of a result say: medians with intervals, ratios, and what becomes of each claim.
+
+An interval holds the true median with at least 95 % confidence, whatever the distribution: it goes from one order
+statistic to another (a binomial sign test turned round).  With fewer than six rounds no such interval exists, and
+nothing is called significant.  A ratio is always one of two figures of the same round, so that what else the machine
+did meets both.
+"""
+import math
+import re
+import statistics
+from typing import NamedTuple, Optional
+
+CONFIDENCE = 0.95
+EXPECT = re.compile(r"\s*(?:([<>])\s*([-\d.e]+)|([-\d.e]+)\s*\.\.\s*([-\d.e]+))\s*$")
+
+
+class Middle(NamedTuple):
+    low: float
+    median: float
+    high: float
+    rounds: int
+    sure: bool  # low..high is an interval of that confidence; else it is merely the least and the greatest
+
+    def differs(self, value=1):
+        return self.sure and not self.low <= value <= self.high
+
+
+# --- Figures ------------------------------------------------------------------------------------------------
+
+def cells(result, target, scenario):
+    return [one for one in result["cells"] if one["target"] == target and one["scenario"] == scenario]
+
+
+def values(result, target, scenario, figure):
+    """By round, of the cells that are valid and have it."""
+    return {one["round"]: one["figures"][figure] for one in cells(result, target, scenario)
+            if not one.get("error") and one["figures"].get(figure) is not None}
+
+
+def errors(result, target, scenario):
+    return [one["error"] for one in cells(result, target, scenario) if one.get("error")]
+
+
+def rank(count):
+    """The k for which the k-th least and the k-th greatest of so many enclose the median surely enough; 0: none do."""
+    tail, chosen = 0.0, 0
+    for k in range(count // 2):
+        tail += math.comb(count, k) / 2 ** count
+        if 1 - 2 * tail < CONFIDENCE:
+            break
+        chosen = k + 1
+    return chosen
+
+
+def middle(numbers) -> Optional[Middle]:
+    found = sorted(numbers)
+    if not found:
+        return None
+    k = rank(len(found))
+    low, high = (found[k - 1], found[-k]) if k else (found[0], found[-1])
+    return Middle(low, statistics.median(found), high, len(found), k > 0)
+
+
+def figure_of(result, target, scenario, figure) -> Optional[Middle]:
+    """None as well when any of its rounds is invalid: a figure of the rounds that went well would flatter it."""
+    if errors(result, target, scenario):
+        return None
+    return middle(values(result, target, scenario, figure).values())
+
+
+def ratio(result, of, to, scenario, figure) -> Optional[Middle]:
+    """of's figure by to's, paired by round."""
+    if errors(result, of, scenario) or errors(result, to, scenario):
+        return None
+    mine, other = values(result, of, scenario, figure), values(result, to, scenario, figure)
+    return middle([mine[number] / other[number] for number in mine if other.get(number)])
+
+
+def limiter(result, target, scenario):
+    """What most rounds say was the limit."""
+    said = [one["limiter"] for one in cells(result, target, scenario) if one.get("limiter")]
+    return statistics.mode(said) if said else None
+
+
+# --- Claims -------------------------------------------------------------------------------------------------
+
+def expectation(text):
+    """(least, greatest) of what is expected; ValueError."""
+    found = EXPECT.match(text)
+    if not found:
+        raise ValueError(f"'{text}' is none of '> N', '< N' and 'N..M'")
+    sign, bound, least, greatest = found.groups()
+    if sign:
+        return (float(bound), math.inf) if sign == ">" else (-math.inf, float(bound))
+    if float(least) > float(greatest):
+        raise ValueError(f"'{text}' holds nothing: its first number is the greater")
+    return float(least), float(greatest)
+
+
+def why_missing(result, names, scenario):
+    for name in names:
+        if reason := result["missing"].get(name):
+            return f"{name}: {reason}"
+        if found := errors(result, name, scenario):
+            return f"{name}: {found[0]}"
+    return "it was not measured"
+
+
+def verdict(found, expected, of_ratio):
+    least, greatest = expected
+    if not found.sure:
+        return "undecided"
+    if least <= found.low and found.high <= greatest:
+        return "confirmed"
+    if found.high < least or found.low > greatest:
+        return "contradicted"
+    return "no significant difference" if of_ratio and found.low <= 1 <= found.high else "undecided"
+
+
+def judged(result, claim, scenario):
+    names = [claim["of"], *([claim["to"]] if "to" in claim else [])]
+    if "to" in claim:
+        found = ratio(result, *names, scenario, claim["figure"])
+    else:
+        found = figure_of(result, names[0], scenario, claim["figure"])
+    told = {"claim": claim, "scenario": scenario, "found": found, "why": ""}
+    if found is None:
+        return {**told, "verdict": "not measured", "why": why_missing(result, names, scenario)}
+    return {**told, "verdict": verdict(found, expectation(claim["expect"]), "to" in claim)}
+
+
+def scenarios_of(plan, claim):
+    if "scenario" in claim:
+        return [claim["scenario"]]
+    return claim.get("scenarios") or [one["name"] for one in plan["scenario"]]
+
+
+def verdicts(result):
+    """Each claim in each of its scenarios: {"claim", "scenario", "verdict", "found": Middle or None, "why"}."""
+    return [judged(result, claim, scenario) for claim in result["plan"].get("claim", [])
+            for scenario in scenarios_of(result["plan"], claim)]
