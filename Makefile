@@ -95,12 +95,12 @@ GEN := $(G)/mime_types.h
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: lab-programs help all run check quick soak coverage docs cost compare load-cost trigger spread kernel-compile fuzz tests clean install
+.PHONY: lab-programs bench help all run check quick soak coverage docs cost load-cost trigger spread kernel-compile fuzz tests clean install
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
 
-all: $(RUNG) $(LOAD) $(BUILD)/compile_commands.json ## build rung and rung-load: build/MODE/rung
+all: $(RUNG) $(LOAD) $(O)/rung-lab $(BUILD)/compile_commands.json ## build rung and rung-load: build/MODE/rung
 
 run: ## install what building needs, build, serve www/
 	@scripts/setup run
@@ -134,9 +134,9 @@ cost: ## what each engine costs, relative to epoll (docs/cost.md); COST=--quick:
 	@$(MAKE) --no-print-directory all
 	@$(PYTHON) lab/cost.py --rung $(RUNG) $(COST)
 
-compare: all ## one experiment of lab/experiments: NAME=pool-queues, COMPARE=--quick
+bench: all lab-programs ## the lab: every experiment, two minutes each; BENCH='NAME ... --full'
 	@scripts/setup lab
-	@$(PYTHON) lab/compare.py --rung $(RUNG) $(COMPARE) $(NAME)
+	@$(RUNG) lab run $(BENCH)
 
 trigger: ## what epoll tells level, edge and one-shot: wake-ups and left-over bytes, into docs/engines/readiness.md
 	@$(PYTHON) lab/trigger.py --write && $(PYTHON) lab/trigger.py
@@ -206,6 +206,12 @@ $(O)/lab/$(1): $(patsubst %.c,$(O)/%.o,$(wildcard lab/programs/$(1)/*.c)) $(LIB)
 	$$(Q)$$(CC) $$(LINK) $$(LDFLAGS) -o $$@ $$(filter %.o %.a,$$^) $$(if $$(filter %/ldflags,$$^),$$(file <$$(filter %/ldflags,$$^))) $$(LDLIBS)
 endef
 $(foreach name,$(LAB_NAMES),$(eval $(call lab_program,$(name))))
+
+# rung lab: the lab of these sources, measuring these binaries.
+$(O)/rung-lab: Makefile
+	@mkdir -p $(@D)
+	$(Q)printf '#!/bin/sh\nexec %s -B %s/lab/lab.py --bin %s --out %s "$$@"\n' '$(PYTHON)' '$(CURDIR)' \
+	    '$(abspath $(O))' '$(abspath $(BUILD))/lab' >$@ && chmod +x $@
 
 # What valgrind lacks: see tests/aid/openat2.c.
 $(O)/openat2.so: tests/aid/openat2.c Makefile

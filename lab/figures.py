@@ -51,3 +51,11 @@ def words(key):
     """With its unit, as an axis says it."""
     figure = FIGURES[key]
     return f"{figure.words} [{figure.unit}]" if figure.unit else figure.words
+
+
+USUAL = [key for key in FIGURES if key not in ("bytes_per_second", "p90_us", "p999_us", "max_us", "mean_us")]
+
+
+def shown(plan):
+    """Those that tables have: what the plan says, or all but the rest of the latencies, which the percentiles tell."""
+    return plan.get("figures") or USUAL

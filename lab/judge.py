@@ -69,11 +69,12 @@ def figure_of(result, target, scenario, figure) -> Optional[Middle]:
     return middle(values(result, target, scenario, figure).values())
 
 
-def ratio(result, of, to, scenario, figure) -> Optional[Middle]:
-    """of's figure by to's, paired by round."""
-    if errors(result, of, scenario) or errors(result, to, scenario):
+def ratio(result, of, to, scenario, figure, against=None) -> Optional[Middle]:
+    """of's figure by to's, paired by round; against: the scenario of the second, when it is another."""
+    against = against or scenario
+    if errors(result, of, scenario) or errors(result, to, against):
         return None
-    mine, other = values(result, of, scenario, figure), values(result, to, scenario, figure)
+    mine, other = values(result, of, scenario, figure), values(result, to, against, figure)
     return middle([mine[number] / other[number] for number in mine if other.get(number)])
 
 
@@ -98,8 +99,8 @@ def expectation(text):
     return float(least), float(greatest)
 
 
-def why_missing(result, names, scenario):
-    for name in names:
+def why_missing(result, places):
+    for name, scenario in places:
         if reason := result["missing"].get(name):
             return f"{name}: {reason}"
         if found := errors(result, name, scenario):
@@ -119,15 +120,16 @@ def verdict(found, expected, of_ratio):
 
 
 def judged(result, claim, scenario):
-    names = [claim["of"], *([claim["to"]] if "to" in claim else [])]
-    if "to" in claim:
-        found = ratio(result, *names, scenario, claim["figure"])
+    of, to, against = claim["of"], claim.get("to", claim["of"]), claim.get("against", scenario)
+    of_ratio = (to, against) != (of, scenario)
+    if of_ratio:
+        found = ratio(result, of, to, scenario, claim["figure"], against)
     else:
-        found = figure_of(result, names[0], scenario, claim["figure"])
+        found = figure_of(result, of, scenario, claim["figure"])
     told = {"claim": claim, "scenario": scenario, "found": found, "why": ""}
     if found is None:
-        return {**told, "verdict": "not measured", "why": why_missing(result, names, scenario)}
-    return {**told, "verdict": verdict(found, expectation(claim["expect"]), "to" in claim)}
+        return {**told, "verdict": "not measured", "why": why_missing(result, [(of, scenario), (to, against)])}
+    return {**told, "verdict": verdict(found, expectation(claim["expect"]), of_ratio)}
 
 
 def scenarios_of(plan, claim):

@@ -134,11 +134,13 @@ def socket_memory_bytes():
 # --- The server ---------------------------------------------------------------------------------------------
 
 class Server:
-    """One rung with one worker on one free port.  `wrap` is a command that runs it, such as strace; `processors`
-    those it may use."""
+    """One rung with one worker on one free port.  `wrap` is a command that runs it, such as strace or chrt; `processors`
+    those it may use; `env` what its environment has besides."""
 
-    def __init__(self, rung, engine, folder, wrap=(), options=(), processors=None):
+    def __init__(self, rung, engine, folder, wrap=(), options=(), processors=None, env=None):
         self.usage = None
+        self.command = [*wrap, rung, "serve", folder, "--engine", engine, "--bind", "127.0.0.1", "--port", "0",
+                        "--workers", "1", "--idle-timeout", "600s", "--drain-timeout", "1s", *options]
 
         def prepare():
             end_with_us()
@@ -146,13 +148,11 @@ class Server:
                 os.sched_setaffinity(0, processors)
         self.words = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            [*wrap, rung, "serve", folder, "--engine", engine, "--bind", "127.0.0.1", "--port", "0",
-             "--workers", "1", "--idle-timeout", "600s", "--drain-timeout", "1s", *options],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.words, env=CLEAN_ENV,
-            preexec_fn=prepare)
+            self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.words,
+            env={**CLEAN_ENV, **(env or {})}, preexec_fn=prepare)
         try:
             self.port = self.await_port()
-            self.pid = children(self.process.pid)[0] if wrap else self.process.pid
+            self.pid = self.serving_pid(os.path.basename(rung))
         except BaseException:
             self.kill()
             raise
@@ -170,6 +170,11 @@ class Server:
                 break
             time.sleep(0.005)
         raise Broken(f"did not start: {self.said().strip()}")
+
+    def serving_pid(self, name):
+        """Some wrappers become the server (chrt), some are its parent (strace)."""
+        pid = self.process.pid
+        return pid if text_of(f"/proc/{pid}/comm").strip() == name[:15] else children(pid)[0]
 
     def __enter__(self):
         return self

@@ -27,7 +27,7 @@ static int run_serve(char **argv);
 static int run_echo(char **argv);
 static int run_engines(char **argv);
 static int run_doctor(char **argv);
-static int run_load(char **argv);
+static int run_neighbour(char **argv);
 static int run_help(char **argv);
 static int run_version(char **argv);
 static int run_completion(char **argv);
@@ -41,7 +41,9 @@ static const struct command commands[] = {
     {"engines", "every engine, and whether it can run here", run_engines, &engines_table, false},
     {"doctor", "what this machine can run, and which limits bind", run_doctor, &doctor_table,
      false},
-    {"load", "put load on a server, measure and check its answers", run_load, NULL, false},
+    {"load", "put load on a server, measure and check its answers", run_neighbour, NULL, false},
+    {"lab", "measure what each way of waiting costs, beside other servers", run_neighbour, NULL,
+     false},
     {"help", "help on a command", run_help, NULL, false},
     {"version", "the version", run_version, NULL, false},
     {"completion", "completion for bash", run_completion, NULL, true},
@@ -192,10 +194,10 @@ static void become_neighbour(char **argv)
 }
 
 /* A program of its own: a server needs none of it, and what measures a server should not be one. */
-static int run_load(char **argv)
+static int run_neighbour(char **argv)
 {
     become_neighbour(argv);
-    say_error("load: there is no rung-load beside this program; make builds and installs both");
+    say_error("%s: there is no rung-%s beside this program; make builds it", argv[0], argv[0]);
     return EXIT_MISSING;
 }
 
@@ -224,10 +226,10 @@ static int run_help(char **argv)
         option_help(echo_table(), false, stdout);
         return EXIT_DONE;
     }
-    if (command && command->run == run_load) {
-        char load[] = "load", help[] = "--help", *ask[] = {load, help, NULL};
+    if (command && command->run == run_neighbour) {
+        char help[] = "--help", *ask[] = {argv[1], help, NULL};
 
-        return run_load(ask);
+        return run_neighbour(ask);
     }
     if (command && !command->table) {
         printf("usage: rung %s\n%s\n", command->name, command->purpose);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""cost.py and compare.py as commands: a small run from end to end, and what is said when there is none to be had.
+"""cost.py as a command: a small run from end to end, and what is said when there is none to be had.
 
 A document is never left half written, nor written with figures that are missing.
 """
@@ -35,12 +35,6 @@ def run(*args, **options):
     with began(*args, **options) as process:
         out, err = process.communicate(timeout=120)
         return process.returncode, out, err
-
-
-def compare(*args):
-    done = subprocess.run([sys.executable, "-B", "lab/compare.py", *map(str, args)], cwd=TOP, text=True, timeout=120,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture
@@ -146,41 +140,6 @@ def test_interrupted(page, tmp_path, number, status):
     assert page.read_text() == PAGE and not raw.exists()
     for pid in pids.read_text().split():
         assert not os.path.exists(f"/proc/{pid}"), pid
-
-
-def test_an_experiment_that_is_not_there():
-    status, out, err = compare("nonesuch")
-    assert status == 1 and out == "" and "no experiment nonesuch; there are: " in err and "pool-queues" in err
-
-
-def test_every_experiment_can_be_read():
-    import compare as module
-    for name in os.listdir(f"{TOP}/lab/experiments"):
-        plan = module.load(name.removesuffix(".toml"))
-        assert plan["question"].endswith("?") and len(plan["variant"]) >= 2
-
-
-def test_a_variant_may_be_another_build(tmp_path, monkeypatch):
-    import compare as module
-    other, ran = tmp_path / "other-rung", tmp_path / "ran"
-    other.write_text(f'#!/bin/sh\necho "$1" >>"{ran}"\nexec "{RUNG}" "$@"\n')
-    other.chmod(0o755)
-    (tmp_path / "mine.toml").write_text(f"""question = "Which?"
-[[variant]]
-name = "as it is"
-[[variant]]
-name = "changed"
-binary = "{other}"
-[[work]]
-name = "now and then"
-paced = 2000
-""")
-    monkeypatch.setattr(module, "ROUNDS", {"quick": 1})
-    monkeypatch.setattr(module, "SECONDS", {"quick": 0.01})
-    plan = module.load(str(tmp_path / "mine"))
-    data = module.measured(RUNG, "mine", plan, "quick", lambda text: None)
-    assert data["errors"] == [] and ran.read_text() == "serve\n"
-    assert all(rows[0]["p50_us"] > 0 for rows in data["works"]["now and then"].values())
 
 
 def test_a_file_is_replaced_whole(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """What the lab makes of figures: medians, ratios with their spread, tables, places in documents."""
-import compare
 import pytest
 import table
 
@@ -79,15 +78,6 @@ def test_plain_is_aligned_and_tells_its_origin():
 def test_markdown():
     text = table.markdown(data(epoll=[1]), [("Caption", ["engine", "b"], [["epoll", "1"]])])
     assert text.startswith("Caption:\n\n| engine | b |\n|---|---|\n| `epoll` | 1 |\n\n")
-
-
-def test_one_figure_of_all_works_is_one_table():
-    plan = {"variant": [{"name": "one"}, {"name": "two"}], "of": "kind", "matrix": "cpu_us"}
-    works = {"small": {"one": [{"cpu_us": 1}, {"cpu_us": 2}], "two": [{"cpu_us": 3}, {"cpu_us": 4}]},
-             "large": {"one": [{"cpu_us": 5}], "two": [{"error": "x"}]}}
-    assert list(compare.tables({"plan": plan, "works": works})) == [
-        ("CPU a request; ratio to one: median (least..most) of the rounds", ["kind", "small", "large"],
-         [["one", "1 = 1.50 us", "1 = 5.00 us"], ["two", "2.50 (2.00..3.00)", "failed"]])]
 
 
 PAGE = "a\n<!-- cost -->\nold\n<!-- /cost -->\nb\n<!-- cost two -->\nother\n<!-- /cost two -->\n"

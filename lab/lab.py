@@ -1,0 +1,166 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""lab.py - rung lab: every experiment again, on this machine.
+
+rung lab                       which experiments there are
+rung lab run NAME ...          measure (two minutes each); --full for longer
+rung lab show NAME             what the last run found
+
+A run that is interrupted goes on where it was when it is started again.
+"""
+import argparse
+import json
+import os
+import sys
+
+import command
+import experiment
+import figures
+import judge
+import runner
+import table
+from command import TOP, tell
+
+WHO = "lab"
+
+
+def say(text):
+    print(f"{WHO}: {text}", file=sys.stderr, flush=True)
+
+
+# --- On a terminal ------------------------------------------------------------------------------------------
+
+def cell_of(result, target, scenario, figure):
+    base, unit = result["plan"]["base"], figures.FIGURES[figure].unit
+    if judge.errors(result, target, scenario):
+        return "invalid"
+    found = judge.figure_of(result, target, scenario, figure)
+    if not found:
+        return table.NONE
+    if target == base:
+        return f"1 = {table.brief(found.median)} {unit}".rstrip()
+    against = judge.ratio(result, target, base, scenario, figure)
+    if not against:
+        return table.brief(found.median)
+    said = f"{table.brief(against.median)} ({table.brief(against.low)}..{table.brief(against.high)})"
+    return said if against.differs() else said + " ~"
+
+
+def figures_of(result, scenario):
+    """Those that any target has there."""
+    had = {key for one in result["cells"] if one["scenario"] == scenario for key in one["figures"]}
+    return [key for key in figures.shown(result["plan"]) if key in had]
+
+
+def table_of(result, scenario):
+    keys = figures_of(result, scenario)
+    targets = [one["name"] for one in result["plan"]["target"] if judge.cells(result, one["name"], scenario)]
+    return [result["plan"].get("of", "target"), *(figures.FIGURES[key].words for key in keys)], [
+        [target, *(cell_of(result, target, scenario, key) for key in keys)] for target in targets]
+
+
+def verdict_line(told):
+    claim, found = told["claim"], told["found"]
+    what = claim.get("document") or claim["says"]
+    seen = f"{table.brief(found.median)} ({table.brief(found.low)}..{table.brief(found.high)})" if found else told["why"]
+    return f"{told['verdict'].upper()}: {what}  [{told['scenario']}: {claim['figure']} {claim['expect']}; found {seen}]"
+
+
+def show(result):
+    print(result["plan"]["question"] + "\n")
+    for scenario in result["plan"]["scenario"]:
+        head, rows = table_of(result, scenario["name"])
+        if rows:
+            print(f"{scenario['name']}; ratio to {result['plan']['base']}: median (interval), ~ no significant difference")
+            print("\n".join("  " + line for line in table.aligned(head, rows)))
+            limits = {judge.limiter(result, row[0], scenario["name"]): 1 for row in rows}
+            print("  limit: " + "; ".join(limit for limit in limits if limit) + "\n" if any(limits) else "")
+    for told in judge.verdicts(result):
+        print(verdict_line(told))
+    for name, reason in result["missing"].items():
+        print(f"MISSING {name}: {reason}")
+    for line in dict.fromkeys(f"INVALID {one['target']}, {one['scenario']}: {one['error']}"
+                              for one in result["cells"] if one["error"]):
+        print(line)
+
+
+# --- The command --------------------------------------------------------------------------------------------
+
+def loaded(name):
+    try:
+        return experiment.load(name)
+    except experiment.Wrong as error:
+        say(error)
+        sys.exit(2)
+
+
+def name_of(name):
+    return os.path.basename(name).removesuffix(".toml")
+
+
+def list_all(_options):
+    for name in experiment.names():
+        print(f"{name:<18} {loaded(name)['question']}")
+    return 0
+
+
+def run(options):
+    plans = {name_of(name): loaded(name) for name in options.names or experiment.names()}
+    status = 0
+    for name, plan in plans.items():
+        try:
+            result = runner.run(name, plan, "full" if options.full else "quick", options.bin, options.out, options.again,
+                                lambda text, name=name: tell(f"{name}: {text}"))
+        except runner.Stopped as error:
+            tell("")
+            say(f"{name}: {error}")
+            status = 1
+            continue
+        tell("")
+        show(result)
+        status = 1 if status or any(one["error"] for one in result["cells"]) else 0
+    return status
+
+
+def result_of(options, name):
+    path = os.path.join(options.out, name + ".json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except OSError as error:
+        say(f"{path}: {error.strerror}; rung lab run {name} makes it")
+    except ValueError as error:
+        say(f"{path} is no result: {error}")
+    sys.exit(1)
+
+
+def show_all(options):
+    for name in options.names:
+        show(result_of(options, name_of(name)))
+    return 0
+
+
+def main():
+    binaries = os.path.join(TOP, "build", "release")
+    parser = argparse.ArgumentParser(prog="rung lab", description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--bin", default=binaries, type=os.path.abspath, help="the folder of the binaries to measure")
+    parser.add_argument("--out", default=os.path.join(TOP, "build", "lab"), type=os.path.abspath, help="where results go")
+    parser.set_defaults(what=list_all)
+    known = parser.add_subparsers(metavar="COMMAND")
+    known.add_parser("list", help="which experiments there are").set_defaults(what=list_all)
+    running = known.add_parser("run", help="measure; no NAME: all of them")
+    running.add_argument("names", metavar="NAME", nargs="*", help="of an experiment, or the path of a .toml")
+    pace = running.add_mutually_exclusive_group()
+    pace.add_argument("--quick", action="store_true", help="two minutes each (the default)")
+    pace.add_argument("--full", action="store_true", help="more and longer rounds")
+    running.add_argument("--again", action="store_true", help="forget what an interrupted run measured")
+    running.set_defaults(what=run)
+    showing = known.add_parser("show", help="what the last run found")
+    showing.add_argument("names", metavar="NAME", nargs="+")
+    showing.set_defaults(what=show_all)
+    options = parser.parse_args()
+    return options.what(options)
+
+
+if __name__ == "__main__":
+    command.run(WHO, main)

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: MIT
+"""measures.py - how a cell of an experiment is measured: a function for each kind.
+
+measure(context, target, scenario, seconds) -> {"figures": {name of figures.py: number}, "limiter": sentence or None,
+"percentiles": [[percentile, us], ...] if it has them}.  It raises Broken when what was measured would mean nothing.
+Each starts what it measures anew, so that nothing an earlier cell left behind is counted.
+"""
+import importlib
+import json
+import os
+import random
+import subprocess
+import time
+
+from rig import PATIENCE_S, Broken, Crowd, Server, cpu_ns, each_file, end_with_us, family, field_kib, make_folder, text_of
+
+PERCENTILES = {"p50": 50, "p75": 75, "p90": 90, "p99": 99, "p99_9": 99.9, "p99_99": 99.99, "max": 100}
+LATENCIES = {"p50_us": "p50", "p90_us": "p90", "p99_us": "p99", "p999_us": "p99_9", "max_us": "max", "mean_us": "mean"}
+BUSY = 0.9   # of its processors' time: that was the limit
+REST_S, SETTLE_S = 2, 0.2
+BYTES = 1024
+COUNT_ROUNDS = 20  # of a counted program's work
+
+
+class Context:
+    """Where things are; `commands` and `configs` are what the targets were started with, for the result."""
+
+    def __init__(self, binaries, folder, pace):
+        self.rung, self.load = os.path.join(binaries, "rung"), os.path.join(binaries, "rung-load")
+        self.programs, self.folder, self.pace = os.path.join(binaries, "lab"), folder, pace
+        self.commands, self.configs = {}, {}
+
+    def started(self, target, argv, config=None):
+        """The command without this machine's paths."""
+        said = " ".join(argv).replace(self.folder, "FOLDER").replace(os.path.dirname(self.rung) + "/", "")
+        self.commands.setdefault(target["name"], said)
+        if config:
+            self.configs.setdefault(target["name"], config.replace(self.folder, "FOLDER"))
+
+
+# --- What is served, and by whom ---------------------------------------------------------------------------
+
+def documents(context, scenario):
+    """A folder with index.html, and file.bin or so many files of so many random bytes.  Made once."""
+    size, count = scenario.get("bytes", BYTES), scenario.get("files", 1)
+    folder = os.path.join(context.folder, f"{size}x{count}")
+    if not os.path.isdir(folder):
+        os.mkdir(folder)
+        make_folder(folder)
+        for name in names_of(count):
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(random.Random(name).randbytes(min(size, 1 << 24)))
+                file.truncate(size)  # what is larger than 16 MiB ends in a hole: nobody compresses it
+    return folder
+
+
+def names_of(count):
+    return ["file.bin"] if count == 1 else [f"file{number}.bin" for number in range(count)]
+
+
+def processors(scenario):
+    """Of the server and of the generator, or None: the kernel decides."""
+    mine = sorted(os.sched_getaffinity(0))
+    if not scenario.get("pinned", True) or len(mine) < 2:
+        return None, None
+    return mine[:1], mine[-1:]
+
+
+def open_target(context, target, scenario, folder, wrap=()):
+    ours = processors(scenario)[0]
+    if "peer" in target:
+        import peers  # pylint: disable=import-outside-toplevel
+        server = peers.Peer(target["peer"], folder, processors=ours, workers=target.get("workers", 1))
+        context.started(target, server.command, server.config_text)
+        return server
+    engine = target.get("engine", "auto")
+    server = Server(target.get("binary", context.rung), engine, folder, [*wrap, *target.get("wrap", "").split()],
+                    [*target.get("options", "").split(), *scenario.get("options", "").split()], ours, target.get("env"))
+    context.started(target, server.command)
+    return server
+
+
+# --- The generator -----------------------------------------------------------------------------------------
+
+def told(out, err):
+    """Its JSON, when every request was answered as it should be."""
+    try:
+        data = json.loads(out)
+    except ValueError:
+        raise Broken("rung load: " + " ".join(err.split())[-300:]) from None
+    if data["errors"]["total"] or not data["requests"]["answered"]:
+        kinds = [f"{count} {name}" for name, count in data["errors"].items() if count and name != "total"]
+        raise Broken("requests failed: " + (", ".join(kinds) or "none was answered"))
+    return data
+
+
+def generate(context, argv, patience_s, allowed=None):
+    def prepare():
+        end_with_us()
+        if allowed:
+            os.sched_setaffinity(0, allowed)
+    process = subprocess.Popen([context.load, "-o", "-", *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, preexec_fn=prepare)
+    try:
+        return told(*process.communicate(timeout=patience_s))
+    except subprocess.TimeoutExpired:
+        raise Broken(f"rung load did not end within {patience_s:.0f} s") from None
+    finally:
+        process.kill()
+        process.wait()
+
+
+def load_options(context, scenario, port, folder):
+    """What a scenario asks for, as options of rung load."""
+    options = ["-c", str(scenario.get("connections", 1)), "-t", str(scenario.get("threads", 1)), "-T", "10s"]
+    if scenario.get("close"):
+        options += ["-k", "off"]
+    if rate := scenario.get("rate"):
+        options += ["-R", str(rate), "--arrivals", "poisson"]
+    if depth := scenario.get("pipeline"):
+        options += ["--pipeline", str(depth)]
+    options += scenario.get("load", "").split()
+    url = f"http://127.0.0.1:{port}/"
+    if scenario.get("files", 1) == 1:
+        return [*options, url + scenario.get("path", "file.bin")]
+    names = names_of(scenario["files"])
+    random.Random(1).shuffle(names)
+    path = os.path.join(context.folder, "urls")
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"{url}{name}\n" for name in names)
+    return [*options, "--urls", path]
+
+
+# --- Kind load ---------------------------------------------------------------------------------------------
+
+def limiter(data, cpu_s, allowed):
+    share = cpu_s / data["elapsed_s"] / len(allowed or os.sched_getaffinity(0))
+    threads = [one["cpu_share"] + one["waited_for_cpu_share"] for one in data["generator"]["threads"]]
+    if share >= BUSY:
+        return "the server's processor"
+    if data["generator"]["was_the_limit"] or max(threads) >= BUSY:
+        return "the generator"
+    return f"neither processor: the server used {share:.0%} of its own; waiting"
+
+
+def under_load(context, server, scenario, folder, seconds):
+    options, (ours, theirs) = load_options(context, scenario, server.port, folder), processors(scenario)
+    if scenario.get("warm", True):  # also: every target sends the same bytes, those of the files
+        generate(context, ["-n", str(max(scenario.get("connections", 1), scenario.get("files", 1))), "--check", folder,
+                           *(o for o in options)], PATIENCE_S + 60, theirs)
+    with Crowd(server.port) as idle:
+        if scenario.get("idle") and not idle.grow(scenario["idle"], PATIENCE_S):
+            raise Broken(f"{scenario['idle']} idle connections were not all answered")
+        before_s = cpu_ns(server.pid) / 1e9
+        data = generate(context, ["-d", f"{seconds * 1000:.0f}ms", *options], seconds + PATIENCE_S, theirs)
+        rss = field_kib(each_file(family(server.pid), "smaps_rollup"), "Pss")
+    usage = server.stop()
+    cpu_s, answers = usage.ru_utime + usage.ru_stime - before_s, data["requests"]["answered"]
+    latency = data["latency_us"]
+    return {"figures": {"cpu_us": cpu_s * 1e6 / answers, "per_second": data["requests_per_s"], "rss_kib": rss,
+                        "bytes_per_second": data["received_bytes_per_s"],
+                        "switches": (usage.ru_nvcsw + usage.ru_nivcsw) / answers,
+                        **{figure: latency[key] for figure, key in LATENCIES.items()}},
+            "limiter": limiter(data, cpu_s, ours),
+            "percentiles": [[at, latency[key]] for key, at in PERCENTILES.items()]}
+
+
+def at_rest(server, scenario):
+    """Processor time in a second in which nobody asks for anything."""
+    with Crowd(server.port) as crowd:
+        if not crowd.grow(scenario["rests"], PATIENCE_S):
+            raise Broken(f"{scenario['rests']} connections were not all answered")
+        time.sleep(SETTLE_S)
+        before_us = cpu_ns(server.pid) / 1e3
+        time.sleep(REST_S)
+        used_us = cpu_ns(server.pid) / 1e3 - before_us
+    server.stop()
+    return {"figures": {"cpu_us_a_second": used_us / REST_S}, "limiter": None}
+
+
+def load(context, target, scenario, seconds):
+    folder = documents(context, scenario)
+    with open_target(context, target, scenario, folder) as server:
+        if "rests" in scenario:
+            return at_rest(server, scenario)
+        return under_load(context, server, scenario, folder, scenario.get("seconds", seconds))
+
+
+# --- Kinds program and count: no server, one of lab/programs -----------------------------------------------
+
+def program_argv(context, target, scenario):
+    return [os.path.join(context.programs, target["program"]), *target.get("args", "").split(),
+            *scenario.get("args", "").split()]
+
+
+def ran(argv, patience_s=600):
+    try:
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=patience_s,
+                              preexec_fn=end_with_us, check=False)
+    except subprocess.TimeoutExpired:
+        raise Broken(f"{os.path.basename(argv[0])} did not end within {patience_s} s") from None
+    if done.returncode:
+        raise Broken(f"{os.path.basename(argv[0])} left with {done.returncode}: {done.stderr.strip()[-300:]}")
+    return done.stdout
+
+
+def json_of(out, argv):
+    try:
+        return json.loads(out)
+    except ValueError:
+        raise Broken(f"{os.path.basename(argv[0])} printed no JSON: {out[:80]!r}") from None
+
+
+def program(context, target, scenario, _seconds):
+    """What it prints: one JSON object of figures."""
+    argv = program_argv(context, target, scenario)
+    context.started(target, argv)
+    return {"figures": json_of(ran(argv), argv), "limiter": None}
+
+
+def counted(context, argv, rounds):
+    """(what it printed, {event: count}) under callgrind, doing so many rounds of its work."""
+    out = os.path.join(context.folder, "callgrind.out")
+    said = ran(["valgrind", "--quiet", "--tool=callgrind", "--branch-sim=yes", f"--callgrind-out-file={out}", *argv,
+                str(rounds)])
+    lines = text_of(out).splitlines()
+    names = next(line for line in lines if line.startswith("events: ")).split()[1:]
+    sums = next(line for line in reversed(lines) if line.startswith(("totals: ", "summary: "))).split()[1:]
+    return json_of(said, argv), dict(zip(names, map(int, sums)))
+
+
+def count(context, target, scenario, _seconds):
+    """Instructions for one unit of work: many rounds less few, so that starting and ending cancel."""
+    argv = program_argv(context, target, scenario)
+    context.started(target, [*argv, "ROUNDS"])
+    rounds = scenario.get("count_rounds", COUNT_ROUNDS)
+    _, few = counted(context, argv, rounds)
+    told_units, many = counted(context, argv, 2 * rounds)
+    units = rounds * told_units["units"]
+    more = {name: (many[name] - few.get(name, 0)) / units for name in many}
+    return {"figures": {"instructions": more["Ir"], "branches": more.get("Bc", 0),
+                        "mispredicted": more.get("Bcm", 0) + more.get("Bim", 0)}, "limiter": None}
+
+
+KINDS = {"load": load, "program": program, "count": count}
+
+
+def kind(name):
+    """The function of a kind: one of KINDS, or measure() of kind_NAME.py.  None: there is none."""
+    try:
+        return KINDS.get(name) or importlib.import_module("kind_" + name).measure
+    except ModuleNotFoundError:
+        return None

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: MIT
+"""runner.py - an experiment's plan becomes a result: every target in every scenario once a round, in turn.
+
+Each cell goes to a journal as soon as it is measured.  Whoever is interrupted goes on from there: cells that the journal
+holds are not measured again, as long as plan, pace and sources are the same.  The result is written whole or not at all.
+"""
+import datetime
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+
+import machine
+import measures
+from command import put
+from rig import Broken, raise_descriptors
+
+VERSION = 1
+
+
+class Stopped(Exception):
+    """The run cannot go on; what is there stays there.  A sentence for the user."""
+
+
+class Journal:
+    """Lines of JSON: first what is being measured, then a cell each."""
+
+    def __init__(self, path, header, again=False):
+        self.path, self.done, self.took_s = path, {}, 0.0
+        kept = [] if again else self.read(header)
+        for cell in kept:
+            self.done[key_of(cell)] = cell
+            self.took_s += cell["took_s"]
+        try:
+            # Written anew: a line that was cut in the middle is not kept.
+            put(path, "".join(json.dumps(line) + "\n" for line in [header, *kept]))
+            self.file = open(path, "a", encoding="utf-8")  # pylint: disable=consider-using-with
+        except OSError as error:
+            raise Stopped(f"{path}: {error.strerror}; nothing was measured") from None
+
+    def read(self, header):
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                lines = file.readlines()
+        except OSError:
+            return []
+        found = []
+        for line in lines:
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                break  # cut off
+        return found[1:] if found and found[0] == json.loads(json.dumps(header)) else []
+
+    def add(self, cell):
+        self.done[key_of(cell)] = cell
+        self.took_s += cell["took_s"]
+        try:
+            self.file.write(json.dumps(cell) + "\n")
+            self.file.flush()
+            os.fsync(self.file.fileno())
+        except OSError as error:
+            raise Stopped(f"{self.path}: {error.strerror}; the {len(self.done) - 1} cells before are kept: "
+                          "make room and run it again, it goes on from there") from None
+
+    def close(self):
+        self.file.close()
+
+    def finished(self):
+        self.close()
+        os.unlink(self.path)
+
+
+def key_of(cell):
+    return cell["target"], cell["scenario"], cell["round"]
+
+
+# --- Cells --------------------------------------------------------------------------------------------------
+
+def attempt(what):
+    """What it returns, or an invalid cell: one failure is told, and does not end the others' turns."""
+    try:
+        return {"error": None, **what()}
+    except (Broken, OSError, subprocess.SubprocessError) as error:
+        said = str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"
+        return {"error": said, "figures": {}, "limiter": None}
+
+
+def turns(plan, pace, missing):
+    """Every (round, scenario, target) in the order of measuring.  Who begins changes with the round."""
+    targets = [one for one in plan["target"] if one["name"] not in missing]
+    for number in range(plan["rounds"][pace]):
+        first = number % len(targets) if targets else 0
+        for scenario in plan["scenario"]:
+            if pace == "full" or not scenario.get("full_only"):
+                for target in targets[first:] + targets[:first]:
+                    if scenario["name"] not in target.get("not", []):
+                        yield number, scenario, target
+
+
+def measure_cells(context, plan, journal, missing, tell):
+    kind, pace = measures.kind(plan["kind"]), context.pace
+    every = list(turns(plan, pace, missing))
+    for at, (number, scenario, target) in enumerate(every, 1):
+        if (target["name"], scenario["name"], number) in journal.done:
+            continue
+        tell(f"{at} of {len(every)}: {scenario['name']}: {target['name']}")
+        began = time.monotonic()
+        cell = attempt(lambda t=target, s=scenario: kind(context, t, s, plan["seconds"][pace]))
+        name = target["name"]
+        journal.add({"target": name, "scenario": scenario["name"], "round": number,
+                     "took_s": round(time.monotonic() - began, 3), **cell,
+                     "command": context.commands.get(name), "config": context.configs.get(name)})
+
+
+def taken_out(cells, key):
+    """What every cell of a target says alike, said once."""
+    found = {}
+    for cell in cells:
+        if value := cell.pop(key, None):
+            found[cell["target"]] = value
+    return found
+
+
+def cannot_run(plan):
+    """Targets that are not to be had here -> why."""
+    found = {}
+    wanted = {one["peer"]: one["name"] for one in plan["target"] if "peer" in one}
+    if wanted:
+        import peers  # pylint: disable=import-outside-toplevel
+        reasons = peers.available()
+        found = {name: reasons[peer] for peer, name in wanted.items() if reasons.get(peer, "no such peer is known")}
+    for tool in plan.get("needs", []):
+        if not shutil.which(tool):
+            raise Stopped(f"there is no {tool}: scripts/setup lab installs what the lab needs")
+    return found
+
+
+# --- The whole ----------------------------------------------------------------------------------------------
+
+def same_bytes(plan):
+    if plan["kind"] != "load":
+        return ""
+    return ("before each cell every target was asked for all files of the scenario, and each body compared with the file, "
+            "byte by byte")
+
+
+def run(name, plan, pace, binaries, out, again=False, tell=lambda text: None):
+    """Measure; the result, which is also in OUT/NAME.json."""
+    if not measures.kind(plan["kind"]):
+        raise Stopped(f"there is no kind {plan['kind']}: neither in measures.py nor as kind_{plan['kind']}.py")
+    missing, described = cannot_run(plan), machine.describe()
+    raise_descriptors()
+    began, before = time.time(), os.getloadavg()
+    header = {"version": VERSION, "name": name, "pace": pace, "plan": plan, "commit": machine.commit()}
+    os.makedirs(out, exist_ok=True)
+    journal = Journal(os.path.join(out, name + ".journal"), header, again)
+    if journal.done:
+        tell(f"goes on: {len(journal.done)} cells were measured before")
+    try:
+        with tempfile.TemporaryDirectory(prefix="rung-lab-") as folder, machine.settings(plan.get("settings", {})) as set_to:
+            context = measures.Context(binaries, folder, pace)
+            remarks = machine.check(plan)
+            measure_cells(context, plan, journal, missing, tell)
+    finally:
+        journal.close()
+    cells = sorted(journal.done.values(), key=lambda one: one["round"])
+    result = {**header, "machine": described, "command": f"rung lab run {name}" + ("" if pace == "quick" else " --full"),
+              "when": datetime.datetime.fromtimestamp(began, datetime.timezone.utc).isoformat(timespec="seconds"),
+              "seconds": round(journal.took_s, 1), "commands": taken_out(cells, "command"), "configs": taken_out(cells, "config"),
+              "same_bytes": same_bytes(plan), "missing": missing, "settings": set_to, "load_before": before,
+              "load_after": os.getloadavg(), "remarks": remarks,
+              "cells": cells}
+    try:
+        put(os.path.join(out, name + ".json"), json.dumps(result, indent=1) + "\n")
+    except OSError as error:
+        raise Stopped(f"{out}: {error.strerror}; every cell is in {journal.path}: make room and run it again") from None
+    journal.finished()
+    return result

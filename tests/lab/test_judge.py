@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""What becomes of figures: intervals that hold, ratios by round, verdicts that can go either way."""
+import math
+import random
+
+import judge
+import pytest
+
+
+def result(claims=(), **series):
+    """a=[figures by round]; None: that cell failed."""
+    cells = [{"target": name, "scenario": "s", "round": number, "error": "died" if figure is None else None,
+              "figures": {} if figure is None else {"cpu_us": figure}, "limiter": "it"}
+             for name, figures in series.items() for number, figure in enumerate(figures)]
+    return {"plan": {"target": [{"name": name} for name in series], "scenario": [{"name": "s"}], "claim": list(claims)},
+            "cells": cells, "missing": {}}
+
+
+def claim(expect, to="b"):
+    return {"says": "x", "figure": "cpu_us", "of": "a", "expect": expect, **({"to": to} if to else {})}
+
+
+def verdict(expect, a, b=None, to="b"):
+    series = {"a": a, **({"b": b} if b else {})}
+    return judge.verdicts(result([claim(expect, to if b else None)], **series))[0]
+
+
+@pytest.mark.parametrize("count, rank", [(1, 0), (5, 0), (6, 1), (8, 1), (9, 2), (12, 3), (20, 6)])
+def test_rank(count, rank):
+    """The k-th of n: tables of the sign test."""
+    assert judge.rank(count) == rank
+
+
+@pytest.mark.parametrize("count", [6, 9, 12])
+def test_the_interval_holds_the_median(count):
+    """As often as it says, of a skewed distribution whose median is known."""
+    draw = random.Random(7)
+    held = 0
+    for _ in range(2000):
+        found = judge.middle([draw.expovariate(1) for _ in range(count)])
+        held += found.low <= math.log(2) <= found.high
+    assert held / 2000 >= 0.94
+
+
+def test_few_rounds_are_never_sure():
+    found = judge.middle([1, 1, 1, 1, 1])
+    assert not found.sure and not found.differs(9)
+    assert verdict("< 1", [1] * 5, [9] * 5)["verdict"] == "undecided"
+
+
+def test_nothing_is_no_figure():
+    assert judge.middle([]) is None
+
+
+def test_a_ratio_is_of_one_round():
+    data = result(a=[1, 20, 300, 1, 20, 300], b=[2, 40, 600, 2, 40, 600])
+    assert judge.ratio(data, "a", "b", "s", "cpu_us")[:3] == (0.5, 0.5, 0.5)
+
+
+@pytest.mark.parametrize("expect, a, wanted", [
+    ("< 1", [5, 6, 5, 6, 5, 6], "confirmed"),
+    ("> 1", [5, 6, 5, 6, 5, 6], "contradicted"),
+    ("< 1", [9, 12, 9, 12, 9, 12], "no significant difference"),
+    ("< 0.55", [5, 6, 5, 6, 5, 6], "undecided"),
+    ("0.4..0.7", [5, 6, 5, 6, 5, 6], "confirmed"),
+    ("2..3", [5, 6, 5, 6, 5, 6], "contradicted"),
+])
+def test_verdicts(expect, a, wanted):
+    assert verdict(expect, a, [10] * 6)["verdict"] == wanted
+
+
+def test_a_value_without_another():
+    assert verdict("> 38", [40, 41, 40, 41, 40, 41])["verdict"] == "confirmed"
+    assert verdict("> 50", [40, 41, 40, 41, 40, 41])["verdict"] == "contradicted"
+
+
+def test_one_invalid_round_makes_no_verdict():
+    told = verdict("< 1", [1, 1, None, 1, 1, 1], [2] * 6)
+    assert told["verdict"] == "not measured" and "died" in told["why"]
+
+
+def test_who_is_missing_is_named():
+    data = result([claim("< 1")], a=[1] * 6)
+    data["missing"] = {"b": "not installed"}
+    assert judge.verdicts(data)[0]["why"] == "b: not installed"
+
+
+def test_against_another_scenario():
+    data = result([{**claim("< 3", "a"), "against": "t", "scenario": "s"}], a=[4] * 6)
+    data["cells"] += [{**cell, "scenario": "t", "figures": {"cpu_us": 2}} for cell in list(data["cells"])]
+    told = judge.verdicts(data)[0]
+    assert told["verdict"] == "confirmed" and told["found"].median == 2
+
+
+@pytest.mark.parametrize("text", ["", "1", "= 1", "> x", "3..2", "> 1 2"])
+def test_expectations_that_are_none(text):
+    with pytest.raises(ValueError):
+        judge.expectation(text)

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: MIT
+"""The lab from end to end with small work: what is measured, resumed, invalid, and left whole when something fails."""
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+import experiment
+import machine
+import measures
+import pytest
+import runner
+from command import TOP
+from rig import Broken
+
+BIN = os.path.dirname(os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung"))
+PLAN = """title = "T"
+question = "Q?"
+method = "M."
+figures = ["cpu_us"]
+rounds = {quick = 2}
+seconds = {quick = 0.05}
+[[target]]
+name = "epoll"
+engine = "epoll"
+[[target]]
+name = "poll"
+engine = "poll"
+[[scenario]]
+name = "two"
+connections = 2
+[[scenario]]
+name = "files, a connection each"
+connections = 2
+close = true
+files = 3
+bytes = 100
+[[scenario]]
+name = "rate"
+rate = 200
+[[claim]]
+says = "They differ by less than a hundred times."
+figure = "cpu_us"
+of = "poll"
+to = "epoll"
+expect = "0.01..100"
+[[plot]]
+kind = "bars"
+figure = "cpu_us"
+"""
+
+
+@pytest.fixture
+def plan(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(PLAN)
+    return experiment.load(str(path))
+
+
+@pytest.fixture
+def faked(monkeypatch):
+    """A kind that costs nothing; what it was asked for."""
+    asked = []
+
+    def measure(_context, target, scenario, _seconds):
+        asked.append((scenario["name"], target["name"]))
+        return {"figures": {"cpu_us": 1}, "limiter": None}
+    monkeypatch.setitem(measures.KINDS, "load", measure)
+    return asked
+
+
+def run(plan, out, **more):
+    return runner.run("small", plan, "quick", BIN, str(out), **more)
+
+
+def test_a_small_run(plan, tmp_path):
+    result = run(plan, tmp_path / "out")
+    assert [one["error"] for one in result["cells"]] == [None] * 12
+    assert all(one["figures"]["cpu_us"] > 0 and one["figures"]["per_second"] > 0 for one in result["cells"])
+    assert json.loads((tmp_path / "out/small.json").read_text()) == json.loads(json.dumps(result))
+    assert result["commands"]["poll"].startswith("rung serve FOLDER/") and os.listdir(tmp_path / "out") == ["small.json"]
+
+
+def test_targets_take_turns(plan, tmp_path, faked):
+    run(plan, tmp_path)
+    assert [name for scenario, name in faked if scenario == "two"] == ["epoll", "poll", "poll", "epoll"]
+
+
+def test_an_interrupted_run_goes_on(plan, tmp_path, faked, monkeypatch):
+    fake = measures.KINDS["load"]
+
+    def interrupted(*args):
+        if len(faked) == 5:
+            raise KeyboardInterrupt
+        return fake(*args)
+    monkeypatch.setitem(measures.KINDS, "load", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(plan, tmp_path)
+    with open(tmp_path / "small.journal", "a", encoding="utf-8") as file:
+        file.write('{"target": "epo')  # cut off in the middle
+    monkeypatch.setitem(measures.KINDS, "load", fake)
+    result = run(plan, tmp_path)
+    assert len(faked) == 12 and len(result["cells"]) == 12 and not (tmp_path / "small.journal").exists()
+
+
+def test_another_plan_begins_anew(plan, tmp_path, faked):
+    journal = runner.Journal(str(tmp_path / "small.journal"), {"plan": "another"})
+    journal.add({"target": "epoll", "scenario": "two", "round": 0, "took_s": 1})
+    journal.close()
+    run(plan, tmp_path)
+    assert len(faked) == 12
+
+
+def test_again_forgets(plan, tmp_path, faked, monkeypatch):
+    monkeypatch.setattr(machine, "commit", lambda: "same")
+    header = {"version": 1, "name": "small", "pace": "quick", "plan": plan, "commit": "same"}
+    cell = {"target": "epoll", "scenario": "two", "round": 0, "took_s": 1, "error": None, "figures": {}, "limiter": None}
+    for again, asked in ((False, 11), (True, 12)):
+        faked.clear()
+        journal = runner.Journal(str(tmp_path / "small.journal"), header)
+        journal.add(cell)
+        journal.close()
+        run(plan, tmp_path, again=again)
+        assert len(faked) == asked
+
+
+def test_a_target_that_dies_is_an_invalid_cell(plan, tmp_path, monkeypatch):
+    def measure(_context, target, _scenario, _seconds):
+        if target["name"] == "poll":
+            raise Broken("it died")
+        return {"figures": {"cpu_us": 1}, "limiter": None}
+    monkeypatch.setitem(measures.KINDS, "load", measure)
+    found = {one["target"]: one for one in run(plan, tmp_path)["cells"]}
+    assert found["epoll"]["error"] is None
+    assert (found["poll"]["error"], found["poll"]["figures"]) == ("it died", {})
+
+
+def test_a_server_that_is_killed(plan, tmp_path):
+    killer = tmp_path / "rung"
+    killer.write_text(f'#!/bin/sh\n(sleep 0.3; kill -9 $$) &\nexec {BIN}/rung "$@"\n')
+    killer.chmod(killer.stat().st_mode | stat.S_IXUSR)
+    plan["target"][1]["binary"] = str(killer)
+    plan["scenario"] = plan["scenario"][:1]
+    plan["seconds"]["quick"] = 1
+    found = {one["target"]: one["error"] for one in run(plan, tmp_path)["cells"]}
+    assert found["epoll"] is None and "requests failed" in found["poll"]
+
+
+def test_a_server_that_sends_other_bytes(plan, tmp_path, monkeypatch):
+    make = measures.documents
+
+    def changed(context, scenario):
+        folder = make(context, scenario)
+        other = folder + "-other"
+        os.makedirs(other, exist_ok=True)
+        for name in os.listdir(folder):
+            with open(f"{folder}/{name}", "rb") as source, open(f"{other}/{name}", "wb") as file:
+                file.write(source.read()[:-1] + b"!")
+        return folder
+    monkeypatch.setattr(measures, "documents", changed)
+    real = measures.Server
+    monkeypatch.setattr(measures, "Server", lambda rung, engine, folder, *rest: real(rung, engine, folder + "-other", *rest))
+    plan["scenario"] = plan["scenario"][:1]
+    assert all("wrong_body" in one["error"] for one in run(plan, tmp_path)["cells"])
+
+
+def test_a_full_disk(plan, tmp_path, faked):
+    """The earlier result stays, and a sentence says what to do."""
+    (tmp_path / "small.json").write_text("{}")
+    code = f"""import sys; sys.path.insert(0, {TOP + "/lab"!r})
+import resource, signal, experiment, measures, runner
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+measures.KINDS["load"] = lambda *_: {{"figures": {{"cpu_us": 1}}, "limiter": "x" * 9000}}
+resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+try:
+    runner.run("small", experiment.load({str(tmp_path / "small.toml")!r}), "quick", {BIN!r}, {str(tmp_path)!r})
+except runner.Stopped as error:
+    print(error)"""
+    done = subprocess.run([sys.executable, "-B", "-c", code], text=True, timeout=60, capture_output=True, check=False)
+    assert "File too large; the 2 cells before are kept: make room" in done.stdout, done.stdout + done.stderr
+    assert (tmp_path / "small.json").read_text() == "{}" and not faked
+
+
+def test_no_place_for_results(plan, tmp_path, faked):
+    tmp_path.joinpath("file").write_text("")
+    with pytest.raises((runner.Stopped, OSError)):
+        run(plan, tmp_path / "file")
+    assert not faked
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_leaves_no_process(plan, tmp_path, number):
+    del plan
+    path = tmp_path / "small.toml"
+    path.write_text(PLAN.replace("0.05", "5"))
+    with subprocess.Popen([sys.executable, "-B", "lab/lab.py", "--bin", BIN, "--out", str(tmp_path / "out"), "run", str(path)],
+                          cwd=TOP, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler)) as process:
+        end = time.monotonic() + 20
+        pids = []
+        while len(pids) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+            with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+                pids = file.read().split()
+        process.send_signal(number)
+        process.communicate(timeout=30)
+        assert process.returncode == (143 if number == signal.SIGTERM else 130)
+    assert pids
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids):  # the kernel tells those that we did not wait for
+        assert time.monotonic() < end + 20
+        time.sleep(0.01)
+    assert not (tmp_path / "out/small.json").exists()
