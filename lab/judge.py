@@ -116,7 +116,8 @@ def verdict(found, expected, of_ratio):
         return "confirmed"
     if found.high < least or found.low > greatest:
         return "contradicted"
-    return "no significant difference" if of_ratio and found.low <= 1 <= found.high else "undecided"
+    same = of_ratio and found.low <= 1 <= found.high and not least < 1 < greatest
+    return "no significant difference" if same else "undecided"
 
 
 def judged(result, claim, scenario):

@@ -59,6 +59,15 @@ def table_of(result, scenario):
         [target, *(cell_of(result, target, scenario, key) for key in keys)] for target in targets]
 
 
+def limits(result, scenario, targets):
+    """Whose limit was what; in one line when it was the same for all."""
+    found = {}
+    for target in targets:
+        found.setdefault(judge.limiter(result, target, scenario), []).append(target)
+    found.pop(None, None)
+    return [limit if len(found) == 1 else f"{limit}: {', '.join(whose)}" for limit, whose in found.items()]
+
+
 def verdict_line(told):
     claim, found = told["claim"], told["found"]
     what = claim.get("document") or claim["says"]
@@ -73,8 +82,7 @@ def show(result):
         if rows:
             print(f"{scenario['name']}; ratio to {result['plan']['base']}: median (interval), ~ no significant difference")
             print("\n".join("  " + line for line in table.aligned(head, rows)))
-            limits = {judge.limiter(result, row[0], scenario["name"]): 1 for row in rows}
-            print("  limit: " + "; ".join(limit for limit in limits if limit) + "\n" if any(limits) else "")
+            print("".join(f"  limit: {line}\n" for line in limits(result, scenario["name"], [row[0] for row in rows])))
     for told in judge.verdicts(result):
         print(verdict_line(told))
     for name, reason in result["missing"].items():

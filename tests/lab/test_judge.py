@@ -64,6 +64,7 @@ def test_a_ratio_is_of_one_round():
     ("< 0.55", [5, 6, 5, 6, 5, 6], "undecided"),
     ("0.4..0.7", [5, 6, 5, 6, 5, 6], "confirmed"),
     ("2..3", [5, 6, 5, 6, 5, 6], "contradicted"),
+    ("0.9..1.1", [9, 12, 9, 12, 9, 12], "undecided"),
 ])
 def test_verdicts(expect, a, wanted):
     assert verdict(expect, a, [10] * 6)["verdict"] == wanted
