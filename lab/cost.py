@@ -9,8 +9,6 @@ them; a ratio is always one of two figures of the same round.
 import datetime
 import json
 import os
-import platform
-import re
 import subprocess
 import sys
 import tempfile
@@ -18,9 +16,9 @@ import time
 
 import command
 import table
-from command import TOP
+from machine import commit, describe, output_of
 from measure import Measure
-from rig import Broken, make_folder, raise_descriptors, text_of
+from rig import Broken, make_folder, raise_descriptors
 
 BASE = "epoll"
 CROWD = 50      # connections that wrk keeps busy, where every engine has room for them
@@ -31,30 +29,6 @@ QUICK = {"rounds": {"calls": 2, "cpu": 4, "idle": 2, "held": 1},
          "calls_short": 200, "calls_more": 500, "wrk_s": 0.6, "idle_connections": 900}
 FULL = {"rounds": {"calls": 5, "cpu": 9, "idle": 5, "held": 3},
         "calls_short": 200, "calls_more": 2000, "wrk_s": 2, "idle_connections": 900}
-
-
-# --- Where and what ----------------------------------------------------------------------------------------
-
-def output_of(*argv):
-    try:
-        return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=TOP, text=True,
-                              timeout=60, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""
-
-
-def machine():
-    model = re.search(r"^model name\s*: (.*)$", text_of("/proc/cpuinfo"), re.MULTILINE)
-    memory = re.search(r"^MemTotal:\s+(\d+)", text_of("/proc/meminfo"), re.MULTILINE)
-    return {"processor": model[1] if model else platform.machine(), "cores": len(os.sched_getaffinity(0)),
-            "memory_mib": int(memory[1]) // 1024, "kernel": platform.release(),
-            "system": platform.freedesktop_os_release().get("PRETTY_NAME", "")}
-
-
-def commit():
-    """Of the sources that are measured, and of those that measure."""
-    changed = output_of("git", "status", "--porcelain", "--", "core", "base", "server", "engines", "lab", "Makefile")
-    return output_of("git", "rev-parse", "--short", "HEAD") + (" and changes" if changed else "")
 
 
 def shown_command(options):
@@ -147,7 +121,7 @@ def measured(options, tell):
             if row["model"] == "none":
                 results[row["name"]] = floors(measure, tell)
     return {
-        "about": "rung: what each engine costs", "base": BASE, "machine": machine(), "commit": commit(),
+        "about": "rung: what each engine costs", "base": BASE, "machine": describe(options.rung), "commit": commit(),
         "version": output_of(options.rung, "version"), "command": shown_command(options), "plan": measure.plan,
         "when": datetime.datetime.fromtimestamp(began, datetime.timezone.utc).isoformat(timespec="seconds"),
         "seconds": round(time.time() - began, 1), "load_before": load, "load_after": os.getloadavg(),

@@ -85,6 +85,10 @@ def show(result):
             print("".join(f"  limit: {line}\n" for line in limits(result, scenario["name"], [row[0] for row in rows])))
     for told in judge.verdicts(result):
         print(verdict_line(told))
+    for what, how in result["settings"].items():
+        print(f"SETTING {what}: {how}")
+    for remark in result["remarks"]:
+        print(f"MACHINE {remark}")
     for name, reason in result["missing"].items():
         print(f"MISSING {name}: {reason}")
     for line in dict.fromkeys(f"INVALID {one['target']}, {one['scenario']}: {one['error']}"

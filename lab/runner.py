@@ -151,7 +151,7 @@ def run(name, plan, pace, binaries, out, again=False, tell=lambda text: None):
     """Measure; the result, which is also in OUT/NAME.json."""
     if not measures.kind(plan["kind"]):
         raise Stopped(f"there is no kind {plan['kind']}: neither in measures.py nor as kind_{plan['kind']}.py")
-    missing, described = cannot_run(plan), machine.describe()
+    missing, described = cannot_run(plan), machine.describe(os.path.join(binaries, "rung"))
     raise_descriptors()
     began, before = time.time(), os.getloadavg()
     header = {"version": VERSION, "name": name, "pace": pace, "plan": plan, "commit": machine.commit()}
@@ -164,6 +164,8 @@ def run(name, plan, pace, binaries, out, again=False, tell=lambda text: None):
             context = measures.Context(binaries, folder, pace)
             remarks = machine.check(plan)
             measure_cells(context, plan, journal, missing, tell)
+    except machine.Refused as error:
+        raise Stopped(f"{error}; nothing was measured") from None
     finally:
         journal.close()
     cells = sorted(journal.done.values(), key=lambda one: one["round"])

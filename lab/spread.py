@@ -16,7 +16,7 @@ import tempfile
 import time
 
 import command
-from cost import commit, machine
+from machine import commit, describe
 from rig import PATIENCE_S, Broken, Server, children, make_folder, text_of
 
 CONNECTIONS, WORKERS = 200, 4
@@ -125,7 +125,7 @@ def main():
         data = command.raw("spread", options.source, "rows")
     else:
         rows, errors = measured(options.rung, options.engines.split(","))
-        data = {"about": "rung: to whom connections fall", "rows": rows, "machine": machine(), "commit": commit(),
+        data = {"about": "rung: to whom connections fall", "rows": rows, "machine": describe(options.rung), "commit": commit(),
                 "command": "lab/spread.py",
                 "when": datetime.datetime.fromtimestamp(began, datetime.timezone.utc).isoformat(timespec="seconds"),
                 "seconds": round(time.time() - began, 1), "load_before": load, "load_after": os.getloadavg(),

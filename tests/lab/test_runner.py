@@ -2,6 +2,7 @@
 """The lab from end to end with small work: what is measured, resumed, invalid, and left whole when something fails."""
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -146,7 +147,7 @@ def test_a_server_that_is_killed(plan, tmp_path):
     plan["scenario"] = plan["scenario"][:1]
     plan["seconds"]["quick"] = 1
     found = {one["target"]: one["error"] for one in run(plan, tmp_path)["cells"]}
-    assert found["epoll"] is None and "requests failed" in found["poll"]
+    assert found["epoll"] is None and re.search("requests failed|cannot connect", found["poll"])
 
 
 def test_a_server_that_sends_other_bytes(plan, tmp_path, monkeypatch):
@@ -213,3 +214,15 @@ def test_a_stop_leaves_no_process(plan, tmp_path, number):
         assert time.monotonic() < end + 20
         time.sleep(0.01)
     assert not (tmp_path / "out/small.json").exists()
+
+
+def test_a_setting_that_cannot_be_had_ends_it(plan, tmp_path):
+    """Before anything is measured; and what the machine is, is told with what was measured."""
+    wanted = {**plan, "settings": {"descriptors": 1 << 40}}
+    with pytest.raises(runner.Stopped, match="descriptors cannot be set to .*; nothing was measured"):
+        runner.run("small", wanted, "quick", BIN, str(tmp_path), tell=lambda text: None)
+    wanted["settings"] = {"descriptors": 1 << 40, "processors": str(min(os.sched_getaffinity(0))), "optional": ["descriptors"]}
+    result = runner.run("small", {**wanted, "scenario": plan["scenario"][:1]}, "quick", BIN, str(tmp_path))
+    assert "done without" in result["settings"]["descriptors"] and result["settings"]["processors"]
+    assert result["machine"]["compiler"] and any("The limit that binds next" in one for one in result["remarks"])
+    assert not [one["error"] for one in result["cells"] if one["error"]]
