@@ -134,7 +134,7 @@ cost: ## what each engine costs, relative to epoll (docs/cost.md); COST=--quick:
 	@$(MAKE) --no-print-directory all
 	@$(PYTHON) lab/cost.py --rung $(RUNG) $(COST)
 
-bench: all lab-programs ## the lab: every experiment, two minutes each; BENCH='NAME ... --full'
+bench: all ## the lab: every experiment, two minutes each; BENCH='NAME ... --full'
 	@scripts/setup lab
 	@$(RUNG) lab run $(BENCH)
 

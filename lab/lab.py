@@ -11,6 +11,7 @@ A run that is interrupted goes on where it was when it is started again.
 import argparse
 import json
 import os
+import subprocess
 import sys
 
 import command
@@ -116,8 +117,19 @@ def list_all(_options):
     return 0
 
 
+def build(binaries):
+    """The binaries are those of the sources as they are now, when they lie where make puts them."""
+    folder, mode = os.path.split(binaries)
+    if subprocess.run(["make", "-s", "-C", TOP, f"BUILD={folder}", f"MODE={mode}", f"-j{os.cpu_count()}", "all", "lab-programs"],
+                      stdout=sys.stderr, check=False).returncode:
+        say(f"make failed, see above; --no-build measures what is in {binaries}")
+        sys.exit(1)
+
+
 def run(options):
     plans = {name_of(name): loaded(name) for name in options.names or experiment.names()}
+    if not options.no_build:
+        build(options.bin)
     status = 0
     for name, plan in plans.items():
         try:
@@ -166,6 +178,7 @@ def main():
     pace.add_argument("--quick", action="store_true", help="two minutes each (the default)")
     pace.add_argument("--full", action="store_true", help="more and longer rounds")
     running.add_argument("--again", action="store_true", help="forget what an interrupted run measured")
+    running.add_argument("--no-build", action="store_true", help="measure the binaries as they are")
     running.set_defaults(what=run)
     showing = known.add_parser("show", help="what the last run found")
     showing.add_argument("names", metavar="NAME", nargs="+")

@@ -197,7 +197,8 @@ def test_a_stop_leaves_no_process(plan, tmp_path, number):
     del plan
     path = tmp_path / "small.toml"
     path.write_text(PLAN.replace("0.05", "5"))
-    with subprocess.Popen([sys.executable, "-B", "lab/lab.py", "--bin", BIN, "--out", str(tmp_path / "out"), "run", str(path)],
+    with subprocess.Popen([sys.executable, "-B", "lab/lab.py", "--bin", BIN, "--out", str(tmp_path / "out"), "run", "--no-build",
+                           str(path)],
                           cwd=TOP, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler)) as process:
         end = time.monotonic() + 20
