@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: MIT
+"""peers.py - servers that are not ours, each with a configuration of peers/: started, asked the same, always ended.
+
+A Peer is used as rig.Server is.  It runs in the foreground in a process group of its own, as whoever runs the lab, and
+writes below a temporary folder that goes with it.  What stands between @ signs in a configuration is filled in here.
+"""
+import grp
+import hashlib
+import http.client
+import os
+import pwd
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from typing import NamedTuple
+
+from rig import LIBC, PATIENCE_S, Broken, children, cpu_ns, each_file, end_with_us, family, raise_descriptors, text_of
+
+CONFIGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
+PATH = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
+PORTS_TRIED_MAX = 5
+SAID_MAX = 65536
+TOLD_MAX = 600        # of a log, in a sentence
+QUIET_S = 0.05         # so long nobody of the family began, ended, or worked more than this: it has started
+QUIET_NS = 1_000_000
+PORT_TAKEN = re.compile("address already in use", re.IGNORECASE)
+WORKER_DIED = re.compile(r"exited on signal \d+|exit signal [^\n]*")
+PR_SET_SECUREBITS = 28
+SECBIT_NO_SETUID_FIXUP = 4
+
+
+class Recipe(NamedTuple):
+    package: str    # Debian's
+    program: str
+    config: str     # a file of peers/
+    arguments: tuple
+    no_root: bool = False                  # refuses to have workers that are root
+    varies: bool = False                   # begins and ends workers as it likes
+    stop: signal.Signals = signal.SIGTERM  # which lets it end with 0
+    sendfile: str = ""                     # of nginx: on or off
+
+
+NGINX, APACHE = ("-e", "@scratch@/error.log", "-c", "@config@"), ("-D", "FOREGROUND", "-f", "@config@")
+PEERS = {
+    "nginx-default": Recipe("nginx-light", "nginx", "nginx-default.conf", NGINX),
+    "nginx-tuned": Recipe("nginx-light", "nginx", "nginx-tuned.conf", NGINX, sendfile="off"),
+    "nginx-sendfile": Recipe("nginx-light", "nginx", "nginx-tuned.conf", NGINX, sendfile="on"),
+    "apache-default": Recipe("apache2", "apache2", "apache-default.conf", APACHE, no_root=True, varies=True),
+    "apache-tuned": Recipe("apache2", "apache2", "apache-tuned.conf", APACHE, no_root=True),
+    "lighttpd": Recipe("lighttpd", "lighttpd", "lighttpd.conf", ("-D", "-f", "@config@"), stop=signal.SIGINT),
+    "h2o": Recipe("h2o", "h2o", "h2o.conf", ("-m", "worker", "-c", "@config@")),
+    "caddy": Recipe("caddy", "caddy", "caddy.conf", ("run", "--adapter", "caddyfile", "--config", "@config@")),
+}
+
+
+def available():
+    """{name: None, or why it cannot run here}."""
+    return {name: None if shutil.which(one.program, path=PATH) else
+            f"{one.program} is not installed (Debian's package {one.package}; scripts/setup lab)"
+            for name, one in PEERS.items()}
+
+
+def ourselves():
+    """Names of our user and group; a server that is not root's ignores them, so they need not exist."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name, grp.getgrgid(os.getegid()).gr_name
+    except KeyError:
+        return "nobody", "nogroup"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def listens(pids, port):
+    """Whether one of these processes listens on the port: somebody else may have taken it."""
+    sockets = {f"socket:[{fields[9]}]" for fields in map(str.split, text_of("/proc/net/tcp").splitlines()[1:])
+               if fields[3] == "0A" and int(fields[1].split(":")[1], 16) == port}
+    return any(link in sockets for pid in pids for link in descriptors(pid))
+
+
+def descriptors(pid):
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return  # it has ended
+    for name in names:
+        try:
+            yield os.readlink(f"/proc/{pid}/fd/{name}")
+        except OSError:
+            pass  # it was closed while we looked
+
+
+class PortTaken(Exception):
+    pass
+
+
+class Peer:
+    """One such server on a free port of 127.0.0.1, its folder the given one; rig.Server has the same face.
+
+    `workers` is what a configuration takes as that; "default" ones have what Debian gives them.
+    """
+
+    def __init__(self, name, folder, processors=None, workers=1, wrap=()):
+        self.name, self.recipe = name, PEERS[name]
+        if reason := available()[name]:
+            raise Broken(reason)
+        self.folder, self.processors, self.workers, self.wrap = os.path.realpath(folder), processors, workers, wrap
+        self.usage = self.process = None
+        for attempt in range(PORTS_TRIED_MAX):
+            self.port = free_port()
+            try:
+                self.begin()
+                return
+            except PortTaken:
+                if attempt == PORTS_TRIED_MAX - 1:
+                    raise Broken(f"{name} did not start: somebody else took each of {PORTS_TRIED_MAX} ports, "
+                                 f"the last was {self.port}") from None
+
+    # --- Starting
+
+    def begin(self):
+        self.scratch = tempfile.TemporaryDirectory(prefix="rung-peer-")
+        try:
+            os.chmod(self.scratch.name, 0o755)
+            self.words = tempfile.TemporaryFile()
+            command, config = self.prepared()
+            self.command, self.config_text = [*map(self.without_scratch, command)], self.without_scratch(config)
+            self.process = subprocess.Popen([*self.wrap, *command], stdin=subprocess.DEVNULL, stdout=self.words,
+                                            stderr=subprocess.STDOUT, env=self.environment(), preexec_fn=self.before,
+                                            cwd=self.scratch.name)
+            self.await_port()
+            self.pid = children(self.process.pid)[0] if self.wrap else self.process.pid
+            self.await_quiet()
+        except BaseException:
+            self.close()
+            raise
+
+    def prepared(self):
+        """The command, and the text of the configuration that it is given."""
+        user, group = ourselves()
+        known = {"root": self.folder, "port": self.port, "workers": self.workers,
+                 "children": self.workers if self.workers > 1 else 0, "threads": 512 * self.workers,
+                 "scratch": self.scratch.name, "user": user, "group": group, "files": raise_descriptors(),
+                 "sendfile": self.recipe.sendfile}
+        if self.recipe.no_root and os.geteuid() == 0:
+            known["user"], known["group"] = "nobody", "nogroup"
+
+        def filled(text):
+            return re.sub("@([a-z]+)@", lambda match: str(known[match[1]]), text)
+        text = filled(text_of(os.path.join(CONFIGS, self.recipe.config)))
+        known["config"] = os.path.join(self.scratch.name, "config")
+        with open(known["config"], "w", encoding="utf-8") as file:
+            file.write(text)
+        program = shutil.which(self.recipe.program, path=PATH)
+        return [program, *map(filled, self.recipe.arguments)], text
+
+    def without_scratch(self, text):
+        """As it is told: another run has another folder."""
+        return text.replace(self.scratch.name, "SCRATCH")
+
+    def environment(self):
+        scratch = self.scratch.name  # H2O_ROOT: h2o begins a helper that lies there, and does not wait for it
+        return {"PATH": PATH, "LANG": "C", "HOME": scratch, "TMPDIR": scratch, "XDG_DATA_HOME": scratch,
+                "XDG_CONFIG_HOME": scratch, "H2O_ROOT": scratch, "GOMAXPROCS": str(self.workers)}
+
+    def before(self):
+        """In the new process."""
+        os.setpgid(0, 0)
+        end_with_us()
+        if self.processors:
+            os.sched_setaffinity(0, self.processors)
+        if self.recipe.no_root and os.geteuid() == 0:
+            # Its workers change their user, and must still be allowed to read the folder.
+            LIBC.prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0)
+
+    def await_port(self):
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            if self.process.poll() is not None:
+                if PORT_TAKEN.search(self.said()):
+                    raise PortTaken
+                raise Broken(f"{self.name} did not start: {self.told()}")
+            if listens(family(self.process.pid), self.port):
+                return
+            time.sleep(0.01)
+        if PORT_TAKEN.search(self.said()):
+            raise PortTaken
+        raise Broken(f"{self.name} does not listen on port {self.port}: {self.told()}")
+
+    def await_quiet(self):
+        """Until it has answered once and its processes, however many it begins with, have gone to sleep."""
+        end, before = time.monotonic() + PATIENCE_S, None
+        ask(self.name, self.port, "/")
+        while time.monotonic() < end and (now := (family(self.pid), cpu_ns(self.pid) // QUIET_NS)) != before:
+            before = now
+            time.sleep(QUIET_S)
+        self.began_with = set(family(self.pid))
+
+    # --- While it runs
+
+    def said(self):
+        """What it has written to its standard error and to its log of errors."""
+        text = os.pread(self.words.fileno(), SAID_MAX, 0).decode(errors="replace")
+        try:
+            return text + text_of(os.path.join(self.scratch.name, "error.log"))[:SAID_MAX]
+        except OSError:
+            return text
+
+    def told(self):
+        return self.said().strip()[-TOLD_MAX:] or "it says nothing"
+
+    # --- Its end
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Whatever it is doing, it and its files are gone afterwards."""
+        if self.process:
+            self.kill()
+        self.words.close()
+        self.scratch.cleanup()
+
+    def kill(self):
+        """All of its group, also those whose parent is gone already."""
+        end = time.monotonic() + PATIENCE_S
+        while living(self.process.pid) and time.monotonic() < end:
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                break
+            time.sleep(0.001)
+        self.process.wait()
+
+    def ended(self):
+        """Whether it has; `usage` is then its and that of all it has waited for."""
+        if self.process.returncode is None:
+            pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+            if pid:
+                self.process.returncode, self.usage = os.waitstatus_to_exitcode(status), usage
+        return self.process.returncode is not None
+
+    def stop(self):
+        """Ask it to stop; what it and all its processes have used, when they have."""
+        if self.ended():
+            raise Broken(f"{self.name} ended while it was measured, with {self.process.returncode}: {self.told()}")
+        lost = set() if self.recipe.varies else self.began_with - set(family(self.pid))
+        os.kill(self.pid, self.recipe.stop)
+        end = time.monotonic() + PATIENCE_S
+        while not self.ended() or self.process.returncode == 0 and living(self.process.pid):
+            if time.monotonic() > end:
+                raise Broken(f"{self.name} does not end after {self.recipe.stop.name}: {self.told()}")
+            time.sleep(0.002)
+        if self.process.returncode != 0:
+            raise Broken(f"{self.name} left with {self.process.returncode}: {self.told()}")
+        if (died := WORKER_DIED.search(self.said())) or lost:
+            raise Broken(f"a worker of {self.name} died while it was measured: {died[0] if died else 'killed'}")
+        return self.usage
+
+
+def living(group):
+    """Whether anybody of a process group is more than a name that waits for its parent: a thread is, of one that has ended."""
+    stats = (text.rpartition(")")[2].split() for text in each_file(filter(str.isdigit, os.listdir("/proc")), "stat"))
+    return any(fields[2] == str(group) and (fields[0] not in "ZX" or int(fields[17]) > 1) for fields in stats)
+
+
+# --- The same bytes -----------------------------------------------------------------------------------------
+
+def ask(name, port, path):
+    """Status, length and SHA-256 of a body, as it is: not compressed."""
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    try:
+        client.request("GET", path, headers={"Accept-Encoding": "identity", "Connection": "close"})
+        answer = client.getresponse()
+        body = answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise Broken(f"{name} does not answer {path}: {error!r}") from None
+    finally:
+        client.close()
+    coding = answer.getheader("Content-Encoding", "identity")
+    if coding != "identity":
+        raise Broken(f"{name} sends {path} as {coding}, and was asked for the file as it is")
+    return answer.status, len(body), hashlib.sha256(body).hexdigest()
+
+
+def check_file(name, port, folder, path):
+    """Broken, unless what it sends for /PATH is that file of the folder."""
+    with open(os.path.join(folder, path), "rb") as file:
+        body = file.read()
+    expected = 200, len(body), hashlib.sha256(body).hexdigest()
+    if (answer := ask(name, port, "/" + path)) != expected:
+        raise Broken(f"{name} sends {path} with {in_words(answer)}; the file: {in_words(expected)}")
+
+
+def same_bytes(servers, paths):
+    """Ask each of {name: server} for each path; a sentence of what was compared.  Broken: who differs, and in what."""
+    found = []
+    for path in paths:
+        answers = {name: ask(name, server.port, path) for name, server in servers.items()}
+        (first, expected), *others = answers.items()
+        for name, answer in others:
+            if answer != expected:
+                raise Broken(f"{name} and {first} differ in {path}: {in_words(answer)} and {in_words(expected)}")
+        found.append(f"{path} ({in_words(expected)})")
+    return f"{', '.join(servers)} send the same bytes: {', '.join(found)}"
+
+
+def in_words(answer):
+    status, length, digest = answer
+    return f"status {status}, {length} bytes, SHA-256 {digest[:16]}"
