@@ -271,7 +271,13 @@ void client_send(struct worker *w, struct client *c)
             c->leaving = true;
             return;
         }
-        account(w, c, (size_t)n);
+        if (msg.msg_iovlen == 1 && (size_t)n == iov[0].iov_len) {
+            w->tally.bytes_out += (size_t)n;
+            c->unsent++;
+            c->unsent_at = 0;
+        } else {
+            account(w, c, (size_t)n);
+        }
     }
     if (c->armed)
         watch(w, c, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP);
