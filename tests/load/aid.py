@@ -164,3 +164,47 @@ def at(wanted, lie, honest=OK):
         sock.sendall(lie)
         return True
     return answer
+
+
+class Witness(Liar):
+    """A server that is honest, and knows what it was asked: answer(request) gives bytes; the requests are kept, in the
+    order they came, as Request objects."""
+
+    def __init__(self, reply):
+        self.asked, self.connections = [], 0
+        super().__init__(None)
+        self.url, self.reply = f"http://127.0.0.1:{self.port}", reply
+
+    def serve(self, sock):
+        with contextlib.suppress(OSError), sock:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self.lock:
+                self.connections = connection = self.connections + 1
+            data = b""
+            while piece := sock.recv(65536):
+                *heads, data = (data + piece).split(b"\r\n\r\n")
+                for head in heads:
+                    request = Request(head.decode(), connection)
+                    with self.lock:
+                        self.asked.append(request)
+                    sock.sendall(self.reply(request))
+        self.open.discard(sock)
+
+    def paths(self):
+        return [request.path for request in self.asked]
+
+
+class Request:
+    def __init__(self, head, connection):
+        first, *lines = head.split("\r\n")
+        self.method, self.path, _ = first.split(" ")
+        self.field = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        self.at, self.connection = time.monotonic(), connection
+
+
+def reply(status, body=b"", **fields):
+    """An answer as bytes; of a name '_' becomes '-'."""
+    lines = [f"HTTP/1.1 {status} Any", *(f"{name.replace('_', '-')}: {value}" for name, value in fields.items())]
+    if status not in (204, 304):
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body

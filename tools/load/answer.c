@@ -5,7 +5,7 @@
  * walked in the runs that core's decoder finds, and compared run by run: nothing is kept.
  */
 #include <stdlib.h>
-#include "answer.h"
+#include "workload.h"
 
 static void digest_word(struct digest *d, uint64_t word)
 {
@@ -42,15 +42,20 @@ static uint64_t digest_end(struct digest *d)
     return d->state;
 }
 
+/* What judge_head() sets is left as it is. */
 void answer_begin(struct answer *a)
 {
-    char *stash = a->stash;
-
-    memset(a, 0, sizeof(*a));
-    a->stash = stash;
+    a->got = a->wrong_at = 0;
+    a->digest = (struct digest){0};
+    a->expect = NULL;
+    a->stashed = 0;
+    a->status = 0;
+    a->fault = FAULT_NONE;
+    a->framing = 0;
+    a->in_body = a->keep_alive = a->due = a->as_meant = a->uncompared = false;
 }
 
-static void fault(struct answer *a, enum fault what)
+void answer_fault(struct answer *a, enum fault what)
 {
     if (a->fault == FAULT_NONE) {
         a->fault = (uint8_t)what;
@@ -61,7 +66,7 @@ static void fault(struct answer *a, enum fault what)
 static int broken(struct answer *a, enum fault what)
 {
     a->fault = FAULT_NONE; /* this one is worse */
-    fault(a, what);
+    answer_fault(a, what);
     return ANSWER_BROKEN;
 }
 
@@ -77,7 +82,7 @@ static long read_head(struct answer *a, const struct question *q, struct slice *
     long len;
 
     if (!before) {
-        len = http_parse_response(bytes->ptr, n, q->plan->method, head);
+        len = http_parse_response(bytes->ptr, n, q->target->method, head);
         if (len) {
             bytes->ptr += len > 0 ? len : 0;
             bytes->len -= len > 0 ? (size_t)len : 0;
@@ -92,7 +97,7 @@ static long read_head(struct answer *a, const struct question *q, struct slice *
     n = n < room ? n : room;
     memcpy(a->stash + before, bytes->ptr, n);
     a->stashed += (uint32_t)n;
-    len = before ? http_parse_response(a->stash, a->stashed, q->plan->method, head) : 0;
+    len = before ? http_parse_response(a->stash, a->stashed, q->target->method, head) : 0;
     if (len > 0)
         n = (size_t)len - before;
     bytes->ptr += n;
@@ -100,6 +105,22 @@ static long read_head(struct answer *a, const struct question *q, struct slice *
     if (len > 0)
         a->stashed = 0;
     return len;
+}
+
+void answer_expect_bytes(struct answer *a, const struct http_head *head, uint64_t bytes)
+{
+    a->due = true;
+    a->expect_bytes = bytes;
+    if (head->first[FIELD_CONTENT_LENGTH] && head->content_length != bytes)
+        answer_fault(a, FAULT_WRONG_LENGTH);
+}
+
+void answer_expect(struct answer *a, const struct http_head *head, struct slice body)
+{
+    if (!body.ptr)
+        return;
+    a->expect = body.ptr;
+    answer_expect_bytes(a, head, body.len);
 }
 
 static void judge_head(struct answer *a, const struct question *q, const struct http_head *head)
@@ -112,44 +133,43 @@ static void judge_head(struct answer *a, const struct question *q, const struct 
     a->framing = (uint8_t)head->framing;
     a->in_body = true;
     http_body_init(&a->body, head->framing, head->content_length);
-    if (expected ? head->status != expected : head->status < 200 || head->status > 399)
-        fault(a, FAULT_BAD_STATUS);
-    else if (t->body && head->status == 200 && head->first[FIELD_CONTENT_LENGTH] &&
-             head->content_length != t->body_bytes)
-        fault(a, FAULT_WRONG_LENGTH);
+    if (q->asked && mix_judge(a, q, head))
+        return;
+    if (expected ? head->status != expected
+                 : (head->status < 200 || head->status > 399) && head->status != t->also)
+        answer_fault(a, FAULT_BAD_STATUS);
+    else if (head->status == 200 && t->body.ptr)
+        answer_expect(a, head, t->body);
 }
 
 /* --- The body --------------------------------------------------------------------------------- */
 
 static void judge_bytes(struct answer *a, const struct question *q, struct slice data)
 {
-    const struct target *t = q->target;
-
     if (a->fault)
         return;
     if (q->reference)
         digest_add(&a->digest, data.ptr, data.len);
-    if (!t->body || a->status != 200)
+    if (!a->due)
         return;
-    if (a->got + data.len > t->body_bytes) {
-        fault(a, FAULT_WRONG_LENGTH);
-        a->wrong_at = t->body_bytes;
-    } else if (memcmp(data.ptr, t->body + a->got, data.len) != 0) {
-        fault(a, FAULT_WRONG_BODY);
-        while (t->body[a->wrong_at] == data.ptr[a->wrong_at - a->got])
+    if (a->got + data.len > a->expect_bytes) {
+        answer_fault(a, FAULT_WRONG_LENGTH);
+        a->wrong_at = a->expect_bytes;
+    } else if (a->expect && memcmp(data.ptr, a->expect + a->got, data.len) != 0) {
+        answer_fault(a, FAULT_WRONG_BODY);
+        while (a->expect[a->wrong_at] == data.ptr[a->wrong_at - a->got])
             a->wrong_at++;
     }
 }
 
 static int done(struct answer *a, const struct question *q)
 {
-    const struct target *t = q->target;
     struct reference *first = q->reference;
 
     if (a->fault)
         return ANSWER_DONE;
-    if (t->body && a->status == 200 && a->got != t->body_bytes && q->plan->method == HTTP_GET)
-        fault(a, FAULT_WRONG_LENGTH);
+    if (a->due && a->got != a->expect_bytes && q->target->method == HTTP_GET)
+        answer_fault(a, FAULT_WRONG_LENGTH);
     if (!first || a->fault)
         return ANSWER_DONE;
     if (!first->known) {
@@ -157,9 +177,9 @@ static int done(struct answer *a, const struct question *q)
         first->bytes = a->got;
         first->digest = digest_end(&a->digest);
     } else if (first->bytes != a->got) {
-        fault(a, FAULT_WRONG_LENGTH);
+        answer_fault(a, FAULT_WRONG_LENGTH);
     } else if (first->digest != digest_end(&a->digest)) {
-        fault(a, FAULT_WRONG_BODY);
+        answer_fault(a, FAULT_WRONG_BODY);
         a->wrong_at = 0;
     }
     return ANSWER_DONE;

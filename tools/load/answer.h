@@ -34,6 +34,10 @@ struct answer {
     uint8_t fault; /* enum fault: the first thing wrong */
     uint8_t framing;
     bool in_body, keep_alive;
+    bool as_meant, uncompared; /* of a mix: see struct kind_tally */
+    bool due;                  /* the body's length is known: */
+    uint64_t expect_bytes;
+    const char *expect;        /* ... and these are its bytes, or NULL */
 };
 
 /* What is expected. */
@@ -41,6 +45,7 @@ struct question {
     const struct plan *plan;
     const struct target *target;
     struct reference *reference; /* of the target, or NULL: no --body-check */
+    const struct asked *asked;   /* of a mix: what it was; or NULL */
     const char *message;         /* echo: what was sent */
     uint32_t message_bytes;
 };
@@ -55,5 +60,12 @@ int answer_feed(struct answer *a, const struct question *q, struct slice *bytes)
 int answer_feed_echo(struct answer *a, const struct question *q, struct slice *bytes);
 /* The stream has ended: DONE if that is how this one ends, else BROKEN. */
 int answer_end(struct answer *a, const struct question *q);
+
+/* --- For those who judge heads (mix_judge.c) -------------------------------------------------- */
+
+void answer_fault(struct answer *a, enum fault what); /* the first one counts */
+/* What the body is to be; ptr NULL: not known.  And if only its length is. */
+void answer_expect(struct answer *a, const struct http_head *head, struct slice body);
+void answer_expect_bytes(struct answer *a, const struct http_head *head, uint64_t bytes);
 
 #endif

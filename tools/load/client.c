@@ -10,7 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/uio.h>
 #include <unistd.h>
-#include "worker.h"
+#include "workload.h"
 
 enum { BATCH = 16 /* requests of one send */, RETRY_MS_MAX = 1000 };
 
@@ -67,6 +67,7 @@ static void fail(struct worker *w, struct client *c, enum fault what)
 
     if (!t->fault[what]) {
         t->example[what].target = lost ? shot_at(w, c, c->oldest)->target : 0;
+        t->example[what].kind = lost ? shot_at(w, c, c->oldest)->kind : KIND_PLAIN;
         t->example[what].at = c->answer.wrong_at;
     }
     worker_fault(w, what, lost ? lost : 1);
@@ -188,19 +189,28 @@ bool client_is_free(const struct worker *w, const struct client *c)
     return c->state == CLIENT_UP && !c->leaving && !c->idle && in_flight(c) < w->plan->depth;
 }
 
+uint32_t client_turn(struct client *c, const struct peer *peer)
+{
+    uint32_t turn = c->turn;
+
+    c->turn = turn + 1 < peer->targets ? turn + 1 : 0;
+    return peer->target[turn];
+}
+
 void client_load(struct worker *w, struct client *c, uint64_t intended_ns)
 {
     const struct plan *p = w->plan;
-    const struct peer *peer = &p->peer[c->peer];
     struct shot *s = shot_at(w, c, c->next++);
     uint64_t room;
 
     s->intended_ns = intended_ns;
     s->sent_ns = w->now_ns;
-    s->target = peer->target[c->turn];
-    c->turn = c->turn + 1 < peer->targets ? c->turn + 1 : 0;
     c->begun++;
     c->leaving = s->last = c->begun == p->per_connection;
+    if (p->chosen)
+        workload_choose(w, c, s);
+    else
+        s->target = client_turn(c, &p->peer[c->peer]);
     w->quota--;
     if (w->tally.sent++ == 0)
         w->tally.first_send_ns = w->now_ns;
@@ -216,8 +226,12 @@ static struct slice shot_bytes(const struct worker *w, const struct client *c, u
 {
     const struct shot *s = shot_at(w, c, at);
 
-    if (w->plan->echo)
-        return (struct slice){w->plan->pool + s->at, s->bytes};
+    if (!w->plan->fixed) {
+        if (w->plan->echo)
+            return (struct slice){w->plan->pool + s->at, s->bytes};
+        if (s->kind != KIND_PLAIN)
+            return mix_text(w, s);
+    }
     return w->plan->target[s->target].request[s->last];
 }
 
@@ -292,17 +306,21 @@ void client_fill(struct worker *w, struct client *c)
 
 /* --- Receiving -------------------------------------------------------------------------------- */
 
-static struct question question_of(const struct worker *w, const struct shot *s)
+static inline struct question question_of(const struct worker *w, const struct shot *s)
 {
     const struct plan *p = w->plan;
     struct question q = {.plan = p, .target = &p->target[s->target]};
 
+    if (w->reference && s->kind == KIND_PLAIN)
+        q.reference = &w->reference[s->target];
+    if (p->fixed)
+        return q;
     if (p->echo) {
         q.message = p->pool + s->at;
         q.message_bytes = s->bytes;
+    } else {
+        q.asked = mix_asked(w, s);
     }
-    if (w->reference)
-        q.reference = &w->reference[s->target];
     return q;
 }
 

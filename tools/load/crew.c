@@ -42,9 +42,9 @@ static void show_live(struct view *v)
     }
     if (p->duration_ns)
         snprintf(of, sizeof(of), " of %.0f s", (double)p->duration_ns / 1e9);
-    else if (p->opt->requests)
+    else if (p->requests)
         snprintf(of, sizeof(of), ", %.0f %%",
-                 100.0 * (double)answers / (double)p->opt->requests);
+                 100.0 * (double)answers / (double)p->requests);
     fprintf(stderr, "\r\033[K%.0f s%s   %llu answers   %.0f /s   %llu failed",
             (double)(now - start) / 1e9, of, (unsigned long long)answers,
             (double)(answers - v->answers) * 1e9 / (double)(now - v->at_ns + 1),

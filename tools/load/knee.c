@@ -70,6 +70,7 @@ static int try_rate(struct search *s, const struct plan *p, uint64_t rate, int *
     step->opt.rate = rate;
     step->plan = *p;
     step->plan.opt = &step->opt;
+    step->plan.open = true;
     *code = crew_run(&step->plan, &step->result);
     s->steps++;
     if (!*code && !step->result.connected && !step->result.interrupted)
@@ -151,8 +152,10 @@ int knee_run(struct plan *p, struct load_options *opt)
     uint64_t rate;
     int code = s ? 0 : EXIT_FAILED;
 
-    if (!opt->duration && !opt->requests)
+    if (!opt->duration && !opt->requests) {
         p->duration_ns = STEP_NS;
+        p->requests = 0; /* of a log: from its beginning again */
+    }
     if (!opt->fail_if.count)
         for (unsigned i = 0; i < LIMITS; i++)
             opt->fail_if.item[opt->fail_if.count++] = limits_unless_told[i];

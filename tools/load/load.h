@@ -9,6 +9,8 @@
  *   result.c   what all counted, and who was the limit  report*.c  for people, programs, plots
  *   limit.c    what must not be                         knee.c     runs at rising rates
  *
+ * workload.h has what is asked: folders, logs, popularity, kinds of requests, pauses.
+ *
  * A thread owns its clients, its histograms and its counters; nothing is shared while requests
  * run but the plan, which nobody writes to.
  */
@@ -25,6 +27,13 @@ enum fault {
     FAULT_NONE,
 #include "faults.def"
     FAULTS
+};
+#undef X
+
+#define X(id, word, due) KIND_##id,
+enum kind {
+#include "kinds.def"
+    KINDS
 };
 #undef X
 
@@ -57,6 +66,7 @@ const struct option_table *load_table(void);
 
 enum { CLOSE_FIN, CLOSE_RESET };         /* --close */
 enum { ARRIVALS_CONSTANT, ARRIVALS_POISSON }; /* --arrivals */
+enum { THINKING_EXPONENTIAL, THINKING_CONSTANT }; /* --thinking */
 
 /* --- The plan --------------------------------------------------------------------------------- */
 
@@ -67,15 +77,16 @@ struct peer {
     char authority[272];  /* host and port as in the URL, for messages */
     unsigned *target;     /* the URLs that are asked of it */
     unsigned targets;
+    struct popular *popular; /* --zipf: how often each */
 };
 
 struct target {
-    const char *url;
-    bool url_is_ours; /* to be freed */
+    char *url;
     unsigned peer;
+    uint16_t also;           /* a status that is fine too; 0: none */
+    uint8_t method;          /* enum http_method */
     struct slice request[2]; /* the second says Connection: close */
-    const char *body;        /* --check: what must come; NULL: unknown */
-    uint64_t body_bytes;
+    struct slice body;       /* --check: what must come; ptr NULL: unknown */
 };
 
 struct plan {
@@ -90,6 +101,13 @@ struct plan {
     unsigned threads, connections, idle;
     unsigned depth, ring;    /* requests in flight on a connection; that as a power of two */
     uint32_t per_connection; /* requests; 0: no end */
+    uint64_t requests;       /* in all; 0: no end but duration_ns */
+    bool open;               /* requests have intended times: of --rate, or of a log */
+    bool fixed;              /* a request is that of its target, byte for byte: no echo, no mix */
+    bool chosen;             /* URLs are not just asked in turn: see workload_choose() */
+    double zipf;             /* its exponent, when there is --zipf */
+    struct replay *replay;
+    struct mix *mix;
     uint64_t duration_ns;    /* 0: until all requests are answered */
     uint64_t timeout_ns;
     char *pool;              /* echo: random bytes that messages are cut from */
@@ -110,12 +128,24 @@ const char *url_parse(struct url *u, const char *text);
 /* The address that answers; 0 or -errno, or a positive code of getaddrinfo(). */
 int url_resolve(const struct url *u, const struct load_options *opt, struct peer *peer);
 
+/* workload.c: which URLs, before anything else is known; then what needs them all. */
+int workload_read(struct plan *p, const struct option_found *found);
+int workload_make(struct plan *p);
+void workload_free(struct plan *p);
+
 /* --- What a thread counts --------------------------------------------------------------------- */
 
 /* One second of the time series. */
 struct second {
     uint64_t answers, faults, bytes;
     struct hist latency;
+};
+
+/* Of --mix: answers that are as meant (304, 206, coded, 404) are told from those that only may be
+ * (a changed file, no coding). */
+struct kind_tally {
+    uint64_t sent, answered, as_meant, wrong;
+    uint64_t uncompared; /* coded, and --check has no file of that coding */
 };
 
 struct tally {
@@ -130,6 +160,7 @@ struct tally {
     } connect_errno[ERRNOS_MAX];
     struct {
         uint32_t target;
+        uint8_t kind;
         uint64_t at; /* byte of the body */
     } example[FAULTS]; /* the first of its kind */
     struct hist service, latency, connect; /* ns; latency is from the intended time */
@@ -138,6 +169,7 @@ struct tally {
     uint64_t due, unsent, late_busy, late_own, latest_own_ns;
     uint64_t ready_ns, first_send_ns; /* the barrier: nothing is sent before the last is ready */
     uint64_t cpu_ns, wait_ns, wall_ns; /* of the thread: running, runnable but not running, all */
+    struct kind_tally kind[KINDS];
     struct second *second;
     unsigned seconds;
 };
@@ -145,6 +177,7 @@ enum { LATE_NS = 1000000 };
 
 uint64_t load_now_ns(void);
 extern const char *const fault_keys[FAULTS], *const fault_words[FAULTS];
+extern const char *const kind_words[KINDS], *const kind_due[KINDS];
 
 /* --- The run and its result ------------------------------------------------------------------- */
 
@@ -173,6 +206,11 @@ int knee_run(struct plan *p, struct load_options *opt);
 
 void report_text(const struct result *r, FILE *out);
 void report_json(const struct result *r, FILE *out);
+/* report_workload.c: parts of the two above. */
+void report_workload(const struct result *r, FILE *out);
+void report_mix(const struct result *r, FILE *out);
+void report_workload_json(const struct result *r, FILE *out);
+void report_put_string(FILE *out, const char *text); /* quoted, as JSON has it */
 void report_csv(const struct result *r, FILE *out);
 void report_hgrm(const struct hist *h, FILE *out);
 

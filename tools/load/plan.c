@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include "../../base/say.h"
 #include "../../base/version.h"
-#include "load.h"
+#include "workload.h"
 
 enum { FILES_SPARE = 64 /* descriptors for what is not a connection */ };
 
@@ -63,7 +63,8 @@ static int check_headers(const struct option_list *headers)
     return 0;
 }
 
-static struct slice request_text(const struct plan *p, const struct url *u, bool last)
+static struct slice request_text(const struct plan *p, const struct url *u,
+                                 enum http_method method, bool last)
 {
     static const char *const methods[] = {"GET", "HEAD", "OPTIONS"};
     const struct option_list *headers = &p->opt->header;
@@ -78,7 +79,7 @@ static struct slice request_text(const struct plan *p, const struct url *u, bool
         host = host || names(headers->item[i], "Host");
         agent = agent || names(headers->item[i], "User-Agent");
     }
-    fprintf(out, "%s %.*s HTTP/1.1\r\n", methods[p->opt->method], (int)u->path.len, u->path.ptr);
+    fprintf(out, "%s %.*s HTTP/1.1\r\n", methods[method], (int)u->path.len, u->path.ptr);
     if (!host)
         fprintf(out, "Host: %.*s\r\n", (int)u->authority.len, u->authority.ptr);
     if (!agent)
@@ -97,43 +98,64 @@ static struct slice request_text(const struct plan *p, const struct url *u, bool
 
 /* --- What must come back ---------------------------------------------------------------------- */
 
-/* The file of a URL's path below --check; mapped for as long as the program runs. */
-static int map_file(const struct plan *p, const struct url *u, struct target *t)
+int plan_file(const struct plan *p, const char *url, char path[FILE_PATH_BYTES])
 {
-    char path[PATH_BYTES_MAX + 4096], decoded[PATH_BYTES_MAX];
-    struct slice raw = {u->path.ptr, 0};
-    struct stat st;
-    void *map = NULL;
+    char decoded[PATH_BYTES_MAX];
+    struct url u;
+    struct slice raw;
     long n;
-    int fd;
 
-    while (raw.len < u->path.len && raw.ptr[raw.len] != '?')
+    if (url_parse(&u, url) != NULL)
+        return -EINVAL;
+    raw = (struct slice){u.path.ptr, 0};
+    while (raw.len < u.path.len && raw.ptr[raw.len] != '?')
         raw.len++;
     n = path_decode(raw, decoded);
-    if (n < 0) {
+    if (n < 0)
+        return -EINVAL;
+    snprintf(path, FILE_PATH_BYTES, "%s%.*s%s", p->opt->check, (int)n, decoded,
+             decoded[n - 1] == '/' ? "index.html" : "");
+    return 0;
+}
+
+int plan_map(const char *path, struct slice *bytes)
+{
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), err = 0;
+    struct stat st;
+    void *map = NULL;
+
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) != 0)
+        err = errno;
+    else if (!S_ISREG(st.st_mode))
+        err = EISDIR;
+    else if (st.st_size > 0)
+        map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        err = errno;
+    close(fd);
+    if (!err)
+        *bytes = (struct slice){map ? map : "", (size_t)st.st_size};
+    return -err;
+}
+
+/* The file of a URL's path below --check. */
+static int map_file(const struct plan *p, struct target *t, const struct wish *wish)
+{
+    char path[FILE_PATH_BYTES];
+    int err = plan_file(p, t->url, path);
+
+    if (err && !wish->may_lack_file) {
         say_error("%s: its path is none", t->url);
         return EXIT_USAGE;
     }
-    snprintf(path, sizeof(path), "%s%.*s%s", p->opt->check, (int)n, decoded,
-             decoded[n - 1] == '/' ? "index.html" : "");
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        say_error("--check: no file %s to compare %s with: %s", path, t->url,
-                  fd < 0 ? say_why(errno) : "it is not a file");
-        if (fd >= 0)
-            close(fd);
-        return EXIT_USAGE;
-    }
-    if (st.st_size > 0)
-        map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (map == MAP_FAILED) {
-        say_error("--check: cannot read %s: %s", path, say_why(errno));
-        return EXIT_FAILED;
-    }
-    t->body = map ? map : "";
-    t->body_bytes = (uint64_t)st.st_size;
-    return 0;
+    err = err ? err : plan_map(path, &t->body);
+    if (!err || wish->may_lack_file)
+        return 0;
+    say_error("--check: no file %s to compare %s with: %s", path, t->url,
+              err == -EISDIR ? "it is not a file" : say_why(err));
+    return EXIT_USAGE;
 }
 
 /* --- Targets and peers ------------------------------------------------------------------------ */
@@ -165,21 +187,37 @@ static int find_peer(struct plan *p, const struct url *u, unsigned *found)
     return 0;
 }
 
-static int add_target(struct plan *p, const char *text)
+/* The target's own copy of its URL. */
+static int fill_target(struct plan *p, struct target *t, const struct wish *wish)
 {
-    struct target *t;
     struct url u;
-    const char *wrong = url_parse(&u, text);
+    const char *wrong = url_parse(&u, t->url);
     int code;
 
     if (wrong) {
-        say_error("'%s' is no URL that can be asked: %s", text, wrong);
+        say_error("'%s' is no URL that can be asked: %s", t->url, wrong);
         return EXIT_USAGE;
     }
-    if (p->targets && p->echo != u.echo) {
-        say_error("'%s': http:// and echo:// do not go together", text);
+    if (p->targets > 1 && p->echo != u.echo) {
+        say_error("'%s': http:// and echo:// do not go together", t->url);
         return EXIT_USAGE;
     }
+    p->echo = u.echo;
+    code = find_peer(p, &u, &t->peer);
+    if (!code && p->opt->check && !u.echo && !t->also)
+        code = map_file(p, t, wish);
+    for (unsigned last = 0; last < 2 && !u.echo && !code; last++) {
+        t->request[last] = request_text(p, &u, t->method, last);
+        if (!t->request[last].ptr)
+            code = EXIT_FAILED;
+    }
+    return code;
+}
+
+int plan_add(struct plan *p, const char *url, const struct wish *wish)
+{
+    struct target *t;
+
     if (p->targets == TARGETS_MAX) {
         say_error("more than %d URLs", TARGETS_MAX);
         return EXIT_USAGE;
@@ -190,51 +228,13 @@ static int add_target(struct plan *p, const char *text)
     p->target = t;
     t += p->targets;
     memset(t, 0, sizeof(*t));
-    t->url = text;
-    p->echo = u.echo;
-    code = find_peer(p, &u, &t->peer);
-    if (!code && p->opt->check && !u.echo)
-        code = map_file(p, &u, t);
-    if (code)
-        return code;
-    for (unsigned last = 0; last < 2 && !u.echo; last++) {
-        t->request[last] = request_text(p, &u, last);
-        if (!t->request[last].ptr)
-            return EXIT_FAILED;
-    }
-    p->targets++;
-    return 0;
-}
-
-/* A line is a URL; empty ones and those that begin with # are not. */
-static int read_urls(struct plan *p, const char *path)
-{
-    FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    char *line = NULL;
-    size_t cap = 0;
-    int code = 0;
-
-    if (!in) {
-        say_error("--urls: cannot read %s: %s", path, say_why(errno));
-        return EXIT_USAGE;
-    }
-    while (!code && getline(&line, &cap, in) > 0) {
-        char *text = line + strspn(line, " \t");
-
-        text[strcspn(text, "\r\n")] = 0;
-        if (!*text || *text == '#')
-            continue;
-        text = strdup(text);
-        code = text ? add_target(p, text) : EXIT_FAILED;
-        if (code)
-            free(text);
-        else
-            p->target[p->targets - 1].url_is_ours = true;
-    }
-    free(line);
-    if (in != stdin)
-        fclose(in);
-    return code;
+    t->url = strdup(url);
+    t->method = (uint8_t)wish->method;
+    t->also = (uint16_t)wish->also;
+    if (!t->url)
+        return EXIT_FAILED;
+    p->targets++; /* whatever comes, plan_free() knows it */
+    return fill_target(p, t, wish);
 }
 
 static int list_targets(struct plan *p)
@@ -311,7 +311,7 @@ static int check_sense(const struct plan *p)
 {
     const struct load_options *o = p->opt;
 
-    if (p->echo && (o->check || o->body_check || o->header.count || o->method)) {
+    if (p->echo && (o->check || o->body_check || o->header.count || o->method || o->mix)) {
         say_error("echo:// has messages, and no heads or files; every message is compared");
         return EXIT_USAGE;
     }
@@ -359,12 +359,13 @@ static void set_numbers(struct plan *p)
     const struct load_options *o = p->opt;
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
-    p->method = o->method == 1 ? HTTP_HEAD : o->method == 2 ? HTTP_OPTIONS : HTTP_GET;
     p->connections = (unsigned)o->connections;
     p->idle = (unsigned)o->idle;
     p->threads = o->threads ? (unsigned)o->threads : at_least((uint64_t)(cpus > 0 ? cpus : 1), 1);
-    if (o->requests && o->requests < p->connections)
-        p->connections = (unsigned)o->requests; /* the others would have nothing to ask */
+    p->requests = p->replay ? replay_requests(p) : o->requests;
+    p->open = o->rate || (p->replay && p->replay->at_ns);
+    if (p->requests && p->requests < p->connections)
+        p->connections = (unsigned)p->requests; /* the others would have nothing to ask */
     if (p->threads > p->connections)
         p->threads = p->connections;
     p->depth = (unsigned)o->pipeline;
@@ -372,7 +373,7 @@ static void set_numbers(struct plan *p)
         p->ring *= 2;
     p->per_connection = o->keep_alive ? (uint32_t)o->per_connection : 1;
     p->duration_ns = o->duration * 1000000;
-    if (!o->duration && !o->requests)
+    if (!o->duration && !p->requests)
         p->duration_ns = 10 * SECOND_NS;
     p->timeout_ns = o->timeout * 1000000;
     p->unix_socket = o->unix_path != NULL;
@@ -384,24 +385,21 @@ int plan_make(struct plan *p, const struct load_options *opt, const struct optio
 
     memset(p, 0, sizeof(*p));
     p->opt = opt;
+    p->method = opt->method == 1 ? HTTP_HEAD : opt->method == 2 ? HTTP_OPTIONS : HTTP_GET;
     if (!found->operands && !opt->urls) {
         say_error("what is to be asked? rung load URL; rung load --help shows examples");
         return EXIT_USAGE;
     }
     code = check_headers(&opt->header);
-    for (unsigned i = 0; i < found->operands && !code; i++)
-        code = add_target(p, found->operand[i]);
-    if (!code && opt->urls)
-        code = read_urls(p, opt->urls);
-    if (!code && !p->targets) {
-        say_error("--urls: there is no URL in %s", opt->urls);
-        code = EXIT_USAGE;
-    }
+    code = code ? code : workload_read(p, found);
+    if (code)
+        return code;
     set_numbers(p);
     code = code ? code : check_sense(p);
     code = code ? code : read_sources(p);
     code = code ? code : check_descriptors(p);
     code = code ? code : list_targets(p);
+    code = code ? code : workload_make(p);
     code = code ? code : fill_pool(p);
     return code;
 }
@@ -411,9 +409,9 @@ void plan_free(struct plan *p)
     for (unsigned i = 0; i < p->targets; i++) {
         free((char *)p->target[i].request[0].ptr);
         free((char *)p->target[i].request[1].ptr);
-        if (p->target[i].url_is_ours)
-            free((char *)p->target[i].url);
+        free(p->target[i].url);
     }
+    workload_free(p);
     for (unsigned i = 0; i < p->peers; i++)
         free(p->peer[i].target);
     free(p->target);

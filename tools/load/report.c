@@ -59,7 +59,11 @@ static void put_model(const struct result *r, FILE *out)
 {
     const struct load_options *o = r->plan->opt;
 
-    if (o->rate)
+    if (r->plan->open && !o->rate)
+        fprintf(out, "open loop: requests at the times of the log, late ones are sent late; "
+                     "corrected latency counts from the intended time, service time from the real "
+                     "one\n");
+    else if (o->rate)
         fprintf(out, "open loop: %llu requests/s at %s intervals, late ones are sent late; "
                      "corrected latency counts from the intended time, service time from the real "
                      "one\n", (unsigned long long)o->rate,
@@ -77,7 +81,7 @@ static void put_latency(const struct result *r, FILE *out)
     for (unsigned i = 0; i < PERCENTILES; i++)
         fprintf(out, " %9s", percentiles[i].words);
     fprintf(out, "\n");
-    if (r->plan->opt->rate)
+    if (r->plan->open)
         put_row(out, "corrected", &s->latency);
     put_row(out, "service", &s->service);
     put_row(out, "connect", &s->connect);
@@ -101,15 +105,18 @@ static void put_status(const struct tally *s, FILE *out)
 static void put_example(const struct result *r, unsigned what, FILE *out)
 {
     const struct tally *s = &r->sum;
-    const char *url = r->plan->target[s->example[what].target].url;
+    const char *url = r->plan->target[s->example[what].target].url, *kind = "";
     char safe[400];
+
+    if (s->example[what].kind != KIND_PLAIN)
+        kind = kind_words[s->example[what].kind];
 
     escape_quoted(safe, sizeof(safe), (struct slice){url, strlen(url)});
     if (what == FAULT_WRONG_BODY && !r->plan->opt->body_check)
-        fprintf(out, ", the first of %s at byte %llu", safe,
+        fprintf(out, ", the first of %s%s%s at byte %llu", kind, *kind ? " " : "", safe,
                 (unsigned long long)s->example[what].at);
     else if (what >= FAULT_RESET)
-        fprintf(out, ", the first of %s", safe);
+        fprintf(out, ", the first of %s%s%s", kind, *kind ? " " : "", safe);
     fprintf(out, "\n");
 }
 
@@ -156,7 +163,7 @@ static void put_schedule(const struct result *r, FILE *out)
     double due = s->due ? (double)s->due : 1;
     char worst[24];
 
-    if (!r->plan->opt->rate)
+    if (!r->plan->open)
         return;
     fprintf(out, "  %-10s %llu due, %llu never sent, %.2f %% late because all connections were "
                  "busy, %.2f %% by our own fault (at worst %s)\n", "schedule",
@@ -191,12 +198,15 @@ void report_text(const struct result *r, FILE *out)
     if (p->idle)
         fprintf(out, "and %u idle ones\n", p->idle);
     put_model(r, out);
-    fprintf(out, "\n  %-10s %llu, %.1f /s; %s/s received\n", "answers",
+    fprintf(out, "\n");
+    report_workload(r, out);
+    fprintf(out, "  %-10s %llu, %.1f /s; %s/s received\n", "answers",
             (unsigned long long)s->answers, seconds > 0 ? (double)s->answers / seconds : 0,
             shown_bytes(in, sizeof(in), seconds > 0 ? (double)s->bytes_in / seconds : 0));
     put_latency(r, out);
     if (!p->echo)
         put_status(s, out);
+    report_mix(r, out);
     put_faults(r, out);
     put_ports(r, out);
     put_schedule(r, out);

@@ -10,7 +10,7 @@
 
 enum { JSON_FORM = 1 /* raised when a key changes its meaning or goes */ };
 
-static void put_string(FILE *out, const char *text)
+void report_put_string(FILE *out, const char *text)
 {
     char safe[2048];
 
@@ -44,12 +44,12 @@ static void put_setup(const struct result *r, FILE *out)
     const struct load_options *o = p->opt;
 
     fprintf(out, "{\"form\": %d, \"version\": \"" RUNG_VERSION "\",\n \"url\": ", JSON_FORM);
-    put_string(out, p->target[0].url);
+    report_put_string(out, p->target[0].url);
     fprintf(out, ", ");
     put_number(out, "urls", p->targets);
     fprintf(out, ", \"protocol\": \"%s\", \"model\": \"%s\", \"arrivals\": ",
-            p->echo ? "echo" : "http", o->rate ? "open" : "closed");
-    fprintf(out, o->rate ? "\"%s\"" : "null",
+            p->echo ? "echo" : "http", p->open ? "open" : "closed");
+    fprintf(out, p->open ? "\"%s\"" : "null", !o->rate ? "log" :
             o->arrivals == ARRIVALS_POISSON ? "poisson" : "constant");
     fprintf(out, ", \"rate_per_s\": ");
     fprintf(out, o->rate ? "%llu" : "null", (unsigned long long)o->rate);
@@ -134,8 +134,8 @@ static void put_faults(const struct result *r, FILE *out)
         if (!s->fault[i])
             continue;
         fprintf(out, "%s{\"error\": \"%s\", \"url\": ", first ? "" : ", ", fault_keys[i]);
-        put_string(out, r->plan->target[s->example[i].target].url);
-        fprintf(out, ", ");
+        report_put_string(out, r->plan->target[s->example[i].target].url);
+        fprintf(out, ", \"kind\": \"%s\", ", kind_words[s->example[i].kind]);
         put_number(out, "body_byte", s->example[i].at);
         fprintf(out, "}");
         first = false;
@@ -148,7 +148,7 @@ static void put_schedule(const struct result *r, FILE *out)
     const struct tally *s = &r->sum;
 
     fprintf(out, ",\n \"schedule\": ");
-    if (!r->plan->opt->rate) {
+    if (!r->plan->open) {
         fprintf(out, "null");
         return;
     }
@@ -173,7 +173,7 @@ static void put_generator(const struct result *r, FILE *out)
 {
     fprintf(out, ",\n \"generator\": {\"was_the_limit\": %s, \"verdict\": ",
             r->limit ? "true" : "false");
-    put_string(out, r->verdict);
+    report_put_string(out, r->verdict);
     fprintf(out, ",\n  \"threads\": [");
     for (unsigned i = 0; i < r->plan->threads; i++) {
         const struct tally *t = &r->thread[i];
@@ -197,7 +197,7 @@ static void put_limits(const struct result *r, FILE *out)
     for (unsigned i = 0; i < list->count; i++) {
         limit_judge(list->item[i], r, &found);
         fprintf(out, "%s{\"limit\": ", i ? ", " : "");
-        put_string(out, list->item[i]);
+        report_put_string(out, list->item[i]);
         fprintf(out, ", \"value\": %.3f, \"bound\": %.3f, \"unit\": \"%s\", \"broken\": %s}",
                 found.value, found.bound, found.unit, found.broken ? "true" : "false");
     }
@@ -207,6 +207,7 @@ static void put_limits(const struct result *r, FILE *out)
 void report_json(const struct result *r, FILE *out)
 {
     put_setup(r, out);
+    report_workload_json(r, out);
     put_counts(r, out);
     put_status(r, out);
     put_latency(out, "latency_us", &r->sum.latency);

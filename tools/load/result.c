@@ -20,6 +20,17 @@ const char *const fault_words[FAULTS] = {
 };
 #undef X
 
+#define X(id, word, due) [KIND_##id] = word,
+const char *const kind_words[KINDS] = {
+#include "kinds.def"
+};
+#undef X
+#define X(id, word, due) [KIND_##id] = due,
+const char *const kind_due[KINDS] = {
+#include "kinds.def"
+};
+#undef X
+
 enum { BUSY_PERCENT = 90, LATE_PERCENT = 1 };
 
 /* --- Adding up -------------------------------------------------------------------------------- */
@@ -58,6 +69,13 @@ static void add_counts(struct tally *to, const struct tally *from)
     to->closed_idle += from->closed_idle;
     for (unsigned i = 0; i < STATUSES; i++)
         to->status[i] += from->status[i];
+    for (unsigned i = 0; i < KINDS; i++) {
+        to->kind[i].sent += from->kind[i].sent;
+        to->kind[i].answered += from->kind[i].answered;
+        to->kind[i].as_meant += from->kind[i].as_meant;
+        to->kind[i].wrong += from->kind[i].wrong;
+        to->kind[i].uncompared += from->kind[i].uncompared;
+    }
     to->due += from->due;
     to->unsent += from->unsent;
     to->late_busy += from->late_busy;
@@ -178,7 +196,7 @@ int result_make(struct result *r)
         const struct tally *t = &r->thread[i];
 
         hist_merge(&r->sum.service, &t->service);
-        hist_merge(&r->sum.latency, r->plan->opt->rate ? &t->latency : &t->service);
+        hist_merge(&r->sum.latency, r->plan->open ? &t->latency : &t->service);
         hist_merge(&r->sum.connect, &t->connect);
         add_counts(&r->sum, t);
         add_errnos(&r->sum, t);

@@ -4,6 +4,7 @@
 #include "load.h"
 
 static const char *const arrivals_choices[] = {"constant", "poisson", NULL};
+static const char *const thinking_choices[] = {"exponential", "constant", NULL};
 static const char *const method_choices[] = {"GET", "HEAD", "OPTIONS", NULL};
 static const char *const close_choices[] = {"fin", "reset", NULL};
 

@@ -17,7 +17,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
-#include "worker.h"
+#include "workload.h"
 
 enum { EVENTS = 256, NAP_MS = WHEEL_TICK_MS };
 
@@ -35,6 +35,11 @@ uint64_t worker_random(struct worker *w)
     w->random ^= w->random >> 7;
     w->random ^= w->random << 17;
     return w->random >> 8;
+}
+
+double worker_uniform(struct worker *w)
+{
+    return ((double)(worker_random(w) >> 3) + 0.5) / (double)(1ull << 53);
 }
 
 void worker_time(struct worker *w, struct client *c, uint64_t due_ms)
@@ -85,7 +90,7 @@ void worker_answer(struct worker *w, const struct client *c, const struct shot *
     t->answers++;
     t->status[c->answer.status]++; /* of three digits */
     hist_add(&t->service, latency, 1);
-    if (w->plan->opt->rate) {
+    if (w->plan->open) {
         latency = w->now_ns - s->intended_ns;
         hist_add(&t->latency, latency, 1);
     }
@@ -95,9 +100,12 @@ void worker_answer(struct worker *w, const struct client *c, const struct shot *
         w->second->answers++;
         hist_add(&w->second->latency, latency, 1);
     }
+    if (w->learnt)
+        mix_count(w, &c->answer, s);
     if (c->answer.fault) {
         if (!t->fault[c->answer.fault]) {
             t->example[c->answer.fault].target = s->target;
+            t->example[c->answer.fault].kind = s->kind;
             t->example[c->answer.fault].at = c->answer.wrong_at;
         }
         worker_fault(w, c->answer.fault, 1);
@@ -110,8 +118,9 @@ void worker_client_free(struct worker *w, struct client *c)
 {
     if (!w->running || w->stopping || c->idle)
         return;
-    if (!w->plan->opt->rate) {
-        client_fill(w, c);
+    if (!w->plan->open) {
+        if (!w->sleeping || !think_begin(w, c))
+            client_fill(w, c);
         return;
     }
     if (c->listed)
@@ -144,17 +153,19 @@ static struct client *take_free(struct worker *w)
 static void next_arrival(struct worker *w)
 {
     const struct load_options *o = w->plan->opt;
+    const struct replay *replay = w->plan->replay;
     uint64_t threads = w->plan->threads, n;
-    double uniform;
 
     w->arrivals++;
-    if (o->arrivals == ARRIVALS_POISSON) {
-        uniform = ((double)(worker_random(w) >> 3) + 0.5) / (double)(1ull << 53);
-        w->next_ns += (uint64_t)(-log(uniform) * 1e9 * (double)threads / (double)o->rate);
-        return;
-    }
     n = w->arrivals * threads + w->index;
-    w->next_ns = w->crew->start_ns + n / o->rate * SECOND_NS + n % o->rate * SECOND_NS / o->rate;
+    if (replay && replay->at_ns)
+        w->next_ns = n < replay->lines ? w->crew->start_ns + replay->at_ns[n] : UINT64_MAX;
+    else if (o->arrivals == ARRIVALS_POISSON)
+        w->next_ns += (uint64_t)(-log(worker_uniform(w)) * 1e9 * (double)threads /
+                                 (double)o->rate);
+    else
+        w->next_ns = w->crew->start_ns + n / o->rate * SECOND_NS +
+                     n % o->rate * SECOND_NS / o->rate;
 }
 
 /* Whose fault: when a connection was free in time, we were not there from its time until now, and
@@ -199,9 +210,9 @@ static void send_what_is_due(struct worker *w)
 static void count_unsent(struct worker *w)
 {
     uint64_t end = w->now_ns < w->end_ns ? w->now_ns : w->end_ns;
-    uint64_t limit = w->plan->opt->requests ? w->quota : UINT64_MAX;
+    uint64_t limit = w->plan->requests ? w->quota : UINT64_MAX;
 
-    for (; w->plan->opt->rate && limit && w->next_ns < end; limit--) {
+    for (; w->plan->open && limit && w->next_ns < end; limit--) {
         w->tally.unsent++;
         w->tally.due++;
         next_arrival(w);
@@ -228,19 +239,29 @@ static void sweep(struct worker *w)
     }
 }
 
-/* Until the next event, arrival or tick; in an open loop to the microsecond. */
+/* When something is to be sent without an event; UINT64_MAX: that may not happen. */
+static uint64_t next_due(const struct worker *w)
+{
+    if (w->stopping)
+        return UINT64_MAX;
+    if (w->sleepers)
+        return w->sleeping[0]->wake_ns;
+    return w->plan->open && w->first_free ? w->next_ns : UINT64_MAX;
+}
+
+/* Until the next event, arrival, end of a pause or tick; what is due, to the microsecond. */
 static int wait_for_events(struct worker *w, struct epoll_event *ev)
 {
-    uint64_t until = w->now_ns + NAP_MS * 1000000ull;
+    uint64_t until = w->now_ns + NAP_MS * 1000000ull, due = next_due(w);
     struct timespec t;
     int n;
 
     if (w->running && w->end_ns < until && w->end_ns > w->now_ns)
         until = w->end_ns;
-    if (!w->plan->opt->rate || !w->first_free || w->stopping)
+    if (due == UINT64_MAX)
         return epoll_wait(w->epoll_fd, ev, EVENTS, (int)((until - w->now_ns + 999999) / 1000000));
-    if (w->next_ns < until)
-        until = w->next_ns > w->now_ns ? w->next_ns : w->now_ns;
+    if (due < until)
+        until = due > w->now_ns ? due : w->now_ns;
     t.tv_sec = 0;
     t.tv_nsec = (long)(until - w->now_ns);
     n = epoll_pwait2(w->epoll_fd, ev, EVENTS, &t, NULL);
@@ -258,6 +279,8 @@ static void turn(struct worker *w)
     for (int i = 0; i < n; i++)
         if (ev[i].data.ptr)
             client_event(w, ev[i].data.ptr, ev[i].events);
+    if (w->sleepers)
+        think_end(w);
     sweep(w);
 }
 
@@ -292,13 +315,10 @@ static void begin(struct worker *w)
     w->second_end_ns = w->crew->start_ns;
     if (o->csv)
         begin_second(w);
-    if (o->rate && o->arrivals == ARRIVALS_CONSTANT)
-        w->next_ns = w->crew->start_ns + w->index * SECOND_NS / o->rate;
-    else if (o->rate) {
-        w->next_ns = w->crew->start_ns;
+    w->next_ns = w->crew->start_ns;
+    w->arrivals = UINT64_MAX; /* so that the next one is the first */
+    if (w->plan->open)
         next_arrival(w);
-        w->arrivals = 0;
-    }
     for (unsigned i = 0; i < w->clients; i++) {
         w->now_ns = load_now_ns();
         if (w->client[i].state == CLIENT_UP)
@@ -326,7 +346,7 @@ static void work(struct worker *w)
 
     begin(w);
     for (;;) {
-        if (w->plan->opt->rate && !w->stopping)
+        if (w->plan->open && !w->stopping)
             send_what_is_due(w);
         if (!w->stopping && (w->now_ns >= w->end_ns || is_alone(w))) {
             stop(w);
@@ -407,7 +427,7 @@ int worker_init(struct worker *w, struct crew *crew, unsigned index)
     const struct plan *p = crew->plan;
     uint32_t cells = hist_cells(HIST_BITS, HIST_MAX_NS);
     struct epoll_event wake = {.events = EPOLLIN};
-    uint64_t all = p->opt->requests;
+    uint64_t all = p->requests;
     unsigned asking;
 
     memset(w, 0, sizeof(*w));
@@ -423,10 +443,14 @@ int worker_init(struct worker *w, struct crew *crew, unsigned index)
     w->scratch = malloc(SCRATCH_BYTES);
     w->cells = malloc(3 * cells * sizeof(*w->cells));
     w->reference = p->opt->body_check ? calloc(p->targets, sizeof(*w->reference)) : NULL;
+    w->learnt = p->mix ? calloc(p->targets, sizeof(*w->learnt)) : NULL;
+    w->asked = p->mix ? calloc((size_t)w->clients * p->ring, p->mix->asked_bytes) : NULL;
+    w->sleeping = p->opt->think ? calloc(w->clients, sizeof(*w->sleeping)) : NULL;
     w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (!w->client || !w->shots || !w->scratch || !w->cells ||
-        (p->opt->body_check && !w->reference))
+        (p->opt->body_check && !w->reference) || (p->mix && (!w->learnt || !w->asked)) ||
+        (p->opt->think && !w->sleeping))
         return -ENOMEM;
     if (w->epoll_fd < 0 || w->wake_fd < 0)
         return -errno;
@@ -458,6 +482,9 @@ void worker_fini(struct worker *w)
     free(w->scratch);
     free(w->cells);
     free(w->reference);
+    free(w->learnt);
+    free(w->asked);
+    free(w->sleeping);
     if (w->epoll_fd >= 0)
         close(w->epoll_fd);
     if (w->wake_fd >= 0)

@@ -18,6 +18,7 @@ struct shot {
     uint32_t target;
     uint32_t at, bytes; /* echo: the message in the pool */
     bool last;          /* of its connection, and says so */
+    uint8_t kind;       /* enum kind; if not plain, mix_asked() has its bytes */
 };
 
 enum client_state { CLIENT_DOWN, CLIENT_CONNECTING, CLIENT_UP };
@@ -30,6 +31,7 @@ struct client {
     bool leaving; /* no further request on this connection */
     bool listed;  /* in the worker's line of free ones */
     bool idle;    /* of --idle: it never asks */
+    bool asleep;  /* it thinks, until wake_ns */
     uint16_t tries; /* connects that failed in a row */
     uint32_t peer, turn; /* whom to ask, and which of its URLs is next */
     uint32_t begun;      /* requests on this connection */
@@ -37,6 +39,7 @@ struct client {
     uint32_t unsent_at;            /* bytes of it that are */
     uint64_t connect_ns, due_ms;   /* when connecting began; of the node in the wheel */
     uint64_t free_ns;              /* open loop: since when it could have sent */
+    uint64_t wake_ns;
     struct client *next_free;
     struct shot *shot;
     struct answer answer;
@@ -50,6 +53,7 @@ struct crew {
     uint64_t start_ns;
     bool cancelled; /* nobody answered */
     atomic_bool stop;
+    _Atomic uint64_t line; /* --replay: the next one; all threads share the order of the log */
 };
 
 struct worker {
@@ -58,6 +62,10 @@ struct worker {
     struct client *client;
     struct shot *shots;
     struct reference *reference;
+    struct learnt *learnt;     /* mix: of each target */
+    char *asked;               /* mix: for each shot a struct asked */
+    struct client **sleeping;  /* think: a heap */
+    unsigned sleepers;
     char *scratch;
     uint64_t *cells;
     unsigned index, clients; /* clients: with those that are idle, which are the last */
@@ -98,6 +106,18 @@ void client_fill(struct worker *w, struct client *c);
 /* At the very end: what is under way, and whether anything came that nobody asked for. */
 void client_finish(struct worker *w, struct client *c);
 
+/* Whose turn it is of a peer's URLs. */
+uint32_t client_turn(struct client *c, const struct peer *peer);
+/* workload.c: which URL, and what kind of request. */
+void workload_choose(struct worker *w, struct client *c, struct shot *s);
+
+/* --- think.c ---------------------------------------------------------------------------------- */
+
+/* Closed loop, the connection could ask: whether it thinks first, and then it is asked later. */
+bool think_begin(struct worker *w, struct client *c);
+/* Those whose pause is over ask. */
+void think_end(struct worker *w);
+
 /* --- worker.c, for client.c ------------------------------------------------------------------- */
 
 /* It may send now: a closed loop does, an open one lines it up. */
@@ -105,6 +125,9 @@ void worker_client_free(struct worker *w, struct client *c);
 void worker_time(struct worker *w, struct client *c, uint64_t due_ms);
 void worker_answer(struct worker *w, const struct client *c, const struct shot *s);
 void worker_fault(struct worker *w, enum fault what, uint64_t times);
-uint64_t worker_random(struct worker *w);
+uint64_t worker_random(struct worker *w);   /* 56 bits */
+double worker_uniform(struct worker *w);    /* above 0 and below 1 */
+/* mix.c: the bytes of a shot that is not plain. */
+struct slice mix_text(const struct worker *w, const struct shot *s);
 
 #endif

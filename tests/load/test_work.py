@@ -1,0 +1,425 @@
+# SPDX-License-Identifier: MIT
+"""What rung load asks: folders, popularity, access logs, pauses."""
+import collections
+import itertools
+import json
+import os
+import re
+import time
+
+import pytest
+from aid import DONE, FAULTS, OK, TOP, USAGE, Liar, Witness, load, measured, reply, rung
+from test_run import complaints
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """A folder with all kinds of names; what rung serves of it is in NAMED."""
+    top = tmp_path_factory.mktemp("tree")
+    for name in ("index.html", "a.txt", "b b.bin", "a#b?c%20", "\u00fc.txt", "sub/index.html", "sub/c.css", "sub/deep/x",
+                 "sub/xindex.html", "a.txt.gz", ".hidden", ".git/config", "sub/.x", ".well-known/security.txt"):
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_bytes(name.encode() * 3)
+    (top / "none").mkdir()
+    (top / "inside").symlink_to("sub/c.css")
+    (top / "folder").symlink_to("sub")
+    (top / "circle").symlink_to(".")
+    (top / "outside").symlink_to("/etc/hostname")
+    (top / "climbs").symlink_to(f"../{top.name}/a.txt")
+    (top / "dangling").symlink_to("nowhere")
+    os.mkfifo(top / "pipe")
+    return top
+
+
+NAMED = {"/", "/a.txt", "/b%20b.bin", "/a%23b%3Fc%2520", "/%C3%BC.txt", "/sub/", "/sub/c.css", "/sub/deep/x",
+         "/sub/xindex.html", "/a.txt.gz", "/.well-known/security.txt", "/inside"}
+
+
+# --- Folders ----------------------------------------------------------------------------------------------------
+
+def test_a_walk_asks_every_file_once(tree):
+    with Witness(lambda request: OK) as server:
+        run = measured("-n", len(NAMED), "-c", 1, "--walk", tree, server.url)
+        assert run.status == DONE and run.json["urls"] == len(NAMED)
+        assert set(server.paths()) == NAMED
+        assert server.paths().index("/.well-known/security.txt") < server.paths().index("/a.txt") < server.paths().index("/sub/")
+    assert run.json["workload"] == {"source": "walk", "path": str(tree), "order": "turn", "zipf": None, "think_ms": None,
+                                    "thinking": None, "replay": None}
+
+
+def test_rung_serves_what_a_walk_names(tree):
+    """Every name is there, and every body is the file's; in threads, too."""
+    with rung("serve", "-p", 0, tree) as server:
+        run = measured("-n", 20 * len(NAMED), "-c", 4, "-t", 2, "--walk", f"{tree}/", "--check", tree,
+                       f"http://127.0.0.1:{server.port}")
+        assert run.status == DONE and run.json["status"] == {"200": 20 * len(NAMED)}
+        text = load("-n", 24, "--walk", tree, "--zipf", "1", f"http://127.0.0.1:{server.port}").out
+        assert f"workload   12 URLs, the files below {tree}, by Zipf's law with exponent 1\n" in text
+
+
+def test_a_walk_below_a_folder_of_the_server(tree):
+    with Witness(lambda request: OK) as server:
+        assert measured("-n", len(NAMED), "-c", 1, "--walk", tree, f"{server.url}/x%20y/").status == DONE
+        assert set(server.paths()) == {"/x%20y" + path for path in NAMED}
+
+
+@pytest.mark.parametrize("words, said", [
+    (["--walk", "/nonexistent", "http://127.0.0.1:1"], "cannot read the folder"),
+    (["--walk", __file__, "http://127.0.0.1:1"], "cannot read the folder"),
+    (["--walk", ".", "http://127.0.0.1:1/a"], "ends with a slash"),
+    (["--walk", ".", "http://127.0.0.1:1/?a/"], "ends with a slash"),
+    (["--walk", ".", "echo://127.0.0.1:1"], "no files"), (["--walk", ".", "http://"], "no host"),
+    (["--walk", ".", "127.0.0.1:1", "127.0.0.1:2"], "one URL"), (["--walk", "."], "what is to be asked"),
+    (["--walk", ".", "--urls", "-", "127.0.0.1:1"], "use one of them"),
+    (["--walk", ".", "--replay", "-", "127.0.0.1:1"], "use one of them"),
+    (["--zipf", "-0.1", "127.0.0.1:1"], "not a number from 0"), (["--zipf", "10.01", "127.0.0.1:1"], "not a number from 0"),
+    (["--zipf", "1x", "127.0.0.1:1"], "not a number from 0"), (["--zipf", "nan", "127.0.0.1:1"], "not a number from 0"),
+    (["--zipf", "", "127.0.0.1:1"], "cannot be empty"),
+    (["--replay", "/nonexistent", "127.0.0.1:1"], "cannot read"), (["--replay", ".", "127.0.0.1:1"], "cannot read"),
+    (["--replay", "-"], "what is to be asked"), (["--replay", "-", "127.0.0.1:1", "127.0.0.1:2"], "one URL"),
+    (["--replay", "-", "127.0.0.1:1/a/"], "name the server alone"), (["--replay", "/dev/null", "127.0.0.1:1"], "no line of"),
+    (["--replay", "-", "--zipf", "1", "127.0.0.1:1"], "the log's"), (["--replay", "-", "-X", "HEAD", "127.0.0.1:1"], "the log"),
+    (["--replay", "-", "--mix", "range=1", "127.0.0.1:1"], "what the log says"),
+    (["--replay", "-", "--body-check", "127.0.0.1:1"], "--check"),
+    (["--replay-speed", "2", "127.0.0.1:1"], "--replay LOG"),
+    (["--replay", "-", "--replay-speed", "2", "-R", "5", "127.0.0.1:1"], "not both"),
+    (["--replay", "-", "--replay-speed", "2", "--find-knee", "127.0.0.1:1"], "a rate that can rise"),
+    *((["--replay", "-", "--replay-speed", speed, "127.0.0.1:1"], "above 0") for speed in ("0", "-1", "x", "1000001", "nan")),
+    (["--think", "1s", "-R", "5", "127.0.0.1:1"], "closed"), (["--think", "1s", "--find-knee", "127.0.0.1:1"], "closed"),
+    (["--think", "1s", "--replay", "-", "--replay-speed", "1", "127.0.0.1:1"], "closed"),
+    (["--think", "1s", "--pipeline", "2", "127.0.0.1:1"], "one request under way"),
+    (["--think", "1s", "-k", "off", "127.0.0.1:1"], "only one"),
+    (["--think", "1s", "--requests-per-connection", "1", "127.0.0.1:1"], "only one"),
+    (["--think", "61m", "127.0.0.1:1"], "out of range"),
+], ids=str)
+def test_mistakes(words, said):
+    run = load(*words)
+    assert run.status == USAGE and said in run.err and run.out == "" and run.err.count("\n") == 1, run.err
+
+
+def test_an_empty_folder(tmp_path):
+    (tmp_path / ".hidden").write_bytes(b"x")
+    run = load("--walk", tmp_path, "http://127.0.0.1:1")
+    assert run.status == USAGE and "there is no file below" in run.err
+
+
+# --- Popularity ---------------------------------------------------------------------------------------------------
+
+def chi_square(counts, exponent):
+    """Of counts in the order of places, against the shares of Zipf's law."""
+    weights = [1 / place ** exponent for place in range(1, len(counts) + 1)]
+    expected = [sum(counts) * weight / sum(weights) for weight in weights]
+    return sum((found - wanted) ** 2 / wanted for found, wanted in zip(counts, expected))
+
+
+PLACES, DRAWS = 20, 12000
+SURELY_MORE = 50  # nineteen degrees of freedom: once in eight thousand seeds
+
+
+def drawn(tmp_path, *options):
+    with Witness(lambda request: OK) as server:
+        urls = tmp_path / "urls"
+        urls.write_text("".join(f"{server.url}/{place}\n" for place in range(PLACES)))
+        run = measured("-n", DRAWS, "-c", 1, "--pipeline", 64, "--urls", urls, *options)
+        assert run.status == DONE
+        counts = collections.Counter(server.paths())
+    return [counts[f"/{place}"] for place in range(PLACES)], run
+
+
+def test_the_most_of_the_law_and_of_speed(tmp_path):
+    """At 10 nearly all is the first one's; a log may be a million times faster."""
+    counts, run = drawn(tmp_path, "--zipf", "10")
+    assert counts[0] > 0.99 * DRAWS and run.status == DONE
+    run, server = replayed(tmp_path, line("/a") + line("/b", second=60), "--replay-speed", "1000000", "-c", 1)
+    assert server.paths() == ["/a", "/b"] and run.json["workload"]["replay"]["speed"] == 1000000
+
+
+@pytest.mark.parametrize("exponent", ["0", "0.7", "1.0", "2"])
+def test_zipf_over_a_list(tmp_path, exponent):
+    """Places are those of the list, shares are those of the law, and of no other."""
+    counts, run = drawn(tmp_path, "--zipf", exponent)
+    assert sum(counts) == DRAWS and chi_square(counts, float(exponent)) < SURELY_MORE, counts
+    assert chi_square(counts, float(exponent) + 0.2) > SURELY_MORE, counts
+    assert run.json["workload"]["order"] == "zipf" and run.json["workload"]["zipf"] == float(exponent)
+    assert run.json["workload"]["source"] == "urls"
+
+
+def test_without_zipf_in_turn(tmp_path):
+    assert drawn(tmp_path)[0] == [DRAWS // PLACES] * PLACES
+
+
+def test_zipf_in_threads_and_an_open_loop(tmp_path):
+    for options in (["-t", 2, "-c", 4], ["-R", 100000, "-c", 4]):
+        assert chi_square(drawn(tmp_path, "--zipf", 1, *options)[0], 1) < SURELY_MORE
+
+
+def test_draws_are_seeded(tmp_path):
+    first, again, other = (drawn(tmp_path, "--zipf", 1, "--seed", seed)[0] for seed in (7, 7, 8))
+    assert first == again != other
+
+
+def test_zipf_over_a_walk(tmp_path):
+    """The places are drawn too, by the seed: names say nothing of popularity."""
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for place in range(PLACES):
+        (folder / f"{place:02}").write_bytes(b"x")
+
+    def ranked(seed):
+        with Witness(lambda request: OK) as server:
+            assert measured("-n", DRAWS, "-c", 1, "--pipeline", 64, "--walk", folder, "--zipf", 1, "--seed", seed,
+                            server.url).status == DONE
+            return [name for name, _ in collections.Counter(server.paths()).most_common()], \
+                sorted(collections.Counter(server.paths()).values(), reverse=True)
+    first, again, other = ranked(3), ranked(3), ranked(4)
+    assert first == again and first[0] != sorted(first[0]) and first[0][:5] != other[0][:5]
+    assert chi_square(first[1], 1) < SURELY_MORE and len(first[0]) == PLACES
+
+
+# --- Logs -----------------------------------------------------------------------------------------------------------
+
+def line(path, status=200, second=0, method="GET", zone="+0000"):
+    return (f'127.0.0.1 - - [10/Oct/2000:13:{55 + second // 60}:{second % 60:02} {zone}] "{method} {path} HTTP/1.1" '
+            f'{status} 5 "-" "any"\n')
+
+
+def replayed(tmp_path, log, *options, answer=lambda request: OK):
+    (tmp_path / "log").write_text(log)
+    with Witness(answer) as server:
+        run = measured("--replay", tmp_path / "log", *options, server.url)
+    return run, server
+
+
+def test_a_log_in_its_order_once(tmp_path):
+    names = [f"/{number * 7919 % 50}" for number in range(300)]
+    run, server = replayed(tmp_path, "".join(map(line, names)), "-c", 1)
+    assert run.status == DONE and server.paths() == names and run.json["model"] == "closed"
+    assert run.json["urls"] == 50 and run.json["workload"]["replay"]["lines"] == 300
+    assert run.json["workload"]["order"] == "log" and run.json["workload"]["replay"]["speed"] is None
+    run, server = replayed(tmp_path, "".join(map(line, names)), "-c", 4, "-t", 2)
+    assert collections.Counter(server.paths()) == collections.Counter(names)
+    run, server = replayed(tmp_path, "".join(map(line, names)), "-c", 1, "-n", 450)
+    assert server.paths() == names + names[:150]
+    run, server = replayed(tmp_path, "".join(map(line, names)), "-c", 1, "-n", 299)
+    assert server.paths() == names[:299]
+    run, server = replayed(tmp_path, line("/x"), "-c", 1, "-d", "300ms")
+    assert run.json["requests"]["answered"] > 1 and set(server.paths()) == {"/x"}
+
+
+def test_a_log_at_a_rate(tmp_path):
+    names = [f"/{number}" for number in range(100)]
+    run, server = replayed(tmp_path, "".join(map(line, names)), "-c", 1, "-R", 400)
+    assert run.json["model"] == "open" and run.json["arrivals"] == "constant" and server.paths() == names
+    assert run.json["schedule"]["due"] == 100 and server.asked[-1].at - server.asked[0].at >= 0.2
+    run, server = replayed(tmp_path, "".join(map(line, names)), "-c", 2, "-R", 2000, "--arrivals", "poisson", "-t", 2)
+    assert sorted(server.paths()) == sorted(names)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_log_at_its_own_times(tmp_path, threads):
+    """Gaps are the log's, N times shorter; lines of one second are spread over it; late ones come where they belong."""
+    log = (line("/0") + line("/1") + line("/4", second=4) + line("/2", second=2) +
+           line("/3", second=3, zone="-0000") + line("/6", second=6).replace(":13:", ":14:").replace("+0000", "+0100"))
+    run, server = replayed(tmp_path, log, "--replay-speed", 4, "-c", 4, "-t", threads)
+    assert run.status == DONE and server.paths() == ["/0", "/1", "/2", "/3", "/4", "/6"]
+    for request, second in zip(server.asked, (0, 0.5, 2, 3, 4, 6)):
+        assert second / 4 - 0.05 <= request.at - server.asked[0].at <= second / 4 + 5, server.asked
+    assert run.json["model"] == "open" and run.json["arrivals"] == "log" and run.json["rate_per_s"] is None
+    assert run.json["workload"]["replay"]["speed"] == 4
+    assert run.json["schedule"]["due"] == 6 and run.json["schedule"]["never_sent"] == 0
+    assert not list(complaints(schema(), run.json, schema()))
+
+
+def test_a_timed_log_is_open_and_may_be_cut_short(tmp_path):
+    """A slow server delays nobody's intended time; --requests and --duration end it early."""
+    log = "".join(line(f"/{second}", second=second) for second in range(4))
+    run, _ = replayed(tmp_path, log, "--replay-speed", "real", "-n", 2)
+    assert run.json["requests"]["answered"] == 2 and 1 <= run.json["elapsed_s"]
+    assert "requests at the times of the log" in load_text(tmp_path, "--replay-speed", "10")
+    run, _ = replayed(tmp_path, log, "--replay-speed", "real", "-d", "500ms")
+    assert run.json["requests"]["answered"] == 1 == run.json["schedule"]["due"]
+    assert load_text(tmp_path, "--replay-speed", "10").count("10 times as fast\n") == 1
+
+
+def test_the_knee_of_a_log_and_a_mix(tmp_path, site):
+    """Each step asks the log again from its beginning, for as long as a step is."""
+    (tmp_path / "log").write_text(line("/a.txt") + line("/empty"))
+    with rung("serve", "-p", 0, site) as server:
+        for what in (["--replay", tmp_path / "log"], ["--mix", "range=50%"]):
+            run = load("--find-knee", "-R", 8, "-d", "500ms", "-o", "-", "--fail-if", "rps>10", *what,
+                       f"http://127.0.0.1:{server.port}/")
+            assert run.status == DONE and run.json["kept_per_s"] >= 8, run.err
+            assert run.json["steps"][0]["requests"]["answered"] == 4
+            assert not [words for step in run.json["steps"] for words in complaints(schema(), step, schema())]
+
+
+def load_text(tmp_path, *options):
+    with Witness(lambda request: OK) as server:
+        return load("--replay", tmp_path / "log", *options, server.url).out
+
+
+LEFT_OUT = {
+    "other_method": [line("/x", method="POST"), line("/x", method="OPTIONS"), line("/x", method="get")],
+    "no_path": [line("*"), line("http://elsewhere/x"), line("/" + 8192 * "a")],
+    "cut": [line("/" + 1995 * "a" + "...")],
+    "malformed": ["nonsense\n", '{"time":"2026-01-01T00:00:00.000Z","target":"/x"}\n', line("/x").replace("Oct", "Okt"),
+                  line("/x").replace("10/", "32/"), line("/x").replace(":13:", ":24:"), line("/x").replace(" HTTP/1.1", ""),
+                  line("/x y"), line("/x").replace(" 200 ", " 20 "), line("/x").replace(" 200 ", " 2000 "),
+                  '1.1.1.1 - - [10/Oct/2000:13:55:36 +0000] "\\x16\\x03" 400 0 "-" "-"\n', line("/x")[:60] + "\n",
+                  "[" * 500 + "\n", line("/x").replace("/x", "/" + 66000 * "a"),
+                  '1.1.1.1 - - [10/Oct/2000:13:55:36 +0000] "GET" 400 0\n', line("/\0")],
+}
+
+
+def test_what_is_left_out_is_told(tmp_path):
+    log = "\n" + line("/a") + "".join(itertools.chain(*LEFT_OUT.values())) + line("/b").rstrip("\n")
+    run, server = replayed(tmp_path, log, "-c", 1)
+    assert server.paths() == ["/a", "/b"] and run.status == DONE
+    assert run.json["workload"]["replay"]["left_out"] == {kind: len(lines) for kind, lines in LEFT_OUT.items()}
+    text = load_text(tmp_path)
+    assert "left out: 3 lines of a method that is not GET or HEAD" in text
+    assert f"left out: {len(LEFT_OUT['malformed'])} lines not of the form" in text
+    (tmp_path / "log").write_text("".join(LEFT_OUT["other_method"] + LEFT_OUT["malformed"]))
+    run = load("--replay", tmp_path / "log", "http://127.0.0.1:1")
+    assert run.status == USAGE and "no line of" in run.err and "3 are neither GET nor HEAD" in run.err
+
+
+FORMS = {
+    '1.1.1.1 - - [10/Oct/2000:13:55:36 +0000] "GET /common HTTP/1.0" 200 5\n': "/common",
+    'host:80 1.1.1.1 - joe [x] [10/Oct/2000:13:55:36 -0700] "GET /vhost?a=b HTTP/2.0" 304 - "r" "a" 12 "more"\n': "/vhost?a=b",
+    '::1 - - [10/Oct/2000:13:55:36 +0000] "GET /q\\x22q\\"\\\\ HTTP/1.1" 200 5 "-" "-"\n': '/q"q"\\',
+    '::1 - - [10/Oct/2000:13:55:36 +0000] "GET /\\xc3\\xbc%20\\x7f#x HTTP/1.1" 200 5 "-" "-"\n': "/%C3%BC%20%7F%23x",
+    line("/" + 8191 * "a"): "/" + 8191 * "a",
+    line("/" + 1985 * "a" + "..."): "/" + 1985 * "a" + "...",
+}
+
+
+def test_forms_of_lines(tmp_path):
+    run, server = replayed(tmp_path, "".join(FORMS), "-c", 1)
+    assert server.paths() == list(FORMS.values()) and sum(run.json["workload"]["replay"]["left_out"].values()) == 0
+
+
+def test_heads_and_failures_of_a_log(tmp_path):
+    """What the log says failed may fail so; nothing else may."""
+    log = line("/gone", 404) + line("/x", method="HEAD") + line("/x", 304) + line("/back", 403) + line("/was500", 500)
+
+    def answer(request):
+        if request.method == "HEAD":
+            return reply(200, Content_Length=77)[:-len("Content-Length: 0\r\n\r\n")] + b"\r\n"
+        return reply(404) if request.path == "/gone" else OK
+    run, server = replayed(tmp_path, log, "-c", 1, answer=answer)
+    assert run.errors() == {} and run.json["status"] == {"200": 4, "404": 1}
+    assert [request.method for request in server.asked] == ["GET", "HEAD", "GET", "GET", "GET"]
+    for lie in (lambda request: reply(403), lambda request: reply(500)):
+        run, _ = replayed(tmp_path, line("/gone", 404), answer=lie)
+        assert run.errors() == {"bad_status": 1} and run.status == FAULTS
+    run, _ = replayed(tmp_path, line("/gone", 404) + line("/gone", 200), "-c", 1, answer=answer)
+    assert run.errors() == {"bad_status": 1} and run.json["urls"] == 2
+
+
+def test_rungs_own_log(site, tmp_path):
+    """rung writes it, rung load asks it again, rung writes the same."""
+    logs = [tmp_path / "first", tmp_path / "again"]
+    for log in logs:
+        with rung("serve", "-p", 0, "--log", "combined", "--log-file", log, site) as server:
+            url = f"http://127.0.0.1:{server.port}"
+            if log == logs[0]:
+                assert measured("-n", 200, "-c", 3, "--mix", "missing=20%,conditional=20%,range=20%", "--walk", site,
+                                url).status == DONE
+                assert measured("-n", 20, "-X", "HEAD", f"{url}/b%20b.bin").status == DONE
+            else:
+                run = measured("--replay", logs[0], "-c", 3, "--check", site, url)
+                assert run.status == DONE and run.json["requests"]["answered"] == 220, run.out
+                assert "not compared" not in load("--replay", logs[0], "--check", site, url).out
+    asked = [collections.Counter(re.findall(r'"((?:GET|HEAD) .*?) HTTP', log.read_text())) for log in logs]
+    assert asked[1] == asked[0] + asked[0]
+
+
+def test_a_replay_compares_where_there_is_a_file(site, tmp_path):
+    with rung("serve", "-p", 0, site) as server:
+        (tmp_path / "log").write_text(line("/a.txt") + line("/sub") + line("/nothere", 404))
+        (site / "sub").mkdir(exist_ok=True)
+        try:
+            run = load("--replay", tmp_path / "log", "--check", site, f"http://127.0.0.1:{server.port}")
+        finally:
+            (site / "sub").rmdir()
+    assert run.status == DONE and "not compared: 1 requests that have no file below --check" in run.out
+    with Liar(lambda sock, number: (sock.sendall(OK), True)[1]) as liar:
+        run = measured("--replay", tmp_path / "log", "--check", site, liar.url[:-2])
+    assert run.errors() == {"wrong_length": 1}
+
+
+# --- Pauses -----------------------------------------------------------------------------------------------------
+
+def gaps(server):
+    """Between requests that follow each other on a connection."""
+    by = collections.defaultdict(list)
+    for request in server.asked:
+        by[request.connection].append(request.at)
+    return [later - earlier for times in by.values() for earlier, later in zip(times, times[1:])]
+
+
+def test_a_constant_pause():
+    with Witness(lambda request: OK) as server:
+        run = measured("-n", 24, "-c", 4, "--think", "150ms", "--thinking", "constant", server.url)
+        assert run.status == DONE and len(gaps(server)) == 20 and min(gaps(server)) >= 0.149
+    assert run.json["workload"]["think_ms"] == 150 and run.json["workload"]["thinking"] == "constant"
+    assert run.json["service_us"]["p50"] < 150e3  # the pause is in no latency
+
+
+def test_exponential_pauses():
+    """Five milliseconds in the mean, many shorter and some longer."""
+    with Witness(lambda request: OK) as server:
+        run = measured("-n", 400, "-c", 1, "--think", "5ms", server.url)
+        found = sorted(gaps(server))
+        assert run.json["workload"]["thinking"] == "exponential" and run.status == DONE
+        assert "think      5ms in the mean, exponential, between" in load("-n", 1, "--think", "5ms", server.url).out
+    assert sum(found) / len(found) >= 0.004 and found[len(found) // 10] < 0.0035 and found[-20] > 0.010
+
+
+def test_who_loses_the_connection_thinks_on():
+    """The server closes while the client thinks: it comes back, and asks when it is time."""
+    times = []
+
+    def answer(sock, _):
+        times.append(time.monotonic())
+        sock.sendall(OK)
+        return False
+    with Liar(answer) as liar:
+        run = measured("-n", 4, "-c", 1, "--think", "200ms", "--thinking", "constant", liar.url)
+    assert run.status == DONE and run.json["connects"]["closed_while_idle"] >= 3
+    assert min(later - earlier for earlier, later in zip(times, times[1:])) >= 0.199
+
+
+def test_sessions_and_the_end_of_a_run(site):
+    """A session is a connection's requests; who thinks at the end is not waited for."""
+    with Witness(lambda request: OK) as server:
+        run = measured("-n", 12, "-c", 2, "--requests-per-connection", 3, "--think", "100ms", "--thinking", "constant",
+                       server.url)
+        by = collections.Counter(request.connection for request in server.asked)
+        assert sum(by.values()) == 12 and max(by.values()) == 3 and run.json["connects"]["made"] >= 4
+        assert len(gaps(server)) == 8 and min(gaps(server)) >= 0.099
+    with rung("serve", "-p", 0, site) as server:
+        run = measured("-d", "500ms", "-c", 3, "--think", "1h", "--thinking", "constant", f"http://127.0.0.1:{server.port}")
+        assert run.json["requests"]["answered"] == 3 and run.json["elapsed_s"] < 30 and run.status == DONE
+    with rung("echo", "-p", 0) as echo:
+        run = measured("-n", 20, "-c", 2, "--think", "10ms", f"echo://127.0.0.1:{echo.port}")
+        assert run.status == DONE and run.json["requests"]["answered"] == 20
+
+
+# --- The schema ---------------------------------------------------------------------------------------------------
+
+def schema():
+    with open(f"{TOP}/docs/load-schema.json", encoding="utf-8") as file:
+        return json.load(file)
+
+
+def test_json_fits_its_schema(tree, tmp_path):
+    (tmp_path / "log").write_text(line("/a.txt") + line("/x", method="PUT"))
+    with rung("serve", "-p", 0, tree) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        for options in (["--walk", tree, "--zipf", "0.8", "--mix", "br=10%,missing=1%"], ["--replay", tmp_path / "log"],
+                        ["--think", "1ms"], ["--replay", tmp_path / "log", "--replay-speed", 2],
+                        ["--mix", "range=100%", "--check", tree]):
+            run = measured("-n", 60, *options, url)
+            assert not list(complaints(schema(), run.json, schema())) and run.status == DONE

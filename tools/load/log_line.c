@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* log_line.c - a line of an access log in Common or Combined form:
+ *
+ *   HOST IDENT USER [10/Oct/2000:13:55:36 +0000] "GET /path HTTP/1.1" 200 2326 ...
+ *
+ * What stands before the time and behind the status is not looked at, so a virtual host in front
+ * or further fields do no harm.  Servers escape what they log in quotes as \xHH (rung, nginx) or
+ * like C (Apache); both are undone.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <time.h>
+#include "workload.h"
+
+/* rung cuts what is longer than 1999 characters, and ends it with dots. */
+enum { CUT_FROM = 1990 };
+
+#define X(id, key, words) [LEFT_##id] = key,
+const char *const left_keys[LEFT_KINDS] = {LEFTS(X)};
+#undef X
+#define X(id, key, words) [LEFT_##id] = words,
+const char *const left_words[LEFT_KINDS] = {LEFTS(X)};
+#undef X
+
+/* dd/Mon/yyyy:HH:MM:SS +hhmm] at the front of text: what follows it, or NULL. */
+static const char *read_time(const char *text, int64_t *unix_s)
+{
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    static const char form[] = "00/Aaa/0000:00:00:00 +0000]";
+    const char *month;
+    struct tm t = {0};
+    int zone;
+
+    for (size_t i = 0; form[i]; i++) {
+        unsigned char c = (unsigned char)text[i];
+
+        if (form[i] == '0' ? !isdigit(c) : form[i] == '+' ? c != '+' && c != '-' :
+            form[i] == 'A' || form[i] == 'a' ? !isalpha(c) : c != (unsigned char)form[i])
+            return NULL;
+    }
+    for (month = months; *month && strncmp(month, text + 3, 3) != 0; month += 3)
+        ;
+    t.tm_mday = (int)strtol(text, NULL, 10);
+    t.tm_mon = (int)(month - months) / 3;
+    t.tm_year = (int)strtol(text + 7, NULL, 10) - 1900;
+    t.tm_hour = (int)strtol(text + 12, NULL, 10);
+    t.tm_min = (int)strtol(text + 15, NULL, 10);
+    t.tm_sec = (int)strtol(text + 18, NULL, 10);
+    zone = (int)strtol(text + 22, NULL, 10);
+    if (!*month || t.tm_mday < 1 || t.tm_mday > 31 || t.tm_hour > 23 || t.tm_min > 59 ||
+        t.tm_sec > 60)
+        return NULL;
+    zone = text[21] == '-' ? -zone : zone;
+    *unix_s = (int64_t)timegm(&t) - (zone / 100 * 60 + zone % 100) * 60;
+    return text + sizeof(form) - 1;
+}
+
+static int hex(char c)
+{
+    if (isdigit((unsigned char)c))
+        return c - '0';
+    return isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10 : -1;
+}
+
+/* Undo the escapes of a quoted field in place: what follows its end, or NULL. */
+static char *read_quoted(char *text, struct slice *field)
+{
+    static const char letters[] = "n\nt\tr\rb\bf\fv\v";
+    char *from = text, *to = text;
+    const char *found;
+
+    for (; *from && *from != '"'; from++) {
+        if (*from != '\\') {
+            *to++ = *from;
+            continue;
+        }
+        if (!*++from)
+            return NULL;
+        if (*from == 'x' && hex(from[1]) >= 0 && hex(from[2]) >= 0) {
+            *to++ = (char)(hex(from[1]) << 4 | hex(from[2]));
+            from += 2;
+        } else {
+            found = strchr(letters, *from);
+            *to++ = found && (found - letters) % 2 == 0 ? found[1] : *from;
+        }
+    }
+    if (!*from)
+        return NULL;
+    *field = (struct slice){text, (size_t)(to - text)};
+    return from + 1;
+}
+
+/* What no URL has is escaped: the server got the byte itself, and decodes it to the same. */
+static struct slice escaped(struct slice raw, char *buf)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    char *to = buf;
+
+    for (size_t i = 0; i < raw.len; i++) {
+        unsigned char c = (unsigned char)raw.ptr[i];
+
+        if (c > ' ' && c < 127 && c != '#') {
+            *to++ = (char)c;
+        } else {
+            *to++ = '%';
+            *to++ = digits[c >> 4];
+            *to++ = digits[c & 15];
+        }
+    }
+    return (struct slice){buf, (size_t)(to - buf)};
+}
+
+/* METHOD target HTTP/x.y */
+static int read_request(struct log_line *l, struct slice request, char *buf)
+{
+    const char *end = request.ptr + request.len, *space, *last;
+    struct slice method = {request.ptr, 0};
+
+    space = memchr(request.ptr, ' ', request.len);
+    last = space ? memrchr(space + 1, ' ', (size_t)(end - space - 1)) : NULL;
+    if (!last || end - last < 6 || memcmp(last, " HTTP/", 6) != 0 || last == space + 1 ||
+        memchr(space + 1, ' ', (size_t)(last - space - 1)))
+        return LEFT_MALFORMED;
+    method.len = (size_t)(space - request.ptr);
+    l->method = slice_is(method, "HEAD") ? HTTP_HEAD : HTTP_GET;
+    if (l->method == HTTP_GET && !slice_is(method, "GET"))
+        return LEFT_METHOD;
+    if (space[1] != '/')
+        return LEFT_TARGET;
+    if (last - space > CUT_FROM && memcmp(last - 3, "...", 3) == 0)
+        return LEFT_CUT;
+    l->target = escaped((struct slice){space + 1, (size_t)(last - space - 1)}, buf);
+    return l->target.len > TARGET_BYTES_MAX ? LEFT_TARGET : -1;
+}
+
+int log_line_read(struct log_line *l, char *line, char *buf)
+{
+    const char *rest = NULL;
+    struct slice request;
+
+    for (char *at = strchr(line, '['); at && !rest; at = strchr(at + 1, '['))
+        rest = read_time(at + 1, &l->unix_s);
+    if (!rest || rest[0] != ' ' || rest[1] != '"')
+        return LEFT_MALFORMED;
+    rest = read_quoted(line + (rest + 2 - line), &request);
+    if (!rest || rest[0] != ' ' || strspn(rest + 1, "0123456789") != 3)
+        return LEFT_MALFORMED;
+    l->status = (unsigned)strtoul(rest + 1, NULL, 10);
+    return read_request(l, request, buf);
+}
