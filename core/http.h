@@ -64,6 +64,7 @@ struct http_head {
     uint64_t content_length; /* FRAMING_LENGTH */
     unsigned fields;
     uint8_t first[HTTP_FIELDS]; /* index + 1 of the first field of that id; 0: absent */
+    uint32_t repeated;          /* 1 << id: there are two of them, or more */
     struct http_field field[HEAD_FIELDS_MAX];
 };
 
@@ -88,7 +89,14 @@ struct slice http_next(const struct http_head *head, enum http_field_id id, unsi
  * respected; empty elements are skipped.  False: the end. */
 bool http_list(struct slice *rest, struct slice *element);
 
-bool slice_is(struct slice s, const char *text);        /* exactly */
+/* Exactly.  Here, so that the length of a text that is written down costs nothing. */
+static inline bool slice_is(struct slice s, const char *text)
+{
+    size_t n = strlen(text);
+
+    return s.len == n && (n == 0 || memcmp(s.ptr, text, n) == 0);
+}
+
 bool slice_is_nocase(struct slice s, const char *text); /* ASCII case ignored */
 
 /* --- Bodies (http_body.c): the decoder of Content-Length and chunked bodies ------------------- */

@@ -9,8 +9,8 @@
  *
  * Nothing is repaired.  What two readers could read in two ways is refused (RFC 9112 11.2).
  */
-#include "byte.h"
 #include "http.h"
+#include "skip.h"
 
 /* What the steps answer, besides -status. */
 enum { DONE = 0, MORE = 1 };
@@ -62,66 +62,31 @@ static const char *const known_methods[] = {
 
 /* --- Grammar ---------------------------------------------------------------------------------- */
 
-static uint64_t load(const char *p)
-{
-    uint64_t x;
-
-    memcpy(&x, p, sizeof(x));
-    return x;
-}
-
-/* The first byte that no field value may have.  Eight at a time to the first byte under 0x20
- * or at 0x7f, whose high bit is then the lowest one set in the word below; that may be HTAB,
- * so the table has the last say. */
-static const char *skip_value(const char *p, const char *end)
-{
-    const uint64_t ones = ~0ull / 255, high = ones * 0x80;
-    uint64_t x, del, found;
-
-    for (; end - p >= 8; p += 8) {
-        x = load(p);
-        del = x ^ (ones * 0x7f);
-        found = ((x - ones * 0x20) & ~x & high) | ((del - ones) & ~del & high);
-        if (found != 0) {
-            if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-                p += __builtin_ctzll(found) / 8;
-            break;
-        }
-    }
-    while (p < end && byte_is(*p, BYTE_VALUE))
-        p++;
-    return p;
-}
-
 static int read_crlf(struct scan *s)
 {
+    if (s->end - s->p >= 2 && memcmp(s->p, "\r\n", 2) == 0) {
+        s->p += 2;
+        return DONE;
+    }
     if (s->p == s->end)
         return MORE;
     if (*s->p != '\r')
         return -400; /* a bare LF too: RFC 9112 2.2 allows it, request smuggling lives on it */
-    if (s->end - s->p == 1)
-        return MORE;
-    if (s->p[1] != '\n')
-        return -400;
-    s->p += 2;
-    return DONE;
+    return s->end - s->p == 1 ? MORE : -400;
 }
 
-/* One or more bytes of a class, at most max of them, and the space behind. */
-static int read_word(struct scan *s, unsigned class, unsigned max, int too_long)
+/* The word from s->p to its end, which has one to max bytes, and the space behind. */
+static int read_word(struct scan *s, const char *end, long max, int too_long)
 {
     const char *start = s->p;
 
-    while (s->p < s->end && byte_is(*s->p, class)) {
-        if (s->p - start == (long)max)
-            return too_long;
-        s->p++;
-    }
-    if (s->p == s->end)
+    if (end - start > max)
+        return too_long;
+    if (end == s->end)
         return MORE;
-    if (*s->p != ' ' || s->p == start)
+    if (*end != ' ' || end == start)
         return -400;
-    s->p++;
+    s->p = end + 1;
     return DONE;
 }
 
@@ -189,13 +154,13 @@ static int read_request_line(struct scan *s, struct http_head *h)
             return r;
     }
     start = s->p;
-    r = read_word(s, BYTE_TOKEN, METHOD_BYTES_MAX, -501);
+    r = read_word(s, skip_run(start, s->end, BYTE_TOKEN), METHOD_BYTES_MAX, -501);
     if (r)
         return r;
     h->method_text = slice_to(start, s->p - 1);
     h->method = method_of(h->method_text);
     start = s->p;
-    r = read_word(s, BYTE_TARGET, TARGET_BYTES_MAX, -414);
+    r = read_word(s, skip_run(start, s->end, BYTE_TARGET), TARGET_BYTES_MAX, -414);
     if (r)
         return r;
     h->target = slice_to(start, s->p - 1);
@@ -221,7 +186,7 @@ static int read_status_line(struct scan *s, struct http_head *h)
         return MORE;
     if (*s->p != ' ') /* there is one even before an empty reason (RFC 9112 4) */
         return -400;
-    s->p = skip_value(s->p + 1, s->end);
+    s->p = skip_run(s->p + 1, s->end, BYTE_VALUE);
     return read_crlf(s);
 }
 
@@ -239,9 +204,9 @@ static bool word_is(const struct word *w, const char *name)
         return true;
     }
     for (i = 0; i + 8 < len; i += 8)
-        if ((load(name + i) | fold) != load(w->text + i))
+        if ((skip_load(name + i) | fold) != skip_load(w->text + i))
             return false;
-    return (load(name + len - 8) | fold) == load(w->text + len - 8);
+    return (skip_load(name + len - 8) | fold) == skip_load(w->text + len - 8);
 }
 
 static unsigned field_id(struct slice name)
@@ -265,15 +230,13 @@ static unsigned field_id(struct slice name)
 /* field-line CRLF, of which the first byte is there and is not CR (RFC 9112 5). */
 static int read_field(struct scan *s, struct http_head *h)
 {
-    const char *start = s->p, *p = start, *end = s->end;
+    const char *start = s->p, *end = s->end, *p = skip_run(start, end, BYTE_TOKEN);
     struct http_field *f;
 
-    if (!byte_is(*p, BYTE_TOKEN)) /* folding too: a server must refuse or repair it, RFC 9112 5.2 */
+    if (p == start) /* folding too: a server must refuse or repair it, RFC 9112 5.2 */
         return -400;
     if (h->fields == HEAD_FIELDS_MAX)
         return -431;
-    while (p < end && byte_is(*p, BYTE_TOKEN))
-        p++;
     if (p == end)
         return MORE;
     if (*p != ':') /* white space before the colon is refused: RFC 9112 5.1 */
@@ -283,7 +246,7 @@ static int read_field(struct scan *s, struct http_head *h)
     for (p++; p < end && (*p == ' ' || *p == '\t'); p++)
         ;
     start = p;
-    p = skip_value(p, end);
+    p = skip_run(p, end, BYTE_VALUE);
     s->p = p;
     while (p > start && (p[-1] == ' ' || p[-1] == '\t'))
         p--;
@@ -292,6 +255,8 @@ static int read_field(struct scan *s, struct http_head *h)
     h->fields++;
     if (h->first[f->id] == 0)
         h->first[f->id] = (uint8_t)h->fields;
+    else
+        h->repeated |= 1u << f->id;
     return read_crlf(s);
 }
 
@@ -309,13 +274,9 @@ static int read_fields(struct scan *s, struct http_head *h)
 
 /* --- Meaning ---------------------------------------------------------------------------------- */
 
-static unsigned field_count(const struct http_head *h, enum http_field_id id)
+static bool is_repeated(const struct http_head *h, enum http_field_id id)
 {
-    unsigned cursor = 0, n = 0;
-
-    while (http_next(h, id, &cursor).ptr)
-        n++;
-    return n;
+    return (h->repeated >> id & 1) != 0;
 }
 
 /* RFC 9112 7.2 and 6.1: one Host in 1.1; its syntax in any version. */
@@ -325,7 +286,7 @@ static int judge_host(const struct http_head *h)
 
     if (!host.ptr)
         return h->minor == 0 ? DONE : -400;
-    if (field_count(h, FIELD_HOST) != 1)
+    if (is_repeated(h, FIELD_HOST))
         return -400;
     /* Empty where the target has no authority (RFC 9110 7.2). */
     return host.len == 0 || authority_is_valid(host, false) ? DONE : -400;
@@ -356,10 +317,10 @@ static int judge_framing(struct http_head *h)
     struct slice length = http_field(h, FIELD_CONTENT_LENGTH);
     struct slice coding = http_field(h, FIELD_TRANSFER_ENCODING);
 
-    if (length.ptr && (coding.ptr || field_count(h, FIELD_CONTENT_LENGTH) != 1))
+    if (length.ptr && (coding.ptr || is_repeated(h, FIELD_CONTENT_LENGTH)))
         return -400;
     if (coding.ptr) {
-        if (h->minor == 0 || field_count(h, FIELD_TRANSFER_ENCODING) != 1 ||
+        if (h->minor == 0 || is_repeated(h, FIELD_TRANSFER_ENCODING) ||
             !slice_is_nocase(coding, "chunked"))
             return -400;
         h->framing = FRAMING_CHUNKED;

@@ -31,13 +31,6 @@ const uint8_t byte_class[256] = {
     0x4f, 0x4f, 0x4f, 0x06, 0x07, 0x06, 0x4f, 0x00, /* pqrstuvwxyz{|}~ */
 };
 
-bool slice_is(struct slice s, const char *text)
-{
-    size_t n = strlen(text);
-
-    return s.len == n && (n == 0 || memcmp(s.ptr, text, n) == 0);
-}
-
 bool slice_is_nocase(struct slice s, const char *text)
 {
     size_t i;
@@ -112,7 +105,7 @@ struct slice http_next(const struct http_head *head, enum http_field_id id, unsi
 
 struct slice http_field(const struct http_head *head, enum http_field_id id)
 {
-    unsigned cursor = 0;
+    struct slice none = {NULL, 0};
 
-    return http_next(head, id, &cursor);
+    return head->first[id] ? head->field[head->first[id] - 1].value : none;
 }

@@ -19,7 +19,7 @@ static void inside(struct slice s, const char *bytes, long n)
 
 static void check_head(const struct http_head *h, const char *bytes, long n)
 {
-    unsigned i;
+    unsigned i, of_id[HTTP_FIELDS] = {0};
 
     promise(n <= HEAD_BYTES_MAX && h->fields <= HEAD_FIELDS_MAX);
     promise(memcmp(bytes + n - 4, "\r\n\r\n", 4) == 0);
@@ -33,7 +33,10 @@ static void check_head(const struct http_head *h, const char *bytes, long n)
         promise(h->field[i].name.len > 0 && h->field[i].id < HTTP_FIELDS);
         promise(h->field[i].value.len == 0 || !strchr(" \t", *h->field[i].value.ptr));
         promise(h->first[h->field[i].id] > 0 && h->first[h->field[i].id] <= i + 1);
+        of_id[h->field[i].id]++;
     }
+    for (i = 0; i < HTTP_FIELDS; i++)
+        promise((h->repeated >> i & 1) == (of_id[i] > 1));
 }
 
 static void check(const char *bytes, size_t n, int method)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* slice.c - byte classes as the RFCs spell them out, comparing, and walking lists. */
+/* slice.c - byte classes as the RFCs spell them out, runs of them, comparing, and walking lists. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
 #include "../../core/byte.h"
 #include "../../core/http.h"
+#include "../../core/skip.h"
 #include "edge.h"
 
 static bool in(const char *set, int c)
@@ -34,6 +35,40 @@ static void test_classes(void **state)
         assert_int_equal(byte_hex("0123456789abcdef"[c]), c);
         assert_int_equal(byte_hex("0123456789ABCDEF"[c]), c);
     }
+}
+
+/* Each byte at each place of runs of some lengths, and again before one more that ends them. */
+static void check_skip(unsigned class, const char *run)
+{
+    char bytes[25];
+    unsigned len, at, c, second, want;
+    const char *p;
+
+    for (len = 1; len < sizeof(bytes); len++)
+        for (at = 0; at < len; at++)
+            for (c = 0; c < 256; c++)
+                for (second = 0; second < 2; second++) {
+                    memcpy(bytes, run, len);
+                    bytes[at] = (char)c;
+                    if (second && at + 1 < len)
+                        bytes[at + 1] = 0x7f; /* in none of them */
+                    for (want = 0; want < len && byte_is(bytes[want], class); want++)
+                        ;
+                    p = edge(bytes, len);
+                    assert_int_equal(skip_run(p, p + len, class) - p, want);
+                }
+}
+
+static void test_skip(void **state)
+{
+    static const char none[1];
+
+    (void)state;
+    check_skip(BYTE_TOKEN, "Accept-Encoding0_zZ!~X-y");
+    check_skip(BYTE_TOKEN, "abcdefghijklmnopqrstuvwx");
+    check_skip(BYTE_TARGET, "/index.html?a=%20~&c=!\"z");
+    check_skip(BYTE_VALUE, "text/html, \t*/*;q=0.8 \xff!");
+    assert_ptr_equal(skip_run(none, none, BYTE_TOKEN), none);
 }
 
 static struct slice slice(const char *text)
@@ -154,6 +189,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_skip),
         cmocka_unit_test(test_compare),
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_authority),
