@@ -403,7 +403,7 @@ def arm64(layer):
 
 def lab(layer):
     """The measurements' own tests: figures, tables, and a run that is very small."""
-    if not layer.make("all"):
+    if not layer.make("all") or not layer.make("lab-programs"):
         return
     env = {"RUNG_BIN": os.path.join(layer.build, "release", "rung")}
     note_pytest(layer, pytest_run(layer, env, 300, "-n", str(WIRES), paths=["tests/lab"]), dict)

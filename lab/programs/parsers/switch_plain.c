@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* switch_plain.c - switch.h, compiled to what is written: GCC may not follow the state that is
+ * assigned to the place where it is looked at, which turns each assignment into a jump. */
+#pragma GCC optimize("no-thread-jumps")
+#include "switch.h"
+
+const struct parser parser_switch_plain = {
+    .name = "switch-plain",
+    .words = "the switch, compiled to one jump for all states",
+    .ours = true,
+    .resumes = true,
+    .missing = never_missing,
+    .begin = machine_begin,
+    .feed = feed,
+    .tell = machine_tell,
+};

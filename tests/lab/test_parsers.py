@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""The parsers that the lab compares: each gives what the corpus says, cut anywhere, and then only is measured."""
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+PROGRAM = os.path.join(os.path.dirname(os.environ["RUNG_BIN"]), "lab", "parsers")
+OURS = ["switch", "switch-plain", "goto", "direct", "memchr", "words", "rung"]
+
+
+def parsers(*args, ok=0):
+    run = subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=50, check=False)
+    assert run.returncode == ok, run.stderr
+    return run
+
+
+def here():
+    """Names of those that can run here; ours always can."""
+    lines = parsers("list").stdout.splitlines()
+    names = [line.split()[0] for line in lines if "cannot run here" not in line]
+    assert names[:len(OURS)] == OURS and len(lines) == len(OURS) + 3
+    return names
+
+
+def test_all_give_the_same():
+    run = parsers("check")
+    assert json.loads(run.stdout) == {"parsers": len(here()), "wrong": 0} and run.stderr == ""
+
+
+@pytest.mark.parametrize("corpus", ["lines", "heads"])
+def test_times_are_counted_in_rows(corpus):
+    for name in here():
+        assert json.loads(parsers(name, corpus, "0").stdout) == json.loads(parsers(name, corpus, "1").stdout)
+        assert json.loads(parsers(name, corpus, "1").stdout)["units"] > 1000
+
+
+def test_a_time_is_measured():
+    assert 0 < json.loads(parsers("words", "lines").stdout)["ns"] < 1e6
+
+
+@pytest.mark.parametrize("args", [[], ["list", "x"], ["check", "lines"], ["nobody", "lines"], ["switch"], ["switch", "words"],
+                                  ["switch", "lines", "x"], ["switch", "lines", "1x"], ["switch", "lines", "1", "2"]])
+def test_what_is_not_understood_is_said(args):
+    assert re.match(r"usage: parsers |parsers: \S+ is no number of times", parsers(*args, ok=2).stderr)
+
+
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+def test_no_parser_looks_beyond_what_it_is_fed():
+    """Each piece is fed from memory of its own."""
+    run = subprocess.run(["valgrind", "-q", "--error-exitcode=9", PROGRAM, "check"], capture_output=True, text=True,
+                         timeout=100, check=False)
+    assert run.returncode == 0, run.stderr
