@@ -26,6 +26,8 @@ FIGURES = {
     "generator_us": Figure("processor time of the generator a request", "us", LESS),
     "calls": Figure("system calls a request", "", LESS),
     "switches": Figure("context switches a request", "", LESS),
+    "preempted": Figure("times put aside for others a request", "", LESS),
+    "queued_us": Figure("time ready and not running a request", "us", LESS),
     "failed": Figure("failed requests", "", LESS),
     # at rest, and by connection
     "cpu_us_a_second": Figure("processor time in a second of rest", "us", LESS),
@@ -36,7 +38,8 @@ FIGURES = {
     "ns": Figure("time an operation", "ns", LESS),
     "instructions": Figure("instructions", "", LESS),
     "branches": Figure("conditional branches", "", LESS),
-    "mispredicted": Figure("branches mispredicted, as simulated", "", LESS),
+    "jumps": Figure("jumps through a table or a pointer", "", LESS),
+    "mispredicted": Figure("branches and jumps mispredicted, as simulated", "", LESS),
     # of an allocator
     "bytes_peak": Figure("heap at its peak", "B", LESS),
     "bytes_end": Figure("heap at the end", "B", LESS),
@@ -53,7 +56,8 @@ def words(key):
     return f"{figure.words} [{figure.unit}]" if figure.unit else figure.words
 
 
-USUAL = [key for key in FIGURES if key not in ("bytes_per_second", "p90_us", "p999_us", "max_us", "mean_us")]
+RARE = ("bytes_per_second", "p90_us", "p999_us", "max_us", "mean_us", "preempted", "queued_us")
+USUAL = [key for key in FIGURES if key not in RARE]
 
 
 def shown(plan):

@@ -5,6 +5,7 @@ measure(context, target, scenario, seconds) -> {"figures": {name of figures.py: 
 "percentiles": [[percentile, us], ...] if it has them}.  It raises Broken when what was measured would mean nothing.
 Each starts what it measures anew, so that nothing an earlier cell left behind is counted.
 """
+import contextlib
 import importlib
 import json
 import os
@@ -12,7 +13,8 @@ import random
 import subprocess
 import time
 
-from rig import PATIENCE_S, Broken, Crowd, Server, cpu_ns, each_file, end_with_us, family, field_kib, make_folder, text_of
+from rig import (PATIENCE_S, Broken, Crowd, Server, busy, cpu_ns, each_file, end_with_us, family, field_kib, make_folder,
+                 scheduled, text_of)
 
 PERCENTILES = {"p50": 50, "p75": 75, "p90": 90, "p99": 99, "p99_9": 99.9, "p99_99": 99.99, "max": 100}
 LATENCIES = {"p50_us": "p50", "p90_us": "p90", "p99_us": "p99", "p999_us": "p99_9", "max_us": "max", "mean_us": "mean"}
@@ -162,15 +164,17 @@ def under_load(context, server, scenario, folder, seconds):
     with Crowd(server.port) as idle:
         if scenario.get("idle") and not idle.grow(scenario["idle"], PATIENCE_S):
             raise Broken(f"{scenario['idle']} idle connections were not all answered")
-        before_s = cpu_ns(server.pid) / 1e9
+        before_ns, queued_ns = scheduled(server.pid)
         data = generate(context, ["-d", f"{seconds * 1000:.0f}ms", *options], seconds + PATIENCE_S, theirs)
+        queued_ns = scheduled(server.pid)[1] - queued_ns
         rss = field_kib(each_file(family(server.pid), "smaps_rollup"), "Pss")
     usage = server.stop()
-    cpu_s, answers = usage.ru_utime + usage.ru_stime - before_s, data["requests"]["answered"]
+    cpu_s, answers = usage.ru_utime + usage.ru_stime - before_ns / 1e9, data["requests"]["answered"]
     latency = data["latency_us"]
     return {"figures": {"cpu_us": cpu_s * 1e6 / answers, "per_second": data["requests_per_s"], "rss_kib": rss,
                         "bytes_per_second": data["received_bytes_per_s"],
                         "switches": (usage.ru_nvcsw + usage.ru_nivcsw) / answers,
+                        "preempted": usage.ru_nivcsw / answers, "queued_us": queued_ns / 1e3 / answers,
                         **{figure: latency[key] for figure, key in LATENCIES.items()}},
             "limiter": limiter(data, cpu_s, ours),
             "percentiles": [[at, latency[key]] for key, at in PERCENTILES.items()]}
@@ -189,9 +193,16 @@ def at_rest(server, scenario):
     return {"figures": {"cpu_us_a_second": used_us / REST_S}, "limiter": None}
 
 
+def beside(scenario):
+    """Whoever shares the server's processors, if anybody."""
+    if scenario.get("beside") not in (None, "busy"):
+        raise Broken(f"beside = {scenario['beside']!r}: only \"busy\" is known, a process that never sleeps")
+    return busy(processors(scenario)[0] or os.sched_getaffinity(0)) if "beside" in scenario else contextlib.nullcontext()
+
+
 def load(context, target, scenario, seconds):
     folder = documents(context, scenario)
-    with open_target(context, target, scenario, folder) as server:
+    with open_target(context, target, scenario, folder) as server, beside(scenario):
         if "rests" in scenario:
             return at_rest(server, scenario)
         return under_load(context, server, scenario, folder, scenario.get("seconds", seconds))
@@ -249,7 +260,7 @@ def count(context, target, scenario, _seconds):
     told_units, many = counted(context, argv, 2 * rounds)
     units = rounds * told_units["units"]
     more = {name: (many[name] - few.get(name, 0)) / units for name in many}
-    return {"figures": {"instructions": more["Ir"], "branches": more.get("Bc", 0),
+    return {"figures": {"instructions": more["Ir"], "branches": more.get("Bc", 0), "jumps": more.get("Bi", 0),
                         "mispredicted": more.get("Bcm", 0) + more.get("Bim", 0)}, "limiter": None}
 
 

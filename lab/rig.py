@@ -4,6 +4,7 @@
 Nothing outlives its `with`: a server is asked to stop, then ended; if this program itself dies, the kernel
 tells its servers (PR_SET_PDEATHSIG).
 """
+import contextlib
 import ctypes
 import os
 import re
@@ -94,14 +95,20 @@ def field_kib(texts, name):
 
 def cpu_ns(pid):
     """Processor time that the living threads of a family have used."""
-    total = 0
+    return scheduled(pid)[0]
+
+
+def scheduled(pid):
+    """(ns that the living threads of a family ran, ns that they were ready and others ran)."""
+    ran = queued = 0
     for one in family(pid):
         try:
-            total += sum(int(text_of(f"/proc/{one}/task/{task}/schedstat").split()[0])
-                         for task in os.listdir(f"/proc/{one}/task"))
+            for task in os.listdir(f"/proc/{one}/task"):
+                told = text_of(f"/proc/{one}/task/{task}/schedstat").split()
+                ran, queued = ran + int(told[0]), queued + int(told[1])
         except OSError:
             pass
-    return total
+    return ran, queued
 
 
 def memory_bytes(pid):
@@ -132,6 +139,19 @@ def socket_memory_bytes():
 
 
 # --- The server ---------------------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def busy(processors):
+    """A process that never sleeps, on those processors."""
+    def prepare():
+        end_with_us()
+        os.sched_setaffinity(0, processors)
+    with subprocess.Popen(["sh", "-c", "while :; do :; done"], stdin=subprocess.DEVNULL, preexec_fn=prepare) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
 
 class Server:
     """One rung with one worker on one free port.  `wrap` is a command that runs it, such as strace or chrt; `processors`
