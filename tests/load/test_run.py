@@ -117,8 +117,8 @@ def test_what_could_not_be_sent_is_told():
 
 @pytest.mark.parametrize("options", [[], ["-R", 1000000]], ids=["closed", "open"])
 def test_nobody_starts_early(server, options):
-    """E09, E10: no request leaves before the last thread is ready."""
-    for _ in range(ROUNDS // 2):
+    """E09, E10: no request leaves before the last thread is ready, in a hundred rounds of each model."""
+    for _ in range(ROUNDS):
         run = measured("-c", 32, "-t", 8, "-n", 32, *options, server.url)
         threads = run.json["generator"]["threads"]
         assert len(threads) == 8 and run.json["requests"]["answered"] == 32
@@ -233,6 +233,13 @@ def test_nobody_there(tmp_path):
     full = subprocess.run([LOAD, "--help"], stdout=open("/dev/full", "w"), stderr=subprocess.PIPE, check=False,  # noqa
                           env=environment(), timeout=PATIENCE)
     assert full.returncode == FAILED and b"cannot write" in full.stderr
+
+
+def test_nonsense_has_a_line_and_an_exit_code():
+    with Liar(always(b"220 mail.example ESMTP\r\n\r\n")) as liar:
+        run = load("-n", 10, "-c", 1, liar.url)
+    assert run.status == FAULTS and run.err == ""
+    assert "10 answers that are not HTTP/1.1: head, length or chunks malformed" in run.out, run.out
 
 
 def test_files_that_cannot_be_written(server):

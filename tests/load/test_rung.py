@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """rung load asks rung: every engine, both protocols, every kind of address; both sides count the same."""
 import json
+import socket
 import subprocess
+import threading
 
 import pytest
-from aid import DONE, RUNG, end, environment, load, measured, rung, start
+from aid import DONE, RUNG, USAGE, end, environment, load, measured, rung, start
 
 ENGINES = json.loads(subprocess.run([RUNG, "engines", "--json"], stdout=subprocess.PIPE, check=True, timeout=30,
                                     env=environment()).stdout)
@@ -68,15 +70,38 @@ def test_addresses(site, tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["epoll", "pool", "coro"])
-@pytest.mark.parametrize("sizes", [(16, 32), (4090, 4090), (1, 65536)], ids=str)
+@pytest.mark.parametrize("sizes", [(16, 32), (4090, 4090), (1, 65536), (1, 1000000), (1 << 20, 1 << 20)], ids=str)
 def test_echo(engine, sizes):
-    """Random lengths and bytes, compared on return, however the server cuts them."""
+    """E11, E12, E15: random lengths and bytes, compared on return, however the server cuts them."""
+    messages = 2000 if sizes[1] <= 65536 else 100
     with rung("echo", "-p", 0, "-e", engine) as server:
-        run = measured("-n", 2000, "-c", 8, "--message-min", sizes[0], "--message-max", sizes[1],
+        run = measured("-n", messages, "-c", 8, "--message-min", sizes[0], "--message-max", sizes[1],
                        f"echo://127.0.0.1:{server.port}")
-        assert requests_of(run) == 2000
-        assert run.json["received_bytes"] == run.json["sent_bytes"] >= 2000 * sizes[0]
+        assert requests_of(run) == messages
+        assert run.json["received_bytes"] == run.json["sent_bytes"] >= messages * sizes[0]
         assert server.settled()["bytes"] == run.json["received_bytes"]
+
+
+@pytest.mark.parametrize("buffer", [1, 1024])
+def test_echo_of_a_small_buffer(buffer):
+    """E12: messages of 4090 bytes come back in pieces of what the server reads at once."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        sock = listener.accept()[0]
+        while data := sock.recv(buffer):
+            sock.sendall(data)
+    threading.Thread(target=serve, daemon=True).start()
+    with listener:
+        run = measured("-n", 20, "-c", 1, "--message-min", 4090, "--message-max", 4090,
+                       f"echo://127.0.0.1:{listener.getsockname()[1]}")
+    assert requests_of(run) == 20 and run.json["received_bytes"] == 20 * 4090
+
+
+def test_the_longest_message():
+    for option in ("--message-min", "--message-max"):
+        run = load(option, (1 << 20) + 1, "echo://127.0.0.1:1")
+        assert run.status == USAGE and "out of range" in run.err and "1m" in run.err, run.err
 
 
 def test_urls_of_a_file(site, tmp_path):

@@ -47,6 +47,7 @@ enum load_exit {
 enum {
     PIPELINE_MAX = 64,
     SOURCES_MAX = 16,
+    MESSAGE_MAX = 1 << 20,     /* bytes of an echo:// message */
     TARGETS_MAX = 100000,      /* URLs of a file: what a person can have meant */
     SCRATCH_BYTES = 64 * 1024, /* one receive */
     HIST_BITS = 11,            /* latencies to one part in 1024 */
@@ -112,7 +113,7 @@ struct plan {
     uint64_t timeout_ns;
     char *pool;              /* echo: random bytes that messages are cut from */
 };
-enum { POOL_BYTES = 1 << 20 };
+enum { POOL_BYTES = 2 * MESSAGE_MAX }; /* so that the longest one has many places */
 
 /* 0 or an exit code, and then the reason has been said. */
 int plan_make(struct plan *p, const struct load_options *opt, const struct option_found *found);
