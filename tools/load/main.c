@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 #include "../../base/say.h"
-#include "load.h"
+#include "trial.h"
 
 /* Write one of the files that were asked for: 0 or an exit code. */
 static int write_to(const char *path, const struct result *r,
@@ -87,8 +87,11 @@ static int run_once(const struct plan *p)
 static int run(struct load_options *opt, const struct option_found *found)
 {
     struct plan p;
-    int code = plan_make(&p, opt, found);
+    int code;
 
+    if (opt->trial)
+        return trial_run(opt, found);
+    code = plan_make(&p, opt, found);
     if (!code)
         code = opt->find_knee ? knee_run(&p, opt) : run_once(&p);
     plan_free(&p);

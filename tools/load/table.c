@@ -21,6 +21,7 @@ static const char *const examples[] = {
     "rung load --check www --fail-if 'p99>5ms' URL", "every body compared; exit code by limits",
     "rung load -n 1m -o - URL", "a million requests, the result as JSON",
     "rung load echo://127.0.0.1:12345", "random messages, compared when they come back",
+    "rung load --trial all URL", "slow, silent, broken and hostile clients: does it bear them?",
     NULL};
 
 static const char *const man_notes[] = {
@@ -29,8 +30,8 @@ static const char *const man_notes[] = {
     "EXIT STATUS",
     "0: every request was answered, and no limit is broken.  1: a failure while running, such as "
     "a file that cannot be written.  2: a mistake in the command line, the environment or a URL.  "
-    "3: nobody could be connected to.  5: some request failed.  6: a limit of --fail-if is "
-    "broken.",
+    "3: nobody could be connected to.  5: some request or trial failed.  6: a limit of --fail-if "
+    "is broken.",
     NULL};
 
 const struct option_table *load_table(void)

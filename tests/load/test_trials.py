@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT
+"""Trials: a server that bears them passes, rung among them; and each trial fails for a server that has what it looks
+for.  A trial that could not fail would be worth nothing."""
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import time
+
+import pytest
+from aid import CONNECT, DONE, FAILED, FAULTS, TOP, USAGE, Liar, end, environment, load, rung, start
+from mini import Mini
+from test_run import complaints
+from test_rung import SERVING
+
+NAMES = re.findall(r"(?m)^  (\S+) +\S", load("--trial", "list").out)
+PATIENT = ("-c", 4, "-d", "400ms", "-T", "20s", "--trial-worst", "20s", "--trial-close", "20s")
+BRIEF = ("-c", 4, "-d", "600ms", "-T", "3s", "--trial-worst", "10s", "--trial-close", "2s")
+
+
+def tried(names, url, *args):
+    """A run of these trials whose result is JSON that fits its schema, and whose exit code says the same."""
+    run = load("-o", "-", "--trial", names, *args, url)
+    assert run.json, f"status {run.status}: {run.err}"
+    with open(f"{TOP}/docs/load-schema.json", encoding="utf-8") as file:
+        schema = json.load(file)
+    assert not list(complaints(schema["$defs"]["trials"], run.json, schema))
+    failed = [one["name"] for one in run.json["trials"] if not one["passed"]]
+    assert run.json["failed"] == len(failed) and run.json["passed"] == len(run.json["trials"]) - len(failed)
+    assert run.status == (FAULTS if failed else DONE)
+    for one in run.json["trials"]:
+        for acts in (one["hostile"], one["beside"], one["after"]):
+            assert acts["acts"] >= acts["answered"] + acts["closed"] + acts["wrong"]
+    return run
+
+
+def bears(url, *args):
+    run = tried("all", url, *PATIENT, *args)
+    assert run.status == DONE, [(one["name"], one["why"]) for one in run.json["trials"] if not one["passed"]]
+    assert [one["name"] for one in run.json["trials"]] == NAMES
+    for one in run.json["trials"]:
+        assert one["beside"]["answered"] >= 3 and one["after"]["answered"] == 3
+        assert one["hostile"]["acts"] >= 4 or one["name"] == "calm"
+    return run
+
+
+@pytest.mark.parametrize("row", [row for row in SERVING if row["name"] != "naive"], ids=lambda row: row["name"])
+def test_rung_bears_all(row, site):
+    if not row["available"]:
+        pytest.skip(row["reason"])
+    with rung("serve", "-p", 0, "-e", row["name"], "--head-timeout", "500ms", site) as server:
+        bears(f"http://127.0.0.1:{server.port}/b%20b.bin", "--check", site)
+        counted = server.settled()
+    assert counted["accepted"] == counted["closed"], counted
+
+
+def test_naive_serves_one_at_a_time(site):
+    """Who is served holds up all others, so that even the control fails; afterwards it answers."""
+    with rung("serve", "-p", 0, "-e", "naive", site) as server:
+        run = tried("calm", f"http://127.0.0.1:{server.port}/a.txt", "-T", "20s")
+    one = run.json["trials"][0]
+    assert not one["passed"] and "beside: an answer took" in one["why"] and one["after"]["answered"] == 3
+
+
+@pytest.mark.skipif(not shutil.which("nginx", path="/usr/sbin:/usr/bin"), reason="nginx is not installed")
+def test_nginx_bears_all(site, tmp_path):
+    (tmp_path / "conf").write_text(
+        ("user root;\n" if os.geteuid() == 0 else "") +  # one that may read the folder
+        f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/errors; worker_processes 1;\n"
+        "events { worker_connections 2000; }\n"
+        "http { access_log off; client_header_timeout 500ms;\n"
+        + "".join(f"  {kind}_temp_path {tmp_path}/{kind};\n"
+                  for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        + f"server {{ listen unix:{tmp_path}/socket; root {site}; }} }}\n")
+    process = subprocess.Popen([shutil.which("nginx", path="/usr/sbin:/usr/bin"), "-c", f"{tmp_path}/conf"],
+                               stderr=subprocess.DEVNULL, env=environment())
+    try:
+        deadline = time.monotonic() + 20
+        while not (tmp_path / "socket").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        bears("http://any/a.txt", "-u", tmp_path / "socket")
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def test_the_honest_one_bears_all():
+    with Mini() as server:
+        bears(server.url)
+
+
+FLAWS = [  # trial, flaw, what is said of it, further options
+    ("calm", "stalls", "beside: an answer took", ("--trial-worst", "1s")),
+    ("calm", "garbles", "beside: .* bodies with other bytes", ()),
+    ("slow-reader", "garbles what comes together", "hostile: 4 of 4 wrong: reading slowly: .* other bytes", ()),
+    ("slow-reader", "one at a time", "beside: nobody could ask|beside: .* nothing came", ("-d", "4s")),
+    ("slow-writer", "waits for ever", "hostile: 2 of 4 wrong: the server still holds", ()),
+    ("slow-writer", "only whole requests", "hostile: .*: the request was slow, and whole: ", ("-T", "500ms")),
+    ("half-open", "waits for ever", "hostile: 4 of 4 wrong: the server still holds", ()),
+    ("half-open", "greets", "hostile: 4 of 4 wrong: being refused: answered with 200", ()),
+    ("half-request", "waits for ever", "hostile: 4 of 4 wrong: the server still holds", ()),
+    ("half-request", "500 for silence", "hostile: 4 of 4 wrong: being refused: answered with 500", ()),
+    ("half-close", "takes half a close for a whole one", "hostile: .*closed the connection before the answer", ()),
+    ("half-close", "stays behind an end", "hostile: 4 of 4 wrong: answered, and not closed", ()),
+    ("reset", "dies of a reset", "afterwards: 3 of 3 wrong: .* Connection refused", ()),
+    ("reset-early", "dies of a reset", "afterwards: 3 of 3 wrong: .* Connection refused", ()),
+    ("churn", "tires", "hostile: .*one request on a connection: ", ()),
+    ("churn", "does not close", "hostile: 4 of 4 wrong: answered, and not closed", ()),
+    ("pipeline", "swaps", "hostile: 4 of [0-9]+ wrong: pipelining: answer ", ()),
+    ("pipeline", "forgets what else came", "hostile: 4 of 4 wrong: pipelining: ", ()),
+    ("pipeline-cut", "dies of a reset", "afterwards: 3 of 3 wrong: .* Connection refused", ()),
+    ("nonsense", "500 for nonsense", "hostile: .*being refused: answered with 500", ()),
+    ("nonsense", "believes anything", "hostile: .*being refused: answered with 200", ()),
+    ("nonsense", "waits when it does not understand", "hostile: 4 of 4 wrong: the server still holds", ()),
+    ("huge-head", "takes any head", "hostile: 4 of 4 wrong: the server took 16 MiB", ("--trial-close", "30s")),
+    ("idle-crowd", "twenty at most", "beside: ", ("--trial-worst", "1s", "-d", "3s")),
+]
+
+
+@pytest.mark.parametrize("name, flaw, said, more", FLAWS, ids=lambda value: value if isinstance(value, str) else "")
+def test_each_trial_can_fail(name, flaw, said, more):
+    with Mini(flaw) as server:
+        options = {**dict(zip(BRIEF[::2], BRIEF[1::2])), **dict(zip(more[::2], more[1::2]))}
+        run = tried(name, server.url, *[word for pair in options.items() for word in pair])
+    assert run.status == FAULTS and re.search(said, run.json["trials"][0]["why"]), run.json["trials"][0]["why"]
+
+
+def test_every_trial_is_shown_to_fail():
+    assert {row[0] for row in FLAWS} == set(NAMES) and len(NAMES) >= 14
+
+
+def test_the_page_names_all():
+    with open(f"{TOP}/docs/load.md", encoding="utf-8") as file:
+        page = file.read()
+    for name, words in re.findall(r"(?m)^  (\S+) +(.+)$", load("--trial", "list").out):
+        assert f"| `{name}` | {words} |" in page, name
+
+
+def test_the_table():
+    with Mini("waits for ever") as server:
+        run = load("--trial", "half-open,calm", "--seed", 7, *BRIEF, server.url)
+    lines = run.out.splitlines()
+    assert run.status == FAULTS and "seed 7" in lines[0] and "4 hostile clients for 600 ms" in lines[0]
+    assert re.match(r"  calm +passed  beside: \d+, worst ", lines[2]), run.out
+    assert re.match(r"  half-open +FAILED  hostile: 4 of 4 wrong: ", lines[3]) and len(lines) == 4
+
+
+@pytest.mark.parametrize("words, said", [
+    (["--trial", "half-opne", "127.0.0.1:1"], "did you mean half-open"), (["--trial", "all"], "what is to be asked"),
+    (["--trial", "all", "-R", 5, "URL"], "--rate means nothing"), (["--trial", "all", "-n", 5, "URL"], "--requests means"),
+    (["--trial", "all", "-c", 1001, "URL"], "at most 1000"), (["--trial", "all", "URL", "URL"], "one URL"),
+    (["--trial", "all", "--fail-if", "errors>0", "URL"], "--fail-if means"), (["--trial", "all", "ECHO"], "one URL"),
+], ids=str)
+def test_mistakes(words, said):
+    with Mini() as server:
+        echo = server.url.replace("http", "echo").removesuffix("/x")
+        run = load(*[{"URL": server.url, "ECHO": echo}.get(word, word) for word in words])
+    assert run.status == USAGE and said in run.err and run.out == "" and run.err.count("\n") == 1, run.err
+
+
+def test_descriptors_on_both_sides():
+    def asked(files):
+        return end(start("--trial", "idle-crowd", "-c", 2, "-d", "100ms", "--trial-worst", "20s", server.url,
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))))
+    with Mini() as server:
+        assert asked(166).status == DONE
+        short = asked(165)
+    assert short.status == USAGE and "2 hostile clients need 166 descriptors" in short.err
+
+
+def test_clients_on_both_sides():
+    """A thousand of them, and no more: test_mistakes."""
+    with Mini() as server:
+        assert tried("calm", server.url, "-c", 1000, "-d", "200ms", "--trial-worst", "20s", "-T", "20s").status == DONE
+
+
+def test_what_cannot_be_tried(tmp_path):
+    nobody = load("--trial", "all", "http://127.0.0.1:1/")
+    assert nobody.status == CONNECT and "Connection refused" in nobody.err and nobody.out == ""
+    for lie, said in ((b"nonsense\r\n\r\n", "no answer to compare with"),
+                      (b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", "answers with 404")):
+        with Liar(lambda sock, _, lie=lie: sock.sendall(lie)) as liar:
+            run = load("--trial", "all", liar.url)
+        assert run.status == FAULTS and said in run.err and run.err.count("\n") == 1
+    (tmp_path / "x").write_bytes(b"not its body")
+    with Mini() as server:
+        run = load("--trial", "calm", "--check", tmp_path, server.url)
+        assert run.status == FAULTS and "other bytes" in run.err
+        run = load("--trial", "calm", "-d", "100ms", "-o", "/dev/full", server.url)
+        assert run.status == FAILED and "cannot write" in run.err

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* trial.h - trials: clients that behave badly on purpose, and ordinary ones beside them.
+ *
+ *   trial.c         which trials; the threads of one, and its verdict
+ *   trial_truth.c   what a right answer is, learned before anybody is hostile
+ *   trial_talk.c    a connection whose calls have deadlines, and whose answers are checked
+ *   trial_acts.c    the scripts of the hostile clients
+ *   trial_report.c  the table and the JSON
+ *
+ * A trial asks whether a server bears its clients, not how fast it is: each client is a thread with
+ * a script that reads from top to bottom.  Threads own what they fill; main reads it once they
+ * have ended.
+ */
+#ifndef LOAD_TRIAL_H
+#define LOAD_TRIAL_H
+#include <pthread.h>
+#include <stdatomic.h>
+#include "answer.h"
+
+enum {
+    TRIAL_WHY = 200,          /* bytes of a sentence */
+    TRIAL_DEPTH = 256,        /* requests of a pipeline */
+    TRIAL_CROWD = 50,         /* silent connections of one client */
+    TRIAL_CLIENTS_MAX = 1000, /* threads */
+    TRIAL_BESIDE = 3          /* ordinary clients; the last one connects anew each time */
+};
+
+/* What is asked on a connection. */
+enum trial_ask { ASK_GET, ASK_HEAD, ASK_MISSING, ASKS };
+
+/* What does not change while trials run. */
+struct scene {
+    const struct plan *plan;
+    struct target target[ASKS]; /* the URL; it with HEAD; a path that is hardly there */
+    char *body;                 /* of a right answer, unless --check has it */
+    uint64_t act_ns, close_ns, worst_ns, timeout_ns;
+};
+
+/* --- trial_truth.c ---------------------------------------------------------------------------- */
+
+/* Ask the server what it answers, and fill the scene's targets; of each, `also` is the status that
+ * is due.  An exit code, its reason said. */
+int truth_learn(struct scene *s);
+void truth_forget(struct scene *s);
+
+/* --- trial_talk.c ----------------------------------------------------------------------------- */
+
+/* A connection.  Calls return 0 or a count, or -errno; of these
+ *   -ETIMEDOUT     the deadline passed
+ *   -ENODATA       the server ended the connection between two answers
+ *   -ECONNABORTED  ... in the middle of one
+ *   -EBADMSG       an answer is wrong: why says how
+ * Deadlines are absolute. */
+struct talk {
+    const struct scene *scene;
+    int fd;
+    const uint8_t *what;        /* each request asks, enum trial_ask; NULL: all GET */
+    unsigned asked, answers;    /* requests on this connection; answers that were right */
+    unsigned status;            /* of the last answer */
+    bool last;                  /* the server has said that it closes */
+    struct answer answer;       /* being read */
+    char why[TRIAL_WHY];
+    char scratch[16384];
+};
+
+/* Connect; receive_bytes: of the socket's buffer, 0 as the system likes. */
+int talk_open(struct talk *t, int receive_bytes);
+void talk_close(struct talk *t);
+void talk_reset(struct talk *t); /* close with a reset */
+void talk_fini(struct talk *t);
+int talk_send(struct talk *t, const char *bytes, size_t n, uint64_t until_ns);
+/* Send what goes now: a count, 0: nothing does. */
+long talk_push(struct talk *t, const char *bytes, size_t n);
+/* One GET. */
+int talk_ask(struct talk *t, uint64_t until_ns);
+/* Receive up to `most` bytes and check them: how many. */
+long talk_take(struct talk *t, size_t most, uint64_t until_ns);
+/* Until everything asked is answered rightly. */
+int talk_answers(struct talk *t, uint64_t until_ns);
+/* Until the server ends the connection.  The status of 400 to 499 that it gave first, or 0: none.
+ * Anything else that it says is -EBADMSG. */
+int talk_refusal(struct talk *t, uint64_t until_ns);
+/* Wait; true: before that time something came, or the connection ended. */
+bool talk_nap(struct talk *t, uint64_t ms);
+struct slice talk_request(const struct scene *s, enum trial_ask what);
+/* What became of it, in words; of 0 too. */
+const char *talk_words(const struct talk *t, int err);
+
+/* --- trial.c and trial_acts.c ----------------------------------------------------------------- */
+
+/* What clients of one sort went through. */
+struct acts {
+    uint64_t done;                   /* connections, or what a script repeats */
+    uint64_t answered, closed, wrong; /* of them: rightly, ended by the server, against the rules */
+    uint64_t worst_ns;               /* ordinary: the longest from asking to the whole answer */
+    uint64_t close_ns;               /* hostile: the longest that the server kept one */
+    char why[TRIAL_WHY];             /* the first that was wrong */
+};
+
+struct actor {
+    struct talk talk;
+    const struct scene *scene;
+    unsigned index;
+    uint64_t random, end_ns; /* of acting */
+    atomic_bool *stop;       /* ordinary: until then */
+    pthread_t thread;
+    void (*script)(struct actor *);
+    struct acts acts;
+};
+
+uint64_t actor_random(struct actor *a, uint64_t below);
+bool acting(const struct actor *a);
+/* Note what became of one act: 0, -errno of a talk; which is against the rules or not. */
+void actor_answered(struct actor *a);
+void actor_closed(struct actor *a, uint64_t since_ns);
+void actor_wrong(struct actor *a, const char *doing, int err);
+
+#define X(id, name, words) void trial_##id(struct actor *a);
+#include "trials.def"
+#undef X
+
+struct trial_result {
+    const char *name, *words;
+    unsigned clients;
+    struct acts hostile, beside, after;
+    uint64_t took_ns;
+    bool passed;
+    char why[640];
+};
+
+/* --trial: an exit code, its reason said. */
+int trial_run(struct load_options *opt, const struct option_found *found);
+
+/* --- trial_report.c --------------------------------------------------------------------------- */
+
+void trial_head(const struct scene *s, FILE *out);
+void trial_row(const struct trial_result *r, FILE *out);
+/* To that file, or - for standard output: an exit code. */
+int trial_write_json(const struct scene *s, const struct trial_result *r, unsigned n,
+                     const char *path);
+/* "1.2 ms", into a buffer of 24. */
+const char *trial_time(char *buf, uint64_t ns);
+
+#endif
