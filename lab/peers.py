@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -29,6 +30,8 @@ QUIET_S = 0.05         # so long nobody of the family began, ended, or worked mo
 QUIET_NS = 1_000_000
 PORT_TAKEN = re.compile("address already in use", re.IGNORECASE)
 WORKER_DIED = re.compile(r"exited on signal \d+|exit signal [^\n]*")
+NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, NLM_F_DUMP, TCP_LISTEN = 4, 20, 0x1, 0x300, 10
+PORT_AT, INODE_AT = 16 + 4, 16 + 68  # in a netlink message: struct inet_diag_msg behind struct nlmsghdr
 PR_SET_SECUREBITS = 28
 SECBIT_NO_SETUID_FIXUP = 4
 
@@ -78,11 +81,31 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def listening(port):
+    """What the sockets are called that listen on this port.
+
+    Of the kernel's table of listeners: /proc/net/tcp takes seconds where a hundred thousand are in TIME-WAIT.
+    """
+    request = struct.pack("=IHHII4BI48x", 72, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, 0, 0,
+                          socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 1 << TCP_LISTEN)
+    found = set()
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as kernel:
+        kernel.send(request)
+        while True:
+            data = kernel.recv(1 << 16)
+            while data:
+                length, kind = struct.unpack_from("=IH", data)
+                if kind != SOCK_DIAG_BY_FAMILY:
+                    return found  # the end, or an error: then nobody is known to listen
+                if struct.unpack_from("!H", data, PORT_AT)[0] == port:
+                    found.add(f"socket:[{struct.unpack_from('=I', data, INODE_AT)[0]}]")
+                data = data[(length + 3) & ~3:]
+
+
 def listens(pids, port):
     """Whether one of these processes listens on the port: somebody else may have taken it."""
-    sockets = {f"socket:[{fields[9]}]" for fields in map(str.split, text_of("/proc/net/tcp").splitlines()[1:])
-               if fields[3] == "0A" and int(fields[1].split(":")[1], 16) == port}
-    return any(link in sockets for pid in pids for link in descriptors(pid))
+    sockets = listening(port)
+    return bool(sockets) and any(link in sockets for pid in pids for link in descriptors(pid))
 
 
 def descriptors(pid):
@@ -255,6 +278,7 @@ class Peer:
         if self.ended():
             raise Broken(f"{self.name} ended while it was measured, with {self.process.returncode}: {self.told()}")
         lost = set() if self.recipe.varies else self.began_with - set(family(self.pid))
+        died = WORKER_DIED.search(self.said())  # asked now: how one ends that was told to is its own affair
         os.kill(self.pid, self.recipe.stop)
         end = time.monotonic() + PATIENCE_S
         while not self.ended() or self.process.returncode == 0 and living(self.process.pid):
@@ -263,7 +287,7 @@ class Peer:
             time.sleep(0.002)
         if self.process.returncode != 0:
             raise Broken(f"{self.name} left with {self.process.returncode}: {self.told()}")
-        if (died := WORKER_DIED.search(self.said())) or lost:
+        if died or lost:
             raise Broken(f"a worker of {self.name} died while it was measured: {died[0] if died else 'killed'}")
         return self.usage
 
