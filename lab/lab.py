@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 import command
+import counts
 import experiment
 import figures
 import judge
@@ -84,6 +85,9 @@ def show(result):
             print(f"{scenario['name']}; ratio to {result['plan']['base']}: median (interval), ~ no significant difference")
             print("\n".join("  " + line for line in table.aligned(head, rows)))
             print("".join(f"  limit: {line}\n" for line in limits(result, scenario["name"], [row[0] for row in rows])))
+    for caption, rows in counts.tables(result):
+        print(caption)
+        print("\n".join("  " + line for line in table.aligned([result["plan"].get("of", "target"), "how often"], rows)) + "\n")
     for told in judge.verdicts(result):
         print(verdict_line(told))
     for what, how in result["settings"].items():

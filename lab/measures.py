@@ -72,7 +72,7 @@ def open_target(context, target, scenario, folder, wrap=()):
     ours = processors(scenario)[0]
     if "peer" in target:
         import peers  # pylint: disable=import-outside-toplevel
-        server = peers.Peer(target["peer"], folder, processors=ours, workers=target.get("workers", 1))
+        server = peers.Peer(target["peer"], folder, processors=ours, workers=target.get("workers", 1), wrap=wrap)
         context.started(target, server.command, server.config_text)
         return server
     engine = target.get("engine", "auto")

@@ -18,6 +18,7 @@ from command import put
 from rig import Broken, raise_descriptors
 
 VERSION = 1
+COMPARED = {"load", "calls", "ab", "generators"}  # kinds that compare what is sent with the files
 
 
 class Stopped(Exception):
@@ -101,14 +102,14 @@ def turns(plan, pace, missing):
 
 
 def measure_cells(context, plan, journal, missing, tell):
-    kind, pace = measures.kind(plan["kind"]), context.pace
+    pace = context.pace
     every = list(turns(plan, pace, missing))
     for at, (number, scenario, target) in enumerate(every, 1):
         if (target["name"], scenario["name"], number) in journal.done:
             continue
         tell(f"{at} of {len(every)}: {scenario['name']}: {target['name']}")
-        began = time.monotonic()
-        cell = attempt(lambda t=target, s=scenario: kind(context, t, s, plan["seconds"][pace]))
+        began, kind = time.monotonic(), measures.kind(scenario.get("kind", plan["kind"]))
+        cell = attempt(lambda k=kind, t=target, s=scenario: k(context, t, s, plan["seconds"][pace]))
         name = target["name"]
         journal.add({"target": name, "scenario": scenario["name"], "round": number,
                      "took_s": round(time.monotonic() - began, 3), **cell,
@@ -140,8 +141,13 @@ def cannot_run(plan):
 
 # --- The whole ----------------------------------------------------------------------------------------------
 
+def kinds_of(plan):
+    """How its cells are measured; a scenario may have a kind of its own."""
+    return {scenario.get("kind", plan["kind"]) for scenario in plan["scenario"]}
+
+
 def same_bytes(plan):
-    if plan["kind"] != "load":
+    if not kinds_of(plan) & COMPARED:
         return ""
     return ("before each cell every target was asked for all files of the scenario, and each body compared with the file, "
             "byte by byte")
@@ -149,8 +155,9 @@ def same_bytes(plan):
 
 def run(name, plan, pace, binaries, out, again=False, tell=lambda text: None):
     """Measure; the result, which is also in OUT/NAME.json."""
-    if not measures.kind(plan["kind"]):
-        raise Stopped(f"there is no kind {plan['kind']}: neither in measures.py nor as kind_{plan['kind']}.py")
+    for kind in kinds_of(plan):
+        if not measures.kind(kind):
+            raise Stopped(f"there is no kind {kind}: neither in measures.py nor as kind_{kind}.py")
     missing, described = cannot_run(plan), machine.describe(os.path.join(binaries, "rung"))
     raise_descriptors()
     began, before = time.time(), os.getloadavg()

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""counts.py - what cells counted by name (kind_calls.py), as tables: a line for each target, its names and how often.
+
+A cell has it as "counts": {caption: {name: number}}.  A number is the median of the rounds; a name that a round does not
+have counts 0 there.
+"""
+import statistics
+
+import judge
+
+LEAST = 0.05
+
+
+def brief(number):
+    return f"{number:.2f}".rstrip("0").rstrip(".")
+
+
+def medians(cells, caption):
+    """{name: median}, of what is called at all."""
+    rows = [one["counts"].get(caption, {}) for one in cells]
+    found = {name: statistics.median([row.get(name, 0) for row in rows]) for name in {name for row in rows for name in row}}
+    return {name: found[name] for name in sorted(found) if found[name] >= LEAST}
+
+
+def words(result, target, scenario, caption):
+    if judge.errors(result, target, scenario):
+        return "invalid"
+    found = medians([one for one in judge.cells(result, target, scenario) if "counts" in one], caption)
+    return ", ".join(f"{name} {brief(number)}" for name, number in found.items()) or "none"
+
+
+def tables(result):
+    """(caption, [(target, text)]) of each scenario that has such; a caption that scenarios share is said once."""
+    seen = set()
+    for scenario in (one["name"] for one in result["plan"]["scenario"]):
+        captions = {caption: 1 for one in result["cells"] if one["scenario"] == scenario for caption in one.get("counts") or {}}
+        for caption in captions:
+            if caption not in seen:
+                seen.add(caption)
+                yield caption, [(target["name"], words(result, target["name"], scenario, caption))
+                                for target in result["plan"]["target"] if judge.cells(result, target["name"], scenario)]
+
+
+def markdown(result):
+    """Lines of the same for a document."""
+    lines = []
+    for caption, rows in tables(result):
+        lines += [f"{caption}:", "", f"| {result['plan'].get('of', 'target')} | and how often |", "|---|---|",
+                  *(f"| {name} | {text.replace('_', chr(92) + '_')} |" for name, text in rows), ""]
+    return lines

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""kind_calls.py - system calls of any server by name: those of a request, or of a connection with one request (close).
+
+strace writes down every call of two whole lives, a short one and one in which more is asked; the difference divided by
+what was asked more is what one costs, for starting and stopping cancel.  Options of a socket are told by name, those
+of listeners apart.  What a ring is given to do (io_uring) is no call: only the calls that hand it over are seen.
+"""
+import collections
+import re
+import tempfile
+
+import measures
+import peers
+from rig import Broken, Client, text_of
+
+FEW, MORE = 10, 80  # together less than a hundred, after which Apache as it is shipped ends a connection
+LEAST = 0.05        # of a call, to be told by name: threads that look at the clock now and then ask nothing for us
+CALL = re.compile(r"^\d+ +(\w+)\((.*)", re.MULTILINE)
+LISTENER = re.compile(r"^\d+ +listen\((\d+),", re.MULTILINE)
+OPTION = re.compile(r"(\d+), \w+, (\w+), (\S+),")
+
+
+def told(trace):
+    """({call: how often}, {option of a listener: how often}); setsockopt() by its option, for there servers differ."""
+    calls, once = collections.Counter(), collections.Counter()
+    listeners = set(LISTENER.findall(trace))
+    for name, arguments in CALL.findall(trace):
+        option = OPTION.match(arguments) if name == "setsockopt" else None
+        if option and option[1] in listeners:
+            once[f"{option[2]} {option[3]}"] += 1
+        calls[f"{name} {option[2]}" if option else name] += 1
+    if not calls:
+        raise Broken("strace saw no call")
+    return calls, once
+
+
+def ask(port, count, close):
+    """So many requests on one connection, or each on one of its own."""
+    client = None if close else Client(port)
+    for _ in range(count):
+        one = client or Client(port)
+        one.ask()
+        if close:
+            one.close()
+    if client:
+        client.close()
+
+
+def of_run(context, target, scenario, count):
+    folder = measures.documents(context, scenario)
+    with tempfile.NamedTemporaryFile(dir=context.folder) as out:
+        wrap = ("strace", "-f", "-s", "0", "-o", out.name)
+        with measures.open_target(context, target, scenario, folder, wrap) as server:
+            peers.check_file(target["name"], server.port, folder, "index.html")
+            ask(server.port, count, scenario.get("close"))
+            server.stop()
+        return told(text_of(out.name))
+
+
+def measure(context, target, scenario, _seconds):
+    (few, once), (many, _) = (of_run(context, target, scenario, count) for count in (FEW, FEW + MORE))
+    each = {name: (many[name] - few[name]) / MORE for name in {*few, *many}}
+    what = "connection with one request" if scenario.get("close") else "request on a kept connection"
+    return {"figures": {"calls": sum(each.values())}, "limiter": None, "counts": {
+        f"System calls of a {what}": {name: each[name] for name in sorted(each) if each[name] >= LEAST},
+        "Options of the listening socket, and how often they are set": dict(sorted(once.items()))}}
