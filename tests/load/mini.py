@@ -133,7 +133,7 @@ class Mini:
         with self.lock:
             self.count += 1
             number = self.count
-        if self.flaw == "stalls" and number > 20:
+        if self.flaw == "stalls" and number > 5:
             time.sleep(1.2)
         found = head.split(b" ")[1] == b"/x"
         body = BODY if found else b"nothing here"

@@ -56,6 +56,13 @@ def test_rung_bears_all(row, site):
     assert counted["accepted"] == counted["closed"], counted
 
 
+def test_over_a_unix_socket(site, tmp_path):
+    with rung("serve", "-b", f"unix:{tmp_path}/socket", "--head-timeout", "500ms", site) as server:
+        bears("http://any/b%20b.bin", "--check", site, "-u", tmp_path / "socket")
+        counted = server.settled()
+    assert counted["accepted"] == counted["closed"], counted
+
+
 def test_naive_serves_one_at_a_time(site):
     """Who is served holds up all others, so that even the control fails; afterwards it answers."""
     with rung("serve", "-p", 0, "-e", "naive", site) as server:
@@ -144,7 +151,8 @@ def test_the_table():
     lines = run.out.splitlines()
     assert run.status == FAULTS and "seed 7" in lines[0] and "4 hostile clients for 600 ms" in lines[0]
     assert re.match(r"  calm +passed  beside: \d+, worst ", lines[2]), run.out
-    assert re.match(r"  half-open +FAILED  hostile: 4 of 4 wrong: ", lines[3]) and len(lines) == 4
+    assert re.match(r"  half-open +FAILED  hostile: 4 of 4 wrong: ", lines[3]) and len(lines) == 6
+    assert lines[5] == "1 passed, 1 failed"
 
 
 @pytest.mark.parametrize("words, said", [
@@ -158,6 +166,18 @@ def test_mistakes(words, said):
         echo = server.url.replace("http", "echo").removesuffix("/x")
         run = load(*[{"URL": server.url, "ECHO": echo}.get(word, word) for word in words])
     assert run.status == USAGE and said in run.err and run.out == "" and run.err.count("\n") == 1, run.err
+
+
+def test_chance_comes_from_the_seed():
+    """The same nonsense for the same seed, as far as both came; other nonsense for another."""
+    def heard(seed):
+        seen = []
+        with Mini() as server:
+            server.malformed = lambda head: Mini.malformed(head) and not seen.append(head)
+            assert tried("nonsense", server.url, *PATIENT, "-c", 1, "--seed", seed).status == DONE
+        return seen[:4]
+    first, again, other = heard(1), heard(1), heard(2)
+    assert len(first) == 4 and first == again and first != other
 
 
 def test_descriptors_on_both_sides():

@@ -374,6 +374,8 @@ static int run_chosen(const struct scene *s, const bool chosen[TRIALS])
             trial_row(&result[n], out);
         n++;
     }
+    if (out)
+        trial_end(result, n, out);
     code = o->json ? trial_write_json(s, result, n, o->json) : 0;
     return code ? code : fine ? EXIT_DONE : EXIT_FAULTS;
 }

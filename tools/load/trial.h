@@ -135,6 +135,7 @@ int trial_run(struct load_options *opt, const struct option_found *found);
 
 void trial_head(const struct scene *s, FILE *out);
 void trial_row(const struct trial_result *r, FILE *out);
+void trial_end(const struct trial_result *r, unsigned n, FILE *out);
 /* To that file, or - for standard output: an exit code. */
 int trial_write_json(const struct scene *s, const struct trial_result *r, unsigned n,
                      const char *path);

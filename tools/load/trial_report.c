@@ -39,6 +39,20 @@ void trial_row(const struct trial_result *r, FILE *out)
     fflush(out);
 }
 
+static unsigned passed(const struct trial_result *r, unsigned n)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        count += r[i].passed;
+    return count;
+}
+
+void trial_end(const struct trial_result *r, unsigned n, FILE *out)
+{
+    fprintf(out, "\n%u passed, %u failed\n", passed(r, n), n - passed(r, n));
+}
+
 static void put_string(FILE *out, const char *key, const char *text)
 {
     char safe[4096];
@@ -59,17 +73,14 @@ static void put_acts(FILE *out, const char *key, const struct acts *a)
 static void put_json(const struct scene *s, const struct trial_result *r, unsigned n, FILE *out)
 {
     const struct load_options *o = s->plan->opt;
-    unsigned passed = 0;
 
-    for (unsigned i = 0; i < n; i++)
-        passed += r[i].passed;
     fprintf(out, "{\"form\": 1, \"version\": \"" RUNG_VERSION "\", ");
     put_string(out, "url", s->plan->target[0].url);
     fprintf(out, ",\n \"seed\": %llu, \"clients\": %llu, \"act_s\": %.3f, \"close_s\": %.3f, "
                  "\"worst_s\": %.3f,\n \"passed\": %u, \"failed\": %u, \"trials\": [",
             (unsigned long long)o->seed, (unsigned long long)o->connections,
-            (double)s->act_ns / 1e9, (double)s->close_ns / 1e9, (double)s->worst_ns / 1e9, passed,
-            n - passed);
+            (double)s->act_ns / 1e9, (double)s->close_ns / 1e9, (double)s->worst_ns / 1e9,
+            passed(r, n), n - passed(r, n));
     for (unsigned i = 0; i < n; i++) {
         fprintf(out, "%s\n {", i ? "," : "");
         put_string(out, "name", r[i].name);
