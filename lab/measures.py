@@ -273,3 +273,11 @@ def kind(name):
         return KINDS.get(name) or importlib.import_module("kind_" + name).measure
     except ModuleNotFoundError:
         return None
+
+
+def whole_round(name):
+    """measure_all(context, number, cells) of a kind that would rather measure a round's cells at once, or None.
+
+    cells are [(target, scenario)]; it returns for each what measure() does, or the Broken that it would raise.
+    """
+    return None if name in KINDS else getattr(importlib.import_module("kind_" + name), "measure_all", None)

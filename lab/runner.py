@@ -80,13 +80,24 @@ def key_of(cell):
 
 # --- Cells --------------------------------------------------------------------------------------------------
 
+FAILURES = (Broken, OSError, subprocess.SubprocessError)
+
+
+def valid(found):
+    return {"error": None, **found}
+
+
+def invalid(error):
+    said = str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"
+    return {"error": said, "figures": {}, "limiter": None}
+
+
 def attempt(what):
     """What it returns, or an invalid cell: one failure is told, and does not end the others' turns."""
     try:
-        return {"error": None, **what()}
-    except (Broken, OSError, subprocess.SubprocessError) as error:
-        said = str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"
-        return {"error": said, "figures": {}, "limiter": None}
+        return valid(what())
+    except FAILURES as error:
+        return invalid(error)
 
 
 def turns(plan, pace, missing):
@@ -101,19 +112,41 @@ def turns(plan, pace, missing):
                         yield number, scenario, target
 
 
+def note(context, journal, turn, took_s, cell):
+    number, scenario, target = turn
+    name = target["name"]
+    journal.add({"target": name, "scenario": scenario["name"], "round": number, "took_s": round(took_s, 3), **cell,
+                 "command": context.commands.get(name), "config": context.configs.get(name)})
+
+
+def measure_rounds(context, whole, left, journal, tell):
+    """Of a kind that measures a round's cells at once: each cell took its part of the time."""
+    for number in sorted({number for number, _, _ in left}):
+        mine = [turn for turn in left if turn[0] == number]
+        tell(f"round {number + 1}: {len(mine)} cells together")
+        began = time.monotonic()
+        try:
+            found = whole(context, number, [(target, scenario) for _, scenario, target in mine])
+        except FAILURES as error:
+            found = [error] * len(mine)
+        took_s = (time.monotonic() - began) / len(mine)
+        for turn, one in zip(mine, found):
+            note(context, journal, turn, took_s, invalid(one) if isinstance(one, Exception) else valid(one))
+
+
 def measure_cells(context, plan, journal, missing, tell):
-    pace = context.pace
+    whole, pace = measures.whole_round(plan["kind"]), context.pace
     every = list(turns(plan, pace, missing))
-    for at, (number, scenario, target) in enumerate(every, 1):
-        if (target["name"], scenario["name"], number) in journal.done:
-            continue
+    left = [(n, s, t) for n, s, t in every if (t["name"], s["name"], n) not in journal.done]
+    if whole:
+        measure_rounds(context, whole, left, journal, tell)
+        return
+    for at, turn in enumerate(left, len(every) - len(left) + 1):
+        _, scenario, target = turn
         tell(f"{at} of {len(every)}: {scenario['name']}: {target['name']}")
         began, kind = time.monotonic(), measures.kind(scenario.get("kind", plan["kind"]))
         cell = attempt(lambda k=kind, t=target, s=scenario: k(context, t, s, plan["seconds"][pace]))
-        name = target["name"]
-        journal.add({"target": name, "scenario": scenario["name"], "round": number,
-                     "took_s": round(time.monotonic() - began, 3), **cell,
-                     "command": context.commands.get(name), "config": context.configs.get(name)})
+        note(context, journal, turn, time.monotonic() - began, cell)
 
 
 def taken_out(cells, key):

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""A kind that measures a round's cells at once (measure_all): the runner asks for what is left, round by round."""
+import sys
+import types
+
+import pytest
+import runner
+from rig import Broken
+
+PLAN = {"title": "T", "question": "Q?", "kind": "together", "base": "a", "rounds": {"quick": 2}, "seconds": {"quick": 1},
+        "target": [{"name": "a"}, {"name": "b"}], "scenario": [{"name": "s"}, {"name": "t"}]}
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What the kind was asked for; `hook` sees each round before it answers."""
+    found = []
+
+    def measure_all(context, number, cells):
+        names = [(target["name"], scenario["name"]) for target, scenario in cells]
+        found.append((number, sorted(names)))
+        kind.hook(number)
+        context.commands["a"] = "a --serve"
+        return [Broken("b is out of order") if name == ("b", "t") else {"figures": {"instructions": number}, "limiter": None}
+                for name in names]
+    kind = types.SimpleNamespace(measure=None, measure_all=measure_all, hook=lambda number: None)
+    monkeypatch.setitem(sys.modules, "kind_together", kind)
+    monkeypatch.setattr(kind, "measure", lambda *_: {}, raising=False)
+    return types.SimpleNamespace(found=found, kind=kind)
+
+
+EVERY = [("a", "s"), ("a", "t"), ("b", "s"), ("b", "t")]
+
+
+def run(out):
+    return runner.run("small", PLAN, "quick", str(out), str(out))
+
+
+def test_a_round_is_asked_for_once(asked, tmp_path):
+    result = run(tmp_path)
+    assert asked.found == [(0, EVERY), (1, EVERY)] and len(result["cells"]) == 8
+    errors = {(one["target"], one["scenario"]) for one in result["cells"] if one["error"]}
+    assert errors == {("b", "t")} and result["commands"] == {"a": "a --serve"}
+    assert [one["figures"] for one in result["cells"] if one["target"] == "a"] == [{"instructions": n} for n in (0, 0, 1, 1)]
+
+
+def test_a_round_that_fails_as_a_whole(asked, tmp_path):
+    def hook(number):
+        if number == 0:
+            raise Broken("no guest")
+    asked.kind.hook = hook
+    result = run(tmp_path)
+    assert [one["error"] for one in result["cells"] if one["round"] == 0] == ["no guest"] * 4
+    assert [one["error"] for one in result["cells"] if one["round"] == 1 and one["target"] == "a"] == [None] * 2
+
+
+def test_rounds_that_are_there_are_not_asked_for_again(asked, tmp_path):
+    def hook(number):
+        if number == 1:
+            raise KeyboardInterrupt
+    asked.kind.hook = hook
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path)
+    asked.kind.hook = lambda number: None
+    result = run(tmp_path)
+    assert [number for number, _ in asked.found] == [0, 1, 1] and len(result["cells"]) == 8
