@@ -46,6 +46,18 @@ class Recipe(NamedTuple):
     stop: signal.Signals = signal.SIGTERM  # which lets it end with 0
     sendfile: str = ""                     # of nginx: on or off
 
+    def filled(self, known):
+        """The command and the configuration's text, with what is known in the place of each @name@."""
+        def put(text):
+            return re.sub("@([a-z]+)@", lambda match: str({**known, "sendfile": self.sendfile}[match[1]]), text)
+        program = shutil.which(self.program, path=PATH)
+        return [program, *map(put, self.arguments)], put(text_of(os.path.join(CONFIGS, self.config)))
+
+
+def parts(workers):
+    """Of so many workers, what configurations call them."""
+    return {"workers": workers, "children": workers if workers > 1 else 0, "threads": 512 * workers}
+
 
 NGINX, APACHE = ("-e", "@scratch@/error.log", "-c", "@config@"), ("-D", "FOREGROUND", "-f", "@config@")
 PEERS = {
@@ -168,21 +180,15 @@ class Peer:
     def prepared(self):
         """The command, and the text of the configuration that it is given."""
         user, group = ourselves()
-        known = {"root": self.folder, "port": self.port, "workers": self.workers,
-                 "children": self.workers if self.workers > 1 else 0, "threads": 512 * self.workers,
-                 "scratch": self.scratch.name, "user": user, "group": group, "files": raise_descriptors(),
-                 "sendfile": self.recipe.sendfile}
         if self.recipe.no_root and os.geteuid() == 0:
-            known["user"], known["group"] = "nobody", "nogroup"
-
-        def filled(text):
-            return re.sub("@([a-z]+)@", lambda match: str(known[match[1]]), text)
-        text = filled(text_of(os.path.join(CONFIGS, self.recipe.config)))
-        known["config"] = os.path.join(self.scratch.name, "config")
-        with open(known["config"], "w", encoding="utf-8") as file:
+            user, group = "nobody", "nogroup"
+        config = os.path.join(self.scratch.name, "config")
+        command, text = self.recipe.filled({
+            "root": self.folder, "port": self.port, "scratch": self.scratch.name, "config": config, "user": user,
+            "group": group, "files": raise_descriptors(), **parts(self.workers)})
+        with open(config, "w", encoding="utf-8") as file:
             file.write(text)
-        program = shutil.which(self.recipe.program, path=PATH)
-        return [program, *map(filled, self.recipe.arguments)], text
+        return command, text
 
     def without_scratch(self, text):
         """As it is told: another run has another folder."""
