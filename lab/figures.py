@@ -37,6 +37,7 @@ FIGURES = {
     # of a program
     "ns": Figure("time an operation", "ns", LESS),
     "instructions": Figure("instructions", "", LESS),
+    "client_instructions": Figure("instructions of the client's process", "", LESS),
     "branches": Figure("conditional branches", "", LESS),
     "jumps": Figure("jumps through a table or a pointer", "", LESS),
     "mispredicted": Figure("branches and jumps mispredicted, as simulated", "", LESS),

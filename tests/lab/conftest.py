@@ -6,3 +6,12 @@ import sys
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "lab"))
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: boots a guest; only -m long runs it")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.option.markexpr:
+        items[:] = [item for item in items if not item.get_closest_marker("long")]

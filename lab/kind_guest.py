@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: MIT
+"""kind_guest.py - instructions of a whole system for one request: client, kernel and server, counted in a guest.
+
+A boot costs more than a cell, so a round is one boot: measure_all() takes all its targets and scenarios into a guest
+in memory and asks each in turn.  The guest's clock is its count of instructions, so the time that the
+client tells is the figure.  Rounds differ in the seed of the guest's randomness, which decides where things lie in
+memory and in hash tables: the spread of the rounds is the luck in a figure.
+
+A target is rung (`engine`, `options`), a server of peers.py (`peer`), or a lab program that serves (`program`, called
+with the port, the target's `args` and the scenario's).  A scenario may have another `kernel`: that is a boot more.
+"""
+import json
+import os
+import re
+import shlex
+
+from rig import BODY_BYTES, Broken, text_of
+from vm import guest, kernel
+from vm.image import Image
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PORT = 8080  # as in count.sh
+KERNEL = "6.1"  # unless the scenario has another
+DESCRIPTORS = 20000
+# Of the short run and the long one.  Sockets change their ways for some milliseconds: both runs are longer than that.
+ANSWERS = (500, 1500)
+RESTED_MAX = 0.01  # of the difference: while the processor has nothing to do the clock jumps, and that is not counting
+LIMIT_S = 600
+MEMORY_MIB = 768
+# What a program opens by a name that neither its configuration nor its linker knows.
+BESIDE = {"lighttpd": ("/usr/lib/lighttpd/mod_dirlisting.so",)}
+SERVE = ("/lab/rung serve /srv --engine {engine} --bind 127.0.0.1 --port {port} --workers 1 --idle-timeout 600s "
+         "--drain-timeout 1s {options}")
+
+
+# --- What a guest is given ----------------------------------------------------------------------------------
+
+def put_peer(image, context, target):
+    """A peer's program, its configuration filled in, and the files that this names; the command."""
+    import peers  # pylint: disable=import-outside-toplevel
+    recipe, scratch = peers.PEERS[target["peer"]], f"/lab/{target['peer']}"
+    command, text = recipe.filled({"root": "/srv", "port": PORT, "scratch": scratch, "config": f"{scratch}/config",
+                                   "user": "root", "group": "root", "files": DESCRIPTORS, **peers.parts(1)})
+    image.put(f"{scratch}/config", text)
+    image.program(command[0])
+    for path in (*re.findall(r"(/(?:etc|usr)/[\w./-]+)", text), *BESIDE.get(recipe.program, ())):
+        if os.path.isfile(path):
+            image.program(path)
+    context.started(target, command, text)
+    return shlex.join(command)
+
+
+def put_target(image, context, target):
+    """What a target needs; its command without what a scenario adds."""
+    if "peer" in target:
+        return put_peer(image, context, target)
+    if "program" in target:
+        image.program(os.path.join(context.programs, target["program"]), f"/lab/{target['program']}")
+        command = f"/lab/{target['program']} {PORT} {target.get('args', '')}"
+    else:
+        command = SERVE.format(port=PORT, engine=target.get("engine", "auto"), options=target.get("options", ""))
+    context.started(target, [command.replace("/lab/", "").strip()])
+    return command
+
+
+def put_all(image, context, cells):
+    """Everything that the cells need; {target: command}, {target: why it cannot run}."""
+    image.program(context.rung, "/lab/rung")
+    image.program(context.load, "/lab/rung-load")
+    image.copy(os.path.join(HERE, "vm/count.sh"), "/lab/count.sh")
+    for name in ("/etc/passwd", "/etc/group", "/etc/mime.types"):
+        if os.path.exists(name):
+            image.copy(name)
+    for size in {scenario.get("bytes", BODY_BYTES) for _, scenario in cells}:
+        image.put(f"/srv/{size}.html", b"x" * size)
+    commands, missing = {}, {}
+    for name, target in {target["name"]: target for target, _ in cells}.items():
+        try:
+            commands[name] = put_target(image, context, target)
+        except Broken as error:
+            missing[name] = error
+    return commands, missing
+
+
+def line(number, command, target, scenario):
+    """One cell in the shell's words."""
+    if "program" in target:
+        command += f" {scenario.get('args', '')}"
+    load = ["-c", scenario["connections"], *(["-k", "off"] if scenario.get("close") else []),
+            *shlex.split(scenario.get("load", ""))]
+    return shlex.join(map(str, ["cell", number, command.strip(), f"{scenario.get('bytes', BODY_BYTES)}.html",
+                                *ANSWERS, *load]))
+
+
+# --- What comes back ----------------------------------------------------------------------------------------
+
+def told(output):
+    """{number of a cell: {key: text}} of what count.sh said."""
+    parts = re.split(r"^@ (\d+) (\w+)\n", output, flags=re.MULTILINE)
+    found = {}
+    for number, key, text in zip(parts[1::3], parts[2::3], parts[3::3]):
+        found.setdefault(int(number), {})[key] = text.strip()
+    return found
+
+
+def client_ns(run):
+    return sum(thread["cpu_share"] for thread in run["generator"]["threads"]) * run["elapsed_s"] * 1e9
+
+
+def cell_of(texts):
+    """The figures of one cell, from two runs and how long the processor rested in each."""
+    if "idle" not in texts:
+        raise Broken(texts.get("why") or "the guest said nothing about it")
+    less, more = json.loads(texts["less"]), json.loads(texts["more"])
+    if failed := less["errors"]["total"] + more["errors"]["total"]:
+        raise Broken(f"{failed} requests failed")
+    before, between, after = map(int, texts["idle"].split())
+    rested = (after - between - (between - before)) / ((more["elapsed_s"] - less["elapsed_s"]) * 1e9)
+    if rested > RESTED_MAX:
+        raise Broken(f"the guest's processor rested for {rested:.0%} of the time: its clock counts only while it works")
+    answers = more["requests"]["answered"] - less["requests"]["answered"]
+    return {"figures": {"instructions": (more["elapsed_s"] - less["elapsed_s"]) * 1e9 / answers,
+                        "client_instructions": (client_ns(more) - client_ns(less)) / answers},
+            "limiter": "the guest's one processor"}
+
+
+# --- The kind -----------------------------------------------------------------------------------------------
+
+def cache_of(context):
+    """Kernels lie beside what is built."""
+    return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(context.rung))), "vm")
+
+
+def booted(context, version, number, cells):
+    """[(target, scenario)] in one guest with that kernel; what each came to, or Broken."""
+    image = Image()
+    commands, missing = put_all(image, context, cells)
+    lines = [line(place, commands[target["name"]], target, scenario)
+             for place, (target, scenario) in enumerate(cells) if target["name"] in commands]
+    job = guest.Job("\n".join([". /lab/count.sh", *lines, "exit 0"]), image, count=True, seed=number + 1, limit_s=LIMIT_S,
+                    memory_mib=MEMORY_MIB)
+    result = guest.boot(job, kernel.fetch(version, cache_of(context)))
+    if result.status or result.complaints:
+        raise Broken(f"the guest's command left with {result.status}: {(result.complaints or [result.output[-400:]])[0]}")
+    texts = told(result.output)
+    return [missing.get(target["name"]) or attempt(texts.get(place, {})) for place, (target, _) in enumerate(cells)]
+
+
+def attempt(texts):
+    try:
+        return cell_of(texts)
+    except Broken as error:
+        return error
+    except (ValueError, KeyError) as error:
+        return Broken(f"what the guest said is not whole: {error!r}")
+
+
+def measure_all(context, number, cells):
+    """A round's cells, all of them: what measure() would return for each, or Broken."""
+    found = {}
+    for version in dict.fromkeys(scenario.get("kernel", KERNEL) for _, scenario in cells):
+        mine = [place for place, (_, scenario) in enumerate(cells) if scenario.get("kernel", KERNEL) == version]
+        try:
+            found.update(zip(mine, booted(context, version, number, [cells[place] for place in mine])))
+        except Broken as error:
+            found.update(dict.fromkeys(mine, error))
+    return [found[place] for place in range(len(cells))]
+
+
+def measure(context, target, scenario, _seconds):
+    """One cell alone, in a guest of its own."""
+    (found,) = measure_all(context, 0, [(target, scenario)])
+    if isinstance(found, Broken):
+        raise found
+    return found

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""guest.py - a Debian kernel in QEMU that runs one command and goes off; what it said and how it ended comes back.
+
+Plainly: a guest with several processors, to try what this machine's kernel cannot do.  Its time means nothing.
+Counting: one processor whose clock advances a nanosecond for each instruction it executes, user space and kernel
+alike, and not with this machine's time.  How long something took in there is how many instructions it took, whatever
+else runs here; docs/lab/counting.md says what that does not see.
+
+The guest lives in memory, in files that were given to it; a folder may be shared with it, or this machine's whole root
+be its own, read only.  It has no network but loopback.
+"""
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+from rig import Broken, end_with_us, text_of
+from vm import kernel as kernels
+from vm.image import Image
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+QEMU = "qemu-system-x86_64"
+SHARING = ("virtio_pci", "9pnet_virtio", "9p")
+TAIL_LINES = 15
+NICE = 10
+# Without ERMS the kernel copies eight bytes with an instruction, not one: a copy is over-priced enough as it is.
+CPU = "max,-erms"
+COMPLAINT = re.compile(r"Kernel panic|Oops: |BUG: |WARNING: |general protection fault|INFO: task .* blocked|"
+                       r"kmemleak: [1-9]\d* new")
+# Oopses end the guest, for what it does afterwards means nothing; addresses and clocks are the same in every boot.
+APPEND = "console=ttyS0 quiet panic=-1 oops=panic nokaslr tsc=reliable no_timer_check mitigations=off random.trust_cpu=on"
+# A process that waits for all readers (its table of descriptors grows) waits for a few instructions, not for a tick.
+COUNTING = "rcupdate.rcu_expedited=1"
+
+
+@dataclasses.dataclass
+class Job:
+    """What a guest is given."""
+    command: str                  # of sh
+    image: Image = dataclasses.field(default_factory=Image)  # files it finds at their places
+    modules: tuple = ()           # names, or files of modules; what they need comes with them
+    share: str | None = None      # a folder that both may write; the guest's /share
+    root: str | None = None       # the guest sees this folder as its root
+    count: bool = False
+    cpus: int = 1                 # counting knows one
+    memory_mib: int = 512
+    limit_s: float = 120          # of this machine's time, for all of it
+    seed: int = 1                 # of the guest's randomness, where it counts
+    append: str = ""              # further words for the kernel
+
+
+@dataclasses.dataclass
+class Result:
+    status: int
+    output: str
+    console: str
+    complaints: list  # lines of the kernel's that should not be
+    seconds: float
+
+
+def missing():
+    """Why no guest can be had here, or None."""
+    for tool, package in ((QEMU, "qemu-system-x86"), ("busybox", "busybox-static")):
+        if not shutil.which(tool):
+            return f"there is no {tool}: scripts/setup lab installs {package}"
+    return None
+
+
+def put_modules(image, kernel, names):
+    order = kernels.modules(kernel, names)
+    for name, data in order:
+        image.put(f"/vm/modules/{name}.ko", data)
+    image.put("/vm/modules/order", "".join(f"{name}\n" for name, _ in order))
+
+
+def furnished(job, kernel):
+    """The image of the first file system: the job's files, and what starts it."""
+    image = Image()
+    if job.root:  # the files are copied over the root's
+        image.entries = {f"vm/files/{path}": entry for path, entry in job.image.entries.items()}
+        image.put("/vm/root", "")
+        image.folder("/vm/files")
+    else:
+        image.entries = dict(job.image.entries)
+    if job.share:
+        image.put("/vm/share", "")
+    image.copy(shutil.which("busybox"), "/bin/busybox")
+    image.copy(os.path.join(HERE, "init.sh"), "/init")
+    image.put("/vm/command", job.command + "\n")
+    image.folder("/dev")
+    put_modules(image, kernel, (*(SHARING if job.share or job.root else ()), *(("overlay",) if job.root else ()),
+                                *job.modules))
+    return image
+
+
+def exported(tag, path, more=""):
+    return ["-fsdev", f"local,id={tag},path={os.path.abspath(path)},security_model=none,multidevs=remap{more}",
+            "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+
+
+def words(job, kernel, folder):
+    """The emulator's command line."""
+    how = ["-accel", "tcg,thread=multi,tb-size=256", "-smp", str(job.cpus)]
+    if job.count:
+        how = ["-accel", "tcg,thread=single,tb-size=256", "-icount", "shift=0,sleep=off", "-smp", "1",
+               "-rtc", "base=2026-01-01,clock=vm", "-seed", str(job.seed)]
+    shares = exported("share", job.share) if job.share else []
+    shares += exported("root", job.root, ",readonly=on") if job.root else []
+    serial = [word for name in ("console", "output", "status") for word in ("-serial", f"file:{folder}/{name}")]
+    return [QEMU, "-machine", "q35", "-cpu", CPU, *how, "-m", str(job.memory_mib), "-nodefaults", "-no-user-config",
+            "-display", "none", "-no-reboot", *serial, *shares, "-kernel", kernel.image, "-initrd", f"{folder}/image",
+            "-append", " ".join([APPEND, *([COUNTING] if job.count else []), job.append])]
+
+
+def tail(name, text):
+    lines = [line.rstrip() for line in text.split("\n") if line.strip()][-TAIL_LINES:]
+    return f"\n{name}:\n" + "\n".join(f"  | {line}" for line in lines) if lines else f"\n{name}: nothing"
+
+
+def prepare():
+    end_with_us()
+    os.nice(NICE)
+
+
+def emulated(argv, limit_s):
+    """Runs the emulator; what it said, or None at the time limit."""
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          preexec_fn=prepare) as process:
+        try:
+            return process.communicate(timeout=limit_s)[0].decode(errors="replace").strip()
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            process.kill()
+
+
+def boot(job, kernel):
+    """Runs the job's command in a guest.  Raises Broken when the guest did not live to say how that ended."""
+    if reason := missing():
+        raise Broken(reason)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="rung-guest-") as folder:
+        with open(f"{folder}/image", "wb") as file:
+            furnished(job, kernel).write(file)
+        said = emulated(words(job, kernel, folder), job.limit_s)
+        console, output, status = (text_of(f"{folder}/{name}") if os.path.exists(f"{folder}/{name}") else ""
+                                   for name in ("console", "output", "status"))
+    complaints = [line.strip() for line in console.split("\n") if COMPLAINT.search(line)]
+    last = tail("the last lines of its console", console) + tail("what the command said last", output)
+    if said is None:
+        raise Broken(f"the guest did not end within {job.limit_s:g} s{last}")
+    if not status.strip():
+        why = f"its kernel said: {complaints[0]}" if complaints else f"the emulator said: {said or 'nothing'}"
+        raise Broken(f"the guest ended before its command; {why}{last}")
+    return Result(int(status), output, console, complaints, time.monotonic() - began)

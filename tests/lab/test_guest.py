@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: MIT
+"""lab/vm and kind_guest.py: what is put into a guest and what is made of its words; and, marked long, guests that boot."""
+import json
+import lzma
+import os
+import stat
+import struct
+import subprocess
+import sys
+import zlib
+
+import kind_guest
+import measures
+import pytest
+from command import TOP
+from rig import Broken
+from vm import guest, kernel
+from vm.image import Image, libraries
+
+BIN = os.path.dirname(os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung"))
+CACHE = os.path.join(os.path.dirname(BIN), "vm")
+
+
+# --- The image ----------------------------------------------------------------------------------------------
+
+def unpacked(data):
+    """{path: (mode, bytes)} of a cpio archive, by its specification."""
+    found, at = {}, 0
+    while True:
+        assert data[at:at + 6] == b"070701" and at % 4 == 0
+        mode, size, name_size = (int(data[at + 6 + 8 * field:at + 14 + 8 * field], 16) for field in (1, 6, 11))
+        name = data[at + 110:at + 110 + name_size - 1].decode()
+        start = -(-(at + 110 + name_size) // 4) * 4
+        if name == "TRAILER!!!":
+            return found
+        found[name] = (mode, data[start:start + size])
+        at = -(-(start + size) // 4) * 4
+
+
+def written(image, path):
+    with open(path, "wb") as file:
+        image.write(file)
+    return path.read_bytes()
+
+
+def test_an_image_has_what_was_put_into_it(tmp_path):
+    image = Image()
+    image.put("/srv/deep/a.html", "text")
+    image.put("/bin/run", b"\0\1\2", 0o755)
+    image.folder("/dev")
+    found = unpacked(written(image, tmp_path / "image"))
+    assert list(found) == ["bin", "bin/run", "dev", "srv", "srv/deep", "srv/deep/a.html"]  # a folder before its files
+    assert found["srv/deep/a.html"] == (stat.S_IFREG | 0o644, b"text") and found["bin/run"] == (stat.S_IFREG | 0o755, b"\0\1\2")
+    assert found["srv"] == (stat.S_IFDIR | 0o755, b"")
+
+
+def test_the_same_files_are_the_same_image(tmp_path):
+    texts = []
+    for number in range(2):
+        image = Image()
+        for name in ("ab"[number], "ba"[number]):  # in whatever order
+            image.put(f"/{name}", name)
+        texts.append(written(image, tmp_path / f"{number}"))
+    assert texts[0] == texts[1]
+
+
+def test_a_program_brings_its_libraries():
+    image = Image()
+    image.program(os.path.join(BIN, "rung"), "/lab/rung")
+    assert any(path.endswith("/libc.so.6") for path in image.entries) and any("/ld-linux" in path for path in image.entries)
+    assert image.entries["lab/rung"][0] & 0o111 and libraries(__file__) == []
+
+
+def test_a_file_that_is_not_there_is_named():
+    with pytest.raises(Broken, match="/nonexistent/x cannot be put into the guest: No such file"):
+        Image().copy("/nonexistent/x")
+
+
+# --- The kernel ---------------------------------------------------------------------------------------------
+
+def packed(payload, sectors):
+    image = bytearray((sectors + 1) * 512)
+    image[0x1f1] = sectors
+    struct.pack_into("<II", image, 0x248, 64, len(payload))
+    return bytes(image) + b"\xcc" * 64 + payload + b"behind it"
+
+
+@pytest.mark.parametrize("pack", [lzma.compress, lambda data: zlib.compress(data, wbits=31)], ids=["xz", "gzip"])
+def test_the_bare_kernel(pack):
+    assert kernel.bare(packed(pack(b"\x7fELF and more") + b"size", 27)) == b"\x7fELF and more"
+
+
+def test_a_kernel_packed_otherwise():
+    with pytest.raises(Broken, match="packed in a way unknown here"):
+        kernel.bare(packed(b"LZ4?....", 1))
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A kernel whose module c needs b and in_it, and b needs a; b is packed."""
+    folder = tmp_path / "linux-6.1/lib/modules/6.1.0-9/kernel"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "a.ko").write_bytes(b"A\0depends=\0name=a\0")
+    (folder / "deep/b.ko.xz").write_bytes(lzma.compress(b"B\0depends=a\0name=b\0"))
+    (folder / "c-d.ko").write_bytes(b"C\0depends=b,in_it\0name=c_d\0")
+    (folder.parent / "modules.builtin").write_text("kernel/in-it.ko\n")
+    (tmp_path / "linux-6.1/vmlinux").write_bytes(b"\x7fELF")
+    return tmp_path
+
+
+def test_modules_come_after_what_they_need(tree):
+    found = kernel.present("6.1", str(tree))
+    assert found.release == "6.1.0-9" and kernel.present("6.12", str(tree)) is None
+    assert [name for name, _ in kernel.modules(found, ["c_d", "a"])] == ["a", "b", "c_d"]
+    assert dict(kernel.modules(found, ["b"]))["b"].startswith(b"B\0")
+    with pytest.raises(Broken, match="Linux 6.1.0-9 has no module nope"):
+        kernel.modules(found, ["nope"])
+
+
+def test_a_module_of_ones_own(tree):
+    (tree / "mine.ko").write_bytes(b"M\0depends=a\0")
+    order = kernel.modules(kernel.present("6.1", str(tree)), [str(tree / "mine.ko")])
+    assert [name for name, _ in order] == ["a", "mine"]
+
+
+def test_a_kernel_nobody_has(tmp_path):
+    with pytest.raises(Broken, match="no kernel 2.4 is known here, but 6.1 and 6.12"):
+        kernel.fetch("2.4", str(tmp_path))
+    assert os.listdir(tmp_path) == []
+
+
+# --- What a guest said --------------------------------------------------------------------------------------
+
+def run(answers, seconds, share=0.5, failed=0):
+    return json.dumps({"elapsed_s": seconds, "requests": {"answered": answers}, "errors": {"total": failed},
+                       "generator": {"threads": [{"cpu_share": share}]}})
+
+
+def said(number, less, more, idle="7 107 207"):
+    return f"@ {number} less\n{less}\n@ {number} more\n{more}\n@ {number} idle\n{idle}\n"
+
+
+def test_a_cell_is_a_long_run_less_a_short_one():
+    texts = kind_guest.told(said(0, run(100, 0.01), run(300, 0.02)) + said(12, run(1, 1), run(2, 2)))
+    assert set(texts) == {0, 12}
+    found = kind_guest.cell_of(texts[0])
+    assert found["figures"] == pytest.approx({"instructions": 50000, "client_instructions": 25000})
+
+
+@pytest.mark.parametrize("output, words", [
+    (said(0, run(1, 0.1), run(2, 0.2), "0 0 2000000"), "processor rested for 2%"),
+    (said(0, run(1, 0.1), run(2, 0.2, failed=3)), "3 requests failed"),
+    ("@ 0 why\nthe server does not answer: no luck\n", "does not answer: no luck"),
+    ("@ 0 less\n{}\n", "said nothing about it")])
+def test_a_cell_that_means_nothing(output, words):
+    with pytest.raises(Broken, match=words):
+        kind_guest.cell_of(kind_guest.told(output)[0])
+
+
+def test_the_same_rest_in_both_runs_is_no_rest():
+    """While connections are made it may rest; that is before the first request."""
+    assert kind_guest.cell_of(kind_guest.told(said(0, run(1, 0.1), run(2, 0.2), "0 5000000 10000000"))[0])
+
+
+def test_half_a_word_is_no_figure():
+    assert isinstance(kind_guest.attempt(kind_guest.told(said(0, run(1, 1), '{"elaps'))[0]), Broken)
+
+
+def test_a_line_of_the_plan():
+    scenario = {"name": "s", "connections": 16, "close": True, "bytes": 100, "args": "close"}
+    assert kind_guest.line(3, "/lab/floor 8080 100", {"program": "floor"}, scenario) == \
+        "cell 3 '/lab/floor 8080 100 close' 100.html 500 1500 -c 16 -k off"
+    assert kind_guest.line(0, "/lab/rung serve", {}, scenario).startswith("cell 0 '/lab/rung serve' ")
+
+
+def test_without_an_emulator(monkeypatch):
+    monkeypatch.setattr(guest, "QEMU", "no-such-emulator")
+    with pytest.raises(Broken, match="there is no no-such-emulator: scripts/setup lab installs qemu-system-x86"):
+        guest.boot(guest.Job("true"), None)
+
+
+# --- Guests that boot ---------------------------------------------------------------------------------------
+
+@pytest.fixture(scope="session")
+def linux():
+    if reason := guest.missing():
+        pytest.skip(reason)
+    try:
+        return kernel.fetch("6.1", CACHE)
+    except Broken as error:
+        pytest.skip(f"no kernel can be had: {error}")
+
+
+@pytest.mark.long
+def test_a_command_in_a_guest(linux, tmp_path):
+    """What it says and how it ends; a file it is given, a folder it shares, a module that it asks for, processors."""
+    image = Image()
+    image.put("/srv/x", "given")
+    job = guest.Job("uname -r; cat /srv/x; nproc; lsmod | grep -c tls; cat /share/in >/share/out; exit 7", image,
+                    modules=("tls",), share=str(tmp_path), cpus=2)
+    (tmp_path / "in").write_text("shared")
+    result = guest.boot(job, linux)
+    assert result.output == f"{linux.release}\ngiven2\n1\n" and result.status == 7 and result.complaints == []
+    assert (tmp_path / "out").read_text() == "shared"
+
+
+@pytest.mark.long
+def test_a_guest_with_this_machines_files(linux, tmp_path):
+    """They cannot be changed from there."""
+    (tmp_path / "file").write_text("as it was")
+    result = guest.boot(guest.Job(f"cat {tmp_path}/file; echo new >{tmp_path}/file; exec {sys.executable} -c 'print(6 * 7)'",
+                                  root="/"), linux)
+    assert (result.status, result.output) == (0, "as it was42\n") and (tmp_path / "file").read_text() == "as it was"
+
+
+@pytest.mark.long
+def test_a_guest_that_hangs_is_ended(linux):
+    with pytest.raises(Broken) as told:
+        guest.boot(guest.Job("echo here; echo there >/dev/console; sleep 1000", limit_s=15), linux)
+    assert "did not end within 15 s" in str(told.value) and "  | there" in str(told.value) and "  | here" in str(told.value)
+
+
+@pytest.mark.long
+def test_a_kernel_that_panics_is_heard(linux):
+    with pytest.raises(Broken) as told:
+        guest.boot(guest.Job("echo c >/proc/sysrq-trigger"), linux)
+    assert "its kernel said: " in str(told.value) and "Kernel panic - not syncing: sysrq triggered crash" in str(told.value)
+
+
+@pytest.mark.long
+def test_the_command(linux):
+    assert linux
+
+    def boot(*args):
+        done = subprocess.run([f"{TOP}/lab/vm/boot", "--cache", CACHE, *args], stdin=subprocess.DEVNULL, text=True, timeout=200,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        return done.returncode, done.stdout, done.stderr
+    assert boot("--count", "echo", "-n", "so;", "exit", "3") == (3, "so", "")
+    assert boot("--module", "no_such", "true") == (125, "", f"boot: Linux {linux.release} has no module no_such\n")
+
+
+@pytest.mark.long
+def test_two_boots_count_the_same(linux):
+    """Whatever else this machine does, and wherever in the guest's memory things come to lie."""
+    assert linux
+    context = measures.Context(BIN, "/nonexistent", "quick")
+    cells = [({"name": "epoll", "engine": "epoll"}, {"name": "s", "connections": 16}),
+             ({"name": "gone", "engine": "no-such"}, {"name": "s", "connections": 16})]
+    (one, bad), (two, _) = (kind_guest.measure_all(context, number, cells) for number in range(2))
+    assert not isinstance(one, Broken) and not isinstance(two, Broken), (one, two)
+    first, second = one["figures"]["instructions"], two["figures"]["instructions"]
+    assert first == pytest.approx(second, rel=0.005) and 20000 < first < 200000
+    assert first != second  # the seed has moved something: two boots, not one twice
+    assert isinstance(bad, Broken) and "no-such" in str(bad)
