@@ -200,7 +200,7 @@ $(LOAD): $(call objects,$(LOAD_SRC)) $(LIB)
 
 # Its own linker flags stand in its folder, in ldflags, where headers are to be found besides in cppflags.
 define lab_program
-$(patsubst %.c,$(O)/%.o,$(wildcard lab/programs/$(1)/*.c)): CPPFLAGS += $(file <$(wildcard lab/programs/$(1)/cppflags))
+$(patsubst %.c,$(O)/%.o,$(wildcard lab/programs/$(1)/*.c)): CPPFLAGS += $(if $(wildcard lab/programs/$(1)/cppflags),$(file <lab/programs/$(1)/cppflags))
 $(O)/lab/$(1): $(patsubst %.c,$(O)/%.o,$(wildcard lab/programs/$(1)/*.c)) $(LIB) $(wildcard lab/programs/$(1)/ldflags)
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
