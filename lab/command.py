@@ -56,9 +56,8 @@ def raw(who, path, *keys):
 
 def put(path, text):
     """The file is the old one or the new one, never half of one."""
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=os.path.dirname(os.path.abspath(path)),
-                                     delete=False) as file:
-        file.write(text)
+    with tempfile.NamedTemporaryFile(dir=os.path.dirname(os.path.abspath(path)), delete=False) as file:
+        file.write(text if isinstance(text, bytes) else text.encode())
     os.chmod(file.name, os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644)
     os.replace(file.name, path)
 

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""axis.py - scales: linear ones begin at zero, those of waiting are logarithmic, and labels never touch each other."""
+import math
+
+import view
+from figures import FIGURES
+from sheet import width_of
+
+LINEAR = {"cpu_us", "per_second", "bytes_per_second", "cpu_us_a_second"}  # from zero, whatever an experiment asks for
+STEPS = (1, 2, 5)
+BEYOND = 0.24  # inches that a label of an x axis may stand out on the right
+
+
+def is_log(plot, letter="y"):
+    """Of the figure's axis."""
+    key = plot["figure"]
+    return key not in LINEAR and (FIGURES[key].log or letter in plot.get("log", ""))
+
+
+def log_limits(values):
+    """Around what is greater than zero, and at least a decade, or the ends of a line look like a precipice."""
+    known = [value for value in values if value > 0] or [1, 10]
+    low, high = math.log10(min(known)), math.log10(max(known))
+    spare = max((1 - (high - low)) / 2, 0.04 * (high - low), 0.1)
+    return 10 ** (low - spare), 10 ** (high + spare)
+
+
+def log_ticks(low, high, most):
+    """Decades, or between them, whichever are at most so many."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    for steps, stride in ((STEPS, 1), ((1,), 1), ((1,), 2), ((1,), 3), ((1,), 6)):
+        found = [step * 10.0 ** decade for decade in range(first, last + 1, stride) for step in steps
+                 if low <= step * 10.0 ** decade <= high]
+        if len(found) <= most:
+            return found
+    return found[::math.ceil(len(found) / most)]
+
+
+def linear_ticks(high, most):
+    rough = high / max(most, 1)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
+    return [step * number for number in range(int(high / step * 1.0001) + 1)]
+
+
+def without_touching(places, labels, least, most):
+    """Those labels that have room, the first and the last before the others; places in inches, of so many."""
+    kept = []
+    for at in sorted(range(len(places)), key=lambda number: (number not in (0, len(places) - 1), number)):
+        if places[at] + width_of(labels[at], 8) / 2 <= most and all(
+                abs(places[at] - places[other]) >= (width_of(labels[at], 8) + width_of(labels[other], 8)) / 2 + least
+                for other in kept):
+            kept.append(at)
+    return sorted(kept)
+
+
+def at_places(axes, places, labels, inches):
+    """Ticks of an x axis that is so many inches wide; all have a tick, as many as fit have a label."""
+    low, high = axes.get_xlim()
+    if axes.get_xscale() == "log":
+        at = [inches * math.log(place / low) / math.log(high / low) for place in places]
+    else:
+        at = [inches * (place - low) / (high - low) for place in places]
+    kept = without_touching(at, labels, 0.08, inches + BEYOND)
+    axes.set_xticks(places, [label if number in kept else "" for number, label in enumerate(labels)])
+    axes.minorticks_off()
+
+
+def figure_x(axes, log, limits, inches):
+    """The figure along the bottom."""
+    axes.set_xscale("log" if log else "linear")
+    axes.set_xlim(*limits)
+    most = max(2, int(inches / 0.6))
+    places = log_ticks(*limits, most) if log else linear_ticks(limits[1], most)
+    at_places(axes, places, [view.tick(place) for place in places], inches)
+    axes.grid(axis="x")
+
+
+def figure_y(axes, log, limits, inches):
+    axes.set_yscale("log" if log else "linear")
+    axes.set_ylim(*limits)
+    most = max(2, int(inches / 0.35))
+    places = log_ticks(*limits, most) if log else linear_ticks(limits[1], most)
+    axes.set_yticks(places, [view.tick(place) for place in places])
+    axes.minorticks_off()
+    axes.grid(axis="y")
+    return max(width_of(view.tick(place), 8) for place in places)
+
+
+def limits_of(values, log):
+    """values: the greatest and least of what is shown."""
+    if log:
+        return log_limits(values)
+    return 0, max([value for value in values if value > 0], default=1) * 1.06

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""document.py - results in the documents: a block of docs/lab/NAME.md for each, and the table of all in docs/lab/README.md.
+
+Needs nothing but Python, so that every machine can check that the documents say what the results say (plots.py --check).
+"""
+import view
+
+
+def escaped(text):
+    """As the text of a line or of a table's cell: no markup of its own, but `code` stays code."""
+    return " ".join("".join(f"`{part}`".replace("|", "\\|") if code else plain(part) for part, code in view.coded(text)).split())
+
+
+def plain(text):
+    for char in "\\`*_|":
+        text = text.replace(char, "\\" + char)
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace("](", "]\\(")
+
+
+def row_of(parts):
+    return "| " + " | ".join(parts) + " |"
+
+
+def short(cell, of_base):
+    """The base as it is, all others as a ratio to it; without one, the figure."""
+    if cell.kind or of_base or not cell.ratio:
+        return escaped(cell.text)
+    return escaped(cell.ratio.removeprefix("× ") + (" =" if cell.word == view.SAME else ""))
+
+
+def table(result, key):
+    found, base = view.table(result, key), view.base(result)
+    if not found.rows or not found.head:
+        return []
+    lines = [f"{found.caption[0].upper()}{found.caption[1:]}; ratio to {escaped(base)}, = no significant difference:", "",
+             row_of([escaped(found.corner), *map(escaped, found.head)]), "|---" * (len(found.head) + 1) + "|"]
+    for name, cells in found.rows:
+        texts = [short(cell, base in (name, column)) for cell, column in zip(cells, found.head)]
+        lines.append(row_of([escaped(name), *texts]))
+    return [*lines, ""]
+
+
+def claims(result):
+    for claim in view.claims(result):
+        said = f"“{escaped(claim.document)}”" if claim.document else escaped(claim.says)
+        yield f"- {said} Expected of {escaped(claim.looked)}: {escaped(claim.expected)}."
+        for one in claim.verdicts:
+            tail = f": {escaped(one.found)}" if one.found else ""
+            yield f"  - **{one.verdict}**, {escaped(one.scenario)}{tail}" + (f" ({escaped(one.why)})" if one.why else "")
+
+
+def limits(result):
+    """A line for each limit, however many scenarios it was the limit of."""
+    where = {}
+    for scenario, text in view.limiters(result):
+        where.setdefault(text, []).append(scenario)
+    count = sum(map(len, where.values()))
+    return [f"- What the limit was{'' if len(names) == count else ', ' + escaped('; '.join(names))}: {escaped(text)}."
+            for text, names in where.items()]
+
+
+def picture(result):
+    """Of the first plot, beside the document."""
+    return f"img/{result['name']}-1.png"
+
+
+def origin(result):
+    load = (result.get("load_before") or [0])[0], (result.get("load_after") or [0])[0]
+    return (f"{escaped(view.machine(result))}; commit {escaped(result['commit'])}; `{result['command']}` ({result['pace']}, "
+            f"{view.counted(view.rounds(result), 'round')}) at {view.when(result)}, {result['seconds']:.0f} s; "
+            f"load average {load[0]:.1f} before, {load[1]:.1f} after.")
+
+
+def markdown(result):
+    """What stands between the marks of docs/lab/NAME.md."""
+    lines = [*claims(result)]
+    lines += [""] if lines else []
+    if result["plan"].get("plot", view.keys(result)):
+        lines += [f"![{escaped(result['plan']['question'])}]({picture(result)})", ""]
+    for key in view.wanted_keys(result["plan"]) or view.keys(result)[:1]:
+        if key in view.keys(result):
+            lines += table(result, key)
+    lines += limits(result)
+    lines += [f"- {escaped(name)} was not run here: {escaped(why)}." for name, why in result["missing"].items()]
+    lines += [f"- Invalid: {escaped(line)}." for line in view.invalid(result)]
+    lines += [f"- {escaped(line)}" for line in view.few(result)]
+    return "\n".join([*lines, *([""] if lines and lines[-1] else []), origin(result)])
+
+
+def whole(result):
+    """A document where there is none yet."""
+    plan = result["plan"]
+    return (f"# {escaped(plan['title'])}\n\n**{escaped(plan['question'])}**\n\n{escaped(plan['method'])}\n\n"
+            f"{mark(result)}\n{markdown(result)}\n{mark(result, '/')}\n")
+
+
+def mark(result, slash=""):
+    return f"<!-- {slash}lab {result['name']} -->"
+
+
+def row(result):
+    """Of the table of all: what became of its claims."""
+    plan, bad = result["plan"], len(view.invalid(result))
+    told = ", ".join(f"{count} {word}" for word, count in view.tally(result)) or "no claim"
+    told += f"; {view.counted(bad, 'invalid measurement')}" if bad else ""
+    absent = f"; without {', '.join(result['missing'])}" if result["missing"] else ""
+    return row_of([f"[{escaped(plan['title'])}]({result['name']}.md)", escaped(plan["question"]), told,
+                   escaped(f"{result['when'][:10]}, {result['pace']}, commit {result['commit']}{absent}")])
+
+
+def index(plans, results):
+    """Every experiment; what was never run says so."""
+    lines = ["| experiment | question | verdicts | measured |", "|---|---|---|---|"]
+    for name in sorted({*plans, *results}):
+        if name in results:
+            lines.append(row(results[name]))
+        else:
+            plan = plans[name]
+            lines.append(row_of([escaped(plan.get("title", name)), escaped(plan.get("question", "")), "", "not run here yet"]))
+    return "\n".join(lines)

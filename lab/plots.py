@@ -1,0 +1,178 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""plots.py - everything that is made of lab/results, made anew without measuring (make plots).
+
+For each result a page, its plots as SVG and PNG and its cells as CSV in build/lab, the main plot in docs/lab/img, and the
+block of docs/lab/NAME.md; of all of them an index page and the table in docs/lab/README.md.  The same results give the
+same bytes.  --check changes nothing, needs nothing but Python, and complains about documents and pictures that are not
+of these results.
+"""
+import argparse
+import json
+import os
+import re
+import struct
+import sys
+import tomllib
+
+import command
+import document
+import figures
+import table
+import view
+
+RESULTS, EXPERIMENTS, DOCUMENTS = "lab/results", "lab/experiments", "docs/lab"
+INDEX, MARK = "README.md", "experiments"
+KEYS = {"version", "name", "plan", "machine", "cells", "missing", "commit", "when"}
+
+
+def result_of(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError) as error:
+        sys.exit(f"plots: {path}: {error}")
+    if not isinstance(found, dict) or KEYS - set(found):
+        sys.exit(f"plots: {path} is no result of rung lab run")
+    asked = [*found["plan"].get("plot", []), *found["plan"].get("claim", [])]
+    if unknown := sorted({one["figure"] for one in asked} - set(figures.FIGURES)):
+        sys.exit(f"plots: {path}: lab/figures.py has no figure {', '.join(unknown)}: add a row, or run the experiment again")
+    return found
+
+
+def results(folder):
+    """name -> result."""
+    names = sorted(name for name in os.listdir(folder) if name.endswith(".json")) if os.path.isdir(folder) else []
+    return {one["name"]: one for one in (result_of(os.path.join(folder, name)) for name in names)}
+
+
+def plans(folder):
+    """name -> plan of every experiment, as far as it can be read: rung lab says what is wrong with one that cannot."""
+    found = {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".toml"):
+            try:
+                with open(os.path.join(folder, name), "rb") as file:
+                    found[name[:-5]] = tomllib.load(file)
+            except (OSError, ValueError):
+                found[name[:-5]] = {}
+    return found
+
+
+def write(path, text):
+    """Bytes or text, whole or not at all; a file that is already so is left alone."""
+    data = text if isinstance(text, bytes) else text.encode()
+    try:
+        with open(path, "rb") as file:
+            if file.read() == data:
+                return
+    except OSError:
+        pass
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    command.put(path, data)
+
+
+# --- Pages and pictures: these need matplotlib and jinja2 --------------------------------------------------
+
+def draw_one(result, out):
+    """Files of one result, in the folder `out`."""
+    import draw  # pylint: disable=import-outside-toplevel
+    import page  # pylint: disable=import-outside-toplevel
+    name = os.path.join(out, result["name"])
+    for number in range(1, len(draw.plots(result)) + 1):
+        write(f"{name}-{number}.svg", draw.as_svg(result, number))
+        write(f"{name}-{number}.png", draw.as_png(result, number))
+    write(f"{name}.csv", page.as_csv(result))
+    write(f"{name}.html", page.html(result))
+
+
+def draw_index(known, found, out):
+    import page  # pylint: disable=import-outside-toplevel
+    write(os.path.join(out, "index.html"), page.index(known, found))
+
+
+# --- Documents ----------------------------------------------------------------------------------------------
+
+def documents(found):
+    """(path, text as it should be): of each result."""
+    for name, result in found.items():
+        path = f"{DOCUMENTS}/{name}.md"
+        if os.path.exists(path):
+            yield path, table.in_page(path, document.markdown(result), f"lab {name}")
+        else:
+            yield path, document.whole(result)
+
+
+def said_in(path):
+    """What a PNG says it was drawn from, or ''."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at = 8
+    while at + 8 <= len(data):
+        size, kind = struct.unpack(">I4s", data[at:at + 8])
+        if kind == b"tEXt" and (found := re.match(rb"Result\0(.*)", data[at + 8:at + 8 + size], re.DOTALL)):
+            return found[1].decode("latin-1")
+        at += 12 + size
+    return ""
+
+
+def text_of(path):
+    if not os.path.exists(path):
+        return ""
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def stale(found):
+    """Sentences.  Who adds an experiment need not draw: rows of what was never run are not looked at."""
+    for path, text in documents(found):
+        if text_of(path) != text:
+            yield f"{path} does not say what {RESULTS} says: make plots"
+    rows = {line for line in text_of(f"{DOCUMENTS}/{INDEX}").split("\n") if re.match(r"\| \[.*\]\([\w.-]+\.md\) \|", line)}
+    if rows != {document.row(result) for result in found.values()}:
+        yield f"{DOCUMENTS}/{INDEX} does not say what {RESULTS} says: make plots"
+    for result in found.values():
+        path = f"{DOCUMENTS}/{document.picture(result)}"
+        if pictured(result) and (not os.path.exists(path) or said_in(path) != view.fingerprint(result)):
+            yield f"{path} is not drawn from {RESULTS}/{result['name']}.json: make plots"
+
+
+def pictured(result):
+    return document.picture(result) in document.markdown(result)
+
+
+def make(known, found, out):
+    for number, result in enumerate(found.values(), 1):
+        command.tell(f"{number} of {len(found)}: {result['name']}")
+        draw_one(result, out)
+        if pictured(result):
+            with open(os.path.join(out, f"{result['name']}-1.png"), "rb") as file:
+                write(f"{DOCUMENTS}/{document.picture(result)}", file.read())
+    command.tell("")
+    for path, text in documents(found):
+        write(path, text)
+    path = f"{DOCUMENTS}/{INDEX}"
+    write(path, table.in_page(path, document.index(known, found), MARK))
+    draw_index(known, found, out)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="plots.py", description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--out", default="build/lab", help="the folder of the pages")
+    parser.add_argument("--check", action="store_true", help="only say which documents are out of date")
+    options = parser.parse_args()
+    out = os.path.abspath(options.out)
+    os.chdir(command.TOP)
+    known, found = plans(EXPERIMENTS), results(RESULTS)
+    if options.check:
+        complaints = list(stale(found))
+        print("\n".join(complaints) or f"{view.counted(len(found), 'result')}, and the documents say the same")
+        return 1 if complaints else 0
+    make(known, found, out)
+    print(f"{os.path.relpath(out)}/index.html: {view.counted(len(found), 'result')}, "
+          f"{view.counted(len(set(known) - set(found)), 'experiment')} not run yet")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

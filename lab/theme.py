@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""theme.py - what colour, marker and dash a target has: the same in every plot, on white and on black, and on grey paper.
+
+Engines and peers have a row each, chosen so that those that are often drawn together stay apart for people who see no
+red or no green; where colours are near each other, lightness, marker and dash are not.  A server "tuned" is the same one,
+hollow.  Other targets take the free rows in the order of their plan.  The colours are also the marks by which svg.py finds what to make a CSS variable of.
+"""
+import re
+from typing import NamedTuple
+
+SOLID, DASH, DOT, MIXED = (0, ()), (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5))
+
+
+class Look(NamedTuple):
+    light: str  # on white
+    dark: str   # on black
+    marker: str
+    dash: tuple
+    hollow: bool = False
+
+    @property
+    def face(self):
+        """Of a marker."""
+        return "none" if self.hollow else self.light
+
+
+# Neutral colours: CSS variable -> (light, dark).  None of them is a target's.
+NEUTRAL = {"fg": ("#1d2024", "#e5e6e3"), "dim": ("#5f656d", "#9aa1aa"), "line": ("#dcdcd6", "#363b42"),
+           "bad": ("#b3261e", "#ff8a80")}
+FG, DIM, LINE, BAD = (light for light, _ in NEUTRAL.values())
+
+NAMED = {
+    "epoll": Look("#0b7a4b", "#4cc38a", "o", SOLID),
+    "uring": Look("#1f4fae", "#6f98ff", "s", SOLID),
+    "naive": Look("#8a6d1b", "#cfb053", "v", DOT),
+    "fork": Look("#c8500a", "#ff8a4c", "^", SOLID),
+    "thread": Look("#9c1c3c", "#f0708c", "D", DASH),
+    "pool": Look("#cf5a87", "#f7a8c6", "P", SOLID),
+    "nonblock": Look("#6d8f1e", "#b5d65f", "X", DOT),
+    "select": Look("#5b4a3f", "#b79f90", "<", DASH),
+    "poll": Look("#16918c", "#5fd6d0", ">", MIXED),
+    "dispatch": Look("#86439b", "#c48ada", "p", SOLID),
+    "coro": Look("#2f86cf", "#8cc9ff", "h", DASH),
+    "null": Look("#7a7f86", "#a2a8b0", "*", DOT),
+    "nginx": Look("#2b2f3a", "#f0f2f4", "d", SOLID),
+    "apache": Look("#b27d00", "#f5c542", "8", DASH),
+    "lighttpd": Look("#4b3fb5", "#9d94ff", "H", MIXED),
+    "h2o": Look("#a35fd0", "#d7a8f2", "<", SOLID),
+    "caddy": Look("#00586b", "#5aa9bd", ">", DASH),
+}
+ORDER = ("uring", "fork", "epoll", "dispatch", "apache", "coro", "thread", "nonblock", "pool", "poll", "nginx", "naive",
+         "lighttpd", "caddy", "h2o", "select", "null")
+
+
+def words(name):
+    return re.findall(r"[a-z0-9]+", name.lower()) or [""]
+
+
+def own(name):
+    """The Look that a name always has, or None."""
+    first, *others = words(name)
+    if first in NAMED and others in ([], ["default"], ["tuned"]):
+        return NAMED[first]._replace(hollow=others == ["tuned"])
+    return None
+
+
+def looks(names):
+    """A Look for each of a plan's targets.  No two share one while there are free rows."""
+    found = {name: own(name) for name in names if own(name)}
+    for name in names:
+        if name not in found and NAMED.get(words(name)[0]) not in (None, *found.values()):
+            found[name] = NAMED[words(name)[0]]
+    for number, name in enumerate(name for name in names if name not in found):
+        free = [row for row in ORDER if NAMED[row].light not in {look.light for look in found.values()}]
+        found[name] = NAMED[free[0] if free else ORDER[number % len(ORDER)]]
+    return found
+
+
+def variables(dark):
+    """Every CSS variable: name -> colour."""
+    rows = {name: pair[dark] for name, pair in NEUTRAL.items()}
+    return {**rows, **{f"t-{name}": (look.dark if dark else look.light) for name, look in NAMED.items()}}
+
+
+def css():
+    """The variables, for light and for dark."""
+    light, dark = (";".join(f"--{name}:{colour}" for name, colour in variables(which).items()) for which in (False, True))
+    return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"

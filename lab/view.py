@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: MIT
+"""view.py - a result in words and tables: what the page, the documents and the plots say, whatever they are made of.
+
+Says "no significant difference" where there is none, "invalid" where a round failed, and never makes one figure of many.
+"""
+import hashlib
+import json
+from typing import NamedTuple
+
+import figures
+import judge
+
+NONE, INVALID, MISSING = "-", "invalid", "not run here"
+SAME = "no significant difference"
+COLOURED = {"confirmed": "confirmed", "contradicted": "contradicted"}  # only what is significant
+ORDER = ("confirmed", "contradicted", SAME, "undecided", "not measured")
+
+
+# --- Numbers ------------------------------------------------------------------------------------------------
+
+def amount(value):
+    """Three digits that count."""
+    size = abs(value)
+    if size >= 1e12 or 0 < size < 0.0005:
+        return f"{value:.2e}"
+    if size >= 99.95:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if size >= 9.995 else f"{value:.2f}" if size >= 0.0995 or not size else f"{value:.2g}"
+
+
+def tick(value, _position=None):
+    """On an axis, where zeros at the end say nothing."""
+    return f"{value:.3g}".replace("e+", "e") if abs(value) >= 1e9 else f"{value:,.10g}"
+
+
+def unit(key, text):
+    return f"{text} {figures.FIGURES[key].unit}".rstrip()
+
+
+def interval(found):
+    """Median, and in brackets between what and what it lies; of few rounds that is no interval."""
+    if found.rounds == 1:
+        return f"{amount(found.median)} (one round)"
+    few = "" if found.sure else f", {found.rounds} rounds"
+    return f"{amount(found.median)} ({amount(found.low)}..{amount(found.high)}{few})"
+
+
+def better(key, found):
+    """'better', 'worse' or ''; of a ratio that differs."""
+    wish = figures.FIGURES[key].better
+    if wish == figures.NEITHER or not found.differs():
+        return ""
+    return "better" if (found.median < 1) == (wish == figures.LESS) else "worse"
+
+
+# --- What there is ------------------------------------------------------------------------------------------
+
+def targets(result):
+    return [one["name"] for one in result["plan"]["target"]]
+
+
+def scenarios(result):
+    return [one["name"] for one in result["plan"]["scenario"]]
+
+
+def base(result):
+    return result["plan"].get("base") or targets(result)[0]
+
+
+def rounds(result):
+    return len({one["round"] for one in result["cells"]})
+
+
+def keys(result):
+    """Figures that any cell has, those of claims and plots first."""
+    had = {key for one in result["cells"] for key in one.get("figures") or {} if key in figures.FIGURES}
+    wanted = wanted_keys(result["plan"])
+    return [key for key in wanted if key in had] + [key for key in figures.FIGURES if key in had and key not in wanted]
+
+
+def wanted_keys(plan):
+    named = [one["figure"] for one in [*plan.get("plot", []), *plan.get("claim", [])] if one.get("figure") in figures.FIGURES]
+    return list(dict.fromkeys(named))
+
+
+def fingerprint(result):
+    """Of everything that is drawn."""
+    return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()[:16]
+
+
+# --- Cells --------------------------------------------------------------------------------------------------
+
+class Cell(NamedTuple):
+    text: str          # median and interval, or why there is none
+    ratio: str = ""    # to the base
+    word: str = ""     # better, worse, no significant difference, or nothing: undecided
+    kind: str = ""     # "", invalid, missing
+    why: str = ""
+
+
+def cell(result, target, scenario, key):
+    if failed := judge.errors(result, target, scenario):
+        return Cell(INVALID, kind="invalid", why=failed[0])
+    if why := result["missing"].get(target):
+        return Cell(MISSING, kind="missing", why=why)
+    found = judge.figure_of(result, target, scenario, key)
+    if not found:
+        return Cell(NONE)
+    text, against = interval(found), base(result)
+    if target == against:
+        return Cell(text, "base")
+    ratio = judge.ratio(result, target, against, scenario, key)
+    if not ratio:
+        return Cell(text, "")
+    return Cell(text, "× " + interval(ratio), better(key, ratio) or (SAME if ratio.sure and not ratio.differs() else ""))
+
+
+class Table(NamedTuple):
+    caption: str
+    corner: str
+    head: list
+    rows: list  # (name, [Cell, ...])
+
+
+def table(result, key):
+    """One figure: targets by scenarios, the fewer of them as columns."""
+    rows, columns = targets(result), [name for name in scenarios(result) if has(result, name, key)]
+    caption = figures.words(key)
+    if len(columns) <= len(rows):
+        return Table(caption, result["plan"].get("of", "target"), columns,
+                     [(row, [cell(result, row, column, key) for column in columns]) for row in rows])
+    return Table(caption, "scenario", rows, [(row, [cell(result, column, row, key) for column in rows]) for row in columns])
+
+
+def has(result, scenario, key):
+    """Any target's, valid or not, if the scenario was run at all and anybody has that figure in it."""
+    return any(one["scenario"] == scenario and (one.get("figures") or {}).get(key) is not None for one in result["cells"])
+
+
+def invalid(result):
+    """Sentences: which cells are invalid, and why."""
+    found = {}
+    for one in result["cells"]:
+        if one.get("error"):
+            found.setdefault((one["target"], one["scenario"], one["error"]), []).append(str(one["round"] + 1))
+    return [f"{target}, {scenario}: {error} (round {', '.join(numbers)})"
+            for (target, scenario, error), numbers in found.items()]
+
+
+def limiters(result):
+    """(scenario, sentence): what limited whom."""
+    for scenario in scenarios(result):
+        by_limit = {}
+        for target in targets(result):
+            if said := judge.limiter(result, target, scenario):
+                by_limit.setdefault(said, []).append(target)
+        if len(by_limit) == 1 and len(next(iter(by_limit.values()))) > 1:
+            yield scenario, f"all: {next(iter(by_limit))}"
+        elif by_limit:
+            yield scenario, ". ".join(f"{', '.join(names)}: {limit}" for limit, names in by_limit.items())
+
+
+def percentiles(result, target, scenario):
+    """percentile -> Middle over the rounds that have it; nothing when a round is invalid."""
+    if judge.errors(result, target, scenario):
+        return {}
+    by_at = {}
+    for one in judge.cells(result, target, scenario):
+        for at, value in one.get("percentiles") or []:
+            by_at.setdefault(at, []).append(value)
+    return {at: judge.middle(found) for at, found in sorted(by_at.items())}
+
+
+def percentile_tables(result):
+    """One for each scenario that has any."""
+    for scenario in scenarios(result):
+        found = {target: percentiles(result, target, scenario) for target in targets(result)}
+        head = sorted({at for row in found.values() for at in row})
+        if head:
+            yield Table(f"{scenario}: answered within [us]", result["plan"].get("of", "target"), [at_words(at) for at in head],
+                        [(target, [percentile_cell(result, target, scenario, row.get(at)) for at in head])
+                         for target, row in found.items()])
+
+
+def at_words(at):
+    return "all" if at == 100 else f"{at:.10g} %"
+
+
+def percentile_cell(result, target, scenario, found):
+    if found:
+        return Cell(interval(found))
+    if failed := judge.errors(result, target, scenario):
+        return Cell(INVALID, kind="invalid", why=failed[0])
+    why = result["missing"].get(target)
+    return Cell(MISSING, kind="missing", why=why) if why else Cell(NONE)
+
+
+# --- Claims -------------------------------------------------------------------------------------------------
+
+class Verdict(NamedTuple):
+    scenario: str
+    verdict: str
+    found: str
+    why: str
+    heads: list   # of a contradiction, the columns: round, figures of both, ratio
+    rounds: list  # ... and the rows, as text
+
+
+class Claim(NamedTuple):
+    document: str  # its sentence, "" when the claim is ours
+    says: str      # our words for it, or ""
+    looked: str    # which figure of what
+    expected: str
+    verdicts: list
+
+
+def places(told):
+    """Whose figure, and whose it is compared with or None: (target, scenario)."""
+    claim, scenario = told["claim"], told["scenario"]
+    other = claim.get("to", claim["of"]), claim.get("against", scenario)
+    return (claim["of"], scenario), None if other == (claim["of"], scenario) else other
+
+
+def by_round(result, told):
+    """What a contradiction stands on: (heads, rows)."""
+    mine, other = places(told)
+    key = told["claim"]["figure"]
+    ours = judge.values(result, *mine, key)
+    if not other:
+        return ["round", mine[0]], [(str(number + 1), unit(key, amount(value))) for number, value in sorted(ours.items())]
+    theirs = judge.values(result, *other, key)
+    names = [", ".join(mine), ", ".join(other)] if mine[1] != other[1] else [mine[0], other[0]]
+    return ["round", *names, "ratio"], [
+        (str(number + 1), unit(key, amount(value)), unit(key, amount(theirs[number])), amount(value / theirs[number]))
+        for number, value in sorted(ours.items()) if theirs.get(number)]
+
+
+def verdict_of(result, told):
+    found, (mine, other) = told["found"], places(told)
+    text = "" if not found else interval(found) if other else unit(told["claim"]["figure"], interval(found))
+    heads, rows = by_round(result, told) if told["verdict"] == "contradicted" else ([], [])
+    scenario = f"{mine[1]} / {other[1]}" if other and other[1] != mine[1] else mine[1]
+    return Verdict(scenario, told["verdict"], text, told["why"].rstrip("."), heads, rows)
+
+
+def expected(text):
+    """'< 1' in words."""
+    sign, bound = text.strip()[0], text.strip()[1:].strip()
+    return {"<": f"less than {bound}", ">": f"more than {bound}"}.get(sign, " to ".join(part.strip() for part in text.split("..")))
+
+
+def claims(result):
+    """Each with what became of it in each of its scenarios."""
+    told = judge.verdicts(result)
+    for claim in result["plan"].get("claim", []):
+        mine, other = claim["of"], claim.get("to", claim["of"])
+        yield Claim(claim.get("document") or "", claim.get("says") or "",
+                    f"{figures.words(claim['figure'])}, {mine}" + (f" / {other}" if other != mine else ""),
+                    expected(claim["expect"]), [verdict_of(result, one) for one in told if one["claim"] is claim])
+
+
+def tally(result):
+    """[(verdict, how many)], in a fixed order."""
+    found = [one["verdict"] for one in judge.verdicts(result)]
+    return [(word, found.count(word)) for word in ORDER if word in found]
+
+
+# --- Where it comes from ------------------------------------------------------------------------------------
+
+def coded(text):
+    """(part, whether it stands between `backticks`), as sentences of experiments have them."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return [(text, False)]
+    return [(part, number % 2 == 1) for number, part in enumerate(parts)]
+
+
+def counted(number, word):
+    return f"{number} {word}" + ("" if number == 1 else "s")
+
+
+def machine(result):
+    m = result["machine"]
+    memory = f"{m['memory_mib'] / 1024:.0f} GiB" if m.get("memory_mib") else ""
+    return ", ".join(str(part) for part in (m.get("processor"), counted(m["cores"], "core") if m.get("cores") else "", memory,
+                                            m.get("system"), f"Linux {m['kernel']}" if m.get("kernel") else "") if part)
+
+
+def when(result):
+    return result["when"][:16].replace("T", " ") + " UTC"
+
+
+def few(result):
+    """A sentence, if nothing can be significant."""
+    count = rounds(result)
+    if count and not judge.rank(count):
+        return [f"{counted(count, 'round')}: too few for an interval of 95 %, so nothing is called significant."]
+    return []
+
+
+def remarks(result):
+    return [*(result.get("remarks") or []), *few(result)]

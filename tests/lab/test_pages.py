@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: MIT
+"""What is made of a result: plots, pages, blocks of documents.  Whatever is in it, nothing is invented and nothing breaks."""
+import csv
+import html.parser
+import io
+import json
+import os
+import re
+import xml.etree.ElementTree as ET
+
+import figures
+import pytest
+import sample
+
+pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+pytest.importorskip("jinja2", reason="jinja2 is not installed")
+import document  # noqa: E402 pylint: disable=wrong-import-position
+import draw  # noqa: E402 pylint: disable=wrong-import-position
+import page  # noqa: E402 pylint: disable=wrong-import-position
+import plots  # noqa: E402 pylint: disable=wrong-import-position
+import sheet  # noqa: E402 pylint: disable=wrong-import-position
+import view  # noqa: E402 pylint: disable=wrong-import-position
+
+VOID = {"meta", "link", "img", "br", "hr", "input"}
+NASTY = ['<script>alert(1)</script>', '"quoted" & \'single\'', "$x^2$ _under_ `tick` | pipe", "]]> --> <!-- &amp;", "_hidden",
+         "a name that is much longer than any name has a right to be, and then some words more to be sure"]
+
+
+class Checker(html.parser.HTMLParser):
+    """Every element that was opened is closed, in order; ids are one of a kind; what they point at is there."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.ids, self.labels, self.links, self.tags, self.text = [], [], [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+        assert len(set(self.ids)) == len(self.ids)
+        assert set(self.labels) <= set(self.ids)
+
+    def handle_starttag(self, tag, attrs):
+        self.handle_startendtag(tag, attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        for key, value in attrs:
+            if key == "id":
+                self.ids.append(value)
+            elif key == "aria-labelledby":
+                self.labels += value.split()
+            elif key in ("src", "href", "xlink:href"):
+                self.links.append(value)
+            assert not key.startswith("on")
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open.pop() == tag, (tag, self.getpos())
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def empty():
+    made = sample.pools()
+    made.update(cells=[], missing={})
+    return made
+
+
+def small():
+    made = sample.plan(["mutex", "lock-free"], ["64 connections"], plot=[{"kind": "bars", "figure": "cpu_us"}])
+    return sample.result(made)
+
+
+def once():
+    made = sample.pools()
+    made["cells"] = [one for one in made["cells"] if one["round"] == 0]
+    return made
+
+
+def extreme():
+    """Nothing, next to nothing, and more than anybody has."""
+    made = sample.pools()
+    factors = {"mutex": 0, "lock-free": 1e12, "mutex, drain all, yield": 1e-9}
+    for one in made["cells"]:
+        one["figures"] = {key: value * factors[one["target"]] for key, value in one["figures"].items()}
+        one["percentiles"] = [[at, value * factors[one["target"]]] for at, value in one.get("percentiles", [])]
+    return made
+
+
+def nasty():
+    made = sample.result(sample.plan(NASTY, [{"name": NASTY[0], "x": 0}, {"name": NASTY[2], "x": 5}], question=NASTY[1] + "?",
+                                     title=NASTY[0], method=NASTY[3], of=NASTY[0],
+                                     plot=[{"kind": kind, "figure": "p99_us", "log": "xy", "title": NASTY[0], "x_label": NASTY[2]}
+                                           for kind in ("bars", "lines", "percentiles")],
+                                     claim=[{"document": NASTY[0], "says": NASTY[3], "figure": "cpu_us", "of": NASTY[0], "to": NASTY[1],
+                                             "expect": "> 100"}]),
+                         configs={NASTY[0]: NASTY[3]}, settings={NASTY[0]: NASTY[1]}, remarks=[NASTY[0]], commit=NASTY[0])
+    sample.break_cell(made, NASTY[1], NASTY[0], 0, NASTY[0])
+    sample.without(made, NASTY[4], NASTY[3])
+    return made
+
+
+def timed():
+    made = sample.pools()
+    made["plan"]["plot"] = [{"kind": "time", "figure": "per_second"}]
+    for one in made["cells"]:
+        one["series"] = {"per_second": [[second / 10, 40000 + one["round"] * second] for second in range(50)]}
+    return made
+
+
+def all_bad():
+    made = sample.pools()
+    for one in made["cells"]:
+        one.update(figures={}, error="no such luck", percentiles=None)
+    return made
+
+
+def rungs():
+    return sample.ladder(("naive", "epoll"))
+
+
+EVERY = [sample.pools, rungs, empty, once, extreme, nasty, timed, all_bad]
+
+
+def drawings(result):
+    for number, plot in enumerate(draw.plots(result), 1):
+        for width, use in ((sheet.WIDE, draw.WHOLE), (sheet.NARROW, draw.INLINE)):
+            yield plot, use, draw.as_svg(result, number, width, use)
+
+
+def words_of(svg):
+    """What stands in it, lines joined: a long text may be on several."""
+    return " ".join("".join(one.itertext()) for one in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"))
+
+
+# --- Plots --------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("make", EVERY)
+@pytest.mark.filterwarnings("error")
+def test_a_plot_says_what_it_shows(make):
+    result = make()
+    for plot, use, svg in drawings(result):
+        root, said = ET.fromstring(svg), words_of(svg)
+        assert root.get("role") == "img" and len(root.get("aria-labelledby").split()) == 2
+        if use == draw.WHOLE:
+            assert " ".join(result["plan"]["question"].split()) in said and f"commit {result['commit']}"[:9] in said
+        if draw.EMPTY in said:
+            continue
+        axis = "answered within [us]" if plot["kind"] == "percentiles" else figures.words(plot["figure"])
+        assert axis in said
+        if plot["kind"] == "lines":
+            assert plot["x_label"] in said
+        for name in result["missing"]:
+            assert view.MISSING in said and "nan" not in said.split(), name
+
+
+@pytest.mark.parametrize("make", [empty, all_bad])
+def test_nothing_measured_is_never_a_figure(make):
+    for _, _, svg in drawings(make()):
+        assert draw.EMPTY in words_of(svg) or "× invalid" in words_of(svg)
+        assert not re.search(r"\d us", words_of(svg))
+
+
+def test_an_invalid_cell_is_a_gap():
+    """Of bars, it says so where the bar would be; a line has a cross, and no point."""
+    result = sample.pools()
+    assert words_of(draw.as_svg(result, 1)).count("× invalid") == 1
+    assert "× invalid" not in words_of(draw.as_svg({**result, "cells": [one for one in result["cells"] if not one["error"]]}, 1))
+    lines = rungs()
+    assert "invalid" in words_of(draw.as_svg(lines, 1)).split()
+    import lines as kind  # pylint: disable=import-outside-toplevel
+    points = dict(kind.over_x(lines, draw.plots(lines)[0])[0].lines)["epoll"]
+    assert [one.x for one in points if one.broken] == [16] and all(one.median is None for one in points if one.broken)
+
+
+@pytest.mark.parametrize("key, log, found", [("cpu_us", "y", False), ("per_second", "xy", False), ("p99_us", "", True),
+                                             ("instructions", "", False), ("instructions", "y", True)])
+def test_which_axes_are_logarithmic(key, log, found):
+    assert draw.axis.is_log({"figure": key, "log": log}) == found
+
+
+def test_linear_axes_begin_at_zero():
+    assert draw.axis.limits_of([50, 51], False)[0] == 0
+    low, high = draw.axis.limits_of([50, 51, 0], True)
+    assert 0 < low < 50 and 51 < high and high / low > 9.9
+
+
+def test_a_name_has_one_look():
+    """An engine the same in every plot; in one plot no two the same, as long as there are looks."""
+    looks = draw.theme.looks
+    assert looks(["a", "b", "epoll"])["epoll"] == looks(["epoll", "uring"])["epoll"] == draw.theme.NAMED["epoll"]
+    names = [*sample.ENGINES, "nginx, tuned", "nginx, default", "Apache, tuned", "Apache, default", "lighttpd", "h2o", "Caddy"]
+    assert len(set(looks(names).values())) == len(names)
+    assert looks(names)["nginx, default"] == draw.theme.NAMED["nginx"]
+    assert looks(names)["nginx, tuned"] == looks(["nginx, tuned"])["nginx, tuned"] == draw.theme.NAMED["nginx"]._replace(hollow=True)
+    assert looks(["epoll, edge", "epoll, level"])["epoll, edge"] == draw.theme.NAMED["epoll"]
+    assert len(looks([str(number) for number in range(40)])) == 40
+    assert len({(look.marker, look.dash) for look in draw.theme.NAMED.values()}) == len(draw.theme.NAMED)
+    variables = draw.theme.variables(False)
+    assert len(set(variables.values())) == len(variables)
+
+
+def luminance(colour):
+    parts = [int(colour[at:at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("dark, paper", [(False, "#ffffff"), (True, "#1a1d21")])
+def test_colours_stand_out(dark, paper):
+    """WCAG 2.1: 3:1 for graphics, 4.5:1 for text."""
+    for name, colour in draw.theme.variables(dark).items():
+        light, other = sorted((luminance(colour), luminance(paper)), reverse=True)
+        least = 3 if name.startswith("t-") else 4.5 if name != "line" else 1
+        assert (light + 0.05) / (other + 0.05) >= least, (name, colour)
+
+
+def test_labels_do_not_touch():
+    places, labels = [0, 0.1, 0.2, 0.5, 1], ["1,000"] * 5
+    kept = draw.axis.without_touching(places, labels, 0.08, 1.2)
+    assert kept[0] == 0 and kept[-1] == 4 and 1 not in kept
+    assert draw.axis.without_touching([0, 1.2], ["0", "a label that would be cut"], 0.08, 1.2) == [0]
+
+
+def test_the_same_result_gives_the_same_bytes():
+    result = small()
+    again = json.loads(json.dumps(result))
+    assert draw.as_svg(result, 1) == draw.as_svg(again, 1) and draw.as_png(result, 1) == draw.as_png(again, 1)
+    assert page.html(result) == page.html(again) and document.markdown(result) == document.markdown(again)
+
+
+def test_a_picture_says_of_which_result_it_is(tmp_path):
+    result, path = small(), tmp_path / "a.png"
+    path.write_bytes(draw.as_png(result, 1))
+    assert plots.said_in(path) == view.fingerprint(result)
+    result["cells"][0]["figures"]["cpu_us"] += 1
+    assert plots.said_in(path) != view.fingerprint(result)
+
+
+# --- Pages --------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("make", EVERY)
+def test_a_page_is_whole_and_alone(make):
+    result = make()
+    text = page.html(result)
+    found = Checker(text)
+    assert all(link.startswith(("#", "data:")) or link == "index.html" for link in found.links)
+    assert "url(http" not in text and "@import" not in text and "script" not in found.tags
+    said = " ".join("".join(found.text).split())
+    for part in (result["plan"]["question"], result["plan"]["method"], *result["missing"].values(), *result["configs"].values()):
+        assert " ".join(part.split()) in said
+    for one in view.claims(result):
+        assert one.expected in said and all(told.verdict in said for told in one.verdicts)
+    assert found.tags.count("figure") == len(draw.plots(result))
+
+
+def test_a_page_says_what_was_found():
+    said = " ".join("".join(Checker(page.html(sample.pools())).text).split())
+    for words in ("contradicted", "What contradicts it", "not run here", "the server died", "Turbo was on", "rung lab run sample",
+                  "net.core.somaxconn", "99.99 %", "all: the server's processor", "worker_processes 1;"):
+        assert words in said, words
+
+
+def test_no_difference_is_said_as_such():
+    result = small()
+    for one in result["cells"]:
+        if not one["error"]:
+            one["figures"]["cpu_us"] = 20 + (one["round"] + (one["target"] == "mutex")) % 2
+    assert view.SAME in page.html(result) and " =" in document.markdown(result)
+
+
+def test_few_rounds_are_never_significant():
+    result = once()
+    assert "too few for an interval" in " ".join(view.remarks(result))
+    words = {view.cell(result, target, scenario, "cpu_us").word for target in view.targets(result) for scenario in view.scenarios(result)}
+    assert words == {""}
+
+
+def test_better_and_worse_depend_on_the_figure():
+    from judge import Middle  # pylint: disable=import-outside-toplevel
+    less = Middle(0.8, 0.9, 0.95, 6, True)
+    assert view.better("cpu_us", less) == "better" and view.better("per_second", less) == "worse"
+    assert view.better("cpu_us", Middle(0.8, 0.9, 1.1, 6, True)) == view.better("cpu_us", less._replace(sure=False)) == ""
+
+
+def test_cells_as_csv():
+    rows = list(csv.DictReader(io.StringIO(page.as_csv(sample.pools()))))
+    bad = [row for row in rows if row["error"]]
+    assert len(rows) == 3 * 3 * 6 and len(bad) == 1 and bad[0]["cpu_us"] == "" and bad[0]["error"] == "the server died"
+    assert float(rows[0]["cpu_us"]) > 0 and rows[0]["round"] == "1"
+
+
+def test_the_index_has_every_experiment():
+    results = {"pools": {**sample.pools(), "name": "pools"}, "nasty": {**nasty(), "name": "nasty"}}
+    plans = {"never": {"title": "Never & never", "question": "Why?"}, "broken": {}}
+    text = page.index(plans, results)
+    found = Checker(text)
+    said = " ".join("".join(found.text).split())
+    assert "Never & never" in said and said.count("not run here yet") == 2 and "1 contradicted" in said
+    assert "not run here: nginx, tuned" in said and "script" not in found.tags
+    assert all(link.startswith("data:") or re.fullmatch(r"\w+\.html", link) for link in found.links)
+    assert Checker(page.index({}, {}))
+
+
+# --- Documents ----------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("make", EVERY)
+def test_a_block_of_a_document(make):
+    result = make()
+    text = document.whole(result)
+    assert text.endswith("<!-- /lab sample -->\n") and "\n\n\n" not in text and not re.search(r" $", text, re.MULTILINE)
+    rows = [line for line in text.split("\n") if line.startswith("|")]
+    counts = [len(re.findall(r"(?<!\\)\|", line)) for line in rows]
+    assert all(count > 2 for count in counts) and "<script" not in text
+    assert text.count("<!--") == 2
+
+
+def documents_of(tmp_path, monkeypatch, *made):
+    """A tree with these results; what plots.py says, twice: with --check and having written."""
+    for folder in ("lab/results", "lab/experiments", "docs/lab"):
+        os.makedirs(tmp_path / folder)
+    for one in made:
+        (tmp_path / f"lab/results/{one['name']}.json").write_text(json.dumps(one))
+    (tmp_path / "lab/experiments/never.toml").write_text('title = "Never"\nquestion = "Why?"\n')
+    (tmp_path / "docs/lab/README.md").write_text("# Lab\n\n<!-- experiments -->\n<!-- /experiments -->\n")
+    monkeypatch.setattr(plots.command, "TOP", str(tmp_path))
+
+
+def plots_main(monkeypatch, *args):
+    monkeypatch.setattr("sys.argv", ["plots.py", *args])
+    monkeypatch.chdir(".")
+    return plots.main()
+
+
+def test_all_of_it_and_nothing_twice(tmp_path, monkeypatch, capsys):
+    documents_of(tmp_path, monkeypatch, small())
+    assert plots_main(monkeypatch, "--check") == 1
+    said = capsys.readouterr().out
+    assert "docs/lab/sample.md does not say" in said and "docs/lab/README.md does not say" in said
+    assert plots_main(monkeypatch, "--out", str(tmp_path / "out")) == 0
+    assert plots_main(monkeypatch, "--check") == 0
+    made = sorted(os.listdir(tmp_path / "out"))
+    assert made == sorted(["index.html", "sample.html", "sample.csv", "sample-1.png", "sample-1.svg"])
+    readme, page_path = (tmp_path / "docs/lab" / name for name in ("README.md", "sample.md"))
+    assert "not run here yet" in readme.read_text() and "[A sample](sample.md)" in readme.read_text()
+    page_path.write_text(page_path.read_text() + "\nBy hand.\n")
+    times = {path: os.stat(path).st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    assert plots_main(monkeypatch, "--out", str(tmp_path / "out")) == 0
+    assert times == {path: os.stat(path).st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    page_path.write_text(page_path.read_text().replace("6 rounds", "60 rounds"))
+    (tmp_path / "docs/lab/img/sample-1.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    capsys.readouterr()
+    assert plots_main(monkeypatch, "--check") == 1
+    said = capsys.readouterr().out
+    assert "docs/lab/sample.md does not say" in said and "sample-1.png is not drawn from" in said
+
+
+@pytest.mark.parametrize("text, words", [("{", "Expecting"), ("[]", "is no result"), ("{}", "is no result")])
+def test_a_file_that_is_no_result(tmp_path, monkeypatch, text, words):
+    documents_of(tmp_path, monkeypatch)
+    (tmp_path / "lab/results/bad.json").write_text(text)
+    with pytest.raises(SystemExit) as told:
+        plots_main(monkeypatch, "--check")
+    assert words in str(told.value) and "bad.json" in str(told.value)
+
+
+def test_code_stays_code():
+    text = "a_b is `make x_y | <z>` & `q`"
+    assert document.escaped(text) == "a\\_b is `make x_y \\| <z>` &amp; `q`"
+    assert page.words(text) == "a_b is <code>make x_y | &lt;z&gt;</code> &amp; <code>q</code>"
+    assert document.escaped("one ` alone <b>") == "one \\` alone &lt;b>" and page.words("one ` alone <b>") == "one ` alone &lt;b&gt;"
