@@ -95,7 +95,7 @@ GEN := $(G)/mime_types.h
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: lab-programs bench help all run check quick soak coverage docs cost load-cost trigger spread kernel-compile fuzz tests clean install
+.PHONY: lab-programs bench plots help all run check quick soak coverage docs cost load-cost trigger spread kernel-compile fuzz tests clean install
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
@@ -137,6 +137,10 @@ cost: ## what each engine costs, relative to epoll (docs/cost.md); COST=--quick:
 bench: all ## the lab: every experiment, two minutes each; BENCH='NAME ... --full'
 	@scripts/setup lab
 	@$(RUNG) lab run $(BENCH)
+
+plots: ## draw lab/results anew, without measuring: pages in build/lab, docs/lab
+	@scripts/setup lab
+	@$(PYTHON) -B lab/plots.py --out $(BUILD)/lab
 
 trigger: ## what epoll tells level, edge and one-shot: wake-ups and left-over bytes, into docs/engines/readiness.md
 	@$(PYTHON) lab/trigger.py --write && $(PYTHON) lab/trigger.py

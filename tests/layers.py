@@ -382,6 +382,7 @@ def shape(layer):
     layer.single("numbers in the documents (scripts/numbers)", [PYTHON, "scripts/numbers", "--check"], 60)
     layer.single("what epoll tells, by the rules and as documented (lab/trigger.py)",
                  [PYTHON, "lab/trigger.py", "--check"], 60)
+    layer.single("what the lab found, as documented (lab/plots.py)", [PYTHON, "-B", "lab/plots.py", "--check"], 60)
     if shutil.which("shellcheck"):
         scripts = [path for path in ("scripts/setup", "scripts/kernel-compile", "scripts/arm64", "scripts/picture", ".ci/run", "tests/link.sh")
                    if os.path.exists(path)]
