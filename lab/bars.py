@@ -156,7 +156,8 @@ def one(axes, result, place, cell, middle, look, log):
     else:
         axes.barh([middle], [cell.median], ROW * BAR, color=to_rgba(look.light, HOLLOW if look.hollow else 1),
                   edgecolor=look.light, lw=1 if look.hollow else 0, zorder=2)
-        axes.plot([cell.low, cell.high], [middle] * 2, color=theme.FG, lw=1.1, marker="|", ms=5, zorder=3)
+        for colour, width in ((theme.PAPER, 2.2), (theme.FG, 1)):  # seen on dark bars too
+            axes.plot([cell.low, cell.high], [middle] * 2, color=colour, lw=width, marker="|", ms=5, mew=width, zorder=3)
     axes.annotate(view.amount(cell.median), (max(cell.high, cell.median), middle), (5, 0), textcoords="offset points", size=SMALL,
                   va="center", color=theme.FG)
 

@@ -47,9 +47,10 @@ def better(plot):
 def reading(result, plot):
     """How to read it, in a sentence or two."""
     count = view.rounds(result)
+    plan = maker(plot).planned(result, plot, sheet.WIDE)
     if maker(plot) is bars:
-        return bars.reading(bars.planned(result, plot, sheet.WIDE), count, better(plot))
-    return lines.reading(plot, count, better(plot))
+        return bars.reading(plan, count, better(plot))
+    return lines.reading(plan, plot, count, better(plot))
 
 
 def said(result, plot):
@@ -58,7 +59,8 @@ def said(result, plot):
 
 
 def small_print(result):
-    return f"{view.machine(result)}; {view.counted(view.rounds(result), 'round')}, {result['pace']}; commit {result['commit']}"
+    return (f"{view.machine(result)}; {view.counted(view.rounds(result), 'round')}, {result['pace']}"
+            + (f"; commit {result['commit']}" if result["commit"] else ""))
 
 
 def drawn(result, plot, width, whole):

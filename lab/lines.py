@@ -17,6 +17,7 @@ from sheet import SIZE, width_of
 
 KEY, SAMPLE, BODY, GAP, BELOW = 0.2, 0.34, 2.5, 0.25, 0.56  # inches: a line of the legend, its sample, a panel
 FAINT = 0.16  # of an interval
+BANDS = 5     # of more lines the bands would hide each other: an interval is then a thin line at its point
 
 
 class Point(NamedTuple):
@@ -35,6 +36,7 @@ class Panel(NamedTuple):
 
 class Plan(NamedTuple):
     panels: list
+    names: list   # of targets
     legend: list  # rows of (target or None, words, left)
     columns: int
     label: str    # of the x axis
@@ -129,7 +131,7 @@ def planned(result, plot, width):
     label = {"percentiles": "answered, share of all requests", "time": "time [s]"}.get(plot["kind"], plot.get("x_label") or "x")
     columns = 2 if width >= sheet.WIDE and len(found) > 1 else 1
     title = max((len(titled(panel, width / columns)) for panel in found), default=0) * SIZE * sheet.LINE
-    return Plan(found, legend_rows(result, plot, width, broken), columns, label, log_x, axis.is_log(plot), title)
+    return Plan(found, chosen(result, plot), legend_rows(result, plot, width, broken), columns, label, log_x, axis.is_log(plot), title)
 
 
 def upward(plot):
@@ -190,13 +192,13 @@ def place(paper, panel, plan, looks, span):
     axes.set_xlabel(plan.label, loc="left")
     feet = 0
     for target, points in panel.lines:
-        line(axes, points, looks[target], plan.log_y)
+        line(axes, points, looks[target], (plan.log_y, len(plan.names) <= BANDS))
         feet += crosses(axes, points, looks[target], feet)
 
 
-def line(axes, points, look, log):
+def line(axes, points, look, how):
     """In parts, where something is missing in between."""
-    parts = [[]]
+    (log, bands), parts = how, [[]]
     for one in points:
         if one.median is None or log and one.median <= 0:
             parts.append([])
@@ -206,9 +208,10 @@ def line(axes, points, look, log):
         x = [one.x for one in part]
         low = [max(one.low, axes.get_ylim()[0]) for one in part]
         many = len(part) > 30
-        axes.fill_between(x, low, [one.high for one in part], color=look.light, alpha=FAINT, lw=0)
-        if len(part) == 1:
-            axes.plot(x * 2, [low[0], part[0].high], color=look.light, lw=1.2)
+        if bands:
+            axes.fill_between(x, low, [one.high for one in part], color=look.light, alpha=FAINT, lw=0)
+        if not many and (not bands or len(part) == 1):
+            axes.vlines(x, low, [one.high for one in part], color=look.light, lw=0.9)
         axes.plot(x, [one.median for one in part], color=look.light, linestyle=look.dash, marker="" if many else look.marker,
                   mfc=look.face, ms=5, lw=1 if many else 1.6)
 
@@ -242,10 +245,11 @@ def legend(paper, rows, looks):
     paper.top += 0.08
 
 
-def reading(plot, count, better):
+def reading(plan, plot, count, better):
     if plot["kind"] == "time":
         return f"A line for each target and round, over the time since its load began; {better}."
-    what = (f"A line is the median of {view.counted(count, 'round')}, the band around it the interval of that median; {better}.")
+    interval = "the band around it" if len(plan.names) <= BANDS else "the thin upright line at each point"
+    what = f"A line is the median of {view.counted(count, 'round')}, {interval} the interval of that median; {better}."
     if plot["kind"] == "percentiles":
         what += " Each step to the right is ten times rarer: at 99.9 % one request of a thousand waited longer."
     return what + " A cross at the foot is a cell without a valid figure."

@@ -80,7 +80,7 @@ def improved(data, prefix, title, said, alone):
     named(root, prefix, title, said)
     if alone:
         style = ET.Element(f"{{{SVG}}}style")
-        style.text = theme.css() + "svg{background:#fff}@media screen and (prefers-color-scheme:dark){svg{background:#1a1d21}}"
+        style.text = theme.css() + "svg{background:var(--paper)}"
         root.insert(2, style)
         padded(root)
     else:

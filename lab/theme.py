@@ -26,8 +26,8 @@ class Look(NamedTuple):
 
 # Neutral colours: CSS variable -> (light, dark).  None of them is a target's.
 NEUTRAL = {"fg": ("#1d2024", "#e5e6e3"), "dim": ("#5f656d", "#9aa1aa"), "line": ("#dcdcd6", "#363b42"),
-           "bad": ("#b3261e", "#ff8a80")}
-FG, DIM, LINE, BAD = (light for light, _ in NEUTRAL.values())
+           "bad": ("#b3261e", "#ff8a80"), "paper": ("#ffffff", "#1a1d21")}
+FG, DIM, LINE, BAD, PAPER = (light for light, _ in NEUTRAL.values())
 
 NAMED = {
     "epoll": Look("#0b7a4b", "#4cc38a", "o", SOLID),

@@ -188,7 +188,8 @@ def at_words(at):
 
 def percentile_cell(result, target, scenario, found):
     if found:
-        return Cell(interval(found))
+        median, _, spread = interval(found).partition(" ")
+        return Cell(median, spread)
     if failed := judge.errors(result, target, scenario):
         return Cell(INVALID, kind="invalid", why=failed[0])
     why = result["missing"].get(target)
