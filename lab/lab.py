@@ -5,11 +5,11 @@
 rung lab                       which experiments there are
 rung lab run NAME ...          measure (two minutes each); --full for longer
 rung lab show NAME             what the last run found
+rung lab draw                  its pages and plots once more
 
 A run that is interrupted goes on where it was when it is started again.
 """
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -19,6 +19,7 @@ import counts
 import experiment
 import figures
 import judge
+import plots
 import runner
 import table
 from command import TOP, tell
@@ -146,20 +147,50 @@ def run(options):
             continue
         tell("")
         show(result)
+        draw(options, [result])
         status = 1 if status or any(one["error"] for one in result["cells"]) else 0
+    draw_index(options)
     return status
+
+
+def draw(options, results):
+    """Their pages.  Without what draws, or without room for it, a result is still whole."""
+    try:
+        for result in results:
+            tell(f"{result['name']}: drawing")
+            plots.draw_one(result, options.out)
+    except ImportError as error:
+        say(f"there are no pages and plots, for {error.name} is not installed: scripts/setup lab installs it")
+    except OSError as error:
+        say(f"{options.out}: {error.strerror}; the results are there, rung lab draw makes pages of them")
+    tell("")
+
+
+def draw_index(options):
+    try:
+        plots.draw_index(plots.plans(experiment.FOLDER), plots.results(options.out, say), options.out)
+        say(f"{os.path.relpath(options.out)}/index.html has all of it")
+    except (ImportError, OSError):
+        pass  # draw() has said so
+
+
+def draw_all(options):
+    names = [name_of(name) for name in options.names]
+    draw(options, [result_of(options, name) for name in names] if names else plots.results(options.out, say).values())
+    draw_index(options)
+    return 0
 
 
 def result_of(options, name):
     path = os.path.join(options.out, name + ".json")
+    if not os.path.exists(path):
+        say(f"there is no {path}; rung lab run {name} makes it")
+        sys.exit(1)
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except OSError as error:
-        say(f"{path}: {error.strerror}; rung lab run {name} makes it")
-    except ValueError as error:
-        say(f"{path} is no result: {error}")
-    sys.exit(1)
+        return plots.result_of(path)
+    except plots.Unfit as error:
+        say(error)
+        sys.exit(1)
 
 
 def show_all(options):
@@ -187,6 +218,9 @@ def main():
     showing = known.add_parser("show", help="what the last run found")
     showing.add_argument("names", metavar="NAME", nargs="+")
     showing.set_defaults(what=show_all)
+    drawing = known.add_parser("draw", help="pages and plots of results, without measuring; no NAME: of all")
+    drawing.add_argument("names", metavar="NAME", nargs="*")
+    drawing.set_defaults(what=draw_all)
     options = parser.parse_args()
     return options.what(options)
 

@@ -26,24 +26,35 @@ INDEX, MARK = "README.md", "experiments"
 KEYS = {"version", "name", "plan", "machine", "cells", "missing", "commit", "when"}
 
 
+class Unfit(Exception):
+    """A file that nothing can be drawn of: why, as a sentence."""
+
+
 def result_of(path):
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
     except (OSError, ValueError) as error:
-        sys.exit(f"plots: {path}: {error}")
+        raise Unfit(f"{path}: {error}") from None
     if not isinstance(found, dict) or KEYS - set(found):
-        sys.exit(f"plots: {path} is no result of rung lab run")
+        raise Unfit(f"{path} is no result of rung lab run")
     asked = [*found["plan"].get("plot", []), *found["plan"].get("claim", [])]
     if unknown := sorted({one["figure"] for one in asked} - set(figures.FIGURES)):
-        sys.exit(f"plots: {path}: lab/figures.py has no figure {', '.join(unknown)}: add a row, or run the experiment again")
+        raise Unfit(f"{path}: lab/figures.py has no figure {', '.join(unknown)}: add a row, or run the experiment again")
     return found
 
 
-def results(folder):
-    """name -> result."""
-    names = sorted(name for name in os.listdir(folder) if name.endswith(".json")) if os.path.isdir(folder) else []
-    return {one["name"]: one for one in (result_of(os.path.join(folder, name)) for name in names)}
+def results(folder, refuse):
+    """name -> result.  refuse(sentence) is told of what is none."""
+    found = {}
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        if name.endswith(".json"):
+            try:
+                one = result_of(os.path.join(folder, name))
+                found[one["name"]] = one
+            except Unfit as error:
+                refuse(str(error))
+    return found
 
 
 def plans(folder):
@@ -163,7 +174,7 @@ def main():
     options = parser.parse_args()
     out = os.path.abspath(options.out)
     os.chdir(command.TOP)
-    known, found = plans(EXPERIMENTS), results(RESULTS)
+    known, found = plans(EXPERIMENTS), results(RESULTS, lambda text: sys.exit(f"plots: {text}"))
     if options.check:
         complaints = list(stale(found))
         print("\n".join(complaints) or f"{view.counted(len(found), 'result')}, and the documents say the same")

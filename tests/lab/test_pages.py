@@ -6,6 +6,8 @@ import io
 import json
 import os
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 
 import figures
@@ -373,3 +375,16 @@ def test_code_stays_code():
     assert document.escaped(text) == "a\\_b is `make x_y \\| <z>` &amp; `q`"
     assert page.words(text) == "a_b is <code>make x_y | &lt;z&gt;</code> &amp; <code>q</code>"
     assert document.escaped("one ` alone <b>") == "one \\` alone &lt;b>" and page.words("one ` alone <b>") == "one ` alone &lt;b&gt;"
+
+
+def test_pages_of_a_run(tmp_path):
+    """rung lab draw: of what lies in its folder; what is no result is told, and keeps no other from being drawn."""
+    (tmp_path / "sample.json").write_text(json.dumps(small()))
+    (tmp_path / "bad.json").write_text("[]")
+    done = subprocess.run([sys.executable, "-B", "lab/lab.py", "--out", str(tmp_path), "draw"], cwd=plots.command.TOP, text=True,
+                          timeout=120, capture_output=True, check=False)
+    assert done.returncode == 0 and "bad.json is no result of rung lab run" in done.stderr and "Traceback" not in done.stderr
+    assert {"index.html", "sample.html", "sample.csv", "sample-1.png", "sample-1.svg"} <= set(os.listdir(tmp_path))
+    done = subprocess.run([sys.executable, "-B", "lab/lab.py", "--out", str(tmp_path), "draw", "none"], cwd=plots.command.TOP,
+                          text=True, timeout=120, capture_output=True, check=False)
+    assert done.returncode == 1 and "rung lab run none makes it" in done.stderr
