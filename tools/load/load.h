@@ -110,6 +110,7 @@ struct plan {
     double zipf;             /* its exponent, when there is --zipf */
     struct replay *replay;
     struct mix *mix;
+    struct block *files;     /* --check: the small ones */
     uint64_t duration_ns;    /* 0: until all requests are answered */
     uint64_t timeout_ns;
     char *pool;              /* echo: random bytes that messages are cut from */

@@ -108,14 +108,14 @@ static int map_siblings(struct plan *p, const struct target *t, struct slice *si
     size_t n;
     int err;
 
-    if (!t->body.ptr || plan_file(p, t->url, path) != 0)
+    if (!t->body.ptr || files_path(p, t->url, path) != 0)
         return 0;
     n = strlen(path);
     for (unsigned i = 0; i < CODED; i++) {
         if (!(p->mix->percent[KIND_GZIP + i] > 0))
             continue;
         memcpy(path + n, kinds[KIND_GZIP + i].suffix, strlen(kinds[KIND_GZIP + i].suffix) + 1);
-        err = plan_map(path, &sibling[i]);
+        err = files_load(p, path, &sibling[i]);
         if (err && err != -ENOENT && err != -EISDIR) {
             say_error("--check: cannot read %s: %s", path, say_why(err));
             return EXIT_FAILED;

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* plan.c - options become a plan: addresses found, requests written out, files to compare with in
- * memory.
+/* plan.c - options become a plan: addresses found, requests written out.
  *
  * All that can be wrong with the command line is found here, before the first connection is made.
  * The bytes of every request are made once and sent as they are.
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "../../base/say.h"
 #include "../../base/version.h"
@@ -96,68 +92,6 @@ static struct slice request_text(const struct plan *p, const struct url *u,
     return s;
 }
 
-/* --- What must come back ---------------------------------------------------------------------- */
-
-int plan_file(const struct plan *p, const char *url, char path[FILE_PATH_BYTES])
-{
-    char decoded[PATH_BYTES_MAX];
-    struct url u;
-    struct slice raw;
-    long n;
-
-    if (url_parse(&u, url) != NULL)
-        return -EINVAL;
-    raw = (struct slice){u.path.ptr, 0};
-    while (raw.len < u.path.len && raw.ptr[raw.len] != '?')
-        raw.len++;
-    n = path_decode(raw, decoded);
-    if (n < 0)
-        return -EINVAL;
-    snprintf(path, FILE_PATH_BYTES, "%s%.*s%s", p->opt->check, (int)n, decoded,
-             decoded[n - 1] == '/' ? "index.html" : "");
-    return 0;
-}
-
-int plan_map(const char *path, struct slice *bytes)
-{
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), err = 0;
-    struct stat st;
-    void *map = NULL;
-
-    if (fd < 0)
-        return -errno;
-    if (fstat(fd, &st) != 0)
-        err = errno;
-    else if (!S_ISREG(st.st_mode))
-        err = EISDIR;
-    else if (st.st_size > 0)
-        map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (map == MAP_FAILED)
-        err = errno;
-    close(fd);
-    if (!err)
-        *bytes = (struct slice){map ? map : "", (size_t)st.st_size};
-    return -err;
-}
-
-/* The file of a URL's path below --check. */
-static int map_file(const struct plan *p, struct target *t, const struct wish *wish)
-{
-    char path[FILE_PATH_BYTES];
-    int err = plan_file(p, t->url, path);
-
-    if (err && !wish->may_lack_file) {
-        say_error("%s: its path is none", t->url);
-        return EXIT_USAGE;
-    }
-    err = err ? err : plan_map(path, &t->body);
-    if (!err || wish->may_lack_file)
-        return 0;
-    say_error("--check: no file %s to compare %s with: %s", path, t->url,
-              err == -EISDIR ? "it is not a file" : say_why(err));
-    return EXIT_USAGE;
-}
-
 /* --- Targets and peers ------------------------------------------------------------------------ */
 
 static int find_peer(struct plan *p, const struct url *u, unsigned *found)
@@ -205,7 +139,7 @@ static int fill_target(struct plan *p, struct target *t, const struct wish *wish
     p->echo = u.echo;
     code = find_peer(p, &u, &t->peer);
     if (!code && p->opt->check && !u.echo && !t->also)
-        code = map_file(p, t, wish);
+        code = files_target(p, t, wish->may_lack_file);
     for (unsigned last = 0; last < 2 && !u.echo && !code; last++) {
         t->request[last] = request_text(p, &u, t->method, last);
         if (!t->request[last].ptr)
@@ -412,6 +346,7 @@ void plan_free(struct plan *p)
         free(p->target[i].url);
     }
     workload_free(p);
+    files_free(p);
     for (unsigned i = 0; i < p->peers; i++)
         free(p->peer[i].target);
     free(p->target);

@@ -4,7 +4,8 @@
  *   walk.c      files of a folder -> URLs          popular.c   which URL, by Zipf's law
  *   log_line.c  a line of an access log            replay.c    a whole one: what, and when
  *   mix.c       requests of several kinds          mix_judge.c their answers
- *   think.c     pauses between requests            workload.c  all of it: what fits together
+ *   think.c     pauses between requests            files.c     what bodies are compared with
+ *   workload.c  all of it: what fits together
  *
  * Like the plan it belongs to, all of this is read-only while requests run; what threads learn and
  * draw is in their struct worker.
@@ -120,10 +121,15 @@ struct wish {
     bool may_lack_file; /* --check has no file for it: it is not compared */
 };
 int plan_add(struct plan *p, const char *url, const struct wish *wish);
-/* The file that --check compares a URL with: 0, or it can have none. */
+/* --- files.c ---------------------------------------------------------------------------------- */
+
+/* The file that --check compares a URL with: 0, or -EINVAL: it can have none. */
 enum { FILE_PATH_BYTES = PATH_BYTES_MAX + 4096 };
-int plan_file(const struct plan *p, const char *url, char path[FILE_PATH_BYTES]);
-/* A file as memory, for as long as the program runs: 0 or -errno; -EISDIR: it is no file. */
-int plan_map(const char *path, struct slice *bytes);
+int files_path(const struct plan *p, const char *url, char path[FILE_PATH_BYTES]);
+/* A file's bytes, the plan's until files_free(): 0 or -errno; -EISDIR: it is no file. */
+int files_load(struct plan *p, const char *path, struct slice *bytes);
+/* What a target's body is: 0, or an exit code with its reason said. */
+int files_target(struct plan *p, struct target *t, bool may_lack);
+void files_free(struct plan *p);
 
 #endif
