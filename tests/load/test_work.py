@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
 """What rung load asks: folders, popularity, access logs, pauses."""
 import collections
+import contextlib
 import itertools
 import json
 import os
 import re
+import subprocess
 import time
 
 import pytest
-from aid import DONE, FAULTS, OK, TOP, USAGE, Liar, Witness, load, measured, reply, rung
+from aid import (DONE, FAULTS, LOAD, OK, TOP, USAGE, Liar, Witness, end, environment, load, measured, reply, rung)
 from test_run import complaints
 
 
@@ -101,6 +103,32 @@ def test_an_empty_folder(tmp_path):
     (tmp_path / ".hidden").write_bytes(b"x")
     run = load("--walk", tmp_path, "http://127.0.0.1:1")
     assert run.status == USAGE and "there is no file below" in run.err
+
+
+def test_more_files_than_a_process_can_map(tmp_path):
+    """And as many URLs as there may be, on both sides; the last one is compared as the first."""
+    (tmp_path / "x").write_bytes(b"hello")
+    with Witness(lambda request: OK.replace(b"hello", b"hullo") if request.path == "/x?99999" else OK) as server:
+        urls = tmp_path / "urls"
+        urls.write_text("".join(f"{server.url}/x?{number}\n" for number in range(100000)))
+        run = measured("-n", 100000, "-c", 1, "--pipeline", 64, "--urls", urls, "--check", tmp_path)
+        assert run.json["urls"] == 100000 and run.errors() == {"wrong_body": 1}
+        assert run.json["examples"][0]["url"].endswith("?99999") and run.json["examples"][0]["body_byte"] == 1
+        run = load("--urls", urls, server.url)
+    assert run.status == USAGE and run.err == "rung: more than 100000 URLs\n"
+
+
+@pytest.mark.parametrize("size", [0, 1, 65535, 65536, 65537, 1 << 20, (1 << 20) + 1])
+def test_files_that_are_copied_and_mapped(tmp_path, size):
+    body = (bytes(range(251)) * (size // 251 + 1))[:size]
+    for name in "abc":
+        (tmp_path / name).write_bytes(body)
+    with Witness(lambda request: reply(200, body)) as server:
+        assert measured("-n", 6, "--walk", tmp_path, "--check", tmp_path, server.url).status == DONE
+    with Witness(lambda request: reply(200, body[:-1] + b"!")) as server:
+        run = measured("-n", 6, "--walk", tmp_path, "--check", tmp_path, server.url)
+        assert run.errors() == {"wrong_length" if size == 0 else "wrong_body": 6}
+        assert size == 0 or run.json["examples"][0]["body_byte"] == size - 1
 
 
 # --- Popularity ---------------------------------------------------------------------------------------------------
@@ -230,6 +258,21 @@ def test_a_log_at_its_own_times(tmp_path, threads):
     assert not list(complaints(schema(), run.json, schema()))
 
 
+@pytest.mark.parametrize("first, then, gap", [
+    ("28/Feb/2023:23:59:58 +0000", "01/Mar/2023:00:00:00 +0000", 2),
+    ("28/Feb/2024:23:59:59 +0000", "01/Mar/2024:00:00:00 +0000", 86401),
+    ("31/Dec/2023:23:59:58 +0000", "01/Jan/2024:00:00:00 +0000", 2),
+    ("28/Feb/2100:23:59:58 +0000", "01/Mar/2100:00:00:00 +0000", 2),
+    ("01/Jan/2024:00:30:00 +0530", "31/Dec/2023:11:00:02 -0800", 2),
+])
+def test_days_and_zones(tmp_path, first, then, gap):
+    """Half a second when it is reckoned rightly; a day too many would not end."""
+    log = "".join(f'- - - [{time}] "GET /{number} HTTP/1.1" 200 5\n' for number, time in enumerate((first, then)))
+    run, server = replayed(tmp_path, log, "--replay-speed", 2 * gap, "-c", 2)
+    assert server.paths() == ["/0", "/1"] and run.status == DONE
+    assert server.asked[1].at - server.asked[0].at >= 0.45
+
+
 def test_a_timed_log_is_open_and_may_be_cut_short(tmp_path):
     """A slow server delays nobody's intended time; --requests and --duration end it early."""
     log = "".join(line(f"/{second}", second=second) for second in range(4))
@@ -282,6 +325,24 @@ def test_what_is_left_out_is_told(tmp_path):
     (tmp_path / "log").write_text("".join(LEFT_OUT["other_method"] + LEFT_OUT["malformed"]))
     run = load("--replay", tmp_path / "log", "http://127.0.0.1:1")
     assert run.status == USAGE and "no line of" in run.err and "3 are neither GET nor HEAD" in run.err
+
+
+def test_lines_on_both_sides():
+    """As many lines as a replay may have, and one more."""
+    block = b'[10/Oct/2000:13:55:36 +0000] "GET /x HTTP/1.1" 200\n' * 40000
+    for more in (b"", block[:len(block) // 40000]):
+        with Witness(lambda request: OK) as server:
+            process = subprocess.Popen([LOAD, "-o", "-", "-n", "1", "--replay", "-", server.url], env=environment(),
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            with contextlib.suppress(BrokenPipeError):
+                for _ in range(100):
+                    process.stdin.write(block)
+                process.stdin.write(more)
+            run = end(process)
+        if more:
+            assert run.status == USAGE and run.err == "rung: --replay: more than 4000000 lines; replay a part of it\n"
+        else:
+            assert run.status == DONE and run.json["workload"]["replay"]["lines"] == 4000000, run.err
 
 
 FORMS = {

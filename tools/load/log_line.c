@@ -8,8 +8,6 @@
  * like C (Apache); both are undone.
  */
 #include <ctype.h>
-#include <stdlib.h>
-#include <time.h>
 #include "workload.h"
 
 /* rung cuts what is longer than 1999 characters, and ends it with dots. */
@@ -22,36 +20,52 @@ const char *const left_keys[LEFT_KINDS] = {LEFTS(X)};
 const char *const left_words[LEFT_KINDS] = {LEFTS(X)};
 #undef X
 
+/* n digits, which are known to be such. */
+static unsigned number(const char *text, unsigned n)
+{
+    unsigned value = 0;
+
+    while (n--)
+        value = value * 10 + (unsigned)(*text++ - '0');
+    return value;
+}
+
+/* Days from 1970-01-01, month from 0; of the years there are logs of. */
+static int64_t days(unsigned year, unsigned month, unsigned day)
+{
+    static const unsigned short before[] = {0,   31,  59,  90,  120, 151,
+                                            181, 212, 243, 273, 304, 334};
+    unsigned leaps = month < 2 ? year - 1 : year; /* a leap day counts when it is over */
+
+    return (int64_t)year * 365 + leaps / 4 - leaps / 100 + leaps / 400 + before[month] + day -
+           719528;
+}
+
 /* dd/Mon/yyyy:HH:MM:SS +hhmm] at the front of text: what follows it, or NULL. */
 static const char *read_time(const char *text, int64_t *unix_s)
 {
     static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
     static const char form[] = "00/Aaa/0000:00:00:00 +0000]";
-    const char *month;
-    struct tm t = {0};
-    int zone;
+    unsigned month, hour, minute, second, zone;
 
     for (size_t i = 0; form[i]; i++) {
-        unsigned char c = (unsigned char)text[i];
+        char c = text[i];
 
-        if (form[i] == '0' ? !isdigit(c) : form[i] == '+' ? c != '+' && c != '-' :
-            form[i] == 'A' || form[i] == 'a' ? !isalpha(c) : c != (unsigned char)form[i])
+        if (form[i] == '0' ? c < '0' || c > '9' : form[i] == '+' ? c != '+' && c != '-' :
+            form[i] == 'A' || form[i] == 'a' ? !isalpha((unsigned char)c) : c != form[i])
             return NULL;
     }
-    for (month = months; *month && strncmp(month, text + 3, 3) != 0; month += 3)
+    for (month = 0; month < 12 && memcmp(months + 3 * month, text + 3, 3) != 0; month++)
         ;
-    t.tm_mday = (int)strtol(text, NULL, 10);
-    t.tm_mon = (int)(month - months) / 3;
-    t.tm_year = (int)strtol(text + 7, NULL, 10) - 1900;
-    t.tm_hour = (int)strtol(text + 12, NULL, 10);
-    t.tm_min = (int)strtol(text + 15, NULL, 10);
-    t.tm_sec = (int)strtol(text + 18, NULL, 10);
-    zone = (int)strtol(text + 22, NULL, 10);
-    if (!*month || t.tm_mday < 1 || t.tm_mday > 31 || t.tm_hour > 23 || t.tm_min > 59 ||
-        t.tm_sec > 60)
+    hour = number(text + 12, 2);
+    minute = number(text + 15, 2);
+    second = number(text + 18, 2);
+    zone = number(text + 22, 2) * 60 + number(text + 24, 2);
+    if (month == 12 || number(text, 2) < 1 || number(text, 2) > 31 || number(text + 7, 4) < 1 ||
+        hour > 23 || minute > 59 || second > 60)
         return NULL;
-    zone = text[21] == '-' ? -zone : zone;
-    *unix_s = (int64_t)timegm(&t) - (zone / 100 * 60 + zone % 100) * 60;
+    *unix_s = days(number(text + 7, 4), month, number(text, 2)) * 86400 + hour * 3600 +
+              minute * 60 + second + (text[21] == '-' ? 60 : -60) * (int64_t)zone;
     return text + sizeof(form) - 1;
 }
 
@@ -145,6 +159,6 @@ int log_line_read(struct log_line *l, char *line, char *buf)
     rest = read_quoted(line + (rest + 2 - line), &request);
     if (!rest || rest[0] != ' ' || strspn(rest + 1, "0123456789") != 3)
         return LEFT_MALFORMED;
-    l->status = (unsigned)strtoul(rest + 1, NULL, 10);
+    l->status = number(rest + 1, 3);
     return read_request(l, request, buf);
 }

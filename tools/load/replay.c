@@ -13,7 +13,7 @@
 #include "../../base/say.h"
 #include "workload.h"
 
-enum { LINES_MOST = 16 * 1000 * 1000, LINE_BYTES_MOST = 64 * 1024, SPEED_MOST = 1000000 };
+enum { LINES_MOST = 4000000, LINE_BYTES_MOST = 64 * 1024, SPEED_MOST = 1000000 };
 
 struct stamp {
     int64_t unix_s;
@@ -23,7 +23,7 @@ struct stamp {
 struct reading {
     struct plan *plan;
     struct replay *replay;
-    const char *base; /* without the slash at its end */
+    size_t base_bytes; /* of the url: the server's, without a slash at its end */
     struct stamp *stamp;
     uint32_t room;
     uint32_t *slot, slots; /* a table of targets by what is asked; 0: free, else target + 1 */
@@ -104,7 +104,8 @@ static int add(struct reading *r, const struct log_line *line)
     }
     if (line->status >= 400 && line->status < 500)
         wish.also = line->status;
-    snprintf(r->url, sizeof(r->url), "%s%.*s", r->base, (int)line->target.len, line->target.ptr);
+    memcpy(r->url + r->base_bytes, line->target.ptr, line->target.len);
+    r->url[r->base_bytes + line->target.len] = 0;
     code = find_target(r, &wish, &target);
     if (!code) {
         r->stamp[log->lines] = (struct stamp){line->unix_s, log->lines, target};
@@ -225,7 +226,8 @@ int replay_read(struct plan *p, const char *base)
     }
     r->plan = p;
     r->replay = p->replay;
-    r->base = base;
+    r->base_bytes = strlen(base);
+    memcpy(r->url, base, r->base_bytes);
     code = read_speed(p->opt->replay_speed, &p->replay->speed);
     in = code ? NULL : strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
     if (!code && !in) {
