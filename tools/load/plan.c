@@ -156,11 +156,13 @@ int plan_add(struct plan *p, const char *url, const struct wish *wish)
         say_error("more than %d URLs", TARGETS_MAX);
         return EXIT_USAGE;
     }
-    t = realloc(p->target, (p->targets + 1) * sizeof(*t));
-    if (!t)
-        return EXIT_FAILED;
-    p->target = t;
-    t += p->targets;
+    if ((p->targets & (p->targets - 1)) == 0) { /* full: 0, 1, 2, 4, 8 ... */
+        t = realloc(p->target, (p->targets ? 2 * p->targets : 1) * sizeof(*t));
+        if (!t)
+            return EXIT_FAILED;
+        p->target = t;
+    }
+    t = &p->target[p->targets];
     memset(t, 0, sizeof(*t));
     t->url = strdup(url);
     t->method = (uint8_t)wish->method;
