@@ -12,6 +12,8 @@ import statistics
 from typing import NamedTuple, Optional
 
 CONFIDENCE = 0.95
+COUNTED = ("instructions", "branches", "mispredicted", "allocations", "bytes_peak", "bytes_end")
+ALIKE = 0.001  # of counts: what differs by less depends on addresses and on the time of day
 EXPECT = re.compile(r"\s*(?:([<>])\s*([-\d.e]+)|([-\d.e]+)\s*\.\.\s*([-\d.e]+))\s*$")
 
 
@@ -53,20 +55,22 @@ def rank(count):
     return chosen
 
 
-def middle(numbers) -> Optional[Middle]:
+def middle(numbers, counted=False) -> Optional[Middle]:
+    """counted: not timed.  A count that comes out alike twice is no sample of anything: it needs no more rounds."""
     found = sorted(numbers)
     if not found:
         return None
     k = rank(len(found))
     low, high = (found[k - 1], found[-k]) if k else (found[0], found[-1])
-    return Middle(low, statistics.median(found), high, len(found), k > 0)
+    alike = counted and len(found) > 1 and found[-1] - found[0] <= ALIKE * abs(found[0])
+    return Middle(low, statistics.median(found), high, len(found), k > 0 or alike)
 
 
 def figure_of(result, target, scenario, figure) -> Optional[Middle]:
     """None as well when any of its rounds is invalid: a figure of the rounds that went well would flatter it."""
     if errors(result, target, scenario):
         return None
-    return middle(values(result, target, scenario, figure).values())
+    return middle(values(result, target, scenario, figure).values(), figure in COUNTED)
 
 
 def ratio(result, of, to, scenario, figure, against=None) -> Optional[Middle]:
@@ -75,7 +79,7 @@ def ratio(result, of, to, scenario, figure, against=None) -> Optional[Middle]:
     if errors(result, of, scenario) or errors(result, to, against):
         return None
     mine, other = values(result, of, scenario, figure), values(result, to, against, figure)
-    return middle([mine[number] / other[number] for number in mine if other.get(number)])
+    return middle([mine[number] / other[number] for number in mine if other.get(number)], figure in COUNTED)
 
 
 def limiter(result, target, scenario):
