@@ -185,6 +185,8 @@ class Server:
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             if found := SERVING.search(self.said()):
+                if "cannot be preloaded" in self.said():  # it would serve without, and be taken for what it is not
+                    raise Broken(f"{self.said().strip().splitlines()[0]}: scripts/setup lab installs what the lab needs")
                 return int(found[1])
             if self.process.poll() is not None:
                 break
@@ -192,9 +194,9 @@ class Server:
         raise Broken(f"did not start: {self.said().strip()}")
 
     def serving_pid(self, name):
-        """Some wrappers become the server (chrt), some are its parent (strace)."""
+        """Some wrappers become the server (chrt), some are its parent (strace), some run it in themselves (valgrind)."""
         pid = self.process.pid
-        return pid if text_of(f"/proc/{pid}/comm").strip() == name[:15] else children(pid)[0]
+        return pid if text_of(f"/proc/{pid}/comm").strip() == name[:15] else (children(pid) or [pid])[0]
 
     def __enter__(self):
         return self
