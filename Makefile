@@ -152,7 +152,7 @@ load-cost: all ## what a request costs rung load and wrk, asking the same nginx;
 	@scripts/setup lab
 	@$(PYTHON) lab/load_cost.py --load $(LOAD) $(LOAD_COST)
 
-lab-programs: $(LAB) # what the lab measures besides servers
+lab-programs: $(LAB) $(O)/openat2.so # what the lab measures besides servers
 
 kernel-compile: ## compile core/ as part of a kernel module, against Debian's headers
 	@scripts/setup check
