@@ -147,7 +147,7 @@ def test_a_server_that_is_killed(plan, tmp_path):
     plan["scenario"] = plan["scenario"][:1]
     plan["seconds"]["quick"] = 1
     found = {one["target"]: one["error"] for one in run(plan, tmp_path)["cells"]}
-    assert found["epoll"] is None and re.search("requests failed|cannot connect", found["poll"])
+    assert found["epoll"] is None and re.search("requests failed|cannot connect|left with -9", found["poll"])
 
 
 def test_a_server_that_sends_other_bytes(plan, tmp_path, monkeypatch):
