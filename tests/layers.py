@@ -410,6 +410,14 @@ def lab(layer):
     note_pytest(layer, pytest_run(layer, env, 300, "-n", str(WIRES), paths=["tests/lab"]), dict)
 
 
+def guest(layer):
+    """Boots kernels in an emulator, one after the other, where there is one; tests/lab/conftest.py leaves them out else."""
+    if not layer.make("all"):
+        return
+    env = {"RUNG_BIN": os.path.join(layer.build, "release", "rung")}
+    note_pytest(layer, pytest_run(layer, env, 600, "-m", "long", paths=["tests/lab"]), dict)
+
+
 def soak(layer):
     """A minute of what `make soak` does for hours: a line for each property that held or did not."""
     if not layer.make("all"):
@@ -471,6 +479,7 @@ def plan():
     rows += [(f"wire {row[0]} {row[1]}", check, wire(row[0], marks="core", arranged=row)) for row in arrangements.ROWS
              if row[0] in engines]
     rows += [("lab", check, lab),
+             ("guest", check, guest),
              ("load", check, load("release")),
              ("soak", check, soak),
              ("fuzz", check, fuzz),
