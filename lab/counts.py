@@ -7,12 +7,16 @@ have counts 0 there.
 import statistics
 
 import judge
+import view
 
 LEAST = 0.05
+HOW = "which, and how often where not once"
 
 
-def brief(number):
-    return f"{number:.2f}".rstrip("0").rstrip(".")
+def times(name, number):
+    """What is called once is said without a number."""
+    said = f"{number:.2f}".rstrip("0").rstrip(".")
+    return name if said == "1" else f"{name} × {said}"
 
 
 def medians(cells, caption):
@@ -26,25 +30,17 @@ def words(result, target, scenario, caption):
     if judge.errors(result, target, scenario):
         return "invalid"
     found = medians([one for one in judge.cells(result, target, scenario) if "counts" in one], caption)
-    return ", ".join(f"{name} {brief(number)}" for name, number in found.items()) or "none"
+    return ", ".join(times(name, number) for name, number in found.items()) or "none"
 
 
 def tables(result):
-    """(caption, [(target, text)]) of each scenario that has such; a caption that scenarios share is said once."""
+    """Of each scenario that has such; a caption that scenarios share is said once."""
     seen = set()
     for scenario in (one["name"] for one in result["plan"]["scenario"]):
         captions = {caption: 1 for one in result["cells"] if one["scenario"] == scenario for caption in one.get("counts") or {}}
         for caption in captions:
             if caption not in seen:
                 seen.add(caption)
-                yield caption, [(target["name"], words(result, target["name"], scenario, caption))
-                                for target in result["plan"]["target"] if judge.cells(result, target["name"], scenario)]
-
-
-def markdown(result):
-    """Lines of the same for a document."""
-    lines = []
-    for caption, rows in tables(result):
-        lines += [f"{caption}:", "", f"| {result['plan'].get('of', 'target')} | and how often |", "|---|---|",
-                  *(f"| {name} | {text.replace('_', chr(92) + '_')} |" for name, text in rows), ""]
-    return lines
+                yield view.Table(caption, result["plan"].get("of", "target"), [HOW], [
+                    (name, [view.Cell(words(result, name, scenario, caption))])
+                    for name in view.targets(result) if judge.cells(result, name, scenario)])

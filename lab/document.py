@@ -3,6 +3,7 @@
 
 Needs nothing but Python, so that every machine can check that the documents say what the results say (plots.py --check).
 """
+import counts
 import view
 
 
@@ -80,6 +81,9 @@ def markdown(result):
     for key in view.wanted_keys(result["plan"]) or view.keys(result)[:1]:
         if key in view.keys(result):
             lines += table(result, key)
+    for found in counts.tables(result):
+        lines += [f"{escaped(found.caption)}:", "", row_of([found.corner, *found.head]), "|---|---|"]
+        lines += [*(row_of([escaped(name), escaped(cells[0].text)]) for name, cells in found.rows), ""]
     lines += limits(result)
     lines += [f"- {escaped(name)} was not run here: {escaped(why)}." for name, why in result["missing"].items()]
     lines += [f"- Invalid: {escaped(line)}." for line in view.invalid(result)]

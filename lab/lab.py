@@ -86,9 +86,9 @@ def show(result):
             print(f"{scenario['name']}; ratio to {result['plan']['base']}: median (interval), ~ no significant difference")
             print("\n".join("  " + line for line in table.aligned(head, rows)))
             print("".join(f"  limit: {line}\n" for line in limits(result, scenario["name"], [row[0] for row in rows])))
-    for caption, rows in counts.tables(result):
-        print(caption)
-        print("\n".join("  " + line for line in table.aligned([result["plan"].get("of", "target"), "how often"], rows)) + "\n")
+    for found in counts.tables(result):
+        rows = [(name, cells[0].text) for name, cells in found.rows]
+        print(found.caption + "\n" + "\n".join("  " + line for line in table.aligned([found.corner, *found.head], rows)) + "\n")
     for told in judge.verdicts(result):
         print(verdict_line(told))
     for what, how in result["settings"].items():

@@ -10,6 +10,7 @@ import io
 import json
 import os
 
+import counts
 import draw
 import figures
 import jinja2
@@ -90,7 +91,8 @@ def html(result):
         invalid=view.invalid(result), missing=list(result["missing"].items()), plots=list(drawings(result)),
         limiters=list(view.limiters(result)), remarks=view.remarks(result), machine=machine_rows(result),
         main=[table for key, table in tables if key in wanted], more=[table for key, table in tables if key not in wanted],
-        waits=list(view.percentile_tables(result)), experiment=json.dumps(result["plan"], indent=1, ensure_ascii=False),
+        waits=list(view.percentile_tables(result)), names=list(counts.tables(result)),
+        experiment=json.dumps(result["plan"], indent=1, ensure_ascii=False),
         json_url=data_url("application/json", as_json(result)), csv_url=data_url("text/csv", as_csv(result)))
 
 

@@ -110,8 +110,9 @@ def test_counts_of_rounds():
     cells = [cell(0, {"read": 1, "futex": 2}), cell(1, {"read": 1}), cell(2, {"read": 1.004, "futex": 0.5, "times": 9}),
              cell(0, {"read": 1}, "it died", "b"), {**cell(0, {}, target="c"), "counts": {"Calls_": {}}}]
     result = {"cells": cells, "plan": {"target": [{"name": name} for name in "abc"], "scenario": [{"name": "s"}, {"name": "t"}]}}
-    assert list(counts.tables(result)) == [("Calls_", [("a", "futex 0.5, read 1"), ("b", "invalid"), ("c", "none")])]
-    assert "| a | futex 0.5, read 1 |" in counts.markdown(result)
+    found, = counts.tables(result)
+    assert found.caption == "Calls_" and [(name, cells[0].text) for name, cells in found.rows] == [
+        ("a", "futex × 0.5, read"), ("b", "invalid"), ("c", "none")]
 
 
 # --- Small, from end to end ---------------------------------------------------------------------------------
@@ -139,7 +140,9 @@ def test_calls_of_our_own(context, close):
 def test_calls_of_a_peer(context):
     found = kind_calls.measure(context, {"name": "nginx", "peer": "nginx-sendfile"}, {"name": "s"}, 1)
     calls = found["counts"]["System calls of a request on a kept connection"]
-    assert calls == {"epoll_wait": 1, "recvfrom": 1, "sendfile": 1, "writev": 1} and found["figures"]["calls"] == 4
+    assert {name: round(count) for name, count in calls.items() if count > 0.3} == {
+        "epoll_wait": 1, "recvfrom": 1, "sendfile": 1, "writev": 1}
+    assert 3.5 < found["figures"]["calls"] < 5
 
 
 @wants("ab", "nginx")
