@@ -37,21 +37,24 @@ static void test_classes(void **state)
     }
 }
 
-/* Each byte at each place of runs of some lengths, and again before one more that ends them. */
+/* Each byte at each place of runs of some lengths: alone, before one that ends each run, and
+ * behind one whose carry runs into it. */
 static void check_skip(unsigned class, const char *run)
 {
     char bytes[25];
-    unsigned len, at, c, second, want;
+    unsigned len, at, c, beside, want;
     const char *p;
 
     for (len = 1; len < sizeof(bytes); len++)
         for (at = 0; at < len; at++)
             for (c = 0; c < 256; c++)
-                for (second = 0; second < 2; second++) {
+                for (beside = 0; beside < 3; beside++) {
                     memcpy(bytes, run, len);
+                    if (beside == 1 && at + 1 < len)
+                        bytes[at + 1] = 0x7f;
+                    if (beside == 2 && at > 0)
+                        bytes[at - 1] = '\xff';
                     bytes[at] = (char)c;
-                    if (second && at + 1 < len)
-                        bytes[at + 1] = 0x7f; /* in none of them */
                     for (want = 0; want < len && byte_is(bytes[want], class); want++)
                         ;
                     p = edge(bytes, len);
