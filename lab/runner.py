@@ -186,6 +186,22 @@ def same_bytes(plan):
             "byte by byte")
 
 
+def text_of(result):
+    """JSON with a line for each cell: to be read, and compared with another one."""
+    head = json.dumps({**result, "cells": []}, indent=1)
+    assert head.endswith('"cells": []\n}')
+    return head.removesuffix("]\n}") + "\n" + ",\n".join(json.dumps(rounded(cell)) for cell in result["cells"]) + "\n]}\n"
+
+
+def rounded(value):
+    """Six digits are more than any measurement has."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: rounded(one) for key, one in value.items()}
+    return [rounded(one) for one in value] if isinstance(value, list) else value
+
+
 def run(name, plan, pace, binaries, out, again=False, tell=lambda text: None):
     """Measure; the result, which is also in OUT/NAME.json."""
     for kind in kinds_of(plan):
@@ -216,7 +232,7 @@ def run(name, plan, pace, binaries, out, again=False, tell=lambda text: None):
               "load_after": os.getloadavg(), "remarks": remarks,
               "cells": cells}
     try:
-        put(os.path.join(out, name + ".json"), json.dumps(result, indent=1) + "\n")
+        put(os.path.join(out, name + ".json"), text_of(result))
     except OSError as error:
         raise Stopped(f"{out}: {error.strerror}; every cell is in {journal.path}: make room and run it again") from None
     journal.finished()
