@@ -33,6 +33,10 @@ FIGURES = {
     "cpu_us_a_second": Figure("processor time in a second of rest", "us", LESS),
     "rss_kib": Figure("resident memory under load", "KiB", LESS),
     "pss_bytes": Figure("own memory of an idle connection", "B", LESS),
+    "client_bytes": Figure("own memory for a client that never stops", "B", LESS),
+    "kernel_bytes": Figure("socket buffers for such a client, both ends", "B", LESS),
+    "cpu_spread": Figure("spread of processor time over restarts, half of them", "%", LESS),
+    "latency_spread": Figure("spread of the mean latency over restarts, half of them", "%", LESS),
     "held": Figure("connections held at once, all answering", "", MORE),
     # of a program
     "ns": Figure("time an operation", "ns", LESS),

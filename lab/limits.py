@@ -13,8 +13,9 @@ import time
 
 from rig import family, text_of
 
-SYSCTLS = ("net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog", "net.ipv4.tcp_syncookies", "net.ipv4.ip_local_port_range",
-           "net.ipv4.tcp_tw_reuse", "net.ipv4.tcp_congestion_control", "net.core.default_qdisc", "fs.nr_open",
+SYSCTLS = ("net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog", "net.ipv4.tcp_syncookies",
+           "net.ipv4.ip_local_port_range", "net.ipv4.tcp_max_tw_buckets", "net.ipv4.tcp_tw_reuse",
+           "net.ipv4.tcp_congestion_control", "net.core.default_qdisc", "fs.nr_open",
            "kernel.pid_max", "kernel.threads-max", "vm.max_map_count", "kernel.randomize_va_space")
 BACKLOG = 4096  # of rung serve, when --backlog is not said
 SPARE = 64      # descriptors that are not connections
@@ -56,8 +57,8 @@ def governor(root):
 
 def turbo(root):
     """Whether the clock may exceed its nominal rate: on, off, or None."""
-    for path, on in (("sys/devices/system/cpu/intel_pstate/no_turbo", "0"), ("sys/devices/system/cpu/cpufreq/boost", "1")):
-        if (said := line(root, path)) is not None:
+    for path, on in (("intel_pstate/no_turbo", "0"), ("cpufreq/boost", "1")):
+        if (said := line(root, "sys/devices/system/cpu/" + path)) is not None:
             return "on" if said == on else "off"
     return None
 
@@ -127,9 +128,9 @@ def binding(plan, root):
                f"of which the experiment takes {want[above[0][1]]:,}.")
     if want["closing"] and (room := ports(root)):
         reuse = number(root, "net.ipv4.tcp_tw_reuse")
-        yield (f"A connection for each request, and {room:,} ports: each rests in TIME-WAIT for 60 s at the side that closes "
-               f"first" + (", and on loopback is taken again before (net.ipv4.tcp_tw_reuse)." if reuse in (1, 2) else
-                           f": {room // 60:,} connections a second are all. To do: sysctl -w net.ipv4.tcp_tw_reuse=1."))
+        yield (f"A connection for each request, and {room:,} ports: each rests in TIME-WAIT for 60 s at the side that "
+               "closes first" + (", and on loopback is taken again before (net.ipv4.tcp_tw_reuse)." if reuse in (1, 2)
+                                 else f": {room // 60:,} connections a second are all. To do: sysctl -w net.ipv4.tcp_tw_reuse=1."))
 
 
 # --- Noise -------------------------------------------------------------------------------------------------
@@ -161,8 +162,17 @@ def others(root):
     ticks = (time.monotonic() - began) * os.sysconf("SC_CLK_TCK")
     count, share = busy(before, cpu_ticks(root, {*mine, *family(os.getpid())}), ticks)
     if count:
-        yield (f"{count} other {'process takes' if count == 1 else 'processes take'} {share:.1f} processors now (top shows "
-               "which). To do: end them, or wait; else trust ratios of the same round only.")
+        yield (f"{count} other {'process takes' if count == 1 else 'processes take'} {share:.1f} processors now "
+               "(top shows which). To do: end them, or wait; else trust ratios of the same round only.")
+
+
+def time_wait(root):
+    """Sentence: whether the kernel still has room for connections that have ended."""
+    most = number(root, "net.ipv4.tcp_max_tw_buckets")
+    there = re.search(r"^TCP:.* tw (\d+)", line(root, "proc/net/sockstat") or "", re.MULTILINE)
+    if most and there and int(there[1]) > 0.9 * most:
+        yield (f"{int(there[1]):,} sockets are in TIME-WAIT, and net.ipv4.tcp_max_tw_buckets is {most:,}: beyond, "
+               "connections end without it, and cost less than they do elsewhere. To do: wait a minute.")
 
 
 def noise(root):
@@ -173,12 +183,13 @@ def noise(root):
         yield (f"The load average is {load:.1f} on {cores} processors: the machine is not at rest. "
                "To do: wait until it is below a half of a processor each.")
     yield from others(root)
+    yield from time_wait(root)
     if cores < 3:
         yield (f"{cores} processor{'s' if cores > 1 else ''}: server, clients and the kernel's own work share "
                f"{'them' if cores > 1 else 'it'}. Processor time a request is of use, requests a second are less so.")
     if virtual(root):
-        yield ("This is a virtual machine: its host gives and takes processor time unseen, and sets clock rate and turbo. "
-               "To do: trust ratios of the same round, and counts.")
+        yield ("This is a virtual machine: its host gives and takes processor time unseen, and sets clock rate and "
+               "turbo. To do: trust ratios of the same round, and counts.")
     elif not line(root, "sys/devices/system/cpu/isolated"):
         yield "No processor is isolated (isolcpus=): the scheduler may put anything beside the server."
     if (how := governor(root)) and how != "performance":

@@ -24,8 +24,8 @@ __all__ = ["Refused", "check", "commit", "describe", "settings"]
 
 MEASURED = ("core", "base", "server", "engines", "tools", "lab", "Makefile")  # and what measures
 WORDS = re.compile(r"(mitigations|spectre\w*|spec_\w+|nospectre\w*|mds|l1tf|pti|nopti|retbleed|isolcpus|nohz(_full)?|"
-                   r"rcu_nocbs|irqaffinity|intel_pstate|amd_pstate|cpufreq\.\S+|intel_idle\.\S+|processor\.\S+|idle|nosmt|"
-                   r"maxcpus|nr_cpus|transparent_hugepage|hugepages|preempt|threadirqs|tsc|clocksource|audit|"
+                   r"rcu_nocbs|irqaffinity|intel_pstate|amd_pstate|cpufreq\.\S+|intel_idle\.\S+|processor\.\S+|idle|"
+                   r"nosmt|maxcpus|nr_cpus|transparent_hugepage|hugepages|preempt|threadirqs|tsc|clocksource|audit|"
                    r"init_on_(alloc|free)|slab_nomerge|norandmaps)(=\S*)?$")
 TOOLS = {"python3": "--version", "wrk": "-v", "strace": "-V", "valgrind": "--version", "nginx": "-v", "apache2": "-v",
          "lighttpd": "-v", "h2o": "-v", "caddy": "version"}

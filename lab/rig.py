@@ -156,11 +156,15 @@ def busy(processors):
 class Server:
     """One rung with one worker on one free port.  `wrap` is a command that runs it, such as strace or chrt; `processors`
     those it may use; `env` what its environment has besides."""
+    says = SERVING  # once it can be connected to
+
+    def argv(self, rung, engine, folder):
+        return [rung, "serve", folder, "--engine", engine, "--bind", "127.0.0.1", "--port", "0",
+                "--workers", "1", "--idle-timeout", "600s", "--drain-timeout", "1s"]
 
     def __init__(self, rung, engine, folder, wrap=(), options=(), processors=None, env=None):
         self.usage = None
-        self.command = [*wrap, rung, "serve", folder, "--engine", engine, "--bind", "127.0.0.1", "--port", "0",
-                        "--workers", "1", "--idle-timeout", "600s", "--drain-timeout", "1s", *options]
+        self.command = [*wrap, *self.argv(rung, engine, folder), *options]
 
         def prepare():
             end_with_us()
@@ -184,7 +188,7 @@ class Server:
     def await_port(self):
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
-            if found := SERVING.search(self.said()):
+            if found := self.says.search(self.said()):
                 if "cannot be preloaded" in self.said():  # it would serve without, and be taken for what it is not
                     raise Broken(f"{self.said().strip().splitlines()[0]}: scripts/setup lab installs what the lab needs")
                 return int(found[1])

@@ -179,7 +179,8 @@ class Journal:
                     File(row["path"]).write(row["was"])
                     yield f"{row['path']}: an earlier run was killed and left {row['set']}; put back to {row['was']}"
             except OSError as error:
-                yield f"{row['path']}: an earlier run was killed and left {row['set']}; {error.strerror}: put it back by hand"
+                yield (f"{row['path']}: an earlier run was killed and left {row['set']}; {error.strerror}: "
+                       "put it back by hand")
         self.save()
 
 
@@ -191,11 +192,12 @@ def recovered(journal, told, wanted):
         journal.open()
     except BlockingIOError:
         if wanted:
-            raise Refused("another run of the lab has changed settings of this machine: wait until it has ended") from None
+            raise Refused("another run of the lab has changed settings of this machine: wait until it ends") from None
         return
     except OSError as error:
         if wanted:
-            raise Refused(f"{journal.path}: {error.strerror}: what is changed could not be written down (root can)") from None
+            raise Refused(f"{journal.path}: {error.strerror}: what is changed could not be written down "
+                          "(root can)") from None
         return
     for number, sentence in enumerate(journal.replay()):
         told[f"left behind, {number + 1}" if number else "left behind"] = sentence
@@ -236,7 +238,8 @@ class Set:
     def turn(self, name, value):
         found = knobs(name, self.root)
         if not found:
-            raise Refused("this machine has no such knob" + (" (a virtual machine?)" if name in ("governor", "turbo") else ""))
+            raise Refused("this machine has no such knob" +
+                          (" (a virtual machine?)" if name in ("governor", "turbo") else ""))
         changes = [Change(knob, value) for knob in found]
         was = " and ".join(sorted({change.was for change in changes}))
         if was == value:

@@ -15,8 +15,8 @@ from settings import JOURNAL, Randomisation, Refused, settings
 
 CPU, NET = "sys/devices/system/cpu", "proc/sys/net"
 FILES = {f"{CPU}/cpu0/cpufreq/scaling_governor": "powersave", f"{CPU}/cpu1/cpufreq/scaling_governor": "schedutil",
-         f"{CPU}/intel_pstate/no_turbo": "0", f"{NET}/core/somaxconn": "128", f"{NET}/ipv4/tcp_congestion_control": "cubic",
-         f"{NET}/ipv4/ip_local_port_range": "32768\t60999"}
+         f"{CPU}/intel_pstate/no_turbo": "0", f"{NET}/core/somaxconn": "128",
+         f"{NET}/ipv4/tcp_congestion_control": "cubic", f"{NET}/ipv4/ip_local_port_range": "32768\t60999"}
 ALL = {"governor": "performance", "turbo": "off", "somaxconn": 4096, "ip_local_port_range": [1024, 65000],
        "net": {"ipv4": {"tcp_congestion_control": "reno"}}}
 HOLD = """import sys, time; sys.dont_write_bytecode = True; sys.path.insert(0, "lab")
@@ -51,7 +51,7 @@ def as_before(root):
 
 def test_set_and_put_back(root):
     with settings(ALL, root) as told:
-        assert value(root, f"{CPU}/cpu0/cpufreq/scaling_governor") == value(root, f"{CPU}/cpu1/cpufreq/scaling_governor") == "performance"
+        assert {value(root, f"{CPU}/cpu{at}/cpufreq/scaling_governor") for at in (0, 1)} == {"performance"}
         assert value(root, f"{CPU}/intel_pstate/no_turbo") == "1" and value(root, f"{NET}/core/somaxconn") == "4096"
         assert value(root, f"{NET}/ipv4/ip_local_port_range") == "1024 65000"
         assert value(root, f"{NET}/ipv4/tcp_congestion_control") == "reno"
@@ -82,7 +82,7 @@ def test_put_back_when_it_fails(root, failure):
 
 
 @pytest.mark.parametrize("wanted, word", [
-    ({"somaxconn": 9, "governor": "performance"}, "governor cannot be set to performance: this machine has no such knob"),
+    ({"somaxconn": 9, "governor": "performance"}, "governor cannot be set to performance: this machine has no"),
     ({"somaxconn": 9, "tcp_tw_reuse": 1}, "tcp_tw_reuse cannot be set to 1"),
     ({"somaxconn": 9, "warp": 9}, "warp: there is no such setting"),
     ({"somaxconn": 9, "net/../x.y": 9}, "there is no such setting"),
