@@ -95,7 +95,7 @@ GEN := $(G)/mime_types.h
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: lab-programs bench plots help all run check quick soak coverage docs cost load-cost trigger spread kernel-compile fuzz tests clean install
+.PHONY: lab-programs bench plots help all run check quick soak coverage docs answers cost load-cost trigger spread kernel-compile fuzz tests clean install
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
@@ -144,6 +144,10 @@ plots: ## draw lab/results anew, without measuring: pages in build/lab, docs/lab
 
 trigger: ## what epoll tells level, edge and one-shot: wake-ups and left-over bytes, into docs/engines/readiness.md
 	@$(PYTHON) lab/trigger.py --write && $(PYTHON) lab/trigger.py
+
+answers: all ## the demonstrations of docs/questions.md: NAME=time-wait, or all; ANSWERS=--write
+	@scripts/setup lab
+	@$(PYTHON) lab/answers.py --bin $(O) $(ANSWERS) $(NAME)
 
 spread: all ## to which workers connections fall, and how many each wakes: SPREAD='--write docs/workers.md'
 	@$(PYTHON) lab/spread.py --rung $(RUNG) $(SPREAD)

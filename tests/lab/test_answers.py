@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""answers.py: what docs/questions.md shows is what comes out, and what cannot be had is said."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import answers
+import pytest
+from command import TOP
+from rig import Broken, text_of
+
+BIN = os.path.dirname(os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung"))
+
+
+def test_the_document_has_all_of_them():
+    """Each in its place, with a table."""
+    found = dict(re.findall(r"<!-- answer ([\w-]+) -->\n(.*?)<!-- /answer \1 -->", text_of(answers.PAGE), re.DOTALL))
+    assert set(found) == set(answers.ANSWERS)
+    assert all(text.count("\n|") >= 3 for text in found.values())
+
+
+def test_pieces_of_a_message(tmp_path):
+    """The document's table again: every cell of it is a rule of TCP, so it is the same everywhere."""
+    answers.make_folder(tmp_path)
+    caption, head, rows = answers.stream(BIN, str(tmp_path))
+    assert answers.markdown((caption, head, rows)) in text_of(answers.PAGE)
+    assert [row[-1] for row in rows] == ["whole"] * len(rows)
+
+
+def test_who_closes_first_keeps_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(answers, "CONNECTIONS", 10)
+    answers.make_folder(tmp_path)
+    try:
+        rows = answers.time_wait(BIN, str(tmp_path))[2]
+    except Broken as error:
+        pytest.skip(str(error))
+    assert rows == [["the client", "0", "10"], ["the server", "10", "0"], ["the client, by a reset", "0", "0"]]
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+def test_at_rest(tmp_path, monkeypatch):
+    monkeypatch.setattr(answers, "REST_S", 0.3)
+    answers.make_folder(tmp_path)
+    assert all(int(count) < 5 for _, count in answers.rest(BIN, str(tmp_path))[2])
+
+
+def test_what_strace_wrote():
+    counts, options = answers.called('7 epoll_wait(4, [], 1, 5) = 1\n7 recvfrom(5, "a(b)", 9) = 4\n7 write(1 <unfinished ...>\n'
+                                     "8 setsockopt(5, SOL_TCP, TCP_CORK, [1], 4) = 0\n7 <... write resumed>) = 1\n")
+    assert counts == {"epoll_wait": 1, "recvfrom": 1, "write": 1, "setsockopt": 1} and options == ["TCP_CORK"]
+
+
+def test_what_cannot_be_had_is_said(monkeypatch, capsys):
+    def nothing(*_):
+        raise Broken("there is none")
+    monkeypatch.setitem(answers.ANSWERS, "rest", nothing)
+    monkeypatch.setattr(sys, "argv", ["answers.py", "rest", "--write"])
+    before = text_of(answers.PAGE)
+    assert answers.main() == 1 and "answers: rest: there is none" in capsys.readouterr().err
+    assert text_of(answers.PAGE) == before
+    done = subprocess.run([sys.executable, "-B", "lab/answers.py", "why"], cwd=TOP, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2 and "no answer why; there are time-wait, " in done.stderr
