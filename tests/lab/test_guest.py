@@ -252,3 +252,18 @@ def test_two_boots_count_the_same(linux):
     assert first == pytest.approx(second, rel=0.005) and 20000 < first < 200000
     assert first != second  # the seed has moved something: two boots, not one twice
     assert isinstance(bad, Broken) and "no-such" in str(bad)
+
+
+@pytest.mark.long
+def test_a_guest_with_work_of_its_own_counts_nothing(linux, monkeypatch):
+    """Whoever else works in there would be counted too: a kernel that still tries its ciphers, say."""
+    assert linux
+    boot = guest.boot
+
+    def busy(job, chosen):
+        job.command = "while :; do :; done &\n" + job.command.replace(". /lab/count.sh", ". /lab/count.sh; TRIES=3")
+        return boot(job, chosen)
+    monkeypatch.setattr(guest, "boot", busy)
+    (cell,) = kind_guest.measure_all(measures.Context(BIN, "/nonexistent", "quick"), 0,
+                                     [({"name": "epoll", "engine": "epoll"}, {"name": "s", "connections": 16})])
+    assert isinstance(cell, Broken) and str(cell) == "the guest has work of its own that does not end"
