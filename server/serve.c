@@ -78,6 +78,7 @@ static uint64_t raise_descriptors(void)
     return limit.rlim_cur;
 }
 
+/* Each process has as many descriptors as the limit says. */
 static uint64_t connections_allowed(const struct server *srv, uint64_t descriptors)
 {
     const struct serve_options *opt = srv->opt;
@@ -85,6 +86,7 @@ static uint64_t connections_allowed(const struct server *srv, uint64_t descripto
     uint64_t beside = DESCRIPTORS_RESERVED + arrange_pipes(&srv->arrangement, srv->engine);
     uint64_t most = descriptors > beside + each ? (descriptors - beside) / each : 1;
 
+    most *= srv->arrangement.processes ? srv->arrangement.workers : 1;
     if (!opt->max_connections)
         return most;
     if (opt->max_connections > most)

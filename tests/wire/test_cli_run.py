@@ -104,6 +104,18 @@ def test_more_connections_than_descriptors(begin, site):
     assert modest.count("--max-connections") == 0
 
 
+@pytest.mark.parametrize("kind, most", [("thread", 240), ("process", 480)])
+def test_processes_have_descriptors_each(begin, site, kind, most):
+    """32 are kept for the rest of a process, and a connection may need two."""
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
+    for asked in (most, most + 1):
+        server = begin("-p", "0", "-w", "2", "--workers-as", kind, "--max-connections", str(asked), site, preexec_fn=few)
+        if asked > most:
+            server.said(rf"--max-connections {asked}: 512 descriptors are enough for {most} ")
+        assert server.end() == EXIT_DONE and server.count("--max-connections") == (asked > most)
+
+
 # --- Signals -------------------------------------------------------------------------------------------
 
 
