@@ -6,7 +6,7 @@ Where requests fail, their number is the only figure: how fast the others were s
 import askers
 import measures
 import peers
-from rig import PATIENCE_S, Broken, cpu_ns
+from rig import PATIENCE_S, Broken, used_s
 
 REQUESTS = 10000
 
@@ -16,15 +16,15 @@ def measure(context, target, scenario, _seconds):
     argv = ["ab", "-q", "-n", str(requests), "-c", str(scenario["connections"]), "-k"]
     with measures.open_target(context, target, scenario, folder) as server:
         peers.check_file(target["name"], server.port, folder, "file.bin")
-        before_us = cpu_ns(server.pid) / 1e3
+        before_s = used_s(server.pid)
         answer = askers.ask("ab", argv, f"http://127.0.0.1:{server.port}/file.bin", measures.processors(scenario)[1],
                             PATIENCE_S + requests / 100)
-        usage = server.stop()
+        used_us = (used_s(server.pid) - before_s) * 1e6
+        server.stop()
     if answer.done != requests:
         raise Broken(f"ab: {answer.done} of {requests} were answered")
     if answer.failed:
         return {"figures": {"failed": answer.failed}, "limiter": None}
-    used_us = (usage.ru_utime + usage.ru_stime) * 1e6 - before_us
     return {"figures": {"per_second": answer.done / answer.seconds, "mean_us": answer.mean_us, "failed": answer.failed,
                         "cpu_us": used_us / requests, "generator_us": answer.cpu_us / requests},
             "limiter": askers.limiter(used_us, answer)}

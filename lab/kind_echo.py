@@ -20,7 +20,7 @@ import threading
 import time
 
 import measures
-from rig import PATIENCE_S, Broken, Server, family, memory_bytes, text_of
+from rig import PATIENCE_S, Broken, Server, family, memory_bytes, text_of, used_s
 
 TIMES = {"quick": 5, "full": 15}   # a burst is over in milliseconds: one alone says little
 BYTES = "16-32"
@@ -29,7 +29,6 @@ SPARE = 1000        # connections beside the crowd
 SLACK = 2           # sockets that a server has for a moment when it starts
 FLOOD_S = 1
 IP_BIND_ADDRESS_NO_PORT = 24  # choose the port when the other end is known: those in TIME-WAIT elsewhere are free
-CPUCLOCK_SCHED = 2  # clock_getcpuclockid(3): of a process by its number
 CHUNK = bytes(65536)
 ONE_BYTE = b"."
 BY_RESET = struct.pack("ii", 1, 0)
@@ -125,19 +124,6 @@ def all_held(pid, count, before):
 
 
 # --- What clients do ---------------------------------------------------------------------------------------
-
-def used_s(pid):
-    """Processor time of a family: of those that live, with the threads they had, and of children waited for."""
-    total = 0
-    for one in family(pid):
-        try:
-            total += time.clock_gettime(~one << 3 | CPUCLOCK_SCHED)
-            ticks = sum(map(int, text_of(f"/proc/{one}/stat").rpartition(")")[2].split()[13:15]))
-            total += ticks / os.sysconf("SC_CLK_TCK")
-        except OSError:
-            pass  # it ended while we looked: by now its parent has its time
-    return total
-
 
 def message(scenario):
     """--message-min and --message-max, of "16-32" or a number."""

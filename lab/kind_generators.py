@@ -3,7 +3,7 @@
 import askers
 import measures
 import peers
-from rig import PATIENCE_S, Broken, cpu_ns
+from rig import PATIENCE_S, Broken, used_s
 
 SERVER = "nginx-tuned"
 
@@ -15,12 +15,12 @@ def measure(context, target, scenario, seconds):
     with peers.Peer(scenario.get("server", SERVER), folder, processors=ours) as server:
         context.started(target, argv, server.config_text)
         peers.check_file(server.name, server.port, folder, "file.bin")
-        before_us = cpu_ns(server.pid) / 1e3
+        before_s = used_s(server.pid)
         answer = askers.ask(name, argv, f"http://127.0.0.1:{server.port}/file.bin", theirs, seconds + PATIENCE_S)
-        usage = server.stop()
+        used_us = (used_s(server.pid) - before_s) * 1e6
+        server.stop()
     if answer.failed:
         raise Broken(f"{name}: {answer.failed} requests failed, {answer.done} were answered")
-    used_us = (usage.ru_utime + usage.ru_stime) * 1e6 - before_us
     return {"figures": {"per_second": answer.done / answer.seconds, "mean_us": answer.mean_us,
                         "generator_us": answer.cpu_us / answer.done, "cpu_us": used_us / answer.done},
             "limiter": askers.limiter(used_us, answer)}

@@ -14,7 +14,7 @@ import subprocess
 import time
 
 from rig import (PATIENCE_S, Broken, Crowd, Server, busy, cpu_ns, each_file, end_with_us, family, field_kib, make_folder,
-                 scheduled, text_of)
+                 scheduled, text_of, used_s)
 
 PERCENTILES = {"p50": 50, "p75": 75, "p90": 90, "p99": 99, "p99_9": 99.9, "p99_99": 99.99, "max": 100}
 LATENCIES = {"p50_us": "p50", "p90_us": "p90", "p99_us": "p99", "p999_us": "p99_9", "max_us": "max", "mean_us": "mean"}
@@ -164,13 +164,11 @@ def under_load(context, server, scenario, folder, seconds):
     with Crowd(server.port) as idle:
         if scenario.get("idle") and not idle.grow(scenario["idle"], PATIENCE_S):
             raise Broken(f"{scenario['idle']} idle connections were not all answered")
-        before_ns, queued_ns = scheduled(server.pid)
+        before_s, queued_ns = used_s(server.pid), scheduled(server.pid)[1]
         data = generate(context, ["-d", f"{seconds * 1000:.0f}ms", *options], seconds + PATIENCE_S, theirs)
-        queued_ns = scheduled(server.pid)[1] - queued_ns
+        cpu_s, queued_ns = used_s(server.pid) - before_s, scheduled(server.pid)[1] - queued_ns  # before the idle ones leave
         rss = field_kib(each_file(family(server.pid), "smaps_rollup"), "Pss")
-    usage = server.stop()
-    cpu_s, answers = usage.ru_utime + usage.ru_stime - before_ns / 1e9, data["requests"]["answered"]
-    latency = data["latency_us"]
+    usage, answers, latency = server.stop(), data["requests"]["answered"], data["latency_us"]
     return {"figures": {"cpu_us": cpu_s * 1e6 / answers, "per_second": data["requests_per_s"], "rss_kib": rss,
                         "bytes_per_second": data["received_bytes_per_s"],
                         "switches": (usage.ru_nvcsw + usage.ru_nivcsw) / answers,

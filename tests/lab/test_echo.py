@@ -10,6 +10,7 @@ import kind_logged
 import kind_steady
 import measures
 import pytest
+import rig
 from command import TOP
 from rig import Broken, raise_descriptors
 
@@ -114,8 +115,33 @@ def test_time_of_threads_that_ended_is_counted():
             "t = threading.Thread(target=spin); t.start(); t.join()\nprint('done', flush=True); time.sleep(30)")
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "done\n"
-        assert kind_echo.used_s(process.pid) >= 0.19
+        assert rig.used_s(process.pid) >= 0.19
         process.kill()
+
+
+def test_who_ends_while_we_look_is_not_lost(monkeypatch):
+    """His time is his parent's by then, who may have been asked already."""
+    told = iter([1.0, OSError(), 3.0, 0.5])
+
+    def own_s(_pid):
+        if isinstance(one := next(told), OSError):
+            raise one
+        return one
+    monkeypatch.setattr(rig, "own_s", own_s)
+    monkeypatch.setattr(rig, "family", lambda pid: [pid, pid + 1])
+    assert rig.used_s(1) == 3.5
+
+
+def test_what_is_not_a_request_is_not_counted(context, monkeypatch):
+    """Warming up, the leaving of idle connections, the server's end."""
+    held, told = [], iter([1.0, 1.5])
+
+    def used_s(pid):
+        held.append(kind_echo.sockets(pid))
+        return next(told)
+    monkeypatch.setattr(measures, "used_s", used_s)
+    found = measures.load(context, {"name": "it", "engine": "epoll"}, {"connections": 2, "idle": 30}, 0.2)["figures"]
+    assert min(held) >= 30 and 0.4 < found["cpu_us"] * found["per_second"] * 0.2 / 1e6 < 0.8
 
 
 def test_half():
