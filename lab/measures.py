@@ -11,6 +11,7 @@ import json
 import os
 import random
 import subprocess
+import tempfile
 import time
 
 from rig import (PATIENCE_S, Broken, Crowd, Server, busy, cpu_ns, each_file, end_with_us, family, field_kib, make_folder,
@@ -43,16 +44,20 @@ class Context:
 # --- What is served, and by whom ---------------------------------------------------------------------------
 
 def documents(context, scenario):
-    """A folder with index.html, and file.bin or so many files of so many random bytes.  Made once."""
+    """A folder with index.html, and file.bin or so many files of so many random bytes.  Made once, whole or not at all: of
+    files that a full disk cut short, server and generator would agree."""
     size, count = scenario.get("bytes", BYTES), scenario.get("files", 1)
     folder = os.path.join(context.folder, f"{size}x{count}")
     if not os.path.isdir(folder):
-        os.mkdir(folder)
-        make_folder(folder)
-        for name in names_of(count):
-            with open(os.path.join(folder, name), "wb") as file:
-                file.write(random.Random(name).randbytes(min(size, 1 << 24)))
-                file.truncate(size)  # what is larger than 16 MiB ends in a hole: nobody compresses it
+        with tempfile.TemporaryDirectory(dir=context.folder) as scratch:
+            made = os.path.join(scratch, "made")
+            os.mkdir(made)
+            make_folder(made)
+            for name in names_of(count):
+                with open(os.path.join(made, name), "wb") as file:
+                    file.write(random.Random(name).randbytes(min(size, 1 << 24)))
+                    file.truncate(size)  # what is larger than 16 MiB ends in a hole: nobody compresses it
+            os.rename(made, folder)
     return folder
 
 
