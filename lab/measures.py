@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import random
+import re
 import subprocess
 import tempfile
 import time
@@ -150,13 +151,27 @@ def limiter(data, cpu_s, allowed):
     return "waiting: neither processor was busy"
 
 
+def filesystem(folder):
+    """Of which kind it is, or "": of some the kernel tells another number than stat()."""
+    number = os.stat(folder).st_dev
+    found = re.search(rf"^\d+ \d+ {os.major(number)}:{os.minor(number)} .* - (\S+) ", text_of("/proc/self/mountinfo"), re.MULTILINE)
+    return found[1] if found else ""
+
+
 def forget(folder):
     """The kernel keeps none of these files in memory."""
+    if (kind := filesystem(folder)) in ("tmpfs", "ramfs"):
+        raise Broken(f"{folder} is memory ({kind}), where no file is cold: set TMPDIR to a folder on a disk")
     for name in os.listdir(folder):
         fd = os.open(os.path.join(folder, name), os.O_RDONLY)
         os.fsync(fd)
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(fd)
+
+
+def duration(scenario, seconds):
+    """As options of rung load.  Cold files are asked for once: the second time they are warm."""
+    return ["-n", str(scenario.get("files", 1))] if scenario.get("cold") else ["-d", f"{seconds * 1000:.0f}ms"]
 
 
 def under_load(context, server, scenario, folder, seconds):
@@ -170,7 +185,7 @@ def under_load(context, server, scenario, folder, seconds):
         if scenario.get("idle") and not idle.grow(scenario["idle"], PATIENCE_S):
             raise Broken(f"{scenario['idle']} idle connections were not all answered")
         before_s, queued_ns = used_s(server.pid), scheduled(server.pid)[1]
-        data = generate(context, ["-d", f"{seconds * 1000:.0f}ms", *options], seconds + PATIENCE_S, theirs)
+        data = generate(context, [*duration(scenario, seconds), *options], seconds + PATIENCE_S, theirs)
         cpu_s, queued_ns = used_s(server.pid) - before_s, scheduled(server.pid)[1] - queued_ns  # before the idle ones leave
         rss = field_kib(each_file(family(server.pid), "smaps_rollup"), "Pss")
     usage, answers, latency = server.stop(), data["requests"]["answered"], data["latency_us"]
