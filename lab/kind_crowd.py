@@ -29,5 +29,5 @@ def measure(context, target, scenario, _seconds):
         server.stop()
     if not held:
         raise Broken("no connection was held")
-    return {"figures": {"pss_bytes": (after - before) / len(crowd.clients), "held": held},
+    return {"figures": {"pss_bytes": (after - before) / held, "held": held},
             "limiter": None if held == wanted else f"room for {held} of {wanted}"}

@@ -11,6 +11,8 @@ from rig import Broken
 def measure(context, target, scenario, seconds):
     path = os.path.join(context.folder, "log")
     options = target.get("options", "")
+    with open(path, "wb"):
+        pass  # a cell before this one may have failed, and its lines are not ours
     found = measures.load(context, {**target, "options": options.replace("LOG", path)}, scenario, seconds)
     if "LOG" in options:
         with open(path, "rb") as file:

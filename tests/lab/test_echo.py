@@ -160,7 +160,8 @@ def test_logged(context, monkeypatch):
     target = {"name": "it", "engine": "epoll", "options": "--log combined --log-file LOG"}
     found = kind_logged.measure(context, target, {"connections": 2}, 0.05)["figures"]
     assert found["cpu_us"] > 0 and not os.path.exists(os.path.join(context.folder, "log"))
-    open(os.path.join(context.folder, "log"), "w", encoding="ascii").close()
+    with open(os.path.join(context.folder, "log"), "w", encoding="ascii") as file:
+        file.write("of a cell that failed\n" * 1000)
     monkeypatch.setattr(measures, "load", lambda *_: {"figures": {"per_second": 100}})
     with pytest.raises(Broken, match="0 lines were logged"):
         kind_logged.measure(context, target, {"connections": 2}, 0.05)

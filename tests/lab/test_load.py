@@ -2,6 +2,7 @@
 """Kind load: what is asked for is what is served, whole, and cold where it says so."""
 import os
 
+import kind_crowd
 import measures
 import pytest
 from command import TOP
@@ -47,3 +48,31 @@ def test_no_file_is_cold_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(measures, "filesystem", lambda folder: "tmpfs")
     with pytest.raises(Broken, match="is memory"):
         measures.forget(str(tmp_path))
+
+
+class Half:
+    """A crowd of whom every second one is held."""
+
+    def __init__(self, _port):
+        self.clients = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def grow(self, count, _patience_s):
+        self.clients += [None] * count
+        return True
+
+    def alive(self, _patience_s):
+        return len(self.clients) // 2
+
+
+def test_who_is_not_held_takes_no_memory(context, monkeypatch):
+    bytes_told = iter([1000, 101000])
+    monkeypatch.setattr(kind_crowd, "Crowd", Half)
+    monkeypatch.setattr(kind_crowd, "total_bytes", lambda pid: next(bytes_told))
+    found = kind_crowd.measure(context, {"name": "it", "engine": "epoll"}, {"clients": 20}, 0)
+    assert found == {"figures": {"pss_bytes": 10000, "held": 10}, "limiter": "room for 10 of 20"}
