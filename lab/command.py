@@ -57,9 +57,14 @@ def raw(who, path, *keys):
 def put(path, text):
     """The file is the old one or the new one, never half of one."""
     with tempfile.NamedTemporaryFile(dir=os.path.dirname(os.path.abspath(path)), delete=False) as file:
-        file.write(text if isinstance(text, bytes) else text.encode())
-    os.chmod(file.name, os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644)
-    os.replace(file.name, path)
+        try:
+            file.write(text if isinstance(text, bytes) else text.encode())
+            file.flush()
+            os.chmod(file.name, os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644)
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
 
 
 def shown(who, options, data, found, mark):
@@ -75,13 +80,13 @@ def shown(who, options, data, found, mark):
     return 1 if data["errors"] else 0
 
 
-def run(who, main):
-    """main() as a command that may be stopped: every `with` ends its server."""
+def run(who, main, kept="nothing was written"):
+    """main() as a command that may be stopped: every `with` ends its server.  `kept`: what becomes of what was measured."""
     adopt_orphans()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         sys.exit(main())
     except KeyboardInterrupt:
         tell("")
-        print(f"{who}: interrupted: nothing was written", file=sys.stderr)
+        print(f"{who}: interrupted: {kept}", file=sys.stderr)
         sys.exit(130)

@@ -226,4 +226,4 @@ def main():
 
 
 if __name__ == "__main__":
-    command.run(WHO, main)
+    command.run(WHO, main, "what was measured is kept, and the same command goes on from there")

@@ -161,11 +161,13 @@ def taken_out(cells, key):
 def cannot_run(plan):
     """Targets that are not to be had here -> why."""
     found = {}
-    wanted = {one["peer"]: one["name"] for one in plan["target"] if "peer" in one}
+    wanted = {one["name"]: one["peer"] for one in plan["target"] if "peer" in one}
     if wanted:
         import peers  # pylint: disable=import-outside-toplevel
         reasons = peers.available()
-        found = {name: reasons[peer] for peer, name in wanted.items() if reasons.get(peer, "no such peer is known")}
+        if unknown := sorted(set(wanted.values()) - set(reasons)):
+            raise Stopped(f"there is no peer {unknown[0]}; there are {', '.join(reasons)}")
+        found = {name: reasons[peer] for name, peer in wanted.items() if reasons[peer]}
     for tool in plan.get("needs", []):
         if not shutil.which(tool):
             raise Stopped(f"there is no {tool}: scripts/setup lab installs what the lab needs")
@@ -211,7 +213,10 @@ def run(name, plan, pace, binaries, out, again=False, tell=lambda text: None):
     raise_descriptors()
     began, before = time.time(), os.getloadavg()
     header = {"version": VERSION, "name": name, "pace": pace, "plan": plan, "commit": machine.commit()}
-    os.makedirs(out, exist_ok=True)
+    try:
+        os.makedirs(out, exist_ok=True)
+    except OSError as error:
+        raise Stopped(f"{out}: {error.strerror}; nothing was measured") from None
     journal = Journal(os.path.join(out, name + ".journal"), header, again)
     if journal.done:
         tell(f"goes on: {len(journal.done)} cells were measured before")

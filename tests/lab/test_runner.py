@@ -9,9 +9,11 @@ import subprocess
 import sys
 import time
 
+import command
 import experiment
 import machine
 import measures
+import peers
 import pytest
 import runner
 from command import TOP
@@ -185,11 +187,31 @@ except runner.Stopped as error:
     done = subprocess.run([sys.executable, "-B", "-c", code], text=True, timeout=60, capture_output=True, check=False)
     assert "File too large; the 2 cells before are kept: make room" in done.stdout, done.stdout + done.stderr
     assert (tmp_path / "small.json").read_text() == "{}" and not faked
+    assert sorted(os.listdir(tmp_path)) == ["small.journal", "small.json", "small.toml"]
+
+
+def test_a_result_that_finds_no_room_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError):
+        command.put(str(tmp_path / "x"), "text")
+    assert not os.listdir(tmp_path)
+
+
+def test_peers_that_are_not_here(plan, monkeypatch):
+    """Each target of them is named, and a name that is none is told before anything is measured."""
+    monkeypatch.setattr(peers, "available", lambda: {"nginx-tuned": "nginx is not installed", "h2o": None})
+    plan["target"] = [{"name": "one", "peer": "nginx-tuned"}, {"name": "two", "peer": "nginx-tuned"}, {"name": "h2o", "peer": "h2o"}]
+    assert runner.cannot_run(plan) == dict.fromkeys(["one", "two"], "nginx is not installed")
+    plan["target"].append({"name": "x", "peer": "nginx"})
+    with pytest.raises(runner.Stopped, match="there is no peer nginx; there are nginx-tuned, h2o"):
+        runner.cannot_run(plan)
 
 
 def test_no_place_for_results(plan, tmp_path, faked):
     tmp_path.joinpath("file").write_text("")
-    with pytest.raises((runner.Stopped, OSError)):
+    with pytest.raises(runner.Stopped, match="Not a directory|File exists"):
         run(plan, tmp_path / "file")
     assert not faked
 
@@ -218,7 +240,8 @@ def test_a_stop_leaves_no_process(plan, tmp_path, number):
             with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
                 pids = file.read().split()
         process.send_signal(number)
-        process.communicate(timeout=30)
+        said = process.communicate(timeout=30)[1]
+        assert number != signal.SIGINT or "the same command goes on from there" in said
         assert process.returncode == (143 if number == signal.SIGTERM else 130)
     assert pids
     while any(lives(pid) for pid in pids):  # the kernel tells those that we did not wait for
