@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """experiment.py - an experiment of lab/experiments as a plan that is known to make sense, or a sentence that says why not.
 
-KEYS says which keys a table may have, of which type, and which it must have.  What a scenario or a target further needs
-depends on the kind of measurement: those keys are checked by the kind.
+KEYS says which keys a table may have, of which type, and MUST which it must have.  A key that means nothing is refused: the
+scenario would be measured without it, under its name.  What a scenario or a target must have further depends on the kind
+of measurement: NEEDS says it.
 """
 import difflib
 import os
@@ -16,7 +17,7 @@ FOLDER = os.path.join(TOP, "lab", "experiments")
 ROUNDS = {"quick": 6, "full": 12}  # six is the least that has an interval (judge.py)
 SECONDS = {"quick": 0.4, "full": 1}
 
-TEXT, TABLE, TABLES, TEXTS = str, dict, list, list
+TEXT, TABLE, TABLES, TEXTS, COUNT, NUMBER, YES_NO, EITHER = str, dict, list, list, int, (int, float), bool, (int, str)
 KEYS = {
     "experiment": {"title": TEXT, "question": TEXT, "method": TEXT, "kind": TEXT, "base": TEXT, "of": TEXT, "rounds": TABLE,
                    "figures": TEXTS, "seconds": TABLE, "needs": TEXTS, "settings": TABLE, "target": TABLES, "scenario": TABLES,
@@ -25,9 +26,21 @@ KEYS = {
               "scenarios": TEXTS, "expect": TEXT},
     "plot": {"kind": TEXT, "figure": TEXT, "log": TEXT, "x_label": TEXT, "scenario": TEXT, "scenarios": TEXTS,
              "targets": TEXTS, "title": TEXT},
+    "target": {"name": TEXT, "engine": TEXT, "options": TEXT, "env": TABLE, "wrap": TEXT, "binary": TEXT, "peer": TEXT,
+               "workers": COUNT, "program": TEXT, "args": TEXT, "generator": TEXT, "pinned": YES_NO, "not": TEXTS},
+    "scenario": {"name": TEXT, "x": NUMBER, "kind": TEXT, "full_only": YES_NO, "seconds": NUMBER, "options": TEXT, "args": TEXT,
+                 "connections": COUNT, "threads": COUNT, "clients": COUNT, "idle": COUNT, "rests": COUNT, "floods": COUNT,
+                 "rate": NUMBER, "pipeline": COUNT, "close": YES_NO, "requests": COUNT, "times": COUNT, "workers": COUNT,
+                 "bytes": EITHER, "files": COUNT, "path": TEXT, "load": TEXT, "warm": YES_NO, "cold": YES_NO,
+                 "pinned": YES_NO, "beside": TEXT, "server": TEXT, "kernel": TEXT, "short": COUNT, "long": COUNT,
+                 "count_rounds": COUNT},
 }
 MUST = {"experiment": ("title", "question", "method", "target", "scenario"), "claim": ("figure", "of", "expect"),
         "plot": ("kind", "figure"), "target": ("name",), "scenario": ("name",)}
+# Of a kind: what each target, what each scenario.
+NEEDS = {"program": (("program",), ()), "count": (("program",), ()), "crowd": ((), ("clients",)), "ab": ((), ("connections",)),
+         "generators": (("generator",), ("connections",)), "guest": ((), ("connections",)),
+         "massif": ((), ("load", "short", "long"))}
 PLOTS = ("bars", "lines", "percentiles", "time")
 
 
@@ -40,7 +53,7 @@ def names():
 
 
 def near(word, known):
-    found = difflib.get_close_matches(word, known, 1)
+    found = difflib.get_close_matches(str(word), known, 1)
     return f"; perhaps {found[0]}" if found else f"; there are {', '.join(known)}"
 
 
@@ -54,8 +67,19 @@ def check_table(kind, table, where):
     for key, value in table.items():
         if known and key not in known:
             raise Wrong(f"{where} has a key {key} that means nothing" + near(key, list(known)))
-        if known and not isinstance(value, known[key]):
-            raise Wrong(f"{where}: {key} must be a {known[key].__name__}, and is {value!r}")
+        if known and not fits(value, known[key]):
+            raise Wrong(f"{where}: {key} must be a {type_words(known[key])}, and is {value!r}")
+
+
+def fits(value, wanted):
+    """Of that type; yes and no are no numbers here, and what is counted is not negative."""
+    if isinstance(value, bool):
+        return wanted is bool
+    return isinstance(value, wanted) and not (isinstance(value, (int, float)) and value < 0)
+
+
+def type_words(wanted):
+    return " or ".join(one.__name__ for one in (wanted if isinstance(wanted, tuple) else (wanted,)))
 
 
 def check_names(rows, kind):
@@ -98,9 +122,23 @@ def check_plot(plot, targets, scenarios, where):
         need_name(name, scenarios, where)
 
 
-def check_pace(plan, key, least):
+def check_needs(plan):
+    for scenario in plan["scenario"]:
+        of_target, of_scenario = NEEDS.get(scenario.get("kind", plan.get("kind", "load")), ((), ()))
+        for key in of_scenario:
+            if key not in scenario:
+                raise Wrong(f"scenario {scenario['name']} has no {key}, which its kind needs")
+        for target in plan["target"]:
+            for name in target.get("not", []):
+                need_name(name, [one["name"] for one in plan["scenario"]], f"target {target['name']}: not")
+            for key in of_target:
+                if key not in target:
+                    raise Wrong(f"target {target['name']} has no {key}, which its kind needs")
+
+
+def check_pace(plan, key, least, kind):
     for pace, value in plan.get(key, {}).items():
-        if pace not in ROUNDS or not isinstance(value, (int, float)) or value < least:
+        if pace not in ROUNDS or not fits(value, kind) or value < least:
             raise Wrong(f"{key} is for quick and full, each at least {least}; not {pace} = {value!r}")
 
 
@@ -110,8 +148,9 @@ def check(plan):
     need_name(plan.get("base", targets[0]), targets, "base")
     for name in plan.get("figures", []):
         need_name(name, list(figures.FIGURES), "figures")
-    check_pace(plan, "rounds", 1)
-    check_pace(plan, "seconds", 0.01)
+    check_needs(plan)
+    check_pace(plan, "rounds", 1, int)
+    check_pace(plan, "seconds", 0.01, (int, float))
     for number, claim in enumerate(plan.get("claim", []), 1):
         check_claim(claim, targets, scenarios, f"[[claim]] number {number}")
     for number, plot in enumerate(plan.get("plot", []), 1):

@@ -66,6 +66,19 @@ def test_defaults(tmp_path):
     ('title = "T"', 'title = "T"\nrounds = {quik = 3}', "rounds is for quick and full"),
     ('title = "T"', 'title = "T"\nseconds = {quick = 0}', "each at least 0.01"),
     ('title = "T"', 'title = "T', "is not TOML"),
+    ('name = "s"', 'name = "s"\nconections = 5', "number 1 has a key conections that means nothing; perhaps connections"),
+    ('name = "s"', 'name = "s"\nconnections = "5"', "connections must be a int, and is '5'"),
+    ('name = "s"', 'name = "s"\nidle = -1', "idle must be a int, and is -1"),
+    ('name = "s"', 'name = "s"\nclose = 1', "close must be a bool, and is 1"),
+    ('name = "s"', 'name = "s"\nidle = true', "idle must be a int, and is True"),
+    ('name = "a"', 'name = 1', "name must be a str, and is 1"),
+    ('name = "a"', 'name = "a"\nengin = "epoll"', "has a key engin that means nothing; perhaps engine"),
+    ('name = "a"', 'name = "a"\nnot = ["t"]', "target a: not: there is no t"),
+    ('title = "T"', 'title = "T"\nkind = "count"', "target a has no program, which its kind needs"),
+    ('title = "T"', 'title = "T"\nkind = "crowd"', "scenario s has no clients, which its kind needs"),
+    ('title = "T"', 'title = "T"\nrounds = {quick = 6.5}', "rounds is for quick and full"),
+    ('title = "T"', 'title = "T"\nfigures = [1]', "figures: there is no 1"),
+    ('to = "b"', 'scenarios = [["s"]]', "there is no ['s']"),
 ])
 def test_wrong(tmp_path, old, new, told):
     assert told in wrong(tmp_path, old, new)
