@@ -12,7 +12,7 @@ import statistics
 from typing import NamedTuple, Optional
 
 CONFIDENCE = 0.95
-COUNTED = ("instructions", "branches", "mispredicted", "allocations", "bytes_peak", "bytes_end")
+COUNTED = ("instructions", "branches", "jumps", "mispredicted", "allocations", "bytes_peak", "bytes_end")
 ALIKE = 0.001  # of counts: what differs by less depends on addresses and on the time of day
 EXPECT = re.compile(r"\s*(?:([<>])\s*([-\d.e]+)|([-\d.e]+)\s*\.\.\s*([-\d.e]+))\s*$")
 
@@ -67,19 +67,24 @@ def middle(numbers, counted=False) -> Optional[Middle]:
 
 
 def figure_of(result, target, scenario, figure) -> Optional[Middle]:
-    """None as well when any of its rounds is invalid: a figure of the rounds that went well would flatter it."""
-    if errors(result, target, scenario):
-        return None
-    return middle(values(result, target, scenario, figure).values(), figure in COUNTED)
+    """None as well when any of its rounds is invalid or has none: a figure of the rounds that went well would flatter it."""
+    found = whole(result, target, scenario, figure)
+    return middle(found.values(), figure in COUNTED) if found else None
+
+
+def whole(result, target, scenario, figure):
+    """values(), if every round has one."""
+    found = values(result, target, scenario, figure)
+    return found if len(found) == len(cells(result, target, scenario)) else {}
 
 
 def ratio(result, of, to, scenario, figure, against=None) -> Optional[Middle]:
     """of's figure by to's, paired by round; against: the scenario of the second, when it is another."""
     against = against or scenario
-    if errors(result, of, scenario) or errors(result, to, against):
+    mine, other = whole(result, of, scenario, figure), whole(result, to, against, figure)
+    if mine.keys() != other.keys() or 0 in other.values():  # rounds without a ratio are not left out either
         return None
-    mine, other = values(result, of, scenario, figure), values(result, to, against, figure)
-    return middle([mine[number] / other[number] for number in mine if other.get(number)], figure in COUNTED)
+    return middle([mine[number] / other[number] for number in mine], figure in COUNTED)
 
 
 def limiter(result, target, scenario):
@@ -109,6 +114,8 @@ def why_missing(result, places):
             return f"{name}: {reason}"
         if found := errors(result, name, scenario):
             return f"{name}: {found[0]}"
+    if all(cells(result, *place) for place in places):
+        return "not every round has it"
     return "it was not measured"
 
 

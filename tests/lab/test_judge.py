@@ -87,6 +87,15 @@ def test_one_invalid_round_makes_no_verdict():
     assert told["verdict"] == "not measured" and "died" in told["why"]
 
 
+def test_a_round_without_the_figure_is_not_left_out():
+    """Nor one in which nothing can be divided by what was found."""
+    data = result([claim("< 1")], a=[1] * 6, b=[2] * 5 + [0])
+    assert judge.figure_of(data, "b", "s", "cpu_us").low == 0 and judge.ratio(data, "a", "b", "s", "cpu_us") is None
+    data["cells"][0]["figures"] = {"failed": 3}
+    assert judge.figure_of(data, "a", "s", "cpu_us") is None
+    assert [judge.verdicts(data)[0][key] for key in ("verdict", "why")] == ["not measured", "not every round has it"]
+
+
 def test_who_is_missing_is_named():
     data = result([claim("< 1")], a=[1] * 6)
     data["missing"] = {"b": "not installed"}
