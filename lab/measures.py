@@ -21,6 +21,7 @@ from rig import (PATIENCE_S, Broken, Crowd, Server, busy, cpu_ns, each_file, end
 PERCENTILES = {"p50": 50, "p75": 75, "p90": 90, "p99": 99, "p99_9": 99.9, "p99_99": 99.99, "max": 100}
 LATENCIES = {"p50_us": "p50", "p90_us": "p90", "p99_us": "p99", "p999_us": "p99_9", "max_us": "max", "mean_us": "mean"}
 BUSY = 0.9   # of its processors' time: that was the limit
+WAITING = "waiting: neither processor was busy"
 REST_S, SETTLE_S = 2, 0.2
 BYTES = 1024
 COUNT_ROUNDS = 20  # of a counted program's work
@@ -142,13 +143,15 @@ def load_options(context, scenario, port, folder):
 # --- Kind load ---------------------------------------------------------------------------------------------
 
 def limiter(data, cpu_s, allowed):
-    share = cpu_s / data["elapsed_s"] / len(allowed or os.sched_getaffinity(0))
-    threads = [one["cpu_share"] + one["waited_for_cpu_share"] for one in data["generator"]["threads"]]
-    if share >= BUSY:
+    """allowed: the server's processors, or None: all are server's and generator's together."""
+    share, threads = cpu_s / data["elapsed_s"], data["generator"]["threads"]
+    if allowed and share >= BUSY * len(allowed):
         return "the server's processor"
-    if data["generator"]["was_the_limit"] or max(threads) >= BUSY:
+    if not allowed and share + sum(one["cpu_share"] for one in threads) >= BUSY * len(os.sched_getaffinity(0)):
+        return "the processors, which server and generator share"
+    if data["generator"]["was_the_limit"] or max(one["cpu_share"] + one["waited_for_cpu_share"] for one in threads) >= BUSY:
         return "the generator"
-    return "waiting: neither processor was busy"
+    return WAITING if allowed else "waiting: the processors that server and generator share were not all busy"
 
 
 def filesystem(folder):

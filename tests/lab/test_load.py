@@ -76,3 +76,19 @@ def test_who_is_not_held_takes_no_memory(context, monkeypatch):
     monkeypatch.setattr(kind_crowd, "total_bytes", lambda pid: next(bytes_told))
     found = kind_crowd.measure(context, {"name": "it", "engine": "epoll"}, {"clients": 20}, 0)
     assert found == {"figures": {"pss_bytes": 10000, "held": 10}, "limiter": "room for 10 of 20"}
+
+
+@pytest.mark.parametrize("cpu_s, busy, waited, pinned, told", [
+    (0.95, 0.5, 0, True, "the server's processor"),
+    (0.5, 0.8, 0.15, True, "the generator"),
+    (0.5, 0.5, 0, True, measures.WAITING),
+    (1.1, 0.8, 0.1, False, "the processors, which server and generator share"),
+    (0.2, 0.95, 0, False, "the generator"),
+    (0.9, 0.4, 0, False, "waiting: the processors that server and generator share were not all busy"),
+])
+def test_what_the_limit_was(monkeypatch, cpu_s, busy, waited, pinned, told):
+    """Where both share two processors, neither has more than one of them to itself."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    threads = [{"cpu_share": busy, "waited_for_cpu_share": waited}]
+    data = {"elapsed_s": 1, "generator": {"threads": threads, "was_the_limit": False}}
+    assert measures.limiter(data, cpu_s, [0] if pinned else None) == told
