@@ -2,9 +2,11 @@
 """runner.py - an experiment's plan becomes a result: every target in every scenario once a round, in turn.
 
 Each cell goes to a journal as soon as it is measured.  Whoever is interrupted goes on from there: cells that the journal
-holds are not measured again, as long as plan, pace and sources are the same.  The result is written whole or not at all.
+holds are not measured again, as long as plan, pace, sources and binaries are the same.  The result is written whole or not at all.
 """
 import datetime
+import glob
+import hashlib
 import json
 import os
 import shutil
@@ -181,6 +183,18 @@ def kinds_of(plan):
     return {scenario.get("kind", plan["kind"]) for scenario in plan["scenario"]}
 
 
+def binaries_of(plan, binaries):
+    """A hash of all that may be measured: changed sources have one commit, and are built again between two starts."""
+    found = hashlib.sha256()
+    mine = [path for path in glob.glob(os.path.join(binaries, "lab", "*")) if os.path.isfile(path) and os.access(path, os.X_OK)]
+    others = [one["binary"] for one in plan["target"] if "binary" in one]
+    for path in [os.path.join(binaries, "rung"), os.path.join(binaries, "rung-load"), *sorted(mine), *others]:
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                found.update(file.read())
+    return found.hexdigest()[:16]
+
+
 def same_bytes(plan):
     if not kinds_of(plan) & COMPARED:
         return ""
@@ -212,7 +226,8 @@ def run(name, plan, pace, binaries, out, again=False, tell=lambda text: None):
     missing, described = cannot_run(plan), machine.describe(os.path.join(binaries, "rung"))
     raise_descriptors()
     began, before = time.time(), os.getloadavg()
-    header = {"version": VERSION, "name": name, "pace": pace, "plan": plan, "commit": machine.commit()}
+    header = {"version": VERSION, "name": name, "pace": pace, "plan": plan, "commit": machine.commit(),
+              "binaries": binaries_of(plan, binaries)}
     try:
         os.makedirs(out, exist_ok=True)
     except OSError as error:

@@ -121,7 +121,8 @@ def test_another_plan_begins_anew(plan, tmp_path, faked):
 
 def test_again_forgets(plan, tmp_path, faked, monkeypatch):
     monkeypatch.setattr(machine, "commit", lambda: "same")
-    header = {"version": 1, "name": "small", "pace": "quick", "plan": plan, "commit": "same"}
+    header = {"version": 1, "name": "small", "pace": "quick", "plan": plan, "commit": "same",
+              "binaries": runner.binaries_of(plan, BIN)}
     cell = {"target": "epoll", "scenario": "two", "round": 0, "took_s": 1, "error": None, "figures": {}, "limiter": None}
     for again, asked in ((False, 11), (True, 12)):
         faked.clear()
@@ -130,6 +131,18 @@ def test_again_forgets(plan, tmp_path, faked, monkeypatch):
         journal.close()
         run(plan, tmp_path, again=again)
         assert len(faked) == asked
+
+
+def test_another_build_is_not_gone_on_with(plan, tmp_path):
+    """Sources that are not committed have the same commit before and after a change."""
+    path = tmp_path / "rung"
+    plan["target"][0]["binary"] = str(path)
+    found = set()
+    for text in ("one", "two"):
+        path.write_text(text)
+        found.add(runner.binaries_of(plan, BIN))
+    path.unlink()
+    assert len(found) == 2 and runner.binaries_of(plan, str(tmp_path / "nowhere")) not in found
 
 
 def test_a_target_that_dies_is_an_invalid_cell(plan, tmp_path, monkeypatch):
