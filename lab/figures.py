@@ -31,7 +31,7 @@ FIGURES = {
     "failed": Figure("failed requests", "", LESS),
     # at rest, and by connection
     "cpu_us_a_second": Figure("processor time in a second of rest", "us", LESS),
-    "rss_kib": Figure("resident memory under load", "KiB", LESS),
+    "rss_kib": Figure("own memory when the load has ended", "KiB", LESS),
     "pss_bytes": Figure("own memory of an idle connection", "B", LESS),
     "client_bytes": Figure("own memory for a client that never stops", "B", LESS),
     "kernel_bytes": Figure("socket buffers for such a client, both ends", "B", LESS),
