@@ -20,7 +20,7 @@ from command import put
 from rig import Broken, raise_descriptors
 
 VERSION = 1
-COMPARED = {"load", "calls", "ab", "generators"}  # kinds that compare what is sent with the files
+COMPARED = {"load", "logged", "calls", "ab", "generators"}  # kinds that compare what is sent with the files
 
 
 class Stopped(Exception):
@@ -198,7 +198,7 @@ def binaries_of(plan, binaries):
 def same_bytes(plan):
     if not kinds_of(plan) & COMPARED:
         return ""
-    return ("before each cell every target was asked for all files of the scenario, and each body compared with the file, "
+    return ("before each cell that asks for files every target was asked for all of them, and each body compared with the file, "
             "byte by byte")
 
 
