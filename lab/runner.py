@@ -4,7 +4,9 @@
 Each cell goes to a journal as soon as it is measured.  Whoever is interrupted goes on from there: cells that the journal
 holds are not measured again, as long as plan, pace, sources and binaries are the same.  The result is written whole or not at all.
 """
+import contextlib
 import datetime
+import fcntl
 import glob
 import hashlib
 import json
@@ -218,8 +220,29 @@ def rounded(value):
     return [rounded(one) for one in value] if isinstance(value, list) else value
 
 
+@contextlib.contextmanager
+def alone(out):
+    """The folder of results, made if need be, and ours alone: two runs would mix their journals and disturb each other."""
+    with contextlib.ExitStack() as stack:
+        try:
+            os.makedirs(out, exist_ok=True)
+            fd = os.open(out, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, fd)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Stopped(f"another rung lab run is measuring for {out}: wait until it ends") from None
+        except OSError as error:
+            raise Stopped(f"{out}: {error.strerror}; nothing was measured") from None
+        yield
+
+
 def run(name, plan, pace, binaries, out, again=False, tell=lambda text: None):
     """Measure; the result, which is also in OUT/NAME.json."""
+    with alone(out):
+        return run_alone(name, plan, pace, binaries, out, again, tell)
+
+
+def run_alone(name, plan, pace, binaries, out, again, tell):
     for kind in kinds_of(plan):
         if not measures.kind(kind):
             raise Stopped(f"there is no kind {kind}: neither in measures.py nor as kind_{kind}.py")
@@ -228,10 +251,6 @@ def run(name, plan, pace, binaries, out, again=False, tell=lambda text: None):
     began, before = time.time(), os.getloadavg()
     header = {"version": VERSION, "name": name, "pace": pace, "plan": plan, "commit": machine.commit(),
               "binaries": binaries_of(plan, binaries)}
-    try:
-        os.makedirs(out, exist_ok=True)
-    except OSError as error:
-        raise Stopped(f"{out}: {error.strerror}; nothing was measured") from None
     journal = Journal(os.path.join(out, name + ".journal"), header, again)
     if journal.done:
         tell(f"goes on: {len(journal.done)} cells were measured before")

@@ -222,6 +222,14 @@ def test_peers_that_are_not_here(plan, monkeypatch):
         runner.cannot_run(plan)
 
 
+def test_two_runs_at_once(plan, tmp_path, faked):
+    with runner.alone(str(tmp_path)), pytest.raises(runner.Stopped, match="another rung lab run is measuring"):
+        run(plan, tmp_path)
+    assert not faked
+    run(plan, tmp_path)
+    assert len(faked) == 12
+
+
 def test_no_place_for_results(plan, tmp_path, faked):
     tmp_path.joinpath("file").write_text("")
     with pytest.raises(runner.Stopped, match="Not a directory|File exists"):
