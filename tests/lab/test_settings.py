@@ -123,7 +123,10 @@ def test_what_somebody_else_changed_meanwhile_is_theirs(root):
 
 
 def held(root):
-    process = subprocess.Popen([sys.executable, "-c", HOLD, root], cwd=TOP, stdout=subprocess.PIPE, text=True)
+    def usual():  # whoever runs the tests may ignore some, as nohup does
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+    process = subprocess.Popen([sys.executable, "-c", HOLD, root], cwd=TOP, stdout=subprocess.PIPE, text=True, preexec_fn=usual)
     assert process.stdout.readline() == "set\n" and value(root, f"{NET}/core/somaxconn") == "4096"
     return process
 
