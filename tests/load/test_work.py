@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What rung load asks: folders, popularity, access logs, pauses."""
+"""What rung load asks: folders, popularity, access logs."""
 import collections
 import contextlib
 import itertools
@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import time
 
 import pytest
 from aid import (DONE, FAULTS, LOAD, OK, TOP, USAGE, Liar, Witness, end, environment, load, measured, reply, rung)
@@ -410,64 +409,6 @@ def test_a_replay_compares_where_there_is_a_file(site, tmp_path):
     with Liar(lambda sock, number: (sock.sendall(OK), True)[1]) as liar:
         run = measured("--replay", tmp_path / "log", "--check", site, liar.url[:-2])
     assert run.errors() == {"wrong_length": 1}
-
-
-# --- Pauses -----------------------------------------------------------------------------------------------------
-
-def gaps(server):
-    """Between requests that follow each other on a connection."""
-    by = collections.defaultdict(list)
-    for request in server.asked:
-        by[request.connection].append(request.at)
-    return [later - earlier for times in by.values() for earlier, later in zip(times, times[1:])]
-
-
-def test_a_constant_pause():
-    with Witness(lambda request: OK) as server:
-        run = measured("-n", 24, "-c", 4, "--think", "150ms", "--thinking", "constant", server.url)
-        assert run.status == DONE and len(gaps(server)) == 20 and min(gaps(server)) >= 0.149
-    assert run.json["workload"]["think_ms"] == 150 and run.json["workload"]["thinking"] == "constant"
-    assert run.json["service_us"]["p50"] < 150e3  # the pause is in no latency
-
-
-def test_exponential_pauses():
-    """Five milliseconds in the mean, many shorter and some longer."""
-    with Witness(lambda request: OK) as server:
-        run = measured("-n", 400, "-c", 1, "--think", "5ms", server.url)
-        found = sorted(gaps(server))
-        assert run.json["workload"]["thinking"] == "exponential" and run.status == DONE
-        assert "think      5ms in the mean, exponential, between" in load("-n", 1, "--think", "5ms", server.url).out
-    assert sum(found) / len(found) >= 0.004 and found[len(found) // 10] < 0.0035 and found[-20] > 0.010
-
-
-def test_who_loses_the_connection_thinks_on():
-    """The server closes while the client thinks: it comes back, and asks when it is time."""
-    times = []
-
-    def answer(sock, _):
-        times.append(time.monotonic())
-        sock.sendall(OK)
-        return False
-    with Liar(answer) as liar:
-        run = measured("-n", 4, "-c", 1, "--think", "200ms", "--thinking", "constant", liar.url)
-    assert run.status == DONE and run.json["connects"]["closed_while_idle"] >= 3
-    assert min(later - earlier for earlier, later in zip(times, times[1:])) >= 0.199
-
-
-def test_sessions_and_the_end_of_a_run(site):
-    """A session is a connection's requests; who thinks at the end is not waited for."""
-    with Witness(lambda request: OK) as server:
-        run = measured("-n", 12, "-c", 2, "--requests-per-connection", 3, "--think", "100ms", "--thinking", "constant",
-                       server.url)
-        by = collections.Counter(request.connection for request in server.asked)
-        assert sum(by.values()) == 12 and max(by.values()) == 3 and run.json["connects"]["made"] >= 4
-        assert len(gaps(server)) == 8 and min(gaps(server)) >= 0.099
-    with rung("serve", "-p", 0, site) as server:
-        run = measured("-d", "500ms", "-c", 3, "--think", "1h", "--thinking", "constant", f"http://127.0.0.1:{server.port}")
-        assert run.json["requests"]["answered"] == 3 and run.json["elapsed_s"] < 30 and run.status == DONE
-    with rung("echo", "-p", 0) as echo:
-        run = measured("-n", 20, "-c", 2, "--think", "10ms", f"echo://127.0.0.1:{echo.port}")
-        assert run.status == DONE and run.json["requests"]["answered"] == 20
 
 
 # --- The schema ---------------------------------------------------------------------------------------------------
