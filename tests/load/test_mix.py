@@ -142,6 +142,14 @@ def test_dates_where_there_is_no_tag():
     assert sum("if-modified-since" in request.field for request in server.asked) == 39
 
 
+def test_threads_draw_each_for_itself():
+    """No two threads have the same chance: names are new over all of them, and so are parts."""
+    for seed in ("1", "2"):
+        with Witness(lambda request: reply(404)) as server:
+            run = measured("-c", 3, "-t", 3, "-n", 90, "--seed", seed, "--mix", "missing=100%", server.url + "/")
+        assert run.status == DONE and len(set(server.paths())) == 90
+
+
 # --- What is due --------------------------------------------------------------------------------------------------
 
 def lying(**lie):

@@ -8,7 +8,7 @@
  *   answer.c   bytes -> an answer, checked              crew.c     all threads: start, wait, stop
  *   result.c   what all counted, and who was the limit  report*.c  for people, programs, plots
  *   limit.c    what must not be                         knee.c     runs at rising rates
- *   trial*.c   hostile clients: see trial.h
+ *   random.c   what a thread draws                      trial*.c   hostile clients: see trial.h
  *
  * workload.h has what is asked: folders, logs, popularity, kinds of requests, pauses.
  *

@@ -29,19 +29,6 @@ uint64_t load_now_ns(void)
     return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
 }
 
-uint64_t worker_random(struct worker *w)
-{
-    w->random ^= w->random << 13;
-    w->random ^= w->random >> 7;
-    w->random ^= w->random << 17;
-    return w->random >> 8;
-}
-
-double worker_uniform(struct worker *w)
-{
-    return ((double)(worker_random(w) >> 3) + 0.5) / (double)(1ull << 53);
-}
-
 void worker_time(struct worker *w, struct client *c, uint64_t due_ms)
 {
     wheel_del(&w->wheel, &c->node);
@@ -437,7 +424,7 @@ int worker_init(struct worker *w, struct crew *crew, unsigned index)
     asking = p->connections / p->threads + (index < p->connections % p->threads);
     w->clients = asking + p->idle / p->threads + (index < p->idle % p->threads);
     w->quota = all ? all / p->threads + (index < all % p->threads) : UINT64_MAX;
-    w->random = (p->opt->seed * 0x9e3779b97f4a7c15ull + index + 1) | 1;
+    worker_random_init(w, p->opt->seed);
     w->client = calloc(w->clients, sizeof(*w->client));
     w->shots = calloc((size_t)w->clients * p->ring, sizeof(*w->shots));
     w->scratch = malloc(SCRATCH_BYTES);

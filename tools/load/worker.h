@@ -118,6 +118,12 @@ bool think_begin(struct worker *w, struct client *c);
 /* Those whose pause is over ask. */
 void think_end(struct worker *w);
 
+/* --- random.c --------------------------------------------------------------------------------- */
+
+void worker_random_init(struct worker *w, uint64_t seed); /* when w->index is set */
+uint64_t worker_random(struct worker *w);   /* 56 bits */
+double worker_uniform(struct worker *w);    /* above 0 and below 1 */
+
 /* --- worker.c, for client.c ------------------------------------------------------------------- */
 
 /* It may send now: a closed loop does, an open one lines it up. */
@@ -125,8 +131,6 @@ void worker_client_free(struct worker *w, struct client *c);
 void worker_time(struct worker *w, struct client *c, uint64_t due_ms);
 void worker_answer(struct worker *w, const struct client *c, const struct shot *s);
 void worker_fault(struct worker *w, enum fault what, uint64_t times);
-uint64_t worker_random(struct worker *w);   /* 56 bits */
-double worker_uniform(struct worker *w);    /* above 0 and below 1 */
 /* mix.c: the bytes of a shot that is not plain. */
 struct slice mix_text(const struct worker *w, const struct shot *s);
 
