@@ -196,6 +196,9 @@ LIES = {
     "another size": ("range", lambda r: part(r, Content_Range=f"bytes {r.field['range'][6:]}/99999"), "wrong_field"),
     "another unit": ("range", lambda r: part(r, Content_Range=f"lines {r.field['range'][6:]}/*"), "wrong_field"),
     "no size": ("range", lambda r: part(r, Content_Range=f"bytes {r.field['range'][6:]}/"), "wrong_field"),
+    "a size that the part does not fit in": (
+        "range", lambda r: part(r, Content_Range=f"bytes {r.field['range'][6:]}/{r.field['range'].partition('-')[2]}"),
+        "wrong_field"),
     "a size and more": ("range", lambda r: part(r, Content_Range=f"bytes {r.field['range'][6:]}/{len(BODY)}x"), "wrong_field"),
     "a wrong byte in a part": ("range", wrong_part, "wrong_body"),
     "a part too long": ("range", lambda r: part(r, BODY + b"!"), "wrong_length"),
@@ -209,6 +212,8 @@ LIES = {
     "something is there": ("missing", lambda r: reply(200, BODY), "bad_status"),
     "gone": ("missing", lambda r: reply(410), "bad_status"),
     "plain with a wrong byte": ("plain", lambda r: reply(200, turned(BODY), ETag=TAG), "wrong_body"),
+    "304 of no condition": ("plain", lambda r: reply(304), "bad_status"),
+    "a part nobody wanted": ("gzip", lambda r: reply(206, b"x", Content_Range=f"bytes 0-0/{len(BODY)}"), "bad_status"),
     "plain not found": ("plain", lambda r: reply(404), "bad_status"),
 }
 
@@ -216,8 +221,9 @@ LIES = {
 @pytest.mark.parametrize("name", LIES)
 def test_a_lie_of_each_kind(name, truth):
     kind, lie, fault = LIES[name]
-    mix = "conditional=25%,missing=15%" if kind in ("plain", "conditional") else f"{kind}=50%"
-    run, _ = mixed(lying(**{kind: lie}), truth, mix)
+    mix = "conditional=25%,missing=15%" if kind in ("plain", "conditional") else f"{kind}=40%,range=40%"
+    mix = "range=50%" if kind == "range" else mix
+    run, _ = mixed(lying(**{kind: lie}), None if "fit in" in name else truth, mix)
     row = run.json["mix"][kind]
     assert set(run.errors()) == {fault} and run.status == FAULTS, run.out
     assert row["wrong"] == run.errors()[fault] == row["answered"] > 0

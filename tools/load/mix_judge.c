@@ -113,7 +113,7 @@ static bool range_is_ours(struct slice s, const struct asked *asked, uint64_t *b
     *bytes = last - first + 1;
     if (take_text(&s, "*"))
         return !s.len && last == end;
-    return take_number(&s, size) && !s.len &&
+    return take_number(&s, size) && !s.len && last < *size &&
            (last == end || (last < end && last + 1 == *size));
 }
 
@@ -166,8 +166,21 @@ static void judge_coded(struct answer *a, const struct question *q, const struct
     }
 }
 
+/* A 304 or a 206 is of a request that asked for it; --header asks for none where the mix does. */
+static bool is_of_another(const struct question *q, unsigned status)
+{
+    enum kind kind = status == 304 ? KIND_CONDITIONAL : KIND_RANGE;
+
+    return (status == 304 || status == 206) && q->asked->kind != kind &&
+           q->plan->mix->percent[kind] > 0;
+}
+
 bool mix_judge(struct answer *a, const struct question *q, const struct http_head *head)
 {
+    if (is_of_another(q, head->status)) {
+        answer_fault(a, FAULT_BAD_STATUS);
+        return true;
+    }
     switch (q->asked->kind) {
     case KIND_CONDITIONAL:
         judge_conditional(a, q, head);
