@@ -339,6 +339,25 @@ def test_mistakes(words, said):
     assert run.status == USAGE and "echo" in run.err
 
 
+def test_shares_are_added_up_as_they_are_written(truth):
+    """16.6 + 66.7 + 16.7 is 100, whatever a double makes of it; and then nothing is plain."""
+    for mix in ("gzip=16.7,br=66.7,missing=16.6", "gzip=33.3,br=33.4,missing=33.3", "gzip=1,br=1.7,missing=97.3"):
+        run, _ = mixed(honest, truth, mix)
+        assert run.status == DONE and run.json["mix"]["plain"] == dict.fromkeys(run.json["mix"]["plain"], 0)
+
+
+def test_a_name_that_leaves_no_room_for_a_suffix(tmp_path):
+    """Of 252 bytes it has a sibling, of 255 it cannot have one; a link to itself is none either."""
+    for name in (252 * "a", 255 * "b"):
+        (tmp_path / name).write_bytes(BODY)
+    (tmp_path / (252 * "a" + ".gz")).write_bytes(b"gz")
+    (tmp_path / "c").write_bytes(BODY)
+    (tmp_path / "c.gz").symlink_to("c.gz")
+    with Witness(lambda request: reply(200, b"gz" if request.path.endswith(".gz") else BODY)) as server:
+        run = measured("-n", 20, "--mix", "gzip=100%", "--walk", tmp_path, "--check", tmp_path, server.url)
+        assert run.status == DONE and run.json["urls"] == 4
+
+
 def test_shares_on_both_sides(truth):
     for mix in ("range=0%", "range=100%", "range=60%,gzip=40%", "range=0.5%", " range=5% , gzip=5%"):
         assert mixed(honest, truth, mix)[0].status == DONE
