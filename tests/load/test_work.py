@@ -64,6 +64,12 @@ def test_a_walk_below_a_folder_of_the_server(tree):
         assert set(server.paths()) == {"/x%20y" + path for path in NAMED}
 
 
+def test_a_walk_asks_by_the_method_of_the_command(tree):
+    with Witness(lambda request: reply(200)) as server:
+        assert measured("-n", len(NAMED), "-X", "HEAD", "--walk", tree, "--check", tree, server.url).status == FAULTS
+        assert {request.method for request in server.asked} == {"HEAD"}
+
+
 @pytest.mark.parametrize("words, said", [
     (["--walk", "/nonexistent", "http://127.0.0.1:1"], "cannot read the folder"),
     (["--walk", __file__, "http://127.0.0.1:1"], "cannot read the folder"),

@@ -53,7 +53,7 @@ static bool leads_to_file(const struct walk *walk, const char *name)
 
 static int add(struct walk *walk, const char *name)
 {
-    const struct wish wish = {.method = HTTP_GET};
+    const struct wish wish = {.method = walk->plan->method};
     size_t n = strlen(name), base = strlen(walk->base), index = strlen(INDEX);
 
     if (n >= index && strcmp(name + n - index, INDEX) == 0 &&
