@@ -309,13 +309,14 @@ def load_text(tmp_path, *options):
 LEFT_OUT = {
     "other_method": [line("/x", method="POST"), line("/x", method="OPTIONS"), line("/x", method="get")],
     "no_path": [line("*"), line("http://elsewhere/x"), line("/" + 8192 * "a")],
-    "cut": [line("/" + 1995 * "a" + "...")],
+    "cut": [line("/" + 1995 * "a" + "..."), line("/" + 1000 * "a" + 248 * "\\x22" + "...")],
     "malformed": ["nonsense\n", '{"time":"2026-01-01T00:00:00.000Z","target":"/x"}\n', line("/x").replace("Oct", "Okt"),
                   line("/x").replace("10/", "32/"), line("/x").replace(":13:", ":24:"), line("/x").replace(" HTTP/1.1", ""),
                   line("/x y"), line("/x").replace(" 200 ", " 20 "), line("/x").replace(" 200 ", " 2000 "),
                   '1.1.1.1 - - [10/Oct/2000:13:55:36 +0000] "\\x16\\x03" 400 0 "-" "-"\n', line("/x")[:60] + "\n",
                   "[" * 500 + "\n", line("/x").replace("/x", "/" + 66000 * "a"),
-                  '1.1.1.1 - - [10/Oct/2000:13:55:36 +0000] "GET" 400 0\n', line("/\0")],
+                  '1.1.1.1 - - [10/Oct/2000:13:55:36 +0000] "GET" 400 0\n', line("/\0"),
+                  "\0" * 40 + line("/x")],
 }
 
 

@@ -124,8 +124,8 @@ static struct slice escaped(struct slice raw, char *buf)
     return (struct slice){buf, (size_t)(to - buf)};
 }
 
-/* METHOD target HTTP/x.y */
-static int read_request(struct log_line *l, struct slice request, char *buf)
+/* METHOD target HTTP/x.y, which had so many bytes more in the log for its escapes. */
+static int read_request(struct log_line *l, struct slice request, long escapes, char *buf)
 {
     const char *end = request.ptr + request.len, *space, *last;
     struct slice method = {request.ptr, 0};
@@ -141,7 +141,7 @@ static int read_request(struct log_line *l, struct slice request, char *buf)
         return LEFT_METHOD;
     if (space[1] != '/')
         return LEFT_TARGET;
-    if (last - space > CUT_FROM && memcmp(last - 3, "...", 3) == 0)
+    if (last - space + escapes > CUT_FROM && memcmp(last - 3, "...", 3) == 0)
         return LEFT_CUT;
     l->target = escaped((struct slice){space + 1, (size_t)(last - space - 1)}, buf);
     return l->target.len > TARGET_BYTES_MAX ? LEFT_TARGET : -1;
@@ -160,5 +160,5 @@ int log_line_read(struct log_line *l, char *line, char *buf)
     if (!rest || rest[0] != ' ' || strspn(rest + 1, "0123456789") != 3)
         return LEFT_MALFORMED;
     l->status = number(rest + 1, 3);
-    return read_request(l, request, buf);
+    return read_request(l, request, rest - 1 - request.ptr - (long)request.len, buf);
 }

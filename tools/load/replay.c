@@ -123,7 +123,7 @@ static int read_lines(struct reading *r, FILE *in)
     int code = 0, left;
 
     while (!code && (n = getline(&text, &cap, in)) > 0) {
-        if (text[strspn(text, " \t\r\n")] == 0)
+        if (strspn(text, " \t\r\n") == (size_t)n)
             continue;
         left = LEFT_MALFORMED;
         if (n < LINE_BYTES_MOST && strlen(text) == (size_t)n)
