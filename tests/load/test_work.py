@@ -301,6 +301,22 @@ def test_the_knee_of_a_log_and_a_mix(tmp_path, site):
             assert not [words for step in run.json["steps"] for words in complaints(schema(), step, schema())]
 
 
+def test_the_knee_of_a_short_log_has_all_connections(tmp_path):
+    (tmp_path / "log").write_text(line("/a"))
+    with Witness(lambda request: OK) as server:
+        run = load("--find-knee", "-R", 1, "-c", 3, "-o", "-", "--fail-if", "rps>0.1", "--replay", tmp_path / "log",
+                   server.url)
+    assert run.json["steps"][0]["connections"] == 3 and run.json["steps"][0]["requests"]["answered"] == 2
+
+
+@pytest.mark.parametrize("years, speed", [((1, 9999), "real"), ((2000, 2001), "1e-300"), ((1, 2000), "0.5")])
+def test_a_log_that_would_take_centuries_is_not_hurried(tmp_path, years, speed):
+    """Its second line is due beyond what nanoseconds can count: it is not sent at once for that."""
+    log = "".join(line(f"/{year}").replace("/2000", f"/{year:04}", 1) for year in years)
+    run, server = replayed(tmp_path, log, "--replay-speed", speed, "-d", "300ms")
+    assert server.paths() == [f"/{years[0]}"] and run.json["schedule"]["due"] == 1 and run.status == DONE
+
+
 def load_text(tmp_path, *options):
     with Witness(lambda request: OK) as server:
         return load("--replay", tmp_path / "log", *options, server.url).out

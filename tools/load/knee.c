@@ -152,10 +152,8 @@ int knee_run(struct plan *p, struct load_options *opt)
     uint64_t rate;
     int code = s ? 0 : EXIT_FAILED;
 
-    if (!opt->duration && !opt->requests) {
+    if (!opt->duration && !opt->requests)
         p->duration_ns = STEP_NS;
-        p->requests = 0; /* of a log: from its beginning again */
-    }
     if (!opt->fail_if.count)
         for (unsigned i = 0; i < LIMITS; i++)
             opt->fail_if.item[opt->fail_if.count++] = limits_unless_told[i];

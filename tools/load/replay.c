@@ -14,6 +14,7 @@
 #include "workload.h"
 
 enum { LINES_MOST = 4000000, LINE_BYTES_MOST = 64 * 1024, SPEED_MOST = 1000000 };
+#define FAR_NS ((uint64_t)1 << 62) /* 146 years: no run comes to it, and a clock can be added */
 
 struct stamp {
     int64_t unix_s;
@@ -157,14 +158,16 @@ static void set_times(struct reading *r)
 {
     struct replay *log = r->replay;
     uint32_t first, end;
+    double ns;
 
     for (first = 0; first < log->lines; first = end) {
         for (end = first; end < log->lines && r->stamp[end].unix_s == r->stamp[first].unix_s;)
             end++;
-        for (uint32_t i = first; i < end; i++)
-            log->at_ns[i] = (uint64_t)(((double)(r->stamp[first].unix_s - r->stamp[0].unix_s) +
-                                        (double)(i - first) / (double)(end - first)) *
-                                       1e9 / log->speed);
+        for (uint32_t i = first; i < end; i++) {
+            ns = ((double)(r->stamp[first].unix_s - r->stamp[0].unix_s) +
+                  (double)(i - first) / (double)(end - first)) * 1e9 / log->speed;
+            log->at_ns[i] = ns < (double)FAR_NS ? (uint64_t)ns : FAR_NS;
+        }
     }
 }
 
@@ -252,7 +255,7 @@ uint64_t replay_requests(const struct plan *p)
 
     if (p->replay->at_ns)
         return o->requests && o->requests < lines ? o->requests : lines;
-    return o->requests || o->duration ? o->requests : lines;
+    return o->requests || o->duration || o->find_knee ? o->requests : lines;
 }
 
 void replay_free(struct replay *r)
