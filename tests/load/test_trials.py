@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Trials: a server that bears them passes, rung among them; and each trial fails for a server that has what it looks
 for.  A trial that could not fail would be worth nothing."""
+import contextlib
 import json
 import os
 import re
 import resource
 import shutil
+import socket
 import subprocess
 import time
 
 import pytest
-from aid import CONNECT, DONE, FAILED, FAULTS, TOP, USAGE, Liar, end, environment, load, rung, start
+from aid import CONNECT, DONE, FAILED, FAULTS, TOP, USAGE, Liar, Request, end, environment, load, rung, start
 from mini import Mini
 from test_run import complaints
 from test_rung import SERVING
@@ -98,6 +100,36 @@ def test_the_honest_one_bears_all():
         bears(server.url)
 
 
+class Plain(Liar):
+    """Honest, and of the simplest kind: answers have no length, so that each ends its connection; hints come before."""
+
+    def __init__(self):
+        super().__init__(None)
+
+    def serve(self, sock):
+        with contextlib.suppress(OSError), sock:
+            data = b""
+            while b"\r\n\r\n" not in data:
+                piece = sock.recv(65536)
+                if not piece:
+                    return
+                data += piece
+            request = Request(data.partition(b"\r\n\r\n")[0].decode(), 0)
+            status, body = (b"200 OK", b"hello") if request.path == "/x" else (b"404 No", b"no")
+            sock.sendall(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 " + status + b"\r\nConnection: close\r\n\r\n" +
+                         (b"" if request.method == "HEAD" else body))
+            sock.shutdown(socket.SHUT_WR)
+            while sock.recv(65536):
+                pass
+
+
+def test_answers_without_a_length_and_before_the_answer():
+    """Whatever is asked first, on many connections."""
+    with Plain() as server:
+        run = tried("calm,churn,pipeline", server.url, *PATIENT)
+    assert run.status == DONE, [(one["name"], one["why"]) for one in run.json["trials"]]
+
+
 FLAWS = [  # trial, flaw, what is said of it, further options
     ("calm", "stalls", "beside: an answer took", ("--trial-worst", "1s")),
     ("calm", "garbles", "beside: .* bodies with other bytes", ()),
@@ -156,6 +188,8 @@ def test_the_table():
 
 
 @pytest.mark.parametrize("words, said", [
+    (["--trial", ",", "URL"], "names none"), (["--trial", "list,list", "URL"], "names none"),
+    (["--trial", "calm", "-k", "off", "URL"], "--keep-alive means"),
     (["--trial", "half-opne", "127.0.0.1:1"], "did you mean half-open"), (["--trial", "all"], "what is to be asked"),
     (["--trial", "all", "-R", 5, "URL"], "--rate means nothing"), (["--trial", "all", "-n", 5, "URL"], "--requests means"),
     (["--trial", "all", "-c", 1001, "URL"], "at most 1000"), (["--trial", "all", "URL", "URL"], "one URL"),

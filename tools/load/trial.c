@@ -282,6 +282,7 @@ static int choose(const char *text, bool chosen[TRIALS])
 {
     const char *words[TRIALS + 3] = {"all", "list"};
     char copy[512], *save = NULL;
+    bool any = strcmp(text, "list") == 0;
     unsigned found;
 
     for (unsigned i = 0; i < TRIALS; i++)
@@ -299,8 +300,11 @@ static int choose(const char *text, bool chosen[TRIALS])
         }
         for (unsigned i = 0; i < TRIALS; i++)
             chosen[i] = chosen[i] || found == 0 || found == i + 2;
+        any = any || found != 1;
     }
-    return 0;
+    if (!any)
+        say_error("--trial: '%s' names none; rung load --trial list names all", text);
+    return any ? 0 : EXIT_USAGE;
 }
 
 /* What is refused rather than ignored. */
@@ -312,6 +316,7 @@ static int check_sense(const struct plan *p)
         const char *name;
     } none[] = {{o->rate, "--rate"}, {o->requests, "--requests"}, {o->find_knee, "--find-knee"},
                 {o->threads, "--threads"}, {o->idle, "--idle"}, {o->pipeline > 1, "--pipeline"},
+                {!o->keep_alive, "--keep-alive"},
                 {o->per_connection, "--requests-per-connection"}, {o->method, "--method"},
                 {o->walk, "--walk"}, {o->zipf, "--zipf"}, {o->mix, "--mix"},
                 {o->replay, "--replay"}, {o->think, "--think"}, {o->source, "--source"},

@@ -150,6 +150,12 @@ static int wrong(struct talk *t, const char *what)
     return -EBADMSG;
 }
 
+/* What the answer that is being read is of. */
+static enum trial_ask what_next(const struct talk *t)
+{
+    return t->what ? t->what[t->answers % TRIAL_DEPTH] : ASK_GET;
+}
+
 /* An answer is whole: is it the right one? */
 static int judge(struct talk *t, enum trial_ask what)
 {
@@ -179,7 +185,7 @@ static int check(struct talk *t, struct slice bytes)
     int r, err = 0;
 
     while (bytes.len && !err) {
-        enum trial_ask what = t->what ? t->what[t->answers % TRIAL_DEPTH] : ASK_GET;
+        enum trial_ask what = what_next(t);
         struct question q = {.plan = s->plan, .target = &s->target[what]};
 
         if (t->answers == t->asked)
@@ -207,10 +213,11 @@ long talk_take(struct talk *t, size_t most, uint64_t until_ns)
     if (n < 0)
         return errno == EAGAIN ? -ETIMEDOUT : -errno;
     if (n == 0 && a->in_body && a->framing == FRAMING_CLOSE) {
-        struct question q = {.plan = t->scene->plan, .target = &t->scene->target[ASK_GET]};
+        enum trial_ask what = what_next(t);
+        struct question q = {.plan = t->scene->plan, .target = &t->scene->target[what]};
 
         answer_end(&t->answer, &q);
-        err = judge(t, ASK_GET);
+        err = judge(t, what);
         return err ? err : -ENODATA;
     }
     if (n == 0)

@@ -27,11 +27,12 @@ static int take(struct fetched *f, const char *bytes, size_t n)
     struct slice data;
     long len;
 
-    if (!f->in_body) {
+    while (!f->in_body) {
         len = http_parse_response(bytes, n, HTTP_GET, &f->head);
         if (len <= 0)
             return len ? -EBADMSG : 0;
-        f->in_body = true;
+        /* Before it there may be interim ones (RFC 9110 15.2). */
+        f->in_body = f->head.status >= 200 || f->head.status == 101;
         http_body_init(&f->body, f->head.framing, f->head.content_length);
         bytes += len;
         n -= (size_t)len;
