@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 
 CONFIDENCE = 0.95
 COUNTED = ("instructions", "branches", "jumps", "mispredicted", "allocations", "bytes_peak", "bytes_end")
-ALIKE = 0.001  # of counts: what differs by less depends on addresses and on the time of day
+ALIKE = 0.005  # of counts: what differs by less depends on addresses and on the time of day
 EXPECT = re.compile(r"\s*(?:([<>])\s*([-\d.e]+)|([-\d.e]+)\s*\.\.\s*([-\d.e]+))\s*$")
 
 

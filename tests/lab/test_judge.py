@@ -50,8 +50,8 @@ def test_few_rounds_are_never_sure():
 
 def test_a_count_that_repeats_is_sure():
     """Counted, and twice, and alike: else it is a sample like any other."""
-    assert judge.middle([1000, 1000.9], counted=True).sure
-    for numbers, counted in (([1000, 1001.1], True), ([1000, 1000], False), ([1000], True)):
+    assert judge.middle([1000, 1004.9], counted=True).sure
+    for numbers, counted in (([1000, 1005.1], True), ([1000, 1000], False), ([1000], True)):
         assert not judge.middle(numbers, counted).sure
 
 
