@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""command.py - what cost.py and compare.py share as commands: look before a long run, tell how far it is, and leave
+"""command.py - what the commands of the lab share: look before a long run, tell how far it is, and leave
 behind a whole result or none.
 
 A document whose place is missing, a tool that is not there or a file that is no result is said before anything is

@@ -10,6 +10,7 @@ A scenario of kind echo says what its clients do:
 `workers` are processes of the server: descriptors are a process's, so a crowd larger than that needs several."""
 import contextlib
 import multiprocessing
+import functools
 import os
 import re
 import selectors
@@ -157,10 +158,14 @@ def steadily(context, server, scenario, seconds):
     with crowd(server.port, idle):
         if idle and (held := all_held(server.pid, idle, before)) < idle:
             raise Broken(f"of {idle} silent connections {held} are held")
-        measures.generate(context, ["-n", str(10 * scenario["connections"]), *options], PATIENCE_S, theirs)  # warm
+        ask = functools.partial(measures.generate, context, patience_s=seconds + PATIENCE_S, allowed=theirs, whole=False)
+        failed = ask(["-n", str(10 * scenario["connections"]), *options])["errors"]["total"]  # which warms it too
         before_s = used_s(server.pid)
-        data = measures.generate(context, ["-d", f"{seconds * 1000:.0f}ms", *options], seconds + PATIENCE_S, theirs)
+        data = ask(["-d", f"{seconds * 1000:.0f}ms", *options])
         cpu_s = used_s(server.pid) - before_s
+    failed += data["errors"]["total"]
+    if failed:  # how many is what was asked; nothing else of it means anything
+        return {"figures": {"failed": failed}, "limiter": None}
     server.stop()
     answers, latency = data["requests"]["answered"], data["latency_us"]
     return {"figures": {"cpu_us": cpu_s * 1e6 / answers, "per_second": data["requests_per_s"], "failed": 0,

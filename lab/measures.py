@@ -91,19 +91,19 @@ def open_target(context, target, scenario, folder, wrap=()):
 
 # --- The generator -----------------------------------------------------------------------------------------
 
-def told(out, err):
-    """Its JSON, when every request was answered as it should be."""
+def told(out, err, whole=True):
+    """Its JSON; whole: only when every request was answered as it should be."""
     try:
         data = json.loads(out)
     except ValueError:
         raise Broken("rung load: " + " ".join(err.split())[-300:]) from None
-    if data["errors"]["total"] or not data["requests"]["answered"]:
+    if whole and (data["errors"]["total"] or not data["requests"]["answered"]):
         kinds = [f"{count} {name}" for name, count in data["errors"].items() if count and name != "total"]
         raise Broken("requests failed: " + (", ".join(kinds) or "none was answered"))
     return data
 
 
-def generate(context, argv, patience_s, allowed=None):
+def generate(context, argv, patience_s, allowed=None, whole=True):
     def prepare():
         end_with_us()
         if allowed:
@@ -111,7 +111,7 @@ def generate(context, argv, patience_s, allowed=None):
     process = subprocess.Popen([context.load, "-o", "-", *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                text=True, preexec_fn=prepare)
     try:
-        return told(*process.communicate(timeout=patience_s))
+        return told(*process.communicate(timeout=patience_s), whole)
     except subprocess.TimeoutExpired:
         raise Broken(f"rung load did not end within {patience_s:.0f} s") from None
     finally:

@@ -61,8 +61,10 @@ def lying(context, what):
 @pytest.mark.parametrize("what", ["data[:-1] + b'!'", "data + b'!'", "data[::-1]"])
 def test_a_server_that_sends_something_else(context, what):
     lying(context, what)
+    found = figures(context, {"connections": 1, "bytes": 100})
+    assert list(found) == ["failed"] and found["failed"] > 0  # how many is known, and nothing else means anything
     with pytest.raises(Broken, match="requests failed"):
-        figures(context, {"connections": 1, "bytes": 100})
+        figures(context, {"clients": 2, "times": 1, "bytes": 100})
 
 
 def test_a_crowd_is_there_and_leaves(context):
