@@ -112,6 +112,13 @@ def commit():
     return output_of("git", "rev-parse", "--short", "HEAD") + (" and changes" if changed else "")
 
 
+def stolen_s(root="/"):
+    """Seconds that the host of a virtual machine has given to others while a processor of ours had work: since boot,
+    all processors together (proc_stat(5), steal)."""
+    fields = read(root, "proc/stat").partition("\n")[0].split()
+    return int(fields[8]) / os.sysconf("SC_CLK_TCK") if len(fields) > 8 else 0.0
+
+
 # --- The whole ---------------------------------------------------------------------------------------------
 
 def describe(rung=BINARY, root="/"):

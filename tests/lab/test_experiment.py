@@ -48,7 +48,7 @@ def test_defaults(tmp_path):
     path = tmp_path / "e.toml"
     path.write_text(GOOD)
     plan = experiment.load(str(path))
-    assert (plan["kind"], plan["base"], plan["rounds"]["quick"]) == ("load", "a", 6)
+    assert (plan["kind"], plan["base"], plan["rounds"]["quick"]) == ("load", "a", 9)
 
 
 @pytest.mark.parametrize("old, new, told", [

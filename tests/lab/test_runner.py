@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The lab from end to end with small work: what is measured, resumed, invalid, and left whole when something fails."""
+import itertools
 import json
 import os
 import re
@@ -154,6 +155,27 @@ def test_a_target_that_dies_is_an_invalid_cell(plan, tmp_path, monkeypatch):
     found = {one["target"]: one for one in run(plan, tmp_path)["cells"]}
     assert found["epoll"]["error"] is None
     assert (found["poll"]["error"], found["poll"]["figures"]) == ("it died", {})
+
+
+@pytest.mark.parametrize("stolen, tries, kept", [([0, 0], 1, 1), ([0, 9, 9, 9], 2, 2), ([0, 90, 90, 110, 110, 170, 170, 200], 4, 2)])
+def test_what_the_host_disturbed_is_measured_again(monkeypatch, stolen, tries, kept):
+    """Until it took hardly anything; else the least disturbed of four is kept."""
+    clock, asked = iter(stolen), []
+    monkeypatch.setattr(machine, "stolen_s", lambda: next(clock))
+    monkeypatch.setattr(runner.time, "monotonic", itertools.count().__next__)
+    cell = runner.undisturbed(lambda: asked.append(1) or {"figures": {"cpu_us": len(asked)}, "limiter": None})
+    assert (cell["tries"], len(asked), cell["figures"]["cpu_us"]) == (tries, tries, kept)
+    assert len(runner.disturbances([cell])) == (tries > 1)
+
+
+def test_a_failure_is_no_disturbance(monkeypatch):
+    clock = iter([0, 9])
+    monkeypatch.setattr(machine, "stolen_s", lambda: next(clock))
+
+    def failing():
+        raise Broken("it died")
+    cell = runner.undisturbed(failing)
+    assert (cell["tries"], cell["error"]) == (1, "it died")
 
 
 def test_a_server_that_is_killed(plan, tmp_path):
