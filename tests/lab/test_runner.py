@@ -163,6 +163,7 @@ def test_what_the_host_disturbed_is_measured_again(monkeypatch, stolen, tries, k
     clock, asked = iter(stolen), []
     monkeypatch.setattr(machine, "stolen_s", lambda: next(clock))
     monkeypatch.setattr(runner.time, "monotonic", itertools.count().__next__)
+    monkeypatch.setattr(runner.time, "sleep", lambda _: None)
     cell = runner.undisturbed(lambda: asked.append(1) or {"figures": {"cpu_us": len(asked)}, "limiter": None})
     assert (cell["tries"], len(asked), cell["figures"]["cpu_us"]) == (tries, tries, kept)
     assert len(runner.disturbances([cell])) == (tries > 1)
