@@ -24,6 +24,7 @@ from rig import Broken, raise_descriptors
 VERSION = 1
 STOLEN_MAX, TRIES_MAX = 0.02, 4  # of the processors' time, by the host; then a cell is measured again
 PAUSE_S = 0.5  # before that: hosts take from whoever has used much
+VAIN_MAX = 3  # cells in a row that no try saved: then one try each, until the host is calm again
 COMPARED = {"load", "logged", "calls", "ab", "generators"}  # kinds that compare what is sent with the files
 
 
@@ -106,18 +107,18 @@ def attempt(what):
         return invalid(error)
 
 
-def undisturbed(what):
+def undisturbed(what, tries_max=TRIES_MAX):
     """A cell while which the host of this virtual machine took hardly any of its processors' time; after some tries, the
     least disturbed.  What it took says nothing of what is measured: no target is favoured."""
     best = None
-    for tries in range(1, TRIES_MAX + 1):
+    for tries in range(1, tries_max + 1):
         before_s, began = machine.stolen_s(), time.monotonic()
         cell = attempt(what)
         share = (machine.stolen_s() - before_s) / (time.monotonic() - began) / os.cpu_count()
         if best is None or share < best["stolen"] or cell["error"]:
             best = {**cell, "stolen": round(share, 3)}
         best["tries"] = tries
-        if share <= STOLEN_MAX or cell["error"]:
+        if share <= STOLEN_MAX or cell["error"] or tries == tries_max:
             break
         time.sleep(PAUSE_S)
     return best
@@ -126,11 +127,12 @@ def undisturbed(what):
 def disturbances(cells):
     """What was done about it, as a remark."""
     again = [one for one in cells if one.get("tries", 1) > 1]
-    spoilt = [one for one in again if one["stolen"] > STOLEN_MAX]
+    spoilt = [one for one in cells if one.get("stolen", 0) > STOLEN_MAX]
     if not again:
         return []
     return [f"{len(again)} of {len(cells)} cells were measured again, because the host of this virtual machine had taken more than "
-            f"{STOLEN_MAX:.0%} of its processors' time meanwhile; of {len(spoilt)} the least disturbed of {TRIES_MAX} tries is kept."]
+            f"{STOLEN_MAX:.0%} of its processors' time meanwhile: up to {TRIES_MAX} times, unless that had just been in vain. "
+            f"{len(spoilt)} are kept disturbed."]
 
 
 def turns(plan, pace, missing):
@@ -174,11 +176,14 @@ def measure_cells(context, plan, journal, missing, tell):
     if whole:
         measure_rounds(context, whole, left, journal, tell)
         return
+    vain = 0
     for at, turn in enumerate(left, len(every) - len(left) + 1):
         _, scenario, target = turn
         tell(f"{at} of {len(every)}: {scenario['name']}: {target['name']}")
         began, kind = time.monotonic(), measures.kind(scenario.get("kind", plan["kind"]))
-        cell = undisturbed(lambda k=kind, t=target, s=scenario: k(context, t, s, plan["seconds"][pace]))
+        cell = undisturbed(lambda k=kind, t=target, s=scenario: k(context, t, s, plan["seconds"][pace]),
+                           TRIES_MAX if vain < VAIN_MAX else 1)
+        vain = vain + 1 if cell["stolen"] > STOLEN_MAX else 0
         note(context, journal, turn, time.monotonic() - began, cell)
 
 

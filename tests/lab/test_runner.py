@@ -169,6 +169,22 @@ def test_what_the_host_disturbed_is_measured_again(monkeypatch, stolen, tries, k
     assert len(runner.disturbances([cell])) == (tries > 1)
 
 
+def test_a_host_that_takes_all_the_time_is_not_asked_for_calm_again_and_again(monkeypatch, plan, tmp_path):
+    """Three cells in vain, then one try each; four again when a cell was calm."""
+    taken, calm = itertools.count(0, 1000), [True]
+    monkeypatch.setattr(machine, "stolen_s", lambda: 0 if calm[0] else next(taken))
+    monkeypatch.setattr(runner, "PAUSE_S", 0)
+
+    def measure(*_):
+        done.append(calm[0])
+        calm[0] = len(done) == 3 * runner.TRIES_MAX + 2
+        return {"figures": {"cpu_us": 1}, "limiter": None}
+    done, calm[0] = [], False
+    monkeypatch.setitem(measures.KINDS, "load", measure)
+    tries = [one["tries"] for one in run(plan, tmp_path)["cells"]]
+    assert len(tries) >= 8 and tries[:8] == [4, 4, 4, 1, 1, 4, 4, 4][:len(tries)], tries
+
+
 def test_a_failure_is_no_disturbance(monkeypatch):
     clock = iter([0, 9])
     monkeypatch.setattr(machine, "stolen_s", lambda: next(clock))
