@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* http_main.c - rung_http: a folder served over HTTP from inside the kernel.
+ *
+ * Parameters, the site, the server; in the other order at the end.  The folder is the one that the
+ * loading process sees by that name.
+ */
+#define KPARAMS_PORT 8080
+#include "kparams.h"
+#include "ksite.h"
+
+static char *root;
+module_param(root, charp, 0444);
+MODULE_PARM_DESC(root, "folder to serve; must be given");
+
+static char *index_name = "index.html";
+module_param_named(index, index_name, charp, 0444);
+MODULE_PARM_DESC(index, "file shown for a folder");
+
+static bool listing = true, hidden, precompressed = true;
+module_param(listing, bool, 0444);
+MODULE_PARM_DESC(listing, "list folders that have no index; off: 403");
+module_param(hidden, bool, 0444);
+MODULE_PARM_DESC(hidden, "serve names that begin with a dot; .well-known is always served");
+module_param(precompressed, bool, 0444);
+MODULE_PARM_DESC(precompressed, "send NAME.br, .zst or .gz for NAME where a client takes it");
+
+KPARAM_NUMBER(listing_max, 100000, 1, 10000000,
+              "entries of a folder that are sorted; longer ones are not");
+
+static struct kserve *serve;
+static struct ksite *site;
+
+/* Nothing is kept in memory yet, so every answer may have to wait for a disk. */
+static int http_find(void *ctx, const struct http_ask *ask, bool may_sleep,
+                     struct source **source)
+{
+    return may_sleep ? ksite_find(ctx, ask, source) : -EINPROGRESS;
+}
+
+static int http_page(void *ctx, unsigned status, bool may_sleep, struct source **source)
+{
+    return may_sleep ? ksite_page(ctx, status, source) : -ENOENT;
+}
+
+static void http_release(void *ctx, struct source *source)
+{
+    ksite_release(ctx, source);
+}
+
+static int site_begin(void)
+{
+    const struct ksite_options opt = {
+        .root = root,
+        .index = index_name,
+        .listing = listing,
+        .hidden = hidden,
+        .precompressed = precompressed,
+        .listing_max = listing_max.value,
+    };
+    int err = ksite_open(&site, &opt);
+
+    if (err)
+        pr_err("%s: cannot serve the folder %s: %pe\n", KBUILD_MODNAME, root, ERR_PTR(err));
+    return err;
+}
+
+static int __init http_init(void)
+{
+    struct kworld world = {
+        .proto = &http_proto,
+        .find = http_find,
+        .page = http_page,
+        .release = http_release,
+    };
+    struct kserve_options opt;
+    int err = kparams_fill(&opt);
+
+    if (err)
+        return err;
+    if (!root || !*root) {
+        pr_err("%s: root=FOLDER says what to serve\n", KBUILD_MODNAME);
+        return -EINVAL;
+    }
+    err = site_begin();
+    if (err)
+        return err;
+    world.ctx = site;
+    err = kserve_open(&serve, &opt, &world);
+    if (err)
+        ksite_close(site);
+    return err;
+}
+
+static void __exit http_exit(void)
+{
+    kserve_close(serve);
+    ksite_close(site);
+}
+
+module_init(http_init);
+module_exit(http_exit);
+MODULE_DESCRIPTION("rung: a web server inside the kernel");
+MODULE_LICENSE("Dual MIT/GPL");

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* kblock.c - cmwq and kthread: one context for each connection, which waits inside receive and
+ * send.
+ *
+ * They are here to be compared with event, not to be used.  What each costs while a client is
+ * silent: cmwq a worker of the queue, and a queue has no more than WQ_MAX_ACTIVE at once; kthread a
+ * thread and its stack.  Both a scratch buffer.  So there are seats, and when they are taken the
+ * idlest client makes room (kdoor.c), else a crowd of silent ones would keep everybody out.
+ *
+ * A thread that waits cannot look at a clock.  A delayed work item for each connection does, and
+ * ends an overdue one by shutting its socket: the transfer returns, and the connection is closed by
+ * whoever serves it.  The mutex is held while the machine is looked at, never while bytes move.
+ */
+#include <linux/jiffies.h>
+#include <linux/kthread.h>
+#include <linux/mutex.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+#include "kinside.h"
+
+struct kblock {
+    struct kconn k;
+    struct klane lane;
+    struct mutex machine; /* k.conn; a send reads its segments without it, they stay */
+    u64 watch_ms;         /* when watch looks again */
+    struct delayed_work watch;
+    struct work_struct work;  /* cmwq */
+    struct task_struct *task; /* kthread; one reference is ours */
+    struct llist_node dead;
+};
+
+/* --- The watcher: process context, short ------------------------------------------------------ */
+
+static void watch_at(struct kblock *b, u64 now_ms)
+{
+    u64 at_ms = b->k.conn.deadline_ms;
+
+    b->watch_ms = at_ms;
+    mod_delayed_work(b->k.serve->door_wq, &b->watch,
+                     1 + msecs_to_jiffies(at_ms > now_ms ? at_ms - now_ms : 0));
+}
+
+static void block_watch(struct work_struct *work)
+{
+    struct kblock *b = container_of(to_delayed_work(work), struct kblock, watch);
+    u64 now_ms = (u64)ktime_to_ms(ktime_get_coarse());
+    bool over;
+
+    mutex_lock(&b->machine);
+    over = b->k.conn.want == CONN_CLOSE;
+    if (!over && (kconn_unwanted(&b->k) || kconn_overdue(&b->k, now_ms))) {
+        over = true;
+        ksock_end(&b->k); /* whoever serves it finds the end */
+    }
+    if (!over)
+        watch_at(b, now_ms);
+    mutex_unlock(&b->machine);
+}
+
+static void block_look(struct kconn *k)
+{
+    struct kblock *b = container_of(k, struct kblock, k);
+
+    mod_delayed_work(k->serve->door_wq, &b->watch, 0);
+}
+
+/* --- Serving one connection ------------------------------------------------------------------- */
+
+/* With the machine held, but for the transfer. */
+static void serve_input(struct kblock *b, struct kline *line)
+{
+    u64 now_ms;
+    long n;
+
+    mutex_unlock(&b->machine);
+    n = kline_transport.recv(line, b->lane.scratch, RECV_BYTES_MAX);
+    mutex_lock(&b->machine);
+    now_ms = klane_tick(&b->lane);
+    if (n < 0)
+        conn_abort(&b->k.conn);
+    else
+        conn_feed(&b->k.conn, b->lane.scratch, (size_t)n, now_ms);
+    if (b->k.conn.deadline_ms < b->watch_ms)
+        watch_at(b, now_ms);
+}
+
+static void serve_output(struct kblock *b, struct kline *line)
+{
+    struct conn_out out = conn_out(&b->k.conn);
+    u64 now_ms;
+    long n;
+
+    mutex_unlock(&b->machine);
+    n = kline_transport.send(line, &out);
+    mutex_lock(&b->machine);
+    now_ms = klane_tick(&b->lane);
+    if (n <= 0)
+        conn_abort(&b->k.conn); /* gone, or the file has become shorter: nothing may follow */
+    else
+        conn_sent(&b->k.conn, (size_t)n, now_ms);
+    if (b->k.conn.deadline_ms < b->watch_ms)
+        watch_at(b, now_ms);
+}
+
+/* From the first byte to the last, on this thread. */
+static noinline void block_serve(struct kblock *b)
+{
+    struct kline line = {.k = &b->k, .lane = &b->lane};
+    struct conn *c = &b->k.conn;
+
+    mutex_lock(&b->machine);
+    while (c->want != CONN_CLOSE) {
+        if (conn_shuts(c))
+            ksock_shut(&b->k);
+        if (c->want == CONN_SEND)
+            serve_output(b, &line);
+        else
+            serve_input(b, &line);
+    }
+    mutex_unlock(&b->machine);
+}
+
+/* The watcher leaves a connection alone that is to be closed. */
+static void block_finish(struct kblock *b)
+{
+    mutex_lock(&b->machine);
+    conn_abort(&b->k.conn);
+    mutex_unlock(&b->machine);
+    kconn_finish(&b->k); /* out of the list: nobody has it looked at any more */
+    cancel_delayed_work_sync(&b->watch);
+    klane_close(&b->lane);
+}
+
+/* --- A work item for each --------------------------------------------------------------------- */
+
+static void block_work(struct work_struct *work)
+{
+    struct kblock *b = container_of(work, struct kblock, work);
+    struct kserve *s = b->k.serve;
+
+    block_serve(b);
+    block_finish(b);
+    kfree(b);
+    kserve_left(s);
+}
+
+/* --- A thread for each ------------------------------------------------------------------------ */
+
+static int block_thread(void *arg)
+{
+    struct kblock *b = arg;
+    struct kserve *s = b->k.serve;
+
+    block_serve(b);
+    block_finish(b);
+    /* Only who stops us knows that we are out of this code; b is his. */
+    if (llist_add(&b->dead, &s->dead))
+        queue_work(s->door_wq, &s->reap);
+    return 0;
+}
+
+static void block_reap(struct work_struct *work)
+{
+    struct kserve *s = container_of(work, struct kserve, reap);
+    struct llist_node *all = llist_del_all(&s->dead);
+    struct kblock *b, *next;
+
+    llist_for_each_entry_safe(b, next, all, dead) {
+        kthread_stop(b->task); /* it has returned, or is about to */
+        put_task_struct(b->task);
+        kfree(b);
+        kserve_left(s);
+    }
+}
+
+/* On its own, so that a probe sees what starting a thread costs. */
+static noinline struct task_struct *kblock_thread_start(struct kblock *b)
+{
+    struct task_struct *task = kthread_create(block_thread, b, "%s", b->k.serve->name);
+
+    if (IS_ERR(task))
+        return task;
+    get_task_struct(task);
+    b->task = task;
+    wake_up_process(task);
+    return task;
+}
+
+/* --- The way ---------------------------------------------------------------------------------- */
+
+static struct kblock *block_new(struct kserve *s)
+{
+    struct kblock *b = kmalloc(sizeof(*b), GFP_KERNEL);
+
+    if (b && klane_open(&b->lane, s, true)) {
+        kfree(b);
+        return NULL;
+    }
+    return b;
+}
+
+static int block_welcome(struct kserve *s, struct socket *sock)
+{
+    struct kblock *b = block_new(s);
+    struct task_struct *task;
+
+    if (!b) {
+        sock_release(sock);
+        return -ENOMEM;
+    }
+    mutex_init(&b->machine);
+    INIT_DELAYED_WORK(&b->watch, block_watch);
+    kconn_begin(&b->k, s, sock, &b->lane.host);
+    mutex_lock(&b->machine);
+    watch_at(b, (u64)ktime_to_ms(ktime_get_coarse()));
+    mutex_unlock(&b->machine);
+    if (s->opt.model == KMODEL_CMWQ) {
+        INIT_WORK(&b->work, block_work);
+        queue_work(s->wq, &b->work);
+        return 0;
+    }
+    task = kblock_thread_start(b);
+    if (!IS_ERR(task))
+        return 0;
+    block_finish(b);
+    kfree(b);
+    kserve_left(s);
+    return PTR_ERR(task);
+}
+
+static int block_way_open(struct kserve *s)
+{
+    init_llist_head(&s->dead);
+    INIT_WORK(&s->reap, block_reap);
+    return 0;
+}
+
+/* The queues are empty when they are destroyed. */
+static void block_way_close(struct kserve *s)
+{
+}
+
+const struct kway kway_block = {
+    .open = block_way_open,
+    .close = block_way_close,
+    .welcome = block_welcome,
+    .look = block_look,
+};

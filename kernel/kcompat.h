@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* kcompat.h - every difference between the kernels that this compiles for, 6.1 to 7.2, and the only
+ * place that asks for a version.
+ *
+ * Kbuild asks the headers for what no version number tells (HAVE_WQ_PERCPU).
+ */
+#ifndef KERNEL_KCOMPAT_H
+#define KERNEL_KCOMPAT_H
+#include <linux/bvec.h>
+#include <linux/interrupt.h>
+#include <linux/net.h>
+#include <linux/socket.h>
+#include <linux/uio.h>
+#include <linux/version.h>
+#include <linux/workqueue.h>
+
+/* Since 6.19 kernel_bind() takes an address of any size by its name. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0)
+#define kcompat_sockaddr sockaddr_unsized
+#else
+#define kcompat_sockaddr sockaddr
+#endif
+
+static inline int kcompat_bind(struct socket *sock, struct sockaddr_storage *at, int len)
+{
+    return kernel_bind(sock, (struct kcompat_sockaddr *)at, len);
+}
+
+/* Newer kernels warn of a queue that is neither bound to processors nor unbound. */
+#ifdef HAVE_WQ_PERCPU
+enum { KCOMPAT_WQ_PERCPU = WQ_PERCPU };
+#else
+enum { KCOMPAT_WQ_PERCPU = 0 };
+#endif
+
+/* Work in the bottom half: a work item since 6.9, a tasklet before. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
+#define kcompat_bh work_struct
+#define kcompat_bh_init(bh, run) INIT_WORK(bh, run)
+#define kcompat_bh_queue(bh) queue_work(system_bh_wq, bh)
+#define kcompat_bh_end(bh) cancel_work_sync(bh)
+#else
+#define kcompat_bh tasklet_struct
+#define kcompat_bh_init(bh, run) tasklet_setup(bh, run)
+#define kcompat_bh_queue(bh) tasklet_schedule(bh)
+#define kcompat_bh_end(bh) tasklet_kill(bh)
+#endif
+
+/* Hands pages to a socket, which takes references of its own: bytes taken, or -errno.  6.1 has the
+ * word MSG_SPLICE_PAGES, but TCP ignores it there: only the version tells. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
+static inline long kcompat_send_pages(struct socket *sock, struct bio_vec *pages, unsigned count,
+                                      int flags)
+{
+    struct msghdr msg = {.msg_flags = flags | MSG_SPLICE_PAGES};
+    size_t len = 0;
+    unsigned i;
+
+    for (i = 0; i < count; i++)
+        len += pages[i].bv_len;
+    iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, pages, count, len);
+    return sock_sendmsg(sock, &msg);
+}
+#else
+static inline long kcompat_send_pages(struct socket *sock, struct bio_vec *pages, unsigned count,
+                                      int flags)
+{
+    long sent = 0;
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        const struct bio_vec *p = &pages[i];
+        int more = i + 1 < count ? MSG_MORE : 0;
+        int n = kernel_sendpage(sock, p->bv_page, (int)p->bv_offset, p->bv_len, flags | more);
+
+        if (n <= 0)
+            return sent ? sent : n;
+        sent += n;
+        if ((unsigned)n < p->bv_len)
+            break;
+    }
+    return sent;
+}
+#endif
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* kdoor.c - listening sockets, and letting connections in.
+ *
+ * A listener's callback queues one work item, which accepts without waiting, with a budget.  When
+ * all seats are taken, or memory is short, connections wait in the kernel's own queue: the idlest
+ * of a handful is asked to leave, and it is tried again when one has left, or after PAUSE_MS.
+ * Nothing spins, and who waits is not dropped.
+ */
+#include <linux/inet.h>
+#include <linux/jiffies.h>
+#include <linux/timekeeping.h>
+#include <net/inet_connection_sock.h>
+#include <net/ipv6.h>
+#include <net/sock.h>
+#include <net/tcp.h>
+#include "kinside.h"
+
+enum {
+    ACCEPT_BUDGET = 64,   /* connections a turn, then the established ones run */
+    PAUSE_MS = 40,        /* then it is tried again */
+    EVICT_IDLE_MS_MIN = 40, /* the request of one who has only just connected is on the way */
+    VICTIM_LOOKS_MAX = 64 /* connections looked at for one seat; the next time others are */
+};
+
+/* --- A full house ----------------------------------------------------------------------------- */
+
+static u64 idle_since_ms(const struct kserve *s, const struct conn *c)
+{
+    return READ_ONCE(c->deadline_ms) - (READ_ONCE(c->sent) ? s->opt.idle_ms : s->opt.head_ms);
+}
+
+/* Others may be pumping whom we look at: whoever owns the connection decides, we only propose. */
+static void make_room(struct kserve *s)
+{
+    u64 now_ms = (u64)ktime_to_ms(ktime_get_coarse());
+    struct kconn *k, *idlest = NULL;
+    unsigned looks;
+
+    spin_lock(&s->lock);
+    for (looks = 0; looks < VICTIM_LOOKS_MAX && !list_empty(&s->conns); looks++) {
+        k = list_first_entry(&s->conns, struct kconn, node);
+        list_move_tail(&k->node, &s->conns);
+        if (!data_race(conn_idle(&k->conn)) ||
+            idle_since_ms(s, &k->conn) + EVICT_IDLE_MS_MIN > now_ms)
+            continue;
+        if (!idlest || idle_since_ms(s, &k->conn) < idle_since_ms(s, &idlest->conn))
+            idlest = k;
+    }
+    if (idlest) {
+        set_bit(KCONN_UNSEAT, &idlest->flags);
+        smp_mb__after_atomic(); /* whoever pumps it next sees it */
+        s->way->look(idlest);
+    }
+    spin_unlock(&s->lock);
+}
+
+static void pause_accepting(struct kdoor *d)
+{
+    WRITE_ONCE(d->serve->paused, true);
+    make_room(d->serve);
+    queue_delayed_work(d->serve->door_wq, &d->accept, msecs_to_jiffies(PAUSE_MS));
+}
+
+void kdoors_room(struct kserve *s)
+{
+    unsigned i;
+
+    spin_lock(&s->lock); /* against kdoors_close() */
+    WRITE_ONCE(s->paused, false);
+    for (i = 0; i < s->doors; i++)
+        mod_delayed_work(s->door_wq, &s->door[i].accept, 0);
+    spin_unlock(&s->lock);
+}
+
+/* --- Accepting -------------------------------------------------------------------------------- */
+
+/* Errors that only say that this one client has gone (accept(2)). */
+static bool peer_died(int err)
+{
+    switch (-err) {
+    case ECONNABORTED:
+    case ECONNRESET:
+    case ENETDOWN:
+    case EPROTO:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case EOPNOTSUPP:
+    case EPERM:
+    case ETIMEDOUT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool awaited(const struct kdoor *d)
+{
+    return !reqsk_queue_empty(&inet_csk(d->sock->sk)->icsk_accept_queue);
+}
+
+/* 0: go on; -EAGAIN: nobody waits; other: a shortage. */
+static int accept_one(struct kdoor *d)
+{
+    struct kserve *s = d->serve;
+    struct socket *sock;
+    int err = kernel_accept(d->sock, &sock, O_NONBLOCK);
+
+    if (err && peer_died(err))
+        return 0;
+    if (err) {
+        if (err != -EAGAIN)
+            kstat_add(s, KSTAT_ACCEPT_ERRORS, 1);
+        return err;
+    }
+    ksock_unhook(s, sock); /* it is a copy of the listener's */
+    err = s->way->welcome(s, sock);
+    if (err)
+        kstat_add(s, KSTAT_REFUSED, 1);
+    return err;
+}
+
+static void door_accept(struct work_struct *work)
+{
+    struct kdoor *d = container_of(to_delayed_work(work), struct kdoor, accept);
+    unsigned n;
+    int err;
+
+    for (n = 0; n < ACCEPT_BUDGET; n++) {
+        if (atomic_read(&d->serve->live) >= (int)d->serve->seats) {
+            if (awaited(d))
+                pause_accepting(d);
+            return;
+        }
+        err = accept_one(d);
+        if (err == -EAGAIN)
+            return;
+        if (err) {
+            pause_accepting(d);
+            return;
+        }
+    }
+    queue_delayed_work(d->serve->door_wq, &d->accept, 0);
+}
+
+/* Called for connections that nobody has accepted yet, too: they have the listener's callbacks. */
+static void door_data_ready(struct sock *sk)
+{
+    struct kdoor *d;
+
+    read_lock_bh(&sk->sk_callback_lock);
+    d = sk->sk_user_data;
+    if (d && sk->sk_state == TCP_LISTEN)
+        queue_delayed_work(d->serve->door_wq, &d->accept, 0);
+    read_unlock_bh(&sk->sk_callback_lock);
+}
+
+/* --- Listening -------------------------------------------------------------------------------- */
+
+static void port_set(struct sockaddr_storage *at, u16 port)
+{
+    if (at->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)at)->sin6_port = htons(port);
+    else
+        ((struct sockaddr_in *)at)->sin_port = htons(port);
+}
+
+static u16 port_of(const struct sockaddr_storage *at)
+{
+    return ntohs(at->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)at)->sin6_port
+                                           : ((const struct sockaddr_in *)at)->sin_port);
+}
+
+/* What the accepted ones shall have too: they are copies.  An answer is gathered before it is sent,
+ * so there is nothing to wait for (TCP_NODELAY). */
+static int socket_listen(struct kserve *s, struct socket *sock, struct sockaddr_storage *at)
+{
+    int err;
+
+    sock_set_reuseaddr(sock->sk);
+    tcp_sock_set_nodelay(sock->sk);
+    if (at->ss_family == AF_INET6)
+        ip6_sock_set_v6only(sock->sk);
+    err = kcompat_bind(sock, at, at->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                           : sizeof(struct sockaddr_in));
+    if (!err)
+        err = kernel_getsockname(sock, (struct sockaddr *)at);
+    if (err < 0)
+        return err;
+    s->port = port_of(at); /* with port=0 the next address shall have the same */
+    return kernel_listen(sock, s->opt.backlog);
+}
+
+static void door_hook(struct kdoor *d)
+{
+    struct kcalls *calls = &d->serve->calls;
+    struct sock *sk = d->sock->sk;
+
+    write_lock_bh(&sk->sk_callback_lock);
+    calls->data_ready = sk->sk_data_ready;
+    calls->write_space = sk->sk_write_space;
+    calls->state_change = sk->sk_state_change;
+    sk->sk_user_data = d;
+    sk->sk_data_ready = door_data_ready;
+    write_unlock_bh(&sk->sk_callback_lock);
+}
+
+static int door_open(struct kdoor *d, struct kserve *s, const char *address)
+{
+    struct sockaddr_storage at = {0};
+    int err;
+
+    err = inet_pton_with_scope(&init_net, AF_UNSPEC, strcmp(address, "*") ? address : "0.0.0.0",
+                               NULL, &at);
+    if (err)
+        return err;
+    port_set(&at, s->port);
+    err = sock_create_kern(&init_net, at.ss_family, SOCK_STREAM, IPPROTO_TCP, &d->sock);
+    if (err)
+        return err;
+    d->serve = s;
+    INIT_DELAYED_WORK(&d->accept, door_accept);
+    err = socket_listen(s, d->sock, &at);
+    if (err) {
+        sock_release(d->sock);
+        return err;
+    }
+    door_hook(d);
+    s->doors++;
+    queue_delayed_work(s->door_wq, &d->accept, 0); /* who came before the callback was there */
+    return 0;
+}
+
+static void door_close(struct kdoor *d)
+{
+    struct sock *sk = d->sock->sk;
+
+    write_lock_bh(&sk->sk_callback_lock);
+    sk->sk_user_data = NULL;
+    sk->sk_data_ready = d->serve->calls.data_ready;
+    write_unlock_bh(&sk->sk_callback_lock);
+    cancel_delayed_work_sync(&d->accept);
+    sock_release(d->sock); /* who was not accepted is reset */
+}
+
+void kdoors_close(struct kserve *s)
+{
+    unsigned doors = s->doors;
+
+    spin_lock(&s->lock);
+    s->doors = 0; /* kdoors_room() queues no more */
+    spin_unlock(&s->lock);
+    while (doors)
+        door_close(&s->door[--doors]);
+}
+
+static bool lacks_protocol(int err)
+{
+    return err == -EAFNOSUPPORT || err == -EADDRNOTAVAIL;
+}
+
+int kdoors_open(struct kserve *s)
+{
+    unsigned i;
+    int err = -EINVAL;
+
+    s->port = s->opt.port;
+    for (i = 0; i < s->opt.binds; i++) {
+        err = door_open(&s->door[s->doors], s, s->opt.bind[i]);
+        if (!err || (s->opt.some_binds && lacks_protocol(err)))
+            continue;
+        pr_err("%s: cannot listen on %s port %u: %pe\n", s->name, s->opt.bind[i], s->port,
+               ERR_PTR(err));
+        kdoors_close(s);
+        return err;
+    }
+    return s->doors ? 0 : err;
+}

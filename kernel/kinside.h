@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* kinside.h - how the serving core's own files fit together.
+ *
+ * kdoor.c accepts; a way (kserve.c: event and softirq, kblock.c: cmwq and kthread) makes a
+ * connection of each socket and pumps it; klane.c is the host that the machine asks, ksock.c moves
+ * the bytes, kstats.c counts; kopen.c starts all of it and ends it.
+ */
+#ifndef KERNEL_KINSIDE_H
+#define KERNEL_KINSIDE_H
+#include <linux/atomic.h>
+#include <linux/list.h>
+#include <linux/llist.h>
+#include <linux/net.h>
+#include <linux/percpu.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include "kcompat.h"
+#include "kserve.h"
+
+enum kstop { KSTOP_NOT, KSTOP_DRAIN, KSTOP_NOW };
+
+enum kstat_id {
+#define X(NAME, name, what) KSTAT_##NAME,
+#include "kstats.def"
+#undef X
+    KSTATS
+};
+
+/* Stash and outbox memory goes round in short lists, one set for each processor: the next
+ * connection gets what the last one gave back.  Under local_bh_disable(). */
+enum { KSHELVES = 2, KSHELF_KEPT_MAX = 32 /* of each size: 3 MB for a processor */ };
+struct kshelf {
+    size_t bytes; /* 0: no size yet; the core asks for two */
+    unsigned count;
+    void *first;
+};
+
+struct kpercpu {
+    struct kshelf shelf[KSHELVES];
+    unsigned long stat[KSTATS];
+};
+
+/* What one context needs to run connections, one at a time. */
+struct klane {
+    struct host host; /* site: this lane */
+    struct kserve *serve;
+    bool may_sleep;
+    char *scratch;    /* RECV_BYTES_MAX */
+    time64_t date_s;
+    char date[32];
+    /* of connections that can move; kserve.c's */
+    struct llist_head ready;
+    struct llist_node *rest; /* taken from ready, oldest first */
+    struct work_struct work;
+    struct kcompat_bh bh;
+} ____cacheline_aligned_in_smp;
+
+/* One accepted connection, whatever the way. */
+struct kconn {
+    struct conn conn;      /* first: the host is handed a struct conn */
+    struct kserve *serve;
+    struct socket *sock;
+    struct list_head node; /* in serve->conns */
+    unsigned long flags;   /* bits: enum kconn_flag */
+};
+
+enum kconn_flag {
+    KCONN_DUE,     /* its timer fired */
+    KCONN_UNSEAT,  /* it is to go if it is idle: somebody waits */
+    KCONN_SHUT,    /* no more will be sent: the transport is to be told where sleeping is allowed */
+    KCONN_END      /* found done where it could not be closed */
+};
+
+struct kway {
+    int (*open)(struct kserve *s);
+    void (*close)(struct kserve *s); /* no connection is left */
+    /* Takes the socket, whatever comes.  0, or -errno: a shortage. */
+    int (*welcome)(struct kserve *s, struct socket *sock);
+    /* Look at it soon: stop, or its seat is wanted.  serve->lock is held. */
+    void (*look)(struct kconn *k);
+};
+extern const struct kway kway_ready, kway_block;
+
+struct kdoor {
+    struct kserve *serve;
+    struct socket *sock;
+    struct delayed_work accept;
+};
+
+/* What sockets call when nobody has changed it. */
+struct kcalls {
+    void (*data_ready)(struct sock *sk);
+    void (*write_space)(struct sock *sk);
+    void (*state_change)(struct sock *sk);
+};
+
+struct kserve {
+    struct kserve_options opt;
+    char name[KSERVE_NAME_BYTES];
+    struct kworld world;
+    const struct kway *way;
+    unsigned seats;                   /* connections at once */
+    struct workqueue_struct *wq;      /* of the way */
+    struct workqueue_struct *door_wq; /* accepting, watching: never kept busy for long */
+    struct kdoor door[KSERVE_BINDS_MAX];
+    unsigned doors;
+    u16 port;
+    struct kcalls calls;
+    int stop;        /* enum kstop */
+    bool paused;     /* somebody waits for a seat */
+    atomic_t live;
+    wait_queue_head_t gone;
+    spinlock_t lock; /* conns */
+    struct list_head conns;
+    struct kpercpu __percpu *percpu;
+    struct klane *lane, *soft; /* kserve.c: one for each processor, in work items and below */
+    struct llist_head dead;    /* kblock.c: threads that have done */
+    struct work_struct reap;
+    struct dentry *debugfs;
+};
+
+/* --- kopen.c ---------------------------------------------------------------------------------- */
+struct workqueue_struct *kserve_queue(const struct kserve *s, unsigned max_active);
+/* Counted and in the list; whoever walks that may call look() from now on. */
+void kconn_begin(struct kconn *k, struct kserve *s, struct socket *sock, const struct host *host);
+/* Gives everything back but its own memory.  Sleeps. */
+void kconn_finish(struct kconn *k);
+/* ... whose memory is free now: wakes who waits for that.  In a work item of one of the two queues
+ * only: kserve_close() waits for those before it frees serve. */
+void kserve_left(struct kserve *s);
+/* Whether it is to end for a reason of the server's: it stops, or the seat is wanted. */
+bool kconn_unwanted(struct kconn *k);
+/* Its deadline is asked about; true: its time is up (counted). */
+bool kconn_overdue(struct kconn *k, u64 now_ms);
+
+/* --- kdoor.c ---------------------------------------------------------------------------------- */
+int kdoors_open(struct kserve *s);
+void kdoors_close(struct kserve *s);
+void kdoors_room(struct kserve *s); /* a connection has ended: somebody may be let in */
+
+/* --- klane.c ---------------------------------------------------------------------------------- */
+int klane_open(struct klane *l, struct kserve *s, bool may_sleep);
+void klane_close(struct klane *l);
+u64 klane_tick(struct klane *l);          /* refreshes the date; milliseconds, monotonic */
+int kshelves_stock(struct kserve *s);     /* some of each size for every processor */
+bool kshelves_stocked(struct kserve *s);  /* one pump need not ask for memory, here and now */
+void kshelves_empty(struct kserve *s);
+
+/* --- ksock.c ---------------------------------------------------------------------------------- */
+/* The transport's io: a connection in a lane. */
+struct kline {
+    struct kconn *k;
+    struct klane *lane;
+    int flags;  /* MSG_DONTWAIT, or 0: receive and send wait */
+    bool empty; /* the last receive found nothing */
+};
+extern const struct transport kline_transport, kline_soft_transport;
+bool kline_has_input(const struct kline *line); /* it would be worth receiving again */
+bool ksock_unread(const struct kconn *k);       /* bytes wait, or the end of the stream */
+/* It calls what sockets call by themselves; an accepted one calls as its listener did. */
+void ksock_unhook(const struct kserve *s, struct socket *sock);
+void ksock_shut(struct kconn *k);               /* no more will be sent */
+void ksock_end(struct kconn *k);                /* nor received: wakes who waits in it */
+u64 ksock_acked(const struct kconn *k);         /* bytes that the peer is known to have */
+
+/* --- kstats.c --------------------------------------------------------------------------------- */
+static inline void kstat_add(struct kserve *s, enum kstat_id stat, unsigned long n)
+{
+    this_cpu_add(s->percpu->stat[stat], n);
+}
+void kstats_open(struct kserve *s); /* without debugfs there are no figures to read, that is all */
+void kstats_close(struct kserve *s);
+
+#endif

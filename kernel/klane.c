@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* klane.c - what the core asks of the world, answered inside the kernel.
+ *
+ * A lane is one context's: a work item of one processor, its bottom half, or one blocking
+ * connection. Whoever pumps a connection lends it his lane as its host.  Memory is plain, so that
+ * what one lane took another may give back.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/timekeeping.h>
+#include "../core/conn_inside.h"
+#include "../core/http.h"
+#include "kinside.h"
+
+/* For each processor, where connections are pumped in the bottom half: as many may wait there for
+ * their peers to read before others are handed to the work item. */
+enum { KSHELF_STOCK = 8 };
+
+/* --- Memory ----------------------------------------------------------------------------------- */
+
+static struct kshelf *shelf_of(struct kpercpu *here, size_t bytes)
+{
+    unsigned i;
+
+    for (i = 0; i < KSHELVES; i++) {
+        if (!here->shelf[i].bytes)
+            here->shelf[i].bytes = bytes;
+        if (here->shelf[i].bytes == bytes)
+            return &here->shelf[i];
+    }
+    return NULL;
+}
+
+static void *shelf_take(struct kserve *s, size_t bytes)
+{
+    struct kshelf *shelf;
+    void *mem = NULL;
+
+    local_bh_disable();
+    shelf = shelf_of(this_cpu_ptr(s->percpu), bytes);
+    if (shelf && shelf->first) {
+        mem = shelf->first;
+        shelf->first = *(void **)mem;
+        shelf->count--;
+    }
+    local_bh_enable();
+    return mem;
+}
+
+static bool shelf_put(struct kserve *s, void *mem, size_t bytes)
+{
+    struct kshelf *shelf;
+    bool kept;
+
+    local_bh_disable();
+    shelf = shelf_of(this_cpu_ptr(s->percpu), bytes);
+    kept = shelf && shelf->count < KSHELF_KEPT_MAX;
+    if (kept) {
+        *(void **)mem = shelf->first;
+        shelf->first = mem;
+        shelf->count++;
+    }
+    local_bh_enable();
+    return kept;
+}
+
+static void *host_alloc(void *site, size_t bytes)
+{
+    struct klane *l = site;
+    void *mem = shelf_take(l->serve, bytes);
+
+    if (mem)
+        return mem;
+    return l->may_sleep ? kvmalloc(bytes, GFP_KERNEL | __GFP_NOWARN)
+                        : kmalloc(bytes, GFP_ATOMIC | __GFP_NOWARN);
+}
+
+static void host_free(void *site, void *mem, size_t bytes)
+{
+    struct klane *l = site;
+
+    if (!shelf_put(l->serve, mem, bytes))
+        kvfree(mem);
+}
+
+static int stock(struct kshelf *shelf)
+{
+    while (shelf->count < KSHELF_STOCK) {
+        void *mem = kvmalloc(shelf->bytes, GFP_KERNEL);
+
+        if (!mem)
+            return -ENOMEM;
+        *(void **)mem = shelf->first;
+        shelf->first = mem;
+        shelf->count++;
+    }
+    return 0;
+}
+
+/* Before anything is served. */
+int kshelves_stock(struct kserve *s)
+{
+    int cpu, err = 0;
+
+    for_each_possible_cpu(cpu) {
+        struct kpercpu *there = per_cpu_ptr(s->percpu, cpu);
+
+        err = err ?: stock(shelf_of(there, sizeof(struct outbox)));
+        err = err ?: stock(shelf_of(there, sizeof(struct stash)));
+    }
+    return err;
+}
+
+/* A pump takes one stash and one outbox at most.  In the bottom half neither can be waited for, and
+ * without them the connection would be lost. */
+bool kshelves_stocked(struct kserve *s)
+{
+    struct kpercpu *here = this_cpu_ptr(s->percpu);
+    struct kshelf *outbox = shelf_of(here, sizeof(struct outbox));
+    struct kshelf *stash = shelf_of(here, sizeof(struct stash));
+
+    return outbox && stash && outbox->count && stash->count;
+}
+
+void kshelves_empty(struct kserve *s)
+{
+    unsigned i;
+    int cpu;
+
+    for_each_possible_cpu(cpu) {
+        for (i = 0; i < KSHELVES; i++) {
+            struct kshelf *shelf = &per_cpu_ptr(s->percpu, cpu)->shelf[i];
+
+            while (shelf->first) {
+                void *mem = shelf->first;
+
+                shelf->first = *(void **)mem;
+                kvfree(mem);
+            }
+        }
+    }
+}
+
+/* --- What is served --------------------------------------------------------------------------- */
+
+static int host_find(void *site, const struct http_ask *ask, struct source **source)
+{
+    struct klane *l = site;
+
+    return l->serve->world.find(l->serve->world.ctx, ask, l->may_sleep, source);
+}
+
+static int host_page(void *site, unsigned status, struct source **source)
+{
+    struct klane *l = site;
+    const struct kworld *w = &l->serve->world;
+
+    return w->page && !w->page(w->ctx, status, l->may_sleep, source) ? 0 : -ENOENT;
+}
+
+static void host_release(void *site, struct source *source)
+{
+    struct klane *l = site;
+
+    l->serve->world.release(l->serve->world.ctx, source);
+}
+
+static void *host_answer(void *site, const struct conn *conn, const struct http_receipt *receipt)
+{
+    struct klane *l = site;
+
+    kstat_add(l->serve, KSTAT_ANSWERS, 1);
+    return NULL;
+}
+
+static void host_answered(void *site, void *note, uint64_t body_bytes, bool complete)
+{
+    struct klane *l = site;
+
+    kstat_add(l->serve, complete ? KSTAT_COMPLETE : KSTAT_BROKEN, 1);
+    kstat_add(l->serve, KSTAT_BODY_BYTES, (unsigned long)body_bytes);
+}
+
+/* There is no job to drop: where an answer is made, it is made at once. */
+static void host_forget(void *site, const struct conn *conn)
+{
+}
+
+/* --- A lane ----------------------------------------------------------------------------------- */
+
+int klane_open(struct klane *l, struct kserve *s, bool may_sleep)
+{
+    l->serve = s;
+    l->may_sleep = may_sleep;
+    l->scratch = kmalloc(RECV_BYTES_MAX, GFP_KERNEL);
+    if (!l->scratch)
+        return -ENOMEM;
+    l->date_s = -1;
+    l->host = (struct host){
+        .site = l,
+        .find = host_find,
+        .page = host_page,
+        .release = host_release,
+        .answer = host_answer,
+        .answered = host_answered,
+        .forget = host_forget,
+        .alloc = host_alloc,
+        .free = host_free,
+        .date = l->date,
+        .head_ms = s->opt.head_ms,
+        .idle_ms = s->opt.idle_ms,
+        .send_ms = s->opt.send_ms,
+        .progress_bytes = s->opt.progress_bytes,
+        .body_bytes_max = s->opt.body_bytes_max,
+    };
+    klane_tick(l);
+    return 0;
+}
+
+void klane_close(struct klane *l)
+{
+    kfree(l->scratch);
+    l->scratch = NULL;
+}
+
+u64 klane_tick(struct klane *l)
+{
+    time64_t now_s = ktime_get_real_seconds();
+
+    if (now_s != l->date_s)
+        http_date_write(l->date, now_s);
+    l->date_s = now_s;
+    l->host.closing = READ_ONCE(l->serve->stop) != KSTOP_NOT;
+    return (u64)ktime_to_ms(ktime_get_coarse());
+}

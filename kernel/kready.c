@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* kready.c - how a socket calls its connection: hooks, timer, beginning and end, of event and
+ * softirq.
+ *
+ * Three of a socket's callbacks are replaced: bytes, room, state.  They run where the packet was
+ * handled, mostly in the bottom half and under the socket's own lock, so they mark and queue and
+ * nothing else.  sk_user_data says whose the socket is, under sk_callback_lock: once it is empty no
+ * callback touches the connection.
+ */
+#include <linux/jiffies.h>
+#include <linux/slab.h>
+#include <net/sock.h>
+#include "kready.h"
+
+/* --- Called by the socket and the clock ------------------------------------------------------- */
+
+static void ready_called(struct sock *sk)
+{
+    struct kready *r;
+
+    read_lock_bh(&sk->sk_callback_lock);
+    r = sk->sk_user_data;
+    if (r)
+        kready_mark(r);
+    read_unlock_bh(&sk->sk_callback_lock);
+}
+
+/* The bit asks TCP to call; while it stays set every acknowledgement would. */
+static void ready_write_space(struct sock *sk)
+{
+    if (!sk_stream_is_writeable(sk))
+        return;
+    if (sk->sk_socket)
+        clear_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
+    ready_called(sk);
+}
+
+static void ready_timer(struct timer_list *timer)
+{
+    struct kready *r = container_of(timer, struct kready, timer);
+
+    set_bit(KCONN_DUE, &r->k.flags);
+    smp_mb__after_atomic(); /* a pump that has not begun sees it */
+    kready_mark(r);
+}
+
+void kready_look(struct kconn *k)
+{
+    kready_mark(container_of(k, struct kready, k));
+}
+
+/* --- Beginning and end ------------------------------------------------------------------------ */
+
+/* Lazy: a deadline that moves away leaves the timer alone; it fires early and is set again. */
+void kready_time(struct kready *r, u64 now_ms)
+{
+    u64 at_ms = r->k.conn.deadline_ms;
+
+    r->timer_ms = at_ms;
+    mod_timer(&r->timer, jiffies + 1 + msecs_to_jiffies(at_ms > now_ms ? at_ms - now_ms : 0));
+}
+
+/* Under the socket's lock, so that no packet is handled meanwhile: what came before is seen here,
+ * what comes later calls us. */
+static void ready_hook(struct kready *r, struct sock *sk)
+{
+    lock_sock(sk);
+    write_lock_bh(&sk->sk_callback_lock);
+    sk->sk_user_data = r;
+    sk->sk_data_ready = ready_called;
+    sk->sk_write_space = ready_write_space;
+    sk->sk_state_change = ready_called;
+    write_unlock_bh(&sk->sk_callback_lock);
+    if (r->soft)
+        sk->sk_allocation = GFP_ATOMIC;
+    if (!skb_queue_empty(&sk->sk_receive_queue) || sk->sk_shutdown || sk->sk_err)
+        kready_mark(r);
+    release_sock(sk);
+}
+
+int kready_welcome(struct kserve *s, struct socket *sock)
+{
+    struct kready *r = kmalloc(sizeof(*r), GFP_KERNEL);
+
+    if (!r) {
+        sock_release(sock);
+        return -ENOMEM;
+    }
+    atomic_set(&r->state, KREADY_RUNNING); /* ours until all is set up */
+    r->soft = s->soft != NULL;
+    timer_setup(&r->timer, ready_timer, 0);
+    kconn_begin(&r->k, s, sock, &s->lane[0].host);
+    kready_time(r, (u64)ktime_to_ms(ktime_get_coarse()));
+    ready_hook(r, sock->sk);
+    if (atomic_cmpxchg(&r->state, KREADY_RUNNING, KREADY_IDLE) != KREADY_RUNNING) {
+        atomic_set(&r->state, KREADY_QUEUED); /* something happened meanwhile */
+        kready_queue(r);
+    }
+    return 0;
+}
+
+/* The one close path, of the owner, in process context. */
+void kready_close(struct kready *r)
+{
+    struct kserve *s = r->k.serve;
+
+    ksock_unhook(s, r->k.sock);
+    timer_shutdown_sync(&r->timer);
+    kconn_finish(&r->k);
+    kfree(r);
+    kserve_left(s);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* kserve.c - event and softirq: sockets call back, and a connection that can move is put on a list
+ * of the processor it happened on; whoever drains the list runs the same pump as every engine.
+ *
+ * The idea: readiness without a wait.  The callbacks (bytes, room, state) run where the packet was
+ * handled, in the bottom half.  They only mark and queue; one work item for each processor pumps
+ * whatever gathered meanwhile, so that many requests share one wake-up.  Nothing here waits for the
+ * network: an idle connection costs its memory and a timer, no thread, no place in a work queue.
+ *
+ * One owner at a time, as in NAPI.  IDLE: the callbacks'.  QUEUED: in one list.  RUNNING: being
+ * pumped.  AGAIN: something happened meanwhile, it is queued once more.  Only the owner pumps, re-
+ * times and closes, in process context; everybody else marks.
+ *
+ * softirq is a shortcut: the same list, drained in the bottom half, as long as nothing need be
+ * waited for.  An answer that is not in memory, a farewell, a socket in use, no memory at hand: the
+ * connection is handed to the work item, and comes back when it wants to receive.
+ *
+ * What it costs: a request is one turn of the list's, a receive and a send.
+ */
+#include <linux/cpumask.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <net/sock.h>
+#include "kready.h"
+
+/* Connections pumped in one turn, before others on this processor have theirs. */
+enum { TURN_MAX = 64 };
+
+/* --- Marking: from callbacks, timers, and whoever wants it looked at -------------------------- */
+
+/* Into the list of a lane; whoever finds that empty starts its drain. */
+static void lane_add(struct klane *l, struct kready *r)
+{
+    struct kserve *s = l->serve;
+
+    kstat_add(s, KSTAT_WAKES, 1);
+    if (!llist_add(&r->node, &l->ready))
+        return;
+    if (l->may_sleep)
+        queue_work_on((int)(l - s->lane), s->wq, &l->work);
+    else
+        kcompat_bh_queue(&l->bh);
+}
+
+/* Its state is QUEUED, by us.  The list is this processor's: the packet's data is in its cache. */
+void kready_queue(struct kready *r)
+{
+    struct kserve *s = r->k.serve;
+    int cpu = get_cpu();
+
+    lane_add(r->soft ? &s->soft[cpu] : &s->lane[cpu], r);
+    put_cpu();
+}
+
+/* Any context. */
+void kready_mark(struct kready *r)
+{
+    int state = atomic_read(&r->state), next;
+
+    do {
+        if (state == KREADY_QUEUED || state == KREADY_AGAIN)
+            return; /* it is looked at anyway, after this */
+        next = state == KREADY_IDLE ? KREADY_QUEUED : KREADY_AGAIN;
+    } while (!atomic_try_cmpxchg(&r->state, &state, next));
+    if (next == KREADY_QUEUED)
+        kready_queue(r);
+}
+
+/* --- Pumping: the owner's --------------------------------------------------------------------- */
+
+/* One pump.  False: the bottom half could not, for somebody uses the socket. */
+static bool ready_pump(struct kline *line, struct pump *p, u64 now_ms)
+{
+    struct conn *c = &line->k->conn;
+    struct sock *sk = line->k->sock->sk;
+    bool owned;
+
+    if (line->lane->may_sleep) {
+        conn_pump(c, p, now_ms);
+        return true;
+    }
+    bh_lock_sock(sk);
+    owned = sock_owned_by_user(sk);
+    if (!owned)
+        conn_pump(c, p, now_ms);
+    bh_unlock_sock(sk);
+    return !owned;
+}
+
+/* Asked after each pump: whether it has ended. */
+static bool ready_ends(struct kready *r, u64 now_ms)
+{
+    struct kconn *k = &r->k;
+    bool due = test_bit(KCONN_DUE, &k->flags) && test_and_clear_bit(KCONN_DUE, &k->flags);
+
+    if (k->conn.want == CONN_CLOSE || kconn_unwanted(k))
+        return true;
+    if (due && kconn_overdue(k, now_ms))
+        return true;
+    if (due || k->conn.deadline_ms < r->timer_ms)
+        kready_time(r, now_ms);
+    return false;
+}
+
+/* What the bottom half leaves to the work item: ends, and what may sleep. */
+static void ready_hand(struct kready *r, bool ends)
+{
+    kstat_add(r->k.serve, KSTAT_HANDED, 1);
+    if (ends)
+        set_bit(KCONN_END, &r->k.flags);
+    r->soft = false;
+    atomic_set(&r->state, KREADY_QUEUED);
+    lane_add(&r->k.serve->lane[smp_processor_id()], r);
+}
+
+/* It waits for its socket, or moves on if something happened meanwhile.  Nobody's afterwards. */
+static void ready_rest(struct klane *l, struct kready *r, bool again)
+{
+    if (l->may_sleep && l->serve->soft && r->k.conn.want == CONN_RECV)
+        r->soft = true;
+    if (!again && atomic_cmpxchg(&r->state, KREADY_RUNNING, KREADY_IDLE) == KREADY_RUNNING)
+        return;
+    r->soft = r->soft && !l->may_sleep; /* this lane has it already */
+    atomic_set(&r->state, KREADY_QUEUED);
+    lane_add(l, r);
+}
+
+/* Whether nobody will call us for what is to be done now. */
+static bool ready_again(const struct kline *line, const struct pump *p)
+{
+    switch (line->k->conn.want) {
+    case CONN_RECV:
+    case CONN_LINGER:
+        return p->more || kline_has_input(line);
+    case CONN_WAIT:
+        return true; /* its answer may be asked for here */
+    default:
+        return p->more;
+    }
+}
+
+/* A bottom half may answer what is in memory, and wait for room to send it. */
+static bool ready_may_stay(const struct kready *r)
+{
+    return r->k.conn.want == CONN_RECV || r->k.conn.want == CONN_SEND;
+}
+
+static void ready_run(struct klane *l, struct kready *r)
+{
+    struct kconn *k = &r->k;
+    struct kline line = {.k = k, .lane = l, .flags = MSG_DONTWAIT};
+    struct pump p = {.transport = l->may_sleep ? &kline_transport : &kline_soft_transport,
+                     .io = &line, .scratch = l->scratch};
+    u64 now_ms = klane_tick(l);
+    bool ends;
+
+    atomic_xchg(&r->state, KREADY_RUNNING); /* a full barrier: what was marked before is seen */
+    k->conn.host = &l->host;
+    if (!l->may_sleep && !kshelves_stocked(l->serve)) {
+        ready_hand(r, false);
+        return;
+    }
+    if (l->may_sleep && test_and_clear_bit(KCONN_SHUT, &k->flags))
+        ksock_shut(k);
+    if (l->may_sleep && k->conn.want == CONN_WAIT)
+        conn_resume(&k->conn, now_ms);
+    if (!ready_pump(&line, &p, now_ms)) {
+        ready_hand(r, false);
+        return;
+    }
+    ends = ready_ends(r, now_ms) || test_bit(KCONN_END, &k->flags);
+    if (!l->may_sleep && (ends || !ready_may_stay(r)))
+        ready_hand(r, ends);
+    else if (ends)
+        kready_close(r);
+    else
+        ready_rest(l, r, ready_again(&line, &p));
+}
+
+/* True: there may be more. */
+static bool lane_turn(struct klane *l)
+{
+    unsigned n;
+
+    kstat_add(l->serve, KSTAT_TURNS, 1);
+    for (n = 0; n < TURN_MAX; n++) {
+        struct llist_node *first = l->rest;
+
+        if (!first)
+            first = llist_reverse_order(llist_del_all(&l->ready)); /* oldest first */
+        if (!first)
+            return false;
+        l->rest = first->next;
+        ready_run(l, llist_entry(first, struct kready, node));
+        if (l->may_sleep)
+            cond_resched();
+    }
+    return true;
+}
+
+static void lane_work(struct work_struct *work)
+{
+    struct klane *l = container_of(work, struct klane, work);
+
+    if (lane_turn(l))
+        queue_work_on((int)(l - l->serve->lane), l->serve->wq, work);
+}
+
+static void lane_bh(struct kcompat_bh *bh)
+{
+    struct klane *l = container_of(bh, struct klane, bh);
+
+    if (lane_turn(l))
+        kcompat_bh_queue(bh);
+}
+
+/* --- Lanes: one for each processor ------------------------------------------------------------ */
+
+static void lanes_close(struct klane *lanes)
+{
+    unsigned cpu;
+
+    if (!lanes)
+        return;
+    for_each_possible_cpu(cpu) {
+        if (!lanes[cpu].may_sleep && lanes[cpu].serve)
+            kcompat_bh_end(&lanes[cpu].bh);
+        klane_close(&lanes[cpu]);
+    }
+    kvfree(lanes);
+}
+
+static int lanes_open(struct klane **lanes, struct kserve *s, bool may_sleep)
+{
+    struct klane *all = kvcalloc(nr_cpu_ids, sizeof(*all), GFP_KERNEL);
+    unsigned cpu;
+    int err;
+
+    if (!all)
+        return -ENOMEM;
+    for_each_possible_cpu(cpu) {
+        init_llist_head(&all[cpu].ready);
+        INIT_WORK(&all[cpu].work, lane_work);
+        kcompat_bh_init(&all[cpu].bh, lane_bh);
+        err = klane_open(&all[cpu], s, may_sleep);
+        if (err) {
+            lanes_close(all);
+            return err;
+        }
+    }
+    *lanes = all;
+    return 0;
+}
+
+/* A connection's last words are those of its work item: nothing is in a list any more. */
+static void ready_way_close(struct kserve *s)
+{
+    flush_workqueue(s->wq);
+    lanes_close(s->soft);
+    lanes_close(s->lane);
+}
+
+static int ready_way_open(struct kserve *s)
+{
+    int err = lanes_open(&s->lane, s, true);
+
+    if (!err && s->opt.model == KMODEL_SOFTIRQ) {
+        err = lanes_open(&s->soft, s, false);
+        err = err ?: kshelves_stock(s);
+    }
+    if (err)
+        ready_way_close(s);
+    return err;
+}
+
+const struct kway kway_ready = {
+    .open = ready_way_open,
+    .close = ready_way_close,
+    .welcome = kready_welcome,
+    .look = kready_look,
+};

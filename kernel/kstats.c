@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* kstats.c - the counters of a module, readable at any time: NAME/stats in debugfs.
+ *
+ * Each processor counts for itself, without locks; reading adds up.  One line for each counter, its
+ * name and its value, which never goes down.  A read during traffic is not one moment: accepted =
+ * open + closed holds exactly when nothing happens.
+ */
+#include <linux/debugfs.h>
+#include <linux/module.h>
+#include <linux/seq_file.h>
+#include "kinside.h"
+
+static const char *const names[KSTATS] = {
+#define X(NAME, name, what) #name,
+#include "kstats.def"
+#undef X
+};
+
+static unsigned long sum(const struct kserve *s, enum kstat_id stat)
+{
+    unsigned long total = 0;
+    int cpu;
+
+    for_each_possible_cpu(cpu)
+        total += READ_ONCE(per_cpu_ptr(s->percpu, cpu)->stat[stat]);
+    return total;
+}
+
+static int stats_show(struct seq_file *out, void *unused)
+{
+    const struct kserve *s = out->private;
+    unsigned i;
+
+    seq_printf(out, "model %s\nport %u\nseats %u\nopen %d\n", kmodel_names[s->opt.model], s->port,
+               s->seats, atomic_read(&s->live));
+    for (i = 0; i < KSTATS; i++)
+        seq_printf(out, "%s %lu\n", names[i], sum(s, i));
+    return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(stats);
+
+void kstats_open(struct kserve *s)
+{
+    s->debugfs = debugfs_create_dir(s->name, NULL);
+    debugfs_create_file("stats", 0444, s->debugfs, s, &stats_fops);
+}
+
+void kstats_close(struct kserve *s)
+{
+    debugfs_remove(s->debugfs);
+}
