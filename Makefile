@@ -180,7 +180,7 @@ install: all ## install under DESTDIR and PREFIX (/usr/local)
 $(O)/core/%.o: core/%.c Makefile | $(GEN)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(FLAGS) $(CORE) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(FLAGS) $(CORE) -I$(G) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(O)/%.o: %.c Makefile | $(GEN)
 	@mkdir -p $(@D)

@@ -21,8 +21,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "../core/types.h"
 #include "site_inside.h"
-#include "types.h"
 
 enum {
     OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY,

@@ -9,8 +9,9 @@ cd "$(dirname "$0")/.."
 dir=${1:-build}/link
 rm -rf "$dir"
 mkdir -p "$dir"
+python3 scripts/gen-types.py >"$dir/mime_types.h"
 for src in core/*.c; do
-    "${CC:-gcc}" -std=c11 -O2 -ffreestanding -fbuiltin -fno-stack-protector -U_FORTIFY_SOURCE -fno-pie \
+    "${CC:-gcc}" -I"$dir" -std=c11 -O2 -ffreestanding -fbuiltin -fno-stack-protector -U_FORTIFY_SOURCE -fno-pie \
         -c -o "$dir/$(basename "$src" .c).o" "$src"
 done
 ld -r -o "$dir/core.o" "$dir"/*.o

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "../../server/types.h"
+#include "../../core/types.h"
 
 #define UNKNOWN "application/octet-stream"
 #define TEXT "text/plain; charset=utf-8"

@@ -1,13 +1,12 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* types.h - the content type of a file by its name.
  *
  * The table is made at build time by scripts/gen-types.py: Debian's media-types, and over it the
  * rows of core/mime.def.
  */
-#ifndef SERVER_TYPES_H
-#define SERVER_TYPES_H
-#include <stdbool.h>
-#include <stddef.h>
+#ifndef CORE_TYPES_H
+#define CORE_TYPES_H
+#include "env.h"
 
 /* Of the last component of path[0..n).  Case is ignored; unknown: application/octet-stream.  A
  * constant of the program, NUL-terminated. */
