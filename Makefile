@@ -82,6 +82,7 @@ RUNG := $(O)/rung
 LOAD := $(O)/rung-load
 UNIT := $(UNIT_SRC:%.c=$(O)/%)
 SIM := $(SIM_SRC:%.c=$(O)/%)
+TWIN := $(patsubst tests/unit/%.c,$(O)/tests/kernel/%,$(wildcard tests/unit/site*.c))
 FUZZ := $(FUZZ_SRC:%.c=$(O)/%)
 LOAD_SRC := $(sort $(wildcard tools/load/*.c))
 ALL_SRC := $(LIB_SRC) $(MAIN) $(LOAD_SRC) $(UNIT_SRC) $(SIM_SRC) $(UNIT_AID) $(SIM_AID) $(FUZZ_SRC) $(FUZZ_AID) $(FUZZ_MAIN)
@@ -89,7 +90,7 @@ ALL_SRC := $(LIB_SRC) $(MAIN) $(LOAD_SRC) $(UNIT_SRC) $(SIM_SRC) $(UNIT_AID) $(S
 LAB_NAMES := $(notdir $(patsubst %/,%,$(wildcard lab/programs/*/)))
 LAB_SRC := $(sort $(wildcard lab/programs/*/*.c))
 LAB := $(LAB_NAMES:%=$(O)/lab/%)
-ALL_SRC += $(LAB_SRC)
+ALL_SRC += $(LAB_SRC) tests/kernel/site_twin.c
 objects = $(patsubst %.c,$(O)/%.o,$(1))
 GEN := $(G)/mime_types.h
 
@@ -237,6 +238,14 @@ $(UNIT): $(O)/%: $(O)/%.o $(call objects,$(UNIT_AID)) $(LIB)
 $(SIM): $(O)/%: $(O)/%.o $(call objects,$(SIM_AID)) $(LIB)
 	$(call say,LINK,$@)
 	$(test_link) -lcmocka
+
+# The unit tests of server/site.c, asking the kernel's site instead.
+$(TWIN): $(O)/tests/kernel/%: $(O)/tests/unit/%.o $(O)/tests/kernel/site_twin.o $(call objects,$(UNIT_AID)) $(LIB)
+	$(call say,LINK,$@)
+	$(test_link) -lcmocka
+
+.PHONY: twins
+twins: $(TWIN)
 
 # libFuzzer brings its own main(); every other compiler gets ours.
 $(FUZZ): $(O)/%: $(O)/%.o $(call objects,$(FUZZ_AID) $(if $(filter fuzz,$(MODE)),,$(FUZZ_MAIN))) $(LIB)

@@ -6,6 +6,7 @@
 #include <linux/module.h>
 #include "../core/http.h"
 #include "../core/listing.h"
+#include "../core/types.h"
 
 void core_failed(const char *promise, const char *file, int line)
 {
@@ -24,6 +25,8 @@ EXPORT_SYMBOL_GPL(listing_compare);
 EXPORT_SYMBOL_GPL(listing_count);
 EXPORT_SYMBOL_GPL(listing_next);
 EXPORT_SYMBOL_GPL(listing_type);
+EXPORT_SYMBOL_GPL(type_of);
+EXPORT_SYMBOL_GPL(type_compresses);
 
 MODULE_DESCRIPTION("rung: the core, and what serves connections inside the kernel");
 MODULE_LICENSE("Dual MIT/GPL");

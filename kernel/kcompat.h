@@ -83,4 +83,13 @@ static inline long kcompat_send_pages(struct socket *sock, struct bio_vec *pages
 }
 #endif
 
+/* Exported always, but declared in a public header only since 6.5. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
+struct dentry;
+struct path;
+struct vfsmount;
+int vfs_path_lookup(struct dentry *dentry, struct vfsmount *mnt, const char *name, unsigned flags,
+                    struct path *found);
+#endif
+
 #endif

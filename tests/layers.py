@@ -393,6 +393,7 @@ def shape(layer):
 
 def kernel(layer):
     layer.single("core/ compiles and links under Kbuild", ["scripts/kernel-compile", layer.build], 300)
+    layer.single("the kernel's site passes the server's unit tests", [PYTHON, "tests/kernel/ksite.py", layer.build], 600)
 
 
 def arm64(layer):
@@ -411,7 +412,7 @@ def lab(layer):
 
 
 def guest(layer):
-    """Boots kernels in an emulator, one after the other, where there is one; tests/lab/conftest.py leaves them out else."""
+    """Boots kernels in an emulator, one after the other, if there is one; tests/lab/conftest.py leaves them out else."""
     if not layer.make("all"):
         return
     env = {"RUNG_BIN": os.path.join(layer.build, "release", "rung")}

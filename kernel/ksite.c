@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* ksite.c - a folder as representations, inside the kernel: what server/site.c is in user space.
+ *
+ * Names are looked up from the root's own path with LOOKUP_BENEATH and without magic links: what
+ * leaves the root is refused, not clamped.  The path that comes back is held, so what is looked at
+ * (kind, permission, attributes) is what is then opened: there is no moment between a check and a
+ * use.  Nothing but regular files is ever opened, so a FIFO cannot block and a device not wake.
+ *
+ * Kernel threads are root, and a server that reads as root serves the shadow file of whoever points
+ * it there.  So lookups, permission checks and opens are done as a user and group that own nothing:
+ * what others may read is served and nothing else, by mode, access list and security module alike.
+ * dentry_open() does not ask for permission by itself; readable() does.
+ *
+ * Everything here may sleep, but for the release: fput() puts the work off where it has to.
+ */
+#include <linux/cred.h>
+#include <linux/file.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+#include <linux/stat.h>
+#include "../core/types.h"
+#include "kcompat.h"
+#include "ksite_inside.h"
+
+enum {
+    LOOK_TRIES = 32,     /* a rename anywhere may make a lookup give up on a link's "..": -EAGAIN */
+    SUFFIX_BYTES_MAX = 4, /* .zst */
+    OWNS_NOTHING = 0xfffffffe, /* not 65534: files of "nobody" are found on disks */
+};
+
+/* One search: the path, which may grow by an index's name and a suffix. */
+struct search {
+    struct ksite *site;
+    const struct http_ask *ask;
+    size_t len;
+    char *path;
+};
+
+/* What a name led to. */
+struct thing {
+    struct path path;
+    struct kstat st;
+};
+
+/* --- The root --------------------------------------------------------------------------------- */
+
+static const struct cred *visitor(void)
+{
+    struct cred *cred = prepare_kernel_cred(&init_task); /* it is in no group */
+
+    if (!cred)
+        return NULL;
+    cred->uid = cred->euid = cred->suid = cred->fsuid = KUIDT_INIT(OWNS_NOTHING);
+    cred->gid = cred->egid = cred->sgid = cred->fsgid = KGIDT_INIT(OWNS_NOTHING);
+    cap_clear(cred->cap_effective);
+    cap_clear(cred->cap_permitted);
+    cap_clear(cred->cap_inheritable);
+    cap_clear(cred->cap_ambient);
+    cap_clear(cred->cap_bset);
+    return cred;
+}
+
+/* 0, or why nothing could ever be served from the root. */
+static int root_error(struct ksite *site)
+{
+    const struct cred *own = override_creds(site->cred);
+    struct path here;
+    int err = path_permission(&site->root, MAY_READ | MAY_EXEC);
+
+    if (!err)
+        err = ksite_look(&site->root, ".", LOOKUP_DIRECTORY, &here);
+    if (!err)
+        path_put(&here);
+    revert_creds(own);
+    return err;
+}
+
+int ksite_open(struct ksite **site, const struct ksite_options *opt)
+{
+    const char *index = opt->index ? opt->index : "index.html";
+    struct ksite *s;
+    int err;
+
+    if (strlen(index) > NAME_BYTES_MAX || strchr(index, '/'))
+        return -EINVAL;
+    s = kzalloc(sizeof(*s), GFP_KERNEL);
+    if (!s)
+        return -ENOMEM;
+    s->hidden = opt->hidden;
+    s->listing = opt->listing;
+    s->precompressed = opt->precompressed;
+    s->entries_max = opt->listing_max ? opt->listing_max : KSITE_ENTRIES_MAX;
+    s->index_len = strlen(index);
+    memcpy(s->index, index, s->index_len + 1);
+    s->cred = visitor();
+    err = s->cred ? kern_path(opt->root, LOOKUP_FOLLOW | LOOKUP_DIRECTORY, &s->root) : -ENOMEM;
+    if (!err)
+        err = root_error(s);
+    if (err) {
+        ksite_close(s);
+        return err;
+    }
+    *site = s;
+    return 0;
+}
+
+void ksite_close(struct ksite *site)
+{
+    if (!site)
+        return;
+    path_put(&site->root); /* nothing yet is fine, too */
+    if (site->cred)
+        put_cred(site->cred);
+    kfree(site);
+    flush_delayed_fput(); /* files that were released make their mount busy until they are gone */
+}
+
+static int error_of(int err)
+{
+    switch (err) {
+    case -ENOTDIR: /* a file used as a folder */
+        return -ENOENT;
+    case -EPERM:
+    case -EXDEV:   /* leaves the root */
+    case -ELOOP:   /* a magic link, or links without end */
+        return -EACCES;
+    default:
+        return err;
+    }
+}
+
+int ksite_look(const struct path *from, const char *name, unsigned flags, struct path *found)
+{
+    unsigned tries = 0;
+    int err;
+
+    flags |= LOOKUP_BENEATH | LOOKUP_NO_MAGICLINKS;
+    do
+        err = vfs_path_lookup(from->dentry, from->mnt, name, flags, found);
+    while (err == -EAGAIN && ++tries < LOOK_TRIES);
+    return error_of(err);
+}
+
+bool ksite_hides(const struct ksite *site, struct slice name)
+{
+    /* RFC 8615: what is below /.well-known is there to be found. */
+    return !site->hidden && name.len && name.ptr[0] == '.' && !slice_is(name, ".well-known");
+}
+
+static bool hides_path(const struct ksite *site, struct slice path)
+{
+    size_t start = 0, i;
+
+    if (site->hidden || !memchr(path.ptr, '.', path.len))
+        return false;
+    for (i = 0; i <= path.len; i++) {
+        if (i < path.len && path.ptr[i] != '/')
+            continue;
+        if (ksite_hides(site, (struct slice){path.ptr + start, i - start}))
+            return true;
+        start = i + 1;
+    }
+    return false;
+}
+
+/* --- What is found ---------------------------------------------------------------------------- */
+
+static int thing_look(const struct ksite *site, const char *name, struct thing *thing)
+{
+    int err = ksite_look(&site->root, name, LOOKUP_FOLLOW, &thing->path);
+
+    if (err)
+        return err;
+    err = vfs_getattr(&thing->path, &thing->st, STATX_BASIC_STATS, AT_STATX_SYNC_AS_STAT);
+    if (err)
+        path_put(&thing->path);
+    return error_of(err);
+}
+
+static int readable(const struct path *path)
+{
+    return error_of(path_permission(path, MAY_READ | MAY_OPEN));
+}
+
+static bool is_older(const struct kstat *a, const struct kstat *b)
+{
+    return timespec64_compare(&a->mtime, &b->mtime) < 0;
+}
+
+/* --- Sources ---------------------------------------------------------------------------------- */
+
+static struct ksite_source *source_new(enum source_kind kind, const char *type)
+{
+    struct ksite_source *s = kzalloc(sizeof(*s), GFP_KERNEL);
+
+    if (!s)
+        return NULL;
+    s->source.kind = kind;
+    s->source.type = type;
+    return s;
+}
+
+/* A regular file that may be read. */
+static int source_of_file(const struct thing *thing, const char *type, struct ksite_source **source)
+{
+    struct ksite_source *s = source_new(SOURCE_BODY, type);
+    struct file *file;
+
+    if (!s)
+        return -ENOMEM;
+    s->source.size = (uint64_t)thing->st.size;
+    s->source.inode = thing->st.ino;
+    s->source.mtime_s = thing->st.mtime.tv_sec;
+    s->source.mtime_ns = (uint32_t)thing->st.mtime.tv_nsec;
+    s->source.ctime_s = thing->st.ctime.tv_sec;
+    s->source.ctime_ns = (uint32_t)thing->st.ctime.tv_nsec;
+    if (thing->st.size == 0) { /* nothing to read, so nothing to open */
+        s->source.bytes = "";
+    } else {
+        file = dentry_open(&thing->path, KSITE_OPEN_FLAGS, current_cred());
+        if (IS_ERR(file)) {
+            kfree(s);
+            return error_of(PTR_ERR(file));
+        }
+        s->source.file = file;
+    }
+    *source = s;
+    return 0;
+}
+
+void ksite_release(struct ksite *site, struct source *source)
+{
+    struct ksite_source *s = container_of(source, struct ksite_source, source);
+
+    kfolder_close(s->folder);
+    if (s->source.file)
+        fput(s->source.file);
+    kfree(s);
+}
+
+/* --- Files ------------------------------------------------------------------------------------ */
+
+/* The sibling with that suffix, if it may stand for the original; else -ENOENT or why it is not
+ * known. */
+static int look_sibling(struct search *f, const char *suffix, const struct kstat *original,
+                        struct thing *sibling)
+{
+    int err;
+
+    memcpy(f->path + f->len, suffix, strlen(suffix) + 1);
+    err = thing_look(f->site, f->path, sibling);
+    f->path[f->len] = '\0';
+    if (err)
+        return err;
+    err = readable(&sibling->path);
+    if (!err && (!S_ISREG(sibling->st.mode) || is_older(&sibling->st, original)))
+        err = -ENOENT;
+    if (err)
+        path_put(&sibling->path);
+    return err;
+}
+
+/* What a search has found so far; holds a path of its own. */
+struct choice {
+    struct thing thing;
+    enum coding coding;
+    bool vary;
+};
+
+/* Replace the original by the sibling the client likes best: highest q, then br, zstd, gzip, the
+ * original.  The rest are looked for only as long as it is not known whether the answer varies. */
+static void choose_coding(struct search *f, struct choice *best)
+{
+    static const struct {
+        enum coding coding;
+        const char *suffix;
+    } siblings[] = {{CODING_BR, ".br"}, {CODING_ZSTD, ".zst"}, {CODING_GZIP, ".gz"}};
+    const uint16_t *q = f->ask->q;
+    struct kstat original = best->thing.st;
+    struct thing sibling;
+    size_t i;
+
+    for (i = 0; i < ARRAY_SIZE(siblings); i++) {
+        enum coding coding = siblings[i].coding;
+        bool better = q[coding] && (best->coding == CODING_IDENTITY ?
+            q[coding] >= q[CODING_IDENTITY] : q[coding] > q[best->coding]);
+        int err;
+
+        if (best->vary && !better)
+            continue;
+        err = look_sibling(f, siblings[i].suffix, &original, &sibling);
+        /* One that may be there and cannot be looked at now varies the answer all the same. */
+        best->vary = best->vary || !err || err == -ENFILE || err == -ENOMEM;
+        if (err)
+            continue;
+        if (better) {
+            swap(best->thing, sibling);
+            best->coding = coding;
+        }
+        path_put(&sibling.path);
+    }
+}
+
+/* A regular file was found. */
+static int found_file(struct search *f, const struct thing *thing, struct ksite_source **source)
+{
+    const char *type = type_of(f->path, f->len);
+    struct choice best = {.thing = *thing, .coding = CODING_IDENTITY};
+    int err = readable(&thing->path);
+
+    if (err)
+        return err;
+    path_get(&best.thing.path);
+    if (f->site->precompressed && type_compresses(type))
+        choose_coding(f, &best);
+    err = source_of_file(&best.thing, type, source);
+    if (err && best.coding != CODING_IDENTITY) { /* what was asked for can still be had */
+        best.coding = CODING_IDENTITY;
+        err = source_of_file(thing, type, source);
+    }
+    path_put(&best.thing.path);
+    if (!err) {
+        (*source)->source.coding = best.coding;
+        (*source)->source.vary = best.vary;
+    }
+    return err;
+}
+
+static int find_file(struct search *f, struct ksite_source **source)
+{
+    struct thing thing;
+    int err = thing_look(f->site, f->path, &thing);
+
+    if (err)
+        return err;
+    if (S_ISREG(thing.st.mode)) {
+        err = found_file(f, &thing, source);
+    } else if (S_ISDIR(thing.st.mode)) {
+        *source = source_new(SOURCE_REDIRECT, NULL);
+        err = *source ? 0 : -ENOMEM;
+    } else {
+        err = -EACCES;
+    }
+    path_put(&thing.path);
+    return err;
+}
+
+/* --- Folders ---------------------------------------------------------------------------------- */
+
+/* 0 and the index page, -ENOENT: there is none, or -errno. */
+static int find_index(struct search *f, struct ksite_source **source)
+{
+    size_t len = f->len;
+    struct thing thing;
+    int err;
+
+    if (f->site->index_len == 0)
+        return -ENOENT;
+    memcpy(f->path + len, f->site->index, f->site->index_len + 1);
+    f->len += f->site->index_len;
+    err = thing_look(f->site, f->path, &thing);
+    if (!err) {
+        if (S_ISREG(thing.st.mode))
+            err = found_file(f, &thing, source);
+        else if (S_ISSOCK(thing.st.mode) || readable(&thing.path))
+            err = -EACCES; /* as if it had been opened: a socket cannot be */
+        else
+            err = -ENOENT;
+        path_put(&thing.path);
+    }
+    f->len = len;
+    f->path[len] = '\0';
+    return err == -ENAMETOOLONG ? -ENOENT : err;
+}
+
+static size_t no_entries(struct source *source, char *buf, size_t cap)
+{
+    return 0;
+}
+
+/* A folder that may be read was found. */
+static int found_folder(struct search *f, const struct path *path, struct ksite_source **source)
+{
+    struct listing_view view;
+    struct ksite_source *s;
+    struct file *file;
+    int err;
+
+    kfolder_view_read(&view, f->ask);
+    s = source_new(SOURCE_MADE, listing_type(view.format));
+    if (!s)
+        return -ENOMEM;
+    if (f->ask->head) {
+        s->source.next = no_entries;
+        *source = s;
+        return 0;
+    }
+    s->source.next = kfolder_next;
+    file = dentry_open(path, KSITE_OPEN_FLAGS | O_DIRECTORY, current_cred());
+    err = IS_ERR(file) ? PTR_ERR(file) : kfolder_open(f->site, f->ask, file, &s->folder);
+    if (err)
+        kfree(s);
+    else
+        *source = s;
+    return error_of(err);
+}
+
+static int find_listing(struct search *f, struct ksite_source **source)
+{
+    const char *name = f->len ? f->path : ".";
+    struct path path;
+    int err = ksite_look(&f->site->root, name, LOOKUP_FOLLOW | LOOKUP_DIRECTORY, &path);
+
+    if (err)
+        return err;
+    err = readable(&path);
+    if (!err)
+        err = f->site->listing ? found_folder(f, &path, source) : -EACCES;
+    path_put(&path);
+    return err;
+}
+
+static int find(struct search *f, struct ksite_source **source)
+{
+    const struct cred *own = override_creds(f->site->cred);
+    int err;
+
+    if (f->len && f->path[f->len - 1] != '/') {
+        err = find_file(f, source);
+    } else {
+        err = find_index(f, source);
+        if (err == -ENOENT)
+            err = find_listing(f, source);
+    }
+    revert_creds(own);
+    return err;
+}
+
+int ksite_find(struct ksite *site, const struct http_ask *ask, struct source **source)
+{
+    struct search f = {.site = site, .ask = ask};
+    struct ksite_source *found;
+    int err;
+
+    if (ask->path.len == 0 || ask->path.len > PATH_BYTES_MAX)
+        return -ENAMETOOLONG;
+    if (hides_path(site, ask->path))
+        return -ENOENT;
+    f.len = ask->path.len - 1;
+    f.path = kmalloc(f.len + site->index_len + SUFFIX_BYTES_MAX + 1, GFP_KERNEL);
+    if (!f.path)
+        return -ENOMEM;
+    memcpy(f.path, ask->path.ptr + 1, f.len);
+    f.path[f.len] = '\0';
+    err = find(&f, &found);
+    kfree(f.path);
+    if (!err)
+        *source = &found->source;
+    return err;
+}
+
+int ksite_page(struct ksite *site, unsigned status, struct source **source)
+{
+    const struct cred *own = override_creds(site->cred);
+    struct ksite_source *found;
+    struct thing thing;
+    char name[16];
+    int err;
+
+    snprintf(name, sizeof(name), "%u.html", status);
+    err = thing_look(site, name, &thing);
+    if (!err) {
+        err = S_ISREG(thing.st.mode) ? readable(&thing.path) : -ENOENT;
+        if (!err)
+            err = source_of_file(&thing, type_of(name, strlen(name)), &found);
+        path_put(&thing.path);
+    }
+    revert_creds(own);
+    if (!err)
+        *source = &found->source;
+    return err;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* ksite.h - a folder as representations, inside the kernel: files, their compressed siblings, index
+ * pages, listings, redirects.
+ *
+ * It answers as server/site.c does; the same wire tests decide.  What the world may not read is not
+ * served, whoever loaded the module: lookups and files are those of a user who owns nothing.
+ */
+#ifndef KERNEL_KSITE_H
+#define KERNEL_KSITE_H
+#include "../core/http.h"
+
+struct ksite;
+
+struct ksite_options {
+    const char *root;     /* the folder, as the calling process sees it */
+    const char *index;    /* a file's name; NULL: index.html; "": none */
+    bool listing;         /* of folders without an index; else they are 403 */
+    bool hidden;          /* names that begin with a dot are served too */
+    bool precompressed;   /* NAME.br, NAME.zst and NAME.gz may stand for NAME */
+    unsigned listing_max; /* entries that are sorted, beyond them streamed; 0: 100,000 */
+};
+
+/* 0, or -errno with nothing left behind.  The folder's mount is busy until the site is closed. */
+int ksite_open(struct ksite **site, const struct ksite_options *opt);
+void ksite_close(struct ksite *site); /* no source is out any more; NULL is fine */
+
+/* The representation asked for, as host->find() says; page(): NNN.html for an error status, or
+ * -ENOENT.  Both may sleep.  source->file is a struct file. */
+int ksite_find(struct ksite *site, const struct http_ask *ask, struct source **source);
+int ksite_page(struct ksite *site, unsigned status, struct source **source);
+
+/* In any context; never sleeps. */
+void ksite_release(struct ksite *site, struct source *source);
+
+#endif

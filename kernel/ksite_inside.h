@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* ksite_inside.h - what ksite.c (files) and ksite_folder.c (listings) share, and nobody else
+ * includes.
+ *
+ * The site does not change while it is open, but for a counter; a source is its connection's, with
+ * the file or the listing in it.
+ */
+#ifndef KERNEL_KSITE_INSIDE_H
+#define KERNEL_KSITE_INSIDE_H
+#include <linux/fs.h>
+#include <linux/namei.h>
+#include <linux/path.h>
+#include "../core/listing.h"
+#include "ksite.h"
+
+enum {
+    /* Entries that are sorted unless the options say otherwise; a folder with more is streamed. */
+    KSITE_ENTRIES_MAX = 100000,
+    /* Memory of all listings that are being made or sent.  What would exceed it is streamed. */
+    KSITE_LISTINGS_BYTES_MAX = 64 << 20,
+    /* O_NONBLOCK: a lease that somebody holds is not waited for.  Files of any size. */
+    KSITE_OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_LARGEFILE,
+};
+
+struct kfolder;
+
+struct ksite {
+    struct path root;
+    const struct cred *cred; /* what lookups and files are done as */
+    bool hidden, listing, precompressed;
+    size_t entries_max;
+    atomic_long_t listings_bytes; /* <= KSITE_LISTINGS_BYTES_MAX */
+    size_t index_len;
+    char index[NAME_BYTES_MAX + 1];
+};
+
+struct ksite_source {
+    struct source source;   /* first: the core knows only this */
+    struct kfolder *folder; /* a listing's */
+};
+
+/* With the site's credentials in force: look a name up (NUL-terminated, no leading slash), never
+ * outside the folder `from`.  flags: LOOKUP_FOLLOW a link that is the last component,
+ * LOOKUP_DIRECTORY.  0 and *found, to be given back by path_put(), or -errno, of which -ENOENT
+ * means 404 and -EACCES 403. */
+int ksite_look(const struct path *from, const char *name, unsigned flags, struct path *found);
+
+/* Whether a name is kept from visitors. */
+bool ksite_hides(const struct ksite *site, struct slice name);
+
+/* --- ksite_folder.c --------------------------------------------------------------------------- */
+
+/* What of a folder was asked for. */
+void kfolder_view_read(struct listing_view *view, const struct http_ask *ask);
+
+/* Make the listing of an open folder, which is taken over, also on failure.  0 or -errno. */
+int kfolder_open(struct ksite *site, const struct http_ask *ask, struct file *file,
+                 struct kfolder **folder);
+size_t kfolder_next(struct source *source, char *buf, size_t cap); /* source.next of a listing */
+void kfolder_close(struct kfolder *folder); /* in any context; NULL is fine */
+
+#endif

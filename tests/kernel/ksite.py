@@ -1,0 +1,120 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""ksite.py - the unit tests of server/site.c asked of the kernel's site, in a guest.
+
+    tests/kernel/ksite.py BUILD [--kernel 6.1] [--cache DIR] [--only NAME]
+
+kernel/ksite*.c become a module behind a device (ksite_test.c); tests/unit/site*.c are linked with site_twin.c, which asks
+that device.  Status 77: there is no guest, or there are no headers of its kernel here.
+"""
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(TOP, "lab"))
+import rig  # noqa: E402 - found by the line above
+from vm import guest, kernel  # noqa: E402
+from vm.image import Image, libraries  # noqa: E402
+
+PROGRAMS = ("site", "site_links", "site_codings", "site_folder")
+OURS = ("ksite", "kcache", "kwitness", "kgzip", "kcompat")
+NO_BTF = "CONFIG_DEBUG_INFO_BTF_MODULES="  # it would take a tool that nobody else needs
+SKIPPED, LIMIT_S = 77, 400
+COMMAND = """mount -t tmpfs none /tmp && cd /tmp || exit 1
+status=0
+for program in {programs}; do
+    /tests/$program || status=1
+done
+rmmod ksite_test || status=1
+cd / && umount /tmp || status=1 # no file of it is open any more
+exit $status
+"""
+KBUILD = """obj-m := ksite_test.o
+ksite_test-y := main.o {objects}
+ccflags-y := -Werror
+"""
+
+
+def copied(build, folder, pattern):
+    """The C files of a folder of the tree, below the build folder: Kbuild writes beside them."""
+    there = os.path.join(build, folder)
+    os.makedirs(there, exist_ok=True)
+    names = sorted(name for name in os.listdir(os.path.join(TOP, folder)) if pattern(name))
+    for name in names:
+        source, target = os.path.join(TOP, folder, name), os.path.join(there, name)
+        if not os.path.exists(target) or os.path.getmtime(source) > os.path.getmtime(target):
+            shutil.copy2(source, target)
+    return names
+
+
+def module(build, release, headers):
+    """ksite_test.ko, compiled with those headers."""
+    top = os.path.join(build, f"ksite-{release}")
+    names = [f"../core/{name}" for name in copied(top, "core", lambda name: name.endswith((".c", ".h", ".def")))]
+    names += [f"../kernel/{name}" for name in copied(top, "kernel", lambda name: name.startswith(OURS))]
+    os.makedirs(f"{top}/test", exist_ok=True)
+    shutil.copy2(f"{TOP}/tests/kernel/ksite_test.c", f"{top}/test/main.c")
+    shutil.copy2(f"{TOP}/tests/kernel/twin.h", f"{top}/test/twin.h")
+    objects = " ".join(name[:-2] + ".o" for name in names if name.endswith(".c"))
+    with open(f"{top}/test/Kbuild", "w", encoding="ascii") as file:
+        file.write(KBUILD.format(objects=objects))
+    types = subprocess.run([sys.executable, f"{TOP}/scripts/gen-types.py"], check=True, stdout=subprocess.PIPE).stdout
+    with open(f"{top}/core/mime_types.h", "wb") as file:
+        file.write(types)
+    subprocess.run(["make", "-s", "-C", headers, f"M={top}/test", NO_BTF, "modules"], check=True)
+    return f"{top}/test/ksite_test.ko"
+
+
+def options():
+    parser = argparse.ArgumentParser(prog="ksite.py", description="The kernel's site and the tests of the other.")
+    parser.add_argument("build")
+    parser.add_argument("--kernel", default="6.1", choices=list(kernel.PACKAGES))
+    parser.add_argument("--cache", help="where kernels are kept (BUILD/vm)")
+    parser.add_argument("--headers", help="of that kernel (/usr/src/linux-headers-RELEASE)")
+    parser.add_argument("--only", choices=PROGRAMS)
+    given = parser.parse_args()
+    given.build = os.path.abspath(given.build)
+    return given
+
+
+def main():
+    given = options()
+    if reason := guest.missing():
+        print(reason)
+        return SKIPPED
+    try:
+        chosen = kernel.fetch(given.kernel, given.cache or os.path.join(given.build, "vm"))
+    except rig.Broken as error:
+        print(f"no kernel to boot: {error}")
+        return SKIPPED
+    headers = given.headers or f"/usr/src/linux-headers-{chosen.release}"
+    if not os.path.exists(f"{headers}/Module.symvers"):
+        print(f"there are no headers of Linux {chosen.release} here: {headers}")
+        return SKIPPED
+    subprocess.run(["make", "-s", "-C", TOP, f"BUILD={given.build}", "twins"], check=True)
+    programs = (given.only,) if given.only else PROGRAMS
+    image = Image()
+    for name in programs:
+        path = os.path.join(given.build, "release/tests/kernel", name)
+        image.copy(path, f"/tests/{name}")
+        for library in libraries(path):
+            image.copy(library)
+    job = guest.Job(COMMAND.format(programs=" ".join(programs)), image=image,
+                    modules=(module(given.build, chosen.release, headers),), cpus=2, limit_s=LIMIT_S)
+    result = guest.boot(job, chosen)
+    print(result.output, end="")
+    for line in result.complaints:
+        print(f"the kernel complains: {line}")
+    print(f"Linux {chosen.release}: {result.seconds:.0f} s")
+    return 1 if result.status or result.complaints else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except rig.Broken as error:
+        sys.exit(f"ksite.py: {error}")

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* site_twin.c - server/site.c's functions, answered by the kernel's site (twin.h).  Linked in front
+ * of it, they turn the unit tests of the one into tests of the other.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include "../../server/site_inside.h"
+#include "twin.h"
+
+/* The kernel allows all listings together less memory than user space does.  What a test has put
+ * down as taken is put down there so that as much is left. */
+enum { KERNEL_LISTINGS_BYTES_MAX = 64 << 20 };
+
+struct twin_source {
+    struct source source;
+    struct site *site;
+    unsigned number;
+    int fd;
+    char type[TWIN_TYPE_BYTES];
+};
+
+/* site->listings_bytes: ours, as the kernel told it last, and whatever the test has put on top. */
+static size_t told;
+
+static long ask(struct site *site, struct twin *w)
+{
+    size_t foreign = atomic_load(&site->listings_bytes) - told;
+    long result;
+
+    w->charged = (int64_t)foreign;
+    if (foreign)
+        w->charged -= (int64_t)SITE_LISTINGS_BYTES_MAX - KERNEL_LISTINGS_BYTES_MAX;
+    result = ioctl(site->root_fd, TWIN_ASK, w);
+    if (result < 0)
+        result = -errno;
+    atomic_fetch_add(&site->listings_bytes, (size_t)w->listings_bytes - told);
+    told = (size_t)w->listings_bytes;
+    return result;
+}
+
+int site_open(struct site **site, const struct site_options *opt, const char **why)
+{
+    struct site *s = calloc(1, sizeof(*s));
+    struct twin w = {
+        .op = TWIN_OPEN,
+        .first = (uintptr_t)opt->root,
+        .first_len = strlen(opt->root),
+        .second = (uintptr_t)opt->index,
+        .second_len = opt->index ? strlen(opt->index) : 0,
+        .listing = opt->listing,
+        .hidden = opt->hidden,
+        .precompressed = opt->precompressed,
+        .listing_max = (uint32_t)opt->listing_max,
+    };
+    int err;
+
+    *why = "open folder";
+    if (!s)
+        return -ENOMEM;
+    told = 0;
+    s->root_fd = open(TWIN_DEVICE, O_RDWR | O_CLOEXEC);
+    err = s->root_fd < 0 ? -errno : (int)ask(s, &w);
+    if (err) {
+        site_close(s);
+        return err;
+    }
+    *site = s;
+    return 0;
+}
+
+void site_close(struct site *site)
+{
+    if (!site)
+        return;
+    if (site->root_fd >= 0)
+        close(site->root_fd);
+    free(site);
+}
+
+static size_t next(struct source *source, char *buf, size_t cap)
+{
+    struct twin_source *s = (struct twin_source *)source;
+    struct twin w = {
+        .op = TWIN_NEXT, .source = s->number, .first = (uintptr_t)buf, .first_len = cap};
+    long n = ask(s->site, &w);
+
+    if (n < 0) {
+        fprintf(stderr, "the kernel's site: next: %ld\n", n);
+        abort();
+    }
+    return (size_t)n;
+}
+
+/* What came of a question as a source. */
+static int source_of(struct site *site, const struct twin *w, struct source **source)
+{
+    struct twin_source *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return -ENOMEM;
+    memcpy(s->type, w->type, sizeof(s->type));
+    s->site = site;
+    s->number = w->source;
+    s->fd = -1;
+    s->source = (struct source){
+        .kind = (enum source_kind)w->kind,
+        .coding = (enum coding)w->coding,
+        .vary = w->vary,
+        .size = w->size,
+        .type = s->type,
+        .inode = w->inode,
+        .mtime_s = w->mtime_s,
+        .mtime_ns = w->mtime_ns,
+        .ctime_s = w->ctime_s,
+        .ctime_ns = w->ctime_ns,
+    };
+    if (w->kind == SOURCE_MADE)
+        s->source.next = next;
+    else if (w->kind == SOURCE_BODY && !w->in_memory)
+        s->source.file = s;
+    if (w->in_memory) {
+        char *bytes = malloc(w->size + 1);
+
+        if (!bytes || next(&s->source, bytes, w->size) != w->size)
+            abort();
+        s->source.bytes = bytes;
+    }
+    *source = &s->source;
+    return 0;
+}
+
+int site_find(struct site *site, const struct http_ask *a, bool may_block, struct source **source)
+{
+    struct twin w = {
+        .op = TWIN_FIND,
+        .first = (uintptr_t)a->path.ptr,
+        .first_len = a->path.len,
+        .second = (uintptr_t)a->query.ptr,
+        .second_len = a->query.len,
+        .json = a->json,
+        .text = a->text,
+        .head = a->head,
+    };
+    int err;
+
+    memcpy(w.q, a->q, sizeof(w.q));
+    err = (int)ask(site, &w);
+    if (err)
+        return err;
+    err = source_of(site, &w, source);
+    if (!err && w.kind == SOURCE_MADE && !may_block && !a->head) {
+        site_release(site, *source); /* the kernel's lanes may block or do not ask */
+        return -EINPROGRESS;
+    }
+    return err;
+}
+
+int site_page(struct site *site, unsigned status, struct source **source)
+{
+    struct twin w = {.op = TWIN_PAGE, .status = status};
+    int err = (int)ask(site, &w);
+
+    return err ? err : source_of(site, &w, source);
+}
+
+void site_release(struct site *site, struct source *source)
+{
+    struct twin_source *s = (struct twin_source *)source;
+    struct twin w = {.op = TWIN_RELEASE, .source = s->number};
+
+    if (s->fd >= 0)
+        close(s->fd);
+    free((void *)s->source.bytes);
+    free(s);
+    ask(site, &w);
+}
+
+int site_source_fd(const struct source *source)
+{
+    struct twin_source *s = (struct twin_source *)source;
+    struct twin w = {.op = TWIN_FILE, .source = s->number};
+
+    if (s->fd < 0)
+        s->fd = (int)ask(s->site, &w);
+    return s->fd < 0 ? -1 : s->fd;
+}
