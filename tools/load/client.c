@@ -62,12 +62,15 @@ static void renew(struct worker *w, struct client *c)
 /* What was under way on it has failed. */
 static void fail(struct worker *w, struct client *c, enum fault what)
 {
+    const struct shot *s = shot_at(w, c, c->oldest);
     uint32_t lost = in_flight(c);
     struct tally *t = &w->tally;
 
+    if (lost)
+        what = files_blame(w->plan, &w->plan->target[s->target], s->kind, what);
     if (!t->fault[what]) {
-        t->example[what].target = lost ? shot_at(w, c, c->oldest)->target : 0;
-        t->example[what].kind = lost ? shot_at(w, c, c->oldest)->kind : KIND_PLAIN;
+        t->example[what].target = lost ? s->target : 0;
+        t->example[what].kind = lost ? s->kind : KIND_PLAIN;
         t->example[what].at = c->answer.wrong_at;
     }
     worker_fault(w, what, lost ? lost : 1);

@@ -3,12 +3,18 @@
  *
  * Large ones are mapped, and stay so until the program ends.  Small ones are copied, many into one
  * block: a process may have some sixty thousand mappings, and a folder more files than that.
+ *
+ * A file may change while it is compared with.  Then it is not the server that is wrong, and the
+ * answer is told apart: files_blame().  One that becomes shorter takes pages from its mapping, and
+ * whoever touches them gets SIGBUS: fill_hole().
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include "../../base/say.h"
 #include "workload.h"
@@ -71,25 +77,60 @@ static int copy(struct plan *p, int fd, struct slice *bytes)
     return !to ? -ENOMEM : n < 0 ? -errno : 0;
 }
 
-int files_load(struct plan *p, const char *path, struct slice *bytes)
+/* Zeros in place of the page that is no more: the comparison goes on, and where it matters ends in
+ * a difference, which files_blame() judges.  That costs nothing as long as no file is cut, where a
+ * jump out of each comparison or a copy of the file would.  The bare system call is what a handler
+ * may make; two threads that fall into the same hole both fill it with the same.  What SIGBUS else
+ * means ends the program, for the instruction is tried again. */
+static void fill_hole(int number, siginfo_t *info, void *context)
+{
+    const uintptr_t bytes = (uintptr_t)getpagesize(), page = (uintptr_t)info->si_addr & -bytes;
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+
+    (void)context;
+    if (info->si_code != BUS_ADRERR ||
+        syscall(SYS_mmap, page, bytes, PROT_READ, flags, -1L, 0L) < 0)
+        signal(number, SIG_DFL);
+}
+
+static int map(int fd, struct slice *bytes)
+{
+    struct sigaction action = {.sa_sigaction = fill_hole, .sa_flags = SA_SIGINFO};
+    void *at = mmap(NULL, bytes->len, PROT_READ, MAP_PRIVATE, fd, 0);
+
+    bytes->ptr = at == MAP_FAILED ? NULL : at;
+    return at == MAP_FAILED || sigaction(SIGBUS, &action, NULL) != 0 ? -errno : 0;
+}
+
+/* Which file it was, and in which state: a copy may keep other times, but not the last one. */
+static uint64_t mark_of(const struct stat *st)
+{
+    const uint64_t parts[] = {st->st_dev, st->st_ino, (uint64_t)st->st_size,
+                              (uint64_t)st->st_ctim.tv_sec, (uint64_t)st->st_ctim.tv_nsec};
+    uint64_t mark = 0;
+
+    for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        mark = (mark ^ parts[i]) * 0x9e3779b97f4a7c15ull;
+    return mark;
+}
+
+int files_load(struct plan *p, const char *path, struct file *f)
 {
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), err = 0;
+    struct slice *bytes = &f->bytes;
     struct stat st;
-    void *map;
 
+    *f = (struct file){{NULL, 0}, 0};
     if (fd < 0)
         return -errno;
     if (fstat(fd, &st) != 0) {
         err = -errno;
     } else if (!S_ISREG(st.st_mode)) {
         err = -EISDIR;
-    } else if (st.st_size <= SMALL_BYTES) {
-        bytes->len = (size_t)st.st_size;
-        err = copy(p, fd, bytes);
     } else {
-        map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        err = map == MAP_FAILED ? -errno : 0;
-        *bytes = (struct slice){err ? NULL : map, (size_t)st.st_size};
+        f->mark = mark_of(&st);
+        bytes->len = (size_t)st.st_size;
+        err = st.st_size <= SMALL_BYTES ? copy(p, fd, bytes) : map(fd, bytes);
     }
     close(fd);
     if (err)
@@ -100,18 +141,48 @@ int files_load(struct plan *p, const char *path, struct slice *bytes)
 int files_target(struct plan *p, struct target *t, bool may_lack)
 {
     char path[FILE_PATH_BYTES];
+    struct file f = {{NULL, 0}, 0};
     int err = files_path(p, t->url, path);
 
     if (err && !may_lack) {
-        say_error("%s: its path is none", t->url);
+        say_error("--check: the path of %s names no file", t->url);
         return EXIT_USAGE;
     }
-    err = err ? err : files_load(p, path, &t->body);
+    err = err ? err : files_load(p, path, &f);
+    t->body = f.bytes;
+    t->mark = f.mark;
     if (!err || may_lack)
         return 0;
     say_error("--check: no file %s to compare %s with: %s", path, t->url,
               err == -EISDIR ? "it is not a file" : say_why(err));
     return EXIT_USAGE;
+}
+
+static bool has_changed(const char *path, uint64_t mark)
+{
+    struct stat st;
+
+    return stat(path, &st) != 0 || mark_of(&st) != mark;
+}
+
+enum fault files_blame(const struct plan *p, const struct target *t, enum kind kind,
+                       enum fault what)
+{
+    char path[FILE_PATH_BYTES + SUFFIX_BYTES];
+    const struct file *sibling = mix_sibling(p, t, kind);
+    bool of_bytes = what == FAULT_WRONG_BODY || what == FAULT_WRONG_LENGTH ||
+                    what == FAULT_SHORT_BODY || what == FAULT_WRONG_FIELD;
+    bool of_part = kind == KIND_RANGE && what == FAULT_BAD_STATUS; /* 416: it ends before */
+
+    if (!p->opt->check || !t->body.ptr || !(of_bytes || of_part) ||
+        files_path(p, t->url, path) != 0)
+        return what;
+    if (has_changed(path, t->mark))
+        return FAULT_FILE_CHANGED;
+    if (!sibling || !sibling->bytes.ptr)
+        return what;
+    memcpy(path + strlen(path), mix_suffix(kind), SUFFIX_BYTES);
+    return has_changed(path, sibling->mark) ? FAULT_FILE_CHANGED : what;
 }
 
 void files_free(struct plan *p)

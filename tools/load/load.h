@@ -89,6 +89,7 @@ struct target {
     uint8_t method;          /* enum http_method */
     struct slice request[2]; /* the second says Connection: close */
     struct slice body;       /* --check: what must come; ptr NULL: unknown */
+    uint64_t mark;           /* ... and of the file that it was: files_blame() */
 };
 
 struct plan {

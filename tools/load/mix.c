@@ -14,15 +14,16 @@
 
 /* What a kind adds to a request: a field that --header must not have too. */
 static const struct {
-    const char *word, *field, *coding, *suffix;
+    const char *word, *field, *coding;
+    char suffix[SUFFIX_BYTES];
 } kinds[KINDS] = {
-    [KIND_PLAIN] = {"plain", NULL, NULL, NULL},
-    [KIND_CONDITIONAL] = {"conditional", "If-", NULL, NULL},
-    [KIND_RANGE] = {"range", "Range", NULL, NULL},
+    [KIND_PLAIN] = {"plain", NULL, NULL, ""},
+    [KIND_CONDITIONAL] = {"conditional", "If-", NULL, ""},
+    [KIND_RANGE] = {"range", "Range", NULL, ""},
     [KIND_GZIP] = {"gzip", "Accept-Encoding", "gzip", ".gz"},
     [KIND_BR] = {"br", "Accept-Encoding", "br", ".br"},
     [KIND_ZSTD] = {"zstd", "Accept-Encoding", "zstd", ".zst"},
-    [KIND_MISSING] = {"missing", NULL, NULL, NULL},
+    [KIND_MISSING] = {"missing", NULL, NULL, ""},
 };
 
 enum { NAME_BYTES = 24 /* of a missing file */ };
@@ -103,9 +104,9 @@ int mix_read(struct plan *p)
 /* --- What must come back ---------------------------------------------------------------------- */
 
 /* Files beside the one of a target: NAME.gz, NAME.br, NAME.zst, as far as they are asked for. */
-static int map_siblings(struct plan *p, const struct target *t, struct slice *sibling)
+static int load_siblings(struct plan *p, const struct target *t, struct file *sibling)
 {
-    char path[FILE_PATH_BYTES + 8];
+    char path[FILE_PATH_BYTES + SUFFIX_BYTES];
     size_t n;
     int err;
 
@@ -115,7 +116,7 @@ static int map_siblings(struct plan *p, const struct target *t, struct slice *si
     for (unsigned i = 0; i < CODED; i++) {
         if (!(p->mix->percent[KIND_GZIP + i] > 0))
             continue;
-        memcpy(path + n, kinds[KIND_GZIP + i].suffix, strlen(kinds[KIND_GZIP + i].suffix) + 1);
+        memcpy(path + n, kinds[KIND_GZIP + i].suffix, SUFFIX_BYTES);
         err = files_load(p, path, &sibling[i]);
         if (err && err != -ENOENT && err != -EISDIR && err != -ENAMETOOLONG && err != -ELOOP) {
             say_error("--check: cannot read %s: %s", path, say_why(err));
@@ -123,6 +124,18 @@ static int map_siblings(struct plan *p, const struct target *t, struct slice *si
         }
     }
     return 0;
+}
+
+const char *mix_suffix(enum kind kind)
+{
+    return kinds[kind].suffix;
+}
+
+const struct file *mix_sibling(const struct plan *p, const struct target *t, enum kind kind)
+{
+    if (!p->mix || !p->mix->sibling || !kinds[kind].coding)
+        return NULL;
+    return &p->mix->sibling[t - p->target][kind - KIND_GZIP];
 }
 
 int mix_make(struct plan *p)
@@ -142,7 +155,7 @@ int mix_make(struct plan *p)
         if (p->target[i].request[1].len > longest)
             longest = p->target[i].request[1].len;
         if (p->mix->sibling)
-            code = map_siblings(p, &p->target[i], p->mix->sibling[i]);
+            code = load_siblings(p, &p->target[i], p->mix->sibling[i]);
     }
     longest += sizeof(struct asked) + VALIDATOR_BYTES_MAX;
     p->mix->asked_bytes = (uint32_t)(longest + 7) & ~7u; /* they stand side by side */

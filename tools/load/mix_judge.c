@@ -147,8 +147,9 @@ static void judge_range(struct answer *a, const struct question *q, const struct
 static void judge_coded(struct answer *a, const struct question *q, const struct http_head *head)
 {
     static const char *const codings[CODED] = {"gzip", "br", "zstd"};
-    const struct mix *m = q->plan->mix;
     unsigned at = q->asked->kind - KIND_GZIP;
+    const struct target *t = &q->plan->target[q->asked->target];
+    const struct file *sibling = mix_sibling(q->plan, t, q->asked->kind);
     struct slice coding = named(head, "Content-Encoding");
 
     if (head->status < 200 || head->status > 399) {
@@ -157,8 +158,8 @@ static void judge_coded(struct answer *a, const struct question *q, const struct
         a->as_meant = slice_is_nocase(coding, codings[at]);
         if (!a->as_meant)
             answer_fault(a, FAULT_WRONG_FIELD);
-        else if (head->status == 200 && m->sibling && m->sibling[q->asked->target][at].ptr)
-            answer_expect(a, head, m->sibling[q->asked->target][at]);
+        else if (head->status == 200 && sibling && sibling->bytes.ptr)
+            answer_expect(a, head, sibling->bytes);
         else
             a->uncompared = head->status == 200 && q->plan->opt->check;
     } else if (head->status == 200) {

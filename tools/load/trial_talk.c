@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "../../base/say.h"
 #include "trial.h"
+#include "workload.h"
 
 /* --- Waiting ---------------------------------------------------------------------------------- */
 
@@ -161,15 +162,18 @@ static int judge(struct talk *t, enum trial_ask what)
 {
     const struct answer *a = &t->answer;
     unsigned wanted = t->scene->target[what].also;
-    char text[100];
+    enum fault what_is_wrong = FAULT_NONE;
+    char text[140];
 
     t->status = a->status;
+    if (a->fault)
+        what_is_wrong = files_blame(t->scene->plan, &t->scene->target[what], KIND_PLAIN, a->fault);
     if (a->status != wanted) {
         snprintf(text, sizeof(text), "status %u in place of %u", a->status, wanted);
         return wrong(t, text);
     }
     if (a->fault) {
-        snprintf(text, sizeof(text), "%s, at byte %llu", fault_words[a->fault],
+        snprintf(text, sizeof(text), "%s, at byte %llu", fault_words[what_is_wrong],
                  (unsigned long long)a->wrong_at);
         return wrong(t, text);
     }

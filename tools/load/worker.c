@@ -69,6 +69,20 @@ void worker_fault(struct worker *w, enum fault what, uint64_t times)
         w->second->faults += times;
 }
 
+static void note_fault(struct worker *w, const struct client *c, const struct shot *s)
+{
+    const struct target *target = &w->plan->target[s->target];
+    enum fault what = files_blame(w->plan, target, s->kind, c->answer.fault);
+    struct tally *t = &w->tally;
+
+    if (!t->fault[what]) {
+        t->example[what].target = s->target;
+        t->example[what].kind = s->kind;
+        t->example[what].at = c->answer.wrong_at;
+    }
+    worker_fault(w, what, 1);
+}
+
 void worker_answer(struct worker *w, const struct client *c, const struct shot *s)
 {
     struct tally *t = &w->tally;
@@ -89,14 +103,8 @@ void worker_answer(struct worker *w, const struct client *c, const struct shot *
     }
     if (w->learnt)
         mix_count(w, &c->answer, s);
-    if (c->answer.fault) {
-        if (!t->fault[c->answer.fault]) {
-            t->example[c->answer.fault].target = s->target;
-            t->example[c->answer.fault].kind = s->kind;
-            t->example[c->answer.fault].at = c->answer.wrong_at;
-        }
-        worker_fault(w, c->answer.fault, 1);
-    }
+    if (c->answer.fault)
+        note_fault(w, c, s);
 }
 
 /* --- The schedule ----------------------------------------------------------------------------- */

@@ -65,6 +65,12 @@ int replay_read(struct plan *p, const char *base);
 uint64_t replay_requests(const struct plan *p);
 void replay_free(struct replay *r);
 
+/* A file of --check. */
+struct file {
+    struct slice bytes; /* ptr NULL: there is none */
+    uint64_t mark;      /* as struct target's */
+};
+
 /* --- Kinds of requests: mix.c, mix_judge.c ---------------------------------------------------- */
 
 enum {
@@ -76,9 +82,15 @@ enum {
 struct mix {
     double percent[KINDS];
     uint64_t below[KINDS];           /* of 2^32: the shares, added up from the last to this */
-    struct slice (*sibling)[CODED];  /* --check: of each target; NULL: nothing to compare with */
+    struct file (*sibling)[CODED];   /* --check: of each target; NULL: nothing to compare with */
     uint32_t asked_bytes;            /* of the longest struct asked */
 };
+
+/* What is added to a file's name for a coding, with its NUL. */
+enum { SUFFIX_BYTES = 5 };
+const char *mix_suffix(enum kind kind);
+/* The sibling that such a request is compared with; NULL: none. */
+const struct file *mix_sibling(const struct plan *p, const struct target *t, enum kind kind);
 
 /* What a thread knows of a target from its answers. */
 struct learnt {
@@ -127,9 +139,13 @@ int plan_add(struct plan *p, const char *url, const struct wish *wish);
 enum { FILE_PATH_BYTES = PATH_BYTES_MAX + 4096 };
 int files_path(const struct plan *p, const char *url, char path[FILE_PATH_BYTES]);
 /* A file's bytes, the plan's until files_free(): 0 or -errno; -EISDIR: it is no file. */
-int files_load(struct plan *p, const char *path, struct slice *bytes);
+int files_load(struct plan *p, const char *path, struct file *f);
 /* What a target's body is: 0, or an exit code with its reason said. */
 int files_target(struct plan *p, struct target *t, bool may_lack);
+/* An answer to such a request was not what the file is: that fault; or FAULT_FILE_CHANGED, if the
+ * file is not what it was when the run began. */
+enum fault files_blame(const struct plan *p, const struct target *t, enum kind kind,
+                       enum fault what);
 void files_free(struct plan *p);
 
 #endif
