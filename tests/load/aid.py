@@ -14,7 +14,9 @@ import subprocess
 import threading
 import time
 
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import form
+
+TOP = form.TOP
 RUNG = os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung")
 LOAD = os.path.abspath(os.environ.get("RUNG_LOAD") or f"{os.path.dirname(RUNG)}/rung-load")
 PATIENCE = 60
@@ -32,7 +34,7 @@ class Run:
     def __init__(self, process, out, err):
         self.status, self.out, self.err = process.returncode, out.decode(), err.decode()
         assert not re.search(r"Sanitizer|runtime error:|broken promise", self.err), self.err
-        self.json = json.loads(self.out) if self.out.startswith("{") else None
+        self.json = form.read(self.out) if self.out.startswith("{") else None
 
     def errors(self):
         """The kinds of errors that were counted."""
@@ -101,10 +103,15 @@ def rung(*args):
     assert process.returncode == 0
 
 
+def at_once(sock):
+    if sock.family != socket.AF_UNIX:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
 class Liar:
-    def __init__(self, answer, backlog=128):
+    def __init__(self, answer, backlog=128, listener=None):
         self.answer, self.count, self.lock = answer, 0, threading.Lock()
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=backlog)
+        self.listener = listener or socket.create_server(("127.0.0.1", 0), backlog=backlog)
         self.port = self.listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}/x"
         self.open = set()
@@ -119,7 +126,7 @@ class Liar:
 
     def serve(self, sock):
         with contextlib.suppress(OSError), sock:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            at_once(sock)
             data, alive = b"", True
             while alive:
                 while b"\r\n\r\n" not in data:
@@ -170,14 +177,14 @@ class Witness(Liar):
     """A server that is honest, and knows what it was asked: answer(request) gives bytes; the requests are kept, in the
     order they came, as Request objects."""
 
-    def __init__(self, reply):
+    def __init__(self, reply, listener=None):
         self.asked, self.connections = [], 0
-        super().__init__(None)
+        super().__init__(None, listener=listener)
         self.url, self.reply = f"http://127.0.0.1:{self.port}", reply
 
     def serve(self, sock):
         with contextlib.suppress(OSError), sock:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            at_once(sock)
             with self.lock:
                 self.connections = connection = self.connections + 1
             data = b""

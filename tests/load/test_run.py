@@ -15,6 +15,7 @@ import time
 import pytest
 from aid import (CONNECT, DONE, FAILED, FAULTS, LIMIT, LOAD, OK, PATIENCE, TOP, USAGE, Liar, always, at, end, environment,
                  load, measured, rung, start)
+from form import SCHEMA, complaints
 
 ROUNDS = 100
 
@@ -300,41 +301,7 @@ def test_the_live_line_is_for_terminals(server):
 
 # --- Forms ----------------------------------------------------------------------------------------------------------
 
-def complaints(schema, value, root, where="$"):
-    """What of the JSON does not fit; as much of JSON Schema as docs/load-schema.json uses, and no more."""
-    known = {"$schema", "title", "description", "$defs", "$ref", "type", "properties", "required", "additionalProperties",
-             "items", "enum", "const", "minimum"}
-    assert set(schema) <= known, f"{where}: {set(schema) - known} is not looked at"
-    if "$ref" in schema:
-        yield from complaints(root["$defs"][schema["$ref"].rpartition("/")[2]], value, root, where)
-    types = {"object": dict, "array": list, "string": str, "boolean": bool, "number": (int, float), "integer": int,
-             "null": type(None)}
-    wanted = schema.get("type", [])
-    wanted = [wanted] if isinstance(wanted, str) else wanted
-    if wanted and not any(isinstance(value, types[t]) and (t == "boolean" or not isinstance(value, bool)) for t in wanted):
-        yield f"{where}: {value!r} is not {wanted}"
-    if value is None:
-        return
-    if "enum" in schema and value not in schema["enum"] or "const" in schema and value != schema["const"]:
-        yield f"{where}: {value!r}"
-    if "minimum" in schema and value < schema["minimum"]:
-        yield f"{where}: {value} < {schema['minimum']}"
-    if isinstance(value, list):
-        for i, item in enumerate(value):
-            yield from complaints(schema["items"], item, root, f"{where}[{i}]")
-    if isinstance(value, dict):
-        rows, more = schema.get("properties", {}), schema.get("additionalProperties", True)
-        yield from (f"{where}: no {key}" for key in schema.get("required", []) if key not in value)
-        for key, item in value.items():
-            if key not in rows and more is False:
-                yield f"{where}: {key} is unknown"
-            elif key in rows or isinstance(more, dict):
-                yield from complaints(rows.get(key, more), item, root, f"{where}.{key}")
-
-
 def test_json_fits_its_schema(server):
-    with open(f"{TOP}/docs/load-schema.json", encoding="utf-8") as file:
-        schema = json.load(file)
     runs = [measured("-n", 50, server.url), measured("-R", 500, "-n", 100, "--fail-if", "p99>1us", server.url),
             measured("-R", 500, "-d", "200ms", "--arrivals", "poisson", server.url + "nothere")]
     with rung("echo", "-p", 0) as echo:
@@ -342,13 +309,14 @@ def test_json_fits_its_schema(server):
     with Liar(always(b"nonsense")) as liar:
         runs.append(measured("-n", 50, liar.url))
     for run in runs:
-        assert not list(complaints(schema, run.json, schema))
-    knee = load("--find-knee", "-R", 2, "-n", 1, "--fail-if", "p50>0us", "-o", "-", server.url).json
-    assert not list(complaints(schema["$defs"]["knee"], knee, schema))
-    assert not [words for step in knee["steps"] for words in complaints(schema, step, schema)]
+        assert not list(complaints(SCHEMA["$defs"]["run"], run.json, SCHEMA))
+    knee = load("--find-knee", "-R", 2, "-d", "600ms", "--fail-if", "p50>0us", "-o", "-", server.url).json
+    assert not list(complaints(SCHEMA["$defs"]["knee"], knee, SCHEMA))
     broken = {**runs[0].json, "form": 2, "extra": 1, "threads": 0, "url": None}
     del broken["model"]
-    assert len(list(complaints(schema, broken, schema))) == 5
+    assert len(list(complaints(SCHEMA, broken, SCHEMA))) == 5
+    broken = {**knee, "steps": [*knee["steps"], broken]}
+    assert len(list(complaints(SCHEMA, broken, SCHEMA))) == 5
 
 
 def test_statuses_and_ports(server):

@@ -2,7 +2,6 @@
 """Trials: a server that bears them passes, rung among them; and each trial fails for a server that has what it looks
 for.  A trial that could not fail would be worth nothing."""
 import contextlib
-import json
 import os
 import re
 import resource
@@ -14,7 +13,7 @@ import time
 import pytest
 from aid import CONNECT, DONE, FAILED, FAULTS, TOP, USAGE, Liar, Request, end, environment, load, rung, start
 from mini import Mini
-from test_run import complaints
+from form import SCHEMA, complaints
 from test_rung import SERVING
 
 NAMES = re.findall(r"(?m)^  (\S+) +\S", load("--trial", "list").out)
@@ -26,9 +25,7 @@ def tried(names, url, *args):
     """A run of these trials whose result is JSON that fits its schema, and whose exit code says the same."""
     run = load("-o", "-", "--trial", names, *args, url)
     assert run.json, f"status {run.status}: {run.err}"
-    with open(f"{TOP}/docs/load-schema.json", encoding="utf-8") as file:
-        schema = json.load(file)
-    assert not list(complaints(schema["$defs"]["trials"], run.json, schema))
+    assert not list(complaints(SCHEMA["$defs"]["trials"], run.json, SCHEMA))
     failed = [one["name"] for one in run.json["trials"] if not one["passed"]]
     assert run.json["failed"] == len(failed) and run.json["passed"] == len(run.json["trials"]) - len(failed)
     assert run.status == (FAULTS if failed else DONE)

@@ -3,14 +3,13 @@
 import collections
 import contextlib
 import itertools
-import json
 import os
 import re
 import subprocess
 
 import pytest
-from aid import (DONE, FAULTS, LOAD, OK, TOP, USAGE, Liar, Witness, end, environment, load, measured, reply, rung)
-from test_run import complaints
+from aid import (DONE, FAULTS, LOAD, OK, USAGE, Liar, Witness, end, environment, load, measured, reply, rung)
+from form import SCHEMA, complaints
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +259,7 @@ def test_a_log_at_its_own_times(tmp_path, threads):
     assert run.json["model"] == "open" and run.json["arrivals"] == "log" and run.json["rate_per_s"] is None
     assert run.json["workload"]["replay"]["speed"] == 4
     assert run.json["schedule"]["due"] == 6 and run.json["schedule"]["never_sent"] == 0
-    assert not list(complaints(schema(), run.json, schema()))
+    assert not list(complaints(SCHEMA, run.json, SCHEMA))
 
 
 @pytest.mark.parametrize("first, then, gap", [
@@ -298,7 +297,7 @@ def test_the_knee_of_a_log_and_a_mix(tmp_path, site):
                        f"http://127.0.0.1:{server.port}/")
             assert run.status == DONE and run.json["kept_per_s"] >= 8, run.err
             assert run.json["steps"][0]["requests"]["answered"] == 4
-            assert not [words for step in run.json["steps"] for words in complaints(schema(), step, schema())]
+            assert not [words for step in run.json["steps"] for words in complaints(SCHEMA["$defs"]["run"], step, SCHEMA)]
 
 
 def test_the_knee_of_a_short_log_has_all_connections(tmp_path):
@@ -436,11 +435,6 @@ def test_a_replay_compares_where_there_is_a_file(site, tmp_path):
 
 # --- The schema ---------------------------------------------------------------------------------------------------
 
-def schema():
-    with open(f"{TOP}/docs/load-schema.json", encoding="utf-8") as file:
-        return json.load(file)
-
-
 def test_json_fits_its_schema(tree, tmp_path):
     (tmp_path / "log").write_text(line("/a.txt") + line("/x", method="PUT"))
     with rung("serve", "-p", 0, tree) as server:
@@ -449,4 +443,4 @@ def test_json_fits_its_schema(tree, tmp_path):
                         ["--think", "1ms"], ["--replay", tmp_path / "log", "--replay-speed", 2],
                         ["--mix", "range=100%", "--check", tree]):
             run = measured("-n", 60, *options, url)
-            assert not list(complaints(schema(), run.json, schema())) and run.status == DONE
+            assert not list(complaints(SCHEMA, run.json, SCHEMA)) and run.status == DONE

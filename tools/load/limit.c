@@ -5,6 +5,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "load.h"
@@ -59,6 +60,8 @@ static int read_bound(struct limit *l, const char *text)
     if (!isdigit((unsigned char)*text))
         return -EINVAL;
     l->bound = strtod(text, &end);
+    if (!isfinite(l->bound * 60e6))
+        return -EINVAL;
     if (l->measure != LATENCY)
         return *end && !(l->measure == SHARE && strcmp(end, "%") == 0) ? -EINVAL : 0;
     for (unsigned i = 0; i < sizeof(units) / sizeof(units[0]); i++)

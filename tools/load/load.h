@@ -214,7 +214,7 @@ void report_json(const struct result *r, FILE *out);
 void report_workload(const struct result *r, FILE *out);
 void report_mix(const struct result *r, FILE *out);
 void report_workload_json(const struct result *r, FILE *out);
-void report_put_string(FILE *out, const char *text); /* quoted, as JSON has it */
+void report_put_string(FILE *out, const char *text); /* whole and quoted, as JSON has it */
 void report_csv(const struct result *r, FILE *out);
 void report_hgrm(const struct hist *h, FILE *out);
 

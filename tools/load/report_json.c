@@ -12,10 +12,17 @@ enum { JSON_FORM = 1 /* raised when a key changes its meaning or goes */ };
 
 void report_put_string(FILE *out, const char *text)
 {
-    char safe[2048];
+    enum { PIECE = 256 }; /* bytes at a time, each of which may become six */
+    char safe[6 * PIECE + 8];
+    struct slice piece = {text, 0};
 
-    escape_json(safe, sizeof(safe), (struct slice){text, strlen(text)});
-    fprintf(out, "\"%s\"", safe);
+    fprintf(out, "\"");
+    for (size_t left = strlen(text); left; left -= piece.len, piece.ptr += piece.len) {
+        piece.len = left < PIECE ? left : PIECE;
+        escape_json(safe, sizeof(safe), piece);
+        fprintf(out, "%s", safe);
+    }
+    fprintf(out, "\"");
 }
 
 static void put_number(FILE *out, const char *key, uint64_t n)

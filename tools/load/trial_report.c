@@ -55,10 +55,8 @@ void trial_end(const struct trial_result *r, unsigned n, FILE *out)
 
 static void put_string(FILE *out, const char *key, const char *text)
 {
-    char safe[4096];
-
-    escape_json(safe, sizeof(safe), (struct slice){text, strlen(text)});
-    fprintf(out, "\"%s\": \"%s\"", key, safe);
+    fprintf(out, "\"%s\": ", key);
+    report_put_string(out, text);
 }
 
 static void put_acts(FILE *out, const char *key, const struct acts *a)
