@@ -8,12 +8,11 @@
  * seconds; the requests of one second are spread over it, and since a log is written when answers
  * end, lines are put in the order of their times first.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include "../../base/say.h"
 #include "workload.h"
 
-enum { LINES_MOST = 4000000, LINE_BYTES_MOST = 64 * 1024, SPEED_MOST = 1000000 };
+enum { LINES_MOST = 4000000, SPEED_MOST = 1000000 };
 #define FAR_NS ((uint64_t)1 << 62) /* 146 years: no run comes to it, and a clock can be added */
 
 struct stamp {
@@ -28,7 +27,8 @@ struct reading {
     struct stamp *stamp;
     uint32_t room;
     uint32_t *slot, slots; /* a table of targets by what is asked; 0: free, else target + 1 */
-    char url[3 * LINE_BYTES_MOST + TARGET_BYTES_MAX], target[3 * LINE_BYTES_MOST];
+    struct lines in;
+    char url[2 * TARGET_BYTES_MAX], target[3 * LINE_BYTES_MAX];
 };
 
 /* --- One target for all lines that ask the same ----------------------------------------------- */
@@ -115,30 +115,24 @@ static int add(struct reading *r, const struct log_line *line)
     return code;
 }
 
-static int read_lines(struct reading *r, FILE *in)
+static int read_lines(struct reading *r)
 {
     struct log_line line;
-    char *text = NULL;
-    size_t cap = 0;
-    ssize_t n;
-    int code = 0, left;
+    char *text;
+    size_t n;
+    int code = 0, left, more;
 
-    while (!code && (n = getline(&text, &cap, in)) > 0) {
-        if (strspn(text, " \t\r\n") == (size_t)n)
+    while (!code && (more = lines_next(&r->in, &text, &n)) != 0) {
+        if (more < 0)
+            return lines_refuse(&r->in, "--replay", r->plan->opt->replay, more);
+        if (strspn(text, " \t\r") == n)
             continue;
-        left = LEFT_MALFORMED;
-        if (n < LINE_BYTES_MOST && strlen(text) == (size_t)n)
-            left = log_line_read(&line, text, r->target);
+        left = strlen(text) == n ? log_line_read(&line, text, r->target) : (int)LEFT_MALFORMED;
         if (left >= 0)
             r->replay->left[left]++;
         else
             code = add(r, &line);
     }
-    if (!code && ferror(in)) {
-        say_error("--replay: cannot read %s: %s", r->plan->opt->replay, say_why(errno));
-        code = EXIT_USAGE;
-    }
-    free(text);
     return code;
 }
 
@@ -194,8 +188,11 @@ static int read_speed(const char *text, double *speed)
 {
     char *end;
 
-    *speed = !text ? 0 : strcmp(text, "real") == 0 ? 1 : strtod(text, &end);
-    if (!text || *speed == 1 || (end != text && !*end && *speed > 0 && *speed <= SPEED_MOST))
+    *speed = text ? 1 : 0;
+    if (!text || strcmp(text, "real") == 0)
+        return 0;
+    *speed = strtod(text, &end);
+    if (end != text && !*end && *speed > 0 && *speed <= SPEED_MOST)
         return 0;
     say_error("--replay-speed: '%s' is neither real nor a number above 0, at most %d", text,
               SPEED_MOST);
@@ -218,9 +215,7 @@ static int nothing_there(const struct plan *p)
 int replay_read(struct plan *p, const char *base)
 {
     struct reading *r = calloc(1, sizeof(*r));
-    const char *path = p->opt->replay;
-    FILE *in;
-    int code;
+    int code, err;
 
     p->replay = calloc(1, sizeof(*p->replay));
     if (!r || !p->replay) {
@@ -232,16 +227,13 @@ int replay_read(struct plan *p, const char *base)
     r->base_bytes = strlen(base);
     memcpy(r->url, base, r->base_bytes);
     code = read_speed(p->opt->replay_speed, &p->replay->speed);
-    in = code ? NULL : strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    if (!code && !in) {
-        say_error("--replay: cannot read %s: %s", path, say_why(errno));
-        code = EXIT_USAGE;
-    }
-    code = code ? code : read_lines(r, in);
+    err = code ? 0 : lines_open(&r->in, p->opt->replay);
+    if (err)
+        code = lines_refuse(&r->in, "--replay", p->opt->replay, err);
+    code = code ? code : read_lines(r);
     if (!code)
         code = p->replay->lines ? schedule(r) : nothing_there(p);
-    if (in && in != stdin)
-        fclose(in);
+    lines_close(&r->in);
     free(r->stamp);
     free(r->slot);
     free(r);

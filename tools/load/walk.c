@@ -4,10 +4,13 @@
  * By the rules of rung serve: percent-encoded; nothing hidden but /.well-known (RFC 8615); a link
  * to a file counts while it stays below the folder.  Links to folders are not followed, for they
  * may lead in circles.  index.html is asked by its folder's name, as people do.
+ *
+ * What cannot be read is told and ends it: a load on a part of a folder would pass for one on the
+ * whole.  So no fts(3), which takes an error of reading a folder for its end.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fts.h>
 #include <linux/openat2.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -22,116 +25,125 @@ struct walk {
     struct plan *plan;
     const char *base; /* ends with a slash */
     int root_fd;
+    char path[PATH_BYTES_MAX]; /* below the root, of what is looked at */
     char url[3 * PATH_BYTES_MAX + TARGET_BYTES_MAX];
 };
 
-static int by_name(const FTSENT **a, const FTSENT **b)
+static int by_name(const struct dirent **a, const struct dirent **b)
 {
-    return strcmp((*a)->fts_name, (*b)->fts_name);
+    return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static bool is_hidden(const char *name)
+/* Neither hidden nor . and .. */
+static int is_shown(const struct dirent *entry)
 {
-    return name[0] == '.' && strcmp(name, ".well-known") != 0;
+    return entry->d_name[0] != '.' || strcmp(entry->d_name, ".well-known") == 0;
 }
 
-/* A link that a server may follow: to a file, and beneath the folder all the way. */
-static bool leads_to_file(const struct walk *walk, const char *name)
+static int refuse(const struct walk *walk, int error)
+{
+    say_error("--walk: cannot read %s%s%s: %s%s", walk->plan->opt->walk, *walk->path ? "/" : "",
+              walk->path, say_why(error), error == ENOENT ? " any more" : "");
+    return EXIT_USAGE;
+}
+
+/* The reason comes first, for the path is longer than a line may be. */
+static int refuse_long(const char *path)
+{
+    say_error("--walk: too long a path for any server: %s", path);
+    return EXIT_USAGE;
+}
+
+/* A link that a server may follow, to a file and beneath the folder all the way: 1, or 0, or
+ * -errno: nobody knows. */
+static int leads_to_file(const struct walk *walk)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-    long fd = syscall(SYS_openat2, walk->root_fd, name, &how, sizeof(how));
+    long fd = syscall(SYS_openat2, walk->root_fd, walk->path, &how, sizeof(how));
     struct stat st;
-    bool file;
+    int file;
 
-    if (fd < 0)
-        return false;
-    file = fstat((int)fd, &st) == 0 && S_ISREG(st.st_mode);
+    if (fd < 0) /* it leaves the folder, dangles, or leads in a circle */
+        return errno == EXDEV || errno == ENOENT || errno == ELOOP || errno == ENOTDIR ? 0 : -errno;
+    file = fstat((int)fd, &st) == 0 ? S_ISREG(st.st_mode) : -errno;
     close((int)fd);
     return file;
 }
 
-static int add(struct walk *walk, const char *name)
+static int add(struct walk *walk)
 {
     const struct wish wish = {.method = walk->plan->method};
+    const char *name = walk->path;
     size_t n = strlen(name), base = strlen(walk->base), index = strlen(INDEX);
 
     if (n >= index && strcmp(name + n - index, INDEX) == 0 &&
         (n == index || name[n - index - 1] == '/'))
         n -= index;
-    if (base + 3 * n >= sizeof(walk->url)) {
-        say_error("--walk: the path of %s is longer than any server takes", name);
-        return EXIT_USAGE;
-    }
+    if (base + 3 * n >= sizeof(walk->url))
+        return refuse_long(name);
     memcpy(walk->url, walk->base, base);
     walk->url[base + path_encode(walk->url + base, name, n)] = 0;
     return plan_add(walk->plan, walk->url, &wish);
 }
 
-static int visit(struct walk *walk, FTS *tree, FTSENT *entry, const char *name)
+static int visit_folder(struct walk *walk, size_t len);
+
+/* The entry of that name in the folder whose path has len bytes. */
+static int visit(struct walk *walk, size_t len, const char *name)
 {
-    if (entry->fts_level > 0 && is_hidden(entry->fts_name)) {
-        fts_set(tree, entry, FTS_SKIP);
-        return 0;
-    }
-    switch (entry->fts_info) {
-    case FTS_F:
-        return add(walk, name);
-    case FTS_SL:
-        return leads_to_file(walk, name) ? add(walk, name) : 0;
-    case FTS_DNR:
-    case FTS_ERR:
-    case FTS_NS:
-        say_error("--walk: cannot read %s: %s", entry->fts_path, say_why(entry->fts_errno));
-        return EXIT_USAGE;
-    default:
-        return 0;
-    }
+    const size_t room = sizeof(walk->path) - len;
+    size_t n = (size_t)snprintf(walk->path + len, room, "%s%s", len ? "/" : "", name);
+    struct stat st;
+    int file;
+
+    if (n >= room)
+        return refuse_long(walk->path);
+    if (fstatat(walk->root_fd, walk->path, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return refuse(walk, errno);
+    if (S_ISDIR(st.st_mode))
+        return visit_folder(walk, len + n);
+    file = S_ISLNK(st.st_mode) ? leads_to_file(walk) : S_ISREG(st.st_mode);
+    return file < 0 ? refuse(walk, -file) : file ? add(walk) : 0;
 }
 
-static int walk_tree(struct walk *walk, char *root)
+static int visit_folder(struct walk *walk, size_t len)
 {
-    char *const roots[] = {root, NULL};
-    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
-    FTSENT *entry;
-    int code = 0;
+    struct dirent **entry;
+    int n = scandirat(walk->root_fd, len ? walk->path : ".", &entry, is_shown, by_name), code = 0;
 
-    if (!tree) {
-        say_error("--walk: cannot read %s: %s", root, say_why(errno));
-        return EXIT_FAILED;
+    if (n < 0)
+        return refuse(walk, errno);
+    for (int i = 0; i < n; i++) {
+        if (!code)
+            code = visit(walk, len, entry[i]->d_name);
+        free(entry[i]);
     }
-    while (!code && (entry = fts_read(tree))) {
-        const char *name = entry->fts_path + strlen(root);
-
-        code = visit(walk, tree, entry, name + strspn(name, "/"));
-    }
-    fts_close(tree);
-    if (!code && !walk->plan->targets) {
-        say_error("--walk: there is no file below %s that would be served", root);
-        code = EXIT_USAGE;
-    }
+    free(entry);
     return code;
 }
 
 int walk_read(struct plan *p, const char *base)
 {
     struct walk *walk = calloc(1, sizeof(*walk));
-    char *root = realpath(p->opt->walk, NULL); /* itself it may be a link */
     int code = EXIT_FAILED;
 
-    if (walk && root) {
-        walk->plan = p;
-        walk->base = base;
-        walk->root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    }
-    if (!root || (walk && walk->root_fd < 0)) {
+    if (!walk)
+        return code;
+    walk->plan = p;
+    walk->base = base;
+    walk->root_fd = open(p->opt->walk, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* it may be a link */
+    if (walk->root_fd < 0) {
         say_error("--walk: cannot read the folder %s: %s", p->opt->walk, say_why(errno));
         code = EXIT_USAGE;
-    } else if (walk) {
-        code = walk_tree(walk, root);
+    } else {
+        code = visit_folder(walk, 0);
         close(walk->root_fd);
     }
-    free(root);
+    if (!code && !p->targets) {
+        say_error("--walk: there is no file below %s that would be served", p->opt->walk);
+        code = EXIT_USAGE;
+    }
     free(walk);
     return code;
 }

@@ -4,7 +4,6 @@
  * URLs come from the command line, a file, a folder or a log, one of them.  They are asked in turn,
  * by Zipf's law, or as the log says.  What does not go together is refused here, with the reason.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include "../../base/say.h"
 #include "workload.h"
@@ -93,31 +92,38 @@ static int read_below(struct plan *p, const char *operand)
     return p->opt->walk ? walk_read(p, base) : replay_read(p, base);
 }
 
-/* A line is a URL; empty ones and those that begin with # are not. */
-static int read_urls(struct plan *p, const char *path)
+static int read_urls_of(struct plan *p, struct lines *in)
 {
     const struct wish wish = {.method = p->method};
-    FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    char *line = NULL;
-    size_t cap = 0;
-    int code = 0;
+    char *text;
+    size_t n;
+    int code = 0, more;
 
-    if (!in) {
-        say_error("--urls: cannot read %s: %s", path, say_why(errno));
-        return EXIT_USAGE;
-    }
-    while (!code && getline(&line, &cap, in) > 0) {
-        char *text = line + strspn(line, " \t");
-
-        text[strcspn(text, "\r\n")] = 0;
+    while (!code && (more = lines_next(in, &text, &n)) != 0) {
+        if (more < 0)
+            return lines_refuse(in, "--urls", p->opt->urls, more);
+        text += strspn(text, " \t");
+        text[strcspn(text, "\r")] = 0;
         if (*text && *text != '#')
             code = plan_add(p, text, &wish);
     }
-    free(line);
-    if (in != stdin)
-        fclose(in);
+    return code;
+}
+
+/* A line is a URL; empty ones and those that begin with # are not. */
+static int read_urls(struct plan *p)
+{
+    struct lines *in = malloc(sizeof(*in));
+    int err, code;
+
+    if (!in)
+        return EXIT_FAILED;
+    err = lines_open(in, p->opt->urls);
+    code = err ? lines_refuse(in, "--urls", p->opt->urls, err) : read_urls_of(p, in);
+    lines_close(in);
+    free(in);
     if (!code && !p->targets) {
-        say_error("--urls: there is no URL in %s", path);
+        say_error("--urls: there is no URL in %s", p->opt->urls);
         code = EXIT_USAGE;
     }
     return code;
@@ -137,7 +143,7 @@ int workload_read(struct plan *p, const struct option_found *found)
     for (unsigned i = 0; i < found->operands && !code; i++)
         code = plan_add(p, found->operand[i], &wish);
     if (!code && o->urls)
-        code = read_urls(p, o->urls);
+        code = read_urls(p);
     return code;
 }
 

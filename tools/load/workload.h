@@ -5,7 +5,7 @@
  *   log_line.c  a line of an access log            replay.c    a whole one: what, and when
  *   mix.c       requests of several kinds          mix_judge.c their answers
  *   think.c     pauses between requests            files.c     what bodies are compared with
- *   workload.c  all of it: what fits together
+ *   lines.c     logs and lists, a line at a time   workload.c  all of it: what fits together
  *
  * Like the plan it belongs to, all of this is read-only while requests run; what threads learn and
  * draw is in their struct worker.
@@ -29,6 +29,28 @@ struct popular {
 struct popular *popular_make(uint32_t n, double s);
 uint32_t popular_draw(const struct popular *p, struct worker *w);
 
+/* --- Lines of a file: lines.c ----------------------------------------------------------------- */
+
+/* A log's longest line: request, referrer and agent of 8 KiB each, which is what servers take of a
+ * field, every byte of them as \xHH, and a third of that for the rest. */
+enum { LINE_BYTES_MAX = 128 * 1024 };
+
+struct lines {
+    int fd;
+    uint64_t number; /* of the last line, from 1 */
+    size_t from, to; /* what of the buffer has not been given */
+    char buf[LINE_BYTES_MAX + 2]; /* with the line's end; and a NUL, should the file lack it */
+};
+
+/* - is standard input.  0 or -errno. */
+int lines_open(struct lines *l, const char *path);
+void lines_close(struct lines *l);
+/* 1: the next line without its end, NUL-terminated, the caller's until the next call.  0: there is
+ * none.  Or -errno; -EMSGSIZE: it has more than LINE_BYTES_MAX bytes. */
+int lines_next(struct lines *l, char **text, size_t *bytes);
+/* Say what these two cannot: an exit code. */
+int lines_refuse(const struct lines *l, const char *option, const char *path, int err);
+
 /* --- Logs: log_line.c, replay.c --------------------------------------------------------------- */
 
 /* Why a line cannot be replayed. */
@@ -48,7 +70,7 @@ struct log_line {
     struct slice target;     /* origin-form; bytes that no URL has are escaped */
     unsigned status;
 };
-/* Read a line of n bytes, which is changed; target points into buf, of at least 3 n + 1 bytes.
+/* Read a line, which is changed; target points into buf, of at least three times its bytes.
  * -1, or why not: enum left. */
 int log_line_read(struct log_line *l, char *line, char *buf);
 
