@@ -55,3 +55,143 @@ def test_urls_of_examples_are_whole():
     with Liar(always(OK)) as liar:
         run = load("-o", "-", "--trial", "calm", "-d", "100ms", "--trial-worst", "20s", liar.url + 8000 * "u")
     assert run.json["url"] == liar.url + 8000 * "u"
+
+
+def test_other_forms_on_standard_output(server):
+    """In place of the report, not behind it."""
+    assert load("-n", 5, "--csv", "-", server.url).out.startswith("second,answers,")
+    assert re.match(r" +Value +Percentile ", load("-n", 5, "--hgrm", "-", server.url).out)
+
+
+# --- Files and pipes --------------------------------------------------------------------------------------------------
+
+def test_what_cannot_be_written_is_told_before_the_run(server, tmp_path):
+    """Nothing is asked for nothing; and a file that is there stays as it is until then."""
+    (tmp_path / "old").write_text("old")
+    for option in ("-o", "--csv", "--hgrm"):
+        for path in ("/nonexistent/x", tmp_path, tmp_path / "old" / "x"):
+            run = load(option, path, "-o" if option != "-o" else "--csv", tmp_path / "old", server.url)
+            assert run.status == FAILED and "cannot write" in run.err and run.err.count("\n") == 1, run.err
+    assert server.asked == [] and (tmp_path / "old").read_text() == "old" and os.listdir(tmp_path) == ["old"]
+    assert load("-o", tmp_path / "old", "-o", tmp_path / "new", "http://127.0.0.1:1").status == CONNECT
+    assert (tmp_path / "old").read_text() == "old" and os.listdir(tmp_path) == ["old"]
+    assert load("-n", 3, "-o", tmp_path / "old", "--csv", tmp_path / "new", server.url).status == DONE
+    assert json.loads((tmp_path / "old").read_text())["requests"]["answered"] == 3 and (tmp_path / "new").exists()
+    assert load("-n", 3, "-o", "/dev/null", "--csv", "/dev/fd/1", "-q", server.url).status == DONE
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--help-all"], ["--man"], ["--options"], ["--trial", "list"], ["-n", 3],
+                                   ["-n", 3, "-o", "-"], ["--trial", "calm", "-d", "100ms", "--trial-worst", "20s"],
+                                   ["--find-knee", "-d", "100ms", "--fail-if", "rps<1000000000"]], ids=str)
+def test_a_full_disk_behind_standard_output(server, words):
+    with open("/dev/full", "w", encoding="ascii") as full:
+        run = subprocess.run([LOAD, *map(str, words), *([] if words[0] in ("--man", "--options") else [server.url])],
+                             stdout=full, stderr=subprocess.PIPE, env=environment(), timeout=PATIENCE, check=False)
+    assert run.returncode == FAILED
+    assert run.stderr == b"rung: cannot write to standard output: the disk is full\n"
+
+
+def test_a_reader_that_leaves(server, tmp_path):
+    """The report has nobody to go to, and the files are written all the same."""
+    theirs, ours = os.pipe()
+    os.close(theirs)
+    run = subprocess.run([LOAD, "-n", "3", "-o", str(tmp_path / "json"), server.url], stdout=ours, stderr=subprocess.PIPE,
+                         env=environment(), timeout=PATIENCE, check=False)
+    os.close(ours)
+    assert run.returncode == FAILED and run.stderr == b"rung: cannot write to standard output: the reader has gone\n"
+    assert form.read((tmp_path / "json").read_text())["requests"]["answered"] == 3
+
+
+def test_a_report_that_nobody_reads_can_be_ended(server):
+    """Ctrl-C ends a run with a report; once that waits, it ends the program."""
+    theirs, ours = os.pipe()
+    os.set_blocking(ours, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(ours, bytes(4096))
+    os.set_blocking(ours, True)
+    process = subprocess.Popen([LOAD, "-n", "3", server.url], stdout=ours, stderr=subprocess.PIPE, env=environment())
+    os.close(ours)
+    deadline = time.monotonic() + PATIENCE
+    try:
+        while len(server.asked) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        while process.poll() is None and time.monotonic() < deadline:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+        assert process.poll() == -signal.SIGINT
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(theirs)
+
+
+def test_an_interrupted_knee(server):
+    """What was found so far; no limit was broken."""
+    process = start("--find-knee", "-R", 50, "-d", "60s", server.url)
+    while not server.asked and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    run = end(process)
+    assert run.status == DONE and run.out.endswith("\ninterrupted; so far:\nknee: 0 requests/s were kept\n"), run
+
+
+def test_a_knee_whose_server_dies(tmp_path):
+    """What was kept until then is told, and written."""
+    with Witness(lambda request: OK) as server:
+        process = start("--find-knee", "-R", 50, "-d", "500ms", "-T", "500ms", "-c", 1, "-o", tmp_path / "json", server.url)
+        while len(server.asked) < 40 and process.poll() is None:
+            time.sleep(0.01)
+        server.__exit__()
+        run = end(process)
+    kept = form.read((tmp_path / "json").read_text())["kept_per_s"]
+    assert kept == 50 and "knee: 50 requests/s were kept" in run.out and run.status in (CONNECT, DONE), (run.out, run.err)
+
+
+# --- Terminals --------------------------------------------------------------------------------------------------------
+
+def shown(columns, **more):
+    """What a terminal of that width gets to see of a run of two seconds."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    seen = []
+
+    def read():
+        with contextlib.suppress(OSError):
+            while data := os.read(ours, 4096):
+                seen.append(data)
+    reader = threading.Thread(target=read)
+    with Witness(lambda request: OK) as server:
+        process = subprocess.Popen([LOAD, "-R", "50", "-d", "2s", server.url], stdin=subprocess.DEVNULL, stderr=theirs,
+                                   stdout=subprocess.DEVNULL, env={**environment(), "TERM": "xterm", **more})
+        os.close(theirs)
+        reader.start()
+        assert process.wait(PATIENCE) == DONE
+    reader.join(PATIENCE)
+    os.close(ours)
+    return b"".join(seen).decode()
+
+
+def test_the_live_line_is_no_wider_than_the_terminal():
+    for columns in (20, 21):
+        lines = shown(columns).split("\r\x1b[K")
+        assert max(map(len, lines)) == columns - 1 and lines[-1] == ""
+    assert "answers" in shown(0) and "failed" in shown(200)
+
+
+def test_a_dumb_terminal_has_no_live_line():
+    assert shown(80, TERM="dumb") == ""
+
+
+# --- Threads ---------------------------------------------------------------------------------------------------------
+
+@pytest.mark.skipif("asan" in LOAD or "tsan" in LOAD, reason="sanitizers need more address space than there is")
+def test_threads_that_cannot_be_made(server):
+    """A reason and an exit code, whoever had begun already."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, 8 << 20))
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+    for words, said in ((["-t", 200, "-c", 200], "cannot start 200 threads"),
+                        (["--trial", "calm", "-c", 400, "-d", "200ms"], "cannot start 400 threads")):
+        run = end(start(*words, server.url, preexec_fn=limit))
+        assert run.status == FAILED and said in run.err and run.err.count("\n") == 1, run.err

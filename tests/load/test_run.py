@@ -278,7 +278,7 @@ def test_a_signal_while_nobody_accepts():
 def test_the_live_line_is_for_terminals(server):
     ours, theirs = pty.openpty()
     process = subprocess.Popen([LOAD, "-d", "2s", "-c", "2", server.url], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=theirs, env=environment())
+                               stderr=theirs, env={**environment(), "TERM": "xterm"})
     os.close(theirs)
     seen = []
 

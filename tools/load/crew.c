@@ -10,29 +10,48 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 #include "../../base/say.h"
 #include "worker.h"
 
-enum { LIVE_MS = 500 };
+enum { LIVE_MS = 500, LIVE_COLUMNS = 120 };
 
 struct view {
     struct worker *worker;
     const struct result *result;
     uint64_t answers, at_ns; /* at the last live line */
     int signal_fd;
+    sigset_t signals; /* that were blocked before */
     bool live;
 };
 
 /* --- The live line ---------------------------------------------------------------------------- */
 
+/* Of the terminal, less the last: a line that fills it may move on to the next.  It may change. */
+static size_t live_columns(void)
+{
+    struct winsize size;
+
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2)
+        return LIVE_COLUMNS;
+    return size.ws_col - 1u < LIVE_COLUMNS ? size.ws_col - 1u : LIVE_COLUMNS;
+}
+
+static bool is_live(const struct plan *p)
+{
+    const char *term = getenv("TERM");
+
+    return !p->opt->quiet && isatty(STDERR_FILENO) && !(term && strcmp(term, "dumb") == 0);
+}
+
 static void show_live(struct view *v)
 {
     const struct plan *p = v->result->plan;
     uint64_t answers = 0, faults = 0, now = load_now_ns(), start = v->result->start_ns;
-    char of[48] = "";
+    char of[48] = "", line[LIVE_COLUMNS + 1];
 
     if (!v->live || !start)
         return;
@@ -45,10 +64,11 @@ static void show_live(struct view *v)
     else if (p->requests)
         snprintf(of, sizeof(of), ", %.0f %%",
                  100.0 * (double)answers / (double)p->requests);
-    fprintf(stderr, "\r\033[K%.0f s%s   %llu answers   %.0f /s   %llu failed",
-            (double)(now - start) / 1e9, of, (unsigned long long)answers,
-            (double)(answers - v->answers) * 1e9 / (double)(now - v->at_ns + 1),
-            (unsigned long long)faults);
+    snprintf(line, sizeof(line), "%.0f s%s   %llu answers   %.0f /s   %llu failed",
+             (double)(now - start) / 1e9, of, (unsigned long long)answers,
+             (double)(answers - v->answers) * 1e9 / (double)(now - v->at_ns + 1),
+             (unsigned long long)faults);
+    fprintf(stderr, "\r\033[K%.*s", (int)live_columns(), line);
     fflush(stderr);
     v->answers = answers;
     v->at_ns = now;
@@ -94,10 +114,17 @@ static int make_workers(struct crew *crew, struct worker *w)
 {
     int err = 0;
 
+    pthread_mutex_lock(&crew->made);
     for (unsigned i = 0; i < crew->plan->threads && !err; i++)
         err = worker_init(&w[i], crew, i);
-    for (unsigned i = 0; i < crew->plan->threads && !err; i++)
+    for (unsigned i = 0; i < crew->plan->threads && !err; i++) {
         err = -pthread_create(&w[i].thread, NULL, worker_main, &w[i]);
+        w[i].started = !err;
+    }
+    crew->given_up = err != 0;
+    pthread_mutex_unlock(&crew->made);
+    for (unsigned i = 0; i < crew->plan->threads && err && w[i].started; i++)
+        pthread_join(w[i].thread, NULL);
     if (err)
         say_error("cannot start %u threads for %u connections: %s", crew->plan->threads,
                   crew->plan->connections, say_why(err));
@@ -146,31 +173,44 @@ static void gather(struct result *r, struct worker *w)
     r->thread = all;
 }
 
-static int open_signals(void)
+static int open_signals(sigset_t *before)
 {
     sigset_t set;
 
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &set, NULL); /* threads inherit it */
+    pthread_sigmask(SIG_BLOCK, &set, before); /* threads inherit it */
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* Who waits for a report that nobody reads may be ended by a signal.  Those that came while the run
+ * was being stopped have had their effect. */
+static void close_signals(int fd, const sigset_t *before)
+{
+    struct signalfd_siginfo what;
+
+    while (read(fd, &what, sizeof(what)) > 0)
+        ;
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+    close(fd);
 }
 
 int crew_run(const struct plan *p, struct result *r)
 {
     struct crew crew = {.plan = p, .done_fd = eventfd(0, EFD_CLOEXEC)};
     struct worker *w = calloc(p->threads, sizeof(*w));
-    struct view v = {.worker = w, .result = r, .signal_fd = open_signals()};
+    struct view v = {.worker = w, .result = r, .live = is_live(p)};
     struct timespec now;
     int code;
 
     r->plan = p;
-    v.live = !p->opt->quiet && isatty(STDERR_FILENO);
+    v.signal_fd = open_signals(&v.signals);
     if (!w || crew.done_fd < 0 || v.signal_fd < 0) {
         say_error("cannot begin: %s", say_why(errno));
         return EXIT_FAILED;
     }
+    pthread_mutex_init(&crew.made, NULL);
     pthread_barrier_init(&crew.go, NULL, p->threads + 1);
     code = make_workers(&crew, w);
     if (code)
@@ -192,7 +232,8 @@ int crew_run(const struct plan *p, struct result *r)
         worker_fini(&w[i]);
     free(w);
     close(crew.done_fd);
-    close(v.signal_fd);
+    close_signals(v.signal_fd, &v.signals);
     pthread_barrier_destroy(&crew.go);
+    pthread_mutex_destroy(&crew.made);
     return code;
 }

@@ -6,9 +6,7 @@
  * fails and nearly all that are due can be sent.  Every step is a run like any other, so its row
  * and its JSON are too.
  */
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include "../../base/say.h"
 #include "load.h"
 
@@ -120,6 +118,8 @@ static void put_end(const struct search *s, FILE *out)
     for (unsigned i = 0; i < s->steps; i++)
         if (s->step[i].broken && s->step[i].opt.rate == s->lost)
             last = &s->step[i];
+    if (s->steps && s->step[s->steps - 1].result.interrupted)
+        fprintf(out, "\ninterrupted; so far:");
     fprintf(out, "\nknee: %llu requests/s were kept", (unsigned long long)s->kept);
     if (last)
         fprintf(out, "; at %llu %s was broken%s", (unsigned long long)s->lost, last->broken,
@@ -130,29 +130,22 @@ static void put_end(const struct search *s, FILE *out)
 
 static int write_json(const struct search *s, const char *path)
 {
-    bool std = strcmp(path, "-") == 0;
-    FILE *out = std ? stdout : fopen(path, "we");
-    bool fine = out != NULL;
+    FILE *out = output_open(path);
 
-    if (out) {
-        put_json(s, out);
-        fine = fflush(out) == 0 && !ferror(out);
-        if (!std)
-            fine = fclose(out) == 0 && fine;
-    }
-    if (!fine)
-        say_error("cannot write %s: %s", path, say_why(errno));
-    return fine ? 0 : EXIT_FAILED;
+    if (!out)
+        return EXIT_FAILED;
+    put_json(s, out);
+    return output_close(out, path);
 }
 
 int knee_run(struct plan *p, struct load_options *opt)
 {
     struct search *s = calloc(1, sizeof(*s));
-    FILE *out = opt->quiet || (opt->json && strcmp(opt->json, "-") == 0) ? NULL : stdout;
+    FILE *out = output_has_report(opt) ? stdout : NULL;
     uint64_t rate;
     int code = s ? 0 : EXIT_FAILED;
 
-    if (!opt->duration && !opt->requests)
+    if (!opt->duration)
         p->duration_ns = STEP_NS;
     if (!opt->fail_if.count)
         for (unsigned i = 0; i < LIMITS; i++)
@@ -167,12 +160,14 @@ int knee_run(struct plan *p, struct load_options *opt)
             put_row(&s->step[s->steps - 1], out);
     }
     if (code == EXIT_CONNECT)
-        say_error("cannot connect to %s", p->peer[0].authority);
-    if (!code && out)
-        put_end(s, out);
-    if (!code && opt->json)
-        code = write_json(s, opt->json);
-    if (!code && !s->kept)
+        say_error("cannot connect to %s", p->unix_socket ? opt->unix_path : p->peer[0].authority);
+    if (s && (!code || (code == EXIT_CONNECT && s->kept))) {
+        if (out)
+            put_end(s, out);
+        if (opt->json && write_json(s, opt->json) != 0)
+            code = EXIT_FAILED;
+    }
+    if (!code && !s->kept && s->lost)
         code = EXIT_LIMIT;
     for (unsigned i = 0; s && i < s->steps; i++)
         result_free(&s->step[i].result);

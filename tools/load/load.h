@@ -8,7 +8,8 @@
  *   answer.c   bytes -> an answer, checked              crew.c     all threads: start, wait, stop
  *   result.c   what all counted, and who was the limit  report*.c  for people, programs, plots
  *   limit.c    what must not be                         knee.c     runs at rising rates
- *   random.c   what a thread draws                      trial*.c   hostile clients: see trial.h
+ *   random.c   what a thread draws                      output.c   where results go
+ *   trial*.c   hostile clients: see trial.h
  *
  * workload.h has what is asked: folders, logs, popularity, kinds of requests, pauses.
  *
@@ -217,6 +218,14 @@ void report_workload_json(const struct result *r, FILE *out);
 void report_put_string(FILE *out, const char *text); /* whole and quoted, as JSON has it */
 void report_csv(const struct result *r, FILE *out);
 void report_hgrm(const struct hist *h, FILE *out);
+
+/* output.c.  Before the run: whether the files that are named can be written; an exit code. */
+int output_check(const struct load_options *o);
+bool output_is_std(const char *path); /* "-"; NULL is not */
+bool output_has_report(const struct load_options *o); /* standard output is not for another form */
+FILE *output_open(const char *path); /* NULL: the reason has been said */
+/* All is written, or the reason is said: an exit code.  Standard output stays open. */
+int output_close(FILE *out, const char *path);
 
 /* The histogram that limits and the time series speak of is sum.latency: of the intended times when
  * the loop is open, else of the real ones. */

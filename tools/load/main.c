@@ -5,31 +5,23 @@
  * and a generator must not share a process with what it measures.
  */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include "../../base/say.h"
 #include "trial.h"
 
-/* Write one of the files that were asked for: 0 or an exit code. */
+/* Write one of the forms that were asked for: 0 or an exit code. */
 static int write_to(const char *path, const struct result *r,
                     void (*write)(const struct result *, FILE *))
 {
-    bool std = path && strcmp(path, "-") == 0;
-    FILE *out = !path ? NULL : std ? stdout : fopen(path, "we");
-    int err;
+    FILE *out = path ? output_open(path) : NULL;
 
     if (!path)
         return 0;
-    if (!out) {
-        say_error("cannot write %s: %s", path, say_why(errno));
+    if (!out)
         return EXIT_FAILED;
-    }
     write(r, out);
-    err = fflush(out) != 0 || ferror(out) ? errno : 0;
-    if (!std && fclose(out) != 0 && !err)
-        err = errno;
-    if (err)
-        say_error("cannot write %s: %s", std ? "to standard output" : path, say_why(err));
-    return err ? EXIT_FAILED : 0;
+    return output_close(out, path);
 }
 
 static void write_hgrm(const struct result *r, FILE *out)
@@ -53,11 +45,10 @@ static int cannot_connect(const struct result *r)
 static int report(const struct result *r)
 {
     const struct load_options *o = r->plan->opt;
-    bool json_out = o->json && strcmp(o->json, "-") == 0;
     struct limit_found found;
     int code;
 
-    code = write_to(o->quiet || json_out ? NULL : "-", r, report_text);
+    code = write_to(output_has_report(o) ? "-" : NULL, r, report_text);
     code |= write_to(o->json, r, report_json);
     code |= write_to(o->csv, r, report_csv);
     code |= write_to(o->hgrm, r, write_hgrm);
@@ -89,6 +80,11 @@ static int run(struct load_options *opt, const struct option_found *found)
     struct plan p;
     int code;
 
+    /* Who reads the report may leave early, and the files are to be written nevertheless. */
+    signal(SIGPIPE, SIG_IGN);
+    code = output_check(opt);
+    if (code)
+        return code;
     if (opt->trial)
         return trial_run(opt, found);
     code = plan_make(&p, opt, found);
@@ -124,7 +120,7 @@ int main(int argc, char **argv)
     if (argc < 1)
         return EXIT_USAGE;
     if (argc == 2 && generate(argv[1]))
-        return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
+        return output_close(stdout, "-");
     parsed = option_parse(load_table(), &opt, argv, &found);
     if (parsed < 0) {
         say_error("%s", found.error);
@@ -134,9 +130,5 @@ int main(int argc, char **argv)
         code = run(&opt, &found);
     else
         option_help(load_table(), parsed == OPTION_HELP_ALL, stdout);
-    if (fflush(stdout) != 0 && code == EXIT_DONE) {
-        say_error("cannot write to standard output: %s", say_why(errno));
-        code = EXIT_FAILED;
-    }
-    return code;
+    return code == EXIT_FAILED ? code : output_close(stdout, "-") ? EXIT_FAILED : code;
 }

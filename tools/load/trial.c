@@ -169,15 +169,16 @@ static int start(struct actor *a, unsigned n, void (*script)(struct actor *))
         err = pthread_create(&a[i].thread, NULL, actor_main, &a[i]);
         if (err) {
             say_error("cannot start %u threads, one for each client: %s", n, say_why(err));
-            return EXIT_FAILED; /* the process ends, and with it those that began */
+            return EXIT_FAILED;
         }
+        a[i].started = true;
     }
     return 0;
 }
 
 static void gather(struct actor *a, unsigned n, struct acts *sum)
 {
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n && a[i].started; i++) {
         pthread_join(a[i].thread, NULL);
         add(sum, &a[i].acts);
     }
@@ -260,19 +261,17 @@ static int run_one(const struct scene *s, unsigned which, struct trial_result *r
     }
     code = code ? code : start(beside, TRIAL_BESIDE, be_ordinary);
     code = code ? code : start(all, hostile, trials[which].script);
-    if (code)
+    if (!all)
         return code;
-    gather(all, hostile, &r->hostile);
+    gather(all, hostile, &r->hostile); /* those that began look at all of this until they end */
     atomic_store(&stop, true);
     gather(beside, TRIAL_BESIDE, &r->beside);
-    code = start(after, 1, be_after);
-    if (code)
-        return code;
+    code = code ? code : start(after, 1, be_after);
     gather(after, 1, &r->after);
     free(all);
     r->took_ns = load_now_ns() - began;
     judge(s, r);
-    return 0;
+    return code;
 }
 
 /* --- What was asked for ----------------------------------------------------------------------- */
@@ -361,8 +360,8 @@ static int run_chosen(const struct scene *s, const bool chosen[TRIALS])
 {
     struct trial_result result[TRIALS] = {0};
     const struct load_options *o = s->plan->opt;
-    bool json_out = o->json && strcmp(o->json, "-") == 0, fine = true;
-    FILE *out = o->quiet || json_out ? NULL : stdout;
+    FILE *out = output_has_report(o) ? stdout : NULL;
+    bool fine = true;
     unsigned n = 0;
     int code;
 

@@ -104,6 +104,7 @@ struct actor {
     uint64_t random, end_ns; /* of acting */
     atomic_bool *stop;       /* ordinary: until then */
     pthread_t thread;
+    bool started;            /* there is that thread */
     void (*script)(struct actor *);
     struct acts acts;
 };

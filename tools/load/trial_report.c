@@ -2,9 +2,6 @@
 /* trial_report.c - what came of trials: a line for each as it ends, and JSON, whose form is
  * $defs.trials of docs/load-schema.json.
  */
-#include <errno.h>
-#include <string.h>
-#include "../../base/escape.h"
 #include "../../base/say.h"
 #include "../../base/version.h"
 #include "trial.h"
@@ -98,17 +95,10 @@ static void put_json(const struct scene *s, const struct trial_result *r, unsign
 int trial_write_json(const struct scene *s, const struct trial_result *r, unsigned n,
                      const char *path)
 {
-    bool std = strcmp(path, "-") == 0, fine;
-    FILE *out = std ? stdout : fopen(path, "we");
+    FILE *out = output_open(path);
 
-    fine = out != NULL;
-    if (out) {
-        put_json(s, r, n, out);
-        fine = fflush(out) == 0 && !ferror(out);
-        if (!std)
-            fine = fclose(out) == 0 && fine;
-    }
-    if (!fine)
-        say_error("cannot write %s: %s", path, say_why(errno));
-    return fine ? 0 : EXIT_FAILED;
+    if (!out)
+        return EXIT_FAILED;
+    put_json(s, r, n, out);
+    return output_close(out, path);
 }

@@ -395,6 +395,10 @@ void *worker_main(void *worker)
     struct worker *w = worker;
     uint64_t ran, waited, began;
 
+    pthread_mutex_lock(&w->crew->made);
+    pthread_mutex_unlock(&w->crew->made);
+    if (w->crew->given_up)
+        return NULL;
     prctl(PR_SET_TIMERSLACK, 1); /* else 50 us are added to each sleep */
     prepare(w);
     announce(w);

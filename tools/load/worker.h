@@ -49,6 +49,8 @@ struct client {
 struct crew {
     const struct plan *plan;
     int done_fd;          /* an eventfd: a thread counts itself when it is ready, and at its end */
+    pthread_mutex_t made; /* main's until every thread there is to be has been made, or: */
+    bool given_up;        /* one could not be made, and the others end at once */
     pthread_barrier_t go; /* all are ready; main writes the next two and lets them go */
     uint64_t start_ns;
     bool cancelled; /* nobody answered */

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* output.c - where results go: files that were named, or standard output.
+ *
+ * Whether a file can be written is asked before the run, so that nobody waits an hour to learn it;
+ * what is there stays until the result takes its place.  Errors of writing are all told.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "../../base/say.h"
+#include "load.h"
+
+bool output_is_std(const char *path)
+{
+    return path && strcmp(path, "-") == 0;
+}
+
+static int refuse(const char *path, int error)
+{
+    say_error("cannot write %s: %s", output_is_std(path) ? "to standard output" : path,
+              say_why(error));
+    return EXIT_FAILED;
+}
+
+/* 0 or -errno.  Devices and pipes tell when they are opened. */
+static int probe(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+
+    if (fd >= 0) {
+        close(fd);
+        unlink(path);
+        return 0;
+    }
+    if (errno != EEXIST)
+        return -errno;
+    if (stat(path, &st) != 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+        return 0;
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    close(fd);
+    return 0;
+}
+
+int output_check(const struct load_options *o)
+{
+    const char *path[] = {o->json, o->csv, o->hgrm};
+    int err = 0;
+
+    for (unsigned i = 0; i < 3; i++)
+        for (unsigned j = 0; j < i; j++)
+            if (path[i] && path[j] && strcmp(path[i], path[j]) == 0) {
+                say_error("--json, --csv and --hgrm: two of them would be written to %s", path[i]);
+                return EXIT_USAGE;
+            }
+    for (unsigned i = 0; i < 3; i++) {
+        if (path[i] && !output_is_std(path[i]))
+            err = probe(path[i]);
+        if (err)
+            return refuse(path[i], err);
+    }
+    return 0;
+}
+
+bool output_has_report(const struct load_options *o)
+{
+    return !o->quiet && !output_is_std(o->json) && !output_is_std(o->csv) &&
+           !output_is_std(o->hgrm);
+}
+
+FILE *output_open(const char *path)
+{
+    FILE *out = output_is_std(path) ? stdout : fopen(path, "we");
+
+    if (!out)
+        refuse(path, errno);
+    return out;
+}
+
+int output_close(FILE *out, const char *path)
+{
+    int err = fflush(out) != 0 ? errno : ferror(out) ? EIO : 0;
+
+    if (out != stdout && fclose(out) != 0 && !err)
+        err = errno;
+    return err ? refuse(path, err) : 0;
+}
