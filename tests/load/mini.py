@@ -2,6 +2,7 @@
 """A small honest server that bears hostile clients; and the same with one flaw, by name."""
 import contextlib
 import socket
+import struct
 import threading
 import time
 
@@ -139,6 +140,10 @@ class Mini:
         body = BODY if found else b"nothing here"
         if self.flaw == "garbles" and number % 7 == 6 or self.flaw == "garbles what comes together" and many:
             body = bytes([body[0] ^ 1]) + body[1:]
+        if self.flaw == "resets" and many:
+            sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:100])
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            raise OSError("its end is a reset")
         status = b"200 OK" if found else b"404 Not Found"
         data = b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n" % (status, len(body))
         sock.sendall(data if head.startswith(b"HEAD") else data + body)

@@ -204,6 +204,7 @@ LIES = {
     "a part too long": ("range", lambda r: part(r, BODY + b"!"), "wrong_length"),
     "a part too short": ("range", lambda r: part(r, b""), "wrong_length"),
     "a coding nobody named": ("gzip", lambda r: reply(200, b"br" * 100, Content_Encoding="br"), "wrong_field"),
+    "an alias of another": ("br", lambda r: reply(200, b"gz" * 100, Content_Encoding="x-gzip"), "wrong_field"),
     "other coded bytes": ("gzip", lambda r: reply(200, b"gz" * 99 + b"gy", Content_Encoding="gzip"), "wrong_body"),
     "fewer coded bytes": ("br", lambda r: reply(200, b"br" * 99, Content_Encoding="br"), "wrong_length"),
     "coded, not saying so": ("zstd", lambda r: reply(200, b"zst" * 100), "wrong_length"),
@@ -239,6 +240,7 @@ HONEST = {
     "Bytes": ("range", lambda r: part(r, Content_Range=f"Bytes {r.field['range'][6:]}/{len(BODY)}"), True),
     "not coded": ("gzip", lambda r: reply(200, BODY), False),
     "identity": ("gzip", lambda r: reply(200, BODY, Content_Encoding="identity"), False),
+    "x-gzip": ("gzip", lambda r: reply(200, b"gz" * 100, Content_Encoding="x-gzip"), True),
     "GZIP": ("gzip", lambda r: reply(200, b"gz" * 100, Content_Encoding="GZIP"), True),
 }
 

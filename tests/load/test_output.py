@@ -183,7 +183,52 @@ def test_a_dumb_terminal_has_no_live_line():
     assert shown(80, TERM="dumb") == ""
 
 
-# --- Threads ---------------------------------------------------------------------------------------------------------
+# --- Where connections go ---------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("where", ["[::1%251]", "[::1%1]", "[0::1]"])
+def test_addresses_with_a_zone(where):
+    """A zone is of this machine: the server does not hear of it."""
+    with Witness(lambda request: OK, socket.create_server(("::1", 0), family=socket.AF_INET6)) as server:
+        assert measured("-n", 3, f"http://{where}:{server.port}/").status == DONE
+        host = where.partition("%")[0].rstrip("]") + "]"
+        assert {request.field["host"] for request in server.asked} == {f"{host}:{server.port}"}
+        assert measured("-n", 3, "--source", ",".join(["0000:0000:0000:0000:0000:0000:0000:0001"] * 16),
+                        f"HTTP://{where}:{server.port}").status == DONE
+
+
+def test_paths_of_unix_sockets_on_both_sides(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("s" * 107)
+    listener.listen(16)
+    with Witness(lambda request: OK, listener):
+        assert measured("-n", 3, "-u", "s" * 107, "http://any/").status == DONE
+    run = load("-u", "s" * 108, "http://any/")
+    assert run.status == USAGE and "more than 107 bytes" in run.err and run.err.count("\n") == 1
+
+
+class Slow(socket.socket):
+    """Takes twenty connections a second."""
+
+    def accept(self):
+        time.sleep(0.05)
+        return super().accept()
+
+
+def test_a_unix_socket_whose_queue_is_full(tmp_path):
+    """Who has to wait for a place there has not failed; who waits for longer than --timeout has."""
+    listener = Slow(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "s"))
+    listener.listen(1)
+    with Witness(lambda request: OK, listener):
+        run = measured("-n", 16, "-c", 16, "-u", tmp_path / "s", "http://any/")
+    assert run.status == DONE and run.errors() == {} and run.json["connects"]["made"] == 16
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "t"))
+        listener.listen(0)
+        run = measured("-d", "100ms", "-c", 4, "-T", "500ms", "-u", tmp_path / "t", "http://any/")
+    assert run.status == FAULTS and set(run.errors()) - {"timed_out"} == {"connect_timed_out"}, run.out
+
 
 @pytest.mark.skipif("asan" in LOAD or "tsan" in LOAD, reason="sanitizers need more address space than there is")
 def test_threads_that_cannot_be_made(server):
@@ -195,3 +240,10 @@ def test_threads_that_cannot_be_made(server):
                         (["--trial", "calm", "-c", 400, "-d", "200ms"], "cannot start 400 threads")):
         run = end(start(*words, server.url, preexec_fn=limit))
         assert run.status == FAILED and said in run.err and run.err.count("\n") == 1, run.err
+
+
+def test_each_connection_is_timed_by_itself():
+    """Those that are made last do not count the time in which the others were begun."""
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener:
+        run = measured("-c", 2000, "-t", 1, "-d", "1ms", "-T", "500ms", "http://127.0.0.1:%d/" % listener.getsockname()[1])
+    assert run.json["connects"]["made"] == 2000 and 4 * run.json["connect_us"]["min"] < run.json["connect_us"]["max"], run.out

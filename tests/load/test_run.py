@@ -94,14 +94,17 @@ def test_the_knee_is_found():
 
 def test_limits_of_the_knee(server):
     """--fail-if says what must not be: everything takes longer than no time."""
-    run = load("--find-knee", "-R", 2, "-n", 1, "--fail-if", "p50>0us", "-o", "-", server.url)
+    run = load("--find-knee", "-R", 2, "-d", "600ms", "--fail-if", "p50>0us", "-o", "-", server.url)
     assert run.status == LIMIT and run.json["kept_per_s"] == 0
     assert [step["rate_per_s"] for step in run.json["steps"]] == [2, 1]
-    shown = load("--find-knee", "-R", 2, "-n", 1, "--fail-if", "p50>0us", server.url)
+    shown = load("--find-knee", "-R", 2, "-d", "600ms", "--fail-if", "p50>0us", server.url)
     assert shown.status == LIMIT and shown.out.count("broken: p50>0us") == 2
     assert re.search(r"\nknee: 0 requests/s were kept; at 1 p50>0us was broken", shown.out)
     assert load("--find-knee", "http://127.0.0.1:1/").status == CONNECT
-    assert load("--find-knee", "--csv", "x", server.url).status == USAGE
+    assert load("--find-knee", "--csv", "-", server.url).status == USAGE
+    for more in ([], ["-d", "1s"]):
+        run = load("--find-knee", "-n", 100, *more, server.url)
+        assert run.status == USAGE and "a step lasts a time (-d)" in run.err and run.err.count("\n") == 1
 
 
 def test_what_could_not_be_sent_is_told():
@@ -201,12 +204,19 @@ def test_no_latency_of_nothing():
     (["http://a?x"], "path"), (["echo://a"], "port"), (["echo://127.0.0.1:1", "http://127.0.0.1:1"], "together"),
     (["-H", "Host", "127.0.0.1"], "field line"), (["-H", "a b: c", "127.0.0.1"], "field line"),
     (["-H", "A: b\r\nC: d", "127.0.0.1"], "field line"), (["-H", "Content-Length: 3", "127.0.0.1"], "where messages end"),
+    (["--status", "99", "127.0.0.1"], "three digits"), (["--check", ".", "127.0.0.1/../x"], "names no file"),
     (["--fail-if", "p99>5", "127.0.0.1"], "not a limit"), (["--fail-if", "p101>5ms", "127.0.0.1"], "not a limit"),
     (["--fail-if", "p99=5ms", "127.0.0.1"], "not a limit"), (["--fail-if", "rps>5ms", "127.0.0.1"], "not a limit"),
     (["--source", "nowhere", "127.0.0.1"], "not an IPv4"), (["--source", "::1", "127.0.0.1"], "another family"),
     (["--check", "/nonexistent", "127.0.0.1"], "does not exist"), (["--urls", "/nonexistent"], "cannot read"),
     (["--urls", "/dev/null"], "no URL"), (["-k", "off", "--pipeline", "2", "127.0.0.1"], "--keep-alive"),
     (["--message-min", "9", "--message-max", "8", "echo://127.0.0.1:1"], "--message-max"),
+    (["http://::1:80/"], "brackets"), (["::1"], "brackets"), (["fe80::1/"], "brackets"), (["http://[host]/"], "brackets"),
+    (["--source", ",", "127.0.0.1"], "names no address"), (["--source", "192.0.2.1", "127.0.0.1"], "has no such address"),
+    (["--source", ",".join(["127.0.0.1"] * 17), "127.0.0.1"], "at most 16"),
+    (["--arrivals", "poisson", "127.0.0.1"], "of which rate"), (["--thinking", "constant", "127.0.0.1"], "how long"),
+    (["--check", ".", "-X", "OPTIONS", "127.0.0.1/Makefile"], "OPTIONS"), (["--fail-if", "rps<1e999", "127.0.0.1"], "not a limit"),
+    (["-o", "-", "--csv", "-", "127.0.0.1"], "two of them"), (["--csv", "/x/y", "--hgrm", "/x/y", "127.0.0.1"], "two of them"),
     (["--check", ".", "echo://127.0.0.1:1"], "echo"), (["-c", "0", "127.0.0.1"], "out of range"),
     (["--conections", "3", "127.0.0.1"], "did you mean --connections"),
 ], ids=str)
@@ -217,11 +227,11 @@ def test_mistakes(words, said):
 
 def test_descriptors_on_both_sides(server):
     def asked(files):
-        return end(start("-n", 100, "-c", 100, server.url, preexec_fn=lambda: resource.setrlimit(
+        return end(start("-n", 100, "-c", 100, "-t", 100, server.url, preexec_fn=lambda: resource.setrlimit(
             resource.RLIMIT_NOFILE, (files, files))))
-    assert asked(164).status == DONE
-    short = asked(163)
-    assert short.status == USAGE and "100 connections need 164 descriptors" in short.err and "at most 99" in short.err
+    assert asked(360).status == DONE
+    short = asked(359)
+    assert short.status == USAGE and "100 connections need 360 descriptors" in short.err and "at most 99" in short.err
 
 
 def test_nobody_there(tmp_path):

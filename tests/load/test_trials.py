@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import pytest
-from aid import CONNECT, DONE, FAILED, FAULTS, TOP, USAGE, Liar, Request, end, environment, load, rung, start
+from aid import CONNECT, DONE, FAILED, FAULTS, OK, TOP, USAGE, Liar, Request, end, environment, load, rung, start
 from mini import Mini
 from form import SCHEMA, complaints
 from test_rung import SERVING
@@ -127,6 +127,13 @@ def test_answers_without_a_length_and_before_the_answer():
     assert run.status == DONE, [(one["name"], one["why"]) for one in run.json["trials"]]
 
 
+def test_a_reset_that_is_our_own_doing():
+    """Who answers one request of many, says that it closes, and closes, resets what else was asked: it may."""
+    with Liar(lambda sock, _: sock.sendall(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1))) as liar:
+        run = tried("reset", liar.url, *PATIENT)
+    assert run.status == DONE and run.json["trials"][0]["hostile"]["answered"] >= 4, run.out
+
+
 FLAWS = [  # trial, flaw, what is said of it, further options
     ("calm", "stalls", "beside: an answer took", ("--trial-worst", "1s")),
     ("calm", "garbles", "beside: .* bodies with other bytes", ()),
@@ -140,6 +147,7 @@ FLAWS = [  # trial, flaw, what is said of it, further options
     ("half-request", "500 for silence", "hostile: 4 of 4 wrong: being refused: answered with 500", ()),
     ("half-close", "takes half a close for a whole one", "hostile: .*closed the connection before the answer", ()),
     ("half-close", "stays behind an end", "hostile: 4 of 4 wrong: answered, and not closed", ()),
+    ("reset", "resets", "hostile: 4 of 4 wrong: reading before our reset: the server reset the connection", ()),
     ("reset", "dies of a reset", "afterwards: 3 of 3 wrong: .* Connection refused", ()),
     ("reset-early", "dies of a reset", "afterwards: 3 of 3 wrong: .* Connection refused", ()),
     ("churn", "tires", "hostile: .*one request on a connection: ", ()),
@@ -186,7 +194,8 @@ def test_the_table():
 
 @pytest.mark.parametrize("words, said", [
     (["--trial", ",", "URL"], "names none"), (["--trial", "list,list", "URL"], "names none"),
-    (["--trial", "calm", "-k", "off", "URL"], "--keep-alive means"),
+    (["--trial", "calm", "-k", "off", "URL"], "--keep-alive means"), (["--trial", "x" * 1024, "URL"], "longer than all"),
+    (["--trial", "calm", "--close", "reset", "URL"], "--close means"),
     (["--trial", "half-opne", "127.0.0.1:1"], "did you mean half-open"), (["--trial", "all"], "what is to be asked"),
     (["--trial", "all", "-R", 5, "URL"], "--rate means nothing"), (["--trial", "all", "-n", 5, "URL"], "--requests means"),
     (["--trial", "all", "-c", 1001, "URL"], "at most 1000"), (["--trial", "all", "URL", "URL"], "one URL"),

@@ -102,6 +102,7 @@ static void connect_failed(struct worker *w, struct client *c, int error)
     w->tally.connect_errno[i].count++;
     worker_fault(w, what, 1);
     hang_up(w, c);
+    c->state = CLIENT_DOWN; /* there may have been no socket */
     c->tries += c->tries < 10;
     worker_time(w, c, w->now_ns / 1000000 + ((uint64_t)RETRY_MS_MAX >> (10 - c->tries)));
 }
@@ -144,15 +145,21 @@ static int open_socket(const struct worker *w, const struct client *c)
     return fd;
 }
 
-void client_connect(struct worker *w, struct client *c)
+/* A Unix socket whose queue is full: it does not wait there, as TCP would, but it is no failure
+ * yet. */
+static void stand_in_line(struct worker *w, struct client *c)
+{
+    close(c->fd);
+    c->fd = -1;
+    c->state = CLIENT_CONNECTING;
+    worker_time(w, c, w->now_ns / 1000000 + 1);
+}
+
+static void try_connect(struct worker *w, struct client *c)
 {
     const struct peer *peer = &w->plan->peer[c->peer];
     int fd = open_socket(w, c);
 
-    c->connect_ns = w->now_ns;
-    c->begun = c->oldest = c->unsent = c->next = c->unsent_at = 0;
-    c->leaving = false;
-    answer_begin(&c->answer);
     if (fd < 0) {
         connect_failed(w, c, -fd);
         return;
@@ -164,6 +171,10 @@ void client_connect(struct worker *w, struct client *c)
         connected(w, c);
         return;
     }
+    if (errno == EAGAIN && w->plan->unix_socket) {
+        stand_in_line(w, c);
+        return;
+    }
     if (errno != EINPROGRESS) {
         connect_failed(w, c, errno);
         return;
@@ -171,6 +182,15 @@ void client_connect(struct worker *w, struct client *c)
     c->state = CLIENT_CONNECTING;
     watch(w, c, EPOLL_CTL_ADD, EPOLLOUT);
     worker_time(w, c, (w->now_ns + w->plan->timeout_ns) / 1000000);
+}
+
+void client_connect(struct worker *w, struct client *c)
+{
+    c->connect_ns = w->now_ns;
+    c->begun = c->oldest = c->unsent = c->next = c->unsent_at = 0;
+    c->leaving = false;
+    answer_begin(&c->answer);
+    try_connect(w, c);
 }
 
 static void finish_connect(struct worker *w, struct client *c)
@@ -436,6 +456,10 @@ void client_due(struct worker *w, struct client *c)
 
     if (c->state == CLIENT_DOWN && !w->stopping && w->quota) {
         client_connect(w, c);
+    } else if (c->state == CLIENT_CONNECTING && c->fd < 0 &&
+               w->now_ns - c->connect_ns < timeout_ns) {
+        if (!w->stopping && w->quota)
+            try_connect(w, c);
     } else if (c->state == CLIENT_CONNECTING) {
         connect_failed(w, c, ETIMEDOUT);
     } else if (c->state == CLIENT_UP) {

@@ -55,7 +55,8 @@ enum {
     HIST_BITS = 11,            /* latencies to one part in 1024 */
     SERIES_BITS = 5,           /* ... to one in 16, for each second */
     ERRNOS_MAX = 8,            /* kinds of failed connects told apart */
-    STATUSES = 1000            /* three digits */
+    STATUSES = 1000,           /* three digits */
+    UNIX_PATH_MAX_BYTES = 107  /* of struct sockaddr_un, without the NUL */
 };
 #define HIST_MAX_NS ((uint64_t)1 << 42) /* 73 minutes */
 #define SECOND_NS 1000000000ull
@@ -67,6 +68,7 @@ struct load_options {
 #undef X
 const struct option_table *load_table(void);
 
+enum { METHOD_GET, METHOD_HEAD, METHOD_OPTIONS }; /* --method */
 enum { CLOSE_FIN, CLOSE_RESET };         /* --close */
 enum { ARRIVALS_CONSTANT, ARRIVALS_POISSON }; /* --arrivals */
 enum { THINKING_EXPONENTIAL, THINKING_CONSTANT }; /* --thinking */
@@ -130,6 +132,8 @@ struct url {
 };
 /* NULL, or what is wrong with it. */
 const char *url_parse(struct url *u, const char *text);
+/* The line that names it to the server; without a zone, which is of this machine alone. */
+void url_put_host(const struct url *u, FILE *out);
 /* The address that answers; 0 or -errno, or a positive code of getaddrinfo(). */
 int url_resolve(const struct url *u, const struct load_options *opt, struct peer *peer);
 

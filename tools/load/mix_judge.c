@@ -155,7 +155,8 @@ static void judge_coded(struct answer *a, const struct question *q, const struct
     if (head->status < 200 || head->status > 399) {
         answer_fault(a, FAULT_BAD_STATUS);
     } else if (coding.len && !slice_is_nocase(coding, "identity")) {
-        a->as_meant = slice_is_nocase(coding, codings[at]);
+        a->as_meant = slice_is_nocase(coding, codings[at]) ||
+                      (at == 0 && slice_is_nocase(coding, "x-gzip")); /* RFC 9110 8.4.1.3 */
         if (!a->as_meant)
             answer_fault(a, FAULT_WRONG_FIELD);
         else if (head->status == 200 && sibling && sibling->bytes.ptr)

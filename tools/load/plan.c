@@ -14,7 +14,7 @@
 #include "../../base/version.h"
 #include "workload.h"
 
-enum { FILES_SPARE = 64 /* descriptors for what is not a connection */ };
+enum { FILES_SPARE = 60, FILES_OF_THREAD = 2 /* descriptors for what is not a connection */ };
 
 static unsigned at_least(uint64_t n, unsigned least)
 {
@@ -77,7 +77,7 @@ static struct slice request_text(const struct plan *p, const struct url *u,
     }
     fprintf(out, "%s %.*s HTTP/1.1\r\n", methods[method], (int)u->path.len, u->path.ptr);
     if (!host)
-        fprintf(out, "Host: %.*s\r\n", (int)u->authority.len, u->authority.ptr);
+        url_put_host(u, out);
     if (!agent)
         fprintf(out, "User-Agent: rung-load/" RUNG_VERSION "\r\n");
     for (unsigned i = 0; i < headers->count; i++)
@@ -112,6 +112,11 @@ static int find_peer(struct plan *p, const struct url *u, unsigned *found)
     memset(peer, 0, sizeof(*peer));
     memcpy(peer->authority, authority, sizeof(authority));
     err = url_resolve(u, p->opt, peer);
+    if (err == -ENAMETOOLONG) {
+        say_error("--unix: %s has more than %d bytes, which is all that the address of a socket "
+                  "holds", p->opt->unix_path, UNIX_PATH_MAX_BYTES);
+        return EXIT_USAGE;
+    }
     if (err) {
         say_error("cannot connect to %s: %s", authority, err > 0 ? gai_strerror(-err)
                                                                   : say_why(err));
@@ -189,45 +194,70 @@ static int list_targets(struct plan *p)
 
 /* --- The rest --------------------------------------------------------------------------------- */
 
+/* Whether this machine has that address: 0 or -errno. */
+static int try_source(const struct sockaddr_storage *sa)
+{
+    int fd = socket(sa->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), err;
+
+    if (fd < 0)
+        return -errno;
+    err = bind(fd, (const struct sockaddr *)sa, sizeof(*sa)) != 0 ? -errno : 0;
+    close(fd);
+    return err;
+}
+
+static int read_source(struct plan *p, const char *text)
+{
+    struct sockaddr_storage *sa = &p->source[p->sources];
+    int err;
+
+    if (p->sources == SOURCES_MAX) {
+        say_error("--source: at most %d addresses", SOURCES_MAX);
+        return EXIT_USAGE;
+    }
+    sa->ss_family = strchr(text, ':') ? AF_INET6 : AF_INET;
+    if (inet_pton(sa->ss_family, text,
+                  sa->ss_family == AF_INET ? (void *)&((struct sockaddr_in *)sa)->sin_addr
+                                           : &((struct sockaddr_in6 *)sa)->sin6_addr) != 1) {
+        say_error("--source: '%s' is not an IPv4 or IPv6 address", text);
+        return EXIT_USAGE;
+    }
+    for (unsigned i = 0; i < p->peers; i++)
+        if (p->peer[i].sa.ss_family != sa->ss_family) {
+            say_error("--source: %s cannot reach %s: another family of addresses", text,
+                      p->peer[i].authority);
+            return EXIT_USAGE;
+        }
+    err = try_source(sa);
+    if (err) {
+        say_error("--source: cannot connect from %s: %s", text, say_why(err));
+        return EXIT_USAGE;
+    }
+    p->sources++;
+    return 0;
+}
+
 static int read_sources(struct plan *p)
 {
-    char text[512], *save = NULL;
-    struct in_addr v4;
-    struct in6_addr v6;
+    char *text = p->opt->source ? strdup(p->opt->source) : NULL, *save = NULL;
+    int code = p->opt->source && !text ? EXIT_FAILED : 0;
 
-    snprintf(text, sizeof(text), "%s", p->opt->source ? p->opt->source : "");
-    for (char *s = strtok_r(text, ", ", &save); s; s = strtok_r(NULL, ", ", &save)) {
-        struct sockaddr_storage *sa = &p->source[p->sources];
-
-        if (p->sources == SOURCES_MAX) {
-            say_error("--source: at most %d addresses", SOURCES_MAX);
-            return EXIT_USAGE;
-        }
-        if (inet_pton(AF_INET, s, &v4) == 1) {
-            sa->ss_family = AF_INET;
-            ((struct sockaddr_in *)sa)->sin_addr = v4;
-        } else if (inet_pton(AF_INET6, s, &v6) == 1) {
-            sa->ss_family = AF_INET6;
-            ((struct sockaddr_in6 *)sa)->sin6_addr = v6;
-        } else {
-            say_error("--source: '%s' is not an IPv4 or IPv6 address", s);
-            return EXIT_USAGE;
-        }
-        for (unsigned i = 0; i < p->peers; i++)
-            if (p->peer[i].sa.ss_family != sa->ss_family) {
-                say_error("--source: %s cannot reach %s: another family of addresses", s,
-                          p->peer[i].authority);
-                return EXIT_USAGE;
-            }
-        p->sources++;
+    for (char *s = code || !text ? NULL : strtok_r(text, ", ", &save); s && !code;
+         s = strtok_r(NULL, ", ", &save))
+        code = read_source(p, s);
+    if (!code && text && !p->sources) {
+        say_error("--source: '%s' names no address", p->opt->source);
+        code = EXIT_USAGE;
     }
-    return 0;
+    free(text);
+    return code;
 }
 
 /* The limit is raised as far as the system lets it be. */
 static int check_descriptors(const struct plan *p)
 {
-    unsigned needed = p->connections + p->idle + FILES_SPARE;
+    unsigned spare = FILES_SPARE + FILES_OF_THREAD * p->threads;
+    unsigned needed = p->connections + p->idle + spare;
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -239,30 +269,39 @@ static int check_descriptors(const struct plan *p)
     say_error("%u connections need %u descriptors, and this process may have %llu; raise the hard "
               "limit (ulimit -Hn), or make at most %llu connections",
               p->connections + p->idle, needed, (unsigned long long)limit.rlim_cur,
-              limit.rlim_cur > FILES_SPARE ? (unsigned long long)limit.rlim_cur - FILES_SPARE : 0);
+              limit.rlim_cur > spare ? (unsigned long long)limit.rlim_cur - spare : 0);
     return EXIT_USAGE;
 }
 
 static int check_sense(const struct plan *p)
 {
     const struct load_options *o = p->opt;
+    const struct {
+        bool wrong;
+        const char *why;
+    } rules[] = {
+        {p->echo && (o->check || o->body_check || o->header.count || o->method || o->mix),
+         "echo:// has messages, and no heads or files; every message is compared"},
+        {o->message_min > o->message_max, "--message-min: it is above --message-max"},
+        {o->find_knee && (o->csv || o->hgrm),
+         "--find-knee: --csv and --hgrm are of one run; use --json for all steps"},
+        {o->find_knee && o->requests,
+         "--find-knee: a step lasts a time (-d); of a number of requests (-n) all would leave in "
+         "the end, and any rate would pass for kept"},
+        {o->arrivals && !o->rate && !o->find_knee,
+         "--arrivals: of which rate? -R says it"},
+        {o->thinking && !o->think, "--thinking: how long? --think says it"},
+        {o->check && o->method == METHOD_OPTIONS, "--check: an answer to OPTIONS is no file"},
+        {o->status && o->status < 100, "--status: it has three digits, such as 304"},
+        {o->pipeline > 1 && !o->keep_alive,
+         "--pipeline: it needs connections that stay: --keep-alive on"},
+    };
 
-    if (p->echo && (o->check || o->body_check || o->header.count || o->method || o->mix)) {
-        say_error("echo:// has messages, and no heads or files; every message is compared");
-        return EXIT_USAGE;
-    }
-    if (o->message_min > o->message_max) {
-        say_error("--message-min: it is above --message-max");
-        return EXIT_USAGE;
-    }
-    if (o->find_knee && (o->csv || o->hgrm)) {
-        say_error("--find-knee: --csv and --hgrm are of one run; use --json for all steps");
-        return EXIT_USAGE;
-    }
-    if (o->pipeline > 1 && !o->keep_alive) {
-        say_error("--pipeline: it needs connections that stay: --keep-alive on");
-        return EXIT_USAGE;
-    }
+    for (unsigned i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+        if (rules[i].wrong) {
+            say_error("%s", rules[i].why);
+            return EXIT_USAGE;
+        }
     for (unsigned i = 0; i < o->fail_if.count; i++)
         if (limit_judge(o->fail_if.item[i], NULL, NULL) != 0) {
             say_error("--fail-if: '%s' is not a limit such as p99>5ms, errors>0 or rps<1000",
@@ -321,7 +360,8 @@ int plan_make(struct plan *p, const struct load_options *opt, const struct optio
 
     memset(p, 0, sizeof(*p));
     p->opt = opt;
-    p->method = opt->method == 1 ? HTTP_HEAD : opt->method == 2 ? HTTP_OPTIONS : HTTP_GET;
+    p->method = opt->method == METHOD_HEAD ? HTTP_HEAD :
+                opt->method == METHOD_OPTIONS ? HTTP_OPTIONS : HTTP_GET;
     if (!found->operands && !opt->urls) {
         say_error("what is to be asked? rung load URL; rung load --help shows examples");
         return EXIT_USAGE;

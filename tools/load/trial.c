@@ -280,13 +280,17 @@ static int run_one(const struct scene *s, unsigned which, struct trial_result *r
 static int choose(const char *text, bool chosen[TRIALS])
 {
     const char *words[TRIALS + 3] = {"all", "list"};
-    char copy[512], *save = NULL;
+    char copy[1024], *save = NULL;
     bool any = strcmp(text, "list") == 0;
     unsigned found;
 
     for (unsigned i = 0; i < TRIALS; i++)
         words[i + 2] = trials[i].name;
-    snprintf(copy, sizeof(copy), "%s", text);
+    if (strlen(text) >= sizeof(copy)) {
+        say_error("--trial: it is longer than all names together; rung load --trial list has them");
+        return EXIT_USAGE;
+    }
+    memcpy(copy, text, strlen(text) + 1);
     for (char *name = strtok_r(copy, ", ", &save); name; name = strtok_r(NULL, ", ", &save)) {
         const char *near = option_nearest(name, words);
 
@@ -315,7 +319,7 @@ static int check_sense(const struct plan *p)
         const char *name;
     } none[] = {{o->rate, "--rate"}, {o->requests, "--requests"}, {o->find_knee, "--find-knee"},
                 {o->threads, "--threads"}, {o->idle, "--idle"}, {o->pipeline > 1, "--pipeline"},
-                {!o->keep_alive, "--keep-alive"},
+                {!o->keep_alive, "--keep-alive"}, {o->close, "--close"},
                 {o->per_connection, "--requests-per-connection"}, {o->method, "--method"},
                 {o->walk, "--walk"}, {o->zipf, "--zipf"}, {o->mix, "--mix"},
                 {o->replay, "--replay"}, {o->think, "--think"}, {o->source, "--source"},

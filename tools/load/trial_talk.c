@@ -299,6 +299,9 @@ const char *talk_words(const struct talk *t, int err)
         return "the server closed the connection before the answer";
     case -ECONNABORTED:
         return "the server closed the connection in the middle of an answer";
+    case -ECONNRESET:
+    case -EPIPE:
+        return "the server reset the connection";
     default:
         return say_why(err);
     }

@@ -14,11 +14,12 @@
 #include <unistd.h>
 #include "load.h"
 
+/* In any case of letters: schemes are so (RFC 3986 3.1), and all else here has none. */
 static bool starts(struct slice *s, const char *prefix)
 {
     size_t n = strlen(prefix);
 
-    if (s->len < n || memcmp(s->ptr, prefix, n) != 0)
+    if (s->len < n || strncasecmp(s->ptr, prefix, n) != 0)
         return false;
     s->ptr += n;
     s->len -= n;
@@ -46,8 +47,12 @@ static const char *split_authority(struct url *u)
         u->host = until(&rest, "]");
         if (!starts(&rest, "]"))
             return "the bracket of its IPv6 address is not closed";
+        if (u->host.len && !memchr(u->host.ptr, ':', u->host.len))
+            return "there is no IPv6 address in its brackets";
     } else {
         u->host = until(&rest, ":");
+        if (rest.len && memchr(rest.ptr + 1, ':', rest.len - 1))
+            return "an IPv6 address stands in brackets, as in http://[::1]:8080/";
     }
     if (u->host.len == 0)
         return "it has no host";
@@ -95,6 +100,17 @@ const char *url_parse(struct url *u, const char *text)
     return u->path.len > TARGET_BYTES_MAX ? "it is longer than any server takes" : NULL;
 }
 
+void url_put_host(const struct url *u, FILE *out)
+{
+    const char *text = u->authority.ptr, *end = text + u->authority.len, *rest = end;
+    const char *zone = text[0] == '[' ? memchr(text, '%', u->authority.len) : NULL;
+
+    if (zone)
+        rest = memchr(zone, ']', (size_t)(end - zone));
+    fprintf(out, "Host: %.*s%.*s\r\n", (int)((zone ? zone : end) - text), text,
+            (int)(end - rest), rest);
+}
+
 /* --- Addresses -------------------------------------------------------------------------------- */
 
 /* Whether somebody listens there: 0 or -errno. */
@@ -121,12 +137,24 @@ static int unix_address(const struct load_options *opt, struct peer *peer)
     struct sockaddr_un *un = (struct sockaddr_un *)&peer->sa;
     size_t n = strlen(opt->unix_path);
 
-    if (n >= sizeof(un->sun_path))
+    if (n > UNIX_PATH_MAX_BYTES)
         return -ENAMETOOLONG;
     un->sun_family = AF_UNIX;
     memcpy(un->sun_path, opt->unix_path, n + 1);
     peer->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + 1);
     return 0;
+}
+
+/* As getaddrinfo() wants it: before the zone of an IPv6 address stands a per cent sign, in a URL
+ * escaped (RFC 6874 2), or as people write it. */
+static void put_host(const struct url *u, char host[256])
+{
+    char *zone;
+
+    snprintf(host, 256, "%.*s", (int)u->host.len, u->host.ptr);
+    zone = strchr(host, '%');
+    if (zone && strncmp(zone, "%25", 3) == 0 && zone[3])
+        memmove(zone + 1, zone + 3, strlen(zone + 3) + 1);
 }
 
 /* Of several addresses the first one that answers; of one it is found out when the run begins. */
@@ -141,7 +169,7 @@ int url_resolve(const struct url *u, const struct load_options *opt, struct peer
         return unix_address(opt, peer);
     if (opt->ipv4 != opt->ipv6)
         hints.ai_family = opt->ipv4 ? AF_INET : AF_INET6;
-    snprintf(host, sizeof(host), "%.*s", (int)u->host.len, u->host.ptr);
+    put_host(u, host);
     if (u->port.len)
         snprintf(port, sizeof(port), "%.*s", (int)u->port.len, u->port.ptr);
     code = getaddrinfo(host, port, &hints, &list);
