@@ -196,6 +196,15 @@ def test_addresses_with_a_zone(where):
                         f"HTTP://{where}:{server.port}").status == DONE
 
 
+def test_urls_without_a_scheme():
+    """What stands in a query is no scheme; an empty port is none (RFC 3986 3.2.3), here 80."""
+    with Witness(lambda request: OK) as server:
+        assert measured("-n", 1, server.url[7:] + "/x?to=http://elsewhere/").status == DONE
+        assert measured("-n", 1, server.url.replace("http", "HTTP")).status == DONE
+        assert server.paths() == ["/x?to=http://elsewhere/", "/"]
+    assert load("127.0.0.1:/", "--source", "127.0.0.256").status == USAGE
+
+
 def test_paths_of_unix_sockets_on_both_sides(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     listener = socket.socket(socket.AF_UNIX)

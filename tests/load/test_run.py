@@ -204,6 +204,8 @@ def test_no_latency_of_nothing():
     (["http://a?x"], "path"), (["echo://a"], "port"), (["echo://127.0.0.1:1", "http://127.0.0.1:1"], "together"),
     (["-H", "Host", "127.0.0.1"], "field line"), (["-H", "a b: c", "127.0.0.1"], "field line"),
     (["-H", "A: b\r\nC: d", "127.0.0.1"], "field line"), (["-H", "Content-Length: 3", "127.0.0.1"], "where messages end"),
+    (["http:/127.0.0.1/"], "two slashes"), (["ECHO:/127.0.0.1:1"], "two slashes"), (["a+b://c/"], "only http:// and echo://"),
+    (["--check", ".", "-H", "accept-encoding: gzip", "127.0.0.1/Makefile"], "leave Accept-Encoding"),
     (["--status", "99", "127.0.0.1"], "three digits"), (["--check", ".", "127.0.0.1/../x"], "names no file"),
     (["--fail-if", "p99>5", "127.0.0.1"], "not a limit"), (["--fail-if", "p101>5ms", "127.0.0.1"], "not a limit"),
     (["--fail-if", "p99=5ms", "127.0.0.1"], "not a limit"), (["--fail-if", "rps>5ms", "127.0.0.1"], "not a limit"),
@@ -241,6 +243,9 @@ def test_nobody_there(tmp_path):
     assert nameless.status == CONNECT and "no-such-host.invalid" in nameless.err
     nothing = load("-u", tmp_path / "socket", "http://x/")
     assert nothing.status == CONNECT and "socket" in nothing.err
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(tmp_path / "s"))
+        assert load("-u", tmp_path / "s", "http://x/").err.endswith("Connection refused; is the server running?\n")
     full = subprocess.run([LOAD, "--help"], stdout=open("/dev/full", "w"), stderr=subprocess.PIPE, check=False,  # noqa
                           env=environment(), timeout=PATIENCE)
     assert full.returncode == FAILED and b"cannot write" in full.stderr
@@ -356,6 +361,8 @@ def test_csv_and_hgrm(server, tmp_path):
 
 def test_report_for_people(server):
     run = load("-n", 100, server.url)
+    assert re.match(rf"{re.escape(server.url)}: [0-9.]+ [mu]?s, 10 connections on \d+ threads?\n", run.out)
+    assert "workload   1 URL, by Zipf's law" in load("-n", 1, "--zipf", 1, server.url).out
     for words in ("closed loop", "answers    100, ", "99.99%", "service ", "200: 100", "errors     none", "verdict "):
         assert words in run.out, words
     run = load("-n", 100, "-R", 1000, server.url)

@@ -119,7 +119,7 @@ def test_what_a_walk_cannot_read_is_told(tree):
         if "setpriv: " in run.stderr:
             pytest.skip(run.stderr)
         assert run.returncode == USAGE and run.stderr == f"rung: --walk: cannot read {tree}/{told}: permission denied\n"
-    run = walked("/proc/self/fd")  # its own descriptor of that folder is listed, and then closed
+    run = walked("/proc/self/fd/")  # its own descriptor of that folder is listed, and then closed
     assert run.returncode == USAGE
     assert re.fullmatch(r"rung: --walk: cannot read /proc/self/fd/\d+: it does not exist any more\n", run.stderr)
 

@@ -35,10 +35,11 @@ static int cannot_connect(const struct result *r)
     const struct peer *peer = &r->plan->peer[0];
     int error = s->connect_errno[0].error;
 
-    say_error("cannot connect to %s: %s%s",
+    say_error("cannot connect to %s: %s%s%s",
               r->plan->unix_socket ? r->plan->opt->unix_path : peer->authority,
               error ? say_why(error) : "it closed every connection",
-              error == ECONNREFUSED ? "; is the server running, and on that port?" : "");
+              error == ECONNREFUSED ? "; is the server running" : "",
+              error != ECONNREFUSED ? "" : r->plan->unix_socket ? "?" : ", and on that port?");
     return EXIT_CONNECT;
 }
 

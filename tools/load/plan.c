@@ -273,6 +273,20 @@ static int check_descriptors(const struct plan *p)
     return EXIT_USAGE;
 }
 
+/* Whether a header asks for another form than that of the file. */
+static bool wants_coding(const struct option_list *headers)
+{
+    bool wants = false;
+
+    for (unsigned i = 0; i < headers->count; i++) {
+        const char *value = headers->item[i] + strcspn(headers->item[i], ":") + 1;
+
+        wants = wants || (names(headers->item[i], "Accept-Encoding") &&
+                          strcasecmp(value + strspn(value, " \t"), "identity") != 0);
+    }
+    return wants;
+}
+
 static int check_sense(const struct plan *p)
 {
     const struct load_options *o = p->opt;
@@ -291,6 +305,8 @@ static int check_sense(const struct plan *p)
         {o->arrivals && !o->rate && !o->find_knee,
          "--arrivals: of which rate? -R says it"},
         {o->thinking && !o->think, "--thinking: how long? --think says it"},
+        {o->check && wants_coding(&o->header),
+         "--check: files are compared as they are; leave Accept-Encoding to --mix gzip=100%"},
         {o->check && o->method == METHOD_OPTIONS, "--check: an answer to OPTIONS is no file"},
         {o->status && o->status < 100, "--status: it has three digits, such as 304"},
         {o->pipeline > 1 && !o->keep_alive,

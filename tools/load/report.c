@@ -188,11 +188,12 @@ void report_text(const struct result *r, FILE *out)
     const struct plan *p = r->plan;
     const struct tally *s = &r->sum;
     double seconds = (double)r->elapsed_ns / 1e9;
-    char url[400], in[24];
+    char url[400], in[24], took[24];
 
     escape_quoted(url, sizeof(url), (struct slice){p->target[0].url, strlen(p->target[0].url)});
-    fprintf(out, "%s%s: %.2f s, %u connection%s on %u thread%s%s\n", url,
-            p->targets > 1 ? " and others" : "", seconds, p->connections,
+    fprintf(out, "%s%s: %s, %u connection%s on %u thread%s%s\n", url,
+            p->targets > 1 ? " and others" : "",
+            shown_time(took, sizeof(took), (double)r->elapsed_ns), p->connections,
             p->connections == 1 ? "" : "s", p->threads, p->threads == 1 ? "" : "s",
             r->interrupted ? ", interrupted" : "");
     if (p->idle)

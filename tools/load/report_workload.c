@@ -51,7 +51,7 @@ void report_workload(const struct result *r, FILE *out)
     if (p->replay) {
         put_replay(p, out);
     } else if (from || o->zipf) {
-        fprintf(out, "  %-10s %u URLs", "workload", p->targets);
+        fprintf(out, "  %-10s %u URL%s", "workload", p->targets, p->targets == 1 ? "" : "s");
         if (from) {
             escape_quoted(path, sizeof(path), (struct slice){from, strlen(from)});
             fprintf(out, o->walk ? ", the files below %s" : " of %s", path);

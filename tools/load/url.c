@@ -70,6 +70,23 @@ static const char *split_authority(struct url *u)
                                                   : NULL;
 }
 
+/* What ends in :// before anything else of a URL does; a path may hold another one. */
+static const char *take_scheme(struct url *u, struct slice *rest)
+{
+    const char *text = rest->ptr, *end = text + strcspn(text, "/?#");
+
+    if (starts(rest, "https://"))
+        return "https is not known yet; measure behind a proxy that ends TLS";
+    u->echo = starts(rest, "echo://");
+    if (u->echo || starts(rest, "http://"))
+        return NULL;
+    if (end > text && strncmp(end - 1, "://", 3) == 0)
+        return "only http:// and echo:// are known";
+    if (starts(rest, "http:/") || starts(rest, "https:/") || starts(rest, "echo:/"))
+        return "two slashes are due behind its scheme, as in http://HOST/";
+    return NULL;
+}
+
 const char *url_parse(struct url *u, const char *text)
 {
     struct slice rest = {text, strlen(text)};
@@ -79,11 +96,9 @@ const char *url_parse(struct url *u, const char *text)
     for (size_t i = 0; i < rest.len; i++)
         if ((unsigned char)text[i] <= ' ' || (unsigned char)text[i] >= 127)
             return "it holds a space, a control character or a byte beyond ASCII; write it as %XX";
-    if (starts(&rest, "https://"))
-        return "https is not known yet; measure behind a proxy that ends TLS";
-    u->echo = starts(&rest, "echo://");
-    if (!u->echo && !starts(&rest, "http://") && strstr(text, "://"))
-        return "only http:// and echo:// are known";
+    wrong = take_scheme(u, &rest);
+    if (wrong)
+        return wrong;
     u->authority = until(&rest, "/?#");
     if (memchr(u->authority.ptr, '@', u->authority.len))
         return "a user in it is not sent; use -H 'Authorization: ...'";

@@ -42,8 +42,10 @@ static int is_shown(const struct dirent *entry)
 
 static int refuse(const struct walk *walk, int error)
 {
-    say_error("--walk: cannot read %s%s%s: %s%s", walk->plan->opt->walk, *walk->path ? "/" : "",
-              walk->path, say_why(error), error == ENOENT ? " any more" : "");
+    const char *root = walk->plan->opt->walk, *slash = root[strlen(root) - 1] == '/' ? "" : "/";
+
+    say_error("--walk: cannot read %s%s%s: %s%s", root, *walk->path ? slash : "", walk->path,
+              say_why(error), error == ENOENT ? " any more" : "");
     return EXIT_USAGE;
 }
 
