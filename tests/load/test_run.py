@@ -166,6 +166,21 @@ def test_ports_run_out(site, server):
     assert asked("--source", "127.0.0.1,127.0.0.2,127.0.0.3,127.0.0.4,127.0.0.5,127.0.0.6").returncode == DONE
 
 
+def test_a_source_whose_ports_all_rest(site):
+    """Ports in TIME-WAIT are no reason to refuse an address: after a second they serve again."""
+    script = ('ip link set lo up && echo "20000 20001" >/proc/sys/net/ipv4/ip_local_port_range && "$0" serve -p 8080 -q "$1" & '
+              'sleep 0.1; for i in 1 2 3 4 5 6 7 8 9; do "$2" -q -c 2 -n 2 127.0.0.1:8080 && break; sleep 0.3; done; '
+              'sleep 2; "$2" -q -c 2 -n 2 --source 127.0.0.1 127.0.0.1:8080; code=$?; kill $!; wait; exit $code')
+    if subprocess.run(["unshare", "-rn", "true"], check=False, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("no network namespaces here")
+    run = subprocess.run(["unshare", "-rn", "sh", "-c", script, os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung",
+                          str(site), LOAD], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PATIENCE,
+                         check=False, env=environment())
+    if "ip: not found" in run.stderr or "Permission denied" in run.stderr:
+        pytest.skip(run.stderr.strip())
+    assert "already in use" not in run.stderr and run.returncode in (DONE, CONNECT), run  # they may not serve there
+
+
 # --- Limits and exit codes --------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("kept, broken", [

@@ -194,13 +194,15 @@ static int list_targets(struct plan *p)
 
 /* --- The rest --------------------------------------------------------------------------------- */
 
-/* Whether this machine has that address: 0 or -errno. */
+/* Whether this machine has that address: 0 or -errno.  It need not have a port left: those in
+ * TIME-WAIT serve a connection once more, but are not given to who only asks for one. */
 static int try_source(const struct sockaddr_storage *sa)
 {
-    int fd = socket(sa->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), err;
+    int fd = socket(sa->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1, err;
 
     if (fd < 0)
         return -errno;
+    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
     err = bind(fd, (const struct sockaddr *)sa, sizeof(*sa)) != 0 ? -errno : 0;
     close(fd);
     return err;
