@@ -92,4 +92,13 @@ int vfs_path_lookup(struct dentry *dentry, struct vfsmount *mnt, const char *nam
                     struct path *found);
 #endif
 
+/* Until 6.18 a search for a connection is told the table.  It is always that of the namespace, for
+ * tcp_hashinfo, which is that of the first one, is not exported since 6.12. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
+#define kcompat_tcp_lookup(search, net, ...) search(net, __VA_ARGS__)
+#else
+#define kcompat_tcp_lookup(search, net, ...) \
+    search(net, (net)->ipv4.tcp_death_row.hashinfo, __VA_ARGS__)
+#endif
+
 #endif
