@@ -80,12 +80,14 @@ FUZZ_AID := $(filter-out $(FUZZ_SRC) $(FUZZ_MAIN),$(wildcard tests/fuzz/*.c))
 LIB := $(O)/librung.a
 RUNG := $(O)/rung
 LOAD := $(O)/rung-load
+DROP := $(O)/rung-drop
 UNIT := $(UNIT_SRC:%.c=$(O)/%)
 SIM := $(SIM_SRC:%.c=$(O)/%)
 TWIN := $(patsubst tests/unit/%.c,$(O)/tests/kernel/%,$(wildcard tests/unit/site*.c))
 FUZZ := $(FUZZ_SRC:%.c=$(O)/%)
 LOAD_SRC := $(sort $(wildcard tools/load/*.c))
-ALL_SRC := $(LIB_SRC) $(MAIN) $(LOAD_SRC) $(UNIT_SRC) $(SIM_SRC) $(UNIT_AID) $(SIM_AID) $(FUZZ_SRC) $(FUZZ_AID) $(FUZZ_MAIN)
+DROP_SRC := $(sort $(wildcard tools/drop/*.c))
+ALL_SRC := $(LIB_SRC) $(MAIN) $(LOAD_SRC) $(DROP_SRC) $(UNIT_SRC) $(SIM_SRC) $(UNIT_AID) $(SIM_AID) $(FUZZ_SRC) $(FUZZ_AID) $(FUZZ_MAIN)
 # Each folder is a program of the lab.
 LAB_NAMES := $(notdir $(patsubst %/,%,$(wildcard lab/programs/*/)))
 LAB_SRC := $(sort $(wildcard lab/programs/*/*.c))
@@ -101,7 +103,7 @@ help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
 
-all: $(RUNG) $(LOAD) $(O)/rung-lab $(BUILD)/compile_commands.json ## build rung and rung-load: build/MODE/rung
+all: $(RUNG) $(LOAD) $(DROP) $(O)/rung-lab $(BUILD)/compile_commands.json ## build rung and its tools: build/MODE/rung
 
 run: ## install what building needs, build, serve www/
 	@scripts/setup run
@@ -173,6 +175,9 @@ install: all ## install under DESTDIR and PREFIX (/usr/local)
 	install -D -m 755 $(LOAD) $(DESTDIR)$(PREFIX)/bin/rung-load
 	$(LOAD) --man | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/man/man1/rung-load.1
 	$(LOAD) --completion | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rung-load
+	install -D -m 755 $(DROP) $(DESTDIR)$(PREFIX)/bin/rung-drop
+	$(DROP) --man | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/man/man1/rung-drop.1
+	$(DROP) --completion | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rung-drop
 	$(RUNG) man | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/man/man1/rung.1
 	$(RUNG) completion | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rung
 
@@ -206,6 +211,10 @@ $(RUNG): $(call objects,$(MAIN)) $(LIB)
 $(LOAD): $(call objects,$(LOAD_SRC)) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ -lm
+
+$(DROP): $(call objects,$(DROP_SRC)) $(LIB)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ -lmnl
 
 # Its own linker flags stand in its folder, in ldflags, where headers are to be found besides in cppflags.
 define lab_program

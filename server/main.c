@@ -42,6 +42,8 @@ static const struct command commands[] = {
     {"doctor", "what this machine can run, and which limits bind", run_doctor, &doctor_table,
      false},
     {"load", "put load on a server, measure and check its answers", run_neighbour, NULL, false},
+    {"drop", "drop TCP sockets, those in TIME-WAIT above all; dry run first", run_neighbour, NULL,
+     false},
     {"lab", "measure what each way of waiting costs, beside other servers", run_neighbour, NULL,
      false},
     {"help", "help on a command", run_help, NULL, false},

@@ -326,16 +326,16 @@ def note_pytest(layer, outcome, once_more):
         layer.fail(f"pytest ({ended(status)})", output)
 
 
-def load(mode):
-    """The load generator against rung, and against servers that lie."""
+def tool(name, mode):
+    """A program beside the server: the load generator against rung and servers that lie, sockets that are dropped."""
     def job(layer):
         if not layer.make("all", MODE=mode):
             return
         env = {"RUNG_BIN": wrapper(layer, mode, without_aslr() if mode == "tsan" else ()),
-               "RUNG_LOAD": os.path.join(layer.build, mode, "rung-load")}
+               f"RUNG_{name.upper()}": os.path.join(layer.build, mode, f"rung-{name}")}
 
         def once(*args):
-            return pytest_run(layer, env, WIRE_SECONDS, *args, paths=["tests/load"])
+            return pytest_run(layer, env, WIRE_SECONDS, *args, paths=[f"tests/{name}"])
         note_pytest(layer, once("-n", str(WIRES if mode == "release" else CPUS)), lambda: once("--last-failed")[0])
     return job
 
@@ -481,14 +481,15 @@ def plan():
              if row[0] in engines]
     rows += [("lab", check, lab),
              ("guest", check, guest),
-             ("load", check, load("release")),
+             ("load", check, tool("load", "release")),
+             ("drop", check, tool("drop", "release")),
              ("soak", check, soak),
              ("fuzz", check, fuzz),
              ("asan", check, c_programs("asan", *c_tests))]
     rows += [(f"asan wire {engine}", check, wire(engine, "asan", None if engine in ASAN_IN_FULL else "core"))
              for engine in engines]
-    rows += [("asan load", check, load("asan")),
-             ("tsan load", check, load("tsan"))]
+    rows += [("asan load", check, tool("load", "asan")), ("asan drop", check, tool("drop", "asan")),
+             ("tsan load", check, tool("load", "tsan"))]
     rows += [("tsan", check, c_programs("tsan", *c_tests))]
     # The sanitizer knows no threads after a fork of many; what a crowd of two may hold is not asked of epoll here.
     rows += [(f"tsan wire {engine}", check, wire(engine, "tsan", "core and not processes", arranged=row))

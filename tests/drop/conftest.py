@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: MIT
+"""The tests of rung drop: RUNG_DROP names the program, RUNG_DROP_THROUGH the way that it must take.
+
+Each test is in a network namespace of its own: nobody else's sockets are in it, and none of this machine's is at risk.
+"""
+import os
+import sys
+
+import pytest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import space  # noqa: E402 - found by the line above
+
+
+@pytest.fixture(autouse=True)
+def own_space():
+    if os.geteuid() != 0:
+        pytest.skip("only root can make network namespaces here")
+    try:
+        with space.fresh():
+            yield
+    except PermissionError:
+        pytest.skip("network namespaces cannot be made here")

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""Who may: root, CAP_NET_ADMIN, nobody; and network namespaces beside one's own."""
+import contextlib
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+
+import aid
+import pytest
+import space
+from aid import DONE, FAILED, MISSING, PATIENCE, THROUGH, Door, drop, dropped, need
+from space import sockets
+
+NOBODY, SOMEBODY = 65534, 12345
+
+
+@pytest.fixture
+def open_program(monkeypatch):
+    """The program where other users can start it."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        shutil.copy(aid.DROP, folder)
+        os.chmod(f"{folder}/rung-drop", 0o755)
+        monkeypatch.setattr(aid, "DROP", f"{folder}/rung-drop")
+        yield
+
+
+def user(number, *capabilities):
+    need("setpriv")
+    sets = [f"--{kind}={','.join(capabilities)}" for kind in ("inh-caps", "ambient-caps")] if capabilities else []
+    return ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups", *sets]
+
+
+@contextlib.contextmanager
+def server_of(number, port):
+    """A process of another user that serves a connection: a line when it has."""
+    code = ("import os,socket,sys; w=socket.create_connection(('127.0.0.1',int(sys.argv[2]))); os.setuid(int(sys.argv[1])); "
+            "x=socket.create_connection(('127.0.0.1',int(sys.argv[2]))); w.close(); print('ready',flush=True); sys.stdin.read()")
+    with subprocess.Popen([sys.executable, "-c", code, str(number), str(port)], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline() == b"ready\n"
+            yield
+        finally:
+            process.stdin.close()
+            process.wait(PATIENCE)
+
+
+def test_anybody_may_look(open_program):
+    with Door() as door:
+        door.end(4)
+        run = drop(start=user(NOBODY))
+        assert run.status == DONE and run.out.startswith("4 sockets would be dropped; --yes does it, for root or with CAP_NET_ADMIN")
+
+
+def test_nobody_may_drop(open_program):
+    with Door() as door:
+        door.end(4)
+        before = sockets()
+        run = drop("--yes", "-s", "all", "--json", start=user(NOBODY))
+        assert run.status == FAILED and "not permitted: dropping sockets needs root, or CAP_NET_ADMIN" in run.err
+        assert run.json["dropped"] == 0 and run.json["refused"] == run.json["chosen"] == 4 and run.json["error"]
+        assert sockets() == before
+
+
+def test_root_without_the_capability():
+    need("setpriv")
+    with Door() as door:
+        door.end(2)
+        run = drop("--yes", "-s", "all", start=["setpriv", "--bounding-set=-net_admin"])
+        assert run.status == FAILED and "not permitted" in run.err and len(sockets("time-wait")) == 2
+
+
+def test_a_capability_is_no_right_to_everything(open_program):
+    """With CAP_NET_ADMIN alone: one's own, and what no process holds."""
+    with Door() as door:
+        door.end(4)
+        with server_of(SOMEBODY, door.port):
+            ours = door.listener.accept()[0]
+            theirs = door.listener.accept()[0]
+            count = dropped("-s", "all", start=user(SOMEBODY, "+net_admin"))
+            assert {row["state"] for row in count["by_state"]} <= {"time-wait", "established", "fin-wait-2", "close-wait"}
+            assert count["let_be"]["other_users"] >= 1
+            left = sockets("established", "close-wait", "time-wait")
+            assert not [seen for seen in left if seen.state == "time-wait"]
+            assert sockets("listen")
+            run = drop("-s", "all", start=user(NOBODY, "+net_admin"))
+            assert "of other users (root may drop them)" in run.out
+            ours.close()
+            theirs.close()
+
+
+# --- Namespaces ---------------------------------------------------------------------------------------------
+
+def test_another_namespace():
+    """Three of them: from the third the second is named, and the first and the third keep what they have."""
+    with Door() as first:
+        first.end(3)
+        with space.fresh() as fd, Door() as second:
+            second.end(5)
+            with space.fresh(), Door() as third:
+                third.end(2)
+                assert dropped("--netns", f"/proc/{os.getpid()}/fd/{fd}", "-s", "time-wait")["dropped"] == 5
+                assert len(sockets("time-wait")) == 2
+            assert [seen.state for seen in sockets()] == ["listen"]
+        assert len(sockets("time-wait")) == 3
+
+
+def test_a_namespace_by_name():
+    need("ip")
+    name = f"rung-test-{os.getpid()}"
+    made = subprocess.run(["ip", "netns", "add", name], stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+    if made.returncode:
+        pytest.skip(f"ip netns cannot be used here: {made.stderr.decode().strip()}")
+    try:
+        fd = os.open(f"/run/netns/{name}", os.O_RDONLY)
+        with Door() as here:
+            here.end(2)
+            with space.entered(fd):
+                subprocess.run(["ip", "link", "set", "lo", "up"], check=True, timeout=PATIENCE)
+                with Door() as there:
+                    there.end(3)
+                    pair = sockets("time-wait")[0].pair
+            assert dropped("--netns", name, "--pairs", "-", text=pair.encode())["dropped"] == 1
+            assert drop("--netns", name, "--json").json["chosen"] == 2
+            assert drop("--netns", name, "--json").json["netns"] == name
+            assert len(sockets("time-wait")) == 2
+        os.close(fd)
+    finally:
+        subprocess.run(["ip", "netns", "del", name], timeout=PATIENCE, check=True)
+
+
+@pytest.mark.parametrize("name, words", [
+    ("no-such-space", "there is no network namespace 'no-such-space': ip netns list"), ("/nonexistent/x", "it does not exist"),
+    ("/proc/self/ns/uts", "is no network namespace"), ("/dev/null", "is no network namespace"), ("/", "is no network namespace"),
+    (".", "network namespace"), ("", "network namespace"), ("x" * 5000, "network namespace")])
+def test_no_such_namespace(name, words):
+    with Door() as door:
+        door.end(1)
+        run = drop("--yes", "-s", "time-wait", f"--netns={name}")
+        assert run.status != DONE and (words in run.err or "it cannot be empty" in run.err), run.err
+        assert len(sockets("time-wait")) == 1
+
+
+def test_a_namespace_that_one_may_not_enter(open_program):
+    run = drop("--netns", "/proc/1/ns/net", start=user(NOBODY))
+    assert run.status == FAILED and "cannot enter the network namespace /proc/1/ns/net" in run.err
+
+
+def test_a_pipe_is_no_namespace(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert stat.S_ISFIFO(os.stat(tmp_path / "pipe").st_mode)
+    assert "is no network namespace" in drop("--netns", tmp_path / "pipe").err
+
+
+# --- The two ways -------------------------------------------------------------------------------------------
+
+@pytest.mark.skipif(os.path.exists(aid.MODULE_FILE), reason="the module is loaded here")
+def test_without_the_module():
+    with Door() as door:
+        door.end(1)
+        run = drop("--yes", "-p", door.port, "--through", "module")
+        assert run.status == MISSING and run.err == "rung: the module rung_drop is not loaded: see docs/drop.md\n"
+        assert len(sockets("time-wait")) == 1
+
+
+def test_by_itself_it_finds_a_way():
+    with Door() as door:
+        door.end(1)
+        run = drop("--yes", "-p", door.port, "--json", RUNG_DROP_THROUGH="")
+        assert run.json["dropped"] == 1 and run.json["through"] in ("diag", THROUGH)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""What ended between the listing and the dropping: the kernel's search by address goes on to who listens at that port.
+
+strace stops the program after it has asked for the second family, when the sockets of IPv4 are listed and none is
+dropped.
+"""
+import os
+import signal
+import subprocess
+import time
+
+import aid
+from aid import PATIENCE, Door, Run, need, not_by_module, pair_of
+from space import sockets
+
+STOPPED_S = 0.3  # a program that is traced stops for a moment at each call; this is longer
+
+
+def state_of(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+def child_of(process):
+    with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+        return next((int(word) for word in file.read().split()), None)
+
+
+def await_stop(process):
+    since = deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        pid = child_of(process)
+        if not pid or state_of(pid) not in "Tt":
+            since = time.monotonic()
+        elif time.monotonic() - since > STOPPED_S:
+            return pid
+        time.sleep(0.01)
+    raise AssertionError("the program was not stopped")
+
+
+@not_by_module
+def test_who_listens_survives(tmp_path):
+    need("strace")
+    with Door() as door:
+        client, server = door.connect()
+        other = door.connect()
+        words = ["strace", "-o", str(tmp_path / "calls"), "-e", "trace=sendto", "-e", "inject=sendto:signal=SIGSTOP:when=2",
+                 aid.DROP, "--yes", "--json", *pair_of(server).split()]
+        with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env=aid.environment(ASAN_OPTIONS="detect_leaks=0")) as process:
+            pid = await_stop(process)
+            client.close()
+            assert server.recv(1) == b""
+            server.close()
+            os.kill(pid, signal.SIGCONT)
+            out, err = process.communicate(timeout=PATIENCE)
+        run = Run(process.returncode, out, err)
+        assert run.status == 0 and run.json["chosen"] == run.json["gone"] == 1 and run.json["dropped"] == 0, (out, err)
+        assert len(sockets("listen")) == 1
+        other[0].sendall(b"x")
+        assert other[1].recv(1) == b"x"
+        door.connect()
