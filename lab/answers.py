@@ -17,13 +17,13 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 import command
 import kind_echo
 import measures
+import scratch
 import table
 from command import TOP, tell
 from rig import (PATIENCE_S, REQUEST, Broken, Server, each_file, end_with_us, family, make_folder, raise_descriptors,
@@ -351,7 +351,7 @@ def main():
     if unknown := set(options.names) - set(ANSWERS):
         parser.error(f"no answer {', '.join(sorted(unknown))}; there are {', '.join(ANSWERS)}")
     raise_descriptors()
-    with tempfile.TemporaryDirectory(prefix="rung-answers-") as folder:
+    with scratch.Folder("answers") as folder:
         make_folder(folder)
         return max([answer(options, name, folder) for name in options.names or ANSWERS])
 

@@ -21,7 +21,7 @@ import threading
 import time
 
 import measures
-from rig import PATIENCE_S, Broken, Server, family, memory_bytes, text_of, used_s
+from rig import PATIENCE_S, Broken, Server, end_with_us, family, memory_bytes, text_of, used_s
 
 TIMES = {"quick": 5, "full": 15}   # a burst is over in milliseconds: one alone says little
 BYTES = "16-32"
@@ -66,6 +66,7 @@ def echoed(wire, byte=ONE_BYTE):
 def sit(port, address, count, pipe):
     """In a process of its own: connect so many from an address of their own, be silent until told to end.  Nobody is
     asked to answer: silent clients say nothing at all."""
+    end_with_us()
     wires = []
     try:
         for _ in range(count):

@@ -19,6 +19,7 @@ import tempfile
 import time
 from typing import NamedTuple
 
+import scratch
 from rig import LIBC, PATIENCE_S, Broken, children, cpu_ns, each_file, end_with_us, family, raise_descriptors, text_of
 
 CONFIGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
@@ -161,7 +162,7 @@ class Peer:
     # --- Starting
 
     def begin(self):
-        self.scratch = tempfile.TemporaryDirectory(prefix="rung-peer-")
+        self.scratch = scratch.Folder("peer")
         try:
             os.chmod(self.scratch.name, 0o755)
             self.words = tempfile.TemporaryFile()
@@ -195,9 +196,9 @@ class Peer:
         return text.replace(self.scratch.name, "SCRATCH")
 
     def environment(self):
-        scratch = self.scratch.name  # H2O_ROOT: h2o begins a helper that lies there, and does not wait for it
-        return {"PATH": PATH, "LANG": "C", "HOME": scratch, "TMPDIR": scratch, "XDG_DATA_HOME": scratch,
-                "XDG_CONFIG_HOME": scratch, "H2O_ROOT": scratch, "GOMAXPROCS": str(self.workers)}
+        home = self.scratch.name  # H2O_ROOT: h2o begins a helper that lies there, and does not wait for it
+        return {"PATH": PATH, "LANG": "C", "HOME": home, "TMPDIR": home, "XDG_DATA_HOME": home,
+                "XDG_CONFIG_HOME": home, "H2O_ROOT": home, "GOMAXPROCS": str(self.workers)}
 
     def before(self):
         """In the new process."""

@@ -12,10 +12,10 @@ import os
 import re
 import signal
 import socket
-import tempfile
 import time
 
 import command
+import scratch
 from machine import commit, describe
 from rig import PATIENCE_S, Broken, Server, children, make_folder, text_of
 
@@ -97,7 +97,7 @@ def trial(rung, folder, engine, accept, workers, one_by_one):
 def measured(rung, engines):
     """A row for each, and what went wrong."""
     rows, errors = [], []
-    with tempfile.TemporaryDirectory(prefix="rung-lab-") as folder:
+    with scratch.Folder("spread") as folder:
         make_folder(folder)
         for engine, accept in ((engine, accept) for engine in engines for accept in SHARINGS):
             workers = min(WORKERS, os.sysconf("SC_NPROCESSORS_CONF")) if accept == "steered" else WORKERS

@@ -14,9 +14,9 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import time
 
+import scratch
 from rig import Broken, end_with_us, text_of
 from vm import kernel as kernels
 from vm.image import Image
@@ -142,7 +142,7 @@ def boot(job, kernel):
     if reason := missing():
         raise Broken(reason)
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="rung-guest-") as folder:
+    with scratch.Folder("guest") as folder:
         with open(f"{folder}/image", "wb") as file:
             furnished(job, kernel).write(file)
         said = emulated(words(job, kernel, folder), job.limit_s)
