@@ -12,9 +12,11 @@ import tempfile
 import time
 from typing import NamedTuple
 
-from measure import wrk_told
 from measures import BUSY, WAITING
 from rig import PATIENCE_S, Broken, end_with_us
+
+
+UNITS = {"us": 1, "ms": 1e3, "s": 1e6}
 
 
 class Answer(NamedTuple):
@@ -43,10 +45,12 @@ def load_told(out):
         raise Broken("rung load: " + " ".join(out.split())[-300:]) from None
 
 
-def wrk_answer(out):
-    done, seconds, _ = wrk_told(out)
-    found = re.search(r"^ +Latency +([\d.]+)(us|ms|s) ", out, re.MULTILINE)
-    return Answer(done, 0, seconds, float(found[1]) * {"us": 1, "ms": 1e3, "s": 1e6}[found[2]])
+def wrk_told(out):
+    done = re.search(r"(\d+) requests in ([\d.]+)(us|ms|s)", out)
+    mean = re.search(r"^ +Latency +([\d.]+)(us|ms|s) ", out, re.MULTILINE)
+    if not done or int(done[1]) == 0 or not mean or "Non-2xx" in out or "Socket errors" in out:
+        raise Broken("wrk: " + " ".join(out.split())[-200:])
+    return Answer(int(done[1]), 0, float(done[2]) * UNITS[done[3]] / 1e6, float(mean[1]) * UNITS[mean[2]])
 
 
 def h2load_told(out):
@@ -56,7 +60,7 @@ def h2load_told(out):
     if not mean or not found["rate"]:
         raise Broken("h2load: " + " ".join(out.split())[-300:])
     return Answer(int(found["done"]), int(found["failed"] + found["wrong"] + found["fault"]), found["done"] / found["rate"],
-                  float(mean[1]) * {"us": 1, "ms": 1e3, "s": 1e6}[mean[2]])
+                  float(mean[1]) * UNITS[mean[2]])
 
 
 def ab_told(out):
@@ -87,7 +91,7 @@ def ab_argv(_context, connections, seconds):
     return ["ab", "-q", "-k", "-c", str(connections), "-t", str(max(1, round(seconds))), "-n", "100000000"]
 
 
-ASKERS = {"rung load": (load_argv, load_told), "wrk": (wrk_argv, wrk_answer), "h2load": (h2load_argv, h2load_told),
+ASKERS = {"rung load": (load_argv, load_told), "wrk": (wrk_argv, wrk_told), "h2load": (h2load_argv, h2load_told),
           "ab": (ab_argv, ab_told)}
 
 

@@ -9,26 +9,27 @@ them; a ratio is always one of two figures of the same round.
 import datetime
 import json
 import os
+import re
 import subprocess
 import sys
-import tempfile
 import time
 
 import command
+import kind_calls
+import kind_crowd
+import measures
+import scratch
 import table
 from machine import commit, describe, output_of
-from measure import Measure
-from rig import Broken, make_folder, raise_descriptors
+from rig import Broken, Crowd, raise_descriptors
 
 BASE = "epoll"
-CROWD = 50      # connections that wrk keeps busy, where every engine has room for them
+CROWD = 50      # connections that are kept busy, where every engine has room for them
 CONNECTIONS_MAX = 10000
 DESCRIPTORS_SPARE = 1000  # of this program and of a server, beside its connections
 IDLE_MIN = 16   # fewer connections than this do not fill a page each
-QUICK = {"rounds": {"calls": 2, "cpu": 4, "idle": 2, "held": 1},
-         "calls_short": 200, "calls_more": 500, "wrk_s": 0.6, "idle_connections": 900}
-FULL = {"rounds": {"calls": 5, "cpu": 9, "idle": 5, "held": 3},
-        "calls_short": 200, "calls_more": 2000, "wrk_s": 2, "idle_connections": 900}
+QUICK = {"rounds": {"calls": 2, "cpu": 4, "idle": 2, "held": 1}, "seconds": 0.6, "idle_connections": 900}
+FULL = {"rounds": {"calls": 5, "cpu": 9, "idle": 5, "held": 3}, "seconds": 2, "idle_connections": 900}
 
 
 def shown_command(options):
@@ -37,27 +38,75 @@ def shown_command(options):
                      *(["--engines", options.engines] if options.engines else [])])
 
 
+# --- One measurement each: a kind of the lab ---------------------------------------------------------------
+
+def target_of(engine):
+    return {"name": engine, "engine": engine}
+
+
+def calls(context, engine):
+    found = kind_calls.measure(context, target_of(engine), {"name": "calls"}, 0)
+    return {"by_name": next(iter(found["counts"].values())), "total": found["figures"]["calls"]}
+
+
+def cpu(context, engine, connections, seconds):
+    figures = measures.load(context, target_of(engine), {"name": "cpu", "connections": connections}, seconds)["figures"]
+    return {"connections": connections, "total_us": figures["cpu_us"], "requests_per_s": figures["per_second"]}
+
+
+def served(context, engine):
+    return measures.open_target(context, target_of(engine), {"name": "rest"}, measures.documents(context, {}))
+
+
+def idle(context, engine, connections):
+    with served(context, engine) as server:
+        parts, there, _ = kind_crowd.rested(server, connections)
+    if there < connections:
+        raise Broken(f"of {connections} connections {there} are held")
+    return {"connections": connections, "bytes": {part: count / connections for part, count in parts.items()}}
+
+
+def held(context, engine, bound):
+    with served(context, engine) as server, Crowd(server.port) as crowd:
+        kind_crowd.filled(crowd, bound)
+        return {"bound": bound, "held": crowd.alive(kind_crowd.HOLD_PATIENCE_S)}
+
+
+def null_told(out):
+    """Nanoseconds by part, of the first script that engine null replays."""
+    scripts = re.split(r"^\S.*ns per request$", out, flags=re.MULTILINE)
+    parts = dict(re.findall(r"^  (\w+) +(\d+)  ", scripts[1], re.MULTILINE)) if len(scripts) > 1 else {}
+    if not parts:
+        raise Broken(f"engine null says nothing: {out!r}")
+    return {name: float(ns) for name, ns in parts.items()}
+
+
+def floor(context):
+    """What engine null says a request costs without sockets: the file's opening is in it."""
+    out = subprocess.run([context.rung, "serve", measures.documents(context, {}), "--engine", "null"], stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL, text=True, timeout=60, check=True).stdout
+    parts = null_told(out)
+    return {"parts_ns": parts, "total_us": sum(parts.values()) / 1e3}
+
+
 # --- Measuring ---------------------------------------------------------------------------------------------
 
 def tasks(rows, plan, bound):
-    """(sweep, key, function): function(measure, row) is asked of each engine in turn, or None is left out."""
+    """(sweep, key, function): function(context, row) is asked of each engine in turn, or None is left out."""
     rooms = [row["capacity"] for row in rows if row["capacity"] > 1]
     crowd = min([CROWD, *rooms])  # the same for all, or the ratios would compare different work
 
     def room(row, most):
         return min(row["capacity"] or most, most)
 
-    def idle(measure, row):
-        return measure.idle(row["name"], room(row, plan["idle_connections"]))
-
     return [
-        ("calls", "calls", lambda measure, row: measure.calls(row["name"])),
-        ("cpu", "cpu_one", lambda measure, row: measure.cpu(row["name"], 1)),
-        ("cpu", "cpu_crowd", lambda measure, row: measure.cpu(row["name"], crowd)
+        ("calls", "calls", lambda context, row: calls(context, row["name"])),
+        ("cpu", "cpu_one", lambda context, row: cpu(context, row["name"], 1, plan["seconds"])),
+        ("cpu", "cpu_crowd", lambda context, row: cpu(context, row["name"], crowd, plan["seconds"])
          if room(row, crowd) == crowd else None),
-        ("idle", "idle", lambda measure, row: idle(measure, row)
+        ("idle", "idle", lambda context, row: idle(context, row["name"], room(row, plan["idle_connections"]))
          if room(row, plan["idle_connections"]) >= IDLE_MIN else None),
-        ("held", "held", lambda measure, row: measure.held(row["name"], bound)),
+        ("held", "held", lambda context, row: held(context, row["name"], bound)),
     ]
 
 
@@ -69,28 +118,27 @@ def attempt(what):
         return {"error": f"{type(error).__name__}: {error}"}
 
 
-def sweep(measure, rows, bound, tell):
+def sweep(context, plan, rows, bound, tell):
     """Every engine's results: name -> key -> one for each round."""
     results = {row["name"]: {} for row in rows}
-    plan = measure.plan
     for number in range(max(plan["rounds"].values())):
         for kind, key, function in tasks(rows, plan, bound):
             if number >= plan["rounds"][kind]:
                 continue
             for row in rows:
                 tell(f"round {number + 1} of {plan['rounds'][kind]}: {key} {row['name']}")
-                result = attempt(lambda f=function, r=row: f(measure, r))
+                result = attempt(lambda f=function, r=row: f(context, r))
                 if result is not None:
                     results[row["name"]].setdefault(key, []).append(result)
     return results
 
 
-def floors(measure, tell):
+def floors(context, plan, tell):
     """The same for engine null, which has no sockets: only its processor time means something."""
     found = []
-    for number in range(measure.plan["rounds"]["cpu"]):
+    for number in range(plan["rounds"]["cpu"]):
         tell(f"round {number + 1}: null")
-        found.append(attempt(measure.floor))
+        found.append(attempt(lambda: floor(context)))
     return {"cpu_one": found}
 
 
@@ -110,19 +158,20 @@ def measured(options, tell):
     wanted = set(options.engines.split(",")) | {BASE} if options.engines else {row["name"] for row in every}
     if unknown := wanted - {row["name"] for row in every}:
         sys.exit(f"cost: no such engine: {', '.join(sorted(unknown))}")
+    command.need("cost", os.path.join(os.path.dirname(options.rung), "rung-load"))
     rows = [row for row in every if row["name"] in wanted and row["available"]]
     bound = min(CONNECTIONS_MAX, raise_descriptors() - DESCRIPTORS_SPARE)
-    began, load = time.time(), os.getloadavg()
-    with tempfile.TemporaryDirectory(prefix="rung-cost-") as folder:
-        make_folder(folder)
-        measure = Measure(options.rung, folder, QUICK if options.quick else FULL)
-        results = sweep(measure, [row for row in rows if row["model"] != "none"], bound, tell)
+    began, load, plan = time.time(), os.getloadavg(), QUICK if options.quick else FULL
+    with scratch.Folder("cost") as folder:
+        context = measures.Context(os.path.dirname(options.rung), folder, "quick")
+        context.rung = options.rung
+        results = sweep(context, plan, [row for row in rows if row["model"] != "none"], bound, tell)
         for row in rows:
             if row["model"] == "none":
-                results[row["name"]] = floors(measure, tell)
+                results[row["name"]] = floors(context, plan, tell)
     return {
         "about": "rung: what each engine costs", "base": BASE, "machine": describe(options.rung), "commit": commit(),
-        "version": output_of(options.rung, "version"), "command": shown_command(options), "plan": measure.plan,
+        "version": output_of(options.rung, "version"), "command": shown_command(options), "plan": plan,
         "when": datetime.datetime.fromtimestamp(began, datetime.timezone.utc).isoformat(timespec="seconds"),
         "seconds": round(time.time() - began, 1), "load_before": load, "load_after": os.getloadavg(),
         "cannot_run": {row["name"]: row["reason"] for row in every
@@ -143,7 +192,7 @@ def main():
     if options.source:
         data = command.raw("cost", options.source, "engines", "machine", "errors")
     else:
-        command.need("cost", options.rung, "wrk", "strace")
+        command.need("cost", options.rung, "strace")
         data = measured(options, command.tell)
         command.tell("")
     return command.shown("cost", options, data, table.tables(data), "cost")

@@ -6,104 +6,54 @@ Three questions, none by a single clock reading.  Instructions: each generator u
 run; the difference divided by the additional requests, so that starting cancels.  Processor time: user and system of
 the generator per request.  Throughput: runs in turns (A B B A ...), the ratio of neighbours, its median and spread.
 rung load checks every body while it is measured with --check; wrk checks nothing, and is the same in both tables.
+The experiment `generators` has more of them, and no instructions.
 """
 import argparse
-import contextlib
 import datetime
 import os
 import platform
-import re
-import resource
 import shutil
-import socket
 import statistics
-import subprocess
 import sys
-import tempfile
-import time
 
-from rig import PATIENCE_S, Broken, end_with_us, make_folder, text_of
+import askers
+import measures
+import peers
+import scratch
+from machine import commit, describe
+from rig import PATIENCE_S, Broken, make_folder, text_of
 
 PAGE, BEGIN, END = "docs/load.md", "<!-- begin: make load-cost -->\n", "<!-- end -->"
-NGINX = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
+SERVER, SLOW = "nginx-tuned", 20  # so many times as long as asked for a generator may take under valgrind
 CONNECTIONS = 10
 QUICK = {"rounds": 6, "seconds": 1, "short": 1, "long": 3}
 FULL = {"rounds": 20, "seconds": 3, "short": 2, "long": 8}
-CONFIG = """
-daemon off; master_process off; pid {folder}/pid; error_log stderr crit; {user}
-events {{ worker_connections 256; }}
-http {{
-    default_type text/html; access_log off; keepalive_requests 1000000000;
-    client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-    server {{ listen 127.0.0.1:{port}; root {folder}/root; }}
-}}
-"""
-
-
-@contextlib.contextmanager
-def nginx():
-    """nginx on a free port, one process; yields its URL and the folder it serves."""
-    with tempfile.TemporaryDirectory(prefix="rung-lab-") as folder, socket.socket() as probe:
-        os.chmod(folder, 0o755)
-        os.mkdir(f"{folder}/root")
-        make_folder(f"{folder}/root")
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        probe.close()
-        with open(f"{folder}/conf", "w", encoding="ascii") as file:
-            file.write(CONFIG.format(folder=folder, port=port, user="user root;" if os.geteuid() == 0 else ""))
-        process = subprocess.Popen([NGINX, "-p", folder, "-c", f"{folder}/conf"], stdin=subprocess.DEVNULL,
-                                   preexec_fn=end_with_us)
-        try:
-            end = time.monotonic() + PATIENCE_S
-            while True:
-                with socket.socket() as one:
-                    if one.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                if time.monotonic() > end or process.poll() is not None:
-                    raise Broken("nginx does not answer")
-                time.sleep(0.05)
-            yield f"http://127.0.0.1:{port}/index.html", f"{folder}/root"
-        finally:
-            process.terminate()
-            process.wait(PATIENCE_S)
-
-
-def run(command, asked):
-    """Requests answered, wall seconds as the tool tells, and processor time of one run."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    out = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                         timeout=asked * 20 + PATIENCE_S, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = sum(getattr(after, field) - getattr(before, field) for field in ("ru_utime", "ru_stime"))
-    done = re.search(r"answers +(\d+), ([\d.]+) /s", out.stdout) or re.search(r"(\d+) requests in[^$]*?Requests/sec: +([\d.]+)",
-                                                                            out.stdout)
-    bad = re.search(r"Non-2xx|Socket errors", out.stdout) or ("answers" in out.stdout and "errors     none" not in out.stdout)
-    if out.returncode or not done or bad:
-        raise Broken(f"{command}: status {out.returncode}\n{out.stdout}{out.stderr}")
-    return int(done[1]), float(done[2]), cpu
 
 
 class Tools:
+    """The generators, and whom they ask."""
+
     def __init__(self, load, url, folder):
         basic = ["-c", str(CONNECTIONS), "-t", "1"]
-        self.command = {"rung load": [load, *basic], "rung load --check": [load, *basic, "--check", folder],
+        ours = [load, "-o", "-", *basic]
+        self.command = {"rung load": ours, "rung load --check": [*ours, "--check", os.path.join(folder, "root")],
                         "wrk": ["wrk", *basic]}
-        self.url = url
+        self.url, self.out = url, os.path.join(folder, "callgrind.out")
 
     def run(self, tool, seconds, wrap=()):
-        return run([*wrap, *self.command[tool], "-d", f"{seconds}s", self.url], seconds)
+        found = askers.ask(tool.removesuffix(" --check"), [*wrap, *self.command[tool], "-d", f"{seconds}s"], self.url,
+                           patience_s=seconds * SLOW + PATIENCE_S)
+        if found.failed:
+            raise Broken(f"{tool}: {found.failed} requests failed")
+        return found
 
 
 def instructions(tools, tool, plan):
     """Of the program and its libraries, per request; the kernel's are not seen."""
     found = []
     for seconds in (plan["short"], plan["long"]):
-        with tempfile.NamedTemporaryFile() as out:
-            answers = tools.run(tool, seconds, ("valgrind", "--quiet", "--tool=callgrind",
-                                                f"--callgrind-out-file={out.name}"))[0]
-            found.append((answers, int(re.search(r"^(?:summary|totals): (\d+)", text_of(out.name), re.MULTILINE)[1])))
+        answer = tools.run(tool, seconds, ("valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={tools.out}"))
+        found.append((answer.done, measures.events(tools.out)["Ir"]))
     return (found[1][1] - found[0][1]) / (found[1][0] - found[0][0])
 
 
@@ -111,11 +61,8 @@ def turns(tools, rounds, seconds):
     """Requests per second and processor time per request of each tool, round by round."""
     names, found = list(tools.command), []
     for turn in range(rounds):
-        one = {}
-        for name in names if turn % 2 == 0 else names[::-1]:
-            answers, rate, cpu = tools.run(name, seconds)
-            one[name] = (rate, cpu / answers * 1e6)
-        found.append(one)
+        answers = {name: tools.run(name, seconds) for name in (names if turn % 2 == 0 else names[::-1])}
+        found.append({name: (one.done / one.seconds, one.cpu_us / one.done) for name, one in answers.items()})
     return found
 
 
@@ -135,6 +82,18 @@ def table(tools, counted, found):
     return rows
 
 
+def measured(load, plan):
+    """(instructions by tool, rows of the table)."""
+    with scratch.Folder("load") as folder:
+        root = os.path.join(folder, "root")
+        os.mkdir(root)
+        make_folder(root)
+        with peers.Peer(SERVER, root) as server:
+            tools = Tools(load, f"http://127.0.0.1:{server.port}/index.html", folder)
+            counted = {name: instructions(tools, name, plan) for name in tools.command}
+            return counted, table(tools, counted, turns(tools, plan["rounds"], plan["seconds"]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--load", required=True, help="the rung-load to measure")
@@ -142,23 +101,18 @@ def main():
     parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE}")
     opt = parser.parse_args()
     plan = QUICK if opt.quick else FULL
-    missing = [name for name in ("wrk", "valgrind") if not shutil.which(name)] + ([] if NGINX else ["nginx"])
+    missing = [name for name in ("wrk", "valgrind") if not shutil.which(name)] + [why for why in [peers.available()[SERVER]] if why]
     if missing:
         print(f"load_cost.py: not installed: {', '.join(missing)} (scripts/setup lab)", file=sys.stderr)
         return 1
-    with nginx() as (url, folder):
-        tools = Tools(opt.load, url, folder)
-        counted = {name: instructions(tools, name, plan) for name in tools.command}
-        rows = table(tools, counted, turns(tools, plan["rounds"], plan["seconds"]))
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], stdout=subprocess.PIPE, text=True, check=False)
-    model = re.search(r"model name\s*: (.*)", text_of("/proc/cpuinfo"))
-    rows += ["", f"{datetime.date.today()}, commit {commit.stdout.strip()}, {model[1] if model else platform.machine()}, "
-             f"{os.cpu_count()} processors, Linux {platform.release()}, {plan['rounds']} rounds of {plan['seconds']} s, "
-             f"{CONNECTIONS} connections on one thread, a body of 1 KiB; median (quartiles)."]
+    counted, rows = measured(opt.load, plan)
+    machine = describe(opt.load)
+    rows += ["", f"{datetime.date.today()}, commit {commit()}, {machine['processor']}, {machine['cores']} processors, "
+             f"Linux {platform.release()}, {plan['rounds']} rounds of {plan['seconds']} s, {CONNECTIONS} connections on one "
+             "thread, a body of 1 KiB; median (quartiles)."]
     print("\n".join(rows))
     if opt.write:
-        text = text_of(PAGE)
-        head, rest = text.split(BEGIN)
+        head, rest = text_of(PAGE).split(BEGIN)
         with open(PAGE, "w", encoding="utf-8") as file:
             file.write(head + BEGIN + "\n".join(rows) + "\n" + END + rest.split(END, 1)[1])
     dear = counted["rung load"] > counted["wrk"]

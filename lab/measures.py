@@ -36,8 +36,9 @@ class Context:
         self.commands, self.configs = {}, {}
 
     def started(self, target, argv, config=None):
-        """The command without this machine's paths."""
-        said = " ".join(argv).replace(self.folder, "FOLDER").replace(os.path.dirname(self.rung) + "/", "")
+        """The command without this machine's paths, and with what its environment has besides."""
+        env = ["env", *(f"{name}={value}" for name, value in target.get("env", {}).items())] if target.get("env") else []
+        said = " ".join([*env, *argv]).replace(self.folder, "FOLDER").replace(os.path.dirname(self.rung) + "/", "")
         self.commands.setdefault(target["name"], said)
         if config:
             self.configs.setdefault(target["name"], config.replace(self.folder, "FOLDER"))
@@ -261,15 +262,20 @@ def program(context, target, scenario, _seconds):
     return {"figures": json_of(ran(argv), argv), "limiter": None}
 
 
+def events(path):
+    """{event: count}, of a file of callgrind's."""
+    lines = text_of(path).splitlines()
+    names = next(line for line in lines if line.startswith("events: ")).split()[1:]
+    sums = next(line for line in reversed(lines) if line.startswith(("totals: ", "summary: "))).split()[1:]
+    return dict(zip(names, map(int, sums)))
+
+
 def counted(context, argv, rounds):
     """(what it printed, {event: count}) under callgrind, doing so many rounds of its work."""
     out = os.path.join(context.folder, "callgrind.out")
     said = ran(["valgrind", "--quiet", "--tool=callgrind", "--branch-sim=yes", f"--callgrind-out-file={out}", *argv,
                 str(rounds)])
-    lines = text_of(out).splitlines()
-    names = next(line for line in lines if line.startswith("events: ")).split()[1:]
-    sums = next(line for line in reversed(lines) if line.startswith(("totals: ", "summary: "))).split()[1:]
-    return json_of(said, argv), dict(zip(names, map(int, sums)))
+    return json_of(said, argv), events(out)
 
 
 def count(context, target, scenario, _seconds):

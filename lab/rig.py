@@ -360,3 +360,7 @@ class Crowd:
         for client in known:
             client.read()
         return sum(client.answers >= 2 and not client.gone for client in known)
+
+    def ended(self):
+        """How many were answered and have been ended by the server since, as far as was read."""
+        return sum(client.answers > 0 and client.gone for client in self.clients)

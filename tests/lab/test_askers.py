@@ -81,9 +81,14 @@ def test_h2load():
 
 
 def test_wrk_and_rung_load():
-    assert askers.wrk_answer(WRK) == askers.Answer(17224, 0, 1.12, 7340)
+    assert askers.wrk_told(WRK) == askers.Answer(17224, 0, 1.12, 7340)
     told = {"requests": {"answered": 5}, "errors": {"total": 2}, "elapsed_s": 0.5, "latency_us": {"mean": 70.5}}
     assert askers.load_told(json.dumps(told)) == askers.Answer(5, 2, 0.5, 70.5)
+    assert askers.wrk_told(WRK.replace("1.12s", "601.20ms").replace("7.34ms", "1.50s")) == askers.Answer(17224, 0, 0.6012, 1.5e6)
+    for text in ("", "unable to connect to 127.0.0.1:1 Connection refused\n", WRK.replace("17224 requests", "0 requests"),
+                 WRK + "  Non-2xx or 3xx responses: 4\n", WRK + "  Socket errors: connect 0, read 3, write 0, timeout 0\n"):
+        with pytest.raises(rig.Broken, match="^wrk: "):
+            askers.wrk_told(text)
     for text in ("", "{}", "rung: connect: Connection refused"):
         with pytest.raises(rig.Broken, match="^rung load: "):
             askers.load_told(text)

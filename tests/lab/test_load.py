@@ -69,13 +69,26 @@ class Half:
     def alive(self, _patience_s):
         return len(self.clients) // 2
 
+    def ended(self):
+        return 0
+
 
 def test_who_is_not_held_takes_no_memory(context, monkeypatch):
-    bytes_told = iter([1000, 101000])
+    bytes_told = iter([{"pss": 1000, "sockets_about": 7}, {"pss": 101000, "sockets_about": 7777}])
     monkeypatch.setattr(kind_crowd, "Crowd", Half)
-    monkeypatch.setattr(kind_crowd, "total_bytes", lambda pid: next(bytes_told))
+    monkeypatch.setattr(kind_crowd, "bytes_of", lambda pid: next(bytes_told))
     found = kind_crowd.measure(context, {"name": "it", "engine": "epoll"}, {"clients": 20}, 0)
     assert found == {"figures": {"pss_bytes": 10000, "held": 10}, "limiter": "room for 10 of 20"}
+
+
+@pytest.mark.parametrize("limit, held", [("1s", 0), ("600s", 20)])
+def test_whom_the_server_ends_while_they_rest(context, monkeypatch, limit, held):
+    """It has room for them: that fewer are held is the doing of its limit, and what one costs cannot be told then."""
+    monkeypatch.setattr(kind_crowd, "SETTLE_S", 1.5)
+    target = {"name": "it", "engine": "epoll", "options": f"--idle-timeout {limit}"}
+    found = kind_crowd.measure(context, target, {"name": "s", "clients": 20}, 0)
+    assert found["figures"]["held"] == held and ("pss_bytes" in found["figures"]) == (held == 20)
+    assert found["limiter"] == (None if held else "connections that rest are ended: 20 of 20 were, 0 are held")
 
 
 @pytest.mark.parametrize("cpu_s, busy, waited, pinned, told", [
