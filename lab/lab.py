@@ -4,7 +4,7 @@
 
 rung lab                       which experiments there are
 rung lab run NAME ...          measure (two minutes each); --full for longer
-rung lab show NAME             what the last run found
+rung lab show NAME ...         what the last run found
 rung lab draw                  its pages and plots once more
 
 A run that is interrupted goes on where it was when it is started again.
@@ -20,8 +20,10 @@ import experiment
 import figures
 import judge
 import plots
+import reading
 import runner
 import table
+import view
 from command import TOP, tell
 
 WHO = "lab"
@@ -75,7 +77,7 @@ def verdict_line(told):
     claim, found = told["claim"], told["found"]
     what = claim.get("document") or claim["says"]
     seen = f"{table.brief(found.median)} ({table.brief(found.low)}..{table.brief(found.high)})" if found else told["why"]
-    return f"{told['verdict'].upper()}: {what}  [{told['scenario']}: {claim['figure']} {claim['expect']}; found {seen}]"
+    return f"{told['verdict'].upper()}: {what}  [{view.where(told)}: {claim['figure']} {claim['expect']}; found {seen}]"
 
 
 def show(result):
@@ -104,22 +106,45 @@ def show(result):
 
 # --- The command --------------------------------------------------------------------------------------------
 
-def loaded(name):
-    try:
-        return experiment.load(name)
-    except experiment.Wrong as error:
-        say(error)
-        sys.exit(2)
-
-
-def name_of(name):
-    return os.path.basename(name).removesuffix(".toml")
-
-
 def list_all(_options):
+    status = 0
     for name in experiment.names():
-        print(f"{name:<18} {loaded(name)['question']}")
-    return 0
+        try:
+            print(f"{name:<18} {experiment.load(name)['question']}")
+        except experiment.Wrong as error:
+            say(error)
+            status = 2
+    return status
+
+
+def plans_of(names):
+    """{name or path: plan}; each is looked at before anything is built or measured."""
+    found, called = {}, {}
+    for name in names:
+        short, path = experiment.name_of(name), os.path.abspath(experiment.place(name))
+        if called.get(short) == path:
+            continue
+        if called.setdefault(short, path) != path:
+            say(f"two experiments are called {short}: {called[short]} and {path}; their results would be one file: rename one")
+            sys.exit(2)
+        try:
+            found[name] = experiment.load(name)
+        except experiment.Wrong as error:
+            say(error)
+            sys.exit(2)
+    return found
+
+
+def runnable(plans):
+    """Those for which all is here that they need; the others are told before anything is built."""
+    found = {}
+    for name, plan in plans.items():
+        try:
+            runner.cannot_run(plan)
+            found[name] = plan
+        except runner.Stopped as error:
+            say(f"{experiment.name_of(name)}: {error}")
+    return found
 
 
 def build(binaries):
@@ -132,22 +157,24 @@ def build(binaries):
 
 
 def run(options):
-    plans = {name_of(name): loaded(name) for name in options.names or experiment.names()}
-    if not options.no_build:
+    plans = plans_of(options.names or experiment.names())
+    here = runnable(plans)
+    status = 0 if len(here) == len(plans) else 1
+    if here and not options.no_build:
         build(options.bin)
-    status = 0
-    for name, plan in plans.items():
+    for name, plan in here.items():
+        short = experiment.name_of(name)
         try:
             result = runner.run(name, plan, "full" if options.full else "quick", options.bin, options.out, options.again,
-                                lambda text, name=name: tell(f"{name}: {text}"))
+                                lambda text, short=short: tell(f"{short}: {text}"))
         except runner.Stopped as error:
             tell("")
-            say(f"{name}: {error}")
+            say(f"{short}: {error}")
             status = 1
             continue
         tell("")
-        show(result)
-        draw(options, [result])
+        show(reading.with_derived(result))
+        draw(options, [reading.with_derived(result)])
         status = 1 if status or any(one["error"] for one in result["cells"]) else 0
     draw_index(options)
     return status
@@ -168,17 +195,21 @@ def draw(options, results):
 
 def draw_index(options):
     try:
-        plots.draw_index(plots.plans(experiment.FOLDER), plots.results(options.out, say), options.out)
+        plots.draw_index(plots.plans(experiment.FOLDER), plots.results(options.out, say, experiment.FOLDER), options.out)
         say(f"{os.path.relpath(options.out)}/index.html has all of it")
     except (ImportError, OSError):
         pass  # draw() has said so
 
 
-def draw_all(options):
-    names = [name_of(name) for name in options.names]
-    draw(options, [result_of(options, name) for name in names] if names else plots.results(options.out, say).values())
-    draw_index(options)
-    return 0
+def chosen(options):
+    """The results of the names that were given; of all, when there are none."""
+    if options.names:
+        return [result_of(options, experiment.name_of(name)) for name in options.names]
+    found = list(plots.results(options.out, say, experiment.FOLDER).values())
+    if not found:
+        say(f"there is no result in {options.out}; rung lab run NAME makes one, rung lab list tells the names")
+        sys.exit(1)
+    return found
 
 
 def result_of(options, name):
@@ -187,15 +218,21 @@ def result_of(options, name):
         say(f"there is no {path}; rung lab run {name} makes it")
         sys.exit(1)
     try:
-        return plots.result_of(path)
+        return plots.result_of(path, experiment.FOLDER)
     except plots.Unfit as error:
         say(error)
         sys.exit(1)
 
 
+def draw_all(options):
+    draw(options, chosen(options))
+    draw_index(options)
+    return 0
+
+
 def show_all(options):
-    for name in options.names:
-        show(result_of(options, name_of(name)))
+    for result in chosen(options):
+        show(result)
     return 0
 
 
@@ -215,8 +252,8 @@ def main():
     running.add_argument("--again", action="store_true", help="forget what an interrupted run measured")
     running.add_argument("--no-build", action="store_true", help="measure the binaries as they are")
     running.set_defaults(what=run)
-    showing = known.add_parser("show", help="what the last run found")
-    showing.add_argument("names", metavar="NAME", nargs="+")
+    showing = known.add_parser("show", help="what the last run found; no NAME: of all")
+    showing.add_argument("names", metavar="NAME", nargs="*")
     showing.set_defaults(what=show_all)
     drawing = known.add_parser("draw", help="pages and plots of results, without measuring; no NAME: of all")
     drawing.add_argument("names", metavar="NAME", nargs="*")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """runner.py - an experiment's plan becomes a result: every target in every scenario once a round, in turn.
 
-Each cell goes to a journal as soon as it is measured.  Whoever is interrupted goes on from there: cells that the journal
+Each cell goes to a journal as soon as it is measured.  Whoever is interrupted goes on from there: valid cells that the journal
 holds are not measured again, as long as plan, pace, sources and binaries are the same.  The result is written whole or not at all.
 """
 import contextlib
@@ -13,11 +13,12 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 import time
 
+import experiment
 import machine
 import measures
+import scratch
 from command import put
 from rig import Broken, raise_descriptors
 
@@ -49,6 +50,7 @@ class Journal:
             raise Stopped(f"{path}: {error.strerror}; nothing was measured") from None
 
     def read(self, header):
+        """The cells that are worth keeping.  What failed may have failed because of what then ended the run."""
         try:
             with open(self.path, encoding="utf-8") as file:
                 lines = file.readlines()
@@ -60,7 +62,8 @@ class Journal:
                 found.append(json.loads(line))
             except ValueError:
                 break  # cut off
-        return found[1:] if found and found[0] == json.loads(json.dumps(header)) else []
+        same = found and found[0] == json.loads(json.dumps(header))
+        return [cell for cell in found[1:] if not cell.get("error")] if same else []
 
     def add(self, cell):
         self.done[key_of(cell)] = cell
@@ -197,7 +200,10 @@ def taken_out(cells, key):
 
 
 def cannot_run(plan):
-    """Targets that are not to be had here -> why."""
+    """Targets that are not to be had here -> why.  Stopped: nothing of it can be measured here."""
+    for kind in kinds_of(plan):
+        if not measures.kind(kind):
+            raise Stopped(f"there is no kind {kind}: neither in measures.py nor as kind_{kind}.py")
     found = {}
     wanted = {one["name"]: one["peer"] for one in plan["target"] if "peer" in one}
     if wanted:
@@ -210,6 +216,19 @@ def cannot_run(plan):
         if not shutil.which(tool):
             raise Stopped(f"there is no {tool}: scripts/setup lab installs what the lab needs")
     return found
+
+
+def check_built(plan, binaries):
+    """Every cell of what is not there would be invalid, one after another."""
+    known = [experiment.KINDS[name] for name in kinds_of(plan) if name in experiment.KINDS]
+    others = {"peer", "program", "generator", "binary"}
+    wanted = {"rung": any("rung" in kind.binaries for kind in known) and any(not others & set(one) for one in plan["target"]),
+              "rung-load": any("rung-load" in kind.binaries for kind in known),
+              **{"lab/" + one["program"]: True for one in plan["target"] if "program" in one}}
+    paths = [os.path.join(binaries, name) for name, is_wanted in wanted.items() if is_wanted]
+    for path in [*paths, *(one["binary"] for one in plan["target"] if "binary" in one)]:
+        if not os.access(path, os.X_OK):
+            raise Stopped(f"there is no program {path}: make all lab-programs builds those of these sources")
 
 
 # --- The whole ----------------------------------------------------------------------------------------------
@@ -270,26 +289,47 @@ def alone(out):
         yield
 
 
+def source_of(name):
+    """What a result says of the file that its experiment came from: ours by name, for it lies elsewhere elsewhere."""
+    path = os.path.abspath(experiment.place(name))
+    return os.path.basename(path)[:-5] if os.path.dirname(path) == experiment.FOLDER else path
+
+
+def check_source(out, name, source):
+    """Two files of one name would be taken for one experiment: the later would replace what the earlier found."""
+    for ending in (".json", ".journal"):
+        try:
+            with open(os.path.join(out, name + ending), encoding="utf-8") as file:
+                there = json.loads(file.readline() if ending == ".journal" else file.read()).get("source", source)
+        except (OSError, ValueError, AttributeError):
+            continue
+        if there != source:
+            raise Stopped(f"{out}/{name}{ending} is of another experiment, {there}: rename one of the two, "
+                          "or give another folder by --out")
+
+
 def run(name, plan, pace, binaries, out, again=False, tell=lambda text: None):
-    """Measure; the result, which is also in OUT/NAME.json."""
+    """Measure; the result, which is also in OUT/NAME.json.  name: of an experiment of ours, or the path of a file."""
     with alone(out):
-        return run_alone(name, plan, pace, binaries, out, again, tell)
+        return run_alone(experiment.name_of(name), source_of(name), (plan, pace, again), binaries, out, tell)
 
 
-def run_alone(name, plan, pace, binaries, out, again, tell):
-    for kind in kinds_of(plan):
-        if not measures.kind(kind):
-            raise Stopped(f"there is no kind {kind}: neither in measures.py nor as kind_{kind}.py")
-    missing, described = cannot_run(plan), machine.describe(os.path.join(binaries, "rung"))
+def run_alone(name, source, asked, binaries, out, tell):
+    plan, pace, again = asked
+    missing = cannot_run(plan)
+    check_built(plan, binaries)
+    check_source(out, name, source)
+    scratch.sweep()
+    described = machine.describe(os.path.join(binaries, "rung"))
     raise_descriptors()
     began, before = time.time(), os.getloadavg()
-    header = {"version": VERSION, "name": name, "pace": pace, "plan": plan, "commit": machine.commit(),
+    header = {"version": VERSION, "name": name, "source": source, "pace": pace, "plan": plan, "commit": machine.commit(),
               "binaries": binaries_of(plan, binaries)}
     journal = Journal(os.path.join(out, name + ".journal"), header, again)
     if journal.done:
         tell(f"goes on: {len(journal.done)} cells were measured before")
     try:
-        with tempfile.TemporaryDirectory(prefix="rung-lab-") as folder, machine.settings(plan.get("settings", {})) as set_to:
+        with scratch.Folder("run") as folder, machine.settings(plan.get("settings", {})) as set_to:
             context = measures.Context(binaries, folder, pace)
             remarks = machine.check(plan)
             measure_cells(context, plan, journal, missing, tell)
@@ -298,7 +338,7 @@ def run_alone(name, plan, pace, binaries, out, again, tell):
     finally:
         journal.close()
     cells = sorted(journal.done.values(), key=lambda one: one["round"])
-    result = {**header, "machine": described, "command": f"rung lab run {name}" + ("" if pace == "quick" else " --full"),
+    result = {**header, "machine": described, "command": f"rung lab run {source}" + ("" if pace == "quick" else " --full"),
               "when": datetime.datetime.fromtimestamp(began, datetime.timezone.utc).isoformat(timespec="seconds"),
               "seconds": round(journal.took_s, 1), "commands": taken_out(cells, "command"), "configs": taken_out(cells, "config"),
               "same_bytes": same_bytes(plan), "missing": missing, "settings": set_to, "load_before": before,

@@ -55,6 +55,7 @@ def test_a_round_that_fails_as_a_whole(asked, tmp_path):
 
 
 def test_rounds_that_are_there_are_not_asked_for_again(asked, tmp_path):
+    """But for what was invalid."""
     def hook(number):
         if number == 1:
             raise KeyboardInterrupt
@@ -63,4 +64,4 @@ def test_rounds_that_are_there_are_not_asked_for_again(asked, tmp_path):
         run(tmp_path)
     asked.kind.hook = lambda number: None
     result = run(tmp_path)
-    assert [number for number, _ in asked.found] == [0, 1, 1] and len(result["cells"]) == 8
+    assert asked.found == [(0, EVERY), (1, EVERY), (0, [("b", "t")]), (1, EVERY)] and len(result["cells"]) == 8

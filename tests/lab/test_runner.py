@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The lab from end to end with small work: what is measured, resumed, invalid, and left whole when something fails."""
+import contextlib
 import itertools
 import json
 import os
@@ -8,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 
 import command
@@ -17,6 +19,7 @@ import measures
 import peers
 import pytest
 import runner
+import scratch
 from command import TOP
 from rig import Broken
 
@@ -122,7 +125,7 @@ def test_another_plan_begins_anew(plan, tmp_path, faked):
 
 def test_again_forgets(plan, tmp_path, faked, monkeypatch):
     monkeypatch.setattr(machine, "commit", lambda: "same")
-    header = {"version": 1, "name": "small", "pace": "quick", "plan": plan, "commit": "same",
+    header = {"version": 1, "name": "small", "source": "small", "pace": "quick", "plan": plan, "commit": "same",
               "binaries": runner.binaries_of(plan, BIN)}
     cell = {"target": "epoll", "scenario": "two", "round": 0, "took_s": 1, "error": None, "figures": {}, "limiter": None}
     for again, asked in ((False, 11), (True, 12)):
@@ -132,6 +135,66 @@ def test_again_forgets(plan, tmp_path, faked, monkeypatch):
         journal.close()
         run(plan, tmp_path, again=again)
         assert len(faked) == asked
+
+
+def test_what_was_invalid_is_measured_again(plan, tmp_path, monkeypatch):
+    """What ended the run may be what made its last cells fail."""
+    asked = []
+
+    def measure(_context, target, scenario, _seconds):
+        asked.append((scenario["name"], target["name"]))
+        if len(asked) == 2:
+            raise Broken("no room")
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return {"figures": {"cpu_us": 1}, "limiter": None}
+    monkeypatch.setitem(measures.KINDS, "load", measure)
+    with pytest.raises(KeyboardInterrupt):
+        run(plan, tmp_path)
+    result = run(plan, tmp_path)
+    assert len(asked) == 3 + 11 and not [one for one in result["cells"] if one["error"]]
+    assert len(result["cells"]) == 12
+
+
+def test_the_environment_is_part_of_the_command(tmp_path):
+    context = measures.Context(BIN, str(tmp_path), "quick")
+    context.started({"name": "a", "env": {"LD_PRELOAD": "libx.so", "B": 1}}, ["rung", "serve"])
+    context.started({"name": "b", "env": {}}, ["rung", "serve"])
+    assert context.commands == {"a": "env LD_PRELOAD=libx.so B=1 rung serve", "b": "rung serve"}
+
+
+def test_what_is_not_built_is_told_at_once(plan, tmp_path, faked):
+    with pytest.raises(runner.Stopped, match="there is no program /nowhere/rung: make all lab-programs"):
+        runner.run("small", plan, "quick", "/nowhere", str(tmp_path))
+    counted = {**plan, "kind": "program", "target": [{"name": "x", "program": "none"}]}
+    with pytest.raises(runner.Stopped, match="there is no program .*/lab/none"):
+        runner.run("small", counted, "quick", BIN, str(tmp_path))
+    plan["target"][0]["binary"] = "/nowhere/rung"
+    with pytest.raises(runner.Stopped, match="there is no program /nowhere/rung"):
+        run(plan, tmp_path)
+    assert not faked and not os.path.exists(tmp_path / "small.journal")
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_another_file_of_that_name(plan, tmp_path, faked, monkeypatch, ends):
+    """Neither its result nor what an interrupted run of it measured is taken, or replaced."""
+    (tmp_path / "a").mkdir()
+    mine, other = str(tmp_path / "small.toml"), str(tmp_path / "a/small.toml")
+    out, fake = str(tmp_path / "out"), measures.KINDS["load"]
+    if not ends:
+        monkeypatch.setitem(measures.KINDS, "load", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with contextlib.suppress(KeyboardInterrupt):
+        runner.run(mine, plan, "quick", BIN, out)
+    monkeypatch.setitem(measures.KINDS, "load", fake)
+    there = f"small.{'json' if ends else 'journal'}"
+    with open(f"{out}/{there}", encoding="utf-8") as file:
+        text = file.read()
+    with pytest.raises(runner.Stopped, match=f"{there} is of another experiment, {mine}: rename one"):
+        runner.run(other, plan, "quick", BIN, out)
+    with open(f"{out}/{there}", encoding="utf-8") as file:
+        assert file.read() == text
+    faked.clear()
+    assert runner.run(mine, plan, "quick", BIN, out)["command"] == f"rung lab run {mine}" and len(faked) == 12
 
 
 def test_another_build_is_not_gone_on_with(plan, tmp_path):
@@ -284,11 +347,14 @@ def lives(pid):
         return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stop_leaves_no_process(plan, tmp_path, number):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_stop_leaves_no_process(plan, tmp_path, number, monkeypatch):
+    """Nor a folder: of whoever was killed the next start removes it."""
     del plan
     path = tmp_path / "small.toml"
     path.write_text(PLAN.replace("0.05", "5"))
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     with subprocess.Popen([sys.executable, "-B", "lab/lab.py", "--bin", BIN, "--out", str(tmp_path / "out"), "run", "--no-build",
                            str(path)],
                           cwd=TOP, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -302,12 +368,16 @@ def test_a_stop_leaves_no_process(plan, tmp_path, number):
         process.send_signal(number)
         said = process.communicate(timeout=30)[1]
         assert number != signal.SIGINT or "the same command goes on from there" in said
-        assert process.returncode == (143 if number == signal.SIGTERM else 130)
+        assert process.returncode == {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGKILL: -9}[number]
     assert pids
     while any(lives(pid) for pid in pids):  # the kernel tells those that we did not wait for
         assert time.monotonic() < end + 20
         time.sleep(0.01)
     assert not (tmp_path / "out/small.json").exists()
+    assert len(os.listdir(tmp_path / "tmp")) == (number == signal.SIGKILL)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    scratch.sweep()
+    assert not os.listdir(tmp_path / "tmp")
 
 
 def test_a_setting_that_cannot_be_had_ends_it(plan, tmp_path):
