@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""axis.py - scales: linear ones begin at zero, those of waiting are logarithmic, and labels never touch each other."""
+"""axis.py - scales: linear ones begin at zero, those of waiting are logarithmic, and labels never touch each other.
+
+Throughput and processor time are logarithmic only where an experiment asks for it, for figures that decades lie between.
+"""
 import math
 
 import view
 from figures import FIGURES
 from sheet import width_of
 
-LINEAR = {"cpu_us", "per_second", "bytes_per_second", "cpu_us_a_second"}  # from zero, whatever an experiment asks for
 STEPS = (1, 2, 5)
+TICKS_MAX = 8
 BEYOND = 0.24  # inches that a label of an x axis may stand out on the right
 
 
 def is_log(plot, letter="y"):
     """Of the figure's axis."""
-    key = plot["figure"]
-    return key not in LINEAR and (FIGURES[key].log or letter in plot.get("log", ""))
+    return FIGURES[plot["figure"]].log or letter in plot.get("log", "")
 
 
 def log_limits(values):
@@ -28,7 +30,7 @@ def log_limits(values):
 def log_ticks(low, high, most):
     """Decades, or between them, whichever are at most so many."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    for steps, stride in ((STEPS, 1), ((1,), 1), ((1,), 2), ((1,), 3), ((1,), 6)):
+    for steps, stride in ((STEPS, 1), ((1, 3), 1), ((1,), 1), ((1,), 2), ((1,), 3), ((1,), 6)):
         found = [step * 10.0 ** decade for decade in range(first, last + 1, stride) for step in steps
                  if low <= step * 10.0 ** decade <= high]
         if len(found) <= most:
@@ -55,7 +57,7 @@ def without_touching(places, labels, least, most):
 
 
 def at_places(axes, places, labels, inches):
-    """Ticks of an x axis that is so many inches wide; all have a tick, as many as fit have a label."""
+    """Ticks of an x axis that is so many inches wide; all have a tick, as many as fit have a label.  Which do."""
     low, high = axes.get_xlim()
     if axes.get_xscale() == "log":
         at = [inches * math.log(place / low) / math.log(high / low) for place in places]
@@ -64,15 +66,18 @@ def at_places(axes, places, labels, inches):
     kept = without_touching(at, labels, 0.08, inches + BEYOND)
     axes.set_xticks(places, [label if number in kept else "" for number, label in enumerate(labels)])
     axes.minorticks_off()
+    return kept
 
 
 def figure_x(axes, log, limits, inches):
-    """The figure along the bottom."""
+    """The figure along the bottom, with as many ticks as have room for their labels."""
     axes.set_xscale("log" if log else "linear")
     axes.set_xlim(*limits)
-    most = max(2, int(inches / 0.6))
-    places = log_ticks(*limits, most) if log else linear_ticks(limits[1], most)
-    at_places(axes, places, [view.tick(place) for place in places], inches)
+    for most in range(min(max(2, int(inches / 0.4)), TICKS_MAX), 1, -1):
+        places = log_ticks(*limits, most) if log else linear_ticks(limits[1], most)
+        kept = at_places(axes, places, [view.tick(place) for place in places], inches)
+        if kept[:len(places) - 1] == list(range(len(places) - 1)):  # the last may stand out
+            break
     axes.grid(axis="x")
 
 

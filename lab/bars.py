@@ -23,7 +23,7 @@ ALIKE = 0.3  # the scenarios' greatest values differ by no more than that: one s
 
 class Panel(NamedTuple):
     scenario: str
-    cells: dict  # target -> Middle or None
+    cells: dict  # target -> Middle or None, of those that were asked there
 
 
 class Plan(NamedTuple):
@@ -36,12 +36,15 @@ class Plan(NamedTuple):
     heights: list  # of each row of panels
     log: bool
     shared: bool   # one scale for all
+    once: bool     # ... told beneath the last
 
 
 def panels(result, plot):
     key = plot["figure"]
-    return [Panel(scenario, {target: judge.figure_of(result, target, scenario, key) for target in chosen(result, plot)})
-            for scenario in where(result, plot) if view.has(result, scenario, key) or failed(result, scenario)]
+    found = [Panel(scenario, {target: judge.figure_of(result, target, scenario, key) for target in chosen(result, plot)
+                              if not judge.left_out(result, target, scenario)})
+             for scenario in where(result, plot) if view.has(result, scenario, key) or failed(result, scenario)]
+    return [panel for panel in found if panel.cells]
 
 
 def where(result, plot):
@@ -74,12 +77,16 @@ def planned(result, plot, width):
     left = widest + 0.12
     inside = (width - GAP * 2 * (columns - 1)) / columns - left - axis.BEYOND
     shared = log or alike(found)
-    body = sum(row_height(labels[name]) for name in names)
     bands = [found[at:at + columns] for at in range(0, len(found), columns)]
     title = [max(len(sheet.wrapped(panel.scenario, left + inside, SIZE, "bold")) for panel in band) for band in bands]
-    heights = [(lines - 1) * SIZE * sheet.LINE + TITLE + body + (0 if shared and band is not bands[-1] else TICKS) + GAP
-               for lines, band in zip(title, bands)]
-    return Plan(found, labels, left, inside, columns, heights, log, shared)
+    once = shared and (columns == 1 or len({len(panel.cells) for panel in found}) == 1)  # else some would stand far above it
+    heights = [(lines - 1) * SIZE * sheet.LINE + TITLE + max(body(panel, labels) for panel in band)
+               + (0 if once and band is not bands[-1] else TICKS) + GAP for lines, band in zip(title, bands)]
+    return Plan(found, labels, left, inside, columns, heights, log, shared, once)
+
+
+def body(panel, labels):
+    return sum(row_height(labels[name]) for name in panel.cells)
 
 
 def row_height(lines):
@@ -115,12 +122,12 @@ def draw(result, plot, plan, paper):
             for line in sheet.wrapped(panel.scenario, plan.left + plan.inside, SIZE, "bold"):
                 paper.text(left, top, line, size=SIZE, weight="bold")
                 top += SIZE * sheet.LINE
-            body = sum(row_height(lines) for lines in plan.labels.values())
-            axes = paper.axes(left + plan.left, paper.top + TITLE + (lines - 1) * SIZE * sheet.LINE, plan.inside, body)
+            axes = paper.axes(left + plan.left, paper.top + TITLE + (lines - 1) * SIZE * sheet.LINE, plan.inside,
+                              body(panel, plan.labels))
             axis.figure_x(axes, plan.log, span if plan.shared else limits(plan, [panel]), plan.inside)
             fill(axes, result, panel, plan, looks)
             last = number * plan.columns + column + plan.columns >= len(plan.panels)
-            if plan.shared and not last:
+            if plan.once and not last:
                 axes.tick_params(labelbottom=False)
             if last:
                 axes.annotate(words(plot["figure"]), (0, 0), (0, -(TICKS + 0.02) * 72), xycoords="axes fraction",
@@ -130,12 +137,12 @@ def draw(result, plot, plan, paper):
 
 
 def fill(axes, result, panel, plan, looks):
-    total = sum(row_height(lines) for lines in plan.labels.values())
-    axes.set_ylim(total, 0)
+    axes.set_ylim(body(panel, plan.labels), 0)
     axes.set_yticks([])
     axes.spines["left"].set_visible(not plan.log)
     top = 0
-    for name, lines in plan.labels.items():
+    for name in panel.cells:
+        lines = plan.labels[name]
         middle = top + row_height(lines) / 2
         for number, line in enumerate(lines):
             down = (number - (len(lines) - 1) / 2) * SIZE * sheet.LINE * 72

@@ -66,6 +66,15 @@ def runs(rows):
     return found
 
 
+def place_words(plot, x):
+    """Sizes as people call them."""
+    if "[B]" in plot.get("x_label", ""):
+        for size, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+            if x >= size and x % size == 0:
+                return f"{x // size} {unit}"
+    return view.tick(x)
+
+
 def over_x(result, plot):
     named, key = where(result, plot), plot["figure"]
     rows = [row for row in result["plan"]["scenario"] if row["name"] in named and "x" in row
@@ -74,7 +83,7 @@ def over_x(result, plot):
     return [Panel(f"{some[0]['name']} … {some[-1]['name']}" if len(several) > 1 else "",
                   [(target, [point(result, target, row["name"], key, row["x"]) for row in some])
                    for target in chosen(result, plot)],
-                  [(row["x"], view.tick(row["x"])) for row in some]) for some in several]
+                  [(row["x"], place_words(plot, row["x"])) for row in some]) for some in several]
 
 
 def over_percentiles(result, plot):
@@ -128,7 +137,8 @@ def planned(result, plot, width):
     found = KINDS[plot["kind"]](result, plot)
     broken = any(one.broken for panel in found for _, points in panel.lines for one in points)
     log_x = plot["kind"] == "percentiles" or "x" in plot.get("log", "") and all(x > 0 for p in found for x, _ in p.ticks)
-    label = {"percentiles": "answered, share of all requests", "time": "time [s]"}.get(plot["kind"], plot.get("x_label") or "x")
+    label = {"percentiles": "answered, share of all requests",
+             "time": "time [s]"}.get(plot["kind"], plot.get("x_label", "x").replace(" [B]", ""))
     columns = 2 if width >= sheet.WIDE and len(found) > 1 else 1
     title = max((len(titled(panel, width / columns)) for panel in found), default=0) * SIZE * sheet.LINE
     return Plan(found, chosen(result, plot), legend_rows(result, plot, width, broken), columns, label, log_x, axis.is_log(plot), title)
