@@ -43,8 +43,9 @@ def table(result, key):
 
 def claims(result):
     for claim in view.claims(result):
-        said = f"“{escaped(claim.document)}”" if claim.document else escaped(claim.says)
-        yield f"- {said} Expected of {escaped(claim.looked)}: {escaped(claim.expected)}."
+        said = [f"“{escaped(claim.document)}”"] if claim.document else []
+        said += [escaped(claim.says)] if claim.says else []
+        yield f"- {' '.join(said)} Expected of {escaped(claim.looked)}: {escaped(claim.expected)}."
         for one in claim.verdicts:
             tail = f": {escaped(one.found)}" if one.found else ""
             yield f"  - **{one.verdict}**, {escaped(one.scenario)}{tail}" + (f" ({escaped(one.why)})" if one.why else "")

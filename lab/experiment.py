@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """experiment.py - an experiment of lab/experiments as a plan that is known to make sense, or a sentence that says why not.
 
-KEYS says which keys a table may have, of which type, and MUST which it must have.  A key that means nothing is refused: the
-scenario would be measured without it, under its name.  What a scenario or a target must have further depends on the kind
-of measurement: NEEDS says it.
+KEYS says which keys a table may have, of which type, and MUST which it must have.  KINDS says which of them mean something to
+a kind of measurement, and which it needs.  A key that means nothing is refused: the scenario would be measured without
+it, under its name.
 """
 import difflib
 import os
 import tomllib
+from typing import NamedTuple
 
 import figures
 import judge
@@ -18,12 +19,13 @@ ROUNDS = {"quick": 9, "full": 15}  # six have an interval; of nine it leaves one
 SECONDS = {"quick": 0.25, "full": 1}
 
 TEXT, TABLE, TABLES, TEXTS, COUNT, NUMBER, YES_NO, EITHER = str, dict, list, list, int, (int, float), bool, (int, str)
+NAMES = (str, list)  # one, or each of several
 KEYS = {
     "experiment": {"title": TEXT, "question": TEXT, "method": TEXT, "kind": TEXT, "base": TEXT, "of": TEXT, "rounds": TABLE,
                    "figures": TEXTS, "seconds": TABLE, "needs": TEXTS, "settings": TABLE, "target": TABLES, "scenario": TABLES,
                    "claim": TABLES, "plot": TABLES},
-    "claim": {"document": TEXT, "says": TEXT, "figure": TEXT, "of": TEXT, "to": TEXT, "scenario": TEXT, "against": TEXT,
-              "scenarios": TEXTS, "expect": TEXT},
+    "claim": {"document": TEXT, "says": TEXT, "figure": TEXT, "of": NAMES, "best_of": TEXTS, "to": NAMES, "minus": TEXT,
+              "scenario": TEXT, "against": TEXT, "scenarios": TEXTS, "expect": TEXT},
     "plot": {"kind": TEXT, "figure": TEXT, "log": TEXT, "x_label": TEXT, "scenario": TEXT, "scenarios": TEXTS,
              "targets": TEXTS, "title": TEXT},
     "target": {"name": TEXT, "engine": TEXT, "options": TEXT, "env": TABLE, "wrap": TEXT, "binary": TEXT, "peer": TEXT,
@@ -35,12 +37,43 @@ KEYS = {
                  "pinned": YES_NO, "beside": TEXT, "server": TEXT, "kernel": TEXT, "short": COUNT, "long": COUNT,
                  "count_rounds": COUNT},
 }
-MUST = {"experiment": ("title", "question", "method", "target", "scenario"), "claim": ("figure", "of", "expect"),
+MUST = {"experiment": ("title", "question", "method", "target", "scenario"), "claim": ("figure", "expect"),
         "plot": ("kind", "figure"), "target": ("name",), "scenario": ("name",)}
-# Of a kind: what each target, what each scenario.
-NEEDS = {"program": (("program",), ()), "count": (("program",), ()), "crowd": ((), ("clients",)), "ab": ((), ("connections",)),
-         "generators": (("generator",), ("connections",)), "guest": ((), ("connections",)),
-         "massif": ((), ("load", "short", "long"))}
+
+
+class Kind(NamedTuple):
+    """Keys that mean something to a kind of measurement, beside those that every target and scenario may have (ALWAYS)."""
+    target: set
+    scenario: set
+    must: tuple = ()      # of a target
+    needs: tuple = ()     # of a scenario
+    binaries: tuple = ()  # of ours
+    timed: bool = False   # `seconds` of the whole experiment
+
+
+ALWAYS = {"name", "not", "x", "kind", "full_only"}
+RUNG, PEER, PROGRAM = {"engine", "options", "env", "wrap", "binary"}, {"peer", "workers"}, {"program", "args"}
+LOADED = {"connections", "threads", "idle", "rate", "pipeline", "close", "bytes", "files", "path", "load", "warm", "cold", "beside",
+          "seconds", "pinned", "options"}
+RESTING = {"rests", "beside", "pinned", "options"}
+ECHOES = {"clients": {"times", "bytes"}, "floods": set(), "connections": {"idle", "bytes"}}  # what they do: what else it takes
+ECHO = Kind({"engine", "options", "wrap", "pinned"}, {"workers", "pinned", *ECHOES, *set().union(*ECHOES.values())},
+            binaries=("rung", "rung-load"), timed=True)
+KINDS = {
+    "load": Kind(RUNG | PEER, LOADED | RESTING, binaries=("rung", "rung-load"), timed=True),
+    "logged": Kind(RUNG | PEER, LOADED, binaries=("rung", "rung-load"), timed=True),
+    "calls": Kind(RUNG | PEER, {"close", "pinned", "options"}, binaries=("rung",)),
+    "crowd": Kind(RUNG | PEER, {"clients", "pinned", "options"}, needs=("clients",), binaries=("rung",)),
+    "ab": Kind(RUNG | PEER, {"connections", "requests", "bytes", "pinned", "options"}, needs=("connections",), binaries=("rung",)),
+    "generators": Kind({"generator"}, {"connections", "bytes", "server", "pinned"}, ("generator",), ("connections",), timed=True),
+    "guest": Kind({"engine", "options", "peer"} | PROGRAM, {"connections", "close", "bytes", "load", "args", "kernel"},
+                  needs=("connections",), binaries=("rung", "rung-load")),
+    "massif": Kind({"engine", "options", "wrap"}, {"load", "connections", "close", "short", "long"},
+                   needs=("load", "short", "long"), binaries=("rung", "rung-load")),
+    "program": Kind(PROGRAM, {"args"}, ("program",)),
+    "count": Kind(PROGRAM, {"args", "count_rounds"}, ("program",)),
+    "echo": ECHO, "steady": ECHO,
+}
 PLOTS = ("bars", "lines", "percentiles", "time")
 
 
@@ -101,9 +134,13 @@ def check_claim(claim, targets, scenarios, where):
     check_table("claim", claim, where)
     if not claim.get("document") and not claim.get("says"):
         raise Wrong(f"{where} needs `document`, what some document said, or `says`, what we claim")
+    if not claim.get("of") and not claim.get("best_of") or "of" in claim and "best_of" in claim:
+        raise Wrong(f"{where} needs `of`, a target or several that it is true of, or `best_of`, several of which one is enough")
+    if "to" in claim and "minus" in claim:
+        raise Wrong(f"{where} has `to`, for a ratio, and `minus`, for a difference")
     need_name(claim["figure"], list(figures.FIGURES), where)
-    for key in ("of", "to"):
-        need_name(claim.get(key, targets[0]), targets, where)
+    for name in [*judge.named(claim, "of"), *judge.named(claim, "best_of"), *judge.named(claim, "to"), *judge.named(claim, "minus")]:
+        need_name(name, targets, where)
     for name in [claim.get("scenario", scenarios[0]), claim.get("against", scenarios[0]), *claim.get("scenarios", [])]:
         need_name(name, scenarios, where)
     try:
@@ -122,18 +159,74 @@ def check_plot(plot, targets, scenarios, where):
         need_name(name, scenarios, where)
 
 
-def check_needs(plan):
+def kind_of(plan, scenario):
+    return scenario.get("kind", plan.get("kind", "load"))
+
+
+def meant(scenario, kind):
+    """Keys that mean something in this scenario: what is asked decides what else there is to say."""
+    if kind is KINDS["load"]:
+        return RESTING if "rests" in scenario else LOADED
+    if kind is ECHO:
+        role = next((one for one in ECHOES if one in scenario), None)
+        if not role:
+            raise Wrong(f"scenario {scenario['name']} says not what its clients do: {', '.join(ECHOES)}")
+        return {role, "workers", "pinned", *ECHOES[role]}
+    return kind.scenario
+
+
+def check_scenario(scenario, name):
+    kind, where = KINDS[name], f"scenario {scenario['name']}"
+    for key in kind.needs:
+        if key not in scenario:
+            raise Wrong(f"{where} has no {key}, which its kind needs")
+    known = meant(scenario, kind)
+    for key in scenario:
+        if key not in ALWAYS | known:
+            raise Wrong(f"{where} has a key {key} that means nothing to kind {name}" + near(key, sorted(known)))
+
+
+def known_of(target, kind):
+    """A server that is not ours takes no option of ours, nor does a program."""
+    for key, mine in (("peer", PEER), ("program", PROGRAM)):
+        if key in target and key in kind.target:
+            return mine & kind.target
+    return kind.target - PEER - PROGRAM
+
+
+def check_target(target, asked):
+    """asked: [(scenario, name of its kind)] of it."""
+    where = f"target {target['name']}"
+    for _, name in asked:
+        for key in KINDS[name].must:
+            if key not in target:
+                raise Wrong(f"{where} has no {key}, which its kind needs")
+    known = set().union(*(known_of(target, KINDS[name]) for _, name in asked))
+    for key in target:
+        if asked and key not in ALWAYS | known:
+            raise Wrong(f"{where} has a key {key} that means nothing to it as kind {asked[0][1]}" + near(key, sorted(known)))
+    for scenario, _ in asked:
+        if "peer" in target and "options" in scenario:
+            raise Wrong(f"{where} is not ours, and scenario {scenario['name']} has options for it: "
+                        "leave the scenario out by the target's `not`")
+
+
+def check_kinds(plan):
+    """That each key means something where it stands.  Of a kind that KINDS does not know, any may."""
+    names, unknown = [one["name"] for one in plan["scenario"]], False
     for scenario in plan["scenario"]:
-        of_target, of_scenario = NEEDS.get(scenario.get("kind", plan.get("kind", "load")), ((), ()))
-        for key in of_scenario:
-            if key not in scenario:
-                raise Wrong(f"scenario {scenario['name']} has no {key}, which its kind needs")
-        for target in plan["target"]:
-            for name in target.get("not", []):
-                need_name(name, [one["name"] for one in plan["scenario"]], f"target {target['name']}: not")
-            for key in of_target:
-                if key not in target:
-                    raise Wrong(f"target {target['name']} has no {key}, which its kind needs")
+        if kind_of(plan, scenario) in KINDS:
+            check_scenario(scenario, kind_of(plan, scenario))
+        else:
+            unknown = True
+    for target in plan["target"]:
+        left_out = target.get("not", [])
+        for name in left_out:
+            need_name(name, names, f"target {target['name']}: not")
+        if not unknown:
+            check_target(target, [(one, kind_of(plan, one)) for one in plan["scenario"] if one["name"] not in left_out])
+    if "seconds" in plan and not unknown and not any(KINDS[kind_of(plan, one)].timed for one in plan["scenario"]):
+        raise Wrong("the file has a key seconds that means nothing to its kind, which is not timed")
 
 
 def check_pace(plan, key, least, kind):
@@ -148,7 +241,7 @@ def check(plan):
     need_name(plan.get("base", targets[0]), targets, "base")
     for name in plan.get("figures", []):
         need_name(name, list(figures.FIGURES), "figures")
-    check_needs(plan)
+    check_kinds(plan)
     check_pace(plan, "rounds", 1, int)
     check_pace(plan, "seconds", 0.01, (int, float))
     for number, claim in enumerate(plan.get("claim", []), 1):
@@ -160,6 +253,10 @@ def check(plan):
     plan["rounds"] = {**ROUNDS, **plan.get("rounds", {})}
     plan["seconds"] = {**SECONDS, **plan.get("seconds", {})}
     return plan
+
+
+def name_of(name):
+    return os.path.basename(name).removesuffix(".toml")
 
 
 def place(name):

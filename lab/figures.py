@@ -15,8 +15,10 @@ class Figure(NamedTuple):
 FIGURES = {
     # of a server under load
     "cpu_us": Figure("processor time a request", "us", LESS),
+    "cpu_us_a_mib": Figure("processor time a MiB of body", "us", LESS),
     "per_second": Figure("requests a second", "1/s", MORE),
-    "bytes_per_second": Figure("body bytes a second", "B/s", MORE),
+    "bytes_per_second": Figure("bytes received a second", "B/s", MORE),
+    "mib_per_second": Figure("MiB received a second", "MiB/s", MORE),
     "p50_us": Figure("half answered within", "us", LESS, True),
     "p90_us": Figure("9 of 10 answered within", "us", LESS, True),
     "p99_us": Figure("99 of 100 answered within", "us", LESS, True),
@@ -55,13 +57,22 @@ FIGURES = {
 }
 
 
+MIB = 1 << 20
+# Of the figures of a cell and its scenario; None: it cannot be told.
+DERIVED = {
+    "mib_per_second": lambda had, _: had["bytes_per_second"] / MIB if "bytes_per_second" in had else None,
+    "cpu_us_a_mib": lambda had, scenario: had["cpu_us"] * MIB / scenario["bytes"]
+    if "cpu_us" in had and isinstance(scenario.get("bytes"), int) else None,
+}
+
+
 def words(key):
     """With its unit, as an axis says it."""
     figure = FIGURES[key]
     return f"{figure.words} [{figure.unit}]" if figure.unit else figure.words
 
 
-RARE = ("bytes_per_second", "p90_us", "p999_us", "max_us", "mean_us", "preempted", "queued_us")
+RARE = ("bytes_per_second", "mib_per_second", "cpu_us_a_mib", "p90_us", "p999_us", "max_us", "mean_us", "preempted", "queued_us")
 USUAL = [key for key in FIGURES if key not in RARE]
 
 

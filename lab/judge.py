@@ -7,6 +7,7 @@ nothing is called significant.  A ratio is always one of two figures of the same
 did meets both.
 """
 import math
+import operator
 import re
 import statistics
 from typing import NamedTuple, Optional
@@ -78,13 +79,21 @@ def whole(result, target, scenario, figure):
     return found if len(found) == len(cells(result, target, scenario)) else {}
 
 
+def paired(result, first, second, key, how):
+    """how(of the first, of the second) round by round, or None: rounds that only one of them has are not left out.
+    first, second: (target, scenario)."""
+    mine, other = (whole(result, *place, key) for place in (first, second))
+    if mine.keys() != other.keys():
+        return None
+    return middle([how(mine[number], other[number]) for number in mine], key in COUNTED)
+
+
 def ratio(result, of, to, scenario, figure, against=None) -> Optional[Middle]:
     """of's figure by to's, paired by round; against: the scenario of the second, when it is another."""
-    against = against or scenario
-    mine, other = whole(result, of, scenario, figure), whole(result, to, against, figure)
-    if mine.keys() != other.keys() or 0 in other.values():  # rounds without a ratio are not left out either
+    second = to, against or scenario
+    if 0 in whole(result, *second, figure).values():  # a round without a ratio is not left out either
         return None
-    return middle([mine[number] / other[number] for number in mine], figure in COUNTED)
+    return paired(result, (of, scenario), second, figure, operator.truediv)
 
 
 def limiter(result, target, scenario):
@@ -108,18 +117,31 @@ def expectation(text):
     return float(least), float(greatest)
 
 
+def named(claim, key):
+    """Of a claim's `of`, `best_of`, `to` or `minus`: the targets it names."""
+    found = claim.get(key, [])
+    return [found] if isinstance(found, str) else found
+
+
+def left_out(result, name, scenario):
+    return any(one["name"] == name and scenario in one.get("not", []) for one in result["plan"]["target"])
+
+
 def why_missing(result, places):
     for name, scenario in places:
         if reason := result["missing"].get(name):
             return f"{name}: {reason}"
         if found := errors(result, name, scenario):
             return f"{name}: {found[0]}"
+        if left_out(result, name, scenario):
+            return f"{name} was left out there"
     if all(cells(result, *place) for place in places):
         return "not every round has it"
     return "it was not measured"
 
 
-def verdict(found, expected, of_ratio):
+def verdict(found, expected, alike=None):
+    """alike: what a ratio or a difference is when there is none."""
     least, greatest = expected
     if not found.sure:
         return "undecided"
@@ -127,21 +149,37 @@ def verdict(found, expected, of_ratio):
         return "confirmed"
     if found.high < least or found.low > greatest:
         return "contradicted"
-    same = of_ratio and found.low <= 1 <= found.high and not least < 1 < greatest
+    same = alike is not None and found.low <= alike <= found.high and not least < alike < greatest
     return "no significant difference" if same else "undecided"
 
 
-def judged(result, claim, scenario):
-    of, to, against = claim["of"], claim.get("to", claim["of"]), claim.get("against", scenario)
-    of_ratio = (to, against) != (of, scenario)
-    if of_ratio:
-        found = ratio(result, of, to, scenario, claim["figure"], against)
+def judged(result, claim, scenario, of, to):
+    """What becomes of it in one scenario, of one target, compared with another or with nothing (None)."""
+    first = (of, scenario)
+    second = (to or of, claim.get("against", scenario))
+    alike = None if second == first else 0 if "minus" in claim else 1
+    if alike is None:
+        found = figure_of(result, *first, claim["figure"])
+    elif alike == 0:
+        found = paired(result, first, second, claim["figure"], operator.sub)
     else:
-        found = figure_of(result, of, scenario, claim["figure"])
-    told = {"claim": claim, "scenario": scenario, "found": found, "why": ""}
+        found = ratio(result, of, second[0], scenario, claim["figure"], second[1])
+    told = {"claim": claim, "scenario": scenario, "of": first, "to": None if alike is None else second, "found": found, "why": ""}
     if found is None:
-        return {**told, "verdict": "not measured", "why": why_missing(result, [(of, scenario), (to, against)])}
-    return {**told, "verdict": verdict(found, expectation(claim["expect"]), of_ratio)}
+        return {**told, "verdict": "not measured", "why": why_missing(result, [first, second])}
+    return {**told, "verdict": verdict(found, expectation(claim["expect"]), alike)}
+
+
+def best(every, more):
+    """Of several of whom one is enough: who does it, or may, or comes nearest.  That none does it is known of all or not at all."""
+    for words in (("confirmed",), ("no significant difference", "undecided"), ("contradicted",), ("not measured",)):
+        if mine := [one for one in every if one["verdict"] in words]:
+            break
+    found = (max if more else min)(mine, key=lambda one: one["found"].median if one["found"] else 0)
+    absent = [one for one in every if one["verdict"] == "not measured"]
+    if absent and found["verdict"] == "contradicted":
+        return {**found, "verdict": "undecided", "why": f"not known of {absent[0]['of'][0]}: {absent[0]['why']}"}
+    return found
 
 
 def scenarios_of(plan, claim):
@@ -150,7 +188,15 @@ def scenarios_of(plan, claim):
     return claim.get("scenarios") or [one["name"] for one in plan["scenario"]]
 
 
+def verdicts_of(result, claim):
+    others = named(claim, "to") or named(claim, "minus") or [None]
+    for scenario in scenarios_of(result["plan"], claim):
+        for to in others:
+            every = [judged(result, claim, scenario, of, to) for of in named(claim, "of") or named(claim, "best_of")]
+            yield from [best(every, expectation(claim["expect"])[1] == math.inf)] if "best_of" in claim else every
+
+
 def verdicts(result):
-    """Each claim in each of its scenarios: {"claim", "scenario", "verdict", "found": Middle or None, "why"}."""
-    return [judged(result, claim, scenario) for claim in result["plan"].get("claim", [])
-            for scenario in scenarios_of(result["plan"], claim)]
+    """Each claim in each of its scenarios, of each target that it is about and to each that it compares with:
+    {"claim", "scenario", "of", "to": (target, scenario) or None, "verdict", "found": Middle or None, "why"}."""
+    return [told for claim in result["plan"].get("claim", []) for told in verdicts_of(result, claim)]

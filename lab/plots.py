@@ -18,6 +18,7 @@ import tomllib
 import command
 import document
 import figures
+import reading
 import table
 import view
 
@@ -30,7 +31,8 @@ class Unfit(Exception):
     """A file that nothing can be drawn of: why, as a sentence."""
 
 
-def result_of(path):
+def result_of(path, experiments):
+    """experiments: the folder of the files that say how it is read now."""
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
@@ -38,19 +40,20 @@ def result_of(path):
         raise Unfit(f"{path}: {error}") from None
     if not isinstance(found, dict) or KEYS - set(found):
         raise Unfit(f"{path} is no result of rung lab run")
+    found = reading.read(found, experiments)
     asked = [*found["plan"].get("plot", []), *found["plan"].get("claim", [])]
     if unknown := sorted({one["figure"] for one in asked} - set(figures.FIGURES)):
         raise Unfit(f"{path}: lab/figures.py has no figure {', '.join(unknown)}: add a row, or run the experiment again")
     return found
 
 
-def results(folder, refuse):
+def results(folder, refuse, experiments=EXPERIMENTS):
     """name -> result.  refuse(sentence) is told of what is none."""
     found = {}
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         if name.endswith(".json"):
             try:
-                one = result_of(os.path.join(folder, name))
+                one = result_of(os.path.join(folder, name), experiments)
                 found[one["name"]] = one
             except Unfit as error:
                 refuse(str(error))

@@ -30,7 +30,7 @@ def amount(value):
 
 def tick(value, _position=None):
     """On an axis, where zeros at the end say nothing."""
-    return f"{value:.3g}".replace("e+", "e") if abs(value) >= 1e9 else f"{value:,.10g}"
+    return f"{value:.3g}".replace("e+0", "e").replace("e+", "e") if abs(value) >= 1e9 else f"{value:,.10g}"
 
 
 def unit(key, text):
@@ -199,7 +199,7 @@ def percentile_cell(result, target, scenario, found):
 # --- Claims -------------------------------------------------------------------------------------------------
 
 class Verdict(NamedTuple):
-    scenario: str
+    scenario: str  # and of whom, where the claim is about several
     verdict: str
     found: str
     why: str
@@ -215,33 +215,36 @@ class Claim(NamedTuple):
     verdicts: list
 
 
-def places(told):
-    """Whose figure, and whose it is compared with or None: (target, scenario)."""
-    claim, scenario = told["claim"], told["scenario"]
-    other = claim.get("to", claim["of"]), claim.get("against", scenario)
-    return (claim["of"], scenario), None if other == (claim["of"], scenario) else other
-
-
 def by_round(result, told):
     """What a contradiction stands on: (heads, rows)."""
-    mine, other = places(told)
-    key = told["claim"]["figure"]
+    mine, other, key = told["of"], told["to"], told["claim"]["figure"]
     ours = judge.values(result, *mine, key)
     if not other:
         return ["round", mine[0]], [(str(number + 1), unit(key, amount(value))) for number, value in sorted(ours.items())]
     theirs = judge.values(result, *other, key)
     names = [", ".join(mine), ", ".join(other)] if mine[1] != other[1] else [mine[0], other[0]]
-    return ["round", *names, "ratio"], [
-        (str(number + 1), unit(key, amount(value)), unit(key, amount(theirs[number])), amount(value / theirs[number]))
-        for number, value in sorted(ours.items()) if theirs.get(number)]
+    less = "minus" in told["claim"]
+    return ["round", *names, "difference" if less else "ratio"], [
+        (str(number + 1), unit(key, amount(value)), unit(key, amount(theirs[number])),
+         unit(key, amount(value - theirs[number])) if less else amount(value / theirs[number]))
+        for number, value in sorted(ours.items()) if theirs.get(number) or less and number in theirs]
+
+
+def where(told):
+    """Which scenario; and of whom, where the claim is about several."""
+    (of, scenario), other, claim = told["of"], told["to"], told["claim"]
+    text = f"{scenario} / {other[1]}" if other and other[1] != scenario else scenario
+    who = [of] if "best_of" in claim or isinstance(claim["of"], list) else []
+    who += [other[0]] if other and isinstance(claim.get("to"), list) else []
+    return f"{' / '.join(who)}, {text}" if who else text
 
 
 def verdict_of(result, told):
-    found, (mine, other) = told["found"], places(told)
-    text = "" if not found else interval(found) if other else unit(told["claim"]["figure"], interval(found))
+    found, claim = told["found"], told["claim"]
+    of_ratio = told["to"] and "minus" not in claim
+    text = "" if not found else interval(found) if of_ratio else unit(claim["figure"], interval(found))
     heads, rows = by_round(result, told) if told["verdict"] == "contradicted" else ([], [])
-    scenario = f"{mine[1]} / {other[1]}" if other and other[1] != mine[1] else mine[1]
-    return Verdict(scenario, told["verdict"], text, told["why"].rstrip("."), heads, rows)
+    return Verdict(where(told), told["verdict"], text, told["why"].rstrip("."), heads, rows)
 
 
 def expected(text):
@@ -250,14 +253,23 @@ def expected(text):
     return {"<": f"less than {bound}", ">": f"more than {bound}"}.get(sign, " to ".join(part.strip() for part in text.split("..")))
 
 
+def looked(claim):
+    """Which figure of what."""
+    of, how = (judge.named(claim, "best_of"), "the best of ") if "best_of" in claim else (judge.named(claim, "of"), "each of ")
+    mine = (how if len(of) > 1 else "") + ", ".join(of)
+    if "minus" in claim:
+        return f"{figures.words(claim['figure'])}, {mine} less {claim['minus']}"
+    other = judge.named(claim, "to")
+    against = f" / {'each of ' if len(other) > 1 else ''}{', '.join(other)}" if other and other != of else ""
+    return f"{figures.words(claim['figure'])}, {mine}{against}"
+
+
 def claims(result):
     """Each with what became of it in each of its scenarios."""
     told = judge.verdicts(result)
     for claim in result["plan"].get("claim", []):
-        mine, other = claim["of"], claim.get("to", claim["of"])
-        yield Claim(claim.get("document") or "", claim.get("says") or "",
-                    f"{figures.words(claim['figure'])}, {mine}" + (f" / {other}" if other != mine else ""),
-                    expected(claim["expect"]), [verdict_of(result, one) for one in told if one["claim"] is claim])
+        yield Claim(claim.get("document") or "", claim.get("says") or "", looked(claim), expected(claim["expect"]),
+                    [verdict_of(result, one) for one in told if one["claim"] is claim])
 
 
 def tally(result):

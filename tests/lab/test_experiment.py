@@ -74,6 +74,23 @@ def test_defaults(tmp_path):
     ('name = "a"', 'name = 1', "name must be a str, and is 1"),
     ('name = "a"', 'name = "a"\nengin = "epoll"', "has a key engin that means nothing; perhaps engine"),
     ('name = "a"', 'name = "a"\nnot = ["t"]', "target a: not: there is no t"),
+    ('of = "a"', 'of = ["a", "c"]', "[[claim]] number 1: there is no c"),
+    ('of = "a"', 'of = []', "needs `of`, a target or several"),
+    ('of = "a"', 'of = "a"\nbest_of = ["b"]', "needs `of`, a target or several"),
+    ('to = "b"', 'to = ["c"]', "[[claim]] number 1: there is no c"),
+    ('to = "b"', 'to = "b"\nminus = "b"', "has `to`, for a ratio, and `minus`, for a difference"),
+    ('to = "b"', 'minus = "c"', "[[claim]] number 1: there is no c"),
+    ('name = "s"', 'name = "s"\ncount_rounds = 4', "a key count_rounds that means nothing to kind load"),
+    ('name = "s"', 'name = "s"\nrests = 5\nconnections = 2', "a key connections that means nothing to kind load"),
+    ('name = "s"', 'name = "s"\nkind = "calls"\nbytes = 9', "a key bytes that means nothing to kind calls"),
+    ('name = "s"', 'name = "s"\nkind = "echo"', "says not what its clients do"),
+    ('name = "s"', 'name = "s"\nkind = "echo"\nclients = 3\nidle = 4', "a key idle that means nothing to kind echo"),
+    ('name = "a"', 'name = "a"\nworkers = 2', "target a has a key workers that means nothing to it as kind load"),
+    ('name = "a"', 'name = "a"\npeer = "h2o"\noptions = "-e epoll"', "target a has a key options that means nothing to it"),
+    ('name = "a"', 'name = "a"\nprogram = "timers"', "target a has a key program that means nothing to it as kind load"),
+    ('name = "s"', 'name = "s"\noptions = "-e epoll"\n[[target]]\nname = "c"\npeer = "h2o"',
+     "target c is not ours, and scenario s has options for it"),
+    ('title = "T"', 'title = "T"\nkind = "calls"\nseconds = {quick = 1}', "a key seconds that means nothing to its kind"),
     ('title = "T"', 'title = "T"\nkind = "count"', "target a has no program, which its kind needs"),
     ('title = "T"', 'title = "T"\nkind = "crowd"', "scenario s has no clients, which its kind needs"),
     ('title = "T"', 'title = "T"\nrounds = {quick = 6.5}', "rounds is for quick and full"),
@@ -82,6 +99,53 @@ def test_defaults(tmp_path):
 ])
 def test_wrong(tmp_path, old, new, told):
     assert told in wrong(tmp_path, old, new)
+
+
+def test_keys_of_two_kinds(tmp_path):
+    """A target that is asked in two ways may have what means something to one of them; who knows what another kind reads."""
+    path = tmp_path / "e.toml"
+    path.write_text(GOOD.replace('name = "s"', 'name = "s"\n[[scenario]]\nname = "t"\nkind = "echo"\nconnections = 2')
+                    .replace('name = "a"', 'name = "a"\npinned = false'))
+    assert experiment.load(str(path))
+    path.write_text(GOOD.replace('name = "s"', 'name = "s"\nkind = "mine"\ncount_rounds = 3'))
+    assert experiment.load(str(path))
+
+
+def lab(*args):
+    return subprocess.run([sys.executable, "-B", "lab/lab.py", *map(str, args)], cwd=TOP, text=True, timeout=60,
+                          capture_output=True, check=False)
+
+
+def test_two_of_one_name_are_refused(tmp_path):
+    """Their results would be one file."""
+    for folder in ("one", "two"):
+        os.mkdir(tmp_path / folder)
+        (tmp_path / folder / "e.toml").write_text(GOOD)
+    done = lab("--out", tmp_path, "run", tmp_path / "one/e.toml", tmp_path / "two/e.toml")
+    assert done.returncode == 2 and done.stdout == ""
+    assert f"two experiments are called e: {tmp_path}/one/e.toml and {tmp_path}/two/e.toml" in done.stderr
+
+
+def test_what_is_missing_is_told_before_anything_is_built(tmp_path):
+    """A --bin that does not exist: make would fail."""
+    (tmp_path / "e.toml").write_text(GOOD.replace('title =', 'needs = ["no-such-command"]\ntitle ='))
+    (tmp_path / "f.toml").write_text(GOOD.replace('title =', 'kind = "none"\ntitle ='))
+    done = lab("--bin", tmp_path / "none/release", "--out", tmp_path / "out", "run", tmp_path / "e.toml", tmp_path / "f.toml")
+    assert done.returncode == 1 and not os.path.exists(tmp_path / "none")
+    assert "lab: e: there is no no-such-command: scripts/setup lab" in done.stderr
+    assert "lab: f: there is no kind none" in done.stderr
+
+
+def test_a_broken_one_does_not_end_the_list(tmp_path, monkeypatch, capsys):
+    import lab as command  # pylint: disable=import-outside-toplevel
+    monkeypatch.setattr(experiment, "FOLDER", str(tmp_path))
+    for name, text in (("a", GOOD), ("b", "title = "), ("c", GOOD.replace('title = "T"', ""))):
+        (tmp_path / f"{name}.toml").write_text(text)
+    (tmp_path / "d.toml").write_text(GOOD)
+    assert command.list_all(None) == 2
+    out, err = capsys.readouterr()
+    assert [line.split() for line in out.splitlines()] == [["a", "Q?"], ["d", "Q?"]]
+    assert "b.toml is not TOML" in err and "c.toml: the file has no title" in err
 
 
 def test_none_of_that_name():

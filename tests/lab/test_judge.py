@@ -109,6 +109,55 @@ def test_against_another_scenario():
     assert told["verdict"] == "confirmed" and told["found"].median == 2
 
 
+def told_of(claim, **series):
+    return [(one["of"][0], one["to"] and one["to"][0], one["verdict"]) for one in judge.verdicts(result([claim], **series))]
+
+
+def test_a_claim_about_several_is_judged_of_each():
+    """And to each: "all methods" is not the first of them."""
+    series = {"a": [1] * 6, "b": [2] * 6, "c": [4] * 6}
+    assert told_of({**claim("< 1", None), "of": ["a", "c"], "to": ["b"]}, **series) == [
+        ("a", "b", "confirmed"), ("c", "b", "contradicted")]
+    assert told_of({**claim("< 1", None), "of": "b", "to": ["a", "c"]}, **series) == [
+        ("b", "a", "contradicted"), ("b", "c", "confirmed")]
+    assert told_of({**claim("< 3", None), "of": ["a", "c"]}, **series) == [("a", None, "confirmed"), ("c", None, "contradicted")]
+
+
+@pytest.mark.parametrize("expect, wanted", [("> 3", ("c", "b", "confirmed")), ("> 8", ("c", "b", "contradicted")),
+                                            ("< 0.6", ("a", "b", "confirmed")), ("< 0.1", ("a", "b", "contradicted"))])
+def test_the_best_of_several_is_enough(expect, wanted):
+    series = {"a": [5] * 6, "b": [10] * 6, "c": [40] * 6}
+    told, = told_of({"says": "x", "figure": "cpu_us", "best_of": ["a", "c"], "to": "b", "expect": expect}, **series)
+    assert told == wanted
+
+
+def test_that_none_does_it_is_known_of_all_or_not_at_all():
+    asked = {"says": "x", "figure": "cpu_us", "best_of": ["a", "c"], "to": "b", "expect": "> 8"}
+    told, = judge.verdicts(result([asked], a=[5] * 6, b=[10] * 6, c=[None] * 6))
+    assert told["verdict"] == "undecided" and told["why"] == "not known of c: c: died"
+    asked["expect"] = "> 0.1"
+    assert told_of(asked, a=[5] * 6, b=[10] * 6, c=[None] * 6) == [("a", "b", "confirmed")]
+    told, = judge.verdicts(result([asked], a=[None] * 6, b=[10] * 6, c=[None] * 6))
+    assert told["verdict"] == "not measured"
+
+
+@pytest.mark.parametrize("expect, a, wanted", [
+    ("< -1000", [20000] * 6, "confirmed"), ("< -1000", [20500] * 6, "contradicted"),
+    ("< -1000", [20400, 21900] * 3, "no significant difference"), ("< -1000", [19000, 20900] * 3, "undecided")])
+def test_a_difference(expect, a, wanted):
+    """More than a thousand is not any difference; when nothing differs that is 0, not 1."""
+    asked = {"says": "x", "figure": "cpu_us", "of": "a", "minus": "b", "expect": expect}
+    b = [21400] * 6
+    assert told_of(asked, a=a, b=b) == [("a", "b", wanted)]
+    assert told_of(asked, a=a, b=[0] * 6)[0][2] == "contradicted"  # nothing is divided
+
+
+def test_who_was_left_out_is_told():
+    data = result([claim("< 1")], a=[1] * 6, b=[])
+    data["plan"]["target"][1]["not"] = ["s"]
+    assert judge.verdicts(data)[0]["why"] == "b was left out there"
+
+
 @pytest.mark.parametrize("text", ["", "1", "= 1", "> x", "3..2", "> 1 2"])
 def test_expectations_that_are_none(text):
     with pytest.raises(ValueError):

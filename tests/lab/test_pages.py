@@ -176,10 +176,63 @@ def test_an_invalid_cell_is_a_gap():
     assert [one.x for one in points if one.broken] == [16] and all(one.median is None for one in points if one.broken)
 
 
-@pytest.mark.parametrize("key, log, found", [("cpu_us", "y", False), ("per_second", "xy", False), ("p99_us", "", True),
+@pytest.mark.parametrize("key, log, found", [("cpu_us", "", False), ("per_second", "x", False), ("p99_us", "", True),
+                                             ("cpu_us", "y", True), ("per_second", "xy", True),
                                              ("instructions", "", False), ("instructions", "y", True)])
 def test_which_axes_are_logarithmic(key, log, found):
     assert draw.axis.is_log({"figure": key, "log": log}) == found
+
+
+def test_a_row_of_bars_is_of_who_was_asked():
+    """Who was left out of a scenario has no empty row there; who failed or is not here has one that says so."""
+    result = sample.pools()
+    result["plan"]["target"][2]["not"] = ["1 connection, 1 KiB"]
+    result["cells"] = [one for one in result["cells"] if (one["target"], one["scenario"]) != ("mutex, drain all, yield",
+                                                                                           "1 connection, 1 KiB")]
+    panels = draw.bars.panels(result, {"figure": "cpu_us"})
+    assert [list(panel.cells) for panel in panels] == [view.targets(result), ["mutex", "lock-free", "nginx, tuned"], view.targets(result)]
+    plan = draw.bars.planned(result, {"kind": "bars", "figure": "cpu_us"}, sheet.NARROW)
+    assert plan.heights[1] < plan.heights[2]
+    said = words_of(draw.as_svg(result, 1))
+    assert said.count("mutex, drain all, yield") == 2 and view.MISSING in said and "× invalid" in said
+
+
+def test_sizes_are_called_as_people_call_them():
+    words = draw.lines.place_words
+    plot = {"x_label": "size of the file [B]"}
+    assert [words(plot, size) for size in (1, 1000, 1024, 4096, 4100, 1 << 20, 3 << 30)] == [
+        "1", "1,000", "1 KiB", "4 KiB", "4,100", "1 MiB", "3 GiB"]
+    assert words({}, 1024) == words({"x_label": "connections"}, 1024) == "1,024"
+
+
+@pytest.mark.parametrize("log, limits, inches", [(False, (0, 64), 1.9), (False, (0, 64), 5), (False, (0, 9.7e7), 3.5),
+                                                 (True, (50, 9000), 2.7)])
+def test_an_axis_has_as_many_ticks_as_fit(log, limits, inches):
+    """Two are no scale."""
+    from matplotlib.figure import Figure  # pylint: disable=import-outside-toplevel
+    axes = Figure().add_axes([0, 0, 1, 1])
+    draw.axis.figure_x(axes, log, limits, inches)
+    labels = [one.get_text() for one in axes.get_xticklabels()]
+    assert len(labels) >= 3 and sum(map(bool, labels)) >= len(labels) - 1
+
+
+def test_a_claim_says_of_whom_and_what_was_tested():
+    result = sample.pools()
+    result["plan"]["claim"] = [
+        {"document": "All are alike.", "says": "Tested: within a tenth.", "figure": "cpu_us", "of": ["mutex, drain all, yield", "nginx, tuned"],
+         "to": "mutex", "scenario": "64 connections, 1 KiB", "expect": "0.9..1.1"},
+        {"says": "One is better.", "figure": "per_second", "best_of": ["lock-free", "mutex, drain all, yield"], "to": "mutex",
+         "scenario": "64 connections, 1 KiB", "expect": "> 1"},
+        {"says": "By a thousand.", "figure": "per_second", "of": "lock-free", "minus": "mutex", "scenario": "64 connections, 1 KiB",
+         "expect": "> 1e9"}]
+    text = document.markdown(result)
+    assert "- “All are alike.” Tested: within a tenth. Expected of processor time a request [us], each of mutex, drain all, yield, " \
+        "nginx, tuned / mutex: 0.9 to 1.1." in text
+    assert "**not measured**, nginx, tuned, 64 connections, 1 KiB (nginx, tuned: nginx is not installed)" in text
+    assert "the best of lock-free, mutex, drain all, yield / mutex: more than 1." in text
+    assert "requests a second [1/s], lock-free less mutex: more than 1e9." in text
+    said = " ".join("".join(Checker(page.html(result)).text).split())
+    assert "Tested: within a tenth." in said and "lock-free mutex difference" in said
 
 
 def test_linear_axes_begin_at_zero():
@@ -388,3 +441,17 @@ def test_pages_of_a_run(tmp_path):
     done = subprocess.run([sys.executable, "-B", "lab/lab.py", "--out", str(tmp_path), "draw", "none"], cwd=plots.command.TOP,
                           text=True, timeout=120, capture_output=True, check=False)
     assert done.returncode == 1 and "rung lab run none makes it" in done.stderr
+
+
+def test_what_is_shown_without_a_name(tmp_path):
+    """All that there is; when that is nothing, how to have something."""
+    def lab(*args):
+        return subprocess.run([sys.executable, "-B", "lab/lab.py", "--out", str(tmp_path), *args], cwd=plots.command.TOP, text=True,
+                              timeout=60, capture_output=True, check=False)
+    for what in ("show", "draw"):
+        done = lab(what)
+        assert (done.returncode, done.stdout) == (1, "") and f"there is no result in {tmp_path}; rung lab run NAME" in done.stderr
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_text(json.dumps({**small(), "name": name}))
+    both, one = lab("show"), lab("show", "a")
+    assert both.returncode == one.returncode == 0 and both.stdout == 2 * one.stdout and one.stdout.startswith("Which of these")
