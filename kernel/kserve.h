@@ -63,7 +63,7 @@ int kserve_open(struct kserve **serve, const struct kserve_options *opt,
 
 /* Stop listening, close who is idle, give the others KSERVE_DRAIN_MS, cut off the rest.  When it
  * returns nobody is left: no connection, thread, timer or callback. */
-enum { KSERVE_DRAIN_MS = 1000 };
+enum { KSERVE_DRAIN_MS = 500 };
 void kserve_close(struct kserve *serve);
 
 #endif
