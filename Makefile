@@ -9,6 +9,7 @@
 # V=1 shows the commands.  `make` alone lists the targets.
 BUILD ?= build
 MODE ?= release
+KERNEL ?= 6.1
 PREFIX ?= /usr/local
 PYTHON ?= /usr/bin/python3
 .DEFAULT_GOAL := help
@@ -96,9 +97,12 @@ ALL_SRC += $(LAB_SRC) tests/kernel/site_twin.c
 objects = $(patsubst %.c,$(O)/%.o,$(1))
 GEN := $(G)/mime_types.h
 
+VERSION := $(shell sed -nE 's/^.define RUNG_VERSION "(.*)"/\1/p' base/version.h)
+DKMS_TREE := $(DESTDIR)/usr/src/rung-$(VERSION)
+
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: lab-programs bench plots help all run check quick soak coverage docs answers cost load-cost trigger spread kernel-compile fuzz tests clean install
+.PHONY: kernel check-kernel check-debug-kernel dkms lab-programs bench plots help all run check quick soak coverage docs answers cost load-cost trigger spread kernel-compile fuzz tests clean install
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
@@ -164,6 +168,24 @@ lab-programs: $(LAB) $(O)/openat2.so # what the lab measures besides servers
 kernel-compile: ## compile core/ as part of a kernel module, against Debian's headers
 	@scripts/setup check
 	@scripts/kernel-compile $(BUILD)
+
+kernel: ## build the modules for Debian's kernel KERNEL=6.1|6.12: build/kernel-6.1/kernel/*.ko
+	@scripts/setup kernel
+	@$(PYTHON) lab/vm/build --kernel $(KERNEL) --build $(BUILD)
+
+check-kernel: all ## boot Debian's kernels in an emulator and try the modules there: docs/kernel-lab.md
+	@scripts/setup kernel
+	@$(PYTHON) tests/run.py --build $(BUILD) --plan kernel
+
+check-debug-kernel: all ## the same with kernels built to find faults, which takes a while
+	@scripts/setup kernel
+	@$(PYTHON) tests/run.py --build $(BUILD) --plan debug-kernel
+
+dkms: $(GEN) ## install the modules' sources for DKMS under DESTDIR/usr/src, and build nothing
+	install -d $(DKMS_TREE)/core $(DKMS_TREE)/kernel
+	install -m 644 $(wildcard core/*) $(GEN) $(DKMS_TREE)/core
+	install -m 644 $(filter-out %/dkms.conf,$(wildcard kernel/*)) $(DKMS_TREE)/kernel
+	sed 's/@VERSION@/$(VERSION)/' kernel/dkms.conf >$(DKMS_TREE)/dkms.conf
 
 tests: all $(if $(filter debug,$(MODE)),$(O)/openat2.so) $(UNIT) $(SIM) ## build the test programs of this MODE
 

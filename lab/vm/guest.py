@@ -28,10 +28,13 @@ TAIL_LINES = 15
 NICE = 10
 # Without ERMS the kernel copies eight bytes with an instruction, not one: a copy is over-priced enough as it is.
 CPU = "max,-erms"
-COMPLAINT = re.compile(r"Kernel panic|Oops: |BUG: |WARNING: |general protection fault|INFO: task .* blocked|"
-                       r"kmemleak: [1-9]\d* new")
-# Oopses end the guest, for what it does afterwards means nothing; addresses and clocks are the same in every boot.
-APPEND = "console=ttyS0 quiet panic=-1 oops=panic nokaslr tsc=reliable no_timer_check mitigations=off random.trust_cpu=on"
+COMPLAINT = re.compile(r"Kernel panic|Oops: |BUG[: ]|WARNING: |general protection fault|kmemleak: [1-9]\d* new|"
+                       r"INFO: (task .* blocked|possible|trying)|KASAN|UBSAN|Poison overwritten|"
+                       r"scheduling while atomic|sleeping function|suspicious RCU|refcount_t: |still has objects|"
+                       r"soft lockup|self-detected stall")
+# Oopses end the guest, for what it does afterwards means nothing; addresses and clocks are the same in every boot.  A
+# WARN() speaks at the level of warnings: they are for the console too.
+APPEND = "console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr tsc=reliable no_timer_check mitigations=off random.trust_cpu=on"
 # A process that waits for all readers (its table of descriptors grows) waits for a few instructions, not for a tick.
 COUNTING = "rcupdate.rcu_expedited=1"
 

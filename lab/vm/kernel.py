@@ -3,7 +3,10 @@
 
 The package of the image is asked of Debian's mirror and taken apart below the build folder, so that this machine's own
 /boot stays as it is and nobody need be root.  What is kept is the bare kernel, which starts some seconds earlier than
-the packed one (an emulator unpacks slowly), and the modules' tree, of which a guest is given those it asks for.
+the packed one (an emulator unpacks slowly), and the modules' tree, of which a guest is given those it asks for.  The
+headers to compile modules with are fetched likewise, when somebody asks for them.
+
+A kernel that scripts/debug-kernel has built lies beside them under a name of its own, headers and all.
 """
 import dataclasses
 import glob
@@ -18,6 +21,7 @@ import zlib
 
 from rig import Broken
 
+BUILT = ("debug", "race")  # by scripts/debug-kernel, not fetched
 PACKAGES = {"6.1": "linux-image-amd64", "6.12": "linux-image-6.12-amd64"}  # of Debian 12; each names the newest image
 FETCH_S = 300
 SETUP_SECTORS, PAYLOAD = 0x1f1, 0x248  # Documentation/arch/x86/boot.rst
@@ -70,6 +74,8 @@ def present(version, cache):
 
 def package_of(version):
     """The package that has the image, by the one that only names it."""
+    if version in BUILT:
+        raise Broken(f"the kernel {version} is not built: scripts/debug-kernel {version} does that")
     if version not in PACKAGES:
         raise Broken(f"no kernel {version} is known here, but {' and '.join(PACKAGES)}")
     named = run("apt-cache", "depends", PACKAGES[version]).decode()
@@ -100,6 +106,45 @@ def fetch(version, cache):
             if not present(version, cache):
                 raise
     return present(version, cache)
+
+
+# --- Headers ------------------------------------------------------------------------------------------------
+
+def header_packages(release):
+    """The packages that together are what a module is compiled with: the configuration, the headers, the scripts."""
+    named = run("apt-cache", "depends", f"linux-headers-{release}").decode()
+    found = re.findall(r"Depends: (linux-(?:headers|kbuild)-\S+)", named)
+    if not found:
+        raise Broken(f"Debian's package lists have no headers for {release}: a newer kernel may have replaced it "
+                     "(remove the kernel that was fetched, and another is)")
+    return [f"linux-headers-{release}", *found]
+
+
+def headers(version, cache):
+    """The folder that modules for that version are compiled against, fetched if it is not here."""
+    kernel = fetch(version, cache)
+    place = os.path.abspath(os.path.join(cache, f"linux-{version}-headers"))
+    if version in BUILT:
+        return place
+    path = f"{place}/usr/src/linux-headers-{kernel.release}"
+    if os.path.exists(f"{path}/Module.symvers"):
+        return path
+    packages = header_packages(kernel.release)
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        run("apt-get", "download", *packages, cwd=folder)
+        for package in glob.glob(f"{folder}/*.deb"):
+            run("dpkg-deb", "-x", package, f"{folder}/tree")
+        with open(f"{folder}/tree/usr/src/linux-headers-{kernel.release}/Makefile", "r+", encoding="ascii") as file:
+            text = file.read().replace("/usr/src/", f"{place}/usr/src/")  # where they would be if they were installed
+            file.seek(0)
+            file.write(text)
+        shutil.rmtree(place, ignore_errors=True)  # of a kernel that was replaced
+        try:
+            os.rename(f"{folder}/tree", place)
+        except OSError:  # another has been quicker
+            if not os.path.exists(f"{path}/Module.symvers"):
+                raise
+    return path
 
 
 # --- Modules ------------------------------------------------------------------------------------------------
