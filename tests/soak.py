@@ -275,7 +275,7 @@ class Run:
             with self.lock:
                 self.allowed = max(1, round(height * len(self.clients)))
                 self.lock.notify_all()
-            self.memory.append(crowd.memory(self.server))
+            self.memory.append(self.server.memory())
             if now >= due:
                 self.census()
                 due = time.monotonic() + wave

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Fixtures of the wire tests. They run against one binary and one engine: RUNG_BIN, RUNG_ENGINE,
-and RUNG_ARGS for another arrangement of workers."""
+and RUNG_ARGS for another arrangement of workers.  RUNG_ENGINE=kernel: see lib/module.py."""
 import os
 import shutil
 import sys
@@ -10,7 +10,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import pytest  # noqa: E402
-from lib import server, trees  # noqa: E402
+from lib import klog, server, trees  # noqa: E402
 
 CORE_STEP = 8
 LONG_STEP = 8
@@ -75,6 +75,27 @@ def enough(request, engine):
     if needs and needs.args[0] > has:
         pytest.skip(f"needs {needs.args[0]} connections at once; engine {engine['name']} serves {has}")
     return has
+
+
+@pytest.fixture(scope="session")
+def kernel_log():
+    """What this machine's kernel says, where it is what is tested."""
+    log = klog.Log() if server.ENGINE == "kernel" else None
+    yield log
+    if log:
+        log.close()
+
+
+@pytest.fixture(autouse=True)
+def kernel_is_silent(request, kernel_log):
+    """No test may make it complain, not even of another that runs beside it.  And skips what a kernel has not."""
+    only = request.node.get_closest_marker("userspace")
+    if kernel_log and only:
+        pytest.skip(f"only a process has {only.args[0]}")
+    yield
+    if kernel_log:
+        said = kernel_log.complaints()
+        assert not said, "the kernel complains:\n" + "\n".join(said[:40])
 
 
 def folder():

@@ -5,6 +5,8 @@ import os
 import pytest
 from cli import ENGINE, EXIT_DONE, EXIT_USAGE, begin, run, site  # noqa: F401 (fixtures among them)
 
+pytestmark = pytest.mark.userspace("a command line")
+
 LOOPS = ("nonblock", "select", "poll", "epoll", "dispatch", "coro", "uring")
 OWN_THREADS = ("thread", "pool")
 CREWS = ("pool", "dispatch")

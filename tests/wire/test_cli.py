@@ -11,6 +11,8 @@ import pytest
 from cli import (BIN, EXIT_DONE, EXIT_FAILED, EXIT_USAGE, FULL, PATIENCE, ROOT, TOP, begin, elf,
                  environment, no_port, options_table, run, site)  # noqa: F401 (fixtures among them)
 
+pytestmark = pytest.mark.userspace("a command line")
+
 
 # --- Help and what is generated ------------------------------------------------------------------------
 

@@ -17,6 +17,8 @@ import pytest
 from cli import (BIN, ENGINE, EXIT_DONE, EXIT_FAILED, EXIT_LISTEN, EXIT_USAGE, PATIENCE, ROOT,
                  Running, begin, environment, run, site, as_root, unix_get)  # noqa: F401 (fixtures among them)
 
+pytestmark = pytest.mark.userspace("a command line")
+
 
 # --- Listening -----------------------------------------------------------------------------------------
 

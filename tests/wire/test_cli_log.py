@@ -11,6 +11,8 @@ import pytest
 from cli import (EXIT_DONE, EXIT_FAILED, FULL, begin, large, raw, run, site, stuck_download,
                  log_lines, wait_for)  # noqa: F401 (fixtures among them)
 
+pytestmark = pytest.mark.userspace("a command line")
+
 
 COMBINED = re.compile(r'(\S+) - - \[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d \+0000)\] "((?:[^"\\]|\\x[0-9a-f]{2})*)" '
                       r'(\d{3}) (\d+) "((?:[^"\\]|\\x[0-9a-f]{2})*)" "((?:[^"\\]|\\x[0-9a-f]{2})*)"')

@@ -16,6 +16,8 @@ import pytest
 from cli import (BIN, ENGINE, EXIT_DONE, PATIENCE, Running, begin, elf, environment, large, no_port,
                  run, site, stuck_download, wait_for)  # noqa: F401 (fixtures among them)
 
+pytestmark = pytest.mark.userspace("a command line")
+
 
 # --- What the options do -------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ def test_ten_thousand_at_once(start, standard, engine, record_property):
     count = at_once(engine)
     server = start(standard, "--max-connections", count, *PATIENT)
     server.ask("/hello.txt")
-    before = crowd.settled(server, lambda: crowd.memory(server))
+    before = crowd.settled(server, server.memory)
     wires = crowd.arrive(server, count)
     assert server.stats()["open"] == count
     data = request("/hello.txt")
@@ -55,7 +55,7 @@ def test_ten_thousand_at_once(start, standard, engine, record_property):
         assert wire.reply().body == HELLO
     stats = server.stats()
     assert stats["open"] == count and stats["evicted"] == 0 and stats["refused"] == 0
-    kib = (crowd.memory(server) - before) / 1024 / count
+    kib = (server.memory() - before) / 1024 / count
     record_property("crowd", f"{engine['name']}: {count} connections at once, {kib:.2f} KiB each in user space")
     assert crowd.sanitized() or kib <= KIB_MAX.get(engine["name"], KIB_MAX_LOOP)
     crowd.leave(wires)
@@ -307,13 +307,13 @@ def test_come_and_go(start, standard, engine, enough, record_property):
     server = start(standard)
     come_and_go(server, count // 5, together)  # pools and caches are filled
     server.check_counts()
-    files, before = crowd.settled(server, server.files), crowd.settled(server, lambda: crowd.memory(server))
+    files, before = crowd.settled(server, server.files), crowd.settled(server, server.memory)
     begin = time.monotonic()
     come_and_go(server, count, together)
     seconds = time.monotonic() - begin
     stats = server.check_counts()
     assert stats["accepted"] == count + count // 5
-    growth = crowd.settled(server, lambda: crowd.memory(server)) - before
+    growth = crowd.settled(server, server.memory) - before
     record_property("crowd", f"{engine['name']}: {count} connections came and went, {growth / 1024:.0f} KiB more "
         f"({count / seconds:.0f} a second)")
     wait_for(lambda: server.files() <= files, "as few descriptors as before")

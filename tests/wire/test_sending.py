@@ -224,6 +224,7 @@ def echoing(*options):
             process.stderr.read()
 
 
+@pytest.mark.userspace("a command line")
 def test_echo_is_corked_too(engine):
     if engine["model"] == "completion":
         pytest.skip("the kernel sends for it: there is no cork")
@@ -235,6 +236,7 @@ def test_echo_is_corked_too(engine):
 
 
 @pytest.mark.core
+@pytest.mark.userspace("a command line: rung echo is a process; tests/kernel asks rung_echo")
 def test_echo():
     """On every engine, though it has no option for what becomes of files: those are as they are by default."""
     with echoing() as wire:
@@ -268,6 +270,7 @@ def test_not_deferred(start, sizes):
 
 # --- Refused -----------------------------------------------------------------------------------------------
 
+@pytest.mark.userspace("a command line")
 @pytest.mark.parametrize("options", ["--send copy", "--gather off", "--tcp-nodelay off", "--tcp-cork on",
                                      "--defer-accept 1s"])
 def test_without_sockets(tree, options):
@@ -275,6 +278,7 @@ def test_without_sockets(tree, options):
     assert out.returncode == EXIT_USAGE and "it has no sockets" in out.stderr
 
 
+@pytest.mark.userspace("a command line")
 @pytest.mark.parametrize("option", ["--send", "--gather"])
 def test_without_files(option):
     out = run("echo", "-p", "0", option, "on")

@@ -21,7 +21,7 @@ OWN_THREADS = ("fork", "thread", "pool")  # their workers cannot be threads
 KINDS = ["process"] if lib.ENGINE in OWN_THREADS else ["process", "thread"]
 PROCESSES = ("--workers", 2, "--workers-as", "process")
 two_cpus = pytest.mark.skipif(len(ONE_EACH) < 2, reason=f"needs an even and an odd processor, and has {CPUS}")
-pytestmark = [pytest.mark.processes,
+pytestmark = [pytest.mark.processes, pytest.mark.userspace("threads or processes that work"),
               pytest.mark.skipif(bool(lib.ARGS), reason="workers are this file's own business")]
 
 

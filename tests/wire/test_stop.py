@@ -9,6 +9,7 @@ from lib.server import PATIENCE, wait_for
 from lib.trees import content, write
 
 BIG = 24 << 20
+signals = pytest.mark.userspace("signals")
 
 
 def transfer(server):
@@ -26,6 +27,7 @@ def root(tree):
     return tree
 
 
+@signals
 @pytest.mark.core
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_running_transfers_finish(start, root, number):
@@ -42,6 +44,7 @@ def test_running_transfers_finish(start, root, number):
     server.finish()
 
 
+@signals
 @pytest.mark.core
 def test_second_signal_cuts(start, root):
     server = start(root, "--drain-timeout", "1h")
@@ -57,6 +60,7 @@ def test_second_signal_cuts(start, root):
     server.finish()
 
 
+@signals
 @pytest.mark.long
 def test_drain_has_an_end(start, root):
     """Past --drain-timeout what is still open is cut off."""
@@ -69,6 +73,7 @@ def test_drain_has_an_end(start, root):
     server.finish()
 
 
+@signals
 @pytest.mark.core
 def test_idle_ones_are_closed_at_once(start, root):
     """The drain has an hour, but nobody is owed anything."""
@@ -80,6 +85,7 @@ def test_idle_ones_are_closed_at_once(start, root):
         server.finish()
 
 
+@signals
 def test_connected_but_silent_is_closed_at_once(start, root):
     server = start(root, "--drain-timeout", "1h", "--head-timeout", "1h")
     with server.wire() as wire:
@@ -89,6 +95,7 @@ def test_connected_but_silent_is_closed_at_once(start, root):
         server.finish()
 
 
+@signals
 @pytest.mark.core
 @pytest.mark.capacity(2)
 def test_last_answers_say_close(start, root):
@@ -109,6 +116,7 @@ def test_last_answers_say_close(start, root):
     server.finish()
 
 
+@signals
 def test_pipelined_answers_before_the_end(start, root):
     """What was asked before the signal and is being answered: whole answers only, then an orderly
     end."""
@@ -126,6 +134,7 @@ def test_pipelined_answers_before_the_end(start, root):
     server.finish()
 
 
+@signals
 def test_nobody_new_once_it_stops(start, root):
     server = start(root, "--drain-timeout", "60s")
     with transfer(server) as wire:
@@ -146,6 +155,7 @@ def test_nobody_new_once_it_stops(start, root):
     server.finish()
 
 
+@signals
 @pytest.mark.parametrize("times", [1, 2, 5])
 def test_stop_with_nobody_there(start, root, times):
     server = start(root)
@@ -165,6 +175,7 @@ def test_port_is_free_again(start, root):
     assert again.address[1] == port and again.ask("/hello.txt").status == 200
 
 
+@signals
 def test_hangup_and_pipe_are_no_end(start, root):
     server = start(root)
     for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1, signal.SIGCONT, signal.SIGWINCH):

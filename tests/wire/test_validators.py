@@ -105,6 +105,7 @@ def test_only_where_it_would_be_a_success(wire, fields):
     assert wire.ask("/special/fifo", fields=fields).status == 403
 
 
+@pytest.mark.userspace("an environment")
 @pytest.mark.parametrize("zone",
                          ["UTC", "Asia/Tokyo", "America/Los_Angeles", "Asia/Kathmandu", "JUNK-27"])
 def test_any_time_zone(start, standard, zone):

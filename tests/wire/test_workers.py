@@ -23,6 +23,7 @@ if lib.ENGINE not in OWN_THREADS:
     KINDS.append("thread")
 PATIENT = ("--head-timeout", "10m", "--idle-timeout", "10m", "--send-timeout", "10m", "--drain-timeout", "10m")
 BIG = 8 << 20
+pytestmark = pytest.mark.userspace("threads or processes that work")
 
 
 @pytest.fixture

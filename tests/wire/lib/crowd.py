@@ -38,22 +38,12 @@ def threads():
 
 
 def sanitized():
-    """Whether a sanitizer is compiled in: its memory tells nothing about rung's."""
+    """Whether memory tells nothing about rung's: a sanitizer is compiled in, or it is the whole kernel's."""
+    if one.ENGINE == "kernel":
+        return True
     with open(one.BIN, "rb") as file:
         data = file.read()
     return data.startswith(b"#!") or b"__asan_" in data or b"__tsan_" in data
-
-
-def memory(server):
-    """Bytes its processes occupy; what they share is counted once."""
-    total = 0
-    for pid in server.pids():
-        try:
-            with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-                total += int(re.search(r"^Pss:\s+(\d+) kB", file.read(), re.M)[1]) * 1024
-        except (FileNotFoundError, ProcessLookupError):
-            pass  # a child that has just gone
-    return total
 
 
 def settled(server, question):

@@ -4,6 +4,8 @@
 stop() fails the test unless the server has given every descriptor back, its counters agree
 (accepted = open + closed + lost, and nothing open once every client has gone), it leaves with
 status 0 on SIGTERM and it has said nothing that looks like a sanitizer's report or an assertion.
+
+Server is what the tests start: a process, or with RUNG_ENGINE=kernel a module (module.py).
 """
 import json
 import os
@@ -15,7 +17,9 @@ import subprocess
 import threading
 import time
 
-from .client import PATIENCE, Wire
+from . import module
+from .client import PATIENCE
+from .served import Served, wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
@@ -29,20 +33,10 @@ ALARM = re.compile(r"Sanitizer|runtime error:|[Aa]ssert|core_failed|stack smashi
 CLEAN_ENV = {**{k: v for k, v in os.environ.items() if not k.startswith("RUNG_")}, "RUNG_WORKERS": "1"}
 
 
-def wait_for(question, what, seconds=PATIENCE):
-    """Ask until it is true; its answer."""
-    end = time.monotonic() + seconds
-    while True:
-        answer = question()
-        if answer:
-            return answer
-        if time.monotonic() > end:
-            raise AssertionError(f"never happened: {what}")
-        time.sleep(0.01)
-
-
 def engine_row():
     """This engine's row of `rung engines --json`."""
+    if ENGINE == "kernel":
+        return module.row()
     out = subprocess.run([BIN, "engines", "--json"], stdout=subprocess.PIPE, env=CLEAN_ENV,
                          timeout=30, check=True)
     rows = {row["name"]: row for row in json.loads(out.stdout)}
@@ -66,7 +60,7 @@ def children(pid):
     return found
 
 
-class Server:
+class Process(Served):
     def __init__(self, root, *args, user=None, files=None, env=None, engine=ENGINE):
         self.root = os.fspath(root)
         self.said, self.lines_seen = [], threading.Condition()
@@ -126,25 +120,6 @@ class Server:
                 if not self.readers[0].is_alive() or time.monotonic() > end:
                     raise AssertionError(f"stderr has no {pattern!r}:\n" + self.text())
                 self.lines_seen.wait(0.2)
-
-    # --- using it
-    # ------------------------------------------------------------------------------------
-
-    @property
-    def address(self):
-        return self.addresses[0]
-
-    def wire(self, **options):
-        return Wire(self.address, **options)
-
-    def ask(self, *args, **options):
-        """One request on a connection of its own."""
-        with self.wire() as wire:
-            return wire.ask(*args, **options)
-
-    def url(self, path="/"):
-        host, port = self.address
-        return f"http://{host}:{port}{path}"
 
     # --- looking at it from outside
     # --------------------------------------------------------------------
@@ -223,6 +198,17 @@ class Server:
                     count += int(re.search(r"\nvoluntary_ctxt_switches:\s*(\d+)", file.read())[1])
         return count
 
+    def memory(self):
+        """Bytes its processes occupy; what they share is counted once."""
+        total = 0
+        for pid in self.pids():
+            try:
+                with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+                    total += int(re.search(r"^Pss:\s+(\d+) kB", file.read(), re.M)[1]) * 1024
+            except (FileNotFoundError, ProcessLookupError):
+                pass  # a child that has just gone
+        return total
+
     def stats(self):
         """The counters: SIGUSR1 makes the server print them as one line of JSON."""
         start = len(self.said)
@@ -232,17 +218,6 @@ class Server:
 
     # --- ending it
     # -----------------------------------------------------------------------------------
-
-    def check_counts(self):
-        """With every client gone: nothing open, nothing unaccounted for."""
-        def settled():  # a connection may close while the counters are read, so this is asked again
-            stats = self.stats()
-            gone = stats["closed"] + stats["lost"]
-            return stats["open"] == 0 and stats["accepted"] == gone and stats
-        stats = wait_for(settled, f"all connections closed and counted: {self.said[-1:]}")
-        assert stats["lost"] == 0, stats
-        assert stats["answers"] == stats["complete"] + stats["broken"], stats
-        return stats
 
     def stop(self):
         if self.ended:
@@ -279,3 +254,6 @@ class Server:
             self.process.kill()
             self.process.wait()
         self.ended = True
+
+
+Server = module.Module if ENGINE == "kernel" else Process

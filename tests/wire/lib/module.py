@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: MIT
+"""One rung_http to test: loaded into this machine's kernel, and judged when it is unloaded.
+
+With RUNG_ENGINE=kernel the tests start it instead of a process: as root, in a machine that may crash, so inside a
+guest (tests/kernel).  RUNG_MODULES is the folder of the modules; RUNG_ARGS are parameters besides: model=softirq.
+
+A module can be loaded once.  So that tests may have several servers, and several processes may test at the same time,
+each one is a copy of the file with a name of its own, as long as the old one: rung_http, rung_h000, rung_h001...
+Options are given as the command line has them, and become parameters; what only a process has skips the test.
+"""
+import ctypes
+import errno
+import os
+import re
+import shlex
+import struct
+
+import pytest
+
+from .served import Served, wait_for
+
+FOLDER = os.environ.get("RUNG_MODULES") or ""
+ARGS = dict(word.partition("=")[::2] for word in shlex.split(os.environ.get("RUNG_ARGS") or ""))
+MODEL = ARGS.get("model", "event")
+BLOCKING = ("cmwq", "kthread")
+# A work queue runs so many items at once, and a connection is one.  2000 are what an emulated machine bears in time.
+CAPACITY = {"cmwq": 500}
+CAPACITY_OTHERS = 2000
+FINIT_MODULE, DELETE_MODULE = 313, 176  # of x86-64
+STATS = "/sys/kernel/debug/{}/stats"
+FLAGS = ("hidden",)
+SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+TIMES = ("head_timeout", "idle_timeout", "send_timeout")
+# Options of the command line that say how a process waits, is seen, or leaves.
+PROCESS_ONLY = {
+    "workers": "its workers are the processors", "workers_as": "its workers are the processors",
+    "accept": "it has one listener", "pin": "its work stays where it is", "threads": "it has no fixed crew",
+    "send": "it hands over pages, or copies where there are none", "gather": "it always gathers",
+    "tcp_nodelay": "it always sends at once", "tcp_cork": "it gathers instead", "defer_accept": "it accepts at once",
+    "log": "it keeps no log of answers", "user": "it opens files as nobody, always",
+}
+IGNORED = ("drain_timeout",)  # of a stop by signals, and tests of those are left out
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def row():
+    """What `rung engines --json` says of an engine."""
+    return {"name": "kernel", "model": MODEL, "may_block": MODEL in BLOCKING, "available": True, "reason": "",
+            "capacity": CAPACITY.get(MODEL, CAPACITY_OTHERS)}
+
+
+# --- The kernel's two calls ----------------------------------------------------------------------------------
+
+def system_call(*args):
+    if LIBC.syscall(*args) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{errno.errorcode.get(number, number)}: {os.strerror(number)}")
+
+
+def load_file(path, parameters=""):
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        system_call(FINIT_MODULE, fd, parameters.encode(), 0)
+    finally:
+        os.close(fd)
+
+
+def unload(name):
+    system_call(DELETE_MODULE, name.encode(), os.O_NONBLOCK)
+
+
+def loaded():
+    with open("/proc/modules", encoding="ascii") as file:
+        return [line.split()[0] for line in file if line.startswith("rung_")]
+
+
+def core():
+    """The module that the others need, loaded once for all."""
+    try:
+        load_file(f"{FOLDER}/rung_core.ko")
+    except FileExistsError:
+        pass
+
+
+# --- A name of its own ---------------------------------------------------------------------------------------
+
+def sections(data):
+    """(name, offset, length) of each section of an ELF file of 64 bits."""
+    at, = struct.unpack_from("<Q", data, 40)
+    size, count, names = struct.unpack_from("<HHH", data, 58)
+    rows = [struct.unpack_from("<IIQQQQ", data, at + size * number) for number in range(count)]
+    for name, kind, _, _, offset, length in rows:
+        start = rows[names][4] + name
+        yield data[start:data.index(b"\0", start)].decode(), kind, offset, length
+
+
+def renamed(data, old, new):
+    """A module's file with another name: what the kernel calls it, and what it calls itself."""
+    assert len(old) == len(new)
+    changed = bytearray(data)
+    for name, kind, offset, length in sections(data):
+        if kind == 1 and re.match(r"\.modinfo$|\.rodata|\.data|\.gnu\.linkonce\.this_module$", name):
+            changed[offset:offset + length] = data[offset:offset + length].replace(old.encode(), new.encode())
+    return bytes(changed)
+
+
+def names(what):
+    """rung_http: rung_h000, rung_h001, ...; each of several testing processes has a hundred."""
+    worker = int(re.sub(r"\D", "", os.environ.get("PYTEST_XDIST_WORKER", "")) or 0)
+    for number in range(10**9):
+        yield f"{what[:6]}{100 * worker + number % 100:03}" + what[9:]
+
+
+NAMES = {what: names(what) for what in ("rung_http", "rung_echo", "rung_drop")}
+
+
+def load(what, parameters):
+    """Loads a copy under the next name; the name.  The parameters are a dict."""
+    core()
+    name = next(NAMES[what])
+    path = f"/run/{name}.ko"
+    with open(f"{FOLDER}/{what}.ko", "rb") as file:
+        data = renamed(file.read(), what, name)
+    with open(path, "wb") as file:
+        file.write(data)
+    try:
+        load_file(path, " ".join(f'{key}="{value}"' for key, value in parameters.items()))
+    finally:
+        os.unlink(path)
+    return name
+
+
+# --- Options become parameters -------------------------------------------------------------------------------
+
+def value_of(key, text):
+    if key in TIMES and (found := re.fullmatch(r"(\d+)(ms|s|m|h)", text)):
+        return round(int(found[1]) * SECONDS[found[2]] * 1000)
+    if found := re.fullmatch(r"(\d+)([kmg])", text):
+        return int(found[1]) * SIZES[found[2]]
+    return text
+
+
+def parameters(options):
+    """{parameter: value} of a command line's options."""
+    found, words = {}, [str(word) for word in options]
+    while words:
+        key, given, value = words.pop(0).lstrip("-").partition("=")
+        key = key.replace("-", "_")
+        if key in PROCESS_ONLY:
+            pytest.skip(f"the module has no --{key.replace('_', '-')}: {PROCESS_ONLY[key]}")
+        value = value if given else "on" if key in FLAGS else words.pop(0)
+        if value.startswith("unix:"):
+            pytest.skip("the module has no Unix sockets")
+        if key in IGNORED:
+            continue
+        found[key] = f"{found[key]},{value_of(key, value)}" if key in found else value_of(key, value)
+    return found
+
+
+def sockets(port):
+    """Rows of the kernel's tables for sockets of this port that somebody holds: local address, state.  One that is only
+    saying goodbye to its client, or that nobody has accepted, is the kernel's own: it has no inode."""
+    found = []
+    for table in ("tcp", "tcp6"):
+        with open(f"/proc/net/{table}", encoding="ascii") as file:
+            rows = [line.split() for line in file.readlines()[1:]]
+        found += [(line[1], line[3]) for line in rows
+                  if int(line[1].rpartition(":")[2], 16) == port and line[9] != "0"]
+    return found
+
+
+def parameter(name, key):
+    """What it was told, as it can be read by anybody."""
+    with open(f"/sys/module/{name}/parameters/{key}", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def stats_of(name):
+    with open(STATS.format(name), encoding="ascii") as file:
+        return {key: int(value) for key, value in re.findall(r"^(\w+)[:\s]+(-?\d+)", file.read(), re.M)}
+
+
+class Module(Served):
+    """what: rung_http or rung_echo; it listens when the constructor returns."""
+
+    def __init__(self, root, *options, what="rung_http", **only):
+        for key in only:  # a user, a limit of descriptors, an environment, an engine
+            pytest.skip(f"the module has no {key} of its own")
+        self.root = os.fspath(root) if root else None
+        given = {**({"root": self.root} if root else {}), **ARGS, **parameters(options)}
+        self.name = load(what, {"port": 0, **given})
+        self.ended = False
+        self.port = self.stats()["port"]
+        self.addresses = [(host, self.port) for host in parameter(self.name, "bind").split(",")]
+        self.listeners = len(sockets(self.port))
+
+    # --- looking at it from outside
+    # --------------------------------------------------------------------
+
+    def stats(self):
+        return {"lost": 0, **stats_of(self.name)}
+
+    def files(self):
+        """Sockets that it holds; tests/kernel counts files, where nobody else opens any."""
+        return len(sockets(self.port))
+
+    def leaks(self):
+        """Sockets beyond the listeners.  A client's own end has another port."""
+        return sockets(self.port)[self.listeners:]
+
+    def memory(self):
+        """The whole kernel's: crowd.sanitized() says that it tells nothing."""
+        with open("/proc/meminfo", encoding="ascii") as file:
+            return int(re.search(r"^SUnreclaim:\s+(\d+) kB", file.read(), re.M)[1]) * 1024
+
+    def rest(self):
+        """It has made all it needs when it is loaded."""
+
+    def pids(self):
+        return []
+
+    def cpu_seconds(self):
+        pytest.skip("a module's time is the kernel's: tests/kernel looks at it where nobody else works")
+
+    wake_ups = cpu_seconds
+
+    def open_paths(self, prefix):
+        pytest.skip(f"a module has no descriptors: {prefix}")
+
+    # --- ending it
+    # -----------------------------------------------------------------------------------
+
+    def stop(self):
+        if self.ended:
+            return
+        try:
+            self.check_counts()
+            wait_for(lambda: not self.leaks(), "every socket closed")
+        finally:
+            self.kill()
+
+    def kill(self):
+        """Unload it, whatever it does."""
+        if not self.ended:
+            self.ended = True
+            unload(self.name)
+            assert not sockets(self.port), "sockets are left"

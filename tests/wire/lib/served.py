@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+"""What every server under test is, however it was started: an address to ask, and counters that must agree."""
+import time
+
+from .client import PATIENCE, Wire
+
+
+def wait_for(question, what, seconds=PATIENCE):
+    """Ask until it is true; its answer."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = question()
+        if answer:
+            return answer
+        if time.monotonic() > end:
+            raise AssertionError(f"never happened: {what}")
+        time.sleep(0.01)
+
+
+class Served:
+    """Whoever inherits it has addresses, [(host, port)], and stats(), a dict."""
+
+    @property
+    def address(self):
+        return self.addresses[0]
+
+    def wire(self, **options):
+        return Wire(self.address, **options)
+
+    def ask(self, *args, **options):
+        """One request on a connection of its own."""
+        with self.wire() as wire:
+            return wire.ask(*args, **options)
+
+    def url(self, path="/"):
+        host, port = self.address
+        return f"http://{host}:{port}{path}"
+
+    def check_counts(self):
+        """With every client gone: nothing open, nothing unaccounted for."""
+        seen = []
+
+        def settled():  # a connection may close while the counters are read, so this is asked again
+            seen[:] = [self.stats()]
+            gone = seen[0]["closed"] + seen[0]["lost"]
+            return seen[0]["open"] == 0 and seen[0]["accepted"] == gone
+        try:
+            wait_for(settled, "all connections closed and counted")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {seen[0]}") from None
+        stats = seen[0]
+        assert stats["lost"] == 0, stats
+        assert stats["answers"] == stats["complete"] + stats["broken"], stats
+        return stats
