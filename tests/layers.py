@@ -17,11 +17,12 @@ import subprocess
 import sys
 import threading
 import time
-import xml.etree.ElementTree
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "wire"))
+import guests  # noqa: E402
 from lib import arrangements  # noqa: E402
+from reports import ended, junit, note_pytest  # noqa: E402
 
 CPUS = min(2, os.cpu_count() or 1)  # programs at a time
 WIRES = 2 * CPUS  # wire tests at a time: more than half of what they do is waiting
@@ -141,12 +142,6 @@ class Layer:
         if status != 0:
             self.fail("build: " + " ".join(argv[5:]), output)
         return status == 0
-
-
-def ended(status):
-    if status == "timeout":
-        return "out of time"
-    return f"signal {-status}" if status < 0 else f"status {status}"
 
 
 @functools.lru_cache
@@ -271,17 +266,7 @@ def pytest_run(layer, env, timeout_s, *args, paths=("tests/wire",)):
     argv = [PYTHON, "-B", "-m", "pytest", "-q", "-rs", "--strict-markers", "--junitxml", report, "-o", "addopts=", "-o",
             f"cache_dir={layer.build}/pytest/{layer.name.replace(' ', '-')}", *args, *paths]
     status, output = layer.command(argv, timeout_s, env)
-    results = {}
-    if os.path.exists(report):
-        for case in xml.etree.ElementTree.parse(report).iter("testcase"):
-            name = case.get("classname", "").rpartition(".")[2] + "::" + case.get("name", "")
-            bad = [child for child in case if child.tag in ("failure", "error")]
-            skip = case.find("skipped")
-            word, child = ("failed", bad[0]) if bad else ("skipped", skip) if skip is not None else ("passed", None)
-            text = "" if child is None else child.get("message", "") if word == "skipped" else child.text or ""
-            if results.get(name, ("",))[0] != "failed":
-                results[name] = (word, text)
-    return results, status, output
+    return junit(report), status, output
 
 
 def wire(engine, mode="release", marks=None, prefix=(), arranged=None):
@@ -305,25 +290,6 @@ def wire(engine, mode="release", marks=None, prefix=(), arranged=None):
         note_pytest(layer, pytest_run(layer, env, WIRE_SECONDS, "-n", str(many), *select, paths=paths),
                     lambda: pytest_run(layer, env, WIRE_SECONDS, "--last-failed", *select, paths=paths)[0])
     return job
-
-
-def note_pytest(layer, outcome, once_more):
-    """A few that failed run once more alone: load made them late, or they are broken."""
-    results, status, output = outcome
-    failed = [name for name, (word, _) in results.items() if word == "failed"]
-    again = once_more() if failed and len(failed) <= 10 else {}
-    for name, (word, text) in results.items():
-        if word == "skipped":
-            layer.skip(name, text)
-        elif word == "passed" or again.get(name, ("",))[0] == "passed":
-            layer.ok(name)
-            if word == "failed":
-                layer.unsteady.append(name)
-                layer.log(f"--- unsteady: {name}\n{text}")
-        else:
-            layer.fail(name, text)
-    if status not in (0, 1) or not results:
-        layer.fail(f"pytest ({ended(status)})", output)
 
 
 def tool(name, mode):
@@ -384,7 +350,7 @@ def shape(layer):
                  [PYTHON, "lab/trigger.py", "--check"], 60)
     layer.single("what the lab found, as documented (lab/plots.py)", [PYTHON, "-B", "lab/plots.py", "--check"], 60)
     if shutil.which("shellcheck"):
-        scripts = [path for path in ("scripts/setup", "scripts/kernel-compile", "scripts/arm64", "scripts/picture", ".ci/run", "tests/link.sh")
+        scripts = [path for path in ("scripts/setup", "scripts/kernel-compile", "scripts/debug-kernel", "scripts/arm64", "scripts/picture", ".ci/run", "tests/link.sh")
                    if os.path.exists(path)]
         layer.single("shellcheck", ["shellcheck", *scripts], 60)
     else:
@@ -392,7 +358,7 @@ def shape(layer):
 
 
 def kernel(layer):
-    layer.single("core/ compiles and links under Kbuild", ["scripts/kernel-compile", layer.build], 300)
+    layer.single("core/ and kernel/ compile and link under Kbuild", ["scripts/kernel-compile", layer.build], 300)
     layer.single("the kernel's site passes the server's unit tests", [PYTHON, "tests/kernel/ksite.py", layer.build], 600)
 
 
@@ -454,6 +420,7 @@ def coverage(build):
     return 1 if layer.failed else 0
 
 
+PLANS = ("quick", "check", "kernel", "debug-kernel")  # who may want a layer
 ASAN_IN_FULL = ("epoll", "pool")  # one that never blocks and one that does; the others: core
 TSAN = {"thread": None, "pool": None, "dispatch": None,  # where threads meet
         **{loop: (loop, "2 thread", "--workers 2") for loop in ("epoll", "uring")}}
@@ -474,6 +441,7 @@ def plan():
             ("sim", both, c_programs("debug", "tests/sim/*.c")),
             ("wire core", ("quick",), wire("epoll", "debug", "core")),
             ("kernel", check, kernel),
+            *guests.rows(),
             ("arm64", check, arm64)]
     engines = engine_names()
     rows += [(f"wire {engine}", check, wire(engine)) for engine in engines]

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""run.py - every test there is, in layers, with totals: what `make check`, `quick` and `coverage` call.
+"""run.py - every test there is, in layers, with totals: what `make check`, `quick`, `check-kernel` and `coverage` call.
 
 One line per layer: LAYER: N passed, N failed, N skipped (T s).  What failed, what was skipped and why, and what
 passed only when it was run once more alone follow at the end, then a table of engines and their arrangements; the
@@ -65,6 +65,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--build", default="build", help="where things are made (build)")
     parser.add_argument("--quick", action="store_true", help="the part that takes less than a minute")
+    parser.add_argument("--plan", choices=layers.PLANS, default="check", help="which of them (check)")
     parser.add_argument("--coverage", action="store_true", help="how much of core/ the C tests reach")
     parser.add_argument("--only", metavar="WORD", help="layers whose name contains WORD")
     parser.add_argument("--list", action="store_true", help="names of the layers")
@@ -73,7 +74,7 @@ def main():
     os.environ["LC_ALL"] = "C.UTF-8"
     if opt.coverage:
         return layers.coverage(opt.build)
-    plan = "quick" if opt.quick else "check"
+    plan = "quick" if opt.quick else opt.plan
     todo = [(name, job) for name, wanted_by, job in layers.plan()
             if (opt.only in name if opt.only else plan in wanted_by)]
     if opt.list:

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT
+"""guests.py - the layers that run inside a guest: modules are built, a Debian kernel boots, pytest runs in it.
+
+One boot does many tests; they are counted one by one, from the report that comes back through a shared folder.  The
+guest sees this machine's files and cannot change them (lab/vm/boot --root /).  If its kernel has something to say
+against the module, the layer has failed, whatever the tests think; if it dies, the last tests that it began are told.
+"""
+import glob
+import json
+import os
+import shutil
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lab"))
+from reports import ended, junit, note_pytest
+from rig import Broken, text_of
+from vm import guest, kernel
+
+PYTHON = "/usr/bin/python3"
+PLANTED = "tests/kernel/planted"
+MEMORY_MIB = 1536
+MODELS = ("event", "softirq", "cmwq", "kthread")
+VERSIONS = tuple(kernel.PACKAGES)
+AT_A_TIME = 4  # of tests that mostly wait
+# {what: (folder, pytest's arguments, tests at a time, words for a stock kernel)}.  The life of a module is looked at
+# alone, with an allocator that keeps who asked for what, checks its objects' edges and fills what was freed (left.py).
+WHAT = {"life": ("tests/kernel", ["--ignore=" + PLANTED], 0, "slub_debug=FZPU"),
+        "wire": ("tests/wire", [], AT_A_TIME, ""),
+        "core": ("tests/wire", ["-m", "core"], AT_A_TIME, "")}
+CYCLES = {"debug": "1000"}
+SLOW = {"debug": "10", "race": "10"}  # times as slow as a stock kernel
+LIMIT_S = {"debug": 5400, "race": 5400}
+LIMIT_OTHERS_S = 2400
+
+
+def cache(layer):
+    return os.environ.get("RUNG_VM") or os.path.join(layer.build, "vm")
+
+
+def built(layer, version):
+    """The folder of the modules for that kernel, or None: then the layer knows why."""
+    if reason := guest.missing():
+        layer.skip(f"Linux {version}", reason)
+        return None
+    argv = [PYTHON, "-B", "lab/vm/build", "--kernel", version, "--build", layer.build, "--cache", cache(layer), PLANTED]
+    status, output = layer.command(argv, 900)
+    if status == 77:
+        layer.skip(f"Linux {version}", output.strip().split("\n")[-1])
+    elif status != 0:
+        layer.fail(f"modules for Linux {version} ({ended(status)})", output)
+    return os.path.join(layer.build, f"kernel-{version}/kernel") if status == 0 else None
+
+
+def booted(layer, version, tests, append):
+    """Runs tests in a guest: (the folder that was shared, the guest's result or None, why it died or None)."""
+    folder = tempfile.mkdtemp(prefix="rung-share-")
+    with open(f"{folder}/job.json", "w", encoding="utf-8") as file:
+        json.dump(tests, file)
+    job = guest.Job(f"cd '{os.getcwd()}' && exec {PYTHON} -B tests/kernel/inside.py", share=folder, root="/", cpus=2,
+                    memory_mib=MEMORY_MIB, limit_s=LIMIT_S.get(version, LIMIT_OTHERS_S), append=append)
+    try:
+        result = guest.boot(job, kernel.fetch(version, cache(layer)))
+    except Broken as error:
+        layer.log(f"--- guest: {error}")
+        return folder, None, str(error)
+    layer.log(f"--- guest: status {result.status}, {result.seconds:.1f} s\n{result.output}\n--- console\n"
+              f"{result.console}")
+    return folder, result, None
+
+
+def complaints(folder, result):
+    """Lines that the kernel should not have said: on its console, and as the guest itself heard them."""
+    inside = text_of(f"{folder}/complaints").split("\n") if os.path.exists(f"{folder}/complaints") else []
+    return list(dict.fromkeys([*(result.complaints if result else []), *filter(None, inside)]))
+
+
+def inside(version, model, what):
+    """A layer's job: these tests, in a guest with that kernel, of the modules with that model."""
+    path, args, processes, append = WHAT[what]
+
+    def job(layer):
+        layer.row = ("kernel " + model, f"Linux {version}: {what}")
+        modules = built(layer, version)
+        if not modules:
+            return
+        env = {"RUNG_ENGINE": "kernel", "RUNG_MODULES": modules, "RUNG_ARGS": f"model={model}",
+               "RUNG_BIN": os.path.join(layer.build, "release", "rung"),
+               "RUNG_CYCLES": CYCLES.get(version, ""), "RUNG_SLOW": SLOW.get(version, "")}
+        tests = {"paths": [path], "args": args, "processes": processes, "env": env}
+        folder, result, died = booted(layer, version, tests, "" if version in kernel.BUILT else append)
+        if died:
+            layer.fail("the guest died", died)
+        else:
+            outcome = (junit(f"{folder}/report.xml"), result.status, result.output)
+            note_pytest(layer, outcome, lambda: junit(f"{folder}/again.xml"))
+        for line in complaints(folder, result):
+            layer.fail(f"the kernel complains: {line[:160]}", line)
+        kept = os.path.join(layer.build, "log", layer.name.replace(" ", "-"))
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.move(folder, kept)
+    return job
+
+
+def planted(version):
+    """The test of the test, outside: a guest for each fault."""
+    def job(layer):
+        modules = built(layer, version)
+        if not modules:
+            return
+        report = os.path.join(layer.build, "log", layer.name.replace(" ", "-") + ".xml")
+        env = {"RUNG_PLANTED": os.path.join(os.path.dirname(modules), "planted"), "RUNG_KERNEL": version,
+               "RUNG_CACHE": cache(layer)}
+        argv = [PYTHON, "-B", "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--junitxml", report, PLANTED]
+        status, output = layer.command(argv, 3600, env)
+        note_pytest(layer, (junit(report), status, output), dict)
+    return job
+
+
+def dkms(layer):
+    """DKMS builds the modules from what `make dkms` lays out, for a kernel that is not this machine's."""
+    if not shutil.which("dkms"):
+        layer.skip("dkms", "it is not installed")
+        return
+    place = os.path.join(layer.build, "dkms")
+    shutil.rmtree(place, ignore_errors=True)
+    os.makedirs(f"{place}/state")
+    try:
+        headers, release = (kernel.headers(VERSIONS[0], cache(layer)), kernel.fetch(VERSIONS[0], cache(layer)).release)
+    except Broken as error:
+        layer.skip("dkms", str(error))
+        return
+    if not layer.make("dkms", DESTDIR=place):
+        return
+    source = glob.glob(f"{place}/usr/src/rung-*")[0]
+    trees = ["--dkmstree", f"{place}/state", "--sourcetree", f"{place}/usr/src"]
+    named = ["-m", "rung", "-v", source.rpartition("-")[2]]
+    layer.single("dkms add", ["dkms", "add", *trees, *named], 60)
+    layer.single(f"dkms build for {release}", ["dkms", "build", *trees, *named, "-k", release, "--kernelsourcedir", headers],
+                 600)
+
+
+def built_kernel(kind):
+    """Builds a kernel that finds faults; that takes as long as everything else together."""
+    def job(layer):
+        layer.single(f"Debian's source built to find faults: {kind}", ["scripts/debug-kernel", kind, cache(layer)], 7200)
+    return job
+
+
+def rows():
+    """(name, who runs it, job): what `make check` has takes some minutes; make check-kernel has all of it."""
+    both, deep, debug = ("check", "kernel"), ("kernel",), ("debug-kernel",)
+    found = []
+    for version in VERSIONS:
+        newest = version != VERSIONS[0]
+        found.append((f"kernel {version} planted", deep if newest else both, planted(version)))
+        for model in MODELS:
+            in_check = not newest and model == MODELS[0]
+            found.append((f"kernel {version} life {model}", both if in_check else deep, inside(version, model, "life")))
+            if in_check:
+                found.append((f"kernel {version} core {model}", ("check",), inside(version, model, "core")))
+            what = "wire" if not newest and model in MODELS[:2] else "core"
+            found.append((f"kernel {version} {what} {model}", deep, inside(version, model, what)))
+    found.append(("kernel dkms", deep, dkms))
+    for kind in kernel.BUILT:
+        found.append((f"debug {kind} build", debug, built_kernel(kind)))
+        found += [(f"debug {kind} planted", debug, planted(kind))] if kind == "debug" else []
+        for model in MODELS[:2]:
+            found += [(f"debug {kind} {what} {model}", debug, inside(kind, model, what)) for what in ("life", "core")]
+    return found

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""left.py - what is alive in the kernel, counted: sockets, files, threads, memory by who asked for it.
+
+With slub_debug=U on its command line a stock kernel keeps, for every object of its allocator, who asked for it
+(/sys/kernel/debug/slab/CACHE/alloc_traces).  A line of a module that has been unloaded has no name any more, only an
+address where modules lie: an object that nobody will ever free.  What the module had others make for it (a socket, an
+open file) is seen by the trace below the line; caches of the kernel's own (directory entries, inodes) are no leak.
+"""
+import collections
+import glob
+import os
+import re
+import time
+
+TRACES = "/sys/kernel/debug/slab/{}/alloc_traces"
+# Modules lie in the last GiB and a half of the address space; a name that is still known stands in brackets.
+OURS = re.compile(r"0xffffffff[ac-f][0-9a-f]{7}\b|\[rung_\w+\]|\[planted_\w+\]")
+# Others make these for us, and they are ours to give back.
+LENT = re.compile(r"(kmalloc-(?!rcl|cg-)\S+|filp|TCP|TCPv6|sock_inode_cache|cred_jar|skbuff_\w+|rung\S*)$")
+COUNTED = ("TCP", "TCPv6", "sock_inode_cache")
+
+
+def blocks(text):
+    """[(objects, who asked, the trace below)] of an alloc_traces file."""
+    found = []
+    for line in text.split("\n"):
+        if head := re.match(r"\s*(\d+) (\S.*)$", line):
+            found.append([int(head[1]), head[2], ""])
+        elif found:
+            found[-1][2] += line + "\n"
+    return found
+
+
+def leaked(cache, text):
+    """[(objects, who asked, and for whom)] that are a module's and will not be freed by anybody."""
+    found = []
+    for count, who, trace in blocks(text):
+        ours = OURS.search(who) or LENT.match(cache) and OURS.search(trace)
+        if ours:
+            found.append((count, f"{cache}: {who.partition(' age=')[0]} {ours[0]}"))
+    return found
+
+
+def pages(text):
+    """Lines of /proc/vmallocinfo that a module asked for; its own text and data were asked for by who loaded it."""
+    return [line for line in text.split("\n") if OURS.search(line.partition(" ")[2])]
+
+
+def can_tell():
+    return os.path.exists(TRACES.format("kmalloc-64")) and bool(blocks(text_of(TRACES.format("kmalloc-64"))))
+
+
+def text_of(path):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def leaks(beside=()):
+    """What is leaked now, as leaked() has it, beside what was so before: modules that drive this machine are strangers
+    too, and the part of them that only begins has gone."""
+    found = []
+    for path in sorted(glob.glob(TRACES.format("*"))):
+        if not os.path.islink(os.path.dirname(path)):
+            found += leaked(path.split("/")[-2], text_of(path))
+    found += [(1, line) for line in pages(text_of("/proc/vmallocinfo"))]
+    more = collections.Counter()
+    for count, what in found:
+        more[what] += count
+    for count, what in beside:
+        more[what] -= count
+    return [(count, what) for what, count in more.items() if count > 0]
+
+
+def alive(cache):
+    """Objects of a cache, to the last one."""
+    return sum(count for count, _, _ in blocks(text_of(TRACES.format(cache))))
+
+
+def threads():
+    """Names of kernel threads that are ours."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/comm"):
+        try:
+            name = text_of(path).strip()
+        except OSError:
+            continue  # it has ended
+        found += [name] if name.startswith("rung") else []
+    return sorted(found)
+
+
+def settled(before, seconds=15):
+    """What is alive, as soon as it is as before, or after some seconds: some things are freed a while later."""
+    end = time.monotonic() + seconds
+    while (now := counts()) != before and time.monotonic() < end:
+        time.sleep(0.2)
+    return now
+
+
+def counts():
+    """{what: how many} of everything that must be as before when a module has gone."""
+    found = {cache: alive(cache) for cache in COUNTED if os.path.exists(TRACES.format(cache))}
+    found["percpu_kib"] = int(re.search(r"^Percpu:\s+(\d+)", text_of("/proc/meminfo"), re.M)[1])
+    found["files"] = int(text_of("/proc/sys/fs/file-nr").split()[0])
+    found["threads"] = len(threads())
+    return found

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""The test of the test: faults that were planted are heard, each in a guest of its own; a module without one is not.
+
+A stock kernel has neither KASAN nor DEBUG_ATOMIC_SLEEP nor kmemleak.  What it has: an allocator that, told to, keeps
+who asked for each object (a leak is seen after unloading) and fills what is freed with a pattern (a write is seen when
+the object is next handed out); and a scheduler that notices somebody who really goes to sleep in atomic context.  A
+*read* after free, and a call that only might have slept, it does not see: scripts/debug-kernel builds one that does.
+
+These run outside the guest; RUNG_PLANTED is the folder of the modules, RUNG_KERNEL which kernel, RUNG_CACHE its place.
+"""
+import os
+import sys
+
+import pytest
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+sys.path[:0] = [f"{TOP}/lab", os.path.dirname(HERE), f"{TOP}/tests/wire"]
+import left  # noqa: E402 - found by the line above
+from lib import klog  # noqa: E402
+from rig import Broken  # noqa: E402
+from vm import guest, kernel  # noqa: E402
+
+VERSION = os.environ.get("RUNG_KERNEL") or "6.1"
+DEBUG = VERSION in kernel.BUILT
+WATCHED = "slub_debug=FZPU"
+# Loads it, unloads it, and says what the kernel has said since, with levels, then what is left.
+COMMAND = """mount -t debugfs none /sys/kernel/debug
+dmesg -c >/dev/null
+insmod /planted.ko && rmmod planted_{what}
+[ ! -e /sys/kernel/debug/kmemleak ] || {{ sleep 6; echo scan >/sys/kernel/debug/kmemleak; sleep 1
+    echo scan >/sys/kernel/debug/kmemleak; cat /sys/kernel/debug/kmemleak; }}
+dmesg -r
+cd /sys/kernel/debug/slab
+for cache in kmalloc-*64*; do echo "@ $cache"; cat $cache/alloc_traces; done
+echo "@ vmalloc"; cat /proc/vmallocinfo"""
+
+
+@pytest.fixture(scope="session")
+def linux():
+    if reason := guest.missing():
+        pytest.skip(reason)
+    try:
+        return kernel.fetch(VERSION, os.environ["RUNG_CACHE"])
+    except Broken as error:
+        pytest.skip(f"no kernel can be had: {error}")
+
+
+def planted(linux, what):
+    """What a guest says in which that module was loaded and unloaded: (complaints on its console, all it said)."""
+    image = guest.Image()
+    image.copy(f"{os.environ['RUNG_PLANTED']}/planted_{what}.ko", "/planted.ko")
+    result = guest.boot(guest.Job(COMMAND.format(what=what), image, append=WATCHED, memory_mib=1024 if DEBUG else 512,
+                                  limit_s=600 if DEBUG else 180), linux)
+    return result.complaints, result.output
+
+
+def leaked(output):
+    """What left.py makes of it: (objects, whose) of the allocator, and lines of vmallocinfo."""
+    found = []
+    for part in output.split("@ ")[1:]:
+        cache, _, text = part.partition("\n")
+        if cache == "vmalloc":
+            found += left.pages(text)
+        else:
+            found += left.leaked(cache, text)
+    return found
+
+
+def log_of(output):
+    """Complaints among the lines of dmesg -r, as the tests' own ears hear them."""
+    lines = [line.partition(">")[::2] for line in output.split("\n") if line.startswith("<")]
+    return [text for level, text in lines if klog.complaint(int(level[1:]) & 7, text.replace("planted_", "rung_"))]
+
+
+def test_no_fault_no_complaint(linux):
+    heard, output = planted(linux, "none")
+    assert heard == [] and log_of(output) == [] and leaked(output) == []
+    assert "unreferenced object" not in output
+
+
+def test_a_leak(linux):
+    heard, output = planted(linux, "leak")
+    found = leaked(output)
+    assert any(one[0] == 3 and "kmalloc" in one[1] for one in found if isinstance(one, tuple)), (found, heard)
+    assert any(isinstance(one, str) for one in found), "the page of vmalloc() is not seen"
+    assert not DEBUG or "unreferenced object" in output
+
+
+def test_use_after_free(linux):
+    heard, output = planted(linux, "free")
+    word = "KASAN: " if DEBUG else "Poison overwritten"
+    assert any(word in line for line in heard), (heard, output[-2000:])
+    assert any(word in line for line in log_of(output))
+
+
+def test_sleep_in_atomic_context(linux):
+    heard, output = planted(linux, "sleep")
+    words = ("scheduling while atomic", "sleeping function")
+    assert any(word in line for word in words for line in heard), (heard, output[-2000:])
+    assert log_of(output)
+
+
+def test_a_broken_promise(linux):
+    """At the level of a warning, which a quiet console would not show."""
+    heard, output = planted(linux, "warn")
+    assert any("WARNING: " in line for line in heard), heard
+    assert any("broken promise: planted" in line for line in log_of(output))

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""Many connections: silent ones that keep nobody out, cost no time, and go when theirs is up; and those that come and
+go."""
+import time
+
+import left
+import pytest
+from lib import crowd, module
+from lib.client import request
+from lib.served import wait_for
+
+HELLO = b"Hello, world\n"
+MANY = min(1000, module.row()["capacity"] - 8)
+CHURN = 3000
+PATIENT = ("--head-timeout", "10m", "--idle-timeout", "10m", "--send-timeout", "10m")
+
+
+def busy_s():
+    """Seconds that all processors together have worked."""
+    with open("/proc/stat", encoding="ascii") as file:
+        fields = [int(field) for field in file.readline().split()[1:]]
+    return (sum(fields[:3]) + sum(fields[5:8])) / 100  # user, nice, system; interrupts, steal
+
+
+def test_silent_ones_keep_nobody_out(start, site):
+    """E21, D03: with a work item for each, the 257th client of a naive module waits for ever."""
+    server = start(site, *PATIENT)
+    wires = crowd.arrive(server, MANY, lambda _: b"")
+    before = time.monotonic()
+    for _ in range(10):
+        assert server.ask("/hello.txt").body == HELLO
+    assert time.monotonic() - before < 5
+    if module.MODEL not in module.BLOCKING:
+        assert len(left.threads()) <= 4, "threads for connections"
+    crowd.leave(wires)
+    server.check_counts()
+
+
+@pytest.mark.skipif(module.MODEL in module.BLOCKING, reason="who blocks looks round now and then")
+def test_waiting_costs_nothing(start, site):
+    """K25: nobody else works in this guest."""
+    server = start(site, *PATIENT)
+    wires = crowd.arrive(server, min(200, MANY))
+    time.sleep(1)
+    alone = busy_s()
+    time.sleep(3)
+    assert busy_s() - alone < 0.5, "spins"
+    crowd.leave(wires)
+
+
+def test_their_time_is_up(start, site):
+    """All at once, and each is counted."""
+    server = start(site, "--head-timeout", "2s", "--idle-timeout", "1s")
+    count = min(300, MANY)
+    wires = crowd.arrive(server, count, lambda i: (b"", request("/hello.txt")[:9], request("/hello.txt"))[i % 3])
+    wait_for(lambda: server.stats()["open"] == 0, "all have gone")
+    assert server.stats()["expired"] > 0
+    crowd.leave(wires)
+    server.check_counts()
+
+
+def test_come_and_go(start, site, record_property):
+    """One request each; they end in three ways.  Every socket is given back."""
+    server = start(site)
+    plain, last = request("/hello.txt"), request("/hello.txt", fields=["Connection: close"])
+    together, begin = 20, time.monotonic()
+    for done in range(0, CHURN, together):
+        wires = [server.wire() for _ in range(together)]
+        for i, wire in enumerate(wires):
+            wire.send(last if i % 3 == 0 else plain)
+        for i, wire in enumerate(wires):
+            assert wire.reply().body == HELLO
+            if i % 3 == 1:
+                wire.reset()
+            else:
+                wire.close()
+        assert done + together <= CHURN + together
+    stats = server.check_counts()
+    assert stats["accepted"] == CHURN and stats["complete"] >= CHURN
+    wait_for(lambda: len(module.sockets(server.port)) == server.listeners, "no socket is left")
+    record_property("churn", f"{CHURN} connections, {CHURN / (time.monotonic() - begin):.0f} a second (emulated)")

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: MIT
+"""Unloading, at every moment: in bounded time, and nothing is left of it, however often."""
+import os
+import subprocess
+import threading
+import time
+
+import left
+import pytest
+from lib import crowd, module
+from lib.client import Wire, request
+from lib.served import wait_for
+from lib.trees import write
+
+HELLO = b"Hello, world\n"
+CYCLES = int(os.environ.get("RUNG_CYCLES") or 50)
+MANY = min(1000, module.row()["capacity"] - 8)
+FEW = 100
+PATIENT = ("--head-timeout", "10m", "--idle-timeout", "10m", "--send-timeout", "10m")
+# KSERVE_DRAIN_MS for those who are served, and for an emulated machine to close a thousand.
+MOST_S = 1 + 3 * float(os.environ.get("RUNG_SLOW") or 1)
+
+
+def end_of(wire):
+    """How a connection ends; what was on the way may come before."""
+    try:
+        while wire.sock.recv(1 << 20):
+            pass
+        return "ended"
+    except ConnectionResetError:
+        return "reset"
+
+
+def unloaded(server, wires):
+    """Unloads it beneath them all; the seconds that took."""
+    before = time.monotonic()
+    server.kill()
+    took = time.monotonic() - before
+    assert {end_of(wire) for wire in wires} <= {"ended", "reset"}
+    crowd.leave(wires)
+    return took
+
+
+OPENINGS = {"silent": lambda _: b"", "idle": lambda _: request("/hello.txt"),
+            "half": lambda _: request("/hello.txt")[:20],
+            "half a body": lambda _: b"POST /hello.txt HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf"}
+
+
+@pytest.mark.parametrize("how", OPENINGS)
+def test_many_connections(start, site, how, record_property):
+    server = start(site, *PATIENT)
+    wires = crowd.arrive(server, MANY, OPENINGS[how])
+    wait_for(lambda: server.stats()["open"] == MANY, "all are accepted")
+    took = unloaded(server, wires)
+    record_property("unloading", f"{MANY} {how}: {took:.2f} s")
+    assert took < MOST_S
+
+
+def test_busy_ones(start, site, record_property):
+    """In the middle of an answer that nobody reads."""
+    server = start(site, *PATIENT)
+    wires = [server.wire(rcvbuf=4096) for _ in range(min(FEW, MANY))]
+    for wire in wires:
+        wire.send(request("/giant.bin"))
+        assert wire.head().status == 200
+    took = unloaded(server, wires)
+    record_property("unloading", f"{len(wires)} busy: {took:.2f} s")
+    assert took < MOST_S
+
+
+def test_those_in_the_queue(start, site):
+    """Connected, and not yet accepted: the house is full."""
+    server = start(site, *PATIENT, "--max-connections", "2")
+    wires = [server.wire(rcvbuf=4096) for _ in range(2)]
+    for wire in wires:
+        wire.send(request("/giant.bin"))
+        assert wire.head().status == 200
+    wires += [server.wire() for _ in range(20)]
+    assert unloaded(server, wires) < MOST_S
+
+
+def test_under_load(start, site):
+    """While clients come, ask, and go, each as fast as it can."""
+    server = start(site)
+    done, wrong, ending = [], [], threading.Event()
+
+    def client():
+        while True:
+            try:
+                with server.wire() as wire:
+                    for target in ("/hello.txt", "/big.bin", "/list/", "/hello.txt"):
+                        assert wire.ask(target).status == 200
+                        done.append(target)
+            except (OSError, AssertionError) as error:
+                if not ending.is_set():
+                    wrong.append(error)
+                return
+    threads = [threading.Thread(target=client) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: len(done) > 40 or wrong, "some are served")
+    ending.set()
+    server.kill()
+    for thread in threads:
+        thread.join(60)
+    assert not wrong and not any(thread.is_alive() for thread in threads)
+    with pytest.raises(ConnectionRefusedError):
+        Wire(server.address)
+
+
+def visit(server, busy=True):
+    """Some traffic that leaves everything in the middle, or nobody who would have to be waited for."""
+    wires = [server.wire() for _ in range(4)]
+    for target in ("/hello.txt", "/list/", "/missing"):
+        wires[0].ask(target)
+    if busy:
+        wires[1].send(request("/giant.bin"))
+        wires[1].head()
+        wires[2].send(request("/hello.txt")[:9])
+    wires[3].send(request("/hello.txt") * 3)
+    wires[3].reply()
+    return wires
+
+
+def test_again_and_again(start, site, record_property):
+    """So many times with traffic, and then every count is what it was after the first."""
+    before, began = None, time.monotonic()
+    for number in range(CYCLES + 3):
+        server = start(site)
+        wires = visit(server, number % 5 == 0)
+        server.kill()
+        crowd.leave(wires)
+        if number == 2:  # pools and caches of the kernel's own are filled
+            time.sleep(1)
+            before, began = left.counts(), time.monotonic()
+    record_property("unloading", f"{CYCLES} times in {time.monotonic() - began:.1f} s")
+    assert left.settled(before) == before
+    assert left.threads() == []
+
+
+def test_nothing_of_ours_is_left(start, site, strangers):
+    """Of every object the allocator knows who asked for it: none of them was a module that has gone."""
+    if not left.can_tell():
+        pytest.skip("the kernel does not keep who allocated: slub_debug=U on its command line makes it")
+    server = start(site)
+    wires = visit(server)
+    assert left.leaks(strangers), "while it is loaded something must be seen, or nothing ever would"
+    server.kill()
+    crowd.leave(wires)
+    module.unload("rung_core")
+    end = time.monotonic() + 15
+    while left.leaks(strangers) and time.monotonic() < end:
+        time.sleep(0.2)
+    assert left.leaks(strangers) == []
+    module.core()
+
+
+def test_the_mount_is_free(start, tmp_path):
+    """K23: every file and folder is given back, whatever was done with it.  While it serves, the folder is in use."""
+    place = f"{tmp_path}/mount"
+    os.mkdir(place)
+    os.chmod(tmp_path, 0o755)
+    os.chmod(tmp_path.parent, 0o755)
+    subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
+    try:
+        os.mkdir(f"{place}/list")
+        write(f"{place}/hello.txt", HELLO)
+        with open(f"{place}/giant.bin", "wb") as file:
+            file.truncate(1 << 30)
+        server = start(place)
+        wires = visit(server)
+        assert subprocess.run(["umount", place], check=False, capture_output=True).returncode != 0
+        server.kill()
+        crowd.leave(wires)
+    finally:
+        done = subprocess.run(["umount", place], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""reports.py - what pytest's report says, and how a layer counts it."""
+import os
+import xml.etree.ElementTree
+
+
+def ended(status):
+    if status == "timeout":
+        return "out of time"
+    return f"signal {-status}" if status < 0 else f"status {status}"
+
+
+def junit(path):
+    """{test: (word, text)} of a report; empty where there is none.  What failed once has failed."""
+    results = {}
+    if not os.path.exists(path):
+        return results
+    for case in xml.etree.ElementTree.parse(path).iter("testcase"):
+        name = case.get("classname", "").rpartition(".")[2] + "::" + case.get("name", "")
+        bad = [child for child in case if child.tag in ("failure", "error")]
+        skip = case.find("skipped")
+        word, child = ("failed", bad[0]) if bad else ("skipped", skip) if skip is not None else ("passed", None)
+        text = "" if child is None else child.get("message", "") if word == "skipped" else child.text or ""
+        if results.get(name, ("",))[0] != "failed":
+            results[name] = (word, text)
+    return results
+
+
+def note_pytest(layer, outcome, once_more):
+    """A few that failed run once more alone: load made them late, or they are broken."""
+    results, status, output = outcome
+    failed = [name for name, (word, _) in results.items() if word == "failed"]
+    again = once_more() if failed and len(failed) <= 10 else {}
+    for name, (word, text) in results.items():
+        if word == "skipped":
+            layer.skip(name, text)
+        elif word == "passed" or again.get(name, ("",))[0] == "passed":
+            layer.ok(name)
+            if word == "failed":
+                layer.unsteady.append(name)
+                layer.log(f"--- unsteady: {name}\n{text}")
+        else:
+            layer.fail(name, text)
+    if status not in (0, 1) or not results:
+        layer.fail(f"pytest ({ended(status)})", output)
