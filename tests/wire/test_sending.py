@@ -7,7 +7,9 @@ one even the fastest of many answers has it, and where there is none the fastest
 """
 import contextlib
 import os
+import shutil
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -34,16 +36,18 @@ DELAYED_MS = 25  # an acknowledgement waits 40 ms for something to go with
 
 
 @pytest.fixture(scope="module")
-def sizes(engine, tmp_path_factory):
+def sizes(engine):
     if engine["model"] == "completion":
         pytest.skip("the kernel sends for it: there is one way")
-    root = tmp_path_factory.mktemp("sending")
+    root = tempfile.mkdtemp(prefix="rung-wire-")
+    os.chmod(root, 0o755)
     for size in SIZES:
         write(f"{root}/{size}", content(size, size))
     write(f"{root}/hello.txt", HELLO)
     os.mkdir(f"{root}/list")
     sparse(f"{root}/giant", GIANT, MARKS)
-    return root
+    yield root
+    shutil.rmtree(root)
 
 
 @pytest.fixture(scope="module", params=HOW)

@@ -218,10 +218,10 @@ def test_expiry_harms_nobody(start, standard):
 
 @pytest.mark.long
 @pytest.mark.core
-def test_slow_reader_that_has_said_all(start, tmp_path):
+def test_slow_reader_that_has_said_all(start, tree):
     """The end of its stream is there all the time it reads: no reason to look again and again, nor to forget it."""
-    sparse(f"{tmp_path}/big.bin", BIG, {})
-    server = start(tmp_path)
+    sparse(f"{tree}/big.bin", BIG, {})
+    server = start(tree)
     with server.wire(rcvbuf=4096) as wire:
         wire.send(request("/big.bin"))
         wire.finish()

@@ -41,6 +41,7 @@ PROCESS_ONLY = {
     "log": "it keeps no log of answers", "user": "it opens files as nobody, always",
 }
 IGNORED = ("drain_timeout",)  # of a stop by signals, and tests of those are left out
+NOT_HERE = {"files": "descriptors that could run out", "user": "user to become", "env": "environment"}
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -185,8 +186,8 @@ class Module(Served):
     """what: rung_http or rung_echo; it listens when the constructor returns."""
 
     def __init__(self, root, *options, what="rung_http", **only):
-        for key in only:  # a user, a limit of descriptors, an environment, an engine
-            pytest.skip(f"the module has no {key} of its own")
+        for key in only:
+            pytest.skip(f"the module has no {NOT_HERE.get(key, key)}")
         self.root = os.fspath(root) if root else None
         given = {**({"root": self.root} if root else {}), **ARGS, **parameters(options)}
         self.name = load(what, {"port": 0, **given})
