@@ -27,7 +27,8 @@ AT_A_TIME = 4  # of tests that mostly wait
 # alone, with an allocator that keeps who asked for what, checks its objects' edges and fills what was freed (left.py).
 WHAT = {"life": ("tests/kernel", ["--ignore=" + PLANTED], 0, "slub_debug=FZPU"),
         "wire": ("tests/wire", [], AT_A_TIME, ""),
-        "core": ("tests/wire", ["-m", "core"], AT_A_TIME, "")}
+        "core": ("tests/wire", ["-m", "core"], AT_A_TIME, ""),
+        "drop": ("tests/drop", [], AT_A_TIME, "")}
 CYCLES = {"debug": "1000"}
 SLOW = {"debug": "10", "race": "10"}  # times as slow as a stock kernel
 LIMIT_S = {"debug": 5400, "race": 5400}
@@ -53,12 +54,14 @@ def built(layer, version):
 
 
 def booted(layer, version, tests, append):
-    """Runs tests in a guest: (the folder that was shared, the guest's result or None, why it died or None)."""
+    """Runs tests in a guest: (the folder that was shared, the guest's result or None, why it died or None).  Modules
+    that the tests do not load themselves are loaded before."""
     folder = tempfile.mkdtemp(prefix="rung-share-")
     with open(f"{folder}/job.json", "w", encoding="utf-8") as file:
         json.dump(tests, file)
     job = guest.Job(f"cd '{os.getcwd()}' && exec {PYTHON} -B tests/kernel/inside.py", share=folder, root="/", cpus=2,
-                    memory_mib=MEMORY_MIB, limit_s=LIMIT_S.get(version, LIMIT_OTHERS_S), append=append)
+                    memory_mib=MEMORY_MIB, limit_s=LIMIT_S.get(version, LIMIT_OTHERS_S), append=append,
+                    modules=tuple(tests.get("modules", ())))
     try:
         result = guest.boot(job, kernel.fetch(version, cache(layer)))
     except Broken as error:
@@ -80,14 +83,18 @@ def inside(version, model, what):
     path, args, processes, append = WHAT[what]
 
     def job(layer):
-        layer.row = ("kernel " + model, f"Linux {version}: {what}")
+        layer.row = ("kernel " + (model or what), f"Linux {version}: {what}")
         modules = built(layer, version)
-        if not modules:
+        if not modules or not layer.make("all"):
             return
         env = {"RUNG_ENGINE": "kernel", "RUNG_MODULES": modules, "RUNG_ARGS": f"model={model}",
                "RUNG_BIN": os.path.join(layer.build, "release", "rung"),
                "RUNG_CYCLES": CYCLES.get(version, ""), "RUNG_SLOW": SLOW.get(version, "")}
         tests = {"paths": [path], "args": args, "processes": processes, "env": env}
+        if what == "drop":
+            tests["modules"] = [f"{modules}/rung_drop.ko"]
+            env |= {"RUNG_DROP": os.path.join(layer.build, "release", "rung-drop"), "RUNG_DROP_THROUGH": "module",
+                    "RUNG_DROP_KO": f"{modules}/rung_drop.ko"}
         folder, result, died = booted(layer, version, tests, "" if version in kernel.BUILT else append)
         if died:
             layer.fail("the guest died", died)
@@ -154,6 +161,7 @@ def rows():
     for version in VERSIONS:
         newest = version != VERSIONS[0]
         found.append((f"kernel {version} planted", deep if newest else both, planted(version)))
+        found.append((f"kernel {version} drop", deep, inside(version, "", "drop")))
         for model in MODELS:
             in_check = not newest and model == MODELS[0]
             found.append((f"kernel {version} life {model}", both if in_check else deep, inside(version, model, "life")))
