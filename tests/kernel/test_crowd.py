@@ -11,7 +11,7 @@ from lib.served import wait_for
 
 HELLO = b"Hello, world\n"
 MANY = min(1000, module.row()["capacity"] - 8)
-CHURN = 3000
+CHURN = 1000
 PATIENT = ("--head-timeout", "10m", "--idle-timeout", "10m", "--send-timeout", "10m")
 
 
@@ -64,7 +64,7 @@ def test_come_and_go(start, site, record_property):
     server = start(site)
     plain, last = request("/hello.txt"), request("/hello.txt", fields=["Connection: close"])
     together, begin = 20, time.monotonic()
-    for done in range(0, CHURN, together):
+    for _ in range(CHURN // together):
         wires = [server.wire() for _ in range(together)]
         for i, wire in enumerate(wires):
             wire.send(last if i % 3 == 0 else plain)
@@ -74,7 +74,6 @@ def test_come_and_go(start, site, record_property):
                 wire.reset()
             else:
                 wire.close()
-        assert done + together <= CHURN + together
     stats = server.check_counts()
     assert stats["accepted"] == CHURN and stats["complete"] >= CHURN
     wait_for(lambda: len(module.sockets(server.port)) == server.listeners, "no socket is left")
