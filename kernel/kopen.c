@@ -211,11 +211,14 @@ int kserve_open(struct kserve **serve, const struct kserve_options *opt,
     kstats_open(s);
     *serve = s;
     return 0;
-no_doors:
+no_doors: /* one of several may have let somebody in */
+    stop(s, KSTOP_NOW);
+    wait_event(s->gone, nobody_left(s));
     s->way->close(s);
 no_way:
     destroy_workqueue(s->door_wq);
     destroy_workqueue(s->wq);
+    synchronize_net();
 no_queues:
     kshelves_empty(s);
     free_percpu(s->percpu);

@@ -23,8 +23,9 @@
 #include <net/sock.h>
 #include "kready.h"
 
-/* Connections pumped in one turn, before others on this processor have theirs. */
-enum { TURN_MAX = 64 };
+/* Connections pumped in one turn, before others on this processor have theirs; behind a bottom half
+ * packets wait. */
+enum { TURN_MAX = 64, SOFT_TURN_MAX = 16 };
 
 /* --- Marking: from callbacks, timers, and whoever wants it looked at -------------------------- */
 
@@ -180,10 +181,10 @@ static void ready_run(struct klane *l, struct kready *r)
 /* True: there may be more. */
 static bool lane_turn(struct klane *l)
 {
-    unsigned n;
+    unsigned n, most = l->may_sleep ? TURN_MAX : SOFT_TURN_MAX;
 
     kstat_add(l->serve, KSTAT_TURNS, 1);
-    for (n = 0; n < TURN_MAX; n++) {
+    for (n = 0; n < most; n++) {
         struct llist_node *first = l->rest;
 
         if (!first)
