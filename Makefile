@@ -85,6 +85,7 @@ DROP := $(O)/rung-drop
 UNIT := $(UNIT_SRC:%.c=$(O)/%)
 SIM := $(SIM_SRC:%.c=$(O)/%)
 TWIN := $(patsubst tests/unit/%.c,$(O)/tests/kernel/%,$(wildcard tests/unit/site*.c))
+TWIN_CACHE := $(O)/tests/kernel/site_cache $(O)/tests/kernel/site_changes
 FUZZ := $(FUZZ_SRC:%.c=$(O)/%)
 LOAD_SRC := $(sort $(wildcard tools/load/*.c))
 DROP_SRC := $(sort $(wildcard tools/drop/*.c))
@@ -93,7 +94,7 @@ ALL_SRC := $(LIB_SRC) $(MAIN) $(LOAD_SRC) $(DROP_SRC) $(UNIT_SRC) $(SIM_SRC) $(U
 LAB_NAMES := $(notdir $(patsubst %/,%,$(wildcard lab/programs/*/)))
 LAB_SRC := $(sort $(wildcard lab/programs/*/*.c))
 LAB := $(LAB_NAMES:%=$(O)/lab/%)
-ALL_SRC += $(LAB_SRC) tests/kernel/site_twin.c
+ALL_SRC += $(LAB_SRC) $(wildcard tests/kernel/site_*.c)
 objects = $(patsubst %.c,$(O)/%.o,$(1))
 GEN := $(G)/mime_types.h
 
@@ -275,8 +276,12 @@ $(TWIN): $(O)/tests/kernel/%: $(O)/tests/unit/%.o $(O)/tests/kernel/site_twin.o 
 	$(call say,LINK,$@)
 	$(test_link) -lcmocka
 
+$(TWIN_CACHE): %: %.o $(O)/tests/kernel/site_twin.o $(LIB)
+	$(call say,LINK,$@)
+	$(test_link) -lcmocka -lz
+
 .PHONY: twins
-twins: $(TWIN)
+twins: $(TWIN) $(TWIN_CACHE)
 
 # libFuzzer brings its own main(); every other compiler gets ours.
 $(FUZZ): $(O)/%: $(O)/%.o $(call objects,$(FUZZ_AID) $(if $(filter fuzz,$(MODE)),,$(FUZZ_MAIN))) $(LIB)

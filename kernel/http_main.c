@@ -5,6 +5,9 @@
  * loading process sees by that name.
  */
 #define KPARAMS_PORT 8080
+#include <linux/debugfs.h>
+#include <linux/seq_file.h>
+#include "kcache.h"
 #include "kparams.h"
 #include "ksite.h"
 
@@ -27,14 +30,20 @@ MODULE_PARM_DESC(precompressed, "send NAME.br, .zst or .gz for NAME where a clie
 KPARAM_NUMBER(listing_max, 100000, 1, 10000000,
               "entries of a folder that are sorted; longer ones are not");
 
+KPARAM_NUMBER(cache, 33554432, 0, 1073741824, "bytes of small files kept in memory; 0: none are");
+KPARAM_NUMBER(cache_time, 5000, 10, KCACHE_AGE_MS,
+              "so long is kept what nobody asks for (ms); changes are seen at once");
+static bool compress;
+module_param(compress, bool, 0444);
+MODULE_PARM_DESC(compress, "what is kept is kept compressed too, for who takes gzip");
+
 static struct kserve *serve;
 static struct ksite *site;
 
-/* Nothing is kept in memory yet, so every answer may have to wait for a disk. */
 static int http_find(void *ctx, const struct http_ask *ask, bool may_sleep,
                      struct source **source)
 {
-    return may_sleep ? ksite_find(ctx, ask, source) : -EINPROGRESS;
+    return may_sleep ? ksite_find(ctx, ask, source) : ksite_try(ctx, ask, source);
 }
 
 static int http_page(void *ctx, unsigned status, bool may_sleep, struct source **source)
@@ -56,6 +65,9 @@ static int site_begin(void)
         .hidden = hidden,
         .precompressed = precompressed,
         .listing_max = listing_max.value,
+        .cache_bytes = cache.value,
+        .cache_ms = cache_time.value,
+        .compress = compress,
     };
     int err = ksite_open(&site, &opt);
 
@@ -63,6 +75,18 @@ static int site_begin(void)
         pr_err("%s: cannot serve the folder %s: %pe\n", KBUILD_MODNAME, root, ERR_PTR(err));
     return err;
 }
+
+static int cache_show(struct seq_file *out, void *unused)
+{
+    struct ksite_counts c;
+
+    ksite_count(site, &c);
+    seq_printf(out, "hits %llu\nmisses %llu\nstale %llu\nexpired %llu\nevicted %llu\n", c.hits,
+               c.misses, c.stale, c.expired, c.evicted);
+    seq_printf(out, "entries %llu\nbytes %llu\n", c.entries, c.bytes);
+    return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(cache);
 
 static int __init http_init(void)
 {
@@ -88,6 +112,8 @@ static int __init http_init(void)
     err = kserve_open(&serve, &opt, &world);
     if (err)
         ksite_close(site);
+    else
+        debugfs_create_file("cache", 0444, kserve_folder(serve), NULL, &cache_fops);
     return err;
 }
 

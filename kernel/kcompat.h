@@ -7,8 +7,10 @@
 #ifndef KERNEL_KCOMPAT_H
 #define KERNEL_KCOMPAT_H
 #include <linux/bvec.h>
+#include <linux/fs.h>
 #include <linux/interrupt.h>
 #include <linux/net.h>
+#include <linux/shrinker.h>
 #include <linux/socket.h>
 #include <linux/uio.h>
 #include <linux/version.h>
@@ -85,9 +87,6 @@ static inline long kcompat_send_pages(struct socket *sock, struct bio_vec *pages
 
 /* Exported always, but declared in a public header only since 6.5. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
-struct dentry;
-struct path;
-struct vfsmount;
 int vfs_path_lookup(struct dentry *dentry, struct vfsmount *mnt, const char *name, unsigned flags,
                     struct path *found);
 #endif
@@ -99,6 +98,85 @@ int vfs_path_lookup(struct dentry *dentry, struct vfsmount *mnt, const char *nam
 #else
 #define kcompat_tcp_lookup(search, net, ...) \
     search(net, (net)->ipv4.tcp_death_row.hashinfo, __VA_ARGS__)
+#endif
+
+/* Times of an inode. */
+static inline struct timespec64 kcompat_ctime(const struct inode *inode)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 6, 0)
+    return inode_get_ctime(inode);
+#else
+    return inode->i_ctime;
+#endif
+}
+
+static inline struct timespec64 kcompat_mtime(const struct inode *inode)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
+    return inode_get_mtime(inode);
+#else
+    return inode->i_mtime;
+#endif
+}
+
+/* What gives memory back when it is short: inside its owner, or since 6.7 the kernel's. */
+struct kcompat_shrinker {
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
+    struct shrinker *kernels;
+#else
+    struct shrinker own;
+#endif
+};
+
+struct kcompat_shrinking {
+    const char *name;
+    unsigned long (*count)(struct shrinker *shrinker, struct shrink_control *control);
+    unsigned long (*scan)(struct shrinker *shrinker, struct shrink_control *control);
+};
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
+static inline struct kcompat_shrinker *kcompat_shrinker_of(const struct shrinker *shrinker)
+{
+    return shrinker->private_data;
+}
+
+static inline int kcompat_shrinker_open(struct kcompat_shrinker *s,
+                                        const struct kcompat_shrinking *how)
+{
+    s->kernels = shrinker_alloc(0, "%s", how->name);
+    if (!s->kernels)
+        return -ENOMEM;
+    s->kernels->count_objects = how->count;
+    s->kernels->scan_objects = how->scan;
+    s->kernels->seeks = DEFAULT_SEEKS;
+    s->kernels->private_data = s;
+    shrinker_register(s->kernels);
+    return 0;
+}
+
+static inline void kcompat_shrinker_close(struct kcompat_shrinker *s)
+{
+    shrinker_free(s->kernels);
+}
+#else
+static inline struct kcompat_shrinker *kcompat_shrinker_of(struct shrinker *shrinker)
+{
+    return container_of(shrinker, struct kcompat_shrinker, own);
+}
+
+static inline int kcompat_shrinker_open(struct kcompat_shrinker *s,
+                                        const struct kcompat_shrinking *how)
+{
+    s->own.count_objects = how->count;
+    s->own.scan_objects = how->scan;
+    s->own.seeks = DEFAULT_SEEKS;
+    return register_shrinker(&s->own, "%s", how->name);
+}
+
+static inline void kcompat_shrinker_close(struct kcompat_shrinker *s)
+{
+    unregister_shrinker(&s->own);
+}
 #endif
 
 #endif

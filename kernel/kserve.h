@@ -61,6 +61,9 @@ struct kserve;
 int kserve_open(struct kserve **serve, const struct kserve_options *opt,
                 const struct kworld *world);
 
+/* Its folder in debugfs, where a module may put more to read; it goes with the server. */
+struct dentry *kserve_folder(const struct kserve *serve);
+
 /* Stop listening, close who is idle, give the others KSERVE_DRAIN_MS, cut off the rest.  When it
  * returns nobody is left: no connection, thread, timer or callback. */
 enum { KSERVE_DRAIN_MS = 500 };

@@ -19,12 +19,12 @@
 #include <linux/slab.h>
 #include <linux/stat.h>
 #include "../core/types.h"
+#include "kcache.h"
 #include "kcompat.h"
 #include "ksite_inside.h"
 
 enum {
-    LOOK_TRIES = 32,     /* a rename anywhere may make a lookup give up on a link's "..": -EAGAIN */
-    SUFFIX_BYTES_MAX = 4, /* .zst */
+    LOOK_TRIES = 32, /* a rename anywhere may make a lookup give up on a link's "..": -EAGAIN */
     OWNS_NOTHING = 0xfffffffe, /* not 65534: files of "nobody" are found on disks */
 };
 
@@ -96,6 +96,8 @@ int ksite_open(struct ksite **site, const struct ksite_options *opt)
     err = s->cred ? kern_path(opt->root, LOOKUP_FOLLOW | LOOKUP_DIRECTORY, &s->root) : -ENOMEM;
     if (!err)
         err = root_error(s);
+    if (!err)
+        err = ksite_remember(s, opt);
     if (err) {
         ksite_close(s);
         return err;
@@ -108,6 +110,7 @@ void ksite_close(struct ksite *site)
 {
     if (!site)
         return;
+    kcache_close(site->cache);
     path_put(&site->root); /* nothing yet is fine, too */
     if (site->cred)
         put_cred(site->cred);
@@ -232,6 +235,10 @@ void ksite_release(struct ksite *site, struct source *source)
 {
     struct ksite_source *s = container_of(source, struct ksite_source, source);
 
+    if (s->cached) {
+        kcache_release(source);
+        return;
+    }
     kfolder_close(s->folder);
     if (s->source.file)
         fput(s->source.file);
@@ -240,11 +247,12 @@ void ksite_release(struct ksite *site, struct source *source)
 
 /* --- Files ------------------------------------------------------------------------------------ */
 
-/* The sibling with that suffix, if it may stand for the original; else -ENOENT or why it is not
+/* The sibling in that coding, if it may stand for the original; else -ENOENT or why it is not
  * known. */
-static int look_sibling(struct search *f, const char *suffix, const struct kstat *original,
+static int look_sibling(struct search *f, enum coding coding, const struct kstat *original,
                         struct thing *sibling)
 {
+    const char *suffix = ksite_suffix(coding);
     int err;
 
     memcpy(f->path + f->len, suffix, strlen(suffix) + 1);
@@ -271,24 +279,21 @@ struct choice {
  * original.  The rest are looked for only as long as it is not known whether the answer varies. */
 static void choose_coding(struct search *f, struct choice *best)
 {
-    static const struct {
-        enum coding coding;
-        const char *suffix;
-    } siblings[] = {{CODING_BR, ".br"}, {CODING_ZSTD, ".zst"}, {CODING_GZIP, ".gz"}};
+    static const enum coding siblings[] = {CODING_BR, CODING_ZSTD, CODING_GZIP};
     const uint16_t *q = f->ask->q;
     struct kstat original = best->thing.st;
     struct thing sibling;
     size_t i;
 
     for (i = 0; i < ARRAY_SIZE(siblings); i++) {
-        enum coding coding = siblings[i].coding;
+        enum coding coding = siblings[i];
         bool better = q[coding] && (best->coding == CODING_IDENTITY ?
             q[coding] >= q[CODING_IDENTITY] : q[coding] > q[best->coding]);
         int err;
 
         if (best->vary && !better)
             continue;
-        err = look_sibling(f, siblings[i].suffix, &original, &sibling);
+        err = look_sibling(f, coding, &original, &sibling);
         /* One that may be there and cannot be looked at now varies the answer all the same. */
         best->vary = best->vary || !err || err == -ENFILE || err == -ENOMEM;
         if (err)
@@ -313,16 +318,21 @@ static int found_file(struct search *f, const struct thing *thing, struct ksite_
     path_get(&best.thing.path);
     if (f->site->precompressed && type_compresses(type))
         choose_coding(f, &best);
+    if (f->site->compress && type_compresses(type) && thing->st.size >= KCACHE_GZIP_BYTES_MIN &&
+        thing->st.size <= KCACHE_BODY_BYTES_MAX)
+        best.vary = true; /* for others it may be compressed */
     err = source_of_file(&best.thing, type, source);
     if (err && best.coding != CODING_IDENTITY) { /* what was asked for can still be had */
-        best.coding = CODING_IDENTITY;
         err = source_of_file(thing, type, source);
-    }
-    path_put(&best.thing.path);
-    if (!err) {
+        if (!err)
+            (*source)->source.vary = best.vary;
+    } else if (!err) {
         (*source)->source.coding = best.coding;
         (*source)->source.vary = best.vary;
+        ksite_keep(f->site, &(struct ksite_kept){f->ask, f->path, &thing->path, &best.thing.path},
+                   source);
     }
+    path_put(&best.thing.path);
     return err;
 }
 
@@ -444,10 +454,12 @@ int ksite_find(struct ksite *site, const struct http_ask *ask, struct source **s
 
     if (ask->path.len == 0 || ask->path.len > PATH_BYTES_MAX)
         return -ENAMETOOLONG;
+    if (ksite_try(site, ask, source) == 0)
+        return 0;
     if (hides_path(site, ask->path))
         return -ENOENT;
     f.len = ask->path.len - 1;
-    f.path = kmalloc(f.len + site->index_len + SUFFIX_BYTES_MAX + 1, GFP_KERNEL);
+    f.path = kmalloc(f.len + site->index_len + KSITE_SUFFIX_BYTES_MAX + 1, GFP_KERNEL);
     if (!f.path)
         return -ENOMEM;
     memcpy(f.path, ask->path.ptr + 1, f.len);

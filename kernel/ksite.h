@@ -18,6 +18,9 @@ struct ksite_options {
     bool hidden;          /* names that begin with a dot are served too */
     bool precompressed;   /* NAME.br, NAME.zst and NAME.gz may stand for NAME */
     unsigned listing_max; /* entries that are sorted, beyond them streamed; 0: 100,000 */
+    size_t cache_bytes;   /* of small files kept in memory; 0: none are */
+    unsigned cache_ms;    /* so long is kept what nobody asks for */
+    bool compress;        /* what is kept is kept compressed too, for who takes gzip */
 };
 
 /* 0, or -errno with nothing left behind.  The folder's mount is busy until the site is closed. */
@@ -28,6 +31,19 @@ void ksite_close(struct ksite *site); /* no source is out any more; NULL is fine
  * -ENOENT.  Both may sleep.  source->file is a struct file. */
 int ksite_find(struct ksite *site, const struct http_ask *ask, struct source **source);
 int ksite_page(struct ksite *site, unsigned status, struct source **source);
+
+/* The same for who must not sleep: what is kept in memory, or -EINPROGRESS: ask ksite_find(). */
+int ksite_try(struct ksite *site, const struct http_ask *ask, struct source **source);
+
+/* What became of questions that memory might answer, and what is there now. */
+struct ksite_counts {
+    u64 hits, misses;
+    u64 stale;   /* found, but no longer what is on disk: a miss too */
+    u64 expired; /* let go of for their age, or because nobody asked */
+    u64 evicted; /* ... for want of room */
+    u64 entries, bytes;
+};
+void ksite_count(struct ksite *site, struct ksite_counts *counts);
 
 /* In any context; never sleeps. */
 void ksite_release(struct ksite *site, struct source *source);

@@ -22,12 +22,14 @@ enum {
     KSITE_OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_LARGEFILE,
 };
 
+struct kcache;
 struct kfolder;
 
 struct ksite {
     struct path root;
     const struct cred *cred; /* what lookups and files are done as */
-    bool hidden, listing, precompressed;
+    struct kcache *cache;    /* NULL: nothing is kept in memory */
+    bool hidden, listing, precompressed, compress;
     size_t entries_max;
     atomic_long_t listings_bytes; /* <= KSITE_LISTINGS_BYTES_MAX */
     size_t index_len;
@@ -37,6 +39,7 @@ struct ksite {
 struct ksite_source {
     struct source source;   /* first: the core knows only this */
     struct kfolder *folder; /* a listing's */
+    bool cached;            /* it is the cache's, not ours */
 };
 
 /* With the site's credentials in force: look a name up (NUL-terminated, no leading slash), never
@@ -47,6 +50,25 @@ int ksite_look(const struct path *from, const char *name, unsigned flags, struct
 
 /* Whether a name is kept from visitors. */
 bool ksite_hides(const struct ksite *site, struct slice name);
+
+/* --- ksite_memory.c --------------------------------------------------------------------------- */
+
+int ksite_remember(struct ksite *site, const struct ksite_options *opt);
+
+/* A file that was found and is to be remembered. */
+struct ksite_kept {
+    const struct http_ask *ask;
+    const char *name;         /* it led to `asked`, beneath the root */
+    const struct path *asked;
+    const struct path *sent;  /* the same, or a sibling's that is sent in its place */
+};
+
+/* Keeps it if that is worth while; then the cache's source takes the place of ours. */
+void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_source **source);
+
+/* What is behind the name of a sibling in that coding; at most KSITE_SUFFIX_BYTES_MAX. */
+enum { KSITE_SUFFIX_BYTES_MAX = 4 };
+const char *ksite_suffix(enum coding coding);
 
 /* --- ksite_folder.c --------------------------------------------------------------------------- */
 

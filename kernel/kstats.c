@@ -49,3 +49,9 @@ void kstats_close(struct kserve *s)
 {
     debugfs_remove(s->debugfs);
 }
+
+struct dentry *kserve_folder(const struct kserve *serve)
+{
+    return serve->debugfs;
+}
+EXPORT_SYMBOL_GPL(kserve_folder);

@@ -21,12 +21,17 @@ from vm import guest, kernel  # noqa: E402
 from vm.image import Image, libraries  # noqa: E402
 
 PROGRAMS = ("site", "site_links", "site_codings", "site_folder")
+OF_MEMORY = ("site_cache", "site_changes")
 OURS = ("ksite", "kcache", "kwitness", "kgzip", "kcompat")
 NO_BTF = "CONFIG_DEBUG_INFO_BTF_MODULES="  # it would take a tool that nobody else needs
 SKIPPED, LIMIT_S = 77, 400
 COMMAND = """mount -t tmpfs none /tmp && cd /tmp || exit 1
 status=0
 for program in {programs}; do
+    /tests/$program || status=1
+done
+export TWIN_CACHE_BYTES=4194304
+for program in {again}; do # with a cache they must not find anything else
     /tests/$program || status=1
 done
 rmmod ksite_test || status=1
@@ -75,7 +80,8 @@ def options():
     parser.add_argument("--kernel", default="6.1", choices=list(kernel.PACKAGES))
     parser.add_argument("--cache", help="where kernels are kept (BUILD/vm)")
     parser.add_argument("--headers", help="of that kernel (/usr/src/linux-headers-RELEASE)")
-    parser.add_argument("--only", choices=PROGRAMS)
+    parser.add_argument("--append", default="", help="words for the kernel: slub_debug=FZPU init_on_free=1")
+    parser.add_argument("--only", choices=PROGRAMS + OF_MEMORY)
     given = parser.parse_args()
     given.build = os.path.abspath(given.build)
     return given
@@ -95,16 +101,19 @@ def main():
     if not os.path.exists(f"{headers}/Module.symvers"):
         print(f"there are no headers of Linux {chosen.release} here: {headers}")
         return SKIPPED
-    subprocess.run(["make", "-s", "-C", TOP, f"BUILD={given.build}", "twins"], check=True)
-    programs = (given.only,) if given.only else PROGRAMS
+    subprocess.run(["make", "-s", "-C", TOP, f"BUILD={given.build}", "twins"], check=True,
+                   stdout=subprocess.DEVNULL)
+    programs = (given.only,) if given.only else PROGRAMS + OF_MEMORY
     image = Image()
     for name in programs:
         path = os.path.join(given.build, "release/tests/kernel", name)
         image.copy(path, f"/tests/{name}")
         for library in libraries(path):
             image.copy(library)
-    job = guest.Job(COMMAND.format(programs=" ".join(programs)), image=image,
-                    modules=(module(given.build, chosen.release, headers),), cpus=2, limit_s=LIMIT_S)
+    again = [name for name in programs if name in PROGRAMS[1:]]  # the first asks where a body lies
+    job = guest.Job(COMMAND.format(programs=" ".join(programs), again=" ".join(again)), image=image,
+                    modules=(module(given.build, chosen.release, headers),), cpus=2, limit_s=LIMIT_S,
+                    append=given.append)
     result = guest.boot(job, chosen)
     print(result.output, end="")
     for line in result.complaints:

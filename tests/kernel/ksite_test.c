@@ -4,6 +4,7 @@
  *
  * For the laboratory only: whoever opens the device may ask for any folder to be served to him.
  */
+#include <linux/bottom_half.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
@@ -11,12 +12,12 @@
 #include <linux/mutex.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
-#include "../kernel/ksite_inside.h"
+#include "../kernel/kcache.h"
 #include "twin.h"
 
 struct table {
-    struct mutex lock;
     struct ksite *site;
+    struct mutex lock;       /* what follows */
     struct source *source[TWIN_SOURCES_MAX];
     long charged;
 };
@@ -45,19 +46,26 @@ static int site_begin(struct table *t, const struct twin *w, char *root, char *i
         .hidden = w->hidden,
         .precompressed = w->precompressed,
         .listing_max = w->listing_max,
+        .cache_bytes = w->cache_bytes,
+        .cache_ms = w->cache_ms,
+        .compress = w->compress,
     };
 
     return t->site ? -EBUSY : ksite_open(&t->site, &opt);
 }
 
-static int seat_of(struct table *t)
+/* A number for it; the table has it then. */
+static int seat(struct table *t, struct source *s)
 {
     int i;
 
-    for (i = 0; i < TWIN_SOURCES_MAX; i++)
-        if (!t->source[i])
-            return i;
-    return -ENOSPC;
+    mutex_lock(&t->lock);
+    for (i = 0; i < TWIN_SOURCES_MAX && t->source[i]; i++)
+        continue;
+    if (i < TWIN_SOURCES_MAX)
+        t->source[i] = s;
+    mutex_unlock(&t->lock);
+    return i < TWIN_SOURCES_MAX ? i : -ENOSPC;
 }
 
 static void tell(const struct source *s, struct twin *w)
@@ -84,22 +92,29 @@ static int find(struct table *t, struct twin *w, const char *path, const char *q
         .text = w->text,
         .head = w->head,
     };
-    int seat = seat_of(t), err;
+    struct source *s;
+    int err;
 
-    if (seat < 0)
-        return seat;
     BUILD_BUG_ON(sizeof(ask.q) != sizeof(w->q));
     memcpy(ask.q, w->q, sizeof(ask.q));
-    if (w->op == TWIN_PAGE)
-        err = ksite_page(t->site, w->status, &t->source[seat]);
-    else
-        err = ksite_find(t->site, &ask, &t->source[seat]);
-    if (err) {
-        t->source[seat] = NULL;
+    if (w->op == TWIN_TRY) {
+        local_bh_disable(); /* as where it will be asked: whoever sleeps now is told of */
+        err = ksite_try(t->site, &ask, &s);
+        local_bh_enable();
+    } else if (w->op == TWIN_PAGE) {
+        err = ksite_page(t->site, w->status, &s);
+    } else {
+        err = ksite_find(t->site, &ask, &s);
+    }
+    if (err)
+        return err;
+    err = seat(t, s);
+    if (err < 0) {
+        ksite_release(t->site, s);
         return err;
     }
-    w->source = (__u32)seat;
-    tell(t->source[seat], w);
+    w->source = (__u32)err;
+    tell(s, w);
     return 0;
 }
 
@@ -148,8 +163,29 @@ static long of_source(struct table *t, const struct twin *w)
         return descriptor_of(s);
     if (w->op == TWIN_NEXT)
         return bytes_of(s, w);
+    mutex_lock(&t->lock);
     t->source[w->source] = NULL;
+    mutex_unlock(&t->lock);
+    local_bh_disable();
     ksite_release(t->site, s);
+    local_bh_enable();
+    return 0;
+}
+
+static int count(struct table *t, struct twin *w)
+{
+    struct ksite_counts counts;
+
+    if (!t->site)
+        return -EINVAL;
+    ksite_count(t->site, &counts);
+    w->hits = counts.hits;
+    w->misses = counts.misses;
+    w->stale = counts.stale;
+    w->expired = counts.expired;
+    w->evicted = counts.evicted;
+    w->entries = counts.entries;
+    w->bytes = counts.bytes;
     return 0;
 }
 
@@ -163,7 +199,7 @@ static long by_words(struct table *t, struct twin *w)
         err = -EFAULT;
     else if (w->op == TWIN_OPEN && first)
         err = site_begin(t, w, first, second);
-    else if (t->site && (w->op == TWIN_PAGE || (w->op == TWIN_FIND && first)))
+    else if (t->site && (w->op == TWIN_PAGE || first))
         err = find(t, w, first, second);
     if (!IS_ERR(first))
         kfree(first);
@@ -182,17 +218,19 @@ static long ask(struct file *file, unsigned int command, unsigned long address)
         return -ENOTTY;
     if (copy_from_user(&w, (void __user *)address, sizeof(w)))
         return -EFAULT;
-    mutex_lock(&t->lock);
     if (t->site) {
+        mutex_lock(&t->lock);
         atomic_long_add(w.charged - t->charged, &t->site->listings_bytes);
         t->charged = w.charged;
+        mutex_unlock(&t->lock);
     }
-    if (w.op == TWIN_OPEN || w.op == TWIN_FIND || w.op == TWIN_PAGE)
+    if (w.op == TWIN_COUNT)
+        result = count(t, &w);
+    else if (w.op <= TWIN_PAGE)
         result = by_words(t, &w);
     else
         result = of_source(t, &w);
     w.listings_bytes = t->site ? atomic_long_read(&t->site->listings_bytes) - t->charged : 0;
-    mutex_unlock(&t->lock);
     if (copy_to_user((void __user *)address, &w, sizeof(w)))
         return -EFAULT;
     return result;

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-#include "../../server/site_inside.h"
-#include "twin.h"
+#include "twin_site.h"
 
 /* The kernel allows all listings together less memory than user space does.  What a test has put
  * down as taken is put down there so that as much is left. */
@@ -23,8 +22,10 @@ struct twin_source {
     char type[TWIN_TYPE_BYTES];
 };
 
+struct twin_cache site_twin_cache;
+
 /* site->listings_bytes: ours, as the kernel told it last, and whatever the test has put on top. */
-static size_t told;
+static _Atomic size_t told;
 
 static long ask(struct site *site, struct twin *w)
 {
@@ -45,6 +46,7 @@ static long ask(struct site *site, struct twin *w)
 int site_open(struct site **site, const struct site_options *opt, const char **why)
 {
     struct site *s = calloc(1, sizeof(*s));
+    const char *bytes = getenv("TWIN_CACHE_BYTES");
     struct twin w = {
         .op = TWIN_OPEN,
         .first = (uintptr_t)opt->root,
@@ -55,6 +57,9 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
         .hidden = opt->hidden,
         .precompressed = opt->precompressed,
         .listing_max = (uint32_t)opt->listing_max,
+        .cache_bytes = bytes ? strtoul(bytes, NULL, 10) : site_twin_cache.bytes,
+        .cache_ms = site_twin_cache.ms ? site_twin_cache.ms : 2000,
+        .compress = site_twin_cache.compress,
     };
     int err;
 
@@ -133,10 +138,10 @@ static int source_of(struct site *site, const struct twin *w, struct source **so
     return 0;
 }
 
-int site_find(struct site *site, const struct http_ask *a, bool may_block, struct source **source)
+static int question(struct site *site, const struct http_ask *a, struct twin *w)
 {
-    struct twin w = {
-        .op = TWIN_FIND,
+    *w = (struct twin){
+        .op = w->op,
         .first = (uintptr_t)a->path.ptr,
         .first_len = a->path.len,
         .second = (uintptr_t)a->query.ptr,
@@ -145,10 +150,31 @@ int site_find(struct site *site, const struct http_ask *a, bool may_block, struc
         .text = a->text,
         .head = a->head,
     };
-    int err;
 
-    memcpy(w.q, a->q, sizeof(w.q));
-    err = (int)ask(site, &w);
+    memcpy(w->q, a->q, sizeof(w->q));
+    return (int)ask(site, w);
+}
+
+int site_twin_try(struct site *site, const struct http_ask *a, struct source **source)
+{
+    struct twin w = {.op = TWIN_TRY};
+    int err = question(site, a, &w);
+
+    return err ? err : source_of(site, &w, source);
+}
+
+void site_twin_count(struct site *site, struct twin *w)
+{
+    *w = (struct twin){.op = TWIN_COUNT};
+    if (ask(site, w))
+        abort();
+}
+
+int site_find(struct site *site, const struct http_ask *a, bool may_block, struct source **source)
+{
+    struct twin w = {.op = TWIN_FIND};
+    int err = question(site, a, &w);
+
     if (err)
         return err;
     err = source_of(site, &w, source);

@@ -8,8 +8,8 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-enum { TWIN_OPEN, TWIN_FIND, TWIN_PAGE, TWIN_FILE, TWIN_NEXT, TWIN_RELEASE };
-enum { TWIN_CODINGS = 4, TWIN_SOURCES_MAX = 16, TWIN_TYPE_BYTES = 128 };
+enum { TWIN_OPEN, TWIN_FIND, TWIN_TRY, TWIN_PAGE, TWIN_FILE, TWIN_NEXT, TWIN_RELEASE, TWIN_COUNT };
+enum { TWIN_CODINGS = 4, TWIN_SOURCES_MAX = 64, TWIN_TYPE_BYTES = 128 };
 
 struct twin {
     __u32 op;
@@ -19,9 +19,8 @@ struct twin {
     __u64 first, first_len;
     __u64 second, second_len; /* address 0: NULL */
     __u32 listing, hidden, precompressed, listing_max;
-    __u64 cache_bytes;
-    __u32 compress;
-    __u32 cached_only;        /* FIND: only what is there without sleeping */
+    __u64 cache_bytes;        /* OPEN */
+    __u32 cache_ms, compress;
 
     __u16 q[TWIN_CODINGS];
     __u32 json, text, head;
@@ -35,6 +34,7 @@ struct twin {
     __u32 mtime_ns, ctime_ns;
     char type[TWIN_TYPE_BYTES];
     __s64 listings_bytes;
+    __u64 hits, misses, stale, expired, evicted, entries, bytes; /* COUNT: of the cache */
 };
 
 /* 0 or a number that is asked for (FILE: a descriptor; NEXT: bytes), or -1 and errno. */

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* kwitness.c - has anything changed that a cached answer rests on?  Told from memory, in any
+ * context, without a lock: the names from the file up to the root, and the attributes of what they
+ * lead to, are summed up when the answer is kept, and again at every hit.
+ *
+ *   a name     its dentry is held, and counts its own moves, removals and replacements (d_seq)
+ *   a folder   its mode: who may pass.  The file's own folder, where a new sibling may be the
+ *              better answer: its ctime, which moves with every entry
+ *   the body   size, mtime, ctime
+ *
+ * ctime cannot be set, but it moves in ticks: what changed in this very tick could change again and
+ * look the same, so such a file is not vouched for yet.  Of file systems that learn of changes from
+ * elsewhere (their dentries ask to be revalidated), and of those unknown here, nothing is: then
+ * every request looks for itself.  Not seen at once, but when the entry is old (KCACHE_AGE_MS):
+ * what is written through a mapping; that a sibling older than its original was brought up to date
+ * in its place, which makes another answer the better one but this one no less right.
+ */
+#include <linux/dcache.h>
+#include <linux/fs.h>
+#include <linux/hash.h>
+#include <linux/jiffies.h>
+#include <linux/ktime.h>
+#include <linux/magic.h>
+#include <linux/mount.h>
+#include <linux/rcupdate.h>
+#include "kcompat.h"
+#include "kcache.h"
+
+enum {
+    TICKS_YOUNG = 4,
+    DEPTH_MAX = KCACHE_PATH_BYTES_MAX / 2 + 1,
+};
+
+/* What is seen at one moment. */
+struct sight {
+    u64 sum;
+    struct timespec64 newest; /* the last change of what a tick could hide */
+};
+
+static void see(struct sight *s, u64 word)
+{
+    s->sum = (rol64(s->sum, 23) ^ word) * GOLDEN_RATIO_64;
+}
+
+static void see_time(struct sight *s, struct timespec64 t)
+{
+    see(s, (u64)t.tv_sec * NSEC_PER_SEC + (u64)t.tv_nsec);
+}
+
+static void see_change(struct sight *s, const struct inode *inode)
+{
+    struct timespec64 t = kcompat_ctime(inode);
+
+    see_time(s, t);
+    if (timespec64_compare(&s->newest, &t) < 0)
+        s->newest = t;
+}
+
+static void see_body(struct sight *s, const struct inode *inode)
+{
+    see(s, (u64)i_size_read(inode));
+    see_time(s, kcompat_mtime(inode));
+    see_change(s, inode);
+}
+
+/* The name, and what it leads to; NULL: that cannot be told, or is in motion. */
+static const struct inode *see_name(struct sight *s, const struct dentry *d, bool root)
+{
+    unsigned seq = raw_read_seqcount(&d->d_seq);
+    unsigned flags = READ_ONCE(d->d_flags);
+    const struct inode *inode = d_inode_rcu(d);
+
+    if (!inode || (flags & (DCACHE_OP_REVALIDATE | DCACHE_OP_WEAK_REVALIDATE)))
+        return NULL;
+    if (!root) { /* whose own name and mount do not matter: lookups begin behind it */
+        if ((seq & 1) || d_unhashed(d) || (flags & DCACHE_MANAGED_DENTRY))
+            return NULL;
+        see(s, seq);
+    }
+    see(s, (uintptr_t)inode);
+    see(s, READ_ONCE(inode->i_mode));
+    return inode;
+}
+
+/* False: it cannot be told. */
+static bool look(const struct kwitness *w, struct sight *s)
+{
+    const struct dentry *d = w->asked.dentry;
+    const struct inode *inode;
+    unsigned depth;
+
+    *s = (struct sight){0};
+    if (w->sent != d) {
+        inode = see_name(s, w->sent, false);
+        if (!inode)
+            return false;
+        see_body(s, inode);
+    }
+    for (depth = 0; depth <= DEPTH_MAX; depth++) {
+        inode = see_name(s, d, d == w->root);
+        if (!inode)
+            return false;
+        if (depth == 0)
+            see_body(s, inode);
+        else if (depth == 1 && w->siblings)
+            see_change(s, inode);
+        if (d == w->root)
+            return true;
+        if (IS_ROOT(d))
+            return false;
+        d = READ_ONCE(d->d_parent);
+    }
+    return false;
+}
+
+/* Everything that changes this file system goes through this kernel, and shows in its inodes. */
+static bool is_ours(const struct super_block *sb)
+{
+    return (sb->s_type->fs_flags & FS_REQUIRES_DEV) || sb->s_magic == TMPFS_MAGIC ||
+           sb->s_magic == RAMFS_MAGIC || sb->s_magic == OVERLAYFS_SUPER_MAGIC;
+}
+
+bool kwitness_begin(struct kwitness *w, const struct kcache_fill *fill)
+{
+    struct timespec64 old;
+    struct sight s;
+    bool told;
+
+    if (fill->asked->mnt != fill->root->mnt || fill->sent->mnt != fill->root->mnt ||
+        !is_ours(fill->root->dentry->d_sb))
+        return false;
+    w->asked = *fill->asked;
+    w->sent = fill->sent->dentry;
+    w->root = fill->root->dentry;
+    w->siblings = fill->siblings;
+    ktime_get_coarse_real_ts64(&old);
+    old = timespec64_sub(old, ns_to_timespec64((s64)TICKS_YOUNG * TICK_NSEC));
+    rcu_read_lock();
+    told = look(w, &s);
+    rcu_read_unlock();
+    if (!told || timespec64_compare(&s.newest, &old) > 0)
+        return false;
+    path_get(&w->asked);
+    dget(w->sent);
+    w->sum = s.sum;
+    return true;
+}
+
+bool kwitness_agrees(const struct kwitness *w)
+{
+    struct sight s;
+    bool told;
+
+    rcu_read_lock();
+    told = look(w, &s);
+    rcu_read_unlock();
+    return told && s.sum == w->sum;
+}
+
+void kwitness_end(struct kwitness *w)
+{
+    dput(w->sent);
+    path_put(&w->asked);
+}

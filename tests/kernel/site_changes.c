@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/* site_changes.c - what the kernel's site keeps in memory is never older than what was on disk when
+ * it was asked, however that changed.  Runs in a guest, as root (ksite.py).
+ */
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include "cached.h"
+
+/* --- Changes ---------------------------------------------------------------------------------- */
+
+static void replace(const struct tree *t)
+{
+    make_file(t, "new", "new");
+    assert_int_equal(renameat(t->root, "new", t->root, "a/b/file.txt"), 0);
+}
+
+static void write_in_place(const struct tree *t)
+{
+    overwrite(t, "a/b/file.txt", "new");
+}
+
+static void shorten(const struct tree *t)
+{
+    int fd = openat(t->root, "a/b/file.txt", O_WRONLY | O_CLOEXEC);
+
+    assert_int_equal(ftruncate(fd, 2), 0);
+    close(fd);
+}
+
+static void rename_it(const struct tree *t)
+{
+    assert_int_equal(renameat(t->root, "a/b/file.txt", t->root, "a/b/other"), 0);
+}
+
+static void rename_and_back(const struct tree *t)
+{
+    rename_it(t);
+    make_file(t, "a/b/file.txt", "new");
+}
+
+static void unlink_it(const struct tree *t)
+{
+    assert_int_equal(unlinkat(t->root, "a/b/file.txt", 0), 0);
+}
+
+static void lock_it(const struct tree *t)
+{
+    assert_int_equal(fchmodat(t->root, "a/b/file.txt", 0600, 0), 0);
+}
+
+static void lock_its_folder(const struct tree *t)
+{
+    assert_int_equal(fchmodat(t->root, "a/b", 0700, 0), 0);
+}
+
+static void lock_far_above(const struct tree *t)
+{
+    assert_int_equal(fchmodat(t->root, "a", 0700, 0), 0);
+}
+
+static void rename_its_folder(const struct tree *t)
+{
+    assert_int_equal(renameat(t->root, "a", t->root, "c"), 0);
+}
+
+static void put_a_folder_in_place(const struct tree *t)
+{
+    rename_its_folder(t);
+    make_folder(t, "a");
+    make_folder(t, "a/b");
+    make_file(t, "a/b/file.txt", "new");
+}
+
+static void exchange_folders(const struct tree *t)
+{
+    make_folder(t, "c");
+    make_folder(t, "c/b");
+    make_file(t, "c/b/file.txt", "new");
+    assert_int_equal(renameat2(t->root, "a", t->root, "c", RENAME_EXCHANGE), 0);
+}
+
+static void put_a_link_in_place(const struct tree *t)
+{
+    make_folder(t, "c");
+    make_file(t, "c/file.txt", "new");
+    assert_int_equal(renameat(t->root, "a/b", t->root, "a/d"), 0);
+    make_link(t, "../c", "a/b");
+}
+
+static void put_a_mount_over_it(const struct tree *t)
+{
+    char path[300];
+
+    snprintf(path, sizeof(path), "%s/root/a", t->top);
+    assert_int_equal(mount("none", path, "tmpfs", 0, "mode=755"), 0);
+}
+
+static void put_a_fifo_in_place(const struct tree *t)
+{
+    unlink_it(t);
+    assert_int_equal(mkfifoat(t->root, "a/b/file.txt", 0666), 0);
+}
+
+/* Seen by the very next question, and answered as the disk says: content, or -errno. */
+static void changes_are_seen(void **state)
+{
+    static const struct {
+        const char *name;
+        void (*make)(const struct tree *t);
+        const char *content;
+        int err;
+    } rows[] = {
+        {"replaced", replace, "new", 0},
+        {"written in place", write_in_place, "new", 0},
+        {"shortened", shorten, "ol", 0},
+        {"renamed", rename_it, NULL, -ENOENT},
+        {"another of that name", rename_and_back, "new", 0},
+        {"removed", unlink_it, NULL, -ENOENT},
+        {"locked", lock_it, NULL, -EACCES},
+        {"its folder locked", lock_its_folder, NULL, -EACCES},
+        {"a folder above locked", lock_far_above, NULL, -EACCES},
+        {"its folder renamed", rename_its_folder, NULL, -ENOENT},
+        {"another folder", put_a_folder_in_place, "new", 0},
+        {"folders exchanged", exchange_folders, "new", 0},
+        {"a link for its folder", put_a_link_in_place, "new", 0},
+        {"mounted over", put_a_mount_over_it, NULL, -ENOENT},
+        {"a FIFO", put_a_fifo_in_place, NULL, -EACCES},
+    };
+    struct tree *t = *state;
+    char path[300];
+
+    snprintf(path, sizeof(path), "%s/root/a", t->top);
+    open_cached(t, (struct twin_cache){.bytes = CACHE_BYTES});
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        make_folder(t, "a");
+        make_folder(t, "a/b");
+        make_file(t, "a/b/file.txt", "old");
+        if (!is_kept(t, "/a/b/file.txt"))
+            fail_msg("not kept before it was %s", rows[i].name);
+        rows[i].make(t);
+        if (try_once(t, "/a/b/file.txt") != -EINPROGRESS)
+            fail_msg("still there: %s", rows[i].name);
+        if (rows[i].content)
+            assert_body(t, "/a/b/file.txt", rows[i].content);
+        else
+            assert_int_equal(answer(t, "/a/b/file.txt"), rows[i].err);
+        umount(path);
+        nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        snprintf(path + strlen(path) - 1, 2, "c");
+        nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        snprintf(path + strlen(path) - 1, 2, "a");
+    }
+    assert_true(counts(t).stale >= sizeof(rows) / sizeof(rows[0]));
+}
+
+/* Two writes so close together that no attribute tells them apart, and a question in between. */
+static void changes_within_a_tick(void **state)
+{
+    struct tree *t = *state;
+    struct http_ask a = plain("/file.txt");
+
+    open_cached(t, (struct twin_cache){.bytes = CACHE_BYTES});
+    make_file(t, "file.txt", "first");
+    for (unsigned i = 0; i < 300; i++) {
+        struct source *s;
+        char *body;
+        size_t len;
+
+        overwrite(t, "file.txt", "first");
+        assert_body(t, "/file.txt", "first");
+        overwrite(t, "file.txt", "other");
+        if (site_twin_try(t->site, &a, &s))
+            assert_int_equal(site_find(t->site, &a, true, &s), 0);
+        body = body_of(t, s, &len);
+        assert_string_equal(body, "other");
+        free(body);
+    }
+}
+
+/* What happens elsewhere leaves an entry alone. */
+static void other_changes_do_not_matter(void **state)
+{
+    struct tree *t = *state;
+
+    open_cached(t, (struct twin_cache){.bytes = CACHE_BYTES});
+    make_folder(t, "a");
+    make_folder(t, "a/b");
+    make_file(t, "a/b/image.png", "old");
+    make_file(t, "a/b/page.html", "old");
+    assert_true(is_kept(t, "/a/b/image.png"));
+    assert_true(is_kept(t, "/a/b/page.html"));
+    make_file(t, "elsewhere", "x");
+    make_file(t, "a/above", "x");
+    assert_int_equal(try_once(t, "/a/b/page.html"), 0);
+    make_file(t, "a/b/beside", "x"); /* it might have been page.html.br */
+    assert_int_equal(try_once(t, "/a/b/page.html"), -EINPROGRESS);
+    assert_int_equal(try_once(t, "/a/b/image.png"), 0);
+}
+
+/* Through a mapping nobody is told: it lasts as long as an entry may live. */
+static void a_mapping(void **state)
+{
+    struct tree *t = *state;
+    int64_t began;
+    char *map;
+    int fd;
+
+    open_cached(t, (struct twin_cache){.bytes = CACHE_BYTES, .ms = 60000});
+    make_file(t, "file", "old");
+    fd = openat(t->root, "file", O_RDWR | O_CLOEXEC);
+    map = mmap(NULL, 3, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(map, MAP_FAILED);
+    assert_true(is_kept(t, "/file"));
+    began = now_ms();
+    memcpy(map, "new", 3);
+    while (try_once(t, "/file") == 0) {
+        assert_true(now_ms() < began + 15000);
+        rest_ms(100);
+    }
+    assert_body(t, "/file", "new");
+    munmap(map, 3);
+    close(fd);
+}
+
+/* --- Races ------------------------------------------------------------------------------------ */
+
+/* The file holds a number that only grows; what has been written is known before anyone is asked,
+ * so an answer that is smaller is stale. */
+struct counter {
+    atomic_uint written;
+    bool in_place;
+};
+
+static void step(const struct tree *t, void *arg, unsigned round)
+{
+    struct counter *c = arg;
+    char text[16];
+
+    snprintf(text, sizeof(text), "%08u", round + 1);
+    if (c->in_place) {
+        overwrite(t, "number.txt", text);
+    } else {
+        make_file(t, "number.next", text);
+        assert_int_equal(renameat(t->root, "number.next", t->root, "number.txt"), 0);
+    }
+    atomic_store(&c->written, round + 1);
+    if (round % 4 == 3)
+        rest_ms(40); /* long enough that it is kept */
+}
+
+static void *ask_for_it(void *arg)
+{
+    struct changer *c = arg;
+    const struct counter *counter = c->arg;
+    struct http_ask a = plain("/number.txt");
+    uintptr_t hits = 0;
+
+    while (!atomic_load(&c->over)) {
+        unsigned least = atomic_load(&counter->written), number;
+        struct source *s;
+        char *body;
+        size_t len;
+
+        if (site_twin_try(c->t->site, &a, &s) == 0)
+            hits++;
+        else
+            assert_int_equal(site_find(c->t->site, &a, true, &s), 0);
+        body = body_of(c->t, s, &len);
+        assert_int_equal(len, 8);
+        number = (unsigned)strtoul(body, NULL, 10);
+        free(body);
+        if (number < least)
+            fail_msg("%u after %u was written", number, least);
+    }
+    return (void *)hits;
+}
+
+static void race(struct tree *t, bool in_place)
+{
+    struct counter counter = {.in_place = in_place};
+    struct changer c = {.once = step, .t = t, .arg = &counter};
+    pthread_t thread[3];
+    uintptr_t hits = 0;
+
+    open_cached(t, (struct twin_cache){.bytes = CACHE_BYTES});
+    make_file(t, "number.txt", "00000000");
+    changer_begin(&c);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, ask_for_it, &c), 0);
+    rest_ms(8000);
+    changer_end(&c);
+    for (unsigned i = 0; i < 3; i++) {
+        void *n;
+
+        pthread_join(thread[i], &n);
+        hits += (uintptr_t)n;
+    }
+    print_message("%u writes, %lu hits, %llu of them found stale\n", atomic_load(&counter.written),
+                  (unsigned long)hits, (unsigned long long)counts(t).stale);
+    assert_true(hits > 1000);
+    assert_true(counts(t).stale > 10);
+}
+
+static void a_file_replaced_again_and_again(void **state)
+{
+    race(*state, false);
+}
+
+static void a_file_written_again_and_again(void **state)
+{
+    race(*state, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TREE_TEST(changes_are_seen),
+        TREE_TEST(changes_within_a_tick),
+        TREE_TEST(other_changes_do_not_matter),
+        TREE_TEST(a_mapping),
+        TREE_TEST(a_file_replaced_again_and_again),
+        TREE_TEST(a_file_written_again_and_again),
+    };
+
+    alarm(300);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
