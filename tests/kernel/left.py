@@ -16,8 +16,8 @@ TRACES = "/sys/kernel/debug/slab/{}/alloc_traces"
 # Modules lie in the last GiB and a half of the address space; a name that is still known stands in brackets.
 OURS = re.compile(r"0xffffffff[ac-f][0-9a-f]{7}\b|\[rung_\w+\]|\[planted_\w+\]")
 # Others make these for us, and they are ours to give back.  Heads of segments are not among them: the network keeps
-# some that were freed, on each processor, for the next.
-LENT = re.compile(r"(kmalloc-(?!rcl|cg-)\S+|filp|TCP|TCPv6|sock_inode_cache|cred_jar|skbuff_fclone\w*|rung\S*)$")
+# some that were freed, on each processor, for the next, or until that processor has something to receive.
+LENT = re.compile(r"(kmalloc-(?!rcl|cg-)\S+|filp|TCP|TCPv6|sock_inode_cache|cred_jar|rung\S*)$")
 COUNTED = ("TCP", "TCPv6", "sock_inode_cache")
 
 
