@@ -105,13 +105,14 @@ def limiter(result, target, scenario):
 # --- Claims -------------------------------------------------------------------------------------------------
 
 def expectation(text):
-    """(least, greatest) of what is expected; ValueError."""
+    """(least, greatest) of what is expected; ValueError.  More than N begins behind N."""
     found = EXPECT.match(text)
     if not found:
         raise ValueError(f"'{text}' is none of '> N', '< N' and 'N..M'")
     sign, bound, least, greatest = found.groups()
     if sign:
-        return (float(bound), math.inf) if sign == ">" else (-math.inf, float(bound))
+        bound = float(bound)
+        return (math.nextafter(bound, math.inf), math.inf) if sign == ">" else (-math.inf, math.nextafter(bound, -math.inf))
     if float(least) > float(greatest):
         raise ValueError(f"'{text}' holds nothing: its first number is the greater")
     return float(least), float(greatest)

@@ -82,6 +82,12 @@ def test_a_value_without_another():
     assert verdict("> 50", [40, 41, 40, 41, 40, 41])["verdict"] == "contradicted"
 
 
+def test_less_than_a_number_is_not_that_number():
+    """As many as were asked for are held: that is no fewer."""
+    assert verdict("< 40", [40] * 6)["verdict"] == verdict("> 40", [40] * 6)["verdict"] == "contradicted"
+    assert verdict("40..40", [40] * 6)["verdict"] == "confirmed"
+
+
 def test_one_invalid_round_makes_no_verdict():
     told = verdict("< 1", [1, 1, None, 1, 1, 1], [2] * 6)
     assert told["verdict"] == "not measured" and "died" in told["why"]
@@ -143,7 +149,7 @@ def test_that_none_does_it_is_known_of_all_or_not_at_all():
 
 @pytest.mark.parametrize("expect, a, wanted", [
     ("< -1000", [20000] * 6, "confirmed"), ("< -1000", [20500] * 6, "contradicted"),
-    ("< -1000", [20400, 21900] * 3, "no significant difference"), ("< -1000", [19000, 20900] * 3, "undecided")])
+    ("< -1000", [20300, 21900] * 3, "no significant difference"), ("< -1000", [19000, 20900] * 3, "undecided")])
 def test_a_difference(expect, a, wanted):
     """More than a thousand is not any difference; when nothing differs that is 0, not 1."""
     asked = {"says": "x", "figure": "cpu_us", "of": "a", "minus": "b", "expect": expect}
