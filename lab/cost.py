@@ -28,8 +28,10 @@ CROWD = 50      # connections that are kept busy, where every engine has room fo
 CONNECTIONS_MAX = 10000
 DESCRIPTORS_SPARE = 1000  # of this program and of a server, beside its connections
 IDLE_MIN = 16   # fewer connections than this do not fill a page each
-QUICK = {"rounds": {"calls": 2, "cpu": 4, "idle": 2, "held": 1}, "seconds": 0.6, "idle_connections": 900}
-FULL = {"rounds": {"calls": 5, "cpu": 9, "idle": 5, "held": 3}, "seconds": 2, "idle_connections": 900}
+QUICK = {"rounds": {"calls": 2, "cpu": 4, "idle": 2, "held": 1},
+         "calls_short": 200, "calls_more": 500, "seconds": 0.6, "idle_connections": 900}
+FULL = {"rounds": {"calls": 5, "cpu": 9, "idle": 5, "held": 3},
+        "calls_short": 200, "calls_more": 2000, "seconds": 2, "idle_connections": 900}
 
 
 def shown_command(options):
@@ -44,8 +46,8 @@ def target_of(engine):
     return {"name": engine, "engine": engine}
 
 
-def calls(context, engine):
-    found = kind_calls.measure(context, target_of(engine), {"name": "calls"}, 0)
+def calls(context, engine, short, more):
+    found = kind_calls.measure(context, target_of(engine), {"name": "calls", "short": short, "long": short + more}, 0)
     return {"by_name": next(iter(found["counts"].values())), "total": found["figures"]["calls"]}
 
 
@@ -100,7 +102,7 @@ def tasks(rows, plan, bound):
         return min(row["capacity"] or most, most)
 
     return [
-        ("calls", "calls", lambda context, row: calls(context, row["name"])),
+        ("calls", "calls", lambda context, row: calls(context, row["name"], plan["calls_short"], plan["calls_more"])),
         ("cpu", "cpu_one", lambda context, row: cpu(context, row["name"], 1, plan["seconds"])),
         ("cpu", "cpu_crowd", lambda context, row: cpu(context, row["name"], crowd, plan["seconds"])
          if room(row, crowd) == crowd else None),

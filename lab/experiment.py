@@ -62,7 +62,7 @@ ECHO = Kind({"engine", "options", "wrap", "pinned"}, {"workers", "pinned", *ECHO
 KINDS = {
     "load": Kind(RUNG | PEER, LOADED | RESTING, binaries=("rung", "rung-load"), timed=True),
     "logged": Kind(RUNG | PEER, LOADED, binaries=("rung", "rung-load"), timed=True),
-    "calls": Kind(RUNG | PEER, {"close", "pinned", "options"}, binaries=("rung",)),
+    "calls": Kind(RUNG | PEER, {"close", "pinned", "options", "short", "long"}, binaries=("rung",)),
     "crowd": Kind(RUNG | PEER, {"clients", "pinned", "options"}, needs=("clients",), binaries=("rung",)),
     "ab": Kind(RUNG | PEER, {"connections", "requests", "bytes", "pinned", "options"}, needs=("connections",), binaries=("rung",)),
     "generators": Kind({"generator"}, {"connections", "bytes", "server", "pinned"}, ("generator",), ("connections",), timed=True),

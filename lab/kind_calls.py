@@ -3,7 +3,7 @@
 
 strace writes down every call of two whole lives, a short one and one in which more is asked; the difference divided by
 what was asked more is what one costs, for starting and stopping cancel.  Options of a socket are told by name, those
-of listeners apart.  What a ring is given to do (io_uring) is no call: only the calls that hand it over are seen.
+of listeners apart.  A scenario may say how many are asked in the `short` life and in the `long` one.  What a ring is given to do (io_uring) is no call: only the calls that hand it over are seen.
 """
 import collections
 import re
@@ -58,8 +58,9 @@ def of_run(context, target, scenario, count):
 
 
 def measure(context, target, scenario, _seconds):
-    (few, once), (many, _) = (of_run(context, target, scenario, count) for count in (FEW, FEW + MORE))
-    each = {name: (many[name] - few[name]) / MORE for name in {*few, *many}}
+    short, long = scenario.get("short", FEW), scenario.get("long", FEW + MORE)
+    (few, once), (many, _) = (of_run(context, target, scenario, count) for count in (short, long))
+    each = {name: (many[name] - few[name]) / (long - short) for name in {*few, *many}}
     what = "connection with one request" if scenario.get("close") else "request on a kept connection"
     return {"figures": {"calls": sum(each.values())}, "limiter": None, "counts": {
         f"System calls of a {what}": {name: each[name] for name in sorted(each) if each[name] >= LEAST},

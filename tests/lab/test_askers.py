@@ -141,6 +141,15 @@ def test_calls_of_our_own(context, close):
     assert options["TCP_NODELAY [1]"] == 1  # on the listener: connections inherit it, and no call sets it for each
 
 
+@wants("strace")
+def test_how_many_are_asked(context, monkeypatch):
+    """What threads do once each is no request's: a longer life may be asked for."""
+    asked, ask = [], kind_calls.ask
+    monkeypatch.setattr(kind_calls, "ask", lambda port, count, close: asked.append(count) or ask(port, count, close))
+    found = kind_calls.measure(context, {"name": "epoll", "engine": "epoll"}, {"name": "s", "short": 3, "long": 7}, 1)
+    assert asked == [3, 7] and found["counts"]["System calls of a request on a kept connection"]["sendmsg"] == 1
+
+
 @wants("strace", "nginx")
 def test_calls_of_a_peer(context):
     found = kind_calls.measure(context, {"name": "nginx", "peer": "nginx-sendfile"}, {"name": "s"}, 1)

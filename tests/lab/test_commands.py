@@ -17,7 +17,8 @@ from command import TOP
 
 RUNG = os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung")
 PAGE = "before\n<!-- cost -->\nold\n<!-- /cost -->\nafter\n"
-TINY = {"rounds": {"calls": 1, "cpu": 1, "idle": 1, "held": 1}, "seconds": 0.3, "idle_connections": 20}
+TINY = {"rounds": {"calls": 1, "cpu": 1, "idle": 1, "held": 1},
+        "calls_short": 5, "calls_more": 20, "seconds": 0.3, "idle_connections": 20}
 START = """import sys; sys.dont_write_bytecode = True; sys.path.insert(0, "lab")
 import command, cost
 cost.QUICK, cost.CONNECTIONS_MAX, cost.CROWD = json.loads(sys.argv.pop(1)), 100, 8
