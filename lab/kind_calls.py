@@ -49,7 +49,7 @@ def ask(port, count, close):
 def of_run(context, target, scenario, count):
     folder = measures.documents(context, scenario)
     with tempfile.NamedTemporaryFile(dir=context.folder) as out:
-        wrap = ("strace", "-f", "-s", "0", "-o", out.name)
+        wrap = ("strace", "-I", "2", "-f", "-s", "0", "-o", out.name)  # -I: with -o it would outlive us
         with measures.open_target(context, target, scenario, folder, wrap) as server:
             peers.check_file(target["name"], server.port, folder, "index.html")
             ask(server.port, count, scenario.get("close"))

@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
+import time
 
 import askers
 import counts
@@ -148,6 +150,24 @@ def test_how_many_are_asked(context, monkeypatch):
     monkeypatch.setattr(kind_calls, "ask", lambda port, count, close: asked.append(count) or ask(port, count, close))
     found = kind_calls.measure(context, {"name": "epoll", "engine": "epoll"}, {"name": "s", "short": 3, "long": 7}, 1)
     assert asked == [3, 7] and found["counts"]["System calls of a request on a kept connection"]["sendmsg"] == 1
+
+
+@wants("strace")
+def test_nobody_outlives_whoever_traces(tmp_path):
+    """strace that writes to a file keeps off the signals that would end it."""
+    code = f"""import sys; sys.path.insert(0, {TOP + "/lab"!r})
+import kind_calls, measures
+kind_calls.measure(measures.Context({BIN!r}, {str(tmp_path)!r}, "quick"), {{"name": "epoll", "engine": "epoll"}}, {{"long": 10 ** 6, "short": 10 ** 6}}, 1)"""
+    with subprocess.Popen([sys.executable, "-B", "-c", code]) as process:
+        end, pids = time.monotonic() + 30, []
+        while len(pids) < 3 and time.monotonic() < end:
+            pids = rig.family(process.pid)
+            time.sleep(0.01)
+        process.kill()
+    assert len(pids) == 3  # the lab, strace, the server
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 @wants("strace", "nginx")
