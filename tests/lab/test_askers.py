@@ -16,6 +16,7 @@ import measures
 import peers
 import pytest
 import rig
+import sample
 from command import TOP
 
 BIN = os.path.dirname(os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung"))
@@ -165,7 +166,8 @@ kind_calls.measure(measures.Context({BIN!r}, {str(tmp_path)!r}, "quick"), {{"nam
             time.sleep(0.01)
         process.kill()
     assert len(pids) == 3  # the lab, strace, the server
-    while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+    end = time.monotonic() + 60
+    while any(map(sample.lives, pids)):
         assert time.monotonic() < end
         time.sleep(0.01)
 

@@ -22,6 +22,7 @@ import runner
 import scratch
 from command import TOP
 from rig import Broken
+from sample import lives
 
 BIN = os.path.dirname(os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung"))
 PLAN = """title = "T"
@@ -337,14 +338,6 @@ def test_no_place_for_results(plan, tmp_path, faked):
     with pytest.raises(runner.Stopped, match="Not a directory|File exists"):
         run(plan, tmp_path / "file")
     assert not faked
-
-
-def lives(pid):
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
