@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The tests of rung drop: RUNG_DROP names the program, RUNG_DROP_THROUGH the way that it must take.
+"""The tests of rung drop: RUNG_DROP names the program, RUNG_DROP_THROUGH the way that it must take, RUNG_DROP_KO the
+file of the module where it may be loaded and unloaded.
 
 Each test is in a network namespace of its own: nobody else's sockets are in it, and none of this machine's is at risk.
 """
@@ -11,6 +12,12 @@ import pytest
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import space  # noqa: E402 - found by the line above
+from aid import drop  # noqa: E402
+
+
+def pytest_sessionstart():
+    """The program is run once, for a guest fetches it slowly, and TIME-WAIT lasts a minute."""
+    drop("--help")
 
 
 @pytest.fixture(autouse=True)

@@ -167,6 +167,41 @@ def test_without_the_module():
         assert len(sockets("time-wait")) == 1
 
 
+@pytest.fixture(scope="module")
+def lacking(tmp_path_factory):
+    """What must be in the environment for this kernel to be one that lacks something: lacking.c."""
+    need("gcc")
+    path = tmp_path_factory.mktemp("lacking") / "lacking.so"
+    subprocess.run(["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", str(path), f"{aid.TOP}/tests/drop/lacking.c"], check=True,
+                   timeout=PATIENCE)
+    return {"LD_PRELOAD": str(path), "ASAN_OPTIONS": "verify_asan_link_order=0"}
+
+
+@pytest.mark.parametrize("through", ["auto", "diag"])
+def test_a_kernel_that_drops_nothing(lacking, through):
+    """It does not offer SOCK_DESTROY: then the module does it, where there is one and it is not forbidden."""
+    module = os.path.exists(aid.MODULE_FILE) and through == "auto"
+    with Door() as door:
+        door.end(3)
+        before = sockets()
+        run = drop("--yes", "-p", door.port, "--json", LACKS="destroy", **{**lacking, "RUNG_DROP_THROUGH": through})
+        if module:
+            assert run.status == DONE and run.json["through"] == "module" and run.json["dropped"] == 3 and not sockets("time-wait")
+        else:
+            assert run.status == MISSING and run.json["refused"] == 3 and sockets() == before
+            assert "this kernel drops no sockets, for it was built without CONFIG_INET_DIAG_DESTROY" in run.err
+            assert ("the module rung_drop is not loaded" in run.err) == (through == "auto")
+
+
+def test_a_kernel_that_lists_nothing(lacking):
+    with Door() as door:
+        door.end(1)
+        for args in ([], ["--yes", "-p", door.port]):
+            run = drop(*args, LACKS="list", **lacking)
+            assert run.status == MISSING and "this kernel does not list its TCP sockets" in run.err and not run.out
+        assert len(sockets("time-wait")) == 1
+
+
 def test_by_itself_it_finds_a_way():
     with Door() as door:
         door.end(1)
