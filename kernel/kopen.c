@@ -11,6 +11,7 @@
 #include <linux/netdevice.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
+#include <net/sock.h>
 #include "kinside.h"
 
 /* The work item of a blocking connection holds a worker for as long as it lives, and a queue has so
@@ -42,6 +43,8 @@ void kconn_finish(struct kconn *k)
     spin_unlock(&s->lock);
     kstat_add(s, KSTAT_BYTES, (unsigned long)k->conn.sent);
     conn_fini(&k->conn);
+    if (READ_ONCE(s->stop) == KSTOP_NOW)
+        sock_no_linger(k->sock->sk); /* cut off: a reset says so, and no queue stays behind */
     sock_release(k->sock);
     kstat_add(s, KSTAT_CLOSED, 1);
 }

@@ -163,9 +163,8 @@ def rows():
         found.append((f"kernel {version} planted", deep if newest else both, planted(version)))
         found.append((f"kernel {version} drop", deep, inside(version, "", "drop")))
         for model in MODELS:
-            in_check = not newest and model == MODELS[0]
-            found.append((f"kernel {version} life {model}", both if in_check else deep, inside(version, model, "life")))
-            if in_check:
+            found.append((f"kernel {version} life {model}", deep, inside(version, model, "life")))
+            if not newest and model == MODELS[0]:
                 found.append((f"kernel {version} core {model}", ("check",), inside(version, model, "core")))
             what = "wire" if not newest and model in MODELS[:2] else "core"
             found.append((f"kernel {version} {what} {model}", deep, inside(version, model, what)))
