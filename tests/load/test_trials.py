@@ -137,7 +137,7 @@ def test_a_reset_that_is_our_own_doing():
 FLAWS = [  # trial, flaw, what is said of it, further options
     ("calm", "stalls", "beside: an answer took", ("--trial-worst", "1s")),
     ("calm", "garbles", "beside: .* bodies with other bytes", ()),
-    ("slow-reader", "garbles what comes together", "hostile: 4 of 4 wrong: reading slowly: .* other bytes", ()),
+    ("slow-reader", "garbles what comes together", "hostile: 4 of 4 wrong: reading slowly: .* other bytes", ("-d", "2s")),
     ("slow-reader", "one at a time", "beside: nobody could ask|beside: .* nothing came", ("-d", "4s")),
     ("slow-writer", "waits for ever", "hostile: 2 of 4 wrong: the server still holds", ()),
     ("slow-writer", "only whole requests", "hostile: .*: the request was slow, and whole: ", ("-T", "500ms")),
