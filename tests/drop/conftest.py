@@ -12,7 +12,7 @@ import pytest
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import space  # noqa: E402 - found by the line above
-from aid import drop  # noqa: E402
+from aid import Door, drop  # noqa: E402
 
 
 def pytest_sessionstart():
@@ -29,3 +29,13 @@ def own_space():
             yield
     except PermissionError:
         pytest.skip("network namespaces cannot be made here")
+
+
+@pytest.fixture
+def there(own_space):  # pylint: disable=unused-argument
+    """The pair of a socket that is there, and must be there at the end."""
+    with Door() as door:
+        door.end(3)
+        before = space.sockets()
+        yield space.sockets("time-wait")[1].pair
+        assert space.sockets() == before

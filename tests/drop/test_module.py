@@ -27,16 +27,6 @@ def tell(data, path=MODULE_FILE):
         os.close(fd)
 
 
-@pytest.fixture
-def there():
-    """The pair of a socket that is there, and must be there at the end."""
-    with Door() as door:
-        door.end(3)
-        before = sockets()
-        yield sockets("time-wait")[1].pair
-        assert sockets() == before
-
-
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_one_line(host):
     with Door(host) as door:

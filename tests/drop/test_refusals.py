@@ -8,16 +8,6 @@ LINE_MAX, PAIRS_MAX = 160, 100000  # tools/drop/drop.h
 bad = pytest.mark.parametrize("line", BAD_LINES.values(), ids=BAD_LINES)
 
 
-@pytest.fixture
-def there():
-    """The pair of a socket that is there, and must be there at the end."""
-    with Door() as door:
-        door.end(3)
-        before = sockets()
-        yield sockets("time-wait")[1].pair
-        assert sockets() == before
-
-
 @bad
 def test_a_bad_line(there, line, tmp_path):
     """First, in the middle, last: those around it are not dropped."""
