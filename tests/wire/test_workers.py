@@ -17,9 +17,8 @@ from lib.trees import content, write
 
 HALF, REST = b"GET /hello.txt HTTP/1.1\r\n", b"Host: x\r\n\r\n"
 HELLO = b"Hello, world\n"
-OWN_THREADS = ("fork", "thread", "pool")  # their workers cannot be threads
 KINDS = [pytest.param("process", marks=pytest.mark.processes)]
-if lib.ENGINE not in OWN_THREADS:
+if lib.WORKERS_MAY_BE_THREADS:
     KINDS.append("thread")
 PATIENT = ("--head-timeout", "10m", "--idle-timeout", "10m", "--send-timeout", "10m", "--drain-timeout", "10m")
 BIG = 8 << 20

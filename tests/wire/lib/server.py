@@ -25,6 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 BIN = os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung")
 ENGINE = os.environ.get("RUNG_ENGINE") or "epoll"
+WORKERS_MAY_BE_THREADS = ENGINE not in ("fork", "thread", "pool")
 ARGS = shlex.split(os.environ.get("RUNG_ARGS") or "")  # another arrangement of workers
 SERVING = re.compile(r"rung: serving .* at http://")
 URL = re.compile(r"http://(127\.0\.0\.1|\[::1\]):(\d+)/")
