@@ -8,6 +8,7 @@ kernel/ksite*.c become a module behind a device (ksite_test.c); tests/unit/site*
 that device.  Status 77: there is no guest, or there are no headers of its kernel here.
 """
 import argparse
+import filecmp
 import os
 import shutil
 import subprocess
@@ -51,8 +52,8 @@ def copied(build, folder, pattern):
     names = sorted(name for name in os.listdir(os.path.join(TOP, folder)) if pattern(name))
     for name in names:
         source, target = os.path.join(TOP, folder, name), os.path.join(there, name)
-        if not os.path.exists(target) or os.path.getmtime(source) > os.path.getmtime(target):
-            shutil.copy2(source, target)
+        if not os.path.exists(target) or not filecmp.cmp(source, target, shallow=False):
+            shutil.copy(source, target)
     return names
 
 
