@@ -28,8 +28,8 @@ KEYS = {
               "scenario": TEXT, "against": TEXT, "scenarios": TEXTS, "expect": TEXT},
     "plot": {"kind": TEXT, "figure": TEXT, "log": TEXT, "x_label": TEXT, "scenario": TEXT, "scenarios": TEXTS,
              "targets": TEXTS, "title": TEXT},
-    "target": {"name": TEXT, "engine": TEXT, "options": TEXT, "env": TABLE, "wrap": TEXT, "binary": TEXT, "peer": TEXT,
-               "workers": COUNT, "program": TEXT, "args": TEXT, "generator": TEXT, "pinned": YES_NO, "not": TEXTS},
+    "target": {"name": TEXT, "engine": TEXT, "model": TEXT, "options": TEXT, "env": TABLE, "wrap": TEXT, "binary": TEXT,
+               "peer": TEXT, "workers": COUNT, "program": TEXT, "args": TEXT, "generator": TEXT, "pinned": YES_NO, "not": TEXTS},
     "scenario": {"name": TEXT, "x": NUMBER, "kind": TEXT, "full_only": YES_NO, "seconds": NUMBER, "options": TEXT, "args": TEXT,
                  "connections": COUNT, "threads": COUNT, "clients": COUNT, "idle": COUNT, "rests": COUNT, "floods": COUNT,
                  "rate": NUMBER, "pipeline": COUNT, "close": YES_NO, "requests": COUNT, "times": COUNT, "workers": COUNT,
@@ -53,6 +53,7 @@ class Kind(NamedTuple):
 
 ALWAYS = {"name", "not", "x", "kind", "full_only"}
 RUNG, PEER, PROGRAM = {"engine", "options", "env", "wrap", "binary"}, {"peer", "workers"}, {"program", "args"}
+MODULE = {"model", "options"}
 LOADED = {"connections", "threads", "idle", "rate", "pipeline", "close", "bytes", "files", "path", "load", "warm", "cold", "beside",
           "seconds", "pinned", "options"}
 RESTING = {"rests", "beside", "pinned", "options"}
@@ -66,7 +67,7 @@ KINDS = {
     "crowd": Kind(RUNG | PEER, {"clients", "pinned", "options"}, needs=("clients",), binaries=("rung",)),
     "ab": Kind(RUNG | PEER, {"connections", "requests", "bytes", "pinned", "options"}, needs=("connections",), binaries=("rung",)),
     "generators": Kind({"generator"}, {"connections", "bytes", "server", "pinned"}, ("generator",), ("connections",), timed=True),
-    "guest": Kind({"engine", "options", "peer"} | PROGRAM, {"connections", "close", "bytes", "load", "args", "kernel"},
+    "guest": Kind({"engine", "options", "peer"} | PROGRAM | MODULE, {"connections", "close", "bytes", "load", "args", "kernel"},
                   needs=("connections",), binaries=("rung", "rung-load")),
     "massif": Kind({"engine", "options", "wrap"}, {"load", "connections", "close", "short", "long"},
                    needs=("load", "short", "long"), binaries=("rung", "rung-load")),
@@ -188,7 +189,7 @@ def check_scenario(scenario, name):
 
 def known_of(target, kind):
     """A server that is not ours takes no option of ours, nor does a program."""
-    for key, mine in (("peer", PEER), ("program", PROGRAM)):
+    for key, mine in (("peer", PEER), ("program", PROGRAM), ("model", MODULE)):
         if key in target and key in kind.target:
             return mine & kind.target
     return kind.target - PEER - PROGRAM

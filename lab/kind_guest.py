@@ -6,13 +6,17 @@ in memory and asks each in turn.  The guest's clock is its count of instructions
 client tells is the figure.  Rounds differ in the seed of the guest's randomness, which decides where things lie in
 memory and in hash tables: the spread of the rounds is the luck in a figure.
 
-A target is rung (`engine`, `options`), a server of peers.py (`peer`), or a lab program that serves (`program`, called
-with the port, the target's `args` and the scenario's).  A scenario may have another `kernel`: that is a boot more.
+A target is rung (`engine`, `options`), rung inside the kernel (`model`; `options` are the module's parameters), a server
+of peers.py (`peer`), or a lab program that serves (`program`, called with the port, the target's `args` and the
+scenario's).  A scenario may have another `kernel`: that is a boot more, and modules built for it.
 """
+import functools
 import json
 import os
 import re
 import shlex
+import subprocess
+import sys
 
 from rig import BODY_BYTES, Broken, text_of
 from vm import guest, kernel
@@ -27,10 +31,12 @@ ANSWERS = (500, 1500)
 RESTED_MAX = 0.01  # of the difference: while the processor has nothing to do the clock jumps, and that is not counting
 LIMIT_S = 600
 MEMORY_MIB = 768
+BUILD_S = 900  # at most, for the modules of one kernel
 # What a program opens by a name that neither its configuration nor its linker knows.
 BESIDE = {"lighttpd": ("/usr/lib/lighttpd/mod_dirlisting.so",)}
 SERVE = ("/lab/rung serve /srv --engine {engine} --bind 127.0.0.1 --port {port} --workers 1 --idle-timeout 600s "
          "--drain-timeout 1s {options}")
+LOAD = "/lab/module.sh rung_http port={port} root=/srv model={model} idle_timeout=600000 {options}"
 
 
 # --- What a guest is given ----------------------------------------------------------------------------------
@@ -50,20 +56,42 @@ def put_peer(image, context, target):
     return shlex.join(command)
 
 
-def put_target(image, context, target):
+@functools.cache
+def modules_for(version, build):
+    """The folder of our modules, built for that kernel if they are not."""
+    done = subprocess.run([sys.executable, "-B", os.path.join(HERE, "vm/build"), "--kernel", version, "--build", build],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=BUILD_S, check=False)
+    if done.returncode:
+        raise Broken(f"the modules cannot be built for Linux {version}: {done.stdout.strip().split(chr(10))[-1]}")
+    return os.path.join(build, f"kernel-{version}", "kernel")
+
+
+def put_model(image, context, target, version):
+    """Both modules and who loads them; the command."""
+    folder = modules_for(version, build_of(context))
+    for name in ("rung_core.ko", "rung_http.ko"):
+        image.copy(os.path.join(folder, name), f"/lab/{name}")
+    image.copy(os.path.join(HERE, "vm/module.sh"), "/lab/module.sh")
+    return "sh " + LOAD.format(port=PORT, model=target["model"], options=target.get("options", ""))
+
+
+def put_target(image, context, target, version):
     """What a target needs; its command without what a scenario adds."""
     if "peer" in target:
         return put_peer(image, context, target)
     if "program" in target:
         image.program(os.path.join(context.programs, target["program"]), f"/lab/{target['program']}")
         command = f"/lab/{target['program']} {PORT} {target.get('args', '')}"
+    elif "model" in target:
+        command = put_model(image, context, target, version)
     else:
         command = SERVE.format(port=PORT, engine=target.get("engine", "auto"), options=target.get("options", ""))
     context.started(target, [command.replace("/lab/", "").strip()])
     return command
 
 
-def put_all(image, context, cells):
+def put_all(image, context, cells, version):
     """Everything that the cells need; {target: command}, {target: why it cannot run}."""
     image.program(context.rung, "/lab/rung")
     image.program(context.load, "/lab/rung-load")
@@ -76,7 +104,7 @@ def put_all(image, context, cells):
     commands, missing = {}, {}
     for name, target in {target["name"]: target for target, _ in cells}.items():
         try:
-            commands[name] = put_target(image, context, target)
+            commands[name] = put_target(image, context, target, version)
         except Broken as error:
             missing[name] = error
     return commands, missing
@@ -126,15 +154,19 @@ def cell_of(texts):
 
 # --- The kind -----------------------------------------------------------------------------------------------
 
+def build_of(context):
+    return os.path.dirname(os.path.dirname(os.path.abspath(context.rung)))
+
+
 def cache_of(context):
     """Kernels lie beside what is built."""
-    return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(context.rung))), "vm")
+    return os.path.join(build_of(context), "vm")
 
 
 def booted(context, version, number, cells):
     """[(target, scenario)] in one guest with that kernel; what each came to, or Broken."""
     image = Image()
-    commands, missing = put_all(image, context, cells)
+    commands, missing = put_all(image, context, cells, version)
     lines = [line(place, commands[target["name"]], target, scenario)
              for place, (target, scenario) in enumerate(cells) if target["name"] in commands]
     job = guest.Job("\n".join([". /lab/count.sh", *lines, "exit 0"]), image, count=True, seed=number + 1, limit_s=LIMIT_S,

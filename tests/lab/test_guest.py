@@ -173,6 +173,40 @@ def test_a_line_of_the_plan():
     assert kind_guest.line(0, "/lab/rung serve", {}, scenario).startswith("cell 0 '/lab/rung serve' ")
 
 
+@pytest.fixture
+def built(tmp_path, monkeypatch):
+    """lab/vm/build does what the file `does` says, in the tree of a build."""
+    build = tmp_path / "build"
+    (build / "release").mkdir(parents=True)
+    (tmp_path / "lab/vm").mkdir(parents=True)
+    (tmp_path / "lab/vm/module.sh").write_text("as it is")
+    monkeypatch.setattr(kind_guest, "HERE", str(tmp_path / "lab"))
+    kind_guest.modules_for.cache_clear()
+    yield build, (tmp_path / "lab/vm/build").write_text
+    kind_guest.modules_for.cache_clear()
+
+
+def test_a_module_is_built_for_the_guests_kernel(built):
+    build, does = built
+    does("import os, sys\nfolder = f'{sys.argv[4]}/kernel-{sys.argv[2]}/kernel'\nos.makedirs(folder)\n"
+         "for name in ('rung_core', 'rung_http'): open(f'{folder}/{name}.ko', 'w').write(name + sys.argv[2])\n")
+    context, image = measures.Context(str(build / "release"), "/nonexistent", "quick"), Image()
+    command = kind_guest.put_target(image, context, {"name": "m", "model": "event", "options": "cache=0"}, "6.12")
+    assert command == "sh /lab/module.sh rung_http port=8080 root=/srv model=event idle_timeout=600000 cache=0"
+    assert [image.entries[f"lab/{name}"][1] for name in ("rung_core.ko", "rung_http.ko", "module.sh")] == \
+        [b"rung_core6.12", b"rung_http6.12", b"as it is"]
+    assert context.commands == {"m": command.replace("/lab/", "")}
+    kind_guest.put_target(Image(), context, {"name": "n", "model": "softirq"}, "6.12")  # what is built is not built again
+
+
+def test_a_module_that_cannot_be_built_is_the_targets_own_fault(built):
+    build, does = built
+    does("print('much'); print('no headers here'); raise SystemExit(77)")
+    context = measures.Context(str(build / "release"), "/nonexistent", "quick")
+    with pytest.raises(Broken, match="the modules cannot be built for Linux 6.1: no headers here"):
+        kind_guest.put_target(Image(), context, {"name": "m", "model": "event"}, "6.1")
+
+
 def test_without_an_emulator(monkeypatch):
     monkeypatch.setattr(guest, "QEMU", "no-such-emulator")
     with pytest.raises(Broken, match="there is no no-such-emulator: scripts/setup lab installs qemu-system-x86"):
@@ -252,6 +286,18 @@ def test_two_boots_count_the_same(linux):
     assert first == pytest.approx(second, rel=0.005) and 20000 < first < 200000
     assert first != second  # the seed has moved something: two boots, not one twice
     assert isinstance(bad, Broken) and "no-such" in str(bad)
+
+
+@pytest.mark.long
+def test_a_module_is_a_server_among_others(linux):
+    """It is there for its own cell alone: the next one finds the port free.  One that does not load says why."""
+    assert linux
+    cells = [({"name": name, "model": model, "options": options}, {"name": "s", "connections": 16})
+             for name, model, options in (("one", "event", ""), ("bad", "no-such", ""), ("two", "softirq", "cache=1000000"))]
+    one, bad, two = kind_guest.measure_all(measures.Context(BIN, "/nonexistent", "quick"), 0, cells)
+    assert not isinstance(one, Broken) and not isinstance(two, Broken), (one, two)
+    assert 20000 < two["figures"]["instructions"] < one["figures"]["instructions"] < 60000
+    assert isinstance(bad, Broken) and "does not answer" in str(bad) and "model" in str(bad)
 
 
 @pytest.mark.long
