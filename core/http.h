@@ -193,5 +193,9 @@ long path_decode(struct slice raw, char out[PATH_BYTES_MAX]);
 /* Percent-encode a path for Location or href: unreserved and '/' stay.  Bytes written, at most
  * 3 n. */
 size_t path_encode(char *out, const char *path, size_t n);
+/* Whether visitors are not shown a name because it begins with a dot; whether a path has such a
+ * name in it. */
+bool name_is_hidden(struct slice name);
+bool path_is_hidden(struct slice path);
 
 #endif

@@ -119,3 +119,25 @@ size_t path_encode(char *out, const char *path, size_t n)
     }
     return (size_t)(p - out);
 }
+
+bool name_is_hidden(struct slice name)
+{
+    /* RFC 8615: what is below /.well-known is there to be found. */
+    return name.len && name.ptr[0] == '.' && !slice_is(name, ".well-known");
+}
+
+bool path_is_hidden(struct slice path)
+{
+    size_t start = 0, i;
+
+    if (!memchr(path.ptr, '.', path.len))
+        return false;
+    for (i = 0; i <= path.len; i++) {
+        if (i < path.len && path.ptr[i] != '/')
+            continue;
+        if (name_is_hidden((struct slice){path.ptr + start, i - start}))
+            return true;
+        start = i + 1;
+    }
+    return false;
+}

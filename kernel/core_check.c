@@ -18,6 +18,8 @@ EXPORT_SYMBOL_GPL(http_proto);
 EXPORT_SYMBOL_GPL(echo_proto);
 EXPORT_SYMBOL_GPL(http_date_write);
 EXPORT_SYMBOL_GPL(path_encode);
+EXPORT_SYMBOL_GPL(path_is_hidden);
+EXPORT_SYMBOL_GPL(name_is_hidden);
 EXPORT_SYMBOL_GPL(slice_is_nocase);
 EXPORT_SYMBOL_GPL(listing_view_read);
 EXPORT_SYMBOL_GPL(listing_match);

@@ -144,28 +144,6 @@ int ksite_look(const struct path *from, const char *name, unsigned flags, struct
     return error_of(err);
 }
 
-bool ksite_hides(const struct ksite *site, struct slice name)
-{
-    /* RFC 8615: what is below /.well-known is there to be found. */
-    return !site->hidden && name.len && name.ptr[0] == '.' && !slice_is(name, ".well-known");
-}
-
-static bool hides_path(const struct ksite *site, struct slice path)
-{
-    size_t start = 0, i;
-
-    if (site->hidden || !memchr(path.ptr, '.', path.len))
-        return false;
-    for (i = 0; i <= path.len; i++) {
-        if (i < path.len && path.ptr[i] != '/')
-            continue;
-        if (ksite_hides(site, (struct slice){path.ptr + start, i - start}))
-            return true;
-        start = i + 1;
-    }
-    return false;
-}
-
 /* --- What is found ---------------------------------------------------------------------------- */
 
 static int thing_look(const struct ksite *site, const char *name, struct thing *thing)
@@ -456,7 +434,7 @@ int ksite_find(struct ksite *site, const struct http_ask *ask, struct source **s
         return -ENAMETOOLONG;
     if (ksite_try(site, ask, source) == 0)
         return 0;
-    if (hides_path(site, ask->path))
+    if (!site->hidden && path_is_hidden(ask->path))
         return -ENOENT;
     f.len = ask->path.len - 1;
     f.path = kmalloc(f.len + site->index_len + KSITE_SUFFIX_BYTES_MAX + 1, GFP_KERNEL);

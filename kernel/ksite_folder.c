@@ -182,7 +182,7 @@ static bool read_entry(struct kfolder *f, struct listing_entry *e)
         name = (struct slice){d->name, d->len};
         f->dents_at += dent_bytes(d->len);
         cond_resched();
-        if (ksite_hides(f->site, name) || !listing_match(&f->listing.view, name))
+        if ((!f->site->hidden && name_is_hidden(name)) || !listing_match(&f->listing.view, name))
             continue;
         if (describe(f, d, e))
             return true;

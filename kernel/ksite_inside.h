@@ -48,9 +48,6 @@ struct ksite_source {
  * means 404 and -EACCES 403. */
 int ksite_look(const struct path *from, const char *name, unsigned flags, struct path *found);
 
-/* Whether a name is kept from visitors. */
-bool ksite_hides(const struct ksite *site, struct slice name);
-
 /* --- ksite_memory.c --------------------------------------------------------------------------- */
 
 int ksite_remember(struct ksite *site, const struct ksite_options *opt);

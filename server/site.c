@@ -120,28 +120,6 @@ int site_open_beneath(const struct site *site, const char *path, int flags)
     return fd < 0 ? error_of(errno) : (int)fd;
 }
 
-bool site_hides(const struct site *site, struct slice name)
-{
-    /* RFC 8615: what is below /.well-known is there to be found. */
-    return !site->hidden && name.len && name.ptr[0] == '.' && !slice_is(name, ".well-known");
-}
-
-static bool hides_path(const struct site *site, struct slice path)
-{
-    size_t start = 0, i;
-
-    if (site->hidden || !memchr(path.ptr, '.', path.len))
-        return false;
-    for (i = 0; i <= path.len; i++) {
-        if (i < path.len && path.ptr[i] != '/')
-            continue;
-        if (site_hides(site, (struct slice){path.ptr + start, i - start}))
-            return true;
-        start = i + 1;
-    }
-    return false;
-}
-
 /* --- Sources ---------------------------------------------------------------------------------- */
 
 static struct site_source *source_new(enum source_kind kind, const char *type)
@@ -392,7 +370,7 @@ int site_find(struct site *site, const struct http_ask *ask, bool may_block, str
 
     if (ask->path.len == 0 || ask->path.len > PATH_BYTES_MAX)
         return -ENAMETOOLONG;
-    if (hides_path(site, ask->path))
+    if (!site->hidden && path_is_hidden(ask->path))
         return -ENOENT;
     f.site = site;
     f.ask = ask;

@@ -119,7 +119,7 @@ static bool read_entry(struct folder *f, struct listing_entry *e)
         name = (struct slice){d->d_name, strlen(d->d_name)};
         if (slice_is(name, ".") || slice_is(name, "..") || name.len > NAME_FOREIGN_MAX)
             continue;
-        if (site_hides(f->site, name) || !listing_match(&f->listing.view, name))
+        if ((!f->site->hidden && name_is_hidden(name)) || !listing_match(&f->listing.view, name))
             continue;
         if (describe(f, name, d->d_type, e))
             return true;

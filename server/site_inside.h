@@ -38,9 +38,6 @@ struct site_source {
  * descriptor or -errno, of which -ENOENT means 404 and -EACCES 403. */
 int site_open_beneath(const struct site *site, const char *path, int flags);
 
-/* Whether a name is kept from visitors. */
-bool site_hides(const struct site *site, struct slice name);
-
 /* --- site_folder.c ---------------------------------------------------------------------------- */
 
 /* What of a folder was asked for. */

@@ -152,6 +152,38 @@ static void test_round_trip(void **state)
     }
 }
 
+/* In a name the first byte counts, in a path every name. */
+static void test_hidden(void **state)
+{
+    static const struct {
+        const char *name;
+        bool hidden;
+    } names[] = {
+        {"", false}, {"a", false}, {"a.b", false}, {"a.", false}, {".", true}, {"..", true},
+        {".a", true}, {".git", true}, {".well-known", false}, {".well-known2", true},
+        {".well-knowN", true}, {".well-know", true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        static const char *const around[][2] = {{"/", ""}, {"/", "/"}, {"/a.b/", "/c"}};
+        struct slice name = {names[i].name, strlen(names[i].name)};
+
+        assert_int_equal(name_is_hidden(name), names[i].hidden);
+        for (size_t j = 0; j < sizeof(around) / sizeof(around[0]); j++) {
+            char path[64];
+            int n = snprintf(path, sizeof(path), "%s%s%s", around[j][0], names[i].name,
+                             around[j][1]);
+
+            if (path_is_hidden((struct slice){edge(path, (size_t)n), (size_t)n}) != names[i].hidden)
+                fail_msg("%s", path);
+        }
+    }
+    assert_false(path_is_hidden((struct slice){"/", 1}));
+    assert_true(path_is_hidden((struct slice){"/.well-known/.a", 15}));
+    assert_true(path_is_hidden((struct slice){"/.a/.well-known", 15}));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +191,7 @@ int main(void)
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_encode),
         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_hidden),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
