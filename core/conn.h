@@ -31,6 +31,7 @@ enum source_kind {
     SOURCE_REDIRECT /* the name is a directory's and lacks its final slash: 301 */
 };
 
+/* Of two that a client likes as well the later one is sent. */
 enum coding { CODING_IDENTITY, CODING_GZIP, CODING_ZSTD, CODING_BR, CODINGS };
 
 /* One representation: the host's memory, held from find() to release().  Immutable meanwhile, but

@@ -146,6 +146,14 @@ struct http_ask {
     const struct conn *conn; /* whom to resume after -EINPROGRESS */
 };
 
+/* Whether a coding is to be sent rather than another: it is taken, and weighs more, or the same and
+ * is the better one.  Never the same one. */
+bool http_prefers(const uint16_t q[CODINGS], enum coding coding, enum coding to);
+
+/* What is behind a file's name that has it in that coding: "" ".gz" ".zst" ".br". */
+enum { CODING_SUFFIX_BYTES_MAX = 4 };
+const char *http_coding_suffix(enum coding coding);
+
 /* What the log is told. */
 struct http_receipt {
     const struct http_head *head; /* may be partly filled after a refusal */

@@ -145,6 +145,19 @@ void http_accept_codings(const struct http_head *head, uint16_t q[CODINGS])
         q[CODING_IDENTITY] = 1;
 }
 
+bool http_prefers(const uint16_t q[CODINGS], enum coding coding, enum coding to)
+{
+    return q[coding] && (q[coding] > q[to] || (q[coding] == q[to] && coding > to));
+}
+
+const char *http_coding_suffix(enum coding coding)
+{
+    static const char *const suffix[CODINGS] = {
+        [CODING_IDENTITY] = "", [CODING_GZIP] = ".gz", [CODING_ZSTD] = ".zst", [CODING_BR] = ".br"};
+
+    return suffix[coding];
+}
+
 /* What Accept says of the types that we make, and of the wildcards that cover them. */
 enum media { HTML, JSON, TEXT, ANY_TEXT, ANY_APPLICATION, ANY, MEDIA };
 

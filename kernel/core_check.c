@@ -17,6 +17,8 @@ EXPORT_SYMBOL_GPL(core_failed);
 EXPORT_SYMBOL_GPL(http_proto);
 EXPORT_SYMBOL_GPL(echo_proto);
 EXPORT_SYMBOL_GPL(http_date_write);
+EXPORT_SYMBOL_GPL(http_prefers);
+EXPORT_SYMBOL_GPL(http_coding_suffix);
 EXPORT_SYMBOL_GPL(path_encode);
 EXPORT_SYMBOL_GPL(path_is_hidden);
 EXPORT_SYMBOL_GPL(name_is_hidden);

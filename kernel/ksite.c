@@ -230,7 +230,7 @@ void ksite_release(struct ksite *site, struct source *source)
 static int look_sibling(struct search *f, enum coding coding, const struct kstat *original,
                         struct thing *sibling)
 {
-    const char *suffix = ksite_suffix(coding);
+    const char *suffix = http_coding_suffix(coding);
     int err;
 
     memcpy(f->path + f->len, suffix, strlen(suffix) + 1);
@@ -253,20 +253,16 @@ struct choice {
     bool vary;
 };
 
-/* Replace the original by the sibling the client likes best: highest q, then br, zstd, gzip, the
- * original.  The rest are looked for only as long as it is not known whether the answer varies. */
+/* Replace the original by the sibling the client likes best.  The rest are looked for only as long
+ * as it is not known whether the answer varies. */
 static void choose_coding(struct search *f, struct choice *best)
 {
-    static const enum coding siblings[] = {CODING_BR, CODING_ZSTD, CODING_GZIP};
-    const uint16_t *q = f->ask->q;
     struct kstat original = best->thing.st;
     struct thing sibling;
-    size_t i;
+    enum coding coding;
 
-    for (i = 0; i < ARRAY_SIZE(siblings); i++) {
-        enum coding coding = siblings[i];
-        bool better = q[coding] && (best->coding == CODING_IDENTITY ?
-            q[coding] >= q[CODING_IDENTITY] : q[coding] > q[best->coding]);
+    for (coding = CODINGS - 1; coding > CODING_IDENTITY; coding--) {
+        bool better = http_prefers(f->ask->q, coding, best->coding);
         int err;
 
         if (best->vary && !better)
@@ -437,7 +433,7 @@ int ksite_find(struct ksite *site, const struct http_ask *ask, struct source **s
     if (!site->hidden && path_is_hidden(ask->path))
         return -ENOENT;
     f.len = ask->path.len - 1;
-    f.path = kmalloc(f.len + site->index_len + KSITE_SUFFIX_BYTES_MAX + 1, GFP_KERNEL);
+    f.path = kmalloc(f.len + site->index_len + CODING_SUFFIX_BYTES_MAX + 1, GFP_KERNEL);
     if (!f.path)
         return -ENOMEM;
     memcpy(f.path, ask->path.ptr + 1, f.len);

@@ -63,10 +63,6 @@ struct ksite_kept {
 /* Keeps it if that is worth while; then the cache's source takes the place of ours. */
 void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_source **source);
 
-/* What is behind the name of a sibling in that coding; at most KSITE_SUFFIX_BYTES_MAX. */
-enum { KSITE_SUFFIX_BYTES_MAX = 4 };
-const char *ksite_suffix(enum coding coding);
-
 /* --- ksite_folder.c --------------------------------------------------------------------------- */
 
 /* What of a folder was asked for. */

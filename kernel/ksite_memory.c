@@ -11,14 +11,6 @@
 #include "kcache.h"
 #include "kcompat.h"
 
-const char *ksite_suffix(enum coding coding)
-{
-    static const char *const suffix[CODINGS] = {
-        [CODING_IDENTITY] = "", [CODING_GZIP] = ".gz", [CODING_ZSTD] = ".zst", [CODING_BR] = ".br"};
-
-    return suffix[coding];
-}
-
 int ksite_remember(struct ksite *site, const struct ksite_options *opt)
 {
     const struct kcache_options wanted = {opt->cache_bytes, opt->cache_ms, opt->compress};
@@ -30,22 +22,17 @@ int ksite_remember(struct ksite *site, const struct ksite_options *opt)
 /* The codings that may be sent, the best first, as choose_coding() weighs them. */
 static uint8_t order_of(const uint16_t q[CODINGS])
 {
-    static const enum coding by_taste[] = {CODING_BR, CODING_ZSTD, CODING_GZIP};
-    unsigned order = 0, places, i;
+    unsigned order = 0, place;
     bool taken[CODINGS] = {false};
+    enum coding best, coding;
 
-    for (places = 0; places < ARRAY_SIZE(by_taste); places++) {
-        enum coding best = CODING_IDENTITY;
-
-        for (i = 0; i < ARRAY_SIZE(by_taste); i++) {
-            enum coding c = by_taste[i];
-
-            if (!taken[c] && q[c] && q[c] >= q[CODING_IDENTITY] &&
-                (best == CODING_IDENTITY || q[c] > q[best]))
-                best = c;
-        }
+    for (place = 0; place < CODINGS - 1; place++) {
+        best = CODING_IDENTITY;
+        for (coding = CODINGS - 1; coding > CODING_IDENTITY; coding--)
+            if (!taken[coding] && http_prefers(q, coding, best))
+                best = coding;
         taken[best] = true;
-        order |= (unsigned)best << 2 * places;
+        order |= (unsigned)best << 2 * place;
     }
     return (uint8_t)order;
 }
@@ -86,7 +73,7 @@ static bool is_straight(const struct ksite *site, const char *name, const struct
 static bool are_straight(const struct ksite *site, const struct ksite_kept *kept,
                          enum coding coding)
 {
-    const char *suffix = ksite_suffix(coding);
+    const char *suffix = http_coding_suffix(coding);
     bool straight = is_straight(site, kept->name, kept->asked);
     char *name;
 
@@ -96,12 +83,6 @@ static bool are_straight(const struct ksite *site, const struct ksite_kept *kept
     straight = name && is_straight(site, name, kept->sent);
     kfree(name);
     return straight;
-}
-
-static bool is_gzip_wanted(const struct source *source, const uint16_t q[CODINGS])
-{
-    return source->coding == CODING_IDENTITY && q[CODING_GZIP] &&
-           q[CODING_GZIP] >= q[CODING_IDENTITY];
 }
 
 void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_source **source)
@@ -116,7 +97,8 @@ void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_
         .asked = kept->asked,
         .sent = kept->sent,
         .siblings = site->precompressed && compresses,
-        .gzip = site->compress && compresses && is_gzip_wanted(s, q),
+        .gzip = site->compress && compresses && s->coding == CODING_IDENTITY &&
+                http_prefers(q, CODING_GZIP, CODING_IDENTITY),
     };
     struct source *cached;
 

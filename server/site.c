@@ -26,8 +26,7 @@
 
 enum {
     OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY,
-    OPEN_TRIES = 32, /* a rename anywhere may make openat2(2) give up on a link's "..": -EAGAIN */
-    SUFFIX_BYTES_MAX = 4 /* .zst */
+    OPEN_TRIES = 32 /* a rename anywhere may make openat2(2) give up on a link's "..": -EAGAIN */
 };
 
 /* One search: the path with room for an index's name and a suffix. */
@@ -35,7 +34,7 @@ struct search {
     struct site *site;
     const struct http_ask *ask;
     size_t len;
-    char path[PATH_BYTES_MAX + NAME_BYTES_MAX + SUFFIX_BYTES_MAX + 1];
+    char path[PATH_BYTES_MAX + NAME_BYTES_MAX + CODING_SUFFIX_BYTES_MAX + 1];
 };
 
 /* --- The root --------------------------------------------------------------------------------- */
@@ -199,11 +198,12 @@ static bool is_older(const struct stat *a, const struct stat *b)
         (a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec < b->st_mtim.tv_nsec);
 }
 
-/* The sibling with that suffix, if it may stand for the original; else -ENOENT or why it is not
+/* The sibling in that coding, if it may stand for the original; else -ENOENT or why it is not
  * known. */
-static int open_sibling(struct search *f, const char *suffix, const struct stat *original,
+static int open_sibling(struct search *f, enum coding coding, const struct stat *original,
                         struct stat *st)
 {
+    const char *suffix = http_coding_suffix(coding);
     int fd;
 
     memcpy(f->path + f->len, suffix, strlen(suffix) + 1);
@@ -224,27 +224,20 @@ struct choice {
     struct stat st;
 };
 
-/* Replace the original by the sibling the client likes best: highest q, then br, zstd, gzip, the
- * original.  The rest are looked for only as long as it is not known whether the answer varies. */
+/* Replace the original by the sibling the client likes best.  The rest are looked for only as long
+ * as it is not known whether the answer varies. */
 static void choose_coding(struct search *f, struct choice *best)
 {
-    static const struct {
-        enum coding coding;
-        const char *suffix;
-    } siblings[] = {{CODING_BR, ".br"}, {CODING_ZSTD, ".zst"}, {CODING_GZIP, ".gz"}};
-    const uint16_t *q = f->ask->q;
     struct stat original = best->st;
 
-    for (size_t i = 0; i < sizeof(siblings) / sizeof(siblings[0]); i++) {
-        enum coding coding = siblings[i].coding;
-        bool better = q[coding] && (best->coding == CODING_IDENTITY ?
-            q[coding] >= q[CODING_IDENTITY] : q[coding] > q[best->coding]);
+    for (enum coding coding = CODINGS - 1; coding > CODING_IDENTITY; coding--) {
+        bool better = http_prefers(f->ask->q, coding, best->coding);
         struct stat st;
         int fd;
 
         if (best->vary && !better)
             continue;
-        fd = open_sibling(f, siblings[i].suffix, &original, &st);
+        fd = open_sibling(f, coding, &original, &st);
         /* One that may be there and cannot be opened now varies the answer all the same. */
         best->vary = best->vary || fd >= 0 || fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM;
         if (fd >= 0 && better) {

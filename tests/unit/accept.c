@@ -81,6 +81,42 @@ static void test_codings(void **state)
     }
 }
 
+/* q of identity, gzip, zstd, br; what is sent if all are there */
+static const struct {
+    uint16_t q[CODINGS];
+    enum coding best;
+} taste_rows[] = {
+    {{1, 0, 0, 0}, CODING_IDENTITY},
+    {{1, 1000, 1000, 1000}, CODING_BR},
+    {{1, 1000, 1000, 0}, CODING_ZSTD},
+    {{1, 1000, 0, 0}, CODING_GZIP},
+    {{1, 1000, 999, 998}, CODING_GZIP},
+    {{1, 998, 999, 998}, CODING_ZSTD},
+    {{500, 500, 0, 0}, CODING_GZIP},
+    {{501, 500, 500, 500}, CODING_IDENTITY},
+    {{1000, 1000, 1000, 1000}, CODING_BR},
+    {{1, 1, 0, 0}, CODING_GZIP},
+    {{0, 0, 0, 0}, CODING_IDENTITY},
+    {{0, 1, 0, 0}, CODING_GZIP},
+};
+
+static void test_taste(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(taste_rows) / sizeof(taste_rows[0]); i++) {
+        const uint16_t *q = taste_rows[i].q;
+        enum coding up = CODING_IDENTITY, down = CODING_IDENTITY, c;
+
+        for (c = CODING_IDENTITY; c < CODINGS; c++) {
+            assert_false(http_prefers(q, c, c));
+            up = http_prefers(q, c, up) ? c : up;
+            down = http_prefers(q, CODINGS - 1 - c, down) ? CODINGS - 1 - c : down;
+        }
+        if (up != taste_rows[i].best || down != up)
+            fail_msg("row %zu: %d upwards, %d downwards", i, (int)up, (int)down);
+    }
+}
+
 #define ACC "Accept: "
 
 /* want: h HTML, j JSON, t text; page: an error is shown as a page */
@@ -155,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_codings),
+        cmocka_unit_test(test_taste),
         cmocka_unit_test(test_listing),
     };
 
