@@ -191,24 +191,22 @@ static int wanted(const int said[MEDIA], enum media type, enum media subtypes)
     return said[ANY] != WEIGHT_NONE ? 2 * said[ANY] : 0;
 }
 
-/* The value of format= in a query, or ptr NULL. */
+/* The last format= in a query that is one, or an empty slice. */
 static struct slice query_format(struct slice query)
 {
-    static const char key[] = "format=";
-    struct slice value = {NULL, 0};
+    struct slice format = {NULL, 0}, pair;
     size_t at = 0, n;
 
     while (query.ptr && at < query.len) {
         for (n = 0; at + n < query.len && query.ptr[at + n] != '&'; n++)
             continue;
-        if (n >= sizeof(key) - 1 && memcmp(query.ptr + at, key, sizeof(key) - 1) == 0) {
-            value.ptr = query.ptr + at + sizeof(key) - 1;
-            value.len = n - (sizeof(key) - 1);
-            break;
-        }
+        pair = (struct slice){query.ptr + at, n};
+        if (slice_is(pair, "format=json") || slice_is(pair, "format=text") ||
+            slice_is(pair, "format=html"))
+            format = pair;
         at += n + 1;
     }
-    return value;
+    return format;
 }
 
 void http_accept_listing(const struct http_head *head, struct http_ask *ask)
@@ -216,9 +214,9 @@ void http_accept_listing(const struct http_head *head, struct http_ask *ask)
     struct slice format = query_format(ask->query);
     int said[MEDIA], html, json, text;
 
-    ask->json = slice_is(format, "json");
-    ask->text = slice_is(format, "text");
-    if (ask->json || ask->text || slice_is(format, "html") || !head->first[FIELD_ACCEPT])
+    ask->json = slice_is(format, "format=json");
+    ask->text = slice_is(format, "format=text");
+    if (format.len || !head->first[FIELD_ACCEPT])
         return;
     read_accept(head, said);
     html = wanted(said, HTML, ANY_TEXT);

@@ -38,18 +38,14 @@ static void read_pair(struct listing_view *view, struct slice key, struct slice 
     else if (slice_is(key, "sort"))
         view->sort = slice_is(value, "size") ? LISTING_BY_SIZE :
             slice_is(value, "time") ? LISTING_BY_TIME : LISTING_BY_NAME;
-    else if (slice_is(key, "format") && slice_is(value, "json"))
-        view->format = LISTING_JSON;
-    else if (slice_is(key, "format") && slice_is(value, "text"))
-        view->format = LISTING_TEXT;
-    else if (slice_is(key, "format") && slice_is(value, "html"))
-        view->format = LISTING_HTML;
 }
 
-void listing_view_read(struct listing_view *view, struct slice query, enum listing_format fallback)
+void listing_view_read(struct listing_view *view, const struct http_ask *ask)
 {
+    struct slice query = ask->query;
+
     memset(view, 0, sizeof(*view));
-    view->format = fallback;
+    view->format = ask->json ? LISTING_JSON : ask->text ? LISTING_TEXT : LISTING_HTML;
     while (query.len) {
         const char *amp = memchr(query.ptr, '&', query.len);
         size_t len = amp ? (size_t)(amp - query.ptr) : query.len;

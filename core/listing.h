@@ -60,9 +60,10 @@ struct listing {
     size_t at;      /* how far the phase has come */
 };
 
-/* The view that a raw query asks for: sort=name|size|time, order=asc|desc, format=html|json|text,
- * filter=...; anything else is ignored.  fallback: the format if the query names none. */
-void listing_view_read(struct listing_view *view, struct slice query, enum listing_format fallback);
+/* The view that is asked for: by the query sort=name|size|time, order=asc|desc, filter=... and
+ * format=html|json|text, of which the last has come into ask->json and text already; anything else
+ * is ignored. */
+void listing_view_read(struct listing_view *view, const struct http_ask *ask);
 
 /* Whether an entry of that name belongs to the view: it contains the filter, ASCII case ignored. */
 bool listing_match(const struct listing_view *view, struct slice name);

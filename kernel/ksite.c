@@ -370,7 +370,7 @@ static int found_folder(struct search *f, const struct path *path, struct ksite_
     struct file *file;
     int err;
 
-    kfolder_view_read(&view, f->ask);
+    listing_view_read(&view, f->ask);
     s = source_new(SOURCE_MADE, listing_type(view.format));
     if (!s)
         return -ENOMEM;

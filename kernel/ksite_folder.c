@@ -329,13 +329,6 @@ static int gather(struct kfolder *f)
 
 /* --- For ksite.c ------------------------------------------------------------------------------ */
 
-void kfolder_view_read(struct listing_view *view, const struct http_ask *ask)
-{
-    enum listing_format format = ask->json ? LISTING_JSON : ask->text ? LISTING_TEXT : LISTING_HTML;
-
-    listing_view_read(view, ask->query, format);
-}
-
 int kfolder_open(struct ksite *site, const struct http_ask *ask, struct file *file,
                  struct kfolder **folder)
 {
@@ -352,7 +345,7 @@ int kfolder_open(struct ksite *site, const struct http_ask *ask, struct file *fi
     memcpy(f->path, ask->path.ptr, len);
     f->listing.path = (struct slice){f->path, len};
     f->listing.ctx = f;
-    kfolder_view_read(&f->listing.view, ask);
+    listing_view_read(&f->listing.view, ask);
     f->dents = lump_new(DENTS_BYTES);
     err = f->dents ? gather(f) : -ENOMEM;
     if (err) {

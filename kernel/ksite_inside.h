@@ -65,9 +65,6 @@ void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_
 
 /* --- ksite_folder.c --------------------------------------------------------------------------- */
 
-/* What of a folder was asked for. */
-void kfolder_view_read(struct listing_view *view, const struct http_ask *ask);
-
 /* Make the listing of an open folder, which is taken over, also on failure.  0 or -errno. */
 int kfolder_open(struct ksite *site, const struct http_ask *ask, struct file *file,
                  struct kfolder **folder);

@@ -337,7 +337,7 @@ static int find_listing(struct search *f, bool may_block, struct site_source **s
         close(fd);
         return f->site->listing ? -EINPROGRESS : -EACCES;
     }
-    folder_view_read(&view, ask);
+    listing_view_read(&view, ask);
     *source = source_new(SOURCE_MADE, listing_type(view.format));
     if (!*source || ask->head) {
         close(fd);

@@ -253,13 +253,6 @@ static int gather(struct folder *f)
     return 0;
 }
 
-void folder_view_read(struct listing_view *view, const struct http_ask *ask)
-{
-    enum listing_format format = ask->json ? LISTING_JSON : ask->text ? LISTING_TEXT : LISTING_HTML;
-
-    listing_view_read(view, ask->query, format);
-}
-
 int folder_open(struct site *site, const struct http_ask *ask, int fd, struct folder **folder)
 {
     struct folder *f = calloc(1, sizeof(*f));
@@ -278,7 +271,7 @@ int folder_open(struct site *site, const struct http_ask *ask, int fd, struct fo
     memcpy(f->path, ask->path.ptr, ask->path.len);
     f->listing.path = (struct slice){f->path, ask->path.len};
     f->listing.ctx = f;
-    folder_view_read(&f->listing.view, ask);
+    listing_view_read(&f->listing.view, ask);
     err = gather(f);
     if (err) {
         folder_close(f);

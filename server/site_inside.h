@@ -40,9 +40,6 @@ int site_open_beneath(const struct site *site, const char *path, int flags);
 
 /* --- site_folder.c ---------------------------------------------------------------------------- */
 
-/* What of a folder was asked for. */
-void folder_view_read(struct listing_view *view, const struct http_ask *ask);
-
 /* Make the listing of the open folder fd, which is taken over, also on failure.  0 or -errno. */
 int folder_open(struct site *site, const struct http_ask *ask, int fd, struct folder **folder);
 size_t folder_next(struct source *source, char *buf, size_t cap); /* source.next of a listing */

@@ -168,7 +168,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memset(&in, 0, sizeof(in));
     read_input(&in, (struct slice){(const char *)data + 1, size - 1}, path);
-    listing_view_read(&l.view, in.query, (enum listing_format)(data[0] % 3));
+    listing_view_read(&l.view, &(struct http_ask){.query = in.query, .json = data[0] % 3 == 1,
+                                                  .text = data[0] % 3 == 2});
     promise(l.view.filter_len <= LISTING_FILTER_BYTES_MAX);
     l.streamed = data[0] >> 2 & 1;
     for (unsigned i = 0; !l.streamed && i < in.count; i++)

@@ -22,40 +22,40 @@ static void views(void **state)
 {
     static const struct {
         const char *query;
-        enum listing_format format;
         enum listing_sort sort;
         bool descending;
         const char *filter;
     } rows[] = {
-        {"", LISTING_TEXT, LISTING_BY_NAME, false, ""},
-        {"sort=name", LISTING_TEXT, LISTING_BY_NAME, false, ""},
-        {"sort=size&order=desc", LISTING_TEXT, LISTING_BY_SIZE, true, ""},
-        {"order=desc&sort=time", LISTING_TEXT, LISTING_BY_TIME, true, ""},
-        {"sort=time&order=asc", LISTING_TEXT, LISTING_BY_TIME, false, ""},
-        {"sort=SIZE&order=DESC", LISTING_TEXT, LISTING_BY_NAME, false, ""},
-        {"sort=size&sort=name", LISTING_TEXT, LISTING_BY_NAME, false, ""},
-        {"order=desc&order=asc", LISTING_TEXT, LISTING_BY_NAME, false, ""},
-        {"format=html", LISTING_HTML, LISTING_BY_NAME, false, ""},
-        {"format=json", LISTING_JSON, LISTING_BY_NAME, false, ""},
-        {"format=text", LISTING_TEXT, LISTING_BY_NAME, false, ""},
-        {"format=xml", LISTING_TEXT, LISTING_BY_NAME, false, ""},
-        {"filter=abc", LISTING_TEXT, LISTING_BY_NAME, false, "abc"},
-        {"filter=a+b%20c%2b", LISTING_TEXT, LISTING_BY_NAME, false, "a b c+"},
-        {"filter=%", LISTING_TEXT, LISTING_BY_NAME, false, "%"},
-        {"filter=%4", LISTING_TEXT, LISTING_BY_NAME, false, "%4"},
-        {"filter=%zz%4A", LISTING_TEXT, LISTING_BY_NAME, false, "%zzJ"},
-        {"filter=a&filter=", LISTING_TEXT, LISTING_BY_NAME, false, ""},
-        {"filter=a=b", LISTING_TEXT, LISTING_BY_NAME, false, "a=b"},
-        {"&&x&=&y=z&filter", LISTING_TEXT, LISTING_BY_NAME, false, ""},
-        {"xsort=size&sorted=1", LISTING_TEXT, LISTING_BY_NAME, false, ""},
+        {"", LISTING_BY_NAME, false, ""},
+        {"sort=name", LISTING_BY_NAME, false, ""},
+        {"sort=size&order=desc", LISTING_BY_SIZE, true, ""},
+        {"order=desc&sort=time", LISTING_BY_TIME, true, ""},
+        {"sort=time&order=asc", LISTING_BY_TIME, false, ""},
+        {"sort=SIZE&order=DESC", LISTING_BY_NAME, false, ""},
+        {"sort=size&sort=name", LISTING_BY_NAME, false, ""},
+        {"order=desc&order=asc", LISTING_BY_NAME, false, ""},
+        {"filter=abc", LISTING_BY_NAME, false, "abc"},
+        {"filter=a+b%20c%2b", LISTING_BY_NAME, false, "a b c+"},
+        {"filter=%", LISTING_BY_NAME, false, "%"},
+        {"filter=%4", LISTING_BY_NAME, false, "%4"},
+        {"filter=%zz%4A", LISTING_BY_NAME, false, "%zzJ"},
+        {"filter=a&filter=", LISTING_BY_NAME, false, ""},
+        {"filter=a=b", LISTING_BY_NAME, false, "a=b"},
+        {"&&x&=&y=z&filter", LISTING_BY_NAME, false, ""},
+        {"xsort=size&sorted=1", LISTING_BY_NAME, false, ""},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct http_ask ask = {.query = text(rows[i].query)};
         struct listing_view v;
 
-        listing_view_read(&v, text(rows[i].query), LISTING_TEXT);
-        assert_int_equal(v.format, rows[i].format);
+        listing_view_read(&v, &ask);
+        assert_int_equal(v.format, LISTING_HTML);
+        ask.json = i % 2;
+        ask.text = !ask.json;
+        listing_view_read(&v, &ask);
+        assert_int_equal(v.format, ask.json ? LISTING_JSON : LISTING_TEXT);
         assert_int_equal(v.sort, rows[i].sort);
         assert_int_equal(v.descending, rows[i].descending);
         assert_int_equal(v.filter_len, strlen(rows[i].filter));
@@ -67,13 +67,16 @@ static void views(void **state)
 static void a_long_filter(void **state)
 {
     char query[300] = "filter=";
+    struct http_ask ask = {.query.ptr = query};
     struct listing_view v;
 
     (void)state;
     memset(query + 7, 'x', LISTING_FILTER_BYTES_MAX + 1);
-    listing_view_read(&v, (struct slice){query, 7 + LISTING_FILTER_BYTES_MAX}, LISTING_HTML);
+    ask.query.len = 7 + LISTING_FILTER_BYTES_MAX;
+    listing_view_read(&v, &ask);
     assert_int_equal(v.filter_len, LISTING_FILTER_BYTES_MAX);
-    listing_view_read(&v, (struct slice){query, 8 + LISTING_FILTER_BYTES_MAX}, LISTING_HTML);
+    ask.query.len++;
+    listing_view_read(&v, &ask);
     assert_int_equal(v.filter_len, LISTING_FILTER_BYTES_MAX);
     assert_false(listing_match(&v, text("x")));
 }

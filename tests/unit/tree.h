@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "../../core/http_inside.h"
 #include "../../server/site_inside.h"
 
 struct tree {
@@ -156,11 +157,14 @@ static inline void set_mtime(const struct tree *t, const char *path, time_t s, l
     assert_int_equal(utimensat(t->root, path, times, 0), 0);
 }
 
+/* As the core would ask for a request without fields. */
 static inline struct http_ask ask_for(const char *path, const char *query)
 {
+    static const struct http_head head;
     struct http_ask a = {.path = {path, strlen(path)}, .query = {query, strlen(query)}};
 
-    a.q[CODING_IDENTITY] = 1;
+    http_accept_codings(&head, a.q);
+    http_accept_listing(&head, &a);
     return a;
 }
 
