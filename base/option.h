@@ -109,6 +109,10 @@ void option_man(const struct option_table *t, FILE *out);            /* mdoc(7) 
 void option_completion(const struct option_table *t, FILE *out);     /* for bash */
 void option_markdown(const struct option_table *t, FILE *out);       /* a table for docs/ */
 
+/* One of the last three by what the build asks a tool for: --man, --completion or --options.
+ * False: it is none of these, and nothing was written. */
+bool option_generate(const struct option_table *t, const char *what, FILE *out);
+
 /* Units, for others: 0, or -EINVAL (not one) or -ERANGE (does not fit in 64 bits). */
 int option_number(const char *text, uint64_t *n);
 int option_size(const char *text, uint64_t *bytes);

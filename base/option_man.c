@@ -272,3 +272,21 @@ void option_markdown(const struct option_table *t, FILE *out)
         fprintf(out, " | `%s` |\n", env);
     }
 }
+
+/* --- By name ---------------------------------------------------------------------------------- */
+
+bool option_generate(const struct option_table *t, const char *what, FILE *out)
+{
+    static const struct {
+        const char *name;
+        void (*write)(const struct option_table *, FILE *);
+    } known[] = {{"--man", option_man}, {"--completion", option_completion},
+                 {"--options", option_markdown}};
+
+    for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(what, known[i].name) == 0) {
+            known[i].write(t, out);
+            return true;
+        }
+    return false;
+}

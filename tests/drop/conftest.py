@@ -10,7 +10,9 @@ import sys
 import pytest
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+pytest.register_assert_rewrite("words")
 import space  # noqa: E402 - found by the line above
 from aid import Door, drop  # noqa: E402
 

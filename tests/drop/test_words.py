@@ -1,28 +1,19 @@
 # SPDX-License-Identifier: MIT
 """Help, manual, completion and docs/drop.md say the same options; output that nobody can read is a failure."""
 import re
-import shutil
 import subprocess
 
 import aid
 import pytest
 from aid import DONE, FAILED, TOP, drop
+from words import Words
 
 KEYS = ["form", "version", "netns", "dry_run", "through", "chosen", "dropped", "gone", "refused", "error", "let_be", "pairs",
         "by_state", "by_port", "by_peer", "by_peer_port"]
 
 
-def test_every_option_is_everywhere():
-    rows = re.findall(r"--([a-z0-9-]+)", "\n".join(re.split(r"(?<!\\)\|", line)[1]
-                                                   for line in drop("--options").out.splitlines()[2:]))
-    brief, everything = drop("--help").out, drop("--help-all").out
-    manual, completion = drop("--man").out.replace("\\-", "-"), drop("--completion").out
-    assert len(rows) >= 10
-    for name in rows:
-        for text in (brief, everything, completion):
-            assert re.search(rf"--{name}(?![\w-])", text), name
-        assert re.search(rf"(?m)^\.It .*Fl -{name}(?![\w-])", manual), name
-        assert f"RUNG_DROP_{name.upper().replace('-', '_')} " in manual.replace("\n", " "), name
+class TestWords(Words):
+    name, least, run = "drop", 10, staticmethod(drop)
 
 
 def test_help_is_a_screen():
@@ -30,20 +21,11 @@ def test_help_is_a_screen():
     assert len(lines) <= 40 and max(map(len, lines)) <= 100
 
 
-def test_the_page_has_the_table():
+def test_the_page_has_the_keys():
     with open(f"{TOP}/docs/drop.md", encoding="utf-8") as file:
         page = file.read()
-    assert drop("--options").out.strip() in page
     for key in KEYS:
         assert f"`{key}`" in page, key
-
-
-@pytest.mark.skipif(not shutil.which("mandoc"), reason="mandoc is not installed")
-def test_manual_is_clean(tmp_path):
-    (tmp_path / "rung-drop.1").write_text(drop("--man").out)
-    lint = subprocess.run(["mandoc", "-Tlint", str(tmp_path / "rung-drop.1")], stdout=subprocess.PIPE, text=True,
-                          check=False, timeout=60)
-    assert lint.stdout == ""
 
 
 def test_keys():

@@ -2,39 +2,16 @@
 """Help, manual, completion and docs/load.md say the same options; the histogram agrees with HdrHistogram."""
 import ctypes
 import random
-import re
-import shutil
 import subprocess
 import sys
 
 import pytest
 from aid import TOP, load
+from words import Words
 
 
-def test_every_option_is_everywhere():
-    rows = re.findall(r"--([a-z0-9-]+)", "\n".join(re.split(r"(?<!\\)\|", line)[1]
-                                                   for line in load("--options").out.splitlines()[2:]))
-    brief, everything = load("--help").out, load("--help-all").out
-    manual, completion = load("--man").out.replace("\\-", "-"), load("--completion").out
-    assert len(rows) >= 25
-    for name in rows:
-        for text in (brief, everything, completion):
-            assert re.search(rf"--{name}(?![\w-])", text), name
-        assert re.search(rf"(?m)^\.It .*Fl -{name}(?![\w-])", manual), name
-        assert f"RUNG_LOAD_{name.upper().replace('-', '_')} " in manual.replace("\n", " "), name
-
-
-def test_the_page_has_the_table():
-    with open(f"{TOP}/docs/load.md", encoding="utf-8") as file:
-        assert load("--options").out.strip() in file.read()
-
-
-@pytest.mark.skipif(not shutil.which("mandoc"), reason="mandoc is not installed")
-def test_manual_is_clean(tmp_path):
-    (tmp_path / "rung-load.1").write_text(load("--man").out)
-    lint = subprocess.run(["mandoc", "-Tlint", str(tmp_path / "rung-load.1")], stdout=subprocess.PIPE, text=True,
-                          check=False, timeout=60)
-    assert lint.stdout == ""
+class TestWords(Words):
+    name, least, run = "load", 25, staticmethod(load)
 
 
 # --- The histogram ----------------------------------------------------------------------------------------------

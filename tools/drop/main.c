@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include "drop.h"
 
 static int cannot_list(const struct haul *haul, int err)
@@ -88,23 +87,6 @@ static int run(const struct drop_options *opt, const struct option_found *found)
     return code;
 }
 
-/* What the build installs, and what docs/drop.md shows. */
-static bool generate(const char *what)
-{
-    static const struct {
-        const char *name;
-        void (*write)(const struct option_table *, FILE *);
-    } known[] = {{"--man", option_man}, {"--completion", option_completion},
-                 {"--options", option_markdown}};
-
-    for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (strcmp(what, known[i].name) == 0) {
-            known[i].write(drop_table(), stdout);
-            return true;
-        }
-    return false;
-}
-
 int main(int argc, char **argv)
 {
     struct drop_options opt = {0};
@@ -113,7 +95,7 @@ int main(int argc, char **argv)
 
     if (argc < 1)
         return EXIT_USAGE;
-    if (argc == 2 && generate(argv[1]))
+    if (argc == 2 && option_generate(drop_table(), argv[1], stdout))
         return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
     parsed = option_parse(drop_table(), &opt, argv, &found);
     if (parsed < 0) {

@@ -95,23 +95,6 @@ static int run(struct load_options *opt, const struct option_found *found)
     return code;
 }
 
-/* What the build installs, and what docs/load.md shows. */
-static bool generate(const char *what)
-{
-    static const struct {
-        const char *name;
-        void (*write)(const struct option_table *, FILE *);
-    } known[] = {{"--man", option_man}, {"--completion", option_completion},
-                 {"--options", option_markdown}};
-
-    for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (strcmp(what, known[i].name) == 0) {
-            known[i].write(load_table(), stdout);
-            return true;
-        }
-    return false;
-}
-
 int main(int argc, char **argv)
 {
     struct load_options opt = {0};
@@ -120,7 +103,7 @@ int main(int argc, char **argv)
 
     if (argc < 1)
         return EXIT_USAGE;
-    if (argc == 2 && generate(argv[1]))
+    if (argc == 2 && option_generate(load_table(), argv[1], stdout))
         return output_close(stdout, "-");
     parsed = option_parse(load_table(), &opt, argv, &found);
     if (parsed < 0) {
