@@ -5,7 +5,7 @@
     tests/kernel/ksite.py BUILD [--kernel 6.1] [--cache DIR] [--only NAME]
 
 kernel/ksite*.c become a module behind a device (ksite_test.c); tests/unit/site*.c are linked with site_twin.c, which asks
-that device.  Status 77: there is no guest, or there are no headers of its kernel here.
+that device.  Status 77: there is no guest, or there are no kernel and headers to be had.
 """
 import argparse
 import filecmp
@@ -78,13 +78,13 @@ def module(build, release, headers):
 def options():
     parser = argparse.ArgumentParser(prog="ksite.py", description="The kernel's site and the tests of the other.")
     parser.add_argument("build")
-    parser.add_argument("--kernel", default="6.1", choices=list(kernel.PACKAGES))
-    parser.add_argument("--cache", help="where kernels are kept (BUILD/vm)")
-    parser.add_argument("--headers", help="of that kernel (/usr/src/linux-headers-RELEASE)")
+    parser.add_argument("--kernel", default="6.1", choices=[*kernel.PACKAGES, *kernel.BUILT])
+    parser.add_argument("--cache", help="where kernels and headers are kept (RUNG_VM, or BUILD/vm)")
     parser.add_argument("--append", default="", help="words for the kernel: slub_debug=FZPU init_on_free=1")
     parser.add_argument("--only", choices=PROGRAMS + OF_MEMORY)
     given = parser.parse_args()
     given.build = os.path.abspath(given.build)
+    given.cache = given.cache or os.environ.get("RUNG_VM") or os.path.join(given.build, "vm")
     return given
 
 
@@ -94,13 +94,9 @@ def main():
         print(reason)
         return SKIPPED
     try:
-        chosen = kernel.fetch(given.kernel, given.cache or os.path.join(given.build, "vm"))
+        chosen, headers = kernel.fetch(given.kernel, given.cache), kernel.headers(given.kernel, given.cache)
     except rig.Broken as error:
         print(f"no kernel to boot: {error}")
-        return SKIPPED
-    headers = given.headers or f"/usr/src/linux-headers-{chosen.release}"
-    if not os.path.exists(f"{headers}/Module.symvers"):
-        print(f"there are no headers of Linux {chosen.release} here: {headers}")
         return SKIPPED
     subprocess.run(["make", "-s", "-C", TOP, f"BUILD={given.build}", "twins"], check=True,
                    stdout=subprocess.DEVNULL)

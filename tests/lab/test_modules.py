@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What listens to a kernel under test: which of its words are complaints, what is a leak, how a module gets a name and
-its parameters.  Guests that boot with faults planted are tests/kernel/planted."""
+its parameters.  Guests that boot with faults planted are tests/planted."""
 import os
 import re
 import subprocess

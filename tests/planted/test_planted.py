@@ -15,8 +15,8 @@ import pytest
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-sys.path[:0] = [f"{TOP}/lab", os.path.dirname(HERE), f"{TOP}/tests/wire"]
+TOP = os.path.dirname(os.path.dirname(HERE))
+sys.path[:0] = [f"{TOP}/lab", f"{TOP}/tests/kernel", f"{TOP}/tests/wire"]
 import left  # noqa: E402 - found by the line above
 from lib import klog  # noqa: E402
 from rig import Broken  # noqa: E402
