@@ -5,6 +5,7 @@
  * loading process sees by that name.
  */
 #define KPARAMS_PORT 8080
+#define KPARAMS_BODIES
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
 #include "kcache.h"
@@ -109,6 +110,7 @@ static int __init http_init(void)
     if (err)
         return err;
     world.ctx = site;
+    opt.body_bytes_max = max_body.value;
     err = kserve_open(&serve, &opt, &world);
     if (err)
         ksite_close(site);

@@ -4,7 +4,8 @@
  * Where and how come first; deadlines and limits are the core's own rows (core/options.def), in
  * milliseconds and bytes.  All can be read below /sys/module/NAME/parameters and none can be
  * changed there: a server that runs keeps what it began with.  Whoever includes this says the
- * module's port (KPARAMS_PORT), and calls kparams_fill().
+ * module's port (KPARAMS_PORT) and whether its messages have bodies (KPARAMS_BODIES), and calls
+ * kparams_fill().
  */
 #ifndef KERNEL_KPARAMS_H
 #define KERNEL_KPARAMS_H
@@ -83,7 +84,13 @@ KPARAM_NUMBER(max_connections, 65536, 1, 1048576,
 #define KPARAM_UNIT_NUMBER ""
 #define SHARED(KIND, field, name, fallback, low, high, help, more) \
     KPARAM_NUMBER(field, fallback, low, high, help KPARAM_UNIT_##KIND);
+#ifdef KPARAMS_BODIES
+#define SHARED_BODY SHARED
+#else
+#define SHARED_BODY(...)
+#endif
 #include "../core/options.def"
+#undef SHARED_BODY
 #undef SHARED
 
 static int kparam_wq(struct kserve_options *opt)
@@ -122,7 +129,6 @@ static int kparams_fill(struct kserve_options *opt)
         .idle_ms = idle_timeout.value,
         .send_ms = send_timeout.value,
         .progress_bytes = min_progress.value,
-        .body_bytes_max = max_body.value,
     };
     for (i = 0; i < opt->binds; i++)
         opt->bind[i] = bind[i];

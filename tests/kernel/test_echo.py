@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """rung_echo: what is said comes back, to the byte, in order (E01-E04, E15); and it leaves as well as the other."""
+import os
 import threading
 import time
 
@@ -17,6 +18,11 @@ MANY = min(600, module.row()["capacity"] - 8)
 @pytest.fixture
 def echo(start):
     return start(None, what="rung_echo")
+
+
+def test_a_message_has_no_body_to_limit(echo):
+    parameters = os.listdir(f"/sys/module/{echo.name}/parameters")
+    assert "min_progress" in parameters and "max_body" not in parameters
 
 
 def exchanged(wire, data):
