@@ -29,9 +29,11 @@ KEYS = {
     "plot": {"kind": TEXT, "figure": TEXT, "log": TEXT, "x_label": TEXT, "scenario": TEXT, "scenarios": TEXTS,
              "targets": TEXTS, "title": TEXT},
     "target": {"name": TEXT, "engine": TEXT, "model": TEXT, "options": TEXT, "env": TABLE, "wrap": TEXT, "binary": TEXT,
-               "peer": TEXT, "workers": COUNT, "program": TEXT, "args": TEXT, "generator": TEXT, "pinned": YES_NO, "not": TEXTS},
+               "peer": TEXT, "workers": COUNT, "program": TEXT, "args": TEXT, "generator": TEXT, "pinned": YES_NO,
+               "scheduler": TEXT, "probe": TEXT, "not": TEXTS},
     "scenario": {"name": TEXT, "x": NUMBER, "kind": TEXT, "full_only": YES_NO, "seconds": NUMBER, "options": TEXT, "args": TEXT,
                  "connections": COUNT, "threads": COUNT, "clients": COUNT, "idle": COUNT, "rests": COUNT, "floods": COUNT,
+                 "silent": COUNT, "calls": COUNT, "after": COUNT, "protocol": TEXT, "processors": COUNT,
                  "rate": NUMBER, "pipeline": COUNT, "close": YES_NO, "requests": COUNT, "times": COUNT, "workers": COUNT,
                  "bytes": EITHER, "files": COUNT, "path": TEXT, "load": TEXT, "warm": YES_NO, "cold": YES_NO,
                  "pinned": YES_NO, "beside": TEXT, "server": TEXT, "kernel": TEXT, "short": COUNT, "long": COUNT,
@@ -53,13 +55,16 @@ class Kind(NamedTuple):
 
 ALWAYS = {"name", "not", "x", "kind", "full_only"}
 RUNG, PEER, PROGRAM = {"engine", "options", "env", "wrap", "binary"}, {"peer", "workers"}, {"program", "args"}
-MODULE = {"model", "options"}
+MODULE, LOOKED_AT = {"model", "options"}, {"scheduler", "probe"}
+MODELS = ("event", "softirq", "cmwq", "kthread")
 LOADED = {"connections", "threads", "idle", "rate", "pipeline", "close", "bytes", "files", "path", "load", "warm", "cold", "beside",
           "seconds", "pinned", "options"}
 RESTING = {"rests", "beside", "pinned", "options"}
 ECHOES = {"clients": {"times", "bytes"}, "floods": set(), "connections": {"idle", "bytes"}}  # what they do: what else it takes
 ECHO = Kind({"engine", "options", "wrap", "pinned"}, {"workers", "pinned", *ECHOES, *set().union(*ECHOES.values())},
             binaries=("rung", "rung-load"), timed=True)
+# Of what clients do inside a guest: what else it takes.
+INSIDE = {"silent": set(), "calls": {"after", "connections"}, "connections": {"close", "beside", "seconds"}}
 KINDS = {
     "load": Kind(RUNG | PEER, LOADED | RESTING, binaries=("rung", "rung-load"), timed=True),
     "logged": Kind(RUNG | PEER, LOADED, binaries=("rung", "rung-load"), timed=True),
@@ -69,6 +74,8 @@ KINDS = {
     "generators": Kind({"generator"}, {"connections", "bytes", "server", "pinned"}, ("generator",), ("connections",), timed=True),
     "guest": Kind({"engine", "options", "peer"} | PROGRAM | MODULE, {"connections", "close", "bytes", "load", "args", "kernel"},
                   needs=("connections",), binaries=("rung", "rung-load")),
+    "inside": Kind({"engine", "options"} | PEER | MODULE | LOOKED_AT,
+                   {"protocol", "bytes", "processors", *INSIDE, *set().union(*INSIDE.values())}, binaries=("rung", "rung-load"), timed=True),
     "massif": Kind({"engine", "options", "wrap"}, {"load", "connections", "close", "short", "long"},
                    needs=("load", "short", "long"), binaries=("rung", "rung-load")),
     "program": Kind(PROGRAM, {"args"}, ("program",)),
@@ -168,11 +175,12 @@ def meant(scenario, kind):
     """Keys that mean something in this scenario: what is asked decides what else there is to say."""
     if kind is KINDS["load"]:
         return RESTING if "rests" in scenario else LOADED
-    if kind is ECHO:
-        role = next((one for one in ECHOES if one in scenario), None)
-        if not role:
-            raise Wrong(f"scenario {scenario['name']} says not what its clients do: {', '.join(ECHOES)}")
-        return {role, "workers", "pinned", *ECHOES[role]}
+    for mine, roles, more in ((ECHO, ECHOES, {"workers", "pinned"}), (KINDS["inside"], INSIDE, {"protocol", "bytes", "processors"})):
+        if kind is mine:
+            role = next((one for one in roles if one in scenario), None)
+            if not role:
+                raise Wrong(f"scenario {scenario['name']} says not what its clients do: {', '.join(roles)}")
+            return {role, *more, *roles[role]}
     return kind.scenario
 
 
@@ -189,10 +197,10 @@ def check_scenario(scenario, name):
 
 def known_of(target, kind):
     """A server that is not ours takes no option of ours, nor does a program."""
-    for key, mine in (("peer", PEER), ("program", PROGRAM), ("model", MODULE)):
+    for key, mine in (("peer", PEER), ("program", PROGRAM), ("model", MODULE | LOOKED_AT)):
         if key in target and key in kind.target:
             return mine & kind.target
-    return kind.target - PEER - PROGRAM
+    return kind.target - PEER - PROGRAM - LOOKED_AT
 
 
 def check_target(target, asked):
@@ -206,7 +214,11 @@ def check_target(target, asked):
     for key in target:
         if asked and key not in ALWAYS | known:
             raise Wrong(f"{where} has a key {key} that means nothing to it as kind {asked[0][1]}" + near(key, sorted(known)))
+    if target.get("model", MODELS[0]) not in MODELS:
+        raise Wrong(f"{where}: there is no model {target['model']}" + near(target["model"], MODELS))
     for scenario, _ in asked:
+        if "calls" in scenario and "probe" not in target:
+            raise Wrong(f"{where} has no probe, the function whose calls scenario {scenario['name']} looks at")
         if "peer" in target and "options" in scenario:
             raise Wrong(f"{where} is not ours, and scenario {scenario['name']} has options for it: "
                         "leave the scenario out by the target's `not`")

@@ -40,6 +40,12 @@ FIGURES = {
     "cpu_spread": Figure("spread of processor time over restarts, half of them", "%", LESS),
     "latency_spread": Figure("spread of the mean latency over restarts, half of them", "%", LESS),
     "held": Figure("connections held at once, all answering", "", MORE),
+    # of a function of the kernel
+    "call_p50_us": Figure("half of the calls took at most", "us", LESS, True),
+    "call_p90_us": Figure("9 of 10 calls took at most", "us", LESS, True),
+    "call_p99_us": Figure("99 of 100 calls took at most", "us", LESS, True),
+    "call_max_us": Figure("all calls took at most", "us", LESS, True),
+    "call_mean_us": Figure("mean time of a call", "us", LESS, True),
     # of a program
     "ns": Figure("time an operation", "ns", LESS),
     "instructions": Figure("instructions", "", LESS),

@@ -30,9 +30,10 @@ COUNT_ROUNDS = 20  # of a counted program's work
 class Context:
     """Where things are; `commands` and `configs` are what the targets were started with, for the result."""
 
-    def __init__(self, binaries, folder, pace):
+    def __init__(self, binaries, folder, pace, seconds=1):
         self.rung, self.load = os.path.join(binaries, "rung"), os.path.join(binaries, "rung-load")
-        self.programs, self.folder, self.pace = os.path.join(binaries, "lab"), folder, pace
+        self.programs, self.folder = os.path.join(binaries, "lab"), folder
+        self.pace, self.seconds = pace, seconds
         self.commands, self.configs = {}, {}
 
     def started(self, target, argv, config=None):

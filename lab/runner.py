@@ -221,7 +221,7 @@ def cannot_run(plan):
 def check_built(plan, binaries):
     """Every cell of what is not there would be invalid, one after another."""
     known = [experiment.KINDS[name] for name in kinds_of(plan) if name in experiment.KINDS]
-    others = {"peer", "program", "generator", "binary"}
+    others = {"peer", "program", "generator", "binary", "model"}
     wanted = {"rung": any("rung" in kind.binaries for kind in known) and any(not others & set(one) for one in plan["target"]),
               "rung-load": any("rung-load" in kind.binaries for kind in known),
               **{"lab/" + one["program"]: True for one in plan["target"] if "program" in one}}
@@ -330,7 +330,7 @@ def run_alone(name, source, asked, binaries, out, tell):
         tell(f"goes on: {len(journal.done)} cells were measured before")
     try:
         with scratch.Folder("run") as folder, machine.settings(plan.get("settings", {})) as set_to:
-            context = measures.Context(binaries, folder, pace)
+            context = measures.Context(binaries, folder, pace, plan["seconds"][pace])
             remarks = machine.check(plan)
             measure_cells(context, plan, journal, missing, tell)
     except machine.Refused as error:

@@ -53,6 +53,7 @@ class Job:
     limit_s: float = 120          # of this machine's time, for all of it
     seed: int = 1                 # of the guest's randomness, where it counts
     append: str = ""              # further words for the kernel
+    nice: int = NICE
 
 
 @dataclasses.dataclass
@@ -123,13 +124,11 @@ def tail(name, text):
     return f"\n{name}:\n" + "\n".join(f"  | {line}" for line in lines) if lines else f"\n{name}: nothing"
 
 
-def prepare():
-    end_with_us()
-    os.nice(NICE)
-
-
-def emulated(argv, limit_s):
+def emulated(argv, limit_s, nice=NICE):
     """Runs the emulator; what it said, or None at the time limit."""
+    def prepare():
+        end_with_us()
+        os.nice(nice)
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           preexec_fn=prepare) as process:
         try:
@@ -148,7 +147,7 @@ def boot(job, kernel):
     with scratch.Folder("guest") as folder:
         with open(f"{folder}/image", "wb") as file:
             furnished(job, kernel).write(file)
-        said = emulated(words(job, kernel, folder), job.limit_s)
+        said = emulated(words(job, kernel, folder), job.limit_s, job.nice)
         console, output, status = (text_of(f"{folder}/{name}") if os.path.exists(f"{folder}/{name}") else ""
                                    for name in ("console", "output", "status"))
     complaints = [line.strip() for line in console.split("\n") if COMPLAINT.search(line)]

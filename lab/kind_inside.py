@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT
+"""kind_inside.py - modules of ours, and servers beside them, timed inside a guest with a kernel of Debian's.
+
+A round is one boot: measure_all() takes its cells into a guest that has this machine's files as its root, and
+lab/inside.py measures one after another there.  A scenario says how many `processors`:
+
+    1  (unless it says)  the guest's clock is its count of instructions (guest.py): whatever else this machine does, the
+       same work takes the same time.  Nothing runs at the same time as anything else, and a cache miss costs nothing.
+    2  the guest's clock is this machine's.  Two things do happen at once; but what else runs here is in every figure,
+       and an emulated instruction costs ten or thirty times what it should.  That is a boot more.
+
+Either way a figure means something only beside another of the same round.
+
+A target is a `model` of ours in the kernel (`options`: parameters of the module), an `engine` of ours in user space, or a
+`peer`.  What its clients do: `connections` ask without a pause; `silent` ones say nothing, and others come beside them;
+`calls` looks at one function of the kernel (`probe` of the target) while connections are made.
+"""
+import json
+import os
+import tempfile
+
+from kind_guest import KERNEL, build_of, cache_of, modules_for
+from rig import Broken, text_of
+from vm import guest, kernel
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PYTHON = "/usr/bin/python3"
+MEMORY_MIB = 1536
+MODULES = ("tcp_diag",)   # with which peers.py asks who listens
+BOOT_S, CELL_S = 300, 60  # of this machine's time, at most
+
+
+def described(context, cells):
+    """What lab/inside.py is told."""
+    return json.dumps({"binaries": os.path.dirname(os.path.abspath(context.rung)), "cells": cells, "pace": context.pace,
+                       "modules": os.path.abspath(modules_for(KERNEL, build_of(context))), "seconds": context.seconds})
+
+
+def told(context, folder, cells):
+    """What came back of each, as far as it did."""
+    path, found = os.path.join(folder, "cells"), []
+    for line in text_of(path).splitlines() if os.path.exists(path) else ():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            break  # cut off
+    for (target, _), one in zip(cells, found):
+        for what, known in (("command", context.commands), ("config", context.configs)):
+            if one[what]:
+                known.setdefault(target["name"], one[what])
+    return [one["found"] if "found" in one else Broken(one["broken"]) for one in found]
+
+
+def rest(found, cells, why):
+    """Whoever did not get his turn is told why."""
+    return [*found, *[Broken(why)] * (len(cells) - len(found))]
+
+
+def booted(context, number, cells, processors):
+    """[(target, scenario)] in one guest; what each came to, or Broken."""
+    with tempfile.TemporaryDirectory(dir=context.folder) as share:
+        with open(os.path.join(share, "job.json"), "w", encoding="utf-8") as file:
+            file.write(described(context, cells))
+        job = guest.Job(f"exec {PYTHON} -B '{HERE}/inside.py'", share=share, root="/", modules=MODULES, memory_mib=MEMORY_MIB,
+                        cpus=processors, count=processors == 1, seed=number + 1, nice=0,
+                        limit_s=BOOT_S + CELL_S * len(cells))
+        try:
+            result = guest.boot(job, kernel.fetch(KERNEL, cache_of(context)))
+        except Broken as error:
+            return rest(told(context, share, cells), cells, f"the guest died: {error}")
+        if result.complaints:  # from when on is not known
+            raise Broken(f"the kernel complains: {result.complaints[0]}")
+        return rest(told(context, share, cells), cells, f"the guest said nothing about it: {result.output.strip()[-400:]}")
+
+
+def measure_all(context, number, cells):
+    """A round's cells, all of them: what measure() would return for each, or Broken."""
+    found = {}
+    for processors in dict.fromkeys(scenario.get("processors", 1) for _, scenario in cells):
+        mine = [place for place, (_, scenario) in enumerate(cells) if scenario.get("processors", 1) == processors]
+        try:
+            found.update(zip(mine, booted(context, number, [cells[place] for place in mine], processors)))
+        except Broken as error:
+            found.update(dict.fromkeys(mine, error))
+    return [found[place] for place in range(len(cells))]
+
+
+def measure(context, target, scenario, _seconds):
+    """One cell alone, in a guest of its own."""
+    (found,) = measure_all(context, 0, [(target, scenario)])
+    if isinstance(found, Broken):
+        raise found
+    return found

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""modules.py - a module of ours that serves, with the face of rig.Server: inside a guest, where it may be loaded.
+
+It is there when the constructor returns and gone after stop(), which waits until it has let go of everything.  Who says
+nothing for ten minutes is left alone, as the lab's other servers leave him.
+"""
+import contextlib
+import os
+import re
+import subprocess
+import time
+
+from rig import PATIENCE_S, Broken, text_of
+
+FOLDER_OF = "/sys/kernel/debug/{}/stats"
+CORE = "rung_core"
+PATIENT = ("head_timeout=600000", "idle_timeout=600000", "send_timeout=600000")
+SAID_LINES = 3
+PAUSE_S = 0.001
+CLASSES = {"fifo": os.SCHED_FIFO, "rr": os.SCHED_RR}
+FIRST = os.sched_param(1)
+
+
+def run(*argv):
+    """One of the kernel's tools, which busybox has; Broken when it fails."""
+    done = subprocess.run(["busybox", *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=PATIENCE_S, check=False)
+    if done.returncode:
+        raise Broken(f"{' '.join(argv[:2])} left with {done.returncode}: {done.stdout.strip()}; {said()}")
+
+
+def said():
+    """The kernel's last words about us."""
+    done = subprocess.run(["busybox", "dmesg"], stdout=subprocess.PIPE, text=True, errors="replace", check=False)
+    return " | ".join([line for line in done.stdout.split("\n") if "rung_" in line][-SAID_LINES:])
+
+
+def threads(name):
+    """Threads of the kernel that are called so."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if text_of(f"/proc/{pid}/comm").strip() == name:
+                found.append(int(pid))
+    return found
+
+
+class Module:
+    """folder: of the modules; parameters: words of insmod; site: the folder that is served, or None: it is rung_echo."""
+
+    def __init__(self, folder, model, site=None, parameters=()):
+        self.name, self.up = "rung_http" if site else "rung_echo", False
+        given = [f"model={model}", *([f"root={site}"] if site else []), *parameters]
+        self.command = ["insmod", f"{self.name}.ko", *given]
+        if not os.path.exists(f"/sys/module/{CORE}"):
+            run("insmod", f"{folder}/{CORE}.ko")
+        run("insmod", f"{folder}/{self.name}.ko", "port=0", *PATIENT, *given)
+        self.up, self.port = True, self.stats()["port"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.up:
+            self.stop()
+
+    def stats(self):
+        return {key: int(value) for key, value in re.findall(r"^(\w+)\s+(\d+)", text_of(FOLDER_OF.format(self.name)), re.M)}
+
+    def stop(self):
+        self.up = False
+        run("rmmod", self.name)
+
+    def schedule(self, how, count):
+        """So many of its threads get another class, as soon as they are there."""
+        done, end = set(), time.monotonic() + PATIENCE_S
+        while len(done) < count and time.monotonic() < end:
+            time.sleep(PAUSE_S)
+            for pid in set(threads(self.name)) - done:
+                with contextlib.suppress(ProcessLookupError):
+                    os.sched_setscheduler(pid, CLASSES[how], FIRST)
+                    done.add(pid)
+        return len(done)
