@@ -10,7 +10,7 @@
  * starting, it must say so and leave nothing behind.  Then all of it once more with the failure in
  * the last moments, while a stopping server lets go of an idle client.  n grows until the call is
  * not made that often.  naive and epoll meet every error number, the other engines one or two of
- * each kind: see in_full().  An argument is the name of an engine to test alone.
+ * each kind: see in_full().  An argument says which engines: serving_asked().
  */
 #include "faults_server.h"
 

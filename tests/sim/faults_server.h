@@ -202,12 +202,12 @@ static inline int tell(void **state)
     return 0;
 }
 
-static const char *only; /* the program's argument: this engine alone */
+static const char *only; /* the program's argument: serving_asked() */
 
 /* Calls made in a child are out of the seam's reach: forks.c is about those. */
 static inline bool can_run(const struct engine *e)
 {
-    return !e->forks && !serving_left_out(e) && (!only || !strcmp(only, e->name));
+    return !e->forks && !serving_left_out(e) && serving_asked(e, only);
 }
 
 /* Whom it leaves out is said, with the reason. */

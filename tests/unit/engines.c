@@ -3,7 +3,7 @@
  * makes room, stops.
  *
  * A new engine is tested by appearing in ENGINES.  Echo, so that what fails here is the waiting and
- * nothing else.
+ * nothing else.  An argument says which engines: serving_asked().
  */
 #include "../serving.h"
 #include <linux/sockios.h>
@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 static const char *running; /* the engine under test, for who reads of a failure */
+static const char *only;    /* the program's argument */
 
 static void stop(struct serving *s)
 {
@@ -363,7 +364,7 @@ static void stop_serves_the_queue(const struct engine *e)
     { \
         (void)state; \
         for (unsigned i = 0; i < SERVING_ENGINES; i++) { \
-            if (serving_left_out(serving_engines[i])) \
+            if (serving_left_out(serving_engines[i]) || !serving_asked(serving_engines[i], only)) \
                 continue; \
             running = serving_engines[i]->name; \
             check(serving_engines[i]); \
@@ -393,7 +394,7 @@ static int tell(void **state)
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_answers_one_after_another, tell),
@@ -411,6 +412,7 @@ int main(void)
         cmocka_unit_test_teardown(test_stop_serves_the_queue, tell),
     };
 
+    only = argc > 1 ? argv[1] : NULL;
     for (unsigned i = 0; i < SERVING_ENGINES; i++)
         if (serving_left_out(serving_engines[i]))
             print_message("without engine %s: %s\n", serving_engines[i]->name,
