@@ -3,7 +3,7 @@
 
 A job is a function that gets a Layer, builds what it needs with make, starts programs through it and notes every
 test by name.  C programs report through cmocka's messages, the wire tests through JUnit XML, all others are one test
-each.  PLAN at the end is the list.
+each.  plan() at the end is the list.
 """
 import ctypes
 import functools
@@ -21,127 +21,23 @@ from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "wire"))
 import guests  # noqa: E402
+from layer import CPUS, Layer, seats, side_by_side  # noqa: E402
 from lib import arrangements  # noqa: E402
 from reports import ended, junit, note_pytest  # noqa: E402
 
-CPUS = min(2, os.cpu_count() or 1)  # programs at a time
-WIRES = 2 * CPUS  # wire tests at a time: more than half of what they do is waiting
+WIRES = 2 * CPUS  # wire tests at a time, of a layer that has many: more than half of what they do is waiting
 PYTHON = "/usr/bin/python3"
-SHOWN_LINES = 60  # of a failure's output; all of it is in the log
+PROGRAMS = 4 * CPUS  # C programs at a time: those that take long do next to nothing but wait
 WIRE_SECONDS = 900  # that a wire layer may take, and once more for those that failed
 # C programs that run whole servers on threads and real sockets: like the wire tests, they depend on load.
 WITH_SOCKETS = {"calls", "engines", "faults", "forks", "later", "loop", "net", "room", "seats", "send"}
+LONGEST = ("faults", "seeds", "engines", "queue", "calls", "body", "split")  # they begin first
+# In how many shares of the engines a program runs.  In the debug build faults is whole, for it then asks of each kind of
+# call whether any engine makes it.
+SHARES = 6
+PARTS = {"engines": [(f"{share}/{SHARES}",) for share in range(1, SHARES + 1)]}
+FAULTS = {"faults": PARTS["engines"]}
 FUZZ_SECONDS = int(os.environ.get("FUZZ_SECONDS", "60"))
-
-
-# --- Processes --------------------------------------------------------------------------------------------
-
-def adopt_orphans():
-    """Processes that outlive their parent become ours (PR_SET_CHILD_SUBREAPER), so that they can be found."""
-    ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)
-
-
-def children():
-    found = []
-    for path in glob.glob("/proc/self/task/*/children"):
-        with open(path, encoding="ascii") as file:
-            found += [int(pid) for pid in file.read().split()]
-    return found
-
-
-def leftovers(grace_s):
-    """Names of the children still running after a grace; they are ended.  The dead are reaped."""
-    names, deadline = [], time.monotonic() + grace_s
-    while pids := children():
-        for pid in pids:
-            if time.monotonic() > deadline:
-                try:
-                    with open(f"/proc/{pid}/cmdline", "rb") as file:
-                        text = file.read().replace(b"\0", b" ").decode(errors="replace").strip()
-                    os.kill(pid, signal.SIGKILL)
-                    names.append(text[:100])
-                except OSError:
-                    pass
-            try:
-                os.waitpid(pid, os.WNOHANG)
-            except ChildProcessError:
-                pass
-        time.sleep(0.02)
-    return [name for name in names if name]
-
-
-class Layer:
-    """One layer's tally and log."""
-
-    def __init__(self, name, build, quick):
-        self.name, self.build, self.quick = name, os.path.abspath(build), quick
-        self.passed, self.failed, self.skipped, self.unsteady = [], [], [], []
-        self.row = None  # of the table at the end: engine and arrangement
-        self.log_path = os.path.join(build, "log", name.replace(" ", "-") + ".txt")
-        self.lock = threading.Lock()
-
-    def run(self, job):
-        start = time.monotonic()
-        try:
-            job(self)
-        except Exception as error:  # a broken layer is a failed one, never a silent one
-            self.fail(f"{type(error).__name__}: {error}")
-        for name in leftovers(grace_s=10):
-            self.fail(f"left running: {name}")
-        if not (self.passed or self.failed or self.skipped):
-            self.fail("no test was found")
-        print(f"{self.name}: {len(self.passed)} passed, {len(self.failed)} failed, "
-              f"{len(self.skipped)} skipped ({time.monotonic() - start:.0f} s)", flush=True)
-
-    def log(self, text):
-        with self.lock, open(self.log_path, "a", encoding="utf-8") as file:
-            file.write(text if text.endswith("\n") else text + "\n")
-
-    def ok(self, name):
-        self.passed.append(name)
-
-    def skip(self, name, reason):
-        self.skipped.append((name, " ".join((reason or "").split())[:200]))
-
-    def fail(self, name, output=""):
-        self.failed.append(name)
-        lines = output.rstrip().split("\n") if output.strip() else []
-        cut = [f"... {len(lines) - SHOWN_LINES} lines before: {self.log_path}"] if len(lines) > SHOWN_LINES else []
-        text = "\n".join(f"    {line}" for line in cut + lines[-SHOWN_LINES:])
-        print(f"FAILED in {self.name}: {name}" + (f"\n{text}" if text else ""), flush=True)
-
-    def command(self, argv, timeout_s, env=None):
-        """Run to the end: (status, output).  Over time its whole process group is killed: status 'timeout'."""
-        start = time.monotonic()
-        with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              start_new_session=True, env={**os.environ, **(env or {})}) as process:
-            try:
-                output, status = process.communicate(timeout=timeout_s)[0], process.returncode
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                output, status = process.communicate()[0], "timeout"
-        text = output.decode(errors="replace")
-        took = f"{time.monotonic() - start:.1f} s"
-        self.log(f"--- {' '.join(argv)}: status {status}, {took}\n{text}")
-        return (status, text + f"\n(ended after {timeout_s} s)" if status == "timeout" else text)
-
-    def single(self, name, argv, timeout_s, env=None):
-        """A program that is one test: 0 is passed, 77 is skipped with its last line as the reason."""
-        status, output = self.command(argv, timeout_s, env)
-        if status == 0:
-            self.ok(name)
-        elif status == 77:
-            self.skip(name, output.strip().split("\n")[-1])
-        else:
-            self.fail(f"{name} ({ended(status)})", output)
-
-    def make(self, *targets, timeout_s=600, **variables):
-        argv = ["make", "--no-print-directory", "-k", f"-j{CPUS}", f"BUILD={self.build}"]
-        argv += [f"{key}={value}" for key, value in variables.items()] + list(targets)
-        status, output = self.command(argv, timeout_s)
-        if status != 0:
-            self.fail("build: " + " ".join(argv[5:]), output)
-        return status == 0
 
 
 @functools.lru_cache
@@ -198,18 +94,29 @@ def programs_of(layer, mode, pattern):
     return [path for path in paths if os.path.exists(path)]
 
 
+def may_start_threads(path):
+    """Whether the program is linked with anything that starts one: else it never has a second."""
+    return b" pthread_create" in subprocess.run(["nm", "-u", path], stdout=subprocess.PIPE, check=True).stdout
+
+
 def c_programs(mode, *patterns, prefix=(), timeout_s=300, parts=None):
-    """Programs, two at a time; parts: {program: arguments} of those that are run once with each, the long ones first."""
+    """Programs, many at a time, for those that take long mostly wait; parts: {program: arguments} of those that are
+    run once with each.  The thread sanitizer has nothing to say of a program without threads."""
+    parts, many = {**PARTS, **(parts or {})}, PROGRAMS // 2 if prefix else PROGRAMS
+
     def job(layer):
         layer.make("tests", MODE=mode)  # what does not build has failed; the others run
         paths = sum((programs_of(layer, mode, pattern) for pattern in patterns), [])
-        split = {path: parts[os.path.basename(path)] for path in paths if os.path.basename(path) in (parts or {})}
-        programs = [[path, part] for path in split for part in split[path]] + [[path] for path in paths if path not in split]
+        if mode == "tsan":
+            paths = list(filter(may_start_threads, paths))
+        paths.sort(key=lambda path: LONGEST.index(os.path.basename(path)) if os.path.basename(path) in LONGEST else 99)
+        programs = [[path, *part] for path in paths for part in parts.get(os.path.basename(path), [()])]
         start = without_aslr() if mode == "tsan" else [word.format(build=layer.build) for word in prefix]
-        with ThreadPoolExecutor(CPUS) as pool:
+        with ThreadPoolExecutor(many) as pool:
             outcomes = list(pool.map(lambda program: cmocka(layer, start, program, timeout_s), programs))
         for program, outcome in zip(programs, outcomes):
             if outcome[2] and os.path.basename(program[0]) in WITH_SOCKETS:
+                layer.alone()
                 again = cmocka(layer, start, program, timeout_s)
                 if not again[2]:
                     layer.unsteady += outcome[2]
@@ -242,7 +149,7 @@ def wrapper(layer, mode, prefix):
     rung = os.path.join(layer.build, mode, "rung")
     if not prefix:
         return rung
-    path = os.path.join(layer.build, mode, "rung-" + ("valgrind" if "valgrind" in prefix else "plainly"))
+    path = os.path.join(layer.build, "log", layer.name.replace(" ", "-") + ".sh")
     with open(path, "w", encoding="utf-8") as file:
         file.write("#!/bin/sh\nexec " + " ".join(prefix).format(build=layer.build) + f' "{rung}" "$@"\n')
     os.chmod(path, 0o755)
@@ -258,19 +165,20 @@ def unavailable(layer, mode, engine):
     return None if row.get("available", True) else row.get("reason", "")
 
 
-def pytest_run(layer, env, timeout_s, *args, paths=("tests/wire",)):
-    """pytest once: {test: (word, text)}, its status and its output."""
+def pytest_run(layer, env, timeout_s, many, *args, paths=("tests/wire",)):
+    """pytest once, so many tests at a time: {test: (word, text)}, its status and its output."""
     report = os.path.join(layer.build, "log", layer.name.replace(" ", "-") + ".xml")
     if os.path.exists(report):
         os.unlink(report)
     argv = [PYTHON, "-B", "-m", "pytest", "-q", "-rs", "--strict-markers", "--junitxml", report, "-o", "addopts=", "-o",
-            f"cache_dir={layer.build}/pytest/{layer.name.replace(' ', '-')}", *args, *paths]
+            f"cache_dir={layer.build}/pytest/{layer.name.replace(' ', '-')}", *(["-n", str(many)] if many > 1 else []), *args, *paths]
     status, output = layer.command(argv, timeout_s, env)
     return junit(report), status, output
 
 
-def wire(engine, mode="release", marks=None, prefix=(), arranged=None):
-    """The suite under one engine; arranged: a row of arrangements.py, for which its FILES are enough."""
+def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None):
+    """The suite under one engine, so many tests at a time; arranged: a row of arrangements.py, for which its FILES are
+    enough."""
     called, options, paths = "one worker", "", ["tests/wire"]
     if arranged:
         (_, called, options), paths = arranged, [f"tests/wire/test_{name}.py" for name in arrangements.FILES]
@@ -286,13 +194,12 @@ def wire(engine, mode="release", marks=None, prefix=(), arranged=None):
         env = {"RUNG_BIN": wrapper(layer, mode, start), "RUNG_ENGINE": engine, "RUNG_ARGS": options,
                "RUNG_ARTEFACTS": layer.build + "/artefacts"}
         select = ["-m", marks] if marks else []
-        many = CPUS if "valgrind" in prefix or mode == "tsan" else WIRES  # those wait for themselves
-        note_pytest(layer, pytest_run(layer, env, WIRE_SECONDS, "-n", str(many), *select, paths=paths),
-                    lambda: pytest_run(layer, env, WIRE_SECONDS, "--last-failed", *select, paths=paths)[0])
-    return job
+        note_pytest(layer, pytest_run(layer, env, WIRE_SECONDS, many, *select, paths=paths),
+                    lambda: pytest_run(layer, env, WIRE_SECONDS, 1, "--last-failed", *select, paths=paths)[0])
+    return seats(many, job)
 
 
-def tool(name, mode):
+def tool(name, many, mode):
     """A program beside the server: the load generator against rung and servers that lie, sockets that are dropped."""
     def job(layer):
         if not layer.make("all", MODE=mode):
@@ -302,8 +209,8 @@ def tool(name, mode):
 
         def once(*args):
             return pytest_run(layer, env, WIRE_SECONDS, *args, paths=[f"tests/{name}"])
-        note_pytest(layer, once("-n", str(WIRES if mode == "release" else CPUS)), lambda: once("--last-failed")[0])
-    return job
+        note_pytest(layer, once(many), lambda: once(1, "--last-failed")[0])
+    return seats(many, job)
 
 
 # --- The others -------------------------------------------------------------------------------------------
@@ -359,6 +266,7 @@ def shape(layer):
 
 def kernel(layer):
     layer.single("core/ and kernel/ compile and link under Kbuild", ["scripts/kernel-compile", layer.build], 300)
+    layer.make("twins")
     layer.single("the kernel's site passes the server's unit tests", [PYTHON, "tests/kernel/ksite.py", layer.build], 600)
 
 
@@ -374,7 +282,7 @@ def lab(layer):
     if not layer.make("all") or not layer.make("lab-programs"):
         return
     env = {"RUNG_BIN": os.path.join(layer.build, "release", "rung")}
-    note_pytest(layer, pytest_run(layer, env, 300, "-n", str(WIRES), paths=["tests/lab"]), dict)
+    note_pytest(layer, pytest_run(layer, env, 300, WIRES, paths=["tests/lab"]), dict)
 
 
 def guest(layer):
@@ -382,7 +290,7 @@ def guest(layer):
     if not layer.make("all"):
         return
     env = {"RUNG_BIN": os.path.join(layer.build, "release", "rung")}
-    note_pytest(layer, pytest_run(layer, env, 600, "-m", "long", paths=["tests/lab"]), dict)
+    note_pytest(layer, pytest_run(layer, env, 600, 1, "-m", "long", paths=["tests/lab"]), dict)
 
 
 def soak(layer):
@@ -395,6 +303,7 @@ def soak(layer):
     if status == 1:  # like the wire tests it depends on load: once more, and listed
         layer.log(output)
         layer.unsteady += re.findall(r"^failed: (.*)$", output, re.M)
+        layer.alone()
         status, output = layer.command(argv, 600)
     for line in output.split("\n"):
         word, _, name = line.partition(": ")
@@ -410,10 +319,11 @@ def soak(layer):
 def coverage(build):
     """Runs the C tests with counters; prints what of core/ they reached, by line and branch."""
     os.makedirs(os.path.join(build, "log"), exist_ok=True)
-    layer = Layer("coverage", build, False)
+    job = c_programs("coverage", "tests/unit/*.c", "tests/sim/*.c")
     for old in glob.glob(f"{build}/coverage/**/*.gcda", recursive=True):
         os.unlink(old)
-    layer.run(c_programs("coverage", "tests/unit/*.c", "tests/sim/*.c"))
+    for layer in side_by_side([Layer("coverage", build, False, job)]):
+        print("\n".join(layer.said), flush=True)
     for extra in ([], ["--branches"]):
         subprocess.check_call(["gcovr", "--root", ".", "--filter", "core/", *extra, f"{build}/coverage"],
                               stdin=subprocess.DEVNULL)
@@ -427,7 +337,7 @@ TSAN = {"thread": None, "pool": None, "dispatch": None,  # where threads meet
 
 
 # Every engine meets every fault under asan; what valgrind adds, reading what was never written, is the sessions'.
-VALGRIND_PARTS = {"faults": ("naive", "epoll")}
+VALGRIND_PARTS = {"faults": [("naive",), ("epoll",)]}
 
 
 def plan():
@@ -436,33 +346,33 @@ def plan():
     c_tests = ("tests/unit/*.c", "tests/sim/*.c")
     both, check = ("quick", "check"), ("check",)
     rows = [("shape", both, shape),
-            ("unit", both, c_programs("debug", *unit)),
-            ("split", both, c_programs("debug", "tests/unit/split*.c")),
-            ("sim", both, c_programs("debug", "tests/sim/*.c")),
-            ("wire core", ("quick",), wire("epoll", "debug", "core")),
-            ("kernel", check, kernel),
+            ("unit", both, seats(4, c_programs("debug", *unit))),
+            ("split", both, seats(1, c_programs("debug", "tests/unit/split*.c"))),
+            ("sim", both, seats(3, c_programs("debug", "tests/sim/*.c"))),
+            ("wire core", ("quick",), wire("epoll", WIRES, "debug", "core")),
+            ("kernel", check, seats(guests.SEATS, kernel)),
             *guests.rows(),
-            ("arm64", check, arm64)]
+            ("arm64", check, seats(1, arm64))]
     engines = engine_names()
-    rows += [(f"wire {engine}", check, wire(engine)) for engine in engines]
-    rows += [(f"wire {row[0]} {row[1]}", check, wire(row[0], marks="core", arranged=row)) for row in arrangements.ROWS
+    rows += [(f"wire {engine}", check, wire(engine, WIRES)) for engine in engines]
+    rows += [(f"wire {row[0]} {row[1]}", check, wire(row[0], 1, marks="core", arranged=row)) for row in arrangements.ROWS
              if row[0] in engines]
-    rows += [("lab", check, lab),
-             ("guest", check, guest),
-             ("load", check, tool("load", "release")),
-             ("drop", check, tool("drop", "release")),
-             ("soak", check, soak),
+    rows += [("lab", check, seats(WIRES, lab)),
+             ("guest", check, seats(guests.SEATS, guest)),
+             ("load", check, tool("load", WIRES, "release")),
+             ("drop", check, tool("drop", WIRES, "release")),
+             ("soak", check, seats(WIRES, soak)),
              ("fuzz", check, fuzz),
-             ("asan", check, c_programs("asan", *c_tests))]
-    rows += [(f"asan wire {engine}", check, wire(engine, "asan", None if engine in ASAN_IN_FULL else "core"))
-             for engine in engines]
-    rows += [("asan load", check, tool("load", "asan")), ("asan drop", check, tool("drop", "asan")),
-             ("tsan load", check, tool("load", "tsan"))]
-    rows += [("tsan", check, c_programs("tsan", *c_tests))]
+             ("asan", check, c_programs("asan", *c_tests, parts=FAULTS))]
+    rows += [(f"asan wire {engine}", check, wire(engine, WIRES, "asan") if engine in ASAN_IN_FULL else
+              wire(engine, CPUS, "asan", "core")) for engine in engines]
+    rows += [("asan load", check, tool("load", WIRES, "asan")), ("asan drop", check, tool("drop", CPUS, "asan")),
+             ("tsan load", check, tool("load", WIRES, "tsan"))]
+    rows += [("tsan", check, c_programs("tsan", *c_tests, parts=FAULTS))]
     # The sanitizer knows no threads after a fork of many; what a crowd of two may hold is not asked of epoll here.
-    rows += [(f"tsan wire {engine}", check, wire(engine, "tsan", "core and not processes", arranged=row))
+    rows += [(f"tsan wire {engine}", check, wire(engine, CPUS, "tsan", "core and not processes", arranged=row))
              for engine, row in TSAN.items() if engine in engines]
     rows += [("valgrind", check, under_valgrind(c_programs("debug", *c_tests, prefix=VALGRIND, timeout_s=600,
                                                               parts=VALGRIND_PARTS))),
-             ("valgrind wire naive", check, under_valgrind(wire("naive", "debug", "core", prefix=VALGRIND)))]
+             ("valgrind wire naive", check, under_valgrind(wire("naive", CPUS, "debug", "core", prefix=VALGRIND)))]
     return rows

@@ -3,6 +3,8 @@
 import os
 import xml.etree.ElementTree
 
+FEW = 10  # that load may have made late
+
 
 def ended(status):
     if status == "timeout":
@@ -30,7 +32,10 @@ def note_pytest(layer, outcome, once_more):
     """A few that failed run once more alone: load made them late, or they are broken."""
     results, status, output = outcome
     failed = [name for name, (word, _) in results.items() if word == "failed"]
-    again = once_more() if failed and len(failed) <= 10 else {}
+    again = {}
+    if failed and len(failed) <= FEW:
+        layer.alone()
+        again = once_more()
     for name, (word, text) in results.items():
         if word == "skipped":
             layer.skip(name, text)

@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: MIT
 """run.py - every test there is, in layers, with totals: what `make check`, `quick`, `check-kernel` and `coverage` call.
 
-One line per layer: LAYER: N passed, N failed, N skipped (T s).  What failed, what was skipped and why, and what
-passed only when it was run once more alone follow at the end, then a table of engines and their arrangements; the
-very last line is the sum.  A layer's whole output is in build/log/LAYER.txt.  Nothing may hang: every program has a
+One line per layer: LAYER: N passed, N failed, N skipped (T s, T s of processor).  Layers that leave room for others run
+side by side (layer.py).  What failed, what was skipped and why, and what passed only when it was run once more alone
+follow at the end, then a table of engines and their arrangements; the very last line is the sum.  A layer's whole output is in build/log/LAYER.txt.  Nothing may hang: every program has a
 time limit, and what outlives its test is ended and reported.  The status is 0 when something passed and nothing failed.
 """
 import argparse
 import glob
 import os
+import re
 import signal
 import sys
 import time
@@ -17,6 +18,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 import layers  # noqa: E402
+from layer import SEATS, Layer, side_by_side  # noqa: E402
 
 
 def table(tally):
@@ -67,7 +69,9 @@ def main():
     parser.add_argument("--quick", action="store_true", help="the part that takes less than a minute")
     parser.add_argument("--plan", choices=layers.PLANS, default="check", help="which of them (check)")
     parser.add_argument("--coverage", action="store_true", help="how much of core/ the C tests reach")
-    parser.add_argument("--only", metavar="WORD", help="layers whose name contains WORD")
+    parser.add_argument("--only", metavar="PATTERN", help="layers whose name has it, as in '^wire (epoll|pool)$'")
+    parser.add_argument("--seats", type=int, default=SEATS, metavar="N",
+                        help=f"quarters of a processor for layers side by side ({SEATS}); 1: one after the other")
     parser.add_argument("--list", action="store_true", help="names of the layers")
     opt = parser.parse_args()
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -76,22 +80,19 @@ def main():
         return layers.coverage(opt.build)
     plan = "quick" if opt.quick else opt.plan
     todo = [(name, job) for name, wanted_by, job in layers.plan()
-            if (opt.only in name if opt.only else plan in wanted_by)]
+            if (re.search(opt.only, name) if opt.only else plan in wanted_by)]
     if opt.list:
         print("\n".join(name for name, _ in todo))
         return 0
     os.makedirs(os.path.join(opt.build, "log"), exist_ok=True)
     for old in glob.glob(os.path.join(opt.build, "log", "*.txt")):
         os.unlink(old)
-    layers.adopt_orphans()
     # Who starts us in the background of a script has SIGINT ignored, and what ignores it hands that on: the tests
     # that interrupt a program would wait for ever.  What has a handler is as usual in a new program.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    tally = []
-    for name, job in todo:
-        layer = layers.Layer(name, opt.build, opt.quick)
-        layer.run(job)
-        tally.append(layer)
+    tally = [Layer(name, opt.build, opt.quick, job) for name, job in todo]
+    for layer in side_by_side(tally, opt.seats):
+        print("\n".join(layer.said), flush=True)
     return listed(plan, tally)
 
 

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: MIT
+"""layer.py - a layer of the tests: what it runs and how it counts; and layers that run side by side.
+
+A layer runs in a process of its own, and what outlives whoever started it becomes that process's child: so who was left
+running is told of the layer that left him, whatever runs beside it.  Layers begin in their order as long as there are
+seats, a quarter of a processor each, and are told of in their order, each as a whole.  One that says nothing of seats
+takes all of them.  What failed is tried again when nobody else runs: alone().
+"""
+import ctypes
+import fcntl
+import glob
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import threading
+import time
+from multiprocessing.connection import wait
+
+from reports import ended
+
+CPUS = min(2, os.cpu_count() or 1)
+SEATS = 4 * CPUS
+SHOWN_LINES = 60  # of a failure's output; all of it is in the log
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+TOLD = ("passed", "failed", "skipped", "unsteady", "row", "said", "cpu_s")  # what comes back from a layer's process
+
+
+def seats(number, job):
+    """The job, which keeps so many quarters of a processor busy."""
+    job.seats = number
+    return job
+
+
+def seats_of(layer):
+    return getattr(layer.job, "seats", SEATS)
+
+
+# --- Processes --------------------------------------------------------------------------------------------
+
+def adopt_orphans():
+    """Processes that outlive their parent become ours, so that they can be found; and we are told of our own's end."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def children():
+    found = []
+    for path in glob.glob("/proc/self/task/*/children"):
+        with open(path, encoding="ascii") as file:
+            found += [int(pid) for pid in file.read().split()]
+    return found
+
+
+def leftovers(grace_s):
+    """Names of the children still running after a grace; they are ended.  The dead are reaped."""
+    names, deadline = [], time.monotonic() + grace_s
+    while pids := children():
+        for pid in pids:
+            if time.monotonic() > deadline:
+                try:
+                    with open(f"/proc/{pid}/cmdline", "rb") as file:
+                        text = file.read().replace(b"\0", b" ").decode(errors="replace").strip()
+                    os.kill(pid, signal.SIGKILL)
+                    names.append(text[:100])
+                except OSError:
+                    pass
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                pass
+        time.sleep(0.02)
+    return [name for name in names if name]
+
+
+class Layer:
+    """One layer's tally and log."""
+
+    def __init__(self, name, build, quick, job):
+        self.name, self.build, self.quick, self.job = name, os.path.abspath(build), quick, job
+        self.passed, self.failed, self.skipped, self.unsteady = [], [], [], []
+        self.row = None  # of the table at the end: engine and arrangement
+        self.said, self.cpu_s = [], 0
+        self.log_path = os.path.join(build, "log", name.replace(" ", "-") + ".txt")
+        self.lock, self.starter, self.is_alone = threading.Lock(), None, False
+
+    def run(self, starter):
+        """In a process of its own: the job, and everything of it comes back through starter."""
+        start, self.starter = time.monotonic(), starter
+        adopt_orphans()
+        try:
+            self.job(self)
+        except KeyboardInterrupt:
+            leftovers(grace_s=0)
+            os._exit(130)
+        except Exception as error:  # a broken layer is a failed one, never a silent one
+            self.fail(f"{type(error).__name__}: {error}")
+        for name in leftovers(grace_s=10):
+            self.fail(f"left running: {name}")
+        if not (self.passed or self.failed or self.skipped):
+            self.fail("no test was found")
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        self.cpu_s = sum(one.ru_utime + one.ru_stime for one in used)
+        self.summary(time.monotonic() - start)
+        starter.send({name: getattr(self, name) for name in TOLD})
+
+    def summary(self, seconds):
+        self.said.append(f"{self.name}: {len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} skipped "
+                         f"({seconds:.0f} s, {self.cpu_s:.0f} s of processor)")
+
+    def alone(self):
+        """Returns when all other layers are done."""
+        if not self.is_alone:
+            self.starter.send(None)
+            self.is_alone = self.starter.recv()
+
+    def log(self, text):
+        with self.lock, open(self.log_path, "a", encoding="utf-8") as file:
+            file.write(text if text.endswith("\n") else text + "\n")
+
+    def ok(self, name):
+        self.passed.append(name)
+
+    def skip(self, name, reason):
+        self.skipped.append((name, " ".join((reason or "").split())[:200]))
+
+    def fail(self, name, output=""):
+        self.failed.append(name)
+        lines = output.rstrip().split("\n") if output.strip() else []
+        cut = [f"... {len(lines) - SHOWN_LINES} lines before: {self.log_path}"] if len(lines) > SHOWN_LINES else []
+        self.said += [f"FAILED in {self.name}: {name}", *(f"    {line}" for line in cut + lines[-SHOWN_LINES:])]
+
+    def command(self, argv, timeout_s, env=None):
+        """Run to the end: (status, output).  Over time its whole process group is killed: status 'timeout'."""
+        start = time.monotonic()
+        with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              start_new_session=True, env={**os.environ, **(env or {})}) as process:
+            try:
+                output, status = process.communicate(timeout=timeout_s)[0], process.returncode
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                output, status = process.communicate()[0], "timeout"
+        text = output.decode(errors="replace")
+        took = f"{time.monotonic() - start:.1f} s"
+        self.log(f"--- {' '.join(argv)}: status {status}, {took}\n{text}")
+        return (status, text + f"\n(ended after {timeout_s} s)" if status == "timeout" else text)
+
+    def once(self, argv, timeout_s):
+        """As command(), of what builds: one layer at a time, and nothing twice that has ended well in this run."""
+        tool, wanted = os.path.basename(argv[0]), " ".join(argv) + "\n"
+        with open(os.path.join(self.build, "log", f"built-{tool}.txt"), "a+", encoding="utf-8") as built:
+            def done():
+                built.seek(0)
+                return wanted in built.readlines()
+            if done():
+                return 0, ""
+            fcntl.flock(built, fcntl.LOCK_EX)
+            if done():
+                return 0, ""
+            status, output = self.command(argv, timeout_s)
+            if status == 0:
+                built.write(wanted)
+        return status, output
+
+    def single(self, name, argv, timeout_s, env=None):
+        """A program that is one test: 0 is passed, 77 is skipped with its last line as the reason."""
+        status, output = self.command(argv, timeout_s, env)
+        if status == 0:
+            self.ok(name)
+        elif status == 77:
+            self.skip(name, output.strip().split("\n")[-1])
+        else:
+            self.fail(f"{name} ({ended(status)})", output)
+
+    def make(self, *targets, timeout_s=600, **variables):
+        argv = ["make", "--no-print-directory", "-k", f"-j{CPUS}", f"BUILD={self.build}"]
+        argv += [f"{key}={value}" for key, value in variables.items()] + list(targets)
+        status, output = self.once(argv, timeout_s)
+        if status != 0:
+            self.fail("build: " + " ".join(argv[5:]), output)
+        return status == 0
+
+
+# --- Side by side -----------------------------------------------------------------------------------------
+
+def heard(pipe):
+    """What a layer says: None if it would be alone, its tally when it is done, nothing of that if it died."""
+    try:
+        return pipe.recv()
+    except EOFError:
+        return {}
+
+
+class Running:
+    """A layer's process."""
+
+    def __init__(self, layer):
+        self.layer, self.seats = layer, seats_of(layer)
+        self.pipe, there = multiprocessing.Pipe()
+        self.process = multiprocessing.get_context("fork").Process(target=layer.run, args=(there,), daemon=True)
+        self.process.start()
+        there.close()
+
+    def finish(self, tally):
+        self.process.join()
+        self.pipe.close()
+        for name, value in tally.items():
+            setattr(self.layer, name, value)
+        if not tally:
+            self.layer.fail(f"its process has died: {ended(self.process.exitcode)}")
+            self.layer.summary(0)
+
+
+def fitting(ahead, running, places):
+    """The first of those ahead for which there is room, or None."""
+    free = places - sum(one.seats for one in running)
+    return next((layer for layer in ahead if seats_of(layer) <= free or not running), None)
+
+
+def side_by_side(layers, places=SEATS):
+    """Runs them all; yields each in its order, with what it says, when it and those before it are done.  Those that
+    have something to try again alone say so then, and are yielded a second time, at the end."""
+    ahead, running, patient, untold = list(layers), {}, {}, list(layers)
+    while ahead or running or patient:
+        while one := fitting(ahead, running.values(), places):
+            ahead.remove(one)
+            one = Running(one)
+            running[one.pipe] = one
+        if not running:
+            pipe = next(iter(patient))
+            running[pipe] = patient.pop(pipe)
+            untold.append(running[pipe].layer)
+            pipe.send(True)
+        for pipe in wait(running):
+            tally, one = heard(pipe), running.pop(pipe)
+            if tally is None:
+                patient[pipe] = one
+                one.layer.said = [f"{one.layer.name}: what failed is tried again alone, at the end"]
+            else:
+                one.finish(tally)
+        while untold and untold[0] not in ahead and untold[0] not in [one.layer for one in running.values()]:
+            yield untold.pop(0)
