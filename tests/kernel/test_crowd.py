@@ -9,6 +9,7 @@ from lib import crowd, module
 from lib.client import request
 from lib.served import wait_for
 
+pytestmark = pytest.mark.long
 HELLO = b"Hello, world\n"
 MANY = min(1000, module.row()["capacity"] - 8)
 CHURN = 1000

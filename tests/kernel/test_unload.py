@@ -56,6 +56,7 @@ def test_many_connections(start, site, how, record_property):
     assert took < MOST_S
 
 
+@pytest.mark.long
 def test_busy_ones(start, site, record_property):
     """In the middle of an answer that nobody reads."""
     server = start(site, *PATIENT)
