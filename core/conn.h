@@ -27,7 +27,7 @@ struct http_receipt;
 
 enum source_kind {
     SOURCE_BODY,    /* a representation: bytes in memory or a file */
-    SOURCE_MADE,    /* a body made piece by piece by next(): its length is not known */
+    SOURCE_MADE,    /* a listing: it lies in bytes, or, its length unknown, next() makes it */
     SOURCE_REDIRECT /* the name is a directory's and lacks its final slash: 301 */
 };
 
@@ -49,7 +49,7 @@ struct source {
     uint32_t mtime_ns;
     int64_t ctime_s;
     uint32_t ctime_ns;
-    /* SOURCE_MADE: write up to cap bytes (cap >= CHUNK_BYTES_MAX); 0 ends the body. */
+    /* SOURCE_MADE without bytes: write up to cap of them (>= CHUNK_BYTES_MAX); 0 ends the body. */
     size_t (*next)(struct source *source, char *buf, size_t cap);
 };
 

@@ -133,10 +133,13 @@ struct found {
 static void put_vary(struct found *f)
 {
     const struct source *s = f->source;
+    bool coded = s->vary || s->coding != CODING_IDENTITY;
 
-    if (s->kind == SOURCE_MADE)
+    if (s->kind == SOURCE_MADE && coded)
+        TEXT_LITERAL(&f->a.text, "Cache-Control: no-cache\r\nVary: Accept, Accept-Encoding\r\n");
+    else if (s->kind == SOURCE_MADE)
         TEXT_LITERAL(&f->a.text, "Cache-Control: no-cache\r\nVary: Accept\r\n");
-    else if (s->vary || s->coding != CODING_IDENTITY)
+    else if (coded)
         TEXT_LITERAL(&f->a.text, "Vary: Accept-Encoding\r\n");
 }
 
@@ -179,14 +182,15 @@ static void put_modified(struct found *f)
     TEXT_LITERAL(&f->a.text, "\r\n");
 }
 
-/* What 200 and 206 say about a file, but for type and length. */
+/* What 200 and 206 say about a body of known length, but for that and the type. */
 static void put_fields(struct found *f)
 {
     http_put_coding(&f->a.text, f->source->coding);
     put_vary(f);
     put_modified(f);
     put_etag(f);
-    TEXT_LITERAL(&f->a.text, "Accept-Ranges: bytes\r\n");
+    if (f->source->kind == SOURCE_BODY)
+        TEXT_LITERAL(&f->a.text, "Accept-Ranges: bytes\r\n");
 }
 
 /* RFC 9110 15.4.5: the fields that guide a cache, and no others.  The date is one of them for those
@@ -274,14 +278,14 @@ static void release(struct found *f)
 }
 
 /* RFC 9110 14.2: Range means something for GET alone; it is no list field, so two of them are
- * none. */
+ * none.  A made body may be another one the next time. */
 static enum http_range_want range_wanted(const struct found *f, struct http_ranges *ranges)
 {
     const struct http_head *head = f->a.head;
     unsigned cursor = 0;
     struct slice value;
 
-    if (head->method != HTTP_GET || !head->first[FIELD_RANGE])
+    if (head->method != HTTP_GET || !head->first[FIELD_RANGE] || f->source->kind != SOURCE_BODY)
         return RANGE_WHOLE;
     value = http_next(head, FIELD_RANGE, &cursor);
     if (http_next(head, FIELD_RANGE, &cursor).ptr || !http_cond_range(head, &f->mark))
@@ -336,7 +340,7 @@ static void reply_found(struct found *f, const struct http_ask *ask)
     } else if (status) {
         release(f);
         http_status_write(&f->a, status);
-    } else if (f->source->kind == SOURCE_MADE) {
+    } else if (f->source->kind == SOURCE_MADE && !f->source->bytes) {
         reply_made(f);
     } else {
         reply_body(f);

@@ -328,6 +328,13 @@ size_t listing_next(struct listing *l, char *buf, size_t cap)
     return o.len;
 }
 
+void listing_rewind(struct listing *l)
+{
+    l->holds = l->begun = false;
+    l->phase = 0;
+    l->at = 0;
+}
+
 const char *listing_type(enum listing_format format)
 {
     return format == LISTING_JSON ? "application/json; charset=utf-8" :

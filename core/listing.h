@@ -80,6 +80,9 @@ void listing_count(struct listing *l, const struct listing_entry *e);
 /* The next bytes: up to cap (>= CHUNK_BYTES_MAX), whole rows; 0: the end. */
 size_t listing_next(struct listing *l, char *buf, size_t cap);
 
+/* Forget what was made: listing_next() begins again, and so must entry(). */
+void listing_rewind(struct listing *l);
+
 const char *listing_type(enum listing_format format); /* Content-Type */
 
 #endif

@@ -106,6 +106,22 @@ static const struct {
     {"made, of nothing", "GET /m0" HOST "\r\n",
      OPEN("200 OK") "Content-Type: text/plain\r\nCache-Control: no-cache\r\nVary: Accept\r\n"
      "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+    {"made before", "GET /ready" HOST "Range: bytes=0-1\r\n\r\n",
+     OPEN("200 OK") "Content-Type: text/plain\r\nContent-Length: 20\r\n"
+     "Cache-Control: no-cache\r\nVary: Accept\r\n\r\nABCDEFGHIJKLMNOPQRST"},
+    {"made before, for head", "HEAD /ready" HOST "\r\n",
+     OPEN("200 OK") "Content-Type: text/plain\r\nContent-Length: 20\r\n"
+     "Cache-Control: no-cache\r\nVary: Accept\r\n\r\n"},
+    {"made before, for 1.0", "GET /ready HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+     OPEN("200 OK") "Content-Type: text/plain\r\nContent-Length: 20\r\n"
+     "Cache-Control: no-cache\r\nVary: Accept\r\nConnection: keep-alive\r\n\r\n"
+     "ABCDEFGHIJKLMNOPQRST"},
+    {"made before, compressed", "GET /ready-gz" HOST "Accept-Encoding: gzip\r\n\r\n",
+     OPEN("200 OK") "Content-Type: text/plain\r\nContent-Length: 20\r\n"
+     "Content-Encoding: gzip\r\nCache-Control: no-cache\r\nVary: Accept, Accept-Encoding\r\n\r\n"
+     "ABCDEFGHIJKLMNOPQRST"},
+    {"304 of what was made before", "GET /ready" HOST "If-None-Match: *\r\n\r\n",
+     OPEN("304 Not Modified") "Cache-Control: no-cache\r\nVary: Accept\r\n\r\n"},
     {"refused", "GET /p26 HTTP/1.1\r\n\r\n",
      OPEN("400 Bad Request") "Content-Type: text/plain; charset=utf-8\r\nVary: Accept\r\n"
      "Content-Length: 63\r\nConnection: close\r\n\r\n"

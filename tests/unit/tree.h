@@ -190,11 +190,11 @@ static inline int answer(const struct tree *t, const char *path)
 /* The whole of a body, NUL-terminated; the source is released. */
 static inline char *body_of(const struct tree *t, struct source *s, size_t *len)
 {
-    size_t cap = 1 << 16, n = 0, got;
+    size_t cap = s->bytes ? (size_t)s->size + 1 : 1 << 16, n = 0, got;
     char *body = malloc(cap);
 
     assert_non_null(body);
-    if (s->kind == SOURCE_BODY) {
+    if (s->kind == SOURCE_BODY || s->bytes) {
         assert_true(s->size < cap);
         if (s->bytes)
             memcpy(body, s->bytes, (size_t)s->size);

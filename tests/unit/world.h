@@ -3,6 +3,7 @@
  *
  *   /gz /br /zst  coded that way, of 20 bytes      /vary  plain, of 20 bytes, but others exist
  *   /huge  a file of 5 GiB     /future  changed after the Date     /old  changed before the year 1
+ *   /ready  made, and in memory, of 20 bytes       /ready-gz  the same, coded that way
  *   /dir  a folder             /ENAME  the error of that name
  *
  * What answer() was told last is kept.
@@ -64,7 +65,9 @@ static inline struct source *world_source(struct fake *f, struct slice path)
     if (slice_is(path, "/dir") || slice_is(path, "/a b<\"'>&\r\n\xff"))
         return fake_source(f, 'd', 0);
     s = fake_source(f, 'p', 20);
-    if (slice_is(path, "/gz"))
+    if (slice_is(path, "/ready") || slice_is(path, "/ready-gz"))
+        s->kind = SOURCE_MADE;
+    if (slice_is(path, "/gz") || slice_is(path, "/ready-gz"))
         s->coding = CODING_GZIP;
     else if (slice_is(path, "/zst"))
         s->coding = CODING_ZSTD;
@@ -76,7 +79,7 @@ static inline struct source *world_source(struct fake *f, struct slice path)
         s->mtime_s = 4102444800;
     else if (slice_is(path, "/old"))
         s->mtime_s = -70000000000;
-    else {
+    else if (s->kind != SOURCE_MADE) {
         fake_release(f, s);
         return NULL;
     }
