@@ -28,6 +28,7 @@ EXPORT_SYMBOL_GPL(listing_match);
 EXPORT_SYMBOL_GPL(listing_compare);
 EXPORT_SYMBOL_GPL(listing_count);
 EXPORT_SYMBOL_GPL(listing_next);
+EXPORT_SYMBOL_GPL(listing_rewind);
 EXPORT_SYMBOL_GPL(listing_type);
 EXPORT_SYMBOL_GPL(type_of);
 EXPORT_SYMBOL_GPL(type_compresses);

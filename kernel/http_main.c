@@ -31,7 +31,8 @@ MODULE_PARM_DESC(precompressed, "send NAME.br, .zst or .gz for NAME where a clie
 KPARAM_NUMBER(listing_max, 100000, 1, 10000000,
               "entries of a folder that are sorted; longer ones are not");
 
-KPARAM_NUMBER(cache, 33554432, 0, 1073741824, "bytes of small files kept in memory; 0: none are");
+KPARAM_NUMBER(cache, 33554432, 0, 1073741824,
+              "bytes of small files and listings kept in memory; 0: none are");
 KPARAM_NUMBER(cache_time, 5000, 10, KCACHE_AGE_MS,
               "so long is kept what nobody asks for (ms); changes are seen at once");
 static bool compress;
@@ -84,7 +85,7 @@ static int cache_show(struct seq_file *out, void *unused)
     ksite_count(site, &c);
     seq_printf(out, "hits %llu\nmisses %llu\nstale %llu\nexpired %llu\nevicted %llu\n", c.hits,
                c.misses, c.stale, c.expired, c.evicted);
-    seq_printf(out, "entries %llu\nbytes %llu\n", c.entries, c.bytes);
+    seq_printf(out, "entries %llu\nbytes %llu\nwalks %llu\n", c.entries, c.bytes, c.walks);
     return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(cache);

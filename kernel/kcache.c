@@ -8,12 +8,7 @@
  *   bounds    bytes that can be found <= bytes_max, the oldest go first, but once more to the end
  *             of the queue if they were asked for meanwhile; all that is not buried <= twice that
  *   timer     one each.  A hit only notes the time: the timer fires early and is set again
- *
- * Bodies are whole pages of the page allocator, each with a count of its own, so that a socket may
- * take them without a copy and keep them longer than we do.
- */
-#include <linux/file.h>
-#include <linux/gfp.h>
+ * */
 #include <linux/jhash.h>
 #include <linux/percpu.h>
 #include <linux/refcount.h>
@@ -26,9 +21,7 @@
 #include "kcache.h"
 
 enum {
-    SAVES_AT_LEAST = 8, /* compressed is kept if an eighth is saved */
-    CHANCES_MAX = 32,   /* entries that are sent to the end of the queue for one that needs room */
-    PAGES_GFP = GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY,
+    CHANCES_MAX = 32, /* entries that are sent to the end of the queue for one that needs room */
 };
 
 struct kentry {
@@ -40,7 +33,7 @@ struct kentry {
     refcount_t references;
     struct list_head queue;
     size_t bytes;               /* charged */
-    unsigned long born, used;   /* jiffies */
+    unsigned long used, old;    /* jiffies: last asked for; of use until */
     unsigned long queued;
     struct timer_list timer;
     struct rcu_work burial;
@@ -88,7 +81,8 @@ static int differs(struct rhashtable_compare_arg *arg, const void *data)
     const struct kcache_key *kept = &((const struct kentry *)data)->key;
 
     return key->path.len != kept->path.len ||
-           (kept->order != KCACHE_ANY_ORDER && kept->order != key->order) ||
+           (kept->order != KCACHE_ANY && kept->order != key->order) ||
+           (kept->view != KCACHE_ANY && kept->view != key->view) ||
            memcmp(key->path.ptr, kept->path.ptr, key->path.len);
 }
 
@@ -108,8 +102,7 @@ static void entry_free(struct kentry *e)
     struct kcache *c = e->cache;
 
     kwitness_end(&e->witness);
-    if (e->source.source.size)
-        free_pages_exact((void *)e->source.source.bytes, e->source.source.size);
+    kbody_free(&e->source.source);
     atomic_long_sub((long)e->bytes, &c->unburied_bytes);
     kfree(e);
     if (atomic_dec_and_test(&c->unburied))
@@ -158,9 +151,8 @@ static void take_out_for(struct kentry *e, u64 *reason)
 static unsigned long due(const struct kentry *e)
 {
     unsigned long unwanted = READ_ONCE(e->used) + e->cache->keep;
-    unsigned long old = e->born + msecs_to_jiffies(KCACHE_AGE_MS);
 
-    return time_before(unwanted, old) ? unwanted : old;
+    return time_before(unwanted, e->old) ? unwanted : e->old;
 }
 
 static void expire(struct timer_list *timer)
@@ -187,12 +179,17 @@ static struct kentry *entry_held(struct kcache *cache, const struct kcache_key *
     return e;
 }
 
+static bool is_old(const struct kentry *e)
+{
+    return time_after_eq(jiffies, e->old); /* its timer may be late */
+}
+
 struct source *kcache_find(struct kcache *cache, const struct kcache_key *key)
 {
     struct kentry *e = entry_held(cache, key);
 
-    if (e && !kwitness_agrees(&e->witness)) {
-        take_out_for(e, &cache->stale);
+    if (e && (is_old(e) || !kwitness_agrees(&e->witness))) {
+        take_out_for(e, is_old(e) ? &cache->expired : &cache->stale);
         put(e);
         e = NULL;
     }
@@ -211,63 +208,7 @@ void kcache_release(struct source *source)
     put(container_of(source, struct kentry, source.source));
 }
 
-/* --- Bodies ----------------------------------------------------------------------------------- */
-
-static char *body_read(const struct source *source)
-{
-    char *body = alloc_pages_exact(source->size, PAGES_GFP);
-    size_t at = 0;
-    loff_t off = 0;
-
-    while (body && at < source->size) {
-        ssize_t n = kernel_read(source->file, body + at, source->size - at, &off);
-
-        if (n <= 0) { /* an error, or it has become shorter */
-            free_pages_exact(body, source->size);
-            return NULL;
-        }
-        at += (size_t)n;
-    }
-    return body;
-}
-
-/* The body compressed, in its place; if that does not save, it stays as it is. */
-static void body_compress(struct kgzip *gzip, struct source *s)
-{
-    size_t cap = s->size - s->size / SAVES_AT_LEAST;
-    char *out = alloc_pages_exact(cap, PAGES_GFP);
-    long n = out ? kgzip_write(gzip, (struct slice){s->bytes, s->size}, out, cap) : -ENOMEM;
-
-    if (n < 0) {
-        if (out)
-            free_pages_exact(out, cap);
-        return;
-    }
-    if (PAGE_ALIGN((size_t)n) < PAGE_ALIGN(cap)) /* the pages behind it */
-        free_pages_exact(out + PAGE_ALIGN((size_t)n), PAGE_ALIGN(cap) - PAGE_ALIGN((size_t)n));
-    free_pages_exact((void *)s->bytes, s->size);
-    s->bytes = out;
-    s->size = (uint64_t)n;
-    s->coding = CODING_GZIP;
-}
-
-static int body_fill(struct kentry *e, const struct kcache_fill *fill)
-{
-    struct source *s = &e->source.source;
-
-    s->file = NULL;
-    s->bytes = "";
-    if (s->size) {
-        s->bytes = body_read(fill->source);
-        if (!s->bytes) {
-            s->size = 0;
-            return -ENOMEM;
-        }
-    }
-    if (fill->gzip && e->cache->gzip && s->size >= KCACHE_GZIP_BYTES_MIN)
-        body_compress(e->cache->gzip, s);
-    return kwitness_agrees(&e->witness) ? 0 : -ESTALE; /* what was read is what was vouched for */
-}
+/* --- Keeping ---------------------------------------------------------------------------------- */
 
 /* What it takes, now. */
 static void charge(struct kentry *e)
@@ -278,12 +219,21 @@ static void charge(struct kentry *e)
     e->bytes = bytes;
 }
 
-/* --- Keeping ---------------------------------------------------------------------------------- */
+/* Bytes that a body may need: never more than lets another like it be kept. */
+static size_t room_for(const struct kcache *c, const struct kcache_fill *fill)
+{
+    size_t most = rounddown(c->bytes_max / 2, PAGE_SIZE);
+
+    if (fill->source->kind != SOURCE_MADE)
+        return fill->source->size;
+    return min_t(size_t, KCACHE_BODY_BYTES_MAX, most > PAGE_SIZE ? most - PAGE_SIZE : 0);
+}
 
 static struct kentry *entry_new(struct kcache *c, const struct kcache_key *key,
                                 const struct kcache_fill *fill)
 {
     struct kentry *e = kzalloc(sizeof(*e) + key->path.len, GFP_KERNEL);
+    bool made = fill->source->kind == SOURCE_MADE;
 
     if (!e)
         return NULL;
@@ -293,11 +243,15 @@ static struct kentry *entry_new(struct kcache *c, const struct kcache_key *key,
     }
     e->cache = c;
     e->source.source = *fill->source;
+    e->source.source.size = room_for(c, fill);
     e->source.cached = true;
     memcpy(e->text, key->path.ptr, key->path.len);
-    e->key = (struct kcache_key){{e->text, key->path.len}, key->order};
+    e->key = *key;
+    e->key.path.ptr = e->text;
     refcount_set(&e->references, 2); /* the table's and the caller's */
-    e->born = e->used = e->queued = jiffies;
+    e->used = e->queued = jiffies;
+    e->old = made ? fill->since + msecs_to_jiffies(KCACHE_LISTING_AGE_MS)
+                  : jiffies + msecs_to_jiffies(KCACHE_AGE_MS);
     timer_setup(&e->timer, expire, 0);
     INIT_RCU_WORK(&e->burial, bury);
     atomic_inc(&c->unburied);
@@ -343,19 +297,23 @@ static int put_in(struct kentry *e)
 int kcache_keep(struct kcache *cache, const struct kcache_key *key, const struct kcache_fill *fill,
                 struct source **cached)
 {
-    size_t size = fill->source->size;
+    size_t size = room_for(cache, fill);
     struct kentry *e;
-    int err;
+    int err = -ENOMEM;
 
     if (size > KCACHE_BODY_BYTES_MAX || key->path.len > KCACHE_PATH_BYTES_MAX ||
-        2 * (size + PAGE_SIZE) > cache->bytes_max) /* the only thing there */
+        2 * (size + PAGE_SIZE) > cache->bytes_max || /* the only thing there */
+        (fill->source->kind == SOURCE_MADE && size < CHUNK_BYTES_MAX))
         return -EFBIG;
-    if (atomic_long_read(&cache->unburied_bytes) + (long)size > 2 * (long)cache->bytes_max)
-        return -ENOMEM;
     e = entry_new(cache, key, fill);
     if (!e)
         return -EAGAIN;
-    err = body_fill(e, fill);
+    if (atomic_long_read(&cache->unburied_bytes) <= 2 * (long)cache->bytes_max)
+        err = kbody_fill(&e->source.source, fill, e->cache->gzip);
+    else
+        e->source.source.size = 0;
+    if (!err && !kwitness_agrees(&e->witness)) /* what was read is what was vouched for */
+        err = -ESTALE;
     charge(e);
     if (!err)
         err = put_in(e);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kcache.h - bodies of small files in memory, for answers that must not sleep.
+/* kcache.h - bodies of small files and listings in memory, for answers that must not sleep.
  *
- * An entry is what one question found: a path, and the order in which the client likes codings,
- * lead to one body.  It never changes; it is one source for all connections at once, counted, freed
- * when the last of them is done and no reader can see it any more.  Whether it is still what is on
- * disk is asked at every hit, of what the kernel holds in memory (kwitness.c).  An entry that
- * nobody asked for during keep_ms goes, and every entry goes after KCACHE_AGE_MS.
+ * An entry is what one question found: a path, the order in which the client likes codings, and the
+ * view of a folder lead to one body.  It never changes; it is one source for all connections at
+ * once, counted, freed when the last of them is done and no reader can see it any more.  Whether it
+ * is still what is on disk is asked at every hit, of what the kernel holds in memory (kwitness.c).
+ * An entry that nobody asked for during keep_ms goes, and every entry when it is old.
  */
 #ifndef KERNEL_KCACHE_H
 #define KERNEL_KCACHE_H
@@ -18,6 +18,9 @@ enum {
     KCACHE_PATH_BYTES_MAX = 512,
     /* Who writes through a mapping tells nobody; so long may it go unnoticed. */
     KCACHE_AGE_MS = 10000,
+    /* What is in a folder may change and its folder not tell: what a listing says of it is no older
+     * than this.  Nor is one kept in which something has changed within the same time. */
+    KCACHE_LISTING_AGE_MS = 2000,
     /* No use in compressing less: it leaves in one segment either way. */
     KCACHE_GZIP_BYTES_MIN = 512,
 };
@@ -34,11 +37,12 @@ int kcache_open(struct kcache **cache, const struct kcache_options *opt);
 void kcache_close(struct kcache *cache); /* nobody has or seeks a source of it; NULL is fine */
 
 /* What is asked.  order: the codings that may be sent instead of the original, the best first, two
- * bits each.  KCACHE_ANY_ORDER: there is but one answer; of what is kept only. */
-enum { KCACHE_ANY_ORDER = 0xff };
+ * bits each.  view: of a folder, a number for each that is kept.  KCACHE_ANY, of what is kept only:
+ * there is but one answer. */
+enum { KCACHE_ANY = 0xff };
 struct kcache_key {
     struct slice path;
-    uint8_t order;
+    uint8_t order, view;
 };
 
 /* The source, which is the caller's until kcache_release(), or NULL.  Both in any context. */
@@ -47,12 +51,14 @@ void kcache_release(struct source *source);
 
 /* What a search found and is to be kept.  Paths have no symbolic link on their way. */
 struct kcache_fill {
-    const struct source *source; /* its body is read from its file */
-    const struct path *root;     /* the site's */
-    const struct path *asked;    /* what the name leads to */
-    const struct path *sent;     /* whose body that is: the same, or a sibling's */
-    bool siblings;               /* a file that comes beside it may be the better answer */
-    bool gzip;                   /* to be compressed, if that saves */
+    struct source *source;    /* its body is read from its file, or made to its end */
+    const struct path *root;  /* the site's */
+    const struct path *asked; /* what the name leads to */
+    const struct path *sent;  /* whose body that is: the same, or a sibling's */
+    bool siblings;            /* a file that comes beside it may be the better answer */
+    bool gzip;                /* to be compressed, if that saves */
+    u64 seen;                 /* of a made one: kwitness_sum() before it was begun, */
+    unsigned long since;      /* and jiffies then.  A file says itself when it changed */
 };
 
 /* 0 and *cached, as of kcache_find(), or -errno: it is not to be kept.  Sleeps.  The fill stays the
@@ -72,15 +78,26 @@ struct kwitness {
     u64 sum;
 };
 
+/* What is seen now; 0: a change could not be told here. */
+u64 kwitness_sum(const struct kcache_fill *fill);
+
 /* Looks, and holds the paths until kwitness_end().  False: a change could not be told here, or the
- * last one is so young that the next might look the same; then nothing is held. */
+ * last one is so young that the next might look the same, or came after the source was made; then
+ * nothing is held. */
 bool kwitness_begin(struct kwitness *w, const struct kcache_fill *fill);
 bool kwitness_agrees(const struct kwitness *w); /* in any context */
 void kwitness_end(struct kwitness *w);          /* may sleep */
 
+/* --- kcache_body.c ---------------------------------------------------------------------------- */
+
+/* s is a copy of the fill's source, its size the room that there is.  0, and its body is in memory
+ * of its own until kbody_free(); or -errno, and it has none.  Sleeps. */
+struct kgzip;
+int kbody_fill(struct source *s, const struct kcache_fill *fill, struct kgzip *gzip);
+void kbody_free(struct source *s);
+
 /* --- kgzip.c ---------------------------------------------------------------------------------- */
 
-struct kgzip;
 int kgzip_open(struct kgzip **gzip);
 void kgzip_close(struct kgzip *gzip); /* NULL is fine */
 /* The gzip file of some bytes (RFC 1952): its length, or -ENOSPC: it does not fit.  Sleeps. */

@@ -365,6 +365,7 @@ static size_t no_entries(struct source *source, char *buf, size_t cap)
 /* A folder that may be read was found. */
 static int found_folder(struct search *f, const struct path *path, struct ksite_source **source)
 {
+    struct ksite_kept kept = {f->ask, f->len ? f->path : ".", path, path};
     struct listing_view view;
     struct ksite_source *s;
     struct file *file;
@@ -374,18 +375,20 @@ static int found_folder(struct search *f, const struct path *path, struct ksite_
     s = source_new(SOURCE_MADE, listing_type(view.format));
     if (!s)
         return -ENOMEM;
+    s->source.vary = f->site->compress; /* for others it may be compressed */
+    *source = s;
     if (f->ask->head) {
         s->source.next = no_entries;
-        *source = s;
         return 0;
     }
     s->source.next = kfolder_next;
+    ksite_before(f->site, &kept);
     file = dentry_open(path, KSITE_OPEN_FLAGS | O_DIRECTORY, current_cred());
     err = IS_ERR(file) ? PTR_ERR(file) : kfolder_open(f->site, f->ask, file, &s->folder);
     if (err)
         kfree(s);
     else
-        *source = s;
+        ksite_keep(f->site, &kept, source);
     return error_of(err);
 }
 

@@ -18,7 +18,7 @@ struct ksite_options {
     bool hidden;          /* names that begin with a dot are served too */
     bool precompressed;   /* NAME.br, NAME.zst and NAME.gz may stand for NAME */
     unsigned listing_max; /* entries that are sorted, beyond them streamed; 0: 100,000 */
-    size_t cache_bytes;   /* of small files kept in memory; 0: none are */
+    size_t cache_bytes;   /* of small files and listings kept in memory; 0: none are */
     unsigned cache_ms;    /* so long is kept what nobody asks for */
     bool compress;        /* what is kept is kept compressed too, for who takes gzip */
 };
@@ -42,6 +42,7 @@ struct ksite_counts {
     u64 expired; /* let go of for their age, or because nobody asked */
     u64 evicted; /* ... for want of room */
     u64 entries, bytes;
+    u64 walks; /* times that a folder was read, from its beginning or on */
 };
 void ksite_count(struct ksite *site, struct ksite_counts *counts);
 

@@ -46,6 +46,7 @@ struct kfolder {
     struct listing listing;
     struct ksite *site;
     struct file *file;     /* NULL: all has been read */
+    time64_t changed;      /* last, of itself and all that was looked at */
     size_t charged;        /* bytes of ours in site->listings_bytes */
     struct lump *entries;  /* of struct listing_entry */
     size_t count, next;
@@ -102,6 +103,7 @@ static bool walk_on(struct kfolder *f)
 
     f->dents_len = f->dents_at = 0;
     do {
+        atomic_long_inc(&f->site->walks);
         walk.told = false;
         err = iterate_dir(f->file, &walk.ctx);
         cond_resched();
@@ -124,6 +126,15 @@ static enum listing_kind kind_of(umode_t mode)
     }
 }
 
+static int look_at(struct kfolder *f, const struct path *path, struct kstat *st)
+{
+    int err = vfs_getattr(path, st, STATX_BASIC_STATS, AT_STATX_SYNC_AS_STAT);
+
+    if (!err && st->ctime.tv_sec > f->changed)
+        f->changed = st->ctime.tv_sec;
+    return err;
+}
+
 /* A link's target as a visitor would get it; *st becomes the target's. */
 static enum listing_kind kind_of_target(struct kfolder *f, const struct dent *d, struct kstat *st)
 {
@@ -135,7 +146,7 @@ static enum listing_kind kind_of_target(struct kfolder *f, const struct dent *d,
     memcpy(f->path + len, d->name, d->len + 1u);
     if (ksite_look(&f->site->root, f->path + 1, LOOKUP_FOLLOW, &path))
         return kind;
-    if (!vfs_getattr(&path, &target, STATX_BASIC_STATS, AT_STATX_SYNC_AS_STAT)) {
+    if (!look_at(f, &path, &target)) {
         *st = target;
         kind = kind_of(target.mode);
     }
@@ -153,7 +164,7 @@ static bool describe(struct kfolder *f, const struct dent *d, struct listing_ent
     memset(e, 0, sizeof(*e));
     e->name = (struct slice){d->name, d->len};
     if (!err) {
-        err = vfs_getattr(&path, &st, STATX_BASIC_STATS, AT_STATX_SYNC_AS_STAT);
+        err = look_at(f, &path, &st);
         path_put(&path);
     }
     if (err) {
@@ -342,6 +353,7 @@ int kfolder_open(struct ksite *site, const struct http_ask *ask, struct file *fi
     }
     f->site = site;
     f->file = file;
+    f->changed = kcompat_ctime(file_inode(file)).tv_sec;
     memcpy(f->path, ask->path.ptr, len);
     f->listing.path = (struct slice){f->path, len};
     f->listing.ctx = f;
@@ -365,6 +377,17 @@ size_t kfolder_next(struct source *source, char *buf, size_t cap)
 
     revert_creds(own);
     return n;
+}
+
+bool kfolder_rests(const struct kfolder *f, time64_t since)
+{
+    return !f->listing.streamed && f->changed < since;
+}
+
+void kfolder_rewind(struct kfolder *f)
+{
+    f->next = 0;
+    listing_rewind(&f->listing);
 }
 
 void kfolder_close(struct kfolder *f)

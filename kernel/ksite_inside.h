@@ -32,6 +32,7 @@ struct ksite {
     bool hidden, listing, precompressed, compress;
     size_t entries_max;
     atomic_long_t listings_bytes; /* <= KSITE_LISTINGS_BYTES_MAX */
+    atomic_long_t walks;
     size_t index_len;
     char index[NAME_BYTES_MAX + 1];
 };
@@ -52,13 +53,19 @@ int ksite_look(const struct path *from, const char *name, unsigned flags, struct
 
 int ksite_remember(struct ksite *site, const struct ksite_options *opt);
 
-/* A file that was found and is to be remembered. */
+/* A file or folder that was found and is to be remembered. */
 struct ksite_kept {
     const struct http_ask *ask;
     const char *name;         /* it led to `asked`, beneath the root */
     const struct path *asked;
     const struct path *sent;  /* the same, or a sibling's that is sent in its place */
+    u64 seen;                 /* of a folder: what ksite_before() saw, */
+    unsigned long since;      /* in jiffies when, */
+    time64_t rested;          /* and since when nothing in it may have changed */
 };
+
+/* To be called before a folder is read. */
+void ksite_before(struct ksite *site, struct ksite_kept *kept);
 
 /* Keeps it if that is worth while; then the cache's source takes the place of ours. */
 void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_source **source);
@@ -69,6 +76,9 @@ void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_
 int kfolder_open(struct ksite *site, const struct http_ask *ask, struct file *file,
                  struct kfolder **folder);
 size_t kfolder_next(struct source *source, char *buf, size_t cap); /* source.next of a listing */
+/* Whether all of it is here and unchanged since: itself, and all in it that is shown. */
+bool kfolder_rests(const struct kfolder *folder, time64_t since);
+void kfolder_rewind(struct kfolder *folder); /* what was made is made again; not if streamed */
 void kfolder_close(struct kfolder *folder); /* in any context; NULL is fine */
 
 #endif

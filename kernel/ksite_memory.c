@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* ksite_memory.c - what the site remembers of its files: asked before the disk is, filled after.
+/* ksite_memory.c - what the site remembers of its files and folders: asked before the disk is,
+ * filled after.
  *
  * A question is a path and the order in which the client likes codings, of which there are sixteen:
  * all that choose_coding() makes of sixteen million weights.  Where there is but one answer the
- * order does not matter.  Names with a symbolic link on their way are not kept, so that no link
- * need be watched; neither is what kwitness.c cannot vouch for.
+ * order does not matter.  Of a folder it is a view besides, of eighteen; with a filter it is not
+ * kept, for who else types that?  Names with a symbolic link on their way are not kept, so that no
+ * link need be watched; neither is what kwitness.c cannot vouch for.
  */
 #include <linux/slab.h>
 #include "../core/types.h"
@@ -37,9 +39,23 @@ static uint8_t order_of(const uint16_t q[CODINGS])
     return (uint8_t)order;
 }
 
+/* Of what is asked for by a name that ends with a slash: the view as a number. */
+enum { VIEW_FILTERED = 0xfe, VIEW_COLUMNS = 3 };
+static uint8_t view_of(const struct http_ask *ask)
+{
+    struct listing_view view;
+
+    if (ask->path.ptr[ask->path.len - 1] != '/')
+        return 0;
+    listing_view_read(&view, ask);
+    if (view.filter_len)
+        return VIEW_FILTERED;
+    return (uint8_t)((view.format * VIEW_COLUMNS + view.sort) * 2 + view.descending);
+}
+
 int ksite_try(struct ksite *site, const struct http_ask *ask, struct source **source)
 {
-    const struct kcache_key key = {ask->path, order_of(ask->q)};
+    const struct kcache_key key = {ask->path, order_of(ask->q), view_of(ask)};
     struct source *found = site->cache ? kcache_find(site->cache, &key) : NULL;
 
     if (!found)
@@ -54,6 +70,7 @@ void ksite_count(struct ksite *site, struct ksite_counts *counts)
         kcache_count(site->cache, counts);
     else
         *counts = (struct ksite_counts){0};
+    counts->walks = (u64)atomic_long_read(&site->walks);
 }
 
 /* Whether a name leads to a path without a symbolic link. */
@@ -85,26 +102,65 @@ static bool are_straight(const struct ksite *site, const struct ksite_kept *kept
     return straight;
 }
 
-void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_source **source)
+static struct kcache_fill fill_of(struct ksite *site, const struct ksite_kept *kept)
 {
-    const struct source *s = &(*source)->source;
-    const uint16_t *q = kept->ask->q;
-    bool compresses = type_compresses(s->type);
-    const struct kcache_key key = {kept->ask->path, s->vary ? order_of(q) : KCACHE_ANY_ORDER};
-    const struct kcache_fill fill = {
-        .source = s,
+    return (struct kcache_fill){
         .root = &site->root,
         .asked = kept->asked,
         .sent = kept->sent,
-        .siblings = site->precompressed && compresses,
-        .gzip = site->compress && compresses && s->coding == CODING_IDENTITY &&
-                http_prefers(q, CODING_GZIP, CODING_IDENTITY),
+        .seen = kept->seen,
+        .since = kept->since,
     };
+}
+
+void ksite_before(struct ksite *site, struct ksite_kept *kept)
+{
+    const struct kcache_fill fill = fill_of(site, kept);
+
+    if (!site->cache)
+        return;
+    kept->since = jiffies;
+    kept->rested = ktime_get_real_seconds() - KCACHE_LISTING_AGE_MS / MSEC_PER_SEC;
+    kept->seen = kwitness_sum(&fill);
+}
+
+/* Whether a listing is one to keep. */
+static bool is_lasting(const struct ksite_kept *kept, const struct kfolder *folder)
+{
+    return kept->seen && view_of(kept->ask) != VIEW_FILTERED &&
+           kfolder_rests(folder, kept->rested);
+}
+
+static int keep(struct ksite *site, const struct ksite_kept *kept, struct source *s,
+                struct source **cached)
+{
+    const uint16_t *q = kept->ask->q;
+    bool made = s->kind == SOURCE_MADE, compresses = type_compresses(s->type);
+    const struct kcache_key key = {kept->ask->path, s->vary ? order_of(q) : KCACHE_ANY,
+                                   made ? view_of(kept->ask) : KCACHE_ANY};
+    struct kcache_fill fill = fill_of(site, kept);
+
+    fill.source = s;
+    fill.siblings = !made && site->precompressed && compresses;
+    fill.gzip = site->compress && compresses && s->coding == CODING_IDENTITY &&
+                http_prefers(q, CODING_GZIP, CODING_IDENTITY);
+    return kcache_keep(site->cache, &key, &fill, cached);
+}
+
+void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_source **source)
+{
+    struct ksite_source *s = *source;
     struct source *cached;
 
-    if (!site->cache || s->size > KCACHE_BODY_BYTES_MAX || !are_straight(site, kept, s->coding) ||
-        kcache_keep(site->cache, &key, &fill, &cached))
+    if (!site->cache || s->source.size > KCACHE_BODY_BYTES_MAX ||
+        (s->folder && !is_lasting(kept, s->folder)) ||
+        !are_straight(site, kept, s->source.coding))
         return;
-    ksite_release(site, &(*source)->source);
+    if (keep(site, kept, &s->source, &cached)) {
+        if (s->folder)
+            kfolder_rewind(s->folder);
+        return;
+    }
+    ksite_release(site, &s->source);
     *source = container_of(cached, struct ksite_source, source);
 }

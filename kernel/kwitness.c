@@ -11,9 +11,10 @@
  * ctime cannot be set, but it moves in ticks: what changed in this very tick could change again and
  * look the same, so such a file is not vouched for yet.  Of file systems that learn of changes from
  * elsewhere (their dentries ask to be revalidated), and of those unknown here, nothing is: then
- * every request looks for itself.  Not seen at once, but when the entry is old (KCACHE_AGE_MS):
- * what is written through a mapping; that a sibling older than its original was brought up to date
- * in its place, which makes another answer the better one but this one no less right.
+ * every request looks for itself.  Not seen at once, but when the entry is old: what is written
+ * through a mapping; that a sibling older than its original was brought up to date in its place,
+ * which makes another answer the better one but this one no less right.  And what a listing says of
+ * the things in the folder: their names are its own, but their sizes and times are not.
  */
 #include <linux/dcache.h>
 #include <linux/fs.h>
@@ -120,10 +121,8 @@ static bool is_ours(const struct super_block *sb)
            sb->s_magic == RAMFS_MAGIC || sb->s_magic == OVERLAYFS_SUPER_MAGIC;
 }
 
-bool kwitness_begin(struct kwitness *w, const struct kcache_fill *fill)
+static bool look_first(struct kwitness *w, const struct kcache_fill *fill, struct sight *s)
 {
-    struct timespec64 old;
-    struct sight s;
     bool told;
 
     if (fill->asked->mnt != fill->root->mnt || fill->sent->mnt != fill->root->mnt ||
@@ -133,12 +132,43 @@ bool kwitness_begin(struct kwitness *w, const struct kcache_fill *fill)
     w->sent = fill->sent->dentry;
     w->root = fill->root->dentry;
     w->siblings = fill->siblings;
+    rcu_read_lock();
+    told = look(w, s);
+    rcu_read_unlock();
+    return told;
+}
+
+u64 kwitness_sum(const struct kcache_fill *fill)
+{
+    struct kwitness w;
+    struct sight s;
+
+    return look_first(&w, fill, &s) ? s.sum : 0;
+}
+
+/* Whether the source was made of what is there now. */
+static bool is_current(const struct kcache_fill *fill, const struct sight *s)
+{
+    const struct inode *inode = d_inode(fill->sent->dentry);
+    const struct source *source = fill->source;
+    struct timespec64 changed;
+
+    if (source->kind == SOURCE_MADE)
+        return fill->seen == s->sum;
+    changed = kcompat_ctime(inode);
+    return source->size == (u64)i_size_read(inode) && source->ctime_s == changed.tv_sec &&
+           source->ctime_ns == changed.tv_nsec;
+}
+
+bool kwitness_begin(struct kwitness *w, const struct kcache_fill *fill)
+{
+    struct timespec64 old;
+    struct sight s;
+
     ktime_get_coarse_real_ts64(&old);
     old = timespec64_sub(old, ns_to_timespec64((s64)TICKS_YOUNG * TICK_NSEC));
-    rcu_read_lock();
-    told = look(w, &s);
-    rcu_read_unlock();
-    if (!told || timespec64_compare(&s.newest, &old) > 0)
+    if (!look_first(w, fill, &s) || timespec64_compare(&s.newest, &old) > 0 ||
+        !is_current(fill, &s))
         return false;
     path_get(&w->asked);
     dget(w->sent);

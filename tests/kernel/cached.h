@@ -3,6 +3,7 @@
 #ifndef TESTS_KERNEL_CACHED_H
 #define TESTS_KERNEL_CACHED_H
 #include <time.h>
+#include <zlib.h>
 #include "../unit/tree.h"
 #include "twin_site.h"
 
@@ -119,6 +120,27 @@ static inline void overwrite(const struct tree *t, const char *path, const char 
     assert_true(fd >= 0);
     assert_int_equal(pwrite(fd, text, strlen(text), 0), strlen(text));
     close(fd);
+}
+
+static inline void assert_gunzips(const struct tree *t, struct source *s, const char *content,
+                                  size_t n)
+{
+    z_stream z = {0};
+    size_t len;
+    char *body = body_of(t, s, &len), *out = malloc(n + 1);
+
+    assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK); /* gzip alone: checks the sum and length */
+    z.next_in = (unsigned char *)body;
+    z.avail_in = (unsigned)len;
+    z.next_out = (unsigned char *)out;
+    z.avail_out = (unsigned)n + 1;
+    assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
+    assert_int_equal(z.total_out, n);
+    assert_int_equal(z.avail_in, 0);
+    assert_memory_equal(out, content, n);
+    inflateEnd(&z);
+    free(out);
+    free(body);
 }
 
 #endif

@@ -22,7 +22,7 @@ from vm import guest, kernel  # noqa: E402
 from vm.image import Image, libraries  # noqa: E402
 
 PROGRAMS = ("site", "site_links", "site_codings", "site_folder")
-OF_MEMORY = ("site_cache", "site_changes")
+OF_MEMORY = ("site_cache", "site_changes", "site_listings")
 OURS = ("ksite", "kcache", "kwitness", "kgzip", "kcompat")
 NO_BTF = "CONFIG_DEBUG_INFO_BTF_MODULES="  # it would take a tool that nobody else needs
 SKIPPED, LIMIT_S = 77, 400

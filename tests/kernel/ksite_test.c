@@ -186,6 +186,7 @@ static int count(struct table *t, struct twin *w)
     w->evicted = counts.evicted;
     w->entries = counts.entries;
     w->bytes = counts.bytes;
+    w->walks = counts.walks;
     return 0;
 }
 

@@ -3,7 +3,6 @@
  * the disk would say, as gzip where that saves, and stays within its bounds.  Runs in a guest, as
  * root (ksite.py).
  */
-#include <zlib.h>
 #include "cached.h"
 
 /* --- The same answer -------------------------------------------------------------------------- */
@@ -142,26 +141,6 @@ static void siblings_come_and_go(void **state)
     rest_ms(50);
     assert_int_equal(unlinkat(t->root, "page.html.gz", 0), 0);
     assert_int_equal(site_twin_try(t->site, &a, &s), -EINPROGRESS);
-}
-
-static void assert_gunzips(const struct tree *t, struct source *s, const char *content, size_t n)
-{
-    z_stream z = {0};
-    size_t len;
-    char *body = body_of(t, s, &len), *out = malloc(n + 1);
-
-    assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK); /* gzip alone: checks the sum and length */
-    z.next_in = (unsigned char *)body;
-    z.avail_in = (unsigned)len;
-    z.next_out = (unsigned char *)out;
-    z.avail_out = (unsigned)n + 1;
-    assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
-    assert_int_equal(z.total_out, n);
-    assert_int_equal(z.avail_in, 0);
-    assert_memory_equal(out, content, n);
-    inflateEnd(&z);
-    free(out);
-    free(body);
 }
 
 static void compressed(void **state)

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -25,21 +26,27 @@ struct twin_source {
 struct twin_cache site_twin_cache;
 
 /* site->listings_bytes: ours, as the kernel told it last, and whatever the test has put on top. */
-static _Atomic size_t told;
+static size_t told;
+static pthread_mutex_t telling = PTHREAD_MUTEX_INITIALIZER;
 
 static long ask(struct site *site, struct twin *w)
 {
-    size_t foreign = atomic_load(&site->listings_bytes) - told;
+    size_t foreign;
     long result;
 
+    pthread_mutex_lock(&telling);
+    foreign = atomic_load(&site->listings_bytes) - told;
+    pthread_mutex_unlock(&telling);
     w->charged = (int64_t)foreign;
     if (foreign)
         w->charged -= (int64_t)SITE_LISTINGS_BYTES_MAX - KERNEL_LISTINGS_BYTES_MAX;
     result = ioctl(site->root_fd, TWIN_ASK, w);
     if (result < 0)
         result = -errno;
+    pthread_mutex_lock(&telling);
     atomic_fetch_add(&site->listings_bytes, (size_t)w->listings_bytes - told);
     told = (size_t)w->listings_bytes;
+    pthread_mutex_unlock(&telling);
     return result;
 }
 
@@ -123,14 +130,14 @@ static int source_of(struct site *site, const struct twin *w, struct source **so
         .ctime_s = w->ctime_s,
         .ctime_ns = w->ctime_ns,
     };
-    if (w->kind == SOURCE_MADE)
+    if (w->kind == SOURCE_MADE && !w->in_memory)
         s->source.next = next;
     else if (w->kind == SOURCE_BODY && !w->in_memory)
         s->source.file = s;
     if (w->in_memory) {
         char *bytes = malloc(w->size + 1);
 
-        if (!bytes || next(&s->source, bytes, w->size) != w->size)
+        if (!bytes || (w->size && next(&s->source, bytes, w->size) != w->size))
             abort();
         s->source.bytes = bytes;
     }
@@ -178,7 +185,7 @@ int site_find(struct site *site, const struct http_ask *a, bool may_block, struc
     if (err)
         return err;
     err = source_of(site, &w, source);
-    if (!err && w.kind == SOURCE_MADE && !may_block && !a->head) {
+    if (!err && w.kind == SOURCE_MADE && !w.in_memory && !may_block && !a->head) {
         site_release(site, *source); /* the kernel's lanes may block or do not ask */
         return -EINPROGRESS;
     }

@@ -35,6 +35,7 @@ struct twin {
     char type[TWIN_TYPE_BYTES];
     __s64 listings_bytes;
     __u64 hits, misses, stale, expired, evicted, entries, bytes; /* COUNT: of the cache */
+    __u64 walks;
 };
 
 /* 0 or a number that is asked for (FILE: a descriptor; NEXT: bytes), or -1 and errno. */

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* kcache_body.c - the bytes of an entry: read from a file or made, and compressed where that saves.
+ *
+ * They are whole pages of the page allocator, each with a count of its own, so that a socket may
+ * take them without a copy and keep them longer than we do.
+ */
+#include <linux/fs.h>
+#include <linux/gfp.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include "kcache.h"
+
+enum {
+    SAVES_AT_LEAST = 8, /* compressed is kept if an eighth is saved */
+    MADE_STEP = 16384,  /* bytes that are made before others get their turn */
+    PAGES_GFP = GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY,
+};
+
+static char *body_read(const struct source *source)
+{
+    char *body = alloc_pages_exact(source->size, PAGES_GFP);
+    size_t at = 0;
+    loff_t off = 0;
+
+    while (body && at < source->size) {
+        ssize_t n = kernel_read(source->file, body + at, source->size - at, &off);
+
+        if (n <= 0) { /* an error, or it has become shorter */
+            free_pages_exact(body, source->size);
+            return NULL;
+        }
+        at += (size_t)n;
+    }
+    return body;
+}
+
+/* Lets go of the pages that it does not fill. */
+static void body_trim(char *body, size_t room, size_t size)
+{
+    if (PAGE_ALIGN(size) < PAGE_ALIGN(room))
+        free_pages_exact(body + PAGE_ALIGN(size), PAGE_ALIGN(room) - PAGE_ALIGN(size));
+}
+
+/* What is made, whole, in at most *size bytes; there is no telling how many it will be. */
+static char *body_make(struct source *source, uint64_t *size)
+{
+    size_t room = *size, at = 0, n = 1;
+    char *body = alloc_pages_exact(room, PAGES_GFP);
+
+    if (!body)
+        return NULL;
+    while (n && room - at >= CHUNK_BYTES_MAX) {
+        n = source->next(source, body + at, min_t(size_t, room - at, MADE_STEP));
+        at += n;
+        cond_resched();
+    }
+    if (n) { /* it may be longer */
+        free_pages_exact(body, room);
+        return NULL;
+    }
+    body_trim(body, room, at);
+    *size = at;
+    return at ? body : "";
+}
+
+/* The body compressed, in its place; if that does not save, it stays as it is. */
+static void body_compress(struct kgzip *gzip, struct source *s)
+{
+    size_t cap = s->size - s->size / SAVES_AT_LEAST;
+    char *out = alloc_pages_exact(cap, PAGES_GFP);
+    long n = out ? kgzip_write(gzip, (struct slice){s->bytes, s->size}, out, cap) : -ENOMEM;
+
+    if (n < 0) {
+        if (out)
+            free_pages_exact(out, cap);
+        return;
+    }
+    body_trim(out, cap, (size_t)n);
+    free_pages_exact((void *)s->bytes, s->size);
+    s->bytes = out;
+    s->size = (uint64_t)n;
+    s->coding = CODING_GZIP;
+}
+
+int kbody_fill(struct source *s, const struct kcache_fill *fill, struct kgzip *gzip)
+{
+    s->file = NULL;
+    s->next = NULL;
+    if (s->kind == SOURCE_MADE)
+        s->bytes = body_make(fill->source, &s->size);
+    else
+        s->bytes = s->size ? body_read(fill->source) : "";
+    if (!s->bytes) {
+        s->size = 0;
+        return -ENOMEM;
+    }
+    if (fill->gzip && gzip && s->size >= KCACHE_GZIP_BYTES_MIN)
+        body_compress(gzip, s);
+    return 0;
+}
+
+void kbody_free(struct source *s)
+{
+    if (s->size)
+        free_pages_exact((void *)s->bytes, s->size);
+}
