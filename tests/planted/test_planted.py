@@ -4,7 +4,8 @@
 A stock kernel has neither KASAN nor DEBUG_ATOMIC_SLEEP nor kmemleak.  What it has: an allocator that, told to, keeps
 who asked for each object (a leak is seen after unloading) and fills what is freed with a pattern (a write is seen when
 the object is next handed out); and a scheduler that notices somebody who really goes to sleep in atomic context.  A
-*read* after free, and a call that only might have slept, it does not see: scripts/debug-kernel builds one that does.
+*read* after free, and a call that only might have slept, it does not see: scripts/debug-kernel builds one that does,
+with lockdep for locks in two orders, and one with KCSAN for races.
 
 These run outside the guest; RUNG_PLANTED is the folder of the modules, RUNG_KERNEL which kernel, RUNG_CACHE its place.
 """
@@ -23,11 +24,13 @@ from rig import Broken  # noqa: E402
 from vm import guest, kernel  # noqa: E402
 
 VERSION = os.environ.get("RUNG_KERNEL") or "6.1"
-DEBUG = VERSION in kernel.BUILT
+DEBUG, RACE = VERSION == "debug", VERSION == "race"
+BUILT = DEBUG or RACE
 WATCHED = "slub_debug=FZPU"
 # Loads it, unloads it, and says what the kernel has said since, with levels, then what is left.
 COMMAND = """mount -t debugfs none /sys/kernel/debug
 dmesg -c >/dev/null
+[ ! -e /sys/kernel/debug/kcsan ] || echo on >/sys/kernel/debug/kcsan
 insmod /planted.ko && rmmod planted_{what}
 [ ! -e /sys/kernel/debug/kmemleak ] || {{ sleep 6; echo scan >/sys/kernel/debug/kmemleak; sleep 1
     echo scan >/sys/kernel/debug/kmemleak; cat /sys/kernel/debug/kmemleak; }}
@@ -51,8 +54,8 @@ def planted(linux, what):
     """What a guest says in which that module was loaded and unloaded: (complaints on its console, all it said)."""
     image = guest.Image()
     image.copy(f"{os.environ['RUNG_PLANTED']}/planted_{what}.ko", "/planted.ko")
-    result = guest.boot(guest.Job(COMMAND.format(what=what), image, append=WATCHED, memory_mib=1024 if DEBUG else 512,
-                                  limit_s=600 if DEBUG else 180), linux)
+    result = guest.boot(guest.Job(COMMAND.format(what=what), image, append=WATCHED, memory_mib=1024 if BUILT else 512,
+                                  limit_s=600 if BUILT else 180), linux)
     return result.complaints, result.output
 
 
@@ -107,3 +110,16 @@ def test_a_broken_promise(linux):
     heard, output = planted(linux, "warn")
     assert any("WARNING: " in line for line in heard), heard
     assert any("broken promise: planted" in line for line in log_of(output))
+
+
+@pytest.mark.skipif(not DEBUG, reason="this kernel has no lockdep")
+def test_locks_in_two_orders(linux):
+    heard, output = planted(linux, "lock")
+    assert any("possible circular locking" in line for line in heard), (heard, output[-2000:])
+    assert any("possible circular locking" in line for line in log_of(output))
+
+
+@pytest.mark.skipif(not RACE, reason="this kernel has no KCSAN")
+def test_a_race_for_data(linux):
+    heard, output = planted(linux, "race")
+    assert any("BUG: KCSAN: data-race in planted_count" in line for line in heard), (heard, output[-2000:])
