@@ -27,16 +27,17 @@ from reports import ended, junit, note_pytest  # noqa: E402
 
 WIRES = 2 * CPUS  # wire tests at a time, of a layer that has many: more than half of what they do is waiting
 PYTHON = "/usr/bin/python3"
+ROOMY = 3 * CPUS  # seats for tests of rates and times: little may run beside them
 PROGRAMS = 4 * CPUS  # C programs at a time: those that take long do next to nothing but wait
 WIRE_SECONDS = 900  # that a wire layer may take, and once more for those that failed
 # C programs that run whole servers on threads and real sockets: like the wire tests, they depend on load.
 WITH_SOCKETS = {"calls", "engines", "faults", "forks", "later", "loop", "net", "room", "seats", "send"}
-LONGEST = ("faults", "seeds", "engines", "queue", "calls", "body", "split")  # they begin first
-# In how many shares of the engines a program runs.  In the debug build faults is whole, for it then asks of each kind of
-# call whether any engine makes it.
-SHARES = 6
-PARTS = {"engines": [(f"{share}/{SHARES}",) for share in range(1, SHARES + 1)]}
-FAULTS = {"faults": PARTS["engines"]}
+LONGEST = ("seeds", "faults", "engines", "queue", "calls", "body", "split")  # they begin first
+# Shares of the engines, each asked of a program of its own.  In the debug build faults is whole, for it then asks of each
+# kind of call whether any engine makes it.
+SIXTHS = [(f"{share}/6",) for share in range(1, 7)]
+PARTS = {"engines": SIXTHS}
+SANITIZED = {"faults": SIXTHS, "seeds": [("0", "1/3"), ("0", "2/3"), ("0", "3/3")]}
 FUZZ_SECONDS = int(os.environ.get("FUZZ_SECONDS", "60"))
 
 
@@ -199,7 +200,7 @@ def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None):
     return seats(many, job)
 
 
-def tool(name, many, mode):
+def tool(name, many, mode, places=None):
     """A program beside the server: the load generator against rung and servers that lie, sockets that are dropped."""
     def job(layer):
         if not layer.make("all", MODE=mode):
@@ -210,7 +211,7 @@ def tool(name, many, mode):
         def once(*args):
             return pytest_run(layer, env, WIRE_SECONDS, *args, paths=[f"tests/{name}"])
         note_pytest(layer, once(many), lambda: once(1, "--last-failed")[0])
-    return seats(many, job)
+    return seats(places or many, job)
 
 
 # --- The others -------------------------------------------------------------------------------------------
@@ -359,16 +360,16 @@ def plan():
              if row[0] in engines]
     rows += [("lab", check, seats(WIRES, lab)),
              ("guest", check, seats(guests.SEATS, guest)),
-             ("load", check, tool("load", WIRES, "release")),
+             ("load", check, tool("load", WIRES, "release", ROOMY)),
              ("drop", check, tool("drop", WIRES, "release")),
              ("soak", check, seats(WIRES, soak)),
              ("fuzz", check, fuzz),
-             ("asan", check, c_programs("asan", *c_tests, parts=FAULTS))]
+             ("asan", check, c_programs("asan", *c_tests, parts=SANITIZED))]
     rows += [(f"asan wire {engine}", check, wire(engine, WIRES, "asan") if engine in ASAN_IN_FULL else
               wire(engine, CPUS, "asan", "core")) for engine in engines]
-    rows += [("asan load", check, tool("load", WIRES, "asan")), ("asan drop", check, tool("drop", CPUS, "asan")),
-             ("tsan load", check, tool("load", WIRES, "tsan"))]
-    rows += [("tsan", check, c_programs("tsan", *c_tests, parts=FAULTS))]
+    rows += [("asan load", check, tool("load", WIRES, "asan", ROOMY)), ("asan drop", check, tool("drop", CPUS, "asan")),
+             ("tsan load", check, tool("load", WIRES, "tsan", ROOMY))]
+    rows += [("tsan", check, c_programs("tsan", *c_tests, parts=SANITIZED, timeout_s=600))]
     # The sanitizer knows no threads after a fork of many; what a crowd of two may hold is not asked of epoll here.
     rows += [(f"tsan wire {engine}", check, wire(engine, CPUS, "tsan", "core and not processes", arranged=row))
              for engine, row in TSAN.items() if engine in engines]

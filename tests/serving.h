@@ -71,17 +71,24 @@ static const struct engine *const serving_engines[] = {
     &serving_edge, &serving_oneshot};
 enum { SERVING_ENGINES = sizeof(serving_engines) / sizeof(serving_engines[0]) };
 
-/* Whether a program is to test that engine, by its argument: the name of one, a share of all such
- * as 2/4, or NULL for all of them. */
+/* Whether a program's argument asks for the i-th of what it tests: its name, a share of all such as
+ * 2/4, or NULL for all of them. */
+static inline bool serving_in_share(const char *only, const char *name, unsigned i)
+{
+    unsigned share, shares;
+
+    if (!only || !strcmp(only, name))
+        return true;
+    return sscanf(only, "%u/%u", &share, &shares) == 2 && shares && i % shares + 1 == share;
+}
+
 static inline bool serving_asked(const struct engine *e, const char *only)
 {
-    unsigned i = 0, share, shares;
+    unsigned i = 0;
 
-    if (!only || !strcmp(only, e->name))
-        return true;
     while (serving_engines[i] != e)
         i++;
-    return sscanf(only, "%u/%u", &share, &shares) == 2 && shares && i % shares + 1 == share;
+    return serving_in_share(only, e->name, i);
 }
 
 static inline uint64_t serving_ms(void)

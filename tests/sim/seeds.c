@@ -20,7 +20,7 @@
  * dispatch is left out: its threads run as the kernel likes, which no seed decides; so are engines
  * that block, and completion, which is another waist (tests/unit/engines.c has all of them).
  *
- * SEEDS=n tries more; `seeds SEED [ENGINE]` repeats one.
+ * SEEDS=n tries more; `seeds SEED [ENGINE]` repeats one, `seeds 0 1/3` has a share of the engines.
  */
 #include "seeds_wait.h"
 #include "../serving.h"
@@ -345,7 +345,7 @@ static void try_seed(uint64_t seed)
     for (unsigned i = 0; i < RIDERS; i++) {
         const char *wrong = NULL;
 
-        if (!serving_left_out(riders[i].engine) && (!only || !strcmp(only, riders[i].name)))
+        if (!serving_left_out(riders[i].engine) && serving_in_share(only, riders[i].name, i))
             wrong = ride(&riders[i], seed, 0);
         if (wrong)
             fail_msg("%s", wrong);
