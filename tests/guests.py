@@ -139,6 +139,11 @@ def planted(version):
     return job
 
 
+def newest(layer):
+    layer.single("core/ and kernel/ compile for the newest kernel", [PYTHON, "-B", "lab/vm/newest", "--build", layer.build,
+                                                                     "--cache", cache(layer)], 600)
+
+
 def dkms(layer):
     """DKMS builds the modules from what `make dkms` lays out, for a kernel that is not this machine's."""
     if not shutil.which("dkms"):
@@ -184,7 +189,7 @@ def rows():
                           for what in ("short life", "core")]
             what = "wire" if not newest and model in MODELS[:2] else "core"
             found.append((f"kernel {version} {what} {model}", deep, inside(version, model, what)))
-    found.append(("kernel dkms", deep, dkms))
+    found += [("kernel dkms", deep, dkms), ("kernel newest", deep, newest)]
     for kind in kernel.BUILT:
         found.append((f"debug {kind} build", debug, built_kernel(kind)))
         found.append((f"debug {kind} planted", debug, planted(kind)))
