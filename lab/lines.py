@@ -137,7 +137,7 @@ def planned(result, plot, width):
     found = KINDS[plot["kind"]](result, plot)
     broken = any(one.broken for panel in found for _, points in panel.lines for one in points)
     log_x = plot["kind"] == "percentiles" or "x" in plot.get("log", "") and all(x > 0 for p in found for x, _ in p.ticks)
-    label = {"percentiles": "answered, share of all requests",
+    label = {"percentiles": "share of all calls" if view.of_calls(plot["figure"]) else "answered, share of all requests",
              "time": "time [s]"}.get(plot["kind"], plot.get("x_label", "x").replace(" [B]", ""))
     columns = 2 if width >= sheet.WIDE and len(found) > 1 else 1
     title = max((len(titled(panel, width / columns)) for panel in found), default=0) * SIZE * sheet.LINE
@@ -146,7 +146,7 @@ def planned(result, plot, width):
 
 def upward(plot):
     """What the y axis is."""
-    return "answered within [us]" if plot["kind"] == "percentiles" else words(plot["figure"])
+    return view.within(plot["figure"]) if plot["kind"] == "percentiles" else words(plot["figure"])
 
 
 def titled(panel, width):

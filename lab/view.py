@@ -171,13 +171,24 @@ def percentiles(result, target, scenario):
     return {at: judge.middle(found) for at, found in sorted(by_at.items())}
 
 
+def of_calls(figure):
+    """Of a function of the kernel, that is, not of requests."""
+    return figure.startswith("call_")
+
+
+def within(figure):
+    """What percentiles beside that figure are."""
+    return "took at most [us]" if of_calls(figure) else "answered within [us]"
+
+
 def percentile_tables(result):
     """One for each scenario that has any."""
     for scenario in scenarios(result):
         found = {target: percentiles(result, target, scenario) for target in targets(result)}
         head = sorted({at for row in found.values() for at in row})
         if head:
-            yield Table(f"{scenario}: answered within [us]", result["plan"].get("of", "target"), [at_words(at) for at in head],
+            what = within(figures.shown(result["plan"])[0])
+            yield Table(f"{scenario}: {what}", result["plan"].get("of", "target"), [at_words(at) for at in head],
                         [(target, [percentile_cell(result, target, scenario, row.get(at)) for at in head])
                          for target, row in found.items()])
 
