@@ -35,7 +35,7 @@ WHAT = {"life": ("tests/kernel", [], 0, "slub_debug=FZPU"),
         "drop": ("tests/drop/test_module.py", ["tests/drop/test_choice.py", "tests/drop/test_rights.py"], 0, "")}
 CYCLES = {"debug": "1000"}
 FEW_CYCLES = "10"
-SEATS = 4  # of a guest in `make check`, where others run beside it (layer.py): two emulated processors that are seldom busy
+SEATS = 3  # of a guest in `make check`, where others run beside it (layer.py): two emulated processors that are seldom busy
 SLOW = {"debug": 10, "race": 10}  # times as slow as a stock kernel
 TEST_S = 300  # for a test that hangs
 LIMIT_S = {"debug": 5400, "race": 5400}

@@ -3,8 +3,9 @@
 
 A layer runs in a process of its own, and what outlives whoever started it becomes that process's child: so who was left
 running is told of the layer that left him, whatever runs beside it.  Layers begin in their order as long as there are
-seats, a quarter of a processor each, and are told of in their order, each as a whole.  One that says nothing of seats
-takes all of them.  What failed is tried again when nobody else runs: alone().
+seats, a quarter of a processor each; where the next does not fit, a small one behind it may begin.  One that says nothing
+of seats takes all of them.  All are told of in their order, each as a whole.  What failed is tried again when all others
+are done: alone().
 """
 import ctypes
 import fcntl
@@ -86,6 +87,7 @@ class Layer:
         self.said, self.cpu_s = [], 0
         self.log_path = os.path.join(build, "log", name.replace(" ", "-") + ".txt")
         self.lock, self.starter, self.is_alone = threading.Lock(), None, False
+        self.overtakes = False
 
     def run(self, starter):
         """In a process of its own: the job, and everything of it comes back through starter."""
@@ -215,9 +217,15 @@ class Running:
 
 
 def fitting(ahead, running, places):
-    """The first of those ahead for which there is room, or None."""
+    """The one to begin now, or None: the first of those ahead.  While there is no room for it a smaller one may overtake
+    it, but those that did never have more than a quarter of the places, or it would wait for ever."""
     free = places - sum(one.seats for one in running)
-    return next((layer for layer in ahead if seats_of(layer) <= free or not running), None)
+    for number, layer in enumerate(ahead):
+        if not running or seats_of(layer) <= free:
+            layer.overtakes = number > 0
+            return layer
+        free = min(free, places // 4 - sum(one.seats for one in running if one.layer.overtakes))
+    return None
 
 
 def side_by_side(layers, places=SEATS):

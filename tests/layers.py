@@ -21,13 +21,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "wire"))
 import guests  # noqa: E402
-from layer import CPUS, Layer, seats, side_by_side  # noqa: E402
+from layer import CPUS, SEATS, Layer, seats, side_by_side  # noqa: E402
 from lib import arrangements  # noqa: E402
 from reports import ended, junit, note_pytest  # noqa: E402
 
 WIRES = 2 * CPUS  # wire tests at a time, of a layer that has many: more than half of what they do is waiting
 PYTHON = "/usr/bin/python3"
-ROOMY = 3 * CPUS  # seats for tests of rates and times: little may run beside them
+ROOMY = 3 * CPUS  # seats for tests of rates and times, and for all C programs at once: little may run beside them
+HALF = ROOMY // 2  # seats, so that two such layers and small ones are side by side
 PROGRAMS = 4 * CPUS  # C programs at a time: those that take long do next to nothing but wait
 WIRE_SECONDS = 900  # that a wire layer may take, and once more for those that failed
 # C programs that run whole servers on threads and real sockets: like the wire tests, they depend on load.
@@ -133,7 +134,7 @@ def under_valgrind(job):
             job(layer)
         else:
             layer.skip("valgrind", "it is not installed")
-    return checked
+    return seats(getattr(job, "seats", SEATS), checked)
 
 
 # --- Wire -------------------------------------------------------------------------------------------------
@@ -197,10 +198,10 @@ def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None):
         select = ["-m", marks] if marks else []
         note_pytest(layer, pytest_run(layer, env, WIRE_SECONDS, many, *select, paths=paths),
                     lambda: pytest_run(layer, env, WIRE_SECONDS, 1, "--last-failed", *select, paths=paths)[0])
-    return seats(many, job)
+    return seats(min(many, HALF), job)
 
 
-def tool(name, many, mode, places=None):
+def tool(name, many, mode, places):
     """A program beside the server: the load generator against rung and servers that lie, sockets that are dropped."""
     def job(layer):
         if not layer.make("all", MODE=mode):
@@ -211,7 +212,7 @@ def tool(name, many, mode, places=None):
         def once(*args):
             return pytest_run(layer, env, WIRE_SECONDS, *args, paths=[f"tests/{name}"])
         note_pytest(layer, once(many), lambda: once(1, "--last-failed")[0])
-    return seats(places or many, job)
+    return seats(places, job)
 
 
 # --- The others -------------------------------------------------------------------------------------------
@@ -342,38 +343,40 @@ VALGRIND_PARTS = {"faults": [("naive",), ("epoll",)]}
 
 
 def plan():
-    """(name, who runs it, job) in the order of running: what is cheap and tells most comes first."""
+    """(name, who runs it, job) in the order of beginning, as far as there are seats: what is cheap and tells most first."""
     unit = [src for src in glob.glob("tests/unit/*.c") if not os.path.basename(src).startswith("split")]
     c_tests = ("tests/unit/*.c", "tests/sim/*.c")
     both, check = ("quick", "check"), ("check",)
     rows = [("shape", both, shape),
-            ("unit", both, seats(4, c_programs("debug", *unit))),
+            ("unit", both, seats(HALF, c_programs("debug", *unit))),
             ("split", both, seats(1, c_programs("debug", "tests/unit/split*.c"))),
-            ("sim", both, seats(3, c_programs("debug", "tests/sim/*.c"))),
+            ("sim", both, seats(HALF, c_programs("debug", "tests/sim/*.c"))),
             ("wire core", ("quick",), wire("epoll", WIRES, "debug", "core")),
             ("kernel", check, seats(guests.SEATS, kernel)),
             *guests.rows(),
             ("arm64", check, seats(1, arm64))]
     engines = engine_names()
     rows += [(f"wire {engine}", check, wire(engine, WIRES)) for engine in engines]
+    rows += [("load", check, tool("load", WIRES, "release", ROOMY)),
+             ("lab", check, seats(HALF, lab)),
+             ("guest", check, seats(guests.SEATS, guest)),
+             ("drop", check, tool("drop", WIRES, "release", HALF)),
+             ("soak", check, seats(HALF, soak)),
+             ("asan", check, seats(ROOMY, c_programs("asan", *c_tests, parts=SANITIZED))),
+             ("asan load", check, tool("load", WIRES, "asan", ROOMY)), ("asan drop", check, tool("drop", CPUS, "asan", CPUS))]
+    rows += [(f"asan wire {engine}", check, wire(engine, WIRES, "asan")) for engine in engines if engine in ASAN_IN_FULL]
+    rows += [("tsan", check, seats(ROOMY, c_programs("tsan", *c_tests, parts=SANITIZED, timeout_s=600))),
+             ("tsan load", check, tool("load", WIRES, "tsan", ROOMY)),
+             ("valgrind", check, seats(ROOMY, under_valgrind(c_programs("debug", *c_tests, prefix=VALGRIND, timeout_s=600,
+                                                                        parts=VALGRIND_PARTS))))]
+    # These fill the seats that those above leave.
     rows += [(f"wire {row[0]} {row[1]}", check, wire(row[0], 1, marks="core", arranged=row)) for row in arrangements.ROWS
              if row[0] in engines]
-    rows += [("lab", check, seats(WIRES, lab)),
-             ("guest", check, seats(guests.SEATS, guest)),
-             ("load", check, tool("load", WIRES, "release", ROOMY)),
-             ("drop", check, tool("drop", WIRES, "release")),
-             ("soak", check, seats(WIRES, soak)),
-             ("fuzz", check, fuzz),
-             ("asan", check, c_programs("asan", *c_tests, parts=SANITIZED))]
-    rows += [(f"asan wire {engine}", check, wire(engine, WIRES, "asan") if engine in ASAN_IN_FULL else
-              wire(engine, CPUS, "asan", "core")) for engine in engines]
-    rows += [("asan load", check, tool("load", WIRES, "asan", ROOMY)), ("asan drop", check, tool("drop", CPUS, "asan")),
-             ("tsan load", check, tool("load", WIRES, "tsan", ROOMY))]
-    rows += [("tsan", check, c_programs("tsan", *c_tests, parts=SANITIZED, timeout_s=600))]
+    rows += [(f"asan wire {engine}", check, wire(engine, CPUS, "asan", "core")) for engine in engines
+             if engine not in ASAN_IN_FULL]
     # The sanitizer knows no threads after a fork of many; what a crowd of two may hold is not asked of epoll here.
     rows += [(f"tsan wire {engine}", check, wire(engine, CPUS, "tsan", "core and not processes", arranged=row))
              for engine, row in TSAN.items() if engine in engines]
-    rows += [("valgrind", check, under_valgrind(c_programs("debug", *c_tests, prefix=VALGRIND, timeout_s=600,
-                                                              parts=VALGRIND_PARTS))),
-             ("valgrind wire naive", check, under_valgrind(wire("naive", CPUS, "debug", "core", prefix=VALGRIND)))]
+    rows += [("valgrind wire naive", check, under_valgrind(wire("naive", CPUS, "debug", "core", prefix=VALGRIND))),
+             ("fuzz", check, fuzz)]
     return rows
