@@ -187,7 +187,8 @@ def steady(context, server, cell, folder, seconds):
     words = asked(context, server, scenario, folder, count)
     ask = functools.partial(measures.generate, context, patience_s=LONGEST_S, whole=False)
     compared = [] if echoes(scenario) else ["--check", folder]
-    warm = ask(["-n", str(max(WARM, count)), *compared, *words])
+    with awake():
+        warm = ask(["-n", str(max(WARM, count)), *compared, *words])
     if why := failures(warm):
         return unserved(warm, why)
     with neighbours(scenario), of_class(server, target, count):
@@ -213,7 +214,8 @@ def silent(context, server, cell, folder, _seconds):
     count = cell[1]["silent"]
     words = asked(context, server, {**cell[1], "close": True}, folder, 1)
     ask = functools.partial(measures.generate, context, ["-n", str(NEXT), *words], LONGEST_S, whole=False)
-    ask()  # warms it; what fails fails beside the crowd too
+    with awake():
+        ask()  # warms it; what fails fails beside the crowd too
     with contextlib.ExitStack() as stack:
         wires = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), LONGEST_S)) for _ in range(count)]
         calm()
