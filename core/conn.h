@@ -49,6 +49,9 @@ struct source {
     uint32_t mtime_ns;
     int64_t ctime_s;
     uint32_t ctime_ns;
+    /* Of what is sent often: what http_fields_write() says of it, or NULL: it is written anew. */
+    const char *fields;
+    size_t fields_len;
     /* SOURCE_MADE without bytes: write up to cap of them (>= CHUNK_BYTES_MAX); 0 ends the body. */
     size_t (*next)(struct source *source, char *buf, size_t cap);
 };
@@ -79,6 +82,7 @@ struct host {
     void (*free)(void *site, void *mem, size_t bytes);
 
     const char *date; /* IMF-fixdate, 29 bytes, kept fresh by the loop (RFC 9110 6.6.1) */
+    int64_t date_s;   /* the same as a number */
     uint32_t head_ms; /* connect, or first byte of a head, to its last; a drip does not extend it */
     uint32_t idle_ms; /* between two requests */
     uint32_t send_ms; /* in this time at least progress_bytes move, either direction of a body */

@@ -172,6 +172,12 @@ void http_reply_status(struct conn *c, const struct http_head *head, unsigned st
 void http_reply_more(struct conn *c);
 void http_reply_drop(struct conn *c);
 
+/* What a 200 says of a source, type and length included, as source->fields; 0: it has none that
+ * stay true, for its date is not yet past. */
+enum { HTTP_FIELDS_BYTES_MAX = 256 + TYPE_BYTES_MAX };
+size_t http_fields_write(char out[HTTP_FIELDS_BYTES_MAX], const struct source *source,
+                         int64_t now_s);
+
 const char *http_status_text(unsigned status); /* the reason phrase, "Unknown" without one */
 
 /* --- date.c ----------------------------------------------------------------------------------- */

@@ -127,6 +127,11 @@ void http_accept_codings(const struct http_head *head, uint16_t q[CODINGS])
     int said[CODINGS + 1], coding, weight, i;
     struct slice name;
 
+    memset(q, 0, CODINGS * sizeof(*q));
+    if (!head->first[FIELD_ACCEPT_ENCODING]) { /* anything goes: what it is, then */
+        q[CODING_IDENTITY] = 1;
+        return;
+    }
     for (i = 0; i <= CODINGS; i++)
         said[i] = WEIGHT_NONE;
     while (next_weighed(&e, &name, &weight)) {

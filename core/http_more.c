@@ -19,8 +19,6 @@ static void finish(struct conn *c, struct http_state *state)
 
 /* --- Several ranges (RFC 9110 14.6) ----------------------------------------------------------- */
 
-enum { TYPE_BYTES_MAX = 256 /* of a Content-Type from our own table */ };
-
 /* A boundary must not occur in the body, and nobody reads gigabytes to make sure.  It is drawn
  * from inode, size, mtime and ctime: a file cannot hold the nanosecond at which writing it
  * will end.  (splitmix64's mixing.) */

@@ -99,13 +99,6 @@ void answer_end(struct answer *a, void *note)
         conn_close_after(a->c);
 }
 
-void answer_length(struct answer *a, uint64_t bytes)
-{
-    TEXT_LITERAL(&a->text, "Content-Length: ");
-    text_number(&a->text, bytes);
-    TEXT_LITERAL(&a->text, "\r\n");
-}
-
 /* The body is a piece of a source, which is given away; HEAD and nothing send nothing. */
 void answer_send(struct answer *a, struct source *source, struct http_range piece)
 {
@@ -130,33 +123,39 @@ struct found {
 };
 
 /* RFC 9110 12.5.5: what chose this one of several, on each of them. */
-static void put_vary(struct found *f)
+static void put_vary(struct text *t, const struct source *s)
 {
-    const struct source *s = f->source;
     bool coded = s->vary || s->coding != CODING_IDENTITY;
 
     if (s->kind == SOURCE_MADE && coded)
-        TEXT_LITERAL(&f->a.text, "Cache-Control: no-cache\r\nVary: Accept, Accept-Encoding\r\n");
+        TEXT_LITERAL(t, "Cache-Control: no-cache\r\nVary: Accept, Accept-Encoding\r\n");
     else if (s->kind == SOURCE_MADE)
-        TEXT_LITERAL(&f->a.text, "Cache-Control: no-cache\r\nVary: Accept\r\n");
+        TEXT_LITERAL(t, "Cache-Control: no-cache\r\nVary: Accept\r\n");
     else if (coded)
-        TEXT_LITERAL(&f->a.text, "Vary: Accept-Encoding\r\n");
+        TEXT_LITERAL(t, "Vary: Accept-Encoding\r\n");
 }
 
-static void put_etag(struct found *f)
+static void put_etag(struct text *t, const struct http_mark *mark)
 {
-    if (!f->mark.etag_len)
+    if (!mark->etag_len)
         return;
-    TEXT_LITERAL(&f->a.text, "ETag: ");
-    text_put(&f->a.text, f->mark.etag, f->mark.etag_len);
-    TEXT_LITERAL(&f->a.text, "\r\n");
+    TEXT_LITERAL(t, "ETag: ");
+    text_put(t, mark->etag, mark->etag_len);
+    TEXT_LITERAL(t, "\r\n");
 }
 
-static void put_type(struct found *f)
+static void put_type(struct text *t, const struct source *s)
 {
-    TEXT_LITERAL(&f->a.text, "Content-Type: ");
-    text_string(&f->a.text, f->source->type);
-    TEXT_LITERAL(&f->a.text, "\r\n");
+    TEXT_LITERAL(t, "Content-Type: ");
+    text_string(t, s->type);
+    TEXT_LITERAL(t, "\r\n");
+}
+
+void http_put_length(struct text *t, uint64_t bytes)
+{
+    TEXT_LITERAL(t, "Content-Length: ");
+    text_number(t, bytes);
+    TEXT_LITERAL(t, "\r\n");
 }
 
 void http_put_coding(struct text *t, enum coding coding)
@@ -170,27 +169,47 @@ void http_put_coding(struct text *t, enum coding coding)
     TEXT_LITERAL(t, "\r\n");
 }
 
-static void put_modified(struct found *f)
+static void put_modified(struct text *t, const struct http_mark *mark)
 {
     char date[HTTP_DATE_BYTES];
 
-    if (!f->mark.dated)
+    if (!mark->dated)
         return;
-    http_date_write(date, f->mark.mtime_s);
-    TEXT_LITERAL(&f->a.text, "Last-Modified: ");
-    text_put(&f->a.text, date, sizeof(date));
-    TEXT_LITERAL(&f->a.text, "\r\n");
+    http_date_write(date, mark->mtime_s);
+    TEXT_LITERAL(t, "Last-Modified: ");
+    text_put(t, date, sizeof(date));
+    TEXT_LITERAL(t, "\r\n");
 }
 
 /* What 200 and 206 say about a body of known length, but for that and the type. */
-static void put_fields(struct found *f)
+static void put_fields(struct text *t, const struct source *s, const struct http_mark *mark)
 {
-    http_put_coding(&f->a.text, f->source->coding);
-    put_vary(f);
-    put_modified(f);
-    put_etag(f);
-    if (f->source->kind == SOURCE_BODY)
-        TEXT_LITERAL(&f->a.text, "Accept-Ranges: bytes\r\n");
+    http_put_coding(t, s->coding);
+    put_vary(t, s);
+    put_modified(t, mark);
+    put_etag(t, mark);
+    if (s->kind == SOURCE_BODY)
+        TEXT_LITERAL(t, "Accept-Ranges: bytes\r\n");
+}
+
+static void put_whole(struct text *t, const struct source *s, const struct http_mark *mark)
+{
+    put_type(t, s);
+    http_put_length(t, s->size);
+    put_fields(t, s, mark);
+}
+
+size_t http_fields_write(char out[HTTP_FIELDS_BYTES_MAX], const struct source *source,
+                         int64_t now_s)
+{
+    struct text t = {out, out + HTTP_FIELDS_BYTES_MAX};
+    struct http_mark mark;
+
+    if (source->kind != SOURCE_BODY || source->mtime_s >= now_s)
+        return 0;
+    http_mark_set(&mark, source, now_s);
+    put_whole(&t, source, &mark);
+    return (size_t)(t.at - out);
 }
 
 /* RFC 9110 15.4.5: the fields that guide a cache, and no others.  The date is one of them for those
@@ -198,9 +217,9 @@ static void put_fields(struct found *f)
 static void reply_unmodified(struct found *f)
 {
     answer_open(&f->a, 304);
-    put_vary(f);
-    put_modified(f);
-    put_etag(f);
+    put_vary(&f->a.text, f->source);
+    put_modified(&f->a.text, &f->mark);
+    put_etag(&f->a.text, &f->mark);
     answer_close(&f->a);
     answer_send(&f->a, f->source, (struct http_range){0, 0});
 }
@@ -214,8 +233,8 @@ static void reply_made(struct found *f)
 
     f->a.keep_alive = f->a.keep_alive && chunked;
     answer_open(&f->a, 200);
-    put_type(f);
-    put_vary(f);
+    put_type(&f->a.text, f->source);
+    put_vary(&f->a.text, f->source);
     if (chunked)
         TEXT_LITERAL(&f->a.text, "Transfer-Encoding: chunked\r\n");
     answer_close(&f->a);
@@ -243,8 +262,8 @@ static void reply_parts(struct found *f, const struct http_ranges *ranges)
     bytes = http_parts_bytes(state);
     answer_open(&f->a, 206);
     http_parts_type(&f->a.text, state);
-    answer_length(&f->a, bytes);
-    put_fields(f);
+    http_put_length(&f->a.text, bytes);
+    put_fields(&f->a.text, f->source, &f->mark);
     answer_close(&f->a);
     http_more_begin(&f->a, state, answer_note(&f->a, bytes));
 }
@@ -252,10 +271,10 @@ static void reply_parts(struct found *f, const struct http_ranges *ranges)
 static void reply_part(struct found *f, struct http_range range)
 {
     answer_open(&f->a, 206);
-    put_type(f);
+    put_type(&f->a.text, f->source);
     http_parts_content_range(&f->a.text, &range, f->source->size);
-    answer_length(&f->a, range.len);
-    put_fields(f);
+    http_put_length(&f->a.text, range.len);
+    put_fields(&f->a.text, f->source, &f->mark);
     answer_close(&f->a);
     answer_send(&f->a, f->source, range);
 }
@@ -263,9 +282,10 @@ static void reply_part(struct found *f, struct http_range range)
 static void reply_whole(struct found *f)
 {
     answer_open(&f->a, 200);
-    put_type(f);
-    answer_length(&f->a, f->source->size);
-    put_fields(f);
+    if (f->source->fields)
+        text_put(&f->a.text, f->source->fields, f->source->fields_len);
+    else
+        put_whole(&f->a.text, f->source, &f->mark);
     answer_close(&f->a);
     answer_send(&f->a, f->source, (struct http_range){0, f->source->size});
 }
@@ -316,10 +336,16 @@ static void reply_body(struct found *f)
 
 /* --- The request ------------------------------------------------------------------------------ */
 
+/* Whether the answer may be another than all of it: then what marks this version counts. */
+static bool is_conditional(const struct http_head *head)
+{
+    return head->first[FIELD_IF_MATCH] || head->first[FIELD_IF_NONE_MATCH] ||
+           head->first[FIELD_IF_MODIFIED_SINCE] || head->first[FIELD_IF_UNMODIFIED_SINCE] ||
+           head->first[FIELD_RANGE];
+}
+
 static void reply_found(struct found *f, const struct http_ask *ask)
 {
-    struct slice date = {f->a.c->host->date, HTTP_DATE_BYTES};
-    int64_t now_s = 0;
     unsigned status = 0;
 
     if (f->source->kind == SOURCE_REDIRECT) {
@@ -331,8 +357,11 @@ static void reply_found(struct found *f, const struct http_ask *ask)
      * by name. */
     if (f->source->coding == CODING_IDENTITY && !ask->q[CODING_IDENTITY])
         status = 406;
-    http_date_read(date, 0, &now_s);
-    http_mark_set(&f->mark, f->source, now_s);
+    if (!status && f->source->fields && !is_conditional(f->a.head)) {
+        reply_whole(f); /* nearly always */
+        return;
+    }
+    http_mark_set(&f->mark, f->source, f->a.c->host->date_s);
     if (!status)
         status = http_cond(f->a.head, &f->mark);
     if (status == 304) {

@@ -38,7 +38,7 @@ static void finish(struct answer *a, const char *body, size_t n)
     bool sends = a->head->method != HTTP_HEAD && n > 0;
     size_t cap;
 
-    answer_length(a, n);
+    http_put_length(&a->text, n);
     answer_close(a);
     if (sends) {
         memcpy(conn_space(a->c, &cap), body, n);
@@ -99,7 +99,7 @@ static bool write_page(struct answer *a, unsigned status)
     text_string(&a->text, page->type);
     TEXT_LITERAL(&a->text, "\r\n");
     http_put_coding(&a->text, page->coding);
-    answer_length(a, page->size);
+    http_put_length(&a->text, page->size);
     answer_close(a);
     answer_send(a, page, (struct http_range){0, page->size});
     return true;

@@ -10,17 +10,6 @@
 static const char hex[] = "0123456789abcdef";
 static const char upper_hex[] = "0123456789ABCDEF"; /* RFC 3986 2.1 */
 
-void text_put(struct text *t, const char *bytes, size_t n)
-{
-    bool fits = n <= (size_t)(t->end - t->at);
-
-    core_assert(fits);
-    if (!fits)
-        return;
-    memcpy(t->at, bytes, n);
-    t->at += n;
-}
-
 void text_string(struct text *t, const char *string)
 {
     text_put(t, string, strlen(string));

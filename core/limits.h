@@ -48,6 +48,9 @@ enum {
      * may ignore). */
     RANGES_MAX = 16,
 
+    /* A Content-Type, which is from our own table. */
+    TYPE_BYTES_MAX = 256,
+
     /* What one answer's head may need: a Location whose path is PATH_BYTES_MAX, each byte as
      * %XX, and the rest. */
     REPLY_HEAD_BYTES_MAX = 3 * PATH_BYTES_MAX + 2048,

@@ -86,6 +86,10 @@ long path_decode(struct slice raw, char out[PATH_BYTES_MAX])
     out[0] = '/';
     for (i = 1; i < raw.len && r == 0; i++) {
         c = raw.ptr[i];
+        if (byte_is(c, BYTE_UNRESERVED) && w.len < PATH_BYTES_MAX - 1) { /* nearly always */
+            out[w.len++] = c;
+            continue;
+        }
         if (c == '/') {
             r = add_slash(&w);
             continue;

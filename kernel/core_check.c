@@ -19,6 +19,7 @@ EXPORT_SYMBOL_GPL(echo_proto);
 EXPORT_SYMBOL_GPL(http_date_write);
 EXPORT_SYMBOL_GPL(http_prefers);
 EXPORT_SYMBOL_GPL(http_coding_suffix);
+EXPORT_SYMBOL_GPL(http_fields_write);
 EXPORT_SYMBOL_GPL(path_encode);
 EXPORT_SYMBOL_GPL(path_is_hidden);
 EXPORT_SYMBOL_GPL(name_is_hidden);

@@ -102,6 +102,7 @@ static void entry_free(struct kentry *e)
     struct kcache *c = e->cache;
 
     kwitness_end(&e->witness);
+    kfree(e->source.source.fields);
     kbody_free(&e->source.source);
     atomic_long_sub((long)e->bytes, &c->unburied_bytes);
     kfree(e);
@@ -210,10 +211,21 @@ void kcache_release(struct source *source)
 
 /* --- Keeping ---------------------------------------------------------------------------------- */
 
+/* What every whole answer says of it.  If there is no memory for that it is written each time. */
+static void fields_fill(struct source *s)
+{
+    char text[HTTP_FIELDS_BYTES_MAX];
+    size_t len = http_fields_write(text, s, ktime_get_real_seconds());
+
+    s->fields = len ? kmemdup(text, len, GFP_KERNEL) : NULL;
+    s->fields_len = s->fields ? len : 0;
+}
+
 /* What it takes, now. */
 static void charge(struct kentry *e)
 {
-    size_t bytes = sizeof(*e) + e->key.path.len + PAGE_ALIGN(e->source.source.size);
+    const struct source *s = &e->source.source;
+    size_t bytes = sizeof(*e) + e->key.path.len + s->fields_len + PAGE_ALIGN(s->size);
 
     atomic_long_add((long)bytes - (long)e->bytes, &e->cache->unburied_bytes);
     e->bytes = bytes;
@@ -314,6 +326,8 @@ int kcache_keep(struct kcache *cache, const struct kcache_key *key, const struct
         e->source.source.size = 0;
     if (!err && !kwitness_agrees(&e->witness)) /* what was read is what was vouched for */
         err = -ESTALE;
+    if (!err)
+        fields_fill(&e->source.source);
     charge(e);
     if (!err)
         err = put_in(e);

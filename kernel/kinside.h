@@ -47,7 +47,6 @@ struct klane {
     struct kserve *serve;
     bool may_sleep;
     char *scratch;    /* RECV_BYTES_MAX */
-    time64_t date_s;
     char date[32];
     /* of connections that can move; kserve.c's */
     struct llist_head ready;

@@ -195,7 +195,6 @@ int klane_open(struct klane *l, struct kserve *s, bool may_sleep)
     l->scratch = kmalloc(RECV_BYTES_MAX, GFP_KERNEL);
     if (!l->scratch)
         return -ENOMEM;
-    l->date_s = -1;
     l->host = (struct host){
         .site = l,
         .find = host_find,
@@ -227,9 +226,9 @@ u64 klane_tick(struct klane *l)
 {
     time64_t now_s = ktime_get_real_seconds();
 
-    if (now_s != l->date_s)
+    if (now_s != l->host.date_s)
         http_date_write(l->date, now_s);
-    l->date_s = now_s;
+    l->host.date_s = now_s;
     l->host.closing = READ_ONCE(l->serve->stop) != KSTOP_NOT;
     return (u64)ktime_to_ms(ktime_get_coarse());
 }

@@ -28,6 +28,8 @@ static uint8_t order_of(const uint16_t q[CODINGS])
     bool taken[CODINGS] = {false};
     enum coding best, coding;
 
+    if (!q[CODING_BR] && !q[CODING_ZSTD] && !q[CODING_GZIP])
+        return CODING_IDENTITY;
     for (place = 0; place < CODINGS - 1; place++) {
         best = CODING_IDENTITY;
         for (coding = CODINGS - 1; coding > CODING_IDENTITY; coding--)

@@ -38,9 +38,9 @@ static void date_refresh(struct loop *l)
     struct timespec ts;
 
     clock_gettime(CLOCK_REALTIME_COARSE, &ts);
-    if ((uint64_t)ts.tv_sec == l->date_s)
+    if (ts.tv_sec == l->host.date_s)
         return;
-    l->date_s = (uint64_t)ts.tv_sec;
+    l->host.date_s = ts.tv_sec;
     http_date_write(l->date, ts.tv_sec);
 }
 
@@ -72,8 +72,8 @@ int lane_open(struct worker *w, struct loop **loop)
     l->wake_fd = -1;
     l->now_ms = clock_ms();
     wheel_init(&l->wheel, l->now_ms);
-    date_refresh(l);
     host_init(&l->host, l);
+    date_refresh(l);
     err = buffers_open(&l->buffers);
     if (!err) {
         err = sender_open(&l->sender, &w->server->arrangement.send);

@@ -94,7 +94,6 @@ struct loop {
     bool more;            /* the last session_pump() was stopped by its budget, not by the socket */
     uint64_t retry_ms;    /* when a pause is tried again */
     uint64_t drain_ms;    /* stopping: when the last ones are cut off; 0 while serving */
-    uint64_t date_s;
     char date[32];
     char scratch[RECV_BYTES_MAX];
 };

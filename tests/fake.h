@@ -234,6 +234,7 @@ static inline struct fake *fake_open(void)
         .alloc = fake_alloc,
         .free = fake_free,
         .date = "Sun, 06 Nov 1994 08:49:37 GMT",
+        .date_s = 784111777,
         .head_ms = 5000,
         .idle_ms = 15000,
         .send_ms = 10000,

@@ -285,6 +285,29 @@ static void test_date(void **state)
     }
 }
 
+/* The longest that there are fit; what has no fields of its own, or soon has others, has none. */
+static void test_fields_written(void **state)
+{
+    char type[TYPE_BYTES_MAX + 1], out[HTTP_FIELDS_BYTES_MAX + 1];
+    struct source s = {.coding = CODING_GZIP, .vary = true, .type = type, .size = UINT64_MAX,
+                       .inode = UINT64_MAX, .mtime_s = -1, .mtime_ns = 999999999, .ctime_s = -1,
+                       .ctime_ns = 999999999};
+    size_t n;
+
+    (void)state;
+    memset(type, 't', sizeof(type) - 1);
+    type[sizeof(type) - 1] = '\0';
+    n = http_fields_write(out, &s, 0);
+    assert_in_range(n, TYPE_BYTES_MAX + 200, HTTP_FIELDS_BYTES_MAX);
+    out[n] = '\0';
+    assert_string_equal(out + n - 24, "\r\nAccept-Ranges: bytes\r\n");
+    assert_int_equal(http_fields_write(out, &s, -1), 0); /* changed in this very second */
+    s.kind = SOURCE_MADE;
+    assert_int_equal(http_fields_write(out, &s, 0), 0);
+    s.kind = SOURCE_REDIRECT;
+    assert_int_equal(http_fields_write(out, &s, 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_without_validators),
         cmocka_unit_test(test_if_range),
         cmocka_unit_test(test_date),
+        cmocka_unit_test(test_fields_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,7 +41,7 @@ static void date_is_there_from_the_start(void **state)
     begin(&f);
     assert_ptr_equal(f.l->host.date, f.l->date);
     assert_memory_equal(f.l->date + 25, " GMT", 4);
-    f.l->date_s -= 1; /* as if a second had passed */
+    f.l->host.date_s -= 1; /* as if a second had passed */
     memset(f.l->date, 'x', sizeof(f.l->date));
     loop_tick(f.l);
     assert_memory_equal(f.l->date + 25, " GMT", 4);

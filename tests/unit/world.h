@@ -6,7 +6,7 @@
  *   /ready  made, and in memory, of 20 bytes       /ready-gz  the same, coded that way
  *   /dir  a folder             /ENAME  the error of that name
  *
- * What answer() was told last is kept.
+ * What answer() was told last is kept.  With world.ready sources bring the fields of their answer.
  */
 #ifndef TESTS_WORLD_H
 #define TESTS_WORLD_H
@@ -28,6 +28,8 @@ static struct {
     bool json, text, head;
     unsigned page; /* the status that the site has a page for */
     enum source_kind page_kind;
+    bool ready;
+    char ready_fields[HTTP_FIELDS_BYTES_MAX];
 } world;
 
 static inline void world_copy(char out[WORLD_TEXT_MAX], struct slice s)
@@ -86,6 +88,13 @@ static inline struct source *world_source(struct fake *f, struct slice path)
     return s;
 }
 
+/* As if it had been kept for a second. */
+static inline void world_make_ready(struct fake *f, struct source *s)
+{
+    s->fields_len = http_fields_write(world.ready_fields, s, f->host.date_s + 1);
+    s->fields = s->fields_len ? world.ready_fields : NULL;
+}
+
 static inline int world_find(void *site, const struct http_ask *ask, struct source **source)
 {
     int err = world_error(ask->path);
@@ -99,7 +108,11 @@ static inline int world_find(void *site, const struct http_ask *ask, struct sour
         return err;
     *source = ask->path.len > PATH_BYTES_MAX - 200 ? fake_source(site, 'd', 0)
                                                    : world_source(site, ask->path);
-    return *source ? 0 : fake_find(site, ask, source);
+    if (!*source)
+        err = fake_find(site, ask, source);
+    if (!err && world.ready)
+        world_make_ready(site, *source);
+    return err;
 }
 
 static inline int world_page(void *site, unsigned status, struct source **source)
