@@ -54,6 +54,7 @@ class Job:
     seed: int = 1                 # of the guest's randomness, where it counts
     append: str = ""              # further words for the kernel
     nice: int = NICE
+    plugin: str | None = None     # of the emulator's: a file and what it is told
 
 
 @dataclasses.dataclass
@@ -115,7 +116,7 @@ def words(job, kernel, folder):
     shares += exported("root", job.root, ",readonly=on") if job.root else []
     serial = [word for name in ("console", "output", "status") for word in ("-serial", f"file:{folder}/{name}")]
     return [QEMU, "-machine", "q35", "-cpu", CPU, *how, "-m", str(job.memory_mib), "-nodefaults", "-no-user-config",
-            "-display", "none", "-no-reboot", *serial, *shares, "-kernel", kernel.image, "-initrd", f"{folder}/image",
+            *(["-plugin", job.plugin] if job.plugin else []), "-display", "none", "-no-reboot", *serial, *shares, "-kernel", kernel.image, "-initrd", f"{folder}/image",
             "-append", " ".join([APPEND, *([COUNTING] if job.count else []), job.append])]
 
 

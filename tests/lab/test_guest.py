@@ -12,6 +12,7 @@ import zlib
 import kind_guest
 import measures
 import pytest
+import where
 from command import TOP
 from rig import Broken
 from vm import guest, kernel
@@ -207,6 +208,31 @@ def test_a_module_that_cannot_be_built_is_the_targets_own_fault(built):
         kind_guest.put_target(Image(), context, {"name": "m", "model": "event"}, "6.1")
 
 
+@pytest.mark.parametrize("name, part", [
+    ("read_fields [rung_core]", "parsing the request"), ("kwitness_agrees [rung_http]", "finding the answer"),
+    ("outbox_take [rung_core]", "writing the head"), ("ready_called [rung_core]", "pump, lists"), ("__schedule", "waiting"),
+    ("do_syscall_64", "system calls"), ("memcpy", "copying"), ("user space", "user space"), ("tcp_ack", "TCP, IP")])
+def test_whose_a_function_is(name, part):
+    assert where.part_of(name).startswith(part)
+
+
+def test_functions_have_names(tmp_path):
+    (tmp_path / "names").write_text("ffffffff81000100 T one\nffffffff81000000 t none\nffffffff81000080 D data\n"
+                                    "ffffffffc0000000 t mine\t[rung_core]\n")
+    assert where.names_of(tmp_path / "names") == ([0xffffffff81000000, 0xffffffff81000100, 0xffffffffc0000000],
+                                                  ["none", "one", "mine [rung_core]"])
+
+
+def test_where_is_the_difference_of_two_runs(monkeypatch):
+    names = [0xffffffff81000000, 0xffffffff81000100], ["none", "tcp_ack"]
+    block, user = (0xffffffff81000104, 5), (0x401000, 3)
+    runs = iter([({block: 1500, user: 7}, names), ({block: 5500, user: 4007, (0xffffffff81000000, 1): 4000}, names)])
+    monkeypatch.setattr(where, "booted", lambda *_: next(runs))
+    found = where.functions(None, {}, {})
+    assert found == {"tcp_ack": 5, "user space": 3, "none": 1}
+    assert where.table({"floor": where.parts(found)}).endswith("| user space | 0 |\n| TCP, IP, sockets and their memory | 10 |")
+
+
 def test_without_an_emulator(monkeypatch):
     monkeypatch.setattr(guest, "QEMU", "no-such-emulator")
     with pytest.raises(Broken, match="there is no no-such-emulator: scripts/setup lab installs qemu-system-x86"):
@@ -298,6 +324,17 @@ def test_a_module_is_a_server_among_others(linux):
     assert not isinstance(one, Broken) and not isinstance(two, Broken), (one, two)
     assert 20000 < two["figures"]["instructions"] < one["figures"]["instructions"] < 60000
     assert isinstance(bad, Broken) and "does not answer" in str(bad) and "model" in str(bad)
+
+
+@pytest.mark.long
+def test_where_instructions_go(linux):
+    """All of them are somebody's: together they are what counting counts."""
+    assert linux
+    scenario, context = {"name": "s", "connections": 16, "args": "keep"}, measures.Context(BIN, "/nonexistent", "quick")
+    found = where.functions(context, {"name": "floor", "program": "floor", "args": "1024"}, scenario)
+    (cell,) = kind_guest.measure_all(context, 0, [({"name": "floor", "program": "floor", "args": "1024"}, scenario)])
+    assert sum(found.values()) == pytest.approx(cell["figures"]["instructions"], rel=0.05)
+    assert found["tcp_ack"] > 500 and found[where.USER] > 2000 and not any(name.endswith("]") for name in found)
 
 
 @pytest.mark.long
