@@ -37,7 +37,7 @@ KEYS = {
                  "rate": NUMBER, "pipeline": COUNT, "close": YES_NO, "requests": COUNT, "times": COUNT, "workers": COUNT,
                  "bytes": EITHER, "files": COUNT, "path": TEXT, "load": TEXT, "warm": YES_NO, "cold": YES_NO,
                  "pinned": YES_NO, "beside": TEXT, "server": TEXT, "kernel": TEXT, "short": COUNT, "long": COUNT,
-                 "count_rounds": COUNT},
+                 "count_rounds": COUNT, "entries": COUNT, "source": COUNT},
 }
 MUST = {"experiment": ("title", "question", "method", "target", "scenario"), "claim": ("figure", "expect"),
         "plot": ("kind", "figure"), "target": ("name",), "scenario": ("name",)}
@@ -72,7 +72,8 @@ KINDS = {
     "crowd": Kind(RUNG | PEER, {"clients", "pinned", "options"}, needs=("clients",), binaries=("rung",)),
     "ab": Kind(RUNG | PEER, {"connections", "requests", "bytes", "pinned", "options"}, needs=("connections",), binaries=("rung",)),
     "generators": Kind({"generator"}, {"connections", "bytes", "server", "pinned"}, ("generator",), ("connections",), timed=True),
-    "guest": Kind({"engine", "options", "peer"} | PROGRAM | MODULE, {"connections", "close", "bytes", "load", "args", "kernel"},
+    "guest": Kind({"engine", "options", "peer"} | PROGRAM | MODULE,
+                  {"connections", "close", "bytes", "entries", "source", "load", "args", "kernel"},
                   needs=("connections",), binaries=("rung", "rung-load")),
     "inside": Kind({"engine", "options"} | PEER | MODULE | LOOKED_AT,
                    {"protocol", "bytes", "processors", *INSIDE, *set().union(*INSIDE.values())}, binaries=("rung", "rung-load"), timed=True),

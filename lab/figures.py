@@ -50,6 +50,7 @@ FIGURES = {
     "ns": Figure("time an operation", "ns", LESS),
     "instructions": Figure("instructions", "", LESS),
     "client_instructions": Figure("instructions of the client's process", "", LESS),
+    "answer_bytes": Figure("bytes of an answer, with its head", "B", LESS),
     "branches": Figure("conditional branches", "", LESS),
     "jumps": Figure("jumps through a table or a pointer", "", LESS),
     "mispredicted": Figure("branches and jumps mispredicted, as simulated", "", LESS),

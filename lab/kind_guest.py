@@ -8,9 +8,11 @@ memory and in hash tables: the spread of the rounds is the luck in a figure.
 
 A target is rung (`engine`, `options`), rung inside the kernel (`model`; `options` are the module's parameters), a server
 of peers.py (`peer`), or a lab program that serves (`program`, called with the port, the target's `args` and the
-scenario's).  A scenario may have another `kernel`: that is a boot more, and modules built for it.
+scenario's).  A scenario may have another `kernel`: that is a boot more, and modules built for it.  What is asked for
+is a file of so many `bytes`, the listing of a folder of so many `entries`, or so many bytes of C `source`.
 """
 import functools
+import glob
 import json
 import os
 import re
@@ -91,6 +93,26 @@ def put_target(image, context, target, version):
     return command
 
 
+def path_of(scenario):
+    if "entries" in scenario:
+        return f"{scenario['entries']}/"
+    if "source" in scenario:
+        return f"{scenario['source']}.c"
+    return f"{scenario.get('bytes', BODY_BYTES)}.html"
+
+
+def put_body(image, scenario):
+    path = f"/srv/{path_of(scenario)}"
+    if "entries" in scenario:
+        for number in range(scenario["entries"]):
+            image.put(f"{path}file-{number:05}.txt", b"x" * number)
+    elif "source" in scenario:
+        text = b"".join(bytes_of(name) for name in sorted(glob.glob(os.path.join(HERE, "../core/*.c"))))
+        image.put(path, text[:scenario["source"]])
+    else:
+        image.put(path, b"x" * scenario.get("bytes", BODY_BYTES))
+
+
 def put_all(image, context, cells, version):
     """Everything that the cells need; {target: command}, {target: why it cannot run}."""
     image.program(context.rung, "/lab/rung")
@@ -99,8 +121,8 @@ def put_all(image, context, cells, version):
     for name in ("/etc/passwd", "/etc/group", "/etc/mime.types"):
         if os.path.exists(name):
             image.copy(name)
-    for size in {scenario.get("bytes", BODY_BYTES) for _, scenario in cells}:
-        image.put(f"/srv/{size}.html", b"x" * size)
+    for scenario in {path_of(scenario): scenario for _, scenario in cells}.values():
+        put_body(image, scenario)
     commands, missing = {}, {}
     for name, target in {target["name"]: target for target, _ in cells}.items():
         try:
@@ -116,8 +138,7 @@ def line(number, command, target, scenario):
         command += f" {scenario.get('args', '')}"
     load = ["-c", scenario["connections"], *(["-k", "off"] if scenario.get("close") else []),
             *shlex.split(scenario.get("load", ""))]
-    return shlex.join(map(str, ["cell", number, command.strip(), f"{scenario.get('bytes', BODY_BYTES)}.html",
-                                *ANSWERS, *load]))
+    return shlex.join(map(str, ["cell", number, command.strip(), path_of(scenario), *ANSWERS, *load]))
 
 
 # --- What comes back ----------------------------------------------------------------------------------------
@@ -129,6 +150,11 @@ def told(output):
     for number, key, text in zip(parts[1::3], parts[2::3], parts[3::3]):
         found.setdefault(int(number), {})[key] = text.strip()
     return found
+
+
+def bytes_of(path):
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def client_ns(run):
@@ -148,7 +174,8 @@ def cell_of(texts):
         raise Broken(f"the guest's processor rested for {rested:.0%} of the time: its clock counts only while it works")
     answers = more["requests"]["answered"] - less["requests"]["answered"]
     return {"figures": {"instructions": (more["elapsed_s"] - less["elapsed_s"]) * 1e9 / answers,
-                        "client_instructions": (client_ns(more) - client_ns(less)) / answers},
+                        "client_instructions": (client_ns(more) - client_ns(less)) / answers,
+                        "answer_bytes": (more["received_bytes"] - less["received_bytes"]) / answers},
             "limiter": "the guest's one processor"}
 
 

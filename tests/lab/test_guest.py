@@ -134,7 +134,7 @@ def test_a_kernel_nobody_has(tmp_path):
 
 def run(answers, seconds, share=0.5, failed=0):
     return json.dumps({"elapsed_s": seconds, "requests": {"answered": answers}, "errors": {"total": failed},
-                       "generator": {"threads": [{"cpu_share": share}]}})
+                       "received_bytes": 700 * answers, "generator": {"threads": [{"cpu_share": share}]}})
 
 
 def said(number, less, more, idle="7 107 207"):
@@ -145,7 +145,7 @@ def test_a_cell_is_a_long_run_less_a_short_one():
     texts = kind_guest.told(said(0, run(100, 0.01), run(300, 0.02)) + said(12, run(1, 1), run(2, 2)))
     assert set(texts) == {0, 12}
     found = kind_guest.cell_of(texts[0])
-    assert found["figures"] == pytest.approx({"instructions": 50000, "client_instructions": 25000})
+    assert found["figures"] == pytest.approx({"instructions": 50000, "client_instructions": 25000, "answer_bytes": 700})
 
 
 @pytest.mark.parametrize("output, words", [
@@ -172,6 +172,17 @@ def test_a_line_of_the_plan():
     assert kind_guest.line(3, "/lab/floor 8080 100", {"program": "floor"}, scenario) == \
         "cell 3 '/lab/floor 8080 100 close' 100.html 500 1500 -c 16 -k off"
     assert kind_guest.line(0, "/lab/rung serve", {}, scenario).startswith("cell 0 '/lab/rung serve' ")
+    assert " 20/ 500 " in kind_guest.line(0, "x", {}, {"connections": 1, "entries": 20})
+    assert " 900.c 500 " in kind_guest.line(0, "x", {}, {"connections": 1, "source": 900})
+
+
+def test_what_is_asked_for(tmp_path):
+    image = Image()
+    kind_guest.put_body(image, {"entries": 3})
+    kind_guest.put_body(image, {"source": 900})
+    found = unpacked(written(image, tmp_path / "image"))
+    assert [name for name in found if name.startswith("srv/3/")] == [f"srv/3/file-0000{number}.txt" for number in range(3)]
+    assert len(found["srv/900.c"][1]) == 900 and found["srv/900.c"][1].startswith(b"/* SPDX")
 
 
 @pytest.fixture
