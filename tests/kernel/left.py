@@ -90,12 +90,24 @@ def threads():
     return sorted(found)
 
 
-def settled(before, seconds=15):
-    """What is alive, as soon as it is as before, or after some seconds: some things are freed a while later."""
+def at_rest(seconds=15):
+    """What is alive, counted when it is the same three times: a file that was closed is freed a moment later."""
+    end, seen = time.monotonic() + seconds, [counts()]
+    while seen[-3:] != [seen[-1]] * 3 and time.monotonic() < end:
+        time.sleep(0.1)
+        seen.append(counts())
+    return seen[-1]
+
+
+def more(before, seconds=15):
+    """{what: how many more} are alive than before; asked until there are none, or some seconds, for some are freed
+    a while later."""
     end = time.monotonic() + seconds
-    while (now := counts()) != before and time.monotonic() < end:
+    while (found := {what: now - before[what] for what, now in counts().items() if now > before[what]}):
+        if time.monotonic() >= end:
+            break
         time.sleep(0.2)
-    return now
+    return found
 
 
 def counts():

@@ -51,7 +51,7 @@ def test_a_bad_parameter(kernel, site, name, value):
     """An error, a word in the log that names it, and nothing that was begun remains."""
     value = value.format(site=site)
     kernel.expects("rung_h")
-    before = left.counts()
+    before = left.at_rest()
     given = {"root": site, "port": 0, **module.ARGS, name: value}
     with pytest.raises(OSError) as told:
         name_loaded = module.load("rung_http", given)
@@ -60,7 +60,7 @@ def test_a_bad_parameter(kernel, site, name, value):
     said = [text for _, text in kernel.records()]
     assert any(name in text or value and value in text or "cannot listen" in text for text in said), said
     assert [one for one in module.loaded() if one != "rung_core"] == []
-    assert left.settled(before) == before
+    assert left.more(before) == {}
 
 
 def test_a_parameter_nobody_knows(kernel, start, site):
