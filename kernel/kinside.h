@@ -10,6 +10,7 @@
 #include <linux/atomic.h>
 #include <linux/list.h>
 #include <linux/llist.h>
+#include <linux/mm_types_task.h>
 #include <linux/net.h>
 #include <linux/percpu.h>
 #include <linux/spinlock.h>
@@ -47,6 +48,7 @@ struct klane {
     struct kserve *serve;
     bool may_sleep;
     char *scratch;    /* RECV_BYTES_MAX */
+    struct page_frag frag; /* lent to the socket that sends: ksock.c */
     char date[32];
     /* of connections that can move; kserve.c's */
     struct llist_head ready;

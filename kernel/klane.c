@@ -192,6 +192,7 @@ int klane_open(struct klane *l, struct kserve *s, bool may_sleep)
 {
     l->serve = s;
     l->may_sleep = may_sleep;
+    l->frag = (struct page_frag){.page = NULL};
     l->scratch = kmalloc(RECV_BYTES_MAX, GFP_KERNEL);
     if (!l->scratch)
         return -ENOMEM;
@@ -218,6 +219,9 @@ int klane_open(struct klane *l, struct kserve *s, bool may_sleep)
 
 void klane_close(struct klane *l)
 {
+    if (l->frag.page)
+        put_page(l->frag.page);
+    l->frag.page = NULL;
     kfree(l->scratch);
     l->scratch = NULL;
 }

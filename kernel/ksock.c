@@ -190,11 +190,24 @@ static long send_pages(struct kline *line, struct piece r)
     return err;
 }
 
+/* What is sent is copied into pages, a task's as a rule.  A socket that takes memory without
+ * waiting has pages of its own, 32 KiB, and keeps them for as long as it lives (sk_page_frag()).
+ * Of idle ones that would be most of what they cost: a lane's are lent for one send, and back. */
+static void frag_swap(struct kline *line)
+{
+    if (line->k->serve->soft)
+        swap(line->k->sock->sk->sk_frag, line->lane->frag);
+}
+
 static long send_vec(struct kline *line, struct gather *g, bool more)
 {
     struct msghdr msg = {.msg_flags = line->flags | MSG_NOSIGNAL | (more ? MSG_MORE : 0)};
+    long n;
 
-    return kernel_sendmsg(line->k->sock, &msg, g->vec, g->count, g->len);
+    frag_swap(line);
+    n = kernel_sendmsg(line->k->sock, &msg, g->vec, g->count, g->len);
+    frag_swap(line);
+    return n;
 }
 
 /* Appends the beginning of the range, as much as the scratch holds: that is free while sending. */
@@ -307,6 +320,7 @@ static long soft_send(void *io, const struct conn_out *out)
     struct kline *line = io;
     struct msghdr msg = {.msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL};
     struct gather g;
+    long n;
 
     gather_memory(&g, out);
     if (WARN_ON_ONCE(!g.count))
@@ -314,7 +328,10 @@ static long soft_send(void *io, const struct conn_out *out)
     if (g.segments < out->count)
         msg.msg_flags |= MSG_MORE;
     iov_iter_kvec(&msg.msg_iter, ITER_SOURCE, g.vec, g.count, g.len);
-    return sent(line, tcp_sendmsg_locked(line->k->sock->sk, &msg, g.len));
+    frag_swap(line);
+    n = tcp_sendmsg_locked(line->k->sock->sk, &msg, g.len);
+    frag_swap(line);
+    return sent(line, n);
 }
 
 /* It needs the socket as a process has it: left to the work item. */

@@ -20,7 +20,9 @@ from vm import guest, kernel
 
 PYTHON = "/usr/bin/python3"
 PLANTED = "tests/planted"
+IDLE = "tests/kernel/test_idle.py"
 MEMORY_MIB = {"debug": 3072}  # its allocator keeps what was freed, and shadows
+MEMORY_IDLE_MIB = 4096
 MEMORY_OTHERS_MIB = 1536
 MODELS = ("event", "softirq", "cmwq", "kthread")
 VERSIONS = tuple(kernel.PACKAGES)
@@ -28,8 +30,9 @@ AT_A_TIME = 4  # of tests that mostly wait
 # {what: (folder, pytest's arguments, tests at a time, words for a stock kernel)}.  The life of a module is looked at
 # alone, with an allocator that keeps who asked for what, checks its objects' edges and fills what was freed (left.py).
 # The short life is what a minute has room for: `make check` meets it each time.
-WHAT = {"life": ("tests/kernel", [], 0, "slub_debug=FZPU"),
-        "short life": ("tests/kernel", ["-m", "not long"], 0, "slub_debug=FZPU"),
+WHAT = {"life": ("tests/kernel", ["--ignore", IDLE], 0, "slub_debug=FZPU"),
+        "short life": ("tests/kernel", ["--ignore", IDLE, "-m", "not long"], 0, "slub_debug=FZPU"),
+        "idle": (IDLE, [], 0, ""),
         "wire": ("tests/wire", [], AT_A_TIME, ""),
         "core": ("tests/wire", ["-m", "core"], AT_A_TIME, ""),
         "drop": ("tests/drop/test_module.py", ["tests/drop/test_choice.py", "tests/drop/test_rights.py"], 0, "")}
@@ -72,7 +75,7 @@ def booted(layer, version, tests, append):
     with open(f"{folder}/job.json", "w", encoding="utf-8") as file:
         json.dump(tests, file)
     job = guest.Job(f"cd '{os.getcwd()}' && exec {PYTHON} -B tests/kernel/inside.py", share=folder, root="/", cpus=2,
-                    memory_mib=MEMORY_MIB.get(version, MEMORY_OTHERS_MIB),
+                    memory_mib=MEMORY_IDLE_MIB if IDLE in tests["paths"] else MEMORY_MIB.get(version, MEMORY_OTHERS_MIB),
                     limit_s=LIMIT_S.get(version, LIMIT_OTHERS_S), append=append,
                     modules=tuple(tests.get("modules", ())))
     try:
@@ -189,6 +192,8 @@ def rows():
                           for what in ("short life", "core")]
             what = "wire" if not newest and model in MODELS[:2] else "core"
             found.append((f"kernel {version} {what} {model}", deep, inside(version, model, what)))
+            if model in MODELS[:2]:
+                found.append((f"kernel {version} idle {model}", deep, inside(version, model, "idle")))
     found += [("kernel dkms", deep, dkms), ("kernel newest", deep, newest)]
     for kind in kernel.BUILT:
         found.append((f"debug {kind} build", debug, built_kernel(kind)))
