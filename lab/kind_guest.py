@@ -214,21 +214,33 @@ def attempt(texts):
         return Broken(f"what the guest said is not whole: {error!r}")
 
 
-def measure_all(context, number, cells):
-    """A round's cells, all of them: what measure() would return for each, or Broken."""
+def by_boot(cells, boot_of, boot):
+    """A boot for each boot_of(scenario): what boot(that, its cells) found of them all, in their order; Broken where it
+    fails."""
     found = {}
-    for version in dict.fromkeys(scenario.get("kernel", KERNEL) for _, scenario in cells):
-        mine = [place for place, (_, scenario) in enumerate(cells) if scenario.get("kernel", KERNEL) == version]
+    for which in dict.fromkeys(boot_of(scenario) for _, scenario in cells):
+        mine = [place for place, (_, scenario) in enumerate(cells) if boot_of(scenario) == which]
         try:
-            found.update(zip(mine, booted(context, version, number, [cells[place] for place in mine])))
+            found.update(zip(mine, boot(which, [cells[place] for place in mine])))
         except Broken as error:
             found.update(dict.fromkeys(mine, error))
     return [found[place] for place in range(len(cells))]
 
 
+def the_only(found):
+    """What was found of one cell alone."""
+    (one,) = found
+    if isinstance(one, Broken):
+        raise one
+    return one
+
+
+def measure_all(context, number, cells):
+    """A round's cells, all of them: what measure() would return for each, or Broken."""
+    return by_boot(cells, lambda scenario: scenario.get("kernel", KERNEL),
+                   lambda version, mine: booted(context, version, number, mine))
+
+
 def measure(context, target, scenario, _seconds):
     """One cell alone, in a guest of its own."""
-    (found,) = measure_all(context, 0, [(target, scenario)])
-    if isinstance(found, Broken):
-        raise found
-    return found
+    return the_only(measure_all(context, 0, [(target, scenario)]))

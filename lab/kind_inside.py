@@ -19,7 +19,7 @@ import json
 import os
 import tempfile
 
-from kind_guest import KERNEL, build_of, cache_of, modules_for
+from kind_guest import KERNEL, build_of, by_boot, cache_of, modules_for, the_only
 from rig import Broken, text_of
 from vm import guest, kernel
 
@@ -75,19 +75,10 @@ def booted(context, number, cells, processors):
 
 def measure_all(context, number, cells):
     """A round's cells, all of them: what measure() would return for each, or Broken."""
-    found = {}
-    for processors in dict.fromkeys(scenario.get("processors", 1) for _, scenario in cells):
-        mine = [place for place, (_, scenario) in enumerate(cells) if scenario.get("processors", 1) == processors]
-        try:
-            found.update(zip(mine, booted(context, number, [cells[place] for place in mine], processors)))
-        except Broken as error:
-            found.update(dict.fromkeys(mine, error))
-    return [found[place] for place in range(len(cells))]
+    return by_boot(cells, lambda scenario: scenario.get("processors", 1),
+                   lambda processors, mine: booted(context, number, mine, processors))
 
 
 def measure(context, target, scenario, _seconds):
     """One cell alone, in a guest of its own."""
-    (found,) = measure_all(context, 0, [(target, scenario)])
-    if isinstance(found, Broken):
-        raise found
-    return found
+    return the_only(measure_all(context, 0, [(target, scenario)]))
