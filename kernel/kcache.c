@@ -8,7 +8,7 @@
  *   bounds    bytes that can be found <= bytes_max, the oldest go first, but once more to the end
  *             of the queue if they were asked for meanwhile; all that is not buried <= twice that
  *   timer     one each.  A hit only notes the time: the timer fires early and is set again
- * */
+ */
 #include <linux/jhash.h>
 #include <linux/percpu.h>
 #include <linux/refcount.h>

@@ -116,7 +116,8 @@ def words(job, kernel, folder):
     shares += exported("root", job.root, ",readonly=on") if job.root else []
     serial = [word for name in ("console", "output", "status") for word in ("-serial", f"file:{folder}/{name}")]
     return [QEMU, "-machine", "q35", "-cpu", CPU, *how, "-m", str(job.memory_mib), "-nodefaults", "-no-user-config",
-            *(["-plugin", job.plugin] if job.plugin else []), "-display", "none", "-no-reboot", *serial, *shares, "-kernel", kernel.image, "-initrd", f"{folder}/image",
+            "-display", "none", "-no-reboot", *(["-plugin", job.plugin] if job.plugin else []), *serial, *shares,
+            "-kernel", kernel.image, "-initrd", f"{folder}/image",
             "-append", " ".join([APPEND, *([COUNTING] if job.count else []), job.append])]
 
 
