@@ -62,13 +62,17 @@ def make_folder(path):
 # --- Processes, as /proc shows them ------------------------------------------------------------------------
 
 def children(pid):
-    found = []
-    try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            found += [int(child) for child in text_of(f"/proc/{pid}/task/{task}/children").split()]
-    except OSError:
-        pass  # it ended while we looked
-    return found
+    """Of all its threads.  One that ends meanwhile leaves its own to another: then all are asked again."""
+    while True:
+        try:
+            tasks = os.listdir(f"/proc/{pid}/task")
+        except OSError:
+            return []  # it ended while we looked
+        try:
+            found = [text_of(f"/proc/{pid}/task/{task}/children") for task in tasks]
+            return [int(child) for text in found for child in text.split()]
+        except OSError:
+            pass
 
 
 def family(pid):

@@ -38,7 +38,7 @@ WHAT = {"life": ("tests/kernel", ["--ignore", IDLE], 0, "slub_debug=FZPU"),
         "drop": ("tests/drop/test_module.py", ["tests/drop/test_choice.py", "tests/drop/test_rights.py"], 0, "")}
 CYCLES = {"debug": "1000"}
 FEW_CYCLES = "10"
-SEATS = 3  # of a guest in `make check`, where others run beside it (layer.py): two emulated processors that are seldom busy
+SEATS = 3  # of a guest where others run beside it (layer.py): two emulated processors that are seldom busy
 SLOW = {"debug": 10, "race": 10}  # times as slow as a stock kernel
 TEST_S = 300  # for a test that hangs
 LIMIT_S = {"debug": 5400, "race": 5400}
@@ -184,14 +184,14 @@ def rows():
     for version in VERSIONS:
         newest = version != VERSIONS[0]
         found.append((f"kernel {version} planted", deep if newest else both, seats(SEATS, planted(version))))
-        found.append((f"kernel {version} drop", deep, inside(version, "", "drop")))
+        found.append((f"kernel {version} drop", deep, seats(SEATS, inside(version, "", "drop"))))
         for model in MODELS:
-            found.append((f"kernel {version} life {model}", deep, inside(version, model, "life")))
+            found.append((f"kernel {version} life {model}", deep, seats(SEATS, inside(version, model, "life"))))
             if not newest and model == MODELS[0]:
                 found += [(f"kernel {version} {what} {model}", ("check",), seats(SEATS, inside(version, model, what)))
                           for what in ("short life", "core")]
             what = "wire" if not newest and model in MODELS[:2] else "core"
-            found.append((f"kernel {version} {what} {model}", deep, inside(version, model, what)))
+            found.append((f"kernel {version} {what} {model}", deep, seats(SEATS, inside(version, model, what))))
             if model in MODELS[:2]:
                 found.append((f"kernel {version} idle {model}", deep, inside(version, model, "idle")))
     found += [("kernel dkms", deep, dkms), ("kernel newest", deep, newest)]

@@ -9,16 +9,18 @@ are done: alone().
 """
 import ctypes
 import fcntl
-import glob
 import multiprocessing
 import os
 import resource
 import signal
 import subprocess
+import sys
 import threading
 import time
 from multiprocessing.connection import wait
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lab"))
+import rig
 from reports import ended
 
 CPUS = min(2, os.cpu_count() or 1)
@@ -48,18 +50,10 @@ def adopt_orphans():
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-def children():
-    found = []
-    for path in glob.glob("/proc/self/task/*/children"):
-        with open(path, encoding="ascii") as file:
-            found += [int(pid) for pid in file.read().split()]
-    return found
-
-
 def leftovers(grace_s):
     """Names of the children still running after a grace; they are ended.  The dead are reaped."""
     names, deadline = [], time.monotonic() + grace_s
-    while pids := children():
+    while pids := rig.children("self"):
         for pid in pids:
             if time.monotonic() > deadline:
                 try:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Who shares a processor with what is measured: it is busy while it is there, gone afterwards, and the kernel tells the wait."""
 import os
+import subprocess
+import threading
 import time
 
 import measures
@@ -42,3 +44,27 @@ def test_neighbours_that_are_known():
         pass
     with pytest.raises(rig.Broken, match="only \"busy\" is known"):
         measures.beside({"beside": "lazy"})
+
+
+def test_children_are_found_while_threads_end():
+    def hold(started, end):
+        with subprocess.Popen(["sleep", "600"]) as child:
+            started.append(child.pid)
+            end.wait()
+            child.kill()
+
+    for _ in range(30):
+        started, end, go = [], threading.Event(), threading.Event()
+        brief = [threading.Thread(target=go.wait) for _ in range(8)]
+        for one in brief:
+            one.start()
+        holder = threading.Thread(target=hold, args=(started, end))
+        holder.start()
+        await_that(lambda: started)
+        go.set()
+        try:
+            while any(one.is_alive() for one in brief):
+                assert started[0] in rig.children(os.getpid())
+        finally:
+            end.set()
+            holder.join()
