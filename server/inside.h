@@ -80,6 +80,19 @@ void log_end(struct log *log, void *note, uint64_t body_bytes, bool complete);
 int  log_reopen(struct log *log); /* SIGHUP */
 void log_close(struct log *log);
 
+/* --- Signals (signals.c): read from a descriptor, no handler runs ----------------------------- */
+struct signals;
+/* Before any other thread exists: they inherit the mask.  0 or -errno. */
+int signals_block(void);
+/* srv outlives it.  0 or -errno. */
+int signals_open(struct signals **signals, struct server *srv);
+/* readable: signals_act() has something to do */
+int signals_fd(const struct signals *signals);
+void signals_act(struct signals *signals);     /* does not wait */
+/* A thread acts on them from now on.  0 or -errno. */
+int signals_watch(struct signals *signals);
+void signals_close(struct signals *signals); /* ends it */
+
 /* --- The server ------------------------------------------------------------------------------- */
 struct serve_options; /* options.def by way of serve.h */
 
@@ -104,6 +117,7 @@ struct server {
     struct site *site;   /* NULL for echo */
     struct log *log;     /* NULL: off */
     struct stats *stats;
+    struct signals *signals; /* for the supervisor of processes; NULL: a thread sees to them */
     unsigned listeners;
     int (*listener)[LISTENERS_MAX]; /* one set, or one for each worker (SO_REUSEPORT) */
     int stop_fd;            /* eventfd written once at the first stop signal */

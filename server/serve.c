@@ -276,6 +276,10 @@ static int run(struct server *srv, const char *folder, const char *why)
     struct signals *signals;
     int err = signals_open(&signals, srv);
 
+    if (!err && srv->arrangement.processes)
+        srv->signals = signals;
+    else if (!err && (err = signals_watch(signals)) != 0)
+        signals_close(signals);
     if (err) {
         say_error("cannot wait for signals: %s", say_why(err));
         return EXIT_FAILED;

@@ -7,7 +7,7 @@
  *   arrange_send.c   how answers leave; what of that is refused
  *   listen.c         addresses become listeners, and what to say when that fails
  *   holder.c         which process holds a port
- *   signals.c        one thread that waits for signals, so that no handler ever runs
+ *   signals.c        signals are read from a descriptor, so that no handler ever runs
  *   engines_print.c  what rung engines prints
  *   doctor.c         what rung doctor prints
  *
@@ -67,13 +67,5 @@ void listen_say_public(const struct server *srv);
 
 /* Who listens on the TCP port, as "nginx (pid 42)"; false: that cannot be known (holder.c). */
 bool holder_find(unsigned port, char *buf, size_t cap);
-
-/* --- Signals (signals.c) ---------------------------------------------------------------------- */
-struct signals;
-/* Before any other thread exists: they inherit the mask.  0 or -errno. */
-int signals_block(void);
-/* Start the thread that acts on signals; srv outlives it.  0 or -errno. */
-int signals_open(struct signals **signals, struct server *srv);
-void signals_close(struct signals *signals); /* ends it */
 
 #endif

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* signals.c - one thread that waits for signals, so that no handler ever runs and no call is ever
+/* signals.c - signals are read from a descriptor, so that no handler ever runs and no call is ever
  * interrupted.
  *
  * Every thread has them blocked.  INT and TERM stop the server, a second one at once; HUP opens
  * the log anew; USR1 prints the counters.  PIPE is ignored: a peer that has gone is an error
  * code, not an end.
+ *
+ * One thread waits for them, unless workers are processes: then their supervisor does, which has
+ * nothing else to do.  Who forks should be alone in his process: of another thread the child has
+ * the locks, and nobody who ever lets go of them.
  */
 #include <errno.h>
 #include <poll.h>
@@ -19,6 +23,7 @@
 struct signals {
     struct server *srv;
     pthread_t thread;
+    bool watched; /* there is a thread */
     int signal_fd;
     int end_fd; /* readable: the thread is to end */
     unsigned stops;
@@ -79,16 +84,28 @@ static void dispatch(struct signals *s, unsigned signal)
     }
 }
 
+int signals_fd(const struct signals *s)
+{
+    return s->signal_fd;
+}
+
+void signals_act(struct signals *s)
+{
+    struct signalfd_siginfo info;
+
+    if (read(s->signal_fd, &info, sizeof(info)) == sizeof(info))
+        dispatch(s, info.ssi_signo);
+}
+
 static void *watch_signals(void *arg)
 {
     struct signals *s = arg;
     struct pollfd fd[2] = {{.fd = s->signal_fd, .events = POLLIN},
                            {.fd = s->end_fd, .events = POLLIN}};
-    struct signalfd_siginfo info;
 
     while (poll(fd, 2, -1) >= 0 || errno == EINTR) {
-        if (fd[0].revents && read(s->signal_fd, &info, sizeof(info)) == sizeof(info))
-            dispatch(s, info.ssi_signo);
+        if (fd[0].revents)
+            signals_act(s);
         if (fd[1].revents)
             break;
     }
@@ -105,20 +122,21 @@ int signals_open(struct signals **signals, struct server *srv)
         return -ENOMEM;
     handled_signals(&set);
     s->srv = srv;
-    s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
+    s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     s->end_fd = eventfd(0, EFD_CLOEXEC);
     err = s->signal_fd < 0 || s->end_fd < 0 ? -errno : 0;
     if (!err)
-        err = -pthread_create(&s->thread, NULL, watch_signals, s);
-    if (!err) {
         *signals = s;
-        return 0;
-    }
-    if (s->signal_fd >= 0)
-        close(s->signal_fd);
-    if (s->end_fd >= 0)
-        close(s->end_fd);
-    free(s);
+    else
+        signals_close(s);
+    return err;
+}
+
+int signals_watch(struct signals *s)
+{
+    int err = -pthread_create(&s->thread, NULL, watch_signals, s);
+
+    s->watched = !err;
     return err;
 }
 
@@ -126,9 +144,11 @@ void signals_close(struct signals *s)
 {
     uint64_t one = 1;
 
-    if (write(s->end_fd, &one, sizeof(one)) == sizeof(one))
+    if (s->watched && write(s->end_fd, &one, sizeof(one)) == sizeof(one))
         pthread_join(s->thread, NULL);
-    close(s->end_fd);
-    close(s->signal_fd);
+    if (s->end_fd >= 0)
+        close(s->end_fd);
+    if (s->signal_fd >= 0)
+        close(s->signal_fd);
     free(s);
 }

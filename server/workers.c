@@ -128,15 +128,17 @@ static bool tend(struct hand *h)
     return false;
 }
 
-/* Until one of them ends, the server is told to stop, or one that died young may be born again.  A
- * worker without a descriptor (a filter forbids it, or there is none left) is looked at now and
- * then. */
+/* Until one of them ends, the server is told to stop, or one that died young may be born again;
+ * signals are acted upon.  A worker without a descriptor (a filter forbids it, or there is none
+ * left) is looked at now and then. */
 static void tend_wait(struct server *srv, const struct hand *hand)
 {
-    struct pollfd p[1 + WORKERS_MAX]; /* not from the heap, where a child would lose it */
+    struct pollfd p[2 + WORKERS_MAX]; /* not from the heap, where a child would lose it */
     unsigned n = 0;
     int wait_ms = -1;
 
+    if (srv->signals)
+        p[n++] = (struct pollfd){.fd = signals_fd(srv->signals), .events = POLLIN};
     if (!atomic_load(&srv->stopping))
         p[n++] = (struct pollfd){.fd = srv->stop_fd, .events = POLLIN};
     for (unsigned i = 0; i < srv->arrangement.workers; i++) {
@@ -148,6 +150,8 @@ static void tend_wait(struct server *srv, const struct hand *hand)
             wait_ms = YOUNG_MS / 10;
     }
     poll(p, n, wait_ms);
+    if (srv->signals)
+        signals_act(srv->signals);
 }
 
 static int run_processes(struct server *srv, struct hand *hand)

@@ -5,6 +5,7 @@ and signals reach all.
 Each has one seat (--max-connections 2 shared by two), and a request that is half sent keeps it: so two such
 connections are served by two workers, and nobody else's by any.
 """
+import glob
 import os
 import signal
 import time
@@ -45,12 +46,15 @@ def occupy(server, count=2, **options):
 
 
 def alive(pid):
-    """And not a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    """And not a zombie: the first thread is one as soon as it has ended, while others still hold the sockets."""
+    for path in glob.glob(f"/proc/{pid}/task/*/stat"):
+        try:
+            with open(path, "rb") as file:
+                if file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X"):
+                    return True
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return False
 
 
 def gone(wire):
@@ -173,6 +177,13 @@ def test_workers_do_not_outlive_their_supervisor(two):
     assert all(gone(wire) for wire in wires)
     with pytest.raises(ConnectionRefusedError):
         server.wire()
+
+
+@pytest.mark.processes
+def test_who_forks_is_alone(two):
+    """Of another thread a child would inherit the locks it holds, and nobody who lets go of them: it may stand still."""
+    server = two("process")
+    assert os.listdir(f"/proc/{server.pid}/task") == [str(server.pid)]
 
 
 @pytest.mark.core

@@ -14,6 +14,7 @@ import resource
 import shlex
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -22,6 +23,8 @@ from .client import PATIENCE
 from .served import Served, wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "../../../lab"))
+from rig import children
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 BIN = os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung")
 ENGINE = os.environ.get("RUNG_ENGINE") or "epoll"
@@ -44,21 +47,6 @@ def engine_row():
     if ENGINE not in rows:
         raise LookupError(f"rung has no engine {ENGINE}; it has {', '.join(rows)}")
     return rows[ENGINE]
-
-
-def children(pid):
-    found = []
-    try:
-        tasks = os.listdir(f"/proc/{pid}/task")
-    except FileNotFoundError:
-        return found
-    for task in tasks:
-        try:
-            with open(f"/proc/{pid}/task/{task}/children") as file:
-                found += [int(child) for child in file.read().split()]
-        except (FileNotFoundError, ProcessLookupError):
-            pass
-    return found
 
 
 class Process(Served):
