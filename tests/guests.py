@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""guests.py - the layers that run inside a guest: modules are built, a Debian kernel boots, pytest runs in it.
+"""guests.py - the layers that run inside a guest: modules are built, a Debian kernel boots, pytest runs in it, or in a
+kernel that finds faults and is slow one small program.
 
 One boot does many tests; they are counted one by one, from the report that comes back through a shared folder.  The
 guest sees this machine's files and cannot change them (lab/vm/boot --root /).  If its kernel has something to say
@@ -24,9 +25,11 @@ IDLE = "tests/kernel/test_idle.py"
 MEMORY_MIB = {"debug": 3072}  # its allocator keeps what was freed, and shadows
 MEMORY_IDLE_MIB = 4096
 MEMORY_OTHERS_MIB = 1536
+DEBUG = kernel.BUILT[0]  # the one with fault injection
 MODELS = ("event", "softirq", "cmwq", "kthread")
 VERSIONS = tuple(kernel.PACKAGES)
 AT_A_TIME = 4  # of tests that mostly wait
+PROGRAMS = {"churn": "tests/kernel/churn.py", "nomem": "tests/kernel/nomem.py"}
 # {what: (folder, pytest's arguments, tests at a time, words for a stock kernel)}.  The life of a module is looked at
 # alone, with an allocator that keeps who asked for what, checks its objects' edges and fills what was freed (left.py).
 # The short life is what a minute has room for: `make check` meets it each time.
@@ -35,8 +38,8 @@ WHAT = {"life": ("tests/kernel", ["--ignore", IDLE], 0, "slub_debug=FZPU"),
         "idle": (IDLE, [], 0, ""),
         "wire": ("tests/wire", [], AT_A_TIME, ""),
         "core": ("tests/wire", ["-m", "core"], AT_A_TIME, ""),
-        "drop": ("tests/drop/test_module.py", ["tests/drop/test_choice.py", "tests/drop/test_rights.py"], 0, "")}
-CYCLES = {"debug": "1000"}
+        "drop": ("tests/drop/test_module.py", ["tests/drop/test_choice.py", "tests/drop/test_rights.py"], 0, ""),
+        **{what: (path, [], 0, "slub_debug=FZPU") for what, path in PROGRAMS.items()}}
 FEW_CYCLES = "10"
 SEATS = 3  # of a guest where others run beside it (layer.py): two emulated processors that are seldom busy
 SLOW = {"debug": 10, "race": 10}  # times as slow as a stock kernel
@@ -94,6 +97,20 @@ def complaints(folder, result):
     return list(dict.fromkeys([*(result.complaints if result else []), *filter(None, inside)]))
 
 
+def note_program(layer, folder, result):
+    """What a program has found, chapter by chapter, and how much of it there was."""
+    if not os.path.exists(f"{folder}/found.json"):
+        layer.fail(f"the program ({ended(result.status)})", result.output)
+        return
+    with open(f"{folder}/found.json", encoding="utf-8") as file:
+        for name, fault, figures in json.load(file):
+            if fault:
+                layer.fail(name, fault)
+            else:
+                layer.ok(name)
+                layer.said.append(f"{layer.name}: {name}: {figures}")
+
+
 def inside(version, model, what):
     """A layer's job: these tests, in a guest with that kernel, of the modules with that model."""
     path, args, processes, append = WHAT[what]
@@ -106,9 +123,10 @@ def inside(version, model, what):
         env = {"RUNG_ENGINE": "kernel", "RUNG_MODULES": modules, "RUNG_ARGS": f"model={model}",
                "RUNG_BIN": os.path.join(layer.build, "release", "rung"),
                "RUNG_CYCLES": FEW_CYCLES if what == "short life" else
-                              os.environ.get("RUNG_CYCLES") or CYCLES.get(version, ""),
+                              os.environ.get("RUNG_CYCLES") or "",
+               "RUNG_NTH_STEP": os.environ.get("RUNG_NTH_STEP") or "",
                "RUNG_SLOW": f"{slow(version):g}", "PYTEST_TIMEOUT": f"{TEST_S * slow(version):g}"}
-        tests = {"paths": [path], "args": args, "processes": processes, "env": env}
+        tests = {"paths": [path], "args": args, "processes": processes, "env": env, "program": PROGRAMS.get(what)}
         if what == "drop":
             tests["modules"] = [f"{modules}/rung_drop.ko", "tcp_diag", "unix_diag"]
             env |= {"RUNG_DROP": os.path.join(layer.build, "release", "rung-drop"), "RUNG_DROP_THROUGH": "module",
@@ -116,6 +134,8 @@ def inside(version, model, what):
         folder, result, died = booted(layer, version, tests, append)
         if died:
             layer.fail("the guest died", died)
+        elif what in PROGRAMS:
+            note_program(layer, folder, result)
         else:
             outcome = (junit(f"{folder}/report.xml"), result.status, result.output)
             note_pytest(layer, outcome, lambda: junit(f"{folder}/again.xml"))
@@ -198,6 +218,7 @@ def rows():
     for kind in kernel.BUILT:
         found.append((f"debug {kind} build", debug, built_kernel(kind)))
         found.append((f"debug {kind} planted", debug, planted(kind)))
-        for model in MODELS[:2]:
-            found += [(f"debug {kind} {what} {model}", debug, inside(kind, model, what)) for what in ("life", "core")]
+        found += [(f"debug {kind} churn {model}", debug, inside(kind, model, "churn")) for model in MODELS]
+        if kind == DEBUG:
+            found += [(f"debug {kind} nomem {model}", debug, inside(kind, model, "nomem")) for model in MODELS[:2]]
     return found

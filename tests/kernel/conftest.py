@@ -15,7 +15,7 @@ sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "wire")]
 
 import left  # noqa: E402
 import pytest  # noqa: E402
-from lib import klog, module  # noqa: E402
+from lib import insmod, klog, module  # noqa: E402
 from lib.trees import content, sparse, write  # noqa: E402
 
 BIG = 4 << 20
@@ -33,9 +33,9 @@ def has(what):
 @pytest.fixture(scope="session", autouse=True)
 def strangers():
     """What other modules have asked for, as left.leaks() has it: they were there before ours."""
-    if module.loaded() == ["rung_core"]:  # of a run before this one
-        module.unload("rung_core")
-    assert module.loaded() == []
+    if insmod.loaded() == ["rung_core"]:  # of a run before this one
+        insmod.unload("rung_core")
+    assert insmod.loaded() == []
     return left.leaks()
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""inside.py - what a guest runs: pytest over the modules, once, and once more alone what failed.
+"""inside.py - what a guest runs: pytest over the modules, once, and once more alone what failed; or one program.
 
 /share/job.json says which tests and how many at a time; reports, and what the kernel said, come back beside it.  The
-status is pytest's, or 1 where the kernel has something to say against it.
+status is pytest's, or the program's.
 """
 import json
 import os
@@ -21,7 +21,7 @@ TAINTS = {1: "forced load", 4: "machine check", 5: "bad page", 7: "oops", 9: "wa
 HUNG_S = 100
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(TOP, "tests/wire"))
-from lib import klog, module  # noqa: E402 - found by the line above
+from lib import insmod, klog  # noqa: E402 - found by the line above
 
 
 def setting(name, value):
@@ -51,8 +51,24 @@ def pytest(job, report, *more):
             "-o", "addopts=", "-o", "junit_family=xunit1",
             "--color=no", "--junitxml", f"{SHARE}/{report}", "--basetemp", f"{SCRATCH}/base", "--durations=15",
             *job["args"], *more, *job["paths"]]
+    return run(job, argv)
+
+
+def run(job, argv):
     env = {**os.environ, **job["env"], "TMPDIR": SCRATCH, "PYTHONUNBUFFERED": "1", "HOME": SCRATCH}
     return subprocess.run(argv, cwd=TOP, env=env, stdin=subprocess.DEVNULL, check=False).returncode
+
+
+def program(job):
+    """One that needs no more than Python itself: isolated, it begins in seconds where pytest takes minutes."""
+    return run(job, [sys.executable, "-I", "-S", "-B", job["program"]])
+
+
+def tests(job):
+    status = pytest(job, "report.xml", "-n", str(job["processes"]))
+    if status == 1 and failed("report.xml") <= FEW:
+        pytest(job, "again.xml", "--last-failed")
+    return status
 
 
 def failed(report):
@@ -80,9 +96,9 @@ def leak_scan():
 def unloaded(before):
     """Nothing may hold the modules when all tests have ended, and those that they loaded have gone."""
     found = []
-    for name in sorted(module.loaded(), key="rung_core".__eq__):  # the core last
+    for name in sorted(insmod.loaded(), key="rung_core".__eq__):  # the core last
         try:
-            module.unload(name)
+            insmod.unload(name)
             found += [] if name in ("rung_core", *before) else [f"{name} was left loaded"]
         except OSError as error:
             found.append(f"{name} cannot be unloaded: {error}")
@@ -99,10 +115,8 @@ def main():
     with open(f"{SHARE}/job.json", encoding="utf-8") as file:
         job = json.load(file)
     prepare()
-    before = module.loaded()
-    status = pytest(job, "report.xml", "-n", str(job["processes"]))
-    if status == 1 and failed("report.xml") <= FEW:
-        pytest(job, "again.xml", "--last-failed")
+    before = insmod.loaded()
+    status = program(job) if job.get("program") else tests(job)
     complaints = unloaded(before) + leak_scan() + taints()
     said = klog.Log(begin=True).records()
     complaints += [text for level, text in said if klog.ALARM.search(text) and not klog.harmless(text)]

@@ -6,7 +6,7 @@ import socket
 
 import left
 import pytest
-from lib import module
+from lib import insmod, module
 from lib.client import Wire
 from lib.trees import write
 
@@ -23,7 +23,7 @@ def test_serves(start, site):
     server.stop()
     with pytest.raises(ConnectionRefusedError):
         Wire(server.address)
-    assert not os.path.exists(os.path.dirname(module.STATS.format(server.name)))
+    assert not os.path.exists(os.path.dirname(insmod.STATS.format(server.name, "stats")))
     assert not os.path.exists(f"/sys/module/{server.name}")
 
 
@@ -55,11 +55,11 @@ def test_a_bad_parameter(kernel, site, name, value):
     given = {"root": site, "port": 0, **module.ARGS, name: value}
     with pytest.raises(OSError) as told:
         name_loaded = module.load("rung_http", given)
-        module.unload(name_loaded)
+        insmod.unload(name_loaded)
     assert told.value.errno in (errno.EINVAL, errno.ERANGE, errno.ENOENT, errno.ENOTDIR, errno.EADDRNOTAVAIL), told.value
     said = [text for _, text in kernel.records()]
     assert any(name in text or value and value in text or "cannot listen" in text for text in said), said
-    assert [one for one in module.loaded() if one != "rung_core"] == []
+    assert [one for one in insmod.loaded() if one != "rung_core"] == []
     assert left.more(before) == {}
 
 

@@ -7,7 +7,7 @@ import time
 
 import left
 import pytest
-from lib import crowd, module
+from lib import crowd, insmod, module
 from lib.client import Wire, request
 from lib.served import wait_for
 from lib.trees import write
@@ -148,12 +148,12 @@ def test_nothing_of_ours_is_left(start, site, strangers):
     assert left.leaks(strangers), "while it is loaded something must be seen, or nothing ever would"
     server.kill()
     crowd.leave(wires)
-    module.unload("rung_core")
+    insmod.unload("rung_core")
     end = time.monotonic() + 15
     while left.leaks(strangers) and time.monotonic() < end:
         time.sleep(0.2)
     assert left.leaks(strangers) == []
-    module.core()
+    insmod.core()
 
 
 def test_the_mount_is_free(start, tmp_path):

@@ -8,8 +8,6 @@ A module can be loaded once.  So that tests may have several servers, and severa
 each one is a copy of the file with a name of its own, as long as the old one: rung_http, rung_h000, rung_h001...
 Options are given as the command line has them, and become parameters; what only a process has skips the test.
 """
-import ctypes
-import errno
 import os
 import re
 import shlex
@@ -17,17 +15,15 @@ import struct
 
 import pytest
 
+from .insmod import FOLDER, core, load_file, stats_of, unload
 from .served import Served, wait_for
 
-FOLDER = os.environ.get("RUNG_MODULES") or ""
 ARGS = dict(word.partition("=")[::2] for word in shlex.split(os.environ.get("RUNG_ARGS") or ""))
 MODEL = ARGS.get("model", "event")
 BLOCKING = ("cmwq", "kthread")
 # A work queue runs so many items at once, and a connection is one.  2000 are what an emulated machine bears in time.
 CAPACITY = {"cmwq": 500}
 CAPACITY_OTHERS = 2000
-FINIT_MODULE, DELETE_MODULE = 313, 176  # of x86-64
-STATS = "/sys/kernel/debug/{}/stats"
 FLAGS = ("hidden",)
 SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -42,46 +38,12 @@ PROCESS_ONLY = {
 }
 IGNORED = ("drain_timeout",)  # of a stop by signals, and tests of those are left out
 NOT_HERE = {"files": "descriptors that could run out", "user": "user to become", "env": "environment"}
-LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def row():
     """What `rung engines --json` says of an engine."""
     return {"name": "kernel", "model": MODEL, "may_block": MODEL in BLOCKING, "available": True, "reason": "",
             "capacity": CAPACITY.get(MODEL, CAPACITY_OTHERS)}
-
-
-# --- The kernel's two calls ----------------------------------------------------------------------------------
-
-def system_call(*args):
-    if LIBC.syscall(*args) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{errno.errorcode.get(number, number)}: {os.strerror(number)}")
-
-
-def load_file(path, parameters=""):
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        system_call(FINIT_MODULE, fd, parameters.encode(), 0)
-    finally:
-        os.close(fd)
-
-
-def unload(name):
-    system_call(DELETE_MODULE, name.encode(), os.O_NONBLOCK)
-
-
-def loaded():
-    with open("/proc/modules", encoding="ascii") as file:
-        return [line.split()[0] for line in file if line.startswith("rung_")]
-
-
-def core():
-    """The module that the others need, loaded once for all."""
-    try:
-        load_file(f"{FOLDER}/rung_core.ko")
-    except FileExistsError:
-        pass
 
 
 # --- A name of its own ---------------------------------------------------------------------------------------
@@ -126,7 +88,7 @@ def load(what, parameters):
     with open(path, "wb") as file:
         file.write(data)
     try:
-        load_file(path, " ".join(f'{key}="{value}"' for key, value in parameters.items()))
+        load_file(path, parameters)
     finally:
         os.unlink(path)
     return name
@@ -175,11 +137,6 @@ def parameter(name, key):
     """What it was told, as it can be read by anybody."""
     with open(f"/sys/module/{name}/parameters/{key}", encoding="ascii") as file:
         return file.read().strip()
-
-
-def stats_of(name):
-    with open(STATS.format(name), encoding="ascii") as file:
-        return {key: int(value) for key, value in re.findall(r"^(\w+)[:\s]+(-?\d+)", file.read(), re.M)}
 
 
 class Module(Served):

@@ -1,0 +1,267 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""churn.py - clients that do everything, at once, while modules come and go: what a kernel that finds faults is shown.
+
+Such a kernel is slow, and pytest takes it ten minutes to begin.  This has few imports, is run by tests/kernel/inside.py,
+and does three things with one model (RUNG_ARGS): each kind of request, in any order, from as many processes as there
+are processors and one more, with other parameters each time, then unloads beneath them; the same with rung_echo; loading,
+one visit and unloading, RUNG_CYCLES times.  Bodies are compared to the byte, connections counted to the last one, and
+the kernel must have nothing to say.  What was found is /share/found.json: [[what, fault or "", figures]].
+"""
+import gzip
+import json
+import mmap
+import os
+import random
+import struct
+import sys
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "wire")]
+import left  # noqa: E402 - found by the line above
+import moves  # noqa: E402
+from lib import insmod, klog  # noqa: E402
+from lib.client import Sloppy, Wire, request, require  # noqa: E402
+
+ADDRESS = ("127.0.0.1", 8000)  # below those that clients get: one that asks for nobody might meet itself
+GIVEN = dict(word.partition("=")[::2] for word in (os.environ.get("RUNG_ARGS") or "model=event").split())
+CYCLES = int(os.environ.get("RUNG_CYCLES") or 50)
+CLIENTS = (os.cpu_count() or 1) + 1
+ROUND_S, BENEATH_S = 12, 3
+PATIENCE_S = 120
+FAULT, KMEMLEAK = "/run/t/fault", "/sys/kernel/debug/kmemleak"
+TIMES = ("head_timeout", "idle_timeout", "send_timeout")
+# What one round has and the next has not: no memory, little of it, what is in it soon old; compressed bodies; a full
+# house, in which silent clients make room; silent ones whose time is up; other queues.
+ROUNDS = [{}, {"compress": "on"}, {"cache": 0}, {"cache": 60000, "compress": "on"}, {"cache_time": 10}, {"max_connections": 24},
+          {**dict.fromkeys(TIMES, 3000), "compress": "on"}, {"wq": "unbound", "highpri": 1, "cpu_intensive": 1}]
+
+
+# --- What is known to all --------------------------------------------------------------------------------------
+
+REST, ASK, LEAVE, END = range(4)  # all have hung up; all ask; the module goes beneath them; no more
+PHASE, WAY, SERIAL, EXCUSED, ROWS = range(5)  # words of the board; then each client's: the last rest, answers, connections
+
+
+class Board:
+    """Memory of all processes: what is to be done, and for each client how far it is."""
+
+    def __init__(self):
+        self.memory = mmap.mmap(-1, 4096)
+
+    def put(self, at, *words):
+        struct.pack_into(f"<{len(words)}Q", self.memory, 8 * at, *words)
+
+    def get(self, at):
+        return struct.unpack_from("<Q", self.memory, 8 * at)[0]
+
+    def rows(self):
+        return [[self.get(ROWS + 3 * number + at) for at in range(3)] for number in range(CLIENTS)]
+
+    def count(self):
+        """Answers or messages, and connections, of all clients."""
+        return [sum(column) for column in list(zip(*self.rows()))[1:]]
+
+    def turn(self, phase, excused=False):
+        """Says what is to be done.  If that is nothing, returns when all have hung up.  Excused is who is left in the
+        middle."""
+        if phase != REST:
+            self.put(EXCUSED, excused)
+        serial = self.get(SERIAL) + 1
+        self.put(SERIAL, serial)
+        self.put(PHASE, phase)
+        end = time.monotonic() + PATIENCE_S
+        while phase == REST and any(row[0] != serial for row in self.rows()):
+            look_after()
+            require(time.monotonic() < end, "a client neither ends nor fails: it waits for an answer")
+            time.sleep(0.01)
+
+
+def look_after():
+    """A client that has found a fault has ended."""
+    pid, status = os.waitpid(-1, os.WNOHANG)
+    if pid:
+        with open(FAULT, encoding="utf-8") as file:
+            raise Sloppy(f"a client has ended ({status}): {file.read()}")
+
+
+# --- A client --------------------------------------------------------------------------------------------------
+
+class Client:
+    def __init__(self, board, number):
+        self.board, self.number, self.chance = board, number, random.Random(f"client {number}")
+        self.answers = self.wires = 0
+        self.own = f"own{number}"
+
+    def wire(self, **more):
+        self.wires += 1
+        return Wire(ADDRESS, timeout=PATIENCE_S, **more)
+
+    def ask(self, wire, target, *args, status=200, truth=None, **more):
+        """An answer that must be so; its body is unpacked."""
+        reply = wire.ask(target, *args, **more)
+        self.answers += 1
+        require(reply.status == status, target, args, more, reply)
+        if reply.body and reply.get("content-encoding") == "gzip":
+            reply.body = gzip.decompress(reply.body)
+        require(truth in (None, reply.body), target, "has another body:", reply, reply.body[:60], (truth or b"")[:60])
+        return reply
+
+    def run(self, ways):
+        while (phase := self.board.get(PHASE)) != END:
+            if phase == REST:
+                self.board.put(ROWS + 3 * self.number, self.board.get(SERIAL), self.answers, self.wires)
+                time.sleep(0.005)
+                continue
+            move = self.chance.choice(ways[self.board.get(WAY)])
+            try:
+                move(self)
+            except (OSError, Sloppy) as error:  # a wrong answer is one, whenever it comes
+                if not self.board.get(EXCUSED) or isinstance(error, Sloppy) and "stream ended" not in str(error):
+                    raise Sloppy(f"{move.__name__}: {type(error).__name__}: {error}") from error
+                time.sleep(0.01)
+
+
+def client(board, number):
+    """A process of its own; what it finds wrong is told when it ends."""
+    pid = os.fork()
+    if pid:
+        return
+    try:
+        Client(board, number).run((moves.HTTP, moves.ECHO))
+        os._exit(0)
+    except BaseException:  # pylint: disable=broad-except
+        with open(FAULT, "w", encoding="utf-8") as file:
+            traceback.print_exc(file=file)
+        os._exit(1)
+
+
+# --- The modules -----------------------------------------------------------------------------------------------
+
+def load(what, more):
+    given = {"port": ADDRESS[1], **GIVEN, **dict.fromkeys(TIMES, 1000 * PATIENCE_S)}
+    given |= {"root": moves.SITE} if what == "rung_http" else {}
+    insmod.core()
+    insmod.load_file(f"{insmod.FOLDER}/{what}.ko", given | more)
+
+
+def crowd():
+    """Who is silent, or stops in the middle of a word: their time will be up, or the room needed."""
+    wires = [Wire(ADDRESS, timeout=PATIENCE_S) for _ in range(30)]
+    for wire in wires[::2]:
+        wire.send(request("/hello.txt")[:20])
+    return wires
+
+
+def conserved(what):
+    """With all clients gone: nothing open, nothing unaccounted for.  The counters."""
+    end = time.monotonic() + PATIENCE_S
+    while (stats := insmod.stats_of(what))["open"] or stats["accepted"] != stats["closed"]:
+        require(time.monotonic() < end, "connections are left open:", stats)
+        time.sleep(0.05)
+    require(stats["answers"] == stats["complete"] + stats["broken"], "answers are lost:", stats)
+    return stats
+
+
+def busy(board, seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        look_after()
+        time.sleep(0.1)
+
+
+def around(board, what, more):
+    """One round: all ask, all hang up, all is counted; then all ask again, and it is unloaded beneath them."""
+    load(what, more)
+    board.put(WAY, what == "rung_echo")
+    wires = crowd()
+    board.turn(ASK, TIMES[0] in more)
+    busy(board, ROUND_S)
+    board.turn(REST)
+    for wire in wires:
+        wire.close()
+    stats = conserved(what)
+    wires = crowd()
+    board.turn(ASK, TIMES[0] in more)
+    busy(board, BENEATH_S)
+    board.turn(LEAVE, True)
+    began = time.monotonic()
+    insmod.unload(what)
+    took = time.monotonic() - began
+    board.turn(REST)
+    for wire in wires:
+        wire.close()
+    print(f"{what} {more}: unloaded in {took:.1f} s; {stats}", flush=True)
+
+
+def left_behind(before):
+    """What is alive beside what was.  KASAN keeps files a while that were freed; where it does kmemleak knows better."""
+    return {what: count for what, count in left.more(before).items() if what != "filp" or not os.path.exists(KMEMLEAK)}
+
+
+def again_and_again():
+    """Loaded, visited, unloaded; every tenth time the core too, every fifth with a request that is not whole."""
+    for number in range(CYCLES + 3):
+        load("rung_http", {})
+        with Wire(ADDRESS, timeout=PATIENCE_S) as wire, Wire(ADDRESS, timeout=PATIENCE_S) as other:
+            require(wire.ask("/hello.txt").body == moves.FILES["hello.txt"], "another body")
+            other.send(request("/hello.txt") if number % 5 else request("/hello.txt")[:9])
+            insmod.unload("rung_http")
+        if number % 10 == 0:
+            insmod.unload("rung_core")
+        if number == 2:  # pools and caches of the kernel's own are filled
+            before, began = left.at_rest(), time.monotonic()
+    took = time.monotonic() - began
+    require(left_behind(before) == {}, "left behind:", left.more(before))
+    return f"{CYCLES} times, {took / CYCLES:.2f} s each"
+
+
+def rounds(board, what, variants):
+    for more in variants:
+        around(board, what, more)
+    return f"{len(variants)} rounds"
+
+
+def told(what, job, expected, count):
+    """A chapter: what it was, what was wrong, how much of it there was.  What the kernel says meanwhile is wrong too."""
+    log, began, before = klog.Log(), time.monotonic(), count()
+    try:
+        figures, fault = job(), ""
+    except (OSError, Sloppy):
+        figures, fault = "", traceback.format_exc()
+    fault = "\n".join([*([fault] if fault else []), *log.complaints(expected)])
+    answers, wires = (now - then for now, then in zip(count(), before))
+    figures += f", {answers} answers on {wires} connections" if answers else ""
+    figures += f", {time.monotonic() - began:.0f} s"
+    print(f"{what}: {fault or 'well'}: {figures}", flush=True)
+    return what, fault, figures
+
+
+def tell(chapters, expected=None, count=lambda: (0, 0)):
+    """Runs them up to the first fault: who knows what state the kernel is in afterwards.  The exit status."""
+    found = []
+    for what, job in chapters:
+        found.append(told(what, job, expected, count))
+        if found[-1][1]:
+            break
+    with open("/share/found.json", "w", encoding="utf-8") as file:
+        json.dump(found, file)
+    return int(any(fault for _, fault, _ in found))
+
+
+def main():
+    moves.furnish(CLIENTS)
+    board = Board()
+    for number in range(CLIENTS):
+        client(board, number)
+    status = tell([("rung_http, everything at once", lambda: rounds(board, "rung_http", ROUNDS)),
+                   ("rung_echo, everything at once", lambda: rounds(board, "rung_echo", ROUNDS[-1:])),
+                   ("loaded and unloaded", again_and_again)], None, board.count)
+    board.turn(END)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
