@@ -249,13 +249,9 @@ static struct kentry *entry_new(struct kcache *c, const struct kcache_key *key,
 
     if (!e)
         return NULL;
-    if (!kwitness_begin(&e->witness, fill)) {
-        kfree(e);
-        return NULL;
-    }
     e->cache = c;
     e->source.source = *fill->source;
-    e->source.source.size = room_for(c, fill);
+    e->source.source.size = 0;
     e->source.cached = true;
     memcpy(e->text, key->path.ptr, key->path.len);
     e->key = *key;
@@ -306,36 +302,50 @@ static int put_in(struct kentry *e)
     return err; /* -EEXIST: somebody was quicker */
 }
 
+static int body_fill(struct kentry *e, const struct kcache_fill *fill)
+{
+    struct kcache *c = e->cache;
+    struct source *s = &e->source.source;
+
+    s->size = room_for(c, fill);
+    charge(e);
+    if (atomic_long_read(&c->unburied_bytes) <= 2 * (long)c->bytes_max)
+        return kbody_fill(s, fill, c->gzip);
+    s->size = 0;
+    return -ENOMEM;
+}
+
 int kcache_keep(struct kcache *cache, const struct kcache_key *key, const struct kcache_fill *fill,
                 struct source **cached)
 {
+    bool made = fill->source->kind == SOURCE_MADE, vouched;
     size_t size = room_for(cache, fill);
     struct kentry *e;
-    int err = -ENOMEM;
+    int err;
 
     if (size > KCACHE_BODY_BYTES_MAX || key->path.len > KCACHE_PATH_BYTES_MAX ||
         2 * (size + PAGE_SIZE) > cache->bytes_max || /* the only thing there */
-        (fill->source->kind == SOURCE_MADE && size < CHUNK_BYTES_MAX))
+        (made && size < CHUNK_BYTES_MAX))
         return -EFBIG;
     e = entry_new(cache, key, fill);
     if (!e)
-        return -EAGAIN;
-    if (atomic_long_read(&cache->unburied_bytes) <= 2 * (long)cache->bytes_max)
-        err = kbody_fill(&e->source.source, fill, e->cache->gzip);
-    else
-        e->source.source.size = 0;
-    if (!err && !kwitness_agrees(&e->witness)) /* what was read is what was vouched for */
+        return -ENOMEM;
+    vouched = fill->lasting && kwitness_begin(&e->witness, fill);
+    err = vouched || made ? body_fill(e, fill) : -EAGAIN;
+    vouched = vouched && !err && kwitness_agrees(&e->witness); /* what was read is what it saw */
+    if (!err && !vouched && !made)
         err = -ESTALE;
     if (!err)
         fields_fill(&e->source.source);
     charge(e);
-    if (!err)
-        err = put_in(e);
-    if (err)
+    if (err) {
         entry_free(e);
-    else
-        *cached = &e->source.source;
-    return err;
+        return err;
+    }
+    if (!vouched || put_in(e))
+        refcount_dec(&e->references); /* the table's: it has none */
+    *cached = &e->source.source;
+    return 0;
 }
 
 /* --- When memory is short --------------------------------------------------------------------- */

@@ -57,12 +57,14 @@ struct kcache_fill {
     const struct path *sent;  /* whose body that is: the same, or a sibling's */
     bool siblings;            /* a file that comes beside it may be the better answer */
     bool gzip;                /* to be compressed, if that saves */
+    bool lasting;             /* else for this answer alone: only of use to what is made */
     u64 seen;                 /* of a made one: kwitness_sum() before it was begun, */
     unsigned long since;      /* and jiffies then.  A file says itself when it changed */
 };
 
-/* 0 and *cached, as of kcache_find(), or -errno: it is not to be kept.  Sleeps.  The fill stays the
- * caller's. */
+/* 0 and *cached, as of kcache_find(), or -errno: its body is not to be had in memory.  What may not
+ * be found again is there for the caller alone: so the head of a listing does not tell whether it
+ * was kept.  Sleeps.  The fill stays the caller's. */
 int kcache_keep(struct kcache *cache, const struct kcache_key *key, const struct kcache_fill *fill,
                 struct source **cached);
 
@@ -83,7 +85,7 @@ u64 kwitness_sum(const struct kcache_fill *fill);
 
 /* Looks, and holds the paths until kwitness_end().  False: a change could not be told here, or the
  * last one is so young that the next might look the same, or came after the source was made; then
- * nothing is held. */
+ * nothing is held, and there is nothing to end. */
 bool kwitness_begin(struct kwitness *w, const struct kcache_fill *fill);
 bool kwitness_agrees(const struct kwitness *w); /* in any context */
 void kwitness_end(struct kwitness *w);          /* may sleep */

@@ -377,7 +377,7 @@ static int found_folder(struct search *f, const struct path *path, struct ksite_
         return -ENOMEM;
     s->source.vary = f->site->compress; /* for others it may be compressed */
     *source = s;
-    if (f->ask->head) {
+    if (f->ask->head && !f->site->cache) { /* else its length is told, as in the answer to GET */
         s->source.next = no_entries;
         return 0;
     }

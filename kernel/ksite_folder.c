@@ -379,9 +379,14 @@ size_t kfolder_next(struct source *source, char *buf, size_t cap)
     return n;
 }
 
+bool kfolder_streams(const struct kfolder *f)
+{
+    return f->listing.streamed;
+}
+
 bool kfolder_rests(const struct kfolder *f, time64_t since)
 {
-    return !f->listing.streamed && f->changed < since;
+    return f->changed < since;
 }
 
 void kfolder_rewind(struct kfolder *f)

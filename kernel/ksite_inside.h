@@ -76,7 +76,8 @@ void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_
 int kfolder_open(struct ksite *site, const struct http_ask *ask, struct file *file,
                  struct kfolder **folder);
 size_t kfolder_next(struct source *source, char *buf, size_t cap); /* source.next of a listing */
-/* Whether all of it is here and unchanged since: itself, and all in it that is shown. */
+bool kfolder_streams(const struct kfolder *folder); /* too large to be gathered and sorted */
+/* Whether it is unchanged since: itself, and all in it that is shown.  Not if it streams. */
 bool kfolder_rests(const struct kfolder *folder, time64_t since);
 void kfolder_rewind(struct kfolder *folder); /* what was made is made again; not if streamed */
 void kfolder_close(struct kfolder *folder); /* in any context; NULL is fine */

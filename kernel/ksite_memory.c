@@ -126,14 +126,17 @@ void ksite_before(struct ksite *site, struct ksite_kept *kept)
     kept->seen = kwitness_sum(&fill);
 }
 
-/* Whether a listing is one to keep. */
-static bool is_lasting(const struct ksite_kept *kept, const struct kfolder *folder)
+/* Whether it may be found again. */
+static bool is_lasting(const struct ksite *site, const struct ksite_kept *kept,
+                       const struct ksite_source *s)
 {
-    return kept->seen && view_of(kept->ask) != VIEW_FILTERED &&
-           kfolder_rests(folder, kept->rested);
+    if (s->folder && (!kept->seen || view_of(kept->ask) == VIEW_FILTERED ||
+                      !kfolder_rests(s->folder, kept->rested)))
+        return false;
+    return are_straight(site, kept, s->source.coding);
 }
 
-static int keep(struct ksite *site, const struct ksite_kept *kept, struct source *s,
+static int keep(struct ksite *site, const struct ksite_kept *kept, struct source *s, bool lasting,
                 struct source **cached)
 {
     const uint16_t *q = kept->ask->q;
@@ -143,6 +146,7 @@ static int keep(struct ksite *site, const struct ksite_kept *kept, struct source
     struct kcache_fill fill = fill_of(site, kept);
 
     fill.source = s;
+    fill.lasting = lasting;
     fill.siblings = !made && site->precompressed && compresses;
     fill.gzip = site->compress && compresses && s->coding == CODING_IDENTITY &&
                 http_prefers(q, CODING_GZIP, CODING_IDENTITY);
@@ -153,12 +157,15 @@ void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_
 {
     struct ksite_source *s = *source;
     struct source *cached;
+    bool lasting;
 
     if (!site->cache || s->source.size > KCACHE_BODY_BYTES_MAX ||
-        (s->folder && !is_lasting(kept, s->folder)) ||
-        !are_straight(site, kept, s->source.coding))
+        (s->folder && kfolder_streams(s->folder)))
         return;
-    if (keep(site, kept, &s->source, &cached)) {
+    lasting = is_lasting(site, kept, s);
+    if (!lasting && !s->folder)
+        return;
+    if (keep(site, kept, &s->source, lasting, &cached)) {
         if (s->folder)
             kfolder_rewind(s->folder);
         return;

@@ -168,8 +168,10 @@ bool kwitness_begin(struct kwitness *w, const struct kcache_fill *fill)
     ktime_get_coarse_real_ts64(&old);
     old = timespec64_sub(old, ns_to_timespec64((s64)TICKS_YOUNG * TICK_NSEC));
     if (!look_first(w, fill, &s) || timespec64_compare(&s.newest, &old) > 0 ||
-        !is_current(fill, &s))
+        !is_current(fill, &s)) {
+        *w = (struct kwitness){0};
         return false;
+    }
     path_get(&w->asked);
     dget(w->sent);
     w->sum = s.sum;

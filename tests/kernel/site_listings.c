@@ -152,6 +152,9 @@ static void what_is_not_kept(void **state)
     open_cached(t, (struct twin_cache){.bytes = CACHE_BYTES});
     assert_true(is_never_kept(t, &filtered));
     assert_true(is_never_kept(t, &linked));
+    assert_int_equal(site_find(t->site, &filtered, true, &s), 0);
+    assert_non_null(s->bytes); /* it is made before its head is, all the same */
+    site_release(t->site, s);
     s = kept(t, &indexed); /* an index is one for all views */
     assert_non_null(s);
     assert_int_equal(s->kind, SOURCE_BODY);

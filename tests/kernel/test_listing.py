@@ -59,6 +59,30 @@ def test_no_second_walk(start, folders, target):
     assert memory(plain)["entries"] == 0 and memory(plain)["walks"] > 0
 
 
+def test_its_head_does_not_tell_whether_it_is_kept(start, folders):
+    """RFC 9110 9.3.2: HEAD and GET say the same, whichever comes first; of what is too young, too, or of one view of many.
+    One that is too long to be kept has no length that could be told, ever."""
+    server, fresh = start(folders), f"{folders}/fresh"
+    os.mkdir(fresh)
+    write(f"{fresh}/file.txt", b"x")
+    os.mkdir(f"{folders}/huge")
+    for number in range(2500):
+        write(f"{folders}/huge/{number:04}{'n' * 100}.txt", b"")
+
+    def heads(target):
+        replies = [server.ask(target, method=method) for method in ("HEAD", "GET", "HEAD", "GET")]
+        told = [{name: value for name, value in reply.fields.items() if name != "date"} for reply in replies]
+        assert all(one == told[0] for one in told)
+        return told[0]
+    for target in ("/fresh/", SHORT + "?filter=1", SHORT + "?format=json", SHORT):
+        assert int(heads(target)["content-length"]) == len(server.ask(target).body)
+    for _ in range(2):
+        assert heads("/huge/")["transfer-encoding"] == "chunked"
+        time.sleep(RESTED_S)
+    shutil.rmtree(fresh)
+    shutil.rmtree(f"{folders}/huge")
+
+
 def test_a_slow_reader(start, folders):
     """It leaves in many pieces, by a window that is often shut, while others expire and make it again."""
     server = start(folders)
