@@ -66,7 +66,8 @@ struct host {
      * the connection waits and conn_resume() asks again with the same ask. */
     int (*find)(void *site, const struct http_ask *ask, struct source **source);
 
-    /* A page of the site's own for an error status (404.html), or -ENOENT. */
+    /* A page of the site's own for an error status (404.html), or -ENOENT.  -EINPROGRESS as above,
+     * but not when the peer has finished sending. */
     int (*page)(void *site, unsigned status, struct source **source);
     void (*release)(void *site, struct source *source);
 

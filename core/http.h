@@ -165,9 +165,9 @@ struct http_receipt {
  * Connection: close.  0, or -EINPROGRESS: nothing was queued, ask again later. */
 int http_reply(struct conn *c, const struct http_head *head, bool keep_alive);
 /* Queue an answer that is a status with a short page (errors).  Of the head method, minor and the
- * fields count; keep_alive as above. */
-void http_reply_status(struct conn *c, const struct http_head *head, unsigned status,
-                       bool keep_alive);
+ * fields count; keep_alive and the result as above. */
+int http_reply_status(struct conn *c, const struct http_head *head, unsigned status,
+                      bool keep_alive);
 /* For conn_proto: the next piece of an answer made or in several ranges; letting go of it. */
 void http_reply_more(struct conn *c);
 void http_reply_drop(struct conn *c);

@@ -140,9 +140,9 @@ void http_put_length(struct text *t, uint64_t bytes);
 const char *http_status_meaning(unsigned status);
 
 /* --- http_status.c ---------------------------------------------------------------------------- */
-/* Whole answers; a has c, head and keep_alive. */
-void http_status_write(struct answer *a, unsigned status);
-void http_status_redirect(struct answer *a, const struct http_ask *ask);
+/* Whole answers; a has c, head and keep_alive.  0, or -EINPROGRESS: nothing was queued. */
+int http_status_write(struct answer *a, unsigned status);
+int http_status_redirect(struct answer *a, const struct http_ask *ask);
 void http_status_options(struct answer *a);
 
 /* --- http_more.c ------------------------------------------------------------------------------ */

@@ -19,11 +19,11 @@ static bool keeps_alive(const struct conn *c, const struct http_head *head)
 
 /* A head that is no message: what it says about itself is not to be believed, so its fields
  * are forgotten. */
-static void refuse(struct conn *c, struct http_head *head, unsigned status)
+static int refuse(struct conn *c, struct http_head *head, unsigned status)
 {
     head->fields = 0;
     memset(head->first, 0, sizeof(head->first));
-    http_reply_status(c, head, status, false);
+    return http_reply_status(c, head, status, false);
 }
 
 /* --- Request bodies --------------------------------------------------------------------------- */
@@ -61,12 +61,13 @@ static void enter_body(struct conn *c, const char *bytes, size_t n)
 }
 
 /* A body that cannot be followed to its end: nobody knows where the next request begins. */
-static void refuse_body(struct conn *c, unsigned status)
+static int refuse_body(struct conn *c, unsigned status)
 {
-    struct http_head *head = kept_head(c);
+    int err = http_reply_status(c, kept_head(c), status, false);
 
-    leave_body(c);
-    http_reply_status(c, head, status, false);
+    if (!err)
+        leave_body(c);
+    return err;
 }
 
 /* The body has come to its end: now it is answered.  state is what it was before these bytes,
@@ -92,16 +93,12 @@ static long input_body(struct conn *c, const char *bytes, size_t n)
 
     while (at < n && !http_body_done(&body)) {
         used = http_body_next(&body, bytes + at, n - at, &data);
-        if (used < 0) {
-            refuse_body(c, (unsigned)-used);
-            return (long)n;
-        }
+        if (used < 0)
+            return refuse_body(c, (unsigned)-used) ? -EINPROGRESS : (long)n;
         at += (size_t)used;
         body_bytes += data.len;
-        if (body_bytes > c->host->body_bytes_max) { /* a Content-Length was judged before it */
-            refuse_body(c, 413);
-            return (long)n;
-        }
+        if (body_bytes > c->host->body_bytes_max) /* a Content-Length was judged before it */
+            return refuse_body(c, 413) ? -EINPROGRESS : (long)n;
     }
     if (http_body_done(&body))
         return answer_body(c) ? -EINPROGRESS : (long)at;
@@ -161,8 +158,8 @@ static long input(struct conn *c, const char *bytes, size_t n)
     if (used == 0)
         return 0;
     if (used < 0) {
-        refuse(c, head, (unsigned)-used);
-        return (long)n;
+        err = refuse(c, head, (unsigned)-used);
+        return err ? err : (long)n;
     }
     if (!has_body(head)) {
         err = http_reply(c, head, keeps_alive(c, head));
@@ -170,8 +167,8 @@ static long input(struct conn *c, const char *bytes, size_t n)
     }
     status = refusal(c, head);
     if (status) {
-        http_reply_status(c, head, status, false);
-        return used;
+        err = http_reply_status(c, head, status, false);
+        return err ? err : used;
     }
     say_continue(c, head);
     enter_body(c, bytes, (size_t)used);

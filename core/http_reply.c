@@ -313,7 +313,7 @@ static enum http_range_want range_wanted(const struct found *f, struct http_rang
     return http_range(value, f->source->size, ranges);
 }
 
-static void reply_body(struct found *f)
+static int reply_body(struct found *f)
 {
     struct http_ranges ranges;
 
@@ -324,14 +324,14 @@ static void reply_body(struct found *f)
     case RANGE_NONE:
         f->a.size = f->source->size;
         release(f);
-        http_status_write(&f->a, 416);
-        break;
+        return http_status_write(&f->a, 416);
     case RANGE_SOME:
         if (ranges.count == 1) /* a single part even if several were asked (RFC 9110 15.3.7.2) */
             reply_part(f, ranges.range[0]);
         else
             reply_parts(f, &ranges);
     }
+    return 0;
 }
 
 /* --- The request ------------------------------------------------------------------------------ */
@@ -344,14 +344,13 @@ static bool is_conditional(const struct http_head *head)
            head->first[FIELD_RANGE];
 }
 
-static void reply_found(struct found *f, const struct http_ask *ask)
+static int reply_found(struct found *f, const struct http_ask *ask)
 {
     unsigned status = 0;
 
     if (f->source->kind == SOURCE_REDIRECT) {
         release(f);
-        http_status_redirect(&f->a, ask);
-        return;
+        return http_status_redirect(&f->a, ask);
     }
     /* RFC 9110 12.5.3: without an acceptable coding identity is sent, unless that was refused
      * by name. */
@@ -359,7 +358,7 @@ static void reply_found(struct found *f, const struct http_ask *ask)
         status = 406;
     if (!status && f->source->fields && !is_conditional(f->a.head)) {
         reply_whole(f); /* nearly always */
-        return;
+        return 0;
     }
     http_mark_set(&f->mark, f->source, f->a.c->host->date_s);
     if (!status)
@@ -368,12 +367,13 @@ static void reply_found(struct found *f, const struct http_ask *ask)
         reply_unmodified(f);
     } else if (status) {
         release(f);
-        http_status_write(&f->a, status);
+        return http_status_write(&f->a, status);
     } else if (f->source->kind == SOURCE_MADE && !f->source->bytes) {
         reply_made(f);
     } else {
-        reply_body(f);
+        return reply_body(f);
     }
+    return 0;
 }
 
 static unsigned status_of_error(int err)
@@ -437,12 +437,9 @@ int http_reply(struct conn *c, const struct http_head *head, bool keep_alive)
         err = c->host->find(c->host->site, &ask, &f.source);
         if (err == -EINPROGRESS)
             return err;
-        if (!err) {
-            reply_found(&f, &ask);
-            return 0;
-        }
+        if (!err)
+            return reply_found(&f, &ask);
         status = status_of_error(err);
     }
-    http_status_write(&f.a, status);
-    return 0;
+    return http_status_write(&f.a, status);
 }

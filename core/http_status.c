@@ -81,17 +81,18 @@ static void write_line(struct text *t, unsigned status)
 }
 
 /* The site's page for it is a body like another, but has no validators and no ranges: it is
- * not what was asked for. */
-static bool write_page(struct answer *a, unsigned status)
+ * not what was asked for.  0, or -errno: it has none, or -EINPROGRESS. */
+static int write_page(struct answer *a, unsigned status)
 {
     const struct host *host = a->c->host;
     struct source *page;
+    int err = host->page(host->site, status, &page);
 
-    if (host->page(host->site, status, &page) != 0)
-        return false;
+    if (err)
+        return err;
     if (page->kind != SOURCE_BODY) {
         host->release(host->site, page);
-        return false;
+        return -ENOENT;
     }
     answer_open(a, status);
     put_special(a);
@@ -102,16 +103,17 @@ static bool write_page(struct answer *a, unsigned status)
     http_put_length(&a->text, page->size);
     answer_close(a);
     answer_send(a, page, (struct http_range){0, page->size});
-    return true;
+    return 0;
 }
 
-void http_status_write(struct answer *a, unsigned status)
+int http_status_write(struct answer *a, unsigned status)
 {
     struct http_work *work = conn_work(a->c);
     struct text page = {work->page, work->page + sizeof(work->page)};
+    int err = write_page(a, status);
 
-    if (write_page(a, status))
-        return;
+    if (!err || err == -EINPROGRESS)
+        return err;
     answer_open(a, status);
     put_special(a);
     if (http_accept_html(a->head)) {
@@ -122,14 +124,15 @@ void http_status_write(struct answer *a, unsigned status)
         TEXT_LITERAL(&a->text, "Content-Type: text/plain; charset=utf-8\r\nVary: Accept\r\n");
     }
     finish(a, work->page, (size_t)(page.at - work->page));
+    return 0;
 }
 
-void http_reply_status(struct conn *c, const struct http_head *head, unsigned status,
-                       bool keep_alive)
+int http_reply_status(struct conn *c, const struct http_head *head, unsigned status,
+                      bool keep_alive)
 {
     struct answer a = {.c = c, .head = head, .keep_alive = keep_alive};
 
-    http_status_write(&a, status);
+    return http_status_write(&a, status);
 }
 
 /* --- The redirect of a folder ----------------------------------------------------------------- */
@@ -165,17 +168,15 @@ static bool put_location(struct answer *a, const struct http_ask *ask, struct sl
     return true;
 }
 
-void http_status_redirect(struct answer *a, const struct http_ask *ask)
+int http_status_redirect(struct answer *a, const struct http_ask *ask)
 {
     struct http_work *work = conn_work(a->c);
     struct text page = {work->page, work->page + sizeof(work->page)};
     struct slice location;
 
     answer_open(a, 301);
-    if (!put_location(a, ask, &location)) {
-        http_status_write(a, 414); /* begins again at the same place: nothing was queued */
-        return;
-    }
+    if (!put_location(a, ask, &location))
+        return http_status_write(a, 414); /* begins again at the same place: nothing was queued */
     TEXT_LITERAL(&a->text, "Content-Type: text/html; charset=utf-8\r\n");
     TEXT_LITERAL(&page, "<!DOCTYPE html>\n<title>Moved Permanently</title>\n"
                         "<p>This folder's address ends with a slash");
@@ -186,6 +187,7 @@ void http_status_redirect(struct answer *a, const struct http_ask *ask)
     }
     TEXT_LITERAL(&page, ".</p>\n");
     finish(a, work->page, (size_t)(page.at - work->page));
+    return 0;
 }
 
 /* --- OPTIONS (RFC 9110 9.3.7): the same for "*" and every path -------------------------------- */

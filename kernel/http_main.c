@@ -50,7 +50,7 @@ static int http_find(void *ctx, const struct http_ask *ask, bool may_sleep,
 
 static int http_page(void *ctx, unsigned status, bool may_sleep, struct source **source)
 {
-    return may_sleep ? ksite_page(ctx, status, source) : -ENOENT;
+    return may_sleep ? ksite_page(ctx, status, source) : -EINPROGRESS;
 }
 
 static void http_release(void *ctx, struct source *source)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* kcache_body.c - the bytes of an entry: read from a file or made, and compressed where that saves.
  *
- * They are whole pages of the page allocator, each with a count of its own, so that a socket may
- * take them without a copy and keep them longer than we do.
+ * They are whole pages of the page allocator, so that what a body does not fill can be given back.
  */
 #include <linux/fs.h>
 #include <linux/gfp.h>

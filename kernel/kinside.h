@@ -155,6 +155,7 @@ struct kline {
     struct klane *lane;
     int flags;  /* MSG_DONTWAIT, or 0: receive and send wait */
     bool empty; /* the last receive found nothing */
+    bool hand;  /* what it found is not for a bottom half */
 };
 extern const struct transport kline_transport, kline_soft_transport;
 bool kline_has_input(const struct kline *line); /* it would be worth receiving again */

@@ -155,7 +155,7 @@ static int host_page(void *site, unsigned status, struct source **source)
     struct klane *l = site;
     const struct kworld *w = &l->serve->world;
 
-    return w->page && !w->page(w->ctx, status, l->may_sleep, source) ? 0 : -ENOENT;
+    return w->page ? w->page(w->ctx, status, l->may_sleep, source) : -ENOENT;
 }
 
 static void host_release(void *site, struct source *source)

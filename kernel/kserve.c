@@ -170,7 +170,7 @@ static void ready_run(struct klane *l, struct kready *r)
         return;
     }
     ends = ready_ends(r, now_ms) || test_bit(KCONN_END, &k->flags);
-    if (!l->may_sleep && (ends || !ready_may_stay(r)))
+    if (!l->may_sleep && (ends || line.hand || !ready_may_stay(r)))
         ready_hand(r, ends);
     else if (ends)
         kready_close(r);
@@ -253,11 +253,12 @@ static int lanes_open(struct klane **lanes, struct kserve *s, bool may_sleep)
     return 0;
 }
 
-/* A connection's last words are those of its work item: nothing is in a list any more. */
+/* Nothing is in a list any more.  But a bottom half that has handed a connection over may only now
+ * start the work item, after it has pumped the connection for the last time. */
 static void ready_way_close(struct kserve *s)
 {
-    flush_workqueue(s->wq);
     lanes_close(s->soft);
+    flush_workqueue(s->wq);
     lanes_close(s->lane);
 }
 

@@ -22,20 +22,20 @@ enum kmodel {
 
 extern const char *const kmodel_names[KMODELS];
 
-/* What is served.  ctx is handed back.  may_sleep false: only what is in memory; -EINPROGRESS of
- * find() means: ask again where sleeping is allowed.  Where it is allowed find() has the answer.
- * All of them are called on several processors at once. */
+/* What is served.  ctx is handed back.  may_sleep false: only what is in memory; -EINPROGRESS means
+ * to ask again where sleeping is allowed.  Where it is allowed they have the answer.  All of them
+ * are called on several processors at once. */
 struct kworld {
     const struct conn_proto *proto;
     void *ctx;
     int (*find)(void *ctx, const struct http_ask *ask, bool may_sleep, struct source **source);
-    /* the site's own page for a status, or -ENOENT; with may_sleep false any error is that */
+    /* the site's own page for a status, or -ENOENT */
     int (*page)(void *ctx, unsigned status, bool may_sleep, struct source **source);
     /* in any context, never sleeps (fput() is fine there) */
     void (*release)(void *ctx, struct source *source);
 };
 /* source->file is a struct file * here, of a regular file.  source->bytes may be any memory of the
- * kernel; whole pages of it (alloc_pages_exact) that are not written again leave without a copy. */
+ * kernel. */
 
 enum { KSERVE_BINDS_MAX = 4, KSERVE_NAME_BYTES = 24 };
 

@@ -127,6 +127,8 @@ static int error_of(int err)
     case -EXDEV:   /* leaves the root */
     case -ELOOP:   /* a magic link, or links without end */
         return -EACCES;
+    case -EINPROGRESS: /* of a file system that says what it likes: to the core it means "later" */
+        return -EIO;
     default:
         return err;
     }

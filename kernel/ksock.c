@@ -296,6 +296,8 @@ static int grab_bytes(read_descriptor_t *desc, struct sk_buff *skb, unsigned int
     return (int)n;
 }
 
+/* The end of the stream, an error, and what tcp_read_sock() stops at (urgent data, which a process
+ * does not see either) are the work item's to find. */
 static long soft_recv(void *io, char *buf, size_t cap)
 {
     struct kline *line = io;
@@ -306,12 +308,7 @@ static long soft_recv(void *io, char *buf, size_t cap)
 
     if (n > 0)
         return received(line, (long)g.len);
-    if (n < 0)
-        return received(line, n);
-    if (sk->sk_err)
-        return received(line, sock_error(sk));
-    if (sk->sk_shutdown & RCV_SHUTDOWN || sk->sk_state == TCP_CLOSE)
-        return received(line, 0);
+    line->hand = n < 0 || sk->sk_err || ksock_unread(line->k);
     return received(line, -EAGAIN);
 }
 

@@ -2,6 +2,7 @@
 """Error answers (H03, K18): a page that says what happened, of its own or of the site's, right to
 the byte."""
 import os
+import time
 
 import pytest
 from lib.client import request
@@ -61,6 +62,34 @@ def test_own_page(start, tree):
         os.unlink(f"{tree}/404.html")
         reply = wire.ask("/missing")
         assert reply.status == 404 and reply.body != page
+
+
+REFUSALS = {"412": (request("/hello.txt", fields=['If-Match: "x"']), 412),
+            "416": (request("/hello.txt", fields=["Range: bytes=99-"]), 416),
+            "405": (request("/hello.txt", "DELETE"), 405), "501": (request("/hello.txt", "BREW"), 501),
+            "no request": (b"BAD\r\n\r\n", 400), "cut short": (b"GET /hello.txt HT", 400),
+            "too long": (request("/" + "x" * 9000), 414), "a bad path": (request("/%zz"), 400),
+            "a bad chunk": (request("/hello.txt", "POST", ["Transfer-Encoding: chunked"], b"x\r\n"), 400),
+            "too large": (request("/hello.txt", "POST", ["Content-Length: 99999999"]), 413),
+            "half a body": (request("/hello.txt", fields=["Content-Length: 10"]), 400)}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("data, status", REFUSALS.values(), ids=REFUSALS)
+def test_own_page_of_every_cause(start, tree, data, status):
+    """Also where nothing was looked for, and where what was asked for lies in memory."""
+    page = write(f"{tree}/{status}.html", b"<!doctype html><title>no</title>")
+    write(f"{tree}/hello.txt", b"hello")
+    server = start(tree)
+    with server.wire() as wire:
+        for _ in range(3):
+            time.sleep(0.05)  # what has only just changed is not kept in memory
+            assert wire.ask("/hello.txt").body == b"hello"
+        wire.send(data)
+        if status == 400:
+            wire.finish()
+        reply = wire.reply()
+        assert reply.status == status and reply.body == page
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "link", "unreadable"])

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """H01, D06, D07: the same bytes cut at any place give the same answers."""
+import socket
+
 import pytest
 from lib.client import request
 from lib.trees import content
@@ -63,6 +65,17 @@ def test_refused_however_cut(site, data, status):
                 pass  # refused before its end: the answer is there
             assert wire.reply().status == status
             wire.end()
+
+
+@pytest.mark.core
+def test_urgent_data(wire):
+    """An urgent byte is taken out of the stream: who does not ask for it reads what is before and behind."""
+    data = request("/hello.txt")
+    for cut in (0, 1, 10, len(data) - 1, 0):
+        wire.send(data[:cut])
+        wire.sock.send(b"!", socket.MSG_OOB)
+        wire.send(data[cut:])
+        assert wire.reply().body == b"Hello, world\n"
 
 
 def test_straddling_any_buffer(wire):
