@@ -8,13 +8,15 @@
  *              better answer: its ctime, which moves with every entry
  *   the body   size, mtime, ctime
  *
- * ctime cannot be set, but it moves in ticks: what changed in this very tick could change again and
- * look the same, so such a file is not vouched for yet.  Of file systems that learn of changes from
- * elsewhere (their dentries ask to be revalidated), and of those unknown here, nothing is: then
- * every request looks for itself.  Not seen at once, but when the entry is old: what is written
- * through a mapping; that a sibling older than its original was brought up to date in its place,
- * which makes another answer the better one but this one no less right.  And what a listing says of
- * the things in the folder: their names are its own, but their sizes and times are not.
+ * ctime cannot be set, but it moves in ticks, on some disks in seconds: what changed in this very
+ * tick could change again and look the same, so such a file is not vouched for yet.  Nor is one
+ * that is being written: its times move first, and its bytes some time after.  Of file systems that
+ * learn of changes from elsewhere (their dentries ask to be revalidated), and of those unknown
+ * here, nothing is: then every request looks for itself.  Not seen at once, but when the entry is
+ * old: what is written through a mapping; that a sibling older than its original was brought up to
+ * date in its place, which makes another answer the better one but this one no less right.  And
+ * what a listing says of the things in the folder: their names are its own, but their sizes and
+ * times are not.
  */
 #include <linux/dcache.h>
 #include <linux/fs.h>
@@ -146,10 +148,23 @@ u64 kwitness_sum(const struct kcache_fill *fill)
     return look_first(&w, fill, &s) ? s.sum : 0;
 }
 
-/* Whether the source was made of what is there now. */
+/* Who writes has the inode's lock from before the times move until the bytes are there, or, where
+ * writes go to the disk directly, is counted.  Nobody is waited for. */
+static bool is_being_written(struct inode *inode)
+{
+    bool direct;
+
+    if (!inode_trylock(inode))
+        return true;
+    direct = atomic_read(&inode->i_dio_count) != 0;
+    inode_unlock(inode);
+    return direct;
+}
+
+/* Whether the source was made of what is there now.  A folder is read under its own lock. */
 static bool is_current(const struct kcache_fill *fill, const struct sight *s)
 {
-    const struct inode *inode = d_inode(fill->sent->dentry);
+    struct inode *inode = d_inode(fill->sent->dentry);
     const struct source *source = fill->source;
     struct timespec64 changed;
 
@@ -157,16 +172,17 @@ static bool is_current(const struct kcache_fill *fill, const struct sight *s)
         return fill->seen == s->sum;
     changed = kcompat_ctime(inode);
     return source->size == (u64)i_size_read(inode) && source->ctime_s == changed.tv_sec &&
-           source->ctime_ns == changed.tv_nsec;
+           source->ctime_ns == changed.tv_nsec && !is_being_written(inode);
 }
 
 bool kwitness_begin(struct kwitness *w, const struct kcache_fill *fill)
 {
+    s64 young = (s64)TICKS_YOUNG * TICK_NSEC + fill->root->dentry->d_sb->s_time_gran;
     struct timespec64 old;
     struct sight s;
 
     ktime_get_coarse_real_ts64(&old);
-    old = timespec64_sub(old, ns_to_timespec64((s64)TICKS_YOUNG * TICK_NSEC));
+    old = timespec64_sub(old, ns_to_timespec64(young));
     if (!look_first(w, fill, &s) || timespec64_compare(&s.newest, &old) > 0 ||
         !is_current(fill, &s)) {
         *w = (struct kwitness){0};

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* site_changes.c - what the kernel's site keeps in memory is never older than what was on disk when
- * it was asked, however that changed.  Runs in a guest, as root (ksite.py).
+ * it was asked, however that changed.  Runs in a guest, as root (ksite.py).  An argument chooses
+ * among the tests by their names.
  */
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include "cached.h"
 
 /* --- Changes ---------------------------------------------------------------------------------- */
@@ -153,7 +157,8 @@ static void changes_are_seen(void **state)
     assert_true(counts(t).stale >= sizeof(rows) / sizeof(rows[0]));
 }
 
-/* Two writes so close together that no attribute tells them apart, and a question in between. */
+/* Two writes so close together that no attribute tells them apart, and a question in between: in
+ * the same tick of the clock, or on a disk that counts seconds in the same second. */
 static void changes_within_a_tick(void **state)
 {
     struct tree *t = *state;
@@ -220,6 +225,93 @@ static void a_mapping(void **state)
     assert_body(t, "/file", "new");
     munmap(map, 3);
     close(fd);
+}
+
+/* --- A write that takes its time -------------------------------------------------------------- */
+
+/* A page that its reader waits for until it is filled (userfaultfd(2)). */
+struct late_page {
+    int faults;
+    char *at;
+};
+
+static void late_open(struct late_page *p)
+{
+    struct uffdio_api api = {.api = UFFD_API};
+    struct uffdio_register range = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+
+    p->faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+    assert_true(p->faults >= 0);
+    assert_int_equal(ioctl(p->faults, UFFDIO_API, &api), 0);
+    p->at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(p->at, MAP_FAILED);
+    range.range = (struct uffdio_range){(uintptr_t)p->at, 4096};
+    assert_int_equal(ioctl(p->faults, UFFDIO_REGISTER, &range), 0);
+}
+
+/* Until then the writer waits: his file has its new times already, and its old bytes. */
+static void late_fill(struct late_page *p, const char *text)
+{
+    char page[4096] __attribute__((aligned(4096))) = "";
+    struct uffdio_copy copy = {.dst = (uintptr_t)p->at, .src = (uintptr_t)page, .len = 4096};
+    struct uffd_msg told;
+
+    assert_int_equal(read(p->faults, &told, sizeof(told)), sizeof(told));
+    rest_ms(100);
+    memcpy(page, text, strlen(text));
+    assert_int_equal(ioctl(p->faults, UFFDIO_COPY, &copy), 0);
+}
+
+struct late_write {
+    const struct tree *t;
+    struct late_page page;
+};
+
+static void *write_late(void *arg)
+{
+    struct late_write *w = arg;
+    int fd = openat(w->t->root, "file.txt", O_WRONLY | O_CLOEXEC);
+
+    assert_int_equal(write(fd, w->page.at, 3), 3);
+    close(fd);
+    return NULL;
+}
+
+static void *ask_all_the_time(void *arg)
+{
+    struct changer *c = arg;
+    struct http_ask a = plain("/file.txt");
+    struct source *s;
+
+    while (!atomic_load(&c->over)) {
+        if (site_find(c->t->site, &a, true, &s) == 0)
+            site_release(c->t->site, s);
+        rest_ms(5);
+    }
+    return NULL;
+}
+
+static void a_write_that_takes_its_time(void **state)
+{
+    struct tree *t = *state;
+    struct late_write w = {.t = t};
+    struct changer asking = {.t = t};
+    pthread_t writer, asker;
+
+    open_cached(t, (struct twin_cache){.bytes = CACHE_BYTES});
+    make_file(t, "file.txt", "old");
+    assert_true(is_kept(t, "/file.txt"));
+    late_open(&w.page);
+    assert_int_equal(pthread_create(&asker, NULL, ask_all_the_time, &asking), 0);
+    assert_int_equal(pthread_create(&writer, NULL, write_late, &w), 0);
+    late_fill(&w.page, "new");
+    pthread_join(writer, NULL);
+    atomic_store(&asking.over, true);
+    pthread_join(asker, NULL);
+    assert_body(t, "/file.txt", "new");
+    assert_true(is_kept(t, "/file.txt")); /* and then it is as before */
+    munmap(w.page.at, 4096);
+    close(w.page.faults);
 }
 
 /* --- Races ------------------------------------------------------------------------------------ */
@@ -311,17 +403,20 @@ static void a_file_written_again_and_again(void **state)
     race(*state, true);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TREE_TEST(changes_are_seen),
         TREE_TEST(changes_within_a_tick),
         TREE_TEST(other_changes_do_not_matter),
         TREE_TEST(a_mapping),
+        TREE_TEST(a_write_that_takes_its_time),
         TREE_TEST(a_file_replaced_again_and_again),
         TREE_TEST(a_file_written_again_and_again),
     };
 
     alarm(300);
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
