@@ -112,6 +112,8 @@ struct kserve {
     bool paused;     /* somebody waits for a seat */
     atomic_t live;
     wait_queue_head_t gone;
+    long buffers_max;      /* as many stashes and outboxes together */
+    atomic_long_t buffers; /* <= buffers_max */
     spinlock_t lock; /* conns */
     struct list_head conns;
     struct kpercpu __percpu *percpu;
@@ -141,6 +143,7 @@ void kdoors_close(struct kserve *s);
 void kdoors_room(struct kserve *s); /* a connection has ended: somebody may be let in */
 
 /* --- klane.c ---------------------------------------------------------------------------------- */
+long kbuffers_max(void);
 int klane_open(struct klane *l, struct kserve *s, bool may_sleep);
 void klane_close(struct klane *l);
 u64 klane_tick(struct klane *l);          /* refreshes the date; milliseconds, monotonic */

@@ -16,6 +16,10 @@
  * their peers to read before others are handed to the work item. */
 enum { KSHELF_STOCK = 8 };
 
+/* Half a head on every seat must not take the machine's memory: no process is killed for it.  All
+ * buffers have a quarter of that; whoever needs one more is closed. */
+enum { BUFFERS_SHARE = 4 };
+
 /* --- Memory ----------------------------------------------------------------------------------- */
 
 static struct kshelf *shelf_of(struct kpercpu *here, size_t bytes)
@@ -64,15 +68,41 @@ static bool shelf_put(struct kserve *s, void *mem, size_t bytes)
     return kept;
 }
 
+/* Both kinds take as much: what is no power of two is rounded up to the next. */
+long kbuffers_max(void)
+{
+    size_t bytes = roundup_pow_of_two(max(sizeof(struct outbox), sizeof(struct stash)));
+
+    return (long)(totalram_pages() / BUFFERS_SHARE / (bytes >> PAGE_SHIFT));
+}
+
+static void *buffer_new(struct kserve *s, size_t bytes, bool may_sleep)
+{
+    void *mem = NULL;
+
+    if (atomic_long_inc_return(&s->buffers) <= s->buffers_max)
+        mem = may_sleep ? kvmalloc(bytes, GFP_KERNEL | __GFP_NOWARN)
+                        : kmalloc(bytes, GFP_ATOMIC | __GFP_NOWARN);
+    if (!mem)
+        atomic_long_dec(&s->buffers);
+    return mem;
+}
+
+static void buffer_free(struct kserve *s, void *mem)
+{
+    kvfree(mem);
+    atomic_long_dec(&s->buffers);
+}
+
 static void *host_alloc(void *site, size_t bytes)
 {
     struct klane *l = site;
     void *mem = shelf_take(l->serve, bytes);
 
-    if (mem)
-        return mem;
-    return l->may_sleep ? kvmalloc(bytes, GFP_KERNEL | __GFP_NOWARN)
-                        : kmalloc(bytes, GFP_ATOMIC | __GFP_NOWARN);
+    mem = mem ?: buffer_new(l->serve, bytes, l->may_sleep);
+    if (!mem)
+        kstat_add(l->serve, KSTAT_NO_BUFFER, 1);
+    return mem;
 }
 
 static void host_free(void *site, void *mem, size_t bytes)
@@ -80,13 +110,13 @@ static void host_free(void *site, void *mem, size_t bytes)
     struct klane *l = site;
 
     if (!shelf_put(l->serve, mem, bytes))
-        kvfree(mem);
+        buffer_free(l->serve, mem);
 }
 
-static int stock(struct kshelf *shelf)
+static int stock(struct kserve *s, struct kshelf *shelf)
 {
     while (shelf->count < KSHELF_STOCK) {
-        void *mem = kvmalloc(shelf->bytes, GFP_KERNEL);
+        void *mem = buffer_new(s, shelf->bytes, true);
 
         if (!mem)
             return -ENOMEM;
@@ -105,8 +135,8 @@ int kshelves_stock(struct kserve *s)
     for_each_possible_cpu(cpu) {
         struct kpercpu *there = per_cpu_ptr(s->percpu, cpu);
 
-        err = err ?: stock(shelf_of(there, sizeof(struct outbox)));
-        err = err ?: stock(shelf_of(there, sizeof(struct stash)));
+        err = err ?: stock(s, shelf_of(there, sizeof(struct outbox)));
+        err = err ?: stock(s, shelf_of(there, sizeof(struct stash)));
     }
     return err;
 }
@@ -135,7 +165,7 @@ void kshelves_empty(struct kserve *s)
                 void *mem = shelf->first;
 
                 shelf->first = *(void **)mem;
-                kvfree(mem);
+                buffer_free(s, mem);
             }
         }
     }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Many connections: silent ones that keep nobody out, cost no time, and go when theirs is up; and those that come and
 go."""
+import resource
 import time
 
 import left
@@ -13,6 +14,8 @@ pytestmark = pytest.mark.long
 HELLO = b"Hello, world\n"
 MANY = min(1000, module.row()["capacity"] - 8)
 CHURN = 1000
+BUFFER_KIB = 64  # of who has sent half a head
+KEPT = 200       # buffers at most that are there for the next, of two processors and both kinds
 PATIENT = ("--head-timeout", "10m", "--idle-timeout", "10m", "--send-timeout", "10m")
 
 
@@ -57,6 +60,32 @@ def test_their_time_is_up(start, site):
     wait_for(lambda: server.stats()["open"] == 0, "all have gone")
     assert server.stats()["expired"] > 0
     crowd.leave(wires)
+    server.check_counts()
+
+
+def memory_kib():
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return int(file.readline().split()[1])
+
+
+@pytest.mark.skipif(module.MODEL in module.BLOCKING, reason="it has fewer seats")
+def test_half_heads_have_a_quarter_of_the_memory(start, site):
+    """Else a cheap trick has other processes killed.  Who needs a buffer beyond that is closed, and counted."""
+    most, half = memory_kib() // 4 // BUFFER_KIB, request("/hello.txt")[:20]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most + 2000, most + 2000))
+    server = start(site, *PATIENT)
+    wires = crowd.arrive(server, most - KEPT, lambda _: half)
+    wait_for(lambda: server.stats()["receives"] >= most - KEPT, "all heads have begun")
+    assert server.ask("/hello.txt").body == HELLO
+    assert server.stats()["no_buffer"] == 0
+    wires += [server.wire() for _ in range(3 * KEPT)]
+    for wire in wires[-3 * KEPT:]:
+        wire.send(half)
+    wait_for(lambda: server.stats()["no_buffer"] >= KEPT, "who is too many is closed")
+    assert server.stats()["open"] <= most + KEPT
+    crowd.leave(wires)
+    wait_for(lambda: server.stats()["open"] == 0, "all have gone")
+    assert server.ask("/hello.txt").body == HELLO
     server.check_counts()
 
 
