@@ -20,7 +20,7 @@ import shlex
 import subprocess
 import sys
 
-from rig import BODY_BYTES, Broken, text_of
+from rig import BODY_BYTES, Broken, bytes_of
 from vm import guest, kernel
 from vm.image import Image
 
@@ -150,11 +150,6 @@ def told(output):
     for number, key, text in zip(parts[1::3], parts[2::3], parts[3::3]):
         found.setdefault(int(number), {})[key] = text.strip()
     return found
-
-
-def bytes_of(path):
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def client_ns(run):

@@ -20,7 +20,8 @@ import time
 from typing import NamedTuple
 
 import scratch
-from rig import LIBC, PATIENCE_S, Broken, children, cpu_ns, each_file, end_with_us, family, raise_descriptors, text_of
+from rig import (LIBC, PATIENCE_S, Broken, bytes_of, children, cpu_ns, each_file, end_with_us, family, raise_descriptors,
+                 text_of)
 
 CONFIGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
 PATH = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
@@ -326,8 +327,7 @@ def ask(name, port, path):
 
 def check_file(name, port, folder, path):
     """Broken, unless what it sends for /PATH is that file of the folder."""
-    with open(os.path.join(folder, path), "rb") as file:
-        body = file.read()
+    body = bytes_of(os.path.join(folder, path))
     expected = 200, len(body), hashlib.sha256(body).hexdigest()
     if (answer := ask(name, port, "/" + path)) != expected:
         raise Broken(f"{name} sends {path} with {in_words(answer)}; the file: {in_words(expected)}")

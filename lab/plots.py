@@ -21,6 +21,7 @@ import figures
 import reading
 import table
 import view
+from rig import bytes_of
 
 RESULTS, EXPERIMENTS, DOCUMENTS = "lab/results", "lab/experiments", "docs/lab"
 INDEX, MARK = "README.md", "experiments"
@@ -77,9 +78,8 @@ def write(path, text):
     """Bytes or text, whole or not at all; a file that is already so is left alone."""
     data = text if isinstance(text, bytes) else text.encode()
     try:
-        with open(path, "rb") as file:
-            if file.read() == data:
-                return
+        if bytes_of(path) == data:
+            return
     except OSError:
         pass
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -119,9 +119,7 @@ def documents(found):
 
 def said_in(path):
     """What a PNG says it was drawn from, or ''."""
-    with open(path, "rb") as file:
-        data = file.read()
-    at = 8
+    data, at = bytes_of(path), 8
     while at + 8 <= len(data):
         size, kind = struct.unpack(">I4s", data[at:at + 8])
         if kind == b"tEXt" and (found := re.match(rb"Result\0(.*)", data[at + 8:at + 8 + size], re.DOTALL)):
@@ -160,8 +158,7 @@ def make(known, found, out):
         command.tell(f"{number} of {len(found)}: {result['name']}")
         draw_one(result, out)
         if pictured(result):
-            with open(os.path.join(out, f"{result['name']}-1.png"), "rb") as file:
-                write(f"{DOCUMENTS}/{document.picture(result)}", file.read())
+            write(f"{DOCUMENTS}/{document.picture(result)}", bytes_of(os.path.join(out, f"{result['name']}-1.png")))
     command.tell("")
     for path, text in documents(found):
         write(path, text)

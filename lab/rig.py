@@ -37,6 +37,11 @@ def text_of(path):
         return file.read()
 
 
+def bytes_of(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def raise_descriptors():
     """As many descriptors as we may have; servers inherit them.  How many that is."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

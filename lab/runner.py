@@ -20,7 +20,7 @@ import machine
 import measures
 import scratch
 from command import put
-from rig import Broken, raise_descriptors
+from rig import Broken, bytes_of, raise_descriptors
 
 VERSION = 1
 STOLEN_MAX, TRIES_MAX = 0.02, 4  # of the processors' time, by the host; then a cell is measured again
@@ -245,8 +245,7 @@ def binaries_of(plan, binaries):
     others = [one["binary"] for one in plan["target"] if "binary" in one]
     for path in [os.path.join(binaries, "rung"), os.path.join(binaries, "rung-load"), *sorted(mine), *others]:
         if os.path.exists(path):
-            with open(path, "rb") as file:
-                found.update(file.read())
+            found.update(bytes_of(path))
     return found.hexdigest()[:16]
 
 

@@ -9,7 +9,7 @@ import re
 import stat
 import subprocess
 
-from rig import Broken
+from rig import Broken, bytes_of
 
 TIME_S = 1_000_000_000  # of every file, that two images of the same files are the same
 ALIGN = 4
@@ -48,8 +48,7 @@ class Image:
     def copy(self, source, path=None):
         """A file of this machine, by default to the same place."""
         try:
-            with open(source, "rb") as file:
-                self.put(path or source, file.read(), stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+            self.put(path or source, bytes_of(source), stat.S_IMODE(os.stat(source).st_mode))
         except OSError as error:
             raise Broken(f"{source} cannot be put into the guest: {error.strerror}") from error
 

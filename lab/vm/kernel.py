@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 import zlib
 
-from rig import Broken
+from rig import Broken, bytes_of
 
 BUILT = ("debug", "race")  # by scripts/debug-kernel, not fetched
 PACKAGES = {"6.1": "linux-image-amd64", "6.12": "linux-image-6.12-amd64"}  # of Debian 12; each names the newest image
@@ -94,8 +94,7 @@ def fetch(version, cache):
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         run("apt-get", "download", package, cwd=folder)
         run("dpkg-deb", "-x", *glob.glob(f"{folder}/*.deb"), f"{folder}/tree")
-        with open(glob.glob(f"{folder}/tree/boot/vmlinuz-*")[0], "rb") as file:
-            kernel = bare(file.read())
+        kernel = bare(bytes_of(glob.glob(f"{folder}/tree/boot/vmlinuz-*")[0]))
         os.mkdir(f"{folder}/kept")
         shutil.move(f"{folder}/tree/lib", f"{folder}/kept/lib")
         with open(f"{folder}/kept/vmlinux", "wb") as file:
@@ -150,8 +149,7 @@ def headers(version, cache):
 # --- Modules ------------------------------------------------------------------------------------------------
 
 def module_bytes(path):
-    with open(path, "rb") as file:
-        data = file.read()
+    data = bytes_of(path)
     return lzma.decompress(data) if path.endswith(".xz") else data
 
 
