@@ -17,8 +17,7 @@ CORE = "rung_core"
 PATIENT = ("head_timeout=600000", "idle_timeout=600000", "send_timeout=600000")
 SAID_LINES = 3
 PAUSE_S = 0.001
-CLASSES = {"fifo": os.SCHED_FIFO, "rr": os.SCHED_RR}
-FIRST = os.sched_param(1)
+CLASSES = {"other": (os.SCHED_OTHER, 0), "fifo": (os.SCHED_FIFO, 1), "rr": (os.SCHED_RR, 1)}  # and the priority there
 
 
 def run(*argv):
@@ -73,11 +72,12 @@ class Module:
 
     def schedule(self, how, count):
         """So many of its threads get another class, as soon as they are there."""
+        policy, priority = CLASSES[how]
         done, end = set(), time.monotonic() + PATIENCE_S
         while len(done) < count and time.monotonic() < end:
             time.sleep(PAUSE_S)
             for pid in set(threads(self.name)) - done:
                 with contextlib.suppress(ProcessLookupError):
-                    os.sched_setscheduler(pid, CLASSES[how], FIRST)
+                    os.sched_setscheduler(pid, policy, os.sched_param(priority))
                     done.add(pid)
         return len(done)

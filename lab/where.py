@@ -40,6 +40,13 @@ PARTS = (
     ("writing the head, queueing", r"(answer_|http_reply|reply_|put_|text_|http_d|from_unix|to_unix|outbox|conn_put|"
                                    r"conn_wrote|conn_space|conn_room|host_|http_mark|http_cond|not_since).* \[rung"),
     ("pump, lists, callbacks", r" \[rung"),
+    ("names, files: looking up, opening, closing", (
+        r"path_openat|do_filp_open|link_path_walk|walk_component|path_init|terminate_walk|complete_walk|step_into|handle_mounts|"
+        r"^_*lookup_|simple_lookup|^_*d_(lookup|alloc|hash|add|same|instantiate|free|set)|dput|dentry|lockref|getname|putname|strncpy_from|"
+        r"hashlen|hash_name|do_open|vfs_open|open_flags|openat|^do_sys_open|alloc_empty_file|alloc_file|inode_permission|"
+        r"generic_permission|legitimize|unlazy|mnt(get|put)|nameidata|may_open|close_fd|filp_close|filp_flush|^_*x64_sys_close|locks_remove|notify|"
+        r"statx|fstat|getattr|fillattr|cp_new_stat|unused_fd|alloc_fd|fd_install|expand_files|^__fput|security_(file|inode|path)|"
+        r"apparmor_file|aa_file|^_*ima_|file_free|__close_range|pick_file")),
     ("waiting, waking, changing to another", (
         r"schedule|^psi_|^_*update_(load|curr|cfs|rq|min|avg)|_fair$|queue_entity|queue_task|^__switch_to|switch_mm|"
         r"try_to_wake|ttwu|^ep_|epoll|wake_|worker|queue_work|process_one_work|tasklet|pick_next|set_next|put_prev|rcu_note|"
