@@ -9,7 +9,9 @@
  *
  * A thread that waits cannot look at a clock.  A delayed work item for each connection does, and
  * ends an overdue one by shutting its socket: the transfer returns, and the connection is closed by
- * whoever serves it.  The mutex is held while the machine is looked at, never while bytes move.
+ * whoever serves it.  Of one that rests and is to go only the receiving is ended: what has come by
+ * then, seen or not, is answered.  The mutex is held while the machine is looked at, never while
+ * bytes move.
  */
 #include <linux/jiffies.h>
 #include <linux/kthread.h>
@@ -48,10 +50,12 @@ static void block_watch(struct work_struct *work)
 
     mutex_lock(&b->machine);
     over = b->k.conn.want == CONN_CLOSE;
-    if (!over && (kconn_unwanted(&b->k) || kconn_overdue(&b->k, now_ms))) {
+    if (!over && (READ_ONCE(b->k.serve->stop) == KSTOP_NOW || kconn_overdue(&b->k, now_ms))) {
         over = true;
         ksock_end(&b->k); /* whoever serves it finds the end */
     }
+    if (!over && kconn_unwanted(&b->k))
+        ksock_deafen(&b->k); /* ... behind what it has received and we have not seen yet */
     if (!over)
         watch_at(b, now_ms);
     mutex_unlock(&b->machine);

@@ -166,7 +166,8 @@ bool ksock_unread(const struct kconn *k);       /* bytes wait, or the end of the
 /* It calls what sockets call by themselves; an accepted one calls as its listener did. */
 void ksock_unhook(const struct kserve *s, struct socket *sock);
 void ksock_shut(struct kconn *k);               /* no more will be sent */
-void ksock_end(struct kconn *k);                /* nor received: wakes who waits in it */
+void ksock_deafen(struct kconn *k);             /* what has come is received, then the end */
+void ksock_end(struct kconn *k);                /* neither: both wake who waits in it */
 u64 ksock_acked(const struct kconn *k);         /* bytes that the peer is known to have */
 
 /* --- kstats.c --------------------------------------------------------------------------------- */

@@ -50,6 +50,11 @@ void ksock_shut(struct kconn *k)
     kernel_sock_shutdown(k->sock, SHUT_WR);
 }
 
+void ksock_deafen(struct kconn *k)
+{
+    kernel_sock_shutdown(k->sock, SHUT_RD);
+}
+
 void ksock_end(struct kconn *k)
 {
     kernel_sock_shutdown(k->sock, SHUT_RDWR);

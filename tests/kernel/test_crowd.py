@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Many connections: silent ones that keep nobody out, cost no time, and go when theirs is up; and those that come and
 go."""
+import contextlib
+import random
 import resource
+import select
+import socket
 import time
 
 import left
@@ -87,6 +91,39 @@ def test_half_heads_have_a_quarter_of_the_memory(start, site):
     wait_for(lambda: server.stats()["open"] == 0, "all have gone")
     assert server.ask("/hello.txt").body == HELLO
     server.check_counts()
+
+
+def ask_and_rest(server, count, seconds):
+    """So many clients ask, rest for about as long as one must to lose his seat, and ask again; who has lost it comes anew."""
+    with contextlib.ExitStack() as stack:
+        poll, wires, due, end = select.poll(), {}, {}, time.monotonic() + seconds
+        while time.monotonic() < end:
+            while len(wires) < count:
+                wire = stack.enter_context(socket.create_connection(server.address))
+                wires[wire.fileno()] = wire
+                due[wire.fileno()] = 0
+                poll.register(wire, select.POLLIN)
+            for fd in [fd for fd, at in due.items() if at <= time.monotonic()]:
+                del due[fd]
+                with contextlib.suppress(OSError):
+                    wires[fd].send(request("/hello.txt"))
+            for fd, _ in poll.poll(1):
+                with contextlib.suppress(ConnectionError):
+                    if wires[fd].recv(4096):
+                        due[fd] = time.monotonic() + random.uniform(0.036, 0.06)
+                        continue
+                poll.unregister(fd)
+                wires.pop(fd).close()
+                due.pop(fd, None)
+        time.sleep(0.5)  # nobody leaves who waits for an answer
+
+
+def test_who_has_asked_is_answered(start, site):
+    """Clients ask just when they lose their seats: what a server has received, it answers."""
+    server = start(site, *PATIENT, "--max-connections", "8")
+    ask_and_rest(server, 16, 15)
+    stats = server.check_counts()
+    assert stats["evicted"] > 50 and stats["broken"] == 0
 
 
 def test_come_and_go(start, site, record_property):
