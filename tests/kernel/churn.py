@@ -143,7 +143,6 @@ def client(board, number):
 def load(what, more):
     given = {"port": ADDRESS[1], **GIVEN, **dict.fromkeys(TIMES, 1000 * PATIENCE_S)}
     given |= {"root": moves.SITE} if what == "rung_http" else {}
-    insmod.core()
     insmod.load_file(f"{insmod.FOLDER}/{what}.ko", given | more)
 
 
@@ -204,6 +203,7 @@ def left_behind(before):
 def again_and_again():
     """Loaded, visited, unloaded; every tenth time the core too, every fifth with a request that is not whole."""
     for number in range(CYCLES + 3):
+        insmod.core()
         load("rung_http", {})
         with Wire(ADDRESS, timeout=PATIENCE_S) as wire, Wire(ADDRESS, timeout=PATIENCE_S) as other:
             require(wire.ask("/hello.txt").body == moves.FILES["hello.txt"], "another body")
@@ -253,6 +253,7 @@ def tell(chapters, expected=None, count=lambda: (0, 0)):
 
 def main():
     moves.furnish(CLIENTS)
+    insmod.core()
     board = Board()
     for number in range(CLIENTS):
         client(board, number)

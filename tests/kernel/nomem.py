@@ -15,6 +15,7 @@ import left  # noqa: E402
 import moves  # noqa: E402
 from lib import insmod, klog  # noqa: E402
 from lib.client import Sloppy, Wire, require  # noqa: E402
+from lib.trees import write  # noqa: E402
 
 FAULTS = [f"/sys/kernel/debug/{what}" for what in ("failslab", "fail_page_alloc")]
 # The last three are the network's words for it: no socket, no buffer, no entry in the table of ports.
@@ -114,6 +115,10 @@ def main():
     if not os.path.exists(nth()):
         sys.exit("this kernel cannot make allocations fail")
     moves.furnish(0)
+    for what in ("rung_core", "rung_http"):  # in memory: how reading them may fail is not the question
+        with open(f"{insmod.FOLDER}/{what}.ko", "rb") as file:
+            write(f"/run/t/{what}.ko", file.read())
+    insmod.FOLDER = "/run/t"
     return churn.tell([("every allocation of loading fails", loading),
                        ("three of a hundred fail while it serves", lambda: serving(3)),
                        ("twenty of a hundred fail while it serves", lambda: serving(20))], TOLD)
