@@ -15,6 +15,7 @@ SHARE = "/share"
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 SCRATCH = "/run/t"  # in memory: what the guest's own root has comes slowly, and cannot be unmounted
+SHM = "nr_inodes=1m"  # four folders of a hundred thousand files at once
 FEW = 10
 EXPECTED_TAINTS = 1 << 12 | 1 << 13  # a module from outside the tree, which nobody has signed
 TAINTS = {1: "forced load", 4: "machine check", 5: "bad page", 7: "oops", 9: "warning", 14: "lockup"}
@@ -32,8 +33,8 @@ def setting(name, value):
 
 
 def prepare():
-    for kind, place in (("debugfs", "/sys/kernel/debug"), ("tmpfs", "/dev/shm"), ("devpts", "/dev/pts")):
-        subprocess.run(["mount", "-t", kind, "none", place], check=True)
+    for kind, place, *words in (("debugfs", "/sys/kernel/debug"), ("tmpfs", "/dev/shm", "-o", SHM), ("devpts", "/dev/pts")):
+        subprocess.run(["mount", "-t", kind, *words, "none", place], check=True)
     os.makedirs(SCRATCH, mode=0o777, exist_ok=True)
     os.chmod(SCRATCH, 0o1777)
     setting("kernel/hung_task_timeout_secs", HUNG_S)

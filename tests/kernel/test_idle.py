@@ -19,7 +19,9 @@ A_SOURCE = 10_000   # connections from one address: a third of its ports, so tha
 BATCH = 500         # less than the listener's queue holds
 SPARE = 1000        # descriptors
 BYTES_MAX = 16_384  # for a connection, both of its ends, the client's file and the kernel's tables included
-UNLOADED_S = 60     # of an emulated machine; each of them is told
+UNLOADED_S = 60     # of an emulated machine
+TOLD_S = 10         # a reset's way, from one end of this machine to the other
+UNTOLD_MAX = 50     # clients that must ask to learn that the server has gone
 
 pytestmark = pytest.mark.skipif(module.MODEL in module.BLOCKING, reason="it has a worker or a thread for each")
 
@@ -49,6 +51,23 @@ def arrive(server):
     return sockets
 
 
+def is_told(sock):
+    """That the server has gone; if not, because the reset was lost (nobody sends it again, and the queue of a loopback
+    that has no processor is short), then when it asks."""
+    with sock:
+        sock.settimeout(TOLD_S)
+        try:
+            assert sock.recv(1) == b""
+        except ConnectionResetError:
+            pass
+        except TimeoutError:
+            sock.sendall(b"G")
+            with pytest.raises(ConnectionResetError):
+                sock.recv(1)
+            return False
+    return True
+
+
 @pytest.mark.timeout(1200)
 def test_fifty_thousand(start, site, record_property):
     resource.setrlimit(resource.RLIMIT_NOFILE, (MANY + SPARE, MANY + SPARE))
@@ -75,13 +94,8 @@ def test_fifty_thousand(start, site, record_property):
     began = time.monotonic()
     server.kill()
     took = time.monotonic() - began
-    for sock in crowd:
-        try:
-            assert sock.recv(1) == b""
-        except ConnectionResetError:
-            pass
-        sock.close()
+    untold = sum(not is_told(sock) for sock in crowd)
     record_property("fifty thousand", f"came in {came_s:.0f} s, {each:.0f} bytes each, a new client's answer "
                                       f"{sorted(asks)[10] * 1e3:.1f} ms (worst {max(asks) * 1e3:.1f}), unloaded in "
-                                      f"{took:.1f} s (emulated)")
-    assert each < BYTES_MAX and max(asks) < 2 and took < UNLOADED_S
+                                      f"{took:.1f} s (emulated), {untold} of them told when they asked")
+    assert each < BYTES_MAX and max(asks) < 2 and took < UNLOADED_S and untold < UNTOLD_MAX
