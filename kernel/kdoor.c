@@ -217,8 +217,8 @@ static int door_open(struct kdoor *d, struct kserve *s, const char *address)
     if (err)
         return err;
     port_set(&at, s->port);
-    /* As a process would: with one of the kernel's own (sock_create_kern) tcp_close() ends the timers
-     * of those it has accepted, and what is lost on the way after that is never sent again. */
+    /* As a process would: with one of the kernel's own (sock_create_kern) tcp_close() ends the
+     * timers of those it has accepted, and what is lost after that is never sent again. */
     err = __sock_create(&init_net, at.ss_family, SOCK_STREAM, IPPROTO_TCP, &d->sock, 0);
     if (err)
         return err;

@@ -202,15 +202,15 @@ def rows():
     both, deep, debug = ("check", "kernel"), ("kernel",), ("debug-kernel",)
     found = []
     for version in VERSIONS:
-        newest = version != VERSIONS[0]
-        found.append((f"kernel {version} planted", deep if newest else both, seats(SEATS, planted(version))))
+        later = version != VERSIONS[0]
+        found.append((f"kernel {version} planted", deep if later else both, seats(SEATS, planted(version))))
         found.append((f"kernel {version} drop", deep, seats(SEATS, inside(version, "", "drop"))))
         for model in MODELS:
             found.append((f"kernel {version} life {model}", deep, seats(SEATS, inside(version, model, "life"))))
-            if not newest and model == MODELS[0]:
+            if not later and model == MODELS[0]:
                 found += [(f"kernel {version} {what} {model}", ("check",), seats(SEATS, inside(version, model, what)))
                           for what in ("short life", "core")]
-            what = "wire" if not newest and model in MODELS[:2] else "core"
+            what = "wire" if not later and model in MODELS[:2] else "core"
             found.append((f"kernel {version} {what} {model}", deep, seats(SEATS, inside(version, model, what))))
             if model in MODELS[:2]:
                 found.append((f"kernel {version} idle {model}", deep, inside(version, model, "idle")))
