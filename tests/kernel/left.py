@@ -18,6 +18,8 @@ OURS = re.compile(r"0xffffffff[ac-f][0-9a-f]{7}\b|\[rung_\w+\]|\[planted_\w+\]")
 # Others make these for us, and they are ours to give back.  Heads of segments are not among them: the network keeps
 # some that were freed, on each processor, for the next, or until that processor has something to receive.
 LENT = re.compile(r"(kmalloc-(?!rcl|cg-)\S+|filp|TCP|TCPv6|sock_inode_cache|cred_jar|rung\S*)$")
+# What the network remembers for whoever asks next, whoever asked first: of neighbours it frees the oldest itself.
+KEPT = re.compile(r"___neigh_create\b")
 # Of files /proc/sys/fs/file-nr has a number that each processor adds to by 32 at a time: it is no count.
 COUNTED = ("TCP", "TCPv6", "sock_inode_cache", "filp")
 
@@ -38,7 +40,7 @@ def leaked(cache, text):
     found = []
     for count, who, trace in blocks(text):
         ours = OURS.search(who) or LENT.match(cache) and OURS.search(trace)
-        if ours:
+        if ours and not KEPT.match(who):
             found.append((count, f"{cache}: {who.partition(' age=')[0]} {ours[0]}"))
     return found
 
