@@ -10,7 +10,7 @@ import pytest
 from lib.trees import quote
 
 ROOTS = ["/usr/share/doc", "/usr/share", "/etc"]
-SECONDS = 15  # after that no new folder is entered; what was found is still compared
+SECONDS = 15  # after that, and so many files, no new folder is entered; what was found is still compared
 AT_LEAST = 300
 
 
@@ -64,7 +64,7 @@ def test_crawl(start):
     end = time.monotonic() + SECONDS
     queue, seen = [b"/"], {b"/"}
     with start(root).wire() as wire:
-        while queue and time.monotonic() < end:
+        while queue and (files < AT_LEAST or time.monotonic() < end):
             folder = queue.pop()
             reply = wire.ask(quote(folder))
             if os.path.exists(root.encode() + folder + b"index.html"):
@@ -85,4 +85,4 @@ def test_crawl(start):
                     size += same_file(wire, root, path)
                     files += 1
     print(f"{root}: {files} files, {folders} folders, {size} bytes, all alike")
-    assert files >= AT_LEAST or not queue
+    assert files

@@ -15,7 +15,7 @@ import subprocess
 
 import pytest
 from lib.client import Wire, request
-from lib.server import PATIENCE, wait_for
+from lib.server import ENGINE, PATIENCE, wait_for
 from lib.trees import content, write
 
 NGINX = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
@@ -247,4 +247,7 @@ def test_differences(start, tree, nginx):
         if apart:
             found[name] = apart
     known = {name: row[0] for name, row in DIFFERENCES.items()}
+    if ENGINE == "kernel":  # a listing is made before it is sent: it has a length, and so has its head
+        known["listing"] = {"transfer-encoding": ("chunked", None)}
+        del known["listing head"]
     assert found == known
