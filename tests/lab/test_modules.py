@@ -31,7 +31,8 @@ def test_a_complaint(level, text):
     (5, "rung_h000: listening"), (6, "TCP: request_sock_TCP: Possible SYN flooding on port 8080. Sending cookies."),
     (4, "rung_core: loading out-of-tree module taints kernel."), (4, "hrtimer: interrupt took 4711 ns"),
     (5, "rung_h010: module verification failed: signature and/or required key missing - tainting kernel"),
-    (6, "BUG: KCSAN: data-race in tcp_poll / tcp_rcv_established")])
+    (6, "BUG: KCSAN: data-race in tcp_poll / tcp_rcv_established"),
+    (4, "kcsan: non-strict mode configured - use CONFIG_KCSAN_STRICT=y to see all data races")])
 def test_no_complaint(level, text):
     assert not klog.complaint(level, text)
 

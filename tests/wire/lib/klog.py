@@ -13,9 +13,10 @@ ALARM = re.compile(r"BUG[: ]|WARNING: |Oops: |Kernel panic|general protection fa
                    r"unreferenced object|kmemleak: [1-9]|KASAN|KCSAN|UBSAN|KFENCE|Poison overwritten|Object corrupt|"
                    r"scheduling while atomic|sleeping function|suspicious RCU|refcount_t: |list_(add|del) corruption|"
                    r"still has objects|(soft|hard) lockup|self-detected stall|broken promise|ODEBUG")
-# What every stranger to the kernel is told, and what an emulator is told of its clocks.
+# What every stranger to the kernel is told, what an emulator is told of its clocks, and KCSAN's greeting.
 FORGIVEN = re.compile(r"rung_\w+: (loading out-of-tree module taints kernel|module verification failed)|"
-                      r"hrtimer: interrupt took|clocksource: |perf: interrupt took too long|tsc: ")
+                      r"hrtimer: interrupt took|clocksource: |perf: interrupt took too long|tsc: |"
+                      r"kcsan: non-strict mode configured")
 
 
 def harmless(text):
