@@ -17,10 +17,14 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Dead peers passed over by one net_accept(): it must return some day. */
 enum { ACCEPT_SKIPS_MAX = 16 };
+
+/* A socket that nobody owns any more may answer for a second: asked so many times. */
+enum { DYING_TIMES = 10, DYING_NS = 100000000 };
 
 /* --- Addresses -------------------------------------------------------------------------------- */
 
@@ -137,23 +141,34 @@ int net_peer(int fd, char text[NET_ADDRESS_TEXT])
 
 /* --- Listening -------------------------------------------------------------------------------- */
 
-/* A socket file that nobody listens on is left over from a server that died: remove it, and only
- * then. */
-static bool stale_removed(const struct net_address *a)
+static bool is_refused(const struct net_address *a)
 {
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool refused;
+
+    if (fd < 0)
+        return false;
+    refused = connect(fd, (const struct sockaddr *)&a->sa, a->len) < 0 && errno == ECONNREFUSED;
+    close(fd);
+    return refused;
+}
+
+/* A socket file that nobody listens on is left over from a server that died: remove it, and only
+ * then.  What io_uring held outlives a process that was killed, for a moment: asked again. */
+static bool stale_removed(const struct net_address *a, unsigned times)
+{
+    static const struct timespec moment = {.tv_nsec = DYING_NS};
     const char *path = ((const struct sockaddr_un *)&a->sa)->sun_path;
     struct stat st;
-    bool dead;
-    int fd;
 
     if (a->sa.ss_family != AF_UNIX || lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
         return false;
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return false;
-    dead = connect(fd, (const struct sockaddr *)&a->sa, a->len) < 0 && errno == ECONNREFUSED;
-    close(fd);
-    return dead && unlink(path) == 0;
+    while (!is_refused(a)) {
+        if (--times == 0)
+            return false;
+        nanosleep(&moment, NULL);
+    }
+    return unlink(path) == 0;
 }
 
 void net_unlisten(int fd)
@@ -168,7 +183,7 @@ void net_unlisten(int fd)
             a.sa.ss_family == AF_UNIX && un->sun_path[0];
     close(fd);
     if (named)
-        (void)stale_removed(&a); /* if it is another server's by now, that one answers */
+        (void)stale_removed(&a, 1); /* if it is another server's by now, that one answers */
 }
 
 static int set(int fd, int level, int option, int value)
@@ -205,7 +220,7 @@ int net_listen(const struct net_address *a, const struct net_listening *how)
     err = listener_options(fd, a->sa.ss_family, how);
     if (!err && bind(fd, sa, a->len) < 0)
         err = -errno;
-    if (err == -EADDRINUSE && stale_removed(a))
+    if (err == -EADDRINUSE && stale_removed(a, DYING_TIMES))
         err = bind(fd, sa, a->len) < 0 ? -errno : 0;
     if (!err && listen(fd, how->backlog) < 0)
         err = -errno;

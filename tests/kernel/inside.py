@@ -42,6 +42,7 @@ def prepare():
     setting("kernel/hung_task_all_cpu_backtrace", 0)
     setting("net/core/somaxconn", 4096)
     setting("net/ipv4/tcp_max_syn_backlog", 4096)
+    setting("net/core/netdev_max_backlog", 65536)  # all clients share one loopback, and thousands end at once
     if os.path.exists("/sys/kernel/debug/kcsan"):
         with open("/sys/kernel/debug/kcsan", "w", encoding="ascii") as file:
             file.write("on")
