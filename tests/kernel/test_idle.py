@@ -22,7 +22,6 @@ SPARE = 1000        # descriptors
 BYTES_MAX = 16_384  # for a connection, both of its ends, the client's file and the kernel's tables included
 UNLOADED_S = 60     # of an emulated machine
 TOLD_S = 30         # who was closed in order is told again and again, after 200 ms and twice as long each time
-UNTOLD_MAX = MANY // 1000  # who was cut off is told by a reset, once; where that is lost, he learns it when he asks
 
 pytestmark = pytest.mark.skipif(module.MODEL in module.BLOCKING, reason="it has a worker or a thread for each")
 
@@ -99,14 +98,10 @@ def test_fifty_thousand(start, site, record_property):
     began = time.monotonic()
     server.kill()
     took = time.monotonic() - began
-    unaware = untold(crowd)
-    for sock in unaware:
-        sock.settimeout(TOLD_S)
-        sock.sendall(b"G")
-        told(sock)
+    unaware = len(untold(crowd))
     for sock in crowd:
         sock.close()
     record_property("fifty thousand", f"came in {came_s:.0f} s, {each:.0f} bytes each, a new client's answer "
                                       f"{sorted(asks)[10] * 1e3:.1f} ms (worst {max(asks) * 1e3:.1f}), unloaded in "
-                                      f"{took:.1f} s (emulated), {len(unaware)} learned it when they asked")
-    assert each < BYTES_MAX and max(asks) < 2 and took < UNLOADED_S and len(unaware) < UNTOLD_MAX
+                                      f"{took:.1f} s (emulated), {unaware} not told")
+    assert each < BYTES_MAX and max(asks) < 2 and took < UNLOADED_S and not unaware
