@@ -85,7 +85,7 @@ DROP := $(O)/rung-drop
 UNIT := $(UNIT_SRC:%.c=$(O)/%)
 SIM := $(SIM_SRC:%.c=$(O)/%)
 TWIN := $(patsubst tests/unit/%.c,$(O)/tests/kernel/%,$(wildcard tests/unit/site*.c))
-TWIN_CACHE := $(addprefix $(O)/tests/kernel/,site_cache site_changes site_listings)
+TWIN_CACHE := $(addprefix $(O)/tests/kernel/,site_cache site_changes site_races site_listings)
 FUZZ := $(FUZZ_SRC:%.c=$(O)/%)
 LOAD_SRC := $(sort $(wildcard tools/load/*.c))
 DROP_SRC := $(sort $(wildcard tools/drop/*.c))

@@ -263,7 +263,6 @@ static struct kentry *entry_new(struct kcache *c, const struct kcache_key *key,
     timer_setup(&e->timer, expire, 0);
     INIT_RCU_WORK(&e->burial, bury);
     atomic_inc(&c->unburied);
-    charge(e);
     return e;
 }
 

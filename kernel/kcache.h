@@ -58,8 +58,8 @@ struct kcache_fill {
     bool siblings;            /* a file that comes beside it may be the better answer */
     bool gzip;                /* to be compressed, if that saves */
     bool lasting;             /* else for this answer alone: only of use to what is made */
-    u64 seen;                 /* of a made one: kwitness_sum() before it was begun, */
-    unsigned long since;      /* and jiffies then.  A file says itself when it changed */
+    u64 seen;                 /* kwitness_sum() before it was made, or its name walked again */
+    unsigned long since;      /* of a made one: jiffies then */
 };
 
 /* 0 and *cached, as of kcache_find(), or -errno: its body is not to be had in memory.  What may not
@@ -80,12 +80,12 @@ struct kwitness {
     u64 sum;
 };
 
-/* What is seen now; 0: a change could not be told here. */
+/* What is seen now; 0: a change could not be told here, or the last one is so young that the next
+ * might look the same. */
 u64 kwitness_sum(const struct kcache_fill *fill);
 
-/* Looks, and holds the paths until kwitness_end().  False: a change could not be told here, or the
- * last one is so young that the next might look the same, or came after the source was made; then
- * nothing is held, and there is nothing to end. */
+/* Looks, and holds the paths until kwitness_end().  False: it is not what was seen before, or not
+ * what the source says; then nothing is held, and there is nothing to end. */
 bool kwitness_begin(struct kwitness *w, const struct kcache_fill *fill);
 bool kwitness_agrees(const struct kwitness *w); /* in any context */
 void kwitness_end(struct kwitness *w);          /* may sleep */

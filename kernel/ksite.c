@@ -39,6 +39,7 @@ struct search {
 /* What a name led to. */
 struct thing {
     struct path path;
+    u64 seen; /* ksite_seen(), before all else */
     struct kstat st;
 };
 
@@ -154,6 +155,7 @@ static int thing_look(const struct ksite *site, const char *name, struct thing *
 
     if (err)
         return err;
+    thing->seen = ksite_seen(site, &thing->path);
     err = vfs_getattr(&thing->path, &thing->st, STATX_BASIC_STATS, AT_STATX_SYNC_AS_STAT);
     if (err)
         path_put(&thing->path);
@@ -287,6 +289,8 @@ static int found_file(struct search *f, const struct thing *thing, struct ksite_
 {
     const char *type = type_of(f->path, f->len);
     struct choice best = {.thing = *thing, .coding = CODING_IDENTITY};
+    struct ksite_kept kept = {f->ask, f->path, &thing->path, &best.thing.path,
+                              thing->seen};
     int err = readable(&thing->path);
 
     if (err)
@@ -305,8 +309,7 @@ static int found_file(struct search *f, const struct thing *thing, struct ksite_
     } else if (!err) {
         (*source)->source.coding = best.coding;
         (*source)->source.vary = best.vary;
-        ksite_keep(f->site, &(struct ksite_kept){f->ask, f->path, &thing->path, &best.thing.path},
-                   source);
+        ksite_keep(f->site, &kept, source);
     }
     path_put(&best.thing.path);
     return err;

@@ -59,10 +59,14 @@ struct ksite_kept {
     const char *name;         /* it led to `asked`, beneath the root */
     const struct path *asked;
     const struct path *sent;  /* the same, or a sibling's that is sent in its place */
-    u64 seen;                 /* of a folder: what ksite_before() saw, */
-    unsigned long since;      /* in jiffies when, */
+    u64 seen;                 /* what ksite_seen() or ksite_before() saw; */
+    unsigned long since;      /* of a folder: in jiffies when, */
     time64_t rested;          /* and since when nothing in it may have changed */
 };
+
+/* What may change of a file, and where a sibling may come; to be asked before anything else is.  0:
+ * that cannot be told. */
+u64 ksite_seen(const struct ksite *site, const struct path *file);
 
 /* To be called before a folder is read. */
 void ksite_before(struct ksite *site, struct ksite_kept *kept);
@@ -77,7 +81,8 @@ int kfolder_open(struct ksite *site, const struct http_ask *ask, struct file *fi
                  struct kfolder **folder);
 size_t kfolder_next(struct source *source, char *buf, size_t cap); /* source.next of a listing */
 bool kfolder_streams(const struct kfolder *folder); /* too large to be gathered and sorted */
-/* Whether it is unchanged since: itself, and all in it that is shown.  Not if it streams. */
+/* Whether it is unchanged since: itself, and all in it that is shown.  Not to be asked of one that
+ * streams. */
 bool kfolder_rests(const struct kfolder *folder, time64_t since);
 void kfolder_rewind(struct kfolder *folder); /* what was made is made again; not if streamed */
 void kfolder_close(struct kfolder *folder); /* in any context; NULL is fine */

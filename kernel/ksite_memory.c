@@ -104,7 +104,7 @@ static bool are_straight(const struct ksite *site, const struct ksite_kept *kept
     return straight;
 }
 
-static struct kcache_fill fill_of(struct ksite *site, const struct ksite_kept *kept)
+static struct kcache_fill fill_of(const struct ksite *site, const struct ksite_kept *kept)
 {
     return (struct kcache_fill){
         .root = &site->root,
@@ -113,6 +113,14 @@ static struct kcache_fill fill_of(struct ksite *site, const struct ksite_kept *k
         .seen = kept->seen,
         .since = kept->since,
     };
+}
+
+u64 ksite_seen(const struct ksite *site, const struct path *file)
+{
+    const struct kcache_fill fill = {
+        .root = &site->root, .asked = file, .sent = file, .siblings = true};
+
+    return site->cache ? kwitness_sum(&fill) : 0;
 }
 
 void ksite_before(struct ksite *site, struct ksite_kept *kept)
@@ -126,47 +134,45 @@ void ksite_before(struct ksite *site, struct ksite_kept *kept)
     kept->seen = kwitness_sum(&fill);
 }
 
-/* Whether it may be found again. */
+/* Whether it may be found again.  Of a file: what has been looked at from ksite_seen() on is as it
+ * was; what the witness goes by is seen then, before the names are walked, for who may walk them is
+ * part of it. */
 static bool is_lasting(const struct ksite *site, const struct ksite_kept *kept,
-                       const struct ksite_source *s)
+                       const struct ksite_source *s, struct kcache_fill *fill)
 {
-    if (s->folder && (!kept->seen || view_of(kept->ask) == VIEW_FILTERED ||
-                      !kfolder_rests(s->folder, kept->rested)))
-        return false;
-    return are_straight(site, kept, s->source.coding);
-}
-
-static int keep(struct ksite *site, const struct ksite_kept *kept, struct source *s, bool lasting,
-                struct source **cached)
-{
-    const uint16_t *q = kept->ask->q;
-    bool made = s->kind == SOURCE_MADE, compresses = type_compresses(s->type);
-    const struct kcache_key key = {kept->ask->path, s->vary ? order_of(q) : KCACHE_ANY,
-                                   made ? view_of(kept->ask) : KCACHE_ANY};
-    struct kcache_fill fill = fill_of(site, kept);
-
-    fill.source = s;
-    fill.lasting = lasting;
-    fill.siblings = !made && site->precompressed && compresses;
-    fill.gzip = site->compress && compresses && s->coding == CODING_IDENTITY &&
-                http_prefers(q, CODING_GZIP, CODING_IDENTITY);
-    return kcache_keep(site->cache, &key, &fill, cached);
+    if (s->folder) {
+        if (view_of(kept->ask) == VIEW_FILTERED || !kfolder_rests(s->folder, kept->rested))
+            return false;
+    } else {
+        fill->seen = kwitness_sum(fill);
+        if (kept->seen != ksite_seen(site, kept->asked))
+            return false;
+    }
+    return kept->seen && fill->seen && are_straight(site, kept, s->source.coding);
 }
 
 void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_source **source)
 {
+    struct kcache_fill fill = fill_of(site, kept);
     struct ksite_source *s = *source;
+    bool made = s->folder, compresses = type_compresses(s->source.type);
+    const uint16_t *q = kept->ask->q;
+    const struct kcache_key key = {kept->ask->path, s->source.vary ? order_of(q) : KCACHE_ANY,
+                                   made ? view_of(kept->ask) : KCACHE_ANY};
     struct source *cached;
-    bool lasting;
 
     if (!site->cache || s->source.size > KCACHE_BODY_BYTES_MAX ||
-        (s->folder && kfolder_streams(s->folder)))
+        (made && kfolder_streams(s->folder)))
         return;
-    lasting = is_lasting(site, kept, s);
-    if (!lasting && !s->folder)
+    fill.source = &s->source;
+    fill.siblings = !made && site->precompressed && compresses;
+    fill.gzip = site->compress && compresses && s->source.coding == CODING_IDENTITY &&
+                http_prefers(q, CODING_GZIP, CODING_IDENTITY);
+    fill.lasting = is_lasting(site, kept, s, &fill);
+    if (!fill.lasting && !made)
         return;
-    if (keep(site, kept, &s->source, lasting, &cached)) {
-        if (s->folder)
+    if (kcache_keep(site->cache, &key, &fill, &cached)) {
+        if (made)
             kfolder_rewind(s->folder);
         return;
     }

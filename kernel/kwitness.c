@@ -123,29 +123,34 @@ static bool is_ours(const struct super_block *sb)
            sb->s_magic == RAMFS_MAGIC || sb->s_magic == OVERLAYFS_SUPER_MAGIC;
 }
 
-static bool look_first(struct kwitness *w, const struct kcache_fill *fill, struct sight *s)
+/* Its sum; 0: it cannot be told, or something has changed too lately. */
+static u64 look_first(struct kwitness *w, const struct kcache_fill *fill)
 {
+    s64 young = (s64)TICKS_YOUNG * TICK_NSEC + fill->root->dentry->d_sb->s_time_gran;
+    struct timespec64 old;
+    struct sight s;
     bool told;
 
     if (fill->asked->mnt != fill->root->mnt || fill->sent->mnt != fill->root->mnt ||
         !is_ours(fill->root->dentry->d_sb))
-        return false;
+        return 0;
     w->asked = *fill->asked;
     w->sent = fill->sent->dentry;
     w->root = fill->root->dentry;
     w->siblings = fill->siblings;
+    ktime_get_coarse_real_ts64(&old);
+    old = timespec64_sub(old, ns_to_timespec64(young));
     rcu_read_lock();
-    told = look(w, s);
+    told = look(w, &s);
     rcu_read_unlock();
-    return told;
+    return told && timespec64_compare(&s.newest, &old) <= 0 ? s.sum : 0;
 }
 
 u64 kwitness_sum(const struct kcache_fill *fill)
 {
     struct kwitness w;
-    struct sight s;
 
-    return look_first(&w, fill, &s) ? s.sum : 0;
+    return look_first(&w, fill);
 }
 
 /* Who writes has the inode's lock from before the times move until the bytes are there, or, where
@@ -161,15 +166,15 @@ static bool is_being_written(struct inode *inode)
     return direct;
 }
 
-/* Whether the source was made of what is there now.  A folder is read under its own lock. */
-static bool is_current(const struct kcache_fill *fill, const struct sight *s)
+/* Whether that is what the source says of it.  A folder is read under its own lock. */
+static bool is_current(const struct kcache_fill *fill)
 {
     struct inode *inode = d_inode(fill->sent->dentry);
     const struct source *source = fill->source;
     struct timespec64 changed;
 
     if (source->kind == SOURCE_MADE)
-        return fill->seen == s->sum;
+        return true;
     changed = kcompat_ctime(inode);
     return source->size == (u64)i_size_read(inode) && source->ctime_s == changed.tv_sec &&
            source->ctime_ns == changed.tv_nsec && !is_being_written(inode);
@@ -177,20 +182,15 @@ static bool is_current(const struct kcache_fill *fill, const struct sight *s)
 
 bool kwitness_begin(struct kwitness *w, const struct kcache_fill *fill)
 {
-    s64 young = (s64)TICKS_YOUNG * TICK_NSEC + fill->root->dentry->d_sb->s_time_gran;
-    struct timespec64 old;
-    struct sight s;
+    u64 sum = look_first(w, fill);
 
-    ktime_get_coarse_real_ts64(&old);
-    old = timespec64_sub(old, ns_to_timespec64(young));
-    if (!look_first(w, fill, &s) || timespec64_compare(&s.newest, &old) > 0 ||
-        !is_current(fill, &s)) {
+    if (!sum || sum != fill->seen || !is_current(fill)) {
         *w = (struct kwitness){0};
         return false;
     }
     path_get(&w->asked);
     dget(w->sent);
-    w->sum = s.sum;
+    w->sum = sum;
     return true;
 }
 

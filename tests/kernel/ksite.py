@@ -22,7 +22,7 @@ from vm import guest, kernel  # noqa: E402
 from vm.image import Image, libraries  # noqa: E402
 
 PROGRAMS = ("site", "site_links", "site_codings", "site_folder")
-OF_MEMORY = ("site_cache", "site_changes", "site_listings")
+OF_MEMORY = ("site_cache", "site_changes", "site_races", "site_listings")
 OURS = ("ksite", "kcache", "kwitness", "kgzip", "kcompat")
 SECONDS = ("loop", "ext4", "crc32c_generic")  # modules for a disk whose times are whole seconds
 NO_BTF = "CONFIG_DEBUG_INFO_BTF_MODULES="  # it would take a tool that nobody else needs
@@ -49,6 +49,7 @@ TMPDIR=/seconds /tests/site_changes 'changes_*' || status=1
 """
 KBUILD = """obj-m := ksite_test.o
 ksite_test-y := main.o {objects}
+CFLAGS_{witness} := -Dktime_get_coarse_real_ts64=twin_late_real_ts64
 ccflags-y := -Werror
 """
 
@@ -75,7 +76,7 @@ def module(build, release, headers):
     shutil.copy2(f"{TOP}/tests/kernel/twin.h", f"{top}/test/twin.h")
     objects = " ".join(name[:-2] + ".o" for name in names if name.endswith(".c"))
     with open(f"{top}/test/Kbuild", "w", encoding="ascii") as file:
-        file.write(KBUILD.format(objects=objects))
+        file.write(KBUILD.format(objects=objects, witness="../kernel/kwitness.o"))
     types = subprocess.run([sys.executable, f"{TOP}/scripts/gen-types.py"], check=True, stdout=subprocess.PIPE).stdout
     with open(f"{top}/core/mime_types.h", "wb") as file:
         file.write(types)

@@ -314,95 +314,6 @@ static void a_write_that_takes_its_time(void **state)
     close(w.page.faults);
 }
 
-/* --- Races ------------------------------------------------------------------------------------ */
-
-/* The file holds a number that only grows; what has been written is known before anyone is asked,
- * so an answer that is smaller is stale. */
-struct counter {
-    atomic_uint written;
-    bool in_place;
-};
-
-static void step(const struct tree *t, void *arg, unsigned round)
-{
-    struct counter *c = arg;
-    char text[16];
-
-    snprintf(text, sizeof(text), "%08u", round + 1);
-    if (c->in_place) {
-        overwrite(t, "number.txt", text);
-    } else {
-        make_file(t, "number.next", text);
-        assert_int_equal(renameat(t->root, "number.next", t->root, "number.txt"), 0);
-    }
-    atomic_store(&c->written, round + 1);
-    if (round % 4 == 3)
-        rest_ms(40); /* long enough that it is kept */
-}
-
-static void *ask_for_it(void *arg)
-{
-    struct changer *c = arg;
-    const struct counter *counter = c->arg;
-    struct http_ask a = plain("/number.txt");
-    uintptr_t hits = 0;
-
-    while (!atomic_load(&c->over)) {
-        unsigned least = atomic_load(&counter->written), number;
-        struct source *s;
-        char *body;
-        size_t len;
-
-        if (site_twin_try(c->t->site, &a, &s) == 0)
-            hits++;
-        else
-            assert_int_equal(site_find(c->t->site, &a, true, &s), 0);
-        body = body_of(c->t, s, &len);
-        assert_int_equal(len, 8);
-        number = (unsigned)strtoul(body, NULL, 10);
-        free(body);
-        if (number < least)
-            fail_msg("%u after %u was written", number, least);
-    }
-    return (void *)hits;
-}
-
-static void race(struct tree *t, bool in_place)
-{
-    struct counter counter = {.in_place = in_place};
-    struct changer c = {.once = step, .t = t, .arg = &counter};
-    pthread_t thread[3];
-    uintptr_t hits = 0;
-
-    open_cached(t, (struct twin_cache){.bytes = CACHE_BYTES});
-    make_file(t, "number.txt", "00000000");
-    changer_begin(&c);
-    for (unsigned i = 0; i < 3; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, ask_for_it, &c), 0);
-    rest_ms(8000);
-    changer_end(&c);
-    for (unsigned i = 0; i < 3; i++) {
-        void *n;
-
-        pthread_join(thread[i], &n);
-        hits += (uintptr_t)n;
-    }
-    print_message("%u writes, %lu hits, %llu of them found stale\n", atomic_load(&counter.written),
-                  (unsigned long)hits, (unsigned long long)counts(t).stale);
-    assert_true(hits > 1000);
-    assert_true(counts(t).stale > 10);
-}
-
-static void a_file_replaced_again_and_again(void **state)
-{
-    race(*state, false);
-}
-
-static void a_file_written_again_and_again(void **state)
-{
-    race(*state, true);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -411,8 +322,6 @@ int main(int argc, char **argv)
         TREE_TEST(other_changes_do_not_matter),
         TREE_TEST(a_mapping),
         TREE_TEST(a_write_that_takes_its_time),
-        TREE_TEST(a_file_replaced_again_and_again),
-        TREE_TEST(a_file_written_again_and_again),
     };
 
     alarm(300);

@@ -67,6 +67,7 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
         .cache_bytes = bytes ? strtoul(bytes, NULL, 10) : site_twin_cache.bytes,
         .cache_ms = site_twin_cache.ms ? site_twin_cache.ms : 2000,
         .compress = site_twin_cache.compress,
+        .late_us = site_twin_cache.late_us,
     };
     int err;
 

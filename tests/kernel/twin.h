@@ -20,7 +20,7 @@ struct twin {
     __u64 second, second_len; /* address 0: NULL */
     __u32 listing, hidden, precompressed, listing_max;
     __u64 cache_bytes;        /* OPEN */
-    __u32 cache_ms, compress;
+    __u32 cache_ms, compress, late_us;
 
     __u16 q[TWIN_CODINGS];
     __u32 json, text, head;

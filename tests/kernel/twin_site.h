@@ -10,6 +10,7 @@ struct twin_cache {
     size_t bytes;
     unsigned ms;
     bool compress;
+    unsigned late_us; /* it waits up to so long before it looks whether anything has changed */
 };
 extern struct twin_cache site_twin_cache;
 

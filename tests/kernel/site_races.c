@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/* site_races.c - what the kernel's site keeps in memory is never older than what was on disk when
+ * it was asked: files that change all the time while several ask.  Runs in a guest, as root
+ * (ksite.py).  An argument chooses among the tests by their names.
+ */
+#include "cached.h"
+
+/* --- Races ------------------------------------------------------------------------------------ */
+
+/* The file holds a number that only grows; what has been written is known before anyone is asked,
+ * so an answer that is smaller is stale. */
+struct counter {
+    atomic_uint written;
+    bool in_place;
+};
+
+static void step(const struct tree *t, void *arg, unsigned round)
+{
+    struct counter *c = arg;
+    char text[16];
+
+    snprintf(text, sizeof(text), "%08u", round + 1);
+    if (c->in_place) {
+        overwrite(t, "number.txt", text);
+    } else {
+        make_file(t, "number.next", text);
+        assert_int_equal(renameat(t->root, "number.next", t->root, "number.txt"), 0);
+    }
+    atomic_store(&c->written, round + 1);
+    if (round % 4 == 3)
+        rest_ms(40); /* long enough that it is kept */
+}
+
+static void *ask_for_it(void *arg)
+{
+    struct changer *c = arg;
+    const struct counter *counter = c->arg;
+    struct http_ask a = plain("/number.txt");
+    uintptr_t hits = 0;
+
+    while (!atomic_load(&c->over)) {
+        unsigned least = atomic_load(&counter->written), number;
+        struct source *s;
+        char *body;
+        size_t len;
+
+        if (site_twin_try(c->t->site, &a, &s) == 0)
+            hits++;
+        else
+            assert_int_equal(site_find(c->t->site, &a, true, &s), 0);
+        body = body_of(c->t, s, &len);
+        assert_int_equal(len, 8);
+        number = (unsigned)strtoul(body, NULL, 10);
+        free(body);
+        if (number < least)
+            fail_msg("%u after %u was written", number, least);
+    }
+    return (void *)hits;
+}
+
+static void race(struct tree *t, bool in_place)
+{
+    struct counter counter = {.in_place = in_place};
+    struct changer c = {.once = step, .t = t, .arg = &counter};
+    pthread_t thread[3];
+    uintptr_t hits = 0;
+
+    open_cached(t, (struct twin_cache){.bytes = CACHE_BYTES});
+    make_file(t, "number.txt", "00000000");
+    changer_begin(&c);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, ask_for_it, &c), 0);
+    rest_ms(8000);
+    changer_end(&c);
+    for (unsigned i = 0; i < 3; i++) {
+        void *n;
+
+        pthread_join(thread[i], &n);
+        hits += (uintptr_t)n;
+    }
+    print_message("%u writes, %lu hits, %llu of them found stale\n", atomic_load(&counter.written),
+                  (unsigned long)hits, (unsigned long long)counts(t).stale);
+    assert_true(hits > 1000);
+    assert_true(counts(t).stale > 10);
+}
+
+static void a_file_replaced_again_and_again(void **state)
+{
+    race(*state, false);
+}
+
+static void a_file_written_again_and_again(void **state)
+{
+    race(*state, true);
+}
+
+/* --- Slow searches ---------------------------------------------------------------------------- */
+
+/* Whatever search finds is old by so much, at random, before it is kept: longer than the ticks by
+ * which times tell changes apart. */
+enum { LATE_US = 40000, FILES = 8, SECONDS = 6 };
+
+struct asker {
+    const struct tree *t;
+    void (*path)(char path[16], unsigned number);
+    atomic_bool over;
+    pthread_t thread[4];
+};
+
+static void *ask_all(void *arg)
+{
+    struct asker *asker = arg;
+    struct source *s;
+    char path[16];
+
+    for (unsigned i = 0; !atomic_load(&asker->over); i++) {
+        struct http_ask a;
+
+        asker->path(path, i % FILES);
+        a = coded(path);
+        if (site_find(asker->t->site, &a, true, &s) == 0)
+            site_release(asker->t->site, s);
+    }
+    return NULL;
+}
+
+static void asker_begin(struct asker *asker)
+{
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&asker->thread[i], NULL, ask_all, asker), 0);
+}
+
+static void asker_end(struct asker *asker)
+{
+    atomic_store(&asker->over, true);
+    for (unsigned i = 0; i < 4; i++)
+        pthread_join(asker->thread[i], NULL);
+}
+
+/* How many of the files are answered without a look at the disk, in that coding. */
+static unsigned found_kept(const struct asker *asker, enum coding coding)
+{
+    struct source *s;
+    unsigned n = 0;
+    char path[16];
+
+    for (unsigned i = 0; i < FILES; i++) {
+        struct http_ask a;
+
+        asker->path(path, i);
+        a = coded(path);
+        if (site_twin_try(asker->t->site, &a, &s) == 0) {
+            n += s->coding == coding;
+            site_release(asker->t->site, s);
+        }
+    }
+    return n;
+}
+
+/* ... at some time while as many may be kept as were found before. */
+static unsigned found_kept_late(const struct asker *asker, enum coding coding)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < 10; i++) {
+        n += found_kept(asker, coding);
+        rest_ms(10);
+    }
+    return n;
+}
+
+static void below_two_folders(char path[16], unsigned number)
+{
+    snprintf(path, 16, "/a/b/%u.txt", number);
+}
+
+/* One that was found just before a folder above is locked, and kept just after, is not had by
+ * others who ask then. */
+static void a_folder_locked_again_and_again(void **state)
+{
+    struct tree *t = *state;
+    struct asker asker = {.t = t, .path = below_two_folders};
+    int64_t end = now_ms() + SECONDS * 1000;
+    unsigned rounds = 0, hits = 0, wrong = 0;
+    char path[16];
+
+    open_cached(t, (struct twin_cache){.bytes = CACHE_BYTES, .late_us = LATE_US});
+    make_folder(t, "a");
+    make_folder(t, "a/b");
+    for (unsigned i = 0; i < FILES; i++) {
+        below_two_folders(path, i);
+        make_file(t, path + 1, "old");
+    }
+    asker_begin(&asker);
+    for (; now_ms() < end; rounds++) {
+        assert_int_equal(fchmodat(t->root, "a", 0700, 0), 0);
+        wrong += found_kept_late(&asker, CODING_IDENTITY);
+        assert_int_equal(fchmodat(t->root, "a", 0755, 0), 0);
+        rest_ms(rounds * 37 % 300);
+        hits += found_kept(&asker, CODING_IDENTITY);
+    }
+    asker_end(&asker);
+    print_message("locked %u times, %u kept before that\n", rounds, hits);
+    assert_int_equal(wrong, 0);
+    assert_true(hits > 0);
+}
+
+static void with_a_sibling(char path[16], unsigned number)
+{
+    snprintf(path, 16, "/%u.txt", number);
+}
+
+static void set_all(const struct tree *t, time_t mtime)
+{
+    char path[16];
+
+    for (unsigned i = 0; i < FILES; i++) {
+        with_a_sibling(path, i);
+        set_mtime(t, path + 1, mtime, 0);
+    }
+}
+
+/* A sibling that was chosen just before its original has become newer is not kept for it. */
+static void originals_made_newer_again_and_again(void **state)
+{
+    enum { OLD = 1600000000 };
+    struct tree *t = *state;
+    struct asker asker = {.t = t, .path = with_a_sibling};
+    int64_t end = now_ms() + SECONDS * 1000;
+    unsigned rounds = 0, hits = 0, wrong = 0;
+    char path[24];
+
+    open_cached(t, (struct twin_cache){.bytes = CACHE_BYTES, .late_us = LATE_US});
+    for (unsigned i = 0; i < FILES; i++) {
+        with_a_sibling(path, i);
+        make_file(t, path + 1, "plain");
+        snprintf(path, sizeof(path), "/%u.txt.gz", i);
+        make_file(t, path + 1, "gzip");
+        set_mtime(t, path + 1, OLD + 1, 0);
+    }
+    set_all(t, OLD);
+    asker_begin(&asker);
+    for (; now_ms() < end; rounds++) {
+        set_all(t, OLD + 2);
+        wrong += found_kept_late(&asker, CODING_GZIP);
+        set_all(t, OLD);
+        rest_ms(rounds * 37 % 300);
+        hits += found_kept(&asker, CODING_GZIP);
+    }
+    asker_end(&asker);
+    print_message("newer %u times, %u kept before that\n", rounds, hits);
+    assert_int_equal(wrong, 0);
+    assert_true(hits > 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TREE_TEST(a_file_replaced_again_and_again),
+        TREE_TEST(a_file_written_again_and_again),
+        TREE_TEST(a_folder_locked_again_and_again),
+        TREE_TEST(originals_made_newer_again_and_again),
+    };
+
+    alarm(300);
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
