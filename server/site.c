@@ -5,8 +5,8 @@
  * RESOLVE_NO_MAGICLINKS) and looked at by fstat: there is no moment between a check and a use.  A
  * symbolic link is followed while it stays below the root; one that leaves it, or is absolute, is
  * 403 like everything else that exists and is not served.  The usual file costs one openat2 and one
- * fstat (and one failing openat2 for each coding where compressed siblings may be); its descriptor
- * stays open until the source is released.  No state is shared, so no locks.
+ * fstat (and once a second one failing openat2 for each coding where compressed siblings may be:
+ * site_absent.c); its descriptor stays open until the source is released.  No lock is needed.
  *
  * What is neither file nor folder is opened before it is known: O_NONBLOCK keeps a FIFO and a
  * device from blocking, O_NOCTTY a terminal from becoming ours, and a socket cannot be opened.
@@ -63,6 +63,13 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
     *why = "open folder";
     s->root_fd = open(opt->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->root_fd < 0) {
+        int err = -errno;
+
+        site_close(s);
+        return err;
+    }
+    *why = "have a random number";
+    if (absent_init(&s->absent)) {
         int err = -errno;
 
         site_close(s);
@@ -198,8 +205,8 @@ static bool is_older(const struct stat *a, const struct stat *b)
         (a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec < b->st_mtim.tv_nsec);
 }
 
-/* The sibling in that coding, if it may stand for the original; else -ENOENT or why it is not
- * known. */
+/* The sibling in that coding, if it may stand for the original; -ENOENT: there is none; or why it
+ * may not, or is not known. */
 static int open_sibling(struct search *f, enum coding coding, const struct stat *original,
                         struct stat *st)
 {
@@ -211,7 +218,7 @@ static int open_sibling(struct search *f, enum coding coding, const struct stat 
     f->path[f->len] = '\0';
     if (fd >= 0 && (!S_ISREG(st->st_mode) || is_older(st, original))) {
         close(fd);
-        return -ENOENT;
+        return -EACCES;
     }
     return fd;
 }
@@ -229,7 +236,12 @@ struct choice {
 static void choose_coding(struct search *f, struct choice *best)
 {
     struct stat original = best->st;
+    uint32_t now_ms = absent_clock_ms();
+    bool alone = true; /* no sibling is there, whatever it be */
 
+    /* Who does not take the file itself is not refused before it is known that nothing else is. */
+    if (f->ask->q[CODING_IDENTITY] && absent_lately(&f->site->absent, f->path, f->len, now_ms))
+        return;
     for (enum coding coding = CODINGS - 1; coding > CODING_IDENTITY; coding--) {
         bool better = http_prefers(f->ask->q, coding, best->coding);
         struct stat st;
@@ -238,6 +250,7 @@ static void choose_coding(struct search *f, struct choice *best)
         if (best->vary && !better)
             continue;
         fd = open_sibling(f, coding, &original, &st);
+        alone = alone && fd == -ENOENT;
         /* One that may be there and cannot be opened now varies the answer all the same. */
         best->vary = best->vary || fd >= 0 || fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM;
         if (fd >= 0 && better) {
@@ -249,6 +262,8 @@ static void choose_coding(struct search *f, struct choice *best)
             close(fd);
         }
     }
+    if (alone)
+        absent_note(&f->site->absent, f->path, f->len, now_ms);
 }
 
 /* A regular file was opened; fd is taken over. */

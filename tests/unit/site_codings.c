@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* site_codings.c - compressed siblings: which is chosen, when it may stand for the file, what
  * varies. */
+#include <time.h>
 #include "tree.h"
 
 enum { NO = 0, YES = 1000, OLD = 1600000000 };
@@ -182,6 +183,29 @@ static void links_and_long_names(void **state)
     assert_true(is_plain(t, path, false));
 }
 
+/* That a file has none is remembered: they are looked for again after a while, or at once for who
+ * does not take the file itself. */
+static void one_that_comes_later(void **state)
+{
+    struct tree *t = *state;
+    struct http_ask a = ask_for("/a.html", "");
+    bool plain = true;
+
+    make_file(t, "a.html", body_in[CODING_IDENTITY]);
+    assert_true(is_plain(t, "/a.html", false));
+    make_file(t, "a.html.gz", body_in[CODING_GZIP]);
+    a.q[CODING_IDENTITY] = 0;
+    a.q[CODING_GZIP] = YES;
+    assert_int_equal(ask_coding(t, "/a.html", a.q), CODING_GZIP);
+    for (unsigned i = 0; i < 300 && plain; i++) {
+        nanosleep(&(struct timespec){0, 10000000}, NULL);
+        plain = is_plain(t, "/a.html", false);
+    }
+    assert_false(plain);
+    assert_int_equal(unlinkat(t->root, "a.html.gz", 0), 0);
+    assert_true(is_plain(t, "/a.html", false)); /* that it has gone is seen at once */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +214,7 @@ int main(void)
         TREE_TEST(an_older_sibling_is_none),
         TREE_TEST(what_is_no_sibling),
         TREE_TEST(links_and_long_names),
+        TREE_TEST(one_that_comes_later),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from lib import served
 from lib.trees import content, write
 
 OLD, NEW = 1_600_000_000, 1_600_000_100
@@ -163,3 +164,15 @@ def test_switched_off(start, root):
 
 def test_no_sibling_no_vary(coded):
     assert "vary" not in ask(coded, "/none.txt", "gzip").fields
+
+
+def test_one_that_comes_later(coded, root):
+    """Of a file without siblings it is remembered for a second that it has none."""
+    write(f"{root}/later.txt", content("later", 400), OLD)
+    reply = ask(coded, "/later.txt", "gzip")
+    assert "content-encoding" not in reply.fields and "vary" not in reply.fields
+    write(f"{root}/later.txt.gz", b"come later", OLD)
+    served.wait_for(lambda: ask(coded, "/later.txt", "gzip").body == b"come later", "it counts")
+    assert ask(coded, "/later.txt")["vary"].lower() == "accept-encoding"
+    os.unlink(f"{root}/later.txt.gz")
+    assert ask(coded, "/later.txt", "gzip").body == content("later", 400), "gone at once"

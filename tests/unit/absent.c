@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* absent.c - that a file has no siblings is remembered for a second, of that file alone. */
+#include "tree.h"
+
+enum { NOW = 123456, MANY = 100000 };
+
+/* The clock begins somewhere, and after seven weeks again. */
+static const uint32_t moments[] = {0, 1, NOW, UINT32_MAX - 500, UINT32_MAX};
+
+static void known_for_a_second(void **state)
+{
+    struct absent *a = &((struct tree *)*state)->site->absent;
+
+    for (size_t i = 0; i < sizeof(moments) / sizeof(moments[0]); i++) {
+        uint32_t now = moments[i];
+
+        absent_note(a, "a.html", 6, now);
+        assert_true(absent_lately(a, "a.html", 6, now));
+        assert_true(absent_lately(a, "a.html", 6, now + SITE_ABSENT_MS - 1));
+        assert_false(absent_lately(a, "a.html", 6, now + SITE_ABSENT_MS));
+    }
+}
+
+static int numbered(char path[16], int i)
+{
+    return snprintf(path, 16, "%d", i);
+}
+
+static void of_that_file_alone(void **state)
+{
+    struct absent *a = &((struct tree *)*state)->site->absent;
+    static const char *const others[] = {"", "a", "a.htm", "a.htmk", "b.html", "a.html."};
+    int known = 0;
+    char path[16];
+
+    assert_false(absent_lately(a, "a.html", 6, NOW));
+    absent_note(a, "a.html", 6, NOW);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_false(absent_lately(a, others[i], strlen(others[i]), NOW));
+    assert_false(absent_lately(a, "a.html", 7, NOW)); /* its NUL too */
+    for (int i = 0; i < MANY; i++)
+        assert_false(absent_lately(a, path, (size_t)numbered(path, i), NOW));
+    /* Each takes the place of another, of which there are so many. */
+    for (int i = 0; i < MANY; i++) {
+        absent_note(a, path, (size_t)numbered(path, i), NOW);
+        assert_true(absent_lately(a, path, (size_t)numbered(path, i), NOW));
+    }
+    for (int i = 0; i < MANY; i++)
+        known += absent_lately(a, path, (size_t)numbered(path, i), NOW);
+    assert_in_range(known, ABSENT_PLACES - ABSENT_PLACES / 8, ABSENT_PLACES);
+}
+
+/* What is the same in one site is not in another. */
+static void by_another_key(void **state)
+{
+    struct absent *a = &((struct tree *)*state)->site->absent;
+    struct absent *b = calloc(1, sizeof(*b));
+    unsigned same = 0;
+
+    assert_non_null(b);
+    assert_int_equal(absent_init(b), 0);
+    absent_note(a, "a.html", 6, NOW);
+    absent_note(b, "a.html", 6, NOW);
+    for (unsigned i = 0; i < ABSENT_PLACES; i++)
+        same += a->words[i] && a->words[i] == b->words[i];
+    free(b);
+    assert_int_equal(same, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TREE_TEST(known_for_a_second),
+        TREE_TEST(of_that_file_alone),
+        TREE_TEST(by_another_key),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
