@@ -79,6 +79,10 @@ KPARAM_NUMBER(backlog, 4096, 1, 65535,
 KPARAM_NUMBER(max_connections, 65536, 1, 1048576,
               "connections at once; cmwq has 512 at most, kthread 4096");
 
+KPARAM_NUMBER(send_bytes, 262144, 64, 262144,
+              "of memory leave in one call at most; less shows what gathering is worth");
+static_assert((int)TRANSFER_BYTES_MAX == 262144);
+
 #define KPARAM_UNIT_TIME " (ms)"
 #define KPARAM_UNIT_SIZE " (bytes)"
 #define KPARAM_UNIT_NUMBER ""
@@ -125,6 +129,7 @@ static int kparams_fill(struct kserve_options *opt)
         .some_binds = some,
         .backlog = (int)backlog.value,
         .connections_max = max_connections.value,
+        .send_bytes = send_bytes.value,
         .head_ms = head_timeout.value,
         .idle_ms = idle_timeout.value,
         .send_ms = send_timeout.value,

@@ -49,6 +49,7 @@ struct kserve_options {
     int backlog;
     bool bound, highpri, cpu_intensive; /* the work queue's; bound: to the processor */
     unsigned connections_max;
+    u32 send_bytes;       /* of memory, in one call: 1..TRANSFER_BYTES_MAX */
     u32 head_ms, idle_ms, send_ms, progress_bytes, body_bytes_max;
 };
 

@@ -106,22 +106,24 @@ struct gather {
     unsigned count; /* of vec */
     size_t len;
     unsigned segments; /* of out that are in it, or their beginning */
+    bool full;         /* what follows is another call's, and a packet of its own (send_bytes) */
 };
 
-static void gather_memory(struct gather *g, const struct conn_out *out)
+static void gather_memory(struct gather *g, const struct conn_out *out, size_t most)
 {
     g->count = g->segments = 0;
     g->len = 0;
-    while (g->segments < out->count && g->len < TRANSFER_BYTES_MAX) {
+    while (g->segments < out->count && g->len < most) {
         const struct segment *seg = &out->seg[g->segments];
 
         if (!seg->bytes)
             break;
         g->vec[g->count].iov_base = (void *)(uintptr_t)seg->bytes; /* never written to */
-        g->vec[g->count].iov_len = min_t(u64, seg->len, TRANSFER_BYTES_MAX - g->len);
+        g->vec[g->count].iov_len = min_t(u64, seg->len, most - g->len);
         g->len += g->vec[g->count++].iov_len;
         g->segments++;
     }
+    g->full = g->len == most && most < TRANSFER_BYTES_MAX;
 }
 
 /* --- Files ------------------------------------------------------------------------------------ */
@@ -261,10 +263,10 @@ static long line_send(void *io, const struct conn_out *out)
     struct gather g;
     bool more;
 
-    gather_memory(&g, out);
+    gather_memory(&g, out, line->k->serve->opt.send_bytes);
     if (!g.count)
         return sent(line, send_file(line, &out->seg[0]));
-    more = g.segments < out->count;
+    more = g.segments < out->count && !g.full;
     if (more && !out->seg[g.segments].bytes && out->seg[g.segments].len <= SMALL_FILE_BYTES_MAX) {
         struct piece r = piece_of(&out->seg[g.segments]);
 
@@ -324,10 +326,10 @@ static long soft_send(void *io, const struct conn_out *out)
     struct gather g;
     long n;
 
-    gather_memory(&g, out);
+    gather_memory(&g, out, line->k->serve->opt.send_bytes);
     if (WARN_ON_ONCE(!g.count))
         return -EIO; /* a world gave a file where it was not to sleep */
-    if (g.segments < out->count)
+    if (g.segments < out->count && !g.full)
         msg.msg_flags |= MSG_MORE;
     iov_iter_kvec(&msg.msg_iter, ITER_SOURCE, g.vec, g.count, g.len);
     frag_swap(line);

@@ -59,6 +59,17 @@ def test_no_second_walk(start, folders, target):
     assert memory(plain)["entries"] == 0 and memory(plain)["walks"] > 0
 
 
+@pytest.mark.parametrize("most", [64, 1000])
+@pytest.mark.parametrize("target", [SHORT, LONG])
+def test_in_pieces(start, folders, target, most):
+    """With send_bytes a call for each piece, and the same bytes."""
+    body, server = start(folders).ask(target).body, start(folders, f"--send-bytes={most}")
+    for again in (False, True):  # made anew, and kept
+        sends = server.stats()["sends"]
+        assert server.ask(target).body == body, again
+        assert server.stats()["sends"] - sends >= len(body) / most
+
+
 def test_its_head_does_not_tell_whether_it_is_kept(start, folders):
     """RFC 9110 9.3.2: HEAD and GET say the same, whichever comes first; of what is too young, too, or of one view of many.
     One that is too long to be kept has no length that could be told, ever."""
