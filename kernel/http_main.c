@@ -86,6 +86,8 @@ static int cache_show(struct seq_file *out, void *unused)
     seq_printf(out, "hits %llu\nmisses %llu\nstale %llu\nexpired %llu\nevicted %llu\n", c.hits,
                c.misses, c.stale, c.expired, c.evicted);
     seq_printf(out, "entries %llu\nbytes %llu\nwalks %llu\n", c.entries, c.bytes, c.walks);
+    if (cache.value && compress)
+        seq_puts(out, "compresses gzip\n");
     return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(cache);

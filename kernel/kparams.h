@@ -77,7 +77,7 @@ KPARAM_NUMBER(port, KPARAMS_PORT, 0, 65535, "port to listen on; 0: any free one"
 KPARAM_NUMBER(backlog, 4096, 1, 65535,
               "connections that wait to be accepted; also net.core.somaxconn");
 KPARAM_NUMBER(max_connections, 65536, 1, 1048576,
-              "connections at once; cmwq has 512 at most, kthread 4096");
+              "connections at once; cmwq has WQ_MAX_ACTIVE (512) at most, kthread 4096");
 
 KPARAM_NUMBER(send_bytes, 262144, 64, 262144,
               "of memory leave in one call at most; less shows what gathering is worth");

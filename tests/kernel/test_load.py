@@ -41,6 +41,13 @@ def test_a_parameter_is_taken_and_can_be_read(start, site, name, value, reads):
     assert server.ask("/hello.txt").body == HELLO
 
 
+@pytest.mark.parametrize("options, said", [([], False), (["--compress", "on"], True), (["--compress", "on", "--cache", "0"], False)])
+def test_the_coding_it_makes(start, site, options, said):
+    """K39."""
+    with open(f"/sys/kernel/debug/{start(site, *options).name}/cache", encoding="ascii") as file:
+        assert ("compresses gzip\n" in file.read()) == said
+
+
 BAD = [("model", "nonsense"), ("bind", "300.1.1.1"), ("bind", ""), ("port", "70000"), ("port", "x"),
        ("root", "{site}/no"), ("root", "{site}/hello.txt"), ("backlog", "0"), ("head_timeout", "99"), ("head_timeout", "3600001"),
        ("idle_timeout", "86400001"), ("send_timeout", "1"), ("min_progress", "0"), ("max_body", "4294967296"),

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""What a request goes through can be seen from outside, by names that stay (K11): docs/kernel.md lists them."""
+import os
+import re
+import subprocess
+
+import pytest
+from lib import module
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TRACING = "/sys/kernel/tracing"
+
+
+@pytest.fixture(scope="module")
+def tracing():
+    if not os.path.exists(f"{TRACING}/available_filter_functions"):
+        subprocess.run(["mount", "-t", "tracefs", "none", TRACING], check=True)
+    yield
+    for name in ("current_tracer", "set_ftrace_filter", "trace"):
+        put(name, "nop\n" if name == "current_tracer" else "\n")
+
+
+def put(name, text):
+    with open(f"{TRACING}/{name}", "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def said(name):
+    with open(f"{TRACING}/{name}", encoding="ascii") as file:
+        return file.read()
+
+
+def listed():
+    """{model, or "all": names} of the document's table."""
+    with open(f"{TOP}/docs/kernel.md", encoding="utf-8") as file:
+        table = re.search(r"<!-- hot -->(.*?)<!-- /hot -->", file.read(), re.S)[1]
+    return {row[0].strip("` "): re.findall(r"`(\w+)`", row[1]) for row in re.findall(r"^\| ([^|]+) \| ([^|]+) \|", table, re.M)}
+
+
+def test_its_functions_can_be_traced(start, site, tracing):
+    """They are there, and each is entered when a file is asked for: once anew, and then from memory."""
+    server = start(site)
+    names = set(listed()["all"] + listed()[module.MODEL])
+    there = set(re.findall(rf"^(\w+) \[(?:rung_core|{server.name})\]", said("available_filter_functions"), re.M))
+    assert len(names) > 8 and names <= there, names - there
+    put("set_ftrace_filter", "\n".join(sorted(names)) + "\n")
+    put("current_tracer", "function")
+    for _ in range(3):
+        assert server.ask("/hello.txt").status == 200
+    seen = set(re.findall(r": (\w+) ", said("trace")))
+    assert names <= seen, names - seen
