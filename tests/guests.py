@@ -41,6 +41,7 @@ WHAT = {"life": ("tests/kernel", ["--ignore", IDLE], 0, "slub_debug=FZPU"),
         "drop": ("tests/drop/test_module.py", ["tests/drop/test_choice.py", "tests/drop/test_rights.py"], 0, ""),
         **{what: (path, [], 0, "slub_debug=FZPU") for what, path in PROGRAMS.items()}}
 FEW_CYCLES = "10"
+DEEP_CYCLES = "1000"
 SEATS = 3  # of a guest where others run beside it (layer.py): two emulated processors that are seldom busy
 SLOW = {"debug": 10, "race": 10}  # times as slow as a stock kernel
 TEST_S = 300  # for a test that hangs
@@ -123,7 +124,7 @@ def inside(version, model, what):
         env = {"RUNG_ENGINE": "kernel", "RUNG_MODULES": modules, "RUNG_ARGS": f"model={model}",
                "RUNG_BIN": os.path.join(layer.build, "release", "rung"),
                "RUNG_CYCLES": FEW_CYCLES if what == "short life" else
-                              os.environ.get("RUNG_CYCLES") or "",
+                              os.environ.get("RUNG_CYCLES") or (DEEP_CYCLES if version in SLOW else ""),
                "RUNG_NTH_STEP": os.environ.get("RUNG_NTH_STEP") or "",
                "RUNG_SLOW": f"{slow(version):g}", "PYTEST_TIMEOUT": f"{TEST_S * slow(version):g}"}
         tests = {"paths": [path], "args": args, "processes": processes, "env": env, "program": PROGRAMS.get(what)}

@@ -196,9 +196,16 @@ def around(board, what, more):
     print(f"{what} {more}: unloaded in {took:.1f} s; {stats}", flush=True)
 
 
-def left_behind(before):
-    """What is alive beside what was.  KASAN keeps files a while that were freed; where it does kmemleak knows better."""
-    return {what: count for what, count in left.more(before).items() if what != "filp" or not os.path.exists(KMEMLEAK)}
+def settled(before):
+    """When no more is alive than was before, and what was so last; complains if that never comes.  KASAN keeps files a while
+    that were freed; where it does kmemleak knows better."""
+    began, last = time.monotonic(), {}
+    end = began + 15 * float(os.environ.get("RUNG_SLOW") or 1)
+    while found := {what: n for what, n in left.more(before, 0).items() if what != "filp" or not os.path.exists(KMEMLEAK)}:
+        require(time.monotonic() < end, "left behind:", found)
+        last = found
+        time.sleep(0.2)
+    return f"settled after {time.monotonic() - began:.1f} s, last " + (" ".join(sorted(last)) or "nothing")
 
 
 def again_and_again():
@@ -215,9 +222,7 @@ def again_and_again():
         if number == 2:  # pools and caches of the kernel's own are filled
             before, began = left.at_rest(), time.monotonic()
     took = time.monotonic() - began
-    found = left_behind(before)
-    require(not found, "left behind:", found)
-    return f"{CYCLES} times, {took / CYCLES:.2f} s each"
+    return f"{CYCLES} times, {took / CYCLES:.2f} s each, {settled(before)}"
 
 
 def rounds(board, what, variants):

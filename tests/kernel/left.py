@@ -101,7 +101,7 @@ def at_rest(seconds=15):
     return seen[-1]
 
 
-def more(before, seconds=15 * float(os.environ.get("RUNG_SLOW") or 1)):
+def more(before, seconds=15):
     """{what: how many more} are alive than before; asked until there are none, or some seconds, for some are freed
     a while later."""
     end = time.monotonic() + seconds

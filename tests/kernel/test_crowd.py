@@ -127,11 +127,14 @@ def test_who_has_asked_is_answered(start, site):
 
 
 def test_come_and_go(start, site, record_property):
-    """One request each; they end in three ways.  Every socket is given back."""
+    """One request each; they end in three ways.  Every socket is given back, and all else that is counted, while the
+    module stays (D02)."""
     server = start(site)
     plain, last = request("/hello.txt"), request("/hello.txt", fields=["Connection: close"])
-    together, begin = 20, time.monotonic()
-    for _ in range(CHURN // together):
+    together, begin, before = 20, time.monotonic(), None
+    for number in range(CHURN // together):
+        if number == 5:  # what is kept for the next is there
+            before = left.at_rest()
         wires = [server.wire() for _ in range(together)]
         for i, wire in enumerate(wires):
             wire.send(last if i % 3 == 0 else plain)
@@ -144,4 +147,51 @@ def test_come_and_go(start, site, record_property):
     stats = server.check_counts()
     assert stats["accepted"] == CHURN and stats["complete"] >= CHURN
     wait_for(lambda: len(module.sockets(server.port)) == server.listeners, "no socket is left")
+    assert left.more(before) == {}
     record_property("churn", f"{CHURN} connections, {CHURN / (time.monotonic() - begin):.0f} a second (emulated)")
+
+
+def begun():
+    """Processes and threads that anybody has begun on this machine."""
+    with open("/proc/stat", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("processes "))
+
+
+def test_who_begins_a_thread_for_each(start, site):
+    """K05: kthread alone does."""
+    server = start(site)
+    server.ask("/hello.txt")
+    before = begun()
+    for _ in range(200):
+        assert server.ask("/hello.txt").body == HELLO
+    new = begun() - before
+    assert (new >= 200) if module.MODEL == "kthread" else (new < 50), new
+
+
+def connected(address):
+    """Within half a second: longer than the kernel takes, and shorter than until it asks again."""
+    sock = socket.socket()
+    sock.settimeout(0.5)
+    try:
+        sock.connect(address)
+    except TimeoutError:
+        sock.close()
+        return None
+    return sock
+
+
+def test_the_backlog_is_listen_s(start, site):
+    """K03: so many wait to be accepted, and one more, as Linux counts; the next one's handshake must wait."""
+    server = start(site, *PATIENT, "--max-connections", "2", "--backlog", "5")
+    wires = [server.wire(rcvbuf=4096) for _ in range(2)]
+    for wire in wires:
+        wire.send(request("/giant.bin"))
+        assert wire.head().status == 200
+    waiting = [connected(server.address) for _ in range(8)]
+    assert [sock is not None for sock in waiting] == [True] * 6 + [False] * 2
+    crowd.leave(wires)
+    for sock in waiting[:6]:
+        sock.settimeout(20)
+        sock.sendall(request("/hello.txt", fields=["Connection: close"]))
+        assert HELLO in sock.recv(4096)
+        sock.close()

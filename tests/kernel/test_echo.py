@@ -60,6 +60,21 @@ def test_half_closed(echo):
         assert wire.take(len(data)) == data
         wire.end()
         sender.join(60)
+    stats = echo.check_counts()
+    assert stats["accepted"] == stats["ends"] == 1
+
+
+def test_who_never_reads(echo):
+    """E22: it is not read from any more, and takes what its windows hold; the others are served."""
+    chunk, said = bytes(1 << 16), 0
+    with echo.wire() as wire, echo.wire() as other:
+        wire.sock.settimeout(1)
+        with pytest.raises(TimeoutError):
+            while said < 256 << 20:
+                said += wire.sock.send(chunk)
+        assert said < 64 << 20
+        assert exchanged(other, b"and I?") == b"and I?"
+    echo.check_counts()
 
 
 def test_silent_ones_keep_nobody_out(echo):
@@ -68,7 +83,7 @@ def test_silent_ones_keep_nobody_out(echo):
         assert exchanged(wire, b"still there?") == b"still there?"
     for wire in wires:
         wire.close()
-    wait_for(lambda: echo.stats()["open"] == 0, "all have gone")
+    echo.check_counts()
 
 
 def test_unload_beneath_them(echo):

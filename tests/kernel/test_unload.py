@@ -80,6 +80,29 @@ def test_those_in_the_queue(start, site):
     assert unloaded(server, wires) < MOST_S
 
 
+def goes(name):
+    with open(f"/sys/module/{name}/initstate", encoding="ascii") as file:
+        return file.read().strip() == "going"
+
+
+def test_who_has_begun_to_ask_is_answered(start, site):
+    """And told that it was the last."""
+    server = start(site, *PATIENT)
+    whole = request("/hello.txt")
+    with server.wire() as wire:
+        wire.send(whole[:20])
+        wait_for(lambda: server.stats()["receives"] == 1, "it has come")
+        leaving = threading.Thread(target=server.kill)
+        leaving.start()
+        wait_for(lambda: goes(server.name), "it is being unloaded")
+        wire.send(whole[20:])
+        reply = wire.reply()
+        assert reply.body == HELLO and reply["connection"] == "close"
+        wire.end()
+        leaving.join()
+    assert not os.path.exists(f"/sys/module/{server.name}")
+
+
 def test_under_load(start, site):
     """While clients come, ask, and go, each as fast as it can."""
     server = start(site)
