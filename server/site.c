@@ -236,7 +236,7 @@ struct choice {
 static void choose_coding(struct search *f, struct choice *best)
 {
     struct stat original = best->st;
-    uint32_t now_ms = absent_clock_ms();
+    uint32_t now_ms = (uint32_t)clock_ms();
     bool alone = true; /* no sibling is there, whatever it be */
 
     /* Who does not take the file itself is not refused before it is known that nothing else is. */

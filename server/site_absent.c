@@ -15,7 +15,6 @@
  */
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include "site_inside.h"
 
 #define PRIME ((UINT64_C(1) << 61) - 1)
@@ -55,14 +54,6 @@ int absent_init(struct absent *absent)
         return -1;
     absent->key %= PRIME;
     return 0;
-}
-
-uint32_t absent_clock_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    return (uint32_t)((uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000);
 }
 
 bool absent_lately(const struct absent *absent, const char *path, size_t len, uint32_t now_ms)

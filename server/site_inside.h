@@ -51,8 +51,8 @@ int site_open_beneath(const struct site *site, const char *path, int flags);
 /* --- site_absent.c ---------------------------------------------------------------------------- */
 
 int absent_init(struct absent *absent); /* it is all zeroes.  0, or -1 and errno */
-uint32_t absent_clock_ms(void);         /* a tick old at most */
-/* Whether that path was found without siblings less than SITE_ABSENT_MS ago. */
+/* Whether that path was found without siblings less than SITE_ABSENT_MS ago, by clock_ms(), of
+ * which the lower half will do. */
 bool absent_lately(const struct absent *absent, const char *path, size_t len, uint32_t now_ms);
 /* It has none; since_ms: when the search began. */
 void absent_note(struct absent *absent, const char *path, size_t len, uint32_t since_ms);
