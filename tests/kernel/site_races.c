@@ -98,7 +98,7 @@ static void a_file_written_again_and_again(void **state)
 
 /* Whatever search finds is old by so much, at random, before it is kept: longer than the ticks by
  * which times tell changes apart. */
-enum { LATE_US = 40000, FILES = 8, SECONDS = 6 };
+enum { LATE_US = 40000, FILES = 8, SECONDS = 6, OLD = 1600000000 };
 
 struct asker {
     const struct tree *t;
@@ -157,16 +157,34 @@ static unsigned found_kept(const struct asker *asker, enum coding coding)
     return n;
 }
 
-/* ... at some time while as many may be kept as were found before. */
-static unsigned found_kept_late(const struct asker *asker, enum coding coding)
+/* Asked all the time, while `spoil` makes answers in that coding wrong and puts that right again:
+ * none is kept that was found before and is wrong now. */
+static void spoil_again_and_again(struct asker *asker, enum coding coding,
+                                  void (*spoil)(const struct tree *t, bool wrong))
 {
-    unsigned n = 0;
+    int64_t end = now_ms() + SECONDS * 1000;
+    unsigned rounds = 0, hits = 0, wrong = 0;
 
-    for (unsigned i = 0; i < 10; i++) {
-        n += found_kept(asker, coding);
-        rest_ms(10);
+    asker_begin(asker);
+    for (; now_ms() < end; rounds++) {
+        spoil(asker->t, true);
+        for (unsigned i = 0; i < 10; i++) {
+            wrong += found_kept(asker, coding);
+            rest_ms(10);
+        }
+        spoil(asker->t, false);
+        rest_ms(rounds * 37 % 300);
+        hits += found_kept(asker, coding);
     }
-    return n;
+    asker_end(asker);
+    print_message("spoilt %u times, %u kept before that\n", rounds, hits);
+    assert_int_equal(wrong, 0);
+    assert_true(hits > 0);
+}
+
+static void lock_above(const struct tree *t, bool wrong)
+{
+    assert_int_equal(fchmodat(t->root, "a", wrong ? 0700 : 0755, 0), 0);
 }
 
 static void below_two_folders(char path[16], unsigned number)
@@ -180,8 +198,6 @@ static void a_folder_locked_again_and_again(void **state)
 {
     struct tree *t = *state;
     struct asker asker = {.t = t, .path = below_two_folders};
-    int64_t end = now_ms() + SECONDS * 1000;
-    unsigned rounds = 0, hits = 0, wrong = 0;
     char path[16];
 
     open_cached(t, (struct twin_cache){.bytes = CACHE_BYTES, .late_us = LATE_US});
@@ -191,18 +207,7 @@ static void a_folder_locked_again_and_again(void **state)
         below_two_folders(path, i);
         make_file(t, path + 1, "old");
     }
-    asker_begin(&asker);
-    for (; now_ms() < end; rounds++) {
-        assert_int_equal(fchmodat(t->root, "a", 0700, 0), 0);
-        wrong += found_kept_late(&asker, CODING_IDENTITY);
-        assert_int_equal(fchmodat(t->root, "a", 0755, 0), 0);
-        rest_ms(rounds * 37 % 300);
-        hits += found_kept(&asker, CODING_IDENTITY);
-    }
-    asker_end(&asker);
-    print_message("locked %u times, %u kept before that\n", rounds, hits);
-    assert_int_equal(wrong, 0);
-    assert_true(hits > 0);
+    spoil_again_and_again(&asker, CODING_IDENTITY, lock_above);
 }
 
 static void with_a_sibling(char path[16], unsigned number)
@@ -210,24 +215,21 @@ static void with_a_sibling(char path[16], unsigned number)
     snprintf(path, 16, "/%u.txt", number);
 }
 
-static void set_all(const struct tree *t, time_t mtime)
+static void make_newer(const struct tree *t, bool wrong)
 {
     char path[16];
 
     for (unsigned i = 0; i < FILES; i++) {
         with_a_sibling(path, i);
-        set_mtime(t, path + 1, mtime, 0);
+        set_mtime(t, path + 1, wrong ? OLD + 2 : OLD, 0);
     }
 }
 
 /* A sibling that was chosen just before its original has become newer is not kept for it. */
 static void originals_made_newer_again_and_again(void **state)
 {
-    enum { OLD = 1600000000 };
     struct tree *t = *state;
     struct asker asker = {.t = t, .path = with_a_sibling};
-    int64_t end = now_ms() + SECONDS * 1000;
-    unsigned rounds = 0, hits = 0, wrong = 0;
     char path[24];
 
     open_cached(t, (struct twin_cache){.bytes = CACHE_BYTES, .late_us = LATE_US});
@@ -238,19 +240,8 @@ static void originals_made_newer_again_and_again(void **state)
         make_file(t, path + 1, "gzip");
         set_mtime(t, path + 1, OLD + 1, 0);
     }
-    set_all(t, OLD);
-    asker_begin(&asker);
-    for (; now_ms() < end; rounds++) {
-        set_all(t, OLD + 2);
-        wrong += found_kept_late(&asker, CODING_GZIP);
-        set_all(t, OLD);
-        rest_ms(rounds * 37 % 300);
-        hits += found_kept(&asker, CODING_GZIP);
-    }
-    asker_end(&asker);
-    print_message("newer %u times, %u kept before that\n", rounds, hits);
-    assert_int_equal(wrong, 0);
-    assert_true(hits > 0);
+    make_newer(t, false);
+    spoil_again_and_again(&asker, CODING_GZIP, make_newer);
 }
 
 int main(int argc, char **argv)

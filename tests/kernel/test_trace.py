@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 
+import left
 import pytest
 from lib import module
 
@@ -25,15 +26,9 @@ def put(name, text):
         file.write(text)
 
 
-def said(name):
-    with open(f"{TRACING}/{name}", encoding="ascii") as file:
-        return file.read()
-
-
 def listed():
     """{model, or "all": names} of the document's table."""
-    with open(f"{TOP}/docs/kernel.md", encoding="utf-8") as file:
-        table = re.search(r"<!-- hot -->(.*?)<!-- /hot -->", file.read(), re.S)[1]
+    table = re.search(r"<!-- hot -->(.*?)<!-- /hot -->", left.text_of(f"{TOP}/docs/kernel.md"), re.S)[1]
     return {row[0].strip("` "): re.findall(r"`(\w+)`", row[1]) for row in re.findall(r"^\| ([^|]+) \| ([^|]+) \|", table, re.M)}
 
 
@@ -41,11 +36,11 @@ def test_its_functions_can_be_traced(start, site, tracing):
     """They are there, and each is entered when a file is asked for: once anew, and then from memory."""
     server = start(site)
     names = set(listed()["all"] + listed()[module.MODEL])
-    there = set(re.findall(rf"^(\w+) \[(?:rung_core|{server.name})\]", said("available_filter_functions"), re.M))
+    there = set(re.findall(rf"^(\w+) \[(?:rung_core|{server.name})\]", left.text_of(f"{TRACING}/available_filter_functions"), re.M))
     assert len(names) > 8 and names <= there, names - there
     put("set_ftrace_filter", "\n".join(sorted(names)) + "\n")
     put("current_tracer", "function")
     for _ in range(3):
         assert server.ask("/hello.txt").status == 200
-    seen = set(re.findall(r": (\w+) ", said("trace")))
+    seen = set(re.findall(r": (\w+) ", left.text_of(f"{TRACING}/trace")))
     assert names <= seen, names - seen

@@ -81,8 +81,7 @@ def test_those_in_the_queue(start, site):
 
 
 def goes(name):
-    with open(f"/sys/module/{name}/initstate", encoding="ascii") as file:
-        return file.read().strip() == "going"
+    return left.text_of(f"/sys/module/{name}/initstate").strip() == "going"
 
 
 def test_who_has_begun_to_ask_is_answered(start, site):
