@@ -239,9 +239,16 @@ $(DROP): $(call objects,$(DROP_SRC)) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ -lmnl
 
-# Its own linker flags stand in its folder, in ldflags, where headers are to be found besides in cppflags.
+# A lab program's own linker flags stand in its folder in ldflags, additional include folders in cppflags, and headers
+# that it can do without in optional: its objects are compiled again when one of those is installed or removed.
+content = $(if $(wildcard $(1)),$(file <$(1)))
 define lab_program
-$(patsubst %.c,$(O)/%.o,$(wildcard lab/programs/$(1)/*.c)): CPPFLAGS += $(if $(wildcard lab/programs/$(1)/cppflags),$(file <lab/programs/$(1)/cppflags))
+$(O)/lab/$(1).optional: FORCE
+	@mkdir -p $$(@D)
+	@echo '$$(wildcard $(call content,lab/programs/$(1)/optional))' >$$@.now
+	@if cmp -s $$@.now $$@; then rm $$@.now; else mv $$@.now $$@; fi
+$(patsubst %.c,$(O)/%.o,$(wildcard lab/programs/$(1)/*.c)): CPPFLAGS += $(call content,lab/programs/$(1)/cppflags)
+$(patsubst %.c,$(O)/%.o,$(wildcard lab/programs/$(1)/*.c)): $(O)/lab/$(1).optional
 $(O)/lab/$(1): $(patsubst %.c,$(O)/%.o,$(wildcard lab/programs/$(1)/*.c)) $(LIB) $(wildcard lab/programs/$(1)/ldflags)
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)

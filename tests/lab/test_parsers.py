@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The parsers that the lab compares: each gives what the corpus says, cut anywhere, and then only is measured."""
+import glob
 import json
 import os
 import re
@@ -9,11 +10,12 @@ import subprocess
 import pytest
 
 PROGRAM = os.path.join(os.path.dirname(os.environ["RUNG_BIN"]), "lab", "parsers")
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lab/programs/parsers")
 OURS = ["switch", "switch-plain", "goto", "direct", "memchr", "words", "rung"]
 
 
-def parsers(*args, ok=0):
-    run = subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=50, check=False)
+def parsers(*args, ok=0, program=PROGRAM):
+    run = subprocess.run([program, *args], capture_output=True, text=True, timeout=50, check=False)
     assert run.returncode == ok, run.stderr
     return run
 
@@ -36,6 +38,23 @@ def test_times_are_counted_in_rows(corpus):
     for name in here():
         assert json.loads(parsers(name, corpus, "0").stdout) == json.loads(parsers(name, corpus, "1").stdout)
         assert json.loads(parsers(name, corpus, "1").stdout)["units"] > 1000
+
+
+def test_builds_where_no_other_parser_is_installed(tmp_path):
+    """Their headers are hidden: ours are built all the same, and the others say why they cannot run."""
+    alone = str(tmp_path / "parsers")
+    library = os.path.join(os.path.dirname(os.environ["RUNG_BIN"]), "librung.a")
+    built = subprocess.run(["gcc", "-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-Wundef", "-DOURS_ALONE",
+                            *sorted(glob.glob(f"{SOURCES}/*.c")), library, "-o", alone],
+                           capture_output=True, text=True, timeout=200, check=False)
+    assert built.returncode == 0, built.stderr
+    lines = parsers("list", program=alone).stdout.splitlines()
+    for name, package in (("http-parser", "libhttp-parser-dev"), ("llhttp", "node-llhttp")):
+        line, = [line for line in lines if line.split()[0] == name]
+        assert re.search(rf"; cannot run here: its (header|source) was not there when this was built: {package}$", line)
+        assert f"parsers: {name} cannot run here: its" in parsers(name, "lines", program=alone, ok=1).stderr
+    assert json.loads(parsers("check", program=alone).stdout)["wrong"] == 0
+    assert [line.split()[0] for line in lines if "cannot run here" not in line][:len(OURS)] == OURS
 
 
 def test_a_time_is_measured():

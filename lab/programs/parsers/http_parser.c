@@ -3,7 +3,7 @@
  *
  * The library is opened at run time, so that the others can be measured where it is not. */
 #include "callbacks.h"
-#if __has_include(<http_parser.h>)
+#if HAS(<http_parser.h>)
 #include <dlfcn.h>
 #include <http_parser.h>
 
@@ -105,9 +105,6 @@ static const char *missing(void)
 {
     return "its header was not there when this was built: libhttp-parser-dev";
 }
-#define begin NULL
-#define feed NULL
-#define tell NULL
 #endif
 
 const struct parser parser_http_parser = {
@@ -116,7 +113,9 @@ const struct parser parser_http_parser = {
     .resumes = true,
     .bit = HTTP_PARSER,
     .missing = missing,
+#if HAS(<http_parser.h>)
     .begin = begin,
     .feed = feed,
     .tell = tell,
+#endif
 };

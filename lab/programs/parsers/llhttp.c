@@ -3,7 +3,7 @@
  *
  * It is compiled here, as those who use it do, in its default, lenient mode. */
 #include "callbacks.h"
-#if __has_include(<llhttp.c>)
+#if HAS(<llhttp.c>)
 #include <api.c>
 #include <http.c>
 
@@ -90,9 +90,6 @@ static const char *missing(void)
 {
     return "its source was not there when this was built: node-llhttp";
 }
-#define begin NULL
-#define feed NULL
-#define tell NULL
 #endif
 
 const struct parser parser_llhttp = {
@@ -101,7 +98,9 @@ const struct parser parser_llhttp = {
     .resumes = true,
     .bit = LLHTTP,
     .missing = missing,
+#if HAS(<llhttp.c>)
     .begin = begin,
     .feed = feed,
     .tell = tell,
+#endif
 };

@@ -18,6 +18,14 @@
 #include <stdint.h>
 #include "../../../core/limits.h"
 
+/* Whether a header of another parser can be included.  -DOURS_ALONE hides all of them, so that a
+ * machine without those packages can be tried on one that has them. */
+#ifdef OURS_ALONE
+#define HAS(header) 0
+#else
+#define HAS(header) __has_include(header)
+#endif
+
 enum parsed_method { PARSED_GET, PARSED_HEAD, PARSED_OPTIONS, PARSED_OTHER };
 
 struct span {

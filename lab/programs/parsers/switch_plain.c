@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* switch_plain.c - switch.h, compiled to what is written: GCC may not follow the state that is
- * assigned to the place where it is looked at, which turns each assignment into a jump. */
+ * assigned to the place where it is looked at, which turns each assignment into a jump.  Clang has
+ * no such option: there it is the switch again. */
+#ifndef __clang__
 #pragma GCC optimize("no-thread-jumps")
+#endif
 #include "switch.h"
 
 const struct parser parser_switch_plain = {
