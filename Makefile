@@ -120,7 +120,7 @@ check: ## everything that must hold
 	@$(PYTHON) tests/run.py --build $(BUILD)
 
 quick: ## the part of it that takes less than a minute
-	@scripts/setup check
+	@scripts/setup quick
 	@$(PYTHON) tests/run.py --build $(BUILD) --quick
 
 coverage: ## how much of core/ the unit, split and simulator tests reach

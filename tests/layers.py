@@ -266,6 +266,12 @@ def shape(layer):
         layer.skip("shellcheck", "it is not installed")
 
 
+def made(layer):
+    """What the Makefile and scripts/setup do, and how run.py counts."""
+    if layer.make("all", MODE="debug"):
+        note_pytest(layer, pytest_run(layer, {"RUNG_BUILD": layer.build}, 300, CPUS, paths=["tests/make"]), dict)
+
+
 def kernel(layer):
     layer.single("core/ and kernel/ compile and link under Kbuild", ["scripts/kernel-compile", layer.build], 300)
     layer.make("twins")
@@ -351,6 +357,7 @@ def plan():
             ("unit", both, seats(HALF, c_programs("debug", *unit))),
             ("split", both, seats(1, c_programs("debug", "tests/unit/split*.c"))),
             ("sim", both, seats(HALF, c_programs("debug", "tests/sim/*.c"))),
+            ("make", both, seats(CPUS, made)),
             ("wire core", ("quick",), wire("epoll", WIRES, "debug", "core")),
             ("kernel", check, seats(guests.SEATS, kernel)),
             *guests.rows(),

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT
+"""The tests of what builds and installs: make runs as if nothing had started these tests."""
+import os
+import subprocess
+
+import pytest
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LIMIT_S = 280
+
+
+@pytest.fixture
+def make():
+    """make in a folder, without the flags of a make around it: (status, output, errors)."""
+    clean = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "WERROR")}
+
+    def run(*args, cwd=TOP, **env):
+        done = subprocess.run(["make", *map(str, args)], cwd=cwd, env={**clean, **env}, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        return done.returncode, done.stdout, done.stderr
+    return run
