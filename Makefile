@@ -6,9 +6,11 @@
 #   release  what people run: optimised and hardened     debug  for a debugger, and for unit tests
 #   asan     address + undefined behaviour sanitizers    tsan   thread sanitizer
 #   coverage gcov counters                               fuzz   clang's libFuzzer (CC=clang)
+# WERROR=1 makes a warning an error: our own checks set it; another compiler may warn of more than ours does.
 # V=1 shows the commands.  `make` alone lists the targets.
 BUILD ?= build
 MODE ?= release
+WERROR ?=
 KERNEL ?= 6.1
 PREFIX ?= /usr/local
 PYTHON ?= /usr/bin/python3
@@ -29,15 +31,18 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 AR ?= ar
-WARN := -Wall -Wextra -Werror -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wundef -Wpointer-arith \
+WARN := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wundef -Wpointer-arith \
     -Wwrite-strings -Wformat-security -Wold-style-definition
 # A frame larger than a page touches each page in turn, so that it cannot step over a guard page.
 FLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -g -fPIE -pthread -fstack-clash-protection $(WARN)
+ifeq ($(WERROR),1)
+FLAGS += -Werror
+endif
 LINK := -pie -pthread -Wl,-z,relro,-z,now
 LDLIBS := -luring
 HOSTED := # flags of everything but core/
 # The core uses mem* and strlen alone (tests/link.sh), so the compiler may know what those mean.  The kernel's
-# rule that declarations come first holds there, for it is compiled by Kbuild too.
+# rule that declarations come first holds there, because Kbuild compiles the core too.
 CORE := -ffreestanding -fbuiltin -Wdeclaration-after-statement
 
 ifeq ($(MODE),release)
@@ -72,7 +77,7 @@ programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $
 UNIT_SRC := $(call programs,tests/unit,^int main\b)
 SIM_SRC := $(call programs,tests/sim,^int main\b)
 FUZZ_SRC := $(filter-out %/main.c,$(call programs,tests/fuzz,^int LLVMFuzzerTestOneInput\b))
-# What has no entry point of its own is shared by the programs beside it.
+# A file without an entry point is shared by the programs in its folder.
 UNIT_AID := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c))
 SIM_AID := $(filter-out $(SIM_SRC),$(wildcard tests/sim/*.c))
 FUZZ_MAIN := tests/fuzz/main.c
@@ -206,15 +211,23 @@ install: all ## install under DESTDIR and PREFIX (/usr/local)
 
 # --- Rules ------------------------------------------------------------------------------------------------
 
+# Warnings are kept in OBJECT.warned, so that WERROR=1 finds those of an earlier build too and compiles them again.
+compile = $(Q)$(CC) $(if $(MAKE_TERMERR),-fdiagnostics-color) $(FLAGS) $(1) -I$(G) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $< \
+    2>$@.warned; status=$$?; cat $@.warned >&2; [ -s $@.warned ] || rm -f $@.warned; exit $$status
+ifeq ($(WERROR),1)
+WARNED := $(if $(wildcard $(O)),$(patsubst %.warned,%,$(shell find $(O) -name '*.o.warned')))
+$(if $(WARNED),$(eval $(WARNED): FORCE))
+endif
+
 $(O)/core/%.o: core/%.c Makefile | $(GEN)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(FLAGS) $(CORE) -I$(G) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call compile,$(CORE))
 
 $(O)/%.o: %.c Makefile | $(GEN)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(FLAGS) $(HOSTED) -I$(G) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call compile,$(HOSTED))
 
 $(LIB): $(call objects,$(LIB_SRC)) $(O)/lib.list
 	$(call say,AR,$@)
@@ -230,7 +243,7 @@ $(RUNG): $(call objects,$(MAIN)) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-# Of the library it takes base/ and core/ alone (tests/tidy.py).
+# It uses base/ and core/ of the library and nothing else (tests/tidy.py).
 $(LOAD): $(call objects,$(LOAD_SRC)) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ -lm
@@ -268,7 +281,7 @@ $(O)/openat2.so: tests/aid/openat2.c Makefile
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(FLAGS) -fPIC -shared -o $@ $<
 
-# A test program's own linker flags stand beside it in NAME.ldflags (the fault seam: -Wl,--wrap=...).
+# A test program's own linker flags are in NAME.ldflags in its folder (the fault seam: -Wl,--wrap=...).
 test_link = $(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(if $(wildcard $*.ldflags),$(file <$*.ldflags)) $(LDLIBS)
 $(UNIT): $(O)/%: $(O)/%.o $(call objects,$(UNIT_AID)) $(LIB)
 	$(call say,LINK,$@)

@@ -76,6 +76,7 @@ def main():
     opt = parser.parse_args()
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     os.environ["LC_ALL"] = "C.UTF-8"
+    os.environ["WERROR"] = "1"  # of the Makefile: a warning is an error
     if opt.coverage:
         return layers.coverage(opt.build)
     plan = "quick" if opt.quick else opt.plan

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+"""The rules of the Makefile, on a tree of one file."""
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import TOP
+
+WARNED = "int answer(void);\nint answer(void)\n{\n    int unused;\n\n    return 42;\n}\n"
+OBJECT = "build/release/core/one.o"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """The Makefile, what it generates a header from, and one source."""
+    for path in ("Makefile", "scripts/gen-types.py", "core/mime.def", "base/version.h"):
+        os.makedirs(tmp_path / os.path.dirname(path), exist_ok=True)
+        shutil.copy(f"{TOP}/{path}", tmp_path / path)
+    (tmp_path / "core/one.c").write_text(WARNED)
+    return tmp_path
+
+
+def test_a_warning_ends_only_the_checks(tree, make):
+    status, _, errors = make(OBJECT, cwd=tree)
+    assert status == 0 and "unused" in errors and os.path.exists(tree / OBJECT)
+    status, _, errors = make(OBJECT, cwd=tree, WERROR="1")  # the object was made before, and its warning was only shown
+    assert status != 0 and "unused" in errors
+    (tree / "core/one.c").write_text(WARNED.replace("    int unused;\n\n", ""))
+    status, said, errors = make(OBJECT, cwd=tree, WERROR="1")
+    assert status == 0 and "CC" in said and not errors
+    status, said, errors = make(OBJECT, cwd=tree, WERROR="1")
+    assert status == 0 and "CC" not in said and not errors
+
+
+def test_the_checks_ask_for_it():
+    """Every make that run.py or one of its layers starts has it in the environment."""
+    code = (f"import os, sys; sys.path.insert(0, {TOP + '/tests'!r}); import run; sys.argv = ['run.py', '--list', '--only', 'none']; "
+            "run.main(); print(os.environ['WERROR'])")
+    done = subprocess.run([sys.executable, "-B", "-c", code], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                          env={key: value for key, value in os.environ.items() if key != "WERROR"}, check=True)
+    assert done.stdout.split() == ["1"]
