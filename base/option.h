@@ -8,8 +8,9 @@
  * counts seconds); decimals are welcome where they make a whole (1.5s).  -h, --help and
  * --help-all belong to every table.
  *
- *   option.c        the parser            option_value.c  one value, the nearest word
- *   option_help.c   the screen of help    option_man.c    mdoc(7), bash completion, Markdown
+ *   option.c        the parser            option_value.c       one value, the nearest word
+ *   option_help.c   the screen of help    option_completion.c  completion for bash
+ *   option_man.c    mdoc(7), Markdown
  */
 #ifndef BASE_OPTION_H
 #define BASE_OPTION_H
@@ -69,6 +70,21 @@ struct option_row {
 #define OPTION_FIELD_LIST struct option_list
 #define OPTION_FIELD_CHOICE unsigned
 
+/* The words that may follow a command without a table of its own. */
+enum option_after {
+    OPTION_AFTER_NOTHING,
+    OPTION_AFTER_COMMAND, /* the name of a command: help load */
+    OPTION_AFTER_PROGRAM  /* what the program PAGE-NAME takes; it prints its own completion */
+};
+
+/* A word that a program takes first: rung COMMAND. */
+struct option_command {
+    const char *name;    /* NULL ends a list */
+    const char *purpose; /* one line */
+    const struct option_table *(*table)(void); /* its options; or NULL */
+    enum option_after after;
+};
+
 /* All pairs are NULL-terminated. */
 struct option_table {
     const char *command;          /* "rung serve" */
@@ -79,7 +95,8 @@ struct option_table {
     const char *usage;            /* "rung [serve] [OPTION]... [DIR]" */
     const char *operand;          /* "DIR"; NULL: none are taken */
     const char *const *examples;  /* pairs: command, what it does; or NULL */
-    const char *const *commands;  /* the same, for the man page's COMMANDS; or NULL */
+    const struct option_command *commands; /* the first is meant where none is named; or NULL */
+    const char *commands_help;    /* what the heading above the commands adds */
     const struct option_row *row;
     unsigned rows;                /* up to OPTION_ROWS_MAX */
     unsigned operands_max;        /* up to OPTION_OPERANDS_MAX */
@@ -89,7 +106,7 @@ struct option_table {
 
 enum { OPTION_OK, OPTION_HELP, OPTION_HELP_ALL }; /* what option_parse() says */
 
-/* What option_parse() found besides options. */
+/* The words that option_parse() found between options, and its complaint. */
 struct option_found {
     const char *operand[OPTION_OPERANDS_MAX];
     unsigned operands;
@@ -103,7 +120,7 @@ struct option_found {
 int option_parse(const struct option_table *t, void *target, char **argv,
                  struct option_found *found);
 
-/* What the rows say, written to out; whoever owns it looks for errors of writing. */
+/* What the rows say, written to out; the caller checks out for errors of writing. */
 void option_help(const struct option_table *t, bool all, FILE *out); /* examples first */
 void option_man(const struct option_table *t, FILE *out);            /* mdoc(7) source */
 void option_completion(const struct option_table *t, FILE *out);     /* for bash */

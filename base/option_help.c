@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* option_help.c - a table as one screen of help: usage, examples, options by group, notes.
  *
- * Each option has one line.  Rare ones are only named, in a paragraph at the end, unless all is
- * asked for: a screen that scrolls away is not read.
+ * The screen has 80 columns.  An option has one line wherever its help is short enough.  Rare
+ * options are only named, in a paragraph at the end, unless all of them are asked for: a screen
+ * that scrolls away is not read.
  */
 #include <ctype.h>
 #include <string.h>
 #include "option.h"
 
-enum { HELP_COLUMNS = 96, HELP_INDENT = 30 };
+enum { HELP_COLUMNS = 80, HELP_INDENT = 28 /* of what an option means */ };
 
 bool option_takes_value(const struct option_row *row)
 {
@@ -84,9 +85,31 @@ void option_default(const struct option_row *row, char *buf, size_t cap)
 
 /* --- The screen ------------------------------------------------------------------------------- */
 
+/* A sentence from HELP_INDENT on, in as many lines as it needs. */
+static void put_wrapped(const char *text, FILE *out)
+{
+    size_t column = HELP_INDENT;
+
+    while (*text) {
+        size_t len = strcspn(text, " ");
+
+        if (column > HELP_INDENT && column + 1 + len > HELP_COLUMNS) {
+            fprintf(out, "\n%*s", HELP_INDENT, "");
+            column = HELP_INDENT;
+        } else if (column > HELP_INDENT) {
+            putc(' ', out);
+            column++;
+        }
+        fprintf(out, "%.*s", (int)len, text);
+        column += len;
+        text += len + strspn(text + len, " ");
+    }
+    putc('\n', out);
+}
+
 static void print_row(const struct option_row *row, FILE *out)
 {
-    char left[96], word[64], preset[64], letter[5] = "    ";
+    char left[96], word[64], preset[64], line[256], letter[5] = "    ";
     int used;
 
     if (row->letter)
@@ -95,12 +118,10 @@ static void print_row(const struct option_row *row, FILE *out)
     option_default(row, preset, sizeof(preset));
     used = snprintf(left, sizeof(left), "  %s--%s%s%s", letter, row->name, *word ? " " : "", word);
     fprintf(out, "%-*s", HELP_INDENT, left);
-    if (used >= HELP_INDENT)
-        fprintf(out, " "); /* a long name pushes its text aside rather than taking a second line */
-    fprintf(out, "%s", row->help);
-    if (*preset)
-        fprintf(out, " [%s]", preset);
-    fprintf(out, "\n");
+    snprintf(line, sizeof(line), *preset ? "%s [%s]" : "%s", row->help, preset);
+    if (used > HELP_INDENT - 2) /* a long name takes a line of its own */
+        fprintf(out, "\n%*s", HELP_INDENT, "");
+    put_wrapped(line, out);
 }
 
 static void print_group(const struct option_table *t, const char *group, bool all, FILE *out)
@@ -146,6 +167,14 @@ static void print_rare(const struct option_table *t, FILE *out)
         fprintf(out, "\n");
 }
 
+static void print_commands(const struct option_table *t, FILE *out)
+{
+    fprintf(out, "Commands (%s)\n", t->commands_help);
+    for (const struct option_command *c = t->commands; c->name; c++)
+        fprintf(out, "  %-12s %s\n", c->name, c->purpose);
+    fprintf(out, "\n");
+}
+
 void option_help(const struct option_table *t, bool all, FILE *out)
 {
     int widest = 0;
@@ -154,9 +183,11 @@ void option_help(const struct option_table *t, bool all, FILE *out)
     for (unsigned i = 0; t->examples && t->examples[i]; i += 2)
         widest = (int)strlen(t->examples[i]) > widest ? (int)strlen(t->examples[i]) : widest;
     for (unsigned i = 0; t->examples && t->examples[i]; i += 2)
-        fprintf(out, "  %-*s   %s\n", widest, t->examples[i], t->examples[i + 1]);
+        fprintf(out, "  %-*s  %s\n", widest, t->examples[i], t->examples[i + 1]);
     if (t->examples)
         fprintf(out, "\n");
+    if (t->commands)
+        print_commands(t, out);
     for (unsigned i = 0; i < t->rows; i++)
         if (option_opens_group(t, i))
             print_group(t, t->row[i].group, all, out);

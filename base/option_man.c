@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* option_man.c - a table as a man page (mdoc(7)), completion for bash, and Markdown for docs/.
+/* option_man.c - a table as a man page (mdoc(7)) and as Markdown for docs/.
  *
  * Help's one line and the row's further words become sentences; what mandoc complains about is
  * avoided here, so that rows need not know roff.
@@ -145,6 +145,32 @@ static void man_pairs(const char *heading, const char *const *pair, FILE *out)
     fputs(".El\n", out);
 }
 
+static void man_commands(const struct option_table *t, FILE *out)
+{
+    char usage[160];
+
+    if (!t->commands)
+        return;
+    fputs(".Sh COMMANDS\n.Bl -tag -width Ds\n", out);
+    for (const struct option_command *c = t->commands; c->name; c++) {
+        const struct option_table *own = c->table ? c->table() : NULL;
+
+        if (own)
+            snprintf(usage, sizeof(usage), "%s", own->usage);
+        else
+            snprintf(usage, sizeof(usage), "%s %s%s", t->command, c->name,
+                     c->after == OPTION_AFTER_COMMAND ? " [COMMAND]" : "");
+        fputs(".It Li \"", out);
+        put_roff(out, usage);
+        fputs("\"\n", out);
+        put_sentence(out, c->purpose);
+        if (c->after == OPTION_AFTER_PROGRAM)
+            fprintf(out, "A program of its own, with its own help: %s help %s.\n", t->command,
+                    c->name);
+    }
+    fputs(".El\n", out);
+}
+
 static const char *man_note(const struct option_table *t, const char *heading)
 {
     for (const char *const *note = t->man_notes; note && *note; note += 2)
@@ -175,7 +201,7 @@ void option_man(const struct option_table *t, FILE *out)
                        "stronger than the environment.");
     fputs(".Sh OPTIONS\n", out);
     man_options(t, out);
-    man_pairs("COMMANDS", t->commands, out);
+    man_commands(t, out);
     for (const char *const *note = t->man_notes; note && *note; note += 2)
         if (note[1] != status) {
             fprintf(out, ".Sh %s\n", note[0]);
@@ -189,56 +215,6 @@ void option_man(const struct option_table *t, FILE *out)
         put_sentences(out, status);
     }
     man_pairs("EXAMPLES", t->examples, out);
-}
-
-/* --- Completion ------------------------------------------------------------------------------- */
-
-static void complete_values(const struct option_row *row, FILE *out)
-{
-    if (!option_takes_value(row))
-        return;
-    fprintf(out, "    --%s", row->name);
-    if (row->letter)
-        fprintf(out, "|-%c", row->letter);
-    if (row->type == OPTION_CHOICE || row->type == OPTION_SWITCH) {
-        fputs(") COMPREPLY=($(compgen -W '", out);
-        for (unsigned i = 0; row->type == OPTION_CHOICE && row->values[i]; i++)
-            fprintf(out, "%s%s", i ? " " : "", row->values[i]);
-        fputs(row->type == OPTION_SWITCH ? "on off" : "", out);
-        fputs("' -- \"$word\")); return ;;\n", out);
-    } else if (row->value && strcmp(row->value, "PATH") == 0) {
-        fputs(") COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n", out);
-    } else {
-        fputs(") return ;;\n", out);
-    }
-}
-
-/* Only the program's first word decides about commands; a command's own options are not completed
- * further. */
-void option_completion(const struct option_table *t, FILE *out)
-{
-    size_t skip = strlen(t->page) + 1;
-
-    fprintf(out, "# SPDX-License-Identifier: MIT\n# bash completion for %s, generated from its "
-                 "table of options\n", t->page);
-    fprintf(out, "_%s() {\n    local word=${COMP_WORDS[COMP_CWORD]} "
-                 "before=${COMP_WORDS[COMP_CWORD-1]}\n", t->page);
-    fputs("    COMPREPLY=()\n    case $before in\n", out);
-    for (unsigned i = 0; i < t->rows; i++)
-        complete_values(&t->row[i], out);
-    fputs("    esac\n    if [[ $word == -* ]]; then\n        COMPREPLY=($(compgen -W '", out);
-    for (unsigned i = 0; i < t->rows; i++)
-        fprintf(out, "--%s%s%s ", t->row[i].name, t->row[i].type == OPTION_FLAG ? " --no-" : "",
-                t->row[i].type == OPTION_FLAG ? t->row[i].name : "");
-    fputs("--help --help-all' -- \"$word\"))\n        return\n    fi\n", out);
-    if (t->commands) {
-        fputs("    if ((COMP_CWORD == 1)); then\n        COMPREPLY=($(compgen -W '", out);
-        for (const char *const *c = t->commands; *c; c += 2)
-            fprintf(out, "%s%s", c == t->commands ? "" : " ", strlen(*c) > skip ? *c + skip : "");
-        fputs("' -- \"$word\"))\n    fi\n", out);
-    }
-    fputs("    COMPREPLY+=($(compgen -d -- \"$word\"))\n}\n", out);
-    fprintf(out, "complete -o filenames -F _%s %s\n", t->page, t->page);
 }
 
 /* --- Markdown --------------------------------------------------------------------------------- */

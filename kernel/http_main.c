@@ -18,26 +18,27 @@ MODULE_PARM_DESC(root, "folder to serve; must be given");
 
 static char *index_name = "index.html";
 module_param_named(index, index_name, charp, 0444);
-MODULE_PARM_DESC(index, "file shown for a folder");
+MODULE_PARM_DESC(index, "file to send for a folder");
 
 static bool listing = true, hidden, precompressed = true;
 module_param(listing, bool, 0444);
-MODULE_PARM_DESC(listing, "list folders that have no index; off: 403");
+MODULE_PARM_DESC(listing, "listing of a folder that has no index; off: 403");
 module_param(hidden, bool, 0444);
-MODULE_PARM_DESC(hidden, "serve names that begin with a dot; .well-known is always served");
+MODULE_PARM_DESC(hidden, "names that begin with a dot are served too; .well-known always is");
 module_param(precompressed, bool, 0444);
-MODULE_PARM_DESC(precompressed, "send NAME.br, .zst or .gz for NAME where a client takes it");
+MODULE_PARM_DESC(precompressed,
+                 "NAME.br, NAME.zst or NAME.gz sent for NAME to clients that accept it");
 
 KPARAM_NUMBER(listing_max, 100000, 1, 10000000,
-              "entries of a folder that are sorted; longer ones are not");
+              "entries up to which a listing is sorted");
 
 KPARAM_NUMBER(cache, 33554432, 0, 1073741824,
               "bytes of small files and listings kept in memory; 0: none are");
 KPARAM_NUMBER(cache_time, 5000, 10, KCACHE_AGE_MS,
-              "so long is kept what nobody asks for (ms); changes are seen at once");
+              "time an unused file stays in memory (ms); changes are seen at once");
 static bool compress;
 module_param(compress, bool, 0444);
-MODULE_PARM_DESC(compress, "what is kept is kept compressed too, for who takes gzip");
+MODULE_PARM_DESC(compress, "kept files are also kept as gzip, for clients that accept it");
 
 static struct kserve *serve;
 static struct ksite *site;

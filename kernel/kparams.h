@@ -56,11 +56,11 @@ static const struct kernel_param_ops kparam_number_ops = {.set = kparam_set, .ge
 static char *bind[KSERVE_BINDS_MAX] = {"127.0.0.1", "::1"};
 static unsigned int binds;
 module_param_array(bind, charp, &binds, 0444);
-MODULE_PARM_DESC(bind, "addresses to listen on, numeric, with commas between; 127.0.0.1,::1");
+MODULE_PARM_DESC(bind, "numeric addresses to listen on, with commas between; 127.0.0.1,::1");
 
 static char *model = "event";
 module_param(model, charp, 0444);
-MODULE_PARM_DESC(model, "event, softirq, cmwq or kthread");
+MODULE_PARM_DESC(model, "model of waiting: event, softirq, cmwq or kthread");
 
 static char *wq = "";
 module_param(wq, charp, 0444);
@@ -68,19 +68,19 @@ MODULE_PARM_DESC(wq, "work queue: bound to processors or unbound; the model know
 
 static bool highpri, cpu_intensive;
 module_param(highpri, bool, 0444);
-MODULE_PARM_DESC(highpri, "the work queue's workers have a high priority");
+MODULE_PARM_DESC(highpri, "high priority for the work queue's workers");
 module_param(cpu_intensive, bool, 0444);
 MODULE_PARM_DESC(cpu_intensive,
                  "the work queue's items do not keep others of their processor waiting");
 
 KPARAM_NUMBER(port, KPARAMS_PORT, 0, 65535, "port to listen on; 0: any free one");
 KPARAM_NUMBER(backlog, 4096, 1, 65535,
-              "connections that wait to be accepted; also net.core.somaxconn");
+              "connections that wait to be accepted; also bounded by net.core.somaxconn");
 KPARAM_NUMBER(max_connections, 65536, 1, 1048576,
               "connections at once; cmwq has WQ_MAX_ACTIVE (512) at most, kthread 4096");
 
 KPARAM_NUMBER(send_bytes, 262144, 64, 262144,
-              "of memory leave in one call at most; less shows what gathering is worth");
+              "bytes of memory to send in one call; less shows what gathering is worth");
 static_assert((int)TRANSFER_BYTES_MAX == 262144);
 
 #define KPARAM_UNIT_TIME " (ms)"

@@ -27,6 +27,7 @@ import view
 from command import TOP, tell
 
 WHO = "lab"
+WHAT = "Measure again, on this machine, what each way of waiting costs."
 
 
 def say(text):
@@ -52,7 +53,7 @@ def cell_of(result, target, scenario, figure):
 
 
 def figures_of(result, scenario):
-    """Those that any target has there."""
+    """The figures that any target has in that scenario."""
     had = {key for one in result["cells"] if one["scenario"] == scenario for key in one["figures"]}
     return [key for key in figures.shown(result["plan"]) if key in had]
 
@@ -136,7 +137,7 @@ def plans_of(names):
 
 
 def runnable(plans):
-    """Those for which all is here that they need; the others are told before anything is built."""
+    """Those for which all is here that they need; for the others the reason is printed before anything is built."""
     found = {}
     for name, plan in plans.items():
         try:
@@ -181,7 +182,7 @@ def run(options):
 
 
 def draw(options, results):
-    """Their pages.  Without what draws, or without room for it, a result is still whole."""
+    """The pages of results.  Without what draws, or without room for it, a result is still whole."""
     try:
         for result in results:
             tell(f"{result['name']}: drawing")
@@ -236,9 +237,30 @@ def show_all(options):
     return 0
 
 
+COMPLETION = """_rung_lab() {
+    local word=${COMP_WORDS[COMP_CWORD]} each words='%s'
+    for each in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+        case $each in
+%s        esac
+    done
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+}
+complete -F _rung_lab rung-lab"""
+
+
+def completion(parser, known):
+    """For bash, as base/option_completion.c has it for the other programs."""
+    def words(one):
+        return sorted(word for action in one._actions for word in action.option_strings)  # pylint: disable=protected-access
+    cases = "".join(f"        {name}) words='{' '.join(words(one) + (experiment.names() if name != 'list' else []))}' ;;\n"
+                    for name, one in known.choices.items())
+    print(COMPLETION % (" ".join(words(parser) + list(known.choices)), cases))
+    return 0
+
+
 def main():
     binaries = os.path.join(TOP, "build", "release")
-    parser = argparse.ArgumentParser(prog="rung lab", description=__doc__.split("\n", maxsplit=1)[0])
+    parser = argparse.ArgumentParser(prog="rung lab", description=WHAT)
     parser.add_argument("--bin", default=binaries, type=os.path.abspath, help="the folder of the binaries to measure")
     parser.add_argument("--out", default=os.path.join(TOP, "build", "lab"), type=os.path.abspath, help="where results go")
     parser.set_defaults(what=list_all)
@@ -258,6 +280,8 @@ def main():
     drawing = known.add_parser("draw", help="pages and plots of results, without measuring; no NAME: of all")
     drawing.add_argument("names", metavar="NAME", nargs="*")
     drawing.set_defaults(what=draw_all)
+    if sys.argv[-1] == "--completion":
+        return completion(parser, known)
     options = parser.parse_args()
     return options.what(options)
 

@@ -2,9 +2,10 @@
 /* main.c - the rung command: finds the command meant and calls it.  Everything else is elsewhere.
  *
  *   rung [OPTION]... [DIR]   serves DIR
- *   rung COMMAND ...         one of the list below
- *   rung NAME ...            becomes the program rung-NAME beside this one, if there is one: as git
+ *   rung COMMAND ...         a row of commands.def
+ *   rung NAME ...            becomes the program rung-NAME of the same folder, if it is there
  */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,13 +17,6 @@
 #include "../base/version.h"
 #include "serve.h"
 
-struct command {
-    const char *name, *purpose;
-    int (*run)(char **argv);
-    const struct option_table *table; /* its help; or NULL */
-    bool hidden;
-};
-
 static int run_serve(char **argv);
 static int run_echo(char **argv);
 static int run_engines(char **argv);
@@ -33,49 +27,34 @@ static int run_version(char **argv);
 static int run_completion(char **argv);
 static int run_man(char **argv);
 static int run_table(char **argv);
-static const struct option_table engines_table, doctor_table;
 
-static const struct command commands[] = {
-    {"serve", "serve a folder over HTTP", run_serve, &serve_table, false},
-    {"echo", "send back what is received, on any engine", run_echo, NULL, false},
-    {"engines", "every engine, and whether it can run here", run_engines, &engines_table, false},
-    {"doctor", "what this machine can run, and which limits bind", run_doctor, &doctor_table,
-     false},
-    {"load", "put load on a server, measure and check its answers", run_neighbour, NULL, false},
-    {"drop", "drop TCP sockets, those in TIME-WAIT above all; dry run first", run_neighbour, NULL,
-     false},
-    {"lab", "measure what each way of waiting costs, beside other servers", run_neighbour, NULL,
-     false},
-    {"help", "help on a command", run_help, NULL, false},
-    {"version", "the version", run_version, NULL, false},
-    {"completion", "completion for bash", run_completion, NULL, true},
-    {"man", "the man page's source", run_man, NULL, true},
-    {"options", "the options of serve as a table in Markdown", run_table, NULL, true},
+#define COMMAND(name, run, ...) run,
+static int (*const runs[])(char **argv) = {
+#include "commands.def"
 };
-enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+#undef COMMAND
+enum { COMMANDS = sizeof(runs) / sizeof(runs[0]) };
 
-static const struct command *find_command(const char *name)
+/* The row of that command, or NULL. */
+static const struct option_command *find_command(const char *name)
 {
-    for (unsigned i = 0; i < COMMANDS; i++)
-        if (strcmp(commands[i].name, name) == 0)
-            return &commands[i];
+    for (const struct option_command *c = rung_table()->commands; c->name; c++)
+        if (strcmp(c->name, name) == 0)
+            return c;
     return NULL;
 }
 
 /* The command that a mistyped word may have meant, or NULL. */
-static const char *nearest_command(const char *word, bool hidden_too)
+static const char *nearest_command(const char *word)
 {
     const char *names[COMMANDS + 1];
-    unsigned n = 0;
 
-    for (unsigned i = 0; i < COMMANDS; i++)
-        if (hidden_too || !commands[i].hidden)
-            names[n++] = commands[i].name;
-    names[n] = NULL;
+    for (unsigned i = 0; i <= COMMANDS; i++)
+        names[i] = rung_table()->commands[i].name;
     return option_nearest(word, names);
 }
 
-/* Parse, or give the help that was asked for.  -1: go on; else the exit code. */
+/* Parse, or give the help that was asked for.  -1: go on; otherwise the exit code. */
 static int parse(const struct option_table *t, void *target, char **argv,
                  struct option_found *found)
 {
@@ -97,7 +76,8 @@ static int run_serve(char **argv)
 {
     struct serve_options opt = {0};
     struct option_found found;
-    int code = parse(&serve_table, &opt, argv, &found);
+    bool named = strcmp(argv[0], "serve") == 0; /* then its help has no list of commands */
+    int code = parse(named ? &serve_table : rung_table(), &opt, argv, &found);
 
     return code >= 0 ? code : serve_run(&opt, found.operands ? found.operand[0] : ".");
 }
@@ -113,60 +93,20 @@ static int run_echo(char **argv)
     return code >= 0 ? code : serve_run(&opt, NULL);
 }
 
-/* --- engines ---------------------------------------------------------------------------------- */
-
-struct engines_options {
-    bool json;
-};
-
-static const struct option_row engines_rows[] = {
-    {.offset = offsetof(struct engines_options, json), .type = OPTION_FLAG, .name = "json",
-     .group = "Output",
-     .help = "a list of objects: name, summary, model, may_block, capacity, available, reason"},
-};
-
-static const struct option_table engines_table = {
-    .command = "rung engines",
-    .page = "rung-engines",
-    .purpose = "Every engine: what it is, whether it can run on this machine, and why not.",
-    .usage = "rung engines [--json]",
-    .row = engines_rows,
-    .rows = 1,
-};
+/* --- engines, doctor -------------------------------------------------------------------------- */
 
 static int run_engines(char **argv)
 {
-    struct engines_options opt = {0};
+    struct print_options opt = {0};
     struct option_found found;
     int code = parse(&engines_table, &opt, argv, &found);
 
     return code >= 0 ? code : engines_print(opt.json);
 }
 
-/* --- doctor ----------------------------------------------------------------------------------- */
-
-struct doctor_options {
-    bool json;
-};
-
-static const struct option_row doctor_rows[] = {
-    {.offset = offsetof(struct doctor_options, json), .type = OPTION_FLAG, .name = "json",
-     .group = "Output",
-     .help = "a list of objects: name, value, fine, meaning, advice"},
-};
-
-static const struct option_table doctor_table = {
-    .command = "rung doctor",
-    .page = "rung-doctor",
-    .purpose = "What this machine can run, which limits bind first, and what to do about them.",
-    .usage = "rung doctor [--json]",
-    .row = doctor_rows,
-    .rows = 1,
-};
-
 static int run_doctor(char **argv)
 {
-    struct doctor_options opt = {0};
+    struct print_options opt = {0};
     struct option_found found;
     int code = parse(&doctor_table, &opt, argv, &found);
 
@@ -205,41 +145,37 @@ static int run_neighbour(char **argv)
 
 /* --- help, version, generators ---------------------------------------------------------------- */
 
-static void print_commands(void)
+static int refuse_help(const char *word)
 {
-    printf("\nCommands\n");
-    for (unsigned i = 0; i < COMMANDS; i++)
-        if (!commands[i].hidden)
-            printf("  rung %-20s %s\n", commands[i].name, commands[i].purpose);
+    const char *near = nearest_command(word);
+
+    say_error("help: there is no command '%s'; %s%s", word,
+              near ? "did you mean " : "rung help lists them", near ? near : "");
+    return EXIT_USAGE;
 }
 
 static int run_help(char **argv)
 {
-    const struct command *command = argv[1] ? find_command(argv[1]) : NULL;
+    const struct option_command *command;
 
-    if (argv[1] && !command) {
-        const char *near = nearest_command(argv[1], true);
-
-        say_error("help: there is no command '%s'; %s%s", argv[1],
-                  near ? "did you mean " : "rung help lists them", near ? near : "");
-        return EXIT_USAGE;
-    }
-    if (command && strcmp(command->name, "echo") == 0) {
-        option_help(echo_table(), false, stdout);
+    if (!argv[1]) {
+        option_help(rung_table(), false, stdout);
         return EXIT_DONE;
     }
-    if (command && command->run == run_neighbour) {
+    command = find_command(argv[1]);
+    if (!command)
+        return refuse_help(argv[1]);
+    if (command->after == OPTION_AFTER_PROGRAM) {
         char help[] = "--help", *ask[] = {argv[1], help, NULL};
 
         return run_neighbour(ask);
     }
-    if (command && !command->table) {
-        printf("usage: rung %s\n%s\n", command->name, command->purpose);
-        return EXIT_DONE;
-    }
-    option_help(command ? command->table : &serve_table, false, stdout);
-    if (!command)
-        print_commands();
+    if (command->table)
+        option_help(command->table(), false, stdout);
+    else
+        printf("usage: rung %s%s\n%c%s.\n", command->name,
+               command->after == OPTION_AFTER_COMMAND ? " [COMMAND]" : "",
+               toupper((unsigned char)command->purpose[0]), command->purpose + 1);
     return EXIT_DONE;
 }
 
@@ -257,14 +193,14 @@ static int run_version(char **argv)
 static int run_completion(char **argv)
 {
     (void)argv;
-    option_completion(&serve_table, stdout);
+    option_completion(rung_table(), stdout);
     return EXIT_DONE;
 }
 
 static int run_man(char **argv)
 {
     (void)argv;
-    option_man(&serve_table, stdout);
+    option_man(rung_table(), stdout);
     return EXIT_DONE;
 }
 
@@ -279,7 +215,7 @@ static int run_table(char **argv)
 
 static int refuse_word(const char *word)
 {
-    const char *near = nearest_command(word, false);
+    const char *near = nearest_command(word);
 
     if (near)
         say_error("'%s' is neither a folder nor a command; did you mean rung %s?", word, near);
@@ -289,7 +225,7 @@ static int refuse_word(const char *word)
     return EXIT_USAGE;
 }
 
-/* Output that nobody could read is a failure: rung help >/dev/full. */
+/* Output that could not be written is a failure: rung help >/dev/full. */
 static int flushed(int code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -312,7 +248,7 @@ static void hold_standard_files(void)
 
 int main(int argc, char **argv)
 {
-    const struct command *command;
+    const struct option_command *command;
     struct stat st;
 
     if (argc < 1)
@@ -326,7 +262,7 @@ int main(int argc, char **argv)
         return flushed(run_serve(argv));
     command = find_command(argv[1]);
     if (command)
-        return flushed(command->run(argv + 1));
+        return flushed(runs[command - rung_table()->commands](argv + 1));
     become_neighbour(argv + 1);
     if (strchr(argv[1], '/') || stat(argv[1], &st) == 0)
         return flushed(run_serve(argv));

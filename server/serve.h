@@ -2,6 +2,7 @@
 /* serve.h - rung serve, from options to a running server and back.
  *
  *   serve.c          the order of things: engine, signals, listeners, user, site, log, run
+ *   commands.def     every command of rung; commands.c makes a list of them
  *   serve_table.c    the rows of options.def as a table, and the list of engines
  *   arrange.c        how many workers, and of what kind; what is refused
  *   arrange_send.c   how answers leave; what of that is refused
@@ -11,8 +12,7 @@
  *   engines_print.c  what rung engines prints
  *   doctor.c         what rung doctor prints
  *
- * Who was asked by a person speaks to that person: functions that give an exit code have already
- * said on stderr what went wrong.
+ * Functions that return an exit code have already said on stderr what went wrong.
  */
 #ifndef SERVER_SERVE_H
 #define SERVER_SERVE_H
@@ -29,10 +29,18 @@ struct serve_options {
 
 extern const struct option_table serve_table;
 
+/* The options of serve with the list of all commands (commands.c): what rung --help prints. */
+const struct option_table *rung_table(void);
+
+struct print_options {
+    bool json;
+};
+extern const struct option_table engines_table, doctor_table;
+
 /* The rows that make sense without files, and a port of its own: rung echo. */
 const struct option_table *echo_table(void);
 
-/* Serve folder, or with NULL echo what is sent, until told to stop; an exit code
+/* Serve folder, or with NULL echo what arrives, until a signal stops it; an exit code
  * (base/say.h). */
 int serve_run(const struct serve_options *opt, const char *folder);
 
@@ -65,7 +73,8 @@ void listen_text(const struct server *srv, char *buf, size_t cap);
 /* Addresses of this machine where a public server can be reached, said one a line. */
 void listen_say_public(const struct server *srv);
 
-/* Who listens on the TCP port, as "nginx (pid 42)"; false: that cannot be known (holder.c). */
+/* The process that listens on the TCP port, as "nginx (pid 42)"; false: that cannot be known
+ * (holder.c). */
 bool holder_find(unsigned port, char *buf, size_t cap);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_table.c - the rows of options.def as the table of rung serve; the list of engines.
  *
- * The texts that belong to no row are here too: examples, commands, sections of the man page.
+ * The texts that belong to no row are here too: examples, sections of the man page.
  */
 #include <string.h>
 #include "serve.h"
@@ -32,18 +32,10 @@ static const struct option_row rows[] = {
 #undef X
 
 static const char *const examples[] = {
-    "rung", "serve this folder on port 8080",
-    "rung -p 0 ~/site", "another folder, on any free port",
-    "rung --public --log combined /srv/www", "open to the network, with an access log",
-    "sudo rung -p 80 --public --user www-data /srv/www", "port 80 without staying root",
-    NULL};
-
-static const char *const commands[] = {
-    "rung serve", "serve a folder; the word may be left out",
-    "rung engines", "every engine, whether it can run here, and why not; --json for programs",
-    "rung load", "put load on a server, measure and check its answers; see rung-load(1)",
-    "rung help", "help on a command: rung help engines",
-    "rung version", "the version",
+    "rung", "this folder, on port 8080",
+    "rung -p 0 ~/pictures", "another, on any free port",
+    "rung --public --log combined /srv/www", "for the network, logged",
+    "sudo rung --public -p 80 --user www-data /srv/www", "port 80, as www-data",
     NULL};
 
 static const char *const man_notes[] = {
@@ -58,21 +50,18 @@ static const char *const man_notes[] = {
     NULL};
 
 const struct option_table serve_table = {
-    .command = "rung",
+    .command = "rung serve",
     .page = "rung",
     .nutshell = "serve a folder over HTTP",
     .purpose = "Serve a folder over HTTP: the current one unless named. Ctrl-C stops it.",
     .usage = "rung [serve] [OPTION]... [DIR]",
     .operand = "DIR",
     .examples = examples,
-    .commands = commands,
     .row = rows,
     .rows = sizeof(rows) / sizeof(rows[0]),
     .operands_max = 1,
-    .notes = "Each is also read from the environment: --head-timeout 2s is RUNG_HEAD_TIMEOUT=2s.\n"
-             "Exit codes: 0 stopped, 1 failure, 2 usage, 3 cannot listen, 4 engine cannot run "
-             "here.\n"
-             "Other commands: rung engines, rung help COMMAND, rung version. Manual: man rung.",
+    .notes = "Each is also read from the environment: RUNG_PORT=80.  The manual: man rung\n"
+             "Exit codes: 0 stopped, 1 failure, 2 usage, 3 cannot listen, 4 engine missing.",
     .man_notes = man_notes,
 };
 

@@ -215,8 +215,37 @@ def rule_paths(src):
             yield number, "a path of somebody's machine: make it relative, or a temporary folder"
 
 
+NO_NOUN = set("""about after as at because before but by for from how if in into it of off on or so than that then they to
+               until what when where which while who with""".split())
+VERBS = set("""accept add allow ask become choose close compare connect drop exit give keep let list make print raise read require
+             say send serve show take tell use wait write""".split())
+
+
+def helps(src):
+    """(line, whether the option takes a value, its help) for every option and module parameter of the file."""
+    for found in re.finditer(r"\.help\s*=\s*\"([^\"]*)\"", src.text):
+        row = src.text[:found.start()]
+        kind = re.search(r"(?:\bX\(|OPTION_)(\w+),(?!.*(?:\bX\(|OPTION_)\w+,)", row, re.DOTALL)
+        yield row.count("\n") + 1, bool(kind) and kind[1] != "FLAG", found[1]
+    for found in re.finditer(r"\n(?:SHARED(?:_BODY)?|MODULE_PARM_DESC|KPARAM_NUMBER)\((\w+,(?:[^\"]*\"[\w-]+\",)?[^\"]*)\"([^\"]*)\"",
+                             src.text):
+        yield src.text[:found.end()].count("\n") + 1, True, found[2]
+
+
+def rule_help(src):
+    """Help begins with the noun that the value stands for; that of an option without a value with a verb."""
+    if src.kind != C or src.folder == "tests":
+        return
+    for number, takes_value, text in helps(src):
+        word = re.split(r"[\s,;]", text)[0]
+        if not re.match(r"[A-Za-z]", word) or word.endswith(":") or word in NO_NOUN:
+            yield number, f"help begins with '{word}': begin with the noun that the value stands for"
+        elif takes_value and word in VERBS:
+            yield number, f"help of a value begins with the verb '{word}': begin with the noun that the value stands for"
+
+
 RULES = [rule_spdx, rule_purpose, rule_file_length, rule_columns, rule_space, rule_functions, rule_includes,
-         rule_engines, rule_core, rule_language, rule_paths]
+         rule_engines, rule_core, rule_language, rule_paths, rule_help]
 
 
 # --- Rules over the whole tree ------------------------------------------------------------------------------
@@ -312,6 +341,11 @@ BAD = [  # path, text, what must be said
     ("base/a.c", HEAD + "extern int x;\n", "extern"),
     ("base/a.c", HEAD + "typedef int y;\n", "typedef"),
     *[("base/a.c", f"{HEAD}int x = {name}(y);\n", f"{name}() is banned") for name in BANNED],
+    *[("server/a.def", HEAD.replace("a.c", "a.def") + f'X(NUMBER, a, .help = "{text}")\n', "help begins with")
+      for text in ("of a pool; 0: 32", "0: one for each", "... and at most", "that run the engine", "off: never")],
+    ("server/a.def", HEAD.replace("a.c", "a.def") + 'X(FLAG, b, .help = "x")\nX(TEXT, a,\n  .help = "connect to it")\n', "the verb"),
+    ("core/a.def", CORE_HEAD.replace("a.c", "a.def") + '\nSHARED(TIME, a, "a", 1, 2, 3,\n       "for a head", "More.")\n', "begins with 'for'"),
+    ("kernel/a.c", CORE_HEAD + 'MODULE_PARM_DESC(a,\n                 "so much");\n', "begins with 'so'"),
     ("docs/a.md", "see /" + "home/someone/x\n", "somebody's machine"),
 ]
 GOOD = [
@@ -322,6 +356,9 @@ GOOD = [
     ("server/a.c", HEAD + '#include "../engines/engine.h"\n#include <stdio.h>\n'),
     ("engines/a.c", HEAD + "x" * 0 + "\n" * 290),
     ("tools/load/a.c", HEAD + '#include "../../core/hist.h"\n#include "load.h"\n'),
+    ("server/a.def", HEAD.replace("a.c", "a.def") + 'X(NUMBER, b, .help = "x")\nX(FLAG, a, .help = "list it")\n'),
+    ("server/a.def", HEAD.replace("a.c", "a.def") + 'X(NUMBER, a, .name = "for",\n  .help = "time of a head")\n'),
+    ("core/a.def", CORE_HEAD.replace("a.c", "a.def") + '\nSHARED(TIME, a, "for-a", 1, 2, 3,\n       "time", "For it.")\n'),
     ("scripts/a.sh", "#!/bin/bash\n# SPDX-License-Identifier: MIT\n"),
 ]
 

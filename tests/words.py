@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""words.py - help, manual, completion and page of a tool say the same options: tests for whoever has a tool, an aid
-module with its run, and a folder of tests for it.
+"""words.py - help, manual, completion and page of a tool say the same options: tests for any tool that has an aid
+module with its run, and a folder of tests.
 
     class TestWords(Words):
         name, least, run = "load", 25, staticmethod(load)
@@ -13,6 +13,17 @@ import subprocess
 import pytest
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+WIDTH = 80  # columns of a terminal
+
+
+def continued(brief, everything):
+    """Help is no wider than a terminal; what an option of the first screen means fits on its line."""
+    for line in (brief + everything).splitlines():
+        assert len(line) <= WIDTH, line
+    assert not re.search(r"(?m)^ {28}\S.*", brief), re.findall(r"(?m)^ {28}\S.*", brief)
+    assert re.search(r"(?m)^ {28}\S.*", everything)
 
 
 class Words:
@@ -32,6 +43,9 @@ class Words:
                 assert re.search(rf"--{row}(?![\w-])", text), row
             assert re.search(rf"(?m)^\.It .*Fl -{row}(?![\w-])", manual), row
             assert f"RUNG_{self.name}_{row}".upper().replace("-", "_") + " " in manual.replace("\n", " "), row
+
+    def test_help_fits_a_terminal(self):
+        continued(self.said("--help"), self.said("--help-all"))
 
     def test_the_page_has_the_table(self):
         with open(f"{TOP}/docs/{self.name}.md", encoding="utf-8") as file:

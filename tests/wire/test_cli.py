@@ -5,11 +5,15 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
 from cli import (BIN, EXIT_DONE, EXIT_FAILED, EXIT_USAGE, FULL, PATIENCE, ROOT, TOP, begin, elf,
                  environment, no_port, options_table, run, site)  # noqa: F401 (fixtures among them)
+
+sys.path.append(f"{TOP}/tests")
+from words import WIDTH, continued  # noqa: E402 - found by the line above
 
 pytestmark = pytest.mark.userspace("a command line")
 
@@ -22,19 +26,43 @@ def test_help_is_one_screen():
     out = run("--help")
     lines = out.stdout.splitlines()
     assert out.returncode == EXIT_DONE and out.stderr == ""
-    assert len(lines) <= 40 and max(map(len, lines)) <= 100
+    assert len(lines) <= 56 and max(map(len, lines)) <= WIDTH
     first_option = next(i for i, line in enumerate(lines) if re.match(r" +-", line))
     examples = [i for i, line in enumerate(lines) if re.match(r"  (sudo )?rung\b", line)]
     assert len(examples) >= 3 and max(examples) < first_option  # examples come first
-    for same in (["-h"], ["serve", "--help"], ["help", "serve"], ["serve", "-p", "1", "-h"]):
+    for same in (["-h"], ["help"], ["-p", "1", "-h"]):
         assert run(*same).stdout == out.stdout
-    assert out.stdout in run("help").stdout
-    assert "rung engines" in run("help").stdout
+    serve = run("serve", "--help").stdout
+    assert len(serve.splitlines()) <= 40  # the commands are left out
+    for same in (["help", "serve"], ["serve", "-p", "1", "-h"]):
+        assert run(*same).stdout == serve
+    continued(out.stdout, run("--help-all").stdout)
+
+
+def commands():
+    """{command: purpose} of the one table that main() dispatches by."""
+    with open(f"{TOP}/server/commands.def", encoding="utf-8") as file:
+        rows = re.findall(r'(?m)^COMMAND\((\w+), \w+, \w+, \w+,\s+"((?:[^"\\]|\\.)*)"\)', file.read())
+    assert len(rows) >= 10
+    return {name: purpose.replace('\\"', '"') for name, purpose in rows}
+
+
+def test_every_command_is_everywhere():
+    brief, everything, manual, completion = (run(word).stdout for word in ("--help", "--help-all", "man", "completion"))
+    part = manual[manual.index(".Sh COMMANDS"):]
+    words = re.search(r"local commands='(.*)'", completion)[1].split()
+    assert words == list(commands())
+    for name, purpose in commands().items():
+        for text in (brief, everything):
+            assert f"  {name:<12} {purpose}\n" in text, name
+        assert re.search(rf'(?m)^\.It Li "rung \[?{name}\b', part), name
+        assert re.search(rf"(?m)^ +{name}\) ", completion), name
+        out = run("help", name)
+        assert out.returncode == EXIT_DONE and out.stdout.startswith("usage: rung") and name in out.stdout, (name, out.stderr)
 
 
 def test_help_of_commands():
     assert run("help", "engines").stdout == run("engines", "--help").stdout
-    assert run("help", "help").returncode == EXIT_DONE
     out = run("help", "serv")
     assert out.returncode == EXIT_USAGE and "did you mean serve" in out.stderr
 
@@ -45,7 +73,7 @@ def test_every_option_is_everywhere():
     for name, cells in options_table().items():
         word = rf"--{name}(?![\w-])"
         assert re.search(word, brief), name
-        assert re.search(rf"(?m)^ +(-\w, )?{word}.* {{2}}\S|{word} \S+ \S", everything), name
+        assert re.search(rf"(?m)^ +(-\w, )?{word}.*(?: {{2}}|\n {{28}})\S", everything), name
         assert re.search(rf"(?m)^\.It .*Fl -{name}(?![\w-])", manual), name
         assert re.search(word, completion), name
         variable = "RUNG_" + name.upper().replace("-", "_")
@@ -69,13 +97,14 @@ def test_completion(tmp_path):
     script = tmp_path / "rung.bash"
     script.write_text(run("completion").stdout)
     os.mkdir(tmp_path / "pictures")
+    os.mkdir(tmp_path / "my music")
 
     def complete(*words):
-        line = (f". {script}; COMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}; _rung; "
+        line = (f". {script}; set -u; COMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}; _rung; "
                 'printf "%s\\n" "${COMPREPLY[@]}"')
         out = subprocess.run(["bash", "--norc", "-c", line], stdout=subprocess.PIPE, cwd=tmp_path, text=True, check=True,
                              timeout=PATIENCE)
-        return set(out.stdout.split())
+        return set(filter(None, out.stdout.split("\n")))
     assert complete("rung", "--head") == {"--head-timeout"}
     assert complete("rung", "--no-h") == {"--no-hidden"}
     assert complete("rung", "--engine", "ep") == {"epoll"}
@@ -83,7 +112,18 @@ def test_completion(tmp_path):
     assert complete("rung", "--log", "") == {"off", "combined", "json"}
     assert complete("rung", "--listing", "o") == {"on", "off"}
     assert "pictures" in complete("rung", "-q", "pic")
-    assert complete("rung", "eng") == {"engines"}
+    assert complete("rung", "eng") == {"engines"} and complete("rung", "my") == {"my music"}
+    assert set(commands()) | {"pictures"} <= complete("rung", "") and "pictures" in complete("rung", "serve", "")
+    assert complete("rung", "--engine", "=", "ur") == {"uring"} and "naive" in complete("rung", "--engine", "=")
+    assert complete("rung", "help", "lo") == {"load"} and complete("rung", "help", "load", "l") == set()
+    assert complete("rung", "echo", "--engine", "ur") == {"uring"} and complete("rung", "echo", "--lis") == set()
+    assert complete("rung", "serve", "--lis") == {"--listing", "--listing-max"}
+    assert complete("rung", "doctor", "--j") == {"--json"} and complete("rung", "version", "") == set()
+    assert complete("rung", "--user", "roo") == {"root"}
+    if elf():  # the programs beside it are asked for their own
+        assert complete(BIN, "load", "--find") == {"--find-knee"} and complete(BIN, "drop", "-p", "80", "--net") == {"--netns"}
+        assert complete(BIN, "lab", "sh") == {"show"} and complete(BIN, "lab", "run", "echo-f") == {"echo-flood"}
+        assert complete(BIN, "lab", "run", "--ag") == {"--again"}
     assert complete("rung", "--log-file", "rung.") == {"rung.bash"}
 
 

@@ -13,12 +13,12 @@ static const struct option_row rows[] = {
 #undef X
 
 static const char *const examples[] = {
-    "rung drop", "counts of what is in TIME-WAIT",
-    "rung drop -p 8080", "what would be dropped at port 8080",
-    "rung drop -p 8080 --yes", "... and now it is",
-    "rung drop 10.0.0.1:8080 10.0.0.2:40000 --yes", "one connection: this end first",
-    "rung drop --netns blue --peer :80 --yes", "in a namespace, to port 80",
-    "rung drop -l | grep 10.0.0.2 | rung drop --pairs - -y", "chosen by another program",
+    "rung drop", "count TIME-WAIT",
+    "rung drop -p 8080", "what would be dropped",
+    "rung drop -p 8080 --yes", "drop it",
+    "rung drop 10.0.0.1:8080 10.0.0.2:40000 --yes", "this end, then the peer",
+    "rung drop --netns blue --peer :80 --yes", "in a namespace",
+    "rung drop -l | grep 10.0.0.2 | rung drop --pairs - -y", "pairs from a program",
     NULL};
 
 static const char *const man_notes[] = {
@@ -47,8 +47,7 @@ const struct option_table *drop_table(void)
         .rows = sizeof(rows) / sizeof(rows[0]),
         .operands_max = OPTION_OPERANDS_MAX,
         .notes = "Without --yes it says what it would do.  Dropping needs root, or CAP_NET_ADMIN.\n"
-                 "Exit codes: 0 all well, 1 failure, 2 usage, 4 this kernel cannot, 5 some could "
-                 "not be dropped.",
+                 "Exit codes: 0 all well, 1 failure, 2 usage, 4 kernel cannot, 5 some refused.",
         .man_notes = man_notes,
     };
     return &table;

@@ -16,12 +16,12 @@ static const struct option_row rows[] = {
 #undef X
 
 static const char *const examples[] = {
-    "rung load http://127.0.0.1:8080/", "10 connections for 10 seconds, closed loop",
-    "rung load -c 100 -R 5000 -d 30s URL", "open loop: 5000 requests each second",
-    "rung load --check www --fail-if 'p99>5ms' URL", "every body compared; exit code by limits",
-    "rung load -n 1m -o - URL", "a million requests, the result as JSON",
-    "rung load echo://127.0.0.1:12345", "random messages, compared when they come back",
-    "rung load --trial all URL", "slow, silent, broken and hostile clients: does it bear them?",
+    "rung load http://127.0.0.1:8080/", "10 connections for 10 seconds",
+    "rung load -c 100 -R 5000 -d 30s URL", "5000 requests a second, on time",
+    "rung load --check www --fail-if 'p99>5ms' URL", "bodies compared, and a limit",
+    "rung load -n 1m -o - URL", "a million, the result as JSON",
+    "rung load echo://127.0.0.1:12345", "random messages, compared",
+    "rung load --trial all URL", "slow, broken, hostile clients",
     NULL};
 
 static const char *const man_notes[] = {
@@ -49,8 +49,8 @@ const struct option_table *load_table(void)
         .rows = sizeof(rows) / sizeof(rows[0]),
         .operands_max = OPTION_OPERANDS_MAX,
         .notes = "Each is also read from the environment: --timeout 2s is RUNG_LOAD_TIMEOUT=2s.\n"
-                 "Exit codes: 0 all well, 1 failure, 2 usage, 3 cannot connect, 5 requests failed, "
-                 "6 limit broken.",
+                 "Exit codes: 0 all well, 1 failure, 2 usage, 3 cannot connect, 5 requests\n"
+                 "failed, 6 limit broken.",
         .man_notes = man_notes,
     };
     return &table;
