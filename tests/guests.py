@@ -22,10 +22,10 @@ from vm import guest, kernel
 PYTHON = "/usr/bin/python3"
 PLANTED = "tests/planted"
 IDLE = "tests/kernel/test_idle.py"
-MEMORY_MIB = {"debug": 3072}  # its allocator keeps what was freed, and shadows
+DEBUG = tuple(name for name in kernel.BUILT if name.startswith("debug-"))  # those with KASAN and fault injection
+MEMORY_MIB = dict.fromkeys(DEBUG, 3072)  # KASAN's allocator keeps freed memory, and has shadows
 MEMORY_IDLE_MIB = 4096
 MEMORY_OTHERS_MIB = 2048
-DEBUG = kernel.BUILT[0]  # the one with fault injection
 MODELS = ("event", "softirq", "cmwq", "kthread")
 VERSIONS = tuple(kernel.PACKAGES)
 AT_A_TIME = 4  # of tests that mostly wait
@@ -43,9 +43,9 @@ WHAT = {"life": ("tests/kernel", ["--ignore", IDLE], 0, "slub_debug=FZPU"),
 FEW_CYCLES = "10"
 DEEP_CYCLES = "1000"
 SEATS = 3  # of a guest where others run beside it (layer.py): two emulated processors that are seldom busy
-SLOW = {"debug": 10, "race": 10}  # times as slow as a stock kernel
+SLOW = dict.fromkeys(kernel.BUILT, 10)  # times as slow as a stock kernel
 TEST_S = 300  # for a test that hangs
-LIMIT_S = {"debug": 5400, "race": 5400}
+LIMIT_S = dict.fromkeys(kernel.BUILT, 5400)
 LIMIT_OTHERS_S = 2400
 
 
@@ -191,10 +191,11 @@ def dkms(layer):
                  600)
 
 
-def built_kernel(kind):
+def built_kernel(version):
     """Builds a kernel that finds faults; that takes as long as everything else together."""
     def job(layer):
-        layer.single(f"Debian's source built to find faults: {kind}", ["scripts/debug-kernel", kind, cache(layer)], 7200)
+        layer.single(f"Debian's source built to find faults: {version}",
+                     ["scripts/debug-kernel", *version.split("-"), cache(layer)], 7200)
     return job
 
 
@@ -216,10 +217,10 @@ def rows():
             if model in MODELS[:2]:
                 found.append((f"kernel {version} idle {model}", deep, inside(version, model, "idle")))
     found += [("kernel dkms", deep, dkms), ("kernel newest", deep, newest)]
-    for kind in kernel.BUILT:
-        found.append((f"debug {kind} build", debug, built_kernel(kind)))
-        found.append((f"debug {kind} planted", debug, planted(kind)))
-        found += [(f"debug {kind} churn {model}", debug, inside(kind, model, "churn")) for model in MODELS]
-        if kind == DEBUG:
-            found += [(f"debug {kind} nomem {model}", debug, inside(kind, model, "nomem")) for model in MODELS[:2]]
+    for version in kernel.BUILT:
+        found.append((f"{version} build", debug, built_kernel(version)))
+        found.append((f"{version} planted", debug, planted(version)))
+        found += [(f"{version} churn {model}", debug, inside(version, model, "churn")) for model in MODELS]
+        if version in DEBUG:
+            found += [(f"{version} nomem {model}", debug, inside(version, model, "nomem")) for model in MODELS[:2]]
     return found

@@ -2,11 +2,11 @@
 """kernel.py - a Debian kernel to boot in the guest: fetched and unpacked, never installed.
 
 The package of the image is asked of Debian's mirror and taken apart below the build folder, so that this machine's own
-/boot stays as it is and nobody need be root.  What is kept is the bare kernel, which starts some seconds earlier than
-the packed one (an emulator unpacks slowly), and the modules' tree, of which a guest is given those it asks for.  The
-headers to compile modules with are fetched likewise, when somebody asks for them.
+/boot stays as it is and root is not needed.  The bare kernel is kept, because it starts some seconds earlier than the
+packed one (an emulator unpacks slowly), and the modules' tree, from which a guest is given those it asks for.  The
+headers to compile modules with are fetched likewise, when they are asked for.
 
-A kernel that scripts/debug-kernel has built lies beside them under a name of its own, headers and all.
+A kernel that scripts/debug-kernel has built is kept in the same folder under a name of its own, headers included.
 """
 import dataclasses
 import glob
@@ -21,8 +21,9 @@ import zlib
 
 from rig import Broken, bytes_of
 
-BUILT = ("debug", "race")  # by scripts/debug-kernel, not fetched
 PACKAGES = {"6.1": "linux-image-amd64", "6.12": "linux-image-6.12-amd64"}  # of Debian 12; each names the newest image
+KINDS = ("debug", "race")  # of kernels that find faults
+BUILT = tuple(f"{kind}-{version}" for kind in KINDS for version in PACKAGES)  # by scripts/debug-kernel, not fetched
 FETCH_S = 300
 SETUP_SECTORS, PAYLOAD = 0x1f1, 0x248  # Documentation/arch/x86/boot.rst
 ZSTD_MAGIC, XZ_MAGIC, GZIP_MAGIC = b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"\x1f\x8b"
@@ -75,7 +76,7 @@ def present(version, cache):
 def package_of(version):
     """The package that has the image, by the one that only names it."""
     if version in BUILT:
-        raise Broken(f"the kernel {version} is not built: scripts/debug-kernel {version} does that")
+        raise Broken(f"the kernel {version} is not built: scripts/debug-kernel {version.replace('-', ' ')} does that")
     if version not in PACKAGES:
         raise Broken(f"no kernel {version} is known here, but {' and '.join(PACKAGES)}")
     named = run("apt-cache", "depends", PACKAGES[version]).decode()

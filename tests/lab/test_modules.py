@@ -107,11 +107,11 @@ def test_a_module_gets_another_name(tmp_path):
 
 def test_headers_of_a_kernel_that_is_built(tmp_path):
     """They are the tree it was built from; who has not built it is told how."""
-    with pytest.raises(Broken, match="the kernel debug is not built: scripts/debug-kernel debug does that"):
-        kernel.headers("debug", str(tmp_path))
-    os.makedirs(tmp_path / "linux-debug/lib/modules/6.1.0-rung/kernel")
-    (tmp_path / "linux-debug/vmlinux").write_bytes(b"\x7fELF")
-    assert kernel.headers("debug", str(tmp_path)) == str(tmp_path / "linux-debug-headers")
+    with pytest.raises(Broken, match="the kernel debug-6.12 is not built: scripts/debug-kernel debug 6.12 does that"):
+        kernel.headers("debug-6.12", str(tmp_path))
+    os.makedirs(tmp_path / "linux-debug-6.12/lib/modules/6.12.0-rung/kernel")
+    (tmp_path / "linux-debug-6.12/vmlinux").write_bytes(b"\x7fELF")
+    assert kernel.headers("debug-6.12", str(tmp_path)) == str(tmp_path / "linux-debug-6.12-headers")
 
 
 def test_packages_of_headers(monkeypatch):

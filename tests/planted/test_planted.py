@@ -24,7 +24,7 @@ from rig import Broken  # noqa: E402
 from vm import guest, kernel  # noqa: E402
 
 VERSION = os.environ.get("RUNG_KERNEL") or "6.1"
-DEBUG, RACE = VERSION == "debug", VERSION == "race"
+DEBUG, RACE = VERSION.startswith("debug-"), VERSION.startswith("race-")
 BUILT = DEBUG or RACE
 WATCHED = "slub_debug=FZPU"
 # Loads it, unloads it, and says what the kernel has said since, with levels, then what is left.
