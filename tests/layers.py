@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "wire"))
 import guests  # noqa: E402
+import models  # noqa: E402
 from layer import CPUS, SEATS, Layer, seats, side_by_side  # noqa: E402
 from lib import arrangements  # noqa: E402
 from reports import ended, junit, note_pytest  # noqa: E402
@@ -359,6 +360,7 @@ def plan():
             ("sim", both, seats(HALF, c_programs("debug", "tests/sim/*.c"))),
             ("make", both, seats(CPUS, made)),
             ("wire core", ("quick",), wire("epoll", WIRES, "debug", "core")),
+            ("models", check, seats(CPUS, models.layer)),
             ("kernel", check, seats(guests.SEATS, kernel)),
             *guests.rows(),
             ("arm64", check, seats(1, arm64))]

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* lane.pml - the ready lists of event and softirq against unload (kernel/kserve.c, kernel/kready.c).
+ *
+ * Two connections, the network's callback for each, one work item, one bottom half, and the thread in rmmod.  A turn
+ * handles TURN connections; after a full turn the work item queues itself again, as the code does after TURN_MAX.
+ *
+ * Verified: nothing touches a freed lane or connection; a connection is in at most one list and has at most one owner;
+ * what a callback announced is pumped; unloading ends.
+ *
+ * spin:planted FLUSH !(gone[l])  unload calls flush_workqueue(): it misses a work item that queues itself again
+ * spin:planted SOFT_LAST !(gone[to])  unload waits for the work item before the bottom half, which may still start it
+ * spin:planted FORGETS invalid end state  a pumped connection goes to IDLE and ignores that it was marked meanwhile
+ * spin:planted UNHOOKED (state[c]!=  a connection is freed without waiting for callbacks that have begun
+ */
+#define CONNS 2
+#define TURN 2
+#define EVENTS 1
+#define WORK 0 /* the two lanes */
+#define SOFT 1
+#define NONE 2 /* no lane owns it */
+
+mtype = {IDLE, QUEUED, RUNNING, AGAIN, FREED};
+mtype state[CONNS] = IDLE;
+byte owner[CONNS] = NONE;
+bool soft[CONNS] = true; /* the bottom half pumps it */
+bool news[CONNS];        /* bytes have come and were not received yet */
+bool hooked[CONNS] = true, listed[CONNS] = true;
+bool called[CONNS];      /* its callback runs, under sk_callback_lock */
+bool lock, stop;         /* s->lock; s->stop */
+byte live = CONNS;
+
+chan ready[2] = [CONNS] of {byte}; /* what a lane's llist holds */
+chan rest[2] = [CONNS] of {byte};  /* what the lane has taken out of it */
+bool pending[2], running[2], gone[2];
+byte awaited;            /* runs of the work item that a flush still waits for */
+
+#define IN_LIST(c) (ready[0]??[eval(c)] || ready[1]??[eval(c)] || rest[0]??[eval(c)] || rest[1]??[eval(c)])
+
+/* kernel/kserve.c lane_add() is two steps: into the list, and start() if the list was empty. */
+inline add(l, c) {
+    assert(!gone[l] && !IN_LIST(c));
+    to = (len(ready[l]) -> NONE : l);
+    ready[l]!c
+}
+
+inline start() {
+    atomic {
+        if
+        :: to != NONE -> assert(!gone[to]); pending[to] = true; to = NONE
+        :: else
+        fi
+    }
+}
+
+/* kernel/kserve.c kready_mark(), and kready_queue() if the mark made it QUEUED */
+inline mark(c) {
+    atomic {
+        assert(state[c] != FREED);
+        if
+        :: state[c] == IDLE ->
+            state[c] = QUEUED;
+            if
+            :: soft[c] -> add(SOFT, c)
+            :: else -> add(WORK, c)
+            fi
+        :: state[c] == RUNNING -> state[c] = AGAIN
+        :: else
+        fi
+    }
+    start()
+}
+
+/* kernel/kready.c ready_called(): bytes have come. */
+proctype network(byte c) {
+    byte left = EVENTS, to = NONE;
+    do
+    :: atomic { left > 0 && hooked[c] -> left--; news[c] = true; called[c] = true }
+        mark(c);
+        called[c] = false
+    :: atomic { left == 0 || !hooked[c] -> break }
+    od
+}
+
+/* kernel/kready.c kready_close(), kernel/kopen.c kconn_finish() and kserve_left() */
+inline close(c) {
+#ifdef UNHOOKED
+    hooked[c] = false;
+#else
+    atomic { !called[c] -> hooked[c] = false } /* kernel/ksock.c ksock_unhook() takes the lock */
+#endif
+    atomic { !lock -> listed[c] = false; state[c] = FREED; news[c] = false; owner[c] = NONE }
+    live--
+}
+
+/* kernel/kserve.c ready_run(), of a connection that the lane has taken out of its list */
+inline pump(l, c) {
+    atomic {
+        assert(state[c] == QUEUED && owner[c] == NONE);
+        state[c] = RUNNING;
+        owner[c] = l
+    }
+    news[c] = false;
+    atomic {
+        ends = stop; /* kernel/kserve.c ready_ends() */
+        if
+        :: l == SOFT -> /* kernel/kserve.c ready_hand(): what the bottom half cannot do */
+            soft[c] = false;
+            owner[c] = NONE;
+            state[c] = QUEUED;
+            ends = false;
+            add(WORK, c)
+        :: l == WORK || !ends -> skip
+        fi;
+        rests = (owner[c] == l && !ends)
+    }
+    if
+    :: ends -> close(c)
+    :: rests -> /* kernel/kserve.c ready_rest() */
+        atomic {
+            if
+            :: l == WORK -> soft[c] = true /* it wants to receive */
+            :: true
+            fi;
+            owner[c] = NONE;
+#ifdef FORGETS
+            state[c] = IDLE
+#else
+            if
+            :: state[c] == AGAIN -> state[c] = QUEUED; soft[c] = (l == SOFT); add(l, c)
+            :: else -> state[c] = IDLE
+            fi
+#endif
+        }
+    :: else
+    fi;
+    start()
+}
+
+/* kernel/kserve.c lane_work() and lane_bh(), each of which runs at most once at a time, and lane_turn() */
+proctype lane(byte l) {
+    byte n, c, to = NONE;
+    bool ends, rests;
+end:
+    do
+    :: atomic { pending[l] -> assert(!gone[l]); pending[l] = false; running[l] = true; n = 0 }
+        do
+        :: atomic {
+                n < TURN && len(rest[l]) + len(ready[l]) ->
+                assert(!gone[l]);
+                if
+                :: empty(rest[l]) -> do :: nempty(ready[l]) -> ready[l]?c; rest[l]!c :: empty(ready[l]) -> break od
+                :: nempty(rest[l])
+                fi;
+                rest[l]?c;
+                n++
+            }
+            pump(l, c)
+        :: atomic { n < TURN && !(len(rest[l]) + len(ready[l])) -> break }
+        :: atomic { n == TURN -> assert(!gone[l]); pending[l] = true; break } /* queue_work_on() of itself */
+        od;
+        atomic { running[l] = false; awaited = (l == WORK && awaited > 0 -> awaited - 1 : awaited) }
+    od
+}
+
+/* kernel/kserve.c lanes_close(): tasklet_kill() or cancel_work_sync() */
+inline end_soft() { atomic { !pending[SOFT] && !running[SOFT] -> gone[SOFT] = true } }
+
+/* kernel/kserve.c ready_way_close() */
+inline end_work() {
+#ifdef FLUSH
+    awaited = pending[WORK] + running[WORK]; /* flush_workqueue(): the runs that are there now */
+    atomic { awaited == 0 -> gone[WORK] = true }
+#else
+    atomic { !pending[WORK] && !running[WORK] -> gone[WORK] = true } /* drain_workqueue(): until the queue is empty */
+#endif
+}
+
+/* kernel/kopen.c kserve_close() and stop() */
+active proctype unload() {
+    byte c, to = NONE;
+    if
+    :: true -> timeout; assert(!news[0] && !news[1]) /* everything has been pumped, nothing was forgotten */
+    :: true
+    fi;
+    atomic { stop = true; lock = true }
+    do
+    :: atomic { c < CONNS && listed[c] -> skip }
+        mark(c);
+        c++
+    :: atomic { c < CONNS && !listed[c] -> c++ }
+    :: atomic { c == CONNS -> lock = false; break }
+    od;
+    live == 0;
+#ifdef SOFT_LAST
+    end_work();
+    end_soft()
+#else
+    end_soft();
+    end_work()
+#endif
+}
+
+init {
+    atomic { soft[1] = false; run network(0); run network(1); run lane(WORK); run lane(SOFT) }
+}
