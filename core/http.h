@@ -16,8 +16,8 @@ struct slice {
     size_t len;
 };
 
-/* The first three are served; what else is registered gets 405 with Allow (RFC 9110 15.5.6), what
- * nobody knows 501 (15.6.2). */
+/* The first three are served; other registered methods get 405 with Allow (RFC 9110 15.5.6), all
+ * others 501 (15.6.2). */
 enum http_method { HTTP_GET, HTTP_HEAD, HTTP_OPTIONS, HTTP_KNOWN, HTTP_UNKNOWN };
 
 /* Fields the core looks at; every other is FIELD_OTHER. */
@@ -75,8 +75,8 @@ struct http_head {
  * understood (HEAD gets no body). */
 long http_parse_request(const char *bytes, size_t n, struct http_head *head);
 
-/* The same for a response to a request of that method; < 0: malformed.  Framing by RFC 9112
- * 6.3. */
+/* Like http_parse_request(), for a response to a request of that method; < 0: malformed.  Framing
+ * by RFC 9112 6.3. */
 long http_parse_response(const char *bytes, size_t n, enum http_method asked,
                          struct http_head *head);
 
@@ -125,6 +125,9 @@ void http_body_init(struct http_body *b, enum http_framing framing, uint64_t con
 long http_body_next(struct http_body *b, const char *bytes, size_t n, struct slice *data);
 bool http_body_done(const struct http_body *b);
 
+/* Payload that is announced, by the length or the size of the current chunk, and has not come. */
+uint64_t http_body_left(const struct http_body *b);
+
 /* Chunked output: the size line of a chunk of n bytes, "n in hex CRLF", into buf of >= 20;
  * CRLF goes behind the bytes.  The body ends with the size line of 0, trailers if any, and
  * CRLF.  Returns the line's length. */
@@ -143,18 +146,18 @@ struct http_ask {
     uint16_t q[CODINGS];     /* of each coding, 0..1000, by Accept-Encoding (RFC 9110 12.5.3) */
     bool json, text;         /* a listing (path ends in '/') in that form: Accept, ?format= */
     bool head;               /* HEAD: a listing need not be made */
-    const struct conn *conn; /* whom to resume after -EINPROGRESS */
+    const struct conn *conn; /* to be resumed after -EINPROGRESS */
 };
 
 /* Whether a coding is to be sent rather than another: it is taken, and weighs more, or the same and
  * is the better one.  Never the same one. */
 bool http_prefers(const uint16_t q[CODINGS], enum coding coding, enum coding to);
 
-/* What is behind a file's name that has it in that coding: "" ".gz" ".zst" ".br". */
+/* The suffix of a file's name in that coding: "" ".gz" ".zst" ".br". */
 enum { CODING_SUFFIX_BYTES_MAX = 4 };
 const char *http_coding_suffix(enum coding coding);
 
-/* What the log is told. */
+/* An answer, for the log. */
 struct http_receipt {
     const struct http_head *head; /* may be partly filled after a refusal */
     unsigned status;
@@ -164,16 +167,16 @@ struct http_receipt {
 /* http_reply.c: queue the answer to a whole, valid request head.  keep_alive false adds
  * Connection: close.  0, or -EINPROGRESS: nothing was queued, ask again later. */
 int http_reply(struct conn *c, const struct http_head *head, bool keep_alive);
-/* Queue an answer that is a status with a short page (errors).  Of the head method, minor and the
- * fields count; keep_alive and the result as above. */
+/* Queue an answer that is a status with a short page (errors).  Only the head's method, minor and
+ * fields are used; keep_alive and the result as above. */
 int http_reply_status(struct conn *c, const struct http_head *head, unsigned status,
                       bool keep_alive);
-/* For conn_proto: the next piece of an answer made or in several ranges; letting go of it. */
+/* For conn_proto: the next piece of an answer made or in several ranges; releasing all of it. */
 void http_reply_more(struct conn *c);
 void http_reply_drop(struct conn *c);
 
 /* What a 200 says of a source, type and length included, as source->fields; 0: it has none that
- * stay true, for its date is not yet past. */
+ * stay true, because its date is not yet past. */
 enum { HTTP_FIELDS_BYTES_MAX = 256 + TYPE_BYTES_MAX };
 size_t http_fields_write(char out[HTTP_FIELDS_BYTES_MAX], const struct source *source,
                          int64_t now_s);

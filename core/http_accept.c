@@ -22,7 +22,7 @@ static struct slice trimmed(const char *ptr, size_t len)
     return s;
 }
 
-/* qvalue (RFC 9110 12.4.2): 0 or 1 with up to three digits after the point, and not more than 1. */
+/* qvalue (RFC 9110 12.4.2): 0 to 1, with up to three digits after the point. */
 static int read_weight(struct slice s)
 {
     int weight, unit = 100;
@@ -227,9 +227,15 @@ void http_accept_listing(const struct http_head *head, struct http_ask *ask)
     html = wanted(said, HTML, ANY_TEXT);
     json = wanted(said, JSON, ANY_APPLICATION);
     text = wanted(said, TEXT, ANY_TEXT);
-    /* Odd: named itself.  Wildcards alone get HTML. */
-    ask->json = (json & 1) && json > html && json >= text;
-    ask->text = !ask->json && (text & 1) && text > html;
+    /* At the same weight HTML comes first, then JSON.  A client that takes none of them is shown
+     * one all the same (12.4.1), but not one that it refused by name. */
+    if (!html && !json && !text) {
+        ask->text = !said[HTML] && said[TEXT];
+        ask->json = !said[HTML] && !said[TEXT] && said[JSON];
+        return;
+    }
+    ask->json = json > html && json >= text;
+    ask->text = !ask->json && text > html;
 }
 
 bool http_accept_html(const struct http_head *head)

@@ -4,10 +4,13 @@
  *     SIZE -> [EXTENSION] -> SIZE_LF -> PAYLOAD -> DATA_CR -> DATA_LF -> SIZE ...
  *      size 0: SIZE_LF -> TRAILER -> [NAME -> VALUE -> VALUE_LF -> TRAILER]... -> LAST_LF -> END
  *
+ *     EXTENSION: SIZE_GAP -> EXT_START -> EXT_NAME -> EXT_NAME_GAP -> EXT_EQUALS
+ *                -> EXT_TOKEN, or EXT_QUOTED -> EXT_CLOSED -> SIZE_GAP ...
+ *
  * Payload is taken in runs, framing byte by byte.  The state is sixteen bytes and is all that is
- * kept between two calls, so a cut cannot change what is read.  A chunk's framing costs its sender
- * nothing and its reader time: so its lines are bounded one by one, and all together by what lies
- * beyond a plain line each (CVE-2023-39326).
+ * kept between two calls, so a cut cannot change what is read.  Framing costs the sender of a chunk
+ * nothing and its reader time: its lines are bounded one by one, and all of them together by the
+ * bytes beyond a plain line each (CVE-2023-39326).
  */
 #include "byte.h"
 #include "http.h"
@@ -22,7 +25,17 @@ enum {
     DATA_CR,   /* behind them */
     DATA_LF,
     SIZE,      /* hex digits */
-    EXTENSION, /* behind ';': skipped, whatever it says (RFC 9112 7.1.1) */
+    /* Chunk extensions (RFC 9112 7.1.1) are read by their grammar and ignored.  A gap is the "bad
+     * white space" (RFC 9110 5.6.3) in front of a ';' or '='. */
+    SIZE_GAP,
+    EXT_START, /* behind ';' */
+    EXT_NAME,
+    EXT_NAME_GAP,
+    EXT_EQUALS, /* behind '=' */
+    EXT_TOKEN,
+    EXT_QUOTED,
+    EXT_ESCAPED, /* behind a backslash */
+    EXT_CLOSED,  /* behind the closing quote */
     SIZE_LF,
     TRAILER, /* at the start of a line */
     NAME,
@@ -52,6 +65,11 @@ bool http_body_done(const struct http_body *b)
     return b->state == END;
 }
 
+uint64_t http_body_left(const struct http_body *b)
+{
+    return b->state == PAYLOAD || b->state == CHUNK ? b->left : 0;
+}
+
 static int expect_byte(struct http_body *b, char c, char wanted, uint8_t next)
 {
     if (c != wanted)
@@ -60,7 +78,21 @@ static int expect_byte(struct http_body *b, char c, char wanted, uint8_t next)
     return 0;
 }
 
-/* No sign, no 0x, no space around: more than one reader has stumbled over each. */
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Behind a size, a name or a value: the end of the line, another extension, or blanks before it. */
+static int end_word(struct http_body *b, char c, uint8_t gap)
+{
+    if (!is_blank(c) && c != ';')
+        return expect_byte(b, c, '\r', SIZE_LF);
+    b->state = c == ';' ? EXT_START : gap;
+    return 0;
+}
+
+/* No sign, no 0x, no space before: more than one reader has stumbled over each. */
 static int read_size(struct http_body *b, char c)
 {
     if (byte_is(c, BYTE_HEX)) {
@@ -70,13 +102,58 @@ static int read_size(struct http_body *b, char c)
         b->left = b->left << 4 | byte_hex(c);
         return b->left > INT64_MAX ? -413 : 0;
     }
-    if (b->digits == 0)
+    return b->digits > 0 ? end_word(b, c, SIZE_GAP) : -400;
+}
+
+static int read_quoted(struct http_body *b, char c)
+{
+    if (!byte_is(c, BYTE_VALUE))
         return -400;
-    if (c == ';') {
-        b->state = EXTENSION;
+    if (b->state == EXT_ESCAPED)
+        b->state = EXT_QUOTED;
+    else if (c == '"')
+        b->state = EXT_CLOSED;
+    else if (c == '\\')
+        b->state = EXT_ESCAPED;
+    return 0;
+}
+
+/* The first byte of a name or a value, which has one at least. */
+static int begin_word(struct http_body *b, char c, uint8_t next)
+{
+    if (is_blank(c))
         return 0;
+    b->state = next;
+    return byte_is(c, BYTE_TOKEN) ? 0 : -400;
+}
+
+/* *( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] ) */
+static int read_extension(struct http_body *b, char c)
+{
+    switch (b->state) {
+    case SIZE_GAP:
+        return is_blank(c) ? 0 : expect_byte(b, c, ';', EXT_START);
+    case EXT_START:
+        return begin_word(b, c, EXT_NAME);
+    case EXT_EQUALS:
+        if (c != '"')
+            return begin_word(b, c, EXT_TOKEN);
+        b->state = EXT_QUOTED;
+        return 0;
+    case EXT_NAME:
+    case EXT_NAME_GAP:
+        if (c == '=')
+            return expect_byte(b, c, '=', EXT_EQUALS);
+        if (b->state == EXT_NAME)
+            return byte_is(c, BYTE_TOKEN) ? 0 : end_word(b, c, EXT_NAME_GAP);
+        return is_blank(c) ? 0 : expect_byte(b, c, ';', EXT_START);
+    case EXT_TOKEN:
+        return byte_is(c, BYTE_TOKEN) ? 0 : end_word(b, c, SIZE_GAP);
+    case EXT_CLOSED:
+        return end_word(b, c, SIZE_GAP);
+    default:
+        return read_quoted(b, c);
     }
-    return expect_byte(b, c, '\r', SIZE_LF);
 }
 
 static int read_size_line(struct http_body *b, char c)
@@ -87,8 +164,8 @@ static int read_size_line(struct http_body *b, char c)
         return -400;
     if (b->state == SIZE)
         return read_size(b, c);
-    if (b->state == EXTENSION)
-        return byte_is(c, BYTE_VALUE) ? 0 : expect_byte(b, c, '\r', SIZE_LF);
+    if (b->state != SIZE_LF)
+        return read_extension(b, c);
     b->line = 0;
     b->digits = 0;
     if (b->left == 0) /* the last chunk: from here on trailers are counted */
@@ -123,14 +200,15 @@ static int read_framing(struct http_body *b, char c)
         return expect_byte(b, c, '\r', DATA_LF);
     case DATA_LF:
         return expect_byte(b, c, '\n', SIZE);
-    case SIZE:
-    case EXTENSION:
-    case SIZE_LF:
-        return read_size_line(b, c);
+    case TRAILER:
+    case NAME:
+    case VALUE:
+    case VALUE_LF:
+        return read_trailer(b, c);
     case LAST_LF:
         return expect_byte(b, c, '\n', END);
     default:
-        return read_trailer(b, c);
+        return read_size_line(b, c);
     }
 }
 

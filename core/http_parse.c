@@ -7,12 +7,12 @@
  * expectations.  There is no state between calls: a head that comes in k pieces is read k times,
  * which the limit of 16 KiB keeps cheap.
  *
- * Nothing is repaired.  What two readers could read in two ways is refused (RFC 9112 11.2).
+ * Nothing is repaired.  Bytes that two readers could read in two ways are refused (RFC 9112 11.2).
  */
 #include "http.h"
 #include "skip.h"
 
-/* What the steps answer, besides -status. */
+/* Results of the steps, in addition to -status. */
 enum { DONE = 0, MORE = 1 };
 
 struct scan {
@@ -50,8 +50,8 @@ static const uint8_t field_words_of[20][2] = {
     [13] = {9}, [14] = {4},  [15] = {2},   [17] = {8, 14}, [19] = {11},
 };
 
-/* IANA's registry of methods, without those in enum http_method: these get 405, what nobody
- * knows 501. */
+/* IANA's registry of methods, without those in enum http_method: these get 405, methods that are
+ * not registered 501. */
 static const char *const known_methods[] = {
     "POST", "PUT", "DELETE", "CONNECT", "TRACE", "PATCH", "QUERY", "PROPFIND", "PROPPATCH",
     "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "SEARCH", "REPORT", "ACL", "BASELINE-CONTROL",
@@ -310,6 +310,56 @@ static bool read_length(struct slice text, uint64_t *length)
     return text.len > 0;
 }
 
+/* The name of a transfer coding, without its parameters. */
+static struct slice coding_name(struct slice coding)
+{
+    const char *end = memchr(coding.ptr, ';', coding.len);
+
+    if (end)
+        coding.len = (size_t)(end - coding.ptr);
+    while (coding.len > 0 && memchr(" \t", coding.ptr[coding.len - 1], 2))
+        coding.len--;
+    return coding;
+}
+
+/* IANA's registry of transfer codings, without chunked. */
+static bool is_registered(struct slice name)
+{
+    static const char *const names[] = {
+        "gzip", "x-gzip", "compress", "x-compress", "deflate", "identity"};
+    unsigned i;
+
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (slice_is_nocase(name, names[i]))
+            return true;
+    return false;
+}
+
+/* Why codings that are not just "chunked" are refused.  A coding that we do not understand is 501
+ * (RFC 9112 6.1).  A list that is malformed, or whose last coding is known not to tell where the
+ * body ends, is 400 (6.3). */
+static int refuse_codings(const struct http_head *h)
+{
+    bool chunked = false, coded = false, unknown = false;
+    struct slice value, element, name;
+    unsigned cursor = 0;
+
+    while ((value = http_next(h, FIELD_TRANSFER_ENCODING, &cursor)).ptr) {
+        while (http_list(&value, &element)) {
+            name = coding_name(element);
+            if (chunked || name.len == 0 ||
+                skip_run(name.ptr, name.ptr + name.len, BYTE_TOKEN) != name.ptr + name.len)
+                return -400;
+            chunked = slice_is_nocase(name, "chunked");
+            if (chunked && name.len < element.len) /* it has no parameters (7.1) */
+                return -400;
+            coded = coded || !chunked;
+            unknown = !chunked && !is_registered(name);
+        }
+    }
+    return unknown || (coded && chunked) ? -501 : -400;
+}
+
 /* RFC 9112 6.3, without its allowances: repeated equal lengths, both framings at once, other
  * codings. */
 static int judge_framing(struct http_head *h)
@@ -320,9 +370,10 @@ static int judge_framing(struct http_head *h)
     if (length.ptr && (coding.ptr || is_repeated(h, FIELD_CONTENT_LENGTH)))
         return -400;
     if (coding.ptr) {
-        if (h->minor == 0 || is_repeated(h, FIELD_TRANSFER_ENCODING) ||
-            !slice_is_nocase(coding, "chunked"))
+        if (h->minor == 0)
             return -400;
+        if (is_repeated(h, FIELD_TRANSFER_ENCODING) || !slice_is_nocase(coding, "chunked"))
+            return refuse_codings(h);
         h->framing = FRAMING_CHUNKED;
     } else if (length.ptr) {
         if (!read_length(length, &h->content_length))
@@ -376,7 +427,7 @@ static int judge_request(struct http_head *h)
     return r == DONE ? judge_expect(h) : r;
 }
 
-/* RFC 9112 6.3.  (A 2xx to CONNECT has no framing either; nobody here asks for a tunnel.) */
+/* RFC 9112 6.3.  (A 2xx to CONNECT has no framing either; no tool of ours asks for a tunnel.) */
 static int judge_response(struct http_head *h, enum http_method asked)
 {
     int r = judge_framing(h);

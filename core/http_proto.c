@@ -12,9 +12,16 @@
 
 enum { IN_BODY = 1 }; /* conn->proto_flags */
 
+/* A client that asks for a tunnel may send the tunnel's bytes right behind the head (RFC 9110
+ * 9.3.6): they are neither a body nor the next request, so the connection ends. */
+static bool asks_tunnel(const struct http_head *head)
+{
+    return head->method == HTTP_KNOWN && slice_is(head->method_text, "CONNECT");
+}
+
 static bool keeps_alive(const struct conn *c, const struct http_head *head)
 {
-    return head->keep_alive && !c->host->closing;
+    return head->keep_alive && !c->host->closing && !asks_tunnel(head);
 }
 
 /* A head that is no message: what it says about itself is not to be believed, so its fields
@@ -60,7 +67,7 @@ static void enter_body(struct conn *c, const char *bytes, size_t n)
     conn_in_body(c, true);
 }
 
-/* A body that cannot be followed to its end: nobody knows where the next request begins. */
+/* A body that cannot be followed to its end: where the next request begins is not known. */
 static int refuse_body(struct conn *c, unsigned status)
 {
     int err = http_reply_status(c, kept_head(c), status, false);
@@ -97,7 +104,9 @@ static long input_body(struct conn *c, const char *bytes, size_t n)
             return refuse_body(c, (unsigned)-used) ? -EINPROGRESS : (long)n;
         at += (size_t)used;
         body_bytes += data.len;
-        if (body_bytes > c->host->body_bytes_max) /* a Content-Length was judged before it */
+        /* A chunk is judged by the size it announces (RFC 9110 15.5.14); a Content-Length was
+         * judged with the head. */
+        if (body_bytes + http_body_left(&body) > c->host->body_bytes_max)
             return refuse_body(c, 413) ? -EINPROGRESS : (long)n;
     }
     if (http_body_done(&body))
@@ -111,6 +120,8 @@ static long input_body(struct conn *c, const char *bytes, size_t n)
 
 static bool has_body(const struct http_head *head)
 {
+    if (asks_tunnel(head))
+        return false;
     return head->framing == FRAMING_CHUNKED ||
            (head->framing == FRAMING_LENGTH && head->content_length > 0);
 }
@@ -129,8 +140,8 @@ static void say_continue(struct conn *c, const struct http_head *head)
     conn_wrote(c, sizeof(line) - 1, false);
 }
 
-/* 0: the body is to be read.  A client that asks first is told at once that there is no use in
- * sending it; then whether it does so is unknown, and the connection ends. */
+/* 0: the body is to be read.  A client that asks first gets its refusal at once; whether it sends
+ * the body all the same is unknown, so the connection ends. */
 static unsigned refusal(const struct conn *c, const struct http_head *head)
 {
     if (head->framing == FRAMING_LENGTH && head->content_length > c->host->body_bytes_max)
@@ -175,7 +186,7 @@ static long input(struct conn *c, const char *bytes, size_t n)
     return used;
 }
 
-/* RFC 9112 8: a message cut short.  Who only shut his sending side still reads what was wrong.
+/* RFC 9112 8: a message cut short.  A client that only shut its sending side reads the answer.
  * Two bytes may be the empty line that some send behind a body (2.2). */
 static void end(struct conn *c, size_t unused)
 {

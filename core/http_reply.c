@@ -181,7 +181,7 @@ static void put_modified(struct text *t, const struct http_mark *mark)
     TEXT_LITERAL(t, "\r\n");
 }
 
-/* What 200 and 206 say about a body of known length, but for that and the type. */
+/* The fields of 200 and 206 for a body of known length, except its length and type. */
 static void put_fields(struct text *t, const struct source *s, const struct http_mark *mark)
 {
     http_put_coding(t, s->coding);
@@ -409,12 +409,25 @@ static unsigned ask_set(struct http_ask *ask, struct conn *c, const struct http_
     ask->head = head->method == HTTP_HEAD;
     ask->conn = c;
     http_accept_codings(head, ask->q);
-    /* A listing's path ends with a slash (else: SOURCE_REDIRECT), so for files Accept is not
-     * read. */
+    /* Accept is read for listings alone: their paths end with a slash (without it the answer is
+     * SOURCE_REDIRECT). */
     ask->json = ask->text = false;
     if (work->path[len - 1] == '/')
         http_accept_listing(head, ask);
     return 0;
+}
+
+/* OPTIONS has the same answer for every path that could be asked for: 0, or the status of the
+ * refusal. */
+static unsigned options_status(struct conn *c, const struct http_head *head)
+{
+    struct http_work *work = conn_work(c);
+    long len;
+
+    if (slice_is(head->path, "*"))
+        return 0;
+    len = path_decode(head->path, work->path);
+    return len < 0 ? (unsigned)-len : 0;
 }
 
 int http_reply(struct conn *c, const struct http_head *head, bool keep_alive)
@@ -426,6 +439,9 @@ int http_reply(struct conn *c, const struct http_head *head, bool keep_alive)
 
     f.a = (struct answer){.c = c, .head = head, .keep_alive = keep_alive};
     if (head->method == HTTP_OPTIONS) {
+        status = options_status(c, head);
+        if (status)
+            return http_status_write(&f.a, status);
         http_status_options(&f.a);
         return 0;
     }

@@ -65,8 +65,10 @@ static const struct row rows[] = {
     {"A\r\n0123456789\r\na\r\n\r\n0\r\n\r\n0\r\n\r\n0\r\n\r\n", "0123456789\r\n0\r\n\r\n0\r\n", 1},
     {"0000000000000002\r\nab\r\n0\r\n\r\n", "ab", 1},
     {"2;a\r\nab\r\n0;b=c;d=\"e f\"\r\n\r\n", "ab", 1},
-    {"2;\r\nab\r\n0\r\n\r\n", "ab", 1},
-    {"2; \t\x80 ;x\r\nab\r\n0\r\n\r\n", "ab", 1},
+    {"2;a;b=c;d=\"e;f=\\\"g\\\\\"\r\nab\r\n0\r\n\r\n", "ab", 1},
+    {"2 ; a \t= b\t;\tc = \"\x80\t\" ;d\r\nab\r\n0 ;e\r\n\r\n", "ab", 1},
+    {"2;!#$%&'*+-.^_`|~=0\r\nab\r\n0\r\n\r\n", "ab", 1},
+    {"2;a=\"\"\r\nab\r\n0\r\n\r\n", "ab", 1},
     {"0\r\nA: b\r\nC:\r\nd:\te\x80\r\n\r\n", "", 1},
     {"0\r\nContent-Length: 5\r\nHost: x\r\n\r\n", "", 1}, /* mean nothing here */
     {"5\r\nhel", "hel", 0},
@@ -77,7 +79,8 @@ static const struct row rows[] = {
     {"\n", NULL, -400},
     {" 5\r\nhello\r\n", NULL, -400},
     {"5 \r\nhello\r\n", NULL, -400},
-    {"5 ;a\r\nhello\r\n", NULL, -400},
+    {"5 \t\r\nhello\r\n", NULL, -400},
+    {"5 a\r\nhello\r\n", NULL, -400},
     {"5\nhello\r\n", NULL, -400},
     {"5\rhello\r\n", NULL, -400},
     {"5\r\nhello\n", NULL, -400},
@@ -91,6 +94,30 @@ static const struct row rows[] = {
     {"g\r\n", NULL, -400},
     {"5,\r\n", NULL, -400},
     {";a\r\n", NULL, -400},
+    {"5;\r\nhello\r\n", NULL, -400},
+    {"5; \r\nhello\r\n", NULL, -400},
+    {"5;;a\r\nhello\r\n", NULL, -400},
+    {"5;a;\r\nhello\r\n", NULL, -400},
+    {"5;a \r\nhello\r\n", NULL, -400},
+    {"5;a b\r\nhello\r\n", NULL, -400},
+    {"5;a b=c\r\nhello\r\n", NULL, -400},
+    {"5;=b\r\nhello\r\n", NULL, -400},
+    {"5;\"a\"\r\nhello\r\n", NULL, -400},
+    {"5;a=\r\nhello\r\n", NULL, -400},
+    {"5;a= ;b\r\nhello\r\n", NULL, -400},
+    {"5;a==b\r\nhello\r\n", NULL, -400},
+    {"5;a=b=c\r\nhello\r\n", NULL, -400},
+    {"5;a=b \r\nhello\r\n", NULL, -400},
+    {"5;a=b c\r\nhello\r\n", NULL, -400},
+    {"5;a=b\"c\"\r\nhello\r\n", NULL, -400},
+    {"5;a=\"b\r\nhello\r\n", NULL, -400},
+    {"5;a=\"b\\\r\nhello\r\n", NULL, -400},
+    {"5;a=\"b\"c\r\nhello\r\n", NULL, -400},
+    {"5;a=\"b\" \r\nhello\r\n", NULL, -400},
+    {"5;a=\"\x01\"\r\nhello\r\n", NULL, -400},
+    {"5;a=\"\\\x7f\"\r\nhello\r\n", NULL, -400},
+    {"5;a=\x80\r\nhello\r\n", NULL, -400},
+    {"5;\x80\r\nhello\r\n", NULL, -400},
     {"5;a\nhello\r\n", NULL, -400},
     {"5;a\rb\r\n", NULL, -400},
     {"5;\x01\r\n", NULL, -400},
@@ -175,6 +202,12 @@ static void test_end(void **state)
     http_body_init(&b, FRAMING_LENGTH, UINT64_MAX);
     assert_int_equal(http_body_next(&b, "abc", 3, &data), 3);
     assert_false(http_body_done(&b));
+    assert_int_equal(http_body_left(&b), UINT64_MAX - 3);
+    http_body_init(&b, FRAMING_CHUNKED, 0);
+    assert_int_equal(http_body_next(&b, "7fffffffffffffff\r", 17, &data), 17);
+    assert_int_equal(http_body_left(&b), 0); /* the line could still be malformed */
+    assert_int_equal(http_body_next(&b, "\n", 1, &data), 1);
+    assert_int_equal(http_body_left(&b), INT64_MAX);
     http_body_init(&b, FRAMING_CHUNKED, 0);
     assert_int_equal(http_body_next(&b, "7fffffffffffffff\r\nabc", 21, &data), 21);
     assert_memory_equal(data.ptr, "abc", 3);

@@ -84,6 +84,14 @@ static const struct row rows[] = {
     {"GET /w1" HOST "Content-Length: 3\r\n\r\nabc", {200}, true},
     {"GET /p1" HOST "Connection: close\r\nContent-Length: 3\r\n\r\nabc", {200}, false},
     {"GET /p1 HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc", {200}, false},
+    /* a path of OPTIONS is judged like that of GET */
+    {"OPTIONS /%zz" HOST "\r\n", {400}, true},
+    {"OPTIONS /../p1" HOST "\r\n", {404}, true},
+    {"OPTIONS http://h" HOST "\r\n", {200}, true},
+    /* a tunnel's bytes may follow: they are neither a body nor a request */
+    {"CONNECT h:80" HOST "\r\n" GET_A, {405}, false},
+    {"CONNECT h:80" HOST "Content-Length: 5\r\n\r\n", {405}, false},
+    {"CONNECT h:80" HOST CHUNKED "Expect: 100-continue\r\n\r\n", {405}, false},
     /* not to be followed to its end */
     {"POST /p1" HOST CHUNKED "\r\nx\r\n", {400}, false},
     {"GET /p1" HOST CHUNKED "\r\n5\r\nhelloX", {400}, false},
@@ -154,6 +162,17 @@ static void test_too_long_at_once(void **state)
     assert_non_null(strstr(drive.out, "HTTP/1.1 413 Content Too Large\r\n"));
     assert_int_equal(drive.conn.want, CONN_LINGER);
     drive_close(&drive);
+    for (unsigned n = 99; n <= 100; n++) { /* a chunk that is announced, behind one byte */
+        char text[128];
+
+        fake->host.body_bytes_max = 100;
+        snprintf(text, sizeof(text), "PUT /p1" HOST CHUNKED "\r\n1\r\na\r\n%x\r\n", n);
+        drive_open(&drive, fake);
+        drive_text(&drive, text);
+        assert_int_equal(strstr(drive.out, "HTTP/1.1 413 ") != NULL, n == 100);
+        assert_int_equal(drive.conn.want, n == 100 ? CONN_LINGER : CONN_RECV);
+        drive_close(&drive);
+    }
 }
 
 /* 100 Continue leaves before the body is there, and the answer after it. */

@@ -152,7 +152,7 @@ static const struct {
     /* methods */
     {"POST /p26" HOST "\r\n", "405 Method", {"\r\nAllow: GET, HEAD, OPTIONS\r\n", "405 Meth"},
      {"Connection"}},
-    {"CONNECT h:80" HOST "\r\n", "405 Method", {"\r\nAllow: "}, {"Connection"}},
+    {"CONNECT h:80" HOST "\r\n", "405 Method", {"\r\nAllow: ", "\r\nConnection: close"}, {NULL}},
     {"BREW /pot" HOST "\r\n", "501 Not Implemented", {"\n501 "}, {"Allow", "Connection"}},
     {"get /p26" HOST "\r\n", "501 Not", {NULL}, {NULL}},
     /* paths */

@@ -48,6 +48,8 @@ GOOD = [
     ("zeros before", "POST", [CHUNKED], b"0000005\r\nhello\r\n000\r\n\r\n", 405),
     ("sixteen digits", "POST", [CHUNKED], b"0000000000000005\r\nhello\r\n0\r\n\r\n", 405),
     ("extensions", "POST", [CHUNKED], b'5;a;b=c;d="e;f"\r\nhello\r\n0;last\r\n\r\n', 405),
+    ("extensions with blanks", "POST", [CHUNKED],
+     b'5 ; a = "b \\" c" ; d\r\nhello\r\n0\t;e\r\n\r\n', 405),
     ("trailers", "POST", [CHUNKED], b"0\r\nA: b\r\nC: d\r\n\r\n", 405),
     ("trailers that look like framing", "POST", [CHUNKED],
      b"0\r\nContent-Length: 50\r\nHost: y\r\n\r\n", 405),
@@ -83,6 +85,14 @@ BAD_CHUNKS = [
     ("bare LF after the data", b"5\r\nhello\n0\r\n\r\n", 400),
     ("data too long", b"5\r\nhelloworld\r\n0\r\n\r\n", 400),
     ("no CRLF after data", b"5\r\nhello0\r\n\r\n", 400),
+    ("extension without a name", b"5;\r\nhello\r\n0\r\n\r\n", 400),
+    ("extension of a value only", b"5;=b\r\nhello\r\n0\r\n\r\n", 400),
+    ("extension without its value", b"5;a=\r\nhello\r\n0\r\n\r\n", 400),
+    ("extension of two words", b"5;a b\r\nhello\r\n0\r\n\r\n", 400),
+    ("extension with an open quote", b'5;a="b\r\nhello\r\n0\r\n\r\n', 400),
+    ("bytes behind a quoted value", b'5;a="b"c\r\nhello\r\n0\r\n\r\n', 400),
+    ("blank before the line end", b"5 \r\nhello\r\n0\r\n\r\n", 400),
+    ("latin-1 in an extension", b"5;\xe9\r\nhello\r\n0\r\n\r\n", 400),
     ("NUL in an extension", b"5;\0\r\nhello\r\n0\r\n\r\n", 400),
     ("LF in an extension", b"5;a\nb\r\nhello\r\n", 400),
     ("CR in an extension", b"5;a\rb\r\nhello\r\n0\r\n\r\n", 400),
@@ -140,10 +150,22 @@ def test_a_byte_more_is_413(site, method, form):
 
 
 def test_413_comes_at_once(site):
-    """The length alone is enough: the client need not send what nobody wants."""
+    """The length alone is enough: the client need not send a body that will be discarded."""
     with site.wire() as wire:
         wire.send(request("/hello.txt", "POST", [f"Content-Length: {MIB + 1}"]))
         assert wire.reply().status == 413
+
+
+@pytest.mark.parametrize("size, status", [(MIB - 5, 405), (MIB - 4, 413)])
+def test_413_comes_with_the_size_of_a_chunk(site, size, status):
+    """RFC 9110 15.5.14: what a chunk announces is judged before any of it is sent."""
+    with site.wire() as wire:
+        wire.send(request("/hello.txt", "POST", [CHUNKED]) + b"5\r\nhello\r\n%x\r\n" % size)
+        if status != 413:
+            assert wire.quiet(0.2)
+            wire.send(bytes(size) + b"\r\n0\r\n\r\n")
+        reply = wire.reply()
+        assert reply.status == status and reply.closes == (status == 413)
 
 
 @pytest.mark.parametrize("what, body", [
@@ -166,7 +188,7 @@ def test_overhead_is_bounded(site, what, body):
 
 @pytest.mark.parametrize("size, good", [(LINE_MAX, True), (LINE_MAX + 3, False)])
 def test_chunk_line_limit(site, size, good):
-    """Both sides of the limit; whether it counts the CRLF is not for a client to know."""
+    """Lines on both sides of the limit; whether it counts the CRLF is not for a client to know."""
     line = b"5;" + b"x" * (size - 4) if good else b"5;" + b"x" * (size - 2)
     with site.wire() as wire:
         wire.send(request("/hello.txt", "POST", [CHUNKED]) + line + b"\r\nhello\r\n0\r\n\r\n")

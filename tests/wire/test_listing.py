@@ -216,7 +216,10 @@ def test_json_of_odd_names(wire):
 
 @pytest.mark.parametrize("accept, kind", [
     (None, "text/html"), ("*/*", "text/html"), ("text/html", "text/html"), ("text/*", "text/html"),
-    ("application/json", "application/json"), ("application/*", None),
+    ("application/json", "application/json"),
+    ("application/*", "application/json"), ("application/*;q=0.5, text/html", "text/html"),
+    ("text/html;q=0, */*", "application/json"), ("text/html;q=0", "text/plain"),
+    ("text/html;q=0, application/json;q=0, */*", "text/plain"),
     ("text/plain", "text/plain"), ("text/html;q=0.5, application/json", "application/json"),
     ("application/json;q=0.5, text/html", "text/html"), ("application/json;q=0, */*", "text/html"),
     ("text/plain, application/json;q=0.9", "text/plain"), ("image/png", None),

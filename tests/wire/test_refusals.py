@@ -120,10 +120,21 @@ BAD = [
      400),
     ("chunked twice in a list", get(H + b"Transfer-Encoding: chunked, chunked\r\n"), 400),
     ("chunked in 1.0", get(H + b"Transfer-Encoding: chunked\r\n", b"GET /hello.txt HTTP/1.0"), 400),
-    ("another coding before chunked", get(H + b"Transfer-Encoding: gzip, chunked\r\n"), 400),
+    ("another coding before chunked", get(H + b"Transfer-Encoding: gzip, chunked\r\n"), 501),
+    ("a coding nobody knows before chunked", get(H + b"Transfer-Encoding: odd, chunked\r\n"), 501),
+    ("a coding nobody knows", get(H + b"Transfer-Encoding: odd;a=b\r\n"), 501),
+    ("a coding behind chunked", get(H + b"Transfer-Encoding: chunked, gzip\r\n"), 400),
+    ("a coding that does not end a body", get(H + b"Transfer-Encoding: gzip\r\n"), 400),
+    ("a coding that is no token", get(H + b"Transfer-Encoding: odd, (chunked)\r\n"), 400),
+    ("a coding nobody knows, and a length",
+     get(H + b"Transfer-Encoding: odd, chunked\r\nContent-Length: 5\r\n"), 400),
+    ("star and more for OPTIONS", get(H, b"OPTIONS ** HTTP/1.1"), 400),
+    ("authority form for OPTIONS", get(H, b"OPTIONS localhost:80 HTTP/1.1"), 400),
+    ("relative target for OPTIONS", get(H, b"OPTIONS hello.txt HTTP/1.1"), 400),
+    ("origin form for CONNECT", get(H, b"CONNECT /hello.txt HTTP/1.1"), 400),
     ("another coding", get(H + b"Transfer-Encoding: identity\r\n"), 400),
     ("empty coding", get(H + b"Transfer-Encoding:\r\n"), 400),
-    ("chunked with a tail", get(H + b"Transfer-Encoding: chunkedx\r\n"), 400),
+    ("chunked with a tail", get(H + b"Transfer-Encoding: chunkedx\r\n"), 501),
     ("chunked with a control before", get(H + b"Transfer-Encoding: \x0bchunked\r\n"), 400),
     ("chunked with a parameter", get(H + b"Transfer-Encoding: chunked;a=b\r\n"), 400),
     ("bad length of a POST", get(H + b"Content-Length: x\r\n", b"POST /hello.txt HTTP/1.1"), 400),
@@ -161,21 +172,22 @@ def test_refused_at_the_line_end(site, name, data, status):
     refused(site, data.partition(b"\r\n")[0] + b"\r\n", status)
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
 @pytest.mark.parametrize("target", [
     "/%", "/%4", "/%zz", "/%4g", "/hello%00.txt", "/%2fhello.txt", "/a%2Fb", "/hello%2ftxt",
     "/%c0%ae%c0%ae/", "/%c0%af",
     "/%e0%80%af", "/%f0%80%80%af", "/%c1%81", "/%C0%80"])
-def test_bad_escapes(wire, target):
-    """Broken, NUL, slash, overlong: 400. The message itself is sound, so the connection may go
-    on."""
-    reply = wire.ask(target)
+def test_bad_escapes(wire, target, method):
+    """Broken, NUL, slash, overlong: 400. The message itself is sound, so the connection may stay
+    open."""
+    reply = wire.ask(target, method)
     assert reply.status == 400
     if not reply.closes:
         assert wire.ask("/hello.txt").status == 200
 
 
 def test_refusal_reflects_nothing(site):
-    """What the client sent is not in the page it gets (no injection through an error)."""
+    """The page of an error repeats nothing that the client sent (no injection)."""
     with site.wire() as wire:
         reply = wire.ask("/<script>alert(1)</script>?<b>", fields=["X-Evil: <script>"])
         assert reply.status in (400, 404)

@@ -82,18 +82,31 @@ def test_right(wire, data, status, stays):
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "TRACE", "CONNECT"])
 def test_known_methods(wire, method):
-    """Known but not ours: 405 with Allow (RFC 9110 15.5.6); the connection goes on."""
+    """Known but not ours: 405 with Allow (RFC 9110 15.5.6); the connection goes on, but not behind a CONNECT."""
     target = "localhost:80" if method == "CONNECT" else "/hello.txt"
     wire.send(request(target, method))
     reply = wire.reply(method)
     assert reply.status == 405
     assert {m.strip() for m in reply["allow"].split(",")} == {"GET", "HEAD", "OPTIONS"}
+    assert reply.closes == (method == "CONNECT")
     if not reply.closes:
         assert wire.ask("/hello.txt").body == HELLO
 
 
+@pytest.mark.parametrize("fields", [[], ["Content-Length: 40"], ["Transfer-Encoding: chunked"]])
+def test_nothing_in_a_tunnel_is_answered(site, fields):
+    """RFC 9110 9.3.6: what follows a CONNECT may be the tunnel's bytes, never a request or a body."""
+    for apart in (False, True):
+        with site.wire() as wire:
+            head, tunnel = request("localhost:80", "CONNECT", fields), request("/hello.txt") * 3
+            wire.send(head if apart else head + tunnel)
+            reply = wire.reply()
+            assert reply.status == 405 and reply.closes
+            wire.end()
+
+
 @pytest.mark.core
-@pytest.mark.parametrize("target", ["*", "/", "/hello.txt"])
+@pytest.mark.parametrize("target", ["*", "/", "/hello.txt", "http://localhost", "/missing"])
 def test_options(wire, target):
     reply = wire.ask(target, "OPTIONS")
     assert reply.status in (200, 204) and reply.body == b""
