@@ -2,31 +2,49 @@
 /* signals.c - signals are read from a descriptor, so that no handler ever runs and no call is ever
  * interrupted.
  *
- * Every thread has them blocked.  INT and TERM stop the server, a second one at once; HUP opens
- * the log anew; USR1 prints the counters.  PIPE is ignored: a peer that has gone is an error
- * code, not an end.
+ * Every thread has them blocked.  INT and TERM stop the server, a second one at once; HUP reopens
+ * the log, unless it says that the terminal was closed: that stops the server too.  USR1 prints
+ * the counters.  PIPE is ignored: writing to a peer that has gone is an error code and ends
+ * nothing.
  *
- * One thread waits for them, unless workers are processes: then their supervisor does, which has
- * nothing else to do.  Who forks should be alone in his process: of another thread the child has
- * the locks, and nobody who ever lets go of them.
+ * HUP has two senders with different meanings.  A terminal that is closed sends it, or the shell
+ * there does, to every job: a folder must not stay shared after its window is gone.  Programs that
+ * rotate logs send it to a server on any terminal or none.  So the controlling terminal is opened
+ * at the start and looked at when HUP comes: the kernel hangs up its descriptors before it sends
+ * the signal (__tty_hangup() in drivers/tty/tty_io.c).
+ *
+ * One thread waits for signals, unless workers are processes: then their supervisor does, which
+ * has nothing else to do.  A process that forks should have a single thread: the child also gets
+ * the locks that other threads hold, and nothing there would ever release them.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include "serve.h"
+
+enum {
+    /* A shell passes the signal on as soon as its terminal is closed; a busy machine delays it.  A
+     * server that was left running without the signal (disown, exit) has HUP for its log again. */
+    HANGUP_MS = 5000
+};
 
 struct signals {
     struct server *srv;
     pthread_t thread;
     bool watched; /* there is a thread */
     int signal_fd;
-    int end_fd; /* readable: the thread is to end */
+    int terminal_fd; /* the controlling terminal; -1: there is none, or it may close */
+    int wait_fd;     /* epoll: readable when one of these two has something new */
+    int end_fd;      /* readable: the thread must end */
     unsigned stops;
+    uint64_t hangup_ms; /* when the terminal was closed; 0: it is open */
 };
 
 static void handled_signals(sigset_t *set)
@@ -64,6 +82,31 @@ static void stop(struct signals *s)
     server_stop(s->srv);
 }
 
+/* nohup ignores HUP and so asks that a closed terminal ends nothing. */
+static int open_terminal(void)
+{
+    struct sigaction before;
+
+    if (sigaction(SIGHUP, NULL, &before) < 0 || before.sa_handler == SIG_IGN)
+        return -1;
+    return open("/dev/tty", O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+}
+
+static void look_at_terminal(struct signals *s)
+{
+    struct pollfd fd = {.fd = s->terminal_fd}; /* poll() ignores a negative one */
+
+    if (!s->hangup_ms && poll(&fd, 1, 0) == 1 && (fd.revents & POLLHUP))
+        s->hangup_ms = clock_ms();
+}
+
+/* Whether the terminal sent HUP. */
+static bool hung_up(struct signals *s)
+{
+    look_at_terminal(s);
+    return s->hangup_ms && clock_ms() - s->hangup_ms <= HANGUP_MS;
+}
+
 static void dispatch(struct signals *s, unsigned signal)
 {
     char counters[1024];
@@ -71,6 +114,11 @@ static void dispatch(struct signals *s, unsigned signal)
 
     if (signal == SIGINT || signal == SIGTERM) {
         stop(s);
+    } else if (signal == SIGHUP && hung_up(s)) {
+        if (s->stops == 0) { /* the kernel and a shell may both send it: that is one reason */
+            say("the terminal was closed");
+            stop(s);
+        }
     } else if (signal == SIGHUP) {
         err = s->srv->log ? log_reopen(s->srv->log) : 0;
         if (err)
@@ -86,13 +134,16 @@ static void dispatch(struct signals *s, unsigned signal)
 
 int signals_fd(const struct signals *s)
 {
-    return s->signal_fd;
+    return s->wait_fd;
 }
 
 void signals_act(struct signals *s)
 {
     struct signalfd_siginfo info;
+    struct epoll_event event[2];
 
+    if (epoll_wait(s->wait_fd, event, 2, 0) > 0)
+        look_at_terminal(s);
     if (read(s->signal_fd, &info, sizeof(info)) == sizeof(info))
         dispatch(s, info.ssi_signo);
 }
@@ -100,7 +151,7 @@ void signals_act(struct signals *s)
 static void *watch_signals(void *arg)
 {
     struct signals *s = arg;
-    struct pollfd fd[2] = {{.fd = s->signal_fd, .events = POLLIN},
+    struct pollfd fd[2] = {{.fd = s->wait_fd, .events = POLLIN},
                            {.fd = s->end_fd, .events = POLLIN}};
 
     while (poll(fd, 2, -1) >= 0 || errno == EINTR) {
@@ -110,6 +161,21 @@ static void *watch_signals(void *arg)
             break;
     }
     return NULL;
+}
+
+/* Typing makes the terminal readable, which means nothing here.  Because it is edge-triggered, each
+ * line typed costs one turn and no more. */
+static int open_wait(struct signals *s)
+{
+    struct epoll_event on_signal = {.events = EPOLLIN};
+    struct epoll_event on_terminal = {.events = EPOLLIN | EPOLLET};
+
+    s->wait_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (s->wait_fd < 0 || epoll_ctl(s->wait_fd, EPOLL_CTL_ADD, s->signal_fd, &on_signal) < 0 ||
+        (s->terminal_fd >= 0 &&
+         epoll_ctl(s->wait_fd, EPOLL_CTL_ADD, s->terminal_fd, &on_terminal) < 0))
+        return -errno;
+    return 0;
 }
 
 int signals_open(struct signals **signals, struct server *srv)
@@ -125,6 +191,10 @@ int signals_open(struct signals **signals, struct server *srv)
     s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     s->end_fd = eventfd(0, EFD_CLOEXEC);
     err = s->signal_fd < 0 || s->end_fd < 0 ? -errno : 0;
+    s->terminal_fd = open_terminal();
+    s->wait_fd = -1;
+    if (!err)
+        err = open_wait(s);
     if (!err)
         *signals = s;
     else
@@ -142,13 +212,13 @@ int signals_watch(struct signals *s)
 
 void signals_close(struct signals *s)
 {
+    const int fds[] = {s->signal_fd, s->terminal_fd, s->wait_fd, s->end_fd};
     uint64_t one = 1;
 
     if (s->watched && write(s->end_fd, &one, sizeof(one)) == sizeof(one))
         pthread_join(s->thread, NULL);
-    if (s->end_fd >= 0)
-        close(s->end_fd);
-    if (s->signal_fd >= 0)
-        close(s->signal_fd);
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
     free(s);
 }
