@@ -196,6 +196,7 @@ static int coro_run(struct worker *w)
 const struct engine engine_coro = {
     .name = "coro",
     .summary = "a coroutine for each connection, switched where it would block",
+    .use = "you want a thread's plain code at the price of a loop",
     .model = ENGINE_READINESS,
     .may_block = false,
     .capacity = ENGINE_DESCRIPTORS,

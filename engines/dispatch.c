@@ -176,7 +176,8 @@ static int dispatch_run(struct worker *w)
 
 const struct engine engine_dispatch = {
     .name = "dispatch",
-    .summary = "one loop waits for all; a crew of threads does the work",
+    .summary = "one loop waits for all; a fixed number of threads does the work",
+    .use = "some requests are much work, and others must not wait",
     .model = ENGINE_READINESS,
     .may_block = false,
     .crew = true,

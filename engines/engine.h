@@ -8,6 +8,7 @@ enum engine_model { ENGINE_BLOCKING, ENGINE_READINESS, ENGINE_COMPLETION, ENGINE
 
 struct engine {
     const char *name, *summary;
+    const char *use;         /* when to choose it: ends the sentence "use it when" */
     enum engine_model model; /* for docs and plots; no code branches on it */
     bool may_block;          /* gets a host that blocks, and the watcher */
     bool forks;              /* has children of its own: its workers cannot be threads */

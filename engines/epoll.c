@@ -133,7 +133,8 @@ static int epoll_run(struct worker *w)
 
 const struct engine engine_epoll = {
     .name = "epoll",
-    .summary = "one loop waits for all; the kernel reports who is ready",
+    .summary = "one loop waits for all; the kernel reports the ready ones",
+    .use = "in doubt: many connections, most of them idle",
     .model = ENGINE_READINESS,
     .may_block = false,
     .capacity = ENGINE_DESCRIPTORS,

@@ -203,6 +203,7 @@ static int fork_run(struct worker *w)
 const struct engine engine_fork = {
     .name = "fork",
     .summary = "a process for each connection",
+    .use = "a fault in one connection must not reach another",
     .model = ENGINE_BLOCKING,
     .may_block = true,
     .forks = true,

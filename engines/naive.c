@@ -31,6 +31,7 @@ static int naive_run(struct worker *w)
 const struct engine engine_naive = {
     .name = "naive",
     .summary = "accept, serve, repeat: one connection at a time",
+    .use = "you want the shortest server to read",
     .model = ENGINE_BLOCKING,
     .may_block = true,
     .capacity = 1,

@@ -84,7 +84,8 @@ static int nonblock_run(struct worker *w)
 
 const struct engine engine_nonblock = {
     .name = "nonblock",
-    .summary = "asks every socket in turn, and naps when none had anything",
+    .summary = "one loop asks every socket in turn, and naps when none is ready",
+    .use = "you want to see what asking all the time costs",
     .model = ENGINE_READINESS,
     .may_block = false,
     .capacity = ENGINE_DESCRIPTORS,

@@ -107,7 +107,8 @@ static int null_run(struct worker *w)
 
 const struct engine engine_null = {
     .name = "null",
-    .summary = "no sockets: what a request costs before the kernel is asked; prints it and leaves",
+    .summary = "no sockets: prints what a request costs without the kernel",
+    .use = "you want to measure the protocol alone",
     .model = ENGINE_NONE,
     .may_block = false,
     .capacity = ENGINE_DESCRIPTORS,

@@ -165,7 +165,8 @@ static int poll_run(struct worker *w)
 
 const struct engine engine_poll = {
     .name = "poll",
-    .summary = "one loop waits for all; it walks the whole list each time",
+    .summary = "one loop waits for all; each call walks the whole list",
+    .use = "you want select without its bound, to see the walk's cost",
     .model = ENGINE_READINESS,
     .may_block = false,
     .capacity = ENGINE_DESCRIPTORS,

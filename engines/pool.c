@@ -71,7 +71,8 @@ static int pool_run(struct worker *w)
 
 const struct engine engine_pool = {
     .name = "pool",
-    .summary = "a fixed crew of blocking threads, fed by a queue",
+    .summary = "a fixed number of blocking threads, fed by a queue",
+    .use = "code may block, and threads must have a bound",
     .model = ENGINE_BLOCKING,
     .may_block = true,
     .crew = true,

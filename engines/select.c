@@ -152,6 +152,7 @@ static int select_run(struct worker *w)
 const struct engine engine_select = {
     .name = "select",
     .summary = "one loop waits for all; sets of FD_SETSIZE bits, copied each time",
+    .use = "you compare with the oldest call of this kind",
     .model = ENGINE_READINESS,
     .may_block = false,
     .capacity = FD_SETSIZE - 64, /* other numbers are listeners, files being sent, the rest */

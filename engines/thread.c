@@ -122,6 +122,7 @@ static int thread_run(struct worker *w)
 const struct engine engine_thread = {
     .name = "thread",
     .summary = "a thread for each connection",
+    .use = "code may block, and there are some hundreds of clients",
     .model = ENGINE_BLOCKING,
     .may_block = true,
     .capacity = ENGINE_DESCRIPTORS,

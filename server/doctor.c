@@ -147,26 +147,30 @@ static const struct {
     void (*look)(struct check *c);
     const char *name, *meaning, *advice;
 } checks[] = {
-    {check_kernel, "kernel", "what the system calls are those of", "Linux 5.6 is needed (openat2)"},
-    {check_processors, "processors", "workers run beside each other, and beside a load generator",
+    {check_kernel, "kernel", "decides which system calls and engines there are",
+     "Linux 5.6 is needed (openat2)"},
+    {check_processors, "processors", "each can run a worker, or a load generator",
      "with one processor, client and server share it: measure from another machine"},
-    {check_memory, "memory", "an idle connection takes a few kilobytes, most of them the kernel's",
-     "stop something else"},
+    {check_memory, "memory", "an idle connection takes a few kilobytes, most of them in the kernel",
+     "stop another program, or lower --max-connections"},
     {check_descriptors, "descriptors", "one for each connection, and one for a file being sent",
      "raise it: ulimit -Hn 1048576 as root, LimitNOFILE= for a service"},
-    {check_processes, "processes and threads", "what the engines fork, thread and pool can start",
+    {check_processes, "processes and threads", "a limit for the engines fork, thread and pool",
      "raise it: ulimit -u"},
-    {check_somaxconn, "net.core.somaxconn", "connections that wait to be accepted, a listener",
+    {check_somaxconn, "net.core.somaxconn",
+     "connections of a listener that may wait to be accepted",
      "sysctl -w net.core.somaxconn=4096"},
-    {check_syn_backlog, "net.ipv4.tcp_max_syn_backlog", "connections half open, a listener",
+    {check_syn_backlog, "net.ipv4.tcp_max_syn_backlog",
+     "connections of a listener that may be half open",
      "sysctl -w net.ipv4.tcp_max_syn_backlog=4096"},
     {check_ports, "net.ipv4.ip_local_port_range",
-     "ports for clients on this machine: connections to one address, those in TIME-WAIT too",
+     "ports for clients here: connections to one address, also in TIME-WAIT",
      "sysctl -w net.ipv4.ip_local_port_range='10240 65535'"},
-    {check_uring, "kernel.io_uring_disabled", "0: io_uring for all; 1: for root; 2: for nobody",
+    {check_uring, "kernel.io_uring_disabled",
+     "io_uring is allowed: 0: to all, 1: to root, 2: to no process",
      "sysctl -w kernel.io_uring_disabled=0"},
-    {check_ipv6, "IPv6", "whether [::1] can be served beside 127.0.0.1",
-     "nothing is wrong: rung serves IPv4 alone and says so"},
+    {check_ipv6, "IPv6", "needed to serve [::1] in addition to 127.0.0.1",
+     "rung serves IPv4 alone, and says so; nothing has to be done"},
 };
 enum { CHECKS = sizeof(checks) / sizeof(checks[0]) };
 
@@ -178,7 +182,21 @@ static void print_text(const struct check *c)
         printf("       -> %s\n", c->advice);
 }
 
-/* Our own words and numbers: nothing in them needs escaping but what the kernel gives. */
+static void print_engines(void)
+{
+    unsigned refused = 0;
+
+    printf("\n");
+    for (unsigned i = 0; engine_list[i]; i++)
+        if (engine_refusal(engine_list[i])) {
+            printf("Engine %s cannot run here: %s.\n", engine_list[i]->name,
+                   engine_refusal(engine_list[i]));
+            refused++;
+        }
+    printf("%s engines can run here; rung engines lists them.\n", refused ? "The other" : "All");
+}
+
+/* Words and numbers of ours need no escaping; the value comes from the kernel. */
 static void print_json(const struct check *c, bool last)
 {
     char value[VALUE_TEXT];
@@ -210,9 +228,8 @@ int doctor_print(bool json)
         printf("]\n");
         return EXIT_DONE;
     }
-    printf("\n");
-    engines_print(false);
-    printf("\n%s\n", binding ? "What is marked LIMIT binds first; the arrow says what to do."
-                             : "Nothing stands in the way of ten thousand connections.");
+    print_engines();
+    printf("%s\n", binding ? "A line marked LIMIT is met first; the arrow below it says what to do."
+                           : "No limit of this machine is in the way of ten thousand connections.");
     return EXIT_DONE;
 }

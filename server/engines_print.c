@@ -17,32 +17,44 @@ static const char *const model_names[] = {
 
 static void print_json(const struct engine *e, const char *refusal, bool last)
 {
-    char summary[512], reason[512];
+    char summary[512], use[512], reason[512];
 
     escape_json(summary, sizeof(summary), (struct slice){e->summary, strlen(e->summary)});
+    escape_json(use, sizeof(use), (struct slice){e->use, strlen(e->use)});
     escape_json(reason, sizeof(reason), (struct slice){refusal, refusal ? strlen(refusal) : 0});
-    printf("  {\"name\": \"%s\", \"summary\": \"%s\", \"model\": \"%s\", \"may_block\": %s, "
-           "\"capacity\": %u, \"stack_bytes\": %u, \"available\": %s, \"reason\": ",
-           e->name, summary, model_names[e->model], e->may_block ? "true" : "false", e->capacity,
-           e->stack_bytes, refusal ? "false" : "true");
+    printf("  {\"name\": \"%s\", \"summary\": \"%s\", \"use\": \"%s\", \"model\": \"%s\", "
+           "\"may_block\": %s, \"capacity\": %u, \"stack_bytes\": %u, \"available\": %s, "
+           "\"reason\": ",
+           e->name, summary, use, model_names[e->model], e->may_block ? "true" : "false",
+           e->capacity, e->stack_bytes, refusal ? "false" : "true");
     if (refusal)
         printf("\"%s\"}%s\n", reason, last ? "" : ",");
     else
         printf("null}%s\n", last ? "" : ",");
 }
 
-static void print_line(const struct engine *e, const char *refusal)
+static void print_text(const struct engine *e, const char *refusal)
 {
-    char at_once[32] = "as many as descriptors", stack[48] = "";
+    char at_once[32] = "as descriptors allow", stack[48] = "";
 
     if (e->capacity != ENGINE_DESCRIPTORS)
         snprintf(at_once, sizeof(at_once), "%u", e->capacity);
     if (e->stack_bytes)
         snprintf(stack, sizeof(stack), "; stack of each: %u KiB", e->stack_bytes / 1024);
-    printf("%-9s %s (%s; connections at once: %s%s)\n", e->name, e->summary,
-           model_names[e->model], e->model == ENGINE_NONE ? "none" : at_once, stack);
+    printf("%-9s %s\n%-9s use it when %s\n", e->name, e->summary, "", e->use);
+    if (e->model != ENGINE_NONE)
+        printf("%-9s %s; connections: %s%s\n", "", model_names[e->model], at_once, stack);
     if (refusal)
         printf("%-9s cannot run here: %s\n", "", refusal);
+}
+
+static void print_auto(void)
+{
+    const char *why;
+    const struct engine *e = engine_auto(&why);
+
+    if (e)
+        printf("\n--engine auto, the default, chooses %s here.\n", e->name);
 }
 
 int engines_print(bool json)
@@ -55,9 +67,11 @@ int engines_print(bool json)
         if (json)
             print_json(engine_list[i], refusal, !engine_list[i + 1]);
         else
-            print_line(engine_list[i], refusal);
+            print_text(engine_list[i], refusal);
     }
     if (json)
         printf("]\n");
+    else
+        print_auto();
     return EXIT_DONE;
 }

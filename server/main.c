@@ -113,18 +113,20 @@ static int run_doctor(char **argv)
     return code >= 0 ? code : doctor_print(opt.json);
 }
 
+enum { NEIGHBOUR_PATH = PATH_MAX + 64 };
+
 /* --- Programs beside this one ----------------------------------------------------------------- */
 
 /* Become rung-NAME, argv[0] being NAME, from the folder this program is in.  Returns only if there
- * is none. */
-static void become_neighbour(char **argv)
+ * is none; path is then the one that was tried, or "". */
+static void become_neighbour(char **argv, char path[NEIGHBOUR_PATH])
 {
-    char path[PATH_MAX + 64], name[64];
+    char name[64];
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
 
+    path[n > 0 ? n : 0] = 0;
     if (n <= 0 || strchr(argv[0], '/') || strlen(argv[0]) >= sizeof(name) - 5)
         return;
-    path[n] = 0;
     snprintf(name, sizeof(name), "rung-%s", argv[0]);
     snprintf(strrchr(path, '/') + 1, sizeof(name), "%s", name);
     if (access(path, X_OK) != 0)
@@ -138,8 +140,11 @@ static void become_neighbour(char **argv)
 /* A program of its own: a server needs none of it, and what measures a server should not be one. */
 static int run_neighbour(char **argv)
 {
-    become_neighbour(argv);
-    say_error("%s: there is no rung-%s beside this program; make builds it", argv[0], argv[0]);
+    char path[NEIGHBOUR_PATH];
+
+    become_neighbour(argv, path);
+    say_error("rung %s needs the program %s, which is missing: make all builds it, make install "
+              "installs it", argv[0], path);
     return EXIT_MISSING;
 }
 
@@ -248,6 +253,7 @@ static void hold_standard_files(void)
 
 int main(int argc, char **argv)
 {
+    char path[NEIGHBOUR_PATH];
     const struct option_command *command;
     struct stat st;
 
@@ -263,7 +269,7 @@ int main(int argc, char **argv)
     command = find_command(argv[1]);
     if (command)
         return flushed(runs[command - rung_table()->commands](argv + 1));
-    become_neighbour(argv + 1);
+    become_neighbour(argv + 1, path);
     if (strchr(argv[1], '/') || stat(argv[1], &st) == 0)
         return flushed(run_serve(argv));
     return refuse_word(argv[1]);

@@ -32,9 +32,21 @@ enum {
 static const struct {
     const char *name, *why;
 } preferred[] = {
-    {"epoll", "chosen automatically: many connections on few threads"},
-    {"naive", "chosen automatically: it runs anywhere, one connection at a time"},
+    {"epoll", "auto: many connections at once"},
+    {"naive", "auto: it runs anywhere, one connection at a time"},
 };
+
+const struct engine *engine_auto(const char **why)
+{
+    for (unsigned i = 0; i < sizeof(preferred) / sizeof(preferred[0]); i++) {
+        const struct engine *e = engine_find(preferred[i].name);
+
+        *why = preferred[i].why;
+        if (e && !engine_refusal(e))
+            return e;
+    }
+    return NULL;
+}
 
 static const struct engine *choose_engine(const struct serve_options *opt, const char **why)
 {
@@ -51,14 +63,10 @@ static const struct engine *choose_engine(const struct serve_options *opt, const
                   *why);
         return NULL;
     }
-    for (unsigned i = 0; i < sizeof(preferred) / sizeof(preferred[0]); i++) {
-        e = engine_find(preferred[i].name);
-        *why = preferred[i].why;
-        if (e && !engine_refusal(e))
-            return e;
-    }
-    say_error("no engine can run here; rung engines says why");
-    return NULL;
+    e = engine_auto(why);
+    if (!e)
+        say_error("no engine can run here; rung engines says why");
+    return e;
 }
 
 /* Raise the limit of descriptors as far as it goes; returns it. */
@@ -90,8 +98,8 @@ static uint64_t connections_allowed(const struct server *srv, uint64_t descripto
     if (!opt->max_connections)
         return most;
     if (opt->max_connections > most)
-        say("--max-connections %llu: %llu descriptors are enough for %llu that send files; raise "
-            "ulimit -n",
+        say("--max-connections %llu: %llu descriptors allow only %llu connections that send files; "
+            "raise ulimit -n",
             (unsigned long long)opt->max_connections, (unsigned long long)descriptors,
             (unsigned long long)most);
     return opt->max_connections;

@@ -52,6 +52,8 @@ extern const struct engine *const engine_list[];
 const struct engine *engine_find(const char *name);
 /* Why it cannot run here, or NULL: it can. */
 const char *engine_refusal(const struct engine *e);
+/* The engine that --engine auto chooses here, and why; NULL: none can run. */
+const struct engine *engine_auto(const char **why);
 int engines_print(bool json);
 
 /* How many workers and how they share (arrange.c), into srv; a combination that makes no sense is

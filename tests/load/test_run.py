@@ -212,7 +212,7 @@ def test_no_latency_of_nothing():
 
 
 @pytest.mark.parametrize("words, said", [
-    ([], "what is to be asked"), (["http://"], "it has no host"), (["http://a:b/"], "port"),
+    ([], "no URL is given"), (["http://"], "it has no host"), (["http://a:b/"], "port"),
     (["http://a:0/"], "port"), (["http://a:65536/"], "port"), (["http://[::1/"], "bracket"),
     (["http://[::1]x/"], "bracket"), (["ftp://a/"], "only http:// and echo://"), (["https://a/"], "https"),
     (["http://u:p@a/"], "Authorization"), (["http://a/ b"], "space"), (["http://a/\u00e4"], "ASCII"),

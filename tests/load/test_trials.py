@@ -196,7 +196,7 @@ def test_the_table():
     (["--trial", ",", "URL"], "names none"), (["--trial", "list,list", "URL"], "names none"),
     (["--trial", "calm", "-k", "off", "URL"], "--keep-alive means"), (["--trial", "x" * 1024, "URL"], "longer than all"),
     (["--trial", "calm", "--close", "reset", "URL"], "--close means"),
-    (["--trial", "half-opne", "127.0.0.1:1"], "did you mean half-open"), (["--trial", "all"], "what is to be asked"),
+    (["--trial", "half-opne", "127.0.0.1:1"], "did you mean half-open"), (["--trial", "all"], "no URL is given"),
     (["--trial", "all", "-R", 5, "URL"], "--rate means nothing"), (["--trial", "all", "-n", 5, "URL"], "--requests means"),
     (["--trial", "all", "-c", 1001, "URL"], "at most 1000"), (["--trial", "all", "URL", "URL"], "one URL"),
     (["--trial", "all", "--fail-if", "errors>0", "URL"], "--fail-if means"), (["--trial", "all", "ECHO"], "one URL"),

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from cli import (BIN, EXIT_DONE, EXIT_FAILED, EXIT_USAGE, FULL, PATIENCE, ROOT, TOP, begin, elf,
+from cli import (BIN, EXIT_DONE, EXIT_FAILED, EXIT_MISSING, EXIT_USAGE, FULL, PATIENCE, ROOT, TOP, begin, elf,
                  environment, no_port, options_table, run, site)  # noqa: F401 (fixtures among them)
 
 sys.path.append(f"{TOP}/tests")
@@ -223,13 +223,31 @@ def test_engines():
     text = run("engines").stdout
     assert [row["name"] for row in rows][:1] == ["naive"] and len(rows) >= 3
     for row in rows:
-        assert set(row) == {"name", "summary", "model", "may_block", "capacity", "stack_bytes", "available", "reason"}
+        assert set(row) == {"name", "summary", "use", "model", "may_block", "capacity", "stack_bytes", "available", "reason"}
         assert row["model"] in ("blocking", "readiness", "completion", "none")
         assert row["available"] == (row["reason"] is None)
         assert re.search(rf"(?m)^{row['name']} .*{re.escape(row['summary'])}", text)
-        stack = re.search(rf"(?m)^{row['name']} .*; stack of each: (\d+) KiB\)$", text)
+        stack = re.search(rf"(?m)^{row['name']} .*\n.*\n.*; stack of each: (\d+) KiB$", text)
+        assert re.search(rf"(?m)^{row['name']} .*\n +use it when {re.escape(row['use'])}$", text)
         assert row["stack_bytes"] == (int(stack[1]) << 10 if stack else 0)
     assert {row["name"] for row in rows if row["stack_bytes"]} == {"thread", "coro"}
+    assert max(map(len, text.splitlines())) <= WIDTH
+    chosen = re.search(r"--engine auto, the default, chooses (\w+) here", text)[1]
+    assert chosen in {row["name"] for row in rows if row["available"]}
+
+
+def test_doctor():
+    """Each check of --json is there for people too, with advice where it is not fine."""
+    rows, text = json.loads(run("doctor", "--json").stdout), run("doctor").stdout
+    assert len(rows) >= 10 and max(map(len, text.splitlines())) <= WIDTH
+    for row in rows:
+        assert set(row) == {"name", "value", "fine", "meaning", "advice"}
+        line = rf"(?m)^ {' ok  ' if row['fine'] else 'LIMIT'} +{re.escape(row['name'])} .*\n +{re.escape(row['meaning'])}$"
+        assert re.search(line, text), row
+        assert (f"-> {row['advice']}" in text) == (not row["fine"]), row
+    low = subprocess.run(["bash", "-c", f"ulimit -n 256; exec {BIN} doctor"], stdout=subprocess.PIPE, env=environment(), text=True,
+                         timeout=PATIENCE, check=True).stdout
+    assert re.search(r"(?m)^ LIMIT descriptors +256 of at most 256\n.*\n +-> raise it", low) and "met first" in low
 
 
 @pytest.mark.skipif(not elf(), reason="the binary is behind a wrapper here")
@@ -247,6 +265,8 @@ def test_neighbours(tmp_path):
     out = ask("hello", "a b", "--port")
     assert out.returncode == 7 and out.stdout == f"{neighbour} a b --port\n"
     assert ask("../hello").returncode == EXIT_USAGE
+    out = ask("lab")
+    assert out.returncode == EXIT_MISSING and out.stderr.startswith(f"rung: rung lab needs the program {copy}-lab, which is missing:")
     assert ask("x" * 300).returncode == EXIT_USAGE
 
 

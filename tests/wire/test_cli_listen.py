@@ -40,7 +40,7 @@ def test_opening_lines(begin, site):
 
 def test_the_engine_is_chosen(begin, site):
     server = begin("-p", "0", site, engine=None)
-    assert re.search(r"engine \w+ \(chosen automatically: .+\)", server.said("engine").string)
+    assert re.search(r"engine \w+ \(auto: .+\)", server.said("engine").string)
 
 
 def test_serve_may_be_left_out(begin, site):

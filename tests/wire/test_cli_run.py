@@ -101,7 +101,7 @@ def test_more_connections_than_descriptors(begin, site):
     def few():
         resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
     server = begin("-p", "0", "--max-connections", "5000", site, preexec_fn=few)
-    server.said(r"--max-connections 5000: \d+ descriptors are enough for \d+")
+    server.said(r"--max-connections 5000: \d+ descriptors allow only \d+")
     modest = begin("-p", "0", "--max-connections", "100", site, preexec_fn=few)
     assert modest.end() == EXIT_DONE
     assert modest.count("--max-connections") == 0
@@ -117,7 +117,7 @@ def test_processes_have_descriptors_each(begin, site, kind, most):
     for asked in (most, most + 1):
         server = begin("-p", "0", "-w", "2", "--workers-as", kind, "--max-connections", str(asked), site, preexec_fn=few)
         if asked > most:
-            server.said(rf"--max-connections {asked}: 512 descriptors are enough for {most} ")
+            server.said(rf"--max-connections {asked}: 512 descriptors allow only {most} ")
         assert server.end() == EXIT_DONE and server.count("--max-connections") == (asked > most)
 
 

@@ -381,7 +381,7 @@ int plan_make(struct plan *p, const struct load_options *opt, const struct optio
     p->method = opt->method == METHOD_HEAD ? HTTP_HEAD :
                 opt->method == METHOD_OPTIONS ? HTTP_OPTIONS : HTTP_GET;
     if (!found->operands && !opt->urls) {
-        say_error("what is to be asked? rung load URL; rung load --help shows examples");
+        say_error("no URL is given: rung load URL; rung load --help shows examples");
         return EXIT_USAGE;
     }
     code = check_headers(&opt->header);
