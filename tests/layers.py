@@ -260,7 +260,7 @@ def shape(layer):
                  [PYTHON, "lab/trigger.py", "--check"], 60)
     layer.single("what the lab found, as documented (lab/plots.py)", [PYTHON, "-B", "lab/plots.py", "--check"], 60)
     if shutil.which("shellcheck"):
-        scripts = [path for path in ("scripts/setup", "scripts/kernel-compile", "scripts/debug-kernel", "scripts/arm64", "scripts/picture", ".ci/run", "tests/link.sh")
+        scripts = [path for path in ("scripts/setup", "scripts/kernel-compile", "scripts/debug-kernel", "scripts/arm64", ".ci/run", "tests/link.sh")
                    if os.path.exists(path)]
         layer.single("shellcheck", ["shellcheck", *scripts], 60)
     else:
