@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """layer.py - a layer of the tests: what it runs and how it counts; and layers that run side by side.
 
-A layer runs in a process of its own, and what outlives whoever started it becomes that process's child: so who was left
-running is told of the layer that left him, whatever runs beside it.  Layers begin in their order as long as there are
-seats, a quarter of a processor each; where the next does not fit, a small one behind it may begin.  One that says nothing
-of seats takes all of them.  All are told of in their order, each as a whole.  What failed is tried again when all others
-are done: alone().
+A layer runs in a process of its own, and a process that outlives its parent becomes that process's child, so each process
+left running is reported by the layer that left it.  Layers begin in their order as long as there are seats, a quarter of
+a processor each; where the next one does not fit, a smaller one after it may begin.  A layer without a number of seats
+takes all of them.  Layers are reported in their order, each as a whole.  If other layers ran at the same time, tests that
+failed run again when all of those are done: alone().  If none did, load was not the reason, and the failure stands.
 """
 import ctypes
 import fcntl
@@ -80,7 +80,7 @@ class Layer:
         self.row = None  # of the table at the end: engine and arrangement
         self.said, self.cpu_s = [], 0
         self.log_path = os.path.join(build, "log", name.replace(" ", "-") + ".txt")
-        self.lock, self.starter, self.is_alone = threading.Lock(), None, False
+        self.lock, self.starter, self.may_retry = threading.Lock(), None, None
         self.overtakes = False
 
     def run(self, starter):
@@ -108,10 +108,13 @@ class Layer:
                          f"({seconds:.0f} s, {self.cpu_s:.0f} s of processor)")
 
     def alone(self):
-        """Returns when all other layers are done."""
-        if not self.is_alone:
+        """Whether other layers ran beside this one, so that what failed may run again; returns when they are done."""
+        if self.may_retry is None:
             self.starter.send(None)
-            self.is_alone = self.starter.recv()
+            self.may_retry = self.starter.recv()
+            if not self.may_retry:
+                self.log("--- no other layer ran beside this one: what failed does not run again")
+        return self.may_retry
 
     def log(self, text):
         with self.lock, open(self.log_path, "a", encoding="utf-8") as file:
@@ -183,7 +186,7 @@ class Layer:
 # --- Side by side -----------------------------------------------------------------------------------------
 
 def heard(pipe):
-    """What a layer says: None if it would be alone, its tally when it is done, nothing of that if it died."""
+    """What a layer says: None if it asks to be alone, its tally when it is done, an empty tally if it died."""
     try:
         return pipe.recv()
     except EOFError:
@@ -194,7 +197,7 @@ class Running:
     """A layer's process."""
 
     def __init__(self, layer):
-        self.layer, self.seats = layer, seats_of(layer)
+        self.layer, self.seats, self.had_company = layer, seats_of(layer), False
         self.pipe, there = multiprocessing.Pipe()
         self.process = multiprocessing.get_context("fork").Process(target=layer.run, args=(there,), daemon=True)
         self.process.start()
@@ -211,7 +214,7 @@ class Running:
 
 
 def fitting(ahead, running, places):
-    """The one to begin now, or None: the first of those ahead.  While there is no room for it a smaller one may overtake
+    """The layer to begin now, or None: the first of those ahead.  While there is no room for it a smaller one may overtake
     it, but those that did never have more than a quarter of the places, or it would wait for ever."""
     free = places - sum(one.seats for one in running)
     for number, layer in enumerate(ahead):
@@ -222,15 +225,22 @@ def fitting(ahead, running, places):
     return None
 
 
+def begin(layer, running):
+    """Starts it, beside those that run: {pipe: Running}."""
+    one = Running(layer)
+    for other in running.values():
+        one.had_company = other.had_company = True
+    running[one.pipe] = one
+
+
 def side_by_side(layers, places=SEATS):
     """Runs them all; yields each in its order, with what it says, when it and those before it are done.  Those that
-    have something to try again alone say so then, and are yielded a second time, at the end."""
+    have something to run again alone say so then, and are yielded a second time, at the end."""
     ahead, running, patient, untold = list(layers), {}, {}, list(layers)
     while ahead or running or patient:
         while one := fitting(ahead, running.values(), places):
             ahead.remove(one)
-            one = Running(one)
-            running[one.pipe] = one
+            begin(one, running)
         if not running:
             pipe = next(iter(patient))
             running[pipe] = patient.pop(pipe)
@@ -238,9 +248,12 @@ def side_by_side(layers, places=SEATS):
             pipe.send(True)
         for pipe in wait(running):
             tally, one = heard(pipe), running.pop(pipe)
-            if tally is None:
+            if tally is None and not one.had_company:
+                running[pipe] = one
+                pipe.send(False)
+            elif tally is None:
                 patient[pipe] = one
-                one.layer.said = [f"{one.layer.name}: what failed is tried again alone, at the end"]
+                one.layer.said = [f"{one.layer.name}: what failed runs again alone, at the end"]
             else:
                 one.finish(tally)
         while untold and untold[0] not in ahead and untold[0] not in [one.layer for one in running.values()]:

@@ -29,12 +29,11 @@ def junit(path):
 
 
 def note_pytest(layer, outcome, once_more):
-    """A few that failed run once more alone: load made them late, or they are broken."""
+    """A few that failed beside other layers run once more alone: load made them late, or they are broken."""
     results, status, output = outcome
     failed = [name for name, (word, _) in results.items() if word == "failed"]
     again = {}
-    if failed and len(failed) <= FEW:
-        layer.alone()
+    if failed and len(failed) <= FEW and layer.alone():
         again = once_more()
     for name, (word, text) in results.items():
         if word == "skipped":

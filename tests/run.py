@@ -3,9 +3,10 @@
 """run.py - every test there is, in layers, with totals: what `make check`, `quick`, `check-kernel` and `coverage` call.
 
 One line per layer: LAYER: N passed, N failed, N skipped (T s, T s of processor).  Layers that leave room for others run
-side by side (layer.py).  What failed, what was skipped and why, and what passed only when it was run once more alone
-follow at the end, then a table of engines and their arrangements; the very last line is the sum.  A layer's whole output is in build/log/LAYER.txt.  Nothing may hang: every program has a
-time limit, and what outlives its test is ended and reported.  The status is 0 when something passed and nothing failed.
+side by side (layer.py).  Then come the tests that failed beside other layers and passed alone, those that were skipped
+and why, those that failed, a table of engines and their arrangements, and on the very last line the sum.  A layer's whole
+output is in build/log/LAYER.txt.  Nothing may hang: every program has a time limit, and a process that outlives its test
+is ended and reported.  The status is 0 when something passed and nothing failed.
 """
 import argparse
 import glob
@@ -39,7 +40,7 @@ def listed(plan, tally):
     """The honest end: failures, unsteady ones, skipped ones with reasons, the sum."""
     for layer in tally:
         for name in layer.unsteady:
-            print(f"unsteady in {layer.name}: {name} (failed beside others, passed alone)")
+            print(f"unsteady in {layer.name}: {name} (failed beside other layers, passed alone)")
     for layer in tally:
         reasons = {}
         for name, reason in layer.skipped:
@@ -88,8 +89,8 @@ def main():
     os.makedirs(os.path.join(opt.build, "log"), exist_ok=True)
     for old in glob.glob(os.path.join(opt.build, "log", "*.txt")):
         os.unlink(old)
-    # Who starts us in the background of a script has SIGINT ignored, and what ignores it hands that on: the tests
-    # that interrupt a program would wait for ever.  What has a handler is as usual in a new program.
+    # A script starts its background jobs with SIGINT ignored, and programs inherit that: the tests that interrupt a
+    # program would wait for ever.  A signal with a handler is at its default in a new program.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     tally = [Layer(name, opt.build, opt.quick, job) for name, job in todo]
     for layer in side_by_side(tally, opt.seats):

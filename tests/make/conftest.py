@@ -2,11 +2,14 @@
 """The tests of what builds and installs: make runs as if nothing had started these tests."""
 import os
 import subprocess
+import sys
 
 import pytest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIMIT_S = 280
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(TOP, "tests"))
 
 
 @pytest.fixture

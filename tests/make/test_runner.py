@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""run.py counts what happened: a failure may be called unsteady only if other layers ran at the same time."""
+import os
+import time
+
+import pytest
+import run
+from layer import Layer, seats, side_by_side
+from reports import note_pytest
+
+PATIENCE_S = 60
+
+
+@pytest.fixture
+def layers(tmp_path):
+    """layers(places, name=job...) -> those layers, run: {name: Layer}."""
+    os.makedirs(tmp_path / "log")
+
+    def ran(places=8, **jobs):
+        todo = [Layer(name, str(tmp_path), False, job) for name, job in jobs.items()]
+        for _ in side_by_side(todo, places):
+            pass
+        return {layer.name: layer for layer in todo}
+    return ran
+
+
+def late(retried=None):
+    """A job whose test fails at first and passes then; the path retried is made by the second run."""
+    def job(layer):
+        def once_more():
+            if retried:
+                retried.write_text(f"{time.monotonic()}")
+            return {"t::late": ("passed", "")}
+        note_pytest(layer, ({"t::late": ("failed", "too late"), "t::good": ("passed", "")}, 1, ""), once_more)
+    return job
+
+
+def until(path, ended=None):
+    """A job that lasts until there is the file, or for a moment, and says when it ended."""
+    def job(layer):
+        end = time.monotonic() + (PATIENCE_S if path else 0.5)
+        while time.monotonic() < end and not (path and path.exists()):
+            time.sleep(0.01)
+        layer.ok("waited")
+        if ended:
+            ended.write_text(f"{time.monotonic()}")
+    return job
+
+
+def test_a_layer_that_ran_alone_has_failed(layers, tmp_path, capsys):
+    found = layers(guest=late(tmp_path / "retried"))["guest"]
+    assert (found.failed, found.passed, found.unsteady) == (["t::late"], ["t::good"], [])
+    assert not (tmp_path / "retried").exists()
+    assert run.listed("check", [found]) == 1
+    out = capsys.readouterr().out
+    assert "failed in guest: t::late" in out and "unsteady" not in out and out.endswith("1 passed, 1 failed, 0 skipped\n")
+
+
+def test_layers_one_after_the_other_are_alone(layers):
+    """Each takes all seats, or one has ended when the other begins."""
+    for found in (layers(one=late(), two=late()), layers(1, one=seats(1, late()), two=seats(1, late()))):
+        assert [(layer.failed, layer.unsteady) for layer in found.values()] == [(["t::late"], [])] * 2
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_beside_another_layer_it_runs_again_alone(layers, tmp_path, capsys, first):
+    ended, retried = tmp_path / "ended", tmp_path / "retried"
+    jobs = {"wire": seats(1, late(retried)), "other": seats(1, until(None, ended))}
+    found = layers(**(jobs if first else dict(reversed(jobs.items()))))
+    assert (found["wire"].failed, found["wire"].unsteady) == ([], ["t::late"])
+    assert float(retried.read_text()) > float(ended.read_text())
+    assert run.listed("check", list(found.values())) == 0
+    assert "unsteady in wire: t::late (failed beside other layers, passed alone)" in capsys.readouterr().out
+
+
+def test_what_fails_twice_has_failed(layers):
+    def job(layer):
+        again = {"t::late": ("failed", "")}
+        note_pytest(layer, ({"t::late": ("failed", "")}, 1, ""), lambda: again)
+    found = layers(wire=seats(1, job), other=seats(1, until(None)))
+    assert (found["wire"].failed, found["wire"].unsteady) == (["t::late"], [])
+
+
+def test_a_layer_that_dies_or_leaves_a_process_has_failed(layers):
+    def left(layer):
+        layer.ok("started")
+        if os.fork() == 0:
+            os.execvp("sleep", ["sleep", "1000"])
+    found = layers(dead=seats(1, lambda _: os._exit(3)), left=seats(1, left))
+    assert found["dead"].failed == ["its process has died: status 3"]
+    assert found["left"].failed == ["left running: sleep 1000"] and found["left"].passed == ["started"]
