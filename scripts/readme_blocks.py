@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: MIT
+"""readme_blocks.py - what README.md and README.zh-TW.md have from the sources and from the lab, and whether both say
+the same.
+
+A Chinese word for a text of the sources stands in scripts/zh-TW.json; a text that has none is an error, and so is a word
+that nothing needs any more.
+"""
+import json
+import os
+import re
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(os.path.join(TOP, "lab"))
+import judge  # noqa: E402 - found by the line above
+import reading  # noqa: E402
+import view  # noqa: E402
+
+PAGES = {"README.md": "en", "README.zh-TW.md": "zh-TW"}
+PEERS = ("nginx, tuned", "nginx, default", "lighttpd", "h2o", "Apache, tuned", "Caddy")
+OURS, COST = "epoll", "cpu_us"
+WORDS = {
+    "en": {
+        "heads": ("engine", "model", "idea", "use it when"),
+        "auto": "`--engine auto`, the default, chooses `{engine}`, and says so when rung starts.",
+        "lead": "Processor time for a request, relative to `epoll` (median and 95 % interval), {scenario} kept open, 1 KiB each:",
+        "scenario": {"20 connections": "with 20 connections", "400 connections": "with 400 connections"},
+        "same": "**No significant difference**: {names}.",
+        "less": "**Less** than `epoll`: {names}.",
+        "more": "**More** than `epoll`: {names}.",
+        "unknown": "**Undecided**: {names}.",
+        "comma": ", ",
+        "peers": {"nginx, tuned": "tuned nginx", "nginx, default": "nginx as Debian ships it", "Apache, tuned": "tuned Apache"},
+        "new": "With a new connection for each request, `epoll` takes {ratio} times the processor time of tuned nginx: {verdict}.",
+        "verdict": {"less": "less", "more": "more", "same": "no significant difference", "unknown": "undecided"},
+        "origin": "- {machine}; commit {commit}; `{command}`, {rounds} rounds, {when}.",
+    },
+    "zh-TW": {
+        "heads": ("引擎", "模型", "做法", "適用時機"),
+        "auto": "預設的 `--engine auto` 會選擇 `{engine}`，並於 rung 啟動時告知。",
+        "lead": "每筆請求所需的處理器時間，以 `epoll` 為 1 (中位數與 95 % 信賴區間)，{scenario}，每份檔案 1 KiB：",
+        "scenario": {"20 connections": "20 條 keep-alive 連線", "400 connections": "400 條 keep-alive 連線"},
+        "same": "**無顯著差異**：{names}。",
+        "less": "比 `epoll` **少**：{names}。",
+        "more": "比 `epoll` **多**：{names}。",
+        "unknown": "**未定**：{names}。",
+        "comma": "、",
+        "peers": {"nginx, tuned": "調校後的 nginx", "nginx, default": "Debian 預設的 nginx", "Apache, tuned": "調校後的 Apache"},
+        "new": "若每筆請求都另建連線，`epoll` 所需的處理器時間為調校後的 nginx 的 {ratio} 倍：{verdict}。",
+        "verdict": {"less": "較少", "more": "較多", "same": "無顯著差異", "unknown": "未定"},
+        "origin": "- {machine}；commit {commit}；`{command}`，{rounds} 輪，{when}。",
+    },
+}
+
+
+class Wrong(Exception):
+    """A sentence for people: make docs cannot write the pages."""
+
+
+def text_of(path):
+    with open(os.path.join(TOP, path), encoding="utf-8") as file:
+        return file.read()
+
+
+class Chinese:
+    """The translations; remembers which were needed."""
+
+    def __init__(self):
+        self.known, self.used = json.loads(text_of("scripts/zh-TW.json")), set()
+
+    def of(self, text, language):
+        if language == "en":
+            return text
+        self.used.add(text)
+        if text not in self.known:
+            raise Wrong(f"scripts/zh-TW.json has no words for '{text}'")
+        return self.known[text]
+
+    def unused(self):
+        return sorted(set(self.known) - self.used)
+
+
+# --- Engines ------------------------------------------------------------------------------------------------
+
+def field(text, name):
+    found = re.search(rf"\.{name}\s*=\s*((?:\"[^\"]*\"\s*)+)", text)
+    return "".join(re.findall(r"\"([^\"]*)\"", found[1])) if found else ""
+
+
+def engines(language, chinese):
+    body = re.search(r"#define ENGINES\(X\)((?:.*\\\n)*.*)\n", text_of("engines/engine.h"))[1]
+    heads = WORDS[language]["heads"]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for name in re.findall(r"X\((\w+)\)", body):
+        text = text_of(f"engines/{name}.c")
+        model = re.search(r"\.model\s*=\s*ENGINE_(\w+)", text)[1].lower()
+        cells = (chinese.of(part, language) for part in (model, field(text, "summary"), field(text, "use")))
+        lines.append(f"| [`{name}`](engines/{name}.c) | {' | '.join(cells)} |")
+    chosen = re.search(r"\} preferred\[\] = \{\s*\{\"(\w+)\"", text_of("server/serve.c"))[1]
+    return [*lines, "", WORDS[language]["auto"].format(engine=chosen)]
+
+
+# --- Figures of the lab -------------------------------------------------------------------------------------
+
+def result_of(name):
+    return reading.read(json.loads(text_of(f"lab/results/{name}.json")), os.path.join(TOP, "lab", "experiments"))
+
+
+def verdict(found):
+    if not found.sure:
+        return "unknown"
+    return "same" if not found.differs() else "less" if found.high < 1 else "more"
+
+
+def interval(found):
+    return f"{view.amount(found.median)} ({view.amount(found.low)}..{view.amount(found.high)})"
+
+
+def sentences(result, scenario, language):
+    """One for the peers that cost the same, one for those that cost less, one for those that cost more."""
+    words, found = WORDS[language], {}
+    for peer in PEERS:
+        if ratio := judge.ratio(result, peer, OURS, scenario, COST):
+            found.setdefault(verdict(ratio), []).append(f"{words['peers'].get(peer, peer)} {interval(ratio)}")
+    yield words["lead"].format(scenario=words["scenario"][scenario])
+    yield ""
+    for kind in ("same", "less", "more", "unknown"):
+        if kind in found:
+            yield "- " + words[kind].format(names=words["comma"].join(found[kind]))
+    yield ""
+
+
+def origin(result, language):
+    return WORDS[language]["origin"].format(machine=view.machine(result), commit=result["commit"], command=result["command"],
+                                            rounds=view.rounds(result), when=view.when(result))
+
+
+def figures(language, _chinese):
+    result, beside = result_of("engines"), result_of("nginx")
+    words = WORDS[language]
+    lines = [line for scenario in words["scenario"] for line in sentences(result, scenario, language)]
+    new = judge.ratio(beside, OURS, "nginx, tuned", "1 KiB, a connection for each request", COST)
+    lines += [words["new"].format(ratio=interval(new), verdict=words["verdict"][verdict(new)]), "",
+              origin(result, language), origin(beside, language)]
+    return lines
+
+
+MAKERS = {"engines": engines, "figures": figures}
+
+
+# --- Both pages say the same --------------------------------------------------------------------------------
+
+def shape(text):
+    """What must be alike: levels of headings, commands, pictures, links, marks; each in its order."""
+    prose = re.sub(r"(?s)```.*?```", "", text)
+    return {
+        "headings": [len(level) for level in re.findall(r"(?m)^(#+) ", prose)],
+        "commands": [re.split(r"\s+#\s", line)[0].strip() for line in re.findall(r"(?m)^ {4}(\S.*)$", text)],
+        "pictures": re.findall(r"docs/[\w/.-]+\.(?:png|svg)", text),
+        "places": sorted(set(re.findall(r"\]\((?!#|README)([^)]+)\)", text))),
+        "marks": re.findall(r"<!-- /?\w+ -->", text),
+        "tables": [line.count("|") for line in re.findall(r"(?m)^\|.*$", re.sub(r"\\\|", "", text))],
+    }
+
+
+def unlike():
+    """A sentence for each difference between the pages."""
+    shapes = {page: shape(text_of(page)) for page in PAGES}
+    first, *others = shapes
+    for page in others:
+        for what, ours in shapes[first].items():
+            theirs = shapes[page][what]
+            if ours != theirs:
+                odd = [one for one in ours if one not in theirs] + [one for one in theirs if one not in ours]
+                yield f"{page}: its {what} are not those of {first}: {odd[:3] or 'their order'}"

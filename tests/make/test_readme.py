@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""Every command of README.md works as it is written, in a network namespace of its own; both READMEs have the same."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import pytest
+from conftest import TOP
+
+sys.path.append(f"{TOP}/scripts")
+import readme_blocks  # noqa: E402 - found by the line above
+
+BIN = os.path.join(TOP, os.environ.get("RUNG_BUILD", "build"), "debug")
+PATIENCE = 120
+# The loopback of a new namespace is down until it is set up.
+UP = ("import fcntl, os, socket, struct, sys; s = socket.socket(); "
+      "fcntl.ioctl(s, 0x8914, struct.pack('16sh22x', b'lo', 1)); os.execvp(sys.argv[1], sys.argv[1:])")
+READY = 'for i in $(seq 600); do grep -q "Ctrl-C stops" said && break; sleep 0.1; done; cat said >&2; '
+
+
+def commands():
+    with open(f"{TOP}/README.md", encoding="utf-8") as file:
+        return readme_blocks.shape(file.read())["commands"]
+
+
+def of_rung(command):
+    return re.match(r"(?:sudo )?rung\b", command)
+
+
+@pytest.fixture
+def home():
+    """A home folder with pictures and a folder www; any user can read it."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        for name in ("pictures", "www"):
+            os.mkdir(f"{folder}/{name}")
+            with open(f"{folder}/{name}/a.txt", "w", encoding="utf-8") as file:
+                file.write("text\n")
+        yield folder
+
+
+@pytest.fixture
+def shell(home):
+    """Runs a script where port 8080 is free, and so are all others: (status, output, errors)."""
+    env = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": home, "RUNG_LOAD_DURATION": "1s"}
+
+    def run(script):
+        done = subprocess.run(["unshare", "--net", sys.executable, "-c", UP, "bash", "-c", script], cwd=home, env=env,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        return done.returncode, done.stdout, done.stderr
+    if subprocess.run(["unshare", "--net", "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip("no network namespace may be made here")
+    return run
+
+
+def test_there_are_commands():
+    found = commands()
+    assert len(found) >= 20 and sum(map(bool, map(of_rung, found))) >= 14
+    assert all(of_rung(one) or re.match(r"(sudo )?make [a-z]+$", one) for one in found), "a test for each"
+
+
+@pytest.mark.parametrize("command", [one for one in commands() if not of_rung(one)])
+def test_targets_exist(command, make):
+    status, _, errors = make("-n", command.split()[-1])
+    assert status == 0, errors
+
+
+def test_numbers_in_words():
+    """How many engines have sockets, and how many files are to be read."""
+    words = {9: ("nine", "九"), 10: ("ten", "十"), 11: ("eleven", "十一"), 12: ("twelve", "十二"), 13: ("thirteen", "十三")}
+    with open(f"{TOP}/engines/engine.h", encoding="utf-8") as file:
+        engines = len(re.findall(r"(?m)^    X\(\w+\)", file.read())) - 1  # null has no sockets
+    with open(f"{TOP}/scripts/numbers", encoding="utf-8") as file:
+        files = len(re.findall(r'(?m)^    \("[\w/.]+", "', file.read()))
+    pages = [readme_blocks.text_of(page) for page in readme_blocks.PAGES]
+    assert f"{words[engines][0].capitalize()} engines" in pages[0] and f"{words[engines][1]}種引擎" in pages[1]
+    assert f"{words[files][0]} files" in pages[0] and f"{words[files][1]}份檔案" in pages[1]
+
+
+def available():
+    return {row["name"] for row in json.loads(subprocess.run([f"{BIN}/rung", "engines", "--json"], capture_output=True,
+                                                             check=True).stdout) if row["available"]}
+
+
+def serves(command):
+    """Whether it goes on until a signal comes."""
+    words = command.removeprefix("sudo ").split()[1:]
+    with open(f"{TOP}/server/commands.def", encoding="utf-8") as file:
+        others = set(re.findall(r"(?m)^COMMAND\((\w+)", file.read())) - {"serve", "echo"}
+    return not (words and words[0] in others) and words != ["-e", "null"]
+
+
+@pytest.mark.parametrize("command", [one for one in commands() if of_rung(one)])
+def test_commands_work(command, shell, home):
+    if engine := re.search(r"-e (\w+)", command):
+        if engine[1] not in available():
+            pytest.skip(f"engine {engine[1]} cannot run here")
+    script = command.removeprefix("sudo ").replace("/srv/www", f"{home}/www").replace("-d 30s", "-d 1s")
+    if "lab run" in command:  # it takes minutes; that it is there is enough
+        status, said, errors = shell("rung lab list")
+        assert status == 0 and re.search(rf"(?m)^{command.split()[-1]} ", said), errors
+        return
+    if serves(command):
+        script = f"{script} 2>said & pid=$!; {READY} kill $pid; wait $pid"
+    elif "rung load" in command:
+        script = f"rung ~/pictures 2>said & pid=$!; {READY} {script}; code=$?; kill $pid; wait $pid && exit $code"
+    status, said, errors = shell(script)
+    assert status == 0, said + errors
+    assert said or "Ctrl-C stops" in errors
+
+
+def test_a_port_that_is_taken(shell):
+    status, _, errors = shell(f"rung ~/pictures 2>said & pid=$!; {READY} rung ~/pictures; code=$?; kill $pid; wait $pid; exit $code")
+    assert status == 3 and "port 8080 on 127.0.0.1 is taken by rung" in errors and "--port" in errors
+
+
+def test_the_pages_are_compared():
+    page = "# A\n\n[b](c.md) ![d](docs/img/e.png)\n\n    rung x    # y\n\n| f |\n|---|\n\n<!-- g -->\n"
+    shape = readme_blocks.shape(page)
+    assert shape == readme_blocks.shape(page.replace("# y", "# z").replace("# A", "# B").replace("f", "h"))
+    for old, new in (("# A", "## A"), ("rung x", "rung z"), ("e.png", "f.png"), ("c.md", "d.md"), ("| f |", "| f | g |"),
+                     ("<!-- g -->", "")):
+        assert shape != readme_blocks.shape(page.replace(old, new)), old
+    assert not list(readme_blocks.unlike())
