@@ -193,6 +193,8 @@ void option_man(const struct option_table *t, FILE *out)
     fprintf(out, "\n.Sh SYNOPSIS\n.Nm %s\n.Op Ar OPTION ...\n", t->page);
     if (t->operand)
         fprintf(out, ".Op Ar %s\n", t->operand);
+    if (t->commands)
+        fprintf(out, ".Nm %s\n.Ar COMMAND ...\n", t->page);
     fputs(".Sh DESCRIPTION\n", out);
     put_sentences(out, t->purpose);
     fputs(".Pp\n", out);

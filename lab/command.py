@@ -85,7 +85,12 @@ def run(who, main, kept="nothing was written"):
     adopt_orphans()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        sys.exit(main())
+        status = main()
+        sys.stdout.flush()
+        sys.exit(status)
+    except BrokenPipeError:  # whatever reads the output has enough of it, such as head or a pager
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
     except KeyboardInterrupt:
         tell("")
         print(f"{who}: interrupted: {kept}", file=sys.stderr)

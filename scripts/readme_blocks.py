@@ -148,6 +148,19 @@ def figures(language, _chinese):
 MAKERS = {"engines": engines, "figures": figures}
 
 
+# --- The Chinese of Taiwan ----------------------------------------------------------------------------------
+
+MAINLAND = """進程 線程 內核 內存 字節 服務器 並發 隊列 調度 系統調用 端口 數據 信息 文件 性能 函數 指針 接口 默認 支持 緩存 網絡 程序 軟件 硬件
+              超時 死鎖 響應 拷貝 數組 鏈表 哈希 遍歷 變量 實現 異步 質量 優化 調試 用戶態 套接字 多路復用 協程 帶寬 磁盤 字符串""".split()
+
+
+def foreign(text):
+    """Words that are not used in Taiwan, and Latin letters or digits that touch a Chinese character."""
+    yield from (word for word in MAINLAND if word in text)
+    prose = re.sub(r"\]\([^)]*\)", "]", text)
+    yield from (found[0] for found in re.finditer(r"[\u4e00-\u9fff][A-Za-z0-9]|[A-Za-z0-9][\u4e00-\u9fff]", prose))
+
+
 # --- Both pages say the same --------------------------------------------------------------------------------
 
 def shape(text):
@@ -167,6 +180,8 @@ def unlike():
     """A sentence for each difference between the pages."""
     shapes = {page: shape(text_of(page)) for page in PAGES}
     first, *others = shapes
+    for page in [page for page, language in PAGES.items() if language == "zh-TW"]:
+        yield from (f"{page}: '{word}': see MAINLAND and foreign() in scripts/readme_blocks.py" for word in foreign(text_of(page)))
     for page in others:
         for what, ours in shapes[first].items():
             theirs = shapes[page][what]

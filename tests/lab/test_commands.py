@@ -153,3 +153,13 @@ def test_a_file_is_replaced_whole(tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         command.put(path, "two\n")
     assert path.read_text() == "one\n"
+
+
+def test_a_reader_that_has_enough():
+    """rung lab list | head -1: no complaint about the pipe."""
+    lines = 'import command, sys\ncommand.run("lab", lambda: print("line\\n" * 100000))'
+    with subprocess.Popen([sys.executable, "-B", "-c", lines], cwd=f"{TOP}/lab", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:
+        assert process.stdout.readline() == "line\n"
+        process.stdout.close()
+        assert process.stderr.read() == "" and process.wait(timeout=60) == 141

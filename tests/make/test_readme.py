@@ -125,3 +125,6 @@ def test_the_pages_are_compared():
                      ("<!-- g -->", "")):
         assert shape != readme_blocks.shape(page.replace(old, new)), old
     assert not list(readme_blocks.unlike())
+    assert not list(readme_blocks.foreign("每條連線一條執行緒 (thread)，以 `epoll` 等待 [連線](a/b.md)。"))
+    for bad in ("每條連線一個線程", "以epoll等待", "共 3條"):
+        assert list(readme_blocks.foreign(bad)), bad
