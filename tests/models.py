@@ -5,6 +5,7 @@
 The head of a model declares its planted bugs:
 
     spin:planted NAME EXPECTED  what is wrong      (two spaces end EXPECTED, which Spin's complaint must contain)
+    spin:also NAME=VALUE                           verified with other numbers, too
     spin:ltl NAME                                  a property for runs without end, checked with weak fairness
 
 Without a bug the model must be verified, every statement reached; with -DNAME Spin must find the bug.  A comment that
@@ -37,7 +38,7 @@ class Variant:
     ltl: bool = False
 
     def __str__(self):
-        told = f"finds {self.name}" if self.expected else f"verified: {self.name}" if self.ltl else "verified"
+        told = f"finds {self.name}" if self.expected else f"verified with {self.name}" if self.name else "verified"
         return f"{os.path.basename(self.model)[:-4]}: {told}"
 
 
@@ -58,6 +59,7 @@ def text_of(path):
 def variants(path):
     text = text_of(path)
     found = [Variant(path)]
+    found += [Variant(path, name) for name in re.findall(r"spin:also (\w+=\w+)", text)]
     found += [Variant(path, name, ltl=True) for name in re.findall(r"spin:ltl (\w+)", text)]
     found += [Variant(path, name, expected) for name, expected in re.findall(r"spin:planted (\w+) (\S.*?)  ", text)]
     return found
@@ -96,7 +98,7 @@ def steps(variant):
     define = [f"-D{variant.name}"] if variant.name else []
     kind = [] if variant.ltl else ["-DSAFETY"]
     return ((["spin", *define, "-a", os.path.abspath(variant.model)]),
-            ["gcc", "-O1", "-w", "-DCOLLAPSE", "-DNFAIR=3", "-o", "pan", *kind, "pan.c"],
+            ["gcc", "-O1", "-w", "-DCOLLAPSE", "-DNFAIR=3", *([] if variant.ltl else ["-DNOCLAIM"]), "-o", "pan", *kind, "pan.c"],
             ["./pan", f"-m{DEPTH_MAX}", *(["-a", "-f", "-N", variant.name.lower()] if variant.ltl else [])])
 
 
@@ -138,7 +140,7 @@ def fault(variant, found):
             f"the planted bug is not found: expected {variant.expected!r}, Spin says {found.complaint or 'nothing'!r}"
     if found.complaint:
         return f"{found.complaint}; spin -t -p replays the trail"
-    if found.unreached and not variant.ltl:
+    if found.unreached and not variant.name:
         return "statements that no run reaches:\n" + "\n".join(found.unreached)
     return ""
 

@@ -13,6 +13,7 @@ HEAD = """/* a.pml - a sample.
  *
  * spin:planted FLUSH !(gone[l])  it forgets one
  * spin:ltl ENDS
+ * spin:also TURN=3
  */
 /* kernel/kserve.c lane_turn() and
  * lane_work(), kernel/kopen.c none_such(): drain_workqueue() */
@@ -36,8 +37,8 @@ def sample(tmp_path, monkeypatch):
 
 def test_the_head_declares_the_searches(model):
     found = models.variants(model)
-    assert [(one.name, one.expected, one.ltl) for one in found] == [("", "", False), ("ENDS", "", True),
-                                                                    ("FLUSH", "!(gone[l])", False)]
+    assert [(one.name, one.expected, one.ltl) for one in found] == [
+        ("", "", False), ("TURN=3", "", False), ("ENDS", "", True), ("FLUSH", "!(gone[l])", False)]
 
 
 def test_a_function_that_is_gone_is_missed(model):

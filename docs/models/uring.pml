@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* uring.pml - an operation in flight holds its session: cancelling and closing in uring (engines/uring.c).
+ *
+ * The loop, the kernel, and between them the queue of operations, which the kernel takes in order, and the queue of
+ * completions.  One session's memory is used for LIVES sessions, one after the other, as malloc() may do.
+ *
+ * Verified: a session is closed once, and never while an operation of its memory is in flight or a completion is on its
+ * way; cancelling reaches no other operation than the one it was meant for; the end comes (ends), however slow a peer is.
+ *
+ * spin:ltl ENDS
+ * spin:planted CLOSES (in_flight==0)  a session is closed when its time is up, and its operation goes on
+ * spin:planted EARLY assertion violated  a completion of a watch that goes on is taken for its last
+ * spin:planted LATE (leaving  the kernel takes the next receive before an earlier cancel
+ * spin:planted NO_RETRY invalid end state  a cancel of a watch that the ring did not take is never tried again
+ */
+#define LIVES 2
+#define BYTES 2 /* receives and sends that bring something, of all sessions */
+#define SLOW 2      /* sends that find no room */
+#define SHORTAGES 1 /* cancels that the ring does not take */
+
+mtype = {NOTHING, RECV, SEND, POLL, WATCH, CANCEL, UNWATCH}; /* operations */
+mtype = {DONE, FAILED, AGAIN, CANCELED, WRITABLE, RDHUP};    /* results */
+mtype = {WANT_RECV, WANT_SEND, WANT_WAIT, WANT_CLOSE};
+chan sq = [4] of {mtype};
+chan cq = [4] of {mtype, mtype, bool}; /* operation, result, more to come */
+
+byte lives = LIVES, bytes = BYTES, slow = SLOW, shortages = SHORTAGES, in_flight;
+byte changes;     /* 1: a watch has room to tell; 9: it has told that the socket is shut down */
+bool open, flying, leaving, held, ending, over; /* flying, leaving: session->slot; held: SESSION_LENT */
+bool shut;        /* the socket has been shut down */
+mtype want, op = NOTHING;
+ltl ends { <> over }
+
+/* The kernel. */
+#define COMPLETES(what, res) cq!what, res, false; op = NOTHING
+active proctype kernel() {
+    mtype next;
+end:
+    do
+#ifdef LATE
+    :: atomic { sq??RECV -> next = RECV; goto taken }
+#endif
+    :: atomic { sq?next ->
+taken:      if
+            :: next == CANCEL && op == RECV -> COMPLETES(RECV, CANCELED)
+            :: next == UNWATCH && (op == POLL || op == WATCH) -> COMPLETES(op, CANCELED)
+            :: next != CANCEL && next != UNWATCH -> assert(op == NOTHING); op = next; changes = 1
+            :: else /* there is nothing to cancel any more */
+            fi
+        }
+    :: atomic { op == RECV && bytes > 0 -> bytes--; COMPLETES(RECV, DONE) }
+    :: atomic { op == RECV && shut -> COMPLETES(RECV, FAILED) }
+    :: atomic { op == SEND && bytes > 0 && !shut -> bytes--; COMPLETES(SEND, DONE) }
+    :: atomic { op == SEND && slow > 0 && !shut -> slow--; COMPLETES(SEND, AGAIN) } /* the peer reads slowly, perhaps never */
+    :: atomic { op == SEND && shut -> COMPLETES(SEND, FAILED) }
+    :: atomic { op == POLL && (bytes > 0 || shut) -> COMPLETES(POLL, WRITABLE) }
+    :: atomic { op == POLL && !shut -> COMPLETES(POLL, RDHUP) } /* the peer has ended its side */
+    /* A watch tells each change, and goes on until it is cancelled. */
+    :: atomic { op == WATCH && changes == 1 && bytes > 0 -> changes = 0; cq!WATCH, WRITABLE, true }
+    :: atomic { op == WATCH && changes != 9 && shut -> changes = 9; cq!WATCH, WRITABLE, true }
+    od
+}
+
+/* server/session.c session_close() */
+inline close() {
+    assert(open);
+    assert(in_flight == 0);
+    atomic { open = false; held = false; leaving = false; flying = false }
+}
+
+/* base/ring.c ring_begin(): at the end nothing is begun; without room, or at the end, the session is closed */
+inline begin(what) {
+    if
+    :: atomic { !ending -> sq!what; in_flight++; flying = true }
+    :: atomic { ending || shortages > 0 -> shortages = (shortages -> shortages - 1 : 0) }
+        close()
+    fi
+}
+
+/* engines/uring.c uring_pursue() and transmit() */
+inline pursue() {
+    if
+    :: want == WANT_RECV -> begin(RECV)
+    :: want == WANT_SEND -> begin(SEND)
+    :: want == WANT_WAIT /* for an answer that is made elsewhere */
+    :: want == WANT_CLOSE -> close()
+    fi
+}
+
+/* base/ring.c ring_cancel() */
+inline cancel(what) {
+    if
+    :: sq!what; taken = true
+    :: shortages > 0 -> shortages--; taken = false
+    fi
+}
+
+/* engines/uring.c leave(), and session_hold() of server/session.c */
+inline leave() {
+    if
+    :: !flying -> close()
+    :: else ->
+#ifdef CLOSES
+        close()
+#else
+        held = true;
+        leaving = true;
+        taken = false;
+        if
+#ifdef NO_RETRY
+        :: want == WANT_SEND
+#else
+        :: want == WANT_SEND -> cancel(UNWATCH); taken = false
+#endif
+        :: else -> cancel(CANCEL)
+        fi;
+        if
+        :: taken
+        :: else -> shut = true
+        fi
+#endif
+    fi
+}
+
+/* engines/uring.c session_moved() and stays_watched(), server/session.c session_keep() */
+inline moved() {
+    assert(open);
+    assert(!(res == CANCELED && what == RECV && !leaving)); /* a cancel of earlier, come late */
+    if
+#ifndef EARLY
+    :: more -> /* of a watch */
+        cancel(UNWATCH);
+#ifndef NO_RETRY
+        if
+        :: !taken && leaving -> leaving = false; held = false; due = true /* it is given out once more */
+        :: else
+        fi
+#endif
+#endif
+    :: !more && what == POLL && res == RDHUP && !leaving && !ending ->
+        in_flight--;
+        begin(WATCH)
+    :: else ->
+        in_flight--;
+        flying = false;
+        if
+        :: leaving && (what != RECV || res != DONE) -> want = WANT_CLOSE
+        :: else ->
+            if
+            :: leaving -> leaving = false; held = false /* a request came before the cancel */
+            :: else
+            fi;
+            if
+            :: res == DONE -> if :: want = WANT_RECV :: want = WANT_SEND :: want = WANT_WAIT :: want = WANT_CLOSE fi
+            :: res == FAILED -> want = WANT_CLOSE
+            :: else
+            fi
+        fi;
+        if
+        :: want == WANT_SEND && res == AGAIN -> begin(POLL)
+        :: else -> pursue()
+        fi
+    fi
+}
+
+/* engines/uring.c turns(), reap() and end() */
+active proctype loop() {
+    mtype what, res;
+    bool more, taken, due;
+    do
+    :: cq?what, res, more -> moved()
+    :: atomic { !ending && !open && lives > 0 -> open = true; lives--; shut = false; want = WANT_RECV; due = true }
+        begin(RECV)
+    :: !ending && want == WANT_WAIT && open -> want = WANT_SEND; begin(SEND) /* engines/uring_doors.c woken() */
+    :: !ending && open && due && !held && len(cq) == 0 -> due = false; leave() /* server/loop.c loop_expired() */
+    :: !ending -> ending = true
+    :: ending && open && !leaving -> leave()
+    :: ending && !in_flight -> break
+    od;
+    if
+    :: open -> close() /* server/loop.c loop_close() */
+    :: else
+    fi;
+    over = true
+}
