@@ -3,15 +3,15 @@
  *
  * The idea: readiness asks whether a call would succeed and then makes it; here the call is queued
  * in memory shared with the kernel (io_uring), many of them enter with one system call, and each
- * leaves a completion.  A connection has one operation in flight at a time, for it reads or writes,
- * never both, and session->slot says so.  What it points to stays until it completes: whoever's
- * time is up is cancelled first, and closed then.
+ * leaves a completion.  A connection either reads or writes, never both, so it has at most one
+ * operation in flight; session->slot records it.  Memory that an operation points to stays until it
+ * completes: a session whose time is up is cancelled first and closed afterwards.
  *
- * Receive: into a buffer that the kernel chooses from a set when bytes are there, so that whoever
- * is idle owns none.  Send: memory goes out as it lies; a file is read and then sent, two
+ * Receive: into a buffer that the kernel chooses from a set when bytes are there, so that an idle
+ * session owns none.  Send: memory goes out as it lies; a file is read and then sent, two
  * operations linked, and the loop waits neither for its disk nor for a slow reader.
  *
- * How connections are let in: uring_doors.c.  What it costs: docs/engines/uring.md.
+ * How connections are accepted: uring_doors.c.  What it costs: docs/engines/uring.md.
  */
 #include <errno.h>
 #include <poll.h>
@@ -46,7 +46,7 @@ static bool transmit(struct uring *u, struct session *s, bool thread)
     return !err;
 }
 
-/* The file brought less than it was said to hold: so much is sent. */
+/* The file was shorter than expected: send the n bytes that were read. */
 static bool transmit_read(struct uring *u, const struct session *s, size_t n)
 {
     struct conn_out out = conn_out(&s->conn);
@@ -74,24 +74,27 @@ void uring_pursue(struct uring *u, struct session *s, enum conn_want want)
 
 /* --- Completions ------------------------------------------------------------------------------ */
 
-/* Whether its operation goes on: the kernel adds POLLRDHUP to what is asked for, so that of a peer
- * that has said all, and reads slowly, an operation that completes once would complete at once, for
- * ever.  One that tells each change is used then, and cancelled when it says more than that. */
+/* Whether its operation goes on.  The kernel adds POLLRDHUP to the events asked for, so if the peer
+ * has ended its side and reads slowly, an operation for one event would complete at once, for ever.
+ * A watch, which reports each change, is used then, and cancelled when it reports another event.
+ * If the ring takes no cancel while the session is leaving, loop_expired() returns it again. */
 static bool stays_watched(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
 {
     uint64_t data = data_of(s, TAG_WRITABLE);
 
     if (cqe->flags & IORING_CQE_F_MORE) {
-        if (cqe->res != POLLRDHUP)
-            (void)ring_cancel(&u->ring, data); /* else at the next change, or when time is up */
+        if (cqe->res != POLLRDHUP && !ring_cancel(&u->ring, data) && s->slot & LEAVING) {
+            s->slot &= ~(unsigned)LEAVING;
+            session_keep(u->loop, s);
+        }
         return true;
     }
     return cqe->res == POLLRDHUP && !(s->slot & LEAVING) &&
            ring_watch(&u->ring, s->fd, POLLOUT, data);
 }
 
-/* The operation of a session is over.  What was received before the cancelling is served: making
- * room must not lose a request. */
+/* The operation of a session is over.  A request that was received before the cancel is served:
+ * evicting must not lose it. */
 static void session_moved(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
 {
     enum tag tag = cqe->user_data % TAGS;
@@ -124,7 +127,7 @@ static void session_moved(struct uring *u, struct session *s, const struct io_ur
         uring_pursue(u, s, want);
 }
 
-/* Its time is up, or its seat is needed. */
+/* The session's time is up, or its seat is needed. */
 static void leave(struct uring *u, struct session *s)
 {
     if (!(s->slot & FLYING)) {
@@ -133,13 +136,16 @@ static void leave(struct uring *u, struct session *s)
     }
     session_hold(s);
     s->slot |= LEAVING;
+    if (s->conn.want == CONN_SEND)
+        (void)ring_cancel(&u->ring, data_of(s, TAG_WRITABLE)); /* a watch may report no more */
     if (s->conn.want == CONN_SEND || !ring_cancel(&u->ring, data_of(s, TAG_RECV)))
         shutdown(s->fd, SHUT_RDWR); /* ends whatever is under way */
 }
 
 /* --- Turns ------------------------------------------------------------------------------------ */
 
-/* Those that are there now: what they begin may complete at once, and others wait. */
+/* Only the completions that are there now: operations begun here may complete at once, and other
+ * sessions wait. */
 static void reap(struct uring *u)
 {
     struct io_uring_cqe cqe;
@@ -172,18 +178,24 @@ static int turns(struct uring *u)
     return 0;
 }
 
+/* All sessions that are not leaving yet. */
+static void leave_all(struct uring *u)
+{
+    struct session *s, *next;
+
+    for (s = u->loop->first; s; s = next) {
+        next = s->next;
+        if (!(s->slot & LEAVING))
+            leave(u, s);
+    }
+}
+
 /* Everything in flight is ended and waited for: what an operation points to must outlive it.
  * False: a disk hangs, and what it may still write to has to stay. */
 static bool end(struct uring *u)
 {
-    struct session *s, *next;
-
     u->ring.ending = true;
-    for (s = u->loop->first; s; s = next) {
-        next = s->next;
-        leave(u, s);
-    }
-    for (unsigned ms = 0; u->ring.flying && ms < END_MS; ms++) {
+    for (unsigned ms = 0; leave_all(u), u->ring.flying && ms < END_MS; ms++) {
         uring_doors_tend(u);
         (void)ring_wait(&u->ring, 1);
         reap(u);
