@@ -108,7 +108,7 @@ DKMS_TREE := $(DESTDIR)/usr/src/rung-$(VERSION)
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: kernel check-kernel check-debug-kernel dkms lab-programs bench plots help all run check quick soak coverage docs answers cost load-cost trigger spread kernel-compile fuzz tests clean install
+.PHONY: kernel check-kernel check-debug-kernel dkms lab-programs bench plots help all run check quick soak coverage docs answers cost load-cost trigger spread doors kernel-compile fuzz tests clean install
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
@@ -161,6 +161,9 @@ trigger: ## what epoll tells level, edge and one-shot: wake-ups and left-over by
 answers: all ## the demonstrations of docs/questions.md: NAME=time-wait, or all; ANSWERS=--write
 	@scripts/setup lab
 	@$(PYTHON) lab/answers.py --bin $(O) $(ANSWERS) $(NAME)
+
+doors: all ## what clients see of a server that stops or is full: DOORS='stop --targets epoll,nginx-tuned'
+	@$(PYTHON) -B lab/doors.py --rung $(RUNG) $(or $(DOORS),stop)
 
 spread: all ## to which workers connections fall, and how many each wakes: SPREAD='--write docs/workers.md'
 	@$(PYTHON) lab/spread.py --rung $(RUNG) $(SPREAD)

@@ -171,19 +171,41 @@ static bool stale_removed(const struct net_address *a, unsigned times)
     return unlink(path) == 0;
 }
 
+/* Whether it is a unix socket with a name in the file system: that name. */
+static bool unix_name(int fd, struct net_address *a)
+{
+    const struct sockaddr_un *un = (const struct sockaddr_un *)&a->sa;
+
+    *a = (struct net_address){.len = sizeof(a->sa) - 1}; /* leaves a NUL at the end */
+    return getsockname(fd, (struct sockaddr *)&a->sa, &a->len) == 0 &&
+           a->sa.ss_family == AF_UNIX && un->sun_path[0];
+}
+
 void net_unlisten(int fd)
 {
-    struct net_address a = {.len = sizeof(a.sa) - 1}; /* leaves a NUL at the end */
-    const struct sockaddr_un *un = (const struct sockaddr_un *)&a.sa;
+    struct net_address a;
     bool named;
 
     if (fd < 0)
         return;
-    named = getsockname(fd, (struct sockaddr *)&a.sa, &a.len) == 0 &&
-            a.sa.ss_family == AF_UNIX && un->sun_path[0];
+    named = unix_name(fd, &a);
     close(fd);
     if (named)
         (void)stale_removed(&a, 1); /* if it is another server's by now, that one answers */
+}
+
+int net_unlisten_keep(int fd, int inert)
+{
+    struct net_address a;
+    bool named = unix_name(fd, &a);
+    int err;
+
+    do
+        err = dup3(inert, fd, O_CLOEXEC) < 0 ? -errno : 0;
+    while (err == -EINTR);
+    if (!err && named)
+        (void)stale_removed(&a, 1);
+    return err;
 }
 
 static int set(int fd, int level, int option, int value)

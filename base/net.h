@@ -39,9 +39,17 @@ int net_listen(const struct net_address *a, const struct net_listening *how);
  * to the listener whose number is that of the processor which received it, modulo n; they are
  * numbered from 0 as they were opened.  0 or -errno. */
 int net_steer(int fd, unsigned n);
-/* Close it (-1: nothing).  The name of a unix socket goes with it, unless somebody else listens
+/* The listener takes no new handshake: the first packet of each is dropped, and its client sends
+ * it again after a second.  Handshakes under way are completed and queued.  A unix socket knows no
+ * handshake, and is left as it is.  0 or -errno. */
+int net_deafen(int fd);
+/* Close it (-1: nothing).  The name of a unix socket goes with it, unless another process listens
  * there by now. */
 void net_unlisten(int fd);
+/* As net_unlisten(), but the number stays taken: from now on it is a copy of `inert`.  A thread
+ * that still uses the number does not reach a connection that was given the same one.  0 or
+ * -errno. */
+int net_unlisten_keep(int fd, int inert);
 int net_port(int fd); /* of a bound socket, or -errno */
 
 /* One connection from a non-blocking listener: -EAGAIN none; -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM

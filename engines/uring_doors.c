@@ -28,7 +28,7 @@ static enum door_state door_want(const struct uring *u, unsigned i)
         return WATCHED;
     if (!loop_listening(l))
         return SHUT;
-    return u->ahead && l->worker->seats - l->live > SEATS_AHEAD ? ACCEPTING : WATCHED;
+    return u->ahead && l->worker->seats > l->live + SEATS_AHEAD ? ACCEPTING : WATCHED;
 }
 
 /* EXCLUSIVE: a connection wakes one or a few of the workers that share the listener, not all. */

@@ -122,6 +122,7 @@ struct server {
     int (*listener)[LISTENERS_MAX]; /* one set, or one for each worker (SO_REUSEPORT) */
     int stop_fd;            /* eventfd written once at the first stop signal */
     atomic_int stopping;    /* stop signals so far: at 2 everything is cut off at once */
+    atomic_uint left;       /* workers that are threads: how many have left the listeners */
     /* from the options, where every loop finds them */
     uint64_t head_ms, idle_ms, send_ms, drain_ms;
     uint64_t connections_max;
@@ -134,8 +135,21 @@ struct server {
 int server_run(struct server *srv);
 /* worker.c: the same for one of them, on this thread. */
 int worker_run(struct server *srv, unsigned number);
-/* Async-signal-safe: one more stop signal. */
+/* Async-signal-safe: one more stop signal.  With the first the listeners take no new handshake. */
 void server_stop(struct server *srv);
+
+/* The end of listening (worker.c).  Handshakes under way at the first stop signal have LAST_CALL_MS
+ * to complete, several round trips of a local network.  A new one meanwhile is delayed, because its
+ * client sends the first packet again a second later.  Until the listeners are closed, each thread
+ * that could close them looks every LEAVE_TICK_MS. */
+enum { LAST_CALL_MS = 10, LEAVE_TICK_MS = 5 };
+/* A listener is closed when every process has closed it.  Nothing is shut down: a process that is
+ * not ours may hold the listener too, and keeps its queue. */
+void worker_leave(struct worker *w);                         /* the last one in a process closes */
+void listeners_only(const struct server *srv, unsigned set); /* this process closes the others */
+void listeners_leave(const struct server *srv);              /* this process closes all */
+/* A connection from any listener of the worker, without waiting; -EAGAIN: none, or -errno. */
+int worker_accept_now(struct worker *w);
 
 /* Whether a client waits in one of the listeners' queues. */
 bool worker_awaited(const struct worker *w);
@@ -187,6 +201,10 @@ void watch_del(struct watch *watch, struct session *s);
 bool watch_full(struct watch *watch);
 /* Somebody waits for a seat: look soon. */
 void watch_hurry(struct watch *watch);
+/* Stopping: whether the watcher has taken what was left in the listeners' queues and closed them;
+ * the next of those connections, or -ECANCELED: there is none. */
+bool watch_left(const struct watch *watch);
+int  watch_last(struct watch *watch);
 void watch_enter(struct watch *watch, struct session *s);
 void watch_leave(struct watch *watch, struct session *s);
 

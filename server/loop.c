@@ -5,9 +5,9 @@
  * The rules of a full house.  No room (worker->seats) or no descriptor: the listeners are left
  * alone, so that nothing spins; the idlest of a handful of idle connections is closed to make
  * room, and it is tried again when any connection closes, or after PAUSE_MS.  The rules of
- * stopping: answers say that the connection ends, idle ones are closed at once, whoever waits in
- * the queues is still let in, and at drain_ms or at the second signal everything is cut
- * off.  Owner: one thread; no locks.
+ * stopping: answers say that the connection ends, and idle connections are closed.  Connections in
+ * the accept queues are still accepted, whatever the seats, and then the listeners are closed.  At
+ * drain_ms or at the second signal everything is cut off.  Owner: one thread; no locks.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 enum {
     PAUSE_MS = EVICT_IDLE_MS_MIN, /* then there may be one to evict; or when a session closes */
-    DRAIN_TICK_MS = 50,   /* stopping: a second signal is seen this soon, whichever thread got it */
+    DRAIN_TICK_MS = 20,   /* stopping: idle connections and a second signal are seen this soon */
     VICTIM_LOOKS_MAX = 64 /* sessions looked at for one refused; the next refusal looks at others */
 };
 
@@ -140,7 +140,7 @@ static struct session *victim_find(struct loop *l)
 /* A worker that is full leaves whoever waits to the others. */
 static bool loop_steps_back(const struct loop *l)
 {
-    return worker_shares(l->worker) && l->live >= l->worker->seats;
+    return worker_shares(l->worker) && l->live >= l->worker->seats && !l->drain_ms;
 }
 
 /* Stepped back: nobody tells that a client waits.  Who waits at two looks has found no other
@@ -169,10 +169,35 @@ void loop_tick(struct loop *l)
         return;
     if (!l->drain_ms) {
         l->drain_ms = l->now_ms + l->worker->server->drain_ms + 1;
+        l->call_ms = l->now_ms + LAST_CALL_MS;
         l->host.closing = true;
     }
-    if (!l->closed)
-        l->closed = signals > 1 || !worker_awaited(l->worker);
+}
+
+/* Stopping: the listeners are given up once their queues are empty.  It takes two turns, because
+ * the engine must first take them out of its set: another process may hold a listener too, and then
+ * closing it here does not. */
+static void leave_listeners(struct loop *l)
+{
+    struct worker *w = l->worker;
+    bool at_once = atomic_load_explicit(w->stopping, memory_order_relaxed) > 1;
+
+    if (!l->drain_ms || w->left)
+        return;
+    if (!at_once && (l->now_ms < l->call_ms || worker_awaited(w)))
+        l->closed = false;
+    else if (!l->closed)
+        l->closed = true;
+    else
+        worker_leave(w);
+}
+
+/* How long a stopping loop may sleep. */
+static int drain_wait_ms(const struct loop *l)
+{
+    if (l->worker->left)
+        return DRAIN_TICK_MS;
+    return l->closed ? 0 : LEAVE_TICK_MS;
 }
 
 int loop_wait_ms(struct loop *l)
@@ -186,8 +211,8 @@ int loop_wait_ms(struct loop *l)
 
         wait_ms = wait_ms < 0 || retry_ms < wait_ms ? retry_ms : wait_ms;
     }
-    if (l->drain_ms && (wait_ms < 0 || wait_ms > DRAIN_TICK_MS))
-        wait_ms = DRAIN_TICK_MS;
+    if (l->drain_ms && (wait_ms < 0 || wait_ms > drain_wait_ms(l)))
+        wait_ms = drain_wait_ms(l);
     return wait_ms;
 }
 
@@ -210,7 +235,8 @@ void loop_stack_used(struct loop *l, size_t bytes)
 
 bool loop_done(struct loop *l)
 {
-    return loop_over(l) || (l->drain_ms && l->closed && !l->live);
+    leave_listeners(l);
+    return loop_over(l) || (l->drain_ms && l->worker->left && !l->live);
 }
 
 /* --- Accepting -------------------------------------------------------------------------------- */
@@ -239,10 +265,9 @@ struct session *loop_adopt(struct loop *l, int fd)
 
 struct session *loop_welcome(struct loop *l, unsigned i)
 {
-
     if (!loop_listening(l))
         return NULL;
-    if (l->live >= l->worker->seats) {
+    if (l->live >= l->worker->seats && !l->drain_ms) {
         if (worker_awaited(l->worker)) /* else the one before was the last */
             pause_listening(l);
         return NULL;
@@ -264,6 +289,13 @@ static struct session *victim_take(struct loop *l)
     return s;
 }
 
+/* Stopping: whether it may go without loss.  A connection that was answered, or accepted, only just
+ * now keeps its seat for a moment, because its next request may be on the way. */
+static bool may_leave(const struct loop *l, const struct session *s)
+{
+    return session_idle(s) && session_idle_since_ms(s) + EVICT_IDLE_MS_MIN <= l->now_ms;
+}
+
 /* Stopping: the next session that may go without loss, or any when it is over.  The busy ones
  * passed over go to the back, so that closing n sessions looks at each of them twice at most. */
 static struct session *idle_take(struct loop *l)
@@ -271,7 +303,7 @@ static struct session *idle_take(struct loop *l)
     for (unsigned looks = l->drain_ms ? l->live : 0; looks > 0; looks--) {
         struct session *s = l->first;
 
-        if (session_home(s) && (loop_over(l) || session_idle(s)))
+        if (session_home(s) && (loop_over(l) || may_leave(l, s)))
             return s;
         session_list_del(l, s);
         session_list_add(l, s);

@@ -54,9 +54,10 @@ struct tuning {
 struct worker {
     struct server *server;
     unsigned number;              /* 0.. */
-    /* open, non-blocking, shared; the supervisor's: never closed or shut down here */
+    /* open, non-blocking, shared with other workers; an engine never closes or shuts one down */
     unsigned listeners;
     int listener[LISTENERS_MAX];
+    bool left; /* stopping: this worker accepts no more; the numbers stay taken */
     int stop_fd;                  /* readable for ever once the server is told to stop */
     const atomic_int *stopping;   /* 0, or the number of stop signals seen */
     unsigned turn;                /* worker_accept(): the listener looked at first */
@@ -89,7 +90,8 @@ struct loop {
     /* no descriptor or no room for another connection: do not wait for listeners */
     bool paused;
     bool awaited;         /* stepped back: a client waited at the last look */
-    bool closed;          /* stopping, and nobody is left in the listeners' queues */
+    bool closed;          /* stopping, and the listeners' queues are empty */
+    uint64_t call_ms;     /* stopping: handshakes under way may still complete until then */
     bool edge;            /* the engine's: readiness is told once, so pump until -EAGAIN */
     bool more;            /* the last session_pump() was stopped by its budget, not by the socket */
     uint64_t retry_ms;    /* when a pause is tried again */
@@ -143,7 +145,8 @@ struct session *loop_resumed(struct loop *l);
 /* A connection that ends used so many bytes of a stack of its own; the counters keep the most. */
 void loop_stack_used(struct loop *l, size_t bytes);
 
-/* Told to stop, and every session has ended or been cut off. */
+/* Whether the server is stopping and every session has ended or been cut off.  Ask it once a
+ * turn, because it also gives up the listeners, a turn after loop_listening() became false. */
 bool loop_done(struct loop *l);
 
 /* --- Sessions --------------------------------------------------------------------------------- */

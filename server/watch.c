@@ -32,6 +32,7 @@ enum {
     TICK_MS = 20,
     LEAVING_MS = 1000, /* for who was told to go, before another is */
     WAITED_MS = 100, /* who waits for so long is not on his way to a free thread or worker */
+    LAST_FIRST = 64, /* places for connections that are queued when the server stops */
     QUIET_TICKS = 50 /* without need, before sleeping longer: a busy engine need not wake it */
 };
 
@@ -57,6 +58,12 @@ struct watch {
     uint64_t waiting_ms;      /* ... and has been since */
     bool leaving;             /* somebody was told to go and has not gone yet */
     uint64_t evicted_ms;      /* when the last one was */
+    /* Stopping: connections that were taken from the listeners' queues before those were closed,
+     * last[next..count) still to be served.  Guarded by lock. */
+    uint64_t call_ms;
+    int *last;
+    unsigned last_next, last_count, last_room;
+    atomic_bool left;
 };
 
 /* --- The serving threads' side ---------------------------------------------------------------- */
@@ -85,6 +92,22 @@ void watch_hurry(struct watch *watch)
     if (!watch->ticking)
         wake(watch);
     pthread_mutex_unlock(&watch->lock);
+}
+
+bool watch_left(const struct watch *watch)
+{
+    return atomic_load(&watch->left);
+}
+
+int watch_last(struct watch *watch)
+{
+    int fd = -ECANCELED;
+
+    pthread_mutex_lock(&watch->lock);
+    if (watch->last_next < watch->last_count)
+        fd = watch->last[watch->last_next++];
+    pthread_mutex_unlock(&watch->lock);
+    return fd;
 }
 
 /* Where threads are fed by a queue it comes from there, and leaves it as it takes its seat: were
@@ -174,10 +197,16 @@ static bool cut_off(const struct watch *watch)
     return watch->drain_ms && (watch->now_ms >= watch->drain_ms || stop_signals(watch) > 1);
 }
 
+/* Stopping: see may_leave() in loop.c. */
+static bool may_leave(const struct watch *watch, const struct session *s)
+{
+    return session_idle(s) && session_idle_since_ms(s) + EVICT_IDLE_MS_MIN <= watch->now_ms;
+}
+
 /* One session, its machine at rest.  Gives its deadline. */
 static uint64_t look(struct watch *watch, struct session *s)
 {
-    if (watch->drain_ms && session_idle(s))
+    if (watch->drain_ms && may_leave(watch, s))
         end(s, ENDED_READING);
     if (s->conn.deadline_ms <= watch->now_ms && s->slot < ENDED &&
         session_overdue(s, watch->now_ms)) {
@@ -250,6 +279,40 @@ static bool is_awaited(struct watch *watch, bool full)
     return watch->now_ms - watch->waiting_ms >= WAITED_MS;
 }
 
+/* --- The end of listening --------------------------------------------------------------------- */
+
+static bool last_room(struct watch *watch)
+{
+    unsigned room = watch->last_room ? watch->last_room * 2 : LAST_FIRST;
+    int *more;
+
+    if (watch->last_count < watch->last_room)
+        return true;
+    more = realloc(watch->last, room * sizeof(*more));
+    if (!more)
+        return false;
+    watch->last = more;
+    watch->last_room = room;
+    return true;
+}
+
+/* Every thread may be busy with a slow client, so the watcher empties the accept queues.  Those
+ * connections are served when a thread is free; new clients are refused at once.  If descriptors or
+ * memory are short, the rest stays queued until the next round. */
+static void leave_listeners(struct watch *watch)
+{
+    int fd = -ENOMEM;
+
+    if (stop_signals(watch) < 2 && watch->now_ms < watch->call_ms)
+        return;
+    while (last_room(watch) && (fd = worker_accept_now(watch->worker)) >= 0)
+        watch->last[watch->last_count++] = fd;
+    if (fd != -EAGAIN && stop_signals(watch) < 2)
+        return;
+    atomic_store(&watch->left, true);
+    worker_leave(watch->worker);
+}
+
 /* One round under the lock.  How long to sleep: ms, or -1 = until something happens. */
 static int round_of_looks(struct watch *watch)
 {
@@ -260,8 +323,12 @@ static int round_of_looks(struct watch *watch)
 
     watch->now_ms = clock_ms();
     awaited = is_awaited(watch, full);
-    if (stop_signals(watch) && !watch->drain_ms)
+    if (stop_signals(watch) && !watch->drain_ms) {
         watch->drain_ms = watch->now_ms + watch->worker->server->drain_ms + 1;
+        watch->call_ms = watch->now_ms + LAST_CALL_MS;
+    }
+    if (watch->drain_ms && !watch_left(watch))
+        leave_listeners(watch);
     next_ms = look_at_all(watch, &idlest);
     if (awaited && idlest)
         evict(watch, idlest);
@@ -354,6 +421,9 @@ void watch_close(struct watch *watch)
     wake(watch);
     pthread_join(watch->thread, NULL);
     close(watch->wake_fd);
+    while (watch->last_next < watch->last_count) /* the time to drain was over before their turn */
+        close(watch->last[watch->last_next++]);
+    free(watch->last);
     pthread_mutex_destroy(&watch->lock);
     free(watch);
 }

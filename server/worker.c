@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* worker.c - one worker: its engine, and how a blocking one accepts.
  *
- * The supervisor opened the listeners and keeps them; a worker borrows them and never closes or
- * shuts one down, so that another worker, or the same one started anew, inherits what is
- * queued.  Stopping is a counter and a descriptor that stays readable: whoever sleeps in a poll
- * sees the one, whoever comes from work sees the other.
+ * The supervisor opened the listeners and keeps them until the first stop signal; a worker
+ * borrows them, so that another worker, or a new process of the same number, inherits what is
+ * queued.  Stopping is a counter and a descriptor that stays readable: a thread that sleeps in a
+ * poll sees the descriptor, a thread that comes from work sees the counter.
  */
 #include <errno.h>
 #include <poll.h>
@@ -38,7 +38,7 @@ bool worker_awaited(const struct worker *w)
 
     for (unsigned i = 0; i < w->listeners; i++)
         p[i] = (struct pollfd){.fd = w->listener[i], .events = POLLIN};
-    return poll(p, w->listeners, 0) > 0;
+    return !w->left && poll(p, w->listeners, 0) > 0;
 }
 
 bool worker_shares(const struct worker *w)
@@ -48,11 +48,56 @@ bool worker_shares(const struct worker *w)
     return a->workers > 1 && !a->reuseport;
 }
 
+/* --- The end of listening --------------------------------------------------------------------- */
+
+/* The sets of listeners that there are. */
+static unsigned listener_sets(const struct server *srv)
+{
+    return srv->arrangement.reuseport ? srv->arrangement.workers : 1;
+}
+
+/* Whether set n has a listener of its own for the i-th address: all sets share a unix socket. */
+static bool is_own(const struct server *srv, unsigned n, unsigned i)
+{
+    return n == 0 || srv->listener[n][i] != srv->listener[0][i];
+}
+
+void listeners_only(const struct server *srv, unsigned set)
+{
+    for (unsigned n = 0; n < listener_sets(srv); n++)
+        for (unsigned i = 0; n != set && i < srv->listeners; i++)
+            if (srv->listener[n][i] != srv->listener[set][i])
+                (void)net_unlisten_keep(srv->listener[n][i], srv->stop_fd);
+}
+
+void listeners_leave(const struct server *srv)
+{
+    for (unsigned n = 0; n < listener_sets(srv); n++)
+        for (unsigned i = 0; i < srv->listeners; i++)
+            if (is_own(srv, n, i)) /* if it fails, it ends with the process */
+                (void)net_unlisten_keep(srv->listener[n][i], srv->stop_fd);
+}
+
+/* Threads share the numbers.  A listener that one worker alone waits on is closed by that one, and
+ * the others by the last worker. */
+void worker_leave(struct worker *w)
+{
+    struct server *srv = w->server;
+
+    if (w->left)
+        return;
+    w->left = true;
+    for (unsigned i = 0; srv->arrangement.reuseport && i < w->listeners; i++)
+        if (w->number && is_own(srv, w->number, i))
+            (void)net_unlisten_keep(w->listener[i], srv->stop_fd);
+    if (w->siblings == 1 || atomic_fetch_add(&srv->left, 1) + 1 == w->siblings)
+        listeners_leave(srv);
+}
+
 /* --- Accepting, for engines that block -------------------------------------------------------- */
 
-/* From any listener, without waiting; the one after the last lucky one first.  -EAGAIN: the
- * queues are empty. */
-static int accept_any(struct worker *w)
+/* The listener after the one that had a connection last comes first. */
+int worker_accept_now(struct worker *w)
 {
     int fd = -EAGAIN;
 
@@ -63,8 +108,8 @@ static int accept_any(struct worker *w)
     return fd;
 }
 
-/* A blocking engine that is told to stop serves whoever waits already, but not beyond its time
- * to drain. */
+/* A stopping blocking engine serves the connections that are queued, until its time to drain is
+ * over. */
 static bool accept_over(const struct worker *w, uint64_t *until_ms)
 {
     int signals = atomic_load_explicit(w->stopping, memory_order_relaxed);
@@ -122,16 +167,20 @@ int worker_accept(struct worker *w)
     int fd;
 
     while (!accept_over(w, &w->drain_ms)) {
-        if (worker_shares(w) && watch_full(w->watch)) {
-            poll(&stop, w->drain_ms ? 0 : 1, STEP_BACK_MS);
+        if (watch_left(w->watch))
+            return watch_last(w->watch);
+        if (!w->drain_ms && worker_shares(w) && watch_full(w->watch)) {
+            poll(&stop, 1, STEP_BACK_MS);
             continue;
         }
-        fd = accept_any(w);
+        fd = worker_accept_now(w);
         if (fd >= 0)
             return fd;
-        if (fd == -EAGAIN && w->drain_ms)
-            break;
-        if (fd == -EAGAIN) {
+        if (watch_left(w->watch))
+            continue; /* closed meanwhile */
+        if (fd == -EAGAIN && w->drain_ms) {
+            poll(NULL, 0, LEAVE_TICK_MS);
+        } else if (fd == -EAGAIN) {
             accept_sleep(w);
         } else {
             shortage_say(-fd);
@@ -206,6 +255,8 @@ int worker_run(struct server *srv, unsigned number)
     worker_accept_over(&w);
     if (w.watch)
         watch_close(w.watch);
+    if (atomic_load(&srv->stopping))
+        worker_leave(&w); /* cut off, or failed: the others need not wait for it */
     return err;
 }
 
@@ -214,6 +265,9 @@ void server_stop(struct server *srv)
     uint64_t one = 1;
     int saved = errno;
 
+    for (unsigned n = 0; !atomic_load(&srv->stopping) && n < listener_sets(srv); n++)
+        for (unsigned i = 0; i < srv->listeners; i++)
+            (void)net_deafen(srv->listener[n][i]); /* without it a client or two may be reset */
     atomic_fetch_add(&srv->stopping, 1);
     if (write(srv->stop_fd, &one, sizeof(one)) < 0)
         errno = saved; /* full: it is readable, and that is all that counts */

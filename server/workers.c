@@ -74,6 +74,8 @@ static void process_main(struct server *srv, unsigned number, pid_t supervisor)
     if (getppid() != supervisor)
         _exit(1); /* it went before we asked to be told */
     stats_use(srv->stats, number + 1);
+    if (srv->arrangement.reuseport)
+        listeners_only(srv, number); /* this process must not keep another worker's open */
     _exit(worker_run(srv, number) ? 1 : 0);
 }
 
@@ -172,6 +174,8 @@ static int run_processes(struct server *srv, struct hand *hand)
                 hand[i].server = NULL;
             left += hand[i].server != NULL;
         }
+        if (atomic_load(&srv->stopping))
+            listeners_leave(srv); /* the workers have their own */
     }
     return err;
 }

@@ -36,7 +36,7 @@
     X(pread64) X(getdents64) X(lseek64) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(eventfd) \
     X(poll) X(read) X(write) X(malloc) X(calloc) X(realloc) X(aligned_alloc) X(mmap64) \
     X(pthread_create) X(select) X(pipe2) X(ioctl) X(getsockopt) X(setsockopt) \
-    X(shutdown) X(close) X(getpeername) X(socket) X(bind) X(listen) X(splice) X(munmap) \
+    X(shutdown) X(close) X(dup3) X(getpeername) X(socket) X(bind) X(listen) X(splice) X(munmap) \
     X(io_uring_queue_init_params) X(io_uring_register_buf_ring) \
     X(io_uring_submit_and_get_events)
 
@@ -129,6 +129,7 @@ SEAM(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *len)
 SEAM(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t len),
      (fd, level, name, value, len), -1)
 SEAM(int, shutdown, (int fd, int how), (fd, how), -1)
+SEAM(int, dup3, (int from, int to, int flags), (from, to, flags), -1)
 SEAM(int, getpeername, (int fd, struct sockaddr *sa, socklen_t *len), (fd, sa, len), -1)
 SEAM(int, socket, (int domain, int type, int protocol), (domain, type, protocol), -1)
 SEAM(int, bind, (int fd, const struct sockaddr *sa, socklen_t len), (fd, sa, len), -1)

@@ -262,6 +262,39 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
     return 0;
 }
 
+/* A listener refuses new handshakes; only what the simulated network would do about it is left out:
+ * a client that has not connected yet may still do so. */
+int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+    if (!sim_has(fd))
+        return __real_setsockopt(fd, level, name, value, len);
+    if (sim_thing(fd)->kind != KIND_LISTENER || name != SO_ATTACH_FILTER)
+        sim_broken("a socket option that is not set here");
+    return 0;
+}
+
+/* A listener's number becomes a copy of what is readable once the server is told to stop. */
+int __real_dup3(int from, int to, int flags);
+int __wrap_dup3(int from, int to, int flags);
+int __wrap_dup3(int from, int to, int flags)
+{
+    struct thing *t;
+
+    if (!sim_has(from) || !sim_has(to))
+        return __real_dup3(from, to, flags);
+    t = sim_thing(to);
+    if (t->kind != KIND_LISTENER || t->in_set || sim_thing(from)->kind != KIND_EVENT)
+        sim_broken("a listener is closed that is still waited for");
+    for (unsigned i = 0; i < sim.peers; i++)
+        if (sim.peer[i].queued)
+            sim_broken("a listener is closed while a connection is in its queue");
+    *t = (struct thing){.kind = KIND_EVENT, .count = sim_thing(from)->count};
+    sim.progress++;
+    return to;
+}
+
 /* --- Wake-ups --------------------------------------------------------------------------------- */
 
 int __real_eventfd(unsigned count, int flags);

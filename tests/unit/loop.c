@@ -174,11 +174,26 @@ static void stop_lets_busy_ones_finish(void **state)
     server_stop(&f.s.srv);
     loop_tick(f.l);
     assert_true(f.l->host.closing);
-    assert_true(loop_listening(f.l)); /* somebody waits in the queue */
+    assert_false(loop_done(f.l));
+    assert_true(loop_listening(f.l)); /* a client waits in the queue */
+    f.w.seats = 1;                    /* ... and is accepted whatever the seats */
     assert_non_null(loop_welcome(f.l, 0));
+    assert_null(loop_expired(f.l)); /* their next requests may be on the way */
+    for (unsigned ms = 0; loop_listening(f.l); ms++) {
+        assert_in_range(ms, 0, SERVING_PATIENCE_MS);
+        serving_nap(1);
+        loop_tick(f.l);
+        assert_false(loop_done(f.l));
+    }
+    assert_false(f.w.left); /* the engine has not taken the listeners out of its set yet */
+    assert_int_equal(loop_wait_ms(f.l), 0);
+    assert_false(loop_done(f.l));
+    assert_true(f.w.left);
+    assert_int_equal(client_open(f.s.port), -ECONNREFUSED);
+    assert_int_equal(net_accept(f.w.listener[0], false), -ENOTSOCK); /* the number stays taken */
+    assert_in_range(loop_wait_ms(f.l), 0, 1000); /* a second signal must be seen */
+    serving_nap(2 * EVICT_IDLE_MS_MIN);
     loop_tick(f.l);
-    assert_false(loop_listening(f.l));
-    assert_true(loop_wait_ms(f.l) >= 0); /* a second signal must be seen */
     for (unsigned i = 0; i < 2; i++) { /* the idle one, and the silent one from the queue */
         struct session *s = loop_expired(f.l);
 

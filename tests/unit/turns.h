@@ -18,6 +18,7 @@ static inline void begin(struct fixture *f)
     f->w = (struct worker){
         .server = &f->s.srv,
         .listeners = 1,
+        .siblings = 1,
         .stop_fd = f->s.srv.stop_fd,
         .stopping = &f->s.srv.stopping,
         .seats = (unsigned)f->s.srv.connections_max};

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
 """The end: drain, a second signal, and what clients see of it."""
 import signal
+import threading
 import time
 
 import pytest
-from lib.client import request
+from lib.client import Wire, request
 from lib.server import PATIENCE, wait_for
 from lib.trees import content, write
 
 BIG = 24 << 20
+NEW_S = 0.5  # a new client is refused or served in this time
 signals = pytest.mark.userspace("signals")
 
 
@@ -134,24 +136,126 @@ def test_pipelined_answers_before_the_end(start, root):
     server.finish()
 
 
+def refused_s(address):
+    """Seconds until a new client is refused; None: it was connected.  TimeoutError: neither."""
+    begin = time.monotonic()
+    try:
+        Wire(address, timeout=NEW_S).close()
+    except ConnectionRefusedError:
+        return time.monotonic() - begin
+    return None
+
+
+def closed_door(server):
+    """Wait until new clients are refused.  The first packet of a client that comes while the listeners are being closed
+    is lost, and it sends another after a second: that one is not asked."""
+    def refused():
+        try:
+            return refused_s(server.address) is not None
+        except TimeoutError:
+            return False
+    wait_for(refused, "new clients are refused")
+
+
 @signals
-def test_nobody_new_once_it_stops(start, root):
+@pytest.mark.core
+def test_new_clients_are_refused_at_once(start, root):
+    """A slow answer is still going out: no other client hangs until it ends."""
     server = start(root, "--drain-timeout", "60s")
     with transfer(server) as wire:
         server.process.send_signal(signal.SIGTERM)
-        server.wait_said("stopping")
+        closed_door(server)
+        for _ in range(5):
+            assert refused_s(server.address) < NEW_S
+        assert server.process.poll() is None
+        assert wire.take(BIG) == content("big", BIG)
+        wire.end()
+    server.finish()
 
-        def refused():
+
+@signals
+@pytest.mark.core
+def test_successor_takes_over(start, root):
+    """A new server gets the port while the old one still sends."""
+    old = start(root, "--drain-timeout", "60s")
+    with transfer(old) as wire:
+        old.process.send_signal(signal.SIGTERM)
+        closed_door(old)
+        new = start(root, "--port", str(old.address[1]))
+        assert new.address == old.address
+        assert new.ask("/hello.txt").body == b"Hello, world\n"
+        assert old.process.poll() is None
+        assert wire.take(BIG) == content("big", BIG)
+        wire.end()
+    old.finish()
+
+
+@signals
+@pytest.mark.parametrize("count", [1, 40])
+def test_queued_clients_are_answered(start, root, count):
+    """Clients that had asked before the signal are answered, though every seat is taken and new ones are refused."""
+    server = start(root, "--drain-timeout", "60s", "--max-connections", "1")
+    with transfer(server) as wire:
+        queued = [server.wire() for _ in range(count)]
+        for one in queued:
+            one.send(request("/hello.txt"))
+        server.process.send_signal(signal.SIGTERM)
+        closed_door(server)
+        assert wire.take(BIG) == content("big", BIG)
+        for one in queued:
+            reply = one.reply()
+            assert reply.body == b"Hello, world\n" and reply.closes
+            one.close()
+    server.finish()
+
+
+class Steady(threading.Thread):
+    """A client that asks without a pause until it is refused: answers, and the requests that got none."""
+
+    def __init__(self, server, keeps):
+        super().__init__(daemon=True)
+        self.server, self.keeps, self.answers, self.lost = server, keeps, 0, []
+        self.start()
+
+    def run(self):
+        fields = [] if self.keeps else ["Connection: close"]
+        while True:
             try:
-                with server.wire(timeout=0.5) as late:
-                    late.send(request("/hello.txt"))
-                    return not late.more()
-            except TimeoutError:
-                return True  # in the queue of one who serves nobody any more
-            except OSError:
-                return True
-        wait_for(refused, "no new clients")
-        wire.take(BIG)
+                wire = self.server.wire()
+            except (ConnectionRefusedError, TimeoutError):
+                return
+            with wire:
+                self.ask(wire, fields)
+
+    def ask(self, wire, fields):
+        closes = False
+        while not closes:
+            try:
+                closes = wire.ask("/hello.txt", fields=fields).closes
+                self.answers += 1
+            except (OSError, AssertionError) as error:
+                self.lost.append(f"{error!r} after {self.answers}")
+                return
+
+
+@signals
+@pytest.mark.core
+@pytest.mark.capacity(8)
+@pytest.mark.parametrize("again", range(3))
+def test_a_stop_resets_nobody(start, root, again):
+    """Under a steady load of kept connections and new ones: each request is answered or its client refused, and the
+    slow answer arrives whole."""
+    server = start(root, "--drain-timeout", "60s")
+    with transfer(server) as wire:
+        clients = [Steady(server, keeps) for keeps in (True, True, False, False)]
+        wait_for(lambda: all(client.answers > 20 for client in clients), "a steady load")
+        server.process.send_signal(signal.SIGTERM)
+        closed_door(server)
+        assert wire.take(BIG) == content("big", BIG)
+        wire.end()
+    for client in clients:
+        client.join(PATIENCE)
+        assert not client.is_alive() and not client.lost, client.lost
     server.finish()
 
 
