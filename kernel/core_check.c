@@ -4,9 +4,7 @@
  */
 #include <linux/bug.h>
 #include <linux/module.h>
-#include "../core/http.h"
-#include "../core/listing.h"
-#include "../core/types.h"
+#include "../core/conn.h"
 
 void core_failed(const char *promise, const char *file, int line)
 {
@@ -14,25 +12,7 @@ void core_failed(const char *promise, const char *file, int line)
 }
 
 EXPORT_SYMBOL_GPL(core_failed);
-EXPORT_SYMBOL_GPL(http_proto);
 EXPORT_SYMBOL_GPL(echo_proto);
-EXPORT_SYMBOL_GPL(http_date_write);
-EXPORT_SYMBOL_GPL(http_prefers);
-EXPORT_SYMBOL_GPL(http_coding_suffix);
-EXPORT_SYMBOL_GPL(http_fields_write);
-EXPORT_SYMBOL_GPL(path_encode);
-EXPORT_SYMBOL_GPL(path_is_hidden);
-EXPORT_SYMBOL_GPL(name_is_hidden);
-EXPORT_SYMBOL_GPL(slice_is_nocase);
-EXPORT_SYMBOL_GPL(listing_view_read);
-EXPORT_SYMBOL_GPL(listing_match);
-EXPORT_SYMBOL_GPL(listing_compare);
-EXPORT_SYMBOL_GPL(listing_count);
-EXPORT_SYMBOL_GPL(listing_next);
-EXPORT_SYMBOL_GPL(listing_rewind);
-EXPORT_SYMBOL_GPL(listing_type);
-EXPORT_SYMBOL_GPL(type_of);
-EXPORT_SYMBOL_GPL(type_compresses);
 
 MODULE_DESCRIPTION("rung: the core, and what serves connections inside the kernel");
 MODULE_LICENSE("Dual MIT/GPL");

@@ -40,24 +40,12 @@ static bool compress;
 module_param(compress, bool, 0444);
 MODULE_PARM_DESC(compress, "kept files are also kept as gzip, for clients that accept it");
 
+static bool cross_mounts;
+module_param(cross_mounts, bool, 0444);
+MODULE_PARM_DESC(cross_mounts, "mounts below the folder are served too; off: 403");
+
 static struct kserve *serve;
 static struct ksite *site;
-
-static int http_find(void *ctx, const struct http_ask *ask, bool may_sleep,
-                     struct source **source)
-{
-    return may_sleep ? ksite_find(ctx, ask, source) : ksite_try(ctx, ask, source);
-}
-
-static int http_page(void *ctx, unsigned status, bool may_sleep, struct source **source)
-{
-    return may_sleep ? ksite_page(ctx, status, source) : -EINPROGRESS;
-}
-
-static void http_release(void *ctx, struct source *source)
-{
-    ksite_release(ctx, source);
-}
 
 static int site_begin(void)
 {
@@ -71,6 +59,7 @@ static int site_begin(void)
         .cache_bytes = cache.value,
         .cache_ms = cache_time.value,
         .compress = compress,
+        .cross_mounts = cross_mounts,
     };
     int err = ksite_open(&site, &opt);
 
@@ -95,12 +84,7 @@ DEFINE_SHOW_ATTRIBUTE(cache);
 
 static int __init http_init(void)
 {
-    struct kworld world = {
-        .proto = &http_proto,
-        .find = http_find,
-        .page = http_page,
-        .release = http_release,
-    };
+    struct kworld world;
     struct kserve_options opt;
     int err = kparams_fill(&opt);
 
@@ -113,20 +97,17 @@ static int __init http_init(void)
     err = site_begin();
     if (err)
         return err;
-    world.ctx = site;
+    kworld_of_folder(&world, site);
     opt.body_bytes_max = max_body.value;
     err = kserve_open(&serve, &opt, &world);
-    if (err)
-        ksite_close(site);
-    else
+    if (!err)
         debugfs_create_file("cache", 0444, kserve_folder(serve), NULL, &cache_fops);
     return err;
 }
 
 static void __exit http_exit(void)
 {
-    kserve_close(serve);
-    ksite_close(site);
+    kserve_close(serve); /* and the site with it */
 }
 
 module_init(http_init);

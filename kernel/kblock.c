@@ -20,6 +20,9 @@
 #include <linux/slab.h>
 #include "kinside.h"
 
+/* The machine is being moved: this long, and the watcher looks again. */
+enum { BUSY_MS = 20 };
+
 struct kblock {
     struct kconn k;
     struct klane lane;
@@ -48,7 +51,10 @@ static void block_watch(struct work_struct *work)
     u64 now_ms = (u64)ktime_to_ms(ktime_get_coarse());
     bool over;
 
-    mutex_lock(&b->machine);
+    if (!mutex_trylock(&b->machine)) { /* it may wait for a file system: the queue must not */
+        mod_delayed_work(b->k.serve->door_wq, &b->watch, msecs_to_jiffies(BUSY_MS));
+        return;
+    }
     over = b->k.conn.want == CONN_CLOSE;
     if (!over && (READ_ONCE(b->k.serve->stop) == KSTOP_NOW || kconn_overdue(&b->k, now_ms))) {
         over = true;
@@ -116,10 +122,12 @@ static noinline void block_serve(struct kblock *b)
     while (c->want != CONN_CLOSE) {
         if (conn_shuts(c))
             ksock_shut(&b->k);
-        if (c->want == CONN_SEND)
+        if (c->want == CONN_SEND) {
             serve_output(b, &line);
-        else
+        } else {
+            klane_home(&b->lane);
             serve_input(b, &line);
+        }
     }
     mutex_unlock(&b->machine);
 }
@@ -132,6 +140,7 @@ static void block_finish(struct kblock *b)
     mutex_unlock(&b->machine);
     kconn_finish(&b->k); /* out of the list: nobody has it looked at any more */
     cancel_delayed_work_sync(&b->watch);
+    klane_home(&b->lane);
     klane_close(&b->lane);
 }
 
@@ -196,7 +205,7 @@ static struct kblock *block_new(struct kserve *s)
 {
     struct kblock *b = kmalloc(sizeof(*b), GFP_KERNEL);
 
-    if (b && klane_open(&b->lane, s, true)) {
+    if (b && klane_open(&b->lane, s, true, KREACH_HOME)) {
         kfree(b);
         return NULL;
     }

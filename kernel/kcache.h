@@ -72,6 +72,10 @@ void kcache_count(struct kcache *cache, struct ksite_counts *counts);
 
 /* --- kwitness.c: has anything changed that an answer rests on? ------------------------------- */
 
+/* Everything that changes this file system goes through this kernel and shows in its inodes; its
+ * page cache is the truth, and it waits for a disk at most. */
+bool kwitness_local(const struct super_block *sb);
+
 struct kwitness {
     struct path asked;
     struct dentry *sent;

@@ -2,8 +2,9 @@
 /* kinside.h - how the serving core's own files fit together.
  *
  * kdoor.c accepts; a way (kserve.c: event and softirq, kblock.c: cmwq and kthread) makes a
- * connection of each socket and pumps it; klane.c is the host that the machine asks, ksock.c moves
- * the bytes, kstats.c counts; kopen.c starts all of it and ends it.
+ * connection of each socket and pumps it; kfar.c does so where a file system may have to be waited
+ * for; klane.c is the host that the machine asks, ksock.c moves the bytes, kstats.c counts; kopen.c
+ * starts all of it and ends it.
  */
 #ifndef KERNEL_KINSIDE_H
 #define KERNEL_KINSIDE_H
@@ -46,8 +47,10 @@ struct kpercpu {
 struct klane {
     struct host host; /* site: this lane */
     struct kserve *serve;
-    bool may_sleep;
-    char *scratch;    /* RECV_BYTES_MAX */
+    bool may_sleep;    /* for memory and for the socket's lock */
+    enum kreach reach; /* whether for a file system, too */
+    bool away;         /* kblock.c: its answer is counted in serve->away */
+    char *scratch;     /* RECV_BYTES_MAX */
     struct page_frag frag; /* lent to the socket that sends: ksock.c */
     char date[32];
     /* of connections that can move; kserve.c's */
@@ -104,6 +107,8 @@ struct kserve {
     unsigned seats;                   /* connections at once */
     struct workqueue_struct *wq;      /* of the way */
     struct workqueue_struct *door_wq; /* accepting, watching: never kept busy for long */
+    struct workqueue_struct *far_wq[2]; /* kfar.c: KREACH_HOME, KREACH_AWAY; NULL: no files */
+    atomic_t away;   /* kblock.c: connections with an answer from another file system */
     struct kdoor door[KSERVE_BINDS_MAX];
     unsigned doors;
     u16 port;
@@ -144,7 +149,8 @@ void kdoors_room(struct kserve *s); /* a connection has ended: somebody may be l
 
 /* --- klane.c ---------------------------------------------------------------------------------- */
 long kbuffers_max(void);
-int klane_open(struct klane *l, struct kserve *s, bool may_sleep);
+int klane_open(struct klane *l, struct kserve *s, bool may_sleep, enum kreach reach);
+void klane_home(struct klane *l); /* of a blocking connection: its answers are all sent */
 void klane_close(struct klane *l);
 u64 klane_tick(struct klane *l);          /* refreshes the date; milliseconds, monotonic */
 int kshelves_stock(struct kserve *s);     /* some of each size for every processor */
@@ -158,7 +164,7 @@ struct kline {
     struct klane *lane;
     int flags;  /* MSG_DONTWAIT, or 0: receive and send wait */
     bool empty; /* the last receive found nothing */
-    bool hand;  /* what it found is not for a bottom half */
+    bool hand;  /* to go on needs more than this lane may do */
 };
 extern const struct transport kline_transport, kline_soft_transport;
 bool kline_has_input(const struct kline *line); /* it would be worth receiving again */
@@ -168,6 +174,7 @@ void ksock_unhook(const struct kserve *s, struct socket *sock);
 void ksock_shut(struct kconn *k);               /* no more will be sent */
 void ksock_deafen(struct kconn *k);             /* what has come is received, then the end */
 void ksock_end(struct kconn *k);                /* neither: both wake who waits in it */
+void ksock_reset(struct sock *sk);              /* in the middle of whatever it does; sleeps */
 u64 ksock_acked(const struct kconn *k);         /* bytes that the peer is known to have */
 
 /* --- kstats.c --------------------------------------------------------------------------------- */

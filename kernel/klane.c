@@ -2,8 +2,8 @@
 /* klane.c - what the core asks of the world, answered inside the kernel.
  *
  * A lane is one context's: a work item of one processor, its bottom half, or one blocking
- * connection. Whoever pumps a connection lends it his lane as its host.  Memory is plain, so that
- * what one lane took another may give back.
+ * connection.  The context that pumps a connection lends it its lane as the host.  Memory is plain,
+ * so that a buffer taken by one lane may be given back by another.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -19,6 +19,9 @@ enum { KSHELF_STOCK = 8 };
 /* Half a head on every seat must not take the machine's memory: no process is killed for it.  All
  * buffers have a quarter of that; whoever needs one more is closed. */
 enum { BUFFERS_SHARE = 4 };
+
+/* A share of a blocking model's seats, for answers from file systems mounted below the folder. */
+enum { AWAY_SHARE = 2 };
 
 /* --- Memory ----------------------------------------------------------------------------------- */
 
@@ -173,11 +176,38 @@ void kshelves_empty(struct kserve *s)
 
 /* --- What is served --------------------------------------------------------------------------- */
 
+/* A blocking connection may wait for any file system, because it waits alone.  But it has a seat
+ * meanwhile, and file systems that hang must leave seats for the others: then it is 503. */
+static bool lane_goes_away(struct klane *l)
+{
+    struct kserve *s = l->serve;
+
+    if (l->away)
+        return true;
+    if (atomic_inc_return(&s->away) > max_t(int, 1, (int)(s->seats / AWAY_SHARE))) {
+        atomic_dec(&s->away);
+        return false;
+    }
+    l->away = true;
+    return true;
+}
+
+void klane_home(struct klane *l)
+{
+    if (l->away)
+        atomic_dec(&l->serve->away);
+    l->away = false;
+}
+
 static int host_find(void *site, const struct http_ask *ask, struct source **source)
 {
     struct klane *l = site;
+    const struct kworld *w = &l->serve->world;
+    int err = w->find(w->ctx, ask, l->reach, source);
 
-    return l->serve->world.find(l->serve->world.ctx, ask, l->may_sleep, source);
+    if (err != -EINPROGRESS || l->serve->way != &kway_block)
+        return err;
+    return lane_goes_away(l) ? w->find(w->ctx, ask, KREACH_AWAY, source) : -EAGAIN;
 }
 
 static int host_page(void *site, unsigned status, struct source **source)
@@ -185,7 +215,7 @@ static int host_page(void *site, unsigned status, struct source **source)
     struct klane *l = site;
     const struct kworld *w = &l->serve->world;
 
-    return w->page ? w->page(w->ctx, status, l->may_sleep, source) : -ENOENT;
+    return w->page ? w->page(w->ctx, status, l->reach, source) : -ENOENT;
 }
 
 static void host_release(void *site, struct source *source)
@@ -218,10 +248,12 @@ static void host_forget(void *site, const struct conn *conn)
 
 /* --- A lane ----------------------------------------------------------------------------------- */
 
-int klane_open(struct klane *l, struct kserve *s, bool may_sleep)
+int klane_open(struct klane *l, struct kserve *s, bool may_sleep, enum kreach reach)
 {
     l->serve = s;
     l->may_sleep = may_sleep;
+    l->reach = reach;
+    l->away = false;
     l->frag = (struct page_frag){.page = NULL};
     l->scratch = kmalloc(RECV_BYTES_MAX, GFP_KERNEL);
     if (!l->scratch)

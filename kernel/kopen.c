@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* kopen.c - a server from its first allocation to its last: a ladder up, and the same ladder down.
  *
- * Stopping has an order.  Nobody comes in any more; who is idle goes; who is in the middle of
- * something has KSERVE_DRAIN_MS; the rest is cut off.  Each connection ends where it is pumped, by
- * the one close path of its way; kserve_close() only tells them and waits until none is left.  So
- * when memory and code go, nobody can be in them.
+ * Stopping has an order.  No connection is accepted any more; idle ones are closed; those in the
+ * middle of something have KSERVE_DRAIN_MS; the rest is cut off.  Each connection ends where it is
+ * pumped, by the one close path of its way; kserve_close() only marks them and waits until none is
+ * left.  So when memory and code go, nothing can be in them.
+ *
+ * A file system that never answers cannot be hurried, and rmmod cannot be refused once it has
+ * begun.  So kserve_close() waits for as long as connections end.  When they stop ending, a thread
+ * does the rest, whenever that is possible, and until then it holds rung_core: all code that such a
+ * connection can be in is there.  The module that was to be unloaded goes at once.
  */
 #include <linux/export.h>
 #include <linux/jiffies.h>
+#include <linux/kthread.h>
+#include <linux/module.h>
 #include <linux/netdevice.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
@@ -18,6 +25,9 @@
  * many at once: more connections would wait behind it.  A thread's stack is memory that cannot be
  * swapped. */
 enum { CMWQ_SEATS_MAX = WQ_MAX_ACTIVE, KTHREAD_SEATS_MAX = 4096 };
+
+/* While connections end, this often is asked whether they still do. */
+enum { LOOK_MS = 100 };
 
 /* --- Connections, whatever the way ------------------------------------------------------------ */
 
@@ -95,34 +105,128 @@ static void stop(struct kserve *s, enum kstop how)
     struct kconn *k;
 
     WRITE_ONCE(s->stop, how);
-    smp_mb(); /* who is on its way to be pumped sees it there */
+    smp_mb(); /* a connection on its way to be pumped sees it there */
     spin_lock(&s->lock);
     list_for_each_entry(k, &s->conns, node)
         s->way->look(k);
     spin_unlock(&s->lock);
 }
 
-static bool nobody_left(struct kserve *s)
+static bool none_left(struct kserve *s)
 {
     return !atomic_read(&s->live);
+}
+
+/* False: some connections stay, and none has ended for KSERVE_STUCK_MS. */
+static bool wait_while_they_end(struct kserve *s)
+{
+    unsigned still_ms = 0;
+
+    while (!none_left(s) && still_ms < KSERVE_STUCK_MS) {
+        int before = atomic_read(&s->live);
+
+        wait_event_timeout(s->gone, none_left(s), msecs_to_jiffies(LOOK_MS));
+        still_ms = atomic_read(&s->live) < before ? 0 : still_ms + LOOK_MS;
+    }
+    return none_left(s);
+}
+
+/* The socket of the first connection, held; the next time it is another's.  NULL: there is none. */
+static struct sock *next_socket(struct kserve *s)
+{
+    struct sock *sk = NULL;
+    struct kconn *k;
+
+    spin_lock(&s->lock);
+    if (!list_empty(&s->conns)) {
+        k = list_first_entry(&s->conns, struct kconn, node);
+        list_move_tail(&k->node, &s->conns);
+        sk = k->sock->sk;
+        sock_hold(sk);
+    }
+    spin_unlock(&s->lock);
+    return sk;
+}
+
+/* The clients of connections that cannot be closed need not wait. */
+static void reset_clients(struct kserve *s)
+{
+    int n = atomic_read(&s->live);
+    struct sock *sk;
+
+    while (n-- > 0 && (sk = next_socket(s))) {
+        ksock_reset(sk);
+        sock_put(sk);
+    }
+}
+
+/* Frees what kserve_open() made; no connection is left. */
+static void serve_free(struct kserve *s)
+{
+    if (s->door_wq)
+        destroy_workqueue(s->door_wq);
+    s->way->close(s);
+    if (s->wq)
+        destroy_workqueue(s->wq);
+    synchronize_net(); /* callbacks that had begun before they were taken out */
+    kshelves_empty(s);
+    free_percpu(s->percpu);
+    if (s->world.close)
+        s->world.close(s->world.ctx);
+    kfree(s);
+}
+
+/* Servers whose end waits for a file system. */
+static atomic_t stuck = ATOMIC_INIT(0);
+
+static int late_end(void *serve)
+{
+    struct kserve *s = serve;
+
+    wait_event_idle(s->gone, none_left(s));
+    pr_info("%s: the file system has answered, and the last connection is closed\n", s->name);
+    serve_free(s);
+    atomic_dec(&stuck);
+    module_put_and_kthread_exit(0);
+}
+
+/* Leaves the end to a thread; false: there is no memory for one. */
+static bool end_later(struct kserve *s)
+{
+    struct task_struct *task = kthread_create(late_end, s, "rung_end");
+
+    if (IS_ERR(task))
+        return false;
+    pr_warn("%s: %d connections wait for a file system that does not answer; rung_core stays\n",
+            s->name, atomic_read(&s->live));
+    __module_get(THIS_MODULE);
+    atomic_inc(&stuck);
+    wake_up_process(task);
+    return true;
+}
+
+/* All doors are closed.  Ends the server now, or as soon as that is possible. */
+static void serve_end(struct kserve *s)
+{
+    if (!none_left(s)) {
+        stop(s, KSTOP_NOW);
+        if (!wait_while_they_end(s)) {
+            reset_clients(s);
+            if (end_later(s))
+                return;
+            wait_event(s->gone, none_left(s));
+        }
+    }
+    serve_free(s);
 }
 
 void kserve_close(struct kserve *s)
 {
     kdoors_close(s);
     stop(s, KSTOP_DRAIN);
-    if (!wait_event_timeout(s->gone, nobody_left(s), msecs_to_jiffies(KSERVE_DRAIN_MS))) {
-        stop(s, KSTOP_NOW);
-        wait_event(s->gone, nobody_left(s));
-    }
+    wait_event_timeout(s->gone, none_left(s), msecs_to_jiffies(KSERVE_DRAIN_MS));
     kstats_close(s);
-    destroy_workqueue(s->door_wq);
-    s->way->close(s);
-    destroy_workqueue(s->wq);
-    synchronize_net(); /* callbacks that had begun before they were taken out */
-    kshelves_empty(s);
-    free_percpu(s->percpu);
-    kfree(s);
+    serve_end(s);
 }
 EXPORT_SYMBOL_GPL(kserve_close);
 
@@ -137,7 +241,9 @@ struct workqueue_struct *kserve_queue(const struct kserve *s, unsigned max_activ
 
     flags |= s->opt.highpri ? WQ_HIGHPRI : 0;
     flags |= s->opt.cpu_intensive ? WQ_CPU_INTENSIVE : 0;
-    return alloc_workqueue("%s", flags | WQ_SYSFS, (int)max_active, s->name);
+    /* A server of that name whose end waits for a file system still has its queue in sysfs. */
+    flags |= atomic_read(&stuck) ? 0 : WQ_SYSFS;
+    return alloc_workqueue("%s", flags, (int)max_active, s->name);
 }
 
 bool kserve_runs_bound(enum kmodel model)
@@ -162,10 +268,9 @@ static struct kserve *serve_new(const struct kserve_options *opt, const struct k
 {
     struct kserve *s = kzalloc(sizeof(*s), GFP_KERNEL);
 
-    if (!s)
-        return NULL;
-    s->percpu = alloc_percpu(struct kpercpu);
-    if (!s->percpu) {
+    if (s)
+        s->percpu = alloc_percpu(struct kpercpu);
+    if (!s || !s->percpu) {
         kfree(s);
         return NULL;
     }
@@ -189,44 +294,29 @@ static int queues_open(struct kserve *s)
     if (!s->wq)
         return -ENOMEM;
     s->door_wq = alloc_workqueue("%s_door", KCOMPAT_WQ_PERCPU, 0, s->name);
-    if (s->door_wq)
-        return 0;
-    destroy_workqueue(s->wq);
-    return -ENOMEM;
+    return s->door_wq ? 0 : -ENOMEM;
 }
 
 int kserve_open(struct kserve **serve, const struct kserve_options *opt,
                 const struct kworld *world)
 {
     struct kserve *s = serve_new(opt, world);
-    int err = -ENOMEM;
+    int err;
 
-    if (!s)
-        return err;
+    if (!s) {
+        if (world->close)
+            world->close(world->ctx);
+        return -ENOMEM;
+    }
     err = queues_open(s);
-    if (err)
-        goto no_queues;
-    err = s->way->open(s);
-    if (err)
-        goto no_way;
-    err = kdoors_open(s);
-    if (err)
-        goto no_doors;
+    err = err ?: s->way->open(s);
+    err = err ?: kdoors_open(s);
+    if (err) {
+        serve_end(s); /* one of several doors may have accepted a connection */
+        return err;
+    }
     kstats_open(s);
     *serve = s;
     return 0;
-no_doors: /* one of several may have let somebody in */
-    stop(s, KSTOP_NOW);
-    wait_event(s->gone, nobody_left(s));
-    s->way->close(s);
-no_way:
-    destroy_workqueue(s->door_wq);
-    destroy_workqueue(s->wq);
-    synchronize_net();
-no_queues:
-    kshelves_empty(s);
-    free_percpu(s->percpu);
-    kfree(s);
-    return err;
 }
 EXPORT_SYMBOL_GPL(kserve_open);

@@ -88,6 +88,7 @@ int kready_welcome(struct kserve *s, struct socket *sock)
     }
     atomic_set(&r->state, KREADY_RUNNING); /* ours until all is set up */
     r->soft = s->soft != NULL;
+    kfar_init(r);
     timer_setup(&r->timer, ready_timer, 0);
     kconn_begin(&r->k, s, sock, &s->lane[0].host);
     kready_time(r, (u64)ktime_to_ms(ktime_get_coarse()));

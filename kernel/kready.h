@@ -14,6 +14,8 @@ struct kready {
     struct llist_node node; /* of a lane's list, QUEUED */
     atomic_t state;
     bool soft;    /* the bottom half pumps it; the owner's */
+    bool away;    /* its answer comes from another file system than the site's; the owner's */
+    struct work_struct far; /* kfar.c's */
     u64 timer_ms; /* when its timer fires; the owner's */
     struct timer_list timer;
 };
@@ -23,7 +25,15 @@ void kready_queue(struct kready *r); /* whoever made it QUEUED puts it into a li
 
 int  kready_welcome(struct kserve *s, struct socket *sock);
 void kready_look(struct kconn *k);
+void kready_run(struct klane *l, struct kready *r); /* pump it once; its owner, until it returns */
 void kready_time(struct kready *r, u64 now_ms); /* the timer follows the deadline; the owner */
 void kready_close(struct kready *r);            /* the one close path; the owner, may sleep */
+
+/* --- kfar.c: where a file system may be waited for -------------------------------------------- */
+
+int kfar_open(struct kserve *s);
+void kfar_close(struct kserve *s); /* no connection is left */
+void kfar_init(struct kready *r);
+void kfar_queue(struct kready *r); /* pump it there; its owner, until then.  Any context */
 
 #endif

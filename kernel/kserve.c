@@ -12,8 +12,9 @@
  * times and closes, in process context; everybody else marks.
  *
  * softirq is a shortcut: the same list, drained in the bottom half, as long as nothing need be
- * waited for.  An answer that is not in memory, a farewell, a socket in use, no memory at hand: the
- * connection is handed to the work item, and comes back when it wants to receive.
+ * waited for.  A farewell, a socket in use, no memory at hand: the connection is handed to the work
+ * item, and is the bottom half's again when it wants to receive.  With both models an answer that
+ * is not in memory is found and read elsewhere (kfar.c): a file system may never answer.
  *
  * What it costs: a request is one turn of the list's, a receive and a send.
  */
@@ -103,7 +104,7 @@ static bool ready_ends(struct kready *r, u64 now_ms)
     return false;
 }
 
-/* What the bottom half leaves to the work item: ends, and what may sleep. */
+/* Hands the connection from the bottom half to the work item: to close it, or to sleep. */
 static void ready_hand(struct kready *r, bool ends)
 {
     kstat_add(r->k.serve, KSTAT_HANDED, 1);
@@ -114,16 +115,36 @@ static void ready_hand(struct kready *r, bool ends)
     lane_add(&r->k.serve->lane[smp_processor_id()], r);
 }
 
-/* It waits for its socket, or moves on if something happened meanwhile.  Nobody's afterwards. */
+/* This lane has done what it may, and the connection needs more. */
+static void ready_hand_on(struct klane *l, struct kready *r, bool ends)
+{
+    bool waits = r->k.conn.want == CONN_WAIT;
+
+    if (ends || !(waits || l->may_sleep)) {
+        ready_hand(r, ends);
+        return;
+    }
+    r->soft = false;
+    r->away = r->away || (waits && l->reach == KREACH_HOME);
+    kfar_queue(r);
+}
+
+/* The connection waits for its socket, or moves on if something happened meanwhile.  This lane does
+ * not own it afterwards. */
 static void ready_rest(struct klane *l, struct kready *r, bool again)
 {
-    if (l->may_sleep && l->serve->soft && r->k.conn.want == CONN_RECV)
-        r->soft = true;
+    struct kserve *s = l->serve;
+    bool far = l->reach != KREACH_MEMORY;
+
+    if (r->k.conn.want == CONN_RECV) {
+        r->soft = r->soft || (l->may_sleep && s->soft);
+        r->away = false;
+    }
     if (!again && atomic_cmpxchg(&r->state, KREADY_RUNNING, KREADY_IDLE) == KREADY_RUNNING)
         return;
     r->soft = r->soft && !l->may_sleep; /* this lane has it already */
     atomic_set(&r->state, KREADY_QUEUED);
-    lane_add(l, r);
+    lane_add(far ? &s->lane[raw_smp_processor_id()] : l, r);
 }
 
 /* Whether nobody will call us for what is to be done now. */
@@ -133,20 +154,21 @@ static bool ready_again(const struct kline *line, const struct pump *p)
     case CONN_RECV:
     case CONN_LINGER:
         return p->more || kline_has_input(line);
-    case CONN_WAIT:
-        return true; /* its answer may be asked for here */
     default:
         return p->more;
     }
 }
 
-/* A bottom half may answer what is in memory, and wait for room to send it. */
-static bool ready_may_stay(const struct kready *r)
+/* A lane may answer what is in memory, and wait for room to send it; the bottom half no more than
+ * that. */
+static bool ready_may_stay(const struct klane *l, const struct kready *r)
 {
-    return r->k.conn.want == CONN_RECV || r->k.conn.want == CONN_SEND;
+    enum conn_want want = r->k.conn.want;
+
+    return want == CONN_RECV || want == CONN_SEND || (l->may_sleep && want != CONN_WAIT);
 }
 
-static void ready_run(struct klane *l, struct kready *r)
+void kready_run(struct klane *l, struct kready *r)
 {
     struct kconn *k = &r->k;
     struct kline line = {.k = k, .lane = l, .flags = MSG_DONTWAIT};
@@ -163,17 +185,18 @@ static void ready_run(struct klane *l, struct kready *r)
     }
     if (l->may_sleep && test_and_clear_bit(KCONN_SHUT, &k->flags))
         ksock_shut(k);
-    if (l->may_sleep && k->conn.want == CONN_WAIT)
+    if (l->reach != KREACH_MEMORY && k->conn.want == CONN_WAIT)
         conn_resume(&k->conn, now_ms);
     if (!ready_pump(&line, &p, now_ms)) {
         ready_hand(r, false);
         return;
     }
+    k->conn.host = &k->serve->lane[0].host; /* this lane may be freed before the connection is */
     ends = ready_ends(r, now_ms) || test_bit(KCONN_END, &k->flags);
-    if (!l->may_sleep && (ends || line.hand || !ready_may_stay(r)))
-        ready_hand(r, ends);
-    else if (ends)
+    if (ends && l->may_sleep)
         kready_close(r);
+    else if (ends || line.hand || !ready_may_stay(l, r))
+        ready_hand_on(l, r, ends);
     else
         ready_rest(l, r, ready_again(&line, &p));
 }
@@ -192,7 +215,7 @@ static bool lane_turn(struct klane *l)
         if (!first)
             return false;
         l->rest = first->next;
-        ready_run(l, llist_entry(first, struct kready, node));
+        kready_run(l, llist_entry(first, struct kready, node));
         if (l->may_sleep)
             cond_resched();
     }
@@ -243,7 +266,7 @@ static int lanes_open(struct klane **lanes, struct kserve *s, bool may_sleep)
         init_llist_head(&all[cpu].ready);
         INIT_WORK(&all[cpu].work, lane_work);
         kcompat_bh_init(&all[cpu].bh, lane_bh);
-        err = klane_open(&all[cpu], s, may_sleep);
+        err = klane_open(&all[cpu], s, may_sleep, KREACH_MEMORY);
         if (err) {
             lanes_close(all);
             return err;
@@ -258,21 +281,21 @@ static int lanes_open(struct klane **lanes, struct kserve *s, bool may_sleep)
 static void ready_way_close(struct kserve *s)
 {
     lanes_close(s->soft);
-    flush_workqueue(s->wq);
+    kfar_close(s);
+    if (s->wq)
+        flush_workqueue(s->wq);
     lanes_close(s->lane);
 }
 
 static int ready_way_open(struct kserve *s)
 {
-    int err = lanes_open(&s->lane, s, true);
+    int err = lanes_open(&s->lane, s, true) ?: kfar_open(s);
 
     if (!err && s->opt.model == KMODEL_SOFTIRQ) {
         err = lanes_open(&s->soft, s, false);
         err = err ?: kshelves_stock(s);
     }
-    if (err)
-        ready_way_close(s);
-    return err;
+    return err; /* what was opened is closed with the server */
 }
 
 const struct kway kway_ready = {

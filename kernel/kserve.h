@@ -22,17 +22,27 @@ enum kmodel {
 
 extern const char *const kmodel_names[KMODELS];
 
-/* What is served.  ctx is handed back.  may_sleep false: only what is in memory; -EINPROGRESS means
- * to ask again where sleeping is allowed.  Where it is allowed they have the answer.  All of them
- * are called on several processors at once. */
+/* How far a search may go.  A file system may take any time to answer, or never answer, so each
+ * reach is a place of its own where connections are pumped. */
+enum kreach {
+    KREACH_MEMORY, /* nothing that sleeps */
+    KREACH_HOME,   /* the file system of what is served */
+    KREACH_AWAY,   /* others, which are mounted below it */
+};
+
+/* What is served.  ctx is handed back.  -EINPROGRESS: the answer is beyond this reach, ask with the
+ * next one; KREACH_AWAY has every answer.  These functions run on several processors at once.  They
+ * must be rung_core's own: a call that a file system never answers outlives the module that opened
+ * the server. */
 struct kworld {
     const struct conn_proto *proto;
     void *ctx;
-    int (*find)(void *ctx, const struct http_ask *ask, bool may_sleep, struct source **source);
-    /* the site's own page for a status, or -ENOENT */
-    int (*page)(void *ctx, unsigned status, bool may_sleep, struct source **source);
+    int (*find)(void *ctx, const struct http_ask *ask, enum kreach reach, struct source **source);
+    /* the site's own page for a status, or -ENOENT; KREACH_HOME has every answer */
+    int (*page)(void *ctx, unsigned status, enum kreach reach, struct source **source);
     /* in any context, never sleeps (fput() is fine there) */
     void (*release)(void *ctx, struct source *source);
+    void (*close)(void *ctx); /* the last call; NULL is fine */
 };
 /* source->file is a struct file * here, of a regular file.  source->bytes may be any memory of the
  * kernel. */
@@ -58,16 +68,20 @@ bool kserve_runs_bound(enum kmodel model);
 
 struct kserve;
 
-/* 0, or -errno: then nothing is left behind, and the kernel's log has said what failed. */
+/* 0, or -errno: then nothing is left behind, and the kernel's log has said what failed.  The world
+ * is closed with the server, or when this fails. */
 int kserve_open(struct kserve **serve, const struct kserve_options *opt,
                 const struct kworld *world);
 
 /* Its folder in debugfs, where a module may put more to read; it goes with the server. */
 struct dentry *kserve_folder(const struct kserve *serve);
 
-/* Stop listening, close who is idle, give the others KSERVE_DRAIN_MS, cut off the rest.  When it
- * returns nobody is left: no connection, thread, timer or callback. */
-enum { KSERVE_DRAIN_MS = 500 };
+/* Stop listening, close idle connections, give the others KSERVE_DRAIN_MS, cut off the rest.  When
+ * it returns, no connection, thread, timer or callback is left.  There is one exception: a
+ * connection whose file system does not answer cannot be ended.  If no connection has ended for
+ * KSERVE_STUCK_MS, the clients are reset, the kernel's log says why, and what is left stays with
+ * rung_core, which cannot be unloaded until the file system has answered. */
+enum { KSERVE_DRAIN_MS = 500, KSERVE_STUCK_MS = 5000 };
 void kserve_close(struct kserve *serve);
 
 #endif

@@ -11,7 +11,7 @@
  * what others may read is served and nothing else, by mode, access list and security module alike.
  * dentry_open() does not ask for permission by itself; readable() does.
  *
- * Everything here may sleep, but for the release: fput() puts the work off where it has to.
+ * Every function here may sleep, except release: fput() defers its work where it must not sleep.
  */
 #include <linux/cred.h>
 #include <linux/file.h>
@@ -24,7 +24,7 @@
 #include "ksite_inside.h"
 
 enum {
-    LOOK_TRIES = 32, /* a rename anywhere may make a lookup give up on a link's "..": -EAGAIN */
+    LOOK_TRIES = 32, /* a rename anywhere may end a lookup of a link's "..": -EAGAIN */
     OWNS_NOTHING = 0xfffffffe, /* not 65534: files of "nobody" are found on disks */
 };
 
@@ -32,6 +32,8 @@ enum {
 struct search {
     struct ksite *site;
     const struct http_ask *ask;
+    unsigned mounts; /* LOOKUP_NO_XDEV, or 0: they are crossed */
+    bool beyond;     /* some name could not be followed for that */
     size_t len;
     char *path;
 };
@@ -78,7 +80,7 @@ static int root_error(struct ksite *site)
 
 int ksite_open(struct ksite **site, const struct ksite_options *opt)
 {
-    const char *index = opt->index ? opt->index : "index.html";
+    const char *index = opt->index ?: "index.html";
     struct ksite *s;
     int err;
 
@@ -90,6 +92,7 @@ int ksite_open(struct ksite **site, const struct ksite_options *opt)
     s->hidden = opt->hidden;
     s->listing = opt->listing;
     s->precompressed = opt->precompressed;
+    s->cross_mounts = opt->cross_mounts;
     s->entries_max = opt->listing_max ? opt->listing_max : KSITE_ENTRIES_MAX;
     s->index_len = strlen(index);
     memcpy(s->index, index, s->index_len + 1);
@@ -109,14 +112,20 @@ int ksite_open(struct ksite **site, const struct ksite_options *opt)
 
 void ksite_close(struct ksite *site)
 {
+    bool waits;
+
     if (!site)
         return;
+    waits = site->root.dentry && kwitness_local(site->root.dentry->d_sb);
     kcache_close(site->cache);
     path_put(&site->root); /* nothing yet is fine, too */
     if (site->cred)
         put_cred(site->cred);
+    /* Files that were released keep their mount busy until they are closed.  But closing may have
+     * to wait for a file system that is not local. */
+    if (waits)
+        flush_delayed_fput();
     kfree(site);
-    flush_delayed_fput(); /* files that were released make their mount busy until they are gone */
 }
 
 static int error_of(int err)
@@ -125,7 +134,7 @@ static int error_of(int err)
     case -ENOTDIR: /* a file used as a folder */
         return -ENOENT;
     case -EPERM:
-    case -EXDEV:   /* leaves the root */
+    case -EXDEV:   /* leaves the root, or what is mounted there */
     case -ELOOP:   /* a magic link, or links without end */
         return -EACCES;
     case -EINPROGRESS: /* of a file system that says what it likes: to the core it means "later" */
@@ -144,18 +153,27 @@ int ksite_look(const struct path *from, const char *name, unsigned flags, struct
     do
         err = vfs_path_lookup(from->dentry, from->mnt, name, flags, found);
     while (err == -EAGAIN && ++tries < LOOK_TRIES);
-    return error_of(err);
+    return err == -EXDEV ? err : error_of(err);
 }
 
 /* --- What is found ---------------------------------------------------------------------------- */
 
-static int thing_look(const struct ksite *site, const char *name, struct thing *thing)
+/* The name of the search, as far as its file system goes. */
+static int search_look(struct search *f, const char *name, unsigned flags, struct path *path)
 {
-    int err = ksite_look(&site->root, name, LOOKUP_FOLLOW, &thing->path);
+    int err = ksite_look(&f->site->root, name, LOOKUP_FOLLOW | f->mounts | flags, path);
+
+    f->beyond = f->beyond || err == -EXDEV;
+    return error_of(err);
+}
+
+static int thing_look(struct search *f, const char *name, struct thing *thing)
+{
+    int err = search_look(f, name, 0, &thing->path);
 
     if (err)
         return err;
-    thing->seen = ksite_seen(site, &thing->path);
+    thing->seen = ksite_seen(f->site, &thing->path);
     err = vfs_getattr(&thing->path, &thing->st, STATX_BASIC_STATS, AT_STATX_SYNC_AS_STAT);
     if (err)
         path_put(&thing->path);
@@ -238,7 +256,7 @@ static int look_sibling(struct search *f, enum coding coding, const struct kstat
     int err;
 
     memcpy(f->path + f->len, suffix, strlen(suffix) + 1);
-    err = thing_look(f->site, f->path, sibling);
+    err = thing_look(f, f->path, sibling);
     f->path[f->len] = '\0';
     if (err)
         return err;
@@ -318,7 +336,7 @@ static int found_file(struct search *f, const struct thing *thing, struct ksite_
 static int find_file(struct search *f, struct ksite_source **source)
 {
     struct thing thing;
-    int err = thing_look(f->site, f->path, &thing);
+    int err = thing_look(f, f->path, &thing);
 
     if (err)
         return err;
@@ -347,7 +365,7 @@ static int find_index(struct search *f, struct ksite_source **source)
         return -ENOENT;
     memcpy(f->path + len, f->site->index, f->site->index_len + 1);
     f->len += f->site->index_len;
-    err = thing_look(f->site, f->path, &thing);
+    err = thing_look(f, f->path, &thing);
     if (!err) {
         if (S_ISREG(thing.st.mode))
             err = found_file(f, &thing, source);
@@ -401,7 +419,7 @@ static int find_listing(struct search *f, struct ksite_source **source)
 {
     const char *name = f->len ? f->path : ".";
     struct path path;
-    int err = ksite_look(&f->site->root, name, LOOKUP_FOLLOW | LOOKUP_DIRECTORY, &path);
+    int err = search_look(f, name, LOOKUP_DIRECTORY, &path);
 
     if (err)
         return err;
@@ -425,10 +443,14 @@ static int find(struct search *f, struct ksite_source **source)
             err = find_listing(f, source);
     }
     revert_creds(own);
-    return err;
+    if (!f->beyond || !f->site->cross_mounts || !f->mounts)
+        return err;
+    if (!err) /* something that is beyond may be the better answer */
+        ksite_release(f->site, &(*source)->source);
+    return -EINPROGRESS;
 }
 
-int ksite_find(struct ksite *site, const struct http_ask *ask, struct source **source)
+int ksite_find(struct ksite *site, const struct http_ask *ask, bool away, struct source **source)
 {
     struct search f = {.site = site, .ask = ask};
     struct ksite_source *found;
@@ -440,6 +462,7 @@ int ksite_find(struct ksite *site, const struct http_ask *ask, struct source **s
         return 0;
     if (!site->hidden && path_is_hidden(ask->path))
         return -ENOENT;
+    f.mounts = away && site->cross_mounts ? 0 : LOOKUP_NO_XDEV;
     f.len = ask->path.len - 1;
     f.path = kmalloc(f.len + site->index_len + CODING_SUFFIX_BYTES_MAX + 1, GFP_KERNEL);
     if (!f.path)
@@ -456,13 +479,14 @@ int ksite_find(struct ksite *site, const struct http_ask *ask, struct source **s
 int ksite_page(struct ksite *site, unsigned status, struct source **source)
 {
     const struct cred *own = override_creds(site->cred);
+    struct search f = {.site = site, .mounts = LOOKUP_NO_XDEV};
     struct ksite_source *found;
     struct thing thing;
     char name[16];
     int err;
 
     snprintf(name, sizeof(name), "%u.html", status);
-    err = thing_look(site, name, &thing);
+    err = thing_look(&f, name, &thing);
     if (!err) {
         err = S_ISREG(thing.st.mode) ? readable(&thing.path) : -ENOENT;
         if (!err)

@@ -21,6 +21,7 @@ struct ksite_options {
     size_t cache_bytes;   /* of small files and listings kept in memory; 0: none are */
     unsigned cache_ms;    /* so long is kept what nobody asks for */
     bool compress;        /* what is kept is kept compressed too, for who takes gzip */
+    bool cross_mounts;    /* what is mounted below the folder is served too; else it is 403 */
 };
 
 /* 0, or -errno with nothing left behind.  The folder's mount is busy until the site is closed. */
@@ -28,8 +29,10 @@ int ksite_open(struct ksite **site, const struct ksite_options *opt);
 void ksite_close(struct ksite *site); /* no source is out any more; NULL is fine */
 
 /* The representation asked for, as host->find() says; page(): NNN.html for an error status, or
- * -ENOENT.  Both may sleep.  source->file is a struct file. */
-int ksite_find(struct ksite *site, const struct http_ask *ask, struct source **source);
+ * -ENOENT.  Both may sleep, for as long as the folder's file system likes.  source->file is a
+ * struct file.  Without `away` no other file system is asked: if one would have to be, and mounts
+ * may be crossed, find() returns -EINPROGRESS. */
+int ksite_find(struct ksite *site, const struct http_ask *ask, bool away, struct source **source);
 int ksite_page(struct ksite *site, unsigned status, struct source **source);
 
 /* The same for who must not sleep: what is kept in memory, or -EINPROGRESS: ask ksite_find(). */
@@ -48,5 +51,9 @@ void ksite_count(struct ksite *site, struct ksite_counts *counts);
 
 /* In any context; never sleeps. */
 void ksite_release(struct ksite *site, struct source *source);
+
+/* kworld.c: all of that as what a server serves, which closes the site in the end. */
+struct kworld;
+void kworld_of_folder(struct kworld *world, struct ksite *site);
 
 #endif

@@ -5,7 +5,8 @@
  * The walk holds the folder's inode lock while it calls us, so there names are copied and nothing
  * else is done, DENTS_BYTES at a time; each is looked at when the lock is free again.  The target
  * of a symbolic link is looked up from the root like a request for it, so that a link is shown as
- * what a visitor would get.  Sorted: 40 bytes and the name for each entry, a quarter more while
+ * what a visitor would get, except where it leads to another file system, which may not answer.
+ * Sorted: 40 bytes and the name for each entry, a quarter more while
  * growing; the folder is closed before the first byte is sent.  Streamed, when there are more than
  * site->entries_max or all listings together would need more than KSITE_LISTINGS_BYTES_MAX: one
  * buffer of DENTS_BYTES, entries in the folder's order.
@@ -46,6 +47,7 @@ struct kfolder {
     struct listing listing;
     struct ksite *site;
     struct file *file;     /* NULL: all has been read */
+    unsigned mounts;       /* LOOKUP_NO_XDEV, or 0: links may lead to other file systems */
     time64_t changed;      /* last, of itself and all that was looked at */
     size_t charged;        /* bytes of ours in site->listings_bytes */
     struct lump *entries;  /* of struct listing_entry */
@@ -135,17 +137,22 @@ static int look_at(struct kfolder *f, const struct path *path, struct kstat *st)
     return err;
 }
 
-/* A link's target as a visitor would get it; *st becomes the target's. */
-static enum listing_kind kind_of_target(struct kfolder *f, const struct dent *d, struct kstat *st)
+/* A link's target as a visitor would get it; *st becomes the target's.  A target on another file
+ * system is shown as a file of unknown size, if it is served at all. */
+static enum listing_kind kind_of_target(struct kfolder *f, const struct dent *d, struct kstat *st,
+                                        bool *unknown)
 {
     size_t len = f->listing.path.len;
     enum listing_kind kind = LISTING_DEAD;
     struct kstat target;
     struct path path;
+    int err;
 
     memcpy(f->path + len, d->name, d->len + 1u);
-    if (ksite_look(&f->site->root, f->path + 1, LOOKUP_FOLLOW, &path))
-        return kind;
+    err = ksite_look(&f->site->root, f->path + 1, LOOKUP_FOLLOW | f->mounts, &path);
+    *unknown = err == -EXDEV && f->site->cross_mounts;
+    if (err)
+        return *unknown ? LISTING_FILE : kind;
     if (!look_at(f, &path, &target)) {
         *st = target;
         kind = kind_of(target.mode);
@@ -159,7 +166,8 @@ static bool describe(struct kfolder *f, const struct dent *d, struct listing_ent
 {
     struct kstat st;
     struct path path;
-    int err = ksite_look(&f->file->f_path, d->name, 0, &path);
+    int err = ksite_look(&f->file->f_path, d->name, f->mounts, &path);
+    bool unknown = false;
 
     memset(e, 0, sizeof(*e));
     e->name = (struct slice){d->name, d->len};
@@ -174,7 +182,8 @@ static bool describe(struct kfolder *f, const struct dent *d, struct listing_ent
         return err != -ENOENT;
     }
     e->link = S_ISLNK(st.mode);
-    e->kind = (uint8_t)(e->link ? kind_of_target(f, d, &st) : kind_of(st.mode));
+    e->kind = (uint8_t)(e->link ? kind_of_target(f, d, &st, &unknown) : kind_of(st.mode));
+    e->unknown = unknown;
     e->size = e->kind == LISTING_FILE ? (uint64_t)st.size : 0;
     e->mtime_s = st.mtime.tv_sec;
     return true;
@@ -353,6 +362,7 @@ int kfolder_open(struct ksite *site, const struct http_ask *ask, struct file *fi
     }
     f->site = site;
     f->file = file;
+    f->mounts = file->f_path.mnt == site->root.mnt ? LOOKUP_NO_XDEV : 0;
     f->changed = kcompat_ctime(file_inode(file)).tv_sec;
     memcpy(f->path, ask->path.ptr, len);
     f->listing.path = (struct slice){f->path, len};

@@ -29,7 +29,7 @@ struct ksite {
     struct path root;
     const struct cred *cred; /* what lookups and files are done as */
     struct kcache *cache;    /* NULL: nothing is kept in memory */
-    bool hidden, listing, precompressed, compress;
+    bool hidden, listing, precompressed, compress, cross_mounts;
     size_t entries_max;
     atomic_long_t listings_bytes; /* <= KSITE_LISTINGS_BYTES_MAX */
     atomic_long_t walks;
@@ -45,8 +45,9 @@ struct ksite_source {
 
 /* With the site's credentials in force: look a name up (NUL-terminated, no leading slash), never
  * outside the folder `from`.  flags: LOOKUP_FOLLOW a link that is the last component,
- * LOOKUP_DIRECTORY.  0 and *found, to be given back by path_put(), or -errno, of which -ENOENT
- * means 404 and -EACCES 403. */
+ * LOOKUP_DIRECTORY, LOOKUP_NO_XDEV.  0 and *found, to be given back by path_put(), or -errno, of
+ * which -ENOENT means 404, -EACCES 403, and -EXDEV that the name leaves the folder, or, with
+ * LOOKUP_NO_XDEV, the file system. */
 int ksite_look(const struct path *from, const char *name, unsigned flags, struct path *found);
 
 /* --- ksite_memory.c --------------------------------------------------------------------------- */
@@ -76,7 +77,8 @@ void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_
 
 /* --- ksite_folder.c --------------------------------------------------------------------------- */
 
-/* Make the listing of an open folder, which is taken over, also on failure.  0 or -errno. */
+/* Make the listing of an open folder, which is taken over, also on failure.  0 or -errno.  If the
+ * folder lies on the site's own file system, no other one is asked for what it lists. */
 int kfolder_open(struct ksite *site, const struct http_ask *ask, struct file *file,
                  struct kfolder **folder);
 size_t kfolder_next(struct source *source, char *buf, size_t cap); /* source.next of a listing */

@@ -81,7 +81,7 @@ static bool is_straight(const struct ksite *site, const char *name, const struct
     struct path found;
     bool same;
 
-    if (ksite_look(&site->root, name, LOOKUP_NO_SYMLINKS, &found))
+    if (ksite_look(&site->root, name, LOOKUP_NO_SYMLINKS | LOOKUP_NO_XDEV, &found))
         return false;
     same = path_equal(&found, path);
     path_put(&found);

@@ -5,11 +5,13 @@
  * The other is the bottom half's: the socket's lock is held as a spin lock, memory is taken without
  * waiting, and nothing is sent that is not in memory.
  *
- * A file's bytes are its page cache's.  What is small is read behind the head, for one packet; of
- * the rest the pages themselves are handed to the socket, without a copy.  A page that is not in
- * memory is not waited for one by one: a read brings it in, with what follows it, and those bytes
- * are copied.  A file may become shorter meanwhile: its size is asked for just before, and what was
- * cut off then is 0 bytes, as everywhere.
+ * A file's bytes are its page cache's, where that is the truth: on a local file system
+ * (kwitness_local()).  A small file is read behind its head, for one packet; of a larger one the
+ * pages themselves are handed to the socket, without a copy.  All other bytes are read through the
+ * file system, which brings pages in with what follows them, and copied.  A lane does not read: it
+ * hands the connection on to where a file system may be waited for.  A file may become shorter
+ * meanwhile: its size is asked for just before, and the bytes that were cut off are 0 bytes, as
+ * everywhere.
  */
 #include <linux/fs.h>
 #include <linux/magic.h>
@@ -18,6 +20,8 @@
 #include <linux/tcp.h>
 #include <net/sock.h>
 #include <net/tcp.h>
+#include "../core/conn_inside.h"
+#include "kcache.h"
 #include "kinside.h"
 
 enum {
@@ -58,6 +62,11 @@ void ksock_deafen(struct kconn *k)
 void ksock_end(struct kconn *k)
 {
     kernel_sock_shutdown(k->sock, SHUT_RDWR);
+}
+
+void ksock_reset(struct sock *sk)
+{
+    tcp_abort(sk, ECONNRESET);
 }
 
 void ksock_unhook(const struct kserve *s, struct socket *sock)
@@ -232,6 +241,17 @@ static long gather_file(struct kline *line, struct gather *g, const struct piece
     return n;
 }
 
+static bool may_read(const struct kline *line)
+{
+    return line->lane->reach != KREACH_MEMORY || !line->k->serve->far_wq[0];
+}
+
+static long hand_on(struct kline *line)
+{
+    line->hand = true;
+    return -EAGAIN;
+}
+
 static long send_file(struct kline *line, const struct segment *seg)
 {
     struct piece r = piece_of(seg);
@@ -240,6 +260,8 @@ static long send_file(struct kline *line, const struct segment *seg)
 
     if (n)
         return n;
+    if (!may_read(line))
+        return hand_on(line);
     n = gather_file(line, &g, &r);
     return n > 0 ? send_vec(line, &g, (u64)n < seg->len) : n;
 }
@@ -249,10 +271,15 @@ static long send_file(struct kline *line, const struct segment *seg)
 static long line_recv(void *io, char *buf, size_t cap)
 {
     struct kline *line = io;
+    const struct conn *c = &line->k->conn;
     struct kvec vec = {.iov_base = buf, .iov_len = cap};
     struct msghdr msg = {.msg_flags = 0};
+    long n = kernel_recvmsg(line->k->sock, &msg, &vec, 1, cap, line->flags);
 
-    return received(line, kernel_recvmsg(line->k->sock, &msg, &vec, 1, cap, line->flags));
+    /* Half a message is refused with a page of the site's own, and looking for it cannot wait. */
+    if (!n && !may_read(line) && (c->stash || c->flags & CONN_BODY))
+        return hand_on(line);
+    return received(line, n);
 }
 
 /* Memory, and behind it a file that is small enough to be read.  A larger one is said to follow, so
@@ -263,6 +290,8 @@ static long line_send(void *io, const struct conn_out *out)
     struct gather g;
     bool more;
 
+    if (!may_read(line) && line->k->conn.flags & CONN_MORE) /* a folder may be read on the way */
+        return hand_on(line);
     gather_memory(&g, out, line->k->serve->opt.send_bytes);
     if (!g.count)
         return sent(line, send_file(line, &out->seg[0]));
@@ -270,6 +299,8 @@ static long line_send(void *io, const struct conn_out *out)
     if (more && !out->seg[g.segments].bytes && out->seg[g.segments].len <= SMALL_FILE_BYTES_MAX) {
         struct piece r = piece_of(&out->seg[g.segments]);
 
+        if (!may_read(line))
+            return hand_on(line);
         more = gather_file(line, &g, &r) < (long)r.len; /* an error is the next call's */
     }
     return sent(line, send_vec(line, &g, more));

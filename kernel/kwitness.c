@@ -29,6 +29,10 @@
 #include "kcompat.h"
 #include "kcache.h"
 
+#ifndef GFS2_MAGIC
+#define GFS2_MAGIC 0x01161970 /* linux/gfs2_ondisk.h */
+#endif
+
 enum {
     TICKS_YOUNG = 4,
     DEPTH_MAX = KCACHE_PATH_BYTES_MAX / 2 + 1,
@@ -116,11 +120,26 @@ static bool look(const struct kwitness *w, struct sight *s)
     return false;
 }
 
-/* Everything that changes this file system goes through this kernel, and shows in its inodes. */
+bool kwitness_local(const struct super_block *sb)
+{
+    switch (sb->s_magic) {
+    case TMPFS_MAGIC:
+    case RAMFS_MAGIC:
+        return true;
+    case FUSE_SUPER_MAGIC:   /* a process answers, though it may have a device (fuseblk) */
+    case OCFS2_SUPER_MAGIC:  /* machines that share the device */
+    case GFS2_MAGIC:
+        return false;
+    default:
+        return sb->s_type->fs_flags & FS_REQUIRES_DEV;
+    }
+}
+
+/* An overlay has its pages elsewhere, but what changes it shows in its inodes; if a layer learns of
+ * changes from elsewhere its dentries say so. */
 static bool is_ours(const struct super_block *sb)
 {
-    return (sb->s_type->fs_flags & FS_REQUIRES_DEV) || sb->s_magic == TMPFS_MAGIC ||
-           sb->s_magic == RAMFS_MAGIC || sb->s_magic == OVERLAYFS_SUPER_MAGIC;
+    return kwitness_local(sb) || sb->s_magic == OVERLAYFS_SUPER_MAGIC;
 }
 
 /* Its sum; 0: it cannot be told, or something has changed too lately. */

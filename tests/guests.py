@@ -40,6 +40,8 @@ WHAT = {"life": ("tests/kernel", ["--ignore", IDLE], 0, "slub_debug=FZPU"),
         "core": ("tests/wire", ["-m", "core"], AT_A_TIME, ""),
         "drop": ("tests/drop/test_module.py", ["tests/drop/test_choice.py", "tests/drop/test_rights.py"], 0, ""),
         **{what: (path, [], 0, "slub_debug=FZPU") for what, path in PROGRAMS.items()}}
+# Modules of the kernel's own that tests want: file systems that hang, and that change behind its back.
+WANTED = {"life": ("fuse", "nfsd", "nfsv4"), "short life": ("fuse", "nfsd", "nfsv4")}
 FEW_CYCLES = "10"
 DEEP_CYCLES = "1000"
 SEATS = 3  # of a guest where others run beside it (layer.py): two emulated processors that are seldom busy
@@ -127,7 +129,8 @@ def inside(version, model, what):
                               os.environ.get("RUNG_CYCLES") or (DEEP_CYCLES if version in SLOW else ""),
                "RUNG_NTH_STEP": os.environ.get("RUNG_NTH_STEP") or "",
                "RUNG_SLOW": f"{slow(version):g}", "PYTEST_TIMEOUT": f"{TEST_S * slow(version):g}"}
-        tests = {"paths": [path], "args": args, "processes": processes, "env": env, "program": PROGRAMS.get(what)}
+        tests = {"paths": [path], "args": args, "processes": processes, "env": env, "program": PROGRAMS.get(what),
+                 "modules": WANTED.get(what, ())}
         if what == "drop":
             tests["modules"] = [f"{modules}/rung_drop.ko", "tcp_diag", "unix_diag"]
             env |= {"RUNG_DROP": os.path.join(layer.build, "release", "rung-drop"), "RUNG_DROP_THROUGH": "module",

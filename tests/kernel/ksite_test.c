@@ -119,7 +119,7 @@ static int find(struct table *t, struct twin *w, const char *path, const char *q
     } else if (w->op == TWIN_PAGE) {
         err = ksite_page(t->site, w->status, &s);
     } else {
-        err = ksite_find(t->site, &ask, &s);
+        err = ksite_find(t->site, &ask, true, &s);
     }
     if (err)
         return err;

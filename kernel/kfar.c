@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* kfar.c - where connections of event and softirq are pumped while a file system may have to be
+ * waited for.
+ *
+ * A lane serves all connections of a processor, so nothing in it may wait for a disk, for a server
+ * far away or for a process that never answers (FUSE).  A connection that needs more than memory is
+ * handed to one of two queues.  A work item there owns it, pumps it once, and hands it to a lane
+ * again.  The queues are unbound, so a long listing does not keep a processor's lane either, and
+ * each has KFAR_PLACES.
+ *
+ * There are two so that file systems mounted below the folder cannot take the places of the folder
+ * itself: a search begins in the first queue, crosses no mount there, and moves to the second when
+ * it meets one.
+ *
+ * What it costs: two changes of context, and a scratch buffer for as long as it takes.
+ */
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+#include "kready.h"
+
+/* Searches and reads that wait at once, in each queue; a worker and its stack for each.  A disk has
+ * enough to choose from, and when a file system hangs no more than these hang with it. */
+enum { KFAR_PLACES = 128 };
+
+static struct klane *lane_new(struct kserve *s, enum kreach reach)
+{
+    struct klane *l = kzalloc(sizeof(*l), GFP_KERNEL);
+
+    if (l && klane_open(l, s, true, reach)) {
+        kfree(l);
+        return NULL;
+    }
+    return l;
+}
+
+static void far_work(struct work_struct *work)
+{
+    struct kready *r = container_of(work, struct kready, far);
+    struct kserve *s = r->k.serve;
+    struct klane *l;
+
+    if (READ_ONCE(s->stop) == KSTOP_NOW) { /* nothing more is asked of a file system */
+        kready_close(r);
+        return;
+    }
+    l = lane_new(s, r->away ? KREACH_AWAY : KREACH_HOME);
+    if (!l) {
+        kstat_add(s, KSTAT_NO_BUFFER, 1);
+        kready_close(r);
+        return;
+    }
+    kready_run(l, r);
+    klane_close(l);
+    kfree(l);
+}
+
+void kfar_init(struct kready *r)
+{
+    r->away = false;
+    INIT_WORK(&r->far, far_work);
+}
+
+void kfar_queue(struct kready *r)
+{
+    struct kserve *s = r->k.serve;
+
+    kstat_add(s, KSTAT_FAR, 1);
+    atomic_set(&r->state, KREADY_QUEUED);
+    queue_work(s->far_wq[r->away], &r->far);
+}
+
+int kfar_open(struct kserve *s)
+{
+    if (!s->world.find)
+        return 0;
+    s->far_wq[0] = alloc_workqueue("%s_home", WQ_UNBOUND, KFAR_PLACES, s->name);
+    s->far_wq[1] = alloc_workqueue("%s_away", WQ_UNBOUND, KFAR_PLACES, s->name);
+    return s->far_wq[0] && s->far_wq[1] ? 0 : -ENOMEM;
+}
+
+void kfar_close(struct kserve *s)
+{
+    unsigned i;
+
+    for (i = 0; i < ARRAY_SIZE(s->far_wq); i++)
+        if (s->far_wq[i])
+            destroy_workqueue(s->far_wq[i]);
+}

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""A file system below the folder that does not answer: it is left out, or keeps those waiting who ask for it and no other
+client; the module goes in bounded time, and the rest when the file system has answered or died."""
+import errno
+import os
+import subprocess
+import time
+
+import fuse
+import left
+import pytest
+from lib import crowd, insmod, module
+from lib.client import request
+from lib.served import wait_for
+from lib.trees import content, write
+
+HELLO = b"Hello, world\n"
+BIG = content("hung", 3 << 20)
+ASKED = b"/hung/file"
+# More than may wait for it at once (KFAR_PLACES, AWAY_SHARE of the seats).
+MANY = 300
+SLOW = float(os.environ.get("RUNG_SLOW") or 1)
+SERVED_S = 3 * SLOW
+# KSERVE_DRAIN_MS, KSERVE_STUCK_MS, and time to reset MANY.
+UNLOADED_S = 6 + 3 * SLOW
+PATIENT = ("--idle-timeout", "10m", "--send-timeout", "10m", "--cache", "0")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder to serve, with an empty one in it for a mount."""
+    os.chmod(tmp_path, 0o755)
+    os.chmod(tmp_path.parent, 0o755)
+    write(f"{tmp_path}/hello.txt", HELLO)
+    write(f"{tmp_path}/big.bin", BIG)
+    os.mkdir(f"{tmp_path}/hung")
+    yield str(tmp_path)
+
+
+@pytest.fixture
+def hung(folder):
+    """hung(opcodes that are answered) -> what is mounted in the folder."""
+    mounted = []
+
+    def mount(answered=()):
+        mounted.append(fuse.Mounted(f"{folder}/hung", answered))
+        wait_for(lambda: fuse.INIT in mounted[-1].asked(), "it is mounted")
+        return mounted[-1]
+    yield mount
+    for one in mounted:
+        one.end()
+
+
+def served(server):
+    """What others ask for meanwhile, each on a connection of its own: the longest of their times."""
+    longest = 0
+    for _ in range(3):
+        for target, right in (("/hello.txt", HELLO), ("/big.bin", BIG), ("/no", None), ("/", None)):
+            began = time.monotonic()
+            reply = server.ask(target)
+            longest = max(longest, time.monotonic() - began)
+            assert reply.status == (404 if target == "/no" else 200)
+            assert right is None or reply.body == right
+    return longest
+
+
+def asking(server, count):
+    """So many clients that ask for what never comes."""
+    wires = [server.wire() for _ in range(count)]
+    for wire in wires:
+        wire.send(request(ASKED.decode()))
+    wait_for(lambda: server.stats()["receives"] >= count, "all have been heard")
+    return wires
+
+
+def core_is_free():
+    try:
+        insmod.unload("rung_core")
+    except OSError as error:
+        assert error.errno == errno.EWOULDBLOCK
+        return False
+    return True
+
+
+@pytest.mark.parametrize("answered", [(), pytest.param(fuse.FOUND, marks=pytest.mark.long)], ids=["nothing", "no byte"])
+def test_the_others_are_served(kernel, start, folder, hung, answered, record_property):
+    """And the module can be unloaded, and loaded again, beneath those who wait."""
+    kernel.expects("do not answer|does not answer")
+    start(folder).stop()
+    hung(fuse.FOUND).end()  # what the kernel keeps of a first time is there
+    before = left.at_rest()
+    silent = hung(answered)
+    server = start(folder, "--cross-mounts=on", *PATIENT)
+    wires = asking(server, MANY)
+    wait_for(lambda: len(silent.asked()) > 8, "some wait for it")
+    longest = served(server)
+    began = time.monotonic()
+    server.kill()
+    took = time.monotonic() - began
+    record_property("hung", f"others waited {longest:.2f} s at most, unloading took {took:.2f} s")
+    assert longest < SERVED_S and took < UNLOADED_S
+    for wire in wires:
+        with pytest.raises(ConnectionResetError):
+            while wire.sock.recv(1 << 16):
+                pass
+    crowd.leave(wires)
+    assert not core_is_free()
+    assert any("file system that does not answer" in line for line in kernel.complaints())
+    again = start(folder, *PATIENT)
+    assert served(again) < SERVED_S
+    again.stop()
+    silent.die()
+    wait_for(core_is_free, "the rest has gone")
+    assert any("has answered" in line for _, line in kernel.records())
+    silent.end()
+    insmod.core()
+    assert left.more(before) == {}
+
+
+def test_when_it_dies_all_are_answered(start, folder, hung):
+    """With an error, and the connection goes on."""
+    silent = hung()
+    server = start(folder, "--cross-mounts=on", *PATIENT)
+    wires = asking(server, 20)
+    silent.die()
+    for wire in wires:
+        assert wire.reply().status == 500
+        assert wire.ask("/hello.txt").body == HELLO
+    crowd.leave(wires)
+    server.stop()
+
+
+def test_mounts_are_not_crossed(start, folder, hung):
+    """Unless that is asked for: nothing below asks the file system anything, be it by name, by link or in a listing."""
+    silent = hung()
+    os.symlink("hung/file", f"{folder}/link")
+    before = len(silent.asked())
+    server = start(folder, *PATIENT)
+    for target in (ASKED.decode(), "/hung/", "/link"):
+        assert server.ask(target).status == 403
+    assert b'href="./hung/"' in server.ask("/").body
+    assert silent.asked()[before:] == []
+    server.stop()
+
+
+def test_mounts_that_are_crossed(start, folder):
+    place = f"{folder}/hung"
+    subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
+    try:
+        write(f"{place}/file", BIG)
+        os.symlink("hung/file", f"{folder}/link")
+        plain, crossing = start(folder), start(folder, "--cross-mounts=on")
+        for target in (ASKED.decode(), "/hung/", "/link"):
+            assert plain.ask(target).status == 403
+            assert crossing.ask(target).status == 200
+        assert crossing.ask("/link").body == BIG
+        assert b"file" in crossing.ask("/hung/").body
+        plain.stop()
+        crossing.stop()
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+@pytest.mark.skipif(module.MODEL not in module.BLOCKING, reason="it has no context for each connection")
+def test_half_of_the_seats(start, folder, hung):
+    """As many may wait for it (AWAY_SHARE); the next are refused, and the seats are theirs again when it has died."""
+    silent = hung()
+    server = start(folder, "--cross-mounts=on", "--max-connections", "10", *PATIENT)
+    waiting = asking(server, 5)
+    wait_for(lambda: server.ask(ASKED.decode()).status == 503, "half of the seats are taken")
+    assert server.ask("/hello.txt").body == HELLO
+    crowd.leave(waiting[:0])
+    silent.die()
+    for wire in waiting:
+        assert wire.reply().status == 500
+        assert wire.ask(ASKED.decode()).status == 500
+    crowd.leave(waiting)
+    server.stop()
