@@ -14,7 +14,6 @@
  * everywhere.
  */
 #include <linux/fs.h>
-#include <linux/magic.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/tcp.h>
@@ -153,14 +152,15 @@ static struct piece piece_of(const struct segment *seg)
 }
 
 /* Pages of the range that are in memory and hold what the file does, each with a reference: how
- * many.  A file system that caches elsewhere, or by another measure, has none. */
+ * many.  File systems that learn of changes from elsewhere have none: their pages may be older than
+ * the head that was sent. */
 static unsigned pages_get(const struct piece *r, struct bio_vec *pages)
 {
     struct address_space *mapping = r->file->f_mapping;
     size_t done = 0;
     unsigned n = 0;
 
-    if (r->file->f_inode->i_sb->s_magic == HUGETLBFS_MAGIC)
+    if (!kwitness_local(file_inode(r->file)->i_sb))
         return 0;
     while (n < PAGES_MAX && done < r->len) {
         loff_t pos = r->pos + (loff_t)done;
