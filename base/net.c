@@ -12,6 +12,7 @@
 #include <linux/sockios.h>
 #include <linux/tcp.h> /* not <netinet/tcp.h>: its struct tcp_info ends before bytes_acked */
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -310,6 +311,13 @@ void net_shut(int fd)
 void net_cork(int fd, bool on)
 {
     (void)set(fd, IPPROTO_TCP, TCP_CORK, on); /* without it the answer goes in more packets */
+}
+
+bool net_gone(int fd)
+{
+    struct pollfd p = {.fd = fd};
+
+    return poll(&p, 1, 0) > 0;
 }
 
 long net_unread(int fd)

@@ -66,6 +66,10 @@ void net_shut(int fd);                                  /* no more will be sent 
  * is not TCP's. */
 void net_cork(int fd, bool on);
 
+/* Whether the connection is dead: reset, or shut in both directions.  A peer that has only finished
+ * sending is not told from one that has closed until something is sent to it. */
+bool net_gone(int fd);
+
 /* Bytes that have arrived and were not read (SIOCINQ), or -errno. */
 long net_unread(int fd);
 

@@ -177,8 +177,11 @@ static void want_recv(struct conn *c, bool was_body, uint64_t now_ms)
 static void say_more(struct conn *c)
 {
     for (outbox_reap(c); c->flags & CONN_MORE && !outbox_has_output(c); outbox_reap(c)) {
+        if (c->flags & CONN_BLOCKED || c->want == CONN_CLOSE)
+            return;
         c->proto->more(c);
-        if (outbox_has_output(c) || !(c->flags & CONN_MORE))
+        if (outbox_has_output(c) || (c->flags & (CONN_MORE | CONN_BLOCKED)) != CONN_MORE ||
+            c->want == CONN_CLOSE)
             continue;
         core_failed("more() queues or ends", __FILE__, __LINE__);
         c->flags |= CONN_CLOSING;
@@ -195,8 +198,10 @@ static void advance(struct conn *c, const char *bytes, size_t n, uint64_t now_ms
         n = 0; /* what is left is in the stash now */
         say_more(c);
     } while (!outbox_has_output(c) && c->stash && c->stash->len > c->stash->seen &&
-             !(c->flags & (CONN_CLOSING | CONN_BLOCKED)));
+             !(c->flags & (CONN_CLOSING | CONN_BLOCKED)) && c->want != CONN_CLOSE);
 
+    if (c->want == CONN_CLOSE)
+        return;
     if (outbox_has_output(c)) {
         want_send(c, now_ms);
         return;

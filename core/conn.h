@@ -52,9 +52,16 @@ struct source {
     /* Of what is sent often: what http_fields_write() says of it, or NULL: it is written anew. */
     const char *fields;
     size_t fields_len;
-    /* SOURCE_MADE without bytes: write up to cap of them (>= CHUNK_BYTES_MAX); 0 ends the body. */
+    /* SOURCE_MADE without bytes: write up to cap of them (>= CHUNK_BYTES_MAX); 0 ends the body; or
+     * one of enum source_answer. */
     size_t (*next)(struct source *source, char *buf, size_t cap);
 };
+
+/* What next() may return instead of a count.  LATER: the bytes are not made yet.  The output that
+ * is queued is sent, then next() is called again; if it says the same with nothing queued, the
+ * connection waits for conn_resume().  FAILED: they cannot be made, and the connection ends, so
+ * that the client sees that the body is cut. */
+enum source_answer { SOURCE_LATER = CHUNK_BYTES_MAX + 1, SOURCE_FAILED };
 
 /* All functions get `site`.  Times are milliseconds.  The struct outlives every connection that
  * uses it. */
@@ -166,9 +173,9 @@ struct conn_out conn_out(const struct conn *c);
 /* n bytes of conn_out() were taken; n > 0, not more than shown. */
 void conn_sent(struct conn *c, size_t n, uint64_t now_ms);
 
-/* The host has its answer: the protocol asks find() again.  While earlier answers are still going
- * out (CONN_SEND) it only takes note; find() is never asked about a job that has not been
- * resumed. */
+/* The host has finished what it put off (-EINPROGRESS of find(), SOURCE_LATER of next()), so the
+ * protocol asks again.  While earlier output is still being sent (CONN_SEND), the call is only
+ * recorded.  find() is never repeated for a job that has not been resumed. */
 void conn_resume(struct conn *c, uint64_t now_ms);
 
 /* The deadline has passed.  acked: bytes of conn->sent that the peer is known to have (or
@@ -240,6 +247,9 @@ void conn_lend_source(struct conn *c, struct source *source, uint64_t off, uint6
 void conn_put_end(struct conn *c, void *note);
 
 void conn_more(struct conn *c, bool more); /* call proto->more() when the outbox has run empty */
+/* more() has nothing to queue yet: it is called again when the outbox has run empty, or, if it is
+ * empty now, after conn_resume().  More() may also end the connection by conn_abort(). */
+void conn_wait(struct conn *c);
 void conn_close_after(struct conn *c); /* no further input is used; close when the output is out */
 void conn_in_body(struct conn *c, bool in); /* progress rule, not the head's deadline */
 

@@ -153,8 +153,8 @@ static void made_end(struct conn *c, struct http_state *state)
 }
 
 /* One chunk (RFC 9112 7.1).  Its size line is counted as body, so that all chunks of a turn
- * are one segment. */
-static void made_next(struct conn *c, struct http_state *state)
+ * are one segment.  False: there is none now, and perhaps never. */
+static bool made_next(struct conn *c, struct http_state *state)
 {
     char *at, line[20];
     size_t cap, n, lead;
@@ -162,14 +162,18 @@ static void made_next(struct conn *c, struct http_state *state)
     at = conn_space(c, &cap);
     lead = state->chunked ? SIZE_LINE : 0;
     n = state->source->next(state->source, at + lead, CHUNK_BYTES_MAX);
-    core_assert(n <= CHUNK_BYTES_MAX);
-    if (n == 0) {
+    if (n == SOURCE_LATER)
+        conn_wait(c);
+    else if (n == SOURCE_FAILED)
+        conn_abort(c); /* and http_reply_drop() releases the source */
+    else if (n == 0)
         made_end(c, state);
-        return;
-    }
+    if (n == SOURCE_LATER || n == SOURCE_FAILED || n == 0)
+        return false;
+    core_assert(n <= CHUNK_BYTES_MAX);
     if (!state->chunked) {
         conn_wrote(c, n, true);
-        return;
+        return true;
     }
     cap = http_chunk_head(line, n);
     if (cap < SIZE_LINE) /* a short chunk, the last as a rule, moves up to its shorter size line */
@@ -177,6 +181,7 @@ static void made_next(struct conn *c, struct http_state *state)
     memcpy(at, line, cap);
     memcpy(at + cap + n, "\r\n", 2);
     conn_wrote(c, cap + n + 2, true);
+    return true;
 }
 
 /* --- Both ------------------------------------------------------------------------------------- */
@@ -189,8 +194,8 @@ void http_reply_more(struct conn *c)
         more_parts(c, state);
         return;
     }
-    while (state->phase == PHASE_MADE && conn_room(c))
-        made_next(c, state);
+    while (state->phase == PHASE_MADE && conn_room(c) && made_next(c, state))
+        continue;
 }
 
 void http_more_begin(struct answer *a, struct http_state *state, void *note)

@@ -153,11 +153,11 @@ void listing_count(struct listing *l, const struct listing_entry *e)
         l->bytes += e->size;
 }
 
-bool listing_hold(struct listing *l)
+enum listing_step listing_hold(struct listing *l)
 {
     if (!l->holds)
         l->holds = l->entry(l->ctx, &l->held);
-    return l->holds;
+    return l->holds ? STEP_AGAIN : l->dry ? STEP_DRY : STEP_DONE;
 }
 
 enum listing_step listing_wrote(struct listing *l, const struct listing_out *o)
@@ -207,9 +207,10 @@ static enum listing_step json_row(struct listing *l, struct listing_out *o)
 {
     static const char *const kind[] = {"folder", "file", "fifo", "socket", "device", "dead-link"};
     const struct listing_entry *e = &l->held;
+    enum listing_step step = listing_hold(l);
 
-    if (!listing_hold(l))
-        return STEP_DONE;
+    if (step != STEP_AGAIN)
+        return step;
     out_text(o, l->begun ? ",\n{\"name\":\"" : "{\"name\":\"");
     out_json(o, e->name);
     out_text(o, "\",\"href\":");
@@ -262,9 +263,10 @@ static enum listing_step text_row(struct listing *l, struct listing_out *o)
     const struct listing_entry *e = &l->held;
     char digits[20];
     struct listing_out size = {digits, 0, sizeof(digits), false};
+    enum listing_step step = listing_hold(l);
 
-    if (!listing_hold(l))
-        return STEP_DONE;
+    if (step != STEP_AGAIN)
+        return step;
     if (e->kind == LISTING_FILE && !e->unknown)
         out_number(&size, e->size);
     else
@@ -320,6 +322,8 @@ size_t listing_next(struct listing *l, char *buf, size_t cap)
             core_assert(cap < CHUNK_BYTES_MAX);
             return 0;
         }
+        if (step == STEP_DRY)
+            break;
         if (step == STEP_DONE) {
             l->phase++;
             l->at = 0;

@@ -49,9 +49,11 @@ struct listing {
     struct slice path; /* decoded, begins and ends with '/'; lives as long as the listing */
     bool streamed;     /* entries come unsorted, and the totals are not known beforehand */
     uint64_t folders, files, others, bytes; /* totals, unless streamed */
-    /* The next entry, valid until the next call; false: there are no more. */
+    /* The next entry, valid until the next call; false: there are no more, or, with dry set, none
+     * now: listing_next() then ends early, and 0 is not the end. */
     bool (*entry)(void *ctx, struct listing_entry *e);
     void *ctx;
+    bool dry;
     /* listing_next()'s own. */
     struct listing_entry held;
     bool holds;     /* held was fetched and has not been written yet */
@@ -77,7 +79,7 @@ int listing_compare(const struct listing_view *view, const struct listing_entry 
 /* Count an entry into the totals. */
 void listing_count(struct listing *l, const struct listing_entry *e);
 
-/* The next bytes: up to cap (>= CHUNK_BYTES_MAX), whole rows; 0: the end. */
+/* The next bytes: up to cap (>= CHUNK_BYTES_MAX), whole rows; 0: the end, unless dry is set. */
 size_t listing_next(struct listing *l, char *buf, size_t cap);
 
 /* Forget what was made: listing_next() begins again, and so must entry(). */

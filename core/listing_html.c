@@ -247,9 +247,10 @@ static void out_name(const struct listing_entry *e, struct listing_out *o)
 static enum listing_step html_row(struct listing *l, struct listing_out *o)
 {
     const struct listing_entry *e = &l->held;
+    enum listing_step step = listing_hold(l);
 
-    if (!listing_hold(l))
-        return STEP_DONE;
+    if (step != STEP_AGAIN)
+        return step;
     out_text(o, e->kind == LISTING_FOLDER ? "<tr class=\"d\"><td>" :
         e->kind == LISTING_FILE ? "<tr><td>" : "<tr class=\"o\"><td>");
     out_name(e, o);

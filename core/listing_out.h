@@ -15,7 +15,7 @@ struct listing_out {
 };
 
 /* One step of a format: writes one piece.  On FULL nothing in the listing may have changed. */
-enum listing_step { STEP_FULL, STEP_AGAIN, STEP_DONE };
+enum listing_step { STEP_FULL, STEP_AGAIN, STEP_DONE, STEP_DRY };
 struct listing_format_step {
     /* NULL ends a format's steps. */
     enum listing_step (*write)(struct listing *l, struct listing_out *o);
@@ -38,8 +38,9 @@ void out_plain(struct listing_out *o, struct slice s); /* safe on a terminal */
  * is none. */
 size_t out_utf8_len(struct slice s);
 
-/* Makes sure that an entry is held; false: there are no more. */
-bool listing_hold(struct listing *l);
+/* Makes sure that an entry is held: STEP_AGAIN; or there are no more: STEP_DONE; or none now:
+ * STEP_DRY. */
+enum listing_step listing_hold(struct listing *l);
 /* The held entry has been written. */
 enum listing_step listing_wrote(struct listing *l, const struct listing_out *o);
 

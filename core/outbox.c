@@ -113,6 +113,12 @@ void conn_more(struct conn *c, bool more)
     c->flags = more ? c->flags | CONN_MORE : c->flags & ~CONN_MORE;
 }
 
+void conn_wait(struct conn *c)
+{
+    if (!outbox_has_output(c))
+        c->flags |= CONN_BLOCKED;
+}
+
 void conn_close_after(struct conn *c)
 {
     c->flags |= CONN_CLOSING;

@@ -95,10 +95,16 @@ void buffers_close(struct buffers *b)
 static int host_find(void *site, const struct http_ask *ask, struct source **source)
 {
     struct loop *l = site;
+    const struct session *s = (const struct session *)ask->conn; /* its first member */
+    int err;
 
     if (l->later)
-        return later_find(l->later, ask, source);
-    return site_find(l->worker->server->site, ask, true, source);
+        err = later_find(l->later, ask, source);
+    else
+        err = site_find(l->worker->server->site, ask, true, source);
+    if (!err)
+        site_listing_client(*source, s->fd);
+    return err;
 }
 
 static int host_page(void *site, unsigned status, struct source **source)
@@ -112,7 +118,10 @@ static void host_release(void *site, struct source *source)
 {
     struct loop *l = site;
 
-    site_release(l->worker->server->site, source);
+    if (l->later)
+        later_release(l->later, source);
+    else
+        site_release(l->worker->server->site, source);
 }
 
 static void host_forget(void *site, const struct conn *conn)

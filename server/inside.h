@@ -34,14 +34,37 @@ int site_page(struct site *site, unsigned status, struct source **source);
 void site_release(struct site *site, struct source *source);
 int site_source_fd(const struct source *source); /* the descriptor behind source->file */
 
+/* A large listing is made in slices, after its head has been sent: the answer to those bytes tells
+ * whether the client is still there.  next() says SOURCE_LATER once for that, and then makes the
+ * slices itself; but with a helper it says so until the helper has called step().  Never on two
+ * threads at once. */
+struct listing_help {
+    size_t (*next)(struct source *source, char *buf, size_t cap); /* stands for the source's own */
+    void *owner;
+};
+void site_listing_help(struct source *source, struct listing_help help);
+void *site_listing_owner(const struct source *source); /* NULL: it has no helper */
+/* What the next() that was replaced would say: SOURCE_LATER unless bytes are at hand. */
+size_t site_listing_next(struct source *source, char *buf, size_t cap);
+/* The client's socket: when it is found dead, next() says SOURCE_FAILED. */
+void site_listing_client(struct source *source, int fd);
+/* Whether next() needs no step() first; true of all other sources. */
+bool site_listing_ready(const struct source *source);
+/* Whether its next step() may take milliseconds. */
+bool site_listing_long(const struct source *source);
+/* One slice: 0: ready, -EINPROGRESS: there is more to do, or -errno, which next() will report. */
+int site_listing_step(struct source *source);
+
 /* --- Later (later.c): answers made on one helper thread per loop ------------------------------ */
-/* Ask for it: 0, -EINPROGRESS: queued (a copy of the ask is kept); wake_fd becomes readable when
- * it is done.  A second ask of the same session after loop_resumed() takes the result. */
+/* Ask for it: 0, -EINPROGRESS: queued (a copy of the ask is kept), -EAGAIN: too many are queued;
+ * wake_fd becomes readable when it is done.  A second ask of the same session after loop_resumed()
+ * takes the result, which may not be finished: only later_release() releases it. */
 int  later_open(struct later **later, struct site *site, int wake_fd);
 void later_close(struct later *later);
 int  later_find(struct later *later, const struct http_ask *ask, struct source **source);
 /* the session has gone: its result is released */
 void later_forget(struct later *later, const struct conn *conn);
+void later_release(struct later *later, struct source *source); /* whatever later_find() gave */
 /* next connection whose answer has come, or NULL */
 struct conn *later_done(struct later *later);
 

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* later.c - answers that may wait for the disk, made on a helper thread while the loop goes on.
  *
- * A loop asks by later_find(): what the site can say at once is passed on; a listing becomes a job
- * that carries a copy of the question.  The helper, started by the first job, takes jobs in order,
- * asks the site again and writes to the loop's wake_fd; the loop hears from later_done() whom to
- * resume, and the connection's second later_find() takes the result.  A job belongs to a connection
- * by address and generation.
+ * A loop calls later_find().  An answer that the site has at once is passed on; a listing becomes a
+ * job with a copy of the request.  The helper, started by the first job, asks the site again and
+ * writes to the loop's wake_fd; later_done() gives the loop the connections to resume, and the
+ * connection's second later_find() takes the result.  A job belongs to a connection by address and
+ * generation.
  *
- * Jobs are in one list, oldest first; it is changed by the loop's thread alone, under the lock, and
- * the helper changes only the job it runs.  At most LATER_JOBS_MAX wait or run; one more is refused
- * with -EAGAIN (503).
+ * A listing that could not be finished then keeps its job: when its next() finds nothing at hand,
+ * the job is queued again and the helper makes the next slice.  Three queues share the helper.
+ * First looks (ASKED) and refills of streamed listings (REFILL) take about a millisecond and go
+ * first; after SHORTS_MAX of them in a row one slice of a long listing (LONG) is made, of each of
+ * the LONGS_MAX oldest in turn.  A short listing therefore does not wait for long ones, a long one
+ * is not starved, and no more than LONGS_MAX hold entries while they are gathered.
+ *
+ * At most LATER_JOBS_MAX first looks are waiting, running or not fetched; one more is refused with
+ * -EAGAIN (503).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -18,45 +24,84 @@
 #include <unistd.h>
 #include "inside.h"
 
-enum { LATER_JOBS_MAX = 128 /* of one loop; each result may hold megabytes until it is fetched */ };
+enum {
+    LATER_JOBS_MAX = 512, /* of one loop; each result may hold a descriptor and 64 KB */
+    LONGS_MAX = 4,        /* so that a long listing among very long ones comes out soon */
+    SHORTS_MAX = 16,      /* a long slice is as long as about five of them */
+};
 
+/* The list that a job is in.  A job that is HELD is in none: its listing is being sent. */
+enum place { ASKED, REFILL, LONG, DONE, LISTS, HELD = LISTS };
 enum job_state { JOB_WAITS, JOB_RUNS, JOB_DONE, JOB_TOLD /* by later_done() */ };
 
 struct job {
+    struct later *later;
     struct job *prev, *next;
     const struct conn *conn;
     uint32_t generation;
-    bool forgotten;          /* while it ran: nobody wants the result */
+    enum place place;        /* ASKED from its first look until its result is taken */
     enum job_state state;
+    bool forgotten;          /* while it ran: its result is not wanted */
+    bool headed;             /* next() was called: the head of the answer is on its way */
     int result;
     struct source *source;
     struct http_ask ask;     /* its slices point into text[] */
     char text[];
 };
 
+struct list {
+    struct job *first, *last;
+};
+
 struct later {
     struct site *site;
     int wake_fd;
-    unsigned jobs;           /* the loop's own, like first and last for reading */
+    unsigned jobs;           /* the loop's own: all of them */
     bool started;
     pthread_t helper;
-    /* Guards the list's links; every job's state, forgotten, result and source; ending. */
+    unsigned shorts, turn;   /* the helper's own: short jobs in a row; whose turn it is */
+    /* Guards the lists; every job's place, state, forgotten, result and source; asked; ending. */
     pthread_mutex_t lock;
     pthread_cond_t work;
-    struct job *first, *last;
+    struct list list[LISTS];
+    unsigned asked;          /* in list[ASKED] */
     bool ending;
 };
 
-/* --- The helper's side ------------------------------------------------------------------------ */
+/* --- Lists ------------------------------------------------------------------------------------ */
 
-static struct job *first_in(const struct later *l, enum job_state state)
+static void put(struct later *l, struct job *j, enum place place)
 {
-    struct job *j = l->first;
+    struct list *list = &l->list[place];
+
+    j->place = place;
+    j->next = NULL;
+    j->prev = list->last;
+    *(j->prev ? &j->prev->next : &list->first) = j;
+    list->last = j;
+    l->asked += place == ASKED;
+}
+
+static void take_out(struct later *l, struct job *j, enum place place)
+{
+    struct list *list = &l->list[j->place];
+
+    l->asked -= j->place == ASKED;
+    *(j->prev ? &j->prev->next : &list->first) = j->next;
+    *(j->next ? &j->next->prev : &list->last) = j->prev;
+    j->place = place;
+}
+
+static struct job *first_asked(const struct later *l, enum job_state state)
+{
+    struct job *j = l->list[ASKED].first;
 
     while (j && j->state != state)
         j = j->next;
     return j;
 }
+
+/* --- The helper's side ------------------------------------------------------------------------ */
 
 /* A full counter or an interrupted write loses nothing: the descriptor is readable, or is tried
  * again. */
@@ -68,28 +113,80 @@ static void wake(const struct later *l)
         continue;
 }
 
+static struct job *pick_long(struct later *l)
+{
+    struct job *first[LONGS_MAX], *j = l->list[LONG].first;
+    unsigned n = 0;
+
+    for (; j && n < LONGS_MAX; j = j->next)
+        first[n++] = j;
+    return n ? first[l->turn++ % n] : NULL;
+}
+
+/* The next job.  Locked. */
+static struct job *pick(struct later *l)
+{
+    struct job *j = first_asked(l, JOB_WAITS);
+
+    if (!j)
+        j = l->list[REFILL].first;
+    if (j && (l->shorts < SHORTS_MAX || !l->list[LONG].first)) {
+        l->shorts++;
+        return j;
+    }
+    l->shorts = 0;
+    return pick_long(l);
+}
+
+/* A first look: it stays where it is, and changes its state. */
+static void run_asked(struct later *l, struct job *j)
+{
+    struct source *source = NULL;
+    int result;
+
+    j->state = JOB_RUNS;
+    pthread_mutex_unlock(&l->lock);
+    result = site_find(l->site, &j->ask, true, &source);
+    pthread_mutex_lock(&l->lock);
+    j->result = result;
+    j->source = source;
+    j->state = JOB_DONE;
+    wake(l);
+}
+
+/* One slice.  Where there is more to do it keeps its place: the oldest come out first. */
+static void run_slice(struct later *l, struct job *j)
+{
+    bool going;
+
+    j->state = JOB_RUNS;
+    pthread_mutex_unlock(&l->lock);
+    going = site_listing_step(j->source) == -EINPROGRESS;
+    pthread_mutex_lock(&l->lock);
+    j->state = JOB_WAITS;
+    if (going && !j->forgotten && site_listing_long(j->source) == (j->place == LONG))
+        return;
+    going = going && !j->forgotten;
+    take_out(l, j, HELD);
+    put(l, j, going ? REFILL : DONE); /* it is too long to be sorted, so it will be streamed */
+    if (!going)
+        wake(l);
+}
+
 static void *help(void *arg)
 {
     struct later *l = arg;
 
     pthread_mutex_lock(&l->lock);
     while (!l->ending) {
-        struct job *j = first_in(l, JOB_WAITS);
-        struct source *source = NULL;
-        int result;
+        struct job *j = pick(l);
 
-        if (!j) {
+        if (!j)
             pthread_cond_wait(&l->work, &l->lock);
-            continue;
-        }
-        j->state = JOB_RUNS;
-        pthread_mutex_unlock(&l->lock);
-        result = site_find(l->site, &j->ask, true, &source);
-        pthread_mutex_lock(&l->lock);
-        j->result = result;
-        j->source = source;
-        j->state = JOB_DONE;
-        wake(l);
+        else if (j->place == ASKED)
+            run_asked(l, j);
+        else
+            run_slice(l, j);
     }
     pthread_mutex_unlock(&l->lock);
     return NULL;
@@ -121,20 +218,13 @@ int later_open(struct later **later, struct site *site, int wake_fd)
     return 0;
 }
 
-/* Take a job out of the list and free it; its result goes to *source or is released.  Locked. */
-static int drop(struct later *l, struct job *j, struct source **source)
+/* The last of a job that is in no list, and of its result. */
+static void end(struct later *l, struct job *j)
 {
-    int result = j->result;
-
-    *(j->prev ? &j->prev->next : &l->first) = j->next;
-    *(j->next ? &j->next->prev : &l->last) = j->prev;
     l->jobs--;
-    if (source && !result)
-        *source = j->source;
-    else if (j->source)
+    if (j->source)
         site_release(l->site, j->source);
     free(j);
-    return result;
 }
 
 void later_close(struct later *l)
@@ -147,8 +237,14 @@ void later_close(struct later *l)
     pthread_mutex_unlock(&l->lock);
     if (l->started)
         pthread_join(l->helper, NULL);
-    while (l->first)
-        drop(l, l->first, NULL);
+    for (unsigned i = 0; i < LISTS; i++) {
+        struct job *j;
+
+        while ((j = l->list[i].first)) {
+            take_out(l, j, HELD);
+            end(l, j);
+        }
+    }
     pthread_cond_destroy(&l->work);
     pthread_mutex_destroy(&l->lock);
     free(l);
@@ -172,11 +268,20 @@ static struct job *copy(const struct http_ask *ask)
     return j;
 }
 
-static int queue(struct later *l, const struct http_ask *ask)
+static void queue(struct later *l, struct job *j, enum place place)
+{
+    pthread_mutex_lock(&l->lock);
+    j->state = JOB_WAITS;
+    put(l, j, place);
+    pthread_cond_signal(&l->work);
+    pthread_mutex_unlock(&l->lock);
+}
+
+static int look_later(struct later *l, const struct http_ask *ask)
 {
     struct job *j;
 
-    if (l->jobs >= LATER_JOBS_MAX)
+    if (l->asked >= LATER_JOBS_MAX)
         return -EAGAIN;
     l->started = l->started || pthread_create(&l->helper, NULL, help, l) == 0;
     if (!l->started)
@@ -184,20 +289,16 @@ static int queue(struct later *l, const struct http_ask *ask)
     j = copy(ask);
     if (!j)
         return -ENOMEM;
-    pthread_mutex_lock(&l->lock);
-    j->prev = l->last;
-    *(l->last ? &l->last->next : &l->first) = j;
-    l->last = j;
+    j->later = l;
     l->jobs++;
-    pthread_cond_signal(&l->work);
-    pthread_mutex_unlock(&l->lock);
+    queue(l, j, ASKED);
     return -EINPROGRESS;
 }
 
-/* The connection's job, if it is still wanted.  Locked. */
+/* The connection's job whose result it has not taken yet.  Locked. */
 static struct job *job_of(const struct later *l, const struct conn *conn)
 {
-    struct job *j = l->first;
+    struct job *j = l->list[ASKED].first;
 
     while (j && (j->forgotten || j->conn != conn || j->generation != conn->generation))
         j = j->next;
@@ -207,6 +308,45 @@ static struct job *job_of(const struct later *l, const struct conn *conn)
 static bool same_text(struct slice a, struct slice b)
 {
     return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+/* source.next of a listing that the helper goes on with.  The first call follows the head of the
+ * answer at once, which is to be sent before more is done: see site_folder.c. */
+static size_t later_next(struct source *source, char *buf, size_t cap)
+{
+    struct job *j = site_listing_owner(source);
+    struct later *l = j->later;
+    bool held;
+    size_t n;
+
+    pthread_mutex_lock(&l->lock);
+    if (j->place == DONE) /* noticed before later_done() */
+        take_out(l, j, HELD);
+    held = j->place == HELD;
+    pthread_mutex_unlock(&l->lock);
+    if (!held)
+        return SOURCE_LATER;
+    n = site_listing_next(source, buf, cap);
+    if (n == SOURCE_LATER && j->headed)
+        queue(l, j, site_listing_long(source) ? LONG : REFILL);
+    j->headed = true;
+    return n;
+}
+
+/* The job's result.  The job stays while its listing is made and sent.  Locked. */
+static int fetch(struct later *l, struct job *j, struct source **source)
+{
+    int result = j->result;
+
+    take_out(l, j, HELD);
+    *source = j->source;
+    if (!result && !site_listing_ready(*source)) {
+        site_listing_help(*source, (struct listing_help){later_next, j});
+        return result;
+    }
+    j->source = NULL;
+    end(l, j);
+    return result;
 }
 
 /* What has become of the connection's job: its result, -EINPROGRESS: it waits or runs, -ENODATA:
@@ -221,11 +361,13 @@ static int take(struct later *l, const struct http_ask *ask, struct source **sou
     if (!j) {
         result = -ENODATA;
     } else if (j->state >= JOB_DONE) {
-        bool same = same_text(j->ask.path, ask->path) && same_text(j->ask.query, ask->query);
-
-        result = drop(l, j, same ? source : NULL);
-        if (!same) /* an old answer is no answer to a new question */
+        if (same_text(j->ask.path, ask->path) && same_text(j->ask.query, ask->query)) {
+            result = fetch(l, j, source);
+        } else { /* an old answer is no answer to a new question */
+            take_out(l, j, HELD);
+            end(l, j);
             result = -ENODATA;
+        }
     }
     pthread_mutex_unlock(&l->lock);
     return result;
@@ -237,11 +379,22 @@ int later_find(struct later *l, const struct http_ask *ask, struct source **sour
 
     if (l->jobs)
         result = take(l, ask, source);
-    if (result == -ENODATA)
-        result = site_find(l->site, ask, false, source);
-    else
+    if (result != -ENODATA)
         return result;
-    return result == -EINPROGRESS ? queue(l, ask) : result;
+    result = site_find(l->site, ask, false, source);
+    return result == -EINPROGRESS ? look_later(l, ask) : result;
+}
+
+/* The job's result is not wanted.  Locked. */
+static void forget(struct later *l, struct job *j)
+{
+    if (j->state == JOB_RUNS) {
+        j->forgotten = true; /* later_done() drops it */
+        return;
+    }
+    if (j->place != HELD)
+        take_out(l, j, HELD);
+    end(l, j);
 }
 
 void later_forget(struct later *l, const struct conn *conn)
@@ -252,11 +405,34 @@ void later_forget(struct later *l, const struct conn *conn)
         return;
     pthread_mutex_lock(&l->lock);
     j = job_of(l, conn);
-    if (j && j->state == JOB_RUNS)
-        j->forgotten = true; /* later_done() drops it */
-    else if (j)
-        drop(l, j, NULL);
+    if (j)
+        forget(l, j);
     pthread_mutex_unlock(&l->lock);
+}
+
+void later_release(struct later *l, struct source *source)
+{
+    struct job *j = site_listing_owner(source);
+
+    if (!j) {
+        site_release(l->site, source);
+        return;
+    }
+    pthread_mutex_lock(&l->lock);
+    forget(l, j);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* A job that is done, and in no place where the helper looks.  Locked. */
+static struct job *next_done(struct later *l)
+{
+    struct job *j = first_asked(l, JOB_DONE);
+
+    if (!j)
+        j = l->list[DONE].first;
+    if (j && (j->place == DONE || j->forgotten))
+        take_out(l, j, HELD);
+    return j;
 }
 
 struct conn *later_done(struct later *l)
@@ -267,13 +443,13 @@ struct conn *later_done(struct later *l)
     if (!l->jobs)
         return NULL;
     pthread_mutex_lock(&l->lock);
-    while (!conn && (j = first_in(l, JOB_DONE)) != NULL) {
+    while (!conn && (j = next_done(l)) != NULL) {
         if (j->forgotten) {
-            drop(l, j, NULL);
-        } else {
-            j->state = JOB_TOLD;
-            conn = j->conn;
+            end(l, j);
+            continue;
         }
+        j->state = JOB_TOLD;
+        conn = j->conn;
     }
     pthread_mutex_unlock(&l->lock);
     return (struct conn *)(uintptr_t)conn; /* the caller's own, given as const by the core */

@@ -68,6 +68,13 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
         site_close(s);
         return err;
     }
+    *why = "have memory for listings";
+    if (rolls_open(s)) {
+        int err = -errno;
+
+        site_close(s);
+        return err;
+    }
     *why = "have a random number";
     if (absent_init(&s->absent)) {
         int err = -errno;
@@ -92,6 +99,7 @@ void site_close(struct site *site)
         return;
     if (site->root_fd >= 0)
         close(site->root_fd);
+    rolls_close(site);
     free(site);
 }
 
@@ -181,6 +189,51 @@ void site_release(struct site *site, struct source *source)
 int site_source_fd(const struct source *source)
 {
     return ((const struct site_source *)source)->fd;
+}
+
+/* --- Listings that are made in slices --------------------------------------------------------- */
+
+static struct folder *folder_of(const struct source *source)
+{
+    return ((const struct site_source *)source)->folder;
+}
+
+void site_listing_help(struct source *source, struct listing_help help)
+{
+    source->next = help.next;
+    ((struct site_source *)source)->owner = help.owner;
+    folder_help(folder_of(source));
+}
+
+void *site_listing_owner(const struct source *source)
+{
+    return ((const struct site_source *)source)->owner;
+}
+
+size_t site_listing_next(struct source *source, char *buf, size_t cap)
+{
+    return folder_next(source, buf, cap);
+}
+
+void site_listing_client(struct source *source, int fd)
+{
+    if (folder_of(source))
+        folder_client(folder_of(source), fd);
+}
+
+bool site_listing_ready(const struct source *source)
+{
+    return !folder_of(source) || folder_ready(folder_of(source));
+}
+
+bool site_listing_long(const struct source *source)
+{
+    return folder_long(folder_of(source));
+}
+
+int site_listing_step(struct source *source)
+{
+    return folder_step(folder_of(source));
 }
 
 /* --- Files ------------------------------------------------------------------------------------ */

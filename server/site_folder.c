@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* site_folder.c - the entries of a folder: gathered and sorted, or, when there are too many,
- * streamed.
+/* site_folder.c - the listing of a folder: sorted, or, when it has too many entries, streamed.
  *
  * Reading uses the folder's own descriptor; the target of a symbolic link is looked up from the
- * root like a request for it, so that a link is shown as what a visitor would get.  Sorted: 40
- * bytes and the name for each entry, a quarter more while growing, so 100,000 names of 20 bytes
- * need about 7.5 MB and the longest ones 37 MB; the descriptor is closed before the first byte is
+ * root like a request for it, so that a link is shown as what a visitor would get.  It may wait for
+ * the disk, so it belongs on a thread that may block, and it goes in slices: between two of them
+ * the client's socket is looked at, and the thread may turn to others.  The first slice is made at
+ * once, and most folders are no longer than that.
+ *
+ * A longer one waits until the head of its answer has been sent.  Only then can the kernel know
+ * that the client has gone: a close and a half-close look alike until something is sent, and
+ * clients of the second kind want their answer.
+ *
+ * Sorted: struct roll holds the entries, and the descriptor is closed before the first byte is
  * sent.  Streamed, when there are more than site->entries_max or all listings together would need
- * more than SITE_LISTINGS_BYTES_MAX: one buffer of DENTS_BYTES, entries in the folder's order.
- * Reading may wait for the disk: it belongs on a thread that may block.
+ * more than SITE_LISTINGS_BYTES_MAX: buffers of DENTS_BYTES and STREAM_NAMES entries, in the
+ * folder's own order.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,24 +22,41 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "../base/net.h"
 #include "site_inside.h"
 
 enum {
     DENTS_BYTES = 32768,
     NAME_FOREIGN_MAX = 3 * NAME_BYTES_MAX, /* some file systems count a name in characters */
+    FIRST_NAMES = 512,  /* read at once: a millisecond, and 256 clients that leave cost 0.3 s */
+    SLICE_NAMES = 4096, /* five milliseconds */
+    STREAM_NAMES = 256, /* read ahead of sending: two or three chunks */
+};
+
+enum stage {
+    STAGE_LONG,      /* it has more than FIRST_NAMES and has to be read from its beginning */
+    STAGE_GATHERING,
+    STAGE_SORTED,
+    STAGE_STREAMED
 };
 
 struct folder {
     struct listing listing;
     struct site *site;
+    enum stage stage;
+    bool helped;          /* a helper calls folder_step() */
+    bool offered;         /* SOURCE_LATER was said once, so that the head is sent */
+    int client;           /* its socket, or -1 */
     int fd;               /* of the folder; -1: all has been read */
-    size_t charged;       /* bytes of ours in site->listings_bytes */
-    struct listing_entry *entries;
-    size_t count, room, next;
-    char *names;
-    size_t names_len, names_room;
+    uint64_t asked;       /* rolls_now() then */
+    struct roll *roll;
+    size_t next;          /* of the roll's entries, or of batch[] */
+    struct listing_entry *batch; /* streamed: names in dents */
+    size_t batched;
+    bool ended;           /* streamed: nothing follows the batch */
     char *dents;          /* what getdents64 gave */
     size_t dents_len, dents_at;
+    unsigned budget;      /* names that may still be read in this slice */
     int error;
     char path[PATH_BYTES_MAX];
 };
@@ -97,23 +120,28 @@ static bool describe(const struct folder *f, struct slice name, unsigned char ty
     return true;
 }
 
-/* The next entry to be shown, whose name lies in the buffer; false: the end, or f->error. */
-static bool read_entry(struct folder *f, struct listing_entry *e)
+enum reading { READ_ENTRY, READ_EMPTY /* the buffer */, READ_PAUSE /* the budget is used up */ };
+
+/* Another buffer of names; false: the end, or f->error. */
+static bool read_names(struct folder *f)
 {
-    for (;;) {
+    ssize_t n = getdents64(f->fd, f->dents, DENTS_BYTES);
+
+    f->error = n < 0 && errno != ENOENT ? -errno : 0; /* ENOENT: it was removed */
+    f->dents_len = n > 0 ? (size_t)n : 0;
+    f->dents_at = 0;
+    return n > 0;
+}
+
+/* The next entry to be shown, whose name lies in the buffer. */
+static enum reading read_entry(struct folder *f, struct listing_entry *e)
+{
+    for (; f->dents_at < f->dents_len; f->budget--) {
         struct dirent64 *d;
         struct slice name;
 
-        if (f->dents_at == f->dents_len) {
-            ssize_t n = getdents64(f->fd, f->dents, DENTS_BYTES);
-
-            if (n <= 0) {
-                f->error = n < 0 && errno != ENOENT ? -errno : 0; /* ENOENT: it was removed */
-                return false;
-            }
-            f->dents_len = (size_t)n;
-            f->dents_at = 0;
-        }
+        if (f->budget == 0)
+            return READ_PAUSE;
         d = (struct dirent64 *)(f->dents + f->dents_at);
         f->dents_at += d->d_reclen;
         name = (struct slice){d->d_name, strlen(d->d_name)};
@@ -121,130 +149,81 @@ static bool read_entry(struct folder *f, struct listing_entry *e)
             continue;
         if ((!f->site->hidden && name_is_hidden(name)) || !listing_match(&f->listing.view, name))
             continue;
-        if (describe(f, name, d->d_type, e))
-            return true;
+        if (describe(f, name, d->d_type, e)) {
+            f->budget--;
+            return READ_ENTRY;
+        }
     }
+    return READ_EMPTY;
 }
 
-/* --- Gathering -------------------------------------------------------------------------------- */
-
-/* What an array is made of, and how many of them it grows by at least. */
-struct unit {
-    size_t bytes, step;
-};
-
-/* More room in *mem, which has *room units.  -EAGAIN: there is no memory, or all listings together
- * have too much. */
-static int grow(struct folder *f, void **mem, size_t *room, struct unit unit)
+static int rewind_folder(struct folder *f)
 {
-    size_t more = *room / 4 + unit.step;
-    size_t bytes = more * unit.bytes;
-    size_t before = atomic_fetch_add(&f->site->listings_bytes, bytes);
-    void *moved = NULL;
-
-    if (before + bytes <= SITE_LISTINGS_BYTES_MAX)
-        moved = realloc(*mem, (*room + more) * unit.bytes);
-    if (!moved) {
-        atomic_fetch_sub(&f->site->listings_bytes, bytes);
-        return -EAGAIN;
-    }
-    f->charged += bytes;
-    *mem = moved;
-    *room += more;
-    return 0;
+    f->dents_at = f->dents_len = 0;
+    return lseek(f->fd, 0, SEEK_SET) < 0 ? -errno : 0;
 }
 
-/* Keep an entry; its name's place is an offset until all are there, for the names may move. */
-static int keep(struct folder *f, const struct listing_entry *e)
-{
-    const struct unit entry = {sizeof(*e), 64};
-    const struct unit character = {1, 4096}; /* the longest name fits */
-    void *mem = f->entries;
-    int err;
-
-    if (f->count == f->room) {
-        err = grow(f, &mem, &f->room, entry);
-        if (err)
-            return err;
-        f->entries = mem;
-    }
-    mem = f->names;
-    if (f->names_room - f->names_len < e->name.len) {
-        err = grow(f, &mem, &f->names_room, character);
-        if (err)
-            return err;
-        f->names = mem;
-    }
-    memcpy(f->names + f->names_len, e->name.ptr, e->name.len);
-    f->entries[f->count] = *e;
-    f->entries[f->count].name.ptr = NULL;
-    f->names_len += e->name.len;
-    f->count++;
-    return 0;
-}
-
-static void forget_entries(struct folder *f)
-{
-    free(f->entries);
-    free(f->names);
-    f->entries = NULL;
-    f->names = NULL;
-    f->count = f->room = f->names_len = f->names_room = 0;
-    atomic_fetch_sub(&f->site->listings_bytes, f->charged);
-    f->charged = 0;
-}
-
-static int compare(const void *a, const void *b, void *view)
-{
-    return listing_compare(view, a, b);
-}
-
-static bool next_sorted(void *ctx, struct listing_entry *e)
-{
-    struct folder *f = ctx;
-
-    if (f->next == f->count)
-        return false;
-    *e = f->entries[f->next++];
-    return true;
-}
+/* --- Streamed --------------------------------------------------------------------------------- */
 
 static bool next_streamed(void *ctx, struct listing_entry *e)
 {
-    return read_entry(ctx, e);
+    struct folder *f = ctx;
+
+    f->listing.dry = f->next == f->batched && !f->ended;
+    if (f->next == f->batched)
+        return false;
+    *e = f->batch[f->next++];
+    return true;
 }
 
 /* Too much to sort: begin again and give entries out as they come. */
 static int stream(struct folder *f)
 {
-    forget_entries(f);
-    if (lseek(f->fd, 0, SEEK_SET) < 0)
-        return -errno;
-    f->dents_at = f->dents_len = 0;
+    roll_put(f->site, f->roll);
+    f->roll = NULL;
+    f->batch = malloc(STREAM_NAMES * sizeof(*f->batch));
+    if (!f->batch)
+        return -ENOMEM;
+    f->stage = STAGE_STREAMED;
     f->listing.streamed = true;
     f->listing.entry = next_streamed;
-    f->listing.folders = f->listing.files = f->listing.others = f->listing.bytes = 0;
-    return 0;
+    return rewind_folder(f);
 }
 
-static int gather(struct folder *f)
+/* The next entries, as far as their names are in one buffer. */
+static int refill(struct folder *f)
 {
-    struct listing_entry e;
-    size_t at = 0;
-
-    while (read_entry(f, &e)) {
-        if (f->count == f->site->entries_max || keep(f, &e))
-            return stream(f);
-        listing_count(&f->listing, &e);
-    }
-    if (f->error)
+    f->next = f->batched = 0;
+    if (f->dents_at == f->dents_len && !read_names(f)) {
+        f->ended = true;
         return f->error;
-    for (size_t i = 0; i < f->count; i++) {
-        f->entries[i].name.ptr = f->names + at;
-        at += f->entries[i].name.len;
     }
-    if (f->count)
-        qsort_r(f->entries, f->count, sizeof(*f->entries), compare, &f->listing.view);
+    f->budget = STREAM_NAMES; /* so no more entries than that */
+    while (read_entry(f, &f->batch[f->batched]) == READ_ENTRY)
+        f->batched++;
+    return f->batched ? 0 : -EINPROGRESS;
+}
+
+/* --- Sorted ----------------------------------------------------------------------------------- */
+
+static bool next_sorted(void *ctx, struct listing_entry *e)
+{
+    struct folder *f = ctx;
+
+    if (f->next == f->roll->count)
+        return false;
+    *e = f->roll->entries[f->next++];
+    return true;
+}
+
+/* The roll is made: nothing of the folder is needed any more. */
+static int sorted(struct folder *f)
+{
+    f->stage = STAGE_SORTED;
+    f->listing.folders = f->roll->totals.folders;
+    f->listing.files = f->roll->totals.files;
+    f->listing.others = f->roll->totals.others;
+    f->listing.bytes = f->roll->totals.bytes;
     f->listing.entry = next_sorted;
     free(f->dents);
     f->dents = NULL;
@@ -253,26 +232,153 @@ static int gather(struct folder *f)
     return 0;
 }
 
+/* Read that many names.  0: the listing can be sent; -EINPROGRESS: there are more. */
+static int gather(struct folder *f, unsigned names)
+{
+    f->budget = names;
+    do {
+        struct listing_entry e;
+        enum reading got;
+
+        while ((got = read_entry(f, &e)) == READ_ENTRY) {
+            if (f->roll->count == f->site->entries_max || roll_add(f->site, f->roll, &e)) {
+                int err = stream(f);
+
+                return err ? err : -EINPROGRESS;
+            }
+        }
+        if (got == READ_PAUSE)
+            return -EINPROGRESS;
+    } while (read_names(f));
+    if (f->error)
+        return f->error;
+    roll_made(f->site, f->roll);
+    return sorted(f);
+}
+
+/* Read it from the beginning, unless another listing has done so since this one was asked for. */
+static int begin(struct folder *f)
+{
+    f->roll = roll_find(f->site, &f->listing, f->asked);
+    if (f->roll)
+        return sorted(f);
+    f->roll = roll_open(f->site, &f->listing);
+    f->dents = malloc(DENTS_BYTES);
+    if (!f->roll || !f->dents)
+        return -ENOMEM;
+    f->stage = STAGE_GATHERING;
+    f->error = rewind_folder(f);
+    return f->error ? f->error : -EINPROGRESS;
+}
+
+/* --- Slices ----------------------------------------------------------------------------------- */
+
+bool folder_ready(const struct folder *f)
+{
+    return f->error || f->stage == STAGE_SORTED ||
+           (f->stage == STAGE_STREAMED && (f->next < f->batched || f->ended));
+}
+
+bool folder_long(const struct folder *f)
+{
+    return f->stage == STAGE_LONG || f->stage == STAGE_GATHERING;
+}
+
+int folder_step(struct folder *f)
+{
+    if (!f->error && f->client >= 0 && net_gone(f->client))
+        f->error = -ECONNRESET;
+    if (folder_ready(f))
+        return f->error;
+    switch (f->stage) {
+    case STAGE_LONG:
+        f->error = begin(f);
+        break;
+    case STAGE_GATHERING:
+        f->error = gather(f, SLICE_NAMES);
+        break;
+    default:
+        f->error = refill(f);
+    }
+    if (f->error != -EINPROGRESS)
+        return f->error;
+    f->error = 0;
+    return -EINPROGRESS;
+}
+
+size_t folder_next(struct source *source, char *buf, size_t cap)
+{
+    struct folder *f = ((struct site_source *)source)->folder;
+    size_t n;
+
+    do {
+        while (!folder_ready(f)) {
+            if (f->helped || !f->offered) {
+                f->offered = true;
+                return SOURCE_LATER;
+            }
+            (void)folder_step(f);
+        }
+        if (f->error)
+            return SOURCE_FAILED;
+        f->listing.dry = false;
+        n = listing_next(&f->listing, buf, cap);
+    } while (n == 0 && f->listing.dry);
+    return n;
+}
+
+void folder_client(struct folder *f, int fd)
+{
+    f->client = fd;
+}
+
+void folder_help(struct folder *f)
+{
+    f->helped = true;
+}
+
+/* --- Open and close --------------------------------------------------------------------------- */
+
+/* The first slice. */
+static int look(struct folder *f)
+{
+    int err;
+
+    f->roll = roll_open(f->site, &f->listing);
+    f->dents = malloc(DENTS_BYTES);
+    if (!f->roll || !f->dents)
+        return -ENOMEM;
+    f->stage = STAGE_GATHERING;
+    err = gather(f, FIRST_NAMES);
+    if (err != -EINPROGRESS || f->stage == STAGE_STREAMED)
+        return err == -EINPROGRESS ? 0 : err;
+    roll_put(f->site, f->roll);
+    f->roll = NULL;
+    free(f->dents);
+    f->dents = NULL;
+    f->stage = STAGE_LONG;
+    return 0;
+}
+
 int folder_open(struct site *site, const struct http_ask *ask, int fd, struct folder **folder)
 {
     struct folder *f = calloc(1, sizeof(*f));
     int err;
 
-    if (f)
-        f->dents = malloc(DENTS_BYTES);
-    if (!f || !f->dents || ask->path.len > sizeof(f->path)) {
-        free(f ? f->dents : NULL);
+    if (!f || ask->path.len > sizeof(f->path)) {
         free(f);
         close(fd);
         return -ENOMEM;
     }
     f->site = site;
     f->fd = fd;
+    f->client = -1;
     memcpy(f->path, ask->path.ptr, ask->path.len);
     f->listing.path = (struct slice){f->path, ask->path.len};
     f->listing.ctx = f;
+    f->asked = rolls_now(site);
     listing_view_read(&f->listing.view, ask);
-    err = gather(f);
+    err = look(f);
     if (err) {
         folder_close(f);
         return err;
@@ -281,16 +387,12 @@ int folder_open(struct site *site, const struct http_ask *ask, int fd, struct fo
     return 0;
 }
 
-size_t folder_next(struct source *source, char *buf, size_t cap)
-{
-    return listing_next(&((struct site_source *)source)->folder->listing, buf, cap);
-}
-
 void folder_close(struct folder *f)
 {
     if (!f)
         return;
-    forget_entries(f);
+    roll_put(f->site, f->roll);
+    free(f->batch);
     free(f->dents);
     if (f->fd >= 0)
         close(f->fd);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* site_inside.h - what site.c (files), site_absent.c (siblings that are not there) and
- * site_folder.c (listings) share, and nobody else includes.
+/* site_inside.h - what site.c (files), site_absent.c (siblings that are not there), site_folder.c
+ * (listings) and site_roll.c (their entries) share; no other file includes it.
  *
- * The site is one for all threads and does not change, but for a counter and the paths without
- * siblings; a source is its connection's, with the descriptor or the listing in it.
+ * The site is one for all threads.  It does not change, except for a counter, the paths without
+ * siblings and the list of rolls; a source is its connection's, with the descriptor or the listing
+ * in it.
  */
 #ifndef SERVER_SITE_INSIDE_H
 #define SERVER_SITE_INSIDE_H
+#include <pthread.h>
 #include <stdatomic.h>
 #include "../core/listing.h"
 #include "inside.h"
@@ -14,14 +16,16 @@
 enum {
     /* Entries that are sorted unless the options say otherwise; a folder with more is streamed. */
     SITE_ENTRIES_MAX = 100000,
-    /* Memory of all listings that are being made or sent.  What would exceed it is streamed. */
-    SITE_LISTINGS_BYTES_MAX = 256 << 20,
+    /* Memory of all sorted listings that are being made or sent, in all processes: a dozen of
+     * SITE_ENTRIES_MAX names.  One that would exceed it is streamed. */
+    SITE_LISTINGS_BYTES_MAX = 128 << 20,
     /* For so long a file is sent as it is before its compressed siblings are looked for again. */
     SITE_ABSENT_MS = 1000,
     ABSENT_PLACES = 1024, /* files of which that is remembered, 8 bytes each */
 };
 
 struct folder;
+struct roll;
 
 struct absent {
     uint64_t key; /* of the hash: below 2^61 - 1 */
@@ -32,7 +36,10 @@ struct site {
     int root_fd;
     bool hidden, listing, precompressed;
     size_t entries_max;
-    atomic_size_t listings_bytes; /* <= SITE_LISTINGS_BYTES_MAX */
+    atomic_size_t *listings_bytes; /* <= SITE_LISTINGS_BYTES_MAX; in memory all processes share */
+    pthread_mutex_t rolls_lock;    /* guards the next two, and each roll's refs and links */
+    struct roll *rolls;            /* those that are made and still sent */
+    uint64_t moments;              /* passed so far: see rolls_now() */
     struct absent absent;
     size_t index_len;
     char index[NAME_BYTES_MAX + 1];
@@ -42,6 +49,7 @@ struct site_source {
     struct source source; /* first: the core knows only this */
     int fd;               /* -1: none */
     struct folder *folder;
+    void *owner;          /* see struct listing_help */
 };
 
 /* Open a path relative to the root (NUL-terminated, no leading slash), never outside it.  A
@@ -57,11 +65,49 @@ bool absent_lately(const struct absent *absent, const char *path, size_t len, ui
 /* It has none; since_ms: when the search began. */
 void absent_note(struct absent *absent, const char *path, size_t len, uint32_t since_ms);
 
+/* --- site_roll.c: a folder's entries, sorted, of which several listings are made -------------- */
+
+struct roll {
+    struct roll *prev, *next; /* in the site's list, once it is made */
+    unsigned refs;
+    bool made;
+    uint64_t begun;        /* rolls_now() before its folder was read */
+    struct listing totals; /* view and path are the key; folders, files, others and bytes count */
+    struct listing_entry *entries;
+    size_t count, room;
+    char *names;
+    size_t names_len, names_room;
+    size_t charged;        /* bytes of ours in site->listings_bytes */
+    char path[];
+};
+
+int rolls_open(struct site *site); /* 0, or -1 and errno */
+void rolls_close(struct site *site);
+/* A number that grows with each call, so that of two calls the later one has the larger. */
+uint64_t rolls_now(struct site *site);
+/* An empty one for that listing's path and view; NULL: no memory.  The reading begins now. */
+struct roll *roll_open(struct site *site, const struct listing *listing);
+/* Keep an entry.  -EAGAIN: there is no memory, or all listings together have too much. */
+int roll_add(struct site *site, struct roll *roll, const struct listing_entry *e);
+/* All are there: sort them.  From now on it does not change, and roll_find() finds it. */
+void roll_made(struct site *site, struct roll *roll);
+/* A reference to one of the same path and view whose reading began after that moment, or NULL: one
+ * that began before it might lack what has changed in between. */
+struct roll *roll_find(struct site *site, const struct listing *listing, uint64_t asked);
+void roll_put(struct site *site, struct roll *roll); /* NULL is fine */
+
 /* --- site_folder.c ---------------------------------------------------------------------------- */
 
-/* Make the listing of the open folder fd, which is taken over, also on failure.  0 or -errno. */
+/* Begin the listing of the open folder fd, which is taken over, also on failure; a short one is
+ * made.  0 or -errno. */
 int folder_open(struct site *site, const struct http_ask *ask, int fd, struct folder **folder);
 size_t folder_next(struct source *source, char *buf, size_t cap); /* source.next of a listing */
+/* As site_listing_...() in inside.h. */
+void folder_client(struct folder *folder, int fd);
+void folder_help(struct folder *folder); /* next() makes nothing from now on */
+bool folder_ready(const struct folder *folder);
+bool folder_long(const struct folder *folder);
+int folder_step(struct folder *folder);
 void folder_close(struct folder *folder); /* NULL is fine */
 
 #endif

@@ -16,6 +16,9 @@ enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
 static size_t from, left; /* the pieces: sizes[from..], so many in all */
 static size_t made;       /* bytes so far */
+static size_t later;      /* how often SOURCE_LATER is said before each piece */
+static size_t said;       /* how often it was said before this one */
+static bool fails;        /* after the last piece it says SOURCE_FAILED */
 
 static size_t next(struct source *source, char *buf, size_t cap)
 {
@@ -23,8 +26,11 @@ static size_t next(struct source *source, char *buf, size_t cap)
 
     (void)source;
     must(cap >= CHUNK_BYTES_MAX);
+    if (said++ < later)
+        return SOURCE_LATER;
+    said = 0;
     if (!left)
-        return 0;
+        return fails ? SOURCE_FAILED : 0;
     left--;
     n = sizes[from++ % SIZES];
     for (size_t i = 0; i < n; i++)
@@ -107,11 +113,81 @@ static void test_until_close(void **state)
         check(i, 2 * SIZES, false);
 }
 
+/* Sends what is to be sent; what it wants then. */
+static enum conn_want sent(struct drive *d)
+{
+    while (d->conn.want == CONN_SEND)
+        drive_send(d);
+    return (enum conn_want)d->conn.want;
+}
+
+/* Pieces that are made go out before the connection waits, and the next request waits with it. */
+static void test_later(void **state)
+{
+    static const char two[] = "GET /" HOST "\r\nGET /" HOST "\r\n";
+
+    (void)state;
+    for (later = 1; later < 4; later++) {
+        struct fake *fake = world_open();
+        struct drive d;
+        unsigned waits = 0;
+
+        from = made = said = 0;
+        left = 3;
+        fake->host.find = find;
+        drive_open(&d, fake);
+        conn_feed(&d.conn, two, sizeof(two) - 1, 1);
+        drive_send(&d);
+        assert_string_equal(strstr(d.out, "\r\n\r\n"), "\r\n\r\n"); /* the head alone */
+        for (; sent(&d) == CONN_WAIT; waits++)
+            conn_resume(&d.conn, 2);
+        assert_int_equal(d.conn.want, CONN_RECV);
+        /* Before each piece, and before the end, the first SOURCE_LATER only empties the outbox.
+         * The second body has no pieces. */
+        assert_int_equal(waits, 5 * (later - 1));
+        drive_end(&d);
+        drive_close(&d);
+        fake_close(fake);
+    }
+    later = 0;
+}
+
+/* The client sees that the body is cut; the log says so too. */
+static void test_failed(void **state)
+{
+    (void)state;
+    fails = true;
+    for (later = 0; later < 3; later++) {
+        for (size_t pieces = 0; pieces < 3; pieces++) {
+            struct fake *fake = world_open();
+            struct drive d;
+
+            from = made = said = 0;
+            left = pieces;
+            fake->host.find = find;
+            drive_open(&d, fake);
+            conn_feed(&d.conn, "GET /" HOST "\r\n", sizeof("GET /" HOST "\r\n") - 1, 1);
+            while (sent(&d) == CONN_WAIT)
+                conn_resume(&d.conn, 2);
+            assert_int_equal(d.conn.want, CONN_CLOSE);
+            assert_true(!d.out || !strstr(d.out, "\r\n0\r\n\r\n"));
+            conn_fini(&d.conn);
+            assert_int_equal(fake->n.complete, 0);
+            free(d.out);
+            fake_close(fake);
+        }
+    }
+    later = 0;
+    fails = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_until_close),
+        cmocka_unit_test(test_later),
+        cmocka_unit_test(test_failed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

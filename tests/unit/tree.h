@@ -90,7 +90,7 @@ static inline int tree_tear_down(void **state)
 {
     struct tree *t = *state;
 
-    assert_int_equal(atomic_load(&t->site->listings_bytes), 0);
+    assert_int_equal(atomic_load(t->site->listings_bytes), 0);
     site_close(t->site);
     assert_int_equal(open_descriptors(), t->descriptors);
     close(t->root);
@@ -204,7 +204,8 @@ static inline char *body_of(const struct tree *t, struct source *s, size_t *len)
     } else {
         assert_int_equal(s->kind, SOURCE_MADE);
         while ((got = s->next(s, body + n, cap - n > 65535 ? 65535 : cap - n)) > 0) {
-            n += got;
+            assert_int_not_equal(got, SOURCE_FAILED);
+            n += got == SOURCE_LATER ? 0 : got;
             if (cap - n < 2 * CHUNK_BYTES_MAX) {
                 cap *= 2;
                 body = realloc(body, cap);

@@ -8,8 +8,9 @@ import time
 import urllib.parse
 
 import pytest
+from lib import server
 from lib.client import request
-from lib.trees import ODD_NAMES, content, quote, write
+from lib.trees import ODD_NAMES, content, many_names, quote, write
 
 VOID = {"meta", "link", "input", "br", "hr", "img"}
 OPTIONAL_END = {"li", "tr", "td", "th", "thead", "tbody", "p", "html", "body", "head"}
@@ -324,22 +325,10 @@ MANY = 100_000
 
 @pytest.fixture(scope="module")
 def crowd(engine):
-    import shutil
-    import tempfile
-    from lib import server
-    path = tempfile.mkdtemp(prefix="rung-wire-",
-                            dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
-    os.chmod(path, 0o755)
-    os.makedirs(f"{path}/many")
-    folder = os.open(f"{path}/many", os.O_RDONLY)
-    for i in range(MANY):  # 7919 is prime: every name once, in no order
-        os.close(os.open(f"{i * 7919 % MANY:06}", os.O_CREAT, 0o644, dir_fd=folder))
-    os.close(folder)
-    write(f"{path}/hello.txt", b"Hello, world\n")
-    one = server.Server(path)
-    yield one
-    one.stop()
-    shutil.rmtree(path)
+    with many_names(MANY) as path:
+        one = server.Server(path)
+        yield one
+        one.stop()
 
 
 @pytest.mark.long

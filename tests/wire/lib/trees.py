@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Folders to serve. What a file holds follows from its seed, so that a test can tell whose bytes it
 got."""
+import contextlib
 import os
 import random
+import shutil
 import socket
 import stat
+import tempfile
 import urllib.parse
 
 SIZES = [0, 1, 2, 4095, 4096, 4097, 16383, 16384, 16385, 65536, 1 << 20]
@@ -129,3 +132,18 @@ def special(root):
 def quote(name):
     """Percent-encode a name (bytes) for a URL, all but unreserved characters."""
     return urllib.parse.quote_from_bytes(name, safe="/")
+
+
+@contextlib.contextmanager
+def many_names(count):
+    """A folder of its own, with many/ that has so many empty files, and a small file beside it."""
+    path = tempfile.mkdtemp(prefix="rung-wire-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    os.chmod(path, 0o755)
+    os.makedirs(f"{path}/many")
+    folder = os.open(f"{path}/many", os.O_RDONLY)
+    for i in range(count):  # 7919 is prime: every name once, in no order
+        os.close(os.open(f"{i * 7919 % count:06}", os.O_CREAT, 0o644, dir_fd=folder))
+    os.close(folder)
+    write(f"{path}/hello.txt", b"Hello, world\n")
+    yield path
+    shutil.rmtree(path)

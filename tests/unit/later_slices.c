@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* later_slices.c - listings that the helper thread goes on making after they were fetched. */
+#include "later.h"
+
+static struct source *begin(struct bench *b, unsigned conn, const char *path)
+{
+    struct source *s = NULL;
+    char byte;
+
+    assert_int_equal(ask(b, &b->conn[conn], path, &s), -EINPROGRESS);
+    give_turns(1);
+    assert_ptr_equal(wait_done(b), &b->conn[conn]);
+    assert_int_equal(ask(b, &b->conn[conn], path, &s), 0);
+    /* The head is sent before anything else is done. */
+    assert_int_equal(s->next(s, &byte, 1), SOURCE_LATER);
+    return s;
+}
+
+static void goes_on(void **state)
+{
+    struct bench *b = *state;
+    struct source *s = begin(b, 0, "/long3/");
+    char byte = 0;
+
+    assert_int_equal(the_site.begun, 1);
+    assert_int_equal(s->next(s, &byte, 1), SOURCE_LATER); /* and now it is */
+    wait_begun(2);
+    assert_int_equal(s->next(s, &byte, 1), SOURCE_LATER);
+    give_turns(3);
+    assert_ptr_equal(wait_done(b), &b->conn[0]);
+    assert_int_equal(s->next(s, &byte, 1), 1);
+    assert_int_equal(byte, 'b');
+    assert_null(later_done(b->later));
+    later_release(b->later, s);
+    assert_int_equal(the_site.released, 1);
+}
+
+static void refilled(void **state)
+{
+    struct bench *b = *state;
+    struct source *s = begin(b, 0, "/refill/");
+    char byte;
+
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(s->next(s, &byte, 1), SOURCE_LATER);
+        give_turns(1);
+        if (i % 2)
+            assert_ptr_equal(wait_done(b), &b->conn[0]);
+        else /* or it is found before that is heard of */
+            while (s->next(s, &byte, 1) == SOURCE_LATER)
+                continue;
+        if (i % 2)
+            assert_int_equal(s->next(s, &byte, 1), 1);
+    }
+    later_release(b->later, s);
+}
+
+static void fails_on_the_way(void **state)
+{
+    struct bench *b = *state;
+    struct source *s = begin(b, 0, "/long9/");
+    char byte;
+
+    the_site.error = -EIO;
+    assert_int_equal(s->next(s, &byte, 1), SOURCE_LATER);
+    give_turns(1);
+    assert_ptr_equal(wait_done(b), &b->conn[0]);
+    assert_int_equal(s->next(s, &byte, 1), SOURCE_FAILED);
+    later_release(b->later, s);
+}
+
+/* Released while it waits, while it runs, and while nothing is done for it. */
+static void released_at_each_moment(void **state)
+{
+    struct bench *b = *state;
+    struct source *s[3];
+    char byte;
+
+    for (unsigned i = 0; i < 3; i++)
+        s[i] = begin(b, i, "/long9/");
+    assert_int_equal(s[0]->next(s[0], &byte, 1), SOURCE_LATER);
+    wait_begun(4);
+    assert_int_equal(s[1]->next(s[1], &byte, 1), SOURCE_LATER);
+    later_release(b->later, s[2]);
+    later_release(b->later, s[1]);
+    assert_int_equal(the_site.released, 2);
+    later_release(b->later, s[0]);
+    assert_int_equal(the_site.released, 2); /* the helper has it */
+    give_turns(1);
+    wait_woken(b);
+    assert_null(later_done(b->later));
+    assert_int_equal(the_site.released, 3);
+}
+
+/* A first look goes before slices, slices go round among the four oldest listings, and after
+ * sixteen looks there is a slice. */
+static void in_turns(void **state)
+{
+    struct bench *b = *state;
+    struct source *s[6], *fetched;
+    char name[] = "/long9a/", byte;
+
+    for (unsigned i = 0; i < 6; i++) {
+        name[6] = (char)('a' + i);
+        s[i] = begin(b, i, name);
+    }
+    the_site.orders = 0;
+    for (unsigned i = 0; i < 6; i++)
+        assert_int_equal(s[i]->next(s[i], &byte, 1), SOURCE_LATER);
+    wait_begun(7);
+    for (unsigned i = 0; i < 40; i++)
+        assert_int_equal(ask(b, &b->conn[10 + i], "/S/", &fetched), -EINPROGRESS);
+    give_turns(50);
+    wait_begun(57);
+    /* The first slice was begun before the looks were asked for. */
+    assert_memory_equal(the_site.order + 1, "SSSSSSSSSSSSSSSS", 16);
+    assert_true(strchr("abcd", the_site.order[17]) != NULL);
+    assert_memory_equal(the_site.order + 18, "SSSSSSSSSSSSSSSS", 16);
+    assert_true(strchr("abcd", the_site.order[34]) != NULL);
+    assert_memory_equal(the_site.order + 35, "SSSSSSSS", 8);
+    for (unsigned i = 43; i < 50; i++) {
+        assert_true(strchr("abcd", the_site.order[i]) != NULL);
+        assert_int_not_equal(the_site.order[i], the_site.order[i - 1]);
+    }
+    for (unsigned i = 0; i < 6; i++)
+        later_release(b->later, s[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(goes_on, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(refilled, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(fails_on_the_way, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(released_at_each_moment, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(in_turns, set_up, tear_down),
+    };
+
+    alarm(300); /* a lost wake-up fails instead of hanging */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

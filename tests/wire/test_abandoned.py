@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""Listings whose clients have gone: they cost next to nothing, and no other client waits behind them."""
+import threading
+import time
+
+import pytest
+from lib import server
+from lib.client import request
+from lib.trees import many_names, write
+
+MANY = 100_000      # names: the largest listing that is sorted
+GONE = 256          # clients that ask and close
+PROMPT = 4          # seconds; made one after the other, these listings took half a minute
+GROWTH = 64 << 20   # bytes; one sorted listing takes 10 MB
+SHARED = 16         # clients that ask for the same
+
+
+@pytest.fixture(scope="module")
+def crowd(engine):
+    with many_names(MANY) as path:
+        write(f"{path}/few/one", b"x")
+        one = server.Server(path)
+        yield one
+        one.stop()
+
+
+def leave(crowd, target):
+    with crowd.wire() as wire:
+        wire.send(request(target))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("target", ["/many/", "/many/?filter={}"], ids=["the same", "each another"])
+def test_abandoned_listings_delay_nobody(crowd, target, record_property):
+    """After a close there is nothing that tells it from a half-close until something is sent, so the head goes out
+    first; the reset that answers it ends the work."""
+    assert crowd.ask("/few/").status == 200
+    crowd.rest()
+    before, start = crowd.memory(), time.monotonic()
+    for number in range(GONE):
+        leave(crowd, target.format(number % 10))
+    asked = time.monotonic()
+    assert b"one" in crowd.ask("/few/").body
+    waited, growth = time.monotonic() - asked, crowd.memory() - before
+    record_property("abandoned listings", f"{server.ENGINE}: {asked - start:.2f} s to ask, {waited:.2f} s waited, "
+                    f"{growth / 1e6:.0f} MB more")
+    assert waited < PROMPT
+    assert growth < GROWTH
+    crowd.check_counts()
+
+
+@pytest.mark.capacity(2)
+def test_half_closed_clients_get_theirs(crowd):
+    """Nothing more will be asked, and the answer is still wanted: whole, and sorted."""
+    with crowd.wire() as one, crowd.wire() as two:
+        for wire, order in ((one, "asc"), (two, "desc")):
+            wire.send(request(f"/many/?format=text&order={order}", fields=["Connection: close"]))
+            wire.finish()
+        names = [line.rsplit(b" ", 1)[1] for line in one.reply().body.split(b"\n")[:-1]]
+        assert names == [b"%06d" % number for number in range(MANY)]
+        assert two.reply().body.count(b"\n") == MANY
+        one.end()
+        two.end()
+
+
+@pytest.mark.long
+@pytest.mark.capacity(SHARED)
+def test_many_who_ask_for_the_same(crowd, record_property):
+    """Each gets all of it, and a small listing is not behind them."""
+    bodies, start = [], time.monotonic()
+
+    def ask():
+        with crowd.wire() as wire:
+            bodies.append(wire.ask("/many/?format=text").body)
+    threads = [threading.Thread(target=ask) for _ in range(SHARED)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    record_property("the same listing", f"{server.ENGINE}: {SHARED} clients in {time.monotonic() - start:.2f} s")
+    assert len(bodies) == SHARED and all(body.count(b"\n") >= MANY for body in bodies)
