@@ -210,6 +210,9 @@ long path_decode(struct slice raw, char out[PATH_BYTES_MAX]);
 /* Percent-encode a path for Location or href: unreserved and '/' stay.  Bytes written, at most
  * 3 n. */
 size_t path_encode(char *out, const char *path, size_t n);
+/* Whether a request for that name (and a slash) in that folder, encoded in full, is one that
+ * path_decode() takes and that is no longer than a target may be. */
+bool path_links(struct slice folder, struct slice name, bool slash);
 /* Whether visitors are not shown a name because it begins with a dot; whether a path has such a
  * name in it. */
 bool name_is_hidden(struct slice name);

@@ -116,7 +116,7 @@ static int compare_names(struct slice a, struct slice b)
     }
     if (i < a.len || j < b.len)
         return i < a.len ? 1 : -1;
-    /* Alike but for case and leading zeros: by bytes, so that the order is total. */
+    /* Alike except for case and leading zeros: by bytes, so that the order is total. */
     order = memcmp(a.ptr, b.ptr, a.len < b.len ? a.len : b.len);
     return order ? order : (a.len > b.len) - (a.len < b.len);
 }
@@ -158,6 +158,13 @@ enum listing_step listing_hold(struct listing *l)
     if (!l->holds)
         l->holds = l->entry(l->ctx, &l->held);
     return l->holds ? STEP_AGAIN : l->dry ? STEP_DRY : STEP_DONE;
+}
+
+bool listing_links(const struct listing *l)
+{
+    const struct listing_entry *e = &l->held;
+
+    return e->kind <= LISTING_FILE && path_links(l->path, e->name, e->kind == LISTING_FOLDER);
 }
 
 enum listing_step listing_wrote(struct listing *l, const struct listing_out *o)
@@ -214,7 +221,7 @@ static enum listing_step json_row(struct listing *l, struct listing_out *o)
     out_text(o, l->begun ? ",\n{\"name\":\"" : "{\"name\":\"");
     out_json(o, e->name);
     out_text(o, "\",\"href\":");
-    if (e->kind <= LISTING_FILE) {
+    if (listing_links(l)) {
         out_text(o, "\"./");
         out_url(o, e->name);
         out_text(o, e->kind == LISTING_FOLDER ? "/\"" : "\"");

@@ -15,7 +15,7 @@ enum { LISTING_FILTER_BYTES_MAX = 128 /* a filter is typed by a person; a longer
 
 enum listing_kind {
     LISTING_FOLDER,
-    LISTING_FILE,
+    LISTING_FILE, /* linked, unless a request for it would be refused: see path_links() */
     LISTING_FIFO, /* from here on: shown, not linked */
     LISTING_SOCKET,
     LISTING_DEVICE,

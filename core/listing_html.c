@@ -220,10 +220,12 @@ static enum listing_step html_table(struct listing *l, struct listing_out *o)
     return STEP_DONE;
 }
 
-static void out_name(const struct listing_entry *e, struct listing_out *o)
+static void out_name(const struct listing *l, struct listing_out *o)
 {
-    static const char *const note[] = {"", "", "fifo", "socket", "device", "unreachable"};
-    bool linked = e->kind <= LISTING_FILE;
+    static const char *const note[] = {"no address", "no address", "fifo", "socket", "device",
+                                       "unreachable"};
+    const struct listing_entry *e = &l->held;
+    bool linked = listing_links(l);
 
     if (linked) {
         out_text(o, "<a href=\"./");
@@ -253,7 +255,7 @@ static enum listing_step html_row(struct listing *l, struct listing_out *o)
         return step;
     out_text(o, e->kind == LISTING_FOLDER ? "<tr class=\"d\"><td>" :
         e->kind == LISTING_FILE ? "<tr><td>" : "<tr class=\"o\"><td>");
-    out_name(e, o);
+    out_name(l, o);
     if (e->kind == LISTING_FILE && !e->unknown) {
         out_text(o, "<td title=\"");
         out_counted(o, e->size, " byte", " bytes");

@@ -2,7 +2,11 @@
 /* listing_out.c - a listing's writer: numbers, dates, and names escaped for HTML, URLs, JSON and
  * terminals.
  *
- * Names are any bytes but NUL and '/'.
+ * A name has any bytes except NUL and '/'.  Three kinds of them are never written as they are:
+ * bytes that are not UTF-8, controls (HTML forbids them, and terminals act on them), and characters
+ * that reorder the text around them, so that "gpj.exe" looks like another file, or end a line.
+ * HTML shows U+FFFD for each.  JSON has U+FFFD for the first kind and \uHHHH for the others.  Text
+ * has \xHH for every byte of them.
  */
 #include "listing_out.h"
 
@@ -147,11 +151,28 @@ static const char *next_char(struct slice *s, size_t *len)
     return n ? text : NULL;
 }
 
-/* Of either set (C1 is C2 80 to C2 9F): HTML forbids them, and terminals act on them. */
-static bool is_control(const char *c, size_t len)
+/* The number of a character that out_utf8_len() has measured; beyond U+FFFF it does not matter. */
+static unsigned code_of(const char *c, size_t len)
 {
-    return (len == 1 && ((unsigned char)*c < 0x20 || *c == 0x7F)) ||
-        (len == 2 && c[0] == '\xC2' && (unsigned char)c[1] < 0xA0);
+    unsigned lead = (unsigned char)c[0];
+
+    if (len == 1)
+        return lead;
+    if (len == 2)
+        return (lead & 0x1F) << 6 | ((unsigned char)c[1] & 0x3F);
+    return (lead & 0x0F) << 12 | ((unsigned)c[1] & 0x3F) << 6 | ((unsigned)c[2] & 0x3F);
+}
+
+/* A control of C0 or C1, or a character of Unicode's that ends a line (2028, 2029) or is one of
+ * Bidi_Control (Unicode 15, PropList.txt). */
+static bool is_unsafe(const char *c, size_t len)
+{
+    unsigned code = code_of(c, len);
+
+    if (len > 3)
+        return false;
+    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x061C || code == 0x200E ||
+        code == 0x200F || (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
 }
 
 void out_html(struct listing_out *o, struct slice s)
@@ -160,7 +181,7 @@ void out_html(struct listing_out *o, struct slice s)
         size_t len;
         const char *c = next_char(&s, &len);
 
-        if (!c || is_control(c, len))
+        if (!c || is_unsafe(c, len))
             out_text(o, REPLACEMENT);
         else if (*c == '&')
             out_text(o, "&amp;");
@@ -201,15 +222,17 @@ void out_json(struct listing_out *o, struct slice s)
         size_t len;
         const char *c = next_char(&s, &len);
 
-        if (!c)
+        if (!c) {
             out_text(o, REPLACEMENT);
-        else if (*c == '"' || *c == '\\') {
+        } else if (*c == '"' || *c == '\\') {
             out_text(o, "\\");
             out_bytes(o, c, 1);
-        } else if ((unsigned char)*c < 0x20 || *c == 0x7F)
-            out_hex(o, "\\u00", (unsigned char)*c);
-        else
+        } else if (is_unsafe(c, len)) {
+            out_hex(o, "\\u", (unsigned char)(code_of(c, len) >> 8));
+            out_hex(o, "", (unsigned char)code_of(c, len));
+        } else {
             out_bytes(o, c, len);
+        }
     }
 }
 
@@ -221,7 +244,7 @@ void out_plain(struct listing_out *o, struct slice s)
         size_t len, i;
         const char *c = next_char(&s, &len);
 
-        for (i = 0; (!c || is_control(c, len)) && i < len; i++)
+        for (i = 0; (!c || is_unsafe(c, len)) && i < len; i++)
             out_hex(o, "\\x", (unsigned char)raw[i]);
         if (i == 0 && *c == '\\')
             out_text(o, "\\\\");

@@ -29,6 +29,8 @@ void out_human(struct listing_out *o, uint64_t bytes); /* 1.2 KiB */
 void out_date(struct listing_out *o, int64_t unix_s); /* 2026-01-31, years 1 to 9999 */
 void out_time(struct listing_out *o, int64_t unix_s); /* 23:59:59 */
 
+/* Characters that a reader would act on rather than show are replaced: controls, and those that
+ * change the direction of text or break lines. */
 void out_html(struct listing_out *o, struct slice s);  /* text and quoted attributes */
 void out_url(struct listing_out *o, struct slice s);   /* one component, or the value of a query */
 void out_json(struct listing_out *o, struct slice s);  /* inside quotes */
@@ -41,6 +43,8 @@ size_t out_utf8_len(struct slice s);
 /* Makes sure that an entry is held: STEP_AGAIN; or there are no more: STEP_DONE; or none now:
  * STEP_DRY. */
 enum listing_step listing_hold(struct listing *l);
+/* Whether the held entry is something that can be asked for. */
+bool listing_links(const struct listing *l);
 /* The held entry has been written. */
 enum listing_step listing_wrote(struct listing *l, const struct listing_out *o);
 

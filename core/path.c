@@ -124,6 +124,29 @@ size_t path_encode(char *out, const char *path, size_t n)
     return (size_t)(p - out);
 }
 
+static size_t encoded_len(struct slice s)
+{
+    size_t n = 0, i;
+
+    for (i = 0; i < s.len; i++)
+        n += byte_is(s.ptr[i], BYTE_UNRESERVED) || s.ptr[i] == '/' ? 1 : 3;
+    return n;
+}
+
+bool path_links(struct slice folder, struct slice name, bool slash)
+{
+    size_t len = folder.len + name.len + slash, i;
+
+    for (i = 1; i < name.len; i++) {
+        if (is_overlong((unsigned char)name.ptr[i - 1], (unsigned char)name.ptr[i]))
+            return false;
+    }
+    if (len > PATH_BYTES_MAX - 1)
+        return false;
+    return 3 * len <= TARGET_BYTES_MAX || /* nearly always */
+        encoded_len(folder) + encoded_len(name) + slash <= TARGET_BYTES_MAX;
+}
+
 bool name_is_hidden(struct slice name)
 {
     /* RFC 8615: what is below /.well-known is there to be found. */

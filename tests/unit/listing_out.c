@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -118,8 +119,10 @@ static void escapes(void **state)
         {"50%?#:;=+", "50%?#:;=+", "50%25%3F%23%3A%3B%3D%2B", "50%?#:;=+", "50%?#:;=+"},
         {"n\nt\t", "n" BAD "t" BAD, "n%0At%09", "n\\u000at\\u0009", "n\\x0at\\x09"},
         {"\x1b[31m\x7f", BAD "[31m" BAD, "%1B%5B31m%7F", "\\u001b[31m\\u007f", "\\x1b[31m\\x7f"},
-        {"\xc2\x85\xc2\xa0", BAD "\xc2\xa0", "%C2%85%C2%A0", "\xc2\x85\xc2\xa0",
+        {"\xc2\x85\xc2\xa0", BAD "\xc2\xa0", "%C2%85%C2%A0", "\\u0085\xc2\xa0",
         "\\xc2\\x85\xc2\xa0"},
+        {"a\u202egpj.exe", "a" BAD "gpj.exe", "a%E2%80%AEgpj.exe", "a\\u202egpj.exe",
+         "a\\xe2\\x80\\xaegpj.exe"},
         {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
          "%C3%A9%E2%82%AC%F0%9F%98%80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
          "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
@@ -147,6 +150,44 @@ static void escapes(void **state)
         o = piece();
         out_plain(&o, name);
         assert_string_equal(written(&o), rows[i].plain);
+    }
+}
+
+/* Every character up to U+FFFF: either it is written as it is everywhere, or nowhere. */
+static void unsafe_characters(void **state)
+{
+    static const struct {
+        unsigned first, last;
+    } unsafe[] = {{0x00, 0x1F}, {0x7F, 0x9F}, {0x61C, 0x61C}, {0x200E, 0x200F}, {0x2028, 0x202E},
+                  {0x2066, 0x2069}};
+
+    (void)state;
+    for (unsigned code = 1; code < 0xD800; code++) {
+        char c[4] = {(char)code}, escape[8];
+        struct listing_out o = piece();
+        bool is_unsafe = false;
+
+        if (code >= 0x800) {
+            c[0] = (char)(0xE0 | code >> 12);
+            c[1] = (char)(0x80 | (code >> 6 & 0x3F));
+            c[2] = (char)(0x80 | (code & 0x3F));
+        } else if (code >= 0x80) {
+            c[0] = (char)(0xC0 | code >> 6);
+            c[1] = (char)(0x80 | (code & 0x3F));
+        } else if (strchr("<>&'\"\\", (int)code)) {
+            continue; /* escaped in their own way */
+        }
+        for (size_t i = 0; i < sizeof(unsafe) / sizeof(unsafe[0]); i++)
+            is_unsafe = is_unsafe || (code >= unsafe[i].first && code <= unsafe[i].last);
+        snprintf(escape, sizeof(escape), "\\u%04x", code);
+        out_html(&o, text(c));
+        assert_string_equal(written(&o), is_unsafe ? BAD : c);
+        o = piece();
+        out_json(&o, text(c));
+        assert_string_equal(written(&o), is_unsafe ? escape : c);
+        o = piece();
+        out_plain(&o, text(c));
+        assert_true(is_unsafe ? written(&o)[0] == '\\' : strcmp(written(&o), c) == 0);
     }
 }
 
@@ -199,6 +240,7 @@ int main(void)
         cmocka_unit_test(numbers),
         cmocka_unit_test(dates),
         cmocka_unit_test(escapes),
+        cmocka_unit_test(unsafe_characters),
         cmocka_unit_test(utf8_sequences),
         cmocka_unit_test(the_end_of_the_buffer),
     };

@@ -104,6 +104,40 @@ static void test_limits(void **state)
     assert_int_equal(decode(raw, i, out), 1);
 }
 
+/* What it says of a link is what decoding the link says, on both sides of both limits. */
+static void test_links(void **state)
+{
+    static char folder[PATH_BYTES_MAX + 2], raw[3 * sizeof(folder) + 16];
+    static const char *const names[] = {"a", "\xc0", "\xc0\xaf", "\xc1\xbf", "a\xc0\x80",
+                                        "\xe0\x9f", "\xe0\xa0\x80", "\xf0\x8f\xbf",
+                                        "\xf0\x90", "\xff\xfe"};
+    char out[PATH_BYTES_MAX];
+
+    (void)state;
+    for (int c = 'a'; c >= 0; c = c == 'a' ? '\xff' & 0xff : -1) {
+        memset(folder, c, sizeof(folder));
+        folder[0] = '/';
+        for (size_t len = 1; len <= sizeof(folder); len++) {
+            if (len > 2 && len < 2700 && len != 100)
+                continue;
+            for (size_t i = 0; i < 2 * sizeof(names) / sizeof(names[0]); i++) {
+                struct slice name = {names[i / 2], strlen(names[i / 2])};
+                struct slice path = {folder, len};
+                size_t n;
+
+                folder[len - 1] = '/';
+                n = path_encode(raw, folder, len);
+                n += path_encode(raw + n, name.ptr, name.len);
+                if (i % 2)
+                    raw[n++] = '/';
+                assert_int_equal(path_links(path, name, i % 2),
+                                 n <= TARGET_BYTES_MAX && decode(raw, n, out) > 0);
+            }
+            folder[len - 1] = len > 1 ? (char)c : '/';
+        }
+    }
+}
+
 static void test_encode(void **state)
 {
     static const char plain[] = "/-._~0123456789abcdefghijklmnopqrstuvwxyz"
@@ -189,6 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_links),
         cmocka_unit_test(test_encode),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_hidden),
