@@ -7,6 +7,7 @@
  * for http_more.c, or released at once where nothing of it is sent (HEAD, 304, an empty file).
  */
 #include "http_inside.h"
+#include "listing.h"
 
 /* --- What every answer has in common ---------------------------------------------------------- */
 
@@ -148,6 +149,12 @@ static void put_type(struct text *t, const struct source *s)
 {
     TEXT_LITERAL(t, "Content-Type: ");
     text_string(t, s->type);
+    TEXT_LITERAL(t, "\r\n");
+    if (s->kind != SOURCE_MADE ||
+        !slice_is((struct slice){s->type, strlen(s->type)}, listing_type(LISTING_HTML)))
+        return;
+    TEXT_LITERAL(t, "Content-Security-Policy: ");
+    text_string(t, listing_policy);
     TEXT_LITERAL(t, "\r\n");
 }
 

@@ -86,5 +86,6 @@ size_t listing_next(struct listing *l, char *buf, size_t cap);
 void listing_rewind(struct listing *l);
 
 const char *listing_type(enum listing_format format); /* Content-Type */
+extern const char listing_policy[];                   /* Content-Security-Policy of HTML */
 
 #endif

@@ -9,6 +9,8 @@
 #include "listing_out.h"
 #include "listing_page.h"
 
+const char listing_policy[] = PAGE_POLICY;
+
 enum { CRUMBS_MAX = 8 /* components shown of a deep path: its last ones */ };
 
 static size_t depth_of(struct slice path)

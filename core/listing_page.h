@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* listing_page.h - the fixed parts of a listing's page: style and script.  Only listing_html.c
- * includes it.
+/* listing_page.h - the fixed parts of a listing's page: style, script, and the policy that allows
+ * nothing else.  Only listing_html.c includes it.
  *
  * Self-contained: no font, image or script comes from elsewhere.  Icons are cut out of boxes by
  * clip-path.  Without script everything works, the filter by a form; with it the filter answers at
@@ -87,5 +87,14 @@ static const char page_script[] =
     "if(e.key=='/'&&document.activeElement!=f&&!e.ctrlKey&&!e.metaKey){"
     "e.preventDefault();f.focus()}})})()"
     "</script>";
+
+/* Content-Security-Policy (CSP Level 3): a name that got past the escaping could still run nothing
+ * and load nothing.  The hashes are of all bytes between the tags above; test_policy.py says what
+ * they should be.  The picture is the empty icon. */
+#define PAGE_POLICY \
+    "default-src 'none'; " \
+    "style-src 'sha256-ZfyZ38E3Q4Rm/WYfqXptjcSWOTxjWkx2Fq/GOP5eVxc='; " \
+    "script-src 'sha256-QtYRfMoF92ynFTTe73WrNRwPbHaoj+FWQ8uxWfAQ2V8='; " \
+    "img-src data:; form-action 'self'; base-uri 'none'"
 
 #endif

@@ -59,6 +59,10 @@ def pretty(start, tree):
     return start(tree)
 
 
+SAID = []  # what the last one wrote to stderr
+REFUSED = "Content Security Policy"
+
+
 def chromium(profile, *args):
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                "--no-first-run",
@@ -68,6 +72,7 @@ def chromium(profile, *args):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100,
                           stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr.decode()
+    SAID[:] = [done.stderr.decode("utf-8", "replace")]
     return done.stdout.decode("utf-8")
 
 
@@ -112,6 +117,30 @@ def test_dom(pretty, tmp_path):
     assert text.count("<tbody>") == 1 and text.count("<table") == 1
     assert "&lt;not-markup&gt;.txt" in text and "<not-markup>" not in text
     assert text.count('href="./') == 11
+
+
+# Adds to the listing what its policy must refuse.
+INTRUDER = """<!doctype html><title>intruder</title><iframe id=f src="/"></iframe><pre id=out></pre><script>
+document.getElementById("f").onload = event => {
+  const view = event.target.contentWindow, page = view.document, add = (tag, text) => {
+    const e = page.createElement(tag); e.textContent = text; page.body.append(e); };
+  add("script", "window.ran = 1"); add("style", "h1{color:rgb(1,2,3)}");
+  document.getElementById("out").textContent = view.ran + " " +
+    (view.getComputedStyle(page.querySelector("h1")).color == "rgb(1, 2, 3)") + " end";
+};
+</script>"""
+
+
+@pytest.mark.long
+def test_policy(pretty, tree, tmp_path):
+    """Nothing of the listing's own is refused, sorted or filtered; what is added to it is, and runs nothing."""
+    for query in ("/", "/?sort=size&order=desc", "/?filter=photo"):
+        chromium(tmp_path, "--dump-dom", "--enable-logging=stderr", pretty.url(query))
+        assert REFUSED not in SAID[0], SAID[0]
+    write(f"{tree}/docs/intruder.html", INTRUDER.encode())
+    text = chromium(tmp_path, "--dump-dom", "--enable-logging=stderr", pretty.url("/docs/intruder.html"))
+    assert '<pre id="out">undefined false end</pre>' in text
+    assert SAID[0].count(REFUSED) >= 2, SAID[0]
 
 
 @pytest.mark.long
