@@ -108,7 +108,7 @@ DKMS_TREE := $(DESTDIR)/usr/src/rung-$(VERSION)
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: kernel check-kernel check-debug-kernel dkms lab-programs bench plots help all run check quick soak coverage docs answers cost load-cost trigger spread doors kernel-compile fuzz tests clean install
+.PHONY: kernel check-kernel check-debug-kernel dkms lab-programs bench plots help all run check quick soak coverage docs answers cost load-cost trigger spread doors kernel-compile fuzz tests clean install uninstall
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
@@ -201,16 +201,38 @@ tests: all $(if $(filter debug,$(MODE)),$(O)/openat2.so) $(UNIT) $(SIM) ## build
 clean: ## remove everything made
 	rm -rf $(BUILD)
 
-install: all ## install under DESTDIR and PREFIX (/usr/local)
-	install -D -m 755 $(RUNG) $(DESTDIR)$(PREFIX)/bin/rung
-	install -D -m 755 $(LOAD) $(DESTDIR)$(PREFIX)/bin/rung-load
-	$(LOAD) --man | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/man/man1/rung-load.1
-	$(LOAD) --completion | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rung-load
-	install -D -m 755 $(DROP) $(DESTDIR)$(PREFIX)/bin/rung-drop
-	$(DROP) --man | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/man/man1/rung-drop.1
-	$(DROP) --completion | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rung-drop
-	$(RUNG) man | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/man/man1/rung.1
-	$(RUNG) completion | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rung
+BIN_DIR := $(DESTDIR)$(PREFIX)/bin
+SHARE_DIR := $(DESTDIR)$(PREFIX)/share/rung
+LIB_DIR := $(DESTDIR)$(PREFIX)/lib/rung
+MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
+COMPLETION_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+INSTALLED := rung rung-load rung-drop
+
+install: all lab-programs ## install under DESTDIR and PREFIX (/usr/local), the lab too
+	install -D -m 755 -t $(BIN_DIR) $(INSTALLED:%=$(O)/%)
+	install -d $(MAN_DIR) $(COMPLETION_DIR)
+	$(RUNG) man >$(MAN_DIR)/rung.1
+	$(LOAD) --man >$(MAN_DIR)/rung-load.1
+	$(DROP) --man >$(MAN_DIR)/rung-drop.1
+	$(RUNG) completion >$(COMPLETION_DIR)/rung
+	$(LOAD) --completion >$(COMPLETION_DIR)/rung-load
+	$(DROP) --completion >$(COMPLETION_DIR)/rung-drop
+	chmod 644 $(INSTALLED:%=$(MAN_DIR)/%.1) $(INSTALLED:%=$(COMPLETION_DIR)/%)
+	install -D -m 755 -t $(LIB_DIR)/lab $(LAB)
+	install -m 755 $(O)/openat2.so $(LIB_DIR)
+	ln -sf ../../bin/rung ../../bin/rung-load $(LIB_DIR)
+	for folder in lab lab/experiments lab/peers lab/vm; do \
+	    install -D -m 644 -t $(SHARE_DIR)/$$folder $$(find $$folder -maxdepth 1 -type f); done
+	install -D -m 755 scripts/setup $(SHARE_DIR)/scripts/setup
+	git rev-parse --short HEAD >$(SHARE_DIR)/commit 2>/dev/null || echo '$(VERSION)' >$(SHARE_DIR)/commit
+	printf '#!/bin/sh\nexec %s -B %s/lab/lab.py --bin %s --out "$${XDG_DATA_HOME:-$$HOME/.local/share}/rung/lab" "$$@"\n' \
+	    '$(PYTHON)' '$(PREFIX)/share/rung' '$(PREFIX)/lib/rung' >$(BIN_DIR)/rung-lab
+	chmod 755 $(BIN_DIR)/rung-lab
+	chmod 644 $(SHARE_DIR)/commit
+
+uninstall: ## remove what install has installed
+	rm -f $(INSTALLED:%=$(BIN_DIR)/%) $(BIN_DIR)/rung-lab $(INSTALLED:%=$(MAN_DIR)/%.1) $(INSTALLED:%=$(COMPLETION_DIR)/%)
+	rm -rf $(SHARE_DIR) $(LIB_DIR)
 
 # --- Rules ------------------------------------------------------------------------------------------------
 

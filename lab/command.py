@@ -14,9 +14,7 @@ import sys
 import tempfile
 
 import table
-from rig import adopt_orphans, text_of
-
-TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from rig import TOP, adopt_orphans, text_of
 
 
 def parser_of(who, what):

@@ -7,7 +7,7 @@ rung lab run NAME ...          measure (two minutes each); --full for longer
 rung lab show NAME ...         what the last run found
 rung lab draw                  its pages and plots once more
 
-A run that is interrupted goes on where it was when it is started again.
+A run that was interrupted goes on where it stopped when it is started again.
 """
 import argparse
 import os
@@ -25,6 +25,7 @@ import runner
 import table
 import view
 from command import TOP, tell
+from rig import SETUP, SOURCES
 
 WHO = "lab"
 WHAT = "Measure again, on this machine, what each way of waiting costs."
@@ -161,7 +162,7 @@ def run(options):
     plans = plans_of(options.names or experiment.names())
     here = runnable(plans)
     status = 0 if len(here) == len(plans) else 1
-    if here and not options.no_build:
+    if here and SOURCES and not options.no_build:
         build(options.bin)
     for name, plan in here.items():
         short = experiment.name_of(name)
@@ -188,7 +189,7 @@ def draw(options, results):
             tell(f"{result['name']}: drawing")
             plots.draw_one(result, options.out)
     except ImportError as error:
-        say(f"there are no pages and plots, for {error.name} is not installed: scripts/setup lab installs it")
+        say(f"there are no pages and plots, for {error.name} is not installed: {SETUP} installs it")
     except OSError as error:
         say(f"{options.out}: {error.strerror}; the results are there, rung lab draw makes pages of them")
     tell("")
@@ -272,7 +273,7 @@ def main():
     pace.add_argument("--quick", action="store_true", help="measure for two minutes each (the default)")
     pace.add_argument("--full", action="store_true", help="measure more and longer rounds")
     running.add_argument("--again", action="store_true", help="forget what an interrupted run measured")
-    running.add_argument("--no-build", action="store_true", help="measure the binaries as they are")
+    running.add_argument("--no-build", action="store_true", help="measure the binaries as they are, as an installed lab always does")
     running.set_defaults(what=run)
     showing = known.add_parser("show", help="print what the last run found")
     showing.add_argument("names", metavar="NAME", nargs="*")

@@ -15,9 +15,8 @@ import resource
 import shutil
 import subprocess
 
-from command import TOP
 from limits import SYSCTLS, check, governor, online, turbo, virtual
-from rig import text_of
+from rig import SOURCES, TOP, text_of
 from settings import Refused, settings
 
 __all__ = ["Refused", "check", "commit", "describe", "settings"]
@@ -107,7 +106,9 @@ def compiled(rung):
 
 
 def commit():
-    """Of the sources that are measured, and of those that measure."""
+    """Of the sources that are measured, and of those that measure; make install notes it."""
+    if not SOURCES:
+        return text_of(os.path.join(TOP, "commit")).strip()
     changed = output_of("git", "status", "--porcelain", "--", *MEASURED)
     return output_of("git", "rev-parse", "--short", "HEAD") + (" and changes" if changed else "")
 

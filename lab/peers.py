@@ -20,7 +20,7 @@ import time
 from typing import NamedTuple
 
 import scratch
-from rig import (LIBC, PATIENCE_S, Broken, bytes_of, children, cpu_ns, each_file, end_with_us, family, raise_descriptors,
+from rig import (LIBC, PATIENCE_S, SETUP, Broken, bytes_of, children, cpu_ns, each_file, end_with_us, family, raise_descriptors,
                  text_of)
 
 CONFIGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
@@ -77,7 +77,7 @@ PEERS = {
 def available():
     """{name: None, or why it cannot run here}."""
     return {name: None if shutil.which(one.program, path=PATH) else
-            f"{one.program} is not installed (Debian's package {one.package}; scripts/setup lab)"
+            f"{one.program} is not installed (Debian's package {one.package}; {SETUP})"
             for name, one in PEERS.items()}
 
 

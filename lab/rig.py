@@ -16,6 +16,10 @@ import subprocess
 import tempfile
 import time
 
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SOURCES = os.path.exists(os.path.join(TOP, "Makefile"))  # false: this is what make install has installed
+SETUP = "scripts/setup lab" if SOURCES else f"{TOP}/scripts/setup lab"
+
 BODY_BYTES = 1024
 REQUEST = b"GET /index.html HTTP/1.1\r\nHost: lab\r\n\r\n"
 PATIENCE_S = 20  # for what takes milliseconds; beyond it something is broken
@@ -221,7 +225,7 @@ class Server:
         while time.monotonic() < end:
             if found := self.says.search(self.said()):
                 if "cannot be preloaded" in self.said():  # it would serve without, and be taken for what it is not
-                    raise Broken(f"{self.said().strip().splitlines()[0]}: scripts/setup lab installs what the lab needs")
+                    raise Broken(f"{self.said().strip().splitlines()[0]}: {SETUP} installs what the lab needs")
                 return int(found[1])
             if self.process.poll() is not None:
                 break

@@ -20,7 +20,7 @@ import machine
 import measures
 import scratch
 from command import put
-from rig import Broken, bytes_of, raise_descriptors
+from rig import SETUP, SOURCES, Broken, bytes_of, raise_descriptors
 
 VERSION = 1
 STOLEN_MAX, TRIES_MAX = 0.02, 4  # of the processors' time, by the host; then a cell is measured again
@@ -212,9 +212,11 @@ def cannot_run(plan):
         if unknown := sorted(set(wanted.values()) - set(reasons)):
             raise Stopped(f"there is no peer {unknown[0]}; there are {', '.join(reasons)}")
         found = {name: reasons[peer] for name, peer in wanted.items() if reasons[peer]}
+    if not SOURCES and any("model" in one for one in plan["target"]):
+        raise Stopped("kernel modules are built from rung's sources, which are not installed: run it in their folder")
     for tool in plan.get("needs", []):
         if not shutil.which(tool):
-            raise Stopped(f"there is no {tool}: scripts/setup lab installs what the lab needs")
+            raise Stopped(f"there is no {tool}: {SETUP} installs what the lab needs")
     return found
 
 

@@ -268,7 +268,7 @@ def shape(layer):
 
 def made(layer):
     """What the Makefile and scripts/setup do, and how run.py counts."""
-    if layer.make("all", MODE="debug"):
+    if layer.make("all", "lab-programs", MODE="debug"):
         note_pytest(layer, pytest_run(layer, {"RUNG_BUILD": layer.build}, 300, CPUS, paths=["tests/make"]), dict)
 
 

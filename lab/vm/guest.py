@@ -17,7 +17,7 @@ import subprocess
 import time
 
 import scratch
-from rig import Broken, end_with_us, text_of
+from rig import SETUP, Broken, end_with_us, text_of
 from vm import kernel as kernels
 from vm.image import Image
 
@@ -70,7 +70,7 @@ def missing():
     """Why no guest can be had here, or None."""
     for tool, package in ((QEMU, "qemu-system-x86"), ("busybox", "busybox-static")):
         if not shutil.which(tool):
-            return f"there is no {tool}: scripts/setup lab installs {package}"
+            return f"there is no {tool}: {SETUP} installs {package}"
     return None
 
 

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""make install and uninstall: what lies where, and a lab that measures from there and writes into its user's home."""
+import json
+import os
+import stat
+import subprocess
+
+import pytest
+from conftest import TOP
+
+BUILD = os.environ.get("RUNG_BUILD") or f"{TOP}/build"
+TOOLS = ("rung", "rung-load", "rung-drop")
+PLAN = """title = "T"
+question = "Q?"
+method = "M."
+kind = "program"
+rounds = {quick = 1, full = 1}
+[[target]]
+name = "switch"
+program = "parsers"
+args = "switch"
+[[scenario]]
+name = "lines"
+args = "lines"
+[[claim]]
+says = "It takes some time."
+figure = "ns"
+of = "switch"
+expect = "> 0"
+[[plot]]
+kind = "bars"
+figure = "ns"
+"""
+
+
+def files(folder):
+    return {os.path.relpath(os.path.join(place, name), folder) for place, _, names in os.walk(folder) for name in names}
+
+
+@pytest.fixture
+def install(make):
+    def run(target, *args):
+        status, _, errors = make(target, f"BUILD={BUILD}", "MODE=debug", *args)
+        assert status == 0, errors
+    return run
+
+
+def test_where_files_lie(install, tmp_path):
+    install("install", f"DESTDIR={tmp_path}", "PREFIX=/usr")
+    found = files(tmp_path)
+    for tool in TOOLS:
+        assert {f"usr/bin/{tool}", f"usr/share/man/man1/{tool}.1", f"usr/share/bash-completion/completions/{tool}"} <= found
+    assert {"usr/bin/rung-lab", "usr/share/rung/lab/lab.py", "usr/share/rung/lab/experiments/engines.toml", "usr/lib/rung/lab/parsers"} <= found
+    assert not [path for path in found if "pycache" in path or "results" in path]
+    for path in found:
+        mode = stat.S_IMODE(os.stat(tmp_path / path).st_mode)
+        assert mode == (0o755 if path.startswith(("usr/bin", "usr/lib")) or path.endswith("scripts/setup") else 0o644), path
+    launcher = (tmp_path / "usr/bin/rung-lab").read_text()
+    assert "/usr/share/rung" in launcher and str(tmp_path) not in launcher and BUILD not in launcher
+    assert (tmp_path / "usr/lib/rung/rung").samefile(tmp_path / "usr/bin/rung")
+    install("uninstall", f"DESTDIR={tmp_path}", "PREFIX=/usr")
+    assert not files(tmp_path)
+
+
+def test_the_installed_lab_measures(install, tmp_path):
+    prefix, home, plan = tmp_path / "prefix", tmp_path / "home", tmp_path / "small.toml"
+    install("install", f"PREFIX={prefix}")
+    home.mkdir()
+    plan.write_text(PLAN)
+    before = files(prefix)
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8"}
+
+    def lab(*args):
+        return subprocess.run([prefix / "bin/rung", "lab", *map(str, args)], cwd=home, env=env, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=120, check=False)
+    listed = lab("list")
+    assert listed.returncode == 0 and {f"{line.split()[0]}.toml" for line in listed.stdout.splitlines()} == set(
+        os.listdir(f"{TOP}/lab/experiments"))
+    done = lab("run", plan)
+    assert done.returncode == 0 and ": It takes some time." in done.stdout, done.stderr
+    result = json.loads((home / ".local/share/rung/lab/small.json").read_text())
+    assert result["commit"] and [one["error"] for one in result["cells"]] == [None]
+    assert lab("show", plan).stdout == done.stdout
+    modules = lab("run", "kernel-echo")
+    assert modules.returncode == 1 and "kernel modules are built from rung's sources, which are not installed" in modules.stderr
+    assert files(prefix) == before
+    install("uninstall", f"PREFIX={prefix}")
+    assert not files(prefix)
