@@ -106,7 +106,7 @@ def compiled(rung):
 
 
 def commit():
-    """Of the sources that are measured, and of those that measure; make install notes it."""
+    """The commit of the sources that are measured and of those that measure; make install writes it down."""
     if not SOURCES:
         return text_of(os.path.join(TOP, "commit")).strip()
     changed = output_of("git", "status", "--porcelain", "--", *MEASURED)

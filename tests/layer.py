@@ -27,11 +27,11 @@ CPUS = min(2, os.cpu_count() or 1)
 SEATS = 4 * CPUS
 SHOWN_LINES = 60  # of a failure's output; all of it is in the log
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-TOLD = ("passed", "failed", "skipped", "unsteady", "row", "said", "cpu_s")  # what comes back from a layer's process
+TOLD = ("passed", "failed", "skipped", "unsteady", "row", "said", "cpu_s")  # what a layer's process sends
 
 
 def seats(number, job):
-    """The job, which keeps so many quarters of a processor busy."""
+    """The job, which keeps that many quarters of a processor busy."""
     job.seats = number
     return job
 
@@ -43,7 +43,7 @@ def seats_of(layer):
 # --- Processes --------------------------------------------------------------------------------------------
 
 def adopt_orphans():
-    """Processes that outlive their parent become ours, so that they can be found; and we are told of our own's end."""
+    """Processes that outlive their parent become ours, so that they can be found; if our parent dies, so do we."""
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
@@ -84,7 +84,7 @@ class Layer:
         self.overtakes = False
 
     def run(self, starter):
-        """In a process of its own: the job, and everything of it comes back through starter."""
+        """In a process of its own: the job, whose outcome is sent through starter."""
         start, self.starter = time.monotonic(), starter
         adopt_orphans()
         try:
@@ -108,12 +108,12 @@ class Layer:
                          f"({seconds:.0f} s, {self.cpu_s:.0f} s of processor)")
 
     def alone(self):
-        """Whether other layers ran beside this one, so that what failed may run again; returns when they are done."""
+        """Whether other layers ran at the same time, so that what failed may run again; returns when they are done."""
         if self.may_retry is None:
             self.starter.send(None)
             self.may_retry = self.starter.recv()
             if not self.may_retry:
-                self.log("--- no other layer ran beside this one: what failed does not run again")
+                self.log("--- no other layer ran at the same time: what failed does not run again")
         return self.may_retry
 
     def log(self, text):
@@ -226,7 +226,7 @@ def fitting(ahead, running, places):
 
 
 def begin(layer, running):
-    """Starts it, beside those that run: {pipe: Running}."""
+    """Starts it while those are running: {pipe: Running}."""
     one = Running(layer)
     for other in running.values():
         one.had_company = other.had_company = True

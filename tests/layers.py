@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""layers.py - the layers that run.py runs: what each one starts, and how it counts what comes back.
+"""layers.py - the layers that run.py runs: what each one starts, and how it counts its results.
 
 A job is a function that gets a Layer, builds what it needs with make, starts programs through it and notes every
 test by name.  C programs report through cmocka's messages, the wire tests through JUnit XML, all others are one test
@@ -28,15 +28,15 @@ from reports import ended, junit, note_pytest  # noqa: E402
 
 WIRES = 2 * CPUS  # wire tests at a time, of a layer that has many: more than half of what they do is waiting
 PYTHON = "/usr/bin/python3"
-ROOMY = 3 * CPUS  # seats for tests of rates and times, and for all C programs at once: little may run beside them
+ROOMY = 3 * CPUS  # seats for tests of rates and times, and for all C programs at once: little may run at the same time
 HALF = ROOMY // 2  # seats, so that two such layers and small ones are side by side
 PROGRAMS = 4 * CPUS  # C programs at a time: those that take long do next to nothing but wait
 WIRE_SECONDS = 900  # that a wire layer may take, and once more for those that failed
 # C programs that run whole servers on threads and real sockets: like the wire tests, they depend on load.
 WITH_SOCKETS = {"calls", "engines", "faults", "forks", "later", "loop", "net", "room", "seats", "send"}
 LONGEST = ("seeds", "faults", "engines", "queue", "calls", "body", "split")  # they begin first
-# Shares of the engines, each asked of a program of its own.  In the debug build faults is whole, for it then asks of each
-# kind of call whether any engine makes it.
+# Shares of the engines, each asked of a program of its own.  The debug build runs faults as a whole, because it then asks of
+# each kind of call whether any engine makes it.
 SIXTHS = [(f"{share}/6",) for share in range(1, 7)]
 PARTS = {"engines": SIXTHS}
 SANITIZED = {"faults": SIXTHS, "seeds": [("0", "1/3"), ("0", "2/3"), ("0", "3/3")]}
@@ -98,12 +98,12 @@ def programs_of(layer, mode, pattern):
 
 
 def may_start_threads(path):
-    """Whether the program is linked with anything that starts one: else it never has a second."""
+    """Whether the program is linked with anything that starts one; otherwise it never has a second."""
     return b" pthread_create" in subprocess.run(["nm", "-u", path], stdout=subprocess.PIPE, check=True).stdout
 
 
 def c_programs(mode, *patterns, prefix=(), timeout_s=300, parts=None):
-    """Programs, many at a time, for those that take long mostly wait; parts: {program: arguments} of those that are
+    """Programs, many at a time, because those that take long mostly wait; parts: {program: arguments} of those that are
     run once with each.  The thread sanitizer has nothing to say of a program without threads."""
     parts, many = {**PARTS, **(parts or {})}, PROGRAMS // 2 if prefix else PROGRAMS
 
@@ -202,7 +202,7 @@ def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None):
 
 
 def tool(name, many, mode, places):
-    """A program beside the server: the load generator against rung and servers that lie, sockets that are dropped."""
+    """One of the tools: the load generator against rung and servers that lie, sockets that are dropped."""
     def job(layer):
         if not layer.make("all", MODE=mode):
             return
@@ -294,7 +294,7 @@ def lab(layer):
 
 
 def guest(layer):
-    """Boots kernels in an emulator, one after the other, if there is one; tests/lab/conftest.py leaves them out else."""
+    """Boots kernels in an emulator, one after the other, if there is one; without -m long, tests/lab/conftest.py leaves these tests out."""
     if not layer.make("all"):
         return
     env = {"RUNG_BIN": os.path.join(layer.build, "release", "rung")}
@@ -337,7 +337,7 @@ def coverage(build):
     return 1 if layer.failed else 0
 
 
-PLANS = ("quick", "check", "kernel", "debug-kernel")  # who may want a layer
+PLANS = ("quick", "check", "kernel", "debug-kernel")  # a layer belongs to some of them
 ASAN_IN_FULL = ("epoll", "pool")  # one that never blocks and one that does; the others: core
 TSAN = {"thread": None, "pool": None, "dispatch": None,  # where threads meet
         **{loop: (loop, "2 thread", "--workers 2") for loop in ("epoll", "uring")}}
@@ -348,7 +348,7 @@ VALGRIND_PARTS = {"faults": [("naive",), ("epoll",)]}
 
 
 def plan():
-    """(name, who runs it, job) in the order of beginning, as far as there are seats: what is cheap and tells most first."""
+    """(name, its plans, job) in the order of beginning, as far as there are seats: cheap and telling layers first."""
     unit = [src for src in glob.glob("tests/unit/*.c") if not os.path.basename(src).startswith("split")]
     c_tests = ("tests/unit/*.c", "tests/sim/*.c")
     both, check = ("quick", "check"), ("check",)
@@ -376,7 +376,7 @@ def plan():
              ("tsan load", check, tool("load", WIRES, "tsan", ROOMY)),
              ("valgrind", check, seats(ROOMY, under_valgrind(c_programs("debug", *c_tests, prefix=VALGRIND, timeout_s=600,
                                                                         parts=VALGRIND_PARTS))))]
-    # These fill the seats that those above leave.
+    # The layers below fill the seats that those above leave.
     rows += [(f"wire {row[0]} {row[1]}", check, wire(row[0], 1, marks="core", arranged=row)) for row in arrangements.ROWS
              if row[0] in engines]
     rows += [(f"asan wire {engine}", check, wire(engine, CPUS, "asan", "core")) for engine in engines

@@ -13,7 +13,7 @@ def ended(status):
 
 
 def junit(path):
-    """{test: (word, text)} of a report; empty where there is none.  What failed once has failed."""
+    """{test: (word, text)} of a report; empty where there is none.  A test that failed once has failed."""
     results = {}
     if not os.path.exists(path):
         return results
@@ -29,7 +29,7 @@ def junit(path):
 
 
 def note_pytest(layer, outcome, once_more):
-    """A few that failed beside other layers run once more alone: load made them late, or they are broken."""
+    """A few tests that failed while other layers ran run once more alone: load made them late, or they are broken."""
     results, status, output = outcome
     failed = [name for name, (word, _) in results.items() if word == "failed"]
     again = {}
