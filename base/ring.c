@@ -4,7 +4,7 @@
  * COOP_TASKRUN (Linux 5.19) lets completions be made when this thread enters the kernel anyway,
  * instead of interrupting it.  DEFER_TASKRUN (6.1) would make them only when we ask, but poll() on
  * such a ring is not woken by what is to be made (6.18): whoever uses it must sleep in the ring.
- * What is older than 5.19 lacks sets of buffers, and is refused.
+ * A kernel older than 5.19 has no buffer rings, and is refused.
  */
 #include <errno.h>
 #include <poll.h>
@@ -120,7 +120,7 @@ const char *ring_refusal(void)
 {
     struct ring r;
 
-    switch (-ring_open(&r)) { /* sets of buffers are the newest of what is used */
+    switch (-ring_open(&r)) { /* buffer rings are the newest part that is used */
     case 0:
         ring_close(&r);
         return NULL;
@@ -130,7 +130,7 @@ const char *ring_refusal(void)
     case EACCES:
         return forbidden();
     case EINVAL:
-        return "this kernel's io_uring has no sets of buffers: Linux 5.19 or later has";
+        return "this kernel's io_uring has no buffer rings; Linux 5.19 or later is needed";
     case ENOMEM:
         return "there is no memory for an io_uring (ulimit -l, or the limit of a container)";
     case EMFILE:

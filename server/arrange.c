@@ -2,9 +2,8 @@
 /* arrange.c - from options to an arrangement of workers, and which ones are refused, with the
  * reason.
  *
- * What makes no sense is an error, not ignored: whoever asks for a queue of an engine that has
- * none wants to measure something that would not happen.  0 stands for "not said" and becomes the
- * default here.
+ * A combination that makes no sense is an error, not ignored: a queue for an engine that has none
+ * would be measured without being there.  0 stands for "not given" and becomes the default here.
  */
 #include "serve.h"
 
@@ -19,39 +18,41 @@ static const char *refusal(const struct engine *e, const struct serve_options *o
         return "it has no connections to share among workers: --workers, --workers-as, --accept "
                "and --pin would change nothing";
     if (o->workers > 1 && e->forks && !o->workers_as)
-        return "it has child processes, which belong to a process: add --workers-as process";
+        return "it forks, and children belong to a process, not to a thread: add --workers-as "
+               "process";
     if (o->workers > 1 && e->may_block && e->capacity != 1 && !e->forks && !o->workers_as)
         return "it makes its own threads: use --threads, or --workers-as process";
     if (o->threads && !e->crew)
-        return "--threads is for pool and dispatch: this one has no fixed crew";
+        return "--threads is for pool and dispatch, which have a fixed number of threads";
     if (queue && !e->crew)
         return "it has no queue: --pool-queue, --queue-length, --pool-drain and --pool-yield are "
                "for pool and dispatch";
     if (o->pool_queue == 1 + QUEUE_ACCEPT && !e->may_block)
-        return "its queue holds ready connections, not new ones: mutex or lockfree";
+        return "its queue holds ready connections, not new ones: choose mutex or lockfree";
     if (o->pool_queue == 1 + QUEUE_ACCEPT && (o->queue_length || o->pool_drain || o->pool_yield))
-        return "--pool-queue accept is the kernel's queue: its length is --backlog, and there is "
-               "nothing to drain";
+        return "--pool-queue accept uses the kernel's queue: its length is --backlog, and no "
+               "thread drains it";
     if (o->queue_length && o->pool_queue == 1 + QUEUE_LOCKFREE &&
         o->queue_length < (o->threads ? o->threads : ENGINE_THREADS))
-        return "--queue-length is shared among the threads' own queues: each needs room for one";
+        return "--queue-length is divided among the threads' own queues: it must be at least the "
+               "number of --threads";
     if (o->nap && e != engine_find("nonblock"))
         return "--nap is for nonblock: every other engine is woken by the kernel";
     if (o->epoll_trigger && e != engine_find("epoll"))
-        return "--epoll-trigger is for epoll: no other engine can be told in more than one way";
+        return "--epoll-trigger is for epoll: no other engine has such a choice";
     return NULL;
 }
 
-/* The same of how many workers share the port. */
+/* A sentence, or NULL: that many workers can share the port in that way. */
 static const char *sharing_refusal(unsigned workers, unsigned accept)
 {
     if (accept == ACCEPT_REUSEPORT && workers == 1)
         return "--accept reuseport with one worker is the same as shared: add --workers";
     if (accept == ACCEPT_STEERED && workers == 1)
-        return "--accept steered has one worker to choose from: add --workers";
+        return "--accept steered chooses among workers, and there is one worker: add --workers";
     if (accept == ACCEPT_STEERED && workers > processors_all())
-        return "--accept steered chooses by processor, and there are fewer of them than workers: "
-               "some would never get a connection";
+        return "--accept steered chooses by processor, and there are more workers than processors: "
+               "some workers would never get a connection";
     return NULL;
 }
 
@@ -69,7 +70,7 @@ int arrange(struct server *srv, const struct serve_options *o)
     if (!why)
         why = arrange_sending(a, e, o);
     if (why) {
-        say_error("engine %s cannot be arranged like that: %s", e->name, why);
+        say_error("engine %s does not support these options: %s", e->name, why);
         return EXIT_USAGE;
     }
     a->processes = o->workers_as == 1;

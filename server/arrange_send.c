@@ -2,8 +2,8 @@
 /* arrange_send.c - from options to how answers leave, and which of that is refused, with the
  * reason.
  *
- * As in arrange.c, what would have no effect is an error: whoever asks for a way to send wants to
- * see it at work.
+ * As in arrange.c, an option without effect is an error: a way to send is asked for to see it at
+ * work.
  */
 #include <string.h>
 #include "serve.h"

@@ -282,8 +282,8 @@ static void write_line(struct log *l, char *line, size_t len)
     if (torn)
         atomic_store(&l->state->torn, true);
     if (!atomic_exchange(&l->state->failed, true))
-        say_error("cannot write the log: %s; serving goes on, lines are lost until it can",
-                  say_why(err));
+        say_error("cannot write the log: %s; serving goes on without it, lines are lost until it "
+                  "works again", say_why(err));
 }
 
 void log_end(struct log *l, void *begun, uint64_t body_bytes, bool complete)

@@ -74,7 +74,8 @@ static void stop(struct signals *s)
 
     if (s->stops++ == 0) {
         option_text(OPTION_TIME, s->srv->drain_ms, limit);
-        say("stopping: %llu connection%s open, given at most %s to finish; once more stops at once",
+        say("stopping: %llu connection%s open, given at most %s to finish; a second "
+            "signal stops at once",
             (unsigned long long)open, open == 1 ? "" : "s", limit);
     } else {
         say("stopping at once");
@@ -122,9 +123,9 @@ static void dispatch(struct signals *s, unsigned signal)
     } else if (signal == SIGHUP) {
         err = s->srv->log ? log_reopen(s->srv->log) : 0;
         if (err)
-            say_error("cannot open the log anew: %s; the old one stays in use", say_why(err));
+            say_error("cannot reopen the log: %s; still writing to the old file", say_why(err));
         else
-            say(s->srv->log ? "log opened anew" : "SIGHUP: there is no log to open anew");
+            say(s->srv->log ? "log reopened" : "SIGHUP: there is no log to reopen");
     } else if (signal == SIGUSR1) {
         stats_json(s->srv->stats, counters, sizeof(counters));
         if (say_may_write(STDERR_FILENO, SAY_PATIENCE_MS))

@@ -29,7 +29,7 @@ void shortage_say(int err)
     if (now_ms < due_ms ||
         !atomic_compare_exchange_strong(&next_ms, &due_ms, now_ms + SHORTAGE_SAID_MS))
         return;
-    say_error("cannot accept connections: %s; they wait until others end", say_why(err));
+    say_error("cannot accept connections: %s; new ones wait until others end", say_why(err));
 }
 
 bool worker_awaited(const struct worker *w)

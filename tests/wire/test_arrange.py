@@ -21,9 +21,9 @@ def refusals():
         yield "--workers 2 --workers-as thread", "or --workers-as process"
     if ENGINE == "fork":
         yield "--workers 2", "add --workers-as process"
-        yield "--workers 256 --workers-as thread", "child processes"
+        yield "--workers 256 --workers-as thread", "it forks, and children belong to a process"
     if ENGINE not in CREWS:
-        yield "--threads 1", "no fixed crew"
+        yield "--threads 1", "--threads is for pool and dispatch"
         for option in ("--pool-queue mutex", "--pool-queue lockfree", "--pool-queue accept", "--queue-length 1",
                        "--pool-drain one", "--pool-yield off"):
             yield option, "it has no queue"
@@ -33,8 +33,8 @@ def refusals():
         for option in ("--queue-length 1", "--pool-drain all", "--pool-drain one", "--pool-yield on"):
             yield "--pool-queue accept " + option, "the kernel's queue"
     if ENGINE in CREWS:
-        yield "--pool-queue lockfree --queue-length 31", "each needs room for one"
-        yield "--pool-queue lockfree --threads 5 --queue-length 4", "each needs room for one"
+        yield "--pool-queue lockfree --queue-length 31", "at least the number of --threads"
+        yield "--pool-queue lockfree --threads 5 --queue-length 4", "at least the number of --threads"
         yield "--threads 4097", "0 to 4096"
         yield "--queue-length 65537", "0 to 65536"
     if ENGINE != "nonblock":
@@ -54,8 +54,8 @@ def refusals():
     yield "--accept reuseport", "one worker is the same as shared"
     yield "--workers 1 --accept reuseport", "add --workers"
     yield "--workers 1 --workers-as process --accept reuseport", "add --workers"
-    yield "--workers 1 --accept steered", "one worker to choose from"
-    yield f"--workers {MACHINE + 1} --workers-as process --accept steered", "fewer of them than workers"
+    yield "--workers 1 --accept steered", "there is one worker: add --workers"
+    yield f"--workers {MACHINE + 1} --workers-as process --accept steered", "more workers than processors"
     yield "--pin maybe", "on"
     yield "--workers 257", "0 to 256"
     yield "--workers-as thing", "thread, process"

@@ -92,13 +92,13 @@ def test_log_opened_anew(begin, site, tmp_path):
     server.get("/file.txt?2")
     assert "?2" in log_lines(old, 2)[1]
     server.send(signal.SIGHUP)
-    server.said("log opened anew")
+    server.said("log reopened")
     server.get("/file.txt?3")
     assert "?3" in log_lines(path, 1)[0] and len(log_lines(old, 2)) == 2
     os.unlink(path)
     os.mkdir(path)
     server.send(signal.SIGHUP)
-    server.said("cannot open the log anew")
+    server.said("cannot reopen the log")
     assert server.get("/file.txt?4").status == 200
 
 

@@ -67,7 +67,7 @@ def test_on_an_open_terminal_the_log_is_reopened(begin, site, terminal, tmp_path
     os.write(terminal[0][0], b"typed\n")
     os.rename(log, tmp_path / "log.1")
     server.send(signal.SIGHUP)
-    server.said("log opened anew")
+    server.said("log reopened")
     assert server.get("/file.txt").status == 200
     log_lines(log, 1)
 
@@ -82,7 +82,7 @@ def test_nohup_survives_the_terminal(begin, site, terminal, tmp_path):
         own()
     server = begin("-p", "0", "--log", "json", "--log-file", tmp_path / "log", site, **{**options, "preexec_fn": ignoring})
     close()
-    server.said("log opened anew")  # the signal has come
+    server.said("log reopened")  # the signal has come
     assert server.get("/file.txt").status == 200 and server.count("stopping") == 0
 
 
@@ -169,7 +169,7 @@ def test_nohup_under_a_shell(shell):
     one = shell("nohup {rung} SITE 2>{said} >/dev/null </dev/null &")
     one.close()
     one.bash.wait(PATIENCE)
-    wait_for(lambda: one.has("no log to open anew"), "bash has passed it on")
+    wait_for(lambda: one.has("no log to reopen"), "bash has passed it on")
     assert one.serves() and not one.has("stopping")
 
 
@@ -184,5 +184,5 @@ def test_a_server_that_was_left_running_reopens_its_log(shell, tmp_path):
     time.sleep(HANGUP_S + 1)
     assert one.serves()
     os.kill(one.pid, signal.SIGHUP)
-    wait_for(lambda: one.has("log opened anew"), "the log is reopened")
+    wait_for(lambda: one.has("log reopened"), "the log is reopened")
     assert one.serves() and not one.has("stopping")

@@ -235,7 +235,7 @@ def test_the_log_is_opened_anew_everywhere(two, kind, tmp_path):
     wait_for(lambda: lines(log) == 2, "two lines")
     os.rename(log, old)
     server.process.send_signal(signal.SIGHUP)
-    server.wait_said("log opened anew")
+    server.wait_said("log reopened")
     for wire in wires:  # the same connections, so the same two workers
         assert wire.ask("/hello.txt").body == HELLO
     wait_for(lambda: lines(log) == 2, "two lines in the new file")
