@@ -327,17 +327,41 @@ long net_unread(int fd)
     return ioctl(fd, SIOCINQ, &n) < 0 ? -errno : n;
 }
 
+static int tcp_info(int fd, struct tcp_info *info, size_t least)
+{
+    socklen_t len = sizeof(*info);
+
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &len) < 0)
+        return -errno;
+    return len >= least ? 0 : -EOPNOTSUPP;
+}
+
+long net_silent_ms(int fd)
+{
+    struct tcp_info info;
+    int err = tcp_info(fd, &info, offsetof(struct tcp_info, tcpi_last_ack_recv));
+
+    return err ? err : (long)info.tcpi_last_data_recv;
+}
+
+/* Of a listener the kernel tells the length of its queue in the place of unacknowledged packets. */
+long net_queued(int listener)
+{
+    struct tcp_info info;
+    int err = tcp_info(listener, &info, offsetof(struct tcp_info, tcpi_sacked));
+
+    return err ? err : (long)info.tcpi_unacked;
+}
+
 /* What the kernel says the peer acknowledged, bytes of a send that is still under way included:
  * a blocked thread cannot tell how far it has come.  Else what was sent less what is still
  * queued (unix sockets). */
 uint64_t net_acked(int fd, uint64_t sent)
 {
     struct tcp_info info;
-    socklen_t len = sizeof(info);
     int queued = 0;
 
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
-        len >= offsetof(struct tcp_info, tcpi_bytes_acked) + sizeof(info.tcpi_bytes_acked))
+    if (!tcp_info(fd, &info, offsetof(struct tcp_info, tcpi_bytes_received)))
         return info.tcpi_bytes_acked;
     if (ioctl(fd, SIOCOUTQ, &queued) < 0 || queued < 0 || (uint64_t)queued > sent)
         return sent;

@@ -77,6 +77,13 @@ long net_unread(int fd);
  * kernel cannot tell. */
 uint64_t net_acked(int fd, uint64_t sent);
 
+/* How long ago bytes came from the peer, or its connection was complete: milliseconds, or -errno
+ * where the kernel cannot tell (unix sockets). */
+long net_silent_ms(int fd);
+
+/* Connections in a listener's queue, or -errno (unix sockets). */
+long net_queued(int listener);
+
 /* The peer's address without its port, for the log; "unix".  0 or -errno: it has gone. */
 int net_peer(int fd, char text[NET_ADDRESS_TEXT]);
 

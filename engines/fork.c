@@ -120,8 +120,26 @@ static void wait_below(struct nursery *n, unsigned taken)
     pthread_mutex_unlock(&n->lock);
 }
 
-/* A child that cannot be had is done without: the parent serves, and the kernel's queue holds the
- * rest. */
+/* The parent never serves: a slow client would keep all others waiting.  If no process can be
+ * started, one of those that serve ends first; meanwhile the kernel's queue holds the rest. */
+static pid_t child_start(struct nursery *n, struct seat *seat)
+{
+    unsigned tries = 0;
+    bool again = true;
+    pid_t pid = -1;
+
+    while (again && (pid = fork()) < 0) {
+        int err = errno;
+
+        pthread_mutex_unlock(&n->lock); /* for the reaper */
+        again = worker_retries(n->worker, err, &tries);
+        pthread_mutex_lock(&n->lock);
+    }
+    if (pid == 0)
+        child(n, seat);
+    return pid;
+}
+
 static void raise_child(struct nursery *n, int fd)
 {
     struct seat *seat;
@@ -131,9 +149,7 @@ static void raise_child(struct nursery *n, int fd)
     seat = n->free;
     n->free = seat->next_free;
     session_begin(n->loop, &seat->session, fd);
-    pid = fork();
-    if (pid == 0)
-        child(n, seat);
+    pid = session_turned_away(n->loop, &seat->session) ? -1 : child_start(n, seat);
     n->taken += pid > 0;
     seat->pid = pid > 0 ? pid : 0;
     if (pid < 0) {
@@ -143,7 +159,6 @@ static void raise_child(struct nursery *n, int fd)
     pthread_cond_broadcast(&n->changed);
     pthread_mutex_unlock(&n->lock);
     if (pid < 0) {
-        session_run(n->loop, &seat->session);
         session_leave(n->loop, &seat->session);
         session_gone(n->loop, &seat->session, false);
     }

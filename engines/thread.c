@@ -15,6 +15,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "engine.h"
 
 enum { STACK_BYTES = 256 * 1024, SEAT_WAIT_MS = 100 };
@@ -62,22 +63,36 @@ static void *run_errand(void *arg)
     return NULL;
 }
 
-/* On a thread of its own; if none can be had, on this one, and meanwhile the queue of the kernel
- * holds the rest. */
-static void send_out(struct crew *c, int fd)
+/* Never on this thread: a slow client would keep all others waiting.  If no thread can be started,
+ * one of those that serve ends first; meanwhile the queue of the kernel holds the rest. */
+static int start(struct crew *c, int fd)
 {
     struct errand *e = malloc(sizeof(*e));
     pthread_t thread;
+    int err = ENOMEM;
+
+    if (e) {
+        *e = (struct errand){c, fd};
+        err = pthread_create(&thread, &c->attr, run_errand, e);
+    }
+    if (err)
+        free(e);
+    return err;
+}
+
+static void send_out(struct crew *c, int fd)
+{
+    unsigned tries = 0;
+    int err;
 
     pthread_mutex_lock(&c->lock);
     c->count++;
     pthread_mutex_unlock(&c->lock);
-    if (e)
-        *e = (struct errand){c, fd};
-    if (e && pthread_create(&thread, &c->attr, run_errand, e) == 0)
+    while ((err = start(c, fd)) != 0 && worker_retries(c->worker, err, &tries))
+        ;
+    if (!err)
         return;
-    free(e);
-    serve(c->worker, fd);
+    close(fd);
     leave(c);
 }
 

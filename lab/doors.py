@@ -249,7 +249,7 @@ def fresh(port):
 
 
 CROWDS = {"600 silent": (600, "silent", ("--max-connections", "100")), "9000 silent": (9000, "silent", ()),
-          "1000 drips": (1000, "drips", ()), "1000 readers": (1000, "readers", ()),
+          "500 readers": (500, "readers", ()), "1000 drips": (1000, "drips", ()), "1000 readers": (1000, "readers", ()),
           "100: 1000 drips": (1000, "drips", ("--max-connections", "100")),
           "100: 1000 readers": (1000, "readers", ("--max-connections", "100"))}
 

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include "../base/send.h"
 #include "../core/http.h"
+#include "../core/room.h"
 #include "../engines/engine.h"
 #include "server.h"
 
@@ -176,6 +177,10 @@ int worker_accept_now(struct worker *w);
 
 /* Whether a client waits in one of the listeners' queues. */
 bool worker_awaited(const struct worker *w);
+/* How many wait for a seat, here and there; where that cannot be known, 1 for all. */
+unsigned worker_waiting(const struct worker *w);
+/* One connection less waits for a thread: false, none did. */
+bool worker_unqueued(struct worker *w);
 /* Whether other workers sleep on the same listeners.  The kernel wakes one of them for a client;
  * were that one without a seat, he would wait though another has one.  So a worker that is full
  * steps back. */
@@ -204,13 +209,28 @@ void session_list_add(struct loop *l, struct session *s); /* at the back */
 void session_list_del(struct loop *l, struct session *s);
 bool session_home(const struct session *s); /* nobody else has it now: see session_lend() */
 bool session_idle(const struct session *s); /* and nothing waits unread in its socket */
-uint64_t session_idle_since_ms(const struct session *s); /* an idle one's last sign of life */
-/* A client may think this long before its seat is given to one who waits: the request of one who
- * has only just connected is on the way. */
-enum { EVICT_IDLE_MS_MIN = 40 };
+/* Where it stands when others wait for its seat (core/room.h), now. */
+struct room_place session_place(struct session *s, const struct room *r);
 /* Its deadline has passed: true, the time is up; false, there was progress and a new deadline is
  * set. */
 bool session_overdue(struct session *s, uint64_t now_ms);
+
+/* --- Victims (victims.c): sessions that give up their seats ----------------------------------- */
+/* At most a turn's worth, which are as many as a turn accepts: row[next..count), first to go
+ * first. */
+enum { VICTIMS_MAX = ACCEPT_BUDGET };
+struct victims {
+    struct room room;
+    unsigned wanted, next, count;
+    struct victim {
+        struct room_place place;
+        struct session *session; /* NULL: ended meanwhile */
+    } row[VICTIMS_MAX];
+};
+/* As many as connections wait for a seat of this worker. */
+void victims_begin(struct victims *v, const struct worker *w, uint64_t now_ms);
+void victims_look(struct victims *v, struct session *s);
+void victims_forget(struct victims *v, const struct session *s);
 
 /* --- Watch (watch.c): one thread for all blocking sessions of a process ----------------------- */
 int  watch_open(struct watch **watch, struct worker *w);
@@ -222,6 +242,8 @@ void watch_add(struct watch *watch, struct session *s);
 void watch_del(struct watch *watch, struct session *s);
 /* Whether all seats are taken, or as good as: others wait in this worker for one. */
 bool watch_full(struct watch *watch);
+/* Whether others wait, and this session, which its own thread has, has been silent too long. */
+bool watch_turns_away(struct watch *watch, struct session *s);
 /* Somebody waits for a seat: look soon. */
 void watch_hurry(struct watch *watch);
 /* Stopping: whether the watcher has taken what was left in the listeners' queues and closed them;

@@ -2,12 +2,15 @@
 /* loop.c - what one thread needs to run sessions: clock, timers, date, wake-ups, and when to
  * accept.
  *
- * The rules of a full house.  No room (worker->seats) or no descriptor: the listeners are left
- * alone, so that nothing spins; the idlest of a handful of idle connections is closed to make
- * room, and it is tried again when any connection closes, or after PAUSE_MS.  The rules of
- * stopping: answers say that the connection ends, and idle connections are closed.  Connections in
- * the accept queues are still accepted, whatever the seats, and then the listeners are closed.  At
- * drain_ms or at the second signal everything is cut off.  Owner: one thread; no locks.
+ * The rules when all seats are taken.  No room (worker->seats) or no descriptor: the listeners are
+ * left alone, so that nothing spins.  As many connections as wait, a turn's worth at most, give up
+ * their seats: core/room.h says which.  Accepting resumes when any connection has closed, or after
+ * PAUSE_MS.
+ *
+ * The rules of stopping.  Answers say that the connection ends, and idle connections are closed.
+ * Connections in the accept queues are still accepted, whatever the seats, and then the listeners
+ * are closed.  At drain_ms or at the second signal everything is cut off.  Owner: one thread; no
+ * locks.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,9 +21,10 @@
 #include "inside.h"
 
 enum {
-    PAUSE_MS = EVICT_IDLE_MS_MIN, /* then there may be one to evict; or when a session closes */
+    PAUSE_MS = ROOM_IDLE_MS, /* then there may be one to evict; or when a session closes */
     DRAIN_TICK_MS = 20,   /* stopping: idle connections and a second signal are seen this soon */
-    VICTIM_LOOKS_MAX = 64 /* sessions looked at for one refused; the next refusal looks at others */
+    VICTIM_LOOKS_MIN = 64, /* sessions looked at in a row; the next time others are */
+    VICTIM_LOOKS = 4       /* ... or so many for each connection that waits */
 };
 
 /* --- Clock ------------------------------------------------------------------------------------ */
@@ -112,45 +116,54 @@ void loop_close(struct loop *l)
     buffers_close(l->buffers);
     if (l->wake_fd >= 0)
         close(l->wake_fd);
+    free(l->victims);
     free(l);
 }
 
 /* --- Turns ------------------------------------------------------------------------------------ */
 
-/* Look at a handful of sessions and send them to the back, so that an idle one behind many busy
- * ones is found by and by. */
-static struct session *victim_find(struct loop *l)
+static bool victims_pending(const struct loop *l)
 {
-    struct session *idlest = NULL;
-    unsigned looks = l->live < VICTIM_LOOKS_MAX ? l->live : VICTIM_LOOKS_MAX;
+    return l->victims && l->victims->next < l->victims->count;
+}
 
-    for (; looks > 0; looks--) {
+/* Look at some sessions and send them to the back, so that an idle one behind many busy ones is
+ * found in a later turn. */
+static void victims_find(struct loop *l)
+{
+    unsigned looks;
+
+    if (!l->victims)
+        l->victims = calloc(1, sizeof(*l->victims));
+    if (!l->victims || victims_pending(l))
+        return;
+    victims_begin(l->victims, l->worker, l->now_ms);
+    looks = l->victims->wanted * VICTIM_LOOKS;
+    looks = looks > VICTIM_LOOKS_MIN ? looks : VICTIM_LOOKS_MIN;
+    for (looks = looks < l->live ? looks : l->live; looks > 0; looks--) {
         struct session *s = l->first;
 
         session_list_del(l, s);
         session_list_add(l, s);
-        if (session_home(s) && conn_idle(&s->conn) &&
-            session_idle_since_ms(s) + EVICT_IDLE_MS_MIN <= l->now_ms &&
-            (!idlest || session_idle_since_ms(s) < session_idle_since_ms(idlest)))
-            idlest = s;
+        if (session_home(s))
+            victims_look(l->victims, s);
     }
-    return idlest;
 }
 
-/* A worker that is full leaves whoever waits to the others. */
+/* A worker that is full leaves the connections that wait to the others. */
 static bool loop_steps_back(const struct loop *l)
 {
     return worker_shares(l->worker) && l->live >= l->worker->seats && !l->drain_ms;
 }
 
-/* Stepped back: nobody tells that a client waits.  Who waits at two looks has found no other
- * worker. */
+/* Stepped back: no event reports that a client waits.  A queue that is not empty at two looks has
+ * found no other worker. */
 static void look_at_queue(struct loop *l)
 {
     bool awaited = worker_awaited(l->worker);
 
-    if (awaited && l->awaited && !l->victim)
-        l->victim = victim_find(l);
+    if (awaited && l->awaited)
+        victims_find(l);
     l->awaited = awaited;
     l->retry_ms = l->now_ms + PAUSE_MS;
 }
@@ -204,7 +217,7 @@ int loop_wait_ms(struct loop *l)
 {
     int wait_ms = wheel_next_ms(&l->wheel, l->now_ms);
 
-    if (l->victim)
+    if (victims_pending(l))
         return 0;
     if (l->paused || loop_steps_back(l)) {
         int retry_ms = l->retry_ms > l->now_ms ? (int)(l->retry_ms - l->now_ms) : 0;
@@ -245,8 +258,7 @@ static void pause_listening(struct loop *l)
 {
     l->paused = true;
     l->retry_ms = l->now_ms + PAUSE_MS;
-    if (!l->victim)
-        l->victim = victim_find(l);
+    victims_find(l);
 }
 
 struct session *loop_adopt(struct loop *l, int fd)
@@ -277,23 +289,25 @@ struct session *loop_welcome(struct loop *l, unsigned i)
 
 /* --- Expiry ----------------------------------------------------------------------------------- */
 
-/* The session chosen to make room, unless it has come to life in the meantime. */
+/* The next session chosen to make room, unless it has come to life in the meantime. */
 static struct session *victim_take(struct loop *l)
 {
-    struct session *s = l->victim;
+    while (victims_pending(l)) {
+        struct session *s = l->victims->row[l->victims->next++].session;
 
-    l->victim = NULL;
-    if (!s || !session_home(s) || !session_idle(s))
-        return NULL;
-    stats_add(l->worker->server->stats, STAT_EVICTED, 1);
-    return s;
+        if (!s || !session_home(s) || session_place(s, &l->victims->room).claim == ROOM_KEEPS)
+            continue;
+        stats_add(l->worker->server->stats, STAT_EVICTED, 1);
+        return s;
+    }
+    return NULL;
 }
 
 /* Stopping: whether it may go without loss.  A connection that was answered, or accepted, only just
  * now keeps its seat for a moment, because its next request may be on the way. */
 static bool may_leave(const struct loop *l, const struct session *s)
 {
-    return session_idle(s) && session_idle_since_ms(s) + EVICT_IDLE_MS_MIN <= l->now_ms;
+    return session_idle(s) && room_idle_since_ms(&s->conn) + ROOM_IDLE_MS <= l->now_ms;
 }
 
 /* Stopping: the next session that may go without loss, or any when it is over.  The busy ones

@@ -36,6 +36,7 @@ struct buffers; /* loop.c: stash and outbox memory, kept for the next connection
 struct rehearsal; /* rehearse.c: what the null engine replays */
 struct later;   /* later.c: answers made on a helper thread */
 struct sender;  /* base/send.c: how bytes leave */
+struct victims; /* victims.c: sessions whose seats others need */
 
 /* How an engine goes about it, where there is a choice: options of the same names. */
 enum pool_queue { QUEUE_MUTEX, QUEUE_LOCKFREE, QUEUE_ACCEPT };
@@ -79,13 +80,13 @@ struct loop {
     struct host host;     /* what the core asks; site calls with this loop's buffers and date */
     unsigned live;        /* sessions open */
     uint32_t generation;  /* of the session opened last */
-    /* All of them, least recently looked at first: see victim_find() in loop.c */
+    /* All of them, least recently looked at first: see victims_find() in loop.c */
     struct session *first, *last;
     struct buffers *buffers;
     struct later *later;
     struct sender *sender;
     struct rehearsal *rehearsal; /* null engine only */
-    struct session *victim; /* idle, to be closed to make room: loop_expired() gives it out */
+    struct victims *victims; /* sessions that give up their seats, from loop_expired(); or NULL */
     int wake_fd;          /* readable: loop_woken(); engines wait on it beside the sockets */
     /* no descriptor or no room for another connection: do not wait for listeners */
     bool paused;
@@ -216,6 +217,11 @@ void worker_refuse(struct worker *w, int fd);
  * room when all seats are taken, or when the queue stays without being emptied. */
 void worker_queued(struct worker *w);
 
+/* No thread or process can be started for a connection that was accepted, err says why.  Waits a
+ * moment, and meanwhile the watcher makes room; false: it has lasted too long, and the connection
+ * was counted as refused.  *tries is 0 at first. */
+bool worker_retries(struct worker *w, int err, unsigned *tries);
+
 /* From accept to close, on this thread. */
 void session_serve(struct loop *l, int fd);
 
@@ -223,6 +229,9 @@ void session_serve(struct loop *l, int fd);
  * yet looked at.  run: until its end.  leave: gives back what it holds and tells the peer.  gone:
  * forgotten and closed; lost: whoever ran it died. */
 void session_begin(struct loop *l, struct session *s, int fd);
+/* Begun, but all seats are taken, others wait, and this client has been silent for too long:
+ * counted as evicted, and to be ended without being run. */
+bool session_turned_away(struct loop *l, struct session *s);
 void session_run(struct loop *l, struct session *s);
 void session_leave(struct loop *l, struct session *s);
 void session_gone(struct loop *l, struct session *s, bool lost);

@@ -150,8 +150,8 @@ struct session *session_open(struct loop *l, int fd)
 
 void session_close(struct loop *l, struct session *s)
 {
-    if (l->victim == s)
-        l->victim = NULL;
+    if (l->victims)
+        victims_forget(l->victims, s);
     s->conn.host = &l->host; /* a lane it was lent to is not ours to touch */
     wheel_del(&l->wheel, &s->timer);
     session_list_del(l, s);
@@ -294,13 +294,6 @@ bool session_idle(const struct session *s)
     return conn_idle(&s->conn) && net_unread(s->fd) <= 0;
 }
 
-uint64_t session_idle_since_ms(const struct session *s)
-{
-    const struct host *h = s->conn.host;
-
-    return s->conn.deadline_ms - (s->conn.sent ? h->idle_ms : h->head_ms);
-}
-
 bool session_overdue(struct session *s, uint64_t now_ms)
 {
     uint64_t acked = s->conn.want == CONN_SEND ? net_acked(s->fd, s->conn.sent) : s->conn.sent;
@@ -348,6 +341,14 @@ void session_begin(struct loop *l, struct session *s, int fd)
     watch_add(l->worker->watch, s); /* entered */
 }
 
+bool session_turned_away(struct loop *l, struct session *s)
+{
+    if (!watch_turns_away(l->worker->watch, s))
+        return false;
+    stats_add(l->worker->server->stats, STAT_EVICTED, 1);
+    return true;
+}
+
 void session_run(struct loop *l, struct session *s)
 {
     struct line line = line_of(l, s);
@@ -384,7 +385,8 @@ void session_serve(struct loop *l, int fd)
     struct session s;
 
     session_begin(l, &s, fd);
-    session_run(l, &s);
+    if (!session_turned_away(l, &s))
+        session_run(l, &s);
     watch_del(l->worker->watch, &s);
     session_fini(l, &s);
     sender_rest(l->sender); /* a thread without a connection holds no descriptor */

@@ -30,8 +30,10 @@
 
 enum {
     TICK_MS = 20,
-    LEAVING_MS = 1000, /* for who was told to go, before another is */
-    WAITED_MS = 100, /* who waits for so long is not on his way to a free thread or worker */
+    PRESSED_MS = 2,     /* between two rounds that make room */
+    PRESSED_LOOKS = 64, /* ... and a millisecond more for each so many sessions to look at */
+    LEAVING_MS = 1000,  /* an evicted session may take this long, before another goes instead */
+    WAITED_MS = 100, /* a connection that waits longer is not about to get a thread or worker */
     LAST_FIRST = 64, /* places for connections that are queued when the server stops */
     QUIET_TICKS = 50 /* without need, before sleeping longer: a busy engine need not wake it */
 };
@@ -56,8 +58,8 @@ struct watch {
     unsigned emptied;         /* worker->emptied at the last look */
     bool waited;              /* somebody was in the queue then */
     uint64_t waiting_ms;      /* ... and has been since */
-    bool leaving;             /* somebody was told to go and has not gone yet */
-    uint64_t evicted_ms;      /* when the last one was */
+    unsigned leaving;         /* sessions that were ended and are still there */
+    uint64_t evicted_ms;      /* when the last one was evicted */
     /* Stopping: connections that were taken from the listeners' queues before those were closed,
      * last[next..count) still to be served.  Guarded by lock. */
     uint64_t call_ms;
@@ -86,6 +88,17 @@ bool watch_full(struct watch *watch)
     return full;
 }
 
+bool watch_turns_away(struct watch *watch, struct session *s)
+{
+    struct worker *w = watch->worker;
+    struct room r = {.now_ms = clock_ms(), .seats = w->seats};
+
+    if (!watch_full(watch) && !atomic_load(&w->queued))
+        return false;
+    r.waiting = worker_waiting(w);
+    return r.waiting && session_place(s, &r).claim == ROOM_IDLE;
+}
+
 void watch_hurry(struct watch *watch)
 {
     pthread_mutex_lock(&watch->lock);
@@ -112,16 +125,10 @@ int watch_last(struct watch *watch)
 
 /* Where threads are fed by a queue it comes from there, and leaves it as it takes its seat: were
  * there a moment in which it has neither, watch_full() would be wrong then. */
-static void leave_queue(struct worker *w)
-{
-    if (atomic_load(&w->queued) > 0 && atomic_fetch_sub(&w->queued, 1) == 1)
-        atomic_fetch_add(&w->emptied, 1);
-}
-
 void watch_add(struct watch *watch, struct session *s)
 {
     pthread_mutex_lock(&watch->lock);
-    leave_queue(watch->worker);
+    (void)worker_unqueued(watch->worker);
     s->prev = NULL;
     s->next = watch->first;
     if (s->next)
@@ -200,7 +207,7 @@ static bool cut_off(const struct watch *watch)
 /* Stopping: see may_leave() in loop.c. */
 static bool may_leave(const struct watch *watch, const struct session *s)
 {
-    return session_idle(s) && session_idle_since_ms(s) + EVICT_IDLE_MS_MIN <= watch->now_ms;
+    return session_idle(s) && room_idle_since_ms(&s->conn) + ROOM_IDLE_MS <= watch->now_ms;
 }
 
 /* One session, its machine at rest.  Gives its deadline. */
@@ -216,53 +223,60 @@ static uint64_t look(struct watch *watch, struct session *s)
     return s->conn.deadline_ms > watch->now_ms ? s->conn.deadline_ms : watch->now_ms;
 }
 
-/* All sessions: ends those whose time is up and gives the next deadline; *idlest is the one to
+/* All sessions: ends those whose time is up and gives the next deadline; with v, finds those to
  * evict. */
-static uint64_t look_at_all(struct watch *watch, struct session **idlest)
+static uint64_t look_at_all(struct watch *watch, struct victims *v)
 {
     uint64_t next_ms = watch->now_ms + watch->shortest_ms;
-    uint64_t since_ms = watch->now_ms - EVICT_IDLE_MS_MIN;
 
-    *idlest = NULL;
-    watch->leaving = false;
+    watch->leaving = 0;
     for (struct session *s = watch->first; s; s = s->next) {
         uint64_t deadline_ms;
 
         if (cut_off(watch))
             end(s, ENDED); /* needs no look at the machine */
-        watch->leaving |= s->slot != 0;
+        watch->leaving += s->slot != 0;
         if (!turn_take(s, TURN_WATCHER))
             continue; /* its thread is at work: whatever deadline it sets is shortest_ms away */
         deadline_ms = look(watch, s);
         next_ms = deadline_ms < next_ms ? deadline_ms : next_ms;
-        if (conn_idle(&s->conn) && s->slot == 0 && session_idle_since_ms(s) <= since_ms) {
-            since_ms = session_idle_since_ms(s);
-            *idlest = s;
-        }
+        if (v && s->slot == 0)
+            victims_look(v, s);
         turn_give(s);
     }
     return next_ms;
 }
 
-/* Unless it has come to life in the meantime, or another is about to make room: a thread, or even
- * a process, needs a moment to end.  A client that keeps asking may take longer than that. */
-static void evict(struct watch *watch, struct session *s)
+/* Unless it has come to life in the meantime.  An idle session is shut for reading alone: a request
+ * that arrives at this moment is still answered. */
+static void evict(struct watch *watch, struct session *s, const struct room *r)
 {
-    if (watch->leaving && watch->now_ms - watch->evicted_ms < LEAVING_MS)
-        return;
+    enum room_claim claim;
+
     if (!turn_take(s, TURN_WATCHER))
         return;
-    if (session_idle(s)) {
+    claim = session_place(s, r).claim;
+    if (claim != ROOM_KEEPS) {
         count(watch, STAT_EVICTED);
         watch->evicted_ms = watch->now_ms;
-        end(s, ENDED_READING);
+        end(s, claim == ROOM_IDLE ? ENDED_READING : ENDED);
     }
     turn_give(s);
 }
 
-/* Whether somebody waits for a seat that he will not get by himself.  In a house that is not full
- * he is on his way to a free thread, unless his queue's thread is taken; on a listener that others
- * share he is on his way to one of them, unless they are full too. */
+/* As many as wait, less those that are about to make room: a thread, or even a process, needs a
+ * moment to end.  A client that keeps asking may take longer than that. */
+static void evict_all(struct watch *watch, const struct victims *v)
+{
+    unsigned leaving = watch->now_ms - watch->evicted_ms < LEAVING_MS ? watch->leaving : 0;
+
+    for (unsigned i = 0; i + leaving < v->wanted && i < v->count; i++)
+        evict(watch, v->row[i].session, &v->room);
+}
+
+/* Whether a connection waits for a seat that it will not get by itself.  While seats are free it is
+ * about to get a thread, unless its queue's thread is taken or none can be started.  On a listener
+ * that other workers share, one of them is about to accept it, unless they are full too. */
 static bool is_awaited(struct watch *watch, bool full)
 {
     struct worker *w = watch->worker;
@@ -316,22 +330,24 @@ static void leave_listeners(struct watch *watch)
 /* One round under the lock.  How long to sleep: ms, or -1 = until something happens. */
 static int round_of_looks(struct watch *watch)
 {
-    struct session *idlest;
+    struct victims v = {.count = 0};
     bool full = watch->count >= watch->seats;
     bool awaited;
     uint64_t next_ms;
 
     watch->now_ms = clock_ms();
-    awaited = is_awaited(watch, full);
+    awaited = !stop_signals(watch) && is_awaited(watch, full); /* then all may finish */
     if (stop_signals(watch) && !watch->drain_ms) {
         watch->drain_ms = watch->now_ms + watch->worker->server->drain_ms + 1;
         watch->call_ms = watch->now_ms + LAST_CALL_MS;
     }
     if (watch->drain_ms && !watch_left(watch))
         leave_listeners(watch);
-    next_ms = look_at_all(watch, &idlest);
-    if (awaited && idlest)
-        evict(watch, idlest);
+    if (awaited)
+        victims_begin(&v, watch->worker, watch->now_ms);
+    v.wanted += awaited && !v.wanted;
+    next_ms = look_at_all(watch, awaited ? &v : NULL);
+    evict_all(watch, &v);
     if (watch->added || awaited || watch->waited || watch->drain_ms)
         watch->quiet = 0;
     else
@@ -339,6 +355,8 @@ static int round_of_looks(struct watch *watch)
     watch->added = false;
     watch->ticking = watch->quiet < QUIET_TICKS;
     watch->attends = full && !watch->ticking;
+    if (v.count && PRESSED_MS + watch->count / PRESSED_LOOKS < TICK_MS)
+        return (int)(PRESSED_MS + watch->count / PRESSED_LOOKS);
     if (watch->ticking)
         return TICK_MS;
     return watch->count ? (int)(next_ms - watch->now_ms) : -1;

@@ -17,6 +17,8 @@
 
 enum {
     STEP_BACK_MS = 20, /* full: how soon to look for a seat again */
+    RETRY_MS = 20,           /* no thread or process: how soon to try again */
+    RETRIES_MAX = 100,       /* ... and how often, before a connection is refused: two seconds */
     SHORTAGE_MS = 100,       /* out of descriptors: how soon to try again */
     SHORTAGE_SAID_MS = 10000 /* ... and how often to complain */
 };
@@ -39,6 +41,18 @@ bool worker_awaited(const struct worker *w)
     for (unsigned i = 0; i < w->listeners; i++)
         p[i] = (struct pollfd){.fd = w->listener[i], .events = POLLIN};
     return !w->left && poll(p, w->listeners, 0) > 0;
+}
+
+unsigned worker_waiting(const struct worker *w)
+{
+    unsigned n = atomic_load(&w->queued);
+
+    for (unsigned i = 0; i < w->listeners && !w->left; i++) {
+        long queued = net_queued(w->listener[i]);
+
+        n += queued > 0 ? (unsigned)queued : 0;
+    }
+    return n ? n : worker_awaited(w);
 }
 
 bool worker_shares(const struct worker *w)
@@ -200,6 +214,32 @@ void worker_queued(struct worker *w)
 {
     if (atomic_fetch_add(&w->queued, 1) == 0)
         watch_hurry(w->watch);
+}
+
+bool worker_unqueued(struct worker *w)
+{
+    unsigned n = atomic_load(&w->queued);
+
+    while (n > 0 && !atomic_compare_exchange_weak(&w->queued, &n, n - 1))
+        ;
+    if (n == 1)
+        atomic_fetch_add(&w->emptied, 1);
+    return n > 0;
+}
+
+bool worker_retries(struct worker *w, int err, unsigned *tries)
+{
+    if (*tries == RETRIES_MAX) {
+        worker_unqueued(w);
+        stats_add(w->server->stats, STAT_REFUSED, 1);
+        return false;
+    }
+    if ((*tries)++ == 0)
+        shortage_say(err);
+    if (atomic_load(&w->queued) == 0) /* a thread that began meanwhile may have taken our place */
+        worker_queued(w);
+    poll(NULL, 0, RETRY_MS);
+    return true;
 }
 
 /* --- Running ---------------------------------------------------------------------------------- */

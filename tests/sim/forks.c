@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* forks.c - the engine fork when processes fail: the n-th cannot be had, none can, or a child is
- * killed in the middle of a connection.
+/* forks.c - the engine fork when processes fail: the n-th cannot be started, none can, or a child
+ * is killed in the middle of a connection.
  *
- * The linker sends fork() through here.  The parent then serves by itself; a killed child costs
+ * The linker sends fork() through here.  The parent never serves by itself: it tries again, an idle
+ * child makes room, and a connection that gets no process at all is refused.  A killed child costs
  * its own connection, which is counted as lost, and leaves no zombie.
  */
 #include "../serving.h"
@@ -94,67 +95,50 @@ static void test_the_nth_fork_fails(void **state)
             close(fd);
         }
         end(&s, CLIENTS, 0);
-        assert_int_equal(atomic_load(&forks), CLIENTS);
+        assert_int_equal(atomic_load(&forks), CLIENTS + 1);
     }
 }
 
-/* Others that have a child go on while the parent serves one by itself; who comes then waits. */
-static void test_parent_serves_beside_its_children(void **state)
+/* No process can be started while a child serves an idle client: that client makes room. */
+static void test_idle_child_makes_room(void **state)
 {
     struct serving s;
     char buf[8];
-    int with, without, late;
+    int idle, late;
 
     (void)state;
-    begin(&s, 2, 2);
-    with = client_open(s.port);
-    assert_true(client_echo(with, "child", 5));
-    without = client_open(s.port);
-    assert_true(client_echo(without, "parent", 6));
+    begin(&s, 2, FROM_NOW_ON);
+    idle = client_open(s.port);
+    assert_true(client_echo(idle, "child", 5));
     late = client_open(s.port);
     assert_true(client_send(late, "late", 4));
-    assert_true(client_echo(with, "child", 5));
-    assert_true(client_echo(without, "parent", 6));
-    assert_int_equal(client_recv_within(late, buf, sizeof(buf), 200), -ETIMEDOUT);
-    close(without);
+    assert_true(client_ended(idle));
+    atomic_store(&fails_to, 0); /* its process has ended, and its place can be taken */
     assert_int_equal(client_recv(late, buf, sizeof(buf)), 4);
-    assert_true(client_echo(with, "child", 5));
-    close(with);
+    assert_int_equal(stats_sum(s.srv.stats, STAT_EVICTED), 1);
+    close(idle);
     close(late);
-    end(&s, 3, 0);
+    end(&s, 2, 0);
 }
 
+/* A client that is served keeps its process, and one that gets none is refused; the parent waits
+ * for neither. */
 static void test_no_fork_at_all(void **state)
 {
+    enum { CLIENTS = 2 };
     struct serving s;
+    char buf[8];
 
     (void)state;
     begin(&s, 1, FROM_NOW_ON);
-    for (unsigned i = 0; i < 10; i++) {
+    for (unsigned i = 0; i < CLIENTS; i++) {
         int fd = client_open(s.port);
 
-        assert_true(client_echo(fd, "alone", 5));
+        assert_true(client_recv(fd, buf, sizeof(buf)) <= 0);
         close(fd);
     }
-    end(&s, 10, 0);
-}
-
-/* The parent serves, and its deadlines hold there too. */
-static void test_parent_is_watched(void **state)
-{
-    struct serving s;
-    int fd;
-
-    (void)state;
-    fill(&s, 1, FROM_NOW_ON);
-    s.srv.idle_ms = 100;
-    serving_start(&s);
-    fd = client_open(s.port);
-    assert_true(client_echo(fd, "x", 1));
-    assert_true(client_ended(fd));
-    close(fd);
-    assert_int_equal(stats_sum(s.srv.stats, STAT_EXPIRED), 1);
-    end(&s, 1, 0);
+    assert_int_equal(stats_sum(s.srv.stats, STAT_REFUSED), CLIENTS);
+    end(&s, CLIENTS, 0);
 }
 
 /* Counted as lost; and gone altogether: a zombie would still have its number. */
@@ -221,9 +205,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_nth_fork_fails),
-        cmocka_unit_test(test_parent_serves_beside_its_children),
+        cmocka_unit_test(test_idle_child_makes_room),
         cmocka_unit_test(test_no_fork_at_all),
-        cmocka_unit_test(test_parent_is_watched),
         cmocka_unit_test(test_killed_child_is_counted),
         cmocka_unit_test(test_killed_children_leave_their_seats),
     };

@@ -97,11 +97,11 @@ static void test_a_glimpse_evicts_nobody(void **state)
     serving_start(&s);
     client = client_open(s.port);
     assert_true(client_echo(client, "served", 6));
-    serving_nap(2 * EVICT_IDLE_MS_MIN); /* now it may go */
+    serving_nap(2 * ROOM_IDLE_MS); /* now it may go */
     atomic_store(&glimpses, 1);
     while (atomic_load(&glimpses) > 0 && serving_ms() < until_ms)
         serving_nap(1);
-    serving_nap(2 * EVICT_IDLE_MS_MIN);
+    serving_nap(2 * ROOM_IDLE_MS);
     assert_int_equal(stats_sum(s.srv.stats, STAT_EVICTED), 0);
     assert_true(client_echo(client, "still", 5));
     atomic_store(&glimpses, INT_MAX);

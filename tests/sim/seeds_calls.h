@@ -262,15 +262,17 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
     return 0;
 }
 
-/* A listener refuses new handshakes; only what the simulated network would do about it is left out:
- * a client that has not connected yet may still do so. */
+/* A listener refuses new handshakes (a client that has not connected yet may still do so here), or
+ * a connection will be reset when it is closed. */
 int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t len)
 {
     if (!sim_has(fd))
         return __real_setsockopt(fd, level, name, value, len);
-    if (sim_thing(fd)->kind != KIND_LISTENER || name != SO_ATTACH_FILTER)
+    if (sim_thing(fd)->kind == KIND_SOCKET && name == SO_LINGER)
+        sim_peer_of(fd)->abrupt = ((const struct linger *)value)->l_onoff;
+    else if (sim_thing(fd)->kind != KIND_LISTENER || name != SO_ATTACH_FILTER)
         sim_broken("a socket option that is not set here");
     return 0;
 }

@@ -64,7 +64,8 @@ struct peer {
     struct text out;          /* what was sent to it */
     size_t taken;             /* ... and read by it */
     bool shut, no_space;      /* the server's end of the stream; a send found no room */
-    bool cut;                 /* the server closed with input unread: a reset is on its way */
+    bool abrupt;              /* closing resets */
+    bool cut;                 /* the server closed abruptly or with input unread: a reset comes */
     uint64_t step_us, read_us;
     enum end end;
     /* A drip's first byte, the last byte sent, the last one read, the end. */
@@ -354,7 +355,7 @@ static inline void peer_closed(struct peer *p)
 {
     p->closed = true;
     p->fd = 0;
-    if (p->arrived > p->consumed && !p->rst) {
+    if ((p->abrupt || p->arrived > p->consumed) && !p->rst) {
         p->cut = true;
         p->out.len = p->taken;
     }

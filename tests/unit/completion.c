@@ -77,7 +77,7 @@ static void adopting_errors(void **state)
     assert_null(loop_adopt(f.l, -EMFILE));
     assert_false(loop_listening(f.l)); /* a pause, then it is tried again */
     assert_true(loop_wait_ms(f.l) > 0);
-    serving_nap(2 * EVICT_IDLE_MS_MIN);
+    serving_nap(2 * ROOM_IDLE_MS);
     loop_tick(f.l);
     assert_true(loop_listening(f.l));
     end(&f);

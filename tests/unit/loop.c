@@ -192,7 +192,7 @@ static void stop_lets_busy_ones_finish(void **state)
     assert_int_equal(client_open(f.s.port), -ECONNREFUSED);
     assert_int_equal(net_accept(f.w.listener[0], false), -ENOTSOCK); /* the number stays taken */
     assert_in_range(loop_wait_ms(f.l), 0, 1000); /* a second signal must be seen */
-    serving_nap(2 * EVICT_IDLE_MS_MIN);
+    serving_nap(2 * ROOM_IDLE_MS);
     loop_tick(f.l);
     for (unsigned i = 0; i < 2; i++) { /* the idle one, and the silent one from the queue */
         struct session *s = loop_expired(f.l);

@@ -7,7 +7,7 @@
 /* Long enough for whoever is silent to count as idle. */
 static void grow_old(struct fixture *f)
 {
-    serving_nap(2 * EVICT_IDLE_MS_MIN);
+    serving_nap(2 * ROOM_IDLE_MS);
     loop_tick(f->l);
 }
 
@@ -60,13 +60,13 @@ static void newcomer_is_not_evicted(void **state)
     begin(&f);
     s = let_in(&f, &client);
     waiting = knock(&f);
-    f.l->now_ms = session_idle_since_ms(s) + EVICT_IDLE_MS_MIN - 1;
+    f.l->now_ms = room_idle_since_ms(&s->conn) + ROOM_IDLE_MS - 1;
     assert_null(loop_welcome(f.l, 0));
-    assert_null(f.l->victim);
+    assert_int_equal(f.l->victims->count, 0);
     f.l->paused = false;
     f.l->now_ms++;
     assert_null(loop_welcome(f.l, 0));
-    assert_ptr_equal(f.l->victim, s);
+    assert_ptr_equal(f.l->victims->row[0].session, s);
     close(client);
     close(waiting);
     end(&f);
@@ -88,7 +88,7 @@ static void busy_one_is_not_evicted(void **state)
     waiting = knock(&f);
     grow_old(&f);
     assert_null(loop_welcome(f.l, 0)); /* chosen ... */
-    assert_ptr_equal(f.l->victim, s);
+    assert_ptr_equal(f.l->victims->row[0].session, s);
     assert_true(client_send(client, "wait", 4));
     while (net_unread(s->fd) < 4)
         serving_nap(1);
@@ -103,6 +103,72 @@ static void busy_one_is_not_evicted(void **state)
     assert_int_equal(stats_sum(f.s.srv.stats, STAT_EVICTED), 0);
     close(client);
     close(waiting);
+    end(&f);
+}
+
+/* As many as wait go in one turn, the oldest first, and no more. */
+static void as_many_go_as_wait(void **state)
+{
+    enum { MAX = 5, WAITING = 3 };
+    struct fixture f;
+    struct session *s[MAX];
+    int client[MAX + WAITING];
+
+    (void)state;
+    serving_fill(&f.s, &engine_epoll, &echo_proto);
+    f.s.srv.connections_max = MAX;
+    begin(&f);
+    for (unsigned i = 0; i < MAX; i++) {
+        s[i] = let_in(&f, &client[i]);
+        serving_nap(10);
+    }
+    for (unsigned i = 0; i < WAITING; i++)
+        client[MAX + i] = knock(&f);
+    while (net_queued(f.w.listener[0]) < WAITING)
+        serving_nap(1);
+    grow_old(&f);
+    assert_null(loop_welcome(f.l, 0));
+    for (unsigned i = 0; i < WAITING; i++) {
+        assert_int_equal(loop_wait_ms(f.l), 0);
+        assert_ptr_equal(loop_expired(f.l), s[i]);
+        session_close(f.l, s[i]);
+    }
+    assert_null(loop_expired(f.l));
+    for (unsigned i = 0; i < WAITING; i++)
+        assert_non_null(loop_welcome(f.l, 0));
+    assert_int_equal(stats_sum(f.s.srv.stats, STAT_EVICTED), WAITING);
+    for (unsigned i = 0; i < MAX + WAITING; i++)
+        close(client[i]);
+    end(&f);
+}
+
+/* One that is closed before its turn, or whose request comes, is passed over. */
+static void chosen_one_may_end_first(void **state)
+{
+    enum { MAX = 2, WAITING = 2 };
+    struct fixture f;
+    struct session *s[MAX];
+    int client[MAX + WAITING];
+
+    (void)state;
+    serving_fill(&f.s, &engine_epoll, &echo_proto);
+    f.s.srv.connections_max = MAX;
+    begin(&f);
+    for (unsigned i = 0; i < MAX; i++)
+        s[i] = let_in(&f, &client[i]);
+    for (unsigned i = 0; i < WAITING; i++)
+        client[MAX + i] = knock(&f);
+    while (net_queued(f.w.listener[0]) < WAITING)
+        serving_nap(1);
+    grow_old(&f);
+    assert_null(loop_welcome(f.l, 0));
+    session_close(f.l, s[0]);
+    assert_ptr_equal(loop_expired(f.l), s[1]);
+    session_close(f.l, s[1]);
+    assert_null(loop_expired(f.l));
+    assert_int_equal(stats_sum(f.s.srv.stats, STAT_EVICTED), 1);
+    for (unsigned i = 0; i < MAX + WAITING; i++)
+        close(client[i]);
     end(&f);
 }
 
@@ -181,6 +247,8 @@ int main(void)
         cmocka_unit_test(idlest_makes_room),
         cmocka_unit_test(newcomer_is_not_evicted),
         cmocka_unit_test(busy_one_is_not_evicted),
+        cmocka_unit_test(as_many_go_as_wait),
+        cmocka_unit_test(chosen_one_may_end_first),
         cmocka_unit_test(idle_one_behind_many_busy_ones_is_found),
         cmocka_unit_test(no_descriptor_pauses_and_comes_back),
     };

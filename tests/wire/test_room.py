@@ -5,6 +5,7 @@ import time
 
 import pytest
 from lib.client import request
+from lib.crowd import Reader
 from lib.server import wait_for
 
 HELLO = b"Hello, world\n"
@@ -51,23 +52,27 @@ def test_idlest_makes_room(start, standard):
 @pytest.mark.long
 @pytest.mark.capacity(8)
 def test_busy_ones_are_not_evicted(start, standard):
-    """All are in the middle of a transfer: the next waits until one has gone, then it is served."""
+    """All are in the middle of a transfer and read on: the next waits until one has gone, then it is served."""
     server = start(standard, "--max-connections", "3")
-    wires = [server.wire(rcvbuf=4096) for _ in range(3)]
+    wires = [server.wire() for _ in range(3)]
+    readers = []
     for wire in wires:
         wire.send(request("/giant.bin"))
         assert wire.head().status == 200
+        readers.append(Reader(wire, 1 << 32))
     with server.wire() as late:
         late.send(request("/hello.txt"))
         assert late.quiet(0.5)
         before = server.cpu_seconds()
         time.sleep(1)
         assert server.cpu_seconds() - before < 0.5
+        readers[1].end()
         wires[1].close()
         assert late.reply().body == HELLO
-    for wire in (wires[0], wires[2]):
-        assert len(wire.take(100_000)) == 100_000
-        wire.close()
+    for i in (0, 2):
+        assert readers[i].end()
+        assert len(wires[i].take(100_000)) == 100_000
+        wires[i].close()
     assert server.stats()["evicted"] == 0
 
 
@@ -77,8 +82,8 @@ def test_busy_ones_are_not_evicted(start, standard):
 @pytest.mark.parametrize("options", [[], ["--max-connections", "10000"]],
                          ids=["own limit", "no limit"])
 def test_descriptors_run_out(start, standard, options):
-    """60 half requests for 32 descriptors: it pauses and does not spin; each is answered in its
-    turn."""
+    """60 half requests for 32 descriptors: it pauses and does not spin.  A half request loses its seat while others wait;
+    those that have one at last are answered."""
     server = start(standard, "--head-timeout", "60s", *options, files=32)
     wires = [server.wire() for _ in range(60)]
     for wire in wires:
@@ -88,7 +93,7 @@ def test_descriptors_run_out(start, standard, options):
     time.sleep(1.5)
     assert server.cpu_seconds() - before < 0.7, "spins"
     outcomes = collections.Counter()
-    for wire in wires:  # those in the queue get in as the first ones leave
+    for wire in wires:
         try:
             wire.send(b"Host: x\r\nConnection: close\r\n\r\n")
             reply = wire.reply()
@@ -100,7 +105,7 @@ def test_descriptors_run_out(start, standard, options):
             assert "stream ended" in str(error), error
             outcomes["ended"] += 1
         wire.close()
-    assert outcomes[200] >= 20, (outcomes, server.stats())
+    assert outcomes[200] >= 10, (outcomes, server.stats())
     assert server.ask("/hello.txt").body == HELLO
     with server.wire() as wire:
         for _ in range(50):

@@ -3,6 +3,7 @@
 import os
 import re
 import resource
+import threading
 import time
 
 from . import server as one
@@ -76,6 +77,35 @@ def arrive(server, count, opening=lambda i: request("/hello.txt")):
         for wire in asks:
             assert wire.reply().body == HELLO
     return wires
+
+
+class Reader(threading.Thread):
+    """Reads what comes on a wire, so many bytes every so often, as a client that is busy does, until it is told to end
+    or has them all."""
+    STEP, PAUSE_S = 65536, 0.01
+
+    def __init__(self, wire, count):
+        super().__init__(daemon=True)
+        self.wire, self.left, self.parts, self.over, self.failed = wire, count, [], threading.Event(), None
+        self.start()
+
+    def run(self):
+        try:
+            while self.left and not self.over.wait(self.PAUSE_S):
+                self.parts.append(self.wire.take(min(self.STEP, self.left)))
+                self.left -= len(self.parts[-1])
+        except (OSError, AssertionError) as error:
+            self.failed = error
+
+    def end(self):
+        """What it has read so far."""
+        self.over.set()
+        return self.all()
+
+    def all(self):
+        self.join(PATIENCE)
+        assert not self.failed and not self.is_alive(), self.failed
+        return b"".join(self.parts)
 
 
 def leave(wires):

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* room.c - a full house: which connections give up their seats.  A connection's own deadline says
+ * since when it is in its state: nothing is kept for this. */
+#include "room.h"
+#include "conn_inside.h"
+
+uint32_t room_patience_ms(const struct room *r)
+{
+    uint32_t seats = r->seats ? r->seats : 1;
+    uint32_t ms = ROOM_PATIENCE_MS / (1 + r->waiting / seats);
+
+    return ms > ROOM_IDLE_MS ? ms : ROOM_IDLE_MS;
+}
+
+uint64_t room_idle_since_ms(const struct conn *c)
+{
+    return c->deadline_ms - (c->sent ? c->host->idle_ms : c->host->head_ms);
+}
+
+/* In its state since then: it goes if that is longer than ms. */
+static struct room_place place(enum room_claim claim, uint64_t since_ms, const struct room *r,
+                               uint32_t ms)
+{
+    bool goes = since_ms + ms <= r->now_ms;
+
+    return (struct room_place){goes ? claim : ROOM_KEEPS, since_ms};
+}
+
+/* A body, of a request or an answer.  If the peer has less than when the window began, earlier
+ * answers were on their way then, and how much it has taken since is not known. */
+static struct room_place place_body(struct conn *c, const struct room *r, uint64_t acked)
+{
+    uint64_t since_ms = c->deadline_ms - c->host->send_ms;
+    uint64_t lasted_ms = r->now_ms > since_ms ? r->now_ms - since_ms : 0;
+    uint32_t grown = c->want == CONN_SEND ? (uint32_t)acked - c->moved : c->moved;
+    struct room_place p = place(ROOM_SLOW, since_ms, r, room_patience_ms(r));
+
+    if (p.claim == ROOM_KEEPS)
+        return p;
+    if ((uint64_t)grown * 1000 < lasted_ms * ROOM_PACE_BYTES)
+        return p;
+    if (grown >= c->host->progress_bytes) { /* "less" wraps to a great deal: see conn_overdue() */
+        c->moved = c->want == CONN_SEND ? (uint32_t)acked : 0;
+        c->deadline_ms = r->now_ms + c->host->send_ms;
+    }
+    p.claim = ROOM_KEEPS;
+    return p;
+}
+
+struct room_place room_place(struct conn *c, const struct room *r, const struct room_peer *peer)
+{
+    uint64_t since_ms;
+
+    switch (c->want) {
+    case CONN_SEND:
+        return place_body(c, r, peer->acked);
+    case CONN_LINGER:
+        return place(ROOM_SAID, c->deadline_ms - LINGER_MS, r, ROOM_LINGER_MS);
+    case CONN_RECV:
+        break;
+    default:
+        return (struct room_place){ROOM_KEEPS, r->now_ms};
+    }
+    if (c->flags & CONN_BODY)
+        return place_body(c, r, 0);
+    if (!conn_idle(c))
+        return place(ROOM_HEADLESS, c->deadline_ms - c->host->head_ms, r, room_patience_ms(r));
+    since_ms = room_idle_since_ms(c);
+    if (peer->heard_ms < since_ms) /* it waited in the accept queue, and was silent there too */
+        since_ms = peer->heard_ms;
+    return place(ROOM_IDLE, since_ms, r, ROOM_IDLE_MS);
+}
+
+bool room_before(const struct room_place *a, const struct room_place *b)
+{
+    return a->claim != b->claim ? a->claim < b->claim : a->since_ms < b->since_ms;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* room.h - a full house: which connections give up their seats to those that wait.
+ *
+ * The rule stands here once, and every door asks it.  A connection keeps its seat as long as it
+ * makes something of it.  While others wait, the one that makes nothing of it for longest goes
+ * first: idle between two requests or silent since it came, then one whose request's head is still
+ * incomplete, then one that has its last answer, then one that moves a body slower than
+ * ROOM_PACE_BYTES a second.  How long that may last shrinks as more connections wait for each seat,
+ * so that a crowd of slow clients ten times as large does not delay the others ten times as much.
+ */
+#ifndef CORE_ROOM_H
+#define CORE_ROOM_H
+#include "conn.h"
+
+enum {
+    /* The request of a client that connected, or was answered, only just now may be on the way:
+     * the round trip of a continent. */
+    ROOM_IDLE_MS = 40,
+
+    /* A head or a body makes no progress: with as many connections waiting as there are seats, half
+     * of it, and so on down to ROOM_IDLE_MS. */
+    ROOM_PATIENCE_MS = 500,
+
+    /* The last answer is out: closing sooner may destroy what the peer has not read yet. */
+    ROOM_LINGER_MS = 250,
+
+    /* A body that moves more than that in a second keeps its seat. */
+    ROOM_PACE_BYTES = 16384
+};
+
+/* The door as it is now. */
+struct room {
+    uint64_t now_ms;
+    unsigned seats;   /* connections that can be served at once */
+    unsigned waiting; /* connections that wait for a seat */
+};
+
+/* What the socket's owner knows of the peer beyond the machine's state. */
+struct room_peer {
+    uint64_t acked;    /* as for conn_overdue(); looked at while want is CONN_SEND */
+    uint64_t heard_ms; /* when something last arrived from it; UINT64_MAX: not known */
+};
+
+/* The lower one goes first; of the same, the one that has lasted longer. */
+enum room_claim { ROOM_IDLE, ROOM_HEADLESS, ROOM_SAID, ROOM_SLOW, ROOM_KEEPS };
+struct room_place {
+    enum room_claim claim;
+    uint64_t since_ms;
+};
+
+/* How long a connection may make nothing of its seat now. */
+uint32_t room_patience_ms(const struct room *r);
+
+/* An idle connection's last sign of life. */
+uint64_t room_idle_since_ms(const struct conn *c);
+
+/* Where a connection stands.  A body that was fast enough so far begins a new window of
+ * --send-timeout, so that it is judged by what moves from now on. */
+struct room_place room_place(struct conn *c, const struct room *r, const struct room_peer *peer);
+
+/* Whether a goes before b. */
+bool room_before(const struct room_place *a, const struct room_place *b);
+
+#endif

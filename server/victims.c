@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* victims.c - the sessions that give up their seats: a short list, kept in the order in which they
+ * go.  Which one goes before which is decided in core/room.c; here the socket is asked for what the
+ * machine does not know.  The caller owns the sessions and looks at each again before it ends it.
+ */
+#include "../base/net.h"
+#include "inside.h"
+
+struct room_place session_place(struct session *s, const struct room *r)
+{
+    struct room_peer peer = {.heard_ms = UINT64_MAX};
+    struct room_place place;
+
+    if (s->conn.want == CONN_SEND) {
+        peer.acked = net_acked(s->fd, s->conn.sent);
+    } else if (!s->conn.sent && conn_idle(&s->conn)) {
+        long silent_ms = net_silent_ms(s->fd);
+
+        if (silent_ms >= 0 && (uint64_t)silent_ms < r->now_ms)
+            peer.heard_ms = r->now_ms - (uint64_t)silent_ms;
+    }
+    place = room_place(&s->conn, r, &peer);
+    if ((place.claim == ROOM_IDLE || place.claim == ROOM_HEADLESS) && net_unread(s->fd) > 0)
+        place.claim = ROOM_KEEPS; /* its request is there, or more of it */
+    return place;
+}
+
+void victims_begin(struct victims *v, const struct worker *w, uint64_t now_ms)
+{
+    v->room = (struct room){now_ms, w->seats, worker_waiting(w)};
+    v->wanted = v->room.waiting < VICTIMS_MAX ? v->room.waiting : VICTIMS_MAX;
+    v->next = v->count = 0;
+}
+
+void victims_look(struct victims *v, struct session *s)
+{
+    struct victim new = {session_place(s, &v->room), s};
+    unsigned i;
+
+    if (new.place.claim == ROOM_KEEPS || !v->wanted)
+        return;
+    if (v->count == v->wanted && !room_before(&new.place, &v->row[v->count - 1].place))
+        return;
+    v->count += v->count < v->wanted;
+    for (i = v->count - 1; i > 0 && room_before(&new.place, &v->row[i - 1].place); i--)
+        v->row[i] = v->row[i - 1];
+    v->row[i] = new;
+}
+
+void victims_forget(struct victims *v, const struct session *s)
+{
+    for (unsigned i = v->next; i < v->count; i++)
+        if (v->row[i].session == s)
+            v->row[i].session = NULL;
+}

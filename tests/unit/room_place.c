@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* room_place.c - the rule of core/room.h, one connection at one moment: who goes first, who stays,
+ * and both sides of each limit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "../lines.h"
+#include "../../core/room.h"
+
+enum { START = 100000, PATIENCE = ROOM_PATIENCE_MS };
+
+static struct fake *fake;
+static struct conn c;
+
+static int open_lines(void **state)
+{
+    (void)state;
+    fake = fake_open();
+    conn_init(&c, &lines_proto, &fake->host, START);
+    return 0;
+}
+
+static int close_lines(void **state)
+{
+    (void)state;
+    conn_fini(&c);
+    fake_close(fake);
+    return 0;
+}
+
+static void feed_at(uint64_t now_ms, const char *text)
+{
+    conn_feed(&c, text, strlen(text), now_ms);
+}
+
+/* One seat, and nothing waits for it: all patience there is. */
+static struct room_place place_at(uint64_t now_ms, uint64_t acked)
+{
+    const struct room r = {.now_ms = now_ms, .seats = 1};
+    const struct room_peer peer = {acked, UINT64_MAX};
+
+    return room_place(&c, &r, &peer);
+}
+
+static void assert_goes_at(uint64_t ms, enum room_claim claim)
+{
+    assert_int_equal(place_at(ms - 1, c.sent).claim, ROOM_KEEPS);
+    assert_int_equal(place_at(ms, c.sent).claim, claim);
+}
+
+static void patience_shrinks(void **state)
+{
+    (void)state;
+    assert_int_equal(room_patience_ms(&(struct room){.seats = 10}), PATIENCE);
+    assert_int_equal(room_patience_ms(&(struct room){.seats = 10, .waiting = 9}), PATIENCE);
+    assert_int_equal(room_patience_ms(&(struct room){.seats = 10, .waiting = 10}), PATIENCE / 2);
+    assert_int_equal(room_patience_ms(&(struct room){.seats = 10, .waiting = 40}), PATIENCE / 5);
+    assert_int_equal(room_patience_ms(&(struct room){.seats = 1, .waiting = 4096}), ROOM_IDLE_MS);
+    assert_int_equal(room_patience_ms(&(struct room){.waiting = UINT32_MAX - 1}), ROOM_IDLE_MS);
+}
+
+static void silent_newcomer(void **state)
+{
+    (void)state;
+    assert_goes_at(START + ROOM_IDLE_MS, ROOM_IDLE);
+    assert_int_equal(place_at(START + ROOM_IDLE_MS, 0).since_ms, START);
+}
+
+/* It was silent in the accept queue already. */
+static void silent_in_the_queue(void **state)
+{
+    const struct room r = {.now_ms = START, .seats = 1, .waiting = 1};
+    struct room_peer peer = {0, START - ROOM_IDLE_MS + 1};
+
+    (void)state;
+    assert_int_equal(room_place(&c, &r, &peer).claim, ROOM_KEEPS);
+    peer.heard_ms--;
+    assert_int_equal(room_place(&c, &r, &peer).claim, ROOM_IDLE);
+    assert_int_equal(room_place(&c, &r, &peer).since_ms, peer.heard_ms);
+}
+
+static void idle_between_two_requests(void **state)
+{
+    (void)state;
+    feed_at(START + 10, "eon\n");
+    conn_sent(&c, 4, START + 20);
+    assert_int_equal(c.want, CONN_RECV);
+    assert_goes_at(START + 20 + ROOM_IDLE_MS, ROOM_IDLE);
+}
+
+/* A byte now and then does not make it younger. */
+static void dripping_head(void **state)
+{
+    (void)state;
+    feed_at(START + 10, "o");
+    feed_at(START + 400, "n");
+    assert_goes_at(START + 10 + PATIENCE, ROOM_HEADLESS);
+}
+
+static void last_answer_is_out(void **state)
+{
+    (void)state;
+    feed_at(START, "eon\n");
+    conn_close_after(&c);
+    conn_sent(&c, 4, START + 20);
+    assert_int_equal(c.want, CONN_LINGER);
+    assert_goes_at(START + 20 + ROOM_LINGER_MS, ROOM_SAID);
+}
+
+/* As much as the pace asks for within the patience, and a byte less. */
+static void slow_reader(void **state)
+{
+    const uint64_t enough = (uint64_t)ROOM_PACE_BYTES * PATIENCE / 1000;
+
+    (void)state;
+    feed_at(START, "eon\n");
+    assert_int_equal(c.want, CONN_SEND);
+    assert_goes_at(START + PATIENCE, ROOM_SLOW);
+    assert_int_equal(place_at(START + PATIENCE, enough - 1).claim, ROOM_SLOW);
+    assert_int_equal(place_at(START + PATIENCE, enough).claim, ROOM_KEEPS);
+    /* That was a window; in the next one it is judged by what moves then. */
+    assert_int_equal(c.deadline_ms, START + PATIENCE + fake->host.send_ms);
+    assert_int_equal(place_at(START + 2 * PATIENCE - 1, enough).claim, ROOM_KEEPS);
+    assert_int_equal(place_at(START + 2 * PATIENCE, enough).claim, ROOM_SLOW);
+    assert_int_equal(place_at(START + 2 * PATIENCE, 2 * enough).claim, ROOM_KEEPS);
+}
+
+/* It has less than when the window began: earlier answers were on their way, so another begins. */
+static void earlier_answers_are_on_their_way(void **state)
+{
+    (void)state;
+    feed_at(START, "eon\n");
+    conn_sent(&c, 4, START);
+    feed_at(START, "etw\n");
+    assert_int_equal(place_at(START + PATIENCE, 1).claim, ROOM_KEEPS);
+    assert_int_equal(place_at(START + 2 * PATIENCE - 1, 1).claim, ROOM_KEEPS);
+    assert_int_equal(place_at(START + 2 * PATIENCE, 1).claim, ROOM_SLOW);
+}
+
+static void order(void **state)
+{
+    static const struct room_place row[] = {
+        {ROOM_IDLE, 5}, {ROOM_IDLE, 6}, {ROOM_HEADLESS, 1}, {ROOM_SAID, 1}, {ROOM_SLOW, 0}};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++)
+        for (unsigned k = 0; k < sizeof(row) / sizeof(row[0]); k++)
+            assert_int_equal(room_before(&row[i], &row[k]), i < k);
+}
+
+static void others_keep_their_seats(void **state)
+{
+    (void)state;
+    c.want = CONN_WAIT; /* the host takes its time, not the peer */
+    assert_int_equal(place_at(START * 2, 0).claim, ROOM_KEEPS);
+    c.want = CONN_CLOSE;
+    assert_int_equal(place_at(START * 2, 0).claim, ROOM_KEEPS);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_lines, close_lines)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(patience_shrinks),
+        TEST(silent_newcomer),
+        TEST(silent_in_the_queue),
+        TEST(idle_between_two_requests),
+        TEST(dripping_head),
+        TEST(last_answer_is_out),
+        TEST(slow_reader),
+        TEST(earlier_answers_are_on_their_way),
+        TEST(order),
+        TEST(others_keep_their_seats),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
