@@ -227,6 +227,8 @@ static int listener_options(int fd, int family, const struct net_listening *how)
         err = set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     if (!err && how->defer_s)
         err = set(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, (int)how->defer_s);
+    if (!err && how->stall_ms)
+        err = set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)how->stall_ms);
     if (!err && family == AF_INET6)
         err = set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     return err;
@@ -301,6 +303,13 @@ long net_recv(int fd, char *buf, size_t cap)
 void net_end(int fd)
 {
     (void)shutdown(fd, SHUT_RDWR);
+}
+
+void net_cut(int fd)
+{
+    const struct linger at_once = {.l_onoff = 1};
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 }
 
 void net_shut(int fd)

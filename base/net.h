@@ -31,6 +31,9 @@ struct net_listening {
     /* TCP only: */
     bool delay;       /* a small segment waits while another is unacknowledged (Nagle) */
     unsigned defer_s; /* accepted once the client has spoken, or after about so many seconds */
+    /* A connection ends if nothing of what was sent is acknowledged for so long, also after it was
+     * closed; 0: the kernel's patience, which is a quarter of an hour. */
+    unsigned stall_ms;
 };
 
 /* A listening, non-blocking, close-on-exec socket.  Port 0: the kernel chooses, see net_port(). */
@@ -62,6 +65,9 @@ long net_recv(int fd, char *buf, size_t cap);           /* 0: end of stream */
 /* The connection is over, whoever else holds the socket. */
 void net_end(int fd);
 void net_shut(int fd);                                  /* no more will be sent */
+/* Closing it will reset the connection, so that the kernel frees what is still queued: up to
+ * megabytes, which it would keep for minutes for a peer that does not read. */
+void net_cut(int fd);
 /* On: what does not fill a segment waits (200 ms at most); off: it goes.  Nothing on a socket that
  * is not TCP's. */
 void net_cork(int fd, bool on);

@@ -227,6 +227,8 @@ int listen_open(struct server *srv, const struct serve_options *opt)
     plan.how.reuseport = srv->arrangement.reuseport;
     plan.how.delay = srv->arrangement.delay;
     plan.how.defer_s = srv->arrangement.defer_s;
+    /* Twice, because two windows of --send-timeout may have their progress at the ends. */
+    plan.how.stall_ms = (unsigned)srv->send_ms * 2;
     for (unsigned i = 0; i < PORT_TRIES && err == -EADDRINUSE; i++) {
         port = (unsigned)opt->port;
         err = open_set(&plan, &port, fd);

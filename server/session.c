@@ -127,6 +127,8 @@ static void session_fini(struct loop *l, struct session *s)
     struct stats *stats = l->worker->server->stats;
 
     stats_add(stats, STAT_BYTES, s->conn.sent);
+    if (s->conn.want == CONN_SEND) /* cut off in the middle of an answer */
+        net_cut(s->fd);
     conn_fini(&s->conn);
     close(s->fd);
     stats_add(stats, STAT_CLOSED, 1);

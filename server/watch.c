@@ -189,6 +189,15 @@ static void end(struct session *s, unsigned how)
     s->slot = s->slot < how ? how : s->slot;
 }
 
+/* Its machine is at rest: in the middle of an answer the connection is reset, see session_fini() in
+ * session.c. */
+static void cut(struct session *s)
+{
+    if (s->conn.want == CONN_SEND)
+        net_cut(s->fd);
+    end(s, ENDED);
+}
+
 static void count(struct watch *watch, enum stat_id stat)
 {
     stats_add(watch->worker->server->stats, stat, 1);
@@ -218,7 +227,7 @@ static uint64_t look(struct watch *watch, struct session *s)
     if (s->conn.deadline_ms <= watch->now_ms && s->slot < ENDED &&
         session_overdue(s, watch->now_ms)) {
         count(watch, STAT_EXPIRED);
-        end(s, ENDED);
+        cut(s);
     }
     return s->conn.deadline_ms > watch->now_ms ? s->conn.deadline_ms : watch->now_ms;
 }
@@ -233,11 +242,14 @@ static uint64_t look_at_all(struct watch *watch, struct victims *v)
     for (struct session *s = watch->first; s; s = s->next) {
         uint64_t deadline_ms;
 
-        if (cut_off(watch))
-            end(s, ENDED); /* needs no look at the machine */
         watch->leaving += s->slot != 0;
-        if (!turn_take(s, TURN_WATCHER))
+        if (!turn_take(s, TURN_WATCHER)) {
+            if (cut_off(watch))
+                end(s, ENDED); /* needs no look at the machine */
             continue; /* its thread is at work: whatever deadline it sets is shortest_ms away */
+        }
+        if (cut_off(watch))
+            cut(s);
         deadline_ms = look(watch, s);
         next_ms = deadline_ms < next_ms ? deadline_ms : next_ms;
         if (v && s->slot == 0)
@@ -259,7 +271,10 @@ static void evict(struct watch *watch, struct session *s, const struct room *r)
     if (claim != ROOM_KEEPS) {
         count(watch, STAT_EVICTED);
         watch->evicted_ms = watch->now_ms;
-        end(s, claim == ROOM_IDLE ? ENDED_READING : ENDED);
+        if (claim == ROOM_IDLE)
+            end(s, ENDED_READING);
+        else
+            cut(s);
     }
     turn_give(s);
 }
