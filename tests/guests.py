@@ -14,6 +14,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lab"))
+import faults
+from faults import MODELS
 from layer import seats
 from reports import ended, junit, note_pytest
 from rig import Broken, text_of
@@ -26,10 +28,9 @@ DEBUG = tuple(name for name in kernel.BUILT if name.startswith("debug-"))  # tho
 MEMORY_MIB = dict.fromkeys(DEBUG, 3072)  # KASAN's allocator keeps freed memory, and has shadows
 MEMORY_IDLE_MIB = 4096
 MEMORY_OTHERS_MIB = 2048
-MODELS = ("event", "softirq", "cmwq", "kthread")
 VERSIONS = tuple(kernel.PACKAGES)
 AT_A_TIME = 4  # of tests that mostly wait
-PROGRAMS = {"churn": "tests/kernel/churn.py", "nomem": "tests/kernel/nomem.py"}
+PROGRAMS = {name: f"tests/kernel/{name}.py" for name in ("churn", "nomem", "drops")}
 # {what: (folder, pytest's arguments, tests at a time, words for a stock kernel)}.  The life of a module is looked at
 # alone, with an allocator that keeps who asked for what, checks its objects' edges and fills what was freed (left.py).
 # The short life is what a minute has room for: `make check` meets it each time.
@@ -101,17 +102,19 @@ def complaints(folder, result):
 
 
 def note_program(layer, folder, result):
-    """What a program has found, chapter by chapter, and how much of it there was."""
+    """Notes the findings of a program, chapter by chapter; returns the chapters."""
     if not os.path.exists(f"{folder}/found.json"):
         layer.fail(f"the program ({ended(result.status)})", result.output)
-        return
+        return []
     with open(f"{folder}/found.json", encoding="utf-8") as file:
-        for name, fault, figures in json.load(file):
-            if fault:
-                layer.fail(name, fault)
-            else:
-                layer.ok(name)
-                layer.said.append(f"{layer.name}: {name}: {figures}")
+        chapters = json.load(file)
+    for name, fault, figures, _ in chapters:
+        if fault:
+            layer.fail(name, fault)
+        else:
+            layer.ok(name)
+            layer.said.append(f"{layer.name}: {name}: {figures}")
+    return chapters
 
 
 def inside(version, model, what):
@@ -136,15 +139,22 @@ def inside(version, model, what):
             env |= {"RUNG_DROP": os.path.join(layer.build, "release", "rung-drop"), "RUNG_DROP_THROUGH": "module",
                     "RUNG_DROP_KO": f"{modules}/rung_drop.ko"}
         folder, result, died = booted(layer, version, tests, append)
+        chapters = []
         if died:
             layer.fail("the guest died", died)
         elif what in PROGRAMS:
-            note_program(layer, folder, result)
+            chapters = note_program(layer, folder, result)
         else:
             outcome = (junit(f"{folder}/report.xml"), result.status, result.output)
             note_pytest(layer, outcome, lambda: junit(f"{folder}/again.xml"))
-        for line in complaints(folder, result):
+        heard = complaints(folder, result)
+        for line in heard:
             layer.fail(f"the kernel complains: {line[:160]}", line)
+        if (version, what, model) in faults.cells():
+            if what not in PROGRAMS and not died:
+                chapters = [["life", " ".join(layer.failed), "", {"tests": len(layer.passed), "seconds": round(result.seconds)}]]
+            heard += [f"the guest died: {died}"] if died else [] if chapters else ["the program has ended before its end"]
+            faults.keep(faults.row((version, what, model), kernel.fetch(version, cache(layer)).release, chapters, heard))
         kept = os.path.join(layer.build, "log", layer.name.replace(" ", "-"))
         shutil.rmtree(kept, ignore_errors=True)
         shutil.move(folder, kept)
@@ -211,7 +221,7 @@ def rows():
         found.append((f"kernel {version} planted", deep if later else both, seats(SEATS, planted(version))))
         found.append((f"kernel {version} drop", deep, seats(SEATS, inside(version, "", "drop"))))
         for model in MODELS:
-            found.append((f"kernel {version} life {model}", deep, seats(SEATS, inside(version, model, "life"))))
+            found.append((f"kernel {version} life {model}", (*deep, *debug), seats(SEATS, inside(version, model, "life"))))
             if not later and model == MODELS[0]:
                 found += [(f"kernel {version} {what} {model}", ("check",), seats(SEATS, inside(version, model, what)))
                           for what in ("short life", "core")]
@@ -223,7 +233,6 @@ def rows():
     for version in kernel.BUILT:
         found.append((f"{version} build", debug, built_kernel(version)))
         found.append((f"{version} planted", debug, planted(version)))
-        found += [(f"{version} churn {model}", debug, inside(version, model, "churn")) for model in MODELS]
-        if version in DEBUG:
-            found += [(f"{version} nomem {model}", debug, inside(version, model, "nomem")) for model in MODELS[:2]]
+        found += [(f"{version} {what} {model}".strip(), debug, inside(version, model, what))
+                  for what, models in faults.programs(version).items() for model in models]
     return found

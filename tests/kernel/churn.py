@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: MIT
 """churn.py - clients that do everything, at once, while modules come and go: what a kernel that finds faults is shown.
 
-Such a kernel is slow, and pytest takes it ten minutes to begin.  This has few imports, is run by tests/kernel/inside.py,
+A kernel that finds faults is slow: pytest takes ten minutes to begin there.  This has few imports, is run by tests/kernel/inside.py,
 and does three things with one model (RUNG_ARGS): each kind of request, in any order, from as many processes as there
 are processors and one more, with other parameters each time, then unloads beneath them; the same with rung_echo; loading,
 one visit and unloading, RUNG_CYCLES times.  Bodies are compared to the byte, connections counted to the last one, and
-the kernel must have nothing to say.  What was found is /share/found.json: [[what, fault or "", figures]].
+the kernel must have nothing to say.  The findings are in /share/found.json: [[what, fault or "", figures, numbers]].
 """
+import collections
 import gzip
 import json
 import mmap
@@ -25,16 +26,17 @@ import moves  # noqa: E402
 from lib import insmod, klog  # noqa: E402
 from lib.client import Sloppy, Wire, request, require  # noqa: E402
 
-ADDRESS = ("127.0.0.1", 8000)  # below those that clients get: one that asks for nobody might meet itself
+ADDRESS = ("127.0.0.1", 8000)  # below the ports that clients get: a client without a server might connect to itself
 GIVEN = dict(word.partition("=")[::2] for word in (os.environ.get("RUNG_ARGS") or "model=event").split())
+SILENT = (63, 64, 65, 128)  # clients: one turn of a lane pumps 64 connections (TURN_MAX in kernel/kserve.c)
 CYCLES = int(os.environ.get("RUNG_CYCLES") or 50)
 CLIENTS = (os.cpu_count() or 1) + 1
 ROUND_S, BENEATH_S = 12, 3
 PATIENCE_S = 120
 FAULT, KMEMLEAK = "/run/t/fault", "/sys/kernel/debug/kmemleak"
 TIMES = ("head_timeout", "idle_timeout", "send_timeout")
-# What one round has and the next has not: no memory, little of it, what is in it soon old; compressed bodies; a full
-# house, in which silent clients make room; answers in many pieces; silent ones whose time is up; other queues.
+# Each round has something that the next has not: no cache, a small one, one whose entries are soon old; compressed
+# bodies; no free seat, so silent clients are evicted; answers in many pieces; silent clients that expire; other queues.
 ROUNDS = [{}, {"compress": "on"}, {"cache": 0}, {"cache": 60000, "compress": "on"}, {"cache_time": 10}, {"max_connections": 24},
           {"send_bytes": 100}, {**dict.fromkeys(TIMES, 3000), "compress": "on"},
           {"wq": "unbound", "highpri": 1, "cpu_intensive": 1}]
@@ -66,8 +68,8 @@ class Board:
         return [sum(column) for column in list(zip(*self.rows()))[1:]]
 
     def turn(self, phase, excused=False):
-        """Says what is to be done.  If that is nothing, returns when all have hung up.  Excused is who is left in the
-        middle."""
+        """Says what is to be done.  If that is nothing, returns when all have hung up.  A client that is left
+        in the middle is excused."""
         if phase != REST:
             self.put(EXCUSED, excused)
         serial = self.get(SERIAL) + 1
@@ -125,13 +127,13 @@ class Client:
                 time.sleep(0.01)
 
 
-def client(board, number):
-    """A process of its own; what it finds wrong is told when it ends."""
+def forked(job):
+    """Runs the job in a process of its own, which reports what it finds wrong when it ends."""
     pid = os.fork()
     if pid:
         return
     try:
-        Client(board, number).run((moves.HTTP, moves.ECHO))
+        job()
         os._exit(0)
     except BaseException:  # pylint: disable=broad-except
         with open(FAULT, "w", encoding="utf-8") as file:
@@ -141,14 +143,19 @@ def client(board, number):
 
 # --- The modules -----------------------------------------------------------------------------------------------
 
+LOADED = collections.Counter()  # how often each was
+
+
 def load(what, more):
+    """more: parameters; None: a module that takes none."""
     given = {"port": ADDRESS[1], **GIVEN, **dict.fromkeys(TIMES, 1000 * PATIENCE_S)}
     given |= {"root": moves.SITE} if what == "rung_http" else {}
-    insmod.load_file(f"{insmod.FOLDER}/{what}.ko", given | more)
+    insmod.load_file(f"{insmod.FOLDER}/{what}.ko", {} if more is None else given | more)
+    LOADED[what] += 1
 
 
 def crowd():
-    """Who is silent, or stops in the middle of a word: their time will be up, or the room needed."""
+    """Clients that are silent or stop in the middle of a word: they expire, or their seats are needed."""
     wires = [Wire(ADDRESS, timeout=PATIENCE_S) for _ in range(30)]
     for wire in wires[::2]:
         wire.send(request("/hello.txt")[:20])
@@ -225,6 +232,22 @@ def again_and_again():
     return f"{CYCLES} times, {took / CYCLES:.2f} s each, {settled(before)}"
 
 
+def beneath_silent():
+    """Unloaded beneath silent clients, in numbers that make the lane's work queue itself again when none is left."""
+    for what in ("rung_http", "rung_echo"):
+        for count in SILENT:
+            load(what, {})
+            wires = [Wire(ADDRESS, timeout=PATIENCE_S) for _ in range(count)]
+            end = time.monotonic() + PATIENCE_S
+            while insmod.stats_of(what)["open"] < count:
+                require(time.monotonic() < end, "not all are accepted:", insmod.stats_of(what))
+                time.sleep(0.01)
+            insmod.unload(what)
+            for wire in wires:
+                wire.close()
+    return f"{' '.join(map(str, SILENT))} clients"
+
+
 def rounds(board, what, variants):
     for more in variants:
         around(board, what, more)
@@ -232,8 +255,9 @@ def rounds(board, what, variants):
 
 
 def told(what, job, expected, count):
-    """A chapter: what it was, what was wrong, how much of it there was.  What the kernel says meanwhile is wrong too."""
-    log, began, before = klog.Log(), time.monotonic(), count()
+    """A chapter: what it was, what was wrong, how much of it there was, in words and in numbers.  Anything the kernel
+    says meanwhile is wrong, too."""
+    log, began, before, loaded = klog.Log(), time.monotonic(), count(), LOADED.total()
     try:
         figures, fault = job(), ""
     except (OSError, Sloppy):
@@ -241,13 +265,15 @@ def told(what, job, expected, count):
     fault = "\n".join([*([fault] if fault else []), *log.complaints(expected)])
     answers, wires = (now - then for now, then in zip(count(), before))
     figures += f", {answers} answers on {wires} connections" if answers else ""
-    figures += f", {time.monotonic() - began:.0f} s"
+    numbers = {"cycles": LOADED.total() - loaded, "answers": answers, "connections": wires,
+               "seconds": round(time.monotonic() - began)}
+    figures += f", {numbers['seconds']} s"
     print(f"{what}: {fault or 'well'}: {figures}", flush=True)
-    return what, fault, figures
+    return what, fault, figures, numbers
 
 
 def tell(chapters, expected=None, count=lambda: (0, 0)):
-    """Runs them up to the first fault: who knows what state the kernel is in afterwards.  The exit status."""
+    """Runs them up to the first fault, because the kernel's state is unknown afterwards.  The exit status."""
     found = []
     for what, job in chapters:
         found.append(told(what, job, expected, count))
@@ -255,7 +281,7 @@ def tell(chapters, expected=None, count=lambda: (0, 0)):
             break
     with open("/share/found.json", "w", encoding="utf-8") as file:
         json.dump(found, file)
-    return int(any(fault for _, fault, _ in found))
+    return int(any(one[1] for one in found))
 
 
 def main():
@@ -263,9 +289,10 @@ def main():
     insmod.core()
     board = Board()
     for number in range(CLIENTS):
-        client(board, number)
+        forked(lambda: Client(board, number).run((moves.HTTP, moves.ECHO)))
     status = tell([("rung_http, everything at once", lambda: rounds(board, "rung_http", ROUNDS)),
                    ("rung_echo, everything at once", lambda: rounds(board, "rung_echo", ROUNDS[-1:])),
+                   ("unloaded beneath silent clients", beneath_silent),
                    ("loaded and unloaded", again_and_again)], None, board.count)
     board.turn(END)
     return status
