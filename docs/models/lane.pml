@@ -92,7 +92,7 @@ inline close(c) {
     live--
 }
 
-/* kernel/kserve.c ready_run(), of a connection that the lane has taken out of its list */
+/* kernel/kserve.c kready_run(), of a connection that the lane has taken out of its list */
 inline pump(l, c) {
     atomic {
         assert(state[c] == QUEUED && owner[c] == NONE);
@@ -175,20 +175,20 @@ inline end_work() {
 #endif
 }
 
-/* kernel/kopen.c kserve_close() and stop() */
+/* kernel/kopen.c kserve_close() and stop(), which may leave the lock between two looks */
 active proctype unload() {
     byte c, to = NONE;
     if
     :: true -> timeout; assert(!news[0] && !news[1]) /* everything has been pumped, nothing was forgotten */
     :: true
     fi;
-    atomic { stop = true; lock = true }
+    stop = true;
     do
-    :: atomic { c < CONNS && listed[c] -> skip }
+    :: atomic { c < CONNS && listed[c] -> lock = true }
         mark(c);
-        c++
+        atomic { lock = false; c++ }
     :: atomic { c < CONNS && !listed[c] -> c++ }
-    :: atomic { c == CONNS -> lock = false; break }
+    :: atomic { c == CONNS -> break }
     od;
     live == 0;
 #ifdef SOFT_LAST
