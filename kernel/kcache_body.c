@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* kcache_body.c - the bytes of an entry: read from a file or made, and compressed where that saves.
  *
- * They are whole pages of the page allocator, so that what a body does not fill can be given back.
+ * A body lies in whole pages of the page allocator, so that pages it does not fill can be given
+ * back.  Each page has a reference count of its own (alloc_pages_exact() splits its allocation).  A
+ * socket takes references to the pages that it sends, and keeps them until the client has
+ * acknowledged the bytes, even if the entry is freed meanwhile.  So no byte changes once the entry
+ * can be found.
  */
 #include <linux/fs.h>
 #include <linux/gfp.h>
@@ -95,6 +99,7 @@ int kbody_fill(struct source *s, const struct kcache_fill *fill, struct kgzip *g
     }
     if (fill->gzip && gzip && s->size >= KCACHE_GZIP_BYTES_MIN)
         body_compress(gzip, s);
+    s->file = s->size ? virt_to_page(s->bytes) : NULL;
     return 0;
 }
 

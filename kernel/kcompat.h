@@ -2,7 +2,7 @@
 /* kcompat.h - every difference between the kernels that this compiles for, 6.1 to 7.2, and the only
  * place that asks for a version.
  *
- * Kbuild asks the headers for what no version number tells (HAVE_WQ_PERCPU).
+ * Kbuild asks the headers for what no version number tells (HAVE_WQ_PERCPU, HAVE_TASK_FRAG).
  */
 #ifndef KERNEL_KCOMPAT_H
 #define KERNEL_KCOMPAT_H
@@ -15,6 +15,8 @@
 #include <linux/uio.h>
 #include <linux/version.h>
 #include <linux/workqueue.h>
+#include <net/sock.h>
+#include <net/tcp.h>
 
 /* Since 6.19 kernel_bind() takes an address of any size by its name. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0)
@@ -48,10 +50,11 @@ enum { KCOMPAT_WQ_PERCPU = 0 };
 #define kcompat_bh_end(bh) tasklet_kill(bh)
 #endif
 
-/* Hands pages to a socket, which takes references of its own: bytes taken, or -errno.  6.1 has the
- * word MSG_SPLICE_PAGES, but TCP ignores it there: only the version tells. */
+/* Hands pieces of pages to a locked TCP socket, which takes references of its own: bytes taken, or
+ * -errno.  A piece may continue into the pages that lie behind its first one.  6.1 has the word
+ * MSG_SPLICE_PAGES, but TCP ignores it there: only the version tells. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
-static inline long kcompat_send_pages(struct socket *sock, struct bio_vec *pages, unsigned count,
+static inline long kcompat_send_pages(struct sock *sk, struct bio_vec *pieces, unsigned count,
                                       int flags)
 {
     struct msghdr msg = {.msg_flags = flags | MSG_SPLICE_PAGES};
@@ -59,31 +62,62 @@ static inline long kcompat_send_pages(struct socket *sock, struct bio_vec *pages
     unsigned i;
 
     for (i = 0; i < count; i++)
-        len += pages[i].bv_len;
-    iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, pages, count, len);
-    return sock_sendmsg(sock, &msg);
+        len += pieces[i].bv_len;
+    iov_iter_bvec(&msg.msg_iter, ITER_SOURCE, pieces, count, len);
+    return tcp_sendmsg_locked(sk, &msg, len);
 }
 #else
-static inline long kcompat_send_pages(struct socket *sock, struct bio_vec *pages, unsigned count,
+/* Sends one piece.  Each call stays within the memory that one reference holds: a page, or all
+ * pages of a compound one. */
+static inline long kcompat_send_piece(struct sock *sk, const struct bio_vec *piece, int flags)
+{
+    size_t whole = page_size(piece->bv_page), done = 0;
+
+    while (done < piece->bv_len) {
+        size_t at = piece->bv_offset + done, len = min(piece->bv_len - done, whole - at % whole);
+        int more = done + len < piece->bv_len ? MSG_MORE | MSG_SENDPAGE_NOTLAST : 0;
+        int n = tcp_sendpage_locked(sk, piece->bv_page + at / whole, (int)(at % whole), len,
+                                    flags | more);
+
+        if (n <= 0)
+            return done ? (long)done : n;
+        done += (size_t)n;
+        if ((size_t)n < len)
+            break;
+    }
+    return (long)done;
+}
+
+static inline long kcompat_send_pages(struct sock *sk, struct bio_vec *pieces, unsigned count,
                                       int flags)
 {
     long sent = 0;
     unsigned i;
 
     for (i = 0; i < count; i++) {
-        const struct bio_vec *p = &pages[i];
-        int more = i + 1 < count ? MSG_MORE : 0;
-        int n = kernel_sendpage(sock, p->bv_page, (int)p->bv_offset, p->bv_len, flags | more);
+        int more = i + 1 < count ? MSG_MORE | MSG_SENDPAGE_NOTLAST : 0;
+        long n = kcompat_send_piece(sk, &pieces[i], flags | more);
 
         if (n <= 0)
             return sent ? sent : n;
         sent += n;
-        if ((unsigned)n < p->bv_len)
+        if ((size_t)n < pieces[i].bv_len)
             break;
     }
     return sent;
 }
 #endif
+
+/* A socket that copies what it sends does so into a page of the running task (sk_page_frag()).  In
+ * the bottom half that is any task, and it may be filling the page just then.  A socket whose
+ * memory must not be waited for has a page of its own instead; since 6.2 that is not enough, it has
+ * to ask for one. */
+static inline void kcompat_own_frag(struct sock *sk)
+{
+#ifdef HAVE_TASK_FRAG
+    sk->sk_use_task_frag = false;
+#endif
+}
 
 /* Exported always, but declared in a public header only since 6.5. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)

@@ -51,7 +51,7 @@ struct klane {
     enum kreach reach; /* whether for a file system, too */
     bool away;         /* kblock.c: its answer is counted in serve->away */
     char *scratch;     /* RECV_BYTES_MAX */
-    struct page_frag frag; /* lent to the socket that sends: ksock.c */
+    struct page_frag frag; /* where ksock.c copies what it sends; sockets hold references */
     char date[32];
     /* of connections that can move; kserve.c's */
     struct llist_head ready;

@@ -71,8 +71,10 @@ static void ready_hook(struct kready *r, struct sock *sk)
     sk->sk_write_space = ready_write_space;
     sk->sk_state_change = ready_called;
     write_unlock_bh(&sk->sk_callback_lock);
-    if (r->soft)
+    if (r->soft) {
         sk->sk_allocation = GFP_ATOMIC;
+        kcompat_own_frag(sk);
+    }
     if (!skb_queue_empty(&sk->sk_receive_queue) || sk->sk_shutdown || sk->sk_err)
         kready_mark(r);
     release_sock(sk);

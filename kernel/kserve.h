@@ -44,8 +44,10 @@ struct kworld {
     void (*release)(void *ctx, struct source *source);
     void (*close)(void *ctx); /* the last call; NULL is fine */
 };
-/* source->file is a struct file * here, of a regular file.  source->bytes may be any memory of the
- * kernel. */
+/* source->file is a struct file * here, of a regular file.  If there are source->bytes, it is their
+ * first struct page, or NULL.  A page says that the bytes lie in whole pages, each with a reference
+ * count of its own, and are never written again: a socket may send from such a page after
+ * release().  NULL says that they lie in any memory of the kernel; then they are copied. */
 
 enum { KSERVE_BINDS_MAX = 4, KSERVE_NAME_BYTES = 24 };
 

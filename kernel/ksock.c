@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* ksock.c - the core's idea of a socket, inside the kernel: bytes, or -errno.
  *
- * Two transports.  One calls the socket as a process does; whether it waits is the line's flag.
- * The other is the bottom half's: the socket's lock is held as a spin lock, memory is taken without
+ * Two transports.  One calls the socket as a process does; whether it waits is the line's flag. The
+ * other is the bottom half's: the socket's lock is held as a spin lock, memory is taken without
  * waiting, and nothing is sent that is not in memory.
+ *
+ * Bytes leave as pages, to which the socket holds references until the client has acknowledged
+ * them, so they must not change after the call.  The pages of a kept body never do.  Everything
+ * else in memory is copied into a page fragment of the lane's, and only grows there.
  *
  * A file's bytes are its page cache's, where that is the truth: on a local file system
  * (kwitness_local()).  A small file is read behind its head, for one packet; of a larger one the
@@ -24,9 +28,10 @@
 #include "kinside.h"
 
 enum {
-    SMALL_FILE_BYTES_MAX = 4096, /* read behind its head */
-    PAGES_MAX = 16               /* of one call: their list is on the stack */
+    COPIED_BYTES_MAX = 4096, /* a body behind its head; more leaves as the pages that it lies in */
+    PIECES_MAX = 16          /* of one call: their list is on the stack */
 };
+static_assert((int)PIECES_MAX > (int)OUT_SEGMENTS_MAX); /* a piece each, and a file's beginning */
 
 /* --- Questions -------------------------------------------------------------------------------- */
 
@@ -109,29 +114,134 @@ static long sent(struct kline *line, long n)
 
 /* --- Gathering -------------------------------------------------------------------------------- */
 
+/* Pieces of pages, in their order, that leave in one call.  The socket itself never copies: a copy
+ * in the bottom half would be written into the page that the interrupted process is filling
+ * (kcompat_own_frag()), or into a page of the socket's own, 32 KiB, which an idle connection would
+ * keep.  There is one exception, a device that cannot gather pieces (no NETIF_F_SG). */
 struct gather {
-    struct kvec vec[OUT_SEGMENTS_MAX];
-    unsigned count; /* of vec */
+    struct klane *lane;
+    struct bio_vec piece[PIECES_MAX];
+    unsigned count;
     size_t len;
-    unsigned segments; /* of out that are in it, or their beginning */
-    bool full;         /* what follows is another call's, and a packet of its own (send_bytes) */
+    size_t copied;  /* of them into the lane's fragment, behind what it holds already */
+    unsigned whole; /* segments of out that are in it to their end */
+    bool full;      /* what follows is another call's, and a packet of its own (send_bytes) */
 };
 
-static void gather_memory(struct gather *g, const struct conn_out *out, size_t most)
+static void gather_add(struct gather *g, struct page *page, size_t offset, size_t len)
 {
-    g->count = g->segments = 0;
-    g->len = 0;
-    while (g->segments < out->count && g->len < most) {
-        const struct segment *seg = &out->seg[g->segments];
+    g->piece[g->count++] = (struct bio_vec){page, (unsigned)len, (unsigned)offset};
+    g->len += len;
+}
 
-        if (!seg->bytes)
+/* Bytes that fit into the lane's fragment behind its last piece, at most want of them; 0 if there
+ * is no memory.  Pieces of this call stay where they are, so only the first one can get a new
+ * page.  A page whose last reference is the fragment's is used again from its beginning. */
+static size_t frag_room(struct gather *g, size_t want)
+{
+    struct page_frag *frag = &g->lane->frag;
+    gfp_t gfp = g->lane->may_sleep ? GFP_KERNEL : GFP_ATOMIC | __GFP_NOWARN;
+    unsigned least = min_t(size_t, want, RECV_BYTES_MAX);
+
+    if (!g->copied && !skb_page_frag_refill(least, frag, gfp))
+        return 0;
+    return min_t(size_t, want, frag->size - frag->offset - g->copied);
+}
+
+static char *frag_end(const struct gather *g)
+{
+    return (char *)page_address(g->lane->frag.page) + g->lane->frag.offset + g->copied;
+}
+
+/* len bytes at frag_end() are part of what leaves. */
+static void frag_add(struct gather *g, size_t len)
+{
+    const struct page_frag *frag = &g->lane->frag;
+
+    if (g->count && g->piece[g->count - 1].bv_page == frag->page) {
+        g->piece[g->count - 1].bv_len += (unsigned)len;
+        g->len += len;
+    } else {
+        gather_add(g, frag->page, frag->offset + g->copied, len);
+    }
+    g->copied += len;
+}
+
+/* Takes the beginning of a segment, at most that many bytes; returns how many.  A body that says
+ * which pages it lies in (kserve.h) is never written again, and leaves as it is.  A few bytes of it
+ * are copied all the same, because references to a page cost as much. */
+static size_t gather_segment(struct gather *g, const struct segment *seg, size_t most)
+{
+    size_t len = min_t(u64, seg->len, most);
+
+    if (seg->source && seg->source->file && len > COPIED_BYTES_MAX) {
+        gather_add(g, virt_to_page(seg->bytes), offset_in_page(seg->bytes), len);
+        return len;
+    }
+    len = frag_room(g, len);
+    if (len) {
+        memcpy(frag_end(g), seg->bytes, len);
+        frag_add(g, len);
+    }
+    return len;
+}
+
+/* Takes the segments that lie in memory, as many as fit.  False: there is no page to copy them to.
+ */
+static bool gather_memory(struct gather *g, const struct conn_out *out, size_t most)
+{
+    while (g->whole < out->count && g->len < most && out->seg[g->whole].bytes) {
+        const struct segment *seg = &out->seg[g->whole];
+        size_t n = gather_segment(g, seg, most - g->len);
+
+        if (n < seg->len)
             break;
-        g->vec[g->count].iov_base = (void *)(uintptr_t)seg->bytes; /* never written to */
-        g->vec[g->count].iov_len = min_t(u64, seg->len, most - g->len);
-        g->len += g->vec[g->count++].iov_len;
-        g->segments++;
+        g->whole++;
     }
     g->full = g->len == most && most < TRANSFER_BYTES_MAX;
+    return g->len || !out->seg[0].bytes;
+}
+
+/* Whether more bytes follow, which are to share the last packet. */
+static bool gather_more(const struct gather *g, const struct conn_out *out)
+{
+    return g->whole < out->count && !g->full;
+}
+
+/* The socket has taken n bytes: their copies must stay, and room for the others is free again. */
+static void gather_taken(struct kline *line, struct gather *g, size_t n)
+{
+    struct page_frag *frag = &line->lane->frag;
+    unsigned long pages = 0;
+    unsigned i;
+
+    for (i = 0; i < g->count && n; i++) {
+        size_t len = min_t(size_t, n, g->piece[i].bv_len);
+
+        if (g->copied && g->piece[i].bv_page == frag->page)
+            frag->offset += (unsigned)len;
+        else
+            pages += DIV_ROUND_UP(offset_in_page(g->piece[i].bv_offset) + len, PAGE_SIZE);
+        n -= len;
+    }
+    kstat_add(line->k->serve, KSTAT_PAGES, pages);
+}
+
+/* A process's transport locks the socket here; a bottom half did so before it began to pump. */
+static long gather_send(struct kline *line, struct gather *g, bool more)
+{
+    struct sock *sk = line->k->sock->sk;
+    int flags = line->flags | MSG_NOSIGNAL | (more ? MSG_MORE : 0);
+    long n;
+
+    if (line->lane->may_sleep)
+        lock_sock(sk);
+    n = kcompat_send_pages(sk, g->piece, g->count, flags);
+    if (line->lane->may_sleep)
+        release_sock(sk);
+    if (n > 0)
+        gather_taken(line, g, (size_t)n);
+    return n;
 }
 
 /* --- Files ------------------------------------------------------------------------------------ */
@@ -151,20 +261,19 @@ static struct piece piece_of(const struct segment *seg)
                           .more = len < seg->len};
 }
 
-/* Pages of the range that are in memory and hold what the file does, each with a reference: how
- * many.  File systems that learn of changes from elsewhere have none: their pages may be older than
- * the head that was sent. */
-static unsigned pages_get(const struct piece *r, struct bio_vec *pages)
+/* Takes pages of the range that are in memory and up to date, each with a reference.  File systems
+ * that learn of changes from elsewhere have none: their pages may be older than the head that was
+ * sent. */
+static void gather_pages(struct gather *g, const struct piece *r)
 {
     struct address_space *mapping = r->file->f_mapping;
-    size_t done = 0;
-    unsigned n = 0;
 
     if (!kwitness_local(file_inode(r->file)->i_sb))
-        return 0;
-    while (n < PAGES_MAX && done < r->len) {
-        loff_t pos = r->pos + (loff_t)done;
+        return;
+    while (g->count < PIECES_MAX && g->len < r->len) {
+        loff_t pos = r->pos + (loff_t)g->len;
         struct page *page = find_get_page(mapping, (pgoff_t)(pos >> PAGE_SHIFT));
+        size_t offset = (size_t)(pos & ~PAGE_MASK);
 
         if (!page)
             break;
@@ -172,72 +281,40 @@ static unsigned pages_get(const struct piece *r, struct bio_vec *pages)
             put_page(page);
             break;
         }
-        pages[n].bv_page = page;
-        pages[n].bv_offset = (unsigned)(pos & ~PAGE_MASK);
-        pages[n].bv_len = (unsigned)min_t(size_t, PAGE_SIZE - pages[n].bv_offset, r->len - done);
-        done += pages[n++].bv_len;
+        gather_add(g, page, offset, min_t(size_t, PAGE_SIZE - offset, r->len - g->len));
     }
-    return n;
 }
 
 /* 0: there are none. */
 static long send_pages(struct kline *line, struct piece r)
 {
-    struct bio_vec pages[PAGES_MAX];
+    struct gather g = {.lane = line->lane};
     loff_t size = i_size_read(r.file->f_mapping->host);
-    unsigned i, n;
-    size_t len = 0;
-    long err;
+    unsigned i;
+    long n;
 
     if (r.pos >= size)
         return 0;
     r.len = min_t(u64, r.len, (u64)(size - r.pos));
-    n = pages_get(&r, pages);
-    if (!n)
+    gather_pages(&g, &r);
+    if (!g.count)
         return 0;
-    for (i = 0; i < n; i++)
-        len += pages[i].bv_len;
-    err = kcompat_send_pages(line->k->sock, pages, n,
-                             line->flags | MSG_NOSIGNAL | (r.more || len < r.len ? MSG_MORE : 0));
-    for (i = 0; i < n; i++)
-        put_page(pages[i].bv_page);
-    if (err > 0)
-        kstat_add(line->k->serve, KSTAT_PAGES, n);
-    return err;
-}
-
-/* What is sent is copied into pages, a task's as a rule.  A socket that takes memory without
- * waiting has pages of its own, 32 KiB, and keeps them for as long as it lives (sk_page_frag()).
- * Of idle ones that would be most of what they cost: a lane's are lent for one send, and back. */
-static void frag_swap(struct kline *line)
-{
-    if (line->k->serve->soft)
-        swap(line->k->sock->sk->sk_frag, line->lane->frag);
-}
-
-static long send_vec(struct kline *line, struct gather *g, bool more)
-{
-    struct msghdr msg = {.msg_flags = line->flags | MSG_NOSIGNAL | (more ? MSG_MORE : 0)};
-    long n;
-
-    frag_swap(line);
-    n = kernel_sendmsg(line->k->sock, &msg, g->vec, g->count, g->len);
-    frag_swap(line);
+    n = gather_send(line, &g, r.more || g.len < r.len);
+    for (i = 0; i < g.count; i++)
+        put_page(g.piece[i].bv_page);
     return n;
 }
 
-/* Appends the beginning of the range, as much as the scratch holds: that is free while sending. */
-static long gather_file(struct kline *line, struct gather *g, const struct piece *r)
+/* Reads the beginning of the range behind the other pieces, as much as there is room for: how many
+ * bytes, 0 at the file's end, or -errno. */
+static long gather_file(struct gather *g, const struct piece *r)
 {
+    size_t room = frag_room(g, min_t(size_t, r->len, RECV_BYTES_MAX));
     loff_t pos = r->pos;
-    ssize_t n = kernel_read(r->file, line->lane->scratch, min_t(size_t, r->len, RECV_BYTES_MAX),
-                            &pos);
+    ssize_t n = room ? kernel_read(r->file, frag_end(g), room, &pos) : -ENOMEM;
 
-    if (n <= 0)
-        return n;
-    g->vec[g->count].iov_base = line->lane->scratch;
-    g->vec[g->count++].iov_len = (size_t)n;
-    g->len += (size_t)n;
+    if (n > 0)
+        frag_add(g, (size_t)n);
     return n;
 }
 
@@ -254,16 +331,16 @@ static long hand_on(struct kline *line)
 
 static long send_file(struct kline *line, const struct segment *seg)
 {
+    struct gather g = {.lane = line->lane};
     struct piece r = piece_of(seg);
-    struct gather g = {.count = 0};
     long n = send_pages(line, r);
 
     if (n)
         return n;
     if (!may_read(line))
         return hand_on(line);
-    n = gather_file(line, &g, &r);
-    return n > 0 ? send_vec(line, &g, (u64)n < seg->len) : n;
+    n = gather_file(&g, &r);
+    return n > 0 ? gather_send(line, &g, (u64)n < seg->len) : n;
 }
 
 /* --- A process's transport -------------------------------------------------------------------- */
@@ -287,23 +364,26 @@ static long line_recv(void *io, char *buf, size_t cap)
 static long line_send(void *io, const struct conn_out *out)
 {
     struct kline *line = io;
-    struct gather g;
+    struct gather g = {.lane = line->lane};
+    const struct segment *next;
     bool more;
 
     if (!may_read(line) && line->k->conn.flags & CONN_MORE) /* a folder may be read on the way */
         return hand_on(line);
-    gather_memory(&g, out, line->k->serve->opt.send_bytes);
+    if (!gather_memory(&g, out, line->k->serve->opt.send_bytes))
+        return sent(line, -ENOMEM);
     if (!g.count)
         return sent(line, send_file(line, &out->seg[0]));
-    more = g.segments < out->count && !g.full;
-    if (more && !out->seg[g.segments].bytes && out->seg[g.segments].len <= SMALL_FILE_BYTES_MAX) {
-        struct piece r = piece_of(&out->seg[g.segments]);
+    more = gather_more(&g, out);
+    next = &out->seg[g.whole];
+    if (more && !next->bytes && next->len <= COPIED_BYTES_MAX) {
+        struct piece r = piece_of(next);
 
         if (!may_read(line))
             return hand_on(line);
-        more = gather_file(line, &g, &r) < (long)r.len; /* an error is the next call's */
+        more = gather_file(&g, &r) < (long)r.len; /* an error is the next call's */
     }
-    return sent(line, send_vec(line, &g, more));
+    return sent(line, gather_send(line, &g, more));
 }
 
 static void line_shut(void *io)
@@ -353,20 +433,15 @@ static long soft_recv(void *io, char *buf, size_t cap)
 static long soft_send(void *io, const struct conn_out *out)
 {
     struct kline *line = io;
-    struct msghdr msg = {.msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL};
-    struct gather g;
-    long n;
+    struct gather g = {.lane = line->lane};
 
-    gather_memory(&g, out, line->k->serve->opt.send_bytes);
+    if (!gather_memory(&g, out, line->k->serve->opt.send_bytes)) {
+        line->hand = true; /* where memory may be waited for */
+        return sent(line, -EAGAIN);
+    }
     if (WARN_ON_ONCE(!g.count))
         return -EIO; /* a world gave a file where it was not to sleep */
-    if (g.segments < out->count && !g.full)
-        msg.msg_flags |= MSG_MORE;
-    iov_iter_kvec(&msg.msg_iter, ITER_SOURCE, g.vec, g.count, g.len);
-    frag_swap(line);
-    n = tcp_sendmsg_locked(line->k->sock->sk, &msg, g.len);
-    frag_swap(line);
-    return sent(line, n);
+    return sent(line, gather_send(line, &g, gather_more(&g, out)));
 }
 
 /* It needs the socket as a process has it: left to the work item. */

@@ -24,6 +24,7 @@ from vm import guest, kernel
 PYTHON = "/usr/bin/python3"
 PLANTED = "tests/planted"
 IDLE = "tests/kernel/test_idle.py"
+SENDER = "tests/kernel/test_sender.py"
 DEBUG = tuple(name for name in kernel.BUILT if name.startswith("debug-"))  # those with KASAN and fault injection
 MEMORY_MIB = dict.fromkeys(DEBUG, 3072)  # KASAN's allocator keeps freed memory, and has shadows
 MEMORY_IDLE_MIB = 4096
@@ -35,8 +36,9 @@ PROGRAMS = {name: f"tests/kernel/{name}.py" for name in ("churn", "nomem", "drop
 # alone, with an allocator that keeps who asked for what, checks its objects' edges and fills what was freed (left.py).
 # The short life is what a minute has room for: `make check` meets it each time.
 WHAT = {"life": ("tests/kernel", ["--ignore", IDLE], 0, "slub_debug=FZPU"),
-        "short life": ("tests/kernel", ["--ignore", IDLE, "-m", "not long"], 0, "slub_debug=FZPU"),
+        "short life": ("tests/kernel", ["--ignore", IDLE, "--ignore", SENDER, "-m", "not long"], 0, "slub_debug=FZPU"),
         "idle": (IDLE, [], 0, ""),
+        "sender": (SENDER, [], 0, ""),
         "wire": ("tests/wire", [], AT_A_TIME, ""),
         "core": ("tests/wire", ["-m", "core"], AT_A_TIME, ""),
         "drop": ("tests/drop/test_module.py", ["tests/drop/test_choice.py", "tests/drop/test_rights.py"], 0, ""),
@@ -225,6 +227,8 @@ def rows():
             if not later and model == MODELS[0]:
                 found += [(f"kernel {version} {what} {model}", ("check",), seats(SEATS, inside(version, model, what)))
                           for what in ("short life", "core")]
+            if later and model == MODELS[1]:
+                found.append((f"kernel {version} sender {model}", ("check",), seats(SEATS, inside(version, model, "sender"))))
             what = "wire" if not later and model in MODELS[:2] else "core"
             found.append((f"kernel {version} {what} {model}", deep, seats(SEATS, inside(version, model, what))))
             if model in MODELS[:2]:

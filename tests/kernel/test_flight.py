@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""Bodies that are kept in memory leave as the pages they lie in, and a socket holds these until the client has
+acknowledged them: whatever becomes of the entry, the file, the client and the module meanwhile, each byte stays as it was."""
+import os
+
+import pytest
+from lib import insmod
+from lib.client import request
+from lib.served import wait_for
+from lib.trees import content, write
+
+SIZE = 200_000  # less than a send buffer on loopback holds; the entry needs 49 pages
+CLIENTS = 16
+OTHERS = 40     # bodies that want memory, and would get any page that is free
+ROUNDS = 150    # of other contents: 30 MB, if no page was ever given back
+SPARE = 12 << 20
+
+
+@pytest.fixture
+def folder(tmp_path):
+    os.chmod(tmp_path, 0o755)
+    os.chmod(tmp_path.parent, 0o755)
+    return tmp_path
+
+
+def replace(folder, data):
+    write(f"{folder}/new", data)
+    os.rename(f"{folder}/new", f"{folder}/body.bin")
+
+
+def kept(server):
+    """Asks until the answer comes from memory; the body."""
+    def hit():
+        before = insmod.stats_of(server.name, "cache")["hits"]
+        body.append(server.ask("/body.bin").body)
+        return insmod.stats_of(server.name, "cache")["hits"] > before
+    body = []
+    wait_for(hit, "it is kept")
+    return body[-1]
+
+
+def asked(server, count=CLIENTS):
+    """Wires that have asked and not read: for the module these answers are done."""
+    done = server.stats()["complete"]
+    wires = [server.wire(rcvbuf=4096) for _ in range(count)]
+    for wire in wires:
+        wire.send(request("/body.bin"))
+    wait_for(lambda: server.stats()["complete"] == done + count, "sockets have all of it")
+    return wires
+
+
+def crowd_out(server, folder):
+    """Other bodies take the place of what was kept, and the memory that nobody holds."""
+    for number in range(OTHERS):
+        write(f"{folder}/{number}", bytes([number]) * SIZE)
+    wait_for(lambda: all(server.ask(f"/{number}").status == 200 for number in range(OTHERS))
+             and insmod.stats_of(server.name, "cache")["evicted"] > 0, "others are kept")
+
+
+def test_the_entry_goes(start, folder):
+    first, second = content("first", SIZE), content("second", SIZE)
+    replace(folder, first)
+    server = start(folder, "--cache", str(8 * SIZE))
+    assert kept(server) == first
+    wires = asked(server)
+    pages = server.stats()["pages"]
+    assert pages >= CLIENTS * (SIZE >> 12), "nothing was copied"
+    replace(folder, second)
+    assert kept(server) == second
+    crowd_out(server, folder)
+    for wire in wires:
+        assert wire.reply().body == first
+        wire.close()
+    server.check_counts()
+
+
+def test_the_module_goes(start, folder):
+    body = content("last", SIZE)
+    replace(folder, body)
+    server = start(folder)
+    assert kept(server) == body
+    wires = asked(server)
+    server.kill()
+    for number in range(OTHERS):
+        write(f"{folder}/{number}", bytes([number]) * SIZE)
+    for wire in wires:
+        assert wire.reply().body == body
+        wire.end()
+
+
+def free_bytes():
+    with open("/proc/meminfo", encoding="ascii") as file:
+        rows = {line.split(":")[0]: int(line.split()[1]) << 10 for line in file}
+    return rows["MemFree"] + rows["Cached"] + rows["SReclaimable"]
+
+
+@pytest.mark.long
+def test_clients_go(start, folder):
+    """Reset in the middle, each time of another entry: its pages are given back."""
+    server = start(folder)
+    for number in range(ROUNDS):
+        if number == ROUNDS // 10:
+            before = free_bytes()
+        body = content(f"round {number}", SIZE)
+        replace(folder, body)
+        wires = [server.wire(rcvbuf=4096) for _ in range(4)]
+        for wire in wires:
+            wire.send(request("/body.bin") * 2)
+            assert wire.head().status == 200
+        for wire in wires:
+            wire.reset()
+        if number % 10 == 0:
+            assert kept(server) == body
+    wait_for(lambda: server.stats()["open"] == 0, "all have gone")
+    wait_for(lambda: free_bytes() > before - SPARE, "memory comes back")
+    server.check_counts()
