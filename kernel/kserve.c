@@ -276,14 +276,32 @@ static int lanes_open(struct klane **lanes, struct kserve *s, bool may_sleep)
     return 0;
 }
 
-/* Nothing is in a list any more.  But a bottom half that has handed a connection over may only now
- * start the work item, after it has pumped the connection for the last time. */
+/* No connection is left, so no list has one.  But a lane's work may still be queued, or about to
+ * be.  It is queued in four places, and none of them can do so after drain_workqueue():
+ *
+ *   lane_work() itself, after a full turn, even if the list is empty by then.  flush_workqueue()
+ *     would not wait for that, because it comes after the flush.  drain_workqueue() flushes until
+ *     the queue stays empty, and meanwhile accepts only work that is queued by such work.
+ *   ready_hand(), in a bottom half.  A turn that is running may find the connection in the list and
+ *     close it before the bottom half calls queue_work_on().  kcompat_bh_end() waits until the
+ *     bottom half has returned, so it comes before the drain.
+ *   ready_rest(), in a work item of kfar.c, which hands the connection to a lane with the same gap.
+ *     kfar_close() waits until that work item has returned, so it comes before the drain as well.
+ *   kready_queue(), for kready_mark() and kready_welcome().  A callback of the socket does this
+ *     under sk_callback_lock, which ksock_unhook() takes for writing; a timer does it in its
+ *     function, for which timer_shutdown_sync() waits.  Both have returned when kready_close()
+ *     counts the connection as gone.  door_accept(), which welcomes and evicts, ended in
+ *     kdoors_close(), and stop() has returned in the thread that runs this, or that started it.
+ *
+ * A bottom half queues itself as well, after a full turn of its own.  kcompat_bh_end() prevents it:
+ * tasklet_kill() holds the bit that tasklet_schedule() needs, and cancel_work_sync() holds the one
+ * that queue_work() needs. */
 static void ready_way_close(struct kserve *s)
 {
     lanes_close(s->soft);
     kfar_close(s);
     if (s->wq)
-        flush_workqueue(s->wq);
+        drain_workqueue(s->wq);
     lanes_close(s->lane);
 }
 

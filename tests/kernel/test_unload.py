@@ -7,6 +7,7 @@ import time
 
 import left
 import pytest
+from conftest import has
 from lib import crowd, insmod, module
 from lib.client import Wire, request
 from lib.served import wait_for
@@ -14,6 +15,7 @@ from lib.trees import write
 
 HELLO = b"Hello, world\n"
 CYCLES = int(os.environ.get("RUNG_CYCLES") or 50)
+TURNS = 5
 MANY = min(1000, module.row()["capacity"] - 8)
 FEW = 100
 PATIENT = ("--head-timeout", "10m", "--idle-timeout", "10m", "--send-timeout", "10m")
@@ -54,6 +56,19 @@ def test_many_connections(start, site, how, record_property):
     took = unloaded(server, wires)
     record_property("unloading", f"{MANY} {how}: {took:.2f} s")
     assert took < MOST_S
+
+
+@pytest.mark.parametrize("what", ["rung_http", "rung_echo"])
+@pytest.mark.parametrize("count", [63, 64, 65, 128])
+def test_a_whole_turn_of_them(start, site, what, count):
+    """A work item that has pumped as many as a turn allows (64) queues itself once more, though the last of them has gone:
+    its lane must stay until that turn has been, too."""
+    if what == "rung_http" or has(what):
+        for _ in range(TURNS):
+            server = start(site if what == "rung_http" else None, *PATIENT, what=what)
+            wires = [server.wire() for _ in range(count)]
+            wait_for(lambda: server.stats()["open"] == count, "all are accepted")
+            unloaded(server, wires)
 
 
 @pytest.mark.long
