@@ -29,6 +29,10 @@ enum { CMWQ_SEATS_MAX = WQ_MAX_ACTIVE, KTHREAD_SEATS_MAX = 4096 };
 /* While connections end, this often is asked whether they still do. */
 enum { LOOK_MS = 100 };
 
+/* Connections that a server which stops looks at under its lock, which keeps this processor from
+ * others: there may be a million. */
+enum { LOOKS_MAX = 64 };
+
 /* --- Connections, whatever the way ------------------------------------------------------------ */
 
 void kconn_begin(struct kconn *k, struct kserve *s, struct socket *sock, const struct host *host)
@@ -100,16 +104,34 @@ bool kconn_overdue(struct kconn *k, u64 now_ms)
 
 /* --- Stopping --------------------------------------------------------------------------------- */
 
-static void stop(struct kserve *s, enum kstop how)
+/* Has some connections looked at, in the order of the list: how many, 0 if it is empty. */
+static int look_at_some(struct kserve *s)
 {
     struct kconn *k;
+    int n;
+
+    spin_lock(&s->lock);
+    for (n = 0; n < LOOKS_MAX && !list_empty(&s->conns); n++) {
+        k = list_first_entry(&s->conns, struct kconn, node);
+        list_move_tail(&k->node, &s->conns);
+        s->way->look(k);
+    }
+    spin_unlock(&s->lock);
+    return n;
+}
+
+/* No connection comes in any more.  Those that end meanwhile only make the list shorter, so each
+ * one has been at its front after as many looks as there were connections. */
+static void stop(struct kserve *s, enum kstop how)
+{
+    int left = atomic_read(&s->live), n;
 
     WRITE_ONCE(s->stop, how);
     smp_mb(); /* a connection on its way to be pumped sees it there */
-    spin_lock(&s->lock);
-    list_for_each_entry(k, &s->conns, node)
-        s->way->look(k);
-    spin_unlock(&s->lock);
+    while (left > 0 && (n = look_at_some(s))) {
+        left -= n;
+        cond_resched();
+    }
 }
 
 static bool none_left(struct kserve *s)
