@@ -234,19 +234,31 @@ static int listener_options(int fd, int family, const struct net_listening *how)
     return err;
 }
 
+/* The name of a unix socket has its permissions from the first moment: a client that connects
+ * before a chmod() would stay connected. */
+static int bind_to(int fd, const struct net_address *a, const struct net_listening *how)
+{
+    bool masked = a->sa.ss_family == AF_UNIX && how->mode;
+    mode_t before = masked ? umask(0777 & ~how->mode) : 0;
+    int err = bind(fd, (const struct sockaddr *)&a->sa, a->len) < 0 ? -errno : 0;
+
+    if (masked)
+        umask(before);
+    return err;
+}
+
 int net_listen(const struct net_address *a, const struct net_listening *how)
 {
-    const struct sockaddr *sa = (const struct sockaddr *)&a->sa;
     int fd = socket(a->sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int err;
 
     if (fd < 0)
         return -errno;
     err = listener_options(fd, a->sa.ss_family, how);
-    if (!err && bind(fd, sa, a->len) < 0)
-        err = -errno;
+    if (!err)
+        err = bind_to(fd, a, how);
     if (err == -EADDRINUSE && stale_removed(a, DYING_TIMES))
-        err = bind(fd, sa, a->len) < 0 ? -errno : 0;
+        err = bind_to(fd, a, how);
     if (!err && listen(fd, how->backlog) < 0)
         err = -errno;
     if (err) {

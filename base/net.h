@@ -28,6 +28,7 @@ void net_address_text(const struct net_address *a, char text[NET_ADDRESS_TEXT]);
 struct net_listening {
     int backlog;
     bool reuseport;
+    unsigned mode;    /* permissions of a unix socket's name; 0: by the umask */
     /* TCP only: */
     bool delay;       /* a small segment waits while another is unacknowledged (Nagle) */
     unsigned defer_s; /* accepted once the client has spoken, or after about so many seconds */

@@ -7,12 +7,14 @@
  * and what to try.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "../base/net.h"
 #include "serve.h"
@@ -166,7 +168,8 @@ static int plan_fill(struct plan *plan, const struct serve_options *opt)
             plan->bind.item[plan->bind.count++] = opt->bind.item[i];
         }
     }
-    plan->how = (struct net_listening){.backlog = (int)opt->backlog};
+    plan->how = (struct net_listening){.backlog = (int)opt->backlog,
+                                       .mode = (unsigned)strtoul(opt->socket_mode, NULL, 8)};
     plan->lenient = opt->public ||
                     (opt->bind.count == 2 && strcmp(opt->bind.item[0], "127.0.0.1") == 0 &&
                      strcmp(opt->bind.item[1], "::1") == 0);
@@ -257,6 +260,50 @@ int listen_open(struct server *srv, const struct serve_options *opt)
     return EXIT_LISTEN;
 }
 
+static bool local_address(int fd, struct net_address *a)
+{
+    memset(a, 0, sizeof(*a));
+    a->len = sizeof(a->sa);
+    return getsockname(fd, (struct sockaddr *)&a->sa, &a->len) == 0;
+}
+
+/* Only what was bound is given, whatever the path means by now.  The owner of a socket's file has
+ * no more of it than its permissions say. */
+static int give(const char *path, uid_t uid, gid_t gid)
+{
+    int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    int err = 0;
+
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) < 0)
+        err = -errno;
+    else if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
+        err = -EEXIST;
+    else if (fchownat(fd, "", uid, gid, AT_EMPTY_PATH) < 0)
+        err = -errno;
+    close(fd);
+    return err;
+}
+
+int listen_give(const struct server *srv, uid_t uid, gid_t gid)
+{
+    int err = 0;
+
+    for (unsigned i = 0; i < srv->listeners && !err; i++) {
+        char text[NET_ADDRESS_TEXT];
+        struct net_address a;
+
+        if (!local_address(srv->listener[0][i], &a))
+            continue;
+        net_address_text(&a, text);
+        if (is_unix(text))
+            err = give(text + strlen("unix:"), uid, gid);
+    }
+    return err;
+}
+
 void listen_close(struct server *srv)
 {
     for (unsigned i = 0; i < srv->listeners; i++)
@@ -271,13 +318,6 @@ void listen_close(struct server *srv)
 }
 
 /* --- Telling where ---------------------------------------------------------------------------- */
-
-static bool local_address(int fd, struct net_address *a)
-{
-    memset(a, 0, sizeof(*a));
-    a->len = sizeof(a->sa);
-    return getsockname(fd, (struct sockaddr *)&a->sa, &a->len) == 0;
-}
 
 /* Whether the listener is bound to every address; if so it becomes loopback, which a browser can
  * open. */

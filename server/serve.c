@@ -125,30 +125,37 @@ static char *find_folder(const char *folder)
     return NULL;
 }
 
-/* Become the user for good: groups first, for only root may change them. */
-static int drop_privileges(const char *name)
+/* The user to become; NULL and *code, and said why. */
+static const struct passwd *find_user(const char *name, int *code)
 {
     const struct passwd *user;
 
-    uid_t real, effective, saved;
-
+    *code = EXIT_USAGE;
     if (geteuid() != 0) {
         say_error("--user %s: only root can become another user; start with sudo, or leave --user "
                   "out", name);
-        return EXIT_USAGE;
+        return NULL;
     }
     errno = 0;
     user = getpwnam(name);
     if (!user) {
         say_error("--user %s: %s; 'getent passwd' lists the users", name,
                   errno ? say_why(errno) : "there is no such user");
-        return EXIT_USAGE;
+        return NULL;
     }
-    if (user->pw_uid == 0) {
-        say_error("--user %s: that is root; name a user without rights, such as nobody or www-data",
-                  name);
-        return EXIT_USAGE;
-    }
+    if (user->pw_uid != 0)
+        return user;
+    say_error("--user %s: that is root; name a user without rights, such as nobody or www-data",
+              name);
+    return NULL;
+}
+
+/* Become the user for good: groups first, because only root may change them. */
+static int become(const struct passwd *user)
+{
+    const char *name = user->pw_name;
+    uid_t real, effective, saved;
+
     if (initgroups(name, user->pw_gid) < 0 || setgid(user->pw_gid) < 0 ||
         setuid(user->pw_uid) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
         say_error("cannot become user %s: %s", name, say_why(errno));
@@ -162,6 +169,36 @@ static int drop_privileges(const char *name)
         return EXIT_FAILED;
     }
     return EXIT_DONE;
+}
+
+/* Unix sockets become the user's, and a process stays behind that can remove their names. */
+static int drop_privileges(const char *name, const struct server *srv, struct sweep **sweep)
+{
+    int code, err;
+    const struct passwd *user = find_user(name, &code);
+
+    if (!user)
+        return code;
+    err = listen_give(srv, user->pw_uid, user->pw_gid);
+    if (!err)
+        err = sweep_begin(sweep, srv);
+    if (!err)
+        return become(user);
+    say_error("cannot give the Unix socket to user %s: %s; use a folder that only root may change",
+              name, say_why(err));
+    return EXIT_FAILED;
+}
+
+/* At least the owner connects: three octal digits, or four with a zero in front. */
+static bool is_socket_mode(const char *text)
+{
+    size_t n = strlen(text);
+
+    if (n == 4 && *text == '0') {
+        text++;
+        n--;
+    }
+    return n == 3 && strspn(text, "01234567") == 3 && (*text == '6' || *text == '7');
 }
 
 /* What single rows cannot tell. */
@@ -321,6 +358,7 @@ static void fill_server(struct server *srv, const struct serve_options *opt)
 /* From engine to farewell; whatever was opened is closed. */
 static int serve(struct server *srv, const struct serve_options *opt, const char *folder)
 {
+    struct sweep *sweep = NULL;
     const char *why;
     int code;
 
@@ -338,13 +376,14 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
     if (!code && srv->engine->model != ENGINE_NONE)
         code = listen_open(srv, opt);
     if (!code && opt->user)
-        code = drop_privileges(opt->user);
+        code = drop_privileges(opt->user, srv, &sweep);
     if (!code)
         code = open_rest(srv, folder);
     if (!code)
         code = run(srv, folder, why);
     listen_close(srv);
     close_rest(srv);
+    sweep_end(sweep);
     return code;
 }
 
@@ -355,6 +394,11 @@ int serve_run(const struct serve_options *opt, const char *folder_named)
     int code;
 
     say_quiet(opt->quiet);
+    if (!is_socket_mode(opt->socket_mode)) {
+        say_error("--socket-mode '%s': write three octal digits, such as 660 or 0666, of which the "
+                  "first is 6 or 7", opt->socket_mode);
+        return EXIT_USAGE;
+    }
     if (folder_named && check_options(opt))
         return EXIT_USAGE;
     folder = folder_named ? find_folder(folder_named) : NULL;

@@ -16,6 +16,7 @@
  */
 #ifndef SERVER_SERVE_H
 #define SERVER_SERVE_H
+#include <sys/types.h>
 #include "../base/option.h"
 #include "../base/say.h"
 #include "inside.h"
@@ -47,6 +48,13 @@ int serve_run(const struct serve_options *opt, const char *folder);
 /* What this machine can run and which limits bind (doctor.c); an exit code. */
 int doctor_print(bool json);
 
+/* --- Names that only root may remove (sweep.c) ------------------------------------------------ */
+struct sweep;
+/* Before the rights are given up, and before any thread exists.  *sweep is NULL where there are no
+ * unix sockets.  0 or -errno. */
+int sweep_begin(struct sweep **sweep, const struct server *srv);
+void sweep_end(struct sweep *sweep); /* once this was called everywhere; NULL is fine */
+
 /* --- Engines: all of them in reading order, NULL-terminated ----------------------------------- */
 extern const struct engine *const engine_list[];
 const struct engine *engine_find(const char *name);
@@ -69,6 +77,8 @@ unsigned arrange_pipes(const struct arrangement *a, const struct engine *e);
 /* --- Listeners (listen.c) --------------------------------------------------------------------- */
 /* Open those of opt into srv; what was left out or went wrong is said.  An exit code. */
 int listen_open(struct server *srv, const struct serve_options *opt);
+/* Give the unix sockets, which are root's, to that user.  0 or -errno. */
+int listen_give(const struct server *srv, uid_t uid, gid_t gid);
 void listen_close(struct server *srv); /* and removes unix sockets */
 /* "http://127.0.0.1:8080/ and http://[::1]:8080/" */
 void listen_text(const struct server *srv, char *buf, size_t cap);
