@@ -18,9 +18,10 @@
 #include <linux/workqueue.h>
 #include "kready.h"
 
-/* Searches and reads that wait at once, in each queue; a worker and its stack for each.  A disk has
- * enough to choose from, and when a file system hangs no more than these hang with it. */
-enum { KFAR_PLACES = 128 };
+/* Connections that are pumped at once in each queue, with a worker and its stack for each.  A disk
+ * has enough to choose from.  Those that make listings do not wait, but work: more of them would
+ * keep all other threads off the processors (128 were seen to stall RCU in a slow guest). */
+enum { KFAR_PLACES = 32 };
 
 static struct klane *lane_new(struct kserve *s, enum kreach reach)
 {

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""fuse.py - a file system that answers what it is told to answer, and nothing else.
+"""fuse.py - a file system that answers the requests given on its command line, and no others.
 
     fuse.py PLACE [OPCODE...]     is mounted at PLACE until this process ends; each request's opcode is a line of output
 
-It speaks the kernel's own protocol (include/uapi/linux/fuse.h, 7.31) on /dev/fuse, because a library would answer.  There
-is one file in it, "file", with SIZE bytes.
+This program speaks the kernel's own protocol (include/uapi/linux/fuse.h, 7.31) on /dev/fuse, because a library would answer.
+The file system has one file, "file", with SIZE bytes.
 """
 import ctypes
 import os
@@ -57,7 +57,7 @@ def serve(place, answered):
 
 
 class Mounted:
-    """That process, and its mount, until end()."""
+    """The process of this program and its mount, until end()."""
 
     def __init__(self, place, answered=()):
         self.place = place
@@ -71,7 +71,7 @@ class Mounted:
         return [int(word) for word in self.log.read().split()]
 
     def die(self):
-        """Whoever waits for it gets an error."""
+        """Requests that wait get an error."""
         self.process.kill()
         self.process.wait(60)
 
