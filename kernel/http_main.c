@@ -75,7 +75,8 @@ static int cache_show(struct seq_file *out, void *unused)
     ksite_count(site, &c);
     seq_printf(out, "hits %llu\nmisses %llu\nstale %llu\nexpired %llu\nevicted %llu\n", c.hits,
                c.misses, c.stale, c.expired, c.evicted);
-    seq_printf(out, "entries %llu\nbytes %llu\nwalks %llu\n", c.entries, c.bytes, c.walks);
+    seq_printf(out, "entries %llu\nbytes %llu\nlisting_bytes %llu\nwalks %llu\n", c.entries,
+               c.bytes, c.listing_bytes, c.walks);
     if (cache.value && compress)
         seq_puts(out, "compresses gzip\n");
     return 0;

@@ -31,7 +31,7 @@ enum kstat_id {
 
 /* Stash and outbox memory goes round in short lists, one set for each processor: the next
  * connection gets what the last one gave back.  Under local_bh_disable(). */
-enum { KSHELVES = 2, KSHELF_KEPT_MAX = 32 /* of each size: 3 MB for a processor */ };
+enum { KSHELVES = 2, KSHELF_KEPT_MAX = 32 /* of each size: 3 MiB for a processor */ };
 struct kshelf {
     size_t bytes; /* 0: no size yet; the core asks for two */
     unsigned count;
@@ -117,8 +117,8 @@ struct kserve {
     bool paused;     /* somebody waits for a seat */
     atomic_t live;
     wait_queue_head_t gone;
-    long buffers_max;      /* as many stashes and outboxes together */
-    atomic_long_t buffers; /* <= buffers_max */
+    long buffer_bytes_max;      /* of stashes and outboxes together */
+    atomic_long_t buffer_bytes; /* <= buffer_bytes_max */
     spinlock_t lock; /* conns */
     struct list_head conns;
     struct kpercpu __percpu *percpu;

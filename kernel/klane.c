@@ -5,9 +5,12 @@
  * connection.  The context that pumps a connection lends it its lane as the host.  Memory is plain,
  * so that a buffer taken by one lane may be given back by another.
  */
+#include <linux/cpu.h>
+#include <linux/gfp.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
+#include <linux/vmalloc.h>
 #include "../core/conn_inside.h"
 #include "../core/http.h"
 #include "kinside.h"
@@ -17,7 +20,7 @@
 enum { KSHELF_STOCK = 8 };
 
 /* Half a head on every seat must not take the machine's memory: no process is killed for it.  All
- * buffers have a quarter of that; whoever needs one more is closed. */
+ * buffers have a quarter of that; a connection that needs one more is closed. */
 enum { BUFFERS_SHARE = 4 };
 
 /* A share of a blocking model's seats, for answers from file systems mounted below the folder. */
@@ -71,30 +74,36 @@ static bool shelf_put(struct kserve *s, void *mem, size_t bytes)
     return kept;
 }
 
-/* Both kinds take as much: what is no power of two is rounded up to the next. */
 long kbuffers_max(void)
 {
-    size_t bytes = roundup_pow_of_two(max(sizeof(struct outbox), sizeof(struct stash)));
-
-    return (long)(totalram_pages() / BUFFERS_SHARE / (bytes >> PAGE_SHIFT));
+    return (long)(totalram_pages() / BUFFERS_SHARE << PAGE_SHIFT);
 }
 
+/* Whole pages, and no more than it takes.  kmalloc() and a kmem_cache would both round a stash of
+ * 32 KiB and some bytes up to 64. */
 static void *buffer_new(struct kserve *s, size_t bytes, bool may_sleep)
 {
+    long charge = (long)PAGE_ALIGN(bytes);
     void *mem = NULL;
 
-    if (atomic_long_inc_return(&s->buffers) <= s->buffers_max)
-        mem = may_sleep ? kvmalloc(bytes, GFP_KERNEL | __GFP_NOWARN)
-                        : kmalloc(bytes, GFP_ATOMIC | __GFP_NOWARN);
+    if (atomic_long_add_return(charge, &s->buffer_bytes) <= s->buffer_bytes_max) {
+        mem = alloc_pages_exact(bytes, (may_sleep ? GFP_KERNEL | __GFP_NORETRY : GFP_ATOMIC) |
+                                           __GFP_NOWARN);
+        if (!mem && may_sleep)
+            mem = __vmalloc(bytes, GFP_KERNEL | __GFP_NOWARN);
+    }
     if (!mem)
-        atomic_long_dec(&s->buffers);
+        atomic_long_sub(charge, &s->buffer_bytes);
     return mem;
 }
 
-static void buffer_free(struct kserve *s, void *mem)
+static void buffer_free(struct kserve *s, void *mem, size_t bytes)
 {
-    kvfree(mem);
-    atomic_long_dec(&s->buffers);
+    if (is_vmalloc_addr(mem))
+        vfree(mem);
+    else
+        free_pages_exact(mem, bytes);
+    atomic_long_sub((long)PAGE_ALIGN(bytes), &s->buffer_bytes);
 }
 
 static void *host_alloc(void *site, size_t bytes)
@@ -113,7 +122,7 @@ static void host_free(void *site, void *mem, size_t bytes)
     struct klane *l = site;
 
     if (!shelf_put(l->serve, mem, bytes))
-        buffer_free(l->serve, mem);
+        buffer_free(l->serve, mem, bytes);
 }
 
 static int stock(struct kserve *s, struct kshelf *shelf)
@@ -130,17 +139,20 @@ static int stock(struct kserve *s, struct kshelf *shelf)
     return 0;
 }
 
-/* Before anything is served. */
+/* Before anything is served.  A processor that comes online later gets its stock from buffers that
+ * are given back there; until then its bottom half hands connections over. */
 int kshelves_stock(struct kserve *s)
 {
     int cpu, err = 0;
 
-    for_each_possible_cpu(cpu) {
+    cpus_read_lock();
+    for_each_online_cpu(cpu) {
         struct kpercpu *there = per_cpu_ptr(s->percpu, cpu);
 
         err = err ?: stock(s, shelf_of(there, sizeof(struct outbox)));
         err = err ?: stock(s, shelf_of(there, sizeof(struct stash)));
     }
+    cpus_read_unlock();
     return err;
 }
 
@@ -168,10 +180,11 @@ void kshelves_empty(struct kserve *s)
                 void *mem = shelf->first;
 
                 shelf->first = *(void **)mem;
-                buffer_free(s, mem);
+                buffer_free(s, mem, shelf->bytes);
             }
         }
     }
+    WARN_ON_ONCE(atomic_long_read(&s->buffer_bytes)); /* no other tool counts pages */
 }
 
 /* --- What is served --------------------------------------------------------------------------- */

@@ -301,7 +301,7 @@ static struct kserve *serve_new(const struct kserve_options *opt, const struct k
     s->opt.name = s->name;
     s->world = *world;
     s->seats = seats_of(opt);
-    s->buffers_max = kbuffers_max();
+    s->buffer_bytes_max = kbuffers_max();
     s->way = kserve_runs_bound(opt->model) ? &kway_ready : &kway_block;
     spin_lock_init(&s->lock);
     INIT_LIST_HEAD(&s->conns);

@@ -45,6 +45,7 @@ struct ksite_counts {
     u64 expired; /* let go of for their age, or because nobody asked */
     u64 evicted; /* ... for want of room */
     u64 entries, bytes;
+    u64 listing_bytes; /* of listings that are being made or sent, and are not entries */
     u64 walks; /* times that a folder was read, from its beginning or on */
 };
 void ksite_count(struct ksite *site, struct ksite_counts *counts);

@@ -9,7 +9,8 @@
  * Sorted: 40 bytes and the name for each entry, a quarter more while
  * growing; the folder is closed before the first byte is sent.  Streamed, when there are more than
  * site->entries_max or all listings together would need more than KSITE_LISTINGS_BYTES_MAX: one
- * buffer of DENTS_BYTES, entries in the folder's order.
+ * buffer of DENTS_BYTES, entries in the folder's order.  All of these buffers together have
+ * KSITE_DENTS_BYTES_MAX.
  */
 #include <linux/cred.h>
 #include <linux/file.h>
@@ -23,7 +24,7 @@
 #include "ksite_inside.h"
 
 enum {
-    DENTS_BYTES = 32768,
+    DENTS_BYTES = 32768, /* with what the allocator is told of it, not a byte more */
     NAME_FOREIGN_MAX = 3 * NAME_BYTES_MAX, /* some file systems count a name in characters */
     MODE_OF_TYPE_SHIFT = 12,               /* DT_DIR is S_IFDIR >> 12, and so on */
 };
@@ -286,6 +287,22 @@ static void forget_entries(struct kfolder *f)
     f->charged = 0;
 }
 
+static int dents_new(struct kfolder *f)
+{
+    if (atomic_long_add_return(DENTS_BYTES, &f->site->dents_bytes) <= KSITE_DENTS_BYTES_MAX)
+        f->dents = lump_new(DENTS_BYTES - sizeof(*f->dents));
+    if (!f->dents)
+        atomic_long_sub(DENTS_BYTES, &f->site->dents_bytes);
+    return f->dents ? 0 : -ENOMEM;
+}
+
+static void dents_free(struct kfolder *f)
+{
+    if (f->dents)
+        atomic_long_sub(DENTS_BYTES, &f->site->dents_bytes);
+    lump_free(&f->dents);
+}
+
 static int compare(const void *a, const void *b, const void *view)
 {
     cond_resched(); /* a hundred thousand names are some million comparisons */
@@ -341,7 +358,7 @@ static int gather(struct kfolder *f)
     if (f->count)
         sort_r(entry_at(f, 0), f->count, sizeof(e), compare, NULL, &f->listing.view);
     f->listing.entry = next_sorted;
-    lump_free(&f->dents);
+    dents_free(f);
     fput(f->file);
     f->file = NULL;
     return 0;
@@ -368,8 +385,7 @@ int kfolder_open(struct ksite *site, const struct http_ask *ask, struct file *fi
     f->listing.path = (struct slice){f->path, len};
     f->listing.ctx = f;
     listing_view_read(&f->listing.view, ask);
-    f->dents = lump_new(DENTS_BYTES);
-    err = f->dents ? gather(f) : -ENOMEM;
+    err = dents_new(f) ?: gather(f);
     if (err) {
         kfolder_close(f);
         return err;
@@ -410,7 +426,7 @@ void kfolder_close(struct kfolder *f)
     if (!f)
         return;
     forget_entries(f);
-    lump_free(&f->dents);
+    dents_free(f);
     if (f->file)
         fput(f->file);
     kvfree_rcu(f, rcu);

@@ -18,6 +18,9 @@ enum {
     KSITE_ENTRIES_MAX = 100000,
     /* Memory of all listings that are being made or sent.  What would exceed it is streamed. */
     KSITE_LISTINGS_BYTES_MAX = 64 << 20,
+    /* Memory for names on their way from a folder, 32 KiB for each listing that is being made or
+     * streamed.  Beyond it is 503: slow readers of a thousand long listings must not have more. */
+    KSITE_DENTS_BYTES_MAX = 32 << 20,
     /* O_NONBLOCK: a lease that somebody holds is not waited for.  Files of any size. */
     KSITE_OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_LARGEFILE,
 };
@@ -32,6 +35,7 @@ struct ksite {
     bool hidden, listing, precompressed, compress, cross_mounts;
     size_t entries_max;
     atomic_long_t listings_bytes; /* <= KSITE_LISTINGS_BYTES_MAX */
+    atomic_long_t dents_bytes;    /* <= KSITE_DENTS_BYTES_MAX */
     atomic_long_t walks;
     size_t index_len;
     char index[NAME_BYTES_MAX + 1];

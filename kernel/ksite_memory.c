@@ -72,6 +72,8 @@ void ksite_count(struct ksite *site, struct ksite_counts *counts)
         kcache_count(site->cache, counts);
     else
         *counts = (struct ksite_counts){0};
+    counts->listing_bytes = (u64)(atomic_long_read(&site->listings_bytes) +
+                                  atomic_long_read(&site->dents_bytes));
     counts->walks = (u64)atomic_long_read(&site->walks);
 }
 

@@ -31,8 +31,9 @@ static int stats_show(struct seq_file *out, void *unused)
     const struct kserve *s = out->private;
     unsigned i;
 
-    seq_printf(out, "model %s\nport %u\nseats %u\nopen %d\n", kmodel_names[s->opt.model], s->port,
-               s->seats, atomic_read(&s->live));
+    seq_printf(out, "model %s\nport %u\nseats %u\nopen %d\nbuffer_bytes %ld\n",
+               kmodel_names[s->opt.model], s->port, s->seats, atomic_read(&s->live),
+               atomic_long_read(&s->buffer_bytes));
     for (i = 0; i < KSTATS; i++)
         seq_printf(out, "%s %lu\n", names[i], sum(s, i));
     return 0;

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 HELLO = b"Hello, world\n"
 MANY = min(1000, module.row()["capacity"] - 8)
 CHURN = 1000
-BUFFER_KIB = 64  # of who has sent half a head
+BUFFER_KIB = 36  # of a client that has sent half a head
 KEPT = 200       # buffers at most that are there for the next, of two processors and both kinds
 PATIENT = ("--head-timeout", "10m", "--idle-timeout", "10m", "--send-timeout", "10m")
 
