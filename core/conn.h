@@ -34,8 +34,8 @@ enum source_kind {
 /* Of two that a client likes as well the later one is sent. */
 enum coding { CODING_IDENTITY, CODING_GZIP, CODING_ZSTD, CODING_BR, CODINGS };
 
-/* One representation: the host's memory, held from find() to release().  Immutable meanwhile, but
- * for made ones. */
+/* One representation: the host's memory, held from find() to release().  It does not change
+ * meanwhile, unless it is made. */
 struct source {
     enum source_kind kind;
     enum coding coding;
@@ -49,7 +49,11 @@ struct source {
     uint32_t mtime_ns;
     int64_t ctime_s;
     uint32_t ctime_ns;
-    /* Of what is sent often: what http_fields_write() says of it, or NULL: it is written anew. */
+    /* It changed so lately that it may change once more and keep its size and times: the ETag is
+     * weak (RFC 9110 8.8.1). */
+    bool young;
+    /* If it is sent often, the text that http_fields_write() makes of it; NULL: write it each
+     * time. */
     const char *fields;
     size_t fields_len;
     /* SOURCE_MADE without bytes: write up to cap of them (>= CHUNK_BYTES_MAX); 0 ends the body; or

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* http_cond.c - validators and preconditions (RFC 9110 8.8, 13).
  *
- * The ETag is strong: inode, size and the nanoseconds of mtime and ctime, and the coding.  ctime
- * cannot be set by user space, so a file written twice within one tick of mtime still changes its
- * tag.
+ * The ETag is inode, size, the nanoseconds of mtime and ctime, and the coding.  User space cannot
+ * set ctime, so every change that the file system stamps with another time changes the tag.  Two
+ * changes within one tick of its clock have the same stamp: the tag of a file that is as young as
+ * that is weak (RFC 9110 8.8.1) until the host says otherwise.
  */
 #include "http_inside.h"
 
@@ -22,6 +23,7 @@ void http_mark_set(struct http_mark *mark, const struct source *source, int64_t 
 
     mark->now_s = now_s;
     mark->etag_len = 0;
+    mark->strong = !source->young;
     mark->dated = false;
     if (source->kind != SOURCE_BODY)
         return;
@@ -74,8 +76,8 @@ static bool next_tag(struct slice *rest, struct slice *tag, bool *weak)
     return rest->len == 0 || *rest->ptr == ' ' || *rest->ptr == '\t' || *rest->ptr == ',';
 }
 
-/* Whether a list of that field names what we have, "*" included.  Weak tags count only where
- * the comparison is weak (8.8.3.2). */
+/* Whether a list of that field names what we have, "*" included.  Weak tags, theirs or ours, count
+ * only where the comparison is weak (8.8.3.2). */
 static bool names_ours(const struct http_head *head, enum http_field_id id,
                        const struct http_mark *mark)
 {
@@ -90,7 +92,7 @@ static bool names_ours(const struct http_head *head, enum http_field_id id,
         if (slice_is(value, "*"))
             return true;
         while (next_tag(&value, &tag, &weak))
-            if (is_ours(tag, mark) && (!weak || id == FIELD_IF_NONE_MATCH))
+            if (is_ours(tag, mark) && (id == FIELD_IF_NONE_MATCH || (!weak && mark->strong)))
                 return true;
     }
 }
@@ -146,8 +148,10 @@ bool http_cond_range(const struct http_head *head, const struct http_mark *mark)
     if (!value.ptr)
         return false;
     if (value.len && *value.ptr == '"')
-        return is_ours(value, mark);
+        return mark->strong && is_ours(value, mark);
     /* A weak tag is never good enough, and is no date either.  A date must be exactly ours
-     * (13.1.5). */
-    return mark->dated && http_date_read(value, mark->now_s, &date_s) && date_s == mark->mtime_s;
+     * (13.1.5), and strong: its second has to be over, because another change in it would have the
+     * same date (8.8.2.2). */
+    return mark->dated && http_date_read(value, mark->now_s, &date_s) &&
+           date_s == mark->mtime_s && mark->mtime_s < mark->now_s;
 }

@@ -48,8 +48,9 @@ struct http_mark {
     int64_t mtime_s;
     int64_t now_s;
     uint8_t etag_len; /* 0: it has none, and no date either */
+    bool strong;      /* no other bytes ever had this tag or will have it; else W/ goes before it */
     bool dated;       /* mtime_s can be written as a date */
-    char etag[ETAG_BYTES_MAX];
+    char etag[ETAG_BYTES_MAX]; /* the opaque-tag (8.8.3): with its quotes, without W/ */
 };
 
 /* What the answer of now_s says about a source: a made one has neither tag nor date. */

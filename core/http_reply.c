@@ -141,6 +141,8 @@ static void put_etag(struct text *t, const struct http_mark *mark)
     if (!mark->etag_len)
         return;
     TEXT_LITERAL(t, "ETag: ");
+    if (!mark->strong)
+        TEXT_LITERAL(t, "W/");
     text_put(t, mark->etag, mark->etag_len);
     TEXT_LITERAL(t, "\r\n");
 }
@@ -212,7 +214,7 @@ size_t http_fields_write(char out[HTTP_FIELDS_BYTES_MAX], const struct source *s
     struct text t = {out, out + HTTP_FIELDS_BYTES_MAX};
     struct http_mark mark;
 
-    if (source->kind != SOURCE_BODY || source->mtime_s >= now_s)
+    if (source->kind != SOURCE_BODY || source->mtime_s >= now_s || source->young)
         return 0;
     http_mark_set(&mark, source, now_s);
     put_whole(&t, source, &mark);

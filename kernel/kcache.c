@@ -329,7 +329,7 @@ int kcache_keep(struct kcache *cache, const struct kcache_key *key, const struct
     e = entry_new(cache, key, fill);
     if (!e)
         return -ENOMEM;
-    vouched = fill->lasting && kwitness_begin(&e->witness, fill);
+    vouched = fill->lasting && !fill->source->young && kwitness_begin(&e->witness, fill);
     err = vouched || made ? body_fill(e, fill) : -EAGAIN;
     vouched = vouched && !err && kwitness_agrees(&e->witness); /* what was read is what it saw */
     if (!err && !vouched && !made)

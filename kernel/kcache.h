@@ -84,6 +84,11 @@ struct kwitness {
     u64 sum;
 };
 
+/* Whether the next change of a file that was last changed then may leave its times as they are.
+ * now: the coarse clock, read before the file was looked at. */
+bool kwitness_young(const struct super_block *sb, const struct timespec64 *changed,
+                    const struct timespec64 *now);
+
 /* What is seen now; 0: a change could not be told here, or the last one is so young that the next
  * might look the same. */
 u64 kwitness_sum(const struct kcache_fill *fill);

@@ -42,6 +42,7 @@ struct search {
 struct thing {
     struct path path;
     u64 seen; /* ksite_seen(), before all else */
+    bool young; /* kwitness_young() */
     struct kstat st;
 };
 
@@ -170,11 +171,14 @@ static int search_look(struct search *f, const char *name, unsigned flags, struc
 static int thing_look(struct search *f, const char *name, struct thing *thing)
 {
     int err = search_look(f, name, 0, &thing->path);
+    struct timespec64 now;
 
     if (err)
         return err;
     thing->seen = ksite_seen(f->site, &thing->path);
+    ktime_get_coarse_real_ts64(&now);
     err = vfs_getattr(&thing->path, &thing->st, STATX_BASIC_STATS, AT_STATX_SYNC_AS_STAT);
+    thing->young = !err && kwitness_young(thing->path.dentry->d_sb, &thing->st.ctime, &now);
     if (err)
         path_put(&thing->path);
     return error_of(err);
@@ -217,6 +221,7 @@ static int source_of_file(const struct thing *thing, const char *type, struct ks
     s->source.mtime_ns = (uint32_t)thing->st.mtime.tv_nsec;
     s->source.ctime_s = thing->st.ctime.tv_sec;
     s->source.ctime_ns = (uint32_t)thing->st.ctime.tv_nsec;
+    s->source.young = thing->young;
     if (thing->st.size == 0) { /* nothing to read, so nothing to open */
         s->source.bytes = "";
     } else {

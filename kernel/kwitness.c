@@ -35,6 +35,7 @@
 
 enum {
     TICKS_YOUNG = 4,
+    FOREIGN_S = 60, /* another machine's clock stamps the file: as in server/site_young.c */
     DEPTH_MAX = KCACHE_PATH_BYTES_MAX / 2 + 1,
 };
 
@@ -142,10 +143,27 @@ static bool is_ours(const struct super_block *sb)
     return kwitness_local(sb) || sb->s_magic == OVERLAYFS_SUPER_MAGIC;
 }
 
+/* Changes after `now` show in the times of what last changed at that moment or before. */
+static struct timespec64 told_until(const struct super_block *sb, const struct timespec64 *now)
+{
+    s64 young = (s64)TICKS_YOUNG * TICK_NSEC + sb->s_time_gran;
+
+    if (!is_ours(sb))
+        young = (s64)FOREIGN_S * NSEC_PER_SEC;
+    return timespec64_sub(*now, ns_to_timespec64(young));
+}
+
+bool kwitness_young(const struct super_block *sb, const struct timespec64 *changed,
+                    const struct timespec64 *now)
+{
+    struct timespec64 old = told_until(sb, now);
+
+    return timespec64_compare(changed, &old) > 0;
+}
+
 /* Its sum; 0: it cannot be told, or something has changed too lately. */
 static u64 look_first(struct kwitness *w, const struct kcache_fill *fill)
 {
-    s64 young = (s64)TICKS_YOUNG * TICK_NSEC + fill->root->dentry->d_sb->s_time_gran;
     struct timespec64 old;
     struct sight s;
     bool told;
@@ -158,7 +176,7 @@ static u64 look_first(struct kwitness *w, const struct kcache_fill *fill)
     w->root = fill->root->dentry;
     w->siblings = fill->siblings;
     ktime_get_coarse_real_ts64(&old);
-    old = timespec64_sub(old, ns_to_timespec64(young));
+    old = told_until(fill->root->dentry->d_sb, &old);
     rcu_read_lock();
     told = look(w, &s);
     rcu_read_unlock();

@@ -33,6 +33,7 @@ enum {
 struct search {
     struct site *site;
     const struct http_ask *ask;
+    struct timespec now; /* before anything was looked at */
     size_t len;
     char path[PATH_BYTES_MAX + NAME_BYTES_MAX + CODING_SUFFIX_BYTES_MAX + 1];
 };
@@ -75,6 +76,7 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
         site_close(s);
         return err;
     }
+    young_init(&s->young, s->root_fd);
     *why = "have a random number";
     if (absent_init(&s->absent)) {
         int err = -errno;
@@ -324,14 +326,17 @@ static int found_file(struct search *f, int fd, const struct stat *st, struct si
 {
     const char *type = type_of(f->path, f->len);
     struct choice best = {.fd = fd, .coding = CODING_IDENTITY, .st = *st};
+    bool young;
     int err;
 
     if (f->site->precompressed && type_compresses(type))
         choose_coding(f, &best);
+    young = young_is(&f->site->young, best.fd, &best.st, &f->now);
     err = source_of_file(best.fd, &best.st, type, source);
     if (!err) {
         (*source)->source.coding = best.coding;
         (*source)->source.vary = best.vary;
+        (*source)->source.young = young;
     }
     return err;
 }
@@ -435,6 +440,7 @@ int site_find(struct site *site, const struct http_ask *ask, bool may_block, str
         return -ENOENT;
     f.site = site;
     f.ask = ask;
+    clock_gettime(CLOCK_REALTIME_COARSE, &f.now);
     f.len = ask->path.len - 1;
     memcpy(f.path, ask->path.ptr + 1, f.len);
     f.path[f.len] = '\0';

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* site_inside.h - what site.c (files), site_absent.c (siblings that are not there), site_folder.c
- * (listings) and site_roll.c (their entries) share; no other file includes it.
+/* site_inside.h - shared by the site's own files: site.c, site_open.c, site_young.c (times),
+ * site_absent.c (siblings that are not there), site_folder.c (listings) and site_roll.c (their
+ * entries).  No other includes it.
  *
  * The site is one for all threads.  It does not change, except for a counter, the paths without
  * siblings and the list of rolls; a source is its connection's, with the descriptor or the listing
@@ -10,6 +11,8 @@
 #define SERVER_SITE_INSIDE_H
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
+#include <time.h>
 #include "../core/listing.h"
 #include "inside.h"
 
@@ -32,8 +35,16 @@ struct absent {
     _Atomic uint64_t words[ABSENT_PLACES];
 };
 
+/* What file times can tell here: site_young.c. */
+struct young {
+    int64_t tick_ns; /* of the clock that stamps files */
+    dev_t dev;       /* of the root */
+    bool foreign;    /* ... whose files are stamped by another clock */
+};
+
 struct site {
     int root_fd;
+    struct young young;
     bool hidden, listing, precompressed;
     size_t entries_max;
     atomic_size_t *listings_bytes; /* <= SITE_LISTINGS_BYTES_MAX; in memory all processes share */
@@ -55,6 +66,13 @@ struct site_source {
 /* Open a path relative to the root (NUL-terminated, no leading slash), never outside it.  A
  * descriptor or -errno, of which -ENOENT means 404 and -EACCES 403. */
 int site_open_beneath(const struct site *site, const char *path, int flags);
+
+/* --- site_young.c ----------------------------------------------------------------------------- */
+
+void young_init(struct young *young, int root_fd);
+/* Whether that file's next change may leave its times as they are.  now: CLOCK_REALTIME_COARSE,
+ * read before *st was. */
+bool young_is(const struct young *young, int fd, const struct stat *st, const struct timespec *now);
 
 /* --- site_absent.c ---------------------------------------------------------------------------- */
 

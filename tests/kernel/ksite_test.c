@@ -95,6 +95,7 @@ static void tell(const struct source *s, struct twin *w)
     w->mtime_ns = s->mtime_ns;
     w->ctime_s = s->ctime_s;
     w->ctime_ns = s->ctime_ns;
+    w->young = s->young;
     snprintf(w->type, sizeof(w->type), "%s", s->type ? s->type : "");
 }
 

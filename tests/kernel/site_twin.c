@@ -133,6 +133,7 @@ static int source_of(struct site *site, const struct twin *w, struct source **so
         .mtime_ns = w->mtime_ns,
         .ctime_s = w->ctime_s,
         .ctime_ns = w->ctime_ns,
+        .young = w->young != 0,
     };
     if (w->kind == SOURCE_MADE && !w->in_memory)
         s->source.next = next;

@@ -28,7 +28,7 @@ struct twin {
     __s64 charged;            /* in: memory that listings not of ours are to be thought to have */
 
     /* What came of it. */
-    __u32 kind, coding, vary, in_memory;
+    __u32 kind, coding, vary, in_memory, young;
     __u64 size, inode;
     __s64 mtime_s, ctime_s;
     __u32 mtime_ns, ctime_ns;

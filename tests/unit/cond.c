@@ -218,6 +218,58 @@ static void test_without_validators(void **state)
     }
 }
 
+/* A tag that may soon stand for other bytes: weak comparisons alone find it (8.8.3.2). */
+static void test_young(void **state)
+{
+    static const struct row young[] = {
+        {"If-None-Match: " TAG "\r\n", 304}, {"If-None-Match: W/" TAG "\r\n", 304},
+        {"If-None-Match: *\r\n", 304},       {"If-None-Match: " OTHER "\r\n", 0},
+        {"If-Match: " TAG "\r\n", 412},      {"If-Match: W/" TAG "\r\n", 412},
+        {"If-Match: *\r\n", 0},              {"If-Modified-Since: " AT "\r\n", 304},
+    };
+    static const char *const no_ranges[] = {"If-Range: " TAG "\r\n", "If-Range: W/" TAG "\r\n"};
+    char tag[ETAG_BYTES_MAX + 1], strong[ETAG_BYTES_MAX + 1], fields[1024];
+    struct source s = file;
+    struct http_head head;
+    struct http_mark mark;
+
+    (void)state;
+    tag_of(&s, strong);
+    s.young = true;
+    tag_of(&s, tag);
+    assert_string_equal(tag, strong); /* so what a cache got while it was weak is good later */
+    http_mark_set(&mark, &s, NOW_S);
+    for (size_t i = 0; i < sizeof(young) / sizeof(young[0]); i++) {
+        head_of(&head, with_tag(young[i].fields, tag, fields, sizeof(fields)));
+        if (http_cond(&head, &mark) != young[i].status)
+            fail_msg("%s", fields);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        head_of(&head, with_tag(no_ranges[i], tag, fields, sizeof(fields)));
+        assert_false(http_cond_range(&head, &mark));
+    }
+    head_of(&head, "If-Range: " AT "\r\n");
+    assert_true(http_cond_range(&head, &mark)); /* its second is over, whatever the tick */
+}
+
+/* A date is strong as soon as its second is over (8.8.2.2). */
+static void test_if_range_date(void **state)
+{
+    struct source s = file;
+    struct http_head head;
+    struct http_mark mark;
+
+    (void)state;
+    head_of(&head, "If-Range: " AT "\r\n");
+    for (int64_t age_s = -1; age_s <= 2; age_s++) {
+        http_mark_set(&mark, &s, AT_S + age_s);
+        assert_int_equal(http_cond_range(&head, &mark), age_s >= 1);
+    }
+    s.mtime_s = AT_S + 100; /* said to be now, each time another now */
+    http_mark_set(&mark, &s, AT_S);
+    assert_false(http_cond_range(&head, &mark));
+}
+
 static void test_if_range(void **state)
 {
     static const struct {
@@ -302,6 +354,9 @@ static void test_fields_written(void **state)
     out[n] = '\0';
     assert_string_equal(out + n - 24, "\r\nAccept-Ranges: bytes\r\n");
     assert_int_equal(http_fields_write(out, &s, -1), 0); /* changed in this very second */
+    s.young = true;
+    assert_int_equal(http_fields_write(out, &s, 0), 0); /* the tag will not stay weak */
+    s.young = false;
     s.kind = SOURCE_MADE;
     assert_int_equal(http_fields_write(out, &s, 0), 0);
     s.kind = SOURCE_REDIRECT;
@@ -316,6 +371,8 @@ int main(void)
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_without_validators),
         cmocka_unit_test(test_if_range),
+        cmocka_unit_test(test_if_range_date),
+        cmocka_unit_test(test_young),
         cmocka_unit_test(test_date),
         cmocka_unit_test(test_fields_written),
     };

@@ -39,6 +39,27 @@ static void a_file(void **state)
     site_release(t->site, s);
 }
 
+/* Its tag is weak at first, and strong when its times would show another change. */
+static void a_young_file(void **state)
+{
+    struct tree *t = *state;
+    bool young = false;
+    struct source *s;
+
+    for (int i = 0; i < 10000 && !young; i++) { /* unless each answer takes longer than that */
+        make_file(t, "young", i % 2 ? "a" : "b");
+        assert_int_equal(find(t, "/young", &s), 0);
+        young = s->young;
+        site_release(t->site, s);
+    }
+    assert_true(young);
+    while (young) { /* for a minute, where another clock stamps files; alarm() ends it */
+        assert_int_equal(find(t, "/young", &s), 0);
+        young = s->young;
+        site_release(t->site, s);
+    }
+}
+
 static void an_empty_file_needs_no_descriptor(void **state)
 {
     struct tree *t = *state;
@@ -337,7 +358,7 @@ static void sites_that_cannot_be_opened(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TREE_TEST(a_file),
+        TREE_TEST(a_file), TREE_TEST(a_young_file),
         TREE_TEST(an_empty_file_needs_no_descriptor),
         TREE_TEST(a_file_of_five_gib),
         TREE_TEST(a_file_replaced_while_it_is_sent),

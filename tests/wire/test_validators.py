@@ -128,11 +128,11 @@ def test_tag_tells_every_change(start, tree):
     path, seen = f"{tree}/file", {}
     with start(tree).wire() as wire:
         def note(what):
-            tag = wire.ask("/file")["etag"]
+            tag = wire.ask("/file")["etag"].removeprefix("W/")
             assert tag not in seen, f"{what} looks like {seen.get(tag)}"
             seen[tag] = what
             now = time.clock_gettime(REALTIME_COARSE)
-            # ctime moves in ticks of that clock: two changes within one look alike to everybody
+            # ctime moves in ticks of that clock: two changes within one look alike
             served.wait_for(lambda: time.clock_gettime(REALTIME_COARSE) > now, "a tick")
         write(path, b"one", mtime=1_600_000_000)
         note("first")
@@ -149,7 +149,7 @@ def test_tag_tells_every_change(start, tree):
         os.utime(path, ns=(0, 1_600_000_000_000_000_001))
         note("a byte longer")
         tag = wire.ask("/file")["etag"]
-        assert wire.ask("/file")["etag"] == tag
+        assert wire.ask("/file")["etag"].removeprefix("W/") == tag.removeprefix("W/")
 
 
 @pytest.mark.parametrize("mtime", [0, 1, 951_827_696, 2_147_483_648, 1_000_000_000])
