@@ -24,7 +24,6 @@
 #include "ksite_inside.h"
 
 enum {
-    LOOK_TRIES = 32, /* a rename anywhere may end a lookup of a link's "..": -EAGAIN */
     OWNS_NOTHING = 0xfffffffe, /* not 65534: files of "nobody" are found on disks */
 };
 
@@ -147,13 +146,8 @@ static int error_of(int err)
 
 int ksite_look(const struct path *from, const char *name, unsigned flags, struct path *found)
 {
-    unsigned tries = 0;
-    int err;
+    int err = ksite_walk(from, name, flags, found);
 
-    flags |= LOOKUP_BENEATH | LOOKUP_NO_MAGICLINKS;
-    do
-        err = vfs_path_lookup(from->dentry, from->mnt, name, flags, found);
-    while (err == -EAGAIN && ++tries < LOOK_TRIES);
     return err == -EXDEV ? err : error_of(err);
 }
 

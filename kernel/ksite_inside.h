@@ -54,6 +54,12 @@ struct ksite_source {
  * LOOKUP_NO_XDEV, the file system. */
 int ksite_look(const struct path *from, const char *name, unsigned flags, struct path *found);
 
+/* --- ksite_links.c ---------------------------------------------------------------------------- */
+
+/* The same, but -errno is the kernel's own.  `from` is the site's root if LOOKUP_FOLLOW is given,
+ * and a link that leads to a hidden name is not followed: -ENOENT. */
+int ksite_walk(const struct path *from, const char *name, unsigned flags, struct path *found);
+
 /* --- ksite_memory.c --------------------------------------------------------------------------- */
 
 int ksite_remember(struct ksite *site, const struct ksite_options *opt);

@@ -1,33 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* site.c - a folder as representations: files, their compressed siblings, index pages, redirects.
  *
- * Every name is opened from the root's descriptor by openat2(RESOLVE_BENEATH |
- * RESOLVE_NO_MAGICLINKS) and looked at by fstat: there is no moment between a check and a use.  A
- * symbolic link is followed while it stays below the root; one that leaves it, or is absolute, is
- * 403 like everything else that exists and is not served.  The usual file costs one openat2 and one
- * fstat (and once a second one failing openat2 for each coding where compressed siblings may be:
+ * A name becomes a descriptor in site_open.c: beneath the root, and only if it is a file or a
+ * folder.  A symbolic link is followed while it stays below the root; one that leaves it, or is
+ * absolute, is 403 like everything else that exists and is not served, and one that leads to a
+ * hidden name is 404 like that name.  The usual file costs an fstatat, an openat2 and an fstat (and
+ * once a second one failing fstatat for each coding where compressed siblings may be:
  * site_absent.c); its descriptor stays open until the source is released.  No lock is needed.
- *
- * What is neither file nor folder is opened before it is known: O_NONBLOCK keeps a FIFO and a
- * device from blocking, O_NOCTTY a terminal from becoming ours, and a socket cannot be opened.
- * Asking by O_PATH first would double the cost of every file and need a second lookup that may find
- * something else.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include "../core/types.h"
 #include "site_inside.h"
-
-enum {
-    OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY,
-    OPEN_TRIES = 32 /* a rename anywhere may make openat2(2) give up on a link's "..": -EAGAIN */
-};
 
 /* One search: the path with room for an index's name and a suffix. */
 struct search {
@@ -78,7 +66,7 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
     }
     young_init(&s->young, s->root_fd);
     *why = "have a random number";
-    if (absent_init(&s->absent)) {
+    if (absent_init(&s->absent) || absent_init(&s->straight)) {
         int err = -errno;
 
         site_close(s);
@@ -103,37 +91,6 @@ void site_close(struct site *site)
         close(site->root_fd);
     rolls_close(site);
     free(site);
-}
-
-static int error_of(int err)
-{
-    switch (err) {
-    case ENOTDIR: /* a file used as a folder */
-        return -ENOENT;
-    case EPERM:
-    case EXDEV:   /* leaves the root */
-    case ELOOP:   /* a magic link, or links without end */
-    case ENXIO:   /* a socket; a device without a driver */
-    case ENODEV:
-        return -EACCES;
-    default:
-        return -err;
-    }
-}
-
-int site_open_beneath(const struct site *site, const char *path, int flags)
-{
-    struct open_how how = {
-        .flags = (unsigned)flags | O_CLOEXEC,
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
-    };
-    unsigned tries = 0;
-    long fd;
-
-    do
-        fd = syscall(SYS_openat2, site->root_fd, path, &how, sizeof(how));
-    while (fd < 0 && (errno == EINTR || (errno == EAGAIN && ++tries < OPEN_TRIES)));
-    return fd < 0 ? error_of(errno) : (int)fd;
 }
 
 /* --- Sources ---------------------------------------------------------------------------------- */
@@ -240,20 +197,6 @@ int site_listing_step(struct source *source)
 
 /* --- Files ------------------------------------------------------------------------------------ */
 
-/* Open what the search's path names.  A descriptor and *st, or -errno. */
-static int open_path(const struct search *f, struct stat *st)
-{
-    int fd = site_open_beneath(f->site, f->path, OPEN_FLAGS);
-
-    if (fd >= 0 && fstat(fd, st) < 0) {
-        int err = -errno;
-
-        close(fd);
-        return err;
-    }
-    return fd;
-}
-
 static bool is_older(const struct stat *a, const struct stat *b)
 {
     return a->st_mtim.tv_sec < b->st_mtim.tv_sec ||
@@ -269,16 +212,16 @@ static int open_sibling(struct search *f, enum coding coding, const struct stat 
     int fd;
 
     memcpy(f->path + f->len, suffix, strlen(suffix) + 1);
-    fd = open_path(f, st);
+    fd = site_open_file(f->site, f->path, st);
     f->path[f->len] = '\0';
-    if (fd >= 0 && (!S_ISREG(st->st_mode) || is_older(st, original))) {
+    if (fd >= 0 && is_older(st, original)) {
         close(fd);
         return -EACCES;
     }
     return fd;
 }
 
-/* What a search has found so far. */
+/* The best representation found so far. */
 struct choice {
     int fd;
     enum coding coding;
@@ -294,7 +237,7 @@ static void choose_coding(struct search *f, struct choice *best)
     uint32_t now_ms = (uint32_t)clock_ms();
     bool alone = true; /* no sibling is there, whatever it be */
 
-    /* Who does not take the file itself is not refused before it is known that nothing else is. */
+    /* A client that refuses the file itself gets 406 only after its siblings were looked for. */
     if (f->ask->q[CODING_IDENTITY] && absent_lately(&f->site->absent, f->path, f->len, now_ms))
         return;
     for (enum coding coding = CODINGS - 1; coding > CODING_IDENTITY; coding--) {
@@ -344,26 +287,24 @@ static int found_file(struct search *f, int fd, const struct stat *st, struct si
 static int find_file(struct search *f, struct site_source **source)
 {
     struct stat st;
-    int fd = open_path(f, &st);
+    int fd = site_open_file(f->site, f->path, &st);
 
-    if (fd == -EACCES) { /* a folder that may be entered but not read: what is in it can be found */
-        fd = site_open_beneath(f->site, f->path, O_PATH | O_DIRECTORY);
-        st.st_mode = S_IFDIR;
-        if (fd < 0)
-            return -EACCES;
-    }
-    if (fd < 0)
-        return fd;
-    if (S_ISREG(st.st_mode))
+    if (fd >= 0)
         return found_file(f, fd, &st, source);
-    close(fd);
-    if (!S_ISDIR(st.st_mode))
-        return -EACCES;
+    if (fd != -EISDIR)
+        return fd;
     *source = source_new(SOURCE_REDIRECT, NULL);
     return *source ? 0 : -ENOMEM;
 }
 
 /* --- Folders ---------------------------------------------------------------------------------- */
+
+/* A folder, FIFO or device of that name does not keep its folder from being listed. */
+static bool is_no_index(int err, const struct stat *st)
+{
+    return err == -EISDIR || err == -ENAMETOOLONG ||
+        (err == -EACCES && (S_ISFIFO(st->st_mode) || S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode)));
+}
 
 /* 0 and the index page, -ENOENT: there is none, or -errno. */
 static int find_index(struct search *f, struct site_source **source)
@@ -376,14 +317,11 @@ static int find_index(struct search *f, struct site_source **source)
         return -ENOENT;
     memcpy(f->path + len, f->site->index, f->site->index_len + 1);
     f->len += f->site->index_len;
-    fd = open_path(f, &st);
-    if (fd >= 0 && S_ISREG(st.st_mode)) {
+    fd = site_open_file(f->site, f->path, &st);
+    if (fd >= 0)
         err = found_file(f, fd, &st, source);
-    } else {
-        if (fd >= 0)
-            close(fd);
-        err = fd >= 0 || fd == -ENAMETOOLONG ? -ENOENT : fd;
-    }
+    else
+        err = is_no_index(fd, &st) ? -ENOENT : fd;
     f->len = len;
     f->path[len] = '\0';
     return err;
@@ -400,7 +338,7 @@ static size_t no_entries(struct source *source, char *buf, size_t cap)
 static int find_listing(struct search *f, bool may_block, struct site_source **source)
 {
     const struct http_ask *ask = f->ask;
-    int fd = site_open_beneath(f->site, f->len ? f->path : ".", OPEN_FLAGS | O_DIRECTORY);
+    int fd = site_open_beneath(f->site, f->len ? f->path : ".", O_RDONLY | O_DIRECTORY);
     struct listing_view view;
     int err = 0;
 
@@ -464,13 +402,9 @@ int site_page(struct site *site, unsigned status, struct source **source)
     int err, fd;
 
     snprintf(name, sizeof(name), "%u.html", status);
-    fd = site_open_beneath(site, name, OPEN_FLAGS);
+    fd = site_open_file(site, name, &st);
     if (fd < 0)
-        return fd;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-        close(fd);
-        return -ENOENT;
-    }
+        return fd == -EISDIR || st.st_mode ? -ENOENT : fd;
     err = source_of_file(fd, &st, type_of(name, strlen(name)), &found);
     if (!err)
         *source = &found->source;

@@ -22,7 +22,7 @@ enum {
     /* Memory of all sorted listings that are being made or sent, in all processes: a dozen of
      * SITE_ENTRIES_MAX names.  One that would exceed it is streamed. */
     SITE_LISTINGS_BYTES_MAX = 128 << 20,
-    /* For so long a file is sent as it is before its compressed siblings are looked for again. */
+    /* How long a file is sent as it is before its compressed siblings are looked for again. */
     SITE_ABSENT_MS = 1000,
     ABSENT_PLACES = 1024, /* files of which that is remembered, 8 bytes each */
 };
@@ -52,6 +52,7 @@ struct site {
     struct roll *rolls;            /* those that are made and still sent */
     uint64_t moments;              /* passed so far: see rolls_now() */
     struct absent absent;
+    struct absent straight; /* folders that are reached without a link: site_open.c */
     size_t index_len;
     char index[NAME_BYTES_MAX + 1];
 };
@@ -63,9 +64,16 @@ struct site_source {
     void *owner;          /* see struct listing_help */
 };
 
-/* Open a path relative to the root (NUL-terminated, no leading slash), never outside it.  A
- * descriptor or -errno, of which -ENOENT means 404 and -EACCES 403. */
+/* --- site_open.c ------------------------------------------------------------------------------ */
+
+/* Open a path relative to the root (NUL-terminated, no leading slash), never outside it, nor by a
+ * link what is hidden.  flags: O_DIRECTORY or O_PATH is among them.  A descriptor or -errno, of
+ * which -ENOENT means 404 and -EACCES 403. */
 int site_open_beneath(const struct site *site, const char *path, int flags);
+
+/* Open a regular file so, and look at it: *st.  -EISDIR: it is a folder; -EACCES with a kind in
+ * st->st_mode, which is 0 if none is known: it is neither, and was not opened. */
+int site_open_file(struct site *site, const char *path, struct stat *st);
 
 /* --- site_young.c ----------------------------------------------------------------------------- */
 
@@ -80,7 +88,7 @@ int absent_init(struct absent *absent); /* it is all zeroes.  0, or -1 and errno
 /* Whether that path was found without siblings less than SITE_ABSENT_MS ago, by clock_ms(), of
  * which the lower half will do. */
 bool absent_lately(const struct absent *absent, const char *path, size_t len, uint32_t now_ms);
-/* It has none; since_ms: when the search began. */
+/* That path has none; since_ms: when the search began. */
 void absent_note(struct absent *absent, const char *path, size_t len, uint32_t since_ms);
 
 /* --- site_roll.c: a folder's entries, sorted, of which several listings are made -------------- */

@@ -3,7 +3,7 @@
  *
  * A shared object put before the C library (LD_PRELOAD) by the valgrind layers alone.  It follows
  * the links of a path itself, refuses what RESOLVE_BENEATH refuses, and opens what is left: right
- * for a tree that nobody changes meanwhile, which is why the server does nothing of the kind.
+ * for a tree that does not change meanwhile, so the server itself does nothing of the kind.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <linux/openat2.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -39,8 +40,8 @@ static int step(char at[PATH_MAX], const char *name, size_t n)
     return 0;
 }
 
-/* The same path without links and dots, in at.  0 or -errno. */
-static int resolve(int root_fd, const char *path, char at[PATH_MAX])
+/* Writes the same path without links and dots to at.  0 or -errno. */
+static int resolve(int root_fd, const char *path, bool no_links, char at[PATH_MAX])
 {
     char rest[2 * PATH_MAX], target[PATH_MAX], tail[PATH_MAX];
     int links = 0;
@@ -62,6 +63,8 @@ static int resolve(int root_fd, const char *path, char at[PATH_MAX])
             continue;
         }
         target[got] = '\0';
+        if (no_links)
+            return -ELOOP;
         if (target[0] == '/')
             return -EXDEV;
         if (++links > LINKS_MAX)
@@ -75,7 +78,7 @@ static int resolve(int root_fd, const char *path, char at[PATH_MAX])
 static long open_beneath(int root_fd, const char *path, const struct open_how *how)
 {
     char at[PATH_MAX];
-    int err = how ? resolve(root_fd, path, at) : -EFAULT;
+    int err = how ? resolve(root_fd, path, how->resolve & RESOLVE_NO_SYMLINKS, at) : -EFAULT;
 
     if (err) {
         errno = -err;

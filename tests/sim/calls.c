@@ -67,6 +67,7 @@ static void count_small_file(const struct engine *e)
     expect_receives(e);
     expect(SEAM_sendmsg, e->model != ENGINE_COMPLETION, 0);
     expect(SEAM_sendfile64, 0, 0);
+    expect(SEAM_fstatat64, 1, 0); /* its kind, before it is opened */
     expect(SEAM_fstat64, 1, 0);
     expect(SEAM_pread64, e->model != ENGINE_COMPLETION, 0); /* an operation, too */
     /* The answer's note or the source; a thread that sees its first request has cold memory. */

@@ -3,6 +3,7 @@
  * that is turned round while it is followed.  Every test also counts descriptors before and after.
  */
 #include <pthread.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
@@ -39,7 +40,7 @@ static void a_file(void **state)
     site_release(t->site, s);
 }
 
-/* Its tag is weak at first, and strong when its times would show another change. */
+/* The tag of a file is weak at first, and strong when its times would show another change. */
 static void a_young_file(void **state)
 {
     struct tree *t = *state;
@@ -93,7 +94,7 @@ static void a_file_of_five_gib(void **state)
     site_release(t->site, s);
 }
 
-/* The descriptor is the file that was found, whatever becomes of its name. */
+/* The descriptor is the file that was found, whatever happens to its name. */
 static void a_file_replaced_while_it_is_sent(void **state)
 {
     struct tree *t = *state;
@@ -246,6 +247,37 @@ static void what_is_no_file(void **state)
         print_message("no device: making one needs root\n");
 }
 
+/* A reader of a FIFO, even for a moment, is the end of it for a writer that waits for one. */
+static void what_is_never_opened(void **state)
+{
+    static const char *const names[] = {"fifo", "page.html.gz", "page.html.br", "index.html",
+                                        "404.html", "dir/fifo"};
+    struct tree *t = *state;
+    struct http_ask a = ask_for("/page.html", "");
+    int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    char path[300], event[256];
+    struct source *s;
+
+    make_file(t, "page.html", "page");
+    make_folder(t, "dir");
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        assert_int_equal(mkfifoat(t->root, names[i], 0666), 0);
+        snprintf(path, sizeof(path), "%s/root/%s", t->top, names[i]);
+        assert_true(inotify_add_watch(watch, path, IN_OPEN) >= 0);
+    }
+    a.q[CODING_GZIP] = a.q[CODING_BR] = 1000;
+    assert_int_equal(site_find(t->site, &a, true, &s), 0);
+    assert_int_equal(s->coding, CODING_IDENTITY);
+    site_release(t->site, s);
+    assert_int_equal(answer(t, "/fifo"), -EACCES);
+    assert_int_equal(answer(t, "/dir/fifo"), -EACCES);
+    assert_int_equal(answer(t, "/"), 0);
+    assert_int_equal(site_page(t->site, 404, &s), -ENOENT);
+    assert_int_equal(read(watch, event, sizeof(event)), -1);
+    assert_int_equal(errno, EAGAIN);
+    close(watch);
+}
+
 static void what_may_not_be_read(void **state)
 {
     struct tree *t = *state;
@@ -367,6 +399,7 @@ int main(void)
         TREE_TEST(redirects_and_indexes),
         TREE_TEST(listings_off_and_later),
         TREE_TEST(what_is_no_file),
+        TREE_TEST(what_is_never_opened),
         TREE_TEST(what_may_not_be_read),
         TREE_TEST(hidden_names),
         TREE_TEST(pages_of_the_site),

@@ -83,6 +83,64 @@ static void a_sibling_that_leads_out(void **state)
     site_release(t->site, s);
 }
 
+/* A link is one more name for a thing, not a way around the rule for hidden names. */
+static void links_to_what_is_hidden(void **state)
+{
+    static const struct {
+        const char *path;
+        bool hidden;
+    } rows[] = {
+        {"/visible.txt", true}, {"/dir/visible.txt", true}, {"/chain", true}, {"/deep", true},
+        {"/folder", true}, {"/folder/", true}, {"/folder/file", true}, {"/folder/sub/file", true},
+        {"/sub", true}, {"/sub/file", true}, {"/near/.secret", true}, {"/near/sub/.secret", true},
+        {"/page/index.html", true}, {"/page/", false},
+        {"/ordinary", false}, {"/dir/ordinary", false}, {"/round", false},
+        {"/near", false}, {"/near/", false}, {"/near/file", false}, {"/known", false},
+        {"/known/file", false}, {"/here/file", false}, {"/here/", false}, {"/..x", true},
+    };
+    struct tree *t = *state;
+
+    make_file(t, ".secret", "secret");
+    make_file(t, "file", "file");
+    make_folder(t, ".dir");
+    make_file(t, ".dir/file", "secret");
+    make_folder(t, ".dir/sub");
+    make_file(t, ".dir/sub/file", "secret");
+    make_link(t, "../file", ".dir/out");
+    make_folder(t, "dir");
+    make_folder(t, "dir/sub");
+    make_file(t, "dir/file", "file");
+    make_file(t, "dir/.secret", "secret");
+    make_file(t, "dir/sub/.secret", "secret");
+    make_folder(t, ".well-known");
+    make_file(t, ".well-known/file", "file");
+    make_folder(t, "page");
+    make_link(t, "../.secret", "page/index.html");
+    make_link(t, ".secret", "visible.txt");
+    make_link(t, "../.secret", "dir/visible.txt");
+    make_link(t, "dir/visible.txt", "chain");
+    make_link(t, "dir/sub/../.secret", "deep");
+    make_link(t, ".dir", "folder");
+    make_link(t, ".dir/sub", "sub");
+    make_link(t, "dir", "near");
+    make_link(t, "file", "ordinary");
+    make_link(t, "../ordinary", "dir/ordinary");
+    make_link(t, ".dir/../.dir/out", "round"); /* what is found counts, not the way there */
+    make_link(t, ".well-known", "known");
+    make_link(t, ".", "here");
+    make_link(t, "file", "..x");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int err = answer(t, rows[i].path);
+
+        if (err != (rows[i].hidden ? -ENOENT : 0))
+            fail_msg("%s: %d", rows[i].path, err);
+    }
+    tree_open_site(t, &(struct site_options){.hidden = true, .listing = true});
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(answer(t, rows[i].path), 0);
+    assert_body(t, "/chain", "secret");
+}
+
 /* Swaps names as fast as it can; renaming over a link is atomic, so there is always one. */
 struct flipper {
     const char *name, *in, *out;
@@ -215,6 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TREE_TEST(where_links_lead),
+        TREE_TEST(links_to_what_is_hidden),
         TREE_TEST(an_index_that_leads_out),
         TREE_TEST(a_sibling_that_leads_out),
         TREE_TEST(a_file_link_that_flips),

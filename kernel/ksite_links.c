@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* ksite_links.c - lookups beneath the root: a link is one more name for a thing, not a way around
+ * the rule for hidden names.
+ *
+ * Most names have no link in them, and are found with LOOKUP_NO_SYMLINKS: the path asked for, whose
+ * names have been judged, is the path found.  If there is a link, the path of what it leads to is
+ * judged by the same rule, as server/site_open.c does.
+ */
+#include <linux/dcache.h>
+#include <linux/slab.h>
+#include "kcompat.h"
+#include "ksite_inside.h"
+
+enum {
+    LOOK_TRIES = 32, /* a rename anywhere may end a lookup of a link's "..": -EAGAIN */
+};
+
+static int look(const struct path *from, const char *name, unsigned flags, struct path *found)
+{
+    unsigned tries = 0;
+    int err;
+
+    flags |= LOOKUP_BENEATH | LOOKUP_NO_MAGICLINKS;
+    do
+        err = vfs_path_lookup(from->dentry, from->mnt, name, flags, found);
+    while (err == -EAGAIN && ++tries < LOOK_TRIES);
+    return err;
+}
+
+/* Whether a path lies beneath the root and has no hidden name behind it.  names: 2 * PATH_MAX. */
+static bool is_shown(const struct path *root, const struct path *path, char *names)
+{
+    const char *of_root = d_path(root, names, PATH_MAX);
+    const char *of_path = d_path(path, names + PATH_MAX, PATH_MAX);
+    struct slice behind;
+    size_t n;
+
+    if (IS_ERR(of_root) || IS_ERR(of_path))
+        return false;
+    n = strlen(of_root);
+    if (n == 1) /* "/" */
+        n = 0;
+    if (strncmp(of_path, of_root, n))
+        return false;
+    behind = (struct slice){of_path + n, strlen(of_path + n)};
+    return behind.len == 0 || (*behind.ptr == '/' && !path_is_hidden(behind));
+}
+
+/* -ENOENT, as for hidden names, and the path is given back; or 0. */
+static int judge(const struct ksite *site, struct path *found)
+{
+    char *names = kmalloc(2 * PATH_MAX, GFP_KERNEL);
+    int err = -ENOMEM;
+
+    if (names)
+        err = is_shown(&site->root, found, names) ? 0 : -ENOENT;
+    kfree(names);
+    if (err)
+        path_put(found);
+    return err;
+}
+
+int ksite_walk(const struct path *from, const char *name, unsigned flags, struct path *found)
+{
+    const struct ksite *site = container_of(from, struct ksite, root);
+    int err;
+
+    if (!(flags & LOOKUP_FOLLOW))
+        return look(from, name, flags, found);
+    err = look(from, name, flags | LOOKUP_NO_SYMLINKS, found);
+    if (err != -ELOOP)
+        return err;
+    err = look(from, name, flags, found);
+    return err || site->hidden ? err : judge(site, found);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* site_open.c - from a name to a descriptor: beneath the root, never a hidden thing, never a FIFO.
+ *
+ * Every open goes from the root's descriptor by openat2(RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
+ * and is looked at by fstat: there is no moment between a check and a use.
+ *
+ *   usual      RESOLVE_NO_SYMLINKS too: the path asked for is the path found, so its names were
+ *              judged (path_is_hidden) before anything was opened
+ *   linked     the kernel says -ELOOP, or the name is a link: what it leads to is opened by O_PATH,
+ *              its own path is read from /proc and judged by the same rule, and it is opened again
+ *              through its descriptor, which names that very thing.  Without /proc it is refused
+ *
+ * Opening a FIFO would wake a writer that waits for a reader, and closing it would break the pipe.
+ * O_PATH first would cost every file a second open; so the name is looked at with fstatat, and only
+ * a regular file is opened.  A FIFO that takes the name just then is opened, seen by fstat and
+ * refused: O_NONBLOCK keeps it from blocking, and O_NOCTTY a terminal from becoming ours.
+ *
+ * fstatat follows links of the folders above the name, and might so leave the root.  It is called
+ * when those folders were found to be no links less than a second ago (SITE_ABSENT_MS).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "site_inside.h"
+
+enum {
+    OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY,
+    OPEN_TRIES = 32, /* a rename anywhere may make openat2(2) give up on a link's "..": -EAGAIN */
+    PROC_NAME_BYTES = 32,
+};
+
+static int error_of(int err)
+{
+    switch (err) {
+    case -ENOTDIR: /* a file used as a folder */
+        return -ENOENT;
+    case -EPERM:
+    case -EXDEV:   /* leaves the root */
+    case -ELOOP:   /* a magic link, or links without end */
+    case -ENXIO:   /* a socket; a device without a driver */
+    case -ENODEV:
+        return -EACCES;
+    default:
+        return err;
+    }
+}
+
+/* A descriptor, or the kernel's own -errno. */
+static int open_as(const struct site *site, const char *path, int flags, uint64_t resolve)
+{
+    struct open_how how = {
+        .flags = (unsigned)flags | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | resolve,
+    };
+    unsigned tries = 0;
+    long fd;
+
+    do
+        fd = syscall(SYS_openat2, site->root_fd, path, &how, sizeof(how));
+    while (fd < 0 && (errno == EINTR || (errno == EAGAIN && ++tries < OPEN_TRIES)));
+    return fd < 0 ? -errno : (int)fd;
+}
+
+/* --- Links ------------------------------------------------------------------------------------ */
+
+static void proc_name(char name[PROC_NAME_BYTES], int fd)
+{
+    snprintf(name, PROC_NAME_BYTES, "/proc/self/fd/%d", fd);
+}
+
+/* The path of what a descriptor names; ptr NULL: there is none. */
+static struct slice path_of(int fd, char buf[PATH_MAX])
+{
+    char name[PROC_NAME_BYTES];
+    ssize_t n;
+
+    proc_name(name, fd);
+    n = readlink(name, buf, PATH_MAX);
+    return n > 0 && n < PATH_MAX ? (struct slice){buf, (size_t)n} : (struct slice){NULL, 0};
+}
+
+/* Whether visitors are shown the thing that a link led to: it has a path beneath the root's, and no
+ * name on it is hidden. */
+static bool is_shown(const struct site *site, int fd)
+{
+    char of_root[PATH_MAX], of_thing[PATH_MAX];
+    struct slice root = path_of(site->root_fd, of_root), thing = path_of(fd, of_thing);
+
+    if (root.len == 1) /* "/" */
+        root.len = 0;
+    if (!root.ptr || !thing.ptr || thing.len < root.len ||
+        memcmp(thing.ptr, root.ptr, root.len) != 0)
+        return false;
+    thing.ptr += root.len;
+    thing.len -= root.len;
+    return thing.len == 0 || (*thing.ptr == '/' && !path_is_hidden(thing));
+}
+
+/* The thing that a path with a link in it leads to, by O_PATH.  A descriptor or -errno. */
+static int open_linked(const struct site *site, const char *path, int flags)
+{
+    int fd = open_as(site, path, O_PATH | (flags & O_DIRECTORY), 0);
+
+    if (fd < 0)
+        return error_of(fd);
+    if (site->hidden || is_shown(site, fd))
+        return fd;
+    close(fd);
+    return -ENOENT; /* as hidden names are */
+}
+
+/* Opens the thing that fd, by O_PATH, names; fd is closed. */
+static int open_again(int fd, int flags)
+{
+    char name[PROC_NAME_BYTES];
+    int opened, err;
+
+    proc_name(name, fd);
+    do
+        opened = open(name, flags | O_CLOEXEC);
+    while (opened < 0 && errno == EINTR);
+    err = opened < 0 ? -errno : 0;
+    close(fd);
+    if (err == -ENOENT) /* there is no /proc */
+        return -EACCES;
+    return err ? error_of(err) : opened;
+}
+
+int site_open_beneath(const struct site *site, const char *path, int flags)
+{
+    int fd = open_as(site, path, flags, RESOLVE_NO_SYMLINKS);
+
+    if (fd != -ELOOP)
+        return fd < 0 ? error_of(fd) : fd;
+    fd = open_linked(site, path, flags);
+    return fd < 0 || (flags & O_PATH) ? fd : open_again(fd, flags);
+}
+
+/* --- Files ------------------------------------------------------------------------------------ */
+
+/* Whether no folder on the way to that name is a link, nor was one lately. */
+static bool is_straight(struct site *site, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[PATH_BYTES_MAX + NAME_BYTES_MAX];
+    uint32_t now_ms;
+    size_t len;
+    int fd;
+
+    if (!slash)
+        return true;
+    len = (size_t)(slash - path);
+    now_ms = (uint32_t)clock_ms();
+    if (absent_lately(&site->straight, path, len, now_ms))
+        return true;
+    if (len >= sizeof(folder))
+        return false;
+    memcpy(folder, path, len);
+    folder[len] = '\0';
+    fd = open_as(site, folder, O_PATH | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
+    if (fd < 0)
+        return false;
+    close(fd);
+    absent_note(&site->straight, path, len, now_ms);
+    return true;
+}
+
+/* 0: it may be opened; or why not. */
+static int error_of_kind(const struct stat *st)
+{
+    if (S_ISREG(st->st_mode))
+        return 0;
+    return S_ISDIR(st->st_mode) ? -EISDIR : -EACCES;
+}
+
+static int open_linked_file(const struct site *site, const char *path, struct stat *st)
+{
+    int fd = open_linked(site, path, 0), err;
+
+    if (fd < 0)
+        return fd;
+    err = fstat(fd, st) < 0 ? -errno : error_of_kind(st);
+    if (!err)
+        return open_again(fd, OPEN_FLAGS);
+    close(fd);
+    return err;
+}
+
+int site_open_file(struct site *site, const char *path, struct stat *st)
+{
+    int fd, err;
+
+    st->st_mode = 0;
+    if (!is_straight(site, path))
+        return open_linked_file(site, path, st);
+    if (fstatat(site->root_fd, path, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
+        return error_of(-errno);
+    if (S_ISLNK(st->st_mode))
+        return open_linked_file(site, path, st);
+    err = error_of_kind(st);
+    if (err)
+        return err;
+    fd = open_as(site, path, OPEN_FLAGS, RESOLVE_NO_SYMLINKS);
+    if (fd == -ELOOP) /* a link has come */
+        return open_linked_file(site, path, st);
+    if (fd < 0)
+        return error_of(fd);
+    err = fstat(fd, st) < 0 ? -errno : error_of_kind(st);
+    if (err) {
+        close(fd);
+        return err;
+    }
+    return fd;
+}
