@@ -73,8 +73,8 @@ struct host {
     void *site;
 
     /* The representation asked for: 0 and *source; -ENOENT 404, -EACCES or -EPERM 403,
-     * -ENAMETOOLONG 404, -EMFILE, -ENFILE, -ENOMEM, -EAGAIN 503; others 500.  -EINPROGRESS: later;
-     * the connection waits and conn_resume() asks again with the same ask. */
+     * -ENAMETOOLONG 404, -EMFILE, -ENFILE, -ENOMEM, -EAGAIN, -ESTALE 503; others 500.
+     * -EINPROGRESS: later; the connection waits and conn_resume() asks again with the same ask. */
     int (*find)(void *site, const struct http_ask *ask, struct source **source);
 
     /* A page of the site's own for an error status (404.html), or -ENOENT.  -EINPROGRESS as above,

@@ -398,6 +398,7 @@ static unsigned status_of_error(int err)
     case -ENFILE:
     case -ENOMEM:
     case -EAGAIN:
+    case -ESTALE: /* the site itself has gone */
         return 503;
     default:
         return 500;

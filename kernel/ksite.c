@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* ksite.c - a folder as representations, inside the kernel: what server/site.c is in user space.
  *
- * Names are looked up from the root's own path with LOOKUP_BENEATH and without magic links: what
- * leaves the root is refused, not clamped.  The path that comes back is held, so what is looked at
- * (kind, permission, attributes) is what is then opened: there is no moment between a check and a
- * use.  Nothing but regular files is ever opened, so a FIFO cannot block and a device not wake.
+ * Names are looked up by ksite_links.c, never outside the root.  The path that is found is held, so
+ * its kind, permission and attributes are those of the thing that is then opened.  Only regular
+ * files and folders are opened, so a FIFO cannot block and a device not wake.
  *
  * Kernel threads are root, and a server that reads as root serves the shadow file of whoever points
  * it there.  So lookups, permission checks and opens are done as a user and group that own nothing:
@@ -457,6 +456,8 @@ int ksite_find(struct ksite *site, const struct http_ask *ask, bool away, struct
 
     if (ask->path.len == 0 || ask->path.len > PATH_BYTES_MAX)
         return -ENAMETOOLONG;
+    if (ksite_is_gone(site))
+        return -ESTALE;
     if (ksite_try(site, ask, source) == 0)
         return 0;
     if (!site->hidden && path_is_hidden(ask->path))

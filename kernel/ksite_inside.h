@@ -59,6 +59,8 @@ int ksite_look(const struct path *from, const char *name, unsigned flags, struct
 /* The same, but -errno is the kernel's own.  `from` is the site's root if LOOKUP_FOLLOW is given,
  * and a link that leads to a hidden name is not followed: -ENOENT. */
 int ksite_walk(const struct path *from, const char *name, unsigned flags, struct path *found);
+/* Whether the root itself was removed: nothing is found any more.  The kernel's log says so. */
+bool ksite_is_gone(const struct ksite *site);
 
 /* --- ksite_memory.c --------------------------------------------------------------------------- */
 

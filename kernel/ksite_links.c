@@ -60,6 +60,14 @@ static int judge(const struct ksite *site, struct path *found)
     return err;
 }
 
+bool ksite_is_gone(const struct ksite *site)
+{
+    if (!IS_DEADDIR(d_inode(site->root.dentry)))
+        return false;
+    pr_warn_ratelimited("rung_http: the folder that is served was removed\n");
+    return true;
+}
+
 int ksite_walk(const struct path *from, const char *name, unsigned flags, struct path *found)
 {
     const struct ksite *site = container_of(from, struct ksite, root);

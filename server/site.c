@@ -344,6 +344,10 @@ static int find_listing(struct search *f, bool may_block, struct site_source **s
 
     if (fd < 0)
         return fd;
+    if (f->len == 0 && site_is_gone(f->site)) { /* it has no entries, but is no empty folder */
+        close(fd);
+        return -ESTALE;
+    }
     if (!f->site->listing || (!ask->head && !may_block)) {
         close(fd);
         return f->site->listing ? -EINPROGRESS : -EACCES;
@@ -389,6 +393,8 @@ int site_find(struct site *site, const struct http_ask *ask, bool may_block, str
         if (err == -ENOENT)
             err = find_listing(&f, may_block, &found);
     }
+    if (err == -ENOENT && site_is_gone(site))
+        err = -ESTALE;
     if (!err)
         *source = &found->source;
     return err;

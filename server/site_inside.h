@@ -71,6 +71,9 @@ struct site_source {
  * which -ENOENT means 404 and -EACCES 403. */
 int site_open_beneath(const struct site *site, const char *path, int flags);
 
+/* Whether the root itself was removed: nothing is found any more.  Says so on stderr at times. */
+bool site_is_gone(const struct site *site);
+
 /* Open a regular file so, and look at it: *st.  -EISDIR: it is a folder; -EACCES with a kind in
  * st->st_mode, which is 0 if none is known: it is neither, and was not opened. */
 int site_open_file(struct site *site, const char *path, struct stat *st);

@@ -25,12 +25,14 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "../base/say.h"
 #include "site_inside.h"
 
 enum {
     OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY,
     OPEN_TRIES = 32, /* a rename anywhere may make openat2(2) give up on a link's "..": -EAGAIN */
     PROC_NAME_BYTES = 32,
+    GONE_SAID_MS = 10000, /* how often to say that the root was removed */
 };
 
 static int error_of(int err)
@@ -138,6 +140,25 @@ int site_open_beneath(const struct site *site, const char *path, int flags)
         return fd < 0 ? error_of(fd) : fd;
     fd = open_linked(site, path, flags);
     return fd < 0 || (flags & O_PATH) ? fd : open_again(fd, flags);
+}
+
+bool site_is_gone(const struct site *site)
+{
+    static _Atomic uint64_t next_ms;
+    char path[PATH_MAX];
+    struct slice root;
+    uint64_t due_ms = atomic_load_explicit(&next_ms, memory_order_relaxed), now_ms;
+    struct stat st;
+
+    if (fstat(site->root_fd, &st) < 0 || st.st_nlink > 0)
+        return false;
+    now_ms = clock_ms();
+    root = path_of(site->root_fd, path);
+    if (now_ms >= due_ms &&
+        atomic_compare_exchange_strong(&next_ms, &due_ms, now_ms + GONE_SAID_MS))
+        say_error("the folder that is served was removed: %.*s; every request gets 503",
+                  (int)root.len, root.ptr ? root.ptr : "");
+    return true;
 }
 
 /* --- Files ------------------------------------------------------------------------------------ */

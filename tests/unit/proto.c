@@ -84,6 +84,8 @@ static const struct row rows[] = {
     {"GET /w1" HOST "Content-Length: 3\r\n\r\nabc", {200}, true},
     {"GET /p1" HOST "Connection: close\r\nContent-Length: 3\r\n\r\nabc", {200}, false},
     {"GET /p1 HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc", {200}, false},
+    /* the site has gone, and may be back */
+    {"GET /ESTALE" HOST "\r\n", {503}, true},
     /* a path of OPTIONS is judged like that of GET */
     {"OPTIONS /%zz" HOST "\r\n", {400}, true},
     {"OPTIONS /../p1" HOST "\r\n", {404}, true},

@@ -344,6 +344,28 @@ static void hidden_names(void **state)
         assert_int_equal(answer(t, rows[i].path), 0);
 }
 
+/* Nothing can be found in it any more, and that is not the fault of the name. */
+static void a_root_that_is_removed(void **state)
+{
+    struct tree *t = *state;
+    struct http_ask a = ask_for("/", "");
+    struct source *s;
+
+    make_file(t, "file", "x");
+    assert_body(t, "/file", "x");
+    assert_int_equal(answer(t, "/none"), -ENOENT);
+    assert_int_equal(answer(t, "/"), 0);
+    assert_int_equal(unlinkat(t->root, "file", 0), 0);
+    assert_int_equal(answer(t, "/"), 0); /* empty, but there */
+    assert_int_equal(unlinkat(t->root, "../root", AT_REMOVEDIR), 0);
+    assert_int_equal(answer(t, "/file"), -ESTALE);
+    assert_int_equal(answer(t, "/none/"), -ESTALE);
+    assert_int_equal(answer(t, "/"), -ESTALE);
+    assert_int_equal(site_find(t->site, &a, false, &s), -ESTALE);
+    a.head = true;
+    assert_int_equal(site_find(t->site, &a, false, &s), -ESTALE);
+}
+
 static void pages_of_the_site(void **state)
 {
     struct tree *t = *state;
@@ -403,6 +425,7 @@ int main(void)
         TREE_TEST(what_may_not_be_read),
         TREE_TEST(hidden_names),
         TREE_TEST(pages_of_the_site),
+        TREE_TEST(a_root_that_is_removed),
         TREE_TEST(sites_that_cannot_be_opened),
     };
 

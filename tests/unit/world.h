@@ -49,7 +49,8 @@ static inline int world_error(struct slice path)
     } errors[] = {
         {"/ENOENT", -ENOENT}, {"/ENAMETOOLONG", -ENAMETOOLONG}, {"/EACCES", -EACCES},
         {"/EPERM", -EPERM}, {"/EMFILE", -EMFILE}, {"/ENFILE", -ENFILE}, {"/ENOMEM", -ENOMEM},
-        {"/EAGAIN", -EAGAIN}, {"/EIO", -EIO}, {"/EINTR", -EINTR},
+        {"/EAGAIN", -EAGAIN}, {"/ESTALE", -ESTALE},
+        {"/EIO", -EIO}, {"/EINTR", -EINTR},
     };
 
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
