@@ -56,6 +56,21 @@ const char *ring_bytes(const struct ring *r, const struct io_uring_cqe *cqe)
     return r->bytes + (size_t)(cqe->flags >> IORING_CQE_BUFFER_SHIFT) * RECV_BYTES_MAX;
 }
 
+enum { HELD_BITS = 15 }; /* of the count, which is RECV_BYTES_MAX at most */
+_Static_assert(RECV_BYTES_MAX < 1 << HELD_BITS && RING_BUFFERS <= 1 << (24 - HELD_BITS),
+               "the number and the count of a buffer that is held fit 24 bits");
+
+unsigned ring_held(const struct io_uring_cqe *cqe)
+{
+    return cqe->flags >> IORING_CQE_BUFFER_SHIFT << HELD_BITS | (unsigned)cqe->res;
+}
+
+void ring_unheld(unsigned held, struct io_uring_cqe *cqe)
+{
+    cqe->res = (int)(held & ((1u << HELD_BITS) - 1));
+    cqe->flags = held >> HELD_BITS << IORING_CQE_BUFFER_SHIFT | IORING_CQE_F_BUFFER;
+}
+
 void ring_give_back(struct ring *r, const struct io_uring_cqe *cqe)
 {
     if (cqe->flags & IORING_CQE_F_BUFFER)

@@ -62,6 +62,10 @@ int ring_wait(struct ring *r, int wait_ms);
  * ring_give_back() when they have been read. */
 bool ring_next(struct ring *r, struct io_uring_cqe *cqe);
 const char *ring_bytes(const struct ring *r, const struct io_uring_cqe *cqe);
+/* A completion that brought bytes as a number below 1 << 24, and back: all of it that the functions
+ * above and below look at.  Its bytes are kept until they are given back. */
+unsigned ring_held(const struct io_uring_cqe *cqe);
+void ring_unheld(unsigned held, struct io_uring_cqe *cqe);
 void ring_give_back(struct ring *r, const struct io_uring_cqe *cqe);
 
 /* --- Sending (ring_send.c) -------------------------------------------------------------------- */

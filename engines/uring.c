@@ -93,6 +93,19 @@ static bool stays_watched(struct uring *u, struct session *s, const struct io_ur
            ring_watch(&u->ring, s->fd, POLLOUT, data);
 }
 
+/* A batch of completions brings more requests at once than a readiness loop has in hand, and each
+ * holds its memory until it is sent.  When there is none, its bytes stay where they are and are
+ * looked at again a millisecond later, until the session's time is up. */
+static bool waits_for_memory(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
+{
+    if (cqe->res <= 0 || loop_has_memory(u->loop) ||
+        !ring_nap(&u->ring, data_of(s, TAG_NAP)))
+        return false;
+    u->holding++;
+    s->slot = FLYING | HOLDING | (s->slot & LEAVING) | ring_held(cqe) << PIECE_SHIFT;
+    return true;
+}
+
 /* The operation of a session is over.  A request that was received before the cancel is served:
  * evicting must not lose it. */
 static void session_moved(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
@@ -103,7 +116,8 @@ static void session_moved(struct uring *u, struct session *s, const struct io_ur
     bool leaving = s->slot & LEAVING && (tag != TAG_RECV || n <= 0);
     enum conn_want want = (enum conn_want)s->conn.want;
 
-    if (tag == TAG_WRITABLE && stays_watched(u, s, cqe))
+    if ((tag == TAG_WRITABLE && stays_watched(u, s, cqe)) ||
+        (tag == TAG_RECV && !(s->slot & LEAVING) && waits_for_memory(u, s, cqe)))
         return;
     if (s->slot & LEAVING && !leaving)
         session_keep(u->loop, s);
@@ -123,8 +137,25 @@ static void session_moved(struct uring *u, struct session *s, const struct io_ur
         (tag == TAG_READ ? transmit(u, s, true)
                          : ring_poll(&u->ring, s->fd, POLLOUT, data_of(s, TAG_WRITABLE))))
         s->slot |= FLYING;
+    else if (want == CONN_RECV && n == -ENOBUFS && u->holding &&
+             ring_nap(&u->ring, data_of(s, TAG_NAP))) /* the buffers are full of bytes that wait */
+        s->slot |= FLYING;
     else
         uring_pursue(u, s, want);
+}
+
+/* A nap of bytes that wait for memory is over: as if they had come now. */
+static void unhold(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
+{
+    struct io_uring_cqe held = *cqe;
+
+    if (s->slot & HOLDING) {
+        ring_unheld(s->slot >> PIECE_SHIFT, &held);
+        held.user_data = data_of(s, TAG_RECV);
+        s->slot &= FLYING | LEAVING;
+        u->holding--;
+    }
+    session_moved(u, s, &held);
 }
 
 /* The session's time is up, or its seat is needed. */
@@ -154,7 +185,7 @@ static void reap(struct uring *u)
         if (cqe.user_data % TAGS == TAG_DOOR)
             uring_door_moved(u, (unsigned)(cqe.user_data / TAGS), &cqe);
         else
-            session_moved(u, (struct session *)(uintptr_t)(cqe.user_data & ~(TAGS - 1ull)), &cqe);
+            unhold(u, (struct session *)(uintptr_t)(cqe.user_data & ~(TAGS - 1ull)), &cqe);
     }
 }
 

@@ -9,8 +9,9 @@
 /* What a completion is of: the low bits of its data.  The others say whose. */
 enum tag { TAG_RECV = 1, TAG_SEND, TAG_READ, TAG_WRITABLE, TAG_NAP, TAG_DOOR, TAGS = 16 };
 
-/* session->slot: an operation is in flight; it is being cancelled; a piece of the ring's. */
-enum { FLYING = 1, LEAVING = 2, PIECE_SHIFT = 8 };
+/* session->slot: an operation is in flight; it is being cancelled; its bytes wait for memory.  The
+ * bits above: a piece of the ring's, or ring_held() of the bytes that wait. */
+enum { FLYING = 1, LEAVING = 2, HOLDING = 4, PIECE_SHIFT = 8 };
 
 /* What is waited for besides the sessions: listeners, to be woken, to be told to stop. */
 enum door_state { SHUT, WATCHED, ACCEPTING };
@@ -24,6 +25,7 @@ struct uring {
     struct ring ring;
     struct loop *loop;
     bool ahead; /* this kernel can accept for ever */
+    unsigned holding; /* sessions whose bytes wait for memory */
     unsigned doors;
     struct door door[LISTENERS_MAX + 2];
 };

@@ -71,6 +71,22 @@ static void host_free(void *site, void *mem, size_t bytes)
     shelf->count++;
 }
 
+bool loop_has_memory(struct loop *l)
+{
+    for (unsigned i = 0; i < BUFFER_SIZES; i++) {
+        struct shelf *shelf = &l->buffers->shelf[i];
+        void *mem;
+
+        if (!shelf->bytes || shelf->first)
+            continue;
+        mem = malloc(shelf->bytes);
+        if (!mem)
+            return false;
+        host_free(l, mem, shelf->bytes);
+    }
+    return true;
+}
+
 int buffers_open(struct buffers **b)
 {
     *b = calloc(1, sizeof(**b));

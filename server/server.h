@@ -185,6 +185,10 @@ void session_refuse(struct loop *l, struct session *s);
  * a shortage pauses listening.  Whoever accepts ahead sees to it that there is a seat. */
 struct session *loop_adopt(struct loop *l, int fd);
 
+/* Whether there is memory for one more answer.  If not, bytes that were received had better wait
+ * until others have been sent: without it the connection would end. */
+bool loop_has_memory(struct loop *l);
+
 /* n bytes were received, 0 at the end of the stream, or -errno.  What it wants now. */
 enum conn_want session_fed(struct loop *l, struct session *s, const char *bytes, long n);
 /* n bytes of conn_out() were sent; 0: its file has become shorter; or -errno. */
