@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* lane.pml - the ready lists of event and softirq against unload (kernel/kserve.c, kernel/kready.c).
+/* lane.pml - the ready lists of event and softirq against unload (kernel/kserve.c, kernel/kready.c, kernel/kfar.c).
  *
- * Two connections, the network's callback for each, one work item, one bottom half, and the thread in rmmod.  A turn
- * handles TURN connections; after a full turn the work item queues itself again, as the code does after TURN_MAX.
+ * Two connections, the network's callback, one work item, one bottom half, for each connection the work item in which it
+ * may wait for a file system (far), and the thread in rmmod.  A turn handles TURN connections; after a full turn the
+ * work item queues itself again, as the code does after TURN_MAX.
  *
  * Verified: nothing touches a freed lane or connection; a connection is in at most one list and has at most one owner;
- * what a callback announced is pumped; unloading ends.
+ * what a callback announced is pumped; unloading is never stuck.
  *
  * spin:planted FLUSH !(gone[l])  unload calls flush_workqueue(): it misses a work item that queues itself again
  * spin:planted SOFT_LAST !(gone[to])  unload waits for the work item before the bottom half, which may still start it
+ * spin:planted FAR_LAST !(gone[to])  unload waits for the lanes' work item before the far ones, which may start it, too
  * spin:planted FORGETS invalid end state  a pumped connection goes to IDLE and ignores that it was marked meanwhile
  * spin:planted UNHOOKED (state[c]!=  a connection is freed without waiting for callbacks that have begun
  */
@@ -17,7 +19,8 @@
 #define EVENTS 1
 #define WORK 0 /* the two lanes */
 #define SOFT 1
-#define NONE 2 /* no lane owns it */
+#define FAR 2  /* not a lane: a work item of the connection's own */
+#define NONE 3 /* no lane owns it */
 
 mtype = {IDLE, QUEUED, RUNNING, AGAIN, FREED};
 mtype state[CONNS] = IDLE;
@@ -32,6 +35,8 @@ byte live = CONNS;
 chan ready[2] = [CONNS] of {byte}; /* what a lane's llist holds */
 chan rest[2] = [CONNS] of {byte};  /* what the lane has taken out of it */
 bool pending[2], running[2], gone[2];
+bool far[CONNS];         /* its far work item is queued */
+byte far_runs;
 byte awaited;            /* runs of the work item that a flush still waits for */
 
 #define IN_LIST(c) (ready[0]??[eval(c)] || ready[1]??[eval(c)] || rest[0]??[eval(c)] || rest[1]??[eval(c)])
@@ -92,7 +97,7 @@ inline close(c) {
     live--
 }
 
-/* kernel/kserve.c kready_run(), of a connection that the lane has taken out of its list */
+/* kernel/kserve.c kready_run() and ready_ends(): of a connection from a list, or whose far work item runs */
 inline pump(l, c) {
     atomic {
         assert(state[c] == QUEUED && owner[c] == NONE);
@@ -100,25 +105,35 @@ inline pump(l, c) {
         owner[c] = l
     }
     news[c] = false;
+    ends = stop
+}
+
+/* kernel/kserve.c ready_hand_on(), of a lane that cannot do what is next: the bottom half to the work item, which may
+ * sleep (ready_hand()), and both to where a file system may be waited for (kernel/kfar.c kfar_queue()) */
+inline hand(l, c) {
     atomic {
-        ends = stop; /* kernel/kserve.c ready_ends() */
         if
-        :: l == SOFT -> /* kernel/kserve.c ready_hand(): what the bottom half cannot do */
+        :: l == SOFT || !ends ->
             soft[c] = false;
             owner[c] = NONE;
             state[c] = QUEUED;
-            ends = false;
-            add(WORK, c)
+            if
+            :: l == SOFT -> add(WORK, c)
+            :: !ends -> far[c] = true
+            fi
         :: l == WORK || !ends -> skip
-        fi;
-        rests = (owner[c] == l && !ends)
+        fi
     }
+}
+
+/* kernel/kserve.c ready_rest(), or the end */
+inline settle(l, c) {
     if
     :: ends -> close(c)
-    :: rests -> /* kernel/kserve.c ready_rest() */
+    :: else ->
         atomic {
             if
-            :: l == WORK -> soft[c] = true /* it wants to receive */
+            :: l != SOFT -> soft[c] = true /* it wants to receive */
             :: true
             fi;
             owner[c] = NONE;
@@ -126,20 +141,32 @@ inline pump(l, c) {
             state[c] = IDLE
 #else
             if
-            :: state[c] == AGAIN -> state[c] = QUEUED; soft[c] = (l == SOFT); add(l, c)
+            :: state[c] == AGAIN -> state[c] = QUEUED; soft[c] = (l == SOFT); add((l == SOFT -> SOFT : WORK), c)
             :: else -> state[c] = IDLE
             fi
 #endif
         }
-    :: else
-    fi;
-    start()
+    fi
+}
+
+/* kernel/kfar.c far_work() */
+proctype far_work(byte c) {
+    byte to = NONE;
+    bool ends;
+end:
+    do
+    :: atomic { far[c] -> far[c] = false; far_runs++ }
+        pump(FAR, c);
+        settle(FAR, c);
+        start();
+        far_runs--
+    od
 }
 
 /* kernel/kserve.c lane_work() and lane_bh(), each of which runs at most once at a time, and lane_turn() */
 proctype lane(byte l) {
     byte n, c, to = NONE;
-    bool ends, rests;
+    bool ends;
 end:
     do
     :: atomic { pending[l] -> assert(!gone[l]); pending[l] = false; running[l] = true; n = 0 }
@@ -154,7 +181,13 @@ end:
                 rest[l]?c;
                 n++
             }
-            pump(l, c)
+            pump(l, c);
+            hand(l, c);
+            if
+            :: owner[c] == l -> settle(l, c)
+            :: else
+            fi;
+            start()
         :: atomic { n < TURN && !(len(rest[l]) + len(ready[l])) -> break }
         :: atomic { n == TURN -> assert(!gone[l]); pending[l] = true; break } /* queue_work_on() of itself */
         od;
@@ -164,6 +197,9 @@ end:
 
 /* kernel/kserve.c lanes_close(): tasklet_kill() or cancel_work_sync() */
 inline end_soft() { atomic { !pending[SOFT] && !running[SOFT] -> gone[SOFT] = true } }
+
+/* kernel/kfar.c kfar_close(): destroy_workqueue() waits for what is queued and runs */
+inline end_far() { !far[0] && !far[1] && !far_runs }
 
 /* kernel/kserve.c ready_way_close() */
 inline end_work() {
@@ -175,7 +211,7 @@ inline end_work() {
 #endif
 }
 
-/* kernel/kopen.c kserve_close() and stop(), which may leave the lock between two looks */
+/* kernel/kopen.c kserve_close(), stop() and look_at_some(), which leaves the lock now and then */
 active proctype unload() {
     byte c, to = NONE;
     if
@@ -192,14 +228,27 @@ active proctype unload() {
     od;
     live == 0;
 #ifdef SOFT_LAST
+    end_far();
     end_work();
     end_soft()
+#elif defined(FAR_LAST)
+    end_soft();
+    end_work();
+    end_far()
 #else
     end_soft();
+    end_far();
     end_work()
 #endif
 }
 
+/* The second client is silent. */
 init {
-    atomic { soft[1] = false; run network(0); run network(1); run lane(WORK); run lane(SOFT) }
+    atomic {
+        if
+        :: soft[0] = false /* as in the model event */
+        :: true
+        fi;
+        run network(0); run far_work(0); run far_work(1); run lane(WORK); run lane(SOFT)
+    }
 }
