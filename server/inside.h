@@ -20,6 +20,7 @@ struct site_options {
     const char *root;      /* folder */
     const char *index;     /* file shown for a folder: index.html */
     bool hidden;           /* show names that begin with a dot (.well-known is always visible) */
+    bool all;              /* root serves what others may not read, too */
     bool listing;          /* list folders without an index, else 403 */
     bool precompressed;    /* use NAME.br, NAME.zst, NAME.gz beside NAME */
     size_t listing_max;    /* entries sorted; a folder with more is streamed as it is; 0: 100,000 */

@@ -143,11 +143,7 @@ static const struct passwd *find_user(const char *name, int *code)
                   errno ? say_why(errno) : "there is no such user");
         return NULL;
     }
-    if (user->pw_uid != 0)
-        return user;
-    say_error("--user %s: that is root; name a user without rights, such as nobody or www-data",
-              name);
-    return NULL;
+    return user;
 }
 
 /* Become the user for good: groups first, because only root may change them. */
@@ -179,6 +175,8 @@ static int drop_privileges(const char *name, const struct server *srv, struct sw
 
     if (!user)
         return code;
+    if (user->pw_uid == 0) /* on purpose: see --user in options.def */
+        return EXIT_DONE;
     err = listen_give(srv, user->pw_uid, user->pw_gid);
     if (!err)
         err = sweep_begin(sweep, srv);
@@ -222,7 +220,8 @@ static int open_site(struct server *srv, const char *folder)
     const struct serve_options *opt = srv->opt;
     const struct site_options site = {.root = folder, .index = opt->index, .hidden = opt->hidden,
                                       .listing = opt->listing, .listing_max = opt->listing_max,
-                                      .precompressed = opt->precompressed};
+                                      .precompressed = opt->precompressed,
+                                      .all = opt->user != NULL};
     const char *why = "open folder";
     int err = access(folder, R_OK | X_OK) < 0 ? -errno : site_open(&srv->site, &site, &why);
 

@@ -38,6 +38,7 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
     if (!s)
         return -ENOMEM;
     s->hidden = opt->hidden;
+    s->world = geteuid() == 0 && !opt->all;
     s->listing = opt->listing;
     s->precompressed = opt->precompressed;
     s->entries_max = opt->listing_max ? opt->listing_max : SITE_ENTRIES_MAX;

@@ -46,6 +46,7 @@ struct site {
     int root_fd;
     struct young young;
     bool hidden, listing, precompressed;
+    bool world; /* what others may not read is refused, though this process may read it */
     size_t entries_max;
     atomic_size_t *listings_bytes; /* <= SITE_LISTINGS_BYTES_MAX; in memory all processes share */
     pthread_mutex_t rolls_lock;    /* guards the next two, and each roll's refs and links */

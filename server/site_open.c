@@ -15,6 +15,10 @@
  * a regular file is opened.  A FIFO that takes the name just then is opened, seen by fstat and
  * refused: O_NONBLOCK keeps it from blocking, and O_NOCTTY a terminal from becoming ours.
  *
+ * Root may open everything.  A server that is started as root and stays root serves what others may
+ * read (site->world): files and folders by their modes, and folders on the way by theirs, except
+ * the root itself, which was named on purpose.
+ *
  * fstatat follows links of the folders above the name, and might so leave the root.  It is called
  * when those folders were found to be no links less than a second ago (SITE_ABSENT_MS).
  */
@@ -67,6 +71,36 @@ static int open_as(const struct site *site, const char *path, int flags, uint64_
     return fd < 0 ? -errno : (int)fd;
 }
 
+/* --- What everyone may read ------------------------------------------------------------------- */
+
+/* 0, or -EACCES: root may open it, and others may not. */
+static int mode_error(const struct site *site, mode_t mode, mode_t needed)
+{
+    return site->world && (mode & needed) != needed ? -EACCES : 0;
+}
+
+/* Whether others may pass the folders on a path without links, of which the last component is not
+ * one of them: 0 or -errno. */
+static int folders_error(const struct site *site, const char *path)
+{
+    char folder[PATH_MAX];
+    struct stat st;
+    size_t i;
+    int err = 0;
+
+    for (i = 0; site->world && !err && path[i] != '\0' && i < sizeof(folder); i++) {
+        folder[i] = path[i];
+        if (path[i] != '/')
+            continue;
+        folder[i] = '\0';
+        if (fstatat(site->root_fd, folder, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
+            return error_of(-errno);
+        err = mode_error(site, st.st_mode, S_IXOTH);
+        folder[i] = '/';
+    }
+    return err;
+}
+
 /* --- Links ------------------------------------------------------------------------------------ */
 
 static void proc_name(char name[PROC_NAME_BYTES], int fd)
@@ -81,13 +115,16 @@ static struct slice path_of(int fd, char buf[PATH_MAX])
     ssize_t n;
 
     proc_name(name, fd);
-    n = readlink(name, buf, PATH_MAX);
-    return n > 0 && n < PATH_MAX ? (struct slice){buf, (size_t)n} : (struct slice){NULL, 0};
+    n = readlink(name, buf, PATH_MAX - 1);
+    if (n <= 0 || n == PATH_MAX - 1)
+        return (struct slice){NULL, 0};
+    buf[n] = '\0';
+    return (struct slice){buf, (size_t)n};
 }
 
-/* Whether visitors are shown the thing that a link led to: it has a path beneath the root's, and no
- * name on it is hidden. */
-static bool is_shown(const struct site *site, int fd)
+/* Whether visitors are shown the thing that a link led to: 0, or -errno.  It has a path beneath the
+ * root's, no name on which is hidden, and they may pass its folders. */
+static int judge(const struct site *site, int fd)
 {
     char of_root[PATH_MAX], of_thing[PATH_MAX];
     struct slice root = path_of(site->root_fd, of_root), thing = path_of(fd, of_thing);
@@ -96,23 +133,28 @@ static bool is_shown(const struct site *site, int fd)
         root.len = 0;
     if (!root.ptr || !thing.ptr || thing.len < root.len ||
         memcmp(thing.ptr, root.ptr, root.len) != 0)
-        return false;
+        return -ENOENT;
     thing.ptr += root.len;
     thing.len -= root.len;
-    return thing.len == 0 || (*thing.ptr == '/' && !path_is_hidden(thing));
+    if (thing.len == 0)
+        return 0;
+    if (*thing.ptr != '/' || (!site->hidden && path_is_hidden(thing)))
+        return -ENOENT; /* as hidden names are */
+    return folders_error(site, thing.ptr + 1);
 }
 
 /* The thing that a path with a link in it leads to, by O_PATH.  A descriptor or -errno. */
 static int open_linked(const struct site *site, const char *path, int flags)
 {
-    int fd = open_as(site, path, O_PATH | (flags & O_DIRECTORY), 0);
+    int fd = open_as(site, path, O_PATH | (flags & O_DIRECTORY), 0), err;
 
     if (fd < 0)
         return error_of(fd);
-    if (site->hidden || is_shown(site, fd))
+    err = site->hidden && !site->world ? 0 : judge(site, fd);
+    if (!err)
         return fd;
     close(fd);
-    return -ENOENT; /* as hidden names are */
+    return err;
 }
 
 /* Opens the thing that fd, by O_PATH, names; fd is closed. */
@@ -132,14 +174,34 @@ static int open_again(int fd, int flags)
     return err ? error_of(err) : opened;
 }
 
+/* Whether others may list that folder; what everyone is served from, the root, is not asked. */
+static int list_error(const struct site *site, int fd)
+{
+    struct stat st;
+
+    if (!site->world)
+        return 0;
+    return fstat(fd, &st) < 0 ? -errno : mode_error(site, st.st_mode, S_IROTH | S_IXOTH);
+}
+
 int site_open_beneath(const struct site *site, const char *path, int flags)
 {
-    int fd = open_as(site, path, flags, RESOLVE_NO_SYMLINKS);
+    int fd = open_as(site, path, flags, RESOLVE_NO_SYMLINKS), err;
 
-    if (fd != -ELOOP)
-        return fd < 0 ? error_of(fd) : fd;
-    fd = open_linked(site, path, flags);
-    return fd < 0 || (flags & O_PATH) ? fd : open_again(fd, flags);
+    if (fd == -ELOOP) {
+        fd = open_linked(site, path, flags);
+        if (fd < 0 || (flags & O_PATH))
+            return fd;
+        fd = open_again(fd, flags);
+        err = 0;
+    } else {
+        err = fd < 0 ? error_of(fd) : folders_error(site, path);
+    }
+    if (!err && fd >= 0 && !(flags & O_PATH) && strcmp(path, ".") != 0)
+        err = list_error(site, fd);
+    if (err && fd >= 0)
+        close(fd);
+    return err ? err : fd;
 }
 
 bool site_is_gone(const struct site *site)
@@ -163,38 +225,41 @@ bool site_is_gone(const struct site *site)
 
 /* --- Files ------------------------------------------------------------------------------------ */
 
-/* Whether no folder on the way to that name is a link, nor was one lately. */
-static bool is_straight(struct site *site, const char *path)
+/* 0: no folder on the way to that name is a link, nor was one lately.  -ELOOP: one may be; or
+ * -EACCES. */
+static int way_error(struct site *site, const char *path)
 {
     const char *slash = strrchr(path, '/');
     char folder[PATH_BYTES_MAX + NAME_BYTES_MAX];
     uint32_t now_ms;
     size_t len;
-    int fd;
+    int fd, err;
 
     if (!slash)
-        return true;
+        return 0;
     len = (size_t)(slash - path);
     now_ms = (uint32_t)clock_ms();
     if (absent_lately(&site->straight, path, len, now_ms))
-        return true;
+        return 0;
     if (len >= sizeof(folder))
-        return false;
+        return -ELOOP;
     memcpy(folder, path, len);
     folder[len] = '\0';
     fd = open_as(site, folder, O_PATH | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
     if (fd < 0)
-        return false;
+        return -ELOOP;
     close(fd);
-    absent_note(&site->straight, path, len, now_ms);
-    return true;
+    err = folders_error(site, path);
+    if (!err)
+        absent_note(&site->straight, path, len, now_ms);
+    return err;
 }
 
 /* 0: it may be opened; or why not. */
-static int error_of_kind(const struct stat *st)
+static int error_of_kind(const struct site *site, const struct stat *st)
 {
     if (S_ISREG(st->st_mode))
-        return 0;
+        return mode_error(site, st->st_mode, S_IROTH);
     return S_ISDIR(st->st_mode) ? -EISDIR : -EACCES;
 }
 
@@ -204,7 +269,7 @@ static int open_linked_file(const struct site *site, const char *path, struct st
 
     if (fd < 0)
         return fd;
-    err = fstat(fd, st) < 0 ? -errno : error_of_kind(st);
+    err = fstat(fd, st) < 0 ? -errno : error_of_kind(site, st);
     if (!err)
         return open_again(fd, OPEN_FLAGS);
     close(fd);
@@ -216,13 +281,14 @@ int site_open_file(struct site *site, const char *path, struct stat *st)
     int fd, err;
 
     st->st_mode = 0;
-    if (!is_straight(site, path))
-        return open_linked_file(site, path, st);
+    err = way_error(site, path);
+    if (err)
+        return err == -ELOOP ? open_linked_file(site, path, st) : err;
     if (fstatat(site->root_fd, path, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
         return error_of(-errno);
     if (S_ISLNK(st->st_mode))
         return open_linked_file(site, path, st);
-    err = error_of_kind(st);
+    err = error_of_kind(site, st);
     if (err)
         return err;
     fd = open_as(site, path, OPEN_FLAGS, RESOLVE_NO_SYMLINKS);
@@ -230,7 +296,7 @@ int site_open_file(struct site *site, const char *path, struct stat *st)
         return open_linked_file(site, path, st);
     if (fd < 0)
         return error_of(fd);
-    err = fstat(fd, st) < 0 ? -errno : error_of_kind(st);
+    err = fstat(fd, st) < 0 ? -errno : error_of_kind(site, st);
     if (err) {
         close(fd);
         return err;

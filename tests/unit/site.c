@@ -312,6 +312,66 @@ static void what_may_not_be_read(void **state)
     assert_int_equal(fchmodat(t->root, "through", 0755, 0), 0);
 }
 
+/* Root may read everything; what it serves is what others may read. */
+static void what_others_may_not_read(void **state)
+{
+    static const struct {
+        const char *path;
+        mode_t mode;
+        int err;
+    } rows[] = {
+        {"/file", 0604, 0}, {"/file", 0600, -EACCES}, {"/file", 0640, -EACCES},
+        {"/file", 0666, 0}, {"/dir/file", 0600, -EACCES}, {"/dir/file", 0644, 0},
+        {"/dir/", 0755, 0}, {"/dir/", 0750, -EACCES}, {"/dir/", 0751, -EACCES},
+        {"/dir/", 0754, -EACCES},
+    };
+    static const char *const below[] = {"/dir/file", "/dir/sub/file", "/dir/sub/", "/dir/sub",
+                                        "/link", "/dir/none", "/into/file"};
+    struct tree *t = *state;
+    struct http_ask a = ask_for("/page.html", "");
+    struct source *s;
+
+    if (geteuid() != 0) {
+        print_message("not root: what_may_not_be_read has it\n");
+        skip();
+    }
+    make_folder(t, "dir");
+    make_folder(t, "dir/sub");
+    make_file(t, "file", "x");
+    make_file(t, "dir/file", "x");
+    make_file(t, "dir/sub/file", "x");
+    make_link(t, "dir/file", "link");
+    make_link(t, "dir", "into");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(fchmodat(t->root, rows[i].path + 1, rows[i].mode, 0), 0);
+        if (answer(t, rows[i].path) != rows[i].err)
+            fail_msg("%s %o: %d", rows[i].path, rows[i].mode, answer(t, rows[i].path));
+    }
+    tree_open_site(t, &usual); /* that a folder may be passed is remembered for a second */
+    assert_int_equal(fchmodat(t->root, "dir", 0754, 0), 0);
+    for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++)
+        assert_int_equal(answer(t, below[i]), -EACCES);
+    assert_int_equal(fchmodat(t->root, "dir", 0711, 0), 0);
+    for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++)
+        assert_int_equal(answer(t, below[i]), strstr(below[i], "none") ? -ENOENT : 0);
+    assert_int_equal(answer(t, "/dir/"), -EACCES);
+    /* A sibling that may not be read is not there; a page neither. */
+    make_file(t, "page.html", "page");
+    make_file(t, "page.html.gz", "gzip");
+    make_file(t, "404.html", "page");
+    a.q[CODING_GZIP] = 1000;
+    assert_int_equal(fchmodat(t->root, "page.html.gz", 0600, 0), 0);
+    assert_int_equal(fchmodat(t->root, "404.html", 0600, 0), 0);
+    assert_int_equal(site_find(t->site, &a, true, &s), 0);
+    assert_int_equal(s->coding, CODING_IDENTITY);
+    site_release(t->site, s);
+    assert_true(site_page(t->site, 404, &s) < 0);
+    make_file(t, "index.html", "index");
+    assert_int_equal(answer(t, "/"), 0);
+    assert_int_equal(fchmodat(t->root, "index.html", 0600, 0), 0);
+    assert_int_equal(answer(t, "/"), -EACCES);
+}
+
 static void hidden_names(void **state)
 {
     static const struct {
@@ -423,6 +483,7 @@ int main(void)
         TREE_TEST(what_is_no_file),
         TREE_TEST(what_is_never_opened),
         TREE_TEST(what_may_not_be_read),
+        TREE_TEST(what_others_may_not_read),
         TREE_TEST(hidden_names),
         TREE_TEST(pages_of_the_site),
         TREE_TEST(a_root_that_is_removed),

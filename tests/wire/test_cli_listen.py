@@ -260,7 +260,8 @@ def test_user(begin, site):
 @as_root
 def test_user_reads_with_its_own_rights(begin, site):
     os.chmod(f"{site}/file.txt", 0o600)
-    assert begin("-p", "0", site).get("/file.txt").status == 200
+    assert begin("-p", "0", site).get("/file.txt").status == 403
+    assert begin("-p", "0", "--user", "root", site).get("/file.txt").status == 200
     assert begin("-p", "0", "--user", "nobody", site).get("/file.txt").status == 403
     os.chmod(site, 0o700)
     out = run("serve", "-p", "0", "--user", "nobody", site)

@@ -115,15 +115,3 @@ def test_connection_stays_usable(wire):
         reply = wire.ask(f"/missing/{i}")
         assert reply.status == 404 and not reply.closes
     assert wire.ask("/hello.txt").status == 200
-
-
-def test_root_that_vanishes(start, tree):
-    """The folder that is served is removed: 404, not a crash."""
-    os.makedirs(f"{tree}/root")
-    write(f"{tree}/root/file", b"x")
-    server = start(f"{tree}/root")
-    assert server.ask("/file").body == b"x"
-    os.unlink(f"{tree}/root/file")
-    os.rmdir(f"{tree}/root")
-    assert server.ask("/file").status == 404
-    assert server.ask("/").status in (200, 404)
