@@ -10,21 +10,23 @@
  * spin:ltl ENDS
  * spin:planted CLOSES (in_flight==0)  a session is closed when its time is up, and its operation goes on
  * spin:planted EARLY assertion violated  a completion of a watch that goes on is taken for its last
+ * spin:planted GROUNDED (in_flight==0)  a session whose bytes wait for memory is not marked as having an operation
  * spin:planted LATE (leaving  the kernel takes the next receive before an earlier cancel
  * spin:planted NO_RETRY invalid end state  a cancel of a watch that the ring did not take is never tried again
  */
 #define LIVES 2
 #define BYTES 2 /* receives and sends that bring something, of all sessions */
+#define NAPS 1      /* receives for which there is no memory at first */
 #define SLOW 2      /* sends that find no room */
 #define SHORTAGES 1 /* cancels that the ring does not take */
 
-mtype = {NOTHING, RECV, SEND, POLL, WATCH, CANCEL, UNWATCH}; /* operations */
+mtype = {NOTHING, RECV, SEND, POLL, WATCH, NAP, CANCEL, UNWATCH}; /* operations */
 mtype = {DONE, FAILED, AGAIN, CANCELED, WRITABLE, RDHUP};    /* results */
 mtype = {WANT_RECV, WANT_SEND, WANT_WAIT, WANT_CLOSE};
 chan sq = [4] of {mtype};
 chan cq = [4] of {mtype, mtype, bool}; /* operation, result, more to come */
 
-byte lives = LIVES, bytes = BYTES, slow = SLOW, shortages = SHORTAGES, in_flight;
+byte lives = LIVES, bytes = BYTES, naps = NAPS, slow = SLOW, shortages = SHORTAGES, in_flight;
 byte changes;     /* 1: a watch has room to tell; 9: it has told that the socket is shut down */
 bool open, flying, leaving, held, ending, over; /* flying, leaving: session->slot; held: SESSION_LENT */
 bool shut;        /* the socket has been shut down */
@@ -55,6 +57,7 @@ taken:      if
     :: atomic { op == SEND && shut -> COMPLETES(SEND, FAILED) }
     :: atomic { op == POLL && (bytes > 0 || shut) -> COMPLETES(POLL, WRITABLE) }
     :: atomic { op == POLL && !shut -> COMPLETES(POLL, RDHUP) } /* the peer has ended its side */
+    :: atomic { op == NAP -> COMPLETES(NAP, DONE) } /* a millisecond is over */
     /* A watch tells each change, and goes on until it is cancelled. */
     :: atomic { op == WATCH && changes == 1 && bytes > 0 -> changes = 0; cq!WATCH, WRITABLE, true }
     :: atomic { op == WATCH && changes != 9 && shut -> changes = 9; cq!WATCH, WRITABLE, true }
@@ -126,7 +129,18 @@ inline leave() {
 inline moved() {
     assert(open);
     assert(!(res == CANCELED && what == RECV && !leaving)); /* a cancel of earlier, come late */
+    /* engines/uring.c unhold(), waits_for_memory(): the bytes stay in the ring's buffer, and come once more */
+    what = (what == NAP -> RECV : what);
     if
+    :: what == RECV && res == DONE && !leaving && !ending && naps > 0 -> naps--; waits = true
+    :: true -> waits = false
+    fi;
+    if
+    :: waits ->
+        sq!NAP; /* one operation has ended, another one begins */
+#ifdef GROUNDED
+        flying = false
+#endif
 #ifndef EARLY
     :: more -> /* of a watch */
         cancel(UNWATCH);
@@ -166,7 +180,7 @@ inline moved() {
 /* engines/uring.c turns(), reap() and end() */
 active proctype loop() {
     mtype what, res;
-    bool more, taken, due;
+    bool more, taken, due, waits;
     do
     :: cq?what, res, more -> moved()
     :: atomic { !ending && !open && lives > 0 -> open = true; lives--; shut = false; want = WANT_RECV; due = true }
