@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tests"))
 import faults  # noqa: E402 - found by the line above
+import guests  # noqa: E402
 
 CELL, OTHER = ("debug-6.12", "churn", "softirq"), ("race-6.1", "drops", "")
 NUMBERS = {"cycles": 10, "answers": 2000, "connections": 300, "seconds": 40}
@@ -82,3 +83,8 @@ def test_a_row_has_bounds():
     row = faults.row(CELL, "6.12.9", [], ["x" * 1000] * 100)
     assert len(row["complaints"]) == faults.COMPLAINTS_MAX and len(row["complaints"][0]) == faults.COMPLAINT_MAX
     assert row["cycles"] == 0 and row["tests"] == 0
+
+
+def test_a_guest_whose_clock_goes_wrong_is_known():
+    assert guests.MISTIMED.search("[    0.048000] tsc: PIT calibration deviates from HPET: 332391 2594894\n")
+    assert not guests.MISTIMED.search("[    0.048000] tsc: Detected 2594.894 MHz processor\n")
