@@ -3,8 +3,8 @@
  *
  * Port 0 is settled by the first address; the others must get the same number, so when one is
  * taken all are closed and the kernel is asked again.  An address that this machine lacks is left
- * out only if nobody asked for it by name.  What goes wrong is said here, with who is in the way
- * and what to try.
+ * out only if it was not asked for by name.  Errors are reported here, with the process that holds
+ * the port and what to try.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -14,6 +14,8 @@ PROMPT = 4          # seconds; made one after the other, these listings took hal
 GROWTH = 64 << 20   # bytes; one sorted listing takes 10 MB
 SHARED = 16         # clients that ask for the same
 
+pytestmark = pytest.mark.userspace("a thread that makes listings in slices")
+
 
 @pytest.fixture(scope="module")
 def crowd(engine):
