@@ -42,6 +42,12 @@ struct young {
     bool foreign;    /* ... whose files are stamped by another clock */
 };
 
+/* In memory that all processes share. */
+struct site_shared {
+    atomic_size_t listings_bytes; /* first */
+    _Atomic uint64_t gone_ms;     /* not before then it is said again that the root was removed */
+};
+
 struct site {
     int root_fd;
     struct young young;
@@ -52,6 +58,7 @@ struct site {
     pthread_mutex_t rolls_lock;    /* guards the next two, and each roll's refs and links */
     struct roll *rolls;            /* those that are made and still sent */
     uint64_t moments;              /* passed so far: see rolls_now() */
+    _Atomic uint64_t *gone_ms;
     struct absent absent;
     struct absent straight; /* folders that are reached without a link: site_open.c */
     size_t index_len;

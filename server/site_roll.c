@@ -21,13 +21,14 @@ enum {
 
 int rolls_open(struct site *site)
 {
-    void *shared = mmap(NULL, sizeof(*site->listings_bytes), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct site_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     if (shared == MAP_FAILED)
         return -1;
     mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES_MIN);
-    site->listings_bytes = shared;
+    site->listings_bytes = &shared->listings_bytes;
+    site->gone_ms = &shared->gone_ms;
     errno = pthread_mutex_init(&site->rolls_lock, NULL);
     return errno ? -1 : 0;
 }
@@ -37,7 +38,7 @@ void rolls_close(struct site *site)
     if (!site->listings_bytes)
         return;
     pthread_mutex_destroy(&site->rolls_lock);
-    munmap(site->listings_bytes, sizeof(*site->listings_bytes));
+    munmap(site->listings_bytes, sizeof(struct site_shared));
 }
 
 uint64_t rolls_now(struct site *site)
