@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* room.c - a full house: which connections give up their seats.  A connection's own deadline says
+/* room.c - all seats are taken: which connections give up theirs.  A connection's own deadline says
  * since when it is in its state: nothing is kept for this. */
 #include "room.h"
 #include "conn_inside.h"

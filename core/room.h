@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* room.h - a full house: which connections give up their seats to those that wait.
+/* room.h - all seats are taken: which connections give up theirs to those that wait.
  *
  * The rule stands here once, and every door asks it.  A connection keeps its seat as long as it
  * makes something of it.  While others wait, the one that makes nothing of it for longest goes

@@ -7,10 +7,10 @@
  *
  * What it costs: copying the page tables and the descriptor table for each connection, an exit and
  * a wait.  The parent keeps each child's socket, and the machines lie in shared memory, so that
- * one watcher in the parent sees all deadlines and ends the idlest first.  Therefore a child lets
- * go of its siblings' sockets, and ends its own connection by shutdown(): closing a socket that
- * the parent holds too tells the peer nothing.  Why there is more: most of what a process gives is
- * not needed between the connections of one server: see thread.c.
+ * one watcher in the parent sees all deadlines and makes room.  A child therefore closes its
+ * siblings' sockets, and ends its own connection with shutdown(): the parent holds the socket
+ * too, so close() alone would send nothing to the peer.  Why there is more: most of what a process
+ * gives is not needed between the connections of one server: see thread.c.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -8,10 +8,10 @@
  * kernel holds the newcomers: back-pressure, nothing is dropped.
  *
  * What it costs: no thread is started per connection; handing on costs a wake-up, and with accept
- * one for each idle thread, for all of them sleep in poll() on the same listeners.  A thread
- * belongs to its connection until that ends: as many clients as there are threads would occupy the
- * house by saying nothing, so the watcher closes the idlest while another waits.  Why there is
- * more: dispatch.c lends a thread to a connection only while there is something to do, and
+ * one for each idle thread, because all of them sleep in poll() on the same listeners.  A thread
+ * belongs to its connection until that ends.  As many silent clients as there are threads would
+ * keep all others out, so the watcher ends idle and slow connections while others wait.  Why there
+ * is more: dispatch.c lends a thread to a connection only while there is something to do, and
  * select.c needs one thread for all.
  */
 #include "crew.h"

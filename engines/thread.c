@@ -2,8 +2,8 @@
 /* thread.c - a thread for each connection: while one waits, the others run.
  *
  * The idea: the blocking code of naive.c, once per connection, all at the same time.  The main
- * thread only accepts.  Whoever waits for a slow client waits alone; the kernel's scheduler is the
- * event loop.
+ * thread only accepts.  A thread that waits for a slow client waits alone; the kernel's scheduler
+ * is the event loop.
  *
  * What it costs: starting and ending a thread for each connection, a stack and a set of buffers
  * while it lives (rung's stacks are small: STACK_BYTES), and a context switch each time a

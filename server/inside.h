@@ -178,13 +178,14 @@ int worker_accept_now(struct worker *w);
 
 /* Whether a client waits in one of the listeners' queues. */
 bool worker_awaited(const struct worker *w);
-/* How many wait for a seat, here and there; where that cannot be known, 1 for all. */
+/* Connections that wait for a seat, in the listeners' queues and for a thread; where the number
+ * cannot be known, 1 for all. */
 unsigned worker_waiting(const struct worker *w);
-/* One connection less waits for a thread: false, none did. */
+/* One connection fewer waits for a thread.  False: none did. */
 bool worker_unqueued(struct worker *w);
 /* Whether other workers sleep on the same listeners.  The kernel wakes one of them for a client;
- * were that one without a seat, he would wait though another has one.  So a worker that is full
- * steps back. */
+ * if that one had no seat, the client would wait though another worker has one.  So a worker that
+ * is full steps back. */
 bool worker_shares(const struct worker *w);
 
 /* Processors that this thread may use, and all that the machine may have (processors.c). */

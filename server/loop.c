@@ -24,7 +24,7 @@ enum {
     PAUSE_MS = ROOM_IDLE_MS, /* then there may be one to evict; or when a session closes */
     DRAIN_TICK_MS = 20,   /* stopping: idle connections and a second signal are seen this soon */
     VICTIM_LOOKS_MIN = 64, /* sessions looked at in a row; the next time others are */
-    VICTIM_LOOKS = 4       /* ... or so many for each connection that waits */
+    VICTIM_LOOKS = 4       /* ... or this times the connections that wait */
 };
 
 /* --- Clock ------------------------------------------------------------------------------------ */
@@ -303,15 +303,16 @@ static struct session *victim_take(struct loop *l)
     return NULL;
 }
 
-/* Stopping: whether it may go without loss.  A connection that was answered, or accepted, only just
- * now keeps its seat for a moment, because its next request may be on the way. */
+/* Stopping: whether the session can be closed without loss.  A connection that was answered, or
+ * accepted, only just now keeps its seat for a moment, because its next request may be on the
+ * way. */
 static bool may_leave(const struct loop *l, const struct session *s)
 {
     return session_idle(s) && room_idle_since_ms(&s->conn) + ROOM_IDLE_MS <= l->now_ms;
 }
 
-/* Stopping: the next session that may go without loss, or any when it is over.  The busy ones
- * passed over go to the back, so that closing n sessions looks at each of them twice at most. */
+/* Stopping: the next session that can be closed without loss, or any when it is over.  Busy ones go
+ * to the back, so that closing n sessions looks at each of them twice at most. */
 static struct session *idle_take(struct loop *l)
 {
     for (unsigned looks = l->drain_ms ? l->live : 0; looks > 0; looks--) {

@@ -58,10 +58,10 @@ struct worker {
     /* open, non-blocking, shared with other workers; an engine never closes or shuts one down */
     unsigned listeners;
     int listener[LISTENERS_MAX];
-    bool left; /* stopping: this worker accepts no more; the numbers stay taken */
+    atomic_bool left; /* stopping: this worker accepts no more; the numbers stay taken */
     int stop_fd;                  /* readable for ever once the server is told to stop */
     const atomic_int *stopping;   /* 0, or the number of stop signals seen */
-    unsigned turn;                /* worker_accept(): the listener looked at first */
+    atomic_uint turn;                /* worker_accept(): the listener looked at first */
     /* ... and when it no longer serves those who wait; 0: not stopping */
     uint64_t drain_ms;
     int accept_ep;                /* worker_accept(): what it sleeps on; 0: not made yet */

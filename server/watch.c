@@ -8,15 +8,15 @@
  * very moment is still read and answered.
  *
  * The registry is locked by `lock`.  A session's machine is its thread's, but during a transfer
- * the watcher may look at it: owner_state says whose turn it is, and only a thread that comes
- * back from a transfer while it is being looked at waits, for as long as that takes.  That works
- * between processes too (fork.c).
+ * the watcher may look at it: owner_state says whose turn it is.  A thread whose transfer ends
+ * while the watcher looks waits until the look is over.  That works between processes too
+ * (fork.c).
  *
  * Cost: none a transfer but two atomic stores.  The watcher sleeps until the next deadline; every
  * new deadline is at least `shortest_ms` away when it is set, so it looks no less often than that
  * and is never late.  It looks every TICK_MS only while connections come, while one waits for a
- * seat, or while the server stops; a full house that is quiet costs nothing, for then the listeners
- * wake the watcher.
+ * seat, or while the server stops.  When all seats are taken and none waits, it sleeps: the
+ * listeners wake it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -31,7 +31,7 @@
 enum {
     TICK_MS = 20,
     PRESSED_MS = 2,     /* between two rounds that make room */
-    PRESSED_LOOKS = 64, /* ... and a millisecond more for each so many sessions to look at */
+    PRESSED_LOOKS = 64, /* ... and a millisecond more for each 64 sessions to look at */
     LEAVING_MS = 1000,  /* an evicted session may take this long, before another goes instead */
     WAITED_MS = 100, /* a connection that waits longer is not about to get a thread or worker */
     LAST_FIRST = 64, /* places for connections that are queued when the server stops */
@@ -189,8 +189,8 @@ static void end(struct session *s, unsigned how)
     s->slot = s->slot < how ? how : s->slot;
 }
 
-/* Its machine is at rest: in the middle of an answer the connection is reset, see session_fini() in
- * session.c. */
+/* For a session whose machine is at rest.  In the middle of an answer the connection is reset: see
+ * session_fini() in session.c. */
 static void cut(struct session *s)
 {
     if (s->conn.want == CONN_SEND)

@@ -116,8 +116,9 @@ int worker_accept_now(struct worker *w)
     int fd = -EAGAIN;
 
     for (unsigned n = 0; n < w->listeners && fd == -EAGAIN; n++) {
-        fd = net_accept(w->listener[w->turn % w->listeners], true);
-        w->turn++;
+        unsigned turn = atomic_fetch_add_explicit(&w->turn, 1, memory_order_relaxed);
+
+        fd = net_accept(w->listener[turn % w->listeners], true);
     }
     return fd;
 }
@@ -249,7 +250,7 @@ static unsigned seats(const struct server *srv)
 {
     const struct engine *e = srv->engine;
     uint64_t part = srv->connections_max / srv->arrangement.workers;
-    uint64_t share = part ? part : 1; /* a worker without a seat would keep whom it is woken for */
+    uint64_t share = part ? part : 1; /* without a seat it would keep a client waiting */
     uint64_t most = e->capacity ? e->capacity : share;
 
     if (e->crew && e->may_block)
@@ -263,7 +264,7 @@ static void pin(unsigned number)
 {
     int err = processors_pin(number);
 
-    if (err) /* whoever took the processors away meanwhile did not mean that nobody serves */
+    if (err) /* taken away meanwhile: better to serve on others than not to serve */
         say_error("worker %u cannot be pinned: %s; it runs unpinned", number, say_why(err));
 }
 

@@ -6,7 +6,7 @@
  * Several processes share the listeners, the counters and the flag to stop, which live in shared
  * memory, and nothing else: one that dies takes only its own connections with it.  The supervisor
  * then counts those as lost, says so, and starts another on the same number, which inherits the
- * listeners and whoever waits in their queues; one that dies young is started anew only after a
+ * listeners and the connections in their queues.  A worker that dies young is replaced only after a
  * pause.
  */
 #include <errno.h>
@@ -43,7 +43,7 @@ static void *thread_main(void *arg)
     struct hand *h = arg;
 
     h->err = worker_run(h->server, h->number);
-    if (h->err) /* without this worker the others would serve on, and nobody would know */
+    if (h->err) /* the others would serve on, and the failure would go unnoticed */
         server_stop(h->server);
     return NULL;
 }
@@ -72,7 +72,7 @@ static void process_main(struct server *srv, unsigned number, pid_t supervisor)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a supervisor that is gone could not stop us */
     if (getppid() != supervisor)
-        _exit(1); /* it went before we asked to be told */
+        _exit(1); /* it ended before prctl() asked for a signal */
     stats_use(srv->stats, number + 1);
     if (srv->arrangement.reuseport)
         listeners_only(srv, number); /* this process must not keep another worker's open */
@@ -112,7 +112,7 @@ static bool bury(struct hand *h, int status)
     return asked || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* Dead ones buried and replaced; whether this one is done with. */
+/* Reap the worker if it has ended, and replace it; true: it is not to be replaced. */
 static bool tend(struct hand *h)
 {
     int status;
@@ -126,12 +126,12 @@ static bool tend(struct hand *h)
     if (atomic_load(&h->server->stopping))
         return true;
     if (clock_ms() - h->born_ms >= YOUNG_MS && start(h) < 0)
-        h->born_ms = clock_ms(); /* no process to be had: try again after a pause */
+        h->born_ms = clock_ms(); /* no process could be started: try again after a pause */
     return false;
 }
 
-/* Until one of them ends, the server is told to stop, or one that died young may be born again;
- * signals are acted upon.  A worker without a descriptor (a filter forbids it, or there is none
+/* Until a worker ends, a stop signal comes, or a worker that died young may be replaced; signals
+ * are acted upon.  A worker without a descriptor (a filter forbids it, or there is none
  * left) is looked at now and then. */
 static void tend_wait(struct server *srv, const struct hand *hand)
 {

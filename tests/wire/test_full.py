@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A full house: crowds that hold their seats and do nothing with them do not keep others out.
+"""All seats are taken: crowds that hold theirs and do nothing with them do not keep others out.
 
 Fresh clients come after the crowd and wait behind it, so they are served only if the crowd loses its seats in time.
 A seat is lost by being silent, by an incomplete head, or by a body that hardly moves (core/room.h).
@@ -21,12 +21,12 @@ FRESH = 10
 FRESH_S = 20  # generous: on an idle machine it takes milliseconds, and two seconds behind slow readers
 PATIENT = ["--head-timeout", "300s", "--idle-timeout", "300s", "--send-timeout", "300s"]
 DRIP_S = 0.3
-QUIET_S = 0.5  # so long the crowd is there before the others come
+QUIET_S = 0.5  # the crowd's lead over the others
 LOST_MAX = 0.05  # of an active client's requests: on a busy machine it is silent for longer than it means to be
 
 
 class Crowd:
-    """So many clients that say the opening, and then go on, if they do, by a step each now and then."""
+    """Clients that say the opening and then, if there is a step, each take one now and then."""
 
     def __init__(self, server, count, opening=b"", step=None, rcvbuf=None):
         self.socks, self.over, self.step = [], threading.Event(), step

@@ -61,7 +61,7 @@ def test_little_memory(start, root):
 
 @pytest.mark.core
 def test_few_descriptors(start, root):
-    """All of them are sockets when a file is to be opened: 503, until some have gone."""
+    """When all descriptors are sockets and a file has to be opened, the answer is 503, until some are closed."""
     server = start(root, "--max-connections", "10000", "--head-timeout", "60s", files=32)
     wires = [server.wire() for _ in range(CLIENTS)]
     for wire in wires:
