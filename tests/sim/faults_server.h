@@ -153,7 +153,7 @@ static inline int folder_make(void **state)
     memset(short_body, 's', sizeof(short_body));
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof(path), "%s/list", folder);
-    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(mkdir(path, 0755), 0);
     file_write("index.html", short_body, SHORT_BYTES);
     file_write("long", long_body, LONG_BYTES);
     file_write("list/a", "a", 1);

@@ -399,7 +399,7 @@ static int folder_make(void **state)
     (void)state;
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof(path), "%s/list", folder);
-    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(mkdir(path, 0755), 0);
     for (unsigned i = 0; i < FILES; i++) {
         FILE *f;
 
