@@ -93,7 +93,7 @@ bool watch_turns_away(struct watch *watch, struct session *s)
     struct worker *w = watch->worker;
     struct room r = {.now_ms = clock_ms(), .seats = w->seats};
 
-    if (!watch_full(watch) && !atomic_load(&w->queued))
+    if (!watch_full(watch)) /* which counts those in the queue, too */
         return false;
     r.waiting = worker_waiting(w);
     return r.waiting && session_place(s, &r).claim == ROOM_IDLE;
