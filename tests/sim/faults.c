@@ -344,9 +344,11 @@ static void test_threads_run_out(void **state)
             if (converse(atomic_load(&r->port)) == RIGHT) {
                 served++;
                 server_stop(&r->srv);
-            } else if (with_threads[i] == &engine_thread && n == 2) { /* the first is the watcher */
+            } else if (with_threads[i] == &engine_thread && n > 1) {
+                assert_in_range(n, 2, 3); /* after the watcher there are two connections */
                 seam_disarm();
                 assert_int_equal(converse(atomic_load(&r->port)), RIGHT);
+                served++;
                 server_stop(&r->srv);
             } else { /* nothing runs without the watcher, or without the first thread of a pool */
                 assert_in_range(n, 1, 2);
