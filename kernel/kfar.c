@@ -31,6 +31,8 @@ static struct klane *lane_new(struct kserve *s, enum kreach reach)
         kfree(l);
         return NULL;
     }
+    if (l)
+        l->brief = true;
     return l;
 }
 

@@ -50,6 +50,7 @@ struct klane {
     bool may_sleep;    /* for memory and for the socket's lock */
     enum kreach reach; /* whether for a file system, too */
     bool away;         /* kblock.c: its answer is counted in serve->away */
+    bool brief;        /* kfar.c: it is freed after one pump */
     char *scratch;     /* RECV_BYTES_MAX */
     struct page_frag frag; /* where ksock.c copies what it sends; sockets hold references */
     char date[32];

@@ -209,7 +209,7 @@ void klane_home(struct klane *l)
 {
     if (l->away)
         atomic_dec(&l->serve->away);
-    l->away = false;
+    l->away = l->brief = false;
 }
 
 static int host_find(void *site, const struct http_ask *ask, struct source **source)

@@ -134,16 +134,35 @@ static void gather_add(struct gather *g, struct page *page, size_t offset, size_
     g->len += len;
 }
 
+/* Many pieces share the page of a lane that stays, so each costs little.  A lane that lives for one
+ * pump shares it with none: a client that does not read would keep 32 KiB for a head of 300 bytes,
+ * and the socket's accounts know of the 300 only.  There the page is as small as can be. */
+static bool frag_refill(struct klane *l, size_t want)
+{
+    struct page_frag *frag = &l->frag;
+    unsigned order = get_order(want);
+
+    if (!l->brief)
+        return skb_page_frag_refill((unsigned)want, frag,
+                                    l->may_sleep ? GFP_KERNEL : GFP_ATOMIC | __GFP_NOWARN);
+    if (frag->page && frag->offset + want <= frag->size)
+        return true;
+    if (frag->page)
+        put_page(frag->page);
+    frag->offset = 0;
+    frag->size = PAGE_SIZE << order;
+    frag->page = alloc_pages(GFP_KERNEL | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY, order);
+    return frag->page != NULL;
+}
+
 /* Bytes that fit into the lane's fragment behind its last piece, at most want of them; 0 if there
  * is no memory.  Pieces of this call stay where they are, so only the first one can get a new
  * page.  A page whose last reference is the fragment's is used again from its beginning. */
 static size_t frag_room(struct gather *g, size_t want)
 {
     struct page_frag *frag = &g->lane->frag;
-    gfp_t gfp = g->lane->may_sleep ? GFP_KERNEL : GFP_ATOMIC | __GFP_NOWARN;
-    unsigned least = min_t(size_t, want, RECV_BYTES_MAX);
 
-    if (!g->copied && !skb_page_frag_refill(least, frag, gfp))
+    if (!g->copied && !frag_refill(g->lane, min_t(size_t, want, RECV_BYTES_MAX)))
         return 0;
     return min_t(size_t, want, frag->size - frag->offset - g->copied);
 }

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: MIT
 """Bodies that are kept in memory leave as the pages they lie in, and a socket holds these until the client has
-acknowledged them: whatever becomes of the entry, the file, the client and the module meanwhile, each byte stays as it was."""
+acknowledged them: the entry, the file, the client and the module may go meanwhile, and each byte stays as it was."""
 import os
 
 import pytest
-from lib import insmod
+from lib import insmod, module
 from lib.client import request
 from lib.served import wait_for
 from lib.trees import content, write
+from test_memory import used_bytes
 
 SIZE = 200_000  # less than a send buffer on loopback holds; the entry needs 49 pages
 CLIENTS = 16
 OTHERS = 40     # bodies that want memory, and would get any page that is free
 ROUNDS = 150    # of other contents: 30 MB, if no page was ever given back
 SPARE = 12 << 20
+UNREAD = 1600   # clients that do not read a small answer
+UNREAD_BYTES_MAX = 16 << 10  # of each: the packet and a page; not the 32 KiB that a socket copies into by itself
 
 
 @pytest.fixture
@@ -40,7 +43,7 @@ def kept(server):
 
 
 def asked(server, count=CLIENTS):
-    """Wires that have asked and not read: for the module these answers are done."""
+    """Wires that have asked but read nothing: for the module these answers are done."""
     done = server.stats()["complete"]
     wires = [server.wire(rcvbuf=4096) for _ in range(count)]
     for wire in wires:
@@ -50,7 +53,7 @@ def asked(server, count=CLIENTS):
 
 
 def crowd_out(server, folder):
-    """Other bodies take the place of what was kept, and the memory that nobody holds."""
+    """Other bodies take the place of what was kept, and the memory that is free."""
     for number in range(OTHERS):
         write(f"{folder}/{number}", bytes([number]) * SIZE)
     wait_for(lambda: all(server.ask(f"/{number}").status == 200 for number in range(OTHERS))
@@ -114,3 +117,22 @@ def test_clients_go(start, folder):
     wait_for(lambda: server.stats()["open"] == 0, "all have gone")
     wait_for(lambda: free_bytes() > before - SPARE, "memory comes back")
     server.check_counts()
+
+
+@pytest.mark.skipif(module.MODEL in module.BLOCKING, reason="each connection has a page fragment of its own")
+def test_a_small_answer_takes_a_page(start, folder, record_property):
+    """The head is copied where a file system may be waited for; the page is not shared with other answers there."""
+    replace(folder, b"x" * 100)
+    server = start(folder, "--cache", "0", "--idle-timeout", "10m", "--head-timeout", "10m")
+    wires = [server.wire() for _ in range(UNREAD)]
+    wait_for(lambda: server.stats()["open"] == UNREAD, "all are accepted")
+    used = used_bytes()
+    for wire in wires:
+        wire.send(request("/body.bin"))
+    wait_for(lambda: server.stats()["complete"] == UNREAD, "all are answered")
+    each = (used_bytes() - used) / UNREAD
+    record_property("unread", f"{each:.0f} bytes each")
+    for wire in wires:
+        assert wire.reply().body == b"x" * 100
+        wire.close()
+    assert each < UNREAD_BYTES_MAX
