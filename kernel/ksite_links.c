@@ -7,11 +7,13 @@
  * judged by the same rule, as server/site_open.c does.
  */
 #include <linux/dcache.h>
+#include <linux/jiffies.h>
 #include <linux/slab.h>
 #include "kcompat.h"
 #include "ksite_inside.h"
 
 enum {
+    GONE_SAID_S = 10, /* how often to say that the root was removed */
     LOOK_TRIES = 32, /* a rename anywhere may end a lookup of a link's "..": -EAGAIN */
 };
 
@@ -62,9 +64,14 @@ static int judge(const struct ksite *site, struct path *found)
 
 bool ksite_is_gone(const struct ksite *site)
 {
+    static unsigned long next; /* jiffies; 0: nothing was said yet */
+    unsigned long due = READ_ONCE(next);
+
     if (!IS_DEADDIR(d_inode(site->root.dentry)))
         return false;
-    pr_warn_ratelimited("rung_http: the folder that is served was removed\n");
+    if ((!due || time_after_eq(jiffies, due)) &&
+        cmpxchg(&next, due, (jiffies + GONE_SAID_S * HZ) | 1) == due)
+        pr_notice("rung_http: the folder that is served was removed; every request gets 503\n");
     return true;
 }
 
