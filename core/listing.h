@@ -54,7 +54,7 @@ struct listing {
     bool (*entry)(void *ctx, struct listing_entry *e);
     void *ctx;
     bool dry;
-    /* listing_next()'s own. */
+    /* listing_next()'s own; others may read holds: what entry() gave must then stay valid. */
     struct listing_entry held;
     bool holds;     /* held was fetched and has not been written yet */
     bool begun;     /* a row has been written */

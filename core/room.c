@@ -33,7 +33,9 @@ static struct room_place place_body(struct conn *c, const struct room *r, uint64
     uint64_t since_ms = c->deadline_ms - c->host->send_ms;
     uint64_t lasted_ms = r->now_ms > since_ms ? r->now_ms - since_ms : 0;
     uint32_t grown = c->want == CONN_SEND ? (uint32_t)acked - c->moved : c->moved;
-    struct room_place p = place(ROOM_SLOW, since_ms, r, room_patience_ms(r));
+    /* However many wait: a rate shows only over some round trips, as acknowledgements come in
+     * bursts. */
+    struct room_place p = place(ROOM_SLOW, since_ms, r, ROOM_PATIENCE_MS);
 
     if (p.claim == ROOM_KEEPS)
         return p;

@@ -5,8 +5,9 @@
  * makes something of it.  While others wait, the one that makes nothing of it for longest goes
  * first: idle between two requests or silent since it came, then one whose request's head is still
  * incomplete, then one that has its last answer, then one that moves a body slower than
- * ROOM_PACE_BYTES a second.  How long that may last shrinks as more connections wait for each seat,
- * so that a crowd of slow clients ten times as large does not delay the others ten times as much.
+ * ROOM_PACE_BYTES a second.  How long an incomplete head may last shrinks as more connections wait
+ * for each seat, so that a crowd of slow clients ten times as large does not delay the others ten
+ * times as much.
  */
 #ifndef CORE_ROOM_H
 #define CORE_ROOM_H
@@ -17,8 +18,8 @@ enum {
      * the round trip of a continent. */
     ROOM_IDLE_MS = 40,
 
-    /* A head or a body makes no progress: with as many connections waiting as there are seats, half
-     * of it, and so on down to ROOM_IDLE_MS. */
+    /* A head or a body makes no progress.  For a head: with as many connections waiting as there
+     * are seats, half of it, and so on down to ROOM_IDLE_MS. */
     ROOM_PATIENCE_MS = 500,
 
     /* The last answer is out: closing sooner may destroy what the peer has not read yet. */

@@ -137,6 +137,8 @@ static pid_t child_start(struct nursery *n, struct seat *seat)
     }
     if (pid == 0)
         child(n, seat);
+    if (pid > 0 && tries > 0) /* the session had begun before it was queued */
+        (void)worker_unqueued(n->worker);
     return pid;
 }
 

@@ -182,7 +182,6 @@ bool worker_awaited(const struct worker *w);
  * cannot be known, 1 for all. */
 unsigned worker_waiting(const struct worker *w);
 /* One connection fewer waits for a thread.  False: none did. */
-bool worker_unqueued(struct worker *w);
 /* Whether other workers sleep on the same listeners.  The kernel wakes one of them for a client;
  * if that one had no seat, the client would wait though another worker has one.  So a worker that
  * is full steps back. */

@@ -10,9 +10,9 @@
  * A listing that could not be finished then keeps its job: when its next() finds nothing at hand,
  * the job is queued again and the helper makes the next slice.  Three queues share the helper.
  * First looks (ASKED) and refills of streamed listings (REFILL) take about a millisecond and go
- * first; after SHORTS_MAX of them in a row one slice of a long listing (LONG) is made, of each of
- * the LONGS_MAX oldest in turn.  A short listing therefore does not wait for long ones, a long one
- * is not starved, and no more than LONGS_MAX hold entries while they are gathered.
+ * first, in turn; after SHORTS_MAX of them in a row one slice of a long listing (LONG) is made, of
+ * each of the LONGS_MAX oldest in turn.  A short listing therefore does not wait for long ones, a
+ * long one is not starved, and no more than LONGS_MAX hold entries while they are gathered.
  *
  * At most LATER_JOBS_MAX first looks are waiting, running or not fetched; one more is refused with
  * -EAGAIN (503).
@@ -79,14 +79,16 @@ static void put(struct later *l, struct job *j, enum place place)
     j->prev = list->last;
     *(j->prev ? &j->prev->next : &list->first) = j;
     list->last = j;
-    l->asked += place == ASKED;
+    if (place == ASKED)
+        l->asked++;
 }
 
 static void take_out(struct later *l, struct job *j, enum place place)
 {
     struct list *list = &l->list[j->place];
 
-    l->asked -= j->place == ASKED;
+    if (j->place == ASKED)
+        l->asked--;
     *(j->prev ? &j->prev->next : &list->first) = j->next;
     *(j->next ? &j->next->prev : &list->last) = j->prev;
     j->place = place;
@@ -126,10 +128,10 @@ static struct job *pick_long(struct later *l)
 /* The next job.  Locked. */
 static struct job *pick(struct later *l)
 {
-    struct job *j = first_asked(l, JOB_WAITS);
+    struct job *j = first_asked(l, JOB_WAITS), *refill = l->list[REFILL].first;
 
-    if (!j)
-        j = l->list[REFILL].first;
+    if (refill && (!j || l->shorts & 1)) /* in turn, so that neither starves the other */
+        j = refill;
     if (j && (l->shorts < SHORTS_MAX || !l->list[LONG].first)) {
         l->shorts++;
         return j;
@@ -154,7 +156,8 @@ static void run_asked(struct later *l, struct job *j)
     wake(l);
 }
 
-/* One slice.  Where there is more to do it keeps its place: the oldest come out first. */
+/* One slice.  A long listing with more to gather keeps its place, because the oldest come out
+ * first.  A refill that found nothing goes to the back: with a filter that may take very long. */
 static void run_slice(struct later *l, struct job *j)
 {
     bool going;
@@ -164,7 +167,7 @@ static void run_slice(struct later *l, struct job *j)
     going = site_listing_step(j->source) == -EINPROGRESS;
     pthread_mutex_lock(&l->lock);
     j->state = JOB_WAITS;
-    if (going && !j->forgotten && site_listing_long(j->source) == (j->place == LONG))
+    if (going && !j->forgotten && j->place == LONG && site_listing_long(j->source))
         return;
     going = going && !j->forgotten;
     take_out(l, j, HELD);

@@ -221,6 +221,9 @@ void worker_refuse(struct worker *w, int fd);
  * room when all seats are taken, or when the queue stays without being emptied. */
 void worker_queued(struct worker *w);
 
+/* It does not wait any more.  Sessions that begin say so themselves.  False: none waited. */
+bool worker_unqueued(struct worker *w);
+
 /* No thread or process can be started for a connection that was accepted, err says why.  Waits a
  * moment, and meanwhile the watcher makes room; false: it has lasted too long, and the connection
  * was counted as refused.  *tries is 0 at first. */

@@ -58,11 +58,13 @@ static void handled_signals(sigset_t *set)
 
 int signals_block(void)
 {
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, usual = {.sa_handler = SIG_DFL};
     sigset_t set;
 
     handled_signals(&set);
-    if (sigaction(SIGPIPE, &ignore, NULL) < 0)
+    /* If SIGCHLD were ignored, as some starters leave it, children would end without a status:
+     * wait(2), NOTES. */
+    if (sigaction(SIGPIPE, &ignore, NULL) < 0 || sigaction(SIGCHLD, &usual, NULL) < 0)
         return -errno;
     return -pthread_sigmask(SIG_BLOCK, &set, NULL);
 }

@@ -32,6 +32,7 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
 {
     struct site *s = calloc(1, sizeof(*s));
     const char *index = opt->index ? opt->index : "index.html";
+    struct stat st;
     int fd;
 
     *why = "remember the site";
@@ -65,6 +66,7 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
         site_close(s);
         return err;
     }
+    s->counts_links = fstat(s->root_fd, &st) == 0 && st.st_nlink > 0;
     young_init(&s->young, s->root_fd);
     *why = "have a random number";
     if (absent_init(&s->absent) || absent_init(&s->straight)) {

@@ -273,10 +273,13 @@ static int begin(struct folder *f)
 
 /* --- Slices ----------------------------------------------------------------------------------- */
 
+/* An entry that listing_next() holds is written before the next batch is read: its name lies in
+ * dents. */
 bool folder_ready(const struct folder *f)
 {
     return f->error || f->stage == STAGE_SORTED ||
-           (f->stage == STAGE_STREAMED && (f->next < f->batched || f->ended));
+           (f->stage == STAGE_STREAMED &&
+            (f->listing.holds || f->next < f->batched || f->ended));
 }
 
 bool folder_long(const struct folder *f)

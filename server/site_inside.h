@@ -52,6 +52,7 @@ struct site {
     int root_fd;
     struct young young;
     bool hidden, listing, precompressed;
+    bool counts_links; /* the file system counts those of the root: some FUSE servers do not */
     bool world; /* what others may not read is refused, though this process may read it */
     size_t entries_max;
     atomic_size_t *listings_bytes; /* <= SITE_LISTINGS_BYTES_MAX; in memory all processes share */

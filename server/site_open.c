@@ -211,7 +211,7 @@ bool site_is_gone(const struct site *site)
     uint64_t due_ms = atomic_load_explicit(site->gone_ms, memory_order_relaxed), now_ms;
     struct stat st;
 
-    if (fstat(site->root_fd, &st) < 0 || st.st_nlink > 0)
+    if (!site->counts_links || fstat(site->root_fd, &st) < 0 || st.st_nlink > 0)
         return false;
     now_ms = clock_ms();
     root = path_of(site->root_fd, path);

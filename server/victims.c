@@ -27,7 +27,11 @@ struct room_place session_place(struct session *s, const struct room *r)
 
 void victims_begin(struct victims *v, const struct worker *w, uint64_t now_ms)
 {
-    v->room = (struct room){now_ms, w->seats, worker_waiting(w)};
+    unsigned waiting = worker_waiting(w), workers = w->server->arrangement.workers;
+
+    if (worker_shares(w)) /* each makes room for its part of the queue that all share */
+        waiting = (waiting + workers - 1) / workers;
+    v->room = (struct room){now_ms, w->seats, waiting};
     v->wanted = v->room.waiting < VICTIMS_MAX ? v->room.waiting : VICTIMS_MAX;
     v->next = v->count = 0;
 }

@@ -207,6 +207,7 @@ int worker_accept(struct worker *w)
 
 void worker_refuse(struct worker *w, int fd)
 {
+    (void)worker_unqueued(w); /* it may have waited for the thread that cannot serve it */
     stats_add(w->server->stats, STAT_REFUSED, 1);
     close(fd);
 }

@@ -225,3 +225,15 @@ def test_stderr_that_nobody_reads(site):
             process.kill()
             os.close(reader)
             os.close(writer)
+
+
+def test_children_that_nobody_waits_for(start, tree):
+    """A starter that ignores SIGCHLD hands that on, and the kernel then keeps no status of a child: seats are given back all
+    the same."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        server = start(tree, "--max-connections", "2")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    for _ in range(8):
+        assert server.ask("/").status == 200

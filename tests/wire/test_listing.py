@@ -394,6 +394,20 @@ def test_listing_max(start, tree, count, is_sorted):
         assert len(entries("/", page)) == count
 
 
+def test_streamed_names(start, tree):
+    """Every name of a folder that is read in many pieces: a row that waits for the next chunk keeps its name."""
+    names = {f"{i:05}-" + "n" * (i % 200) for i in range(8000)}
+    for name in names | {f".{name}" for name in names}:
+        write(f"{tree}/{name}", b"")
+    with start(tree, "--listing-max", "20").wire() as wire:
+        data = json.loads(listing(wire, "/?format=json").body)
+        assert data["sorted"] is False
+        found = [row["name"] for row in data["entries"]]
+        assert len(found) == len(names) and set(found) == names
+        text = listing(wire, "/?format=text").body.decode()
+        assert {word for word in text.split() if "-n" in word} == {name for name in names if "-n" in name}
+
+
 @pytest.mark.long
 def test_clients_that_leave_a_listing(crowd):
     """Gone while it is made or sent: the job is dropped, nothing leaks, others go on."""
