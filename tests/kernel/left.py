@@ -10,13 +10,14 @@ import collections
 import glob
 import os
 import re
+import socket
 import time
 
 TRACES = "/sys/kernel/debug/slab/{}/alloc_traces"
 # Modules lie in the last GiB and a half of the address space; a name that is still known stands in brackets.
 OURS = re.compile(r"0xffffffff[ac-f][0-9a-f]{7}\b|\[rung_\w+\]|\[planted_\w+\]")
 # Others make these for us, and they are ours to give back.  Heads of segments are not among them: the network keeps
-# some that were freed, on each processor, for the next, or until that processor has something to receive.
+# some that were freed, on each processor, for the next, or until that processor has something to receive (receive()).
 LENT = re.compile(r"(kmalloc-(?!rcl|cg-)\S+|filp|TCP|TCPv6|sock_inode_cache|cred_jar|rung\S*)$")
 # What the network remembers for whoever asks next, whoever asked first: of neighbours it frees the oldest itself.
 KEPT = re.compile(r"___neigh_create\b")
@@ -52,6 +53,19 @@ def pages(text):
 
 def can_tell():
     return os.path.exists(TRACES.format("kmalloc-64")) and bool(blocks(text_of(TRACES.format("kmalloc-64"))))
+
+
+def receive():
+    """Each processor receives something.  A segment that was freed on another than the one that made it waits for that:
+    skb_attempt_defer_free() in net/core/skbuff.c."""
+    usual = os.sched_getaffinity(0)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:
+        wire.bind(("127.0.0.1", 0))
+        for cpu in usual:
+            os.sched_setaffinity(0, {cpu})
+            wire.sendto(b"x", wire.getsockname())
+            wire.recv(1)
+    os.sched_setaffinity(0, usual)
 
 
 def text_of(path):
