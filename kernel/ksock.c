@@ -140,8 +140,11 @@ static void gather_add(struct gather *g, struct page *page, size_t offset, size_
 static bool frag_refill(struct klane *l, size_t want)
 {
     struct page_frag *frag = &l->frag;
-    unsigned order = get_order(want);
+    unsigned order;
 
+    if (!want)
+        return true;
+    order = get_order(want);
     if (!l->brief)
         return skb_page_frag_refill((unsigned)want, frag,
                                     l->may_sleep ? GFP_KERNEL : GFP_ATOMIC | __GFP_NOWARN);
@@ -150,8 +153,12 @@ static bool frag_refill(struct klane *l, size_t want)
     if (frag->page)
         put_page(frag->page);
     frag->offset = 0;
-    frag->size = PAGE_SIZE << order;
     frag->page = alloc_pages(GFP_KERNEL | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY, order);
+    if (!frag->page) { /* memory is in small pieces: frag_room() says how much there is */
+        order = 0;
+        frag->page = alloc_page(GFP_KERNEL);
+    }
+    frag->size = PAGE_SIZE << order;
     return frag->page != NULL;
 }
 
