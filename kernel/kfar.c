@@ -14,14 +14,21 @@
  *
  * What it costs: two changes of context, and a scratch buffer for as long as it takes.
  */
+#include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
+#include "../core/conn_inside.h"
 #include "kready.h"
 
 /* Connections that are pumped at once in each queue, with a worker and its stack for each.  A disk
  * has enough to choose from.  Those that make listings do not wait, but work: more of them would
  * keep all other threads off the processors (128 were seen to stall RCU in a slow guest). */
 enum { KFAR_PLACES = 32 };
+
+/* A connection that waits keeps its seat, a stash and an outbox until the file system answers, even
+ * when its client has gone.  If one hangs, the others must have seats and buffers left: a half and
+ * three quarters of them.  Beyond that the answer is 503. */
+enum { SEATS_SHARE = 2, BUFFERS_SHARE = 4 };
 
 static struct klane *lane_new(struct kserve *s, enum kreach reach)
 {
@@ -36,10 +43,8 @@ static struct klane *lane_new(struct kserve *s, enum kreach reach)
     return l;
 }
 
-static void far_work(struct work_struct *work)
+static void far_run(struct kserve *s, struct kready *r)
 {
-    struct kready *r = container_of(work, struct kready, far);
-    struct kserve *s = r->k.serve;
     struct klane *l;
 
     if (READ_ONCE(s->stop) == KSTOP_NOW) { /* nothing more is asked of a file system */
@@ -57,6 +62,22 @@ static void far_work(struct work_struct *work)
     kfree(l);
 }
 
+/* s outlives this: kfar_close() waits.  r may be freed, or be in the other queue already. */
+static void far_work(struct work_struct *work)
+{
+    struct kready *r = container_of(work, struct kready, far);
+    struct kserve *s = r->k.serve;
+    bool away = r->away;
+
+    far_run(s, r);
+    atomic_dec(&s->far[away]);
+}
+
+bool kfar_has_room(const struct kserve *s, enum kreach reach)
+{
+    return (unsigned)atomic_read(&s->far[reach != KREACH_MEMORY]) < s->far_most;
+}
+
 void kfar_init(struct kready *r)
 {
     r->away = false;
@@ -68,14 +89,19 @@ void kfar_queue(struct kready *r)
     struct kserve *s = r->k.serve;
 
     kstat_add(s, KSTAT_FAR, 1);
+    atomic_inc(&s->far[r->away]);
     atomic_set(&r->state, KREADY_QUEUED);
     queue_work(s->far_wq[r->away], &r->far);
 }
 
 int kfar_open(struct kserve *s)
 {
+    const long each = PAGE_ALIGN(sizeof(struct outbox)) + PAGE_ALIGN(sizeof(struct stash));
+
     if (!s->world.find)
         return 0;
+    s->far_most = (unsigned)max_t(long, 1, min_t(long, s->seats / SEATS_SHARE,
+                                                 s->buffer_bytes_max / BUFFERS_SHARE / each));
     s->far_wq[0] = alloc_workqueue("%s_home", WQ_UNBOUND, KFAR_PLACES, s->name);
     s->far_wq[1] = alloc_workqueue("%s_away", WQ_UNBOUND, KFAR_PLACES, s->name);
     return s->far_wq[0] && s->far_wq[1] ? 0 : -ENOMEM;

@@ -109,6 +109,8 @@ struct kserve {
     struct workqueue_struct *wq;      /* of the way */
     struct workqueue_struct *door_wq; /* accepting, watching: never kept busy for long */
     struct workqueue_struct *far_wq[2]; /* kfar.c: KREACH_HOME, KREACH_AWAY; NULL: no files */
+    atomic_t far[2]; /* connections that wait there or are pumped, each below far_most */
+    unsigned far_most;
     atomic_t away;   /* kblock.c: connections with an answer from another file system */
     struct kdoor door[KSERVE_BINDS_MAX];
     unsigned doors;

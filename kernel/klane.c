@@ -13,7 +13,7 @@
 #include <linux/vmalloc.h>
 #include "../core/conn_inside.h"
 #include "../core/http.h"
-#include "kinside.h"
+#include "kready.h"
 
 /* For each processor, where connections are pumped in the bottom half: as many may wait there for
  * their peers to read before others are handed to the work item. */
@@ -218,8 +218,10 @@ static int host_find(void *site, const struct http_ask *ask, struct source **sou
     const struct kworld *w = &l->serve->world;
     int err = w->find(w->ctx, ask, l->reach, source);
 
-    if (err != -EINPROGRESS || l->serve->way != &kway_block)
+    if (err != -EINPROGRESS)
         return err;
+    if (l->serve->way != &kway_block)
+        return kfar_has_room(l->serve, l->reach) ? err : -EAGAIN;
     return lane_goes_away(l) ? w->find(w->ctx, ask, KREACH_AWAY, source) : -EAGAIN;
 }
 

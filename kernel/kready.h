@@ -34,6 +34,7 @@ void kready_close(struct kready *r);            /* the one close path; the owner
 int kfar_open(struct kserve *s);
 void kfar_close(struct kserve *s); /* no connection is left */
 void kfar_init(struct kready *r);
+bool kfar_has_room(const struct kserve *s, enum kreach reach); /* for one more beyond that reach */
 void kfar_queue(struct kready *r); /* pump it there; its owner, until then.  Any context */
 
 #endif

@@ -127,6 +127,27 @@ def test_the_others_are_served(kernel, start, folder, hung, answered, record_pro
     assert left.more(before) == {}
 
 
+def test_half_of_the_seats_are_for_others(start, folder, hung):
+    """Clients that ask for what never comes take no more of them: the next is answered 503."""
+    silent = hung()
+    server = start(folder, "--cross-mounts=on", "--max-connections", "40", *PATIENT)
+    most, wires = server.stats()["seats"] // 2, []
+    for number in range(most + 8):
+        wires.append(server.wire())
+        wires[-1].send(request(ASKED.decode()))
+        if number < most:
+            wait_for(lambda wanted=number + 1: server.stats()["receives"] >= wanted, "it has been heard")
+        else:
+            assert wires[-1].reply().status == 503
+            wires.pop().close()
+    assert len(wires) == most and served(server) < SERVED_S
+    silent.die()
+    for wire in wires:
+        assert wire.reply().status == 500
+    crowd.leave(wires)
+    server.stop()
+
+
 def test_when_it_dies_all_are_answered(start, folder, hung):
     """With an error, and the connection goes on."""
     silent = hung()
