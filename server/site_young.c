@@ -59,8 +59,10 @@ void young_init(struct young *young, int root_fd)
     if (clock_getres(CLOCK_REALTIME_COARSE, &tick) < 0)
         tick = (struct timespec){.tv_nsec = NS_PER_S / 100}; /* the longest tick there is */
     young->tick_ns = tick.tv_nsec + (int64_t)tick.tv_sec * NS_PER_S;
-    young->foreign = fstat(root_fd, &st) < 0 || is_foreign(root_fd, &st);
-    young->dev = st.st_dev;
+    if (fstat(root_fd, &st) < 0)
+        *young = (struct young){.tick_ns = young->tick_ns, .foreign = true};
+    else
+        *young = (struct young){young->tick_ns, st.st_dev, is_foreign(root_fd, &st)};
 }
 
 /* At least the step in which such a stamp is stored. */

@@ -109,6 +109,19 @@ static size_t count_of(const struct output *out, const char *set)
     return n;
 }
 
+/* A harmless name of that length, linked if the name is: one that is not has overlong UTF-8.
+ * False: it is too short for that. */
+static bool tame_name(const struct input *in, const struct listing_entry *e, char *name)
+{
+    memset(name, 'a', e->name.len);
+    if (path_links(in->path, e->name, e->kind == LISTING_FOLDER))
+        return true;
+    if (e->name.len < 2)
+        return false;
+    memcpy(name, "\xC0\xAF", 2);
+    return true;
+}
+
 /* The same folder with every byte of a name and of the path's components an 'a'. */
 static void check_marks(const struct listing *l, const struct input *in, const struct output *out)
 {
@@ -122,7 +135,8 @@ static void check_marks(const struct listing *l, const struct input *in, const s
         path[i] = in->path.ptr[i] == '/' ? '/' : 'a';
     tame.path.ptr = path;
     for (unsigned i = 0; i < in->count; i++) {
-        memset(names[i], 'a', in->entry[i].name.len);
+        if (!tame_name(in, &in->entry[i], names[i]))
+            return;
         tame.entry[i].name.ptr = names[i];
     }
     memset(tame_view.view.filter, 'a', sizeof(tame_view.view.filter));
