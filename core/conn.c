@@ -310,11 +310,6 @@ void conn_abort(struct conn *c)
     c->want = CONN_CLOSE;
 }
 
-bool conn_cuts(const struct conn *c)
-{
-    return c->want == CONN_SEND || c->flags & CONN_MORE || outbox_has_output(c);
-}
-
 void conn_fini(struct conn *c)
 {
     let_go(c);

@@ -192,9 +192,6 @@ bool conn_overdue(struct conn *c, uint64_t acked, uint64_t now_ms);
  * CONN_CLOSE. */
 void conn_abort(struct conn *c);
 
-/* Whether the connection, ended now, ends in the middle of an answer.  Before conn_fini(). */
-bool conn_cuts(const struct conn *c);
-
 /* Give everything back; the last call on a connection, whatever its state. */
 void conn_fini(struct conn *c);
 

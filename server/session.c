@@ -127,7 +127,7 @@ static void session_fini(struct loop *l, struct session *s)
     struct stats *stats = l->worker->server->stats;
 
     stats_add(stats, STAT_BYTES, s->conn.sent);
-    if (conn_cuts(&s->conn)) /* a body that ends with the connection would look complete */
+    if (s->conn.want == CONN_SEND) /* cut off in the middle of an answer */
         net_cut(s->fd);
     conn_fini(&s->conn);
     close(s->fd);
@@ -369,15 +369,10 @@ void session_run(struct loop *l, struct session *s)
  * what this one sent by must not be a later child's as well. */
 void session_leave(struct loop *l, struct session *s)
 {
-    bool cut = conn_cuts(&s->conn);
-
     stats_add(l->worker->server->stats, STAT_BYTES, s->conn.sent);
     conn_fini(&s->conn);
     sender_rest(l->sender);
-    if (cut)
-        net_cut(s->fd); /* the reset goes out when the parent closes the socket, too */
-    else
-        net_end(s->fd);
+    net_end(s->fd);
 }
 
 void session_gone(struct loop *l, struct session *s, bool lost)
