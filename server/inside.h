@@ -210,6 +210,9 @@ void session_list_add(struct loop *l, struct session *s); /* at the back */
 void session_list_del(struct loop *l, struct session *s);
 bool session_home(const struct session *s); /* nobody else has it now: see session_lend() */
 bool session_idle(const struct session *s); /* and nothing waits unread in its socket */
+/* Stopping: whether it can be closed without loss.  A connection that was answered, or accepted,
+ * only just now keeps its seat for a moment, because its next request may be on the way. */
+bool session_may_leave(const struct session *s, uint64_t now_ms);
 /* Where it stands when others wait for its seat (core/room.h), now. */
 struct room_place session_place(struct session *s, const struct room *r);
 /* Its deadline has passed: true, the time is up; false, there was progress and a new deadline is

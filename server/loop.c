@@ -303,14 +303,6 @@ static struct session *victim_take(struct loop *l)
     return NULL;
 }
 
-/* Stopping: whether the session can be closed without loss.  A connection that was answered, or
- * accepted, only just now keeps its seat for a moment, because its next request may be on the
- * way. */
-static bool may_leave(const struct loop *l, const struct session *s)
-{
-    return session_idle(s) && room_idle_since_ms(&s->conn) + ROOM_IDLE_MS <= l->now_ms;
-}
-
 /* Stopping: the next session that can be closed without loss, or any when it is over.  Busy ones go
  * to the back, so that closing n sessions looks at each of them twice at most. */
 static struct session *idle_take(struct loop *l)
@@ -318,7 +310,7 @@ static struct session *idle_take(struct loop *l)
     for (unsigned looks = l->drain_ms ? l->live : 0; looks > 0; looks--) {
         struct session *s = l->first;
 
-        if (session_home(s) && (loop_over(l) || may_leave(l, s)))
+        if (session_home(s) && (loop_over(l) || session_may_leave(s, l->now_ms)))
             return s;
         session_list_del(l, s);
         session_list_add(l, s);

@@ -296,6 +296,11 @@ bool session_idle(const struct session *s)
     return conn_idle(&s->conn) && net_unread(s->fd) <= 0;
 }
 
+bool session_may_leave(const struct session *s, uint64_t now_ms)
+{
+    return session_idle(s) && room_idle_since_ms(&s->conn) + ROOM_IDLE_MS <= now_ms;
+}
+
 bool session_overdue(struct session *s, uint64_t now_ms)
 {
     uint64_t acked = s->conn.want == CONN_SEND ? net_acked(s->fd, s->conn.sent) : s->conn.sent;

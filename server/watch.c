@@ -213,16 +213,10 @@ static bool cut_off(const struct watch *watch)
     return watch->drain_ms && (watch->now_ms >= watch->drain_ms || stop_signals(watch) > 1);
 }
 
-/* Stopping: see may_leave() in loop.c. */
-static bool may_leave(const struct watch *watch, const struct session *s)
-{
-    return session_idle(s) && room_idle_since_ms(&s->conn) + ROOM_IDLE_MS <= watch->now_ms;
-}
-
 /* One session, its machine at rest.  Gives its deadline. */
 static uint64_t look(struct watch *watch, struct session *s)
 {
-    if (watch->drain_ms && may_leave(watch, s))
+    if (watch->drain_ms && session_may_leave(s, watch->now_ms))
         end(s, ENDED_READING);
     if (s->conn.deadline_ms <= watch->now_ms && s->slot < ENDED &&
         session_overdue(s, watch->now_ms)) {
