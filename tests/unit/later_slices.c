@@ -87,8 +87,11 @@ static void released_at_each_moment(void **state)
     later_release(b->later, s[0]);
     assert_int_equal(the_site.released, 2); /* the helper has it */
     give_turns(1);
-    wait_woken(b);
-    assert_null(later_done(b->later));
+    /* The first wake-up may be an older one: wait_done() leaves it when the job is done already. */
+    do {
+        wait_woken(b);
+        assert_null(later_done(b->later));
+    } while (the_site.released < 3);
     assert_int_equal(the_site.released, 3);
 }
 
