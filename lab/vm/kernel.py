@@ -123,7 +123,7 @@ def header_packages(release):
 def headers(version, cache):
     """The folder that modules for that version are compiled against, fetched if it is not here."""
     kernel = fetch(version, cache)
-    place = os.path.abspath(os.path.join(cache, f"linux-{version}-headers"))
+    place = os.path.realpath(os.path.join(cache, f"linux-{version}-headers"))  # stays if a link to the cache goes
     if version in BUILT:
         return place
     path = f"{place}/usr/src/linux-headers-{kernel.release}"
