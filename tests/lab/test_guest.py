@@ -16,7 +16,7 @@ import pytest
 import where
 from command import TOP
 from rig import Broken
-from vm import guest, kernel
+from vm import guest, kernel, ticks
 from vm.image import Image, libraries
 
 BIN = os.path.dirname(os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung"))
@@ -245,6 +245,13 @@ def test_where_is_the_difference_of_two_runs(monkeypatch):
     assert where.table({"floor": where.parts(found)}).endswith("| user space | 0 |\n| TCP, IP, sockets and their memory | 10 |")
 
 
+def test_only_a_guest_that_does_not_count_is_told(monkeypatch):
+    monkeypatch.setattr(ticks, "khz", lambda: 2596120)
+    assert guest.clock(guest.Job("true")) == ["tsc_early_khz=2596120"] and guest.clock(guest.Job("true", count=True)) == []
+    monkeypatch.setattr(ticks, "khz", lambda: None)
+    assert guest.clock(guest.Job("true")) == []
+
+
 def test_without_an_emulator(monkeypatch):
     monkeypatch.setattr(guest, "QEMU", "no-such-emulator")
     with pytest.raises(Broken, match="there is no no-such-emulator: scripts/setup lab installs qemu-system-x86"):
@@ -274,6 +281,14 @@ def test_a_command_in_a_guest(linux, tmp_path):
     result = guest.boot(job, linux)
     assert result.output == f"{linux.release}\ngiven2\n1\n" and result.status == 7 and result.complaints == []
     assert (tmp_path / "out").read_text() == "shared"
+
+
+@pytest.mark.long
+def test_a_guest_is_told_how_fast_its_clock_ticks(linux):
+    """A second later the kernel measures with time for it, and says that it refines the figure only if that is within 1%."""
+    said = guest.boot(guest.Job("for i in 1 2 3 4 5 6 7 8; do sleep 1; dmesg | grep -q Refined && break; done; "
+                                "dmesg | grep 'tsc: '"), linux).output
+    assert "Refined TSC clocksource calibration" in said and "calibrate against" not in said and "reference" not in said, said
 
 
 @pytest.mark.long
