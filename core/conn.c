@@ -310,6 +310,22 @@ void conn_abort(struct conn *c)
     c->want = CONN_CLOSE;
 }
 
+void conn_fail(struct conn *c)
+{
+    core_assert(c->flags & CONN_MORE);
+    c->flags |= CONN_BLOCKED; /* for ever: the rest of the answer does not come */
+    conn_abort(c);
+}
+
+/* An answer that waits for its next piece has nothing queued, so no other abort finds both flags:
+ * sending and receiving fail only where something is sent or received. */
+bool conn_failed(const struct conn *c)
+{
+    const unsigned both = CONN_MORE | CONN_BLOCKED;
+
+    return c->want == CONN_CLOSE && (c->flags & both) == both;
+}
+
 void conn_fini(struct conn *c)
 {
     let_go(c);

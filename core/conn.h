@@ -63,7 +63,7 @@ struct source {
 
 /* What next() may return instead of a count.  LATER: the bytes are not made yet.  The output that
  * is queued is sent, then next() is called again; if it says the same with nothing queued, the
- * connection waits for conn_resume().  FAILED: they cannot be made, and the connection ends, so
+ * connection waits for conn_resume().  FAILED: they cannot be made, and the connection is reset, so
  * that the client sees that the body is cut. */
 enum source_answer { SOURCE_LATER = CHUNK_BYTES_MAX + 1, SOURCE_FAILED };
 
@@ -192,6 +192,9 @@ bool conn_overdue(struct conn *c, uint64_t acked, uint64_t now_ms);
  * CONN_CLOSE. */
 void conn_abort(struct conn *c);
 
+/* Whether conn_fail() ended it: the transport is to reset the connection.  Before conn_fini(). */
+bool conn_failed(const struct conn *c);
+
 /* Give everything back; the last call on a connection, whatever its state. */
 void conn_fini(struct conn *c);
 
@@ -252,8 +255,10 @@ void conn_put_end(struct conn *c, void *note);
 
 void conn_more(struct conn *c, bool more); /* call proto->more() when the outbox has run empty */
 /* more() has nothing to queue yet: it is called again when the outbox has run empty, or, if it is
- * empty now, after conn_resume().  More() may also end the connection by conn_abort(). */
+ * empty now, after conn_resume(). */
 void conn_wait(struct conn *c);
+/* more() cannot go on, and the end of the stream would look like the end of the answer. */
+void conn_fail(struct conn *c);
 void conn_close_after(struct conn *c); /* no further input is used; close when the output is out */
 void conn_in_body(struct conn *c, bool in); /* progress rule, not the head's deadline */
 

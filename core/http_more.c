@@ -165,7 +165,7 @@ static bool made_next(struct conn *c, struct http_state *state)
     if (n == SOURCE_LATER)
         conn_wait(c);
     else if (n == SOURCE_FAILED)
-        conn_abort(c); /* and http_reply_drop() releases the source */
+        conn_fail(c); /* and http_reply_drop() releases the source */
     else if (n == 0)
         made_end(c, state);
     if (n == SOURCE_LATER || n == SOURCE_FAILED || n == 0)

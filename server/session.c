@@ -127,7 +127,7 @@ static void session_fini(struct loop *l, struct session *s)
     struct stats *stats = l->worker->server->stats;
 
     stats_add(stats, STAT_BYTES, s->conn.sent);
-    if (s->conn.want == CONN_SEND) /* cut off in the middle of an answer */
+    if (s->conn.want == CONN_SEND || conn_failed(&s->conn)) /* in the middle of an answer */
         net_cut(s->fd);
     conn_fini(&s->conn);
     close(s->fd);
@@ -370,14 +370,20 @@ void session_run(struct loop *l, struct session *s)
     }
 }
 
-/* Another process may hold the socket too, so that closing it would tell the peer nothing.  And
- * what this one sent by must not be a later child's as well. */
+/* Another process may hold the socket too, so that closing it would tell the peer nothing: it is
+ * shut down, unless the last close is to reset it.  And what this one sent by must not be a later
+ * child's as well. */
 void session_leave(struct loop *l, struct session *s)
 {
+    bool failed = conn_failed(&s->conn);
+
     stats_add(l->worker->server->stats, STAT_BYTES, s->conn.sent);
     conn_fini(&s->conn);
     sender_rest(l->sender);
-    net_end(s->fd);
+    if (failed)
+        net_cut(s->fd);
+    else
+        net_end(s->fd);
 }
 
 void session_gone(struct loop *l, struct session *s, bool lost)
