@@ -236,6 +236,9 @@ uninstall: ## remove what install has installed
 
 # --- Rules ------------------------------------------------------------------------------------------------
 
+# A file's text on one line, nothing if there is no file.  GNU make 4.3 may leave the newline at the end.
+content = $(strip $(if $(wildcard $(1)),$(file <$(1))))
+
 # Warnings are kept in OBJECT.warned, so that WERROR=1 finds those of an earlier build too and compiles them again.
 compile = $(Q)$(CC) $(if $(MAKE_TERMERR),-fdiagnostics-color) $(FLAGS) $(1) -I$(G) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $< \
     2>$@.warned; status=$$?; cat $@.warned >&2; [ -s $@.warned ] || rm -f $@.warned; exit $$status
@@ -279,7 +282,6 @@ $(DROP): $(call objects,$(DROP_SRC)) $(LIB)
 
 # A lab program's own linker flags stand in its folder in ldflags, additional include folders in cppflags, and headers
 # that it can do without in optional: its objects are compiled again when one of those is installed or removed.
-content = $(if $(wildcard $(1)),$(file <$(1)))
 define lab_program
 $(O)/lab/$(1).optional: FORCE
 	@mkdir -p $$(@D)
@@ -290,7 +292,7 @@ $(patsubst %.c,$(O)/%.o,$(wildcard lab/programs/$(1)/*.c)): $(O)/lab/$(1).option
 $(O)/lab/$(1): $(patsubst %.c,$(O)/%.o,$(wildcard lab/programs/$(1)/*.c)) $(LIB) $(wildcard lab/programs/$(1)/ldflags)
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
-	$$(Q)$$(CC) $$(LINK) $$(LDFLAGS) -o $$@ $$(filter %.o %.a,$$^) $$(if $$(filter %/ldflags,$$^),$$(file <$$(filter %/ldflags,$$^))) $$(LDLIBS)
+	$$(Q)$$(CC) $$(LINK) $$(LDFLAGS) -o $$@ $$(filter %.o %.a,$$^) $$(call content,$$(filter %/ldflags,$$^)) $$(LDLIBS)
 endef
 $(foreach name,$(LAB_NAMES),$(eval $(call lab_program,$(name))))
 
@@ -307,7 +309,7 @@ $(O)/openat2.so: tests/aid/openat2.c Makefile
 	$(Q)$(CC) $(FLAGS) -fPIC -shared -o $@ $<
 
 # A test program's own linker flags are in NAME.ldflags in its folder (the fault seam: -Wl,--wrap=...).
-test_link = $(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(if $(wildcard $*.ldflags),$(file <$*.ldflags)) $(LDLIBS)
+test_link = $(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(call content,$*.ldflags) $(LDLIBS)
 $(UNIT): $(O)/%: $(O)/%.o $(call objects,$(UNIT_AID)) $(LIB)
 	$(call say,LINK,$@)
 	$(test_link) -lcmocka

@@ -36,8 +36,7 @@ WIRE_SECONDS = 900  # that a wire layer may take, and once more for those that f
 WITH_SOCKETS = {"calls", "engines", "faults", "forks", "later", "loop", "net", "room", "seats", "send"}
 LONGEST = ("seeds", "faults", "engines", "queue", "calls", "body", "split")  # they begin first
 # Shares of the engines, each asked of a program of its own.  In the debug build of `make check` faults is whole, because it
-# then asks of each kind of call whether any engine makes it.  That takes three minutes, mostly of waiting for servers that
-# stop; `make quick` has shares of it side by side.
+# then asks of each kind of call whether any engine makes it; `make quick` runs its shares side by side.
 SIXTHS = [(f"{share}/6",) for share in range(1, 7)]
 PARTS = {"engines": SIXTHS}
 SANITIZED = {"faults": SIXTHS, "seeds": [("0", "1/3"), ("0", "2/3"), ("0", "3/3")]}

@@ -33,7 +33,7 @@ static struct run *answered(const struct engine *e, struct client **c)
 static void over(struct run *r, struct client *c)
 {
     client_free(c);
-    server_stop(&r->srv);
+    run_stop(r);
     assert_true(wait_left(r));
     run_join(r);
     alarm(0);

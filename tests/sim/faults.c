@@ -5,12 +5,12 @@
  * A run is: a server opens everything it needs and serves a small folder on loopback; a client asks
  * for a file, a long file, a listing, something that is not there, then a few requests at once.
  * With one call failing, each answer is right, or an error that says so, or the connection ends.
- * Afterwards, with nothing failing any more, the same server answers a new client, stops when told
- * to, and has given back all memory and descriptors.  When a failure keeps the server from
+ * Afterwards, with nothing failing any more, the same server answers a new client, stops at a
+ * signal, and has given back all memory and descriptors.  When a failure keeps the server from
  * starting, it must say so and leave nothing behind.  Then all of it once more with the failure in
- * the last moments, while a stopping server lets go of an idle client.  n grows until the call is
- * not made that often.  naive and epoll meet every error number, the other engines one or two of
- * each kind: see in_full().  An argument says which engines: serving_asked().
+ * the last moments, while a stopping server closes the connection of an idle client.  n grows until
+ * the call is not made that often.  naive and epoll meet every error number, the other engines one
+ * or two of each kind: see in_full().  An argument says which engines: serving_asked().
  */
 #include "faults_server.h"
 
@@ -122,7 +122,7 @@ static void fail_serving(const struct engine *e, struct fault_plan plan)
     }
     seam_disarm();
     if (!atomic_load(&r->left) && still_serves(r))
-        server_stop(&r->srv);
+        run_stop(r);
     run_end(r);
 }
 
@@ -137,7 +137,7 @@ static void fail_stopping(const struct engine *e, struct fault_plan plan)
     c = client_new(atomic_load(&r->port));
     assert_int_equal(ask(c, "/", short_body, SHORT_BYTES, 200), RIGHT);
     seam_arm(plan);
-    server_stop(&r->srv);
+    run_stop(r);
     run_end(r);
     seam_disarm();
     client_free(c);
@@ -222,14 +222,15 @@ static const struct fault {
 enum { FAULTS = sizeof(faults) / sizeof(faults[0]) };
 
 /* The part of the server that no engine changes is failed under two of them in full; under the
- * others the first error number of each kind, for every n: what differs is who waits for what. */
+ * others the first error number of each kind, for every n, because they differ only in what waits
+ * for what. */
 static bool in_full(const struct engine *e, const struct fault *f, unsigned k)
 {
     return e == &engine_naive || e == &engine_epoll || e == &engine_uring || k == 0 ||
            f->err[k] < 0;
 }
 
-/* Who asks for ever asks any number of times: of those calls only so many are failed. */
+/* An engine that asks all the time makes some calls without end: only ASKED_MAX of them fail. */
 static bool asked_too_often(const struct engine *e, struct fault_plan plan)
 {
     enum { ASKED_MAX = 60 };
@@ -271,7 +272,7 @@ static void test_fault(void **state)
                 runs += every_n(serving_engines[i], f, f->err[k], false) +
                         every_n(serving_engines[i], f, f->err[k], true);
     running[0] = '\0';
-    assert_true(only || runs > 0 || rare(f->call)); /* else it has another name: no test */
+    assert_true(only || runs > 0 || rare(f->call)); /* else nothing was tested */
 }
 
 /* Without a fault: all is right; what follows means something. */
@@ -309,11 +310,11 @@ static void test_shortage_does_not_spin(void **state)
         serving_nap(500);
         waits = atomic_load(&seam_made[SEAM_epoll_wait]) + atomic_load(&seam_made[SEAM_accept4]) +
                 atomic_load(&seam_made[SEAM_poll]) + atomic_load(&seam_made[SEAM_select]);
-        assert_in_range(waits, 1, serving_ms() - began_ms); /* who spins makes thousands each ms */
+        assert_in_range(waits, 1, serving_ms() - began_ms); /* spinning makes thousands each ms */
         seam_disarm();
         assert_int_equal(judge(c, false, short_body, SHORT_BYTES, 200), RIGHT);
         client_free(c);
-        server_stop(&r->srv);
+        run_stop(r);
         assert_true(wait_left(r));
         run_join(r);
         alarm(0);
@@ -323,12 +324,14 @@ static void test_shortage_does_not_spin(void **state)
 }
 
 /* No thread can be started, from the n-th on.  A pool serves with the threads that it has.  The
- * engine thread refuses a connection that gets none, and serves the next one when it can. */
+ * engine thread refuses a connection that gets none, and serves the next one when it can.  It naps
+ * RETRIES_MAX times before, which takes no time here. */
 static void test_threads_run_out(void **state)
 {
     static const struct engine *const with_threads[] = {&engine_thread, &engine_pool};
 
     (void)state;
+    atomic_store(&time_no_naps, true);
     for (unsigned i = 0; i < 2; i++) {
         unsigned served = 0;
 
@@ -343,13 +346,13 @@ static void test_threads_run_out(void **state)
             r = run_start(with_threads[i]);
             if (converse(atomic_load(&r->port)) == RIGHT) {
                 served++;
-                server_stop(&r->srv);
+                run_stop(r);
             } else if (with_threads[i] == &engine_thread && n > 1) {
                 assert_in_range(n, 2, 3); /* after the watcher there are two connections */
                 seam_disarm();
                 assert_int_equal(converse(atomic_load(&r->port)), RIGHT);
                 served++;
-                server_stop(&r->srv);
+                run_stop(r);
             } else { /* nothing runs without the watcher, or without the first thread of a pool */
                 assert_in_range(n, 1, 2);
             }
@@ -360,6 +363,7 @@ static void test_threads_run_out(void **state)
         }
         assert_true(only || served >= 6);
     }
+    atomic_store(&time_no_naps, false);
     running[0] = '\0';
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* faults_seam.h - the seam: every system call and allocation of the server passes through here and
- * can be told to fail.
+ * can be made to fail.
  *
  * The linker redirects the calls (-Wl,--wrap, see faults.ldflags), so that no line of the server
  * knows of it. One plan at a time: the n-th call of one kind fails with an error number, once or
- * from then on.  The test's own thread is exempt, and so is libc's inside.  Included by one source
- * file: it defines functions.
+ * from then on.  The test's own thread is exempt, and so is libc's inside.  The calls that wait
+ * are in faults_time.h.  Included by one source file: it defines functions.
  */
 #ifndef TESTS_FAULTS_SEAM_H
 #define TESTS_FAULTS_SEAM_H
@@ -117,11 +117,7 @@ SEAM(ssize_t, getdents64, (int fd, void *buf, size_t n), (fd, buf, n), -1)
 SEAM(off_t, lseek64, (int fd, off_t off, int whence), (fd, off, whence), -1)
 SEAM(int, epoll_create1, (int flags), (flags), -1)
 SEAM(int, epoll_ctl, (int ep, int op, int fd, struct epoll_event *ev), (ep, op, fd, ev), -1)
-SEAM(int, epoll_wait, (int ep, struct epoll_event *ev, int n, int ms), (ep, ev, n, ms), -1)
 SEAM(int, eventfd, (unsigned n, int flags), (n, flags), -1)
-SEAM(int, poll, (struct pollfd *p, nfds_t n, int ms), (p, n, ms), -1)
-SEAM(int, select, (int n, fd_set *in, fd_set *out, fd_set *odd, struct timeval *tv),
-     (n, in, out, odd, tv), -1)
 SEAM(int, pipe2, (int fd[2], int flags), (fd, flags), -1)
 SEAM(ssize_t, read, (int fd, void *buf, size_t n), (fd, buf, n), -1)
 SEAM(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *len),
@@ -138,7 +134,7 @@ SEAM(int, pthread_create,
      (pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg),
      (t, attr, run, arg), errno)
 
-/* These return what others leave in errno. */
+/* The calls of liburing return the error that others leave in errno. */
 SEAM(int, io_uring_queue_init_params,
      (unsigned n, struct io_uring *ring, struct io_uring_params *p), (n, ring, p), -errno)
 SEAM(int, io_uring_register_buf_ring,
@@ -211,7 +207,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags)
     return __real_sendmsg(fd, &shorter, flags);
 }
 
-/* A write to an eventfd cannot fail but for being full already; one to a file can.  What the
+/* A write to an eventfd fails only if its counter is full; a write to a file can fail.  What the
  * server says of its troubles on stderr would hide the test's own words. */
 ssize_t __real_write(int fd, const void *buf, size_t n);
 ssize_t __wrap_write(int fd, const void *buf, size_t n);

@@ -7,6 +7,7 @@
 #ifndef TESTS_FAULTS_SERVER_H
 #define TESTS_FAULTS_SERVER_H
 #include "faults_seam.h"
+#include "faults_time.h"
 #include "faults_client.h"
 #include <setjmp.h>
 #include <signal.h>
@@ -82,6 +83,14 @@ static inline void *run_main(void *arg)
 
 static struct send_how run_how; /* of the next run */
 
+/* The test waits this long between two looks: a server starts or stops in little more. */
+static inline void short_nap(void)
+{
+    static const struct timespec length = {.tv_nsec = 100000};
+
+    nanosleep(&length, NULL);
+}
+
 static inline struct run *run_start(const struct engine *e)
 {
     static struct run r;
@@ -94,14 +103,21 @@ static inline struct run *run_start(const struct engine *e)
     r.srv.arrangement.send = run_how;
     assert_int_equal(pthread_create(&r.thread, NULL, run_main, &r), 0);
     while (!atomic_load(&r.port) && !atomic_load(&r.left))
-        sched_yield();
+        short_nap();
     return &r;
+}
+
+static inline void run_stop(struct run *r)
+{
+    time_skips(true);
+    server_stop(&r->srv);
 }
 
 /* The descriptor to stop it by is closed last: server_stop() may still be at it. */
 static inline void run_join(struct run *r)
 {
     pthread_join(r->thread, NULL);
+    time_skips(false);
     if (r->srv.stop_fd >= 0)
         close(r->srv.stop_fd);
 }
@@ -111,7 +127,7 @@ static inline bool wait_left(struct run *r)
     uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
 
     while (!atomic_load(&r->left) && serving_ms() < until_ms)
-        serving_nap(1);
+        short_nap();
     return atomic_load(&r->left);
 }
 
@@ -210,7 +226,7 @@ static inline bool can_run(const struct engine *e)
     return !e->forks && !serving_left_out(e) && serving_asked(e, only);
 }
 
-/* Whom it leaves out is said, with the reason. */
+/* Says which engines are left out, with the reason. */
 static inline void tell_left_out(void)
 {
     for (size_t i = 0; i < SERVING_ENGINES; i++) {
