@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* site_inside.h - shared by the site's own files: site.c, site_open.c, site_young.c (times),
- * site_absent.c (siblings that are not there), site_folder.c (listings) and site_roll.c (their
- * entries).  No other includes it.
+ * site_absent.c (siblings that are not there), site_folder.c (listings), site_roll.c (their
+ * entries) and site_charge.c (the memory of those).  No other includes it.
  *
  * The site is one for all threads.  It does not change, except for a counter, the paths without
  * siblings and the list of rolls; a source is its connection's, with the descriptor or the listing
@@ -22,6 +22,9 @@ enum {
     /* Memory of all sorted listings that are being made or sent, in all processes: a dozen of
      * SITE_ENTRIES_MAX names.  One that would exceed it is streamed. */
     SITE_LISTINGS_BYTES_MAX = 128 << 20,
+    /* Processes that have sorted listings at once: four workers with all children that fork.c may
+     * have.  What one more lists is streamed. */
+    SITE_CLAIMS = 4096,
     /* How long a file is sent as it is before its compressed siblings are looked for again. */
     SITE_ABSENT_MS = 1000,
     ABSENT_PLACES = 1024, /* files of which that is remembered, 8 bytes each */
@@ -44,8 +47,10 @@ struct young {
 
 /* In memory that all processes share. */
 struct site_shared {
-    atomic_size_t listings_bytes; /* first */
-    _Atomic uint64_t gone_ms;     /* not before then it is said again that the root was removed */
+    atomic_size_t listings_bytes;
+    _Atomic uint64_t gone_ms; /* not before then it is said again that the root was removed */
+    atomic_uint claims;       /* claim[0..claims) may be taken: see site_charge.c */
+    _Atomic uint64_t claim[SITE_CLAIMS];
 };
 
 struct site {
@@ -55,8 +60,12 @@ struct site {
     bool counts_links; /* the file system counts those of the root: some FUSE servers do not */
     bool world; /* what others may not read is refused, though this process may read it */
     size_t entries_max;
-    atomic_size_t *listings_bytes; /* <= SITE_LISTINGS_BYTES_MAX; in memory all processes share */
-    pthread_mutex_t rolls_lock;    /* guards the next two, and each roll's refs and links */
+    struct site_shared *shared;
+    pid_t opener;                  /* the process that opened it */
+    atomic_size_t *listings_bytes; /* the opener's part of SITE_LISTINGS_BYTES_MAX */
+    _Atomic uint64_t *claim;       /* ... and this process's, if it is another, or an ancestor's */
+    /* Guards claim, the next two, and each roll's refs and links. */
+    pthread_mutex_t rolls_lock;
     struct roll *rolls;            /* those that are made and still sent */
     uint64_t moments;              /* passed so far: see rolls_now() */
     _Atomic uint64_t *gone_ms;
@@ -115,7 +124,7 @@ struct roll {
     size_t count, room;
     char *names;
     size_t names_len, names_room;
-    size_t charged;        /* bytes of ours in site->listings_bytes */
+    size_t charged;        /* bytes: see site_charge.c */
     char path[];
 };
 
@@ -133,6 +142,14 @@ void roll_made(struct site *site, struct roll *roll);
  * that began before it might lack what has changed in between. */
 struct roll *roll_find(struct site *site, const struct listing *listing, uint64_t asked);
 void roll_put(struct site *site, struct roll *roll); /* NULL is fine */
+
+/* --- site_charge.c: what all listings take ---------------------------------------------------- */
+
+int charges_open(struct site *site); /* 0, or -1 and errno */
+void charges_close(struct site *site);
+/* So many bytes more, in this process; false: all would have more than SITE_LISTINGS_BYTES_MAX. */
+bool charge(struct site *site, size_t bytes);
+void charge_back(struct site *site, size_t bytes);
 
 /* --- site_folder.c ---------------------------------------------------------------------------- */
 

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include "site_inside.h"
 
 enum {
@@ -21,14 +20,9 @@ enum {
 
 int rolls_open(struct site *site)
 {
-    struct site_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-                                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-    if (shared == MAP_FAILED)
+    if (charges_open(site))
         return -1;
     mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES_MIN);
-    site->listings_bytes = &shared->listings_bytes;
-    site->gone_ms = &shared->gone_ms;
     errno = pthread_mutex_init(&site->rolls_lock, NULL);
     return errno ? -1 : 0;
 }
@@ -38,7 +32,7 @@ void rolls_close(struct site *site)
     if (!site->listings_bytes)
         return;
     pthread_mutex_destroy(&site->rolls_lock);
-    munmap(site->listings_bytes, sizeof(struct site_shared));
+    charges_close(site);
 }
 
 uint64_t rolls_now(struct site *site)
@@ -77,13 +71,13 @@ static int grow(struct site *site, void **mem, size_t *room, struct unit unit)
 {
     size_t more = *room / 4 + unit.step;
     size_t bytes = more * unit.bytes;
-    size_t before = atomic_fetch_add(site->listings_bytes, bytes);
-    void *moved = NULL;
+    void *moved;
 
-    if (before + bytes <= SITE_LISTINGS_BYTES_MAX)
-        moved = realloc(*mem, (*room + more) * unit.bytes);
+    if (!charge(site, bytes))
+        return -EAGAIN;
+    moved = realloc(*mem, (*room + more) * unit.bytes);
     if (!moved) {
-        atomic_fetch_sub(site->listings_bytes, bytes);
+        charge_back(site, bytes);
         return -EAGAIN;
     }
     *mem = moved;
@@ -194,7 +188,7 @@ void roll_put(struct site *site, struct roll *r)
     pthread_mutex_unlock(&site->rolls_lock);
     if (!last)
         return;
-    atomic_fetch_sub(site->listings_bytes, r->charged);
+    charge_back(site, r->charged);
     free(r->entries);
     free(r->names);
     free(r);

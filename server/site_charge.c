@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* site_charge.c - the memory of all sorted listings, in all processes: what each of them has.
+ *
+ * One sum would stay too large for ever when a process is killed that has a part of it.  So each
+ * process counts what it has in a claim of its own, a word that also says whose it is, and what all
+ * of them have is added up.  A claim is given back with its last byte.  Those of processes that
+ * have died are found when there is too much, or no claim is free: a death needs no call, nor a
+ * parent that lives to see it.
+ *
+ * The process that opened the site, often the only one, counts in site->listings_bytes.
+ *
+ * Cost: two additions in shared memory a step of growing, and a look at each claim there was.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "site_inside.h"
+
+/* The upper half of a claim is the process, 0: it is free; the lower one its bytes. */
+enum { OWNER_SHIFT = 32 };
+_Static_assert(SITE_LISTINGS_BYTES_MAX < 1ll << (OWNER_SHIFT - 1), "a claim's bytes stay below");
+
+int charges_open(struct site *site)
+{
+    struct site_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (shared == MAP_FAILED)
+        return -1;
+    site->shared = shared;
+    site->opener = getpid();
+    site->listings_bytes = &shared->listings_bytes;
+    site->gone_ms = &shared->gone_ms;
+    return 0;
+}
+
+void charges_close(struct site *site)
+{
+    munmap(site->shared, sizeof(*site->shared));
+}
+
+static uint64_t own_word(void)
+{
+    return (uint64_t)getpid() << OWNER_SHIFT;
+}
+
+static bool is_own(const _Atomic uint64_t *claim)
+{
+    return atomic_load(claim) >> OWNER_SHIFT == own_word() >> OWNER_SHIFT;
+}
+
+static size_t sum(const struct site_shared *shared)
+{
+    unsigned claims = atomic_load(&shared->claims);
+    size_t all = atomic_load(&shared->listings_bytes);
+
+    for (unsigned i = 0; i < claims; i++)
+        all += (uint32_t)atomic_load_explicit(&shared->claim[i], memory_order_relaxed);
+    return all;
+}
+
+/* Free the claims of processes that have died.  A number that another process has by now keeps its
+ * claim until that one ends, or claims. */
+static bool sweep(struct site_shared *shared)
+{
+    unsigned claims = atomic_load(&shared->claims);
+    bool found = false;
+
+    for (unsigned i = 0; i < claims; i++) {
+        uint64_t word = atomic_load(&shared->claim[i]);
+
+        if (word && kill((pid_t)(word >> OWNER_SHIFT), 0) < 0 && errno == ESRCH)
+            found |= atomic_compare_exchange_strong(&shared->claim[i], &word, 0);
+    }
+    return found;
+}
+
+static _Atomic uint64_t *free_claim(struct site_shared *shared)
+{
+    for (unsigned i = 0; i < SITE_CLAIMS; i++) {
+        unsigned claims = atomic_load(&shared->claims);
+        uint64_t none = 0;
+
+        if (!atomic_compare_exchange_strong(&shared->claim[i], &none, own_word()))
+            continue;
+        while (claims <= i && !atomic_compare_exchange_weak(&shared->claims, &claims, i + 1))
+            ;
+        return &shared->claim[i];
+    }
+    return NULL;
+}
+
+/* This process's claim, or NULL: none is free.  One that came with fork() is another's.  Locked. */
+static _Atomic uint64_t *claim(struct site *site)
+{
+    struct site_shared *shared = site->shared;
+
+    if (site->claim && is_own(site->claim))
+        return site->claim;
+    for (unsigned i = 0; i < atomic_load(&shared->claims); i++)
+        if (is_own(&shared->claim[i])) /* it died, and we have its number */
+            atomic_store(&shared->claim[i], 0);
+    site->claim = free_claim(shared);
+    if (!site->claim && sweep(shared))
+        site->claim = free_claim(shared);
+    return site->claim;
+}
+
+static bool fits(struct site *site)
+{
+    return sum(site->shared) <= SITE_LISTINGS_BYTES_MAX ||
+           (sweep(site->shared) && sum(site->shared) <= SITE_LISTINGS_BYTES_MAX);
+}
+
+/* Locked. */
+static void claim_less(struct site *site, size_t bytes)
+{
+    uint64_t own = own_word();
+
+    atomic_fetch_sub(site->claim, bytes);
+    (void)atomic_compare_exchange_strong(site->claim, &own, 0); /* it was the last byte */
+}
+
+bool charge(struct site *site, size_t bytes)
+{
+    bool done = false;
+
+    if (getpid() == site->opener) {
+        atomic_fetch_add(site->listings_bytes, bytes);
+        done = fits(site);
+        if (!done)
+            atomic_fetch_sub(site->listings_bytes, bytes);
+        return done;
+    }
+    pthread_mutex_lock(&site->rolls_lock);
+    if (claim(site)) {
+        atomic_fetch_add(site->claim, bytes);
+        done = fits(site);
+        if (!done)
+            claim_less(site, bytes);
+    }
+    pthread_mutex_unlock(&site->rolls_lock);
+    return done;
+}
+
+void charge_back(struct site *site, size_t bytes)
+{
+    if (getpid() == site->opener) {
+        atomic_fetch_sub(site->listings_bytes, bytes);
+        return;
+    }
+    pthread_mutex_lock(&site->rolls_lock);
+    if (bytes && site->claim && is_own(site->claim))
+        claim_less(site, bytes);
+    pthread_mutex_unlock(&site->rolls_lock);
+}

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""The memory of all listings together has a limit, and what a killed process had of it is given back."""
+import contextlib
+import os
+import signal
+
+import pytest
+from lib import server as lib
+from lib.client import request
+from lib.server import wait_for
+from lib.trees import write
+
+LIMIT = 128 << 20           # SITE_LISTINGS_BYTES_MAX
+NAMES, LENGTH = 20_000, 250
+EACH = NAMES * (LENGTH + 40)
+READERS = 8                 # of as many listings, each another
+ROUNDS = LIMIT // (READERS * EACH) + 2
+KINDS = [pytest.param(("--workers", 2, "--workers-as", "process"), id="workers", marks=pytest.mark.processes)]
+if lib.ENGINE == "fork":
+    KINDS.append(pytest.param((), id="children"))
+
+pytestmark = pytest.mark.userspace("processes that can be killed")
+
+
+@pytest.fixture
+def root(tree):
+    write(f"{tree}/hello.txt", b"Hello, world\n")
+    os.mkdir(f"{tree}/many")
+    folder = os.open(f"{tree}/many", os.O_RDONLY)
+    for i in range(NAMES):
+        os.close(os.open(f"{i * 7919 % NAMES:05}-abcdefgh".ljust(LENGTH, "-"), os.O_CREAT, 0o644, dir_fd=folder))
+    os.close(folder)
+    return tree
+
+
+def readers(server, wires):
+    """Clients that have got the first bytes of a listing that was sorted, and take no more."""
+    for _, letter in zip(range(READERS), "abcdefgh"):
+        wire = wires.enter_context(server.wire(rcvbuf=4096))
+        wire.send(request(f"/many/?format=json&filter={letter}"))
+        assert wire.head().status == 200
+        wire.take(4096)
+
+
+@pytest.mark.long
+@pytest.mark.capacity(2 * READERS)
+@pytest.mark.parametrize("options", KINDS)
+def test_killed_ones_give_back(start, root, options):
+    server = start(root, "--send-timeout", "10m", *options)
+    for _ in range(ROUNDS):
+        with contextlib.ExitStack() as wires:
+            readers(server, wires)
+            pids = lib.children(server.pid)
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: not set(pids) & set(lib.children(server.pid)), "all are gone")  # pylint: disable=W0640
+    assert b'"sorted":true' in server.ask("/many/?format=json", fields=["Connection: close"]).body
+    server.process.terminate()
+    server.finish()
