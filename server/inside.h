@@ -158,7 +158,7 @@ struct server {
 
 /* workers.c: run the engine on all workers until told to stop.  0 or -errno. */
 int server_run(struct server *srv);
-/* worker.c: the same for one of them, on this thread. */
+/* worker.c: the same for one of them, on this thread.  If it fails, others in this process stop. */
 int worker_run(struct server *srv, unsigned number);
 /* Async-signal-safe: one more stop signal.  With the first the listeners take no new handshake. */
 void server_stop(struct server *srv);

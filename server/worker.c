@@ -297,6 +297,8 @@ int worker_run(struct server *srv, unsigned number)
     worker_accept_over(&w);
     if (w.watch)
         watch_close(w.watch);
+    if (err && w.siblings > 1) /* the others would serve on, and the failure go unnoticed */
+        server_stop(srv);
     if (atomic_load(&srv->stopping))
         worker_leave(&w); /* cut off, or failed: the others need not wait for it */
     return err;

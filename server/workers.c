@@ -43,8 +43,6 @@ static void *thread_main(void *arg)
     struct hand *h = arg;
 
     h->err = worker_run(h->server, h->number);
-    if (h->err) /* the others would serve on, and the failure would go unnoticed */
-        server_stop(h->server);
     return NULL;
 }
 
@@ -57,8 +55,10 @@ static int run_threads(struct server *srv, struct hand *hand)
         hand[n] = (struct hand){.server = srv, .number = n};
         err = -pthread_create(&hand[n].thread, NULL, thread_main, &hand[n]);
     }
-    if (err)
+    if (err) {
+        atomic_fetch_add(&srv->left, srv->arrangement.workers - n); /* they were never there */
         server_stop(srv);
+    }
     while (n-- > 0) {
         pthread_join(hand[n].thread, NULL);
         err = hand[n].err ? hand[n].err : err;
