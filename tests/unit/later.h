@@ -4,8 +4,8 @@
  * The site here is ours: site_find(), site_release() and site_listing_...() of this file take the
  * place of the server's.  "/now" is answered at once; every other path is later, and waits for a
  * turn that the test gives.  "/longN/" is a listing of N slices, each with a turn, and is one byte
- * then; "/refill/" is bytes without end, each made by a slice.  All sources are released in the
- * end.
+ * then; "/refill/" is bytes without end, each made by a slice, and of "/refillN/" the first by N.
+ * All sources are released in the end.
  */
 #ifndef TESTS_UNIT_LATER_H
 #define TESTS_UNIT_LATER_H
@@ -88,7 +88,9 @@ int site_find(struct site *site, const struct http_ask *ask, bool may_block, str
     memcpy(s->name, ask->path.ptr, ask->path.len);
     if (strncmp(s->name, "/long", 5) == 0)
         s->slices = (unsigned)(s->name[5] - '0');
-    s->endless = strcmp(s->name, "/refill/") == 0;
+    s->endless = strncmp(s->name, "/refill", 7) == 0;
+    if (s->endless && s->name[7] >= '0' && s->name[7] <= '9')
+        s->slices = (unsigned)(s->name[7] - '0');
     s->source.next = site_listing_next;
     *source = &s->source;
     return 0;
@@ -141,8 +143,8 @@ int site_listing_step(struct source *source)
     error = the_site.error;
     pthread_mutex_unlock(&the_site.lock);
     s->broken = error != 0;
-    s->at_hand = true;
     s->slices -= s->slices > 0;
+    s->at_hand = s->slices == 0;
     return error ? error : s->slices ? -EINPROGRESS : 0;
 }
 

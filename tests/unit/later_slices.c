@@ -129,6 +129,40 @@ static void in_turns(void **state)
         later_release(b->later, s[i]);
 }
 
+/* Of first looks and refills neither keeps the other waiting, nor does a refill that finds nothing
+ * keep the others. */
+static void looks_and_refills_in_turn(void **state)
+{
+    enum { REFILLS = 6, LOOKS = 20 };
+    struct bench *b = *state;
+    struct source *s[REFILLS], *fetched;
+    char name[] = "/refill9/", refills[REFILLS + 1] = "", byte;
+    const char *order = the_site.order + 1;
+
+    for (unsigned i = 0; i < REFILLS; i++) {
+        name[7] = "9bcdef"[i];
+        s[i] = begin(b, i, name);
+    }
+    the_site.orders = 0;
+    assert_int_equal(ask(b, &b->conn[10], "/S/", &fetched), -EINPROGRESS);
+    wait_begun(REFILLS + 1); /* the helper has it, and nothing else waits */
+    for (unsigned i = 0; i < REFILLS; i++)
+        assert_int_equal(s[i]->next(s[i], &byte, 1), SOURCE_LATER);
+    for (unsigned i = 1; i <= LOOKS; i++)
+        assert_int_equal(ask(b, &b->conn[10 + i], "/S/", &fetched), -EINPROGRESS);
+    give_turns(1 + 2 * REFILLS);
+    wait_begun(REFILLS + 1 + 2 * REFILLS + 1);
+    for (unsigned i = 0; i < REFILLS; i++) {
+        const char *two = order + (size_t)2 * i;
+
+        assert_true((two[0] == 'S') != (two[1] == 'S'));
+        refills[i] = two[0] == 'S' ? two[1] : two[0];
+    }
+    assert_string_equal(refills, "9bcdef");
+    for (unsigned i = 0; i < REFILLS; i++)
+        later_release(b->later, s[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +171,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(fails_on_the_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(released_at_each_moment, set_up, tear_down),
         cmocka_unit_test_setup_teardown(in_turns, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(looks_and_refills_in_turn, set_up, tear_down),
     };
 
     alarm(300); /* a lost wake-up fails instead of hanging */

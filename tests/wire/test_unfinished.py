@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: MIT
 """A listing that fails after its head was sent: the connection is reset, because the end of an answer without a length
 looks like the end of its body (RFC 9112 8)."""
-import contextlib
 import os
-import re
-import shutil
-import signal
-import subprocess
 
 import pytest
-from lib.client import PATIENCE, request
-from lib.crowd import sanitized
+from lib import strace
+from lib.client import request
 from lib.server import wait_for
 
 NAMES = 3000  # three reads of the folder at least
@@ -18,25 +13,7 @@ NAMES = 3000  # three reads of the folder at least
 # that; one that is streamed, 600 names later, once more.
 KINDS = {"sorted": ("", 1), "streamed": ("--listing-max 600", 3)}
 
-pytestmark = [pytest.mark.userspace("system calls that another process can make fail"),
-              pytest.mark.skipif(not shutil.which("strace"), reason="strace is needed"),
-              pytest.mark.skipif(sanitized(), reason="a sanitizer and strace do not go together")]
-
-
-@contextlib.contextmanager
-def failing_folder(server, reads):
-    """From now on each thread of the server can read a folder that often, and then has errors."""
-    calls = ["-e", "trace=getdents64", "-e", f"inject=getdents64:error=EIO:when={reads + 1}+"]
-    pids = [f"--attach={pid}" for pid in server.pids()]
-    with subprocess.Popen(["strace", "-f", *calls, *pids], stderr=subprocess.PIPE, text=True) as strace:
-        try:
-            for pid in server.pids():
-                line = strace.stderr.readline()
-                assert re.search(r"[Pp]rocess \d+ attached", line), f"{pid}: {line}"
-            yield
-        finally:
-            strace.send_signal(signal.SIGINT)
-            strace.communicate(timeout=PATIENCE)
+pytestmark = strace.needed
 
 
 @pytest.fixture(params=KINDS)
@@ -48,7 +25,7 @@ def listing(request, start, tree):  # pylint: disable=redefined-outer-name
     server = start(tree, *options.split())
     assert server.ask("/many/?format=text", fields=["Connection: close"]).body.count(b"\n") >= NAMES
     server.rest()
-    with failing_folder(server, reads):
+    with strace.failing(server, "getdents64", f"error=EIO:when={reads + 1}+"):
         yield server
 
 

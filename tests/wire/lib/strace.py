@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+"""System calls of a server that runs, made to fail from outside."""
+import contextlib
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from .client import PATIENCE
+from .crowd import sanitized
+
+needed = [pytest.mark.userspace("system calls that another process can make fail"),
+          pytest.mark.skipif(not shutil.which("strace"), reason="strace is needed"),
+          pytest.mark.skipif(sanitized(), reason="a sanitizer and strace do not go together")]
+
+
+@contextlib.contextmanager
+def failing(server, call, how):
+    """Meanwhile that call fails in each of its threads, and in those it starts, as `how` says: strace(1), inject."""
+    pids = server.pids()
+    command = ["strace", "-f", "-e", f"trace={call}", "-e", f"inject={call}:{how}", *(f"--attach={pid}" for pid in pids)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as strace:
+        try:
+            for pid in pids:
+                line = strace.stderr.readline()
+                assert re.search(r"[Pp]rocess \d+ attached", line), f"{pid}: {line}"
+            yield
+        finally:
+            strace.send_signal(signal.SIGINT)
+            strace.communicate(timeout=PATIENCE)

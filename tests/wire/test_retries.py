@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+"""A connection whose thread or process can be started at the second try only: it waits no longer than that."""
+import pytest
+from lib import strace
+from lib.server import ENGINE
+
+STARTS = {"fork": "clone", "thread": "clone3"}  # by which of glibc's calls
+IDLE_S = 2  # four times what an idle connection keeps when others wait (ROOM_IDLE_MS)
+
+pytestmark = [*strace.needed, pytest.mark.skipif(ENGINE not in STARTS, reason="it starts nothing for a connection")]
+
+
+@pytest.mark.core
+def test_second_try(start, standard):
+    """Counted as waiting for ever, it would take the seats of those that are idle, and its own."""
+    server = start(standard, "--idle-timeout", "1m")
+    server.rest()
+    with strace.failing(server, STARTS[ENGINE], "error=EAGAIN:when=1"), server.wire() as wire:
+        assert wire.ask("/hello.txt").body == b"Hello, world\n"
+        server.wait_said("cannot accept connections")  # the first try
+        assert wire.quiet(IDLE_S), wire.rest
+        assert wire.ask("/hello.txt").body == b"Hello, world\n"
+        assert server.stats()["evicted"] == 0
