@@ -26,6 +26,7 @@ from reports import ended
 CPUS = min(2, os.cpu_count() or 1)
 SEATS = 4 * CPUS
 SHOWN_LINES = 60  # of a failure's output; all of it is in the log
+GRACE_S = 10  # for what a layer leaves running: it may be about to end
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 TOLD = ("passed", "failed", "skipped", "unsteady", "row", "said", "cpu_s")  # what a layer's process sends
 
@@ -52,7 +53,7 @@ def adopt_orphans():
 
 def leftovers(grace_s):
     """Names of the children still running after a grace; they are ended.  The dead are reaped."""
-    names, deadline = [], time.monotonic() + grace_s
+    names, deadline = {}, time.monotonic() + grace_s  # by process id: one may be seen again until it is dead
     while pids := rig.children("self"):
         for pid in pids:
             if time.monotonic() > deadline:
@@ -60,7 +61,7 @@ def leftovers(grace_s):
                     with open(f"/proc/{pid}/cmdline", "rb") as file:
                         text = file.read().replace(b"\0", b" ").decode(errors="replace").strip()
                     os.kill(pid, signal.SIGKILL)
-                    names.append(text[:100])
+                    names.setdefault(pid, text[:100])
                 except OSError:
                     pass
             try:
@@ -68,7 +69,7 @@ def leftovers(grace_s):
             except ChildProcessError:
                 pass
         time.sleep(0.02)
-    return [name for name in names if name]
+    return [name for name in names.values() if name]
 
 
 class Layer:
@@ -94,7 +95,7 @@ class Layer:
             os._exit(130)
         except Exception as error:  # a broken layer is a failed one, never a silent one
             self.fail(f"{type(error).__name__}: {error}")
-        for name in leftovers(grace_s=10):
+        for name in leftovers(GRACE_S):
             self.fail(f"left running: {name}")
         if not (self.passed or self.failed or self.skipped):
             self.fail("no test was found")

@@ -36,9 +36,11 @@ WIRE_SECONDS = 900  # that a wire layer may take, and once more for those that f
 WITH_SOCKETS = {"calls", "engines", "faults", "forks", "later", "loop", "net", "room", "seats", "send"}
 LONGEST = ("seeds", "faults", "engines", "queue", "calls", "body", "split")  # they begin first
 # Shares of the engines, each asked of a program of its own.  In the debug build of `make check` faults is whole, because it
-# then asks of each kind of call whether any engine makes it; `make quick` runs its shares side by side.
+# then asks of each kind of call whether any engine makes it; `make quick` runs its shares side by side, and
+# a tenth of the items that pass through the queues.
 SIXTHS = [(f"{share}/6",) for share in range(1, 7)]
 PARTS = {"engines": SIXTHS}
+QUICK = {"faults": SIXTHS, "queue": [("10000",)]}
 SANITIZED = {"faults": SIXTHS, "seeds": [("0", "1/3"), ("0", "2/3"), ("0", "3/3")]}
 FUZZ_SECONDS = int(os.environ.get("FUZZ_SECONDS", "60"))
 
@@ -113,7 +115,7 @@ def c_programs(mode, *patterns, prefix=(), timeout_s=300, parts=None):
         if mode == "tsan":
             paths = list(filter(may_start_threads, paths))
         paths.sort(key=lambda path: LONGEST.index(os.path.basename(path)) if os.path.basename(path) in LONGEST else 99)
-        shares = {**parts, "faults": SIXTHS} if layer.quick else parts
+        shares = {**parts, **QUICK} if layer.quick else parts
         programs = [[path, *part] for path in paths for part in shares.get(os.path.basename(path), [()])]
         start = without_aslr() if mode == "tsan" else [word.format(build=layer.build) for word in prefix]
         with ThreadPoolExecutor(many) as pool:
@@ -353,7 +355,7 @@ def plan():
     unit = [src for src in glob.glob("tests/unit/*.c") if not os.path.basename(src).startswith("split")]
     c_tests = ("tests/unit/*.c", "tests/sim/*.c")
     both, check = ("quick", "check"), ("check",)
-    rows = [("shape", both, shape),
+    rows = [("shape", both, seats(SEATS // 2, shape)),
             ("unit", both, seats(HALF, c_programs("debug", *unit))),
             ("split", both, seats(1, c_programs("debug", "tests/unit/split*.c"))),
             ("sim", both, seats(HALF, c_programs("debug", "tests/sim/*.c"))),

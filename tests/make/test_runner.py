@@ -81,7 +81,9 @@ def test_what_fails_twice_has_failed(layers):
     assert (found["wire"].failed, found["wire"].unsteady) == (["t::late"], [])
 
 
-def test_a_layer_that_dies_or_leaves_a_process_has_failed(layers):
+def test_a_layer_that_dies_or_leaves_a_process_has_failed(layers, monkeypatch):
+    monkeypatch.setattr("layer.GRACE_S", 1)
+
     def left(layer):
         layer.ok("started")
         if os.fork() == 0:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* queue.c - unit tests of server/queue.c, each for both kinds: nothing is lost, doubled or out of
- * order, full means wait, the end drains, and who waits costs nothing.
+ * order, full means wait, the end drains, and a thread that waits costs nothing.  An argument says
+ * how many items the stress test passes instead of ITEMS.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -14,7 +15,9 @@
 #include <cmocka.h>
 #include "../../server/queue.h"
 
-enum { CONSUMERS_MAX = 5 };
+enum { CONSUMERS_MAX = 5, ITEMS = 100000 };
+
+static unsigned items = ITEMS;
 
 static struct queue *open_queue(bool lockfree, unsigned consumers, unsigned length)
 {
@@ -199,18 +202,17 @@ static void consumers_join(struct consumer c[], unsigned count)
  * many, and one that is slow. */
 static void stress(bool lockfree, unsigned count, unsigned length, int wait_ms)
 {
-    enum { ITEMS = 100000 };
     struct consumer c[CONSUMERS_MAX] = {{.most = 1}, {.most = QUEUE_TAKE_MAX}, {.most = 3},
                                         {.most = 2, .pause = 500}, {.most = 1}};
     struct queue *q = open_queue(lockfree, count, length);
-    unsigned char *seen = calloc(ITEMS, 1);
+    unsigned char *seen = calloc(items, 1);
     unsigned got = 0;
 
     assert_non_null(seen);
     for (unsigned i = 0; i < count; i++)
         c[i].seen = seen;
     consumers_start(c, count, q);
-    for (intptr_t i = 0; i < ITEMS; i++)
+    for (intptr_t i = 0; i < items; i++)
         while (queue_put(q, i, wait_ms) != 0)
             assert_true(wait_ms >= 0);
     queue_end(q);
@@ -219,8 +221,8 @@ static void stress(bool lockfree, unsigned count, unsigned length, int wait_ms)
         assert_false(c[i].disorder);
         got += atomic_load(&c[i].got);
     }
-    assert_int_equal(got, ITEMS);
-    for (unsigned i = 0; i < ITEMS; i++)
+    assert_int_equal(got, items);
+    for (unsigned i = 0; i < items; i++)
         assert_int_equal(seen[i], 1);
     free(seen);
     queue_close(q);
@@ -321,7 +323,7 @@ BOTH(survives_stress)
 BOTH(taking_wakes_the_producer)
 BOTH(parked_cost_nothing)
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_in_order),
@@ -336,6 +338,8 @@ int main(void)
         cmocka_unit_test(test_rings_take_turns),
     };
 
+    if (argc > 1)
+        items = (unsigned)strtoul(argv[1], NULL, 10);
     alarm(300); /* what hangs fails */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
