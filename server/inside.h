@@ -151,6 +151,7 @@ struct server {
     /* from the options, where every loop finds them */
     uint64_t head_ms, idle_ms, send_ms, drain_ms;
     uint64_t connections_max;
+    unsigned backlog; /* connections that a listener's queue holds; 0: not known */
     struct arrangement arrangement;
     const char *server_field; /* what Server says in answers (host.server) */
     uint32_t progress_bytes, body_bytes_max;
@@ -173,6 +174,10 @@ enum { LAST_CALL_MS = 10, LEAVE_TICK_MS = 5 };
 void worker_leave(struct worker *w);                         /* the last one in a process closes */
 void listeners_only(const struct server *srv, unsigned set); /* this process closes the others */
 void listeners_leave(const struct server *srv);              /* this process closes all */
+/* Stopping: whether one that has accepted `taken` connections since the first signal takes more: it
+ * takes as many as its queues can have held then, and as many handshakes under way.  Clients that
+ * never stop connecting to a unix socket, which has no filter, would always find it open. */
+bool worker_takes_last(const struct worker *w, unsigned taken);
 /* A connection from any listener of the worker, without waiting; -EAGAIN: none, or -errno. */
 int worker_accept_now(struct worker *w);
 
@@ -181,7 +186,6 @@ bool worker_awaited(const struct worker *w);
 /* Connections that wait for a seat, in the listeners' queues and for a thread; where the number
  * cannot be known, 1 for all. */
 unsigned worker_waiting(const struct worker *w);
-/* One connection fewer waits for a thread.  False: none did. */
 /* Whether other workers sleep on the same listeners.  The kernel wakes one of them for a client;
  * if that one had no seat, the client would wait though another worker has one.  So a worker that
  * is full steps back. */

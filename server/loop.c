@@ -187,9 +187,9 @@ void loop_tick(struct loop *l)
     }
 }
 
-/* Stopping: the listeners are given up once their queues are empty.  It takes two turns, because
- * the engine must first take them out of its set: another process may hold a listener too, and then
- * closing it here does not. */
+/* Stopping: the listeners are given up once their queues have been emptied.  It takes two turns,
+ * because the engine must first take them out of its set: another process may hold a listener too,
+ * and then closing it here does not. */
 static void leave_listeners(struct loop *l)
 {
     struct worker *w = l->worker;
@@ -197,7 +197,8 @@ static void leave_listeners(struct loop *l)
 
     if (!l->drain_ms || w->left)
         return;
-    if (!at_once && (l->now_ms < l->call_ms || worker_awaited(w)))
+    if (!at_once && (l->now_ms < l->call_ms ||
+                     (worker_awaited(w) && worker_takes_last(w, l->taken))))
         l->closed = false;
     else if (!l->closed)
         l->closed = true;
@@ -269,6 +270,7 @@ struct session *loop_adopt(struct loop *l, int fd)
         return NULL;
     if (fd < 0)
         shortage_say(-fd);
+    l->taken += fd >= 0 && l->drain_ms;
     s = fd < 0 ? NULL : session_open(l, fd);
     if (!s)
         pause_listening(l);

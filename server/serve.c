@@ -349,6 +349,7 @@ static void fill_server(struct server *srv, const struct serve_options *opt)
     srv->idle_ms = opt->idle_timeout;
     srv->send_ms = opt->send_timeout;
     srv->drain_ms = opt->drain_timeout;
+    srv->backlog = (unsigned)opt->backlog;
     srv->progress_bytes = (uint32_t)opt->min_progress;
     srv->body_bytes_max = (uint32_t)opt->max_body;
     srv->server_field = opt->server_name ? "rung/" RUNG_VERSION : "rung";

@@ -93,6 +93,7 @@ struct loop {
     bool awaited;         /* stepped back: a client waited at the last look */
     bool closed;          /* stopping, and the listeners' queues are empty */
     uint64_t call_ms;     /* stopping: handshakes under way may still complete until then */
+    unsigned taken;       /* stopping: connections accepted since */
     bool edge;            /* the engine's: readiness is told once, so pump until -EAGAIN */
     bool more;            /* the last session_pump() was stopped by its budget, not by the socket */
     uint64_t retry_ms;    /* when a pause is tried again */

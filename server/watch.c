@@ -328,9 +328,11 @@ static void leave_listeners(struct watch *watch)
 
     if (stop_signals(watch) < 2 && watch->now_ms < watch->call_ms)
         return;
-    while (last_room(watch) && (fd = worker_accept_now(watch->worker)) >= 0)
+    while (worker_takes_last(watch->worker, watch->last_count) && last_room(watch) &&
+           (fd = worker_accept_now(watch->worker)) >= 0)
         watch->last[watch->last_count++] = fd;
-    if (fd != -EAGAIN && stop_signals(watch) < 2)
+    if (fd != -EAGAIN && worker_takes_last(watch->worker, watch->last_count) &&
+        stop_signals(watch) < 2)
         return;
     atomic_store(&watch->left, true);
     worker_leave(watch->worker);

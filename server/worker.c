@@ -108,6 +108,13 @@ void worker_leave(struct worker *w)
         listeners_leave(srv);
 }
 
+bool worker_takes_last(const struct worker *w, unsigned taken)
+{
+    unsigned backlog = w->server->backlog;
+
+    return !backlog || taken < 2 * (backlog + 1) * w->listeners; /* the kernel queues one more */
+}
+
 /* --- Accepting, for engines that block -------------------------------------------------------- */
 
 /* The listener after the one that had a connection last comes first. */

@@ -18,7 +18,7 @@
 #include "../base/net.h"
 #include "../server/inside.h"
 
-enum { SERVING_PATIENCE_MS = 20000 };
+enum { SERVING_PATIENCE_MS = 20000, SERVING_BACKLOG = 128 };
 
 struct serving {
     struct server srv;
@@ -115,6 +115,7 @@ static inline void serving_options(struct server *srv, const struct engine *e,
     srv->proto = proto;
     srv->head_ms = srv->idle_ms = srv->send_ms = srv->drain_ms = deadline_ms;
     srv->body_bytes_max = BODY_BYTES_MAX;
+    srv->backlog = SERVING_BACKLOG;
     srv->arrangement.workers = 1;
     srv->arrangement.tuning = (struct tuning){.threads = 4, .queue_length = 8, .nap_ms = 1};
     srv->stop_fd = -1;
@@ -133,7 +134,7 @@ static inline int serving_open(struct server *srv)
     if (srv->stop_fd < 0)
         return -errno;
     net_address_parse(&a, "127.0.0.1", 0);
-    srv->listener[0][0] = net_listen(&a, &(struct net_listening){.backlog = 128});
+    srv->listener[0][0] = net_listen(&a, &(struct net_listening){.backlog = SERVING_BACKLOG});
     if (srv->listener[0][0] < 0)
         return srv->listener[0][0];
     srv->listeners = 1;

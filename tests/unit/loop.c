@@ -211,6 +211,45 @@ static void stop_lets_busy_ones_finish(void **state)
     end(&f);
 }
 
+/* A client that connects before each turn: what the queue could hold at the stop is accepted, and
+ * as many again, and no more. */
+static void stop_has_a_last_client(void **state)
+{
+    enum { QUEUED = 3, LAST = 2 * (QUEUED + 1) };
+    struct net_address a;
+    struct fixture f;
+    int client[LAST + 1];
+    char text[64];
+
+    (void)state;
+    serving_fill(&f.s, &engine_epoll, &echo_proto);
+    close(f.s.srv.listener[0][0]);
+    snprintf(text, sizeof(text), "unix:/tmp/rung-loop-%d", (int)getpid());
+    net_address_parse(&a, text, 0);
+    f.s.srv.listener[0][0] = net_listen(&a, &(struct net_listening){.backlog = QUEUED});
+    assert_true(f.s.srv.listener[0][0] >= 0);
+    f.s.srv.backlog = QUEUED;
+    begin(&f);
+    server_stop(&f.s.srv);
+    loop_tick(f.l);
+    serving_nap(2 * LAST_CALL_MS + 10); /* the clock has ticks of up to 10 ms */
+    for (unsigned i = 0; i <= LAST; i++) {
+        client[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(connect(client[i], (const struct sockaddr *)&a.sa, a.len), 0);
+        loop_tick(f.l);
+        assert_false(loop_done(f.l));
+        assert_int_equal(f.w.left, false);
+        assert_int_equal(loop_listening(f.l), i < LAST);
+        assert_int_equal(loop_welcome(f.l, 0) != NULL, i < LAST);
+    }
+    assert_false(loop_done(f.l));
+    assert_true(f.w.left);
+    assert_true(client_ended(client[LAST]));
+    for (unsigned i = 0; i <= LAST; i++)
+        close(client[i]);
+    end(&f);
+}
+
 static void stop_cuts_off(bool by_signal)
 {
     struct fixture f;
@@ -260,6 +299,7 @@ int main(void)
         cmocka_unit_test(nearer_deadline_is_kept),
         cmocka_unit_test(later_deadline_is_granted),
         cmocka_unit_test(stop_lets_busy_ones_finish),
+        cmocka_unit_test(stop_has_a_last_client),
         cmocka_unit_test(drain_ends),
         cmocka_unit_test(second_signal_ends),
     };

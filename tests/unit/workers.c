@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* workers.c - a worker that fails while another still serves: the listeners are closed at once. */
+/* workers.c - when the listeners are closed: soon, though a worker has failed while another still
+ * serves, and though more clients come than a queue holds. */
 #include "../serving.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -101,11 +102,50 @@ static void one_with_a_listener_of_its_own_fails(void **state)
     one_fails(true);
 }
 
+/* The only thread is busy.  As many as the queue held at the stop are taken out of it, and as many
+ * again: with more in it, that is all. */
+static void a_busy_engine_has_a_last_client(void **state)
+{
+    enum { HELD = 3, LAST = 2 * (HELD + 1), CLIENTS = LAST + 12, STUCK_MS = 50 };
+    int client[CLIENTS], busy, echoed = 0;
+    static char bytes[65536];
+    struct net_address a;
+    struct serving s;
+
+    (void)state;
+    serving_fill(&s, &engine_naive, &echo_proto);
+    s.srv.backlog = HELD;
+    net_address_parse(&a, "127.0.0.1", (uint16_t)s.port);
+    serving_start(&s);
+    busy = client_open(s.port);
+    assert_true(client_echo(busy, "hello", 5));
+    for (unsigned stuck_ms = 0; stuck_ms < STUCK_MS; stuck_ms++) {
+        if (send(busy, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+            stuck_ms = 0; /* the answers do not fill what is between us yet */
+        serving_nap(1);
+    }
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        client[i] = client_open(s.port);
+        assert_true(client[i] >= 0 && client_send(client[i], "hello", 5));
+    }
+    server_stop(&s.srv);
+    until_refused(&a);
+    close(busy);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        echoed += client_recv(client[i], bytes, 5) == 5;
+        close(client[i]);
+    }
+    assert_true(serving_left(&s));
+    assert_int_equal(echoed, LAST);
+    serving_empty(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_shares_fails),
         cmocka_unit_test(one_with_a_listener_of_its_own_fails),
+        cmocka_unit_test(a_busy_engine_has_a_last_client),
     };
 
     alarm(300);
