@@ -10,6 +10,7 @@ guest differ only in how many answers the long run has; the difference, divided 
 table of symbols says whose a block is.  All of user space is one line: addresses there are not of one process.
 """
 import argparse
+import base64
 import bisect
 import collections
 import gzip
@@ -80,10 +81,9 @@ def blocks_of(path):
     return found
 
 
-def names_of(path):
-    """([address], [name]) of functions, in order."""
-    with gzip.open(path, "rt", encoding="ascii") as file:
-        words = [line.split() for line in file]
+def names_of(packed):
+    """([address], [name]) of functions, in order; from the kernel's table, which is packed with gzip."""
+    words = [line.split() for line in gzip.decompress(packed).decode("ascii").splitlines()]
     found = sorted((int(one[0], 16), " ".join(one[2:])) for one in words if one[1] in "tTwW")
     return [address for address, _ in found], [name for _, name in found]
 
@@ -100,16 +100,15 @@ def booted(context, target, scenario, answers, folder):
     lines = (". /lab/count.sh", f"path={scenario.get('bytes', kind_guest.BODY_BYTES)}.html", "settle || exit 1",
              f"setsid sh -c 'exec {command}' >/tmp/said 2>&1 &", "server=$!",
              f"measured {kind_guest.ANSWERS[0]} {answers} {load} || {{ cat /tmp/why; exit 1; }}",
-             # In few words: while the guest waits for a folder of this machine its clock jumps from timer to timer, and
-             # what they do is counted.
-             "gzip -1 </proc/kallsyms >/tmp/names", "dd if=/tmp/names of=/share/names bs=1M 2>/tmp/why", "end_server",
-             "exit 0")
-    job = guest.Job("\n".join(lines), image, share=folder, count=True, limit_s=kind_guest.LIMIT_S,
-                    memory_mib=kind_guest.MEMORY_MIB, plugin=f"{plugin(folder)},out={folder}/blocks")
+             "end_server", "gzip -1 </proc/kallsyms | base64", "exit 0")
+    # No folder of this machine is shared: while the guest waits for one, its clock jumps from timer to timer, and how much
+    # they do depends on this machine's time.
+    job = guest.Job("\n".join(lines), image, count=True, limit_s=kind_guest.LIMIT_S, memory_mib=kind_guest.MEMORY_MIB,
+                    plugin=f"{plugin(folder)},out={folder}/blocks")
     result = guest.boot(job, kernel.fetch(version, kind_guest.cache_of(context)))
     if result.status:
         raise Broken(f"{target['name']}: {result.output.strip()}")
-    return blocks_of(f"{folder}/blocks"), names_of(f"{folder}/names")
+    return blocks_of(f"{folder}/blocks"), names_of(base64.b64decode(result.output))
 
 
 def functions(context, target, scenario):

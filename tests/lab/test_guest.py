@@ -228,11 +228,11 @@ def test_whose_a_function_is(name, part):
     assert where.part_of(name).startswith(part)
 
 
-def test_functions_have_names(tmp_path):
-    (tmp_path / "names").write_bytes(gzip.compress(b"ffffffff81000100 T one\nffffffff81000000 t none\n"
-                                                   b"ffffffff81000080 D data\nffffffffc0000000 t mine\t[rung_core]\n"))
-    assert where.names_of(tmp_path / "names") == ([0xffffffff81000000, 0xffffffff81000100, 0xffffffffc0000000],
-                                                  ["none", "one", "mine [rung_core]"])
+def test_functions_have_names():
+    packed = gzip.compress(b"ffffffff81000100 T one\nffffffff81000000 t none\n"
+                           b"ffffffff81000080 D data\nffffffffc0000000 t mine\t[rung_core]\n")
+    assert where.names_of(packed) == ([0xffffffff81000000, 0xffffffff81000100, 0xffffffffc0000000],
+                                      ["none", "one", "mine [rung_core]"])
 
 
 def test_where_is_the_difference_of_two_runs(monkeypatch):
@@ -354,13 +354,15 @@ def test_a_module_is_a_server_among_others(linux):
 
 
 @pytest.mark.long
-def test_where_instructions_go(linux):
-    """All of them are somebody's: together they are what counting counts."""
+def test_where_instructions_go(linux, monkeypatch):
+    """Each instruction has an owner: together they are the instructions that counting counts, between the same answers of
+    a run (the floor takes 4 % fewer between later ones).  Neither waits for this machine, so its load changes nothing."""
     assert linux
+    monkeypatch.setattr(kind_guest, "ANSWERS", where.ANSWERS)
     scenario, context = {"name": "s", "connections": 16, "args": "keep"}, measures.Context(BIN, "/nonexistent", "quick")
     found = where.functions(context, {"name": "floor", "program": "floor", "args": "1024"}, scenario)
     (cell,) = kind_guest.measure_all(context, 0, [({"name": "floor", "program": "floor", "args": "1024"}, scenario)])
-    assert sum(found.values()) == pytest.approx(cell["figures"]["instructions"], rel=0.05)
+    assert sum(found.values()) == pytest.approx(cell["figures"]["instructions"], rel=0.005)
     assert found["tcp_ack"] > 500 and found[where.USER] > 2000 and not any("[rung" in name for name in found)
 
 
