@@ -20,6 +20,8 @@ PYTHON ?= /usr/bin/python3
 .SECONDARY:
 MAKEFLAGS += --no-builtin-rules
 
+# One name for one folder, however it was given: lists of prerequisites (*.d) name the objects as make did.
+override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))
 O := $(BUILD)/$(MODE)
 G := $(BUILD)/gen
 Q := $(if $(V),,@)

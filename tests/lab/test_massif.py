@@ -21,7 +21,7 @@ CLEAN = """==7== HEAP SUMMARY:
 
 @pytest.fixture(name="context")
 def ready(tmp_path):
-    subprocess.run(["make", "--no-print-directory", f"BUILD={BUILD}", f"{BUILD}/release/openat2.so"], cwd=TOP, check=True,
+    subprocess.run(["make", "--no-print-directory", f"BUILD={BUILD}", "lab-programs"], cwd=TOP, check=True,
                    stdout=subprocess.DEVNULL, timeout=100)
     return measures.Context(f"{BUILD}/release", str(tmp_path), "quick")
 

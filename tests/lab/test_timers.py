@@ -20,7 +20,7 @@ LISTS = ("unsorted", "sorted")  # beyond 10 000 timers they take minutes
 @pytest.fixture(scope="module", name="timers")
 def built():
     build = os.path.dirname(BIN)
-    subprocess.run(["make", "--no-print-directory", f"BUILD={build}", f"{build}/release/lab/timers"], cwd=TOP, check=True,
+    subprocess.run(["make", "--no-print-directory", f"BUILD={build}", "lab-programs"], cwd=TOP, check=True,
                    stdout=subprocess.DEVNULL, timeout=300)
 
     def run(*args, program=f"{build}/release/lab/timers", before=()):

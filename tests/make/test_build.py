@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 from conftest import TOP
@@ -32,6 +33,21 @@ def test_a_warning_ends_only_the_checks(tree, make):
     assert status == 0 and "CC" in said and not errors
     status, said, errors = make(OBJECT, cwd=tree, WERROR="1")
     assert status == 0 and "CC" not in said and not errors
+
+
+def test_a_folder_has_one_name(tree, make):
+    """An object is compiled again when its header has changed, whether BUILD was absolute or relative before."""
+    (tree / "core/one.h").write_text("int answer(void);\n")
+    (tree / "core/one.c").write_text('#include "one.h"\nint answer(void)\n{\n    return 42;\n}\n')
+    (tree / "object.mk").write_text("object: $(O)/core/one.o\n")
+    for before, after in (("build", tree / "build"), (tree / "build", "build"), (tree / "build", "./build/")):
+        shutil.rmtree(tree / "build", ignore_errors=True)
+        for build, compiled in ((before, True), (before, False), (after, False), (after, True)):
+            if build == after and compiled:
+                os.utime(tree / "core/one.h", (time.time() + 1, time.time() + 1))
+            status, said, errors = make("-f", "Makefile", "-f", "object.mk", "object", f"BUILD={build}", cwd=tree)
+            assert status == 0 and ("CC" in said) == compiled, (before, after, compiled, errors)
+        os.utime(tree / "core/one.h", (1, 1))
 
 
 def test_the_checks_ask_for_it():
