@@ -2,7 +2,9 @@
 """run.py counts what happened: a failure may be called unsteady only if other layers ran at the same time."""
 import os
 import time
+from types import SimpleNamespace
 
+import guests
 import pytest
 import run
 from layer import Layer, seats, side_by_side
@@ -54,6 +56,24 @@ def test_a_layer_that_ran_alone_has_failed(layers, tmp_path, capsys):
     assert run.listed("check", [found]) == 1
     out = capsys.readouterr().out
     assert "failed in guest: t::late" in out and "unsteady" not in out and out.endswith("1 passed, 1 failed, 0 skipped\n")
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_guest_retries_at_once_and_counts_as_others_do(layers, tmp_path, monkeypatch, alone):
+    """A guest cannot wait for other layers to end, so it has run its failures again already.  That is looked at only if
+    others ran at the same time."""
+    def booted(*_):
+        folder = tmp_path / "shared"
+        folder.mkdir()
+        for name, text in (("report", "<failure>too late</failure>"), ("again", "")):
+            (folder / f"{name}.xml").write_text(f'<testsuite><testcase classname="t" name="late">{text}</testcase></testsuite>')
+        return str(folder), SimpleNamespace(status=1, output="", console="", complaints=[]), None
+    monkeypatch.setattr(guests, "built", lambda *_: "modules")
+    monkeypatch.setattr(guests, "booted", booted)
+    monkeypatch.setattr(Layer, "make", lambda *_, **__: True)
+    others = {} if alone else {"other": seats(1, until(None))}
+    found = layers(guest=seats(1, guests.inside(guests.VERSIONS[0], "event", "core")), **others)["guest"]
+    assert (found.failed, found.unsteady) == ((["t::late"], []) if alone else ([], ["t::late"]))
 
 
 def test_layers_one_after_the_other_are_alone(layers):

@@ -66,7 +66,7 @@ static void in_order(bool lockfree)
     queue_close(q);
 }
 
-/* Exactly so many wait, be it a power of two or not. */
+/* A queue holds exactly its length, a power of two or not. */
 static void holds_its_length(bool lockfree)
 {
     static const unsigned lengths[] = {1, 2, 3, 5, 8, 100};
@@ -100,7 +100,7 @@ static void full_waits_its_time(bool lockfree)
     queue_close(q);
 }
 
-/* What is as wide as a pointer comes out as it went in. */
+/* An item as wide as a pointer comes out as it went in. */
 static void items_are_pointers(bool lockfree)
 {
     struct queue *q = open_queue(lockfree, 1, 4);
@@ -113,7 +113,7 @@ static void items_are_pointers(bool lockfree)
     queue_close(q);
 }
 
-/* What was put before the end is taken after it. */
+/* Items put before the end are taken after it. */
 static void end_drains(bool lockfree)
 {
     struct queue *q = open_queue(lockfree, 3, 30);
@@ -156,7 +156,7 @@ struct consumer {
     struct queue *queue;
     pthread_t thread;
     unsigned number, most;  /* taken at once */
-    unsigned pause;         /* a nap after so many takes; 0: none */
+    unsigned pause;         /* takes before it naps; 0: never */
     atomic_uint got;
     bool disorder;
     unsigned char *seen;    /* one for each item, shared: every item has one taker */
@@ -256,7 +256,7 @@ static void taking_wakes_the_producer(bool lockfree)
 
     assert_int_equal(queue_put(q, 1, 0), 0);
     assert_int_equal(pthread_create(&c.thread, NULL, take_one_late, &c), 0);
-    assert_int_equal(queue_put(q, 2, -1), 0); /* would never come back */
+    assert_int_equal(queue_put(q, 2, -1), 0); /* would otherwise block for ever */
     pthread_join(c.thread, NULL);
     assert_int_equal(atomic_load(&c.got), 1);
     queue_close(q);
