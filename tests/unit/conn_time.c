@@ -1,41 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* conn_time.c - the connection machine and the clock: every deadline, on both sides; and promises
  * that must not be broken. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+enum { START = 1000, HEAD = 5000, IDLE = 15000, SEND = 10000, PROGRESS = 1024 }; /* as in fake.h */
+#include "one.h"
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "../lines.h"
-
-enum { START = 1000, HEAD = 5000, IDLE = 15000, SEND = 10000, PROGRESS = 1024 }; /* as in fake.h */
-
-static struct fake *fake;
-static struct conn c;
-
-static int open_lines(void **state)
-{
-    (void)state;
-    fake = fake_open();
-    conn_init(&c, &lines_proto, &fake->host, START);
-    return 0;
-}
-
-static int close_lines(void **state)
-{
-    (void)state;
-    conn_fini(&c);
-    fake_close(fake);
-    return 0;
-}
-
-static void feed_at(uint64_t now_ms, const char *text)
-{
-    conn_feed(&c, text, strlen(text), now_ms);
-}
 
 static void sent_at(uint64_t now_ms, size_t n)
 {

@@ -43,9 +43,7 @@ static void errors_come_back(void **state)
     struct source *s = NULL;
 
     the_site.error = -EACCES;
-    assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EINPROGRESS);
-    give_turns(1);
-    assert_ptr_equal(wait_done(b), &b->conn[0]);
+    ask_made(b, 0, "/list/");
     assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EACCES);
     assert_null(s);
 }
@@ -109,9 +107,7 @@ static void another_generation(void **state)
     struct bench *b = *state;
     struct source *s = NULL;
 
-    give_turns(1);
-    assert_int_equal(ask(b, &b->conn[0], "/a/", &s), -EINPROGRESS);
-    assert_ptr_equal(wait_done(b), &b->conn[0]);
+    ask_made(b, 0, "/a/");
     b->conn[0].generation++;
     assert_int_equal(ask(b, &b->conn[0], "/a/", &s), -EINPROGRESS); /* not the old one's answer */
     wait_begun(2);
@@ -122,11 +118,8 @@ static void another_question(void **state)
     struct bench *b = *state;
     struct source *s = NULL;
 
-    give_turns(2);
-    assert_int_equal(ask(b, &b->conn[0], "/a/", &s), -EINPROGRESS);
-    assert_ptr_equal(wait_done(b), &b->conn[0]);
-    assert_int_equal(ask(b, &b->conn[0], "/b/", &s), -EINPROGRESS);
-    assert_ptr_equal(wait_done(b), &b->conn[0]);
+    ask_made(b, 0, "/a/");
+    ask_made(b, 0, "/b/");
     assert_string_equal(the_site.last, "/b/q=1");
     assert_int_equal(ask(b, &b->conn[0], "/b/", &s), 0);
     site_release(&the_site, s);
@@ -204,17 +197,17 @@ static void churn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(at_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(one_later, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(errors_come_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(forgotten_while_it_waits, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(forgotten_while_it_runs, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(forgotten_when_done, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(another_generation, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(another_question, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_queue_is_bounded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(closed_while_busy, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(churn, set_up, tear_down),
+        LATER_TEST(at_once),
+        LATER_TEST(one_later),
+        LATER_TEST(errors_come_back),
+        LATER_TEST(forgotten_while_it_waits),
+        LATER_TEST(forgotten_while_it_runs),
+        LATER_TEST(forgotten_when_done),
+        LATER_TEST(another_generation),
+        LATER_TEST(another_question),
+        LATER_TEST(the_queue_is_bounded),
+        LATER_TEST(closed_while_busy),
+        LATER_TEST(churn),
     };
 
     alarm(300); /* a lost wake-up fails instead of hanging */

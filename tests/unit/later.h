@@ -241,4 +241,16 @@ static inline int ask(struct bench *b, const struct conn *c, const char *path,
     return result;
 }
 
+/* It is asked for, made by one turn, and told. */
+static inline void ask_made(struct bench *b, unsigned conn, const char *path)
+{
+    struct source *s = NULL;
+
+    assert_int_equal(ask(b, &b->conn[conn], path, &s), -EINPROGRESS);
+    give_turns(1);
+    assert_ptr_equal(wait_done(b), &b->conn[conn]);
+}
+
+#define LATER_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
 #endif

@@ -7,9 +7,7 @@ static struct source *begin(struct bench *b, unsigned conn, const char *path)
     struct source *s = NULL;
     char byte;
 
-    assert_int_equal(ask(b, &b->conn[conn], path, &s), -EINPROGRESS);
-    give_turns(1);
-    assert_ptr_equal(wait_done(b), &b->conn[conn]);
+    ask_made(b, conn, path);
     assert_int_equal(ask(b, &b->conn[conn], path, &s), 0);
     /* The head is sent before anything else is done. */
     assert_int_equal(s->next(s, &byte, 1), SOURCE_LATER);
@@ -166,12 +164,12 @@ static void looks_and_refills_in_turn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(goes_on, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(refilled, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(fails_on_the_way, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(released_at_each_moment, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(in_turns, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(looks_and_refills_in_turn, set_up, tear_down),
+        LATER_TEST(goes_on),
+        LATER_TEST(refilled),
+        LATER_TEST(fails_on_the_way),
+        LATER_TEST(released_at_each_moment),
+        LATER_TEST(in_turns),
+        LATER_TEST(looks_and_refills_in_turn),
     };
 
     alarm(300); /* a lost wake-up fails instead of hanging */

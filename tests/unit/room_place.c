@@ -1,39 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* room_place.c - the rule of core/room.h, one connection at one moment: who goes first, who stays,
  * and both sides of each limit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include "../lines.h"
+enum { START = 100000 };
+#include "one.h"
 #include "../../core/room.h"
 
-enum { START = 100000, PATIENCE = ROOM_PATIENCE_MS };
-
-static struct fake *fake;
-static struct conn c;
-
-static int open_lines(void **state)
-{
-    (void)state;
-    fake = fake_open();
-    conn_init(&c, &lines_proto, &fake->host, START);
-    return 0;
-}
-
-static int close_lines(void **state)
-{
-    (void)state;
-    conn_fini(&c);
-    fake_close(fake);
-    return 0;
-}
-
-static void feed_at(uint64_t now_ms, const char *text)
-{
-    conn_feed(&c, text, strlen(text), now_ms);
-}
+enum { PATIENCE = ROOM_PATIENCE_MS };
 
 /* One seat, and nothing waits for it: all patience there is. */
 static struct room_place place_at(uint64_t now_ms, uint64_t acked)
