@@ -67,12 +67,25 @@ static inline long kcompat_send_pages(struct sock *sk, struct bio_vec *pieces, u
     return tcp_sendmsg_locked(sk, &msg, len);
 }
 #else
+/* Where a device cannot take pieces, TCP copies them.  tcp_sendpage_locked() maps the page for that
+ * with kmap(), which may sleep, even where every page has an address. */
+static inline long kcompat_copy_piece(struct sock *sk, const struct bio_vec *piece, int flags)
+{
+    struct kvec vec = {.iov_base = page_address(piece->bv_page) + piece->bv_offset,
+                       .iov_len = piece->bv_len};
+    struct msghdr msg = {.msg_flags = flags};
+
+    return kernel_sendmsg_locked(sk, &msg, &vec, 1, vec.iov_len);
+}
+
 /* Sends one piece.  Each call stays within the memory that one reference holds: a page, or all
  * pages of a compound one. */
 static inline long kcompat_send_piece(struct sock *sk, const struct bio_vec *piece, int flags)
 {
     size_t whole = page_size(piece->bv_page), done = 0;
 
+    if (!(sk->sk_route_caps & NETIF_F_SG) && !PageHighMem(piece->bv_page))
+        return kcompat_copy_piece(sk, piece, flags);
     while (done < piece->bv_len) {
         size_t at = piece->bv_offset + done, len = min(piece->bv_len - done, whole - at % whole);
         int more = done + len < piece->bv_len ? MSG_MORE | MSG_SENDPAGE_NOTLAST : 0;
