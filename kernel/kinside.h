@@ -128,6 +128,7 @@ struct kserve {
     struct klane *lane, *soft; /* kserve.c: one for each processor, in work items and below */
     struct llist_head dead;    /* kblock.c: threads that have done */
     struct work_struct reap;
+    struct work_struct late;   /* kopen.c: starts the thread that ends this server */
     struct dentry *debugfs;
 };
 

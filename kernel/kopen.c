@@ -11,6 +11,7 @@
  * does the rest, whenever that is possible, and until then it holds rung_core: all code that such a
  * connection can be in is there.  The module that was to be unloaded goes at once.
  */
+#include <linux/delay.h>
 #include <linux/export.h>
 #include <linux/jiffies.h>
 #include <linux/kthread.h>
@@ -212,19 +213,25 @@ static int late_end(void *serve)
     module_put_and_kthread_exit(0);
 }
 
-/* Leaves the end to a thread; false: there is no memory for one. */
-static bool end_later(struct kserve *s)
+/* Starts the thread.  serve_free() waits for this as for all work of the queue. */
+static void late_begin(struct work_struct *work)
 {
-    struct task_struct *task = kthread_create(late_end, s, "rung_end");
+    struct kserve *s = container_of(work, struct kserve, late);
 
-    if (IS_ERR(task))
-        return false;
+    while (IS_ERR(kthread_run(late_end, s, "rung_end")))
+        msleep(LOOK_MS); /* there is no memory for it */
+}
+
+/* Leaves the end to a thread.  A work item starts it, because a process that is being killed, such
+ * as the one that unloads the module, cannot. */
+static void end_later(struct kserve *s)
+{
     pr_warn("%s: %d connections wait for a file system that does not answer; rung_core stays\n",
             s->name, atomic_read(&s->live));
     __module_get(THIS_MODULE);
     atomic_inc(&stuck);
-    wake_up_process(task);
-    return true;
+    INIT_WORK(&s->late, late_begin);
+    queue_work(s->door_wq, &s->late);
 }
 
 /* All doors are closed.  Ends the server now, or as soon as that is possible. */
@@ -234,9 +241,8 @@ static void serve_end(struct kserve *s)
         stop(s, KSTOP_NOW);
         if (!wait_while_they_end(s)) {
             reset_clients(s);
-            if (end_later(s))
-                return;
-            wait_event(s->gone, none_left(s));
+            end_later(s);
+            return;
         }
     }
     serve_free(s);

@@ -4,6 +4,8 @@ unloaded in bounded time, and the rest goes when the file system has answered or
 import contextlib
 import errno
 import os
+import re
+import signal
 import subprocess
 import time
 
@@ -18,8 +20,9 @@ from lib.trees import content, write
 HELLO = b"Hello, world\n"
 BIG = content("hung", 3 << 20)
 ASKED = b"/hung/file"
-# More than may wait for it at once (KFAR_PLACES, AWAY_SHARE of the seats).
+# More than may wait for it at once (KFAR_PLACES, KSEATS_WAIT_SHARE).
 MANY = 300
+PLACES = 32  # KFAR_PLACES
 SLOW = float(os.environ.get("RUNG_SLOW") or 1)
 SERVED_S = 3 * SLOW
 # KSERVE_DRAIN_MS, KSERVE_STUCK_MS, and time to reset MANY.
@@ -193,9 +196,31 @@ def test_mounts_that_are_crossed(start, folder):
         subprocess.run(["umount", place], check=True)
 
 
+def test_unloading_that_is_killed(kernel, start, folder, hung):
+    """The call ends all the same, and the rest goes when the file system has died."""
+    kernel.expects("do not answer|does not answer")
+    silent = hung()
+    server = start(folder, "--cross-mounts=on", *PATIENT)
+    wires = asking(server, 4)
+    wait_for(lambda: len(silent.asked()) > 1, "one waits for it")
+    unloading = os.fork()
+    if not unloading:
+        insmod.unload(server.name)
+        os._exit(0)
+    server.ended = True
+    wait_for(lambda: re.search(rf"^{server.name} .* Unloading ", left.text_of("/proc/modules"), re.M), "it is being unloaded")
+    os.kill(unloading, signal.SIGKILL)
+    wait_for(lambda: os.waitpid(unloading, os.WNOHANG)[0], "it has ended", UNLOADED_S)
+    assert not core_is_free()
+    crowd.leave(wires)
+    silent.die()
+    wait_for(core_is_free, "the rest has gone")
+    insmod.core()
+
+
 @pytest.mark.skipif(module.MODEL not in module.BLOCKING, reason="it has no context for each connection")
 def test_half_of_the_seats(start, folder, hung):
-    """As many may wait for it (AWAY_SHARE); the next are refused, and the seats are theirs again when it has died."""
+    """As many may wait for it (KSEATS_WAIT_SHARE); the next are refused, and the seats are theirs again when it has died."""
     silent = hung()
     server = start(folder, "--cross-mounts=on", "--max-connections", "10", *PATIENT)
     waiting = asking(server, 5)
