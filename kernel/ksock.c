@@ -339,6 +339,8 @@ static long gather_file(struct gather *g, const struct piece *r)
     loff_t pos = r->pos;
     ssize_t n = room ? kernel_read(r->file, frag_end(g), room, &pos) : -ENOMEM;
 
+    if (n == -EAGAIN) /* of the file system: the socket will not call us about that */
+        n = -EIO;
     if (n > 0)
         frag_add(g, (size_t)n);
     return n;

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """fuse.py - a file system that answers the requests given on its command line, and no others.
 
-    fuse.py PLACE [OPCODE...]     is mounted at PLACE until this process ends; each request's opcode is a line of output
+    fuse.py PLACE [OPCODE[=ERROR]...]   is mounted at PLACE until this process ends; each request's opcode is a line of
+                                        output, and its answer may be an error number
 
 This program speaks the kernel's own protocol (include/uapi/linux/fuse.h, 7.31) on /dev/fuse, because a library would answer.
 The file system has one file, "file", with SIZE bytes.
@@ -43,6 +44,7 @@ def answer(opcode, node, body):
 
 
 def serve(place, answered):
+    """answered: {opcode: error number, or 0}."""
     fd = os.open("/dev/fuse", os.O_RDWR)
     words = f"fd={fd},rootmode=40755,user_id=0,group_id=0,allow_other,default_permissions"
     if LIBC.mount(b"none", place.encode(), b"fuse", MS_NOSUID | MS_NODEV, words.encode()):
@@ -51,8 +53,9 @@ def serve(place, answered):
         request = os.read(fd, REQUEST_BYTES)
         _, opcode, unique, node = struct.unpack_from("<IIQQ", request)
         if opcode == INIT or opcode in answered:
-            data = answer(opcode, node, request[40:])
-            os.write(fd, struct.pack("<IiQ", 16 + len(data), 0, unique) + data)
+            error = answered.get(opcode, 0)
+            data = b"" if error else answer(opcode, node, request[40:])
+            os.write(fd, struct.pack("<IiQ", 16 + len(data), -error, unique) + data)
         print(opcode, flush=True)
 
 
@@ -60,6 +63,7 @@ class Mounted:
     """The process of this program and its mount, until end()."""
 
     def __init__(self, place, answered=()):
+        """answered: opcodes, or texts "opcode=error"."""
         self.place = place
         self.log = open(f"{place}.log", "w+", encoding="ascii")
         self.process = subprocess.Popen([sys.executable, "-B", os.path.abspath(__file__), place, *map(str, answered)],
@@ -83,4 +87,5 @@ class Mounted:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], [int(word) for word in sys.argv[2:]])
+    words_of = (word.partition("=") for word in sys.argv[2:])
+    serve(sys.argv[1], {int(opcode): int(error or 0) for opcode, _, error in words_of})

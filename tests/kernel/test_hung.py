@@ -196,6 +196,17 @@ def test_mounts_that_are_crossed(start, folder):
         subprocess.run(["umount", place], check=True)
 
 
+def test_a_read_that_says_again(start, folder, hung):
+    """EAGAIN of the file system is no word of the socket's: it is an error like others, and ends the answer."""
+    hung((*fuse.FOUND, f"{fuse.READ}={errno.EAGAIN}"))
+    server = start(folder, "--cross-mounts=on", *PATIENT)
+    with server.wire() as wire:
+        wire.send(request(ASKED.decode()))
+        assert not was_refused(wire)
+    assert served(server) < SERVED_S
+    server.stop()
+
+
 def test_unloading_that_is_killed(kernel, start, folder, hung):
     """The call ends all the same, and the rest goes when the file system has died."""
     kernel.expects("do not answer|does not answer")
