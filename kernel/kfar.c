@@ -47,7 +47,8 @@ static void far_run(struct kserve *s, struct kready *r)
 {
     struct klane *l;
 
-    if (READ_ONCE(s->stop) == KSTOP_NOW) { /* nothing more is asked of a file system */
+    /* For these nothing more is asked of a file system.  A client may have waited here and left. */
+    if (READ_ONCE(s->stop) == KSTOP_NOW || ksock_gone(&r->k)) {
         kready_close(r);
         return;
     }

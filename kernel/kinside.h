@@ -173,6 +173,7 @@ struct kline {
 extern const struct transport kline_transport, kline_soft_transport;
 bool kline_has_input(const struct kline *line); /* it would be worth receiving again */
 bool ksock_unread(const struct kconn *k);       /* bytes wait, or the end of the stream */
+bool ksock_gone(const struct kconn *k);         /* nothing that is sent can arrive any more */
 /* It calls what sockets call by themselves; an accepted one calls as its listener did. */
 void ksock_unhook(const struct kserve *s, struct socket *sock);
 void ksock_shut(struct kconn *k);               /* no more will be sent */

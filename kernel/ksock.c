@@ -43,6 +43,13 @@ bool ksock_unread(const struct kconn *k)
            READ_ONCE(sk->sk_shutdown) & RCV_SHUTDOWN;
 }
 
+bool ksock_gone(const struct kconn *k)
+{
+    const struct sock *sk = k->sock->sk;
+
+    return READ_ONCE(sk->sk_err) || inet_sk_state_load(sk) == TCP_CLOSE;
+}
+
 bool kline_has_input(const struct kline *line)
 {
     return !line->empty && ksock_unread(line->k);
@@ -367,6 +374,8 @@ static long send_file(struct kline *line, const struct segment *seg)
         return n;
     if (!may_read(line))
         return hand_on(line);
+    if (ksock_gone(line->k)) /* a file system that hangs is not asked for what cannot arrive */
+        return -EPIPE;
     n = gather_file(&g, &r);
     return n > 0 ? gather_send(line, &g, (u64)n < seg->len) : n;
 }

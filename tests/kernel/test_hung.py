@@ -207,6 +207,22 @@ def test_a_read_that_says_again(start, folder, hung):
     server.stop()
 
 
+@pytest.mark.skipif(module.MODEL in module.BLOCKING, reason="each connection has its own place to wait in")
+def test_clients_that_left_before_their_turn(start, folder, hung):
+    """The file system is asked for those that have a place, and for none of those that left while they waited for one."""
+    silent = hung((*fuse.FOUND, fuse.READ))
+    server = start(folder, "--cross-mounts=on", *PATIENT)
+    silent.process.send_signal(signal.SIGSTOP)
+    wires = asking(server, 3 * PLACES)
+    wait_for(lambda: server.stats()["far"] >= 2 * len(wires), "each waits in the queue of other mounts")
+    for wire in wires:
+        wire.reset()
+    silent.process.send_signal(signal.SIGCONT)
+    server.check_counts()
+    assert fuse.OPEN in silent.asked() and silent.asked().count(fuse.OPEN) <= PLACES
+    server.stop()
+
+
 def test_unloading_that_is_killed(kernel, start, folder, hung):
     """The call ends all the same, and the rest goes when the file system has died."""
     kernel.expects("do not answer|does not answer")
