@@ -25,10 +25,9 @@
  * keep all other threads off the processors (128 were seen to stall RCU in a slow guest). */
 enum { KFAR_PLACES = 32 };
 
-/* A connection that waits keeps its seat, a stash and an outbox until the file system answers, even
- * when its client has gone.  If one hangs, the others must have seats and buffers left: a half and
- * three quarters of them.  Beyond that the answer is 503. */
-enum { SEATS_SHARE = 2, BUFFERS_SHARE = 4 };
+/* A connection that waits keeps a stash and an outbox as well as its seat (KSEATS_WAIT_SHARE).
+ * Three quarters of all buffers are left to the others. */
+enum { BUFFERS_WAIT_SHARE = 4 };
 
 static struct klane *lane_new(struct kserve *s, enum kreach reach)
 {
@@ -101,8 +100,8 @@ int kfar_open(struct kserve *s)
 
     if (!s->world.find)
         return 0;
-    s->far_most = (unsigned)max_t(long, 1, min_t(long, s->seats / SEATS_SHARE,
-                                                 s->buffer_bytes_max / BUFFERS_SHARE / each));
+    s->far_most = (unsigned)max_t(long, 1, min_t(long, s->seats / KSEATS_WAIT_SHARE,
+                                                 s->buffer_bytes_max / BUFFERS_WAIT_SHARE / each));
     s->far_wq[0] = alloc_workqueue("%s_home", WQ_UNBOUND, KFAR_PLACES, s->name);
     s->far_wq[1] = alloc_workqueue("%s_away", WQ_UNBOUND, KFAR_PLACES, s->name);
     return s->far_wq[0] && s->far_wq[1] ? 0 : -ENOMEM;

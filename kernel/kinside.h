@@ -43,6 +43,10 @@ struct kpercpu {
     unsigned long stat[KSTATS];
 };
 
+/* A connection that waits for a file system keeps its seat until that answers, even when its client
+ * has gone.  If one hangs, the others must have seats left: a half.  Beyond that it is 503. */
+enum { KSEATS_WAIT_SHARE = 2 };
+
 /* What one context needs to run connections, one at a time. */
 struct klane {
     struct host host; /* site: this lane */

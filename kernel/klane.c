@@ -21,10 +21,7 @@ enum { KSHELF_STOCK = 8 };
 
 /* Half a head on every seat must not take the machine's memory: no process is killed for it.  All
  * buffers have a quarter of that; a connection that needs one more is closed. */
-enum { BUFFERS_SHARE = 4 };
-
-/* A share of a blocking model's seats, for answers from file systems mounted below the folder. */
-enum { AWAY_SHARE = 2 };
+enum { MEMORY_SHARE = 4 };
 
 /* --- Memory ----------------------------------------------------------------------------------- */
 
@@ -76,7 +73,7 @@ static bool shelf_put(struct kserve *s, void *mem, size_t bytes)
 
 long kbuffers_max(void)
 {
-    return (long)(totalram_pages() / BUFFERS_SHARE << PAGE_SHIFT);
+    return (long)(totalram_pages() / MEMORY_SHARE << PAGE_SHIFT);
 }
 
 /* Whole pages, and no more than it takes.  kmalloc() and a kmem_cache would both round a stash of
@@ -197,7 +194,7 @@ static bool lane_goes_away(struct klane *l)
 
     if (l->away)
         return true;
-    if (atomic_inc_return(&s->away) > max_t(int, 1, (int)(s->seats / AWAY_SHARE))) {
+    if (atomic_inc_return(&s->away) > max_t(int, 1, (int)(s->seats / KSEATS_WAIT_SHARE))) {
         atomic_dec(&s->away);
         return false;
     }
