@@ -40,7 +40,7 @@ struct kworld {
     int (*find)(void *ctx, const struct http_ask *ask, enum kreach reach, struct source **source);
     /* the site's own page for a status, or -ENOENT; KREACH_HOME has every answer */
     int (*page)(void *ctx, unsigned status, enum kreach reach, struct source **source);
-    /* in any context, never sleeps (fput() is fine there) */
+    /* in any context; sleeps in no bottom half, and waits for no file system */
     void (*release)(void *ctx, struct source *source);
     void (*close)(void *ctx); /* the last call; NULL is fine */
 };

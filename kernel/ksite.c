@@ -10,7 +10,7 @@
  * what others may read is served and nothing else, by mode, access list and security module alike.
  * dentry_open() does not ask for permission by itself; readable() does.
  *
- * Every function here may sleep, except release: fput() defers its work where it must not sleep.
+ * Every function here may sleep, except release in a bottom half.
  */
 #include <linux/cred.h>
 #include <linux/file.h>
@@ -111,18 +111,15 @@ int ksite_open(struct ksite **site, const struct ksite_options *opt)
 
 void ksite_close(struct ksite *site)
 {
-    bool waits;
-
     if (!site)
         return;
-    waits = site->root.dentry && kwitness_local(site->root.dentry->d_sb);
     kcache_close(site->cache);
     path_put(&site->root); /* nothing yet is fine, too */
     if (site->cred)
         put_cred(site->cred);
-    /* Files that were released keep their mount busy until they are closed.  But closing may have
-     * to wait for a file system that is not local. */
-    if (waits)
+    /* Files whose closing was put off keep their mount busy.  But where others than local ones may
+     * have been put off as well, that could be waited for without end. */
+    if (READ_ONCE(site->put_off) && !site->cross_mounts)
         flush_delayed_fput();
     kfree(site);
 }
@@ -239,7 +236,7 @@ void ksite_release(struct ksite *site, struct source *source)
     }
     kfolder_close(s->folder);
     if (s->source.file)
-        fput(s->source.file);
+        ksite_shut(site, s->source.file);
     kfree(s);
 }
 

@@ -50,7 +50,7 @@ struct ksite_counts {
 };
 void ksite_count(struct ksite *site, struct ksite_counts *counts);
 
-/* In any context; never sleeps. */
+/* In any context; sleeps in no bottom half. */
 void ksite_release(struct ksite *site, struct source *source);
 
 /* kworld.c: all of that as what a server serves, which closes the site in the end. */

@@ -359,7 +359,7 @@ static int gather(struct kfolder *f)
         sort_r(entry_at(f, 0), f->count, sizeof(e), compare, NULL, &f->listing.view);
     f->listing.entry = next_sorted;
     dents_free(f);
-    fput(f->file);
+    ksite_shut(f->site, f->file);
     f->file = NULL;
     return 0;
 }
@@ -374,7 +374,7 @@ int kfolder_open(struct ksite *site, const struct http_ask *ask, struct file *fi
     int err;
 
     if (!f) {
-        fput(file);
+        ksite_shut(site, file);
         return -ENOMEM;
     }
     f->site = site;
@@ -428,6 +428,6 @@ void kfolder_close(struct kfolder *f)
     forget_entries(f);
     dents_free(f);
     if (f->file)
-        fput(f->file);
+        ksite_shut(f->site, f->file);
     kvfree_rcu(f, rcu);
 }

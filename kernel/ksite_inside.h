@@ -33,6 +33,7 @@ struct ksite {
     const struct cred *cred; /* what lookups and files are done as */
     struct kcache *cache;    /* NULL: nothing is kept in memory */
     bool hidden, listing, precompressed, compress, cross_mounts;
+    bool put_off; /* the closing of a local file */
     size_t entries_max;
     atomic_long_t listings_bytes; /* <= KSITE_LISTINGS_BYTES_MAX */
     atomic_long_t dents_bytes;    /* <= KSITE_DENTS_BYTES_MAX */
@@ -61,6 +62,9 @@ int ksite_look(const struct path *from, const char *name, unsigned flags, struct
 int ksite_walk(const struct path *from, const char *name, unsigned flags, struct path *found);
 /* Whether the root itself was removed: nothing is found any more.  The kernel's log says so. */
 bool ksite_is_gone(const struct ksite *site);
+/* Closes a file, in any context.  It sleeps only in a thread of the kernel, and for no other file
+ * system or machine. */
+void ksite_shut(struct ksite *site, struct file *file);
 
 /* --- ksite_memory.c --------------------------------------------------------------------------- */
 

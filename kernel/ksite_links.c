@@ -7,8 +7,11 @@
  * judged by the same rule, as server/site_open.c does.
  */
 #include <linux/dcache.h>
+#include <linux/file.h>
 #include <linux/jiffies.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
+#include "kcache.h"
 #include "kcompat.h"
 #include "ksite_inside.h"
 
@@ -87,4 +90,21 @@ int ksite_walk(const struct path *from, const char *name, unsigned flags, struct
         return err;
     err = look(from, name, flags, found);
     return err || site->hidden ? err : judge(site, found);
+}
+
+/* fput() in a thread of the kernel puts the closing off, to one list for the whole machine.  A file
+ * on a dead NFS server holds up all that come after it there, so a local file is closed here.  One
+ * that was removed is freed by that, which takes the disk's time: it waits in the list as well. */
+void ksite_shut(struct ksite *site, struct file *file)
+{
+    const struct inode *inode = file_inode(file);
+    bool local = kwitness_local(inode->i_sb);
+
+    if (local && !in_interrupt() && current->flags & PF_KTHREAD && data_race(inode->i_nlink)) {
+        __fput_sync(file);
+        return;
+    }
+    if (local)
+        WRITE_ONCE(site->put_off, true);
+    fput(file);
 }

@@ -43,6 +43,11 @@ def serve(folder):
     put(f"{NFSD}/v4_end_grace", "Y\n")
 
 
+def die():
+    """The server is gone, and requests wait for serve()."""
+    put(f"{NFSD}/threads", "0\n")
+
+
 def mount(place):
     if LIBC.mount(b"127.0.0.1:/", place.encode(), b"nfs4", 0, WORDS.encode()):
         raise OSError(ctypes.get_errno(), f"NFS cannot be mounted: {os.strerror(ctypes.get_errno())}")

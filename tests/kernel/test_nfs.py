@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: MIT
 """A folder on NFS, whose files change behind this machine's page cache: what is sent is what the head says."""
+import contextlib
+import glob
 import os
 import random
+import subprocess
 import tempfile
+import time
 
+import left
 import nfs
 import pytest
+from lib import crowd
 from lib.client import request
+from lib.served import wait_for
 from lib.trees import content, write
+from test_hung import PATIENT, UNLOADED_S
 
 SIZE = 200_000  # sent page by page, were they in memory
 ROUNDS = 5
@@ -70,3 +78,52 @@ def test_ranges_and_a_slow_reader(start, exported):
     assert same
     assert server.stats()["pages"] == 0
     server.stop()
+
+
+def closing():
+    """Whether a thread of the kernel's is closing a file of NFS."""
+    for path in glob.glob("/proc/[0-9]*/stack"):
+        with contextlib.suppress(OSError):
+            if "nfs4_do_close" in left.text_of(path):
+                return True
+    return False
+
+
+def reading(server, target):
+    """A client that has begun to read, and reads no further."""
+    wire = server.wire(rcvbuf=4096)
+    wire.send(request(target))
+    assert wire.head().status == 200
+    return wire
+
+
+def test_files_of_a_dead_server(start, exported):
+    """Closing them takes until it lives again.  Neither unloading nor the folder's own files wait for that."""
+    folder, place = exported
+    root = os.path.dirname(place)
+    os.chmod(root, 0o755)
+    near = tempfile.mkdtemp(prefix="rung-near-", dir=root)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", near], check=True)
+    for path in (f"{folder}/0", f"{folder}/1", f"{near}/file.bin"):
+        write(path, content("nfs", 20 * SIZE))
+    server = start(root, "--cross-mounts=on", *PATIENT)
+    far = [reading(server, f"/{os.path.basename(place)}/{number}") for number in range(2)]
+    local = start(near, *PATIENT)
+    close = reading(local, "/file.bin")
+    crowd.settled(server, lambda: server.stats()["sends"])
+    nfs.die()
+    try:
+        far[0].reset()
+        wait_for(closing, "the first file is being closed")
+        far[1].reset()
+        wait_for(lambda: server.stats()["open"] == 0, "both connections have ended")
+        close.reset()
+        wait_for(lambda: local.stats()["open"] == 0, "the other as well")
+        began = time.monotonic()
+        local.kill()
+        server.kill()
+        assert time.monotonic() - began < UNLOADED_S
+        subprocess.run(["umount", near], check=True)
+    finally:
+        nfs.serve(folder)
+        wait_for(lambda: not closing(), "the server lives again")
