@@ -196,6 +196,26 @@ def test_mounts_that_are_crossed(start, folder):
         subprocess.run(["umount", place], check=True)
 
 
+@pytest.mark.skipif(not os.path.isdir("/sys/kernel/debug/tracing"), reason="debugfs has no tracefs in this kernel")
+def test_an_automount_point(start, folder):
+    """A mount point counts as a mount before anything is mounted there; debugfs has one, for tracefs."""
+    place, mode = f"{folder}/hung", ["mount", "-o", "remount,mode={}", "/sys/kernel/debug"]
+    subprocess.run(["mount", "-t", "debugfs", "none", place], check=True)
+    subprocess.run([word.format(755) for word in mode], check=True)
+    try:
+        plain, crossing = start(place), start(place, "--cross-mounts=on")
+        for target in ("/tracing/", "/tracing/README"):
+            assert plain.ask(target).status == 403
+        assert f" {place}/tracing " not in left.text_of("/proc/self/mountinfo")
+        crossing.ask("/tracing/README")
+        assert f" {place}/tracing " in left.text_of("/proc/self/mountinfo")
+        plain.stop()
+        crossing.stop()
+    finally:
+        subprocess.run(["umount", "-R", place], check=True)
+        subprocess.run([word.format(700) for word in mode], check=True)
+
+
 def test_a_read_that_says_again(start, folder, hung):
     """EAGAIN of the file system is no word of the socket's: it is an error like others, and ends the answer."""
     hung((*fuse.FOUND, f"{fuse.READ}={errno.EAGAIN}"))
