@@ -202,11 +202,19 @@ static bool lane_goes_away(struct klane *l)
     return true;
 }
 
+static void frag_free(struct klane *l)
+{
+    if (l->frag.page)
+        put_page(l->frag.page);
+    l->frag.page = NULL;
+}
+
 void klane_home(struct klane *l)
 {
     if (l->away)
         atomic_dec(&l->serve->away);
-    l->away = l->brief = false;
+    l->away = false;
+    frag_free(l); /* until the next request no byte is copied */
 }
 
 static int host_find(void *site, const struct http_ask *ask, struct source **source)
@@ -266,6 +274,7 @@ int klane_open(struct klane *l, struct kserve *s, bool may_sleep, enum kreach re
     l->may_sleep = may_sleep;
     l->reach = reach;
     l->away = false;
+    l->brief = false;
     l->frag = (struct page_frag){.page = NULL};
     l->scratch = kmalloc(RECV_BYTES_MAX, GFP_KERNEL);
     if (!l->scratch)
@@ -293,9 +302,7 @@ int klane_open(struct klane *l, struct kserve *s, bool may_sleep, enum kreach re
 
 void klane_close(struct klane *l)
 {
-    if (l->frag.page)
-        put_page(l->frag.page);
-    l->frag.page = NULL;
+    frag_free(l);
     kfree(l->scratch);
     l->scratch = NULL;
 }
