@@ -273,7 +273,7 @@ $(RUNG): $(call objects,$(MAIN)) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-# It uses base/ and core/ of the library and nothing else (tests/tidy.py).
+# rung-load uses base/ and core/ of the library and nothing else (tests/tidy.py).
 $(LOAD): $(call objects,$(LOAD_SRC)) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ -lm

@@ -365,7 +365,8 @@ long net_silent_ms(int fd)
     return err ? err : (long)info.tcpi_last_data_recv;
 }
 
-/* Of a listener the kernel tells the length of its queue in the place of unacknowledged packets. */
+/* For a listener the kernel reports the length of its queue in the field that otherwise counts
+ * unacknowledged packets. */
 long net_queued(int listener)
 {
     struct tcp_info info;

@@ -32,8 +32,8 @@ struct net_listening {
     /* TCP only: */
     bool delay;       /* a small segment waits while another is unacknowledged (Nagle) */
     unsigned defer_s; /* accepted once the client has spoken, or after about so many seconds */
-    /* A connection ends if nothing of what was sent is acknowledged for so long, also after it was
-     * closed; 0: the kernel's patience, which is a quarter of an hour. */
+    /* A connection ends, even after it was closed, if the peer acknowledges nothing for this time
+     * although data is under way; 0: the kernel's patience, which is a quarter of an hour. */
     unsigned stall_ms;
 };
 

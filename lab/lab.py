@@ -138,7 +138,7 @@ def plans_of(names):
 
 
 def runnable(plans):
-    """Those for which all is here that they need; for the others the reason is printed before anything is built."""
+    """The plans that can run here; for the others the reason is printed before anything is built."""
     found = {}
     for name, plan in plans.items():
         try:

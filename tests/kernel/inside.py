@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """inside.py - what a guest runs: pytest over the modules, then the few tests that failed once more; or one program.
 
-The second run is at once, one test at a time.  Its outcome counts only if other layers ran beside the guest (reports.py).
+The second run is at once, one test at a time.  Its outcome counts only if other layers ran meanwhile (reports.py).
 /share/job.json says which tests and how many at a time; reports, and what the kernel said, come back beside it.  The
 status is pytest's, or the program's.
 """

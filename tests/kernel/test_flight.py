@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Bodies that are kept in memory leave as the pages they lie in, and a socket holds these until the client has
-acknowledged them: the entry, the file, the client and the module may go meanwhile, and each byte stays as it was."""
+acknowledged them: the entry, the file, the client and the module may disappear meanwhile, and each byte stays as it was."""
 import os
 
 import pytest

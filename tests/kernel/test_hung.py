@@ -79,7 +79,7 @@ def asking(server, count):
 
 
 def was_refused(wire):
-    """Whether all it got was a 503, because as many waited as may; else it must have been cut off."""
+    """Whether it got only a 503, because as many waited as may; otherwise it must have been cut off."""
     said = b""
     with contextlib.suppress(ConnectionResetError):
         while more := wire.sock.recv(1 << 16):

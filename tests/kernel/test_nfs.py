@@ -34,7 +34,7 @@ def exported(kernel):
 
 
 def same_as(body):
-    """The round whose bytes these are; comparing so many in an assertion would take pytest minutes."""
+    """The round whose bytes these are; an assertion that compares a whole body would take pytest minutes."""
     return next((number for number in range(ROUNDS) if body == content(number, SIZE)), None)
 
 

@@ -41,7 +41,7 @@ def test_times_are_counted_in_rows(corpus):
 
 
 def test_builds_where_no_other_parser_is_installed(tmp_path):
-    """Their headers are hidden: ours are built all the same, and the others say why they cannot run."""
+    """With the headers of other parsers hidden, ours are built all the same, and the others say why they cannot run."""
     alone = str(tmp_path / "parsers")
     library = os.path.join(os.path.dirname(os.environ["RUNG_BIN"]), "librung.a")
     built = subprocess.run(["gcc", "-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-Wundef", "-DOURS_ALONE",

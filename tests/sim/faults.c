@@ -272,7 +272,7 @@ static void test_fault(void **state)
                 runs += every_n(serving_engines[i], f, f->err[k], false) +
                         every_n(serving_engines[i], f, f->err[k], true);
     running[0] = '\0';
-    assert_true(only || runs > 0 || rare(f->call)); /* else nothing was tested */
+    assert_true(only || runs > 0 || rare(f->call)); /* otherwise nothing was tested */
 }
 
 /* Without a fault: all is right; what follows means something. */

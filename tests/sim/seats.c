@@ -97,7 +97,7 @@ static void test_a_glimpse_evicts_nobody(void **state)
     serving_start(&s);
     client = client_open(s.port);
     assert_true(client_echo(client, "served", 6));
-    serving_nap(2 * ROOM_IDLE_MS); /* now it may go */
+    serving_nap(2 * ROOM_IDLE_MS); /* now it may be evicted */
     atomic_store(&glimpses, 1);
     while (atomic_load(&glimpses) > 0 && serving_ms() < until_ms)
         serving_nap(1);

@@ -277,7 +277,7 @@ int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t 
     return 0;
 }
 
-/* A listener's number becomes a copy of what is readable once the server is told to stop. */
+/* A listener's number becomes a copy of what is readable once the server stops. */
 int __real_dup3(int from, int to, int flags);
 int __wrap_dup3(int from, int to, int flags);
 int __wrap_dup3(int from, int to, int flags)

@@ -127,8 +127,8 @@ static void in_turns(void **state)
         later_release(b->later, s[i]);
 }
 
-/* Of first looks and refills neither keeps the other waiting, nor does a refill that finds nothing
- * keep the others. */
+/* First looks and refills do not keep each other waiting, and a refill that finds nothing keeps no
+ * other waiting. */
 static void looks_and_refills_in_turn(void **state)
 {
     enum { REFILLS = 6, LOOKS = 20 };

@@ -104,7 +104,7 @@ static void test_limits(void **state)
     assert_int_equal(decode(raw, i, out), 1);
 }
 
-/* What it says of a link is what decoding the link says, on both sides of both limits. */
+/* A link is judged as decoding it would judge it, on both sides of both limits. */
 static void test_links(void **state)
 {
     static char folder[PATH_BYTES_MAX + 2], raw[3 * sizeof(folder) + 16];

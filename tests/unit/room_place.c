@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* room_place.c - the rule of core/room.h, one connection at one moment: who goes first, who stays,
- * and both sides of each limit. */
+/* room_place.c - the rule of core/room.h, one connection at one moment: which goes first, which
+ * stays, and both sides of each limit. */
 enum { START = 100000 };
 #include "one.h"
 #include "../../core/room.h"
@@ -40,7 +40,7 @@ static void silent_newcomer(void **state)
     assert_int_equal(place_at(START + ROOM_IDLE_MS, 0).since_ms, START);
 }
 
-/* It was silent in the accept queue already. */
+/* The client was silent in the accept queue already. */
 static void silent_in_the_queue(void **state)
 {
     const struct room r = {.now_ms = START, .seats = 1, .waiting = 1};
@@ -99,14 +99,15 @@ static void slow_reader(void **state)
             .claim,
         ROOM_KEEPS);
     assert_int_equal(place_at(START + PATIENCE, enough).claim, ROOM_KEEPS);
-    /* That was a window; in the next one it is judged by what moves then. */
+    /* A window has passed; in the next one the connection is judged by what moves then. */
     assert_int_equal(c.deadline_ms, START + PATIENCE + fake->host.send_ms);
     assert_int_equal(place_at(START + 2 * PATIENCE - 1, enough).claim, ROOM_KEEPS);
     assert_int_equal(place_at(START + 2 * PATIENCE, enough).claim, ROOM_SLOW);
     assert_int_equal(place_at(START + 2 * PATIENCE, 2 * enough).claim, ROOM_KEEPS);
 }
 
-/* It has less than when the window began: earlier answers were on their way, so another begins. */
+/* Fewer bytes wait than when the window began: earlier answers were on their way, so a new window
+ * begins. */
 static void earlier_answers_are_on_their_way(void **state)
 {
     (void)state;

@@ -120,7 +120,7 @@ def test_completion(tmp_path):
     assert complete("rung", "serve", "--lis") == {"--listing", "--listing-max"}
     assert complete("rung", "doctor", "--j") == {"--json"} and complete("rung", "version", "") == set()
     assert complete("rung", "--user", "roo") == {"root"}
-    if elf():  # the programs beside it are asked for their own
+    if elf():  # the programs in the same folder complete their own options
         assert complete(BIN, "load", "--find") == {"--find-knee"} and complete(BIN, "drop", "-p", "80", "--net") == {"--netns"}
         assert complete(BIN, "lab", "sh") == {"show"} and complete(BIN, "lab", "run", "echo-f") == {"echo-flood"}
         assert complete(BIN, "lab", "run", "--ag") == {"--again"}

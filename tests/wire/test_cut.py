@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel keeps of a connection that has ended: nothing of a client that was cut off, and everything of an
-answer that was handed over whole."""
+"""The kernel keeps nothing of a connection that was cut off, and everything of an answer that was handed over whole."""
 import pytest
 from lib.client import request
 from lib.server import wait_for

@@ -12,7 +12,7 @@ pytestmark = [*strace.needed, pytest.mark.skipif(ENGINE not in STARTS, reason="i
 
 @pytest.mark.core
 def test_second_try(start, standard):
-    """Counted as waiting for ever, it would take the seats of those that are idle, and its own."""
+    """If the connection counted as waiting for ever, it would take the seats of idle ones, and its own."""
     server = start(standard, "--idle-timeout", "1m")
     server.rest()
     with strace.failing(server, STARTS[ENGINE], "error=EAGAIN:when=1"), server.wire() as wire:

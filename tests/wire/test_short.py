@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.userspace("limits of its own"),
 
 
 def data_bytes(pid):
-    """What RLIMIT_DATA counts."""
+    """Bytes that RLIMIT_DATA counts."""
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
         return int(re.search(r"^VmData:\s+(\d+) kB", file.read(), re.M)[1]) * 1024
 

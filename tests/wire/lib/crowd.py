@@ -80,8 +80,7 @@ def arrive(server, count, opening=lambda i: request("/hello.txt")):
 
 
 class Reader(threading.Thread):
-    """Reads what comes on a wire, so many bytes every so often, as a client that is busy does, until it is told to end
-    or has them all."""
+    """Reads from a wire like a busy client: at most STEP bytes every PAUSE_S, until end() is called or it has them all."""
     STEP, PAUSE_S = 65536, 0.01
 
     def __init__(self, wire, count):
@@ -98,7 +97,7 @@ class Reader(threading.Thread):
             self.failed = error
 
     def end(self):
-        """What it has read so far."""
+        """Ends reading; the bytes read so far."""
         self.over.set()
         return self.all()
 

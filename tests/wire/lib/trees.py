@@ -136,7 +136,7 @@ def quote(name):
 
 @contextlib.contextmanager
 def many_names(count):
-    """A folder of its own, with many/ that has so many empty files, and a small file beside it."""
+    """A new folder with a small file, and a folder many/ that holds count empty files."""
     path = tempfile.mkdtemp(prefix="rung-wire-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     os.chmod(path, 0o755)
     os.makedirs(f"{path}/many")
