@@ -312,11 +312,11 @@ $(O)/openat2.so: tests/aid/openat2.c Makefile
 
 # A test program's own linker flags are in NAME.ldflags in its folder (the fault seam: -Wl,--wrap=...).
 test_link = $(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(call content,$*.ldflags) $(LDLIBS)
-$(UNIT): $(O)/%: $(O)/%.o $(call objects,$(UNIT_AID)) $(LIB)
+$(UNIT): $(O)/%: $(O)/%.o $(call objects,$(UNIT_AID)) $(LIB) $(wildcard tests/unit/*.ldflags)
 	$(call say,LINK,$@)
 	$(test_link) -lcmocka
 
-$(SIM): $(O)/%: $(O)/%.o $(call objects,$(SIM_AID)) $(LIB)
+$(SIM): $(O)/%: $(O)/%.o $(call objects,$(SIM_AID)) $(LIB) $(wildcard tests/sim/*.ldflags)
 	$(call say,LINK,$@)
 	$(test_link) -lcmocka
 
