@@ -60,8 +60,9 @@ int site_listing_step(struct source *source);
 /* --- Later (later.c): answers made on one helper thread per loop ------------------------------ */
 /* Ask for it: 0, -EINPROGRESS: queued (a copy of the ask is kept), -EAGAIN: too many are queued;
  * wake_fd becomes readable when it is done.  A second ask of the same session after loop_resumed()
- * takes the result, which may not be finished: only later_release() releases it. */
-int  later_open(struct later **later, struct site *site, int wake_fd);
+ * takes the result, which may not be finished: only later_release() releases it.  It is -EAGAIN if
+ * the listing is long, and longs_max such wait already. */
+int  later_open(struct later **later, struct site *site, int wake_fd, unsigned longs_max);
 void later_close(struct later *later);
 int  later_find(struct later *later, const struct http_ask *ask, struct source **source);
 /* the session has gone: its result is released */

@@ -14,8 +14,10 @@
  * each of the LONGS_MAX oldest in turn.  A short listing therefore does not wait for long ones, a
  * long one is not starved, and no more than LONGS_MAX hold entries while they are gathered.
  *
- * At most LATER_JOBS_MAX first looks are waiting, running or not fetched; one more is refused with
- * -EAGAIN (503).
+ * At most LATER_JOBS_MAX first looks are waiting, running or not fetched, and at most longs_max
+ * long listings are waiting or running; one more is refused with -EAGAIN (503).  A client that
+ * waits for a long listing keeps its seat and does nothing: if all did, others would wait for
+ * minutes.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -56,15 +58,16 @@ struct list {
 struct later {
     struct site *site;
     int wake_fd;
+    unsigned longs_max;
     unsigned jobs;           /* the loop's own: all of them */
     bool started;
     pthread_t helper;
     unsigned shorts, turn;   /* the helper's own: short jobs in a row; whose turn it is */
-    /* Guards the lists; every job's place, state, forgotten, result and source; asked; ending. */
+    /* Guards the lists; every job's place, state, forgotten, result and source; count; ending. */
     pthread_mutex_t lock;
     pthread_cond_t work;
     struct list list[LISTS];
-    unsigned asked;          /* in list[ASKED] */
+    unsigned count[LISTS];   /* of each list */
     bool ending;
 };
 
@@ -79,16 +82,14 @@ static void put(struct later *l, struct job *j, enum place place)
     j->prev = list->last;
     *(j->prev ? &j->prev->next : &list->first) = j;
     list->last = j;
-    if (place == ASKED)
-        l->asked++;
+    l->count[place]++;
 }
 
 static void take_out(struct later *l, struct job *j, enum place place)
 {
     struct list *list = &l->list[j->place];
 
-    if (j->place == ASKED)
-        l->asked--;
+    l->count[j->place]--;
     *(j->prev ? &j->prev->next : &list->first) = j->next;
     *(j->next ? &j->next->prev : &list->last) = j->prev;
     j->place = place;
@@ -197,7 +198,7 @@ static void *help(void *arg)
 
 /* --- The loop's side -------------------------------------------------------------------------- */
 
-int later_open(struct later **later, struct site *site, int wake_fd)
+int later_open(struct later **later, struct site *site, int wake_fd, unsigned longs_max)
 {
     struct later *l = calloc(1, sizeof(*l));
     int err;
@@ -206,6 +207,7 @@ int later_open(struct later **later, struct site *site, int wake_fd)
         return -ENOMEM;
     l->site = site;
     l->wake_fd = wake_fd;
+    l->longs_max = longs_max;
     err = pthread_mutex_init(&l->lock, NULL);
     if (err) {
         free(l);
@@ -284,7 +286,7 @@ static int look_later(struct later *l, const struct http_ask *ask)
 {
     struct job *j;
 
-    if (l->asked >= LATER_JOBS_MAX)
+    if (l->count[ASKED] >= LATER_JOBS_MAX)
         return -EAGAIN;
     l->started = l->started || pthread_create(&l->helper, NULL, help, l) == 0;
     if (!l->started)
@@ -336,12 +338,23 @@ static size_t later_next(struct source *source, char *buf, size_t cap)
     return n;
 }
 
+/* Whether it is too much that this listing is long, too. */
+static bool is_one_too_many(const struct later *l, const struct source *source)
+{
+    return l->count[LONG] >= l->longs_max && !site_listing_ready(source) &&
+           site_listing_long(source);
+}
+
 /* The job's result.  The job stays while its listing is made and sent.  Locked. */
 static int fetch(struct later *l, struct job *j, struct source **source)
 {
     int result = j->result;
 
     take_out(l, j, HELD);
+    if (!result && is_one_too_many(l, j->source)) {
+        end(l, j);
+        return -EAGAIN;
+    }
     *source = j->source;
     if (!result && !site_listing_ready(*source)) {
         site_listing_help(*source, (struct listing_help){later_next, j});

@@ -21,6 +21,7 @@
 #include "inside.h"
 
 enum {
+    LONGS_SHARE = 2,      /* one seat in two may wait for a long listing, and one more */
     PAUSE_MS = ROOM_IDLE_MS, /* then there may be one to evict; or when a session closes */
     DRAIN_TICK_MS = 20,   /* stopping: idle connections and a second signal are seen this soon */
     VICTIM_LOOKS_MIN = 64, /* sessions looked at in a row; the next time others are */
@@ -59,7 +60,8 @@ static int wake_open(struct loop *l)
     if (l->wake_fd < 0)
         return -errno;
     if (l->worker->server->site)
-        err = later_open(&l->later, l->worker->server->site, l->wake_fd);
+        err = later_open(&l->later, l->worker->server->site, l->wake_fd,
+                         l->worker->seats / LONGS_SHARE + 1);
     if (err)
         close(l->wake_fd);
     return err;

@@ -23,7 +23,7 @@
 #include <cmocka.h>
 #include "../../server/inside.h"
 
-enum { JOBS_MAX = 512, PATIENCE_MS = 30000 };
+enum { JOBS_MAX = 512, LONGS = 8, PATIENCE_MS = 30000 };
 
 /* What find() gives here. */
 struct listing {
@@ -175,7 +175,7 @@ static inline int set_up(void **state)
     the_site.error = 0;
     the_site.orders = 0;
     memset(the_site.order, 0, sizeof(the_site.order));
-    assert_int_equal(later_open(&b->later, &the_site, b->wake_fd), 0);
+    assert_int_equal(later_open(&b->later, &the_site, b->wake_fd, LONGS), 0);
     *state = b;
     return 0;
 }

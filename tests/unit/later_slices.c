@@ -161,6 +161,34 @@ static void looks_and_refills_in_turn(void **state)
         later_release(b->later, s[i]);
 }
 
+/* LONGS wait or run.  One more is refused, a refill is not; when one has gone, another is taken. */
+static void long_ones_are_bounded(void **state)
+{
+    struct bench *b = *state;
+    struct source *s[LONGS], *more = NULL;
+    char byte;
+
+    for (unsigned i = 0; i < LONGS; i++)
+        s[i] = begin(b, i, "/long9/");
+    for (unsigned i = 0; i < LONGS; i++)
+        assert_int_equal(s[i]->next(s[i], &byte, 1), SOURCE_LATER);
+    assert_int_equal(ask(b, &b->conn[LONGS], "/long9/", &more), -EINPROGRESS);
+    assert_int_equal(ask(b, &b->conn[LONGS + 1], "/refill/", &more), -EINPROGRESS);
+    give_turns(3); /* the slice that was begun, and the looks */
+    assert_ptr_equal(wait_done(b), &b->conn[LONGS]);
+    assert_ptr_equal(wait_done(b), &b->conn[LONGS + 1]);
+    assert_int_equal(ask(b, &b->conn[LONGS], "/long9/", &more), -EAGAIN);
+    assert_null(more);
+    assert_int_equal(the_site.released, 1);
+    assert_int_equal(ask(b, &b->conn[LONGS + 1], "/refill/", &more), 0);
+    later_release(b->later, more);
+    for (unsigned i = 0; i < LONGS; i++)
+        later_release(b->later, s[i]);
+    give_turns(1); /* the helper may be in a slice of one of them */
+    more = begin(b, LONGS, "/long9/");
+    later_release(b->later, more);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,6 +198,7 @@ int main(void)
         LATER_TEST(released_at_each_moment),
         LATER_TEST(in_turns),
         LATER_TEST(looks_and_refills_in_turn),
+        LATER_TEST(long_ones_are_bounded),
     };
 
     alarm(300); /* a lost wake-up fails instead of hanging */

@@ -13,6 +13,8 @@ GONE = 256          # clients that ask and close
 PROMPT = 4          # seconds; made one after the other, these listings took half a minute
 GROWTH = 64 << 20   # bytes; one sorted listing takes 10 MB
 SHARED = 16         # clients that ask for the same
+SEATS = 16          # of which half and one may wait for long listings
+CROWD = 120         # clients that ask for one each: half a minute's work, one after the other
 
 pytestmark = pytest.mark.userspace("a thread that makes listings in slices")
 
@@ -81,3 +83,21 @@ def test_many_who_ask_for_the_same(crowd, record_property):
         thread.join()
     record_property("the same listing", f"{server.ENGINE}: {SHARED} clients in {time.monotonic() - start:.2f} s")
     assert len(bodies) == SHARED and all(body.count(b"\n") >= MANY for body in bodies)
+
+
+@pytest.mark.capacity(SEATS)
+def test_waiting_for_listings_takes_half_of_the_seats(start, crowd, engine, record_property):
+    """Each wants another listing.  What the helper cannot make soon is refused, and its seat is free for others."""
+    if engine["may_block"] or engine["name"] == "dispatch":
+        pytest.skip("its threads make listings, each its own")
+    one = start(crowd.root, "--max-connections", SEATS)
+    wires = [one.wire(rcvbuf=4096) for _ in range(CROWD)]
+    for number, wire in enumerate(wires):
+        wire.send(request(f"/many/?format=text&filter={number:03}"))
+    asked = time.monotonic()
+    assert one.ask("/hello.txt").body == b"Hello, world\n"
+    waited = time.monotonic() - asked
+    record_property("behind listings", f"{server.ENGINE}: {waited:.2f} s waited")
+    assert waited < PROMPT
+    for wire in wires:
+        wire.close()
