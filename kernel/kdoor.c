@@ -13,12 +13,12 @@
 #include <net/ipv6.h>
 #include <net/sock.h>
 #include <net/tcp.h>
+#include "../core/room.h"
 #include "kinside.h"
 
 enum {
     ACCEPT_BUDGET = 64,   /* connections a turn, then the established ones run */
     PAUSE_MS = 40,        /* then it is tried again */
-    EVICT_IDLE_MS_MIN = 40, /* the request of one who has only just connected is on the way */
     VICTIM_LOOKS_MAX = 64 /* connections looked at for one seat; the next time others are */
 };
 
@@ -29,7 +29,9 @@ static u64 idle_since_ms(const struct kserve *s, const struct conn *c)
     return READ_ONCE(c->deadline_ms) - (READ_ONCE(c->sent) ? s->opt.idle_ms : s->opt.head_ms);
 }
 
-/* Others may be pumping whom we look at: whoever owns the connection decides, we only propose. */
+/* Other threads may be pumping a connection that is looked at here: its owner decides, and this
+ * only proposes.  room_place() is not for that: it writes to the connection and reads its host, a
+ * lane that may be freed meanwhile. */
 static void make_room(struct kserve *s)
 {
     u64 now_ms = (u64)ktime_to_ms(ktime_get_coarse());
@@ -41,7 +43,7 @@ static void make_room(struct kserve *s)
         k = list_first_entry(&s->conns, struct kconn, node);
         list_move_tail(&k->node, &s->conns);
         if (!data_race(conn_idle(&k->conn)) ||
-            idle_since_ms(s, &k->conn) + EVICT_IDLE_MS_MIN > now_ms)
+            idle_since_ms(s, &k->conn) + ROOM_IDLE_MS > now_ms)
             continue;
         if (!idlest || idle_since_ms(s, &k->conn) < idle_since_ms(s, &idlest->conn))
             idlest = k;
