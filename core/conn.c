@@ -317,13 +317,13 @@ void conn_fail(struct conn *c)
     conn_abort(c);
 }
 
-/* An answer that waits for its next piece has nothing queued, so no other abort finds both flags:
- * sending and receiving fail only where something is sent or received. */
-bool conn_failed(const struct conn *c)
+/* An answer that waits for its next piece has nothing queued, so no other abort than conn_fail()
+ * finds both flags: sending and receiving fail only where something is sent or received. */
+bool conn_unfinished(const struct conn *c)
 {
     const unsigned both = CONN_MORE | CONN_BLOCKED;
 
-    return c->want == CONN_CLOSE && (c->flags & both) == both;
+    return c->want == CONN_SEND || (c->flags & both) == both;
 }
 
 void conn_fini(struct conn *c)

@@ -192,8 +192,9 @@ bool conn_overdue(struct conn *c, uint64_t acked, uint64_t now_ms);
  * CONN_CLOSE. */
 void conn_abort(struct conn *c);
 
-/* Whether conn_fail() ended it: the transport is to reset the connection.  Before conn_fini(). */
-bool conn_failed(const struct conn *c);
+/* Whether the connection, if it ends now, is to be reset: bytes of an answer are queued, or the
+ * rest of it is not made yet or cannot be.  Before conn_fini(). */
+bool conn_unfinished(const struct conn *c);
 
 /* Give everything back; the last call on a connection, whatever its state. */
 void conn_fini(struct conn *c);

@@ -16,7 +16,7 @@ enum {
     CONN_ENDED = 8,    /* the peer has finished sending: nothing unread is left or will come */
     CONN_BEGUN = 16,   /* RECV: the first byte of a message has come; its deadline stays */
     CONN_ASKED = 32,   /* the host has a job of ours whose result was not taken yet */
-    CONN_BLOCKED = 64, /* ... and has not called conn_resume() yet; CLOSE: see conn_failed() */
+    CONN_BLOCKED = 64, /* ... and has not called conn_resume() yet; CLOSE: never will */
     CONN_SHUT = 128    /* conn_shuts() has said so */
 };
 

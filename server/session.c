@@ -127,7 +127,7 @@ static void session_fini(struct loop *l, struct session *s)
     struct stats *stats = l->worker->server->stats;
 
     stats_add(stats, STAT_BYTES, s->conn.sent);
-    if (s->conn.want == CONN_SEND || conn_failed(&s->conn)) /* in the middle of an answer */
+    if (conn_unfinished(&s->conn))
         net_cut(s->fd);
     conn_fini(&s->conn);
     close(s->fd);
@@ -375,7 +375,7 @@ void session_run(struct loop *l, struct session *s)
  * child's as well. */
 void session_leave(struct loop *l, struct session *s)
 {
-    bool failed = conn_failed(&s->conn);
+    bool failed = conn_unfinished(&s->conn);
 
     stats_add(l->worker->server->stats, STAT_BYTES, s->conn.sent);
     conn_fini(&s->conn);

@@ -111,7 +111,7 @@ static void abort_gives_everything_back(void **state)
                 take(&r, 1);
             conn_abort(&r.c);
             assert_int_equal(r.c.want, CONN_CLOSE);
-            assert_false(conn_failed(&r.c));
+            assert_false(conn_unfinished(&r.c));
             assert_true(conn_overdue(&r.c, 0, r.c.deadline_ms));
             rig_close(&r);
         }

@@ -170,7 +170,7 @@ static void test_failed(void **state)
             while (sent(&d) == CONN_WAIT)
                 conn_resume(&d.conn, 2);
             assert_int_equal(d.conn.want, CONN_CLOSE);
-            assert_true(conn_failed(&d.conn));
+            assert_true(conn_unfinished(&d.conn));
             assert_true(!memmem(d.out, d.len, "\r\n0\r\n\r\n", 7));
             conn_fini(&d.conn);
             assert_int_equal(fake->n.complete, 0);

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A listing that fails after its head was sent: the connection is reset, because the end of an answer without a length
-looks like the end of its body (RFC 9112 8)."""
+"""A listing that fails, or is cut off, after its head was sent: the connection is reset, because the end of an answer
+without a length looks like the end of its body (RFC 9112 8)."""
 import os
+import signal
 
 import pytest
 from lib import strace
@@ -9,6 +10,7 @@ from lib.client import request
 from lib.server import wait_for
 
 NAMES = 3000  # three reads of the folder at least
+DELAY_US = 3_000_000  # of each read that takes its time
 # How often a thread may read the folder.  A first look at it is one read, and a listing that is sorted begins again after
 # that; one that is streamed, 600 names later, once more.
 KINDS = {"sorted": ("", 1), "streamed": ("--listing-max 600", 3)}
@@ -16,17 +18,42 @@ KINDS = {"sorted": ("", 1), "streamed": ("--listing-max 600", 3)}
 pytestmark = strace.needed
 
 
-@pytest.fixture(params=KINDS)
-def listing(request, start, tree):  # pylint: disable=redefined-outer-name
+@pytest.fixture
+def many(tree):
     os.mkdir(f"{tree}/many")
     for number in range(NAMES):
         os.close(os.open(f"{tree}/many/{number:06}", os.O_CREAT, 0o644))
+    return tree
+
+
+@pytest.fixture(params=KINDS)
+def listing(request, start, many):  # pylint: disable=redefined-outer-name
     options, reads = KINDS[request.param]
-    server = start(tree, *options.split())
+    server = start(many, *options.split())
     assert server.ask("/many/?format=text", fields=["Connection: close"]).body.count(b"\n") >= NAMES
     server.rest()
     with strace.failing(server, "getdents64", f"error=EIO:when={reads + 1}+"):
         yield server
+
+
+@pytest.mark.parametrize("minor", [0, 1])
+def test_listing_that_a_stop_cuts_off(start, many, engine, minor):
+    """Its head was sent, and the folder takes its time."""
+    if engine["may_block"] or engine["name"] == "dispatch":
+        pytest.skip("the thread that sends it reads the folder, and cannot be ended meanwhile")
+    server = start(many, "--drain-timeout", "10m")
+    assert server.ask("/many/?format=text", fields=["Connection: close"]).status == 200
+    server.rest()
+    with strace.failing(server, "getdents64", f"delay_enter={DELAY_US}:when=2+"), server.wire() as wire:
+        wire.send(request("/many/?format=text", minor=minor))
+        assert wire.head().status == 200
+        for number in (signal.SIGTERM, signal.SIGINT):
+            server.process.send_signal(number)
+        with pytest.raises(ConnectionResetError):
+            while wire.more():
+                pass
+        assert not wire.rest
+    server.finish()
 
 
 @pytest.mark.core
