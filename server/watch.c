@@ -34,6 +34,7 @@ enum {
     PRESSED_LOOKS = 64, /* ... and a millisecond more for each 64 sessions to look at */
     LEAVING_MS = 1000,  /* an evicted session may take this long, before another goes instead */
     WAITED_MS = 100, /* a connection that waits longer is not about to get a thread or worker */
+    STARVED_MS = 1000, /* ... where any thread may take it: a busy machine may be that slow */
     LAST_FIRST = 64, /* places for connections that are queued when the server stops */
     QUIET_TICKS = 50 /* without need, before sleeping longer: a busy engine need not wake it */
 };
@@ -92,10 +93,13 @@ bool watch_turns_away(struct watch *watch, struct session *s)
 {
     struct worker *w = watch->worker;
     struct room r = {.now_ms = clock_ms(), .seats = w->seats};
+    unsigned free_seats;
 
-    if (!watch_full(watch)) /* which counts those in the queue, too */
-        return false;
+    pthread_mutex_lock(&watch->lock);
+    free_seats = watch->count < watch->seats ? (unsigned)(watch->seats - watch->count) : 0;
+    pthread_mutex_unlock(&watch->lock);
     r.waiting = worker_waiting(w);
+    r.waiting -= r.waiting < free_seats ? r.waiting : free_seats; /* these are about to get one */
     return r.waiting && session_place(s, &r).claim == ROOM_IDLE;
 }
 
@@ -283,6 +287,13 @@ static void evict_all(struct watch *watch, const struct victims *v)
         evict(watch, v->row[i].session, &v->room);
 }
 
+/* Whether what is queued waits for the first thread of a crew that is free, and not for a certain
+ * one. */
+static bool any_takes(const struct worker *w)
+{
+    return w->server->engine->crew && w->tuning.queue != QUEUE_LOCKFREE && !w->tuning.drain_all;
+}
+
 /* Whether a connection waits for a seat that it will not get by itself.  While seats are free it is
  * about to get a thread, unless its queue's thread is taken or none can be started.  On a listener
  * that other workers share, one of them is about to accept it, unless they are full too. */
@@ -299,7 +310,7 @@ static bool is_awaited(struct watch *watch, bool full)
     watch->waited = waits;
     if (full && (queued || !worker_shares(w)))
         return waits;
-    return watch->now_ms - watch->waiting_ms >= WAITED_MS;
+    return watch->now_ms - watch->waiting_ms >= (any_takes(w) ? STARVED_MS : WAITED_MS);
 }
 
 /* --- The end of listening --------------------------------------------------------------------- */

@@ -114,10 +114,37 @@ static void test_a_glimpse_evicts_nobody(void **state)
     serving_empty(&s);
 }
 
+/* As many clients as seats: nobody is turned away, though threads are late and clients silent. */
+static void test_a_last_seat_is_a_seat(void **state)
+{
+    uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
+    int client[WORKERS];
+    struct serving s;
+
+    (void)state;
+    serving_fill(&s, &engine_pool, &echo_proto);
+    s.srv.arrangement.tuning.threads = WORKERS;
+    serving_start(&s);
+    for (unsigned i = 0; i < WORKERS; i++)
+        client[i] = client_open(s.port);
+    while (stats_live(s.srv.stats) < WORKERS && serving_ms() < until_ms)
+        serving_nap(1);
+    serving_nap(3 * LATE_MS);
+    for (unsigned i = 0; i < WORKERS; i++) {
+        assert_true(client_echo(client[i], "served", 6));
+        close(client[i]);
+    }
+    assert_int_equal(stats_sum(s.srv.stats, STAT_EVICTED), 0);
+    server_stop(&s.srv);
+    assert_true(serving_left(&s));
+    serving_empty(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_wake_up_is_lost),
+        cmocka_unit_test(test_a_last_seat_is_a_seat),
         cmocka_unit_test(test_a_glimpse_evicts_nobody),
     };
 
