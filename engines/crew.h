@@ -74,6 +74,8 @@ static inline int crew_hire(struct crew *c, void *(*work)(void *))
     }
     if (c->queue)
         queue_consumers(c->queue, c->count);
+    if (c->count)
+        worker_hired(c->worker, c->count);
     return c->count ? 0 : err;
 }
 

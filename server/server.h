@@ -218,6 +218,9 @@ void worker_accept_over(struct worker *w);
 /* A connection that cannot be served after all: counted as refused, and closed. */
 void worker_refuse(struct worker *w, int fd);
 
+/* A crew that blocks has only so many threads, which are its seats.  Before anything is queued. */
+void worker_hired(struct worker *w, unsigned threads);
+
 /* A connection waits for a thread of this worker, until one begins to serve it.  The watcher makes
  * room when all seats are taken, or when the queue stays without being emptied. */
 void worker_queued(struct worker *w);

@@ -98,9 +98,17 @@ bool watch_turns_away(struct watch *watch, struct session *s)
     pthread_mutex_lock(&watch->lock);
     free_seats = watch->count < watch->seats ? (unsigned)(watch->seats - watch->count) : 0;
     pthread_mutex_unlock(&watch->lock);
-    r.waiting = worker_waiting(w);
+    /* What waits in a listener that other workers share is looked at by the watcher. */
+    r.waiting = worker_shares(w) ? atomic_load(&w->queued) : worker_waiting(w);
     r.waiting -= r.waiting < free_seats ? r.waiting : free_seats; /* these are about to get one */
     return r.waiting && session_place(s, &r).claim == ROOM_IDLE;
+}
+
+void watch_seats(struct watch *watch, unsigned seats)
+{
+    pthread_mutex_lock(&watch->lock);
+    watch->seats = seats;
+    pthread_mutex_unlock(&watch->lock);
 }
 
 void watch_hurry(struct watch *watch)
@@ -310,7 +318,7 @@ static bool is_awaited(struct watch *watch, bool full)
     watch->waited = waits;
     if (full && (queued || !worker_shares(w)))
         return waits;
-    return watch->now_ms - watch->waiting_ms >= (any_takes(w) ? STARVED_MS : WAITED_MS);
+    return watch->now_ms - watch->waiting_ms >= (!full && any_takes(w) ? STARVED_MS : WAITED_MS);
 }
 
 /* --- The end of listening --------------------------------------------------------------------- */

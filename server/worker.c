@@ -219,6 +219,12 @@ void worker_refuse(struct worker *w, int fd)
     close(fd);
 }
 
+void worker_hired(struct worker *w, unsigned threads)
+{
+    if (w->watch && threads < w->seats)
+        watch_seats(w->watch, threads);
+}
+
 void worker_queued(struct worker *w)
 {
     if (atomic_fetch_add(&w->queued, 1) == 0)
