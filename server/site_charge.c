@@ -12,8 +12,10 @@
  * Cost: two additions in shared memory a step of growing, and a look at each claim there was.
  */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include "site_inside.h"
 
@@ -60,6 +62,27 @@ static size_t sum(const struct site_shared *shared)
     return all;
 }
 
+/* Also of one whose end nobody has asked for yet: it has a number, but no memory any more. */
+static bool is_dead(pid_t pid)
+{
+    static atomic_bool unknown; /* to valgrind, the call is */
+    struct pollfd end = {.events = POLLIN};
+    bool dead;
+
+    if (kill(pid, 0) < 0)
+        return errno == ESRCH;
+    if (atomic_load(&unknown))
+        return false;
+    end.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (end.fd < 0) {
+        atomic_store(&unknown, errno == ENOSYS);
+        return errno == ESRCH;
+    }
+    dead = poll(&end, 1, 0) > 0;
+    close(end.fd);
+    return dead;
+}
+
 /* Free the claims of processes that have died.  A number that another process has by now keeps its
  * claim until that one ends, or claims. */
 static bool sweep(struct site_shared *shared)
@@ -70,7 +93,7 @@ static bool sweep(struct site_shared *shared)
     for (unsigned i = 0; i < claims; i++) {
         uint64_t word = atomic_load(&shared->claim[i]);
 
-        if (word && kill((pid_t)(word >> OWNER_SHIFT), 0) < 0 && errno == ESRCH)
+        if (word && is_dead((pid_t)(word >> OWNER_SHIFT)))
             found |= atomic_compare_exchange_strong(&shared->claim[i], &word, 0);
     }
     return found;
