@@ -65,7 +65,10 @@ class Mounted:
     def __init__(self, place, answered=()):
         """answered: opcodes, or texts "opcode=error"."""
         self.place = place
-        self.log = open(f"{place}.log", "w+", encoding="ascii")
+        # Appended to: the program and we share the place in it, and asked() goes back to the beginning.
+        if os.path.exists(f"{place}.log"):
+            os.unlink(f"{place}.log")
+        self.log = open(f"{place}.log", "a+", encoding="ascii")
         self.process = subprocess.Popen([sys.executable, "-B", os.path.abspath(__file__), place, *map(str, answered)],
                                         stdin=subprocess.DEVNULL, stdout=self.log)
 
