@@ -92,6 +92,14 @@ def family(pid):
     return found
 
 
+def lives(pid):
+    """A process that has ended, and that its parent has not waited for yet, does not."""
+    try:
+        return text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def each_file(pids, name):
     """The texts of /proc/PID/NAME, without the processes that ended meanwhile."""
     for pid in pids:

@@ -65,10 +65,9 @@ class Mounted:
     def __init__(self, place, answered=()):
         """answered: opcodes, or texts "opcode=error"."""
         self.place = place
-        # Appended to: the program and we share the place in it, and asked() goes back to the beginning.
-        if os.path.exists(f"{place}.log"):
-            os.unlink(f"{place}.log")
+        # The program appends: it shares the place in the file with asked(), which reads from the beginning.
         self.log = open(f"{place}.log", "a+", encoding="ascii")
+        self.log.truncate(0)
         self.process = subprocess.Popen([sys.executable, "-B", os.path.abspath(__file__), place, *map(str, answered)],
                                         stdin=subprocess.DEVNULL, stdout=self.log)
 

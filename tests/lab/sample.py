@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""sample.py - results that were never measured, for tests of what is made of results; and who lives."""
+"""sample.py - results that were never measured, for tests of what is made of results."""
 import copy
 import random
 
@@ -82,15 +82,6 @@ def ladder(names=ENGINES):
     found = result(made, 12, pace="full")
     break_cell(found, names[1], "16 connections", 1, "65 of 1024 requests failed")
     return found
-
-
-def lives(pid):
-    """One that nobody has waited for yet does not: a test may be the parent of orphans."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def copied(made):

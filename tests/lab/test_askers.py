@@ -174,7 +174,7 @@ kind_calls.measure(measures.Context({BIN!r}, {str(tmp_path)!r}, "quick"), {{"nam
         process.kill()
     assert len(pids) == 3  # the lab, strace, the server
     end = time.monotonic() + 60
-    while any(map(sample.lives, pids)):
+    while any(map(rig.lives, pids)):
         assert time.monotonic() < end
         time.sleep(0.01)
 

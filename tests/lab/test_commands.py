@@ -14,7 +14,7 @@ import time
 import command
 import pytest
 from command import TOP
-from sample import lives
+from rig import lives
 
 RUNG = os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung")
 PAGE = "before\n<!-- cost -->\nold\n<!-- /cost -->\nafter\n"

@@ -21,8 +21,7 @@ import pytest
 import runner
 import scratch
 from command import TOP
-from rig import Broken
-from sample import lives
+from rig import Broken, lives
 
 BIN = os.path.dirname(os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung"))
 PLAN = """title = "T"

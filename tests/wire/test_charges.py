@@ -9,6 +9,7 @@ from lib import server as lib
 from lib.client import request
 from lib.server import wait_for
 from lib.trees import write
+from rig import lives
 
 LIMIT = 128 << 20           # SITE_LISTINGS_BYTES_MAX
 NAMES, LENGTH = 20_000, 250
@@ -31,15 +32,6 @@ def root(tree):
         os.close(os.open(f"{i * 7919 % NAMES:05}-abcdefgh".ljust(LENGTH, "-"), os.O_CREAT, 0o644, dir_fd=folder))
     os.close(folder)
     return tree
-
-
-def lives(pid):
-    """Not that it is dead and nobody has asked how it ended: who inherits an orphan may take its time."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def readers(server, wires):
