@@ -253,7 +253,7 @@ void watch_del(struct watch *watch, struct session *s);
 bool watch_full(struct watch *watch);
 /* Whether others wait, and this session, which its own thread has, has been silent too long. */
 bool watch_turns_away(struct watch *watch, struct session *s);
-/* There are only so many seats: threads could not be had for all. */
+/* There are fewer seats: not all threads could be started. */
 void watch_seats(struct watch *watch, unsigned seats);
 /* Somebody waits for a seat: look soon. */
 void watch_hurry(struct watch *watch);

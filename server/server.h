@@ -218,7 +218,7 @@ void worker_accept_over(struct worker *w);
 /* A connection that cannot be served after all: counted as refused, and closed. */
 void worker_refuse(struct worker *w, int fd);
 
-/* A crew that blocks has only so many threads, which are its seats.  Before anything is queued. */
+/* The threads of a crew that blocks are its seats.  Called before anything is queued. */
 void worker_hired(struct worker *w, unsigned threads);
 
 /* A connection waits for a thread of this worker, until one begins to serve it.  The watcher makes

@@ -7,7 +7,7 @@
  * have died are found when there is too much, or no claim is free: a death needs no call, nor a
  * parent that lives to see it.
  *
- * The process that opened the site, often the only one, counts in site->listings_bytes.
+ * The process that opened the site, often the only one, counts in shared->listings_bytes.
  *
  * Cost: two additions in shared memory a step of growing, and a look at each claim there was.
  */
@@ -32,8 +32,6 @@ int charges_open(struct site *site)
         return -1;
     site->shared = shared;
     site->opener = getpid();
-    site->listings_bytes = &shared->listings_bytes;
-    site->gone_ms = &shared->gone_ms;
     return 0;
 }
 
@@ -62,7 +60,7 @@ static size_t sum(const struct site_shared *shared)
     return all;
 }
 
-/* Also of one whose end nobody has asked for yet: it has a number, but no memory any more. */
+/* So is a zombie: it keeps its number until its parent waits for it, but has no memory any more. */
 static bool is_dead(pid_t pid)
 {
     static atomic_bool unknown; /* to valgrind, the call is */
@@ -150,10 +148,10 @@ bool charge(struct site *site, size_t bytes)
     bool done = false;
 
     if (getpid() == site->opener) {
-        atomic_fetch_add(site->listings_bytes, bytes);
+        atomic_fetch_add(&site->shared->listings_bytes, bytes);
         done = fits(site);
         if (!done)
-            atomic_fetch_sub(site->listings_bytes, bytes);
+            atomic_fetch_sub(&site->shared->listings_bytes, bytes);
         return done;
     }
     pthread_mutex_lock(&site->rolls_lock);
@@ -170,7 +168,7 @@ bool charge(struct site *site, size_t bytes)
 void charge_back(struct site *site, size_t bytes)
 {
     if (getpid() == site->opener) {
-        atomic_fetch_sub(site->listings_bytes, bytes);
+        atomic_fetch_sub(&site->shared->listings_bytes, bytes);
         return;
     }
     pthread_mutex_lock(&site->rolls_lock);

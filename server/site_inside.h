@@ -23,7 +23,7 @@ enum {
      * SITE_ENTRIES_MAX names.  One that would exceed it is streamed. */
     SITE_LISTINGS_BYTES_MAX = 128 << 20,
     /* Processes that have sorted listings at once: four workers with all children that fork.c may
-     * have.  What one more lists is streamed. */
+     * have.  The listings of one more are streamed. */
     SITE_CLAIMS = 4096,
     /* How long a file is sent as it is before its compressed siblings are looked for again. */
     SITE_ABSENT_MS = 1000,
@@ -47,7 +47,7 @@ struct young {
 
 /* In memory that all processes share. */
 struct site_shared {
-    atomic_size_t listings_bytes;
+    atomic_size_t listings_bytes; /* the opener's part of SITE_LISTINGS_BYTES_MAX */
     _Atomic uint64_t gone_ms; /* not before then it is said again that the root was removed */
     atomic_uint claims;       /* claim[0..claims) may be taken: see site_charge.c */
     _Atomic uint64_t claim[SITE_CLAIMS];
@@ -62,13 +62,11 @@ struct site {
     size_t entries_max;
     struct site_shared *shared;
     pid_t opener;                  /* the process that opened it */
-    atomic_size_t *listings_bytes; /* the opener's part of SITE_LISTINGS_BYTES_MAX */
-    _Atomic uint64_t *claim;       /* ... and this process's, if it is another, or an ancestor's */
+    _Atomic uint64_t *claim;       /* this process's, if it is another, or an ancestor's */
     /* Guards claim, the next two, and each roll's refs and links. */
     pthread_mutex_t rolls_lock;
     struct roll *rolls;            /* those that are made and still sent */
     uint64_t moments;              /* passed so far: see rolls_now() */
-    _Atomic uint64_t *gone_ms;
     struct absent absent;
     struct absent straight; /* folders that are reached without a link: site_open.c */
     size_t index_len;
@@ -147,7 +145,8 @@ void roll_put(struct site *site, struct roll *roll); /* NULL is fine */
 
 int charges_open(struct site *site); /* 0, or -1 and errno */
 void charges_close(struct site *site);
-/* So many bytes more, in this process; false: all would have more than SITE_LISTINGS_BYTES_MAX. */
+/* This process has that many bytes more.  False: it has not, because all together would have more
+ * than SITE_LISTINGS_BYTES_MAX. */
 bool charge(struct site *site, size_t bytes);
 void charge_back(struct site *site, size_t bytes);
 

@@ -208,7 +208,7 @@ bool site_is_gone(const struct site *site)
 {
     char path[PATH_MAX];
     struct slice root;
-    uint64_t due_ms = atomic_load_explicit(site->gone_ms, memory_order_relaxed), now_ms;
+    uint64_t due_ms = atomic_load_explicit(&site->shared->gone_ms, memory_order_relaxed), now_ms;
     struct stat st;
 
     if (!site->counts_links || fstat(site->root_fd, &st) < 0 || st.st_nlink > 0)
@@ -216,7 +216,7 @@ bool site_is_gone(const struct site *site)
     now_ms = clock_ms();
     root = path_of(site->root_fd, path);
     if (now_ms >= due_ms &&
-        atomic_compare_exchange_strong(site->gone_ms, &due_ms, now_ms + GONE_SAID_MS))
+        atomic_compare_exchange_strong(&site->shared->gone_ms, &due_ms, now_ms + GONE_SAID_MS))
         say_error("the folder that is served was removed: %.*s; every request gets 503",
                   (int)root.len, root.ptr ? root.ptr : "");
     return true;

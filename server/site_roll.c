@@ -29,7 +29,7 @@ int rolls_open(struct site *site)
 
 void rolls_close(struct site *site)
 {
-    if (!site->listings_bytes)
+    if (!site->shared)
         return;
     pthread_mutex_destroy(&site->rolls_lock);
     charges_close(site);

@@ -98,7 +98,7 @@ bool watch_turns_away(struct watch *watch, struct session *s)
     pthread_mutex_lock(&watch->lock);
     free_seats = watch->count < watch->seats ? (unsigned)(watch->seats - watch->count) : 0;
     pthread_mutex_unlock(&watch->lock);
-    /* What waits in a listener that other workers share is looked at by the watcher. */
+    /* The watcher looks at what waits in a listener that other workers share. */
     r.waiting = worker_shares(w) ? atomic_load(&w->queued) : worker_waiting(w);
     r.waiting -= r.waiting < free_seats ? r.waiting : free_seats; /* these are about to get one */
     return r.waiting && session_place(s, &r).claim == ROOM_IDLE;
@@ -295,8 +295,7 @@ static void evict_all(struct watch *watch, const struct victims *v)
         evict(watch, v->row[i].session, &v->room);
 }
 
-/* Whether what is queued waits for the first thread of a crew that is free, and not for a certain
- * one. */
+/* Whether any free thread of a crew takes what is queued; else it waits for one certain thread. */
 static bool any_takes(const struct worker *w)
 {
     return w->server->engine->crew && w->tuning.queue != QUEUE_LOCKFREE && !w->tuning.drain_all;

@@ -25,9 +25,9 @@ struct twin_source {
 
 struct twin_cache site_twin_cache;
 
-/* site->listings_bytes: ours, as the kernel told it last, and whatever the test has put on top. */
+/* shared.listings_bytes: ours, as the kernel told it last, and whatever the test has put on top. */
 static size_t told;
-static atomic_size_t bytes_told;
+static struct site_shared shared;
 static pthread_mutex_t telling = PTHREAD_MUTEX_INITIALIZER;
 
 static long ask(struct site *site, struct twin *w)
@@ -36,7 +36,7 @@ static long ask(struct site *site, struct twin *w)
     long result;
 
     pthread_mutex_lock(&telling);
-    foreign = atomic_load(site->listings_bytes) - told;
+    foreign = atomic_load(&shared.listings_bytes) - told;
     pthread_mutex_unlock(&telling);
     w->charged = (int64_t)foreign;
     if (foreign)
@@ -45,7 +45,7 @@ static long ask(struct site *site, struct twin *w)
     if (result < 0)
         result = -errno;
     pthread_mutex_lock(&telling);
-    atomic_fetch_add(site->listings_bytes, (size_t)w->listings_bytes - told);
+    atomic_fetch_add(&shared.listings_bytes, (size_t)w->listings_bytes - told);
     told = (size_t)w->listings_bytes;
     pthread_mutex_unlock(&telling);
     return result;
@@ -76,8 +76,8 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
     if (!s)
         return -ENOMEM;
     told = 0;
-    atomic_store(&bytes_told, 0);
-    s->listings_bytes = &bytes_told;
+    atomic_store(&shared.listings_bytes, 0);
+    s->shared = &shared;
     s->root_fd = open(TWIN_DEVICE, O_RDWR | O_CLOEXEC);
     err = s->root_fd < 0 ? -errno : (int)ask(s, &w);
     if (err) {

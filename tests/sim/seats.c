@@ -114,7 +114,7 @@ static void test_a_glimpse_evicts_nobody(void **state)
     serving_empty(&s);
 }
 
-/* As many clients as seats: nobody is turned away, though threads are late and clients silent. */
+/* As many clients as seats: none is turned away, though threads are late and clients silent. */
 static void test_a_last_seat_is_a_seat(void **state)
 {
     uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;

@@ -84,7 +84,7 @@ static void killed_ones_have_nothing(void **state)
     assert_true(is_left(site, MAX));
 }
 
-/* Nor has one that has ended, while its parent has not asked for it. */
+/* A zombie has nothing either. */
 static void ended_ones_have_nothing(void **state)
 {
     struct site *site = ((struct tree *)*state)->site;

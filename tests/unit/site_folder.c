@@ -197,22 +197,23 @@ static void too_much_to_hold(void **state)
     char *json;
 
     make_numbered(t, 0, 64);
-    atomic_fetch_add(t->site->listings_bytes, taken);
+    atomic_fetch_add(&t->site->shared->listings_bytes, taken);
     json = list(t, "/", "format=json"); /* exactly what the first step of growing takes */
     assert_row(json, "\"sorted\":true");
     free(json);
-    atomic_fetch_add(t->site->listings_bytes, 1);
+    atomic_fetch_add(&t->site->shared->listings_bytes, 1);
     json = list(t, "/", "format=json");
     assert_row(json, "\"sorted\":false");
     assert_numbered(json, 64);
     free(json);
-    atomic_fetch_sub(t->site->listings_bytes, taken + 1);
+    atomic_fetch_sub(&t->site->shared->listings_bytes, taken + 1);
     /* What is held is counted until it is released. */
     assert_int_equal(site_find(t->site, &a, true, &s), 0);
-    assert_int_equal(atomic_load(t->site->listings_bytes), /* of one that is made, nothing more */
+    /* of one that is made, nothing more */
+    assert_int_equal(atomic_load(&t->site->shared->listings_bytes),
                      s->bytes ? 0 : 64 * sizeof(struct listing_entry) + 4096);
     site_release(t->site, s);
-    assert_int_equal(atomic_load(t->site->listings_bytes), 0);
+    assert_int_equal(atomic_load(&t->site->shared->listings_bytes), 0);
 }
 
 /* Given up in the middle: sorted and streamed alike (tear_down counts descriptors). */

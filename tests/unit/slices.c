@@ -95,7 +95,8 @@ static void one_reading_for_many(void **state)
     assert_int_equal(make(same), 1);
     assert_true(make(other) > 1);
     assert_true(make(late) > 1);
-    assert_int_equal(atomic_load(t->site->listings_bytes) / sizeof(struct listing_entry) / 6000, 3);
+    assert_int_equal(
+        atomic_load(&t->site->shared->listings_bytes) / sizeof(struct listing_entry) / 6000, 3);
     site_release(t->site, first);
     text = body_of(t, same, &len);
     assert_int_equal(len % 6000, 0);

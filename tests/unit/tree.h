@@ -90,7 +90,7 @@ static inline int tree_tear_down(void **state)
 {
     struct tree *t = *state;
 
-    assert_int_equal(atomic_load(t->site->listings_bytes), 0);
+    assert_int_equal(atomic_load(&t->site->shared->listings_bytes), 0);
     site_close(t->site);
     assert_int_equal(open_descriptors(), t->descriptors);
     close(t->root);
