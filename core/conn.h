@@ -114,7 +114,8 @@ struct segment {
     uint64_t off, len;
     struct source *source; /* where it comes from, or NULL; released when done, unless lent */
     void *note;            /* of the answer it ends: handed to host->answered() when done */
-    bool body;             /* counts as body bytes */
+    uint32_t lead;         /* of its bytes, the first of a body's segment that are its head's */
+    bool body;             /* the others count as body bytes */
     bool ends;             /* last of its answer */
     bool lent;             /* source is the protocol's to release */
 };
@@ -238,12 +239,12 @@ bool conn_room(struct conn *c);
 /* Where the next head is written, and how much fits (>= REPLY_HEAD_BYTES_MAX after conn_room()). */
 char *conn_space(struct conn *c, size_t *cap);
 
-/* n bytes written at conn_space() become output; body: they count as body bytes.  Adjacent ones are
- * joined into a segment. */
+/* n bytes written at conn_space() become output; body: they count as body bytes.  Those of one
+ * answer are joined into a segment. */
 void conn_wrote(struct conn *c, size_t n, bool body);
 
 /* A range of a source follows.  The connection now holds one reference of the caller's: released
- * when sent. */
+ * when sent; or at once, if the range is short and lies in memory, for then it is copied. */
 void conn_put_source(struct conn *c, struct source *source, uint64_t off, uint64_t len);
 
 /* The same, but the reference stays the caller's, who holds it until these bytes are out or drop()

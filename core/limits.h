@@ -62,6 +62,11 @@ enum {
     /* A partial head and one receive: both fit, so nothing is ever cut. */
     STASH_BYTES = HEAD_BYTES_MAX + RECV_BYTES_MAX,
 
+    /* A body in memory that is copied behind its head, so that both leave as one piece and the
+     * source is given back at once.  Measured: a page is copied in less time than a second piece
+     * and a reference held meanwhile cost; more is better left where it lies. */
+    JOINED_BYTES_MAX = 4096,
+
     /* Pieces of one gather send; sendmsg takes 1024, but eight hold the answers of one read. */
     OUT_SEGMENTS_MAX = 8,
 

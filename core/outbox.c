@@ -69,11 +69,13 @@ void conn_wrote(struct conn *c, size_t n, bool body)
     char *from = o->bytes + o->used;
 
     core_assert(n <= OUTBOX_BYTES - o->used);
-    if (!last || last->source || last->body != body) { /* else it ends there */
+    if (!last || last->source || (last->body && !body)) { /* else it ends there */
         last = segment_add(o);
         last->bytes = from;
-        last->body = body;
     }
+    if (body && !last->body)
+        last->lead = (uint32_t)last->len;
+    last->body = body;
     last->len += n;
     o->used += (uint32_t)n;
 }
@@ -91,10 +93,25 @@ void conn_lend_source(struct conn *c, struct source *source, uint64_t off, uint6
     s->lent = true;
 }
 
+/* Room for another head stays: where short bodies would take it, they stay where they are. */
+static bool joins(const struct outbox *o, const struct source *source, uint64_t len)
+{
+    return source->bytes && len <= JOINED_BYTES_MAX &&
+           OUTBOX_BYTES - o->used >= REPLY_HEAD_BYTES_MAX + len;
+}
+
 void conn_put_source(struct conn *c, struct source *source, uint64_t off, uint64_t len)
 {
+    struct outbox *o = c->out;
+
+    if (joins(o, source, len)) {
+        memcpy(o->bytes + o->used, source->bytes + off, (size_t)len);
+        conn_wrote(c, (size_t)len, true);
+        c->host->release(c->host->site, source);
+        return;
+    }
     conn_lend_source(c, source, off, len);
-    c->out->seg[c->out->first + c->out->count - 1].lent = false;
+    o->seg[o->first + o->count - 1].lent = false;
 }
 
 void conn_put_end(struct conn *c, void *note)
@@ -190,7 +207,7 @@ void outbox_take(struct conn *c, size_t n)
 {
     struct outbox *o = c->out;
     struct segment *s;
-    size_t part;
+    size_t part, lead;
 
     while (n) {
         core_assert(o->count);
@@ -200,8 +217,10 @@ void outbox_take(struct conn *c, size_t n)
             s->bytes += part;
         s->off += part;
         s->len -= part;
+        lead = part < s->lead ? part : s->lead;
+        s->lead -= (uint32_t)lead;
         if (s->body)
-            o->body_bytes += part;
+            o->body_bytes += part - lead;
         n -= part;
         outbox_reap(c);
     }
