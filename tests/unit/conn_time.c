@@ -323,7 +323,7 @@ static void too_many_segments(void)
 
     conn_room(&c);
     for (int i = 0; i <= OUT_SEGMENTS_MAX; i++)
-        conn_put_source(&c, source, 0, 1);
+        conn_lend_source(&c, source, 0, 1); /* what is put would be joined to a head */
 }
 
 static void broken_promises_end_the_process(void **state)
