@@ -10,38 +10,10 @@
  * read and written whole, so threads need no lock, and a path that comes to the same place just
  * takes it; a process that was forked has words of its own.  Two paths that agree in all 42 bits
  * are taken for each other, and one goes without its siblings for that second.  Nobody can choose
- * such a pair: the hash is a polynomial modulo 2^61 - 1, taken at a random place (Carter, Wegman:
- * Universal Classes of Hash Functions, 1979).
+ * such a pair: see hash.h.
  */
-#include <string.h>
-#include <sys/random.h>
+#include "hash.h"
 #include "site_inside.h"
-
-#define PRIME ((UINT64_C(1) << 61) - 1)
-
-__extension__ typedef unsigned __int128 wide;
-
-static uint64_t times(uint64_t a, uint64_t b)
-{
-    wide product = (wide)a * b;
-    uint64_t sum = (uint64_t)(product & PRIME) + (uint64_t)(product >> 61);
-
-    return sum >= PRIME ? sum - PRIME : sum;
-}
-
-static uint64_t hash_of(const struct absent *absent, const char *path, size_t len)
-{
-    uint64_t hash = len;
-    uint32_t word;
-
-    for (; len > sizeof(word); len -= sizeof(word), path += sizeof(word)) {
-        memcpy(&word, path, sizeof(word));
-        hash = times(hash, absent->key) + word;
-    }
-    word = 0;
-    memcpy(&word, path, len);
-    return times(times(hash, absent->key) + word, absent->key);
-}
 
 static uint32_t tag_of(uint64_t hash)
 {
@@ -50,15 +22,12 @@ static uint32_t tag_of(uint64_t hash)
 
 int absent_init(struct absent *absent)
 {
-    if (getrandom(&absent->key, sizeof(absent->key), 0) != sizeof(absent->key))
-        return -1;
-    absent->key %= PRIME;
-    return 0;
+    return hash_key(&absent->key);
 }
 
 bool absent_lately(const struct absent *absent, const char *path, size_t len, uint32_t now_ms)
 {
-    uint64_t hash = hash_of(absent, path, len), word;
+    uint64_t hash = hash_of(absent->key, path, len), word;
 
     word = atomic_load_explicit(&absent->words[hash % ABSENT_PLACES], memory_order_relaxed);
     return word >> 32 == tag_of(hash) && now_ms - (uint32_t)word < SITE_ABSENT_MS;
@@ -66,7 +35,7 @@ bool absent_lately(const struct absent *absent, const char *path, size_t len, ui
 
 void absent_note(struct absent *absent, const char *path, size_t len, uint32_t since_ms)
 {
-    uint64_t hash = hash_of(absent, path, len);
+    uint64_t hash = hash_of(absent->key, path, len);
 
     atomic_store_explicit(&absent->words[hash % ABSENT_PLACES],
                           (uint64_t)tag_of(hash) << 32 | since_ms, memory_order_relaxed);
