@@ -7,6 +7,7 @@
  * of ports.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+#include "cache.h"
 #include "serve.h"
 
 enum { VALUE_TEXT = 96 };
@@ -132,6 +134,17 @@ static void check_ipv6(struct check *c)
         close(fd);
 }
 
+static void check_cache(struct check *c)
+{
+    int fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const char *refusal = fd < 0 ? strerror(errno) : cache_refusal(fd);
+
+    c->fine = !refusal;
+    snprintf(c->value, sizeof(c->value), "%s", refusal ? refusal : "yes");
+    if (fd >= 0)
+        close(fd);
+}
+
 static void check_memory(struct check *c)
 {
     long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -153,6 +166,8 @@ static const struct {
      "with one processor, client and server share it: measure from another machine"},
     {check_memory, "memory", "an idle connection takes a few kilobytes, most of them in the kernel",
      "stop another program, or lower --max-connections"},
+    {check_cache, "answers kept in memory", "whether small files of this folder may be read once",
+     "serve a folder on ext4, XFS, Btrfs or tmpfs"},
     {check_descriptors, "descriptors", "one for each connection, and one for a file being sent",
      "raise it: ulimit -Hn 1048576 as root, LimitNOFILE= for a service"},
     {check_processes, "processes and threads", "a limit for the engines fork, thread and pool",

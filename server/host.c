@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include "cache.h"
 #include "inside.h"
 
 enum {
@@ -108,16 +109,34 @@ void buffers_close(struct buffers *b)
 
 /* --- Files ------------------------------------------------------------------------------------ */
 
+/* What was received may have been sent after a change: then the cache is to know of it. */
+static void look(struct loop *l)
+{
+    if (!l->cache || l->looked == l->received)
+        return;
+    l->looked = l->received;
+    cache_look(l->cache, l->now_ms);
+}
+
+/* On a thread that may wait for the disk. */
+static int find_now(struct loop *l, const struct http_ask *ask, struct source **source)
+{
+    int err = l->cache ? cache_find(l->cache, ask, source) : -EINPROGRESS;
+
+    return err == -EINPROGRESS ? site_find(l->worker->server->site, ask, true, source) : err;
+}
+
 static int host_find(void *site, const struct http_ask *ask, struct source **source)
 {
     struct loop *l = site;
     const struct session *s = (const struct session *)ask->conn; /* its first member */
     int err;
 
+    look(l);
     if (l->later)
         err = later_find(l->later, ask, source);
     else
-        err = site_find(l->worker->server->site, ask, true, source);
+        err = find_now(l, ask, source);
     if (!err)
         site_listing_client(*source, s->fd);
     return err;
@@ -127,6 +146,9 @@ static int host_page(void *site, unsigned status, struct source **source)
 {
     struct loop *l = site;
 
+    look(l);
+    if (l->cache)
+        return cache_page(l->cache, status, source);
     return site_page(l->worker->server->site, status, source);
 }
 

@@ -63,6 +63,10 @@ int site_listing_step(struct source *source);
  * takes the result, which may not be finished: only later_release() releases it.  It is -EAGAIN if
  * the listing is long, and longs_max such wait already. */
 int  later_open(struct later **later, struct site *site, int wake_fd, unsigned longs_max);
+/* The loop's first looks, which do not block, ask there and not the site. */
+void later_first(struct later *later,
+                 int (*find)(void *from, const struct http_ask *ask, struct source **source),
+                 void *from);
 void later_close(struct later *later);
 int  later_find(struct later *later, const struct http_ask *ask, struct source **source);
 /* the session has gone: its result is released */
@@ -152,6 +156,7 @@ struct server {
     /* from the options, where every loop finds them */
     uint64_t head_ms, idle_ms, send_ms, drain_ms;
     uint64_t connections_max;
+    uint64_t cache_bytes; /* of a process's cache of answers; 0: none */
     unsigned backlog; /* connections that a listener's queue holds; 0: not known */
     struct arrangement arrangement;
     const char *server_field; /* what Server says in answers (host.server) */

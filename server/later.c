@@ -57,6 +57,8 @@ struct list {
 
 struct later {
     struct site *site;
+    int (*first)(void *from, const struct http_ask *ask, struct source **source); /* or NULL */
+    void *from;
     int wake_fd;
     unsigned longs_max;
     unsigned jobs;           /* the loop's own: all of them */
@@ -221,6 +223,14 @@ int later_open(struct later **later, struct site *site, int wake_fd, unsigned lo
     }
     *later = l;
     return 0;
+}
+
+void later_first(struct later *later,
+                 int (*find)(void *from, const struct http_ask *ask, struct source **source),
+                 void *from)
+{
+    later->first = find;
+    later->from = from;
 }
 
 /* The last of a job that is in no list, and of its result. */
@@ -397,7 +407,7 @@ int later_find(struct later *l, const struct http_ask *ask, struct source **sour
         result = take(l, ask, source);
     if (result != -ENODATA)
         return result;
-    result = site_find(l->site, ask, false, source);
+    result = l->first ? l->first(l->from, ask, source) : site_find(l->site, ask, false, source);
     return result == -EINPROGRESS ? look_later(l, ask) : result;
 }
 

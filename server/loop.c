@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "../base/net.h"
+#include "cache.h"
 #include "inside.h"
 
 enum {
@@ -51,6 +52,11 @@ static void date_refresh(struct loop *l)
 
 /* --- Open and close --------------------------------------------------------------------------- */
 
+static int first_find(void *cache, const struct http_ask *ask, struct source **source)
+{
+    return cache_find(cache, ask, source);
+}
+
 /* What a loop needs beyond a clock: to be woken, and answers that are made elsewhere meanwhile. */
 static int wake_open(struct loop *l)
 {
@@ -64,6 +70,8 @@ static int wake_open(struct loop *l)
                          l->worker->seats / LONGS_SHARE + 1);
     if (err)
         close(l->wake_fd);
+    else if (l->later && l->cache)
+        later_first(l->later, first_find, l->cache);
     return err;
 }
 
@@ -86,11 +94,22 @@ int lane_open(struct worker *w, struct loop **loop)
         if (err)
             buffers_close(l->buffers);
     }
-    if (err)
+    if (err) {
         free(l);
-    else
-        *loop = l;
-    return err;
+        return err;
+    }
+    l->cache = cache_reader_open(w->cache);
+    *loop = l;
+    return 0;
+}
+
+/* What lane_open() opened. */
+static void lane_close(struct loop *l)
+{
+    cache_reader_close(l->cache);
+    sender_close(l->sender);
+    buffers_close(l->buffers);
+    free(l);
 }
 
 int loop_open(struct worker *w, struct loop **loop)
@@ -99,11 +118,8 @@ int loop_open(struct worker *w, struct loop **loop)
 
     if (!err && !w->server->engine->may_block) {
         err = wake_open(*loop);
-        if (err) {
-            sender_close((*loop)->sender);
-            buffers_close((*loop)->buffers);
-            free(*loop);
-        }
+        if (err)
+            lane_close(*loop);
     }
     return err;
 }
@@ -114,12 +130,10 @@ void loop_close(struct loop *l)
         session_close(l, l->first);
     if (l->later)
         later_close(l->later);
-    sender_close(l->sender);
-    buffers_close(l->buffers);
     if (l->wake_fd >= 0)
         close(l->wake_fd);
     free(l->victims);
-    free(l);
+    lane_close(l);
 }
 
 /* --- Turns ------------------------------------------------------------------------------------ */

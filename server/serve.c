@@ -352,6 +352,8 @@ static void fill_server(struct server *srv, const struct serve_options *opt)
     srv->backlog = (unsigned)opt->backlog;
     srv->progress_bytes = (uint32_t)opt->min_progress;
     srv->body_bytes_max = (uint32_t)opt->max_body;
+    if (opt->send == SEND_AUTO && opt->gather) /* else it is ways to send that are wanted */
+        srv->cache_bytes = opt->cache;
     srv->server_field = opt->server_name ? "rung/" RUNG_VERSION : "rung";
 }
 

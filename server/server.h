@@ -37,6 +37,8 @@ struct rehearsal; /* rehearse.c: what the null engine replays */
 struct later;   /* later.c: answers made on a helper thread */
 struct sender;  /* base/send.c: how bytes leave */
 struct victims; /* victims.c: sessions whose seats others need */
+struct cache;   /* cache.c: answers that are kept, for all threads of a process */
+struct cache_reader; /* ... as one thread sees it */
 
 /* How an engine goes about it, where there is a choice: options of the same names. */
 enum pool_queue { QUEUE_MUTEX, QUEUE_LOCKFREE, QUEUE_ACCEPT };
@@ -70,6 +72,7 @@ struct worker {
     unsigned siblings;            /* workers of this process, this one too */
     unsigned seats;               /* connections that this worker serves at once, at most */
     struct tuning tuning;
+    struct cache *cache;          /* NULL: nothing is kept */
 };
 
 /* What one thread needs to run sessions. */
@@ -84,6 +87,10 @@ struct loop {
     struct session *first, *last;
     struct buffers *buffers;
     struct later *later;
+    struct cache_reader *cache; /* or NULL */
+    /* Receives so far, or batches of them; and how many there were when the cache last looked for
+     * changes.  It looks before it answers from what was received since. */
+    uint32_t received, looked;
     struct sender *sender;
     struct rehearsal *rehearsal; /* null engine only */
     struct victims *victims; /* sessions that give up their seats, from loop_expired(); or NULL */
@@ -189,6 +196,10 @@ struct session *loop_adopt(struct loop *l, int fd);
 /* Whether there is memory for one more answer.  If not, bytes that were received had better wait
  * until others have been sent: without it the connection would end. */
 bool loop_has_memory(struct loop *l);
+
+/* A batch of receives is complete: call it before the first session_fed() of those, and again when
+ * more have completed. */
+void loop_received(struct loop *l);
 
 /* n bytes were received, 0 at the end of the stream, or -errno.  What it wants now. */
 enum conn_want session_fed(struct loop *l, struct session *s, const char *bytes, long n);

@@ -17,15 +17,17 @@
 /* The socket, and what this thread sends by, for as long as it has the session. */
 struct line {
     int fd;
+    uint32_t *received; /* of the loop */
     bool corks, corked; /* whether an answer's bytes wait for the rest of it; whether they do now */
     struct sender *sender;
 };
 
-static struct line line_of(const struct loop *l, const struct session *s)
+static struct line line_of(struct loop *l, const struct session *s)
 {
     bool corks = l->worker->server->arrangement.send.cork;
 
-    return (struct line){.fd = s->fd, .corks = corks, .sender = l->sender};
+    return (struct line){
+        .fd = s->fd, .received = &l->received, .corks = corks, .sender = l->sender};
 }
 
 /* Nobody remembers whether the pump before left it set: each that sends sets it, once. */
@@ -48,9 +50,12 @@ static void line_uncork(struct line *line)
 static long socket_recv(void *io, char *buf, size_t cap)
 {
     struct line *line = io;
+    long n;
 
     line_uncork(line);
-    return net_recv(line->fd, buf, cap);
+    n = net_recv(line->fd, buf, cap);
+    ++*line->received;
+    return n;
 }
 
 static long socket_send(void *io, const struct conn_out *out)
@@ -199,6 +204,11 @@ static enum conn_want moved(struct loop *l, struct session *s, uint64_t before_m
     return (enum conn_want)s->conn.want;
 }
 
+void loop_received(struct loop *l)
+{
+    l->received++;
+}
+
 enum conn_want session_fed(struct loop *l, struct session *s, const char *bytes, long n)
 {
     uint64_t before_ms = s->conn.deadline_ms;
@@ -268,6 +278,7 @@ enum conn_want session_pump_lent(struct loop *lane, struct session *s)
 {
     __atomic_store_n(&s->conn.owner_state, SESSION_LENT, __ATOMIC_RELEASE);
     s->conn.host = &lane->host;
+    lane->received++; /* by another lane, which left a request in the stash */
     return pump_line(lane, s);
 }
 

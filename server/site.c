@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "../core/types.h"
+#include "cache.h"
 #include "site_inside.h"
 
 /* One search: the path with room for an index's name and a suffix. */
@@ -142,6 +143,10 @@ void site_release(struct site *site, struct source *source)
     struct site_source *s = (struct site_source *)source;
 
     (void)site;
+    if (s->entry) {
+        cache_release(s->entry);
+        return;
+    }
     folder_close(s->folder);
     if (s->fd >= 0)
         close(s->fd);
@@ -241,7 +246,8 @@ static void choose_coding(struct search *f, struct choice *best)
     bool alone = true; /* no sibling is there, whatever it be */
 
     /* A client that refuses the file itself gets 406 only after its siblings were looked for. */
-    if (f->ask->q[CODING_IDENTITY] && absent_lately(&f->site->absent, f->path, f->len, now_ms))
+    if (f->ask->q[CODING_IDENTITY] && !site_is_exact(f->site) &&
+        absent_lately(&f->site->absent, f->path, f->len, now_ms))
         return;
     for (enum coding coding = CODINGS - 1; coding > CODING_IDENTITY; coding--) {
         bool better = http_prefers(f->ask->q, coding, best->coding);

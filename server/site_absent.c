@@ -2,9 +2,9 @@
 /* site_absent.c - the files that had no compressed sibling a moment ago.
  *
  * Most files have none, and to find that out at every request costs more than to open the file.  So
- * it is remembered, for SITE_ABSENT_MS: a sibling that comes meanwhile counts a second later at
- * most, and until then the file itself is sent.  Nothing else is remembered: what is there, the
- * file and any sibling, is looked at for each request.
+ * where no answers are kept (cache.h), it is remembered for SITE_ABSENT_MS: a sibling that comes
+ * meanwhile counts a second later at most, and until then the file itself is sent.  Nothing else is
+ * remembered: what is there, the file and any sibling, is looked at for each request.
  *
  * One word for a path: 32 bits of its hash and the time; ten other bits say where it is.  Words are
  * read and written whole, so threads need no lock, and a path that comes to the same place just

@@ -4,8 +4,8 @@
  * entries) and site_charge.c (the memory of those).  No other includes it.
  *
  * The site is one for all threads.  It does not change, except for a counter, the paths without
- * siblings and the list of rolls; a source is its connection's, with the descriptor or the listing
- * in it.
+ * siblings, the list of rolls and the cache; a source is its connection's, with the descriptor or
+ * the listing in it, or part of an entry of the cache.
  */
 #ifndef SERVER_SITE_INSIDE_H
 #define SERVER_SITE_INSIDE_H
@@ -30,6 +30,8 @@ enum {
     ABSENT_PLACES = 1024, /* files of which that is remembered, 8 bytes each */
 };
 
+struct cache;
+struct cache_entry;
 struct folder;
 struct roll;
 
@@ -63,10 +65,14 @@ struct site {
     struct site_shared *shared;
     pid_t opener;                  /* the process that opened it */
     _Atomic uint64_t *claim;       /* this process's, if it is another, or an ancestor's */
-    /* Guards claim, the next two, and each roll's refs and links. */
+    /* Guards claim, the next two, each roll's refs and links, and cache_shares. */
     pthread_mutex_t rolls_lock;
     struct roll *rolls;            /* those that are made and still sent */
     uint64_t moments;              /* passed so far: see rolls_now() */
+    struct cache *cache;           /* of this process, with those who share it */
+    unsigned cache_shares;
+    /* There is a cache: nothing else is remembered, because a second is too long for it. */
+    atomic_bool exact;
     struct absent absent;
     struct absent straight; /* folders that are reached without a link: site_open.c */
     size_t index_len;
@@ -78,7 +84,13 @@ struct site_source {
     int fd;               /* -1: none */
     struct folder *folder;
     void *owner;          /* see struct listing_help */
+    struct cache_entry *entry; /* that it is part of, or NULL */
 };
+
+static inline bool site_is_exact(const struct site *site)
+{
+    return atomic_load_explicit(&site->exact, memory_order_relaxed);
+}
 
 /* --- site_open.c ------------------------------------------------------------------------------ */
 

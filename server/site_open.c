@@ -20,7 +20,8 @@
  * the root itself, which was named on purpose.
  *
  * fstatat follows links of the folders above the name, and might so leave the root.  It is called
- * when those folders were found to be no links less than a second ago (SITE_ABSENT_MS).
+ * when those folders were found to be no links less than a second ago (SITE_ABSENT_MS), or just
+ * now if there is a cache.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -238,7 +239,7 @@ static int way_error(struct site *site, const char *path)
         return 0;
     len = (size_t)(slash - path);
     now_ms = (uint32_t)clock_ms();
-    if (absent_lately(&site->straight, path, len, now_ms))
+    if (!site_is_exact(site) && absent_lately(&site->straight, path, len, now_ms))
         return 0;
     if (len >= sizeof(folder))
         return -ELOOP;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "../base/net.h"
 #include "../base/say.h"
+#include "cache.h"
 #include "inside.h"
 
 enum {
@@ -296,6 +297,10 @@ int worker_run(struct server *srv, unsigned number)
     };
     int err = 0;
 
+    /* The children of an engine that forks would share one queue of changes, and each would take
+     * from it what the others need. */
+    if (srv->site && srv->listeners && !srv->engine->forks)
+        w.cache = cache_share(srv->site, srv->cache_bytes, srv->stats);
     if (srv->arrangement.pinned)
         pin(number);
     if (srv->engine->may_block && w.tuning.threads > w.seats)
@@ -310,6 +315,7 @@ int worker_run(struct server *srv, unsigned number)
     worker_accept_over(&w);
     if (w.watch)
         watch_close(w.watch);
+    cache_leave(w.cache);
     if (err && w.siblings > 1) /* the others would serve on, and the failure go unnoticed */
         server_stop(srv);
     if (atomic_load(&srv->stopping))

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* cache.h - answers of the site that were asked for before, kept in memory and never stale.
+ *
+ * A request that is sent after a change was complete is answered from the new state.  The kernel
+ * queues an inotify event before the call that changes a file returns.  So a thread that has
+ * received a request, and then finds that no event is queued (cache_look()), may answer from
+ * memory whatever it finds there.  The order is the proof: receive, look, find.
+ *
+ *   cache.c        the table, references, what is evicted
+ *   cache_watch.c  watches, and which entries an event ends
+ *   cache_fill.c   an answer becomes an entry: watch first, read afterwards
+ *   cache_kind.c   the file systems on which that can be promised
+ *
+ * docs/cache.md says which changes send no event and what is done about them.
+ *
+ * One cache for all threads of a process.  Each thread has a reader; a hit takes no lock.
+ */
+#ifndef SERVER_CACHE_H
+#define SERVER_CACHE_H
+#include "inside.h"
+
+struct cache;
+struct cache_reader;
+
+/* A share in the process's cache of that site, which the first one opens and the last one closes.
+ * bytes: what it may hold.  NULL: none is kept, because bytes is 0, the folder lies on a file
+ * system that does not allow it, or the kernel has no inotify instance left. */
+struct cache *cache_share(struct site *site, size_t bytes, struct stats *stats);
+/* No reader is left, and no source of the cache is held. */
+void cache_leave(struct cache *cache); /* NULL is fine */
+
+/* For one thread.  NULL: no memory, or the cache is NULL; then the site is asked. */
+struct cache_reader *cache_reader_open(struct cache *cache);
+void cache_reader_close(struct cache_reader *reader); /* NULL is fine */
+
+/* Events that are queued by now are acted upon when it returns.  Call it after the receive and
+ * before cache_find(), which takes the time to be now_ms. */
+void cache_look(struct cache_reader *reader, uint64_t now_ms);
+
+/* As site_find() with may_block false, and site_page(). */
+int cache_find(struct cache_reader *reader, const struct http_ask *ask, struct source **source);
+int cache_page(struct cache_reader *reader, unsigned status, struct source **source);
+
+/* For site_release(): a reference to an entry is given back. */
+struct cache_entry;
+void cache_release(struct cache_entry *entry);
+
+/* Why nothing is kept of files on the file system of fd, or NULL: it is.  The text has the file
+ * system's name if it is a known one. */
+const char *cache_refusal(int fd);
+
+#endif

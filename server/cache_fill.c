@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+/* cache_fill.c - an answer becomes an entry: watch first, read afterwards.
+ *
+ * From the root down each folder is watched before the next name is looked up in it, and the file
+ * before it is read.  So whatever the site finds afterwards either is still true or has sent an
+ * event that is in the queue, and that event ends the entry: before it is in the table or after.
+ *
+ * What is kept: files of up to CACHE_BODY_BYTES_MAX that are in the kernel's memory now, redirects
+ * to a folder, and that nothing is there.  Not kept: listings, refusals, and whatever a symbolic
+ * link leads to, because a link's own path may change in folders that are not on the way.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+#include "../core/types.h"
+#include "cache_inside.h"
+
+enum {
+    PREFERENCE_NONE = 1 << 15, /* keeps a preference from being 0, which stands for all */
+    PAGE_NAME_BYTES = 16,
+};
+
+uint16_t cache_preference(const uint16_t q[CODINGS])
+{
+    uint16_t bits = PREFERENCE_NONE;
+    unsigned bit = 0;
+
+    for (enum coding a = 0; a < CODINGS; a++)
+        for (enum coding b = 0; b < CODINGS; b++)
+            if (a != b)
+                bits |= (uint16_t)(http_prefers(q, a, b) << bit++);
+    return bits;
+}
+
+bool cache_equals_file(struct cache *c, const struct cache_entry *e)
+{
+    const struct source *s = &e->src.source;
+    struct stat st;
+
+    return fstatat(c->site->root_fd, e->text + e->path_len, &st,
+                   AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0 &&
+           S_ISREG(st.st_mode) && st.st_ino == s->inode && (uint64_t)st.st_size == s->size &&
+           st.st_mtim.tv_sec == s->mtime_s && (uint32_t)st.st_mtim.tv_nsec == s->mtime_ns &&
+           st.st_ctim.tv_sec == s->ctime_s && (uint32_t)st.st_ctim.tv_nsec == s->ctime_ns;
+}
+
+/* --- Asked for once before -------------------------------------------------------------------- */
+
+/* Two keys that agree in these bits are taken for one: one of them is kept a request early. */
+static _Atomic uint32_t *doorkeeper_at(struct cache *c, const struct cache_want *want)
+{
+    return &c->doorkeeper[want->hash % CACHE_DOORKEEPER];
+}
+
+static uint32_t doorkeeper_tag(const struct cache_want *want)
+{
+    return (uint32_t)(want->hash >> 29) | 1; /* never 0 */
+}
+
+/* --- Watching the way ------------------------------------------------------------------------- */
+
+/* On the way down. */
+struct way {
+    struct cache *c;
+    struct cache_deps *deps;
+    int folder;
+    unsigned depth;
+    bool varies; /* a sibling is there, so what is sent depends on what the client accepts */
+};
+
+enum step { STEP_ON, STEP_END /* nothing is there */, STEP_NO /* cannot be kept */ };
+
+static int open_name(int folder, struct slice name, const char *suffix, struct stat *st)
+{
+    char text[NAME_BYTES_MAX + CODING_SUFFIX_BYTES_MAX + 1];
+    int fd, err;
+
+    if (name.len > NAME_BYTES_MAX)
+        return -ENAMETOOLONG;
+    snprintf(text, sizeof(text), "%.*s%s", (int)name.len, name.ptr, suffix);
+    fd = openat(folder, text, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, st) == 0)
+        return fd;
+    err = -errno;
+    close(fd);
+    return err;
+}
+
+static bool is_known(const struct way *w, int fd, const struct stat *st)
+{
+    return st->st_dev == w->c->dev || cache_fits(fd);
+}
+
+static bool is_passed(const struct way *w, const struct stat *st)
+{
+    return S_ISDIR(st->st_mode) && (!w->c->site->world || st->st_mode & S_IXOTH);
+}
+
+/* Into that folder. */
+static enum step enter(struct way *w, struct slice name)
+{
+    struct cache_names names = {.count = 1, .name = {name}};
+    struct stat st;
+    int fd;
+
+    if (++w->depth > CACHE_DEPTH_MAX || !cache_depend_names(w->c, w->deps, w->folder, &names))
+        return STEP_NO;
+    fd = open_name(w->folder, name, "", &st);
+    if (fd < 0)
+        return fd == -ENOENT ? STEP_END : STEP_NO;
+    if (is_passed(w, &st) && is_known(w, fd, &st)) {
+        if (w->folder != w->c->site->root_fd)
+            close(w->folder);
+        w->folder = fd;
+        return STEP_ON;
+    }
+    close(fd);
+    return S_ISREG(st.st_mode) ? STEP_END : STEP_NO;
+}
+
+/* A file by that name, in one of its codings, or nothing. */
+static bool watch_file(struct way *w, struct slice name, enum coding coding)
+{
+    struct stat st;
+    int fd = open_name(w->folder, name, http_coding_suffix(coding), &st);
+    bool good;
+
+    if (fd < 0)
+        return fd == -ENOENT;
+    w->varies = w->varies || coding != CODING_IDENTITY;
+    good = S_ISDIR(st.st_mode) ||
+           (S_ISREG(st.st_mode) && is_known(w, fd, &st) && cache_depend_inode(w->c, w->deps, fd));
+    close(fd);
+    return good;
+}
+
+static bool has_siblings(const struct way *w, const struct cache_want *want, struct slice name)
+{
+    return want->kind == CACHE_FIND && w->c->site->precompressed &&
+           type_compresses(type_of(name.ptr, name.len));
+}
+
+/* The last name on the way, with its siblings' names. */
+static bool watch_name(struct way *w, const struct cache_want *want, struct slice name)
+{
+    char text[CODINGS][NAME_BYTES_MAX + CODING_SUFFIX_BYTES_MAX + 1];
+    struct cache_names names = {.count = 0};
+    unsigned codings = has_siblings(w, want, name) ? CODINGS : 1;
+
+    if (name.len == 0 || name.len > NAME_BYTES_MAX)
+        return false;
+    for (enum coding coding = 0; coding < codings; coding++) {
+        int n = snprintf(text[coding], sizeof(text[coding]), "%.*s%s", (int)name.len, name.ptr,
+                         http_coding_suffix(coding));
+
+        names.name[names.count++] = (struct slice){text[coding], (size_t)n};
+    }
+    if (!cache_depend_names(w->c, w->deps, w->folder, &names))
+        return false;
+    for (enum coding coding = 0; coding < codings; coding++)
+        if (!watch_file(w, name, coding))
+            return false;
+    return true;
+}
+
+/* False: what is there cannot be kept. */
+static bool watch_path(struct way *w, const struct cache_want *want, struct slice path)
+{
+    const char *slash;
+    enum step step = STEP_ON;
+
+    while (step == STEP_ON && (slash = memchr(path.ptr, '/', path.len)) != NULL) {
+        size_t len = (size_t)(slash - path.ptr);
+
+        step = enter(w, (struct slice){path.ptr, len});
+        path.ptr += len + 1;
+        path.len -= len + 1;
+    }
+    if (step != STEP_ON)
+        return step == STEP_END;
+    if (path.len == 0)
+        path = (struct slice){w->c->site->index, w->c->site->index_len};
+    return watch_name(w, want, path);
+}
+
+static bool watch_way(struct way *w, const struct cache_want *want)
+{
+    char page[PAGE_NAME_BYTES];
+    struct slice path = {want->path.ptr + 1, want->path.len - 1};
+    bool watched;
+
+    if (want->kind == CACHE_PAGE) {
+        int n = snprintf(page, sizeof(page), "%u.html", want->status);
+
+        path = (struct slice){page, (size_t)n};
+    }
+    watched = watch_path(w, want, path);
+    if (w->folder != w->c->site->root_fd)
+        close(w->folder);
+    return watched;
+}
+
+/* --- Making the entry ------------------------------------------------------------------------- */
+
+static int ask_site(struct cache *c, const struct cache_want *want, struct source **source)
+{
+    if (want->kind == CACHE_PAGE)
+        return site_page(c->site, want->status, source);
+    return site_find(c->site, want->ask, false, source);
+}
+
+static bool is_kept(const struct cache *c, const struct cache_want *want, int err,
+                    const struct source *s)
+{
+    if (err == -ENOENT)
+        return want->kind == CACHE_PAGE || c->site->hidden || !path_is_hidden(want->path);
+    return !err && (s->kind == SOURCE_REDIRECT ||
+                    (s->kind == SOURCE_BODY && s->size <= c->body_max));
+}
+
+/* All of it, from memory: the loop waits for no disk. */
+static bool read_body(int fd, char *to, size_t n)
+{
+    off_t at = 0;
+
+    while ((size_t)at < n) {
+        struct iovec left = {to + at, n - (size_t)at};
+        ssize_t got = preadv2(fd, &left, 1, at, RWF_NOWAIT);
+
+        if (got < 0 && errno == EOPNOTSUPP) /* tmpfs, before Linux 6.6: it has no disk */
+            got = preadv(fd, &left, 1, at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        at += got;
+    }
+    return true;
+}
+
+/* The path of the file that is sent, relative to the root; len 0: there is none. */
+struct file_path {
+    size_t len;
+    char text[CACHE_PATH_BYTES_MAX + NAME_BYTES_MAX + CODING_SUFFIX_BYTES_MAX + 1];
+};
+
+static void file_path(const struct cache *c, const struct cache_want *want,
+                      const struct source *s, struct file_path *file)
+{
+    const char *index = want->path.ptr[want->path.len - 1] == '/' ? c->site->index : "";
+    int n = 0;
+
+    if (s && s->kind == SOURCE_BODY && want->kind == CACHE_PAGE)
+        n = snprintf(file->text, sizeof(file->text), "%u.html", want->status);
+    else if (s && s->kind == SOURCE_BODY)
+        n = snprintf(file->text, sizeof(file->text), "%.*s%s%s", (int)want->path.len - 1,
+                     want->path.ptr + 1, index, http_coding_suffix(s->coding));
+    core_assert(n >= 0 && (size_t)n < sizeof(file->text));
+    file->len = (size_t)n;
+}
+
+/* The site's answer, kept; NULL: it cannot be. */
+static struct cache_entry *entry_make(struct cache *c, const struct cache_want *want, int err,
+                                      const struct source *s)
+{
+    struct file_path file;
+    char fields[HTTP_FIELDS_BYTES_MAX];
+    size_t fields_len = s ? http_fields_write(fields, s, time(NULL)) : 0;
+    size_t size = s && s->kind == SOURCE_BODY ? (size_t)s->size : 0;
+    struct cache_entry *e;
+    size_t bytes;
+    char *at;
+
+    file_path(c, want, s, &file);
+    bytes = sizeof(*e) + want->path.len + file.len + 1 + fields_len + size;
+    e = malloc(bytes);
+    if (!e)
+        return NULL;
+    memset(e, 0, sizeof(*e));
+    e->cache = c;
+    e->kind = (uint8_t)want->kind;
+    e->err = err;
+    e->hash = want->hash;
+    e->file = file.len > 0;
+    e->bytes = bytes + sizeof(struct cache_deps);
+    e->path_len = (uint32_t)want->path.len;
+    atomic_init(&e->refs, 1);
+    atomic_init(&e->checked_ms, (uint32_t)want->now_ms);
+    memcpy(e->text, want->path.ptr, want->path.len);
+    at = e->text + want->path.len;
+    memcpy(at, file.text, file.len);
+    at[file.len] = '\0';
+    at += file.len + 1;
+    e->src.fd = -1;
+    e->src.entry = e;
+    if (!s)
+        return e;
+    e->src.source = *s;
+    e->src.source.file = NULL;
+    if (fields_len) {
+        memcpy(at, fields, fields_len);
+        e->src.source.fields = at;
+        e->src.source.fields_len = fields_len;
+        at += fields_len;
+    }
+    e->life_ms = s->kind == SOURCE_BODY && !fields_len ? CACHE_UNSETTLED_MS : CACHE_CHECK_MS;
+    e->compares = fields_len && !s->vary && s->coding == CODING_IDENTITY;
+    if (s->kind == SOURCE_BODY)
+        e->src.source.bytes = at;
+    if (size && !read_body(site_source_fd(s), at, size)) {
+        free(e);
+        return NULL;
+    }
+    return e;
+}
+
+/* The way has been watched: asked now, the site's answer can be kept. */
+static int fill(struct way *w, const struct cache_want *want, struct source **source)
+{
+    struct cache *c = w->c;
+    struct cache_entry *e = NULL;
+    struct source *found = NULL;
+    int err = ask_site(c, want, &found);
+
+    if (is_kept(c, want, err, found))
+        e = entry_make(c, want, err, found);
+    if (e) {
+        e->preference = w->varies ? cache_preference(want->ask->q) : 0;
+        atomic_fetch_add(&e->refs, 1); /* besides the table's: what is given out */
+    }
+    if (!e || !cache_publish(c, e, w->deps)) {
+        cache_deps_free(c, w->deps);
+        free(e);
+        *source = found;
+        return err;
+    }
+    atomic_store_explicit(doorkeeper_at(c, want), 0, memory_order_relaxed);
+    if (found)
+        site_release(c->site, found);
+    if (err)
+        cache_release(e);
+    else
+        *source = &e->src.source;
+    return err;
+}
+
+int cache_fill(struct cache *c, const struct cache_want *want, struct source **source)
+{
+    struct way w = {.c = c, .folder = c->site->root_fd};
+    int err;
+
+    if (want->was_kept || atomic_load_explicit(doorkeeper_at(c, want), memory_order_relaxed) ==
+                              doorkeeper_tag(want))
+        w.deps = cache_deps_new(c);
+    if (w.deps && watch_way(&w, want))
+        return fill(&w, want, source);
+    if (w.deps)
+        cache_deps_free(c, w.deps);
+    err = ask_site(c, want, source);
+    if (is_kept(c, want, err, err ? NULL : *source))
+        atomic_store_explicit(doorkeeper_at(c, want), doorkeeper_tag(want), memory_order_relaxed);
+    return err;
+}

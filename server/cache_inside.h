@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* cache_inside.h - shared by cache.c, cache_watch.c, cache_fill.c and cache_kind.c.  No other
+ * includes it.
+ *
+ *   entry ----> deps = { dep, dep, ... }     each dep: "ends when this name in that folder, or
+ *   (in the table)      |                     that inode, changes"
+ *                       `--> node            an inode with a watch
+ *
+ * An entry does not change once it is in the table.  An event takes it out.
+ */
+#ifndef SERVER_CACHE_INSIDE_H
+#define SERVER_CACHE_INSIDE_H
+#include <pthread.h>
+#include <stdatomic.h>
+#include "cache.h"
+#include "site_inside.h"
+
+enum {
+    CACHE_BODY_BYTES_MAX = 256 << 10, /* a longer file is sent from its descriptor */
+    CACHE_BODY_SHARE = 4,    /* ... and one that takes more than one part in so many */
+    CACHE_PATH_BYTES_MAX = 1024,
+    CACHE_DEPTH_MAX = 16,    /* folders on the way: each has a watch */
+    CACHE_NAMES = CODINGS,   /* a file and its siblings */
+    CACHE_DEPS_MAX = CACHE_DEPTH_MAX + 2 * CACHE_NAMES, /* folders, last names, inodes */
+    CACHE_BUCKETS = 1 << 16, /* of entries, and of names that are waited for; pointers */
+    CACHE_WD_BUCKETS = 1 << 14,
+    CACHE_DOORKEEPER = 1 << 16,    /* keys that were asked for once; four bytes each */
+    CACHE_WATCH_SHARE = 4,   /* of the watches that a user may have: one in so many */
+    /* An entry this old is compared with its file: libaio and stores through shared mappings
+     * send no event. */
+    CACHE_CHECK_MS = 1000,
+    /* ... or, if its fields are not final (its file is young: site_young.c), made again. */
+    CACHE_UNSETTLED_MS = 20,
+};
+
+/* An inode with a watch, while an entry depends on it. */
+struct cache_node {
+    struct cache_node *next; /* in its bucket */
+    int wd;
+    bool held;               /* its deps are being ended: it stays meanwhile */
+    struct cache_dep *deps;
+};
+
+/* In two lists at most: of its node, and of its name. */
+struct cache_dep {
+    struct cache_node *node;
+    struct cache_deps *owner;
+    uint64_t name; /* hash of the name in that folder; 0: the inode itself */
+    struct cache_dep *next, **link;
+    struct cache_dep *name_next, **name_link;
+};
+
+/* All that one entry depends on. */
+struct cache_deps {
+    bool cut;                  /* one of them has changed */
+    struct cache_entry *entry; /* NULL until it is in the table */
+    struct cache_deps *next, **link; /* of all there are */
+    unsigned count;
+    struct cache_dep dep[CACHE_DEPS_MAX];
+};
+
+enum cache_kind { CACHE_FIND, CACHE_PAGE };
+
+/* One allocation: the struct, the path, the fields, the body. */
+struct cache_entry {
+    struct site_source src; /* what is given out */
+    struct cache *cache;
+    _Atomic(struct cache_entry *) next; /* in its bucket */
+    uint64_t hash;
+    atomic_uint refs;             /* the table's, and one for each source that is out */
+    atomic_bool visited;          /* since the hand came by: see evict() */
+    _Atomic uint32_t checked_ms;  /* when it was last known to equal its file; lower half */
+    uint16_t life_ms;             /* how long it then counts as equal */
+    uint8_t kind;                 /* enum cache_kind */
+    bool compares;                /* ... and then is compared with its file; else it ends */
+    bool file;                    /* it has one */
+    uint16_t preference;          /* of codings, for which it was chosen; 0: for all */
+    int err;                      /* what find() says */
+    uint32_t path_len;            /* of the path asked for, in text; the file's follows, with NUL */
+    size_t bytes;
+    struct cache_deps *deps;             /* the lock's */
+    struct cache_entry *newer, *older;   /* the lock's: order of arrival */
+    struct cache_entry *retired;         /* the lock's: the next one that waits for readers */
+    uint64_t retired_at;
+    char text[];
+};
+
+/* A thread that may be inside the table: at is the epoch when it entered, 0: it is not. */
+struct cache_reader {
+    struct cache *cache;
+    _Atomic uint64_t at;
+    uint64_t now_ms; /* at its last look */
+    struct cache_reader *next, **link;
+};
+
+struct cache {
+    struct site *site;
+    struct stats *stats;
+    uint64_t key; /* of hashes */
+    int events;   /* inotify */
+    int mounts;   /* /proc/self/mountinfo, or -1 */
+    dev_t dev;    /* of the root, known to be fit */
+    size_t bytes_max, body_max;
+    unsigned watches_max;
+    atomic_int draining;         /* events have been read and not yet acted upon */
+    atomic_size_t bytes;         /* of all entries that are not freed */
+    _Atomic uint32_t mounts_ms;  /* when mounts were last looked at; lower half */
+    _Atomic uint64_t epoch;
+    pthread_mutex_t lock; /* guards all below, and writing to buckets */
+    unsigned watches;
+    struct cache_entry *newest, *oldest, *hand, *retired;
+    struct cache_deps *all;
+    struct cache_reader *readers;
+    struct cache_node *node[CACHE_WD_BUCKETS];
+    struct cache_dep *name[CACHE_BUCKETS];
+    _Atomic(struct cache_entry *) bucket[CACHE_BUCKETS];
+    _Atomic uint32_t doorkeeper[CACHE_DOORKEEPER];
+};
+
+/* --- cache.c ---------------------------------------------------------------------------------- */
+
+/* The entry becomes visible; it and its deps are the table's from then on.  False: something that
+ * it depends on has changed, or there is no room; then they stay the caller's. */
+bool cache_publish(struct cache *c, struct cache_entry *e, struct cache_deps *deps);
+/* Out of the table; locked. */
+void cache_unpublish(struct cache *c, struct cache_entry *e);
+/* One entry fewer, if there is one; locked. */
+bool cache_evict(struct cache *c);
+
+/* --- cache_watch.c ---------------------------------------------------------------------------- */
+
+int  cache_watch_open(struct cache *c); /* 0 or -errno */
+void cache_watch_close(struct cache *c);
+struct cache_deps *cache_deps_new(struct cache *c); /* NULL: no memory */
+void cache_deps_free(struct cache *c, struct cache_deps *deps);
+/* Something has changed: the entry goes.  Locked. */
+void cache_cut(struct cache *c, struct cache_deps *deps);
+void cache_cut_entry(struct cache *c, struct cache_entry *e); /* not locked */
+/* From now on deps is cut when one of these names in the folder fd changes its meaning; or when the
+ * inode fd changes.  False: that cannot be watched. */
+struct cache_names {
+    unsigned count;
+    struct slice name[CACHE_NAMES];
+};
+bool cache_depend_names(struct cache *c, struct cache_deps *deps, int fd,
+                        const struct cache_names *names);
+bool cache_depend_inode(struct cache *c, struct cache_deps *deps, int fd);
+
+/* --- cache_fill.c ----------------------------------------------------------------------------- */
+
+/* What is asked for: find() or page(). */
+struct cache_want {
+    enum cache_kind kind;
+    const struct http_ask *ask; /* CACHE_FIND */
+    unsigned status;            /* CACHE_PAGE */
+    struct slice path;          /* the key */
+    uint64_t hash;
+    uint64_t now_ms;
+    bool was_kept;              /* its entry has just come to its end */
+};
+/* The site is asked; if the key was asked for before, the answer becomes an entry. */
+int cache_fill(struct cache *c, const struct cache_want *want, struct source **source);
+/* Whether that old entry still equals its file. */
+bool cache_equals_file(struct cache *c, const struct cache_entry *e);
+/* Which codings are liked better than which: entries for which it is the same are the same. */
+uint16_t cache_preference(const uint16_t q[CODINGS]);
+
+/* --- cache_kind.c ----------------------------------------------------------------------------- */
+
+/* Whether every change to what lies on that file system, by this machine, sends its event. */
+bool cache_fits(int fd);
+
+#endif

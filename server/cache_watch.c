@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/* cache_watch.c - watches, and what an event ends.
+ *
+ * fsnotify queues an event inside the call that makes the change, under the queue's lock, before
+ * the call returns (fs/notify/).  So "FIONREAD says 0" means: every change whose event was not yet
+ * taken out of the queue is still to come.  What was taken out by another thread may not be acted
+ * upon yet; that thread has set draining before its read(), and a thread that sees draining waits
+ * for the lock.  Wake-ups prove nothing: an event that is merged with the last one sends none.
+ *
+ * A watch is placed with IN_MASK_ADD: to replace the mask of a watch that is there loses what
+ * happens in between.  A folder's watch says which of its names has changed its meaning; the
+ * inode's own watch reports writes through other links, too.  An entry depends on both, because an
+ * unlink is reported for the inode before the name is gone, and for the name afterwards.
+ *
+ * Under the lock: all lists.  A watch is added and its dep is entered in one piece, so that no
+ * other thread removes the watch in between.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include "cache_inside.h"
+#include "hash.h"
+
+enum {
+    FOLDER_EVENTS = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB |
+                    IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR,
+    INODE_EVENTS = IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE | IN_DELETE_SELF | IN_MOVE_SELF,
+    EVENT_BYTES = 16384, /* of one read() */
+    WATCHES_UNKNOWN = 8192, /* the kernel's default on small machines */
+    PROC_NAME_BYTES = 32,
+};
+
+/* --- Nodes ------------------------------------------------------------------------------------ */
+
+static struct cache_node **node_at(struct cache *c, int wd)
+{
+    struct cache_node **at = &c->node[(unsigned)wd % CACHE_WD_BUCKETS];
+
+    while (*at && (*at)->wd != wd)
+        at = &(*at)->next;
+    return at;
+}
+
+/* The kernel has removed the watch already if the inode is gone: then this fails. */
+static void node_free(struct cache *c, struct cache_node *node)
+{
+    *node_at(c, node->wd) = node->next;
+    inotify_rm_watch(c->events, node->wd);
+    c->watches--;
+    free(node);
+}
+
+/* The node of the inode that fd names, with its watch; NULL: it cannot be watched. */
+static struct cache_node *node_get(struct cache *c, int fd, uint32_t events)
+{
+    char name[PROC_NAME_BYTES];
+    struct cache_node **at;
+    int wd;
+
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    wd = inotify_add_watch(c->events, name, events | IN_MASK_ADD);
+    if (wd < 0) {
+        if (errno == ENOSPC) /* others use them, too: make room for the next time */
+            (void)cache_evict(c);
+        return NULL;
+    }
+    at = node_at(c, wd);
+    if (*at)
+        return *at;
+    *at = calloc(1, sizeof(**at));
+    if (!*at) {
+        inotify_rm_watch(c->events, wd);
+        return NULL;
+    }
+    (*at)->wd = wd;
+    c->watches++;
+    return *at;
+}
+
+/* --- Deps ------------------------------------------------------------------------------------- */
+
+static uint64_t name_hash(const struct cache *c, const struct cache_node *node, const char *name,
+                          size_t len)
+{
+    return hash_of(c->key, name, len) + ((uint64_t)(unsigned)node->wd << 32) + 1;
+}
+
+static void dep_add(struct cache *c, struct cache_deps *deps, struct cache_node *node,
+                    uint64_t name)
+{
+    struct cache_dep *d = &deps->dep[deps->count++];
+    struct cache_dep **bucket = &c->name[name % CACHE_BUCKETS];
+
+    core_assert(deps->count <= CACHE_DEPS_MAX);
+    *d = (struct cache_dep){.node = node, .owner = deps, .name = name};
+    d->next = node->deps;
+    d->link = &node->deps;
+    if (d->next)
+        d->next->link = &d->next;
+    node->deps = d;
+    if (!name)
+        return;
+    d->name_next = *bucket;
+    d->name_link = bucket;
+    if (d->name_next)
+        d->name_next->name_link = &d->name_next;
+    *bucket = d;
+}
+
+static void dep_del(struct cache *c, struct cache_dep *d)
+{
+    *d->link = d->next;
+    if (d->next)
+        d->next->link = d->link;
+    if (d->name) {
+        *d->name_link = d->name_next;
+        if (d->name_next)
+            d->name_next->name_link = d->name_link;
+    }
+    if (!d->node->deps && !d->node->held)
+        node_free(c, d->node);
+}
+
+struct cache_deps *cache_deps_new(struct cache *c)
+{
+    struct cache_deps *deps = malloc(sizeof(*deps)); /* dep[] is filled as it is used */
+
+    if (!deps)
+        return NULL;
+    deps->cut = false;
+    deps->entry = NULL;
+    deps->count = 0;
+    pthread_mutex_lock(&c->lock);
+    deps->next = c->all;
+    deps->link = &c->all;
+    if (deps->next)
+        deps->next->link = &deps->next;
+    c->all = deps;
+    pthread_mutex_unlock(&c->lock);
+    return deps;
+}
+
+/* Out of all lists; locked. */
+static void deps_del(struct cache *c, struct cache_deps *deps)
+{
+    for (unsigned i = 0; i < deps->count; i++)
+        dep_del(c, &deps->dep[i]);
+    deps->count = 0;
+    if (!deps->link)
+        return;
+    *deps->link = deps->next;
+    if (deps->next)
+        deps->next->link = deps->link;
+    deps->link = NULL;
+}
+
+void cache_deps_free(struct cache *c, struct cache_deps *deps)
+{
+    pthread_mutex_lock(&c->lock);
+    deps_del(c, deps);
+    pthread_mutex_unlock(&c->lock);
+    free(deps);
+}
+
+void cache_cut(struct cache *c, struct cache_deps *deps)
+{
+    struct cache_entry *e = deps->entry;
+
+    deps->cut = true;
+    deps_del(c, deps);
+    if (!e)
+        return; /* being filled: the filler sees it */
+    e->deps = NULL;
+    free(deps);
+    cache_unpublish(c, e);
+}
+
+void cache_cut_entry(struct cache *c, struct cache_entry *e)
+{
+    pthread_mutex_lock(&c->lock);
+    if (e->deps)
+        cache_cut(c, e->deps);
+    pthread_mutex_unlock(&c->lock);
+}
+
+bool cache_depend_names(struct cache *c, struct cache_deps *deps, int fd,
+                        const struct cache_names *names)
+{
+    struct cache_node *node;
+
+    pthread_mutex_lock(&c->lock);
+    node = deps->cut ? NULL : node_get(c, fd, FOLDER_EVENTS);
+    for (unsigned i = 0; node && i < names->count; i++)
+        dep_add(c, deps, node, name_hash(c, node, names->name[i].ptr, names->name[i].len));
+    pthread_mutex_unlock(&c->lock);
+    return node;
+}
+
+bool cache_depend_inode(struct cache *c, struct cache_deps *deps, int fd)
+{
+    struct cache_node *node;
+
+    pthread_mutex_lock(&c->lock);
+    node = deps->cut ? NULL : node_get(c, fd, INODE_EVENTS);
+    if (node)
+        dep_add(c, deps, node, 0);
+    pthread_mutex_unlock(&c->lock);
+    return node;
+}
+
+/* --- Events ----------------------------------------------------------------------------------- */
+
+static void cut_all(struct cache *c)
+{
+    while (c->all)
+        cache_cut(c, c->all);
+}
+
+static void cut_name(struct cache *c, const struct cache_node *node, uint64_t name)
+{
+    struct cache_dep *d = c->name[name % CACHE_BUCKETS];
+
+    while (d) {
+        if (d->name == name && d->node == node) {
+            cache_cut(c, d->owner);
+            d = c->name[name % CACHE_BUCKETS]; /* its others may have been in this list, too */
+        } else {
+            d = d->name_next;
+        }
+    }
+}
+
+/* Everything that depends on this inode, or on a name in this folder. */
+static void cut_node(struct cache *c, struct cache_node *node)
+{
+    node->held = true;
+    while (node->deps)
+        cache_cut(c, node->deps->owner);
+    node_free(c, node);
+}
+
+static void act_upon(struct cache *c, const struct inotify_event *ev)
+{
+    struct cache_node *node = *node_at(c, ev->wd);
+
+    if (ev->mask & IN_Q_OVERFLOW)
+        cut_all(c);
+    else if (node && ev->len > 0)
+        cut_name(c, node, name_hash(c, node, ev->name, strlen(ev->name)));
+    else if (node)
+        cut_node(c, node);
+}
+
+/* Until nothing is queued.  Locked. */
+static void drain(struct cache *c)
+{
+    _Alignas(struct inotify_event) char buf[EVENT_BYTES];
+    ssize_t n;
+
+    atomic_store(&c->draining, 1);
+    do {
+        n = read(c->events, buf, sizeof(buf));
+        for (ssize_t at = 0; at < n;) {
+            const struct inotify_event *ev = (const void *)(buf + at);
+
+            act_upon(c, ev);
+            at += (ssize_t)(sizeof(*ev) + ev->len);
+        }
+    } while (n > 0 || (n < 0 && errno == EINTR));
+    atomic_store(&c->draining, 0);
+}
+
+/* What is mounted over a folder hides it without an event.  The list of mounts can be
+ * polled for news; asking once per tick of the clock is enough for something so rare. */
+static void look_at_mounts(struct cache *c, uint32_t now_ms)
+{
+    struct pollfd p = {.fd = c->mounts, .events = POLLPRI};
+
+    if (atomic_load_explicit(&c->mounts_ms, memory_order_relaxed) == now_ms)
+        return;
+    atomic_store_explicit(&c->mounts_ms, now_ms, memory_order_relaxed);
+    if (poll(&p, 1, 0) <= 0)
+        return;
+    pthread_mutex_lock(&c->lock);
+    cut_all(c);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void cache_look(struct cache_reader *reader, uint64_t now_ms)
+{
+    struct cache *c = reader->cache;
+    int queued = 0;
+
+    if (ioctl(c->events, FIONREAD, &queued) < 0 || queued > 0 || atomic_load(&c->draining)) {
+        pthread_mutex_lock(&c->lock);
+        drain(c);
+        pthread_mutex_unlock(&c->lock);
+    }
+    reader->now_ms = now_ms;
+    look_at_mounts(c, (uint32_t)now_ms);
+}
+
+/* --- Open and close --------------------------------------------------------------------------- */
+
+static unsigned watches_allowed(void)
+{
+    FILE *f = fopen("/proc/sys/fs/inotify/max_user_watches", "re");
+    unsigned long n = WATCHES_UNKNOWN;
+
+    if (f && fscanf(f, "%lu", &n) != 1)
+        n = WATCHES_UNKNOWN;
+    if (f)
+        fclose(f);
+    n /= CACHE_WATCH_SHARE;
+    return n < INT32_MAX ? (unsigned)n : INT32_MAX;
+}
+
+int cache_watch_open(struct cache *c)
+{
+    struct pollfd p = {.events = POLLPRI};
+
+    c->events = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (c->events < 0)
+        return -errno;
+    c->watches_max = watches_allowed();
+    c->mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+    p.fd = c->mounts;
+    (void)poll(&p, 1, 0); /* from now on it reports what is new */
+    return 0;
+}
+
+void cache_watch_close(struct cache *c)
+{
+    pthread_mutex_lock(&c->lock);
+    cut_all(c);
+    pthread_mutex_unlock(&c->lock);
+    close(c->events);
+    if (c->mounts >= 0)
+        close(c->mounts);
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/* cache_bounds.c - how much is kept: an entry for each order of likes, within bytes and watches;
+ * and by several threads at once.
+ */
+#include <sys/resource.h>
+#include "kept.h"
+
+/* --- Siblings --------------------------------------------------------------------------------- */
+
+static enum coding coding_for(struct tree *t, const char *path, const uint16_t q[CODINGS])
+{
+    struct source *s;
+    enum coding coding;
+
+    assert_int_equal(ask_as(path, q, &s), 0);
+    coding = s->coding;
+    site_release(t->site, s);
+    return coding;
+}
+
+static void siblings_by_preference(void **state)
+{
+    struct tree *t = *state;
+
+    make_file(t, "a.html", "plain");
+    open_cache(t, PLENTY);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(coding_for(t, "/a.html", all), CODING_IDENTITY);
+    make_file(t, "a.html.gz", "gz");
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(coding_for(t, "/a.html", all), CODING_GZIP);
+        assert_int_equal(coding_for(t, "/a.html", identity), CODING_IDENTITY);
+    }
+    make_file(t, "a.html.br", "br");
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(coding_for(t, "/a.html", all), CODING_BR);
+    set_mtime(t, "a.html.br", 1000, 0); /* older than the file itself */
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(coding_for(t, "/a.html", all), CODING_GZIP);
+    assert_int_equal(unlinkat(t->root, "a.html.gz", 0), 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(coding_for(t, "/a.html", all), CODING_IDENTITY);
+    close_cache();
+}
+
+/* The same order of likes is one entry, whatever the numbers. */
+static void likes_are_what_counts(void **state)
+{
+    static const uint16_t some[CODINGS] = {500, 700, 0, 0}, same[CODINGS] = {10, 20, 0, 0},
+                          other[CODINGS] = {20, 10, 0, 0};
+
+    (void)state;
+    assert_int_equal(cache_preference(some), cache_preference(same));
+    assert_int_not_equal(cache_preference(some), cache_preference(other));
+    assert_int_not_equal(cache_preference(identity), 0);
+}
+
+/* --- Bounds ----------------------------------------------------------------------------------- */
+
+static void bytes_are_bounded(void **state)
+{
+    struct tree *t = *state;
+    char name[32], path[33];
+
+    open_cache(t, LITTLE);
+    for (int i = 0; i < 200; i++) {
+        snprintf(name, sizeof(name), "f%d", i);
+        snprintf(path, sizeof(path), "/%s", name);
+        make_zeros(t, name, 2000);
+        for (int n = 0; n < 3; n++)
+            assert_int_equal(error_of(t, path), 0);
+        assert_true(atomic_load(&cache->bytes) <= LITTLE);
+    }
+    assert_in_range(stats_sum(stats, STAT_CACHE_FILLS), 200, 200);
+    assert_true(stats_sum(stats, STAT_CACHE_ENDS) > 100);
+    close_cache();
+}
+
+static void watches_are_bounded(void **state)
+{
+    struct tree *t = *state;
+    char name[32], path[33];
+
+    open_cache(t, PLENTY);
+    cache->watches_max = 10;
+    for (int i = 0; i < 50; i++) {
+        snprintf(name, sizeof(name), "f%d", i);
+        snprintf(path, sizeof(path), "/%s", name);
+        make_file(t, name, "x");
+        for (int n = 0; n < 3; n++)
+            assert_true(body_is(t, path, "x") || n == 0);
+        assert_true(cache->watches <= 10);
+    }
+    close_cache();
+}
+
+/* What is asked for again and again stays while others come and go. */
+static void the_popular_stays(void **state)
+{
+    struct tree *t = *state;
+    char name[32], path[33];
+
+    make_file(t, "index.html", "top");
+    open_cache(t, LITTLE);
+    warm(t, "/", "top");
+    for (int i = 0; i < 300; i++) {
+        snprintf(name, sizeof(name), "f%d", i);
+        snprintf(path, sizeof(path), "/%s", name);
+        make_file(t, name, "x");
+        body_is(t, path, "x");
+        body_is(t, path, "x");
+        body_is(t, "/", "top");
+    }
+    assert_true(stats_sum(stats, STAT_CACHE_ENDS) > 100);
+    assert_true(stats_sum(stats, STAT_CACHE_HITS) > 290);
+    close_cache();
+}
+
+/* A body that is being sent outlives its entry, whose memory counts until then. */
+static void sent_while_it_ends(void **state)
+{
+    struct tree *t = *state;
+    struct source *s;
+
+    make_file(t, "a", "old");
+    open_cache(t, PLENTY);
+    warm(t, "/a", "old");
+    assert_int_equal(ask_as("/a", identity, &s), 0);
+    write_over(t, "a", "new");
+    assert_false(body_is(t, "/a", "new"));
+    assert_memory_equal(s->bytes, "old", 3);
+    assert_int_not_equal(atomic_load(&cache->bytes), 0);
+    site_release(t->site, s);
+    assert_int_equal(atomic_load(&cache->bytes), 0);
+    close_cache();
+}
+
+/* The queue of events is longer than the kernel allows: everything ends. */
+static void an_overflow(void **state)
+{
+    struct tree *t = *state;
+
+    make_file(t, "a", "x");
+    make_file(t, "b", "x");
+    open_cache(t, PLENTY);
+    warm(t, "/a", "x");
+    warm(t, "/b", "x");
+    for (int i = 0; i < 8000; i++) { /* in turn, or each would be merged with the last */
+        assert_int_equal(renameat(t->root, "a", t->root, "aa"), 0);
+        assert_int_equal(renameat(t->root, "aa", t->root, "a"), 0);
+    }
+    write_over(t, "b", "y");
+    assert_false(body_is(t, "/b", "y"));
+    assert_false(body_is(t, "/a", "x"));
+    close_cache();
+}
+
+static void none_of_no_bytes(void **state)
+{
+    struct tree *t = *state;
+
+    open_cache(t, 0);
+    assert_null(cache);
+    assert_null(reader);
+    close_cache();
+}
+
+/* Without an inotify instance rung serves as if it had been told to keep nothing. */
+static void no_descriptor(void **state)
+{
+    struct tree *t = *state;
+    struct rlimit was, none;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+    none = was;
+    none.rlim_cur = 3;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    now_ms = START;
+    assert_null(cache_share(t->site, PLENTY, NULL));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+}
+
+/* --- Threads ---------------------------------------------------------------------------------- */
+
+enum { READERS = 3, ASKS = 4000 };
+
+static void *read_often(void *arg)
+{
+    struct tree *t = arg;
+    struct cache_reader *r = cache_reader_open(cache);
+    struct http_ask ask = {.path = {"/a", 2}};
+
+    for (int i = 0; i < ASKS; i++) {
+        struct source *s;
+        int err;
+
+        cache_look(r, START + (uint64_t)i);
+        err = cache_find(r, &ask, &s);
+        assert_true(err == 0 || err == -ENOENT);
+        if (err)
+            continue;
+        if (s->bytes)
+            assert_true(memcmp(s->bytes, "one", 3) == 0 || memcmp(s->bytes, "two", 3) == 0);
+        site_release(t->site, s);
+    }
+    cache_reader_close(r);
+    return NULL;
+}
+
+/* Readers, fillers and events at once; tsan and asan look on. */
+static void many_at_once(void **state)
+{
+    struct tree *t = *state;
+    pthread_t thread[READERS];
+
+    make_file(t, "a", "one");
+    open_cache(t, PLENTY);
+    for (int i = 0; i < READERS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, read_often, t), 0);
+    for (int i = 0; i < 300; i++) {
+        make_file(t, "b", i % 2 ? "one" : "two");
+        assert_int_equal(renameat(t->root, "b", t->root, "a"), 0);
+        for (int n = 0; n < 3; n++) /* kept, or not because the fillers are in each other's way */
+            body_is(t, "/a", i % 2 ? "one" : "two");
+    }
+    for (int i = 0; i < READERS; i++)
+        pthread_join(thread[i], NULL);
+    close_cache();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TREE_TEST(siblings_by_preference),
+        TREE_TEST(likes_are_what_counts),
+        TREE_TEST(bytes_are_bounded),
+        TREE_TEST(watches_are_bounded),
+        TREE_TEST(the_popular_stays),
+        TREE_TEST(sent_while_it_ends),
+        TREE_TEST(an_overflow),
+        TREE_TEST(none_of_no_bytes),
+        TREE_TEST(no_descriptor),
+        TREE_TEST(many_at_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
