@@ -2,10 +2,10 @@
 """How else than with one worker that sends as it thinks best each engine can be run: (engine, name, options).
 
 `make check` runs FILES' core cases once for each row; conftest.py and server.py take the options from RUNG_ARGS.
-They are the cases that notice whose connection is whose: order, cuts, resets, crowds, the end.
+They are the cases that notice whose connection is whose: order, cuts, resets, crowds, changes, the end.
 """
 
-FILES = ["bodies", "errors", "files", "keepalive", "listing", "many", "pipelining", "resets", "slow", "split", "stop"]
+FILES = ["bodies", "errors", "files", "keepalive", "listing", "many", "pipelining", "resets", "slow", "split", "stale", "stop"]
 
 LOOPS = ["nonblock", "select", "poll", "epoll", "uring"]  # one loop a worker: every combination
 
