@@ -46,13 +46,13 @@ def test_the_peak():
 
 
 @pytest.mark.skipif(not (shutil.which("valgrind") and shutil.which("vgdb")), reason="valgrind is not installed")
-@pytest.mark.parametrize("load", ["file", "slow"])
-def test_a_small_cell(context, load, monkeypatch):
+@pytest.mark.parametrize("load,least,most", [("file", 0, 0.5), ("slow", 1, 50)])  # a small file is kept in memory
+def test_a_small_cell(context, load, least, most, monkeypatch):
     monkeypatch.setattr(kind_massif, "NAMES", 20)
     monkeypatch.setattr(kind_massif, "LARGE_BYTES", 300000)
-    scenario = {"name": "s", "load": load, "short": 2, "long": 6, "connections": 2}
+    scenario = {"name": "s", "load": load, "short": 4, "long": 12, "connections": 2}
     found = kind_massif.measure(context, {"name": "t", "engine": "epoll"}, scenario, 0)["figures"]
-    assert found["bytes_peak"] >= found["bytes_end"] > 10000 and 1 <= found["allocations"] < 50
+    assert found["bytes_peak"] >= found["bytes_end"] > 10000 and least <= found["allocations"] <= most
 
 
 def test_what_valgrind_needs_is_missing(context):
