@@ -22,6 +22,7 @@
 struct conn;
 struct http_ask;
 struct http_receipt;
+struct http_recent;
 
 /* --- What the core asks of the world ---------------------------------------------------------- */
 
@@ -102,6 +103,7 @@ struct host {
     uint32_t body_bytes_max; /* of a request */
     bool closing;            /* the server drains: answers say Connection: close */
     const char *server;      /* HTTP: what Server says (RFC 9110 10.2.4); NULL: "rung" */
+    struct http_recent *recent; /* HTTP: heads that came before; NULL: each is read anew */
 };
 
 /* --- The machine ------------------------------------------------------------------------------ */

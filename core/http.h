@@ -164,9 +164,23 @@ struct http_receipt {
     uint64_t body_bytes; /* to be sent; ~0: not known yet */
 };
 
+/* http_recent.c: heads that came before, for host->recent; zero at first.  Each that is kept takes
+ * some 7 KB from host->alloc(), until they are dropped. */
+struct http_recent {
+    uint64_t hash; /* of the bytes that were looked for last; 0: too few */
+    struct http_recent_place {
+        uint64_t next; /* hash of the head that came here last and is not the one that is kept */
+        struct http_kept *kept;
+    } place[1 << RECENT_LOG];
+};
+void http_recent_drop(const struct host *host);
+
 /* http_reply.c: queue the answer to a whole, valid request head.  keep_alive false adds
  * Connection: close.  0, or -EINPROGRESS: nothing was queued, ask again later. */
 int http_reply(struct conn *c, const struct http_head *head, bool keep_alive);
+/* The same for GET and HEAD, when what find() is asked is known but for the connection. */
+int http_reply_ask(struct conn *c, const struct http_head *head, const struct http_ask *ask,
+                   bool keep_alive);
 /* Queue an answer that is a status with a short page (errors).  Only the head's method, minor and
  * fields are used; keep_alive and the result as above. */
 int http_reply_status(struct conn *c, const struct http_head *head, unsigned status,

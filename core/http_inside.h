@@ -3,6 +3,7 @@
  * include it.
  *
  *   http_proto.c   bytes -> head and body -> http_reply()
+ *   http_recent.c  heads that came before, with what they mean
  *   http_reply.c   what is to be answered: find, conditions, ranges, and the heads of 200, 206, 304
  *   http_status.c  answers that are a status with a short page: errors, the redirect, OPTIONS
  *   http_more.c    bodies in pieces: made ones (chunked), several ranges (multipart)
@@ -12,6 +13,29 @@
 #ifndef CORE_HTTP_INSIDE_H
 #define CORE_HTTP_INSIDE_H
 #include "http.h"
+
+/* --- http_recent.c: heads that came before ---------------------------------------------------- */
+
+/* What a head means. */
+struct http_known {
+    struct http_head head;
+    struct http_ask ask; /* but for the connection */
+};
+
+/* What the head at the start of bytes[0..n) means, and its length; NULL: it is not kept, or more is
+ * needed.  Valid until http_recent_keep(). */
+const struct http_known *http_recent_find(struct http_recent *recent, const char *bytes, size_t n,
+                                          size_t *used);
+
+/* It was not found: bytes[0..used) is a head, and this is what it means.  It is kept if it is worth
+ * it, from the second time on. */
+void http_recent_keep(const struct host *host, const char *bytes, size_t used,
+                      const struct http_head *head);
+
+/* http_reply.c: what find() is asked for GET and HEAD, but for the connection.  path takes the
+ * decoded path: as many bytes as the head's, and PATH_BYTES_MAX are always enough.  0, or the
+ * status of the refusal. */
+unsigned http_ask_set(struct http_ask *ask, char *path, const struct http_head *head);
 
 /* --- http_text.c: bytes being written; never beyond end: that they fit is asserted ------------ */
 struct text {

@@ -153,6 +153,20 @@ static unsigned refusal(const struct conn *c, const struct http_head *head)
     return head->method == HTTP_UNKNOWN ? 501 : 0;
 }
 
+/* A head that came before: what it means is known.  0: it is not. */
+static long input_known(struct conn *c, const char *bytes, size_t n)
+{
+    const struct http_known *known;
+    size_t used = 0;
+    int err;
+
+    known = c->host->recent ? http_recent_find(c->host->recent, bytes, n, &used) : NULL;
+    if (!known)
+        return 0;
+    err = http_reply_ask(c, &known->head, &known->ask, keeps_alive(c, &known->head));
+    return err ? err : (long)used;
+}
+
 static long input(struct conn *c, const char *bytes, size_t n)
 {
     struct http_head *head;
@@ -164,6 +178,9 @@ static long input(struct conn *c, const char *bytes, size_t n)
         return 0;
     if (c->proto_flags & IN_BODY)
         return input_body(c, bytes, n);
+    used = input_known(c, bytes, n);
+    if (used)
+        return used;
     head = &((struct http_work *)conn_work(c))->head;
     used = http_parse_request(bytes, n, head);
     if (used == 0)
@@ -173,6 +190,8 @@ static long input(struct conn *c, const char *bytes, size_t n)
         return err ? err : (long)n;
     }
     if (!has_body(head)) {
+        if (c->host->recent)
+            http_recent_keep(c->host, bytes, (size_t)used, head);
         err = http_reply(c, head, keeps_alive(c, head));
         return err ? err : used;
     }

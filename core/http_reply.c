@@ -405,24 +405,21 @@ static unsigned status_of_error(int err)
     }
 }
 
-/* 0, or the status of the refusal. */
-static unsigned ask_set(struct http_ask *ask, struct conn *c, const struct http_head *head)
+unsigned http_ask_set(struct http_ask *ask, char *path, const struct http_head *head)
 {
-    struct http_work *work = conn_work(c);
-    long len;
+    long len = path_decode(head->path, path);
 
-    len = path_decode(head->path, work->path);
     if (len < 0)
         return (unsigned)-len;
-    ask->path = (struct slice){work->path, (size_t)len};
+    ask->path = (struct slice){path, (size_t)len};
     ask->query = head->query;
     ask->head = head->method == HTTP_HEAD;
-    ask->conn = c;
+    ask->conn = NULL;
     http_accept_codings(head, ask->q);
     /* Accept is read for listings alone: their paths end with a slash (without it the answer is
      * SOURCE_REDIRECT). */
     ask->json = ask->text = false;
-    if (work->path[len - 1] == '/')
+    if (path[len - 1] == '/')
         http_accept_listing(head, ask);
     return 0;
 }
@@ -440,32 +437,38 @@ static unsigned options_status(struct conn *c, const struct http_head *head)
     return len < 0 ? (unsigned)-len : 0;
 }
 
-int http_reply(struct conn *c, const struct http_head *head, bool keep_alive)
+int http_reply_ask(struct conn *c, const struct http_head *head, const struct http_ask *known,
+                   bool keep_alive)
 {
+    struct http_ask ask = *known;
     struct found f;
-    struct http_ask ask;
-    unsigned status = 0;
     int err;
 
     f.a = (struct answer){.c = c, .head = head, .keep_alive = keep_alive};
+    ask.conn = c;
+    err = c->host->find(c->host->site, &ask, &f.source);
+    if (err == -EINPROGRESS)
+        return err;
+    return err ? http_status_write(&f.a, status_of_error(err)) : reply_found(&f, &ask);
+}
+
+int http_reply(struct conn *c, const struct http_head *head, bool keep_alive)
+{
+    struct answer a = {.c = c, .head = head, .keep_alive = keep_alive};
+    struct http_work *work = conn_work(c);
+    struct http_ask ask;
+    unsigned status = 0;
+
     if (head->method == HTTP_OPTIONS) {
         status = options_status(c, head);
         if (status)
-            return http_status_write(&f.a, status);
-        http_status_options(&f.a);
+            return http_status_write(&a, status);
+        http_status_options(&a);
         return 0;
     }
     if (head->method == HTTP_GET || head->method == HTTP_HEAD)
-        status = ask_set(&ask, c, head);
+        status = http_ask_set(&ask, work->path, head);
     else
         status = head->method == HTTP_KNOWN ? 405 : 501;
-    if (!status) {
-        err = c->host->find(c->host->site, &ask, &f.source);
-        if (err == -EINPROGRESS)
-            return err;
-        if (!err)
-            return reply_found(&f, &ask);
-        status = status_of_error(err);
-    }
-    return http_status_write(&f.a, status);
+    return status ? http_status_write(&a, status) : http_reply_ask(c, head, &ask, keep_alive);
 }

@@ -17,6 +17,13 @@ enum {
      * 16 KiB. */
     HEAD_BYTES_MAX = 16384,
 
+    /* A head that is kept with what it means (http_recent.c): browsers and load generators without
+     * cookies send fewer bytes. */
+    RECENT_BYTES_MAX = 1024,
+
+    /* So many heads are kept, as a power of two: those of a few clients that alternate. */
+    RECENT_LOG = 4,
+
     /* The request target.  RFC 9110 4.1 recommends at least 8000 octets. */
     TARGET_BYTES_MAX = 8192,
 

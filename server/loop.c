@@ -99,6 +99,7 @@ int lane_open(struct worker *w, struct loop **loop)
         return err;
     }
     l->cache = cache_reader_open(w->cache);
+    l->host.recent = calloc(1, sizeof(*l->host.recent)); /* without it each head is read anew */
     *loop = l;
     return 0;
 }
@@ -107,6 +108,8 @@ int lane_open(struct worker *w, struct loop **loop)
 static void lane_close(struct loop *l)
 {
     cache_reader_close(l->cache);
+    http_recent_drop(&l->host);
+    free(l->host.recent);
     sender_close(l->sender);
     buffers_close(l->buffers);
     free(l);

@@ -7,7 +7,7 @@
  */
 #include "faults_server.h"
 
-enum { REQUESTS = 100 };
+enum { REQUESTS = 100, WARM_UP = 3 };
 
 /* Exactly so many for each request, or at most so many more for all of them. */
 static void expect(enum seam_call call, unsigned each, unsigned beyond)
@@ -23,7 +23,8 @@ static struct run *answered(const struct engine *e, struct client **c)
     alarm(PATIENCE_S);
     r = run_start(e);
     *c = client_new(atomic_load(&r->port));
-    assert_int_equal(ask(*c, "/", short_body, SHORT_BYTES, 200), RIGHT); /* memory is warm now */
+    for (unsigned i = 0; i < WARM_UP; i++) /* the second keeps the head; then uring makes a spare */
+        assert_int_equal(ask(*c, "/", short_body, SHORT_BYTES, 200), RIGHT);
     seam_arm((struct fault_plan){0});
     for (unsigned i = 0; i < REQUESTS; i++)
         assert_int_equal(ask(*c, "/", short_body, SHORT_BYTES, 200), RIGHT);
