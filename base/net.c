@@ -334,6 +334,11 @@ void net_cork(int fd, bool on)
     (void)set(fd, IPPROTO_TCP, TCP_CORK, on); /* without it the answer goes in more packets */
 }
 
+void net_may_block(int fd, bool on)
+{
+    (void)fcntl(fd, F_SETFL, on ? 0 : O_NONBLOCK); /* sockets have no other flags of ours */
+}
+
 bool net_gone(int fd)
 {
     struct pollfd p = {.fd = fd};

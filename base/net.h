@@ -73,6 +73,9 @@ void net_cut(int fd);
  * is not TCP's. */
 void net_cork(int fd, bool on);
 
+/* Whether calls wait for the peer.  It cannot fail for an open socket. */
+void net_may_block(int fd, bool on);
+
 /* Whether the connection is dead: reset, or shut in both directions.  A peer that has only finished
  * sending is not told from one that has closed until something is sent to it. */
 bool net_gone(int fd);

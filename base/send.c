@@ -267,6 +267,18 @@ static long send_memory(struct sender *s, int fd, const struct conn_out *out, in
     return sent;
 }
 
+bool sender_at_hand(const struct conn_out *out, int file)
+{
+    const struct segment *seg = &out->seg[out->count - 1];
+    struct iovec iov;
+    char byte;
+
+    if (seg->len <= SMALL_FILE_BYTES_MAX)
+        return false;
+    iov = (struct iovec){&byte, 1};
+    return preadv2(file, &iov, 1, (off_t)(seg->off + at_once(seg) - 1), RWF_NOWAIT) == 1;
+}
+
 long sender_send(struct sender *s, int fd, const struct conn_out *out, int file)
 {
     core_assert(out->count > 0 && out->count <= OUT_SEGMENTS_MAX);

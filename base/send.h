@@ -38,4 +38,9 @@ void sender_rest(struct sender *sender);
  * socket does. */
 long sender_send(struct sender *sender, int fd, const struct conn_out *out, int file);
 
+/* Whether the range of the descriptor file that out ends with is one whose pages auto hands over,
+ * and the next transfer of it needs no disk: the last byte of the transfer is in the page cache
+ * (RWF_NOWAIT; pages before it may have left).  False where the file system cannot tell. */
+bool sender_at_hand(const struct conn_out *out, int file);
+
 #endif

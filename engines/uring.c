@@ -8,8 +8,9 @@
  * completes: a session whose time is up is cancelled first and closed afterwards.
  *
  * Receive: into a buffer that the kernel chooses from a set when bytes are there, so that an idle
- * session owns none.  Send: memory goes out as it lies; a file is read and then sent, two
- * operations linked, and the loop waits neither for its disk nor for a slow reader.
+ * session owns none.  Send: memory goes out as it lies; a file's pages are handed over by a call if
+ * they are in memory.  Else it is read and then sent, two operations linked, and the loop waits
+ * neither for its disk nor for a slow reader.
  *
  * How connections are accepted: uring_doors.c.  What it costs: docs/engines/uring.md.
  */
@@ -58,11 +59,15 @@ static bool transmit_read(struct uring *u, const struct session *s, size_t n)
 
 void uring_pursue(struct uring *u, struct session *s, enum conn_want want)
 {
-    bool begun;
+    bool begun, polls = false;
 
+    if (want == CONN_SEND && !u->ring.ending)
+        want = session_hand_over(u->loop, s, &polls);
     if (want == CONN_WAIT)
         return;
-    if (want == CONN_SEND)
+    if (polls)
+        begun = ring_poll(&u->ring, s->fd, POLLOUT, data_of(s, TAG_WRITABLE));
+    else if (want == CONN_SEND)
         begun = transmit(u, s, false);
     else
         begun = want != CONN_CLOSE && ring_receive(&u->ring, s->fd, data_of(s, TAG_RECV));

@@ -8,9 +8,9 @@
  * seat.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include "../base/net.h"
 #include "uring.h"
 
 enum {
@@ -78,7 +78,7 @@ static void welcome(struct uring *u, unsigned listener)
 
         if (!s)
             return;
-        fcntl(s->fd, F_SETFL, 0); /* the ring waits only for sockets that may block */
+        net_may_block(s->fd, true); /* the ring waits only for sockets that may block */
         uring_pursue(u, s, CONN_RECV);
     }
 }

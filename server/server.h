@@ -208,6 +208,11 @@ enum conn_want session_sent(struct loop *l, struct session *s, long n);
 /* Given out by loop_resumed(). */
 enum conn_want session_woken(struct loop *l, struct session *s);
 
+/* Large files whose pages are in memory are handed over by calls that wait for nothing: as much as
+ * the socket takes, or one pump's worth.  What it wants now.  *polls: come again when the socket
+ * takes more; else, if it wants CONN_SEND, the engine sends the rest itself. */
+enum conn_want session_hand_over(struct loop *l, struct session *s, bool *polls);
+
 /* The descriptor behind a segment without bytes: the session's, until that segment is sent. */
 int session_file(const struct segment *seg);
 

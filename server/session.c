@@ -7,6 +7,7 @@
  * taken seconds, and the watcher may look at the machine only while the thread is inside a
  * transfer.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "../base/net.h"
@@ -229,6 +230,43 @@ enum conn_want session_sent(struct loop *l, struct session *s, long n)
     else
         conn_sent(&s->conn, (size_t)n, l->now_ms);
     return moved(l, s, before_ms);
+}
+
+static bool at_hand(const struct session *s)
+{
+    struct conn_out out;
+    const struct segment *last;
+
+    if (s->conn.want != CONN_SEND)
+        return false;
+    out = conn_out(&s->conn);
+    last = &out.seg[out.count - 1];
+    return !last->bytes && sender_at_hand(&out, session_file(last));
+}
+
+/* The ring waits only for sockets that may block. */
+enum conn_want session_hand_over(struct loop *l, struct session *s, bool *polls)
+{
+    struct line line = line_of(l, s);
+    long budget = PUMP_BYTES_MAX, n = 0;
+
+    *polls = false;
+    if (!at_hand(s))
+        return (enum conn_want)s->conn.want;
+    net_may_block(s->fd, false);
+    do {
+        struct conn_out out = conn_out(&s->conn);
+
+        n = socket_send(&line, &out);
+        *polls = n == -EAGAIN;
+        if (*polls)
+            break;
+        session_sent(l, s, n);
+        budget -= n;
+        *polls = budget <= 0 && s->conn.want == CONN_SEND;
+    } while (!*polls && at_hand(s));
+    net_may_block(s->fd, true);
+    return (enum conn_want)s->conn.want;
 }
 
 enum conn_want session_woken(struct loop *l, struct session *s)

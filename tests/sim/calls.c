@@ -175,11 +175,29 @@ static void long_file_by_each_way(void **state)
     run_how = (struct send_how){0};
 }
 
+/* Its pages are in memory, so they are handed over by calls, and nothing is read into a piece. */
+static void long_file_by_the_ring(void **state)
+{
+    struct client *c;
+    struct run *r;
+
+    (void)state;
+    if (!can_run(&engine_uring))
+        return;
+    r = answered(&engine_uring, &c);
+    seam_arm((struct fault_plan){0});
+    assert_int_equal(ask(c, "/long", long_body, LONG_BYTES, 200), RIGHT);
+    assert_int_equal(atomic_load(&seam_made[SEAM_sendmsg]), 1); /* the head */
+    assert_in_range(atomic_load(&seam_made[SEAM_sendfile64]), 2, 20);
+    over(r, c);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(small_file, tell),
                                        cmocka_unit_test_teardown(small_file_by_each_way, tell),
-                                       cmocka_unit_test_teardown(long_file_by_each_way, tell)};
+                                       cmocka_unit_test_teardown(long_file_by_each_way, tell),
+                                       cmocka_unit_test_teardown(long_file_by_the_ring, tell)};
 
     (void)argc;
     begin_program(argv);
