@@ -240,6 +240,9 @@ uninstall: ## remove what install has installed
 
 # A file's text on one line, nothing if there is no file.  GNU make 4.3 may leave the newline at the end.
 content = $(strip $(if $(wildcard $(1)),$(file <$(1))))
+# Writes a line to the target if it says something else, at once and under a name of its own before: several makes may
+# look at the same time.
+tell = @echo '$(1)' | cmp -s - $@ || { echo '$(1)' >$@.$$$$ && mv -f $@.$$$$ $@; }
 
 # Warnings are kept in OBJECT.warned, so that WERROR=1 finds those of an earlier build too and compiles them again.
 compile = $(Q)$(CC) $(if $(MAKE_TERMERR),-fdiagnostics-color) $(FLAGS) $(1) -I$(G) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $< \
@@ -266,7 +269,7 @@ $(LIB): $(call objects,$(LIB_SRC)) $(O)/lib.list
 # Changes when a source file comes or goes, so that the library forgets those that are gone.
 $(O)/lib.list: FORCE
 	@mkdir -p $(@D)
-	@echo '$(LIB_SRC)' | cmp -s - $@ || echo '$(LIB_SRC)' >$@
+	$(call tell,$(LIB_SRC))
 .PHONY: FORCE
 
 $(RUNG): $(call objects,$(MAIN)) $(LIB)
@@ -287,8 +290,7 @@ $(DROP): $(call objects,$(DROP_SRC)) $(LIB)
 define lab_program
 $(O)/lab/$(1).optional: FORCE
 	@mkdir -p $$(@D)
-	@echo '$$(wildcard $(call content,lab/programs/$(1)/optional))' >$$@.now
-	@if cmp -s $$@.now $$@; then rm $$@.now; else mv $$@.now $$@; fi
+	$$(call tell,$$(wildcard $(call content,lab/programs/$(1)/optional)))
 $(patsubst %.c,$(O)/%.o,$(wildcard lab/programs/$(1)/*.c)): CPPFLAGS += $(call content,lab/programs/$(1)/cppflags)
 $(patsubst %.c,$(O)/%.o,$(wildcard lab/programs/$(1)/*.c)): $(O)/lab/$(1).optional
 $(O)/lab/$(1): $(patsubst %.c,$(O)/%.o,$(wildcard lab/programs/$(1)/*.c)) $(LIB) $(wildcard lab/programs/$(1)/ldflags)

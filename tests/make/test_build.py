@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import TOP
@@ -48,6 +49,26 @@ def test_a_folder_has_one_name(tree, make):
             status, said, errors = make("-f", "Makefile", "-f", "object.mk", "object", f"BUILD={build}", cwd=tree)
             assert status == 0 and ("CC" in said) == compiled, (before, after, compiled, errors)
         os.utime(tree / "core/one.h", (1, 1))
+
+
+def test_what_a_program_can_do_without(tree, make):
+    """What headers there are is written when that changes, and otherwise left alone, however many makes look at once."""
+    (tree / "lab/programs/one").mkdir(parents=True)
+    (tree / "lab/programs/one/optional").write_text(f"{tree}/header.h\n")
+    said = tree / "build/release/lab/one.optional"
+    for present, text in ((False, "\n"), (True, f"{tree}/header.h\n"), (False, "\n")):
+        if present:
+            (tree / "header.h").touch()
+        else:
+            (tree / "header.h").unlink(missing_ok=True)
+        written = set()
+        for turn in range(10):
+            with ThreadPoolExecutor(4) as pool:
+                made = list(pool.map(lambda _: make("build/release/lab/one.optional", cwd=tree), range(4)))
+            assert {(status, errors) for status, _, errors in made} == {(0, "")}, turn
+            written.add(said.stat().st_mtime_ns)
+        assert said.read_text() == text and len(written) == 1
+        assert os.listdir(said.parent) == [said.name]
 
 
 def test_the_checks_ask_for_it():
