@@ -12,11 +12,12 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include "ring.h"
+#include "send.h"
 
 /* The kernel has copied it when the operation has been handed over. */
 struct ring_message {
     struct msghdr head;
-    struct iovec iov[OUT_SEGMENTS_MAX];
+    struct gather gather;
 };
 
 static const size_t pieces_bytes = (size_t)RING_PIECES * RING_PIECE_BYTES;
@@ -59,50 +60,35 @@ int ring_send_read(struct ring *r, const struct ring_send *op, const struct conn
 {
     struct io_uring_sqe *sqe = ring_begin(r, op->data);
     struct ring_message *m;
-    size_t room = TRANSFER_BYTES_MAX;
-    unsigned count = 0;
+    struct gather *g;
     int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
 
     if (!sqe)
         return -EBUSY;
     m = &r->message[sqe - r->uring.sq.sqes];
-    for (; count < out->count && out->seg[count].bytes && room > 0; count++) {
-        size_t len = out->seg[count].len < room ? (size_t)out->seg[count].len : room;
-
-        m->iov[count].iov_base = (void *)(uintptr_t)out->seg[count].bytes;
-        m->iov[count].iov_len = len;
-        room -= len;
-    }
+    g = &m->gather;
+    gather_memory(g, out, out->count);
     if (op->piece) {
-        flags |= n < out->seg[count].len ? MSG_MORE : 0;
-        m->iov[count++] = (struct iovec){bytes_of(r, op->piece), n};
+        flags |= n < out->seg[g->segments].len ? MSG_MORE : 0;
+        g->iov[g->pieces++] = (struct iovec){bytes_of(r, op->piece), n};
+    } else if (g->segments < out->count && g->room) {
+        flags |= MSG_MORE; /* the pieces are taken */
     }
-    m->head = (struct msghdr){.msg_iov = m->iov, .msg_iovlen = count};
+    m->head = (struct msghdr){.msg_iov = g->iov, .msg_iovlen = g->pieces};
     io_uring_prep_sendmsg(sqe, op->fd, &m->head, (unsigned)flags);
     return 0;
-}
-
-/* Whether a file's turn has come: all that is in memory before it fits. */
-static bool reaches_file(const struct conn_out *out)
-{
-    uint64_t bytes = 0;
-
-    for (unsigned i = 0; i < out->count; i++) {
-        if (!out->seg[i].bytes)
-            return bytes < TRANSFER_BYTES_MAX;
-        bytes += out->seg[i].len;
-    }
-    return false;
 }
 
 int ring_send(struct ring *r, struct ring_send *op, const struct conn_out *out)
 {
     const struct segment *file = &out->seg[out->count - 1];
     struct io_uring_sqe *sqe;
+    struct gather memory;
     unsigned n;
 
     op->piece = 0;
-    if (!reaches_file(out))
+    gather_memory(&memory, out, out->count);
+    if (!gather_reaches_file(&memory, out))
         return ring_send_read(r, op, out, 0);
     if (!r->pieces)
         return -ENOBUFS;

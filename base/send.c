@@ -24,7 +24,6 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 enum {
@@ -212,6 +211,35 @@ static long send_spliced(struct sender *s, int fd, const struct segment *seg, in
 
 /* --- One call's worth ------------------------------------------------------------------------- */
 
+void gather_memory(struct gather *g, const struct conn_out *out, unsigned most)
+{
+    struct iovec *last = NULL;
+
+    g->pieces = g->segments = 0;
+    g->room = TRANSFER_BYTES_MAX;
+    while (g->segments < most && out->seg[g->segments].bytes && g->room > 0) {
+        const struct segment *seg = &out->seg[g->segments];
+        size_t len = seg->len < g->room ? (size_t)seg->len : g->room;
+
+        if (last && (char *)last->iov_base + last->iov_len == seg->bytes) {
+            last->iov_len += len;
+        } else if (g->pieces == GATHER_PIECES_MAX - 1) {
+            return;
+        } else {
+            last = &g->iov[g->pieces++];
+            last->iov_base = (void *)(uintptr_t)seg->bytes; /* sendmsg does not write there */
+            last->iov_len = len;
+        }
+        g->room -= len;
+        g->segments++;
+    }
+}
+
+bool gather_reaches_file(const struct gather *g, const struct conn_out *out)
+{
+    return g->segments < out->count && !out->seg[g->segments].bytes && g->room > 0;
+}
+
 static long send_gather(int fd, struct iovec *iov, unsigned count, bool more)
 {
     struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
@@ -244,25 +272,26 @@ static long send_range(struct sender *s, int fd, const struct segment *seg, int 
 /* Memory, and the range behind it if its bytes can be shown. */
 static long send_memory(struct sender *s, int fd, const struct conn_out *out, int file)
 {
-    unsigned n = 0, most = s->how.apart ? 1 : out->count;
-    struct window w = {.len = TRANSFER_BYTES_MAX};
-    struct iovec iov[OUT_SEGMENTS_MAX];
-    bool more = false;
+    struct window w = {0};
+    struct gather g;
+    bool more;
     long sent;
 
-    for (; n < most && out->seg[n].bytes && w.len > 0; n++) {
-        iov[n].iov_base = (void *)(uintptr_t)out->seg[n].bytes; /* sendmsg does not write there */
-        iov[n].iov_len = out->seg[n].len < w.len ? (size_t)out->seg[n].len : w.len;
-        w.len -= iov[n].iov_len;
+    gather_memory(&g, out, s->how.apart ? 1 : out->count);
+    if (s->how.apart || g.segments == out->count || !g.room)
+        return send_gather(fd, g.iov, g.pieces, false);
+    more = true;
+    if (gather_reaches_file(&g, out)) {
+        const struct segment *range = &out->seg[g.segments];
+
+        w.len = g.room;
+        if (!shows_bytes(s, range) || window_open(s, range, file, &w) < 0)
+            w.len = 0; /* it goes alone; if it cannot be read, the next call says so */
+        more = w.len < range->len;
     }
-    if (n == most || w.len == 0)
-        return send_gather(fd, iov, n, false);
-    if (!shows_bytes(s, &out->seg[n]) || window_open(s, &out->seg[n], file, &w) < 0)
-        w.len = 0; /* it goes alone; if it cannot be read, the next call says so */
-    more = w.len < out->seg[n].len;
     if (w.len > 0)
-        iov[n++] = (struct iovec){w.bytes, w.len};
-    sent = send_gather(fd, iov, n, more);
+        g.iov[g.pieces++] = (struct iovec){w.bytes, w.len};
+    sent = send_gather(fd, g.iov, g.pieces, more);
     window_close(&w);
     return sent;
 }

@@ -7,6 +7,7 @@
  */
 #ifndef BASE_SEND_H
 #define BASE_SEND_H
+#include <sys/uio.h>
 #include "../core/conn.h"
 
 /* In the order of --send. */
@@ -23,6 +24,21 @@ struct send_how { /* zeroed: what is best for most */
     bool apart; /* head and body each in a call of its own, and none tells that more will follow */
     bool cork;  /* the kernel joins what the calls of an answer leave; for net_cork()'s callers */
 };
+
+/* Memory that leaves in one call.  Segments that lie behind each other, as the answers of an outbox
+ * do, are one piece.  One more place is left for a range of a file. */
+enum { GATHER_PIECES_MAX = 8 }; /* the kernel takes as many without asking for memory */
+struct gather {
+    struct iovec iov[GATHER_PIECES_MAX];
+    unsigned pieces;
+    unsigned segments; /* that are in it, the last one perhaps not to its end */
+    size_t room;       /* of TRANSFER_BYTES_MAX */
+};
+
+/* The first segments of out, not more than most. */
+void gather_memory(struct gather *g, const struct conn_out *out, unsigned most);
+/* Whether the segment behind them is a range of a file whose turn has come. */
+bool gather_reaches_file(const struct gather *g, const struct conn_out *out);
 
 struct sender;
 

@@ -40,6 +40,7 @@ struct outbox {
     _Alignas(16) char keep[HEAD_BYTES_MAX];
     _Alignas(16) char work[CONN_WORK_BYTES];
 };
+_Static_assert(sizeof(struct outbox) <= 65536, "what an answer that waits costs, at most");
 
 static inline bool outbox_has_output(const struct conn *c)
 {

@@ -63,8 +63,9 @@ enum {
     REPLY_HEAD_BYTES_MAX = 3 * PATH_BYTES_MAX + 2048,
 
     /* Heads and short bodies that wait to be sent.  Another answer is queued while there is room
-     * for a head of REPLY_HEAD_BYTES_MAX: two at least. */
-    OUTBOX_BYTES = 32768,
+     * for a head of REPLY_HEAD_BYTES_MAX: two at least, and sixteen with bodies of 1 KiB, as many
+     * as clients that pipeline like to ask for.  The outbox fits in 64 KiB. */
+    OUTBOX_BYTES = 35840,
 
     /* A partial head and one receive: both fit, so nothing is ever cut. */
     STASH_BYTES = HEAD_BYTES_MAX + RECV_BYTES_MAX,
@@ -74,8 +75,8 @@ enum {
      * and a reference held meanwhile cost; more is better left where it lies. */
     JOINED_BYTES_MAX = 4096,
 
-    /* Pieces of one gather send; sendmsg takes 1024, but eight hold the answers of one read. */
-    OUT_SEGMENTS_MAX = 8,
+    /* Segments of an outbox: thirty short answers, or half as many whose bodies lie elsewhere. */
+    OUT_SEGMENTS_MAX = 32,
 
     /* One chunk of a generated body: its payload. */
     CHUNK_BYTES_MAX = 8192,

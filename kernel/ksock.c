@@ -31,7 +31,6 @@ enum {
     COPIED_BYTES_MAX = 4096, /* a body behind its head; more leaves as the pages that it lies in */
     PIECES_MAX = 16          /* of one call: their list is on the stack */
 };
-static_assert((int)PIECES_MAX > (int)OUT_SEGMENTS_MAX); /* a piece each, and a file's beginning */
 
 /* --- Questions -------------------------------------------------------------------------------- */
 
@@ -219,11 +218,12 @@ static size_t gather_segment(struct gather *g, const struct segment *seg, size_t
     return len;
 }
 
-/* Takes the segments that lie in memory, as many as fit.  False: there is no page to copy them to.
- */
+/* Takes the segments that lie in memory, as many as fit; a place is left for a file's beginning.
+ * False: there is no page to copy them to. */
 static bool gather_memory(struct gather *g, const struct conn_out *out, size_t most)
 {
-    while (g->whole < out->count && g->len < most && out->seg[g->whole].bytes) {
+    while (g->whole < out->count && g->len < most && out->seg[g->whole].bytes &&
+           g->count < PIECES_MAX - 1) {
         const struct segment *seg = &out->seg[g->whole];
         size_t n = gather_segment(g, seg, most - g->len);
 

@@ -16,7 +16,7 @@ from test_listing import memory
 
 HELLO = b"Hello, world\n"
 PAGE = 4096
-STASH, OUTBOX = 9 * PAGE, 15 * PAGE  # struct stash and struct outbox, in whole pages
+STASH, OUTBOX = 9 * PAGE, 16 * PAGE  # struct stash and struct outbox, in whole pages
 STOCK = 8                            # of each, for a processor with a bottom half (KSHELF_STOCK)
 KEPT = 32                            # of each that was given back, for a processor (KSHELF_KEPT_MAX)
 CPUS = 2

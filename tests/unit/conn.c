@@ -219,7 +219,7 @@ static void an_outbox_with_room_to_the_byte_takes_another(void **state)
     rig_open(&r, &lines_proto);
     add_line(&in, 10100);
     add_line(&in, OUTBOX_BYTES - REPLY_HEAD_BYTES_MAX - 10100);
-    add_line(&in, 5000);
+    add_line(&in, 4000);
     conn_feed(&r.c, in.bytes, 10000, r.now);
     conn_feed(&r.c, in.bytes + 10000, in.len - 10000, r.now);
     assert_int_equal(conn_out(&r.c).count, 3);

@@ -110,6 +110,29 @@ static void bodies_do_not_take_the_place_of_heads(void **state)
     rig_close(&r);
 }
 
+/* As many as clients that pipeline like to ask for, with heads as they are: one send. */
+static void sixteen_short_answers_leave_at_once(void **state)
+{
+    const unsigned answers = 16, body = 1024 + 280;
+    struct text in = {0};
+    char line[16];
+    struct rig r;
+
+    (void)state;
+    rig_open(&r, &lines_proto);
+    snprintf(line, sizeof(line), "p%u\n", body);
+    for (unsigned i = 0; i < answers; i++)
+        text_add(&in, line, strlen(line));
+    conn_feed(&r.c, in.bytes, in.len, r.now);
+    assert_int_equal(r.fake->n.releases, answers);
+    assert_int_equal(conn_out(&r.c).count, answers);
+    take(&r, SIZE_MAX);
+    assert_int_equal(r.fake->n.complete, answers);
+    assert_true(conn_idle(&r.c));
+    text_free(&in);
+    rig_close(&r);
+}
+
 /* What a protocol writes itself: a head and a body, for each byte of input. */
 static long pair_input(struct conn *c, const char *bytes, size_t n)
 {
@@ -158,6 +181,7 @@ int main(void)
         cmocka_unit_test(a_long_body_stays_where_it_lies),
         cmocka_unit_test(a_file_is_not_copied),
         cmocka_unit_test(bodies_do_not_take_the_place_of_heads),
+        cmocka_unit_test(sixteen_short_answers_leave_at_once),
         cmocka_unit_test(written_bodies_count_from_their_first_byte),
     };
 
