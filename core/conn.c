@@ -305,6 +305,15 @@ bool conn_overdue(struct conn *c, uint64_t acked, uint64_t now_ms)
     return false;
 }
 
+bool conn_spoken(struct conn *c, uint64_t now_ms)
+{
+    if (!conn_idle(c))
+        return false;
+    c->flags |= CONN_BEGUN;
+    c->deadline_ms = now_ms + c->host->head_ms;
+    return true;
+}
+
 void conn_abort(struct conn *c)
 {
     c->want = CONN_CLOSE;

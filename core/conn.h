@@ -191,6 +191,10 @@ void conn_resume(struct conn *c, uint64_t now_ms);
  * nothing. */
 bool conn_overdue(struct conn *c, uint64_t acked, uint64_t now_ms);
 
+/* It may be idle, its deadline has passed, and bytes wait that nobody has read: they came in time,
+ * and whoever looks came late.  True: it was idle; the time of a head begins now. */
+bool conn_spoken(struct conn *c, uint64_t now_ms);
+
 /* Error, cancel, time-out.  Not while a send of its segments is in flight.  want becomes
  * CONN_CLOSE. */
 void conn_abort(struct conn *c);

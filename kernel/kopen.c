@@ -97,7 +97,9 @@ bool kconn_unwanted(struct kconn *k)
 
 bool kconn_overdue(struct kconn *k, u64 now_ms)
 {
-    if (now_ms < k->conn.deadline_ms || !conn_overdue(&k->conn, ksock_acked(k), now_ms))
+    if (now_ms < k->conn.deadline_ms || (ksock_unread(k) && conn_spoken(&k->conn, now_ms)))
+        return false;
+    if (!conn_overdue(&k->conn, ksock_acked(k), now_ms))
         return false;
     kstat_add(k->serve, KSTAT_EXPIRED, 1);
     return true;

@@ -225,8 +225,8 @@ bool session_idle(const struct session *s); /* and nothing waits unread in its s
 bool session_may_leave(const struct session *s, uint64_t now_ms);
 /* Where it stands when others wait for its seat (core/room.h), now. */
 struct room_place session_place(struct session *s, const struct room *r);
-/* Its deadline has passed: true, the time is up; false, there was progress and a new deadline is
- * set. */
+/* Its deadline has passed: true, the time is up; false, there was progress, or a request has come
+ * that nobody has read, and a new deadline is set. */
 bool session_overdue(struct session *s, uint64_t now_ms);
 
 /* --- Victims (victims.c): sessions that give up their seats ----------------------------------- */

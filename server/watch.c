@@ -228,12 +228,18 @@ static bool cut_off(const struct watch *watch)
 /* One session, its machine at rest.  Gives its deadline. */
 static uint64_t look(struct watch *watch, struct session *s)
 {
+    /* Its thread may have a request in hand and not be here yet: that one is answered. */
+    bool idle = conn_idle(&s->conn);
+
     if (watch->drain_ms && session_may_leave(s, watch->now_ms))
         end(s, ENDED_READING);
-    if (s->conn.deadline_ms <= watch->now_ms && s->slot < ENDED &&
+    if (s->conn.deadline_ms <= watch->now_ms && s->slot < (idle ? ENDED_READING : ENDED) &&
         session_overdue(s, watch->now_ms)) {
         count(watch, STAT_EXPIRED);
-        cut(s);
+        if (idle)
+            end(s, ENDED_READING);
+        else
+            cut(s);
     }
     return s->conn.deadline_ms > watch->now_ms ? s->conn.deadline_ms : watch->now_ms;
 }

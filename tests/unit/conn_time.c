@@ -52,6 +52,21 @@ static void a_drip_extends_nothing(void **state)
     assert_true(overdue(2000 + HEAD));
 }
 
+static void what_came_while_nobody_looked_was_in_time(void **state)
+{
+    (void)state;
+    assert_true(conn_spoken(&c, START + 2 * HEAD));
+    assert_false(conn_idle(&c));
+    assert_ends_at(START + 3 * HEAD);
+    assert_false(conn_spoken(&c, START + 3 * HEAD)); /* once */
+    feed_at(START + 3 * HEAD - 1, "ea\n");
+    sent_at(START + 3 * HEAD, 3);
+    assert_int_equal(c.deadline_ms, START + 3 * HEAD + IDLE);
+    assert_true(conn_spoken(&c, START + 4 * HEAD + IDLE)); /* ... for each message */
+    feed_at(START + 5 * HEAD + IDLE - 1, "e"); /* and a drip extends nothing */
+    assert_ends_at(START + 5 * HEAD + IDLE);
+}
+
 static void between_messages_it_idles(void **state)
 {
     (void)state;
@@ -348,6 +363,7 @@ int main(void)
         TEST(nothing_comes),
         TEST(the_first_byte_starts_the_head),
         TEST(a_drip_extends_nothing),
+        TEST(what_came_while_nobody_looked_was_in_time),
         TEST(between_messages_it_idles),
         TEST(a_head_behind_an_answer),
         TEST(a_body_must_make_progress),
