@@ -3,7 +3,9 @@
 body).
 
 Deadlines are set to a second. A cut may come late on a busy machine, never early: tests compare
-with the deadline from below, and wait patiently above.
+with the deadline from below, and wait patiently above. Their clocks begin before the bytes that begin
+the server's are sent. A test's own clients may be late there, too: who has been proves nothing, and
+tries again.
 """
 import select
 import threading
@@ -17,11 +19,11 @@ from lib.trees import content, sparse, write
 BIG = 24 << 20
 
 
-def cut_after(wire, drip=b"", pause=0.05):
+def cut_after(wire, begin, drip=b"", pause=0.05):
     """Seconds until the server ends the connection, while we drip; and what it said."""
-    begin, said = time.monotonic(), b""
+    said, end = b"", time.monotonic() + 60
     while True:
-        assert time.monotonic() - begin < 60, "never cut off"
+        assert time.monotonic() < end, "never cut off"
         try:
             if select.select([wire.sock], [], [], pause)[0]:
                 data = wire.sock.recv(4096)
@@ -45,10 +47,11 @@ def cut_after(wire, drip=b"", pause=0.05):
 def test_head_deadline(start, standard, opening, drip):
     """A total: a byte now and then does not move it. 408 or nothing (RFC 9112 9.5)."""
     server = start(standard, "--head-timeout", "1s", "--idle-timeout", "30s")
+    begin = time.monotonic()
     with server.wire() as wire:
         wire.send(opening)
-        seconds, said = cut_after(wire, drip)
-        assert seconds > 0.8
+        seconds, said = cut_after(wire, begin, drip)
+        assert seconds > 0.9
         assert said == b"" or said.startswith(b"HTTP/1.1 408 ")
     assert server.ask("/hello.txt").status == 200
     assert server.stats()["expired"] >= 1
@@ -60,12 +63,32 @@ def test_head_deadline_of_a_later_request(start, standard):
     server = start(standard, "--head-timeout", "1s", "--idle-timeout", "30s")
     for opening in (request("/hello.txt") + b"GET /", request("/hello.txt")):
         with server.wire() as wire:
+            begin = time.monotonic()
             wire.send(opening)
             assert wire.reply().status == 200
+            if not opening.endswith(b"/"):
+                begin = time.monotonic()
             wire.send(b"x" if opening.endswith(b"/") else b"GET ")
-            seconds, said = cut_after(wire, b"abc")
-            assert seconds > 0.7
+            seconds, said = cut_after(wire, begin, b"abc")
+            assert seconds > 0.9
             assert said == b"" or said.startswith(b"HTTP/1.1 408 ")
+
+
+def ask_until(over, wire, pause, most):
+    """Requests, so many seconds apart: when the last began, or None if one was too late to be sure of an answer."""
+    asked = sent = time.monotonic()
+    while not over():
+        before, asked = asked, time.monotonic()
+        try:
+            wire.send(request("/hello.txt"))
+            sent = time.monotonic()
+            assert wire.reply().body == b"Hello, world\n"
+        except (OSError, AssertionError):
+            if (sent if sent > asked else time.monotonic()) - before < most:
+                raise
+            return None
+        time.sleep(pause)
+    return asked
 
 
 @pytest.mark.long
@@ -73,13 +96,15 @@ def test_head_deadline_of_a_later_request(start, standard):
 def test_idle_is_closed(start, standard):
     """At --idle-timeout, without a word; and a client that asks in time is never closed."""
     server = start(standard, "--idle-timeout", "1s", "--head-timeout", "30s")
-    with server.wire() as wire:
-        begin = time.monotonic()
-        while time.monotonic() - begin < 1.7:
-            time.sleep(0.25)
-            assert wire.ask("/hello.txt").status == 200
-        seconds, said = cut_after(wire)
-        assert seconds > 0.8 and said == b""
+    for _ in range(10):
+        with server.wire() as wire:
+            end = time.monotonic() + 1.7
+            asked = ask_until(lambda end=end: time.monotonic() > end, wire, 0.25, 0.9)
+            if asked:
+                seconds, said = cut_after(wire, asked)
+                assert seconds > 0.9 and said == b""
+                return
+    pytest.fail("this machine is too busy for clients that ask in time")
 
 
 @pytest.mark.long
@@ -89,13 +114,13 @@ def test_reader_that_stalls_is_cut(start, tree):
     sparse(f"{tree}/big.bin", 64 << 20, {})
     server = start(tree, "--send-timeout", "1s")
     with server.wire(rcvbuf=16384) as wire:
+        begin = time.monotonic()
         wire.send(request("/big.bin"))
         assert wire.head().length == 64 << 20
-        begin = time.monotonic()
         while server.stats()["open"]:
             assert time.monotonic() - begin < 60, "never cut off"
             time.sleep(0.05)
-        assert time.monotonic() - begin > 0.7
+        assert time.monotonic() - begin > 0.9
     stats = server.stats()
     assert stats["expired"] == 1 and stats["broken"] == 1
 
@@ -123,10 +148,11 @@ def test_slow_body_is_cut(start, standard, fields, first):
     """A byte now and then is less than --min-progress."""
     server = start(standard, "--send-timeout", "1s", "--head-timeout", "30s", "--idle-timeout",
                    "30s")
+    begin = time.monotonic()
     with server.wire() as wire:
         wire.send(request("/hello.txt", "POST", [fields]) + first)
-        seconds, said = cut_after(wire, b"x")
-        assert seconds > 0.8
+        seconds, said = cut_after(wire, begin, b"x")
+        assert seconds > 0.9
         assert said == b"" or said.startswith((b"HTTP/1.1 408 ", b"HTTP/1.1 405 "))
 
 
@@ -189,10 +215,9 @@ def test_expiry_harms_nobody(start, standard):
 
     def busy():
         try:
-            with server.wire() as wire:
-                while not stop.is_set():
-                    assert wire.ask("/hello.txt").body == b"Hello, world\n"
-                    time.sleep(0.02)
+            while not stop.is_set():
+                with server.wire() as wire:
+                    ask_until(stop.is_set, wire, 0.02, 0.45)
         except Exception as error:  # told to the test, which fails with it
             failures.append(error)
     threads = [threading.Thread(target=busy, daemon=True) for _ in range(4)]
@@ -242,14 +267,15 @@ def test_waiting_costs_nothing(start, standard, enough):
     With one seat that is taken the house is full: there the watcher looks fifty times a second
     whether somebody waits for it.  And nonblock does not wait: it naps, a millisecond at the longest.
     """
-    most = 10 if enough > 1 else 2 * 50 + 10
+    rate = 0 if enough > 1 else 50
     if ENGINE == "nonblock":
-        most = 2 * 1000 + 10
+        rate = 1000
     server = start(standard)
     with server.wire() as wire:
         wire.ask("/hello.txt")
         time.sleep(2)  # a watcher may look round a while longer
-        before, cpu_before = server.wake_ups(), server.cpu_seconds()
+        begin, before, cpu_before = time.monotonic(), server.wake_ups(), server.cpu_seconds()
         time.sleep(2)
-        assert server.wake_ups() - before <= most
+        woken = server.wake_ups() - before
+        assert woken <= 10 + rate * (time.monotonic() - begin)
         assert server.cpu_seconds() - cpu_before < (1 if ENGINE == "nonblock" else 0.2)
