@@ -33,7 +33,7 @@ HALF = ROOMY // 2  # seats, so that two such layers and small ones are side by s
 PROGRAMS = 4 * CPUS  # C programs at a time: those that take long do next to nothing but wait
 WIRE_SECONDS = 900  # that a wire layer may take, and once more for those that failed
 # C programs that run whole servers on threads and real sockets: like the wire tests, they depend on load.
-WITH_SOCKETS = {"calls", "engines", "faults", "forks", "later", "loop", "net", "room", "seats", "send", "stops"}
+WITH_SOCKETS = {"calls", "engines", "faults", "forks", "later", "loop", "net", "room", "seats", "send", "stale", "stops"}
 LONGEST = ("seeds", "faults", "engines", "queue", "calls", "body", "split")  # they begin first
 # Shares of the engines, each asked of a program of its own.  In the debug build of `make check` faults is whole, because it
 # then asks of each kind of call whether any engine makes it; `make quick` runs its shares side by side, and
