@@ -12,7 +12,7 @@
 void wheel_init(struct wheel *w, uint64_t now_ms)
 {
     memset(w, 0, sizeof(*w));
-    w->tick = now_ms / WHEEL_TICK_MS;
+    w->tick = w->first = now_ms / WHEEL_TICK_MS;
 }
 
 void wheel_add(struct wheel *w, struct wheel_node *n, uint64_t at_ms)
@@ -24,6 +24,8 @@ void wheel_add(struct wheel *w, struct wheel_node *n, uint64_t at_ms)
         tick = w->tick;
     if (tick - w->tick >= WHEEL_SLOTS)
         tick = w->tick + WHEEL_SLOTS - 1;
+    if (tick < w->first)
+        w->first = tick;
     slot = &w->slot[tick % WHEEL_SLOTS];
     n->next = *slot;
     n->pprev = slot;
@@ -67,15 +69,17 @@ struct wheel_node *wheel_pop(struct wheel *w, uint64_t now_ms)
     }
 }
 
-int wheel_next_ms(const struct wheel *w, uint64_t now_ms)
+int wheel_next_ms(struct wheel *w, uint64_t now_ms)
 {
-    uint64_t at_ms, tick = w->tick;
+    uint64_t at_ms;
 
     if (w->count == 0)
         return -1;
-    while (!w->slot[tick % WHEEL_SLOTS])
-        tick++;
-    at_ms = tick * WHEEL_TICK_MS;
+    if (w->first < w->tick)
+        w->first = w->tick;
+    while (!w->slot[w->first % WHEEL_SLOTS])
+        w->first++;
+    at_ms = w->first * WHEEL_TICK_MS;
     if (at_ms <= now_ms)
         return 0;
     return at_ms - now_ms < INT_MAX ? (int)(at_ms - now_ms) : INT_MAX;

@@ -20,6 +20,7 @@ struct wheel_node {
 
 struct wheel {
     uint64_t tick;  /* the next tick to look at */
+    uint64_t first; /* from tick to this one, not included, all slots are empty */
     uint32_t count; /* nodes in it */
     struct wheel_node *slot[WHEEL_SLOTS];
 };
@@ -40,6 +41,6 @@ struct wheel_node *wheel_pop(struct wheel *w, uint64_t now_ms);
 
 /* Milliseconds until wheel_pop() may have something: exact or early, never late.  -1: it is
  * empty. */
-int wheel_next_ms(const struct wheel *w, uint64_t now_ms);
+int wheel_next_ms(struct wheel *w, uint64_t now_ms);
 
 #endif

@@ -115,7 +115,7 @@ static struct node *heap_expire(void *set, uint64_t now_ms)
     return due;
 }
 
-static uint64_t heap_next(const void *set, uint64_t now_ms)
+static uint64_t heap_next(void *set, uint64_t now_ms)
 {
     const struct heap *h = set;
 
@@ -171,7 +171,7 @@ static struct node *locked_expire(void *set, uint64_t now_ms)
     return due;
 }
 
-static uint64_t locked_next(const void *set, uint64_t now_ms)
+static uint64_t locked_next(void *set, uint64_t now_ms)
 {
     struct heap *h = (struct heap *)(uintptr_t)set; /* the lock is not what const promises */
     uint64_t wait_ms;

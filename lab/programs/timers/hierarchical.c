@@ -114,7 +114,7 @@ static struct node *wheels_expire(void *set, uint64_t now_ms)
 }
 
 /* Exact for what stands in the finest wheel; else when it is dealt out. */
-static uint64_t wheels_next(const void *set, uint64_t now_ms)
+static uint64_t wheels_next(void *set, uint64_t now_ms)
 {
     uint64_t at = soonest(set);
 

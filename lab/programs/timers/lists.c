@@ -56,7 +56,7 @@ static uint64_t wait_of(const struct node *first, uint64_t now_ms)
     return first->at > now_ms ? first->at - now_ms : 0;
 }
 
-static uint64_t unsorted_next(const void *set, uint64_t now_ms)
+static uint64_t unsorted_next(void *set, uint64_t now_ms)
 {
     const struct node *first = ((const struct list *)set)->first;
 
@@ -93,7 +93,7 @@ static struct node *sorted_expire(void *set, uint64_t now_ms)
     return due;
 }
 
-static uint64_t sorted_next(const void *set, uint64_t now_ms)
+static uint64_t sorted_next(void *set, uint64_t now_ms)
 {
     return wait_of(((const struct list *)set)->first, now_ms);
 }

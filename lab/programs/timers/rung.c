@@ -52,7 +52,7 @@ static struct node *rung_expire(void *set, uint64_t now_ms)
     return due;
 }
 
-static uint64_t rung_next(const void *set, uint64_t now_ms)
+static uint64_t rung_next(void *set, uint64_t now_ms)
 {
     int wait_ms = wheel_next_ms(set, now_ms);
 

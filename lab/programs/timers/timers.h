@@ -46,7 +46,7 @@ struct scheme {
     struct node *(*expire)(void *set, uint64_t now_ms);
     /* How long one may sleep before the next expire(): exact or too short, never too long;
      * UINT64_MAX: for ever. */
-    uint64_t (*next)(const void *set, uint64_t now_ms);
+    uint64_t (*next)(void *set, uint64_t now_ms);
 };
 
 #define SCHEMES(X) X(unsorted) X(sorted) X(heap) X(tree) X(wheel) X(hashed_sorted) X(hashed) \

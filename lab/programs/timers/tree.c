@@ -102,7 +102,7 @@ static struct node *tree_expire(void *set, uint64_t now_ms)
     }
 }
 
-static uint64_t tree_next(const void *set, uint64_t now_ms)
+static uint64_t tree_next(void *set, uint64_t now_ms)
 {
     const struct node *n = ((const struct tree *)set)->root;
 

@@ -127,7 +127,7 @@ static struct node *slots_expire_sorted(void *set, uint64_t now_ms)
 }
 
 /* The first slot that is not empty: exact in the simple wheel, a turn too early in the others. */
-static uint64_t slots_next(const void *set, uint64_t now_ms)
+static uint64_t slots_next(void *set, uint64_t now_ms)
 {
     const struct slots *w = set;
     uint64_t tick = w->tick + 1;
