@@ -180,10 +180,12 @@ static void leave(struct uring *u, struct session *s)
 
 /* --- Turns ------------------------------------------------------------------------------------ */
 
-/* The first n completions: operations begun here may complete at once, and other sessions wait. */
-static void reap(struct uring *u, unsigned n)
+/* Only the completions that are there now: operations begun here may complete at once, and other
+ * sessions wait. */
+static void reap(struct uring *u)
 {
     struct io_uring_cqe cqe;
+    unsigned n = io_uring_cq_ready(&u->ring.uring);
 
     loop_received(u->loop);
     for (; n > 0 && ring_next(&u->ring, &cqe); n--) {
@@ -200,16 +202,14 @@ static int turns(struct uring *u)
     struct session *s;
 
     while (!loop_done(l)) {
-        unsigned n;
         int err;
 
         uring_doors_tend(u);
         err = ring_wait(&u->ring, loop_wait_ms(l));
         if (err)
             return err;
-        n = io_uring_cq_ready(&u->ring.uring); /* not the signal that comes after loop_tick() */
         loop_tick(l);
-        reap(u, n);
+        reap(u);
         while ((s = loop_expired(l)))
             leave(u, s);
     }
@@ -236,7 +236,7 @@ static bool end(struct uring *u)
     for (unsigned ms = 0; leave_all(u), u->ring.flying && ms < END_MS; ms++) {
         uring_doors_tend(u);
         (void)ring_wait(&u->ring, 1);
-        reap(u, io_uring_cq_ready(&u->ring.uring));
+        reap(u);
     }
     return !u->ring.flying;
 }

@@ -24,7 +24,9 @@ static enum door_state door_want(const struct uring *u, unsigned i)
 {
     const struct loop *l = u->loop;
 
-    if (i >= l->worker->listeners)
+    if (i == l->worker->listeners + 1) /* readable for ever, and watched until it is acted upon: */
+        return l->drain_ms ? SHUT : WATCHED; /* it may be told of after loop_tick() has asked */
+    if (i == l->worker->listeners)
         return WATCHED;
     if (!loop_listening(l))
         return SHUT;
@@ -99,8 +101,6 @@ void uring_door_moved(struct uring *u, unsigned i, const struct io_uring_cqe *cq
     unsigned listeners = u->loop->worker->listeners;
     bool accepting = d->state == ACCEPTING;
 
-    if (i == listeners + 1) /* told to stop; readable for ever, so once is enough */
-        return;
     if (!(cqe->flags & IORING_CQE_F_MORE)) {
         d->state = SHUT;
         d->leaving = false;
@@ -109,6 +109,6 @@ void uring_door_moved(struct uring *u, unsigned i, const struct io_uring_cqe *cq
         accepted(u, cqe->res);
     else if (cqe->res > 0 && i == listeners)
         woken(u);
-    else if (cqe->res > 0)
+    else if (cqe->res > 0 && i < listeners)
         welcome(u, i);
 }
