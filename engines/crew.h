@@ -63,7 +63,7 @@ static inline int crew_hire(struct crew *c, void *(*work)(void *))
 
         h->crew = c;
         h->number = c->count;
-        h->worker = *c->worker;
+        worker_copy(&h->worker, c->worker);
         err = lane_open(&h->worker, &h->lane);
         if (err)
             break;

@@ -236,6 +236,9 @@ void worker_refuse(struct worker *w, int fd);
 
 /* The threads of a crew that blocks are its seats.  Called before anything is queued. */
 void worker_hired(struct worker *w, unsigned threads);
+/* For a thread of its own: the same listeners and limits.  What is counted starts anew, because the
+ * watcher may be counting in *from already. */
+void worker_copy(struct worker *to, const struct worker *from);
 
 /* A connection waits for a thread of this worker, until one begins to serve it.  The watcher makes
  * room when all seats are taken, or when the queue stays without being emptied. */

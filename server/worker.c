@@ -275,6 +275,23 @@ static unsigned seats(const struct server *srv)
     return (unsigned)(most < share ? most : share);
 }
 
+void worker_copy(struct worker *to, const struct worker *from)
+{
+    *to = (struct worker){
+        .server = from->server,
+        .number = from->number,
+        .listeners = from->listeners,
+        .stop_fd = from->stop_fd,
+        .stopping = from->stopping,
+        .watch = from->watch,
+        .siblings = from->siblings,
+        .seats = from->seats,
+        .tuning = from->tuning,
+        .cache = from->cache,
+    };
+    memcpy(to->listener, from->listener, sizeof(to->listener));
+}
+
 static void pin(unsigned number)
 {
     int err = processors_pin(number);
