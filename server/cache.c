@@ -178,7 +178,9 @@ static bool is_good(struct cache *c, struct cache_entry *e, uint32_t now_ms)
 {
     uint32_t age_ms = now_ms - atomic_load_explicit(&e->checked_ms, memory_order_relaxed);
 
-    if (!e->file || age_ms < e->life_ms)
+    if (!e->file) /* a root that is removed while it is open sends no event */
+        return !e->err || e->kind == CACHE_PAGE || !site_is_gone(c->site);
+    if (age_ms < e->life_ms)
         return true;
     if (e->compares && cache_equals_file(c, e)) {
         atomic_store_explicit(&e->checked_ms, now_ms, memory_order_relaxed);

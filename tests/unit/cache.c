@@ -84,6 +84,23 @@ static void what_is_not_there(void **state)
     close_cache();
 }
 
+/* The removal of a folder that is open sends no event to itself. */
+static void the_root_goes(void **state)
+{
+    struct tree *t = *state;
+    char root[300];
+
+    open_cache(t, PLENTY);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(error_of(t, "/none"), -ENOENT);
+    assert_int_equal(stats_sum(stats, STAT_CACHE_HITS), 1);
+    snprintf(root, sizeof(root), "%s/root", t->top);
+    assert_int_equal(rmdir(root), 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(error_of(t, "/none"), -ESTALE);
+    close_cache();
+}
+
 static void a_redirect(void **state)
 {
     struct tree *t = *state;
@@ -279,6 +296,7 @@ int main(void)
         TREE_TEST(the_same_source),
         TREE_TEST(an_empty_file),
         TREE_TEST(what_is_not_there),
+        TREE_TEST(the_root_goes),
         TREE_TEST(a_redirect),
         TREE_TEST(an_index),
         TREE_TEST(pages_for_errors),
