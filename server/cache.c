@@ -29,8 +29,7 @@ void cache_release(struct cache_entry *e)
     free(e);
 }
 
-/* The table's references of those that no reader can reach any more; locked. */
-static void reclaim(struct cache *c)
+void cache_reclaim(struct cache *c)
 {
     struct cache_entry **at = &c->retired;
     uint64_t oldest = UINT64_MAX;
@@ -49,6 +48,7 @@ static void reclaim(struct cache *c)
             continue;
         }
         *at = e->retired;
+        c->retired_bytes -= e->bytes;
         cache_release(e);
     }
 }
@@ -61,6 +61,7 @@ static void line_del(struct cache *c, struct cache_entry *e)
         c->hand = e->newer;
     *(e->newer ? &e->newer->older : &c->newest) = e->older;
     *(e->older ? &e->older->newer : &c->oldest) = e->newer;
+    c->entries--;
 }
 
 static void line_add(struct cache *c, struct cache_entry *e)
@@ -69,6 +70,7 @@ static void line_add(struct cache *c, struct cache_entry *e)
     e->older = c->newest;
     *(c->newest ? &c->newest->newer : &c->oldest) = e;
     c->newest = e;
+    c->entries++;
 }
 
 void cache_unpublish(struct cache *c, struct cache_entry *e)
@@ -82,19 +84,28 @@ void cache_unpublish(struct cache *c, struct cache_entry *e)
     e->retired_at = atomic_fetch_add(&c->epoch, 1) + 1;
     e->retired = c->retired;
     c->retired = e;
+    c->retired_bytes += e->bytes;
     stats_add(c->stats, STAT_CACHE_ENDS, 1);
-    reclaim(c);
 }
 
+/* Marked, or sources of it are out: then its memory would not come back. */
+static bool is_spared(struct cache_entry *e)
+{
+    return atomic_load_explicit(&e->refs, memory_order_relaxed) > 1 ||
+           atomic_exchange_explicit(&e->visited, false, memory_order_relaxed);
+}
+
+/* The second time round, only what is being sent or was just asked for is spared. */
 bool cache_evict(struct cache *c)
 {
     struct cache_entry *e = c->hand ? c->hand : c->oldest;
+    size_t tries = 2 * c->entries;
 
-    if (!e)
-        return false;
-    while (atomic_exchange_explicit(&e->visited, false, memory_order_relaxed))
+    for (; tries > 0 && is_spared(e); tries--)
         e = e->newer ? e->newer : c->oldest;
-    c->hand = e->newer;
+    c->hand = e;
+    if (tries == 0)
+        return false;
     cache_cut(c, e->deps);
     return true;
 }
@@ -118,12 +129,16 @@ static struct cache_entry *predecessor(struct cache *c, const struct cache_entry
     return old;
 }
 
+/* What is retired will be free when its readers have left: no more is evicted instead of it, and
+ * meanwhile there is no room. */
 static bool make_room(struct cache *c, const struct cache_entry *e)
 {
-    while (atomic_load(&c->bytes) + e->bytes > c->bytes_max || c->watches > c->watches_max)
+    while (atomic_load(&c->bytes) - c->retired_bytes + e->bytes > c->bytes_max ||
+           c->watches > c->watches_max)
         if (!cache_evict(c))
             return false;
-    return true;
+    cache_reclaim(c);
+    return atomic_load(&c->bytes) + e->bytes <= c->bytes_max;
 }
 
 bool cache_publish(struct cache *c, struct cache_entry *e, struct cache_deps *deps)
@@ -298,6 +313,7 @@ void cache_leave(struct cache *cache)
     if (cache->readers)
         return; /* a disk hangs, and what it may still write to stays: see uring.c */
     cache_watch_close(cache);
+    cache_reclaim(cache);
     core_assert(!cache->retired && !atomic_load(&cache->bytes));
     pthread_mutex_destroy(&cache->lock);
     free(cache);

@@ -108,6 +108,7 @@ struct cache {
     _Atomic uint64_t epoch;
     pthread_mutex_t lock; /* guards all below, and writing to buckets */
     unsigned watches;
+    size_t entries, retired_bytes;
     struct cache_entry *newest, *oldest, *hand, *retired;
     struct cache_deps *all;
     struct cache_reader *readers;
@@ -122,9 +123,11 @@ struct cache {
 /* The entry becomes visible; it and its deps are the table's from then on.  False: something that
  * it depends on has changed, or there is no room; then they stay the caller's. */
 bool cache_publish(struct cache *c, struct cache_entry *e, struct cache_deps *deps);
-/* Out of the table; locked. */
+/* Out of the table; it is freed by cache_reclaim(), if all readers have left that may see it.
+ * Locked. */
 void cache_unpublish(struct cache *c, struct cache_entry *e);
-/* One entry fewer, if there is one; locked. */
+void cache_reclaim(struct cache *c);
+/* One entry fewer.  False: there is none that is not being sent.  Locked. */
 bool cache_evict(struct cache *c);
 
 /* --- cache_watch.c ---------------------------------------------------------------------------- */

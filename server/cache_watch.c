@@ -185,6 +185,7 @@ void cache_cut_entry(struct cache *c, struct cache_entry *e)
     pthread_mutex_lock(&c->lock);
     if (e->deps)
         cache_cut(c, e->deps);
+    cache_reclaim(c);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -273,6 +274,7 @@ static void drain(struct cache *c)
         }
     } while (n > 0 || (n < 0 && errno == EINTR));
     atomic_store(&c->draining, 0);
+    cache_reclaim(c);
 }
 
 /* What is mounted over a folder hides it without an event.  The list of mounts can be
@@ -288,6 +290,7 @@ static void look_at_mounts(struct cache *c, uint32_t now_ms)
         return;
     pthread_mutex_lock(&c->lock);
     cut_all(c);
+    cache_reclaim(c);
     pthread_mutex_unlock(&c->lock);
 }
 

@@ -5,6 +5,17 @@
 #include <sys/resource.h>
 #include "kept.h"
 
+static bool is_kept_now(struct tree *t, const char *path)
+{
+    struct source *s;
+    bool kept;
+
+    assert_int_equal(ask_as(path, identity, &s), 0);
+    kept = is_kept(s);
+    site_release(t->site, s);
+    return kept;
+}
+
 /* --- Siblings --------------------------------------------------------------------------------- */
 
 static enum coding coding_for(struct tree *t, const char *path, const uint16_t q[CODINGS])
@@ -135,6 +146,88 @@ static void sent_while_it_ends(void **state)
     close_cache();
 }
 
+/* A reader is on its way through the table when the last entry ends, and has left when the cache
+ * does. */
+static void read_while_it_ends(void **state)
+{
+    struct tree *t = *state;
+
+    make_file(t, "a", "old");
+    open_cache(t, PLENTY);
+    warm(t, "/a", "old");
+    atomic_store(&reader->at, atomic_load(&cache->epoch));
+    write_over(t, "a", "new");
+    cache_look(reader, now_ms);
+    assert_int_not_equal(atomic_load(&cache->bytes), 0);
+    atomic_store(&reader->at, 0);
+    close_cache();
+}
+
+/* Zeros in files of that name and a number; each is asked for often enough to be kept. */
+static void fill_up(struct tree *t, const char *name, unsigned from, unsigned n)
+{
+    char text[32], path[33];
+
+    for (unsigned i = from; i < from + n; i++) {
+        snprintf(text, sizeof(text), "%s%u", name, i);
+        snprintf(path, sizeof(path), "/%s", text);
+        make_zeros(t, text, LITTLE / 8);
+        for (int turn = 0; turn < 3; turn++)
+            assert_int_equal(error_of(t, path), 0);
+    }
+}
+
+/* While a thread is held up on its way through the table nothing is freed; what is evicted is no
+ * more than is needed all the same. */
+static void a_reader_that_is_held_up(void **state)
+{
+    struct tree *t = *state;
+    struct cache_reader *other;
+    uint64_t ends;
+
+    open_cache(t, LITTLE);
+    other = cache_reader_open(cache);
+    fill_up(t, "f", 0, 10);
+    ends = stats_sum(stats, STAT_CACHE_ENDS);
+    atomic_store(&other->at, atomic_load(&cache->epoch));
+    fill_up(t, "g", 0, 1);
+    assert_in_range(stats_sum(stats, STAT_CACHE_ENDS) - ends, 1, 2);
+    assert_true(atomic_load(&cache->bytes) <= LITTLE);
+    atomic_store(&other->at, 0);
+    fill_up(t, "h", 0, 1);
+    assert_true(is_kept_now(t, "/h0"));
+    cache_reader_close(other);
+    close_cache();
+}
+
+/* To evict what is being sent would give no memory back. */
+static void what_is_sent_stays(void **state)
+{
+    struct tree *t = *state;
+    struct source *sent[16];
+    unsigned n = 0;
+    char path[16];
+
+    open_cache(t, LITTLE);
+    fill_up(t, "f", 0, 6);
+    for (unsigned i = 0; i < 6; i++) {
+        snprintf(path, sizeof(path), "/f%u", i);
+        assert_int_equal(ask_as(path, identity, &sent[n++]), 0);
+        assert_true(is_kept(sent[i]));
+    }
+    fill_up(t, "g", 0, 10); /* more than there is room for */
+    assert_true(atomic_load(&cache->bytes) <= LITTLE);
+    for (unsigned i = 0; i < 6; i++) {
+        snprintf(path, sizeof(path), "/f%u", i);
+        assert_true(is_kept_now(t, path));
+    }
+    while (n > 0)
+        site_release(t->site, sent[--n]);
+    fill_up(t, "h", 0, 10);
+    assert_true(is_kept_now(t, "/h9"));
+    close_cache();
+}
+
 /* The queue of events is longer than the kernel allows: everything ends. */
 static void an_overflow(void **state)
 {
@@ -237,6 +330,9 @@ int main(void)
         TREE_TEST(watches_are_bounded),
         TREE_TEST(the_popular_stays),
         TREE_TEST(sent_while_it_ends),
+        TREE_TEST(read_while_it_ends),
+        TREE_TEST(a_reader_that_is_held_up),
+        TREE_TEST(what_is_sent_stays),
         TREE_TEST(an_overflow),
         TREE_TEST(none_of_no_bytes),
         TREE_TEST(no_descriptor),
