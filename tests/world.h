@@ -202,6 +202,7 @@ static inline void world_run(struct world *w)
         world_turn(w);
     }
     conn_fini(&w->c);
+    http_recent_drop(&w->fake->host);
     fake_balance(w->fake);
 }
 

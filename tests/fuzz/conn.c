@@ -3,7 +3,7 @@
  *
  * The first 16 bytes say how the world behaves, the rest is what the peer sends.  world.h checks
  * what must hold at each step; and where nothing goes wrong the output must not depend on how the
- * bytes moved.
+ * bytes moved, nor on heads that came before being known.
  */
 #include "../world.h"
 
@@ -72,6 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct conn_proto *const protos[] = {&http_proto, &lines_proto, &echo_proto,
                                                       &http_proto};
+    static struct http_recent recent;
     static struct world w;
     const struct conn_proto *proto;
     bool trouble;
@@ -82,6 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     world_open(&w, proto, data[13] * 256u + data[14]);
     set_moves(&w, data);
     trouble = set_trouble(&w, data);
+    w.fake->host.recent = data[0] % 4 == 3 ? &recent : NULL;
     w.in = (const char *)data + CONTROL;
     w.in_len = size - CONTROL;
     world_run(&w);
