@@ -9,6 +9,7 @@ headers to compile modules with are fetched likewise, when they are asked for.
 A kernel that scripts/debug-kernel has built is kept in the same folder under a name of its own, headers included.
 """
 import dataclasses
+import fcntl
 import glob
 import lzma
 import os
@@ -129,22 +130,26 @@ def headers(version, cache):
     path = f"{place}/usr/src/linux-headers-{kernel.release}"
     if os.path.exists(f"{path}/Module.symvers"):
         return path
-    packages = header_packages(kernel.release)
-    with tempfile.TemporaryDirectory(dir=cache) as folder:
+    with open(f"{place}.lock", "w", encoding="ascii") as lock:  # others may want them at the same time, and use them at once
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(f"{path}/Module.symvers"):
+            fetch_headers(kernel.release, place)
+    return path
+
+
+def fetch_headers(release, place):
+    """The packages' trees as one, in that folder, instead of what is there: the headers of a kernel that was replaced."""
+    packages = header_packages(release)
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(place)) as folder:
         run("apt-get", "download", *packages, cwd=folder)
         for package in glob.glob(f"{folder}/*.deb"):
             run("dpkg-deb", "-x", package, f"{folder}/tree")
-        with open(f"{folder}/tree/usr/src/linux-headers-{kernel.release}/Makefile", "r+", encoding="ascii") as file:
+        with open(f"{folder}/tree/usr/src/linux-headers-{release}/Makefile", "r+", encoding="ascii") as file:
             text = file.read().replace("/usr/src/", f"{place}/usr/src/")  # where they would be if they were installed
             file.seek(0)
             file.write(text)
-        shutil.rmtree(place, ignore_errors=True)  # of a kernel that was replaced
-        try:
-            os.rename(f"{folder}/tree", place)
-        except OSError:  # another has been quicker
-            if not os.path.exists(f"{path}/Module.symvers"):
-                raise
-    return path
+        shutil.rmtree(place, ignore_errors=True)
+        os.rename(f"{folder}/tree", place)
 
 
 # --- Modules ------------------------------------------------------------------------------------------------

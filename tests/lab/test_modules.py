@@ -2,9 +2,13 @@
 """What listens to a kernel under test: which of its words are complaints, what is a leak, how a module gets a name and
 its parameters.  Guests that boot with faults planted are tests/planted."""
 import os
+import pathlib
 import re
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from command import TOP
@@ -112,6 +116,35 @@ def test_headers_of_a_kernel_that_is_built(tmp_path):
     os.makedirs(tmp_path / "linux-debug-6.12/lib/modules/6.12.0-rung/kernel")
     (tmp_path / "linux-debug-6.12/vmlinux").write_bytes(b"\x7fELF")
     assert kernel.headers("debug-6.12", str(tmp_path)) == str(tmp_path / "linux-debug-6.12-headers")
+
+
+def test_headers_for_two_at_once(monkeypatch, tmp_path):
+    """One fetches them, and nobody replaces them while another compiles with them."""
+    downloads, together = [], threading.Barrier(2)
+
+    def run(*argv, cwd=None):
+        if argv[0] == "apt-get":
+            downloads.append(argv)
+            pathlib.Path(cwd, "headers.deb").touch()
+        elif argv[0] == "dpkg-deb":
+            tree = pathlib.Path(argv[3], "usr/src/linux-headers-6.1.0-9-amd64")
+            tree.mkdir(parents=True)
+            time.sleep(0.3)
+            (tree / "Makefile").write_text("include /usr/src/linux-headers-6.1.0-9-common/Makefile\n")
+            (tree / "Module.symvers").touch()
+        return b"Depends: linux-headers-6.1.0-9-common\n"
+
+    def use(_):
+        together.wait()
+        found = pathlib.Path(kernel.headers("6.1", str(tmp_path)), "Makefile").stat()
+        time.sleep(0.6)
+        return found == pathlib.Path(kernel.headers("6.1", str(tmp_path)), "Makefile").stat()
+
+    monkeypatch.setattr(kernel, "run", run)
+    monkeypatch.setattr(kernel, "fetch", lambda version, cache: kernel.Kernel("6.1.0-9-amd64", "", ""))
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(use, range(2))) == [True, True]
+    assert len(downloads) == 1
 
 
 def test_packages_of_headers(monkeypatch):
