@@ -23,6 +23,8 @@
 enum {
     PREFERENCE_NONE = 1 << 15, /* keeps a preference from being 0, which stands for all */
     PAGE_NAME_BYTES = 16,
+    REFUSED_BITS = 10,       /* of a doorkeeper's mark: when a refusal was, and that it is one */
+    REFUSED_MS_LOG = 14,     /* every 16 s it is tried again */
 };
 
 uint16_t cache_preference(const uint16_t q[CODINGS])
@@ -62,6 +64,15 @@ static uint32_t doorkeeper_tag(const struct cache_want *want)
     return (uint32_t)(want->hash >> 29) | 1; /* never 0 */
 }
 
+/* It was asked for again, and cannot be kept: not tried anew at each request, but after a while.
+ * Even, so that it is no tag. */
+static uint32_t doorkeeper_refusal(const struct cache_want *want)
+{
+    uint32_t when = (uint32_t)(want->now_ms >> REFUSED_MS_LOG) & ((1u << (REFUSED_BITS - 1)) - 1);
+
+    return (doorkeeper_tag(want) >> REFUSED_BITS << REFUSED_BITS) | when << 1;
+}
+
 /* --- Watching the way ------------------------------------------------------------------------- */
 
 /* On the way down. */
@@ -70,6 +81,7 @@ struct way {
     struct cache_deps *deps;
     int folder;
     unsigned depth;
+    bool lasting; /* what cannot be kept is of a kind that stays so: nothing was just in the way */
     bool varies; /* a sibling is there, so what is sent depends on what the client accepts */
 };
 
@@ -103,6 +115,11 @@ static bool is_passed(const struct way *w, const struct stat *st)
     return S_ISDIR(st->st_mode) && (!w->c->site->world || st->st_mode & S_IXOTH);
 }
 
+static bool is_lasting(const struct way *w, int fd, const struct stat *st)
+{
+    return S_ISLNK(st->st_mode) || !is_known(w, fd, st);
+}
+
 /* Into that folder. */
 static enum step enter(struct way *w, struct slice name)
 {
@@ -110,7 +127,8 @@ static enum step enter(struct way *w, struct slice name)
     struct stat st;
     int fd;
 
-    if (++w->depth > CACHE_DEPTH_MAX || !cache_depend_names(w->c, w->deps, w->folder, &names))
+    w->lasting = ++w->depth > CACHE_DEPTH_MAX;
+    if (w->lasting || !cache_depend_names(w->c, w->deps, w->folder, &names))
         return STEP_NO;
     fd = open_name(w->folder, name, "", &st);
     if (fd < 0)
@@ -121,6 +139,7 @@ static enum step enter(struct way *w, struct slice name)
         w->folder = fd;
         return STEP_ON;
     }
+    w->lasting = is_lasting(w, fd, &st);
     close(fd);
     return S_ISREG(st.st_mode) ? STEP_END : STEP_NO;
 }
@@ -137,6 +156,7 @@ static bool watch_file(struct way *w, struct slice name, enum coding coding)
     w->varies = w->varies || coding != CODING_IDENTITY;
     good = S_ISDIR(st.st_mode) ||
            (S_ISREG(st.st_mode) && is_known(w, fd, &st) && cache_depend_inode(w->c, w->deps, fd));
+    w->lasting = w->lasting || is_lasting(w, fd, &st);
     close(fd);
     return good;
 }
@@ -353,16 +373,23 @@ static int fill(struct way *w, const struct cache_want *want, struct source **so
 
 int cache_fill(struct cache *c, const struct cache_want *want, struct source **source)
 {
+    uint32_t mark = atomic_load_explicit(doorkeeper_at(c, want), memory_order_relaxed);
     struct way w = {.c = c, .folder = c->site->root_fd};
     int err;
 
-    if (want->was_kept || atomic_load_explicit(doorkeeper_at(c, want), memory_order_relaxed) ==
-                              doorkeeper_tag(want))
+    if (mark == doorkeeper_refusal(want))
+        return ask_site(c, want, source);
+    if (want->was_kept || mark == doorkeeper_tag(want))
         w.deps = cache_deps_new(c);
     if (w.deps && watch_way(&w, want))
         return fill(&w, want, source);
-    if (w.deps)
+    if (w.deps) {
         cache_deps_free(c, w.deps);
+        if (w.lasting)
+            atomic_store_explicit(doorkeeper_at(c, want), doorkeeper_refusal(want),
+                                  memory_order_relaxed);
+        return ask_site(c, want, source);
+    }
     err = ask_site(c, want, source);
     if (is_kept(c, want, err, err ? NULL : *source))
         atomic_store_explicit(doorkeeper_at(c, want), doorkeeper_tag(want), memory_order_relaxed);

@@ -17,6 +17,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,20 @@ static void node_free(struct cache *c, struct cache_node *node)
     free(node);
 }
 
+/* Where names are equal that differ in case (chattr +F), an event may carry another spelling than
+ * the one that was asked for.  A folder that cannot be opened may be such a one. */
+static bool folds_case(const char *name)
+{
+    int flags = 0, fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool folds;
+
+    if (fd < 0)
+        return true;
+    folds = ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 && flags & FS_CASEFOLD_FL;
+    close(fd);
+    return folds;
+}
+
 /* The node of the inode that fd names, with its watch; NULL: it cannot be watched. */
 static struct cache_node *node_get(struct cache *c, int fd, uint32_t events)
 {
@@ -72,7 +87,7 @@ static struct cache_node *node_get(struct cache *c, int fd, uint32_t events)
     at = node_at(c, wd);
     if (*at)
         return *at;
-    *at = calloc(1, sizeof(**at));
+    *at = events & IN_ONLYDIR && folds_case(name) ? NULL : calloc(1, sizeof(**at));
     if (!*at) {
         inotify_rm_watch(c->events, wd);
         return NULL;

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""What is kept in memory shows in nothing but the counters: every answer is the one that a server without a cache gives,
+and no more is kept than --cache allows."""
+import os
+import subprocess
+
+import cli
+import pytest
+from lib import server as lib
+from lib.served import wait_for
+
+pytestmark = pytest.mark.userspace("the modules keep their own")
+ASKS = 5  # enough to be kept, and to be given out
+FIT = ("ext2/ext3", "xfs", "btrfs", "tmpfs")  # as stat -f names them
+PAGE, MANY, PAGE_BYTES, CACHE_BYTES = b"<p>page</p>\n" * 90, 100, 8192, 256 << 10
+
+
+@pytest.fixture
+def site(tree):
+    os.makedirs(f"{tree}/folder/deep")
+    for name, data in (("page.html", PAGE), ("page.html.gz", b"\x1f\x8b not really"), ("folder/index.html", b"index"),
+                       ("empty.txt", b""), ("long.bin", bytes(300 << 10)), ("folder/deep/text.txt", b"0123456789" * 99)):
+        with open(f"{tree}/{name}", "wb") as file:
+            file.write(data)
+    return tree
+
+
+def rows(tag):
+    for path in ("/page.html", "/folder/", "/folder/deep/text.txt", "/empty.txt", "/long.bin", "/folder", "/folder/deep",
+                 "/none", "/page.html/none", "/folder/none/", "/folder//index.html?a=b", "/%66older/"):
+        yield "GET", path, []
+        yield "HEAD", path, []
+    for fields in (["Accept-Encoding: gzip"], ["Accept-Encoding: gzip;q=0"], ["Accept-Encoding: br, gzip;q=0.5"],
+                   ["Accept-Encoding: *"], ["Accept-Encoding: identity;q=0"], ["Range: bytes=2-5"], ["Range: bytes=-7"],
+                   ["Range: bytes=0-1,4-5"], ["Range: bytes=99999-"], [f"If-None-Match: {tag}"], ['If-None-Match: "x"'],
+                   [f"If-Match: {tag}"], ['If-Match: "x"'], ["If-None-Match: *"], [f"If-Range: {tag}", "Range: bytes=1-2"],
+                   ['If-Range: "x"', "Range: bytes=1-2"], ["If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT"],
+                   ["If-Modified-Since: Sat, 01 Jan 2000 00:00:00 GMT"], ["Connection: close"]):
+        yield "GET", "/page.html", fields
+        yield "HEAD", "/page.html", fields
+    yield "GET", "/none", ["Accept: text/html"]
+    yield "POST", "/page.html", []
+
+
+def seen(reply):
+    """All of it but what changes from one answer to the next: the date, and the boundary between ranges."""
+    fields, body = {name: value for name, value in reply.fields.items() if name != "date"}, reply.body
+    _, found, mark = (reply.get("content-type") or "").partition("boundary=")
+    if found:
+        fields["content-type"] = fields["content-type"].replace(mark, "B")
+        body = body.replace(mark.encode(), b"B")
+    return reply.status, reply.reason, fields, body
+
+
+def ask(server, method, path, fields):
+    with server.wire() as wire:
+        return seen(wire.ask(path, method, fields))
+
+
+@pytest.mark.core
+def test_as_if_nothing_were_kept(start, site):
+    plain, keeping = start(site, "--cache", 0), start(site)
+
+    def settled():
+        tags = {ask(server, "HEAD", "/page.html", [])[2]["etag"] for server in (plain, keeping)}
+        return tags.pop() if len(tags) == 1 and next(iter(tags)).startswith('"') else None
+    tag = wait_for(settled, "both say the same strong tag")
+    for row in rows(tag):
+        want = ask(plain, *row)
+        for turn in range(ASKS):
+            assert ask(keeping, *row) == want, (row, turn)
+
+
+def kept(server):
+    stats = server.stats()
+    return stats["cache_fills"] - stats["cache_ends"]
+
+
+@pytest.fixture
+def keeps(site):
+    """Whether anything is kept here: by the engine, its arrangement and the file system."""
+    kind = subprocess.run(["stat", "-f", "-c", "%T", site], stdout=subprocess.PIPE, check=True, text=True).stdout.strip()
+    if lib.ENGINE in ("fork", "null"):
+        pytest.skip("this engine keeps nothing")
+    if kind not in FIT:
+        pytest.skip(f"nothing is kept of {kind}")
+    if {"--send", "--gather"} & set(lib.ARGS):
+        pytest.skip("in this arrangement nothing is kept")
+
+
+def test_hits_are_counted(start, site, keeps):
+    server = start(site, "--workers", 1)
+    with server.wire() as wire:
+        for _ in range(ASKS):
+            assert wire.ask("/page.html").body == PAGE
+        before = server.stats()
+        assert before["cache_fills"] == 1 and before["cache_hits"] == ASKS - 2 and not before["cache_ends"], before
+        with open(f"{site}/page.html", "ab") as file:
+            file.write(b"more")
+        assert wire.ask("/page.html").body == PAGE + b"more"
+        after = server.stats()
+        assert after["cache_ends"] == 1 and after["cache_hits"] == before["cache_hits"], after
+
+
+def test_no_more_than_it_may(start, tree, site, keeps):
+    """Many files that do not fit: some of them are kept, and never more of them than there is room for."""
+    for i in range(MANY):
+        with open(f"{tree}/many{i}", "wb") as file:
+            file.write(bytes([i]) * PAGE_BYTES)
+    server = start(tree, "--workers", 1, "--cache", CACHE_BYTES)
+    with server.wire() as wire:
+        for turn in range(ASKS):
+            for i in range(MANY):
+                assert wire.ask(f"/many{i}").body == bytes([i]) * PAGE_BYTES
+            assert kept(server) * PAGE_BYTES <= CACHE_BYTES, turn
+        assert kept(server) * PAGE_BYTES > CACHE_BYTES // 2
+        for _ in range(ASKS):
+            assert wire.ask("/long.bin").length == 300 << 10
+    assert kept(server) * PAGE_BYTES <= CACHE_BYTES
+
+
+def test_nothing_is_kept_without_room(start, site, keeps):
+    server = start(site, "--cache", 0)
+    for _ in range(ASKS):
+        assert ask(server, "GET", "/page.html", [])[0] == 200
+    assert not kept(server)
+
+
+@pytest.mark.parametrize("size", ["-1", "x", "1x", "4k4", "1e3", "", " ", "0x10", "99999999999999999999", "17179869184g"])
+def test_sizes_that_are_none(site, size):
+    out = cli.run("serve", "--port", 0, "--cache", size, site)
+    assert out.returncode == 2 and "--cache" in out.stderr, (out.returncode, out.stderr)
+
+
+@pytest.mark.parametrize("size", ["0", "1", "4095", "4k", "64M", "1g", "17179869183g"])
+def test_sizes(start, site, size):
+    """From nothing to all that can be counted: it is a limit, and nothing is taken in advance."""
+    server = start(site, "--cache", size)
+    for _ in range(ASKS):
+        assert ask(server, "GET", "/page.html", [])[0] == 200
