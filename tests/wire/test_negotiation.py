@@ -4,7 +4,7 @@ import os
 
 import pytest
 from lib import served
-from lib.trees import content, write
+from lib.trees import content, grown, write
 
 OLD, NEW = 1_600_000_000, 1_600_000_100
 CODINGS = {"gzip": "gz", "br": "br", "zstd": "zst"}
@@ -38,7 +38,7 @@ def root():
     os.utime(f"{path}/fine.txt", ns=(0, OLD * 10**9 + 6))
     write(f"{path}/empty.txt", b"", OLD)
     write(f"{path}/empty.txt.gz", b"gzip of nothing", OLD)
-    yield path
+    yield grown(path)
     shutil.rmtree(path)
 
 

@@ -7,9 +7,8 @@ import time
 import pytest
 from lib import served
 from lib.client import date_seconds
-from lib.trees import write
+from lib.trees import REALTIME_COARSE, write
 
-REALTIME_COARSE = 5  # clock_gettime(2): Python has no name for it
 # hello.txt was changed at 1700000000
 AT = "Tue, 14 Nov 2023 22:13:20 GMT"
 BEFORE = "Tue, 14 Nov 2023 22:13:19 GMT"

@@ -8,6 +8,7 @@ import shutil
 import socket
 import stat
 import tempfile
+import time
 import urllib.parse
 
 SIZES = [0, 1, 2, 4095, 4096, 4097, 16383, 16384, 16385, 65536, 1 << 20]
@@ -45,6 +46,19 @@ def write(path, data, mtime=None):
         os.utime(new, (mtime, mtime))
     os.replace(new, path)
     return data
+
+
+REALTIME_COARSE = 5  # clock_gettime(2): the clock that stamps files; Python has no name for it
+YOUNG_TICKS = 8  # twice what server/site_young.c and kernel/kwitness.c wait for
+
+
+def grown(root):
+    """The folder, when every file below it is so old that its validators are strong: the server calls those of a young
+    file weak, and a test that needs strong ones must not depend on how long the server took to start."""
+    times = [os.lstat(os.path.join(path, name)).st_ctime for path, _, names in os.walk(root) for name in names]
+    while time.clock_gettime(REALTIME_COARSE) <= max(times) + YOUNG_TICKS * time.clock_getres(REALTIME_COARSE):
+        time.sleep(0.002)
+    return root
 
 
 def sparse(path, size, marks):
