@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """kind_massif.py: what valgrind tells is read rightly, a server that keeps something makes no figure, and a small cell
 from end to end.  And a library that is to be preloaded and is not there is told."""
+import contextlib
 import os
 import shutil
 import subprocess
+import threading
 
 import kind_massif
 import measures
@@ -53,6 +55,36 @@ def test_a_small_cell(context, load, least, most, monkeypatch):
     scenario = {"name": "s", "load": load, "short": 4, "long": 12, "connections": 2}
     found = kind_massif.measure(context, {"name": "t", "engine": "epoll"}, scenario, 0)["figures"]
     assert found["bytes_peak"] >= found["bytes_end"] > 10000 and least <= found["allocations"] <= most
+
+
+@contextlib.contextmanager
+def swinging(place):
+    """Something is mounted there and unmounted again all the while."""
+    over = threading.Event()
+
+    def swing():
+        while not over.wait(0.02):
+            subprocess.run(["mount", "-t", "tmpfs", "rung-test", place], check=True, timeout=20)
+            subprocess.run(["umount", "--lazy", place], check=True, timeout=20)
+    place.mkdir()
+    thread = threading.Thread(target=swing)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+def test_mounts_of_other_processes_add_nothing(context, tmp_path):
+    def allocations():
+        return kind_massif.under_memcheck(context, {"name": "t", "engine": "epoll"}, {"load": "file", "connections": 2},
+                                          kind_massif.documents(context), 12)
+    alone = allocations()
+    with swinging(tmp_path / "mount"):
+        assert allocations() == alone
 
 
 def test_what_valgrind_needs_is_missing(context):
