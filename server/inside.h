@@ -268,5 +268,7 @@ bool watch_left(const struct watch *watch);
 int  watch_last(struct watch *watch);
 void watch_enter(struct watch *watch, struct session *s);
 void watch_leave(struct watch *watch, struct session *s);
+/* Between enter and leave: whether the watcher has ended what can be received. */
+bool watch_has_shut(const struct session *s);
 
 #endif

@@ -370,7 +370,7 @@ static void serve_input(struct loop *l, struct session *s, struct line *line)
     n = socket_recv(line, l->scratch, sizeof(l->scratch));
     watch_enter(watch, s);
     loop_tick(l);
-    if (n < 0)
+    if (n < 0 || (n == 0 && watch_has_shut(s))) /* the client cut nothing short */
         conn_abort(&s->conn);
     else
         conn_feed(&s->conn, l->scratch, (size_t)n, l->now_ms);

@@ -192,6 +192,11 @@ void watch_enter(struct watch *watch, struct session *s)
         sched_yield(); /* the watcher looks at it: a few instructions */
 }
 
+bool watch_has_shut(const struct session *s)
+{
+    return s->slot != 0;
+}
+
 /* --- The watcher's side ----------------------------------------------------------------------- */
 
 static void end(struct session *s, unsigned how)

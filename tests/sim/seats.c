@@ -33,6 +33,20 @@ bool __wrap_worker_awaited(const struct worker *w)
     return true;
 }
 
+static const char half_head[] = "GET / HTTP/1.1\r\n";
+static atomic_int late_client = -1; /* it speaks just as its connection is shut for reading */
+
+int __real_shutdown(int fd, int how);
+int __wrap_shutdown(int fd, int how);
+int __wrap_shutdown(int fd, int how)
+{
+    int client = how == SHUT_RD ? atomic_exchange(&late_client, -1) : -1;
+
+    if (client >= 0)
+        assert_true(client_send(client, half_head, sizeof(half_head) - 1));
+    return __real_shutdown(fd, how);
+}
+
 /* With a reset: to a mere end of half a request there is an answer, and no site has its page. */
 static void leave(int client)
 {
@@ -45,7 +59,6 @@ static void leave(int client)
 /* Each worker has one thread and so one seat; half a request keeps it. */
 static void test_no_wake_up_is_lost(void **state)
 {
-    static const char half[] = "GET / HTTP/1.1\r\n";
     int client[WORKERS];
     struct serving s;
 
@@ -59,7 +72,7 @@ static void test_no_wake_up_is_lost(void **state)
         uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
 
         client[i] = client_open(s.port);
-        assert_true(client_send(client[i], half, sizeof(half) - 1));
+        assert_true(client_send(client[i], half_head, sizeof(half_head) - 1));
         while (stats_live(s.srv.stats) <= i && serving_ms() < until_ms)
             serving_nap(1);
         assert_int_equal(stats_live(s.srv.stats), i + 1);
@@ -114,6 +127,35 @@ static void test_a_glimpse_evicts_nobody(void **state)
     serving_empty(&s);
 }
 
+/* An idle connection gives up its seat while half a request arrives.  The server reads no more, so
+ * the client made no mistake: the connection ends, and no 400 is sent. */
+static void test_half_a_head_that_is_cut_off_is_no_mistake(void **state)
+{
+    struct serving s;
+    char buf[256];
+    int client;
+    long n;
+
+    (void)state;
+    serving_fill(&s, &engine_naive, &http_proto);
+    s.srv.arrangement.workers = WORKERS;
+    serving_start(&s);
+    client = client_open(s.port);
+    serving_nap(2 * ROOM_IDLE_MS); /* now it may be evicted */
+    atomic_store(&late_client, client);
+    atomic_store(&glimpses, INT_MAX);
+    wait_until_evicted(&s, 1);
+    n = client_recv(client, buf, sizeof(buf));
+    assert_true(n == 0 || n == -ECONNRESET);
+    assert_int_equal(atomic_load(&late_client), -1);
+    assert_int_equal(stats_sum(s.srv.stats, STAT_ANSWERS), 0);
+    atomic_store(&glimpses, 0);
+    close(client);
+    server_stop(&s.srv);
+    assert_true(serving_left(&s));
+    serving_empty(&s);
+}
+
 /* As many clients as seats: none is turned away, though threads are late and clients silent. */
 static void test_a_last_seat_is_a_seat(void **state)
 {
@@ -146,6 +188,7 @@ int main(void)
         cmocka_unit_test(test_no_wake_up_is_lost),
         cmocka_unit_test(test_a_last_seat_is_a_seat),
         cmocka_unit_test(test_a_glimpse_evicts_nobody),
+        cmocka_unit_test(test_half_a_head_that_is_cut_off_is_no_mistake),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
