@@ -3,6 +3,7 @@
 and RUNG_ARGS for another arrangement of workers.  RUNG_ENGINE=kernel: see lib/module.py."""
 import os
 import shutil
+import signal
 import sys
 import tempfile
 
@@ -12,6 +13,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import pytest  # noqa: E402
 from lib import klog, server, trees  # noqa: E402
 
+# Under nohup, SIGHUP is ignored, and the servers would inherit that; a signal with a handler is at its default there.
+signal.signal(signal.SIGHUP, lambda *_: None)
 CORE_STEP = 8
 LONG_STEP = 8
 
