@@ -20,6 +20,7 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+#include "congestion.h"
 
 /* Dead peers passed over by one net_accept(): it must return some day. */
 enum { ACCEPT_SKIPS_MAX = 16 };
@@ -229,6 +230,8 @@ static int listener_options(int fd, int family, const struct net_listening *how)
         err = set(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, (int)how->defer_s);
     if (!err && how->stall_ms)
         err = set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)how->stall_ms);
+    if (!err && how->congestion)
+        err = congestion_set(fd, how->congestion);
     if (!err && family == AF_INET6)
         err = set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     return err;

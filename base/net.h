@@ -32,6 +32,7 @@ struct net_listening {
     /* TCP only: */
     bool delay;       /* a small segment waits while another is unacknowledged (Nagle) */
     unsigned defer_s; /* accepted once the client has spoken, or after about so many seconds */
+    const char *congestion; /* the algorithm that decides how fast to send; NULL: the default */
     /* A connection ends, even after it was closed, if the peer acknowledges nothing for this time
      * although data is under way; 0: the kernel's patience, which is a quarter of an hour. */
     unsigned stall_ms;

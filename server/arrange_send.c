@@ -20,17 +20,18 @@ const char *arrange_sending(struct arrangement *a, const struct engine *e,
                             const struct serve_options *o)
 {
     bool calls = o->send != SEND_AUTO || !o->gather || o->tcp_cork;
-    bool tcp = !o->tcp_nodelay || o->tcp_cork || o->defer_accept;
+    bool named = strcmp(o->congestion, "auto") != 0;
+    bool tcp = !o->tcp_nodelay || o->tcp_cork || o->defer_accept || named;
 
     if ((calls || tcp) && e->model == ENGINE_NONE)
-        return "it has no sockets: --send, --gather, --tcp-nodelay, --tcp-cork and --defer-accept "
-               "would change nothing";
+        return "it has no sockets: --send, --gather, --tcp-nodelay, --tcp-cork, --congestion and "
+               "--defer-accept would change nothing";
     if (calls && e->model == ENGINE_COMPLETION)
         return "the kernel sends for it: --send, --gather and --tcp-cork are for engines that make "
                "the call, such as epoll";
     if (tcp && !speaks_tcp(o))
-        return "no listener speaks TCP: --tcp-nodelay, --tcp-cork and --defer-accept would change "
-               "nothing";
+        return "no listener speaks TCP: --tcp-nodelay, --tcp-cork, --congestion and --defer-accept "
+               "would change nothing";
     a->send = (struct send_how){
         .way = (enum send_way)o->send, .apart = !o->gather, .cork = o->tcp_cork};
     a->delay = !o->tcp_nodelay;

@@ -145,6 +145,18 @@ static void check_cache(struct check *c)
         close(fd);
 }
 
+/* Fine whatever it is: --congestion auto sees to those that pace. */
+static void check_congestion(struct check *c)
+{
+    char name[CONGESTION_NAME];
+    int err = congestion_default(name);
+
+    c->fine = !err;
+    snprintf(c->value, sizeof(c->value), "%s%s%s", err ? say_why(err) : name,
+             !err && congestion_paces(name) ? "; for near clients " : "",
+             !err && congestion_paces(name) ? congestion_prompt() : "");
+}
+
 static void check_memory(struct check *c)
 {
     long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -181,6 +193,9 @@ static const struct {
     {check_ports, "net.ipv4.ip_local_port_range",
      "ports for clients here: connections to one address, also in TIME-WAIT",
      "sysctl -w net.ipv4.ip_local_port_range='10240 65535'"},
+    {check_congestion, "net.ipv4.tcp_congestion_control",
+     "how fast TCP sends; one that paces is left to far clients",
+     "enable TCP in this kernel, or serve on a Unix socket: -b unix:PATH"},
     {check_uring, "kernel.io_uring_disabled",
      "io_uring is allowed: 0: to all, 1: to root, 2: to no process",
      "sysctl -w kernel.io_uring_disabled=0"},

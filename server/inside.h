@@ -8,6 +8,7 @@
 #ifndef SERVER_INSIDE_H
 #define SERVER_INSIDE_H
 #include <stdatomic.h>
+#include "../base/congestion.h"
 #include "../base/send.h"
 #include "../core/http.h"
 #include "../core/room.h"
@@ -137,6 +138,8 @@ struct arrangement {
     struct send_how send;
     bool delay;       /* of listeners: see struct net_listening */
     unsigned defer_s;
+    const char *congestion;                /* of listeners; NULL: the system's default */
+    char congestion_far[CONGESTION_NAME]; /* of connections from far peers; "": the same */
 };
 
 /* In memory that all processes of the server share. */

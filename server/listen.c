@@ -227,9 +227,13 @@ int listen_open(struct server *srv, const struct serve_options *opt)
                   OPTION_LIST_MAX);
         return EXIT_USAGE;
     }
+    code = listen_congestion(srv, opt->congestion, &plan.bind);
+    if (code)
+        return code;
     plan.how.reuseport = srv->arrangement.reuseport;
     plan.how.delay = srv->arrangement.delay;
     plan.how.defer_s = srv->arrangement.defer_s;
+    plan.how.congestion = srv->arrangement.congestion;
     /* Twice, because two windows of --send-timeout may have their progress at the ends. */
     plan.how.stall_ms = (unsigned)srv->send_ms * 2;
     for (unsigned i = 0; i < PORT_TRIES && err == -EADDRINUSE; i++) {

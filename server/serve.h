@@ -7,6 +7,7 @@
  *   arrange.c        how many workers, and of what kind; what is refused
  *   arrange_send.c   how answers leave; what of that is refused
  *   listen.c         addresses become listeners, and what to say when that fails
+ *   listen_congestion.c  which algorithm decides how fast they send
  *   holder.c         which process holds a port
  *   signals.c        signals are read from a descriptor, so that no handler ever runs
  *   engines_print.c  what rung engines prints
@@ -77,6 +78,9 @@ unsigned arrange_pipes(const struct arrangement *a, const struct engine *e);
 /* --- Listeners (listen.c) --------------------------------------------------------------------- */
 /* Open those of opt into srv; what was left out or went wrong is said.  An exit code. */
 int listen_open(struct server *srv, const struct serve_options *opt);
+/* --congestion WORD, for listeners on those addresses, into srv->arrangement
+ * (listen_congestion.c).  An exit code. */
+int listen_congestion(struct server *srv, const char *word, const struct option_list *bind);
 /* Give the unix sockets, which are root's, to that user.  0 or -errno. */
 int listen_give(const struct server *srv, uid_t uid, gid_t gid);
 void listen_close(struct server *srv); /* and removes unix sockets */

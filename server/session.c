@@ -121,6 +121,10 @@ void session_list_del(struct loop *l, struct session *s)
 
 static void session_init(struct loop *l, struct session *s, int fd)
 {
+    const char *far = l->worker->server->arrangement.congestion_far;
+
+    if (*far)
+        congestion_far(fd, far);
     *s = (struct session){.fd = fd};
     conn_init(&s->conn, l->worker->server->proto, &l->host, l->now_ms);
     s->conn.generation = ++l->generation;

@@ -48,7 +48,7 @@ def refusals():
     if ENGINE == "uring":
         for option in ("--send copy", "--gather off", "--tcp-cork on"):
             yield option, "the kernel sends for it"
-    for option in ("--tcp-nodelay off", "--defer-accept 1s"):
+    for option in ("--tcp-nodelay off", "--defer-accept 1s", "--congestion reno"):
         yield "--bind unix:nowhere " + option, "no listener speaks TCP"
     yield "--send dma", "auto, copy, mmap, sendfile, splice"
     yield "--accept reuseport", "one worker is the same as shared"
@@ -95,6 +95,8 @@ def allowed():
     if ENGINE != "uring":
         for way in ("auto", "copy", "mmap", "sendfile", "splice"):
             yield f"--send {way} --gather off --tcp-cork on"
+    yield "--congestion system"
+    yield "--congestion reno"
     yield "--tcp-nodelay off --defer-accept 1ms --bind 127.0.0.1"
     if ENGINE == "nonblock":
         yield "--nap 1ms"

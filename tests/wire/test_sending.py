@@ -280,7 +280,7 @@ def test_not_deferred(start, sizes):
 
 @pytest.mark.userspace("a command line")
 @pytest.mark.parametrize("options", ["--send copy", "--gather off", "--tcp-nodelay off", "--tcp-cork on",
-                                     "--defer-accept 1s"])
+                                     "--defer-accept 1s", "--congestion reno"])
 def test_without_sockets(tree, options):
     out = run("serve", "-e", "null", *options.split(), tree)
     assert out.returncode == EXIT_USAGE and "it has no sockets" in out.stderr

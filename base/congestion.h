@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* congestion.h - which algorithm decides how fast a TCP connection sends, and for which peers.
+ *
+ * Owns nothing.  Names are those of the kernel: net.ipv4.tcp_available_congestion_control.
+ */
+#ifndef BASE_CONGESTION_H
+#define BASE_CONGESTION_H
+#include <sys/socket.h>
+#include "../core/env.h"
+
+enum { CONGESTION_NAME = 16 }; /* TCP_CA_NAME_MAX: the longest name, with its NUL */
+
+/* The algorithm that a new connection gets, unless it is told otherwise.  0 or -errno. */
+int congestion_default(char name[CONGESTION_NAME]);
+/* A listener's connections inherit it.  0; -ENOENT: the kernel has none of that name; -EPERM: it
+ * is for root; or -errno. */
+int congestion_set(int fd, const char *name);
+/* The same for a socket of no use.  0 or -errno. */
+int congestion_try(const char *name);
+/* What this kernel offers without rights: "reno cubic".  "reno" if it does not say. */
+void congestion_offered(char *buf, size_t cap);
+
+/* Whether it spreads packets over time by a timer, as BBR does. */
+bool congestion_paces(const char *name);
+/* One that does not: cubic if it is offered, else reno, which every kernel has. */
+const char *congestion_prompt(void);
+
+/* Whether the address is loopback; and whether it is near: loopback, private or link-local. */
+bool congestion_loopback(const struct sockaddr_storage *sa);
+bool congestion_near(const struct sockaddr_storage *sa);
+/* A connection whose peer is not near gets that algorithm; others are left as they are. */
+void congestion_far(int fd, const char *name);
+
+#endif
