@@ -279,7 +279,7 @@ static long send_memory(struct sender *s, int fd, const struct conn_out *out, in
 
     gather_memory(&g, out, s->how.apart ? 1 : out->count);
     if (s->how.apart || g.segments == out->count || !g.room)
-        return send_gather(fd, g.iov, g.pieces, false);
+        return send_gather(fd, g.iov, g.pieces, out->last && !s->how.apart);
     more = true;
     if (gather_reaches_file(&g, out)) {
         const struct segment *range = &out->seg[g.segments];
@@ -287,7 +287,7 @@ static long send_memory(struct sender *s, int fd, const struct conn_out *out, in
         w.len = g.room;
         if (!shows_bytes(s, range) || window_open(s, range, file, &w) < 0)
             w.len = 0; /* it goes alone; if it cannot be read, the next call says so */
-        more = w.len < range->len;
+        more = out->last || w.len < range->len;
     }
     if (w.len > 0)
         g.iov[g.pieces++] = (struct iovec){w.bytes, w.len};

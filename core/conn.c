@@ -101,6 +101,7 @@ static void eat_all(struct conn *c, const char *bytes, size_t n)
         v = (struct view){s->bytes + s->at, s->len, s->seen};
     eat(c, &v);
     if (c->flags & CONN_CLOSING || !v.n) {
+        c->promised = c->promised && !v.n;
         stash_free(c);
         return;
     }
@@ -130,9 +131,11 @@ static void let_go(struct conn *c)
 /* Everything said.  RFC 9112 9.6: to close at once while input is unread, or before the peer has
  * read the answer, makes the kernel send a reset, which destroys the answer.  Whether input is on
  * its way nobody can know, so the end of the peer's stream is awaited, for a while.  When it has
- * been seen, or nothing was ever said, there is nothing to protect. */
+ * been seen, or nothing was ever said, there is nothing to protect.  If the peer has promised to
+ * send nothing more, the caller need not wait either: conn_promised(). */
 static void finish(struct conn *c, uint64_t now_ms)
 {
+    c->promised = c->promised && !c->stash;
     let_go(c);
     if (c->flags & CONN_ENDED || !c->sent) {
         c->want = CONN_CLOSE;
@@ -347,6 +350,11 @@ bool conn_shuts(struct conn *c)
         return false;
     c->flags |= CONN_SHUT;
     return true;
+}
+
+bool conn_promised(const struct conn *c)
+{
+    return c->promised;
 }
 
 bool conn_idle(const struct conn *c)

@@ -126,6 +126,7 @@ struct segment {
 struct conn_out {
     const struct segment *seg;
     unsigned count;
+    bool last; /* what follows is the end of the stream, perhaps at once: see conn_promised() */
 };
 
 struct conn_proto {
@@ -162,7 +163,8 @@ struct conn {
     uint32_t generation;  /* free for the owner: tells a new connection from an old one here */
     uint8_t want;         /* enum conn_want */
     uint8_t flags;        /* the machine's: closing, mid-message, in a body, end of stream seen */
-    uint8_t proto_flags;  /* the protocol's own */
+    uint8_t proto_flags : 7; /* the protocol's own */
+    uint8_t promised : 1;    /* the machine's: see conn_promised() */
     uint8_t owner_state;  /* free for the owner (session state) */
 };
 
@@ -210,6 +212,13 @@ void conn_fini(struct conn *c);
  * will be sent.  conn_pump() does it by itself. */
 bool conn_shuts(struct conn *c);
 
+/* Whether the peer has promised to send nothing behind the message whose answer ends the
+ * connection, and nothing of that kind was received.  Then nothing has to linger: when the last
+ * answer is out (conn_shuts()) and the transport has nothing unread, the caller may abort and close
+ * at once, so that the end of the stream travels with the answer.  See
+ * docs/decisions/010-closing-at-once.md. */
+bool conn_promised(const struct conn *c);
+
 /* Nothing of a message has arrived and nothing is owed: may be closed without anyone noticing a
  * loss. */
 bool conn_idle(const struct conn *c);
@@ -217,7 +226,8 @@ bool conn_idle(const struct conn *c);
 /* --- The pump: whoever can call recv and send synchronously shares it ------------------------- */
 
 /* Bytes moved, or -errno; recv: 0 = end of stream; send of a file that has become shorter: 0.
- * -EAGAIN (-11): would block.  shut: no more will be sent (lingering close). */
+ * -EAGAIN (-11): would block.  shut: no more will be sent (lingering close); it may abort the
+ * connection instead, see conn_promised(). */
 struct transport {
     long (*recv)(void *io, char *buf, size_t cap);
     long (*send)(void *io, const struct conn_out *out);
@@ -268,6 +278,8 @@ void conn_wait(struct conn *c);
 /* more() cannot go on, and the end of the stream would look like the end of the answer. */
 void conn_fail(struct conn *c);
 void conn_close_after(struct conn *c); /* no further input is used; close when the output is out */
+/* The peer has promised that its message, whose answer ends the connection, is its last. */
+void conn_promise(struct conn *c);
 void conn_in_body(struct conn *c, bool in); /* progress rule, not the head's deadline */
 
 /* Three pieces of the outbox, all there after conn_room(), aligned for any type.  State of an

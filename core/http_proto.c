@@ -24,6 +24,15 @@ static bool keeps_alive(const struct conn *c, const struct http_head *head)
     return head->keep_alive && !c->host->closing && !asks_tunnel(head);
 }
 
+/* RFC 9112 9.6: a client that sends the close option sends no further request, nor does one of 1.0
+ * that does not ask for more (9.3).  So a request of theirs that has no body is the last thing they
+ * send.  Only of GET and HEAD is that taken for granted. */
+static void take_promise(struct conn *c, const struct http_head *head)
+{
+    if (!head->keep_alive && (head->method == HTTP_GET || head->method == HTTP_HEAD))
+        conn_promise(c);
+}
+
 /* A head that is no message: what it says about itself is not to be believed, so its fields
  * are forgotten. */
 static int refuse(struct conn *c, struct http_head *head, unsigned status)
@@ -164,7 +173,10 @@ static long input_known(struct conn *c, const char *bytes, size_t n)
     if (!known)
         return 0;
     err = http_reply_ask(c, &known->head, &known->ask, keeps_alive(c, &known->head));
-    return err ? err : (long)used;
+    if (err)
+        return err;
+    take_promise(c, &known->head);
+    return (long)used;
 }
 
 static long input(struct conn *c, const char *bytes, size_t n)
@@ -193,7 +205,10 @@ static long input(struct conn *c, const char *bytes, size_t n)
         if (c->host->recent)
             http_recent_keep(c->host, bytes, (size_t)used, head);
         err = http_reply(c, head, keeps_alive(c, head));
-        return err ? err : used;
+        if (err)
+            return err;
+        take_promise(c, head);
+        return used;
     }
     status = refusal(c, head);
     if (status) {

@@ -141,6 +141,11 @@ void conn_close_after(struct conn *c)
     c->flags |= CONN_CLOSING;
 }
 
+void conn_promise(struct conn *c)
+{
+    c->promised = true;
+}
+
 void conn_in_body(struct conn *c, bool in)
 {
     c->flags = in ? c->flags | CONN_BODY : c->flags & ~CONN_BODY;
@@ -176,6 +181,7 @@ struct conn_out conn_out(const struct conn *c)
     while (out.count < c->out->count)
         if (!out.seg[out.count++].bytes)
             break; /* a file range is the last of a gather */
+    out.last = c->promised && !(c->flags & CONN_MORE) && out.count == c->out->count;
     return out;
 }
 

@@ -18,17 +18,19 @@
 /* The socket, and what this thread sends by, for as long as it has the session. */
 struct line {
     int fd;
+    struct conn *conn;
     uint32_t *received; /* of the loop */
     bool corks, corked; /* whether an answer's bytes wait for the rest of it; whether they do now */
     struct sender *sender;
 };
 
-static struct line line_of(struct loop *l, const struct session *s)
+static struct line line_of(struct loop *l, struct session *s)
 {
     bool corks = l->worker->server->arrangement.send.cork;
 
     return (struct line){
-        .fd = s->fd, .received = &l->received, .corks = corks, .sender = l->sender};
+        .fd = s->fd, .conn = &s->conn, .received = &l->received, .corks = corks,
+        .sender = l->sender};
 }
 
 /* Nobody remembers whether the pump before left it set: each that sends sets it, once. */
@@ -69,12 +71,23 @@ static long socket_send(void *io, const struct conn_out *out)
     return sender_send(line->sender, line->fd, out, file);
 }
 
+/* The last answer is out.  If the client keeps its promise and sends nothing more, closing resets
+ * nothing, and answer and end of stream leave in one packet (struct conn_out, last).  If it has
+ * sent something all the same, the connection lingers. */
+static void end_output(struct conn *c, int fd)
+{
+    if (conn_promised(c) && net_unread(fd) == 0)
+        conn_abort(c);
+    else
+        net_shut(fd);
+}
+
 static void socket_shut(void *io)
 {
     struct line *line = io;
 
     line_uncork(line);
-    net_shut(line->fd);
+    end_output(line->conn, line->fd);
 }
 
 static const struct transport socket_transport = {socket_recv, socket_send, socket_shut};
@@ -203,7 +216,7 @@ enum conn_want session_pump(struct loop *l, struct session *s)
 static enum conn_want moved(struct loop *l, struct session *s, uint64_t before_ms)
 {
     if (conn_shuts(&s->conn))
-        net_shut(s->fd);
+        end_output(&s->conn, s->fd);
     if (s->conn.deadline_ms < before_ms)
         retime(l, s);
     return (enum conn_want)s->conn.want;
@@ -420,7 +433,7 @@ void session_run(struct loop *l, struct session *s)
             socket_shut(&line);
         if (s->conn.want == CONN_SEND)
             serve_output(l, s, &line);
-        else
+        else if (s->conn.want != CONN_CLOSE)
             serve_input(l, s, &line);
     }
 }

@@ -98,7 +98,10 @@ static const char *const script_formats[] = {
     "GET /small?%u HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
 };
 
-/* Nothing is answered behind one of these. */
+/* Nothing is answered behind one of these.  With the first PROMISES the client promises to send
+ * nothing more (RFC 9112 9.3, 9.6), and keeps it: who breaks it may be reset, see
+ * tests/wire/test_close.py. */
+enum { PROMISES = 3 };
 static const char *const script_last[] = {
     "GET /small?%u HTTP/1.0\r\n\r\n",
     "GET /long?%u HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
@@ -119,15 +122,17 @@ static inline void script_format(struct text *in, const char *format, uint64_t *
     text_add(in, text, (size_t)snprintf(text, sizeof(text), format, n));
 }
 
-static inline void script_message(struct script *s, uint64_t *rng)
+/* Whether another message may follow. */
+static inline bool script_message(struct script *s, uint64_t *rng)
 {
     enum { FORMATS = sizeof(script_formats) / sizeof(*script_formats) };
     enum { LAST = sizeof(script_last) / sizeof(*script_last) };
+    unsigned n, last = LAST;
     char text[128];
-    unsigned n;
 
     if (!script_random(rng, 15)) {
-        script_format(&s->in, script_last[script_random(rng, LAST)], rng);
+        last = (unsigned)script_random(rng, LAST);
+        script_format(&s->in, script_last[last], rng);
     } else if (!script_random(rng, 15)) { /* a body of some size */
         n = (unsigned)script_random(rng, 60000);
         text_add(&s->in, text,
@@ -143,6 +148,7 @@ static inline void script_message(struct script *s, uint64_t *rng)
         script_format(&s->in, script_formats[script_random(rng, FORMATS)], rng);
     }
     s->message_end[s->messages++] = s->in.len;
+    return last >= PROMISES;
 }
 
 /* Asks for what takes long, then for what is made meanwhile, and may be gone when it is there. */
@@ -349,14 +355,17 @@ static inline void script_open(struct script *s, uint64_t seed, struct loop *lan
 {
     uint64_t rng = seed;
     struct wanted w;
+    bool goes_on = true;
     size_t dripped;
 
     memset(s, 0, sizeof(*s));
     s->manner = script_manner(&rng);
     if (!script_random(&rng, 6)) /* one answer is made while another is sent */
         script_hasty(s, &rng);
-    for (uint64_t n = s->messages ? 0 : script_random(&rng, MESSAGES_MAX / 2); n; n--)
-        script_message(s, &rng);
+    for (uint64_t n = s->messages ? 0 : script_random(&rng, MESSAGES_MAX / 2); n && goes_on; n--)
+        goes_on = script_message(s, &rng);
+    if (s->manner == MANNER_DRIP && !goes_on)
+        s->manner = MANNER_IDLE;
     if (s->in.len && (s->manner == MANNER_CUT || s->manner == MANNER_SILENT ||
                       (s->manner == MANNER_RESET && !script_random(&rng, 3))))
         s->in.len = 1 + script_random(&rng, s->in.len);

@@ -17,7 +17,7 @@ static void neighbours_are_one_piece(void **state)
                              {.bytes = outbox + 6, .len = 1},
                              {.bytes = outbox + 7, .len = 1},
                              {.len = 9}};
-    struct conn_out out = {seg, 5};
+    struct conn_out out = {.seg = seg, .count = 5};
     struct gather g;
 
     (void)state;
@@ -58,7 +58,7 @@ static void many_pieces_take_turns(void **state)
 
         assert_int_equal(sender_open(&s, &(struct send_how){.way = way}), 0);
         while (first < PIECES || rest > 0) {
-            struct conn_out out = {seg + first, PIECES + 1 - first};
+            struct conn_out out = {.seg = seg + first, .count = PIECES + 1 - first};
             long n = sender_send(s, p.server, &out, file);
             unsigned part = n < PIECES - first ? (unsigned)n : PIECES - first;
 

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""How a connection ends after the last answer (docs/decisions/010-closing-at-once.md).
+
+A client that has promised to send nothing more finds the connection closed with the answer.  In all other cases the server
+shuts its side and discards what still comes, for a while.  The two are told apart by a client that sends something after the
+end of the stream: a socket that is closed answers with a reset.
+"""
+import select
+import socket
+import struct
+import time
+
+import pytest
+from lib.client import PATIENCE, Wire, request
+from lib.server import wait_for
+from lib.trees import write
+
+pytestmark = pytest.mark.userspace("a process that closes; the module lingers")
+CLOSE = ["Connection: close"]
+A_WHILE = 0.3
+SEGMENTS_IN = 140  # of struct tcp_info: where tcpi_segs_in lies
+BIG = bytes(range(256)) * 4096
+
+
+@pytest.fixture
+def server(start, tree):
+    write(f"{tree}/small", b"small\n")
+    write(f"{tree}/big", BIG)
+    return start(tree)
+
+
+def is_reset(wire, seconds):
+    """Whether a byte sent now is answered by a reset.  A server that lingers takes it, and ends in order."""
+    wire.sock.sendall(b"x")
+    poll = select.poll()
+    poll.register(wire.sock, select.POLLERR)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if any(events & select.POLLERR for _, events in poll.poll(100)):
+            return True
+        time.sleep(0.01)  # the server's end of the stream is reported all the time
+    return False
+
+
+PROMISES = {
+    "close": request("/small", fields=CLOSE),
+    "head": request("/small", "HEAD", fields=CLOSE),
+    "1.0": request("/small", minor=0),
+    "not found": request("/none", fields=CLOSE),
+    "second": request("/small") + request("/small", fields=CLOSE),
+    "big": request("/big", fields=CLOSE),
+    "listing": request("/", fields=CLOSE),
+}
+OTHERS = {
+    "behind it": request("/small", fields=CLOSE) + b"\r\n",
+    "pipelined": request("/small", fields=CLOSE) + request("/small"),
+    "body": request("/small", "POST", fields=CLOSE, body=b"body"),
+    "refused": b"nonsense\r\n\r\n",
+    "no host": b"GET /small HTTP/1.1\r\nConnection: close\r\n\r\n",
+}
+
+
+def answers(wire, sent):
+    reply = None
+    while not reply or not reply.closes:
+        reply = wire.reply("HEAD" if sent.startswith(b"HEAD") else "GET", 0 if b"HTTP/1.0" in sent else 1)
+    wire.end()
+    return reply
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("name", PROMISES)
+def test_promised(server, name):
+    """The whole answer, the end of the stream; and what breaks the promise is answered by a reset."""
+    with server.wire() as wire:
+        wire.send(PROMISES[name])
+        reply = answers(wire, PROMISES[name])
+        assert name != "big" or reply.body == BIG
+        assert is_reset(wire, PATIENCE)
+    wait_for(lambda: server.stats()["closed"] == 1, "closed")
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("name", OTHERS)
+def test_not_promised(server, name):
+    with server.wire() as wire:
+        wire.send(OTHERS[name])
+        assert answers(wire, OTHERS[name]).closes
+        assert not is_reset(wire, A_WHILE)
+
+
+def test_half_closed(server):
+    """A client that has ended its side sends nothing more: nothing is lost, however slow it reads."""
+    with Wire(server.addresses[0], rcvbuf=4096) as wire:
+        wire.send(request("/big", fields=CLOSE))
+        wire.sock.shutdown(socket.SHUT_WR)
+        time.sleep(0.2)
+        assert answers(wire, b"").body == BIG
+
+
+def test_slow_reader(server):
+    """The kernel sends what is queued after the server has closed."""
+    with Wire(server.addresses[0], rcvbuf=4096) as wire:
+        wire.send(request("/big", fields=CLOSE))
+        wait_for(lambda: server.stats()["accepted"] == 1, "accepted")
+        time.sleep(0.3)
+        assert answers(wire, b"").body == BIG
+
+
+def test_one_packet(server):
+    """Answer and end of stream share a segment.  The others that a client receives are of the handshake, and the
+    acknowledgement of its request."""
+    def segments():
+        with server.wire() as wire:
+            wire.send(request("/small", fields=CLOSE))
+            answers(wire, b"")
+            return struct.unpack_from("I", wire.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192), SEGMENTS_IN)[0]
+    assert min(segments() for _ in range(20)) <= 3
