@@ -7,11 +7,11 @@ length means nothing, there is a point instead.  Scenarios of very different siz
 from typing import NamedTuple
 
 import axis
+import figures
 import judge
 import sheet
 import theme
 import view
-from figures import words
 from matplotlib.colors import to_rgba
 from matplotlib.transforms import blended_transform_factory
 from sheet import SIZE, SMALL, width_of
@@ -41,10 +41,22 @@ class Plan(NamedTuple):
 
 def panels(result, plot):
     key = plot["figure"]
-    found = [Panel(scenario, {target: judge.figure_of(result, target, scenario, key) for target in chosen(result, plot)
+    found = [Panel(scenario, {target: value(result, plot, target, scenario) for target in chosen(result, plot)
                               if not judge.left_out(result, target, scenario)})
-             for scenario in where(result, plot) if view.has(result, scenario, key) or failed(result, scenario)]
+             for scenario in where(result, plot) if not ("to" in plot and judge.left_out(result, plot["to"], scenario))
+             and (view.has(result, scenario, key) or failed(result, scenario))]
     return [panel for panel in found if panel.cells]
+
+
+def value(result, plot, target, scenario):
+    """A figure, or with `to` its ratio to another target's."""
+    if "to" in plot:
+        return judge.ratio(result, target, plot["to"], scenario, plot["figure"])
+    return judge.figure_of(result, target, scenario, plot["figure"])
+
+
+def label(plot):
+    return f"{figures.FIGURES[plot['figure']].words} / that of {plot['to']}" if "to" in plot else figures.words(plot["figure"])
 
 
 def where(result, plot):
@@ -125,12 +137,14 @@ def draw(result, plot, plan, paper):
             axes = paper.axes(left + plan.left, paper.top + TITLE + (lines - 1) * SIZE * sheet.LINE, plan.inside,
                               body(panel, plan.labels))
             axis.figure_x(axes, plan.log, span if plan.shared else limits(plan, [panel]), plan.inside)
+            if "to" in plot:
+                axes.axvline(1, color=theme.DIM, lw=0.8, dashes=(3, 2), zorder=4)
             fill(axes, result, panel, plan, looks)
             last = number * plan.columns + column + plan.columns >= len(plan.panels)
             if plan.once and not last:
                 axes.tick_params(labelbottom=False)
             if last:
-                axes.annotate(words(plot["figure"]), (0, 0), (0, -(TICKS + 0.02) * 72), xycoords="axes fraction",
+                axes.annotate(label(plot), (0, 0), (0, -(TICKS + 0.02) * 72), xycoords="axes fraction",
                               textcoords="offset points", va="top", size=SIZE)
         paper.top += band_height
     paper.top += LABEL
@@ -173,6 +187,8 @@ def absent(axes, result, place, cell, middle):
     """A gap that says what it is."""
     if cell is not None:
         text, colour = "0", theme.FG
+    elif judge.cannot(result, *place):
+        text, colour = view.CANNOT, theme.DIM
     elif judge.errors(result, *place):
         text, colour = "× invalid", theme.BAD
     else:
@@ -182,8 +198,12 @@ def absent(axes, result, place, cell, middle):
                   style="italic", color=colour)
 
 
-def reading(plan, count, better):
+def reading(plan, count, better, to=""):
     what = "The point" if plan.log else "The bar"
+    if to:
+        scale = "" if plan.shared else " Each scenario has its own scale."
+        return (f"{what} is the median of {view.counted(count, 'round')}, each the ratio of two figures of that round, the line "
+                f"through it its interval; {better}.{scale} The dashed line is {to}: 1.")
     scale = "" if plan.shared else " Each scenario has its own scale."
     return (f"{what} is the median of {view.counted(count, 'round')}, the line through it its interval; {better}.{scale} "
             "Whether two differ is said by the ratios in the table, which pair rounds, not by whether two lines overlap.")

@@ -4,6 +4,9 @@
 Needs nothing but Python, so that every machine can check that the documents say what the results say (plots.py --check).
 """
 import counts
+import figures
+import judge
+import standing
 import view
 
 
@@ -22,10 +25,10 @@ def row_of(parts):
     return "| " + " | ".join(parts) + " |"
 
 
-def short(cell, of_base):
+def short(cell, of_base, unit=""):
     """The base as it is, all others as a ratio to it; without one, the figure."""
     if cell.kind or of_base or not cell.ratio:
-        return escaped(cell.text)
+        return escaped(cell.text) + (f" {unit}" if unit and cell.text != view.NONE and not cell.kind else "")
     return escaped(cell.ratio.removeprefix("× ") + (" =" if cell.word == view.SAME else ""))
 
 
@@ -41,6 +44,39 @@ def table(result, key):
     return [*lines, ""]
 
 
+def standings(result):
+    """Who is ahead, and the table of everybody beneath it: the median, and its interval in a line of its own."""
+    found = standing.rows(result)
+    if not found:
+        return []
+    lines = [standing.summary(result), "", row_of(standing.heads(result)), "|---" * len(standing.heads(result)) + "|"]
+    for one in found:
+        word = f"**{one.word}**" + (f" ({escaped(one.why)})" if one.why else "")
+        lines.append(row_of([escaped(one.scenario), word, escaped(one.by), escaped(one.ours), escaped(one.other)]))
+    return [*lines, ""]
+
+
+def everybody(result, key):
+    """Rows are scenarios, columns targets; the least (or the most) of those that are compared is bold."""
+    plan, base = result["plan"]["standing"], view.base(result)
+    names = [name for name in view.targets(result) if any(view.cell(result, name, one, key).text != view.NONE
+                                                          for one in view.scenarios(result))]
+    unit = figures.FIGURES[key].unit
+    lines = [f"Everybody: {figures.FIGURES[key].words}, as a ratio to {escaped(base)}, whose own figure stands in its column. "
+             "The median of the rounds, and beneath it the interval; = no significant difference. Where the floor takes no part, "
+             "the figure stands in place of a ratio. **Bold**: the least of all but the floors.", "",
+             row_of(["scenario", *map(escaped, names)]), "|---" * (len(names) + 1) + "|"]
+    for scenario in [one for one in view.scenarios(result) if view.has(result, one, key)]:
+        best = judge.best_target(result, [*plan["ours"], *plan["others"]], scenario, key)
+        cells = []
+        for name in names:
+            median, _, spread = short(view.cell(result, name, scenario, key), name == base, unit).partition(" (")
+            text = f"**{median}**" if best and name == best.name else median
+            cells.append(text + ("<br>" + spread.replace(")", "") if spread else ""))
+        lines.append(row_of([escaped(scenario), *cells]))
+    return [*lines, ""]
+
+
 def claims(result):
     for claim in view.claims(result):
         said = [f"“{escaped(claim.document)}”"] if claim.document else []
@@ -49,6 +85,8 @@ def claims(result):
         for one in claim.verdicts:
             tail = f": {escaped(one.found)}" if one.found else ""
             yield f"  - **{one.verdict}**, {escaped(one.scenario)}{tail}" + (f" ({escaped(one.why)})" if one.why else "")
+        if claim.reason:
+            yield f"  - Why: {escaped(claim.reason)}"
 
 
 def limits(result):
@@ -75,18 +113,23 @@ def origin(result):
 
 def markdown(result):
     """What stands between the marks of docs/lab/NAME.md."""
-    lines = [*claims(result)]
-    lines += [""] if lines else []
-    if result["plan"].get("plot", view.keys(result)):
-        lines += [f"![{escaped(result['plan']['question'])}]({picture(result)})", ""]
+    main = result["plan"].get("standing", {}).get("figure")
+    drawn = [f"![{escaped(result['plan']['question'])}]({picture(result)})", ""] \
+        if result["plan"].get("plot", view.keys(result)) else []
+    if main:  # first who is ahead, then of what that is made
+        lines = [*standings(result), *everybody(result, main), *drawn, *claims(result), ""]
+    else:
+        lines = [*claims(result)]
+        lines += ["", *drawn] if lines else drawn
     for key in view.wanted_keys(result["plan"]) or view.keys(result)[:1]:
-        if key in view.keys(result):
+        if key in view.keys(result) and key != main:
             lines += table(result, key)
     for found in counts.tables(result):
         lines += [f"{escaped(found.caption)}:", "", row_of([found.corner, *found.head]), "|---|---|"]
         lines += [*(row_of([escaped(name), escaped(cells[0].text)]) for name, cells in found.rows), ""]
     lines += limits(result)
     lines += [f"- {escaped(name)} was not run here: {escaped(why)}." for name, why in result["missing"].items()]
+    lines += [f"- Not offered, {escaped(line)}." for line in view.cannots(result)]
     lines += [f"- Invalid: {escaped(line)}." for line in view.invalid(result)]
     lines += [f"- {escaped(line)}" for line in view.few(result)]
     return "\n".join([*lines, *([""] if lines and lines[-1] else []), origin(result)])

@@ -30,7 +30,8 @@ def maker(plot):
 
 
 def heading(plot):
-    return plot.get("title") or ("latency by percentile" if plot["kind"] == "percentiles" else words(plot["figure"]))
+    return plot.get("title") or ("latency by percentile" if plot["kind"] == "percentiles" else
+                               bars.label(plot) if plot["kind"] == "bars" else words(plot["figure"]))
 
 
 def better(plot):
@@ -49,7 +50,7 @@ def reading(result, plot):
     count = view.rounds(result)
     plan = maker(plot).planned(result, plot, sheet.WIDE)
     if maker(plot) is bars:
-        return bars.reading(plan, count, better(plot))
+        return bars.reading(plan, count, better(plot), plot.get("to", ""))
     return lines.reading(plan, plot, count, better(plot))
 
 

@@ -22,11 +22,12 @@ TEXT, TABLE, TABLES, TEXTS, COUNT, NUMBER, YES_NO, EITHER = str, dict, list, lis
 NAMES = (str, list)  # one, or each of several
 KEYS = {
     "experiment": {"title": TEXT, "question": TEXT, "method": TEXT, "kind": TEXT, "base": TEXT, "of": TEXT, "rounds": TABLE,
-                   "figures": TEXTS, "seconds": TABLE, "needs": TEXTS, "settings": TABLE, "target": TABLES, "scenario": TABLES,
+                   "figures": TEXTS, "order": TEXT, "standing": TABLE, "seconds": TABLE, "needs": TEXTS, "settings": TABLE, "target": TABLES, "scenario": TABLES,
                    "claim": TABLES, "plot": TABLES},
-    "claim": {"document": TEXT, "says": TEXT, "figure": TEXT, "of": NAMES, "best_of": TEXTS, "to": NAMES, "minus": TEXT,
-              "scenario": TEXT, "against": TEXT, "scenarios": TEXTS, "expect": TEXT},
-    "plot": {"kind": TEXT, "figure": TEXT, "log": TEXT, "x_label": TEXT, "scenario": TEXT, "scenarios": TEXTS,
+    "claim": {"document": TEXT, "says": TEXT, "figure": TEXT, "of": NAMES, "best_of": TEXTS, "to": NAMES, "to_best": TEXTS,
+              "minus": TEXT, "scenario": TEXT, "against": TEXT, "scenarios": TEXTS, "expect": TEXT, "reason": TEXT},
+    "standing": {"figure": TEXT, "ours": TEXTS, "others": TEXTS, "floor": TEXT, "scenarios": TEXTS},
+    "plot": {"kind": TEXT, "figure": TEXT, "to": TEXT, "log": TEXT, "x_label": TEXT, "scenario": TEXT, "scenarios": TEXTS,
              "targets": TEXTS, "title": TEXT},
     "target": {"name": TEXT, "engine": TEXT, "model": TEXT, "options": TEXT, "env": TABLE, "wrap": TEXT, "binary": TEXT,
                "peer": TEXT, "workers": COUNT, "program": TEXT, "args": TEXT, "generator": TEXT, "pinned": YES_NO,
@@ -37,9 +38,10 @@ KEYS = {
                  "rate": NUMBER, "pipeline": COUNT, "close": YES_NO, "requests": COUNT, "times": COUNT, "workers": COUNT,
                  "bytes": EITHER, "files": COUNT, "path": TEXT, "load": TEXT, "warm": YES_NO, "cold": YES_NO,
                  "pinned": YES_NO, "beside": TEXT, "server": TEXT, "kernel": TEXT, "short": COUNT, "long": COUNT,
-                 "count_rounds": COUNT, "entries": COUNT, "source": COUNT},
+                 "count_rounds": COUNT, "entries": COUNT, "source": COUNT, "gzip": YES_NO, "once": YES_NO},
 }
-MUST = {"experiment": ("title", "question", "method", "target", "scenario"), "claim": ("figure", "expect"),
+ORDERS = ("turns", "random")
+MUST = {"standing": ("figure", "ours", "others"), "experiment": ("title", "question", "method", "target", "scenario"), "claim": ("figure", "expect"),
         "plot": ("kind", "figure"), "target": ("name",), "scenario": ("name",)}
 
 
@@ -58,7 +60,7 @@ RUNG, PEER, PROGRAM = {"engine", "options", "env", "wrap", "binary"}, {"peer", "
 MODULE, LOOKED_AT = {"model", "options"}, {"scheduler", "probe"}
 MODELS = ("event", "softirq", "cmwq", "kthread")
 LOADED = {"connections", "threads", "idle", "rate", "pipeline", "close", "bytes", "files", "path", "load", "warm", "cold", "beside",
-          "seconds", "pinned", "options"}
+          "seconds", "pinned", "options", "entries", "gzip", "once"}
 RESTING = {"rests", "beside", "pinned", "options"}
 ECHOES = {"clients": {"times", "bytes"}, "floods": set(), "connections": {"idle", "bytes"}}  # what they do: what else it takes
 ECHO = Kind({"engine", "options", "wrap", "pinned"}, {"workers", "pinned", *ECHOES, *set().union(*ECHOES.values())},
@@ -66,10 +68,10 @@ ECHO = Kind({"engine", "options", "wrap", "pinned"}, {"workers", "pinned", *ECHO
 # Of what clients do inside a guest: what else it takes.
 INSIDE = {"silent": set(), "calls": {"after", "connections"}, "connections": {"close", "beside", "seconds"}}
 KINDS = {
-    "load": Kind(RUNG | PEER, LOADED | RESTING, binaries=("rung", "rung-load"), timed=True),
+    "load": Kind(RUNG | PEER | PROGRAM, LOADED | RESTING, binaries=("rung", "rung-load"), timed=True),
     "logged": Kind(RUNG | PEER, LOADED, binaries=("rung", "rung-load"), timed=True),
     "calls": Kind(RUNG | PEER, {"close", "pinned", "options", "short", "long"}, binaries=("rung",)),
-    "crowd": Kind(RUNG | PEER, {"clients", "pinned", "options"}, needs=("clients",), binaries=("rung",)),
+    "crowd": Kind(RUNG | PEER | PROGRAM, {"clients", "pinned", "options"}, needs=("clients",), binaries=("rung",)),
     "ab": Kind(RUNG | PEER, {"connections", "requests", "bytes", "pinned", "options"}, needs=("connections",), binaries=("rung",)),
     "generators": Kind({"generator"}, {"connections", "bytes", "server", "pinned"}, ("generator",), ("connections",), timed=True),
     "guest": Kind({"engine", "options", "peer"} | PROGRAM | MODULE,
@@ -145,10 +147,12 @@ def check_claim(claim, targets, scenarios, where):
         raise Wrong(f"{where} needs `document`, what some document said, or `says`, what we claim")
     if not claim.get("of") and not claim.get("best_of") or "of" in claim and "best_of" in claim:
         raise Wrong(f"{where} needs `of`, a target or several that it is true of, or `best_of`, several of which one is enough")
-    if "to" in claim and "minus" in claim:
-        raise Wrong(f"{where} has `to`, for a ratio, and `minus`, for a difference")
+    if len({"to", "to_best", "minus"} & set(claim)) > 1:
+        raise Wrong(f"{where} has more than one of `to`, for a ratio, `to_best`, for one to the best of several, and `minus`, "
+                    "for a difference")
     need_name(claim["figure"], list(figures.FIGURES), where)
-    for name in [*judge.named(claim, "of"), *judge.named(claim, "best_of"), *judge.named(claim, "to"), *judge.named(claim, "minus")]:
+    for name in [*judge.named(claim, "of"), *judge.named(claim, "best_of"), *judge.named(claim, "to"), *judge.named(claim, "to_best"),
+                 *judge.named(claim, "minus")]:
         need_name(name, targets, where)
     for name in [claim.get("scenario", scenarios[0]), claim.get("against", scenarios[0]), *claim.get("scenarios", [])]:
         need_name(name, scenarios, where)
@@ -162,9 +166,21 @@ def check_plot(plot, targets, scenarios, where):
     check_table("plot", plot, where)
     need_name(plot["kind"], PLOTS, where)
     need_name(plot["figure"], list(figures.FIGURES), where)
-    for name in plot.get("targets", []):
+    for name in [*plot.get("targets", []), *([plot["to"]] if "to" in plot else [])]:
         need_name(name, targets, where)
+    if "to" in plot and plot["kind"] != "bars":
+        raise Wrong(f"{where}: only bars are drawn of a ratio (`to`)")
     for name in [plot.get("scenario", scenarios[0]), *plot.get("scenarios", [])]:
+        need_name(name, scenarios, where)
+
+
+def check_standing(plan, targets, scenarios):
+    table, where = plan["standing"], "[standing]"
+    check_table("standing", table, where)
+    need_name(table["figure"], list(figures.FIGURES), where)
+    for name in [*table["ours"], *table["others"], *([table["floor"]] if "floor" in table else [])]:
+        need_name(name, targets, where)
+    for name in table.get("scenarios", []):
         need_name(name, scenarios, where)
 
 
@@ -253,6 +269,9 @@ def check(plan):
     check_table("experiment", plan, "the file")
     targets, scenarios = check_names(plan["target"], "target"), check_names(plan["scenario"], "scenario")
     need_name(plan.get("base", targets[0]), targets, "base")
+    need_name(plan.get("order", ORDERS[0]), ORDERS, "order")
+    if "standing" in plan:
+        check_standing(plan, targets, scenarios)
     for name in plan.get("figures", []):
         need_name(name, list(figures.FIGURES), "figures")
     check_kinds(plan)

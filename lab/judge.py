@@ -12,6 +12,8 @@ import re
 import statistics
 from typing import NamedTuple, Optional
 
+import figures
+
 CONFIDENCE = 0.95
 COUNTED = ("instructions", "branches", "jumps", "mispredicted", "allocations", "bytes_peak", "bytes_end")
 ALIKE = 0.005  # of counts: what differs by less depends on addresses and on the time of day
@@ -119,13 +121,19 @@ def expectation(text):
 
 
 def named(claim, key):
-    """Of a claim's `of`, `best_of`, `to` or `minus`: the targets it names."""
+    """Of a claim's `of`, `best_of`, `to`, `to_best` or `minus`: the targets it names."""
     found = claim.get(key, [])
     return [found] if isinstance(found, str) else found
 
 
 def left_out(result, name, scenario):
     return any(one["name"] == name and scenario in one.get("not", []) for one in result["plan"]["target"])
+
+
+def cannot(result, name, scenario):
+    """Why a target does not offer what the scenario asks for, or "": nothing failed there."""
+    mine = cells(result, name, scenario)
+    return mine[0]["error"] if mine and all(one.get("cannot") for one in mine) else ""
 
 
 def why_missing(result, places):
@@ -183,6 +191,38 @@ def best(every, more):
     return found
 
 
+class Best(NamedTuple):
+    """The best of several targets in a scenario; `unknown`: the others of which it is not known, as a sentence."""
+    name: str
+    unknown: str
+
+
+def best_target(result, names, scenario, key) -> Optional[Best]:
+    """By the median.  One that does not offer what is asked for, or that the plan leaves out, is not behind: it takes no
+    part.  One that failed or is not installed might have been the best."""
+    taking = [name for name in names if not left_out(result, name, scenario) and not cannot(result, name, scenario)]
+    found = {name: figure_of(result, name, scenario, key) for name in taking}
+    unknown = [name for name in taking if not found[name]]
+    known = {name: one.median for name, one in found.items() if one}
+    if not known:
+        return None
+    name = (max if figures.FIGURES[key].better == figures.MORE else min)(known, key=known.get)
+    return Best(name, f"not known of {unknown[0]}: {why_missing(result, [(unknown[0], scenario)])}" if unknown else "")
+
+
+def to_the_best(result, claim, scenario, of):
+    """What becomes of a claim about a ratio to the best of several.  That a target is ahead of all is known of all or not
+    at all; that one is ahead of it needs no more than that one."""
+    names = named(claim, "to_best")
+    other = best_target(result, names, scenario, claim["figure"])
+    if not other:
+        return judged(result, claim, scenario, of, names[0])
+    told = judged(result, claim, scenario, of, other.name)
+    if other.unknown and told["verdict"] == "confirmed":
+        return {**told, "verdict": "undecided", "why": other.unknown}
+    return told
+
+
 def scenarios_of(plan, claim):
     if "scenario" in claim:
         return [claim["scenario"]]
@@ -190,6 +230,10 @@ def scenarios_of(plan, claim):
 
 
 def verdicts_of(result, claim):
+    if "to_best" in claim:
+        for scenario in scenarios_of(result["plan"], claim):
+            yield from (to_the_best(result, claim, scenario, of) for of in named(claim, "of"))
+        return
     others = named(claim, "to") or named(claim, "minus") or [None]
     for scenario in scenarios_of(result["plan"], claim):
         for to in others:

@@ -22,6 +22,7 @@ import judge
 import plots
 import reading
 import runner
+import standing
 import table
 import view
 from command import TOP, tell
@@ -39,6 +40,8 @@ def say(text):
 
 def cell_of(result, target, scenario, figure):
     base, unit = result["plan"]["base"], figures.FIGURES[figure].unit
+    if judge.cannot(result, target, scenario):
+        return view.CANNOT
     if judge.errors(result, target, scenario):
         return "invalid"
     found = judge.figure_of(result, target, scenario, figure)
@@ -93,6 +96,9 @@ def show(result):
     for found in counts.tables(result):
         rows = [(name, cells[0].text) for name, cells in found.rows]
         print(found.caption + "\n" + "\n".join("  " + line for line in table.aligned([found.corner, *found.head], rows)) + "\n")
+    if found := standing.rows(result):
+        rows = [[one.scenario, one.word, one.by, one.ours, one.other] for one in found]
+        print(standing.summary(result) + "\n" + "\n".join("  " + line for line in table.aligned(standing.heads(result), rows)) + "\n")
     for told in judge.verdicts(result):
         print(verdict_line(told))
     for what, how in result["settings"].items():
@@ -101,8 +107,10 @@ def show(result):
         print(f"MACHINE {remark}")
     for name, reason in result["missing"].items():
         print(f"MISSING {name}: {reason}")
+    for line in view.cannots(result):
+        print(f"NOT OFFERED {line}")
     for line in dict.fromkeys(f"INVALID {one['target']}, {one['scenario']}: {one['error']}"
-                              for one in result["cells"] if one["error"]):
+                              for one in result["cells"] if one["error"] and not one.get("cannot")):
         print(line)
 
 
@@ -177,7 +185,7 @@ def run(options):
         tell("")
         show(reading.with_derived(result))
         draw(options, [reading.with_derived(result)])
-        status = 1 if status or any(one["error"] for one in result["cells"]) else 0
+        status = 1 if status or any(one["error"] and not one.get("cannot") for one in result["cells"]) else 0
     draw_index(options)
     return status
 

@@ -6,6 +6,7 @@ measure(context, target, scenario, seconds) -> {"figures": {name of figures.py: 
 Each starts what it measures anew, so that nothing an earlier cell left behind is counted.
 """
 import contextlib
+import gzip
 import importlib
 import json
 import os
@@ -15,8 +16,8 @@ import subprocess
 import tempfile
 import time
 
-from rig import (PATIENCE_S, Broken, Crowd, Server, busy, cpu_ns, each_file, end_with_us, family, field_kib, make_folder,
-                 scheduled, text_of, used_s)
+from rig import (PATIENCE_S, Broken, Cannot, Crowd, Server, busy, bytes_of, cpu_ns, each_file, end_with_us, family,
+                 field_kib, make_folder, scheduled, text_of, used_s)
 
 PERCENTILES = {"p50": 50, "p75": 75, "p90": 90, "p99": 99, "p99_9": 99.9, "p99_99": 99.99, "max": 100}
 LATENCIES = {"p50_us": "p50", "p90_us": "p90", "p99_us": "p99", "p999_us": "p99_9", "max_us": "max", "mean_us": "mean"}
@@ -24,6 +25,8 @@ BUSY = 0.9   # of its processors' time: that was the limit
 WAITING = "waiting: neither processor was busy"
 REST_S, SETTLE_S = 2, 0.2
 BYTES = 1024
+COMPRESSED_S = 0.5  # at most, until a server that compresses on the fly has done so
+QUIET_S, QUIET_NS = 0.05, 1_000_000  # so long nobody of the family worked more than this: it sleeps
 COUNT_ROUNDS = 20  # of a counted program's work
 
 
@@ -48,25 +51,53 @@ class Context:
 # --- What is served, and by whom ---------------------------------------------------------------------------
 
 def documents(context, scenario):
-    """A folder with index.html, and file.bin or so many files of so many random bytes.  Made once, whole or not at all: of
-    files that a full disk cut short, server and generator would agree."""
+    """A folder with index.html, and with what a scenario asks for.  Made once, whole or not at all: of files that a full
+    disk cut short, server and generator would agree."""
     size, count = scenario.get("bytes", BYTES), scenario.get("files", 1)
-    folder = os.path.join(context.folder, f"{size}x{count}")
+    more = f"-{scenario['entries']}-names" if "entries" in scenario else "-text" if scenario.get("gzip") else ""
+    folder = os.path.join(context.folder, f"{size}x{count}{more}")
     if not os.path.isdir(folder):
         with tempfile.TemporaryDirectory(dir=context.folder) as scratch:
             made = os.path.join(scratch, "made")
             os.mkdir(made)
             make_folder(made)
-            for name in names_of(count):
-                with open(os.path.join(made, name), "wb") as file:
-                    file.write(random.Random(name).randbytes(min(size, 1 << 24)))
-                    file.truncate(size)  # what is larger than 16 MiB ends in a hole: nobody compresses it
+            for name in names_of(count, form_of(scenario)):
+                make_one(os.path.join(made, name), scenario)
             os.rename(made, folder)
     return folder
 
 
-def names_of(count):
-    return ["file.bin"] if count == 1 else [f"file{number}.bin" for number in range(count)]
+def make_one(path, scenario):
+    """A folder of so many `entries`, so many bytes of text, or so many random ones."""
+    if "entries" in scenario:
+        os.mkdir(path)
+        for name in entries_of(scenario):
+            os.close(os.open(os.path.join(path, name), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+        return
+    size, chance = scenario.get("bytes", BYTES), random.Random(os.path.basename(path))
+    with open(path, "wb") as file:
+        file.write(text_of_words(chance, size) if scenario.get("gzip") else chance.randbytes(min(size, 1 << 24)))
+        file.truncate(size)  # what is larger than 16 MiB ends in a hole: nobody compresses it
+
+
+def entries_of(scenario):
+    return [f"file-{number:04}.txt" for number in range(scenario["entries"])]
+
+
+def text_of_words(chance, size):
+    """Words of some letters, the first ones of a list oftener, as in a language: gzip makes a third of it."""
+    words = ["".join(chance.choices("etaoinshrdlucmfwypvbgk", k=chance.randint(2, 9))) for _ in range(400)]
+    weights = [1 / place for place in range(1, len(words) + 1)]
+    return " ".join(chance.choices(words, weights, k=size)).encode()[:size]
+
+
+def form_of(scenario):
+    """What names look like, with {} for a number."""
+    return "names{}/" if "entries" in scenario else "file{}.txt" if scenario.get("gzip") else "file{}.bin"
+
+
+def names_of(count, form="file{}.bin"):
+    return [form.format("")] if count == 1 else [form.format(number) for number in range(count)]
 
 
 def processors(scenario):
@@ -81,8 +112,16 @@ def open_target(context, target, scenario, folder, wrap=()):
     ours = processors(scenario)[0]
     if "peer" in target:
         import peers  # pylint: disable=import-outside-toplevel
-        server = peers.Peer(target["peer"], folder, processors=ours, workers=target.get("workers", 1), wrap=wrap)
+        server = peers.Peer(target["peer"], folder, processors=ours, workers=target.get("workers", 1), wrap=wrap,
+                            compress=scenario.get("gzip", False))
         context.started(target, server.command, server.config_text)
+        return server
+    if "program" in target:
+        import floors  # pylint: disable=import-outside-toplevel
+        body = os.path.join(folder, names_of(scenario.get("files", 1), form_of(scenario))[0])
+        words = floors.words_of(target, scenario, body)
+        server = floors.Floor(os.path.join(context.programs, target["program"]), words, ours)
+        context.started(target, server.command)
         return server
     engine = target.get("engine", "auto")
     server = Server(target.get("binary", context.rung), engine, folder, [*wrap, *target.get("wrap", "").split()],
@@ -130,11 +169,12 @@ def load_options(context, scenario, port, folder):
         options += ["-R", str(rate), "--arrivals", "poisson"]
     if depth := scenario.get("pipeline"):
         options += ["--pipeline", str(depth)]
+    if scenario.get("gzip"):
+        options += ["-H", "Accept-Encoding: gzip"]
     options += scenario.get("load", "").split()
-    url = f"http://127.0.0.1:{port}/"
-    if scenario.get("files", 1) == 1:
-        return [*options, url + scenario.get("path", "file.bin")]
-    names = names_of(scenario["files"])
+    url, names = f"http://127.0.0.1:{port}/", names_of(scenario.get("files", 1), form_of(scenario))
+    if len(names) == 1:
+        return [*options, url + scenario.get("path", names[0])]
     random.Random(1).shuffle(names)
     path = os.path.join(context.folder, "urls")
     with open(path, "w", encoding="utf-8") as file:
@@ -176,14 +216,71 @@ def forget(folder):
 
 def duration(scenario, seconds):
     """As options of rung load.  Cold files are asked for once: the second time they are warm."""
-    return ["-n", str(scenario.get("files", 1))] if scenario.get("cold") else ["-d", f"{seconds * 1000:.0f}ms"]
+    once = scenario.get("cold") or scenario.get("once")
+    return ["-n", str(scenario.get("files", 1))] if once else ["-d", f"{seconds * 1000:.0f}ms"]
 
 
-def under_load(context, server, scenario, folder, seconds):
-    options, (ours, theirs) = load_options(context, scenario, server.port, folder), processors(scenario)
-    if scenario.get("warm", True):  # also: every target sends the same bytes, those of the files
-        generate(context, ["-n", str(max(scenario.get("connections", 1), scenario.get("files", 1))), "--check", folder,
-                           *options], PATIENCE_S + 60, theirs)
+def listed(target, port, scenario, path):
+    """Cannot or Broken, unless the answer is a listing of that folder."""
+    import peers  # pylint: disable=import-outside-toplevel
+    status, _, body = peers.fetch(target["name"], port, path)
+    if status in (403, 404):
+        raise Cannot(f"{target['name']} makes no listing of a folder: status {status}")
+    absent = [name for name in entries_of(scenario) if name.encode() not in body]
+    if status != 200 or absent:
+        raise Broken(f"{target['name']} lists {path} with status {status}, without {len(absent)} of its names")
+
+
+def compressed(target, port, folder, path):
+    """Cannot or Broken, unless the answer is that text, compressed; the first ones may come as they are."""
+    import peers  # pylint: disable=import-outside-toplevel
+    end = time.monotonic() + COMPRESSED_S
+    while True:
+        status, coding, body = peers.fetch(target["name"], port, path, "gzip")
+        if coding != "identity" or time.monotonic() > end:
+            break
+        time.sleep(0.02)
+    if coding == "identity":
+        raise Cannot(f"{target['name']} sends text as it is to a client that takes gzip")
+    if status != 200 or gzip.decompress(body) != bytes_of(os.path.join(folder, path.lstrip("/"))):
+        raise Broken(f"{target['name']} sends {path} with status {status} as {coding}, and it is another text")
+
+
+def checked(target, server, scenario, folder):
+    """That what rung load cannot compare with a file is what was asked for."""
+    for name in names_of(scenario.get("files", 1), form_of(scenario))[:1]:
+        if "entries" in scenario:
+            listed(target, server.port, scenario, "/" + name)
+        elif scenario.get("gzip"):
+            compressed(target, server.port, folder, "/" + name)
+
+
+def warm(context, target, server, scenario, folder):
+    """Each file is asked for twice, because a server may keep what is asked for again (once, where it is to be cold
+    afterwards).  All targets send the same bytes, those of the files; one that has a single answer for everything is
+    compared where there is one file."""
+    options, theirs = load_options(context, scenario, server.port, folder), processors(scenario)[1]
+    files, compare = scenario.get("files", 1), ["--check", folder]
+    checked(target, server, scenario, folder)
+    if "entries" in scenario or scenario.get("gzip") or "program" in target and files > 1:
+        compare = []
+    asked = files if scenario.get("cold") else 2 * files
+    generate(context, ["-n", str(max(scenario.get("connections", 1), asked)), *compare, *options], PATIENCE_S + 60, theirs)
+
+
+def settled(pid):
+    """When a server has gone to sleep: work for an answer may go on behind it."""
+    end, before = time.monotonic() + PATIENCE_S, None
+    while time.monotonic() < end and (now := cpu_ns(pid) // QUIET_NS) != before:
+        before = now
+        time.sleep(QUIET_S)
+
+
+def under_load(context, target, server, scenario, seconds):
+    folder, (ours, theirs) = documents(context, scenario), processors(scenario)
+    options = load_options(context, scenario, server.port, folder)
+    if scenario.get("warm", not scenario.get("once")):
+        warm(context, target, server, scenario, folder)
     if scenario.get("cold"):
         forget(folder)
     with Crowd(server.port) as idle:
@@ -191,8 +288,12 @@ def under_load(context, server, scenario, folder, seconds):
             raise Broken(f"{scenario['idle']} idle connections were not all answered")
         before_s, queued_ns = used_s(server.pid), scheduled(server.pid)[1]
         data = generate(context, [*duration(scenario, seconds), *options], seconds + PATIENCE_S, theirs)
+        if scenario.get("once"):
+            settled(server.pid)
         cpu_s, queued_ns = used_s(server.pid) - before_s, scheduled(server.pid)[1] - queued_ns  # before the idle ones leave
         rss = field_kib(each_file(family(server.pid), "smaps_rollup"), "Pss")
+    if scenario.get("once"):
+        checked(target, server, scenario, folder)
     usage, answers, latency = server.stop(), data["requests"]["answered"], data["latency_us"]
     return {"figures": {"cpu_us": cpu_s * 1e6 / answers, "per_second": data["requests_per_s"], "rss_kib": rss,
                         "bytes_per_second": data["received_bytes_per_s"],
@@ -228,7 +329,7 @@ def load(context, target, scenario, seconds):
     with open_target(context, target, scenario, folder) as server, beside(scenario):
         if "rests" in scenario:
             return at_rest(server, scenario)
-        return under_load(context, server, scenario, folder, scenario.get("seconds", seconds))
+        return under_load(context, target, server, scenario, scenario.get("seconds", seconds))
 
 
 # --- Kinds program and count: no server, one of lab/programs -----------------------------------------------

@@ -15,6 +15,7 @@ import draw
 import figures
 import jinja2
 import sheet
+import standing
 import theme
 import view
 from markupsafe import Markup
@@ -88,7 +89,8 @@ def html(result):
     tables = [(key, view.table(result, key)) for key in view.keys(result)]
     return templates().get_template("page.html.j2").render(
         result=result, plan=result["plan"], view=view, css=css(), claims=list(view.claims(result)), coloured=view.COLOURED,
-        invalid=view.invalid(result), missing=list(result["missing"].items()), plots=list(drawings(result)),
+        standings=standing.rows(result), standing_heads=standing.heads(result) if standing.rows(result) else [],
+        standing_summary=standing.summary(result), invalid=view.invalid(result), cannots=view.cannots(result), missing=list(result["missing"].items()), plots=list(drawings(result)),
         limiters=list(view.limiters(result)), remarks=view.remarks(result), machine=machine_rows(result),
         main=[table for key, table in tables if key in wanted], more=[table for key, table in tables if key not in wanted],
         waits=list(view.percentile_tables(result)), names=list(counts.tables(result)),

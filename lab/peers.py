@@ -49,9 +49,12 @@ class Recipe(NamedTuple):
     sendfile: str = ""                     # of nginx: on or off
 
     def filled(self, known):
-        """The command and the configuration's text, with what is known in the place of each @name@."""
+        """The command and the configuration's text, with what is known in the place of each @name@.  A line that begins
+        with @compress@ is a comment, unless "compress" is known as "": the server then compresses text on the fly."""
+        every = {"compress": "# ", "sendfile": self.sendfile, **known}
+
         def put(text):
-            return re.sub("@([a-z]+)@", lambda match: str({**known, "sendfile": self.sendfile}[match[1]]), text)
+            return re.sub("@([a-z]+)@", lambda match: str(every[match[1]]), text)
         program = shutil.which(self.program, path=PATH)
         return [program, *map(put, self.arguments)], put(text_of(os.path.join(CONFIGS, self.config)))
 
@@ -141,15 +144,16 @@ class PortTaken(Exception):
 class Peer:
     """One such server on a free port of 127.0.0.1, its folder the given one; rig.Server has the same face.
 
-    `workers` is what a configuration takes as that; "default" ones have what Debian gives them.
+    `workers` is what a configuration takes as that; "default" ones have what Debian gives them.  `compress`: text, on
+    the fly.
     """
 
-    def __init__(self, name, folder, processors=None, workers=1, wrap=()):
+    def __init__(self, name, folder, processors=None, workers=1, wrap=(), compress=False):
         self.name, self.recipe = name, PEERS[name]
         if reason := available()[name]:
             raise Broken(reason)
         self.folder, self.processors, self.workers, self.wrap = os.path.realpath(folder), processors, workers, wrap
-        self.usage = self.process = None
+        self.compress, self.usage, self.process = compress, None, None
         for attempt in range(PORTS_TRIED_MAX):
             self.port = free_port()
             try:
@@ -187,7 +191,8 @@ class Peer:
         config = os.path.join(self.scratch.name, "config")
         command, text = self.recipe.filled({
             "root": self.folder, "port": self.port, "scratch": self.scratch.name, "config": config, "user": user,
-            "group": group, "files": raise_descriptors(), **parts(self.workers)})
+            "group": group, "files": raise_descriptors(), **({"compress": ""} if self.compress else {}),
+            **parts(self.workers)})
         with open(config, "w", encoding="utf-8") as file:
             file.write(text)
         return command, text
@@ -308,21 +313,25 @@ def living(group):
 
 # --- The same bytes -----------------------------------------------------------------------------------------
 
-def ask(name, port, path):
-    """Status, length and SHA-256 of a body, as it is: not compressed."""
+def fetch(name, port, path, coding="identity"):
+    """(status, coding, body) of an answer to a client that takes this coding."""
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     try:
-        client.request("GET", path, headers={"Accept-Encoding": "identity", "Connection": "close"})
+        client.request("GET", path, headers={"Accept-Encoding": coding, "Connection": "close"})
         answer = client.getresponse()
-        body = answer.read()
+        return answer.status, answer.getheader("Content-Encoding", "identity"), answer.read()
     except (OSError, http.client.HTTPException) as error:
         raise Broken(f"{name} does not answer {path}: {error!r}") from None
     finally:
         client.close()
-    coding = answer.getheader("Content-Encoding", "identity")
+
+
+def ask(name, port, path):
+    """Status, length and SHA-256 of a body, as it is: not compressed."""
+    status, coding, body = fetch(name, port, path)
     if coding != "identity":
         raise Broken(f"{name} sends {path} as {coding}, and was asked for the file as it is")
-    return answer.status, len(body), hashlib.sha256(body).hexdigest()
+    return status, len(body), hashlib.sha256(body).hexdigest()
 
 
 def check_file(name, port, folder, path):

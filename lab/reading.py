@@ -13,7 +13,7 @@ import experiment
 import figures
 
 MEASURED = ("kind", "target", "scenario")
-READ = ("title", "question", "of", "base", "figures", "claim", "plot")
+READ = ("title", "question", "of", "base", "figures", "standing", "claim", "plot")
 REWORDED = "Claims and plots are those of the experiment as it is now; what was measured is of the commit that is named."
 
 

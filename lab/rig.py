@@ -36,6 +36,10 @@ class Broken(Exception):
     """A measurement that would mean nothing: the server or the client did not do what was to be measured."""
 
 
+class Cannot(Broken):
+    """The server does not offer what a scenario asks for: nothing failed, and there is nothing to measure."""
+
+
 def text_of(path):
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()

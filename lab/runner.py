@@ -11,6 +11,7 @@ import glob
 import hashlib
 import json
 import os
+import random
 import shutil
 import subprocess
 import time
@@ -20,7 +21,7 @@ import machine
 import measures
 import scratch
 from command import put
-from rig import SETUP, SOURCES, Broken, bytes_of, raise_descriptors
+from rig import SETUP, SOURCES, Broken, Cannot, bytes_of, raise_descriptors
 
 VERSION = 1
 STOLEN_MAX, TRIES_MAX = 0.02, 4  # of the processors' time, by the host; then a cell is measured again
@@ -99,7 +100,7 @@ def valid(found):
 
 def invalid(error):
     said = str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"
-    return {"error": said, "figures": {}, "limiter": None}
+    return {"error": said, "figures": {}, "limiter": None, **({"cannot": True} if isinstance(error, Cannot) else {})}
 
 
 def attempt(what):
@@ -139,13 +140,17 @@ def disturbances(cells):
 
 
 def turns(plan, pace, missing):
-    """Every (round, scenario, target) in the order of measuring.  Who begins changes with the round."""
+    """Every (round, scenario, target) in the order of measuring.  Which target begins changes with the round; the plan may
+    want the order to be random, the same in every run: then no target always comes behind the same other."""
     targets = [one for one in plan["target"] if one["name"] not in missing]
     for number in range(plan["rounds"][pace]):
         first = number % len(targets) if targets else 0
         for scenario in plan["scenario"]:
             if pace == "full" or not scenario.get("full_only"):
-                for target in targets[first:] + targets[:first]:
+                mine = targets[first:] + targets[:first]
+                if plan.get("order") == "random":
+                    random.Random(f"{number} {scenario['name']}").shuffle(mine)
+                for target in mine:
                     if scenario["name"] not in target.get("not", []):
                         yield number, scenario, target
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import figures
 import judge
 
-NONE, INVALID, MISSING = "-", "invalid", "not run here"
+NONE, INVALID, MISSING, CANNOT = "-", "invalid", "not run here", "does not"
 SAME = "no significant difference"
 COLOURED = {"confirmed": "confirmed", "contradicted": "contradicted"}  # only what is significant
 ORDER = ("confirmed", "contradicted", SAME, "undecided", "not measured")
@@ -94,11 +94,13 @@ class Cell(NamedTuple):
     text: str          # median and interval, or why there is none
     ratio: str = ""    # to the base
     word: str = ""     # better, worse, no significant difference, or nothing: undecided
-    kind: str = ""     # "", invalid, missing
+    kind: str = ""     # "", invalid, missing, cannot
     why: str = ""
 
 
 def cell(result, target, scenario, key):
+    if why := judge.cannot(result, target, scenario):
+        return Cell(CANNOT, kind="cannot", why=why)
     if failed := judge.errors(result, target, scenario):
         return Cell(INVALID, kind="invalid", why=failed[0])
     if why := result["missing"].get(target):
@@ -141,10 +143,16 @@ def invalid(result):
     """Sentences: which cells are invalid, and why."""
     found = {}
     for one in result["cells"]:
-        if one.get("error"):
+        if one.get("error") and not judge.cannot(result, one["target"], one["scenario"]):
             found.setdefault((one["target"], one["scenario"], one["error"]), []).append(str(one["round"] + 1))
     return [f"{target}, {scenario}: {error} (round {', '.join(numbers)})"
             for (target, scenario, error), numbers in found.items()]
+
+
+def cannots(result):
+    """Sentences: which target does not offer what a scenario asks for, and why."""
+    return [f"{scenario}: {why}" for scenario in scenarios(result) for target in targets(result)
+            if (why := judge.cannot(result, target, scenario))]
 
 
 def limiters(result):
@@ -224,6 +232,7 @@ class Claim(NamedTuple):
     looked: str    # which figure of what
     expected: str
     verdicts: list
+    reason: str = ""  # what is known of why it is missed, when one of its verdicts is not "confirmed"
 
 
 def by_round(result, told):
@@ -246,7 +255,7 @@ def where(told):
     (of, scenario), other, claim = told["of"], told["to"], told["claim"]
     text = f"{scenario} / {other[1]}" if other and other[1] != scenario else scenario
     who = [of] if "best_of" in claim or isinstance(claim["of"], list) else []
-    who += [other[0]] if other and isinstance(claim.get("to"), list) else []
+    who += [other[0]] if other and ("to_best" in claim or isinstance(claim.get("to"), list)) else []
     return f"{' / '.join(who)}, {text}" if who else text
 
 
@@ -270,6 +279,8 @@ def looked(claim):
     mine = (how if len(of) > 1 else "") + ", ".join(of)
     if "minus" in claim:
         return f"{figures.words(claim['figure'])}, {mine} less {claim['minus']}"
+    if "to_best" in claim:
+        return f"{figures.words(claim['figure'])}, {mine} / the best of {', '.join(claim['to_best'])}"
     other = judge.named(claim, "to")
     against = f" / {'each of ' if len(other) > 1 else ''}{', '.join(other)}" if other and other != of else ""
     return f"{figures.words(claim['figure'])}, {mine}{against}"
@@ -280,7 +291,9 @@ def claims(result):
     told = judge.verdicts(result)
     for claim in result["plan"].get("claim", []):
         yield Claim(claim.get("document") or "", claim.get("says") or "", looked(claim), expected(claim["expect"]),
-                    [verdict_of(result, one) for one in told if one["claim"] is claim])
+                    [verdict_of(result, one) for one in told if one["claim"] is claim],
+                    claim.get("reason", "") if any(one["verdict"] not in ("confirmed", "not measured") for one in told
+                                                   if one["claim"] is claim) else "")
 
 
 def tally(result):

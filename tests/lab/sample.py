@@ -84,5 +84,25 @@ def ladder(names=ENGINES):
     return found
 
 
+def standings():
+    """One of ours beside others: one that takes no part somewhere, and one that is not here."""
+    made = plan(["floor", "ours", "theirs", "others"], ["small", "large"], of="server",
+                       standing={"figure": "cpu_us", "ours": ["ours"], "others": ["theirs", "others"], "floor": "floor"},
+                       plot=[{"kind": "bars", "figure": "cpu_us", "to": "floor", "targets": ["ours", "theirs", "others"]}],
+                       claim=[{"says": "At the floor.", "figure": "cpu_us", "of": "ours", "to": "floor", "expect": "0..0.1",
+                               "reason": "It does `more` than that."},
+                              {"says": "Ahead.", "figure": "cpu_us", "of": ["ours"], "to_best": ["theirs", "others"],
+                               "expect": "0..100", "reason": "Never shown."}])
+    made["target"][0]["not"] = ["large"]
+    found = result(made)
+    found["cells"] = [one for one in found["cells"] if (one["target"], one["scenario"]) != ("floor", "large")]
+    for number in range(6):
+        break_cell(found, "others", "small", number, "others does not do that")
+    for one in found["cells"]:
+        if one["error"]:
+            one["cannot"] = True
+    return found
+
+
 def copied(made):
     return copy.deepcopy(made)

@@ -168,3 +168,64 @@ def test_who_was_left_out_is_told():
 def test_expectations_that_are_none(text):
     with pytest.raises(ValueError):
         judge.expectation(text)
+
+
+# --- The best of several ------------------------------------------------------------------------------------
+
+def to_best(expect="< 1", **more):
+    return {"says": "x", "figure": "cpu_us", "of": "a", "to_best": ["b", "c"], "expect": expect, **more}
+
+
+@pytest.mark.parametrize("b, c, best, wanted", [
+    ([9] * 6, [7] * 6, "c", "contradicted"), ([9] * 6, [10] * 6, "b", "confirmed"),
+    ([9] * 6, [9, 1, 9, 30, 30, 30], "b", "confirmed")])
+def test_a_ratio_to_the_best(b, c, best, wanted):
+    """By the median of the rounds, not by the least of any; a ratio is of one round all the same."""
+    (told,) = judge.verdicts(result([to_best()], a=[8] * 6, b=b, c=c))
+    assert (told["to"], told["verdict"], told["why"]) == ((best, "s"), wanted, "")
+
+
+def test_the_best_of_what_is_more():
+    data = result(a=[8] * 6, b=[9] * 6, c=[10] * 6)
+    for one in data["cells"]:
+        one["figures"]["per_second"] = one["figures"].pop("cpu_us")
+    assert judge.best_target(data, ["a", "b", "c"], "s", "per_second") == ("c", "")
+
+
+def test_one_that_failed_may_have_been_the_best():
+    """Ahead of all is known of all or not at all; behind one needs no more than that one."""
+    (told,) = judge.verdicts(result([to_best()], a=[8] * 6, b=[9] * 6, c=[10, 10, None, 10, 10, 10]))
+    assert (told["verdict"], told["why"]) == ("undecided", "not known of c: c: died")
+    (told,) = judge.verdicts(result([to_best()], a=[8] * 6, b=[7] * 6, c=[10, 10, None, 10, 10, 10]))
+    assert (told["verdict"], told["why"]) == ("contradicted", "")
+
+
+def test_one_that_is_not_installed_may_have_been_the_best():
+    data = result([to_best()], a=[8] * 6, b=[9] * 6, c=[])
+    data["missing"]["c"] = "c is not installed"
+    (told,) = judge.verdicts(data)
+    assert (told["verdict"], told["why"]) == ("undecided", "not known of c: c: c is not installed")
+
+
+@pytest.mark.parametrize("how", ["cannot", "not"])
+def test_one_that_takes_no_part_is_not_behind(how):
+    data = result([to_best()], a=[8] * 6, b=[9] * 6, c=[None] * 6 if how == "cannot" else [])
+    for one in data["cells"]:
+        if one["error"]:
+            one["cannot"] = True
+    if how == "not":
+        data["plan"]["target"][2]["not"] = ["s"]
+    (told,) = judge.verdicts(data)
+    assert (told["to"], told["verdict"], told["why"]) == (("b", "s"), "confirmed", "")
+    assert judge.cannot(data, "c", "s") == ("died" if how == "cannot" else "")
+
+
+def test_a_failure_among_what_a_target_does_not_offer_is_a_failure():
+    data = result(a=[None, None])
+    data["cells"][0]["cannot"] = True
+    assert judge.cannot(data, "a", "s") == ""
+
+
+def test_nobody_is_the_best():
+    (told,) = judge.verdicts(result([to_best()], a=[8] * 6, b=[None] * 6, c=[None] * 6))
+    assert (told["verdict"], told["why"]) == ("not measured", "b: died")

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Kind load: what is asked for is what is served, whole, and cold where it says so."""
+import gzip
 import os
 
 import kind_crowd
 import measures
+import peers
 import pytest
 from command import TOP
-from rig import Broken
+from rig import Broken, Cannot
 
 BIN = os.path.dirname(os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung"))
 
@@ -19,8 +21,8 @@ def context(tmp_path):
 def test_files_that_a_full_disk_cut_short_are_never_served(context, monkeypatch):
     names = measures.names_of
 
-    def full(count):
-        yield names(count)[0]
+    def full(*asked):
+        yield names(*asked)[0]
         raise OSError(28, "No space left on device")
     monkeypatch.setattr(measures, "names_of", full)
     with pytest.raises(OSError):
@@ -41,6 +43,70 @@ def test_cold_files_are_asked_for_once(context, monkeypatch):
     target, scenario = {"name": "it", "engine": "epoll"}, {"files": 7, "bytes": 100, "cold": True}
     assert measures.load(context, target, scenario, 5)["figures"]["cpu_us"] > 0
     assert asked == [["-n", "7"], ["-n", "7"]]
+
+
+@pytest.mark.parametrize("scenario, asked", [
+    ({"files": 7}, ["14", "-d"]), ({"files": 7, "once": True}, ["7"]), ({"files": 7, "warm": False}, ["-d"]),
+    ({"connections": 30}, ["30", "-d"])])
+def test_how_often_a_file_is_asked_for(context, monkeypatch, scenario, asked):
+    """Twice before it is measured, because a server may keep what is asked for again; or once in all."""
+    found, generate = [], measures.generate
+
+    def noted(context, argv, *rest):
+        found.append(argv[1] if argv[0] == "-n" else argv[0])
+        return generate(context, argv, *rest)
+    monkeypatch.setattr(measures, "generate", noted)
+    assert measures.load(context, {"name": "it", "engine": "epoll"}, {"bytes": 100, **scenario}, 0.05)["figures"]["cpu_us"] > 0
+    assert found == asked
+
+
+def test_the_listing_of_a_folder(context):
+    target = {"name": "it", "engine": "epoll"}
+    many = measures.load(context, target, {"entries": 300}, 0.05)["figures"]["bytes_per_second"]
+    assert many > 0 and len(os.listdir(os.path.join(measures.documents(context, {"entries": 300}), "names"))) == 300
+    assert measures.load(context, target, {"entries": 30, "files": 3, "once": True}, 0.05)["figures"]["cpu_us"] > 0
+    with pytest.raises(Cannot, match="it makes no listing of a folder: status 403"):
+        measures.load(context, {**target, "options": "--listing off"}, {"entries": 30}, 0.05)
+
+
+def test_a_listing_that_lacks_a_name(context, monkeypatch):
+    monkeypatch.setattr(peers, "fetch", lambda *_: (200, "identity", b"file-0000.txt file-0002.txt"))
+    with pytest.raises(Broken, match="it lists /names/ with status 200, without 1 of its names"):
+        measures.listed({"name": "it"}, 1, {"entries": 3}, "/names/")
+
+
+def test_text_that_is_not_compressed(context, monkeypatch):
+    monkeypatch.setattr(measures, "COMPRESSED_S", 0.05)
+    target = {"name": "it", "engine": "epoll", "options": "--precompressed off"}
+    folder = measures.documents(context, {"gzip": True, "bytes": 5000})
+    with measures.open_target(context, target, {}, folder) as server:
+        monkeypatch.setattr(peers, "fetch", lambda *_: (200, "identity", b"as it is"))
+        with pytest.raises(Cannot, match="it sends text as it is to a client that takes gzip"):
+            measures.compressed(target, server.port, folder, "/file.txt")
+
+
+def test_text_that_is_compressed(context, monkeypatch):
+    """The first answers may come as they are; the text is compared."""
+    folder = measures.documents(context, {"gzip": True, "bytes": 5000})
+    with open(os.path.join(folder, "file.txt"), "rb") as file:
+        text = file.read()
+    assert len(text) == 5000 and len(gzip.compress(text, 1)) < 2500
+    answers = iter([(200, "identity", text), (200, "gzip", gzip.compress(text)), (200, "gzip", gzip.compress(text[1:]))])
+    monkeypatch.setattr(peers, "fetch", lambda *_: next(answers))
+    measures.compressed({"name": "it"}, 1, folder, "/file.txt")
+    with pytest.raises(Broken, match="it sends /file.txt with status 200 as gzip, and it is another text"):
+        measures.compressed({"name": "it"}, 1, folder, "/file.txt")
+
+
+@pytest.mark.skipif(peers.available()["nginx-tuned"] is not None, reason="nginx is not installed")
+def test_nginx_compresses_where_that_is_measured(context):
+    scenario = {"gzip": True, "bytes": 50000, "connections": 2}
+    found = measures.load(context, {"name": "nginx", "peer": "nginx-tuned"}, scenario, 0.1)["figures"]
+    assert found["bytes_per_second"] / found["per_second"] < 30000
+    assert "\n    gzip on;" in context.configs["nginx"]
+    context.configs.clear()
+    found = measures.load(context, {"name": "nginx", "peer": "nginx-tuned"}, {"bytes": 50000}, 0.05)["figures"]
+    assert found["bytes_per_second"] / found["per_second"] > 50000 and "\n    # gzip on;" in context.configs["nginx"]
 
 
 def test_no_file_is_cold_in_memory(tmp_path, monkeypatch):

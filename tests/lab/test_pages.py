@@ -122,7 +122,7 @@ def rungs():
     return sample.ladder(("naive", "epoll"))
 
 
-EVERY = [sample.pools, rungs, empty, once, extreme, nasty, timed, all_bad]
+EVERY = [sample.pools, rungs, empty, once, extreme, nasty, timed, all_bad, sample.standings]
 
 
 def drawings(result):
@@ -149,7 +149,7 @@ def test_a_plot_says_what_it_shows(make):
             assert " ".join(result["plan"]["question"].split()) in said and f"commit {result['commit']}"[:9] in said
         if draw.EMPTY in said:
             continue
-        axis = "answered within [us]" if plot["kind"] == "percentiles" else figures.words(plot["figure"])
+        axis = "answered within [us]" if plot["kind"] == "percentiles" else draw.bars.label(plot)
         assert axis in said
         if plot["kind"] == "lines":
             assert plot["x_label"] in said

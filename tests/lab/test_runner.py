@@ -21,7 +21,7 @@ import pytest
 import runner
 import scratch
 from command import TOP
-from rig import Broken, lives
+from rig import Broken, Cannot, lives
 
 BIN = os.path.dirname(os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung"))
 PLAN = """title = "T"
@@ -97,6 +97,29 @@ def test_a_small_run(plan, tmp_path):
 def test_targets_take_turns(plan, tmp_path, faked):
     run(plan, tmp_path)
     assert [name for scenario, name in faked if scenario == "two"] == ["epoll", "poll", "poll", "epoll"]
+
+
+def test_a_random_order_is_the_same_in_every_run(plan, tmp_path, faked):
+    plan["order"], plan["rounds"] = "random", {"quick": 20}
+    run(plan, tmp_path)
+    first = [name for scenario, name in faked if scenario == "two"][::2]
+    assert {first.count("epoll"), first.count("poll")} & set(range(5, 16)) and first.count("epoll") + first.count("poll") == 20
+    assert first != ["epoll", "poll"] * 10
+    told = list(faked)
+    faked.clear()
+    run(plan, tmp_path)
+    assert faked == told
+
+
+def test_what_a_target_does_not_offer_is_no_failure(plan, tmp_path, monkeypatch):
+    def measure(_context, target, _scenario, _seconds):
+        if target["name"] == "poll":
+            raise Cannot("poll does not do that")
+        return {"figures": {"cpu_us": 1}, "limiter": None}
+    monkeypatch.setitem(measures.KINDS, "load", measure)
+    cells = run(plan, tmp_path)["cells"]
+    assert {(one["target"], one["error"], one.get("cannot")) for one in cells} == {
+        ("epoll", None, None), ("poll", "poll does not do that", True)}
 
 
 def test_an_interrupted_run_goes_on(plan, tmp_path, faked, monkeypatch):

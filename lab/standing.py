@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""standing.py - who is ahead: for each scenario the best target of ours beside the best of the others, and how far both are from
+the floor.
+
+An experiment asks for it by a table:
+
+    [standing]
+    figure = "cpu_us"
+    ours = ["rung epoll", "rung uring"]
+    others = ["nginx", "lighttpd"]
+    floor = "floor"              # a target that does the least there is to do
+
+"Best" is by the median; how far apart two are is the ratio of figures of the same round, as everywhere.
+"""
+from typing import NamedTuple
+
+import figures
+import judge
+import view
+
+AHEAD, BEHIND, LEVEL, UNSURE = "ahead", "behind", "level", "not decided"
+
+
+class Row(NamedTuple):
+    scenario: str
+    word: str    # what ours is
+    by: str      # how many times the other's cost is of ours
+    ours: str    # the best of ours, or why there is none
+    other: str   # the best of the others, or why there is none
+    why: str     # what is not known, as a sentence
+
+
+def away(result, name, scenario, key, floor):
+    """NAME, and how far it is from the floor; without a floor there, its figure."""
+    found = judge.ratio(result, name, floor, scenario, key) if floor else None
+    if found:
+        return f"{name}, {view.amount(found.median)} of the floor"
+    mine = judge.figure_of(result, name, scenario, key)
+    return f"{name}, {view.unit(key, view.amount(mine.median))}"
+
+
+def lacking(result, names, scenario):
+    """Why none of these has a figure there."""
+    return next((why for name in names if (why := judge.cannot(result, name, scenario))), "") or judge.why_missing(
+        result, [(name, scenario) for name in names])
+
+
+def word_of(found, more):
+    """found: the other's by ours; more: the greater figure is the better one."""
+    if not found.sure:
+        return UNSURE
+    if not found.differs():
+        return LEVEL
+    return AHEAD if (found.median > 1) != more else BEHIND
+
+
+def row(result, scenario):
+    plan = result["plan"]["standing"]
+    key, floor = plan["figure"], plan.get("floor")
+    ours, other = (judge.best_target(result, plan[side], scenario, key) for side in ("ours", "others"))
+    mine = away(result, ours.name, scenario, key, floor) if ours else lacking(result, plan["ours"], scenario)
+    theirs = away(result, other.name, scenario, key, floor) if other else lacking(result, plan["others"], scenario)
+    found = judge.ratio(result, other.name, ours.name, scenario, key) if ours and other else None
+    if not found:
+        return Row(scenario, view.NONE, view.NONE, mine, theirs, "")
+    word = word_of(found, figures.FIGURES[key].better == figures.MORE)
+    if word == AHEAD and other.unknown:  # of one that is behind, nothing more need be known
+        word = UNSURE
+    return Row(scenario, word, view.interval(found), mine, theirs, ". ".join(filter(None, (ours.unknown, other.unknown))))
+
+
+def rows(result):
+    """Of the scenarios that were measured; none, if the experiment does not ask."""
+    plan = result["plan"].get("standing")
+    if not plan:
+        return []
+    wanted = plan.get("scenarios") or view.scenarios(result)
+    return [row(result, scenario) for scenario in wanted if any(one["scenario"] == scenario for one in result["cells"])]
+
+
+def heads(result):
+    """Of the columns."""
+    words = figures.FIGURES[result["plan"]["standing"]["figure"]].words
+    return ["scenario", "ours is", f"{words}: the other's / ours", "ours", "the best other"]
+
+
+def summary(result):
+    """In a sentence, how often ours is what; or ""."""
+    words = [one.word for one in rows(result)]
+    said = [f"{word} in {words.count(word)}" for word in (AHEAD, LEVEL, BEHIND, UNSURE) if word in words]
+    return f"Of {view.counted(len(words), 'scenario')}, ours is {', '.join(said)}." if said else ""

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""What is shown of an experiment that asks who is ahead: first that, then everybody, then verdicts and reasons."""
+import re
+
+import pytest
+import sample
+
+pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+pytest.importorskip("jinja2", reason="jinja2 is not installed")
+import document  # noqa: E402 pylint: disable=wrong-import-position
+import draw  # noqa: E402 pylint: disable=wrong-import-position
+import page  # noqa: E402 pylint: disable=wrong-import-position
+import view  # noqa: E402 pylint: disable=wrong-import-position
+
+
+def test_who_is_ahead_comes_first():
+    result = sample.standings()
+    text, html_page = document.markdown(result), page.html(result)
+    assert re.match(r"Of 2 scenarios, ours is [a-z]+ in", text)
+    assert text.index("| small | **") < text.index("Everybody: ") < text.index("![Which") < text.index("At the floor.")
+    assert html_page.index("Who is ahead") < html_page.index('id="verdicts"')
+
+
+def test_a_table_of_everybody():
+    """Ratios to the floor with the interval beneath, its own figure in its column, the figure where it takes no part."""
+    small, large = [line for line in document.markdown(sample.standings()).split("\n") if re.match(r"\| (small|large) \| (\d|-)", line)]
+    number = r"(\*\*)?[\d.]+( =)?(\*\*)?( =)?<br>[\d.]+\.\.[\d.]+( =)?"
+    assert re.fullmatch(rf"\| small \| [\d.]+<br>[\d.]+\.\.[\d.]+ us \| {number} \| {number} \| does not \|", small), small
+    assert re.fullmatch(rf"\| large \| - \|( (\*\*)?[\d.]+(\*\*)?<br>[\d.]+\.\.[\d.]+ us \|){{3}}", large), large
+    assert small.count("**") == large.count("**") == 2
+
+
+def test_what_is_not_offered_is_said_and_is_not_invalid():
+    result = sample.standings()
+    assert "- Not offered, small: others does not do that." in document.markdown(result) and view.invalid(result) == []
+    assert "Not offered, small: others does not do that" in page.html(result)
+    assert "does not" in draw.as_svg(result, 1)
+
+
+def test_a_reason_is_given_for_what_is_missed():
+    for text in (document.markdown(sample.standings()), page.html(sample.standings()).partition("Configuration")[0].partition("The experiment")[0]):
+        assert "than that." in text and "Never shown" not in text
+
+
+def test_bars_of_a_ratio():
+    result = sample.standings()
+    assert draw.heading(draw.plots(result)[0]) == "processor time a request / that of floor"
+    assert "The dashed line is floor: 1." in draw.reading(result, draw.plots(result)[0])
+    svg = draw.as_svg(result, 1)
+    median = view.amount(view.judge.ratio(result, "ours", "floor", "small", "cpu_us").median)
+    assert median in re.findall(r">([\d.]+)<", svg)
