@@ -15,8 +15,21 @@ void text_string(struct text *t, const char *string)
     text_put(t, string, strlen(string));
 }
 
+static unsigned short_decimal(char out[20], uint32_t n)
+{
+    char digit[10];
+    unsigned at = sizeof(digit);
+
+    do {
+        digit[--at] = (char)('0' + n % 10);
+        n /= 10;
+    } while (n);
+    memcpy(out, digit + at, sizeof(digit) - at);
+    return (unsigned)sizeof(digit) - at;
+}
+
 /* By subtraction: a kernel of 32 bits has no division of 64. */
-unsigned http_decimal(char out[20], uint64_t n)
+static unsigned long_decimal(char out[20], uint64_t n)
 {
     static const uint64_t power[20] = {
         1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u, 1000000000u,
@@ -31,6 +44,11 @@ unsigned http_decimal(char out[20], uint64_t n)
         for (out[i] = '0'; n >= power[len - 1 - i]; out[i]++)
             n -= power[len - 1 - i];
     return len;
+}
+
+unsigned http_decimal(char out[20], uint64_t n)
+{
+    return n <= UINT32_MAX ? short_decimal(out, (uint32_t)n) : long_decimal(out, n);
 }
 
 void text_number(struct text *t, uint64_t number)

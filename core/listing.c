@@ -215,6 +215,7 @@ static enum listing_step json_row(struct listing *l, struct listing_out *o)
     static const char *const kind[] = {"folder", "file", "fifo", "socket", "device", "dead-link"};
     const struct listing_entry *e = &l->held;
     enum listing_step step = listing_hold(l);
+    struct listing_stamp stamp;
 
     if (step != STEP_AGAIN)
         return step;
@@ -239,10 +240,11 @@ static enum listing_step json_row(struct listing *l, struct listing_out *o)
     if (e->unknown) {
         out_text(o, "null}");
     } else {
+        listing_stamp(l, &stamp);
         out_text(o, "\"");
-        out_date(o, e->mtime_s);
+        out_bytes(o, stamp.date, sizeof(stamp.date));
         out_text(o, "T");
-        out_time(o, e->mtime_s);
+        out_bytes(o, stamp.time, sizeof(stamp.time));
         out_text(o, "Z\"}");
     }
     return listing_wrote(l, o);
@@ -271,6 +273,7 @@ static enum listing_step text_row(struct listing *l, struct listing_out *o)
     char digits[20];
     struct listing_out size = {digits, 0, sizeof(digits), false};
     enum listing_step step = listing_hold(l);
+    struct listing_stamp stamp;
 
     if (step != STEP_AGAIN)
         return step;
@@ -287,9 +290,10 @@ static enum listing_step text_row(struct listing *l, struct listing_out *o)
     if (e->unknown) {
         out_text(o, "-          -       ");
     } else {
-        out_date(o, e->mtime_s);
+        listing_stamp(l, &stamp);
+        out_bytes(o, stamp.date, sizeof(stamp.date));
         out_text(o, " ");
-        out_time(o, e->mtime_s);
+        out_bytes(o, stamp.time, sizeof(stamp.time));
     }
     out_text(o, "  ");
     out_plain(o, e->name);

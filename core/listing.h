@@ -60,6 +60,8 @@ struct listing {
     bool begun;     /* a row has been written */
     unsigned phase;
     size_t at;      /* how far the phase has come */
+    int64_t day_s;  /* when the day began that was written last */
+    char day[10];   /* ... and its date */
 };
 
 /* The view that is asked for: by the query sort=name|size|time, order=asc|desc, filter=... and

@@ -252,6 +252,7 @@ static enum listing_step html_row(struct listing *l, struct listing_out *o)
 {
     const struct listing_entry *e = &l->held;
     enum listing_step step = listing_hold(l);
+    struct listing_stamp stamp;
 
     if (step != STEP_AGAIN)
         return step;
@@ -271,15 +272,14 @@ static enum listing_step html_row(struct listing *l, struct listing_out *o)
         return listing_wrote(l, o);
     }
     out_text(o, "<td><time datetime=\"");
-    out_date(o, e->mtime_s);
+    listing_stamp(l, &stamp);
+    out_bytes(o, stamp.date, sizeof(stamp.date));
     out_text(o, "T");
-    out_time(o, e->mtime_s);
+    out_bytes(o, stamp.time, sizeof(stamp.time));
     out_text(o, "Z\">");
-    out_date(o, e->mtime_s);
+    out_bytes(o, stamp.date, sizeof(stamp.date));
     out_text(o, "<span> ");
-    out_time(o, e->mtime_s);
-    if (!o->full)
-        o->len -= 3; /* the seconds are in the attribute */
+    out_bytes(o, stamp.time, sizeof(stamp.time) - 3); /* the seconds are in the attribute */
     out_text(o, "</span></time>\n");
     return listing_wrote(l, o);
 }

@@ -8,24 +8,13 @@
  * HTML shows U+FFFD for each.  JSON has U+FFFD for the first kind and \uHHHH for the others.  Text
  * has \xHH for every byte of them.
  */
+#include "byte.h"
 #include "listing_out.h"
 
+enum { DAY_S = 86400 };
+static const int64_t LAST_S = 253402300799; /* the last second of the year 9999 */
+
 #define REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD, for what is not UTF-8 */
-
-void out_bytes(struct listing_out *o, const char *bytes, size_t n)
-{
-    if (o->full || n > o->cap - o->len) {
-        o->full = true;
-        return;
-    }
-    memcpy(o->buf + o->len, bytes, n);
-    o->len += n;
-}
-
-void out_text(struct listing_out *o, const char *text)
-{
-    out_bytes(o, text, strlen(text));
-}
 
 void out_number(struct listing_out *o, uint64_t n)
 {
@@ -106,6 +95,41 @@ void out_time(struct listing_out *o, int64_t unix_s)
     out_bytes(o, date + 17, 8);
 }
 
+static void put_two(char *to, unsigned n)
+{
+    to[0] = (char)('0' + n / 10);
+    to[1] = (char)('0' + n % 10);
+}
+
+/* The calendar is asked once for all neighbours that changed on one day. */
+void listing_stamp(struct listing *l, struct listing_stamp *stamp)
+{
+    int64_t unix_s = l->held.mtime_s;
+    uint64_t of_day = (uint64_t)unix_s - (uint64_t)l->day_s;
+    unsigned s = (unsigned)of_day;
+
+    if (!l->day[0] || of_day >= DAY_S) {
+        struct listing_out date = {stamp->date, 0, sizeof(stamp->date), false};
+        struct listing_out time = {stamp->time, 0, sizeof(stamp->time), false};
+        const char *t = stamp->time;
+
+        out_date(&date, unix_s);
+        out_time(&time, unix_s);
+        if (unix_s < 0 || unix_s > LAST_S) /* beyond the calendar's ends days have no length */
+            return;
+        memcpy(l->day, stamp->date, sizeof(l->day));
+        s = (unsigned)((t[0] * 10 + t[1]) * 3600 + (t[3] * 10 + t[4]) * 60 + t[6] * 10 + t[7]) -
+            '0' * 11 * (3600 + 60 + 1);
+        l->day_s = unix_s - s;
+        return;
+    }
+    memcpy(stamp->date, l->day, sizeof(l->day));
+    memcpy(stamp->time, "00:00:00", sizeof(stamp->time));
+    put_two(stamp->time, s / 3600);
+    put_two(stamp->time + 3, s / 60 % 60);
+    put_two(stamp->time + 6, s % 60);
+}
+
 size_t out_utf8_len(struct slice s)
 {
     const unsigned char *p = (const unsigned char *)s.ptr;
@@ -175,9 +199,28 @@ static bool is_unsafe(const char *c, size_t len)
         code == 0x200F || (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
 }
 
+/* How many of the first characters every format has as they are: nearly all of most names. */
+static size_t plain_len(struct slice s, bool spaces)
+{
+    size_t n = 0;
+
+    while (n < s.len && (byte_is(s.ptr[n], BYTE_UNRESERVED) || (spaces && s.ptr[n] == ' ')))
+        n++;
+    return n;
+}
+
+static void out_plain_part(struct listing_out *o, struct slice *s)
+{
+    size_t n = plain_len(*s, true);
+
+    out_bytes(o, s->ptr, n);
+    s->ptr += n;
+    s->len -= n;
+}
+
 void out_html(struct listing_out *o, struct slice s)
 {
-    while (s.len && !o->full) {
+    while (out_plain_part(o, &s), s.len && !o->full) {
         size_t len;
         const char *c = next_char(&s, &len);
 
@@ -200,10 +243,16 @@ void out_html(struct listing_out *o, struct slice s)
 
 void out_url(struct listing_out *o, struct slice s)
 {
-    if (o->full || s.len > (o->cap - o->len) / 3)
+    size_t plain = plain_len(s, false);
+
+    if (s.len > (o->cap - o->len) / 3) {
         o->full = true;
-    else
-        o->len += path_encode(o->buf + o->len, s.ptr, s.len);
+        o->cap = o->len;
+        return;
+    }
+    out_bytes(o, s.ptr, plain);
+    if (plain < s.len)
+        o->len += path_encode(o->buf + o->len, s.ptr + plain, s.len - plain);
 }
 
 static void out_hex(struct listing_out *o, const char *prefix, unsigned char c)
@@ -218,7 +267,7 @@ static void out_hex(struct listing_out *o, const char *prefix, unsigned char c)
 /* RFC 8259 section 7. */
 void out_json(struct listing_out *o, struct slice s)
 {
-    while (s.len && !o->full) {
+    while (out_plain_part(o, &s), s.len && !o->full) {
         size_t len;
         const char *c = next_char(&s, &len);
 
@@ -239,7 +288,7 @@ void out_json(struct listing_out *o, struct slice s)
 /* A backslash is doubled so that \x is never ambiguous. */
 void out_plain(struct listing_out *o, struct slice s)
 {
-    while (s.len && !o->full) {
+    while (out_plain_part(o, &s), s.len && !o->full) {
         const char *raw = s.ptr;
         size_t len, i;
         const char *c = next_char(&s, &len);

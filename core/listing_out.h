@@ -21,13 +21,35 @@ struct listing_format_step {
     enum listing_step (*write)(struct listing *l, struct listing_out *o);
 };
 
-void out_bytes(struct listing_out *o, const char *bytes, size_t n);
-void out_text(struct listing_out *o, const char *text); /* our own, NUL-terminated; not escaped */
+/* What does not fit ends the buffer, so that nothing shorter that follows is written either. */
+static inline void out_bytes(struct listing_out *o, const char *bytes, size_t n)
+{
+    if (n > o->cap - o->len) {
+        o->full = true;
+        o->cap = o->len;
+        return;
+    }
+    memcpy(o->buf + o->len, bytes, n);
+    o->len += n;
+}
+
+/* Our own, NUL-terminated; not escaped.  Inline, so that the length of a literal is known. */
+static inline void out_text(struct listing_out *o, const char *text)
+{
+    out_bytes(o, text, strlen(text));
+}
+
 void out_number(struct listing_out *o, uint64_t n);
 void out_grouped(struct listing_out *o, uint64_t n); /* 1,234,567 */
 void out_human(struct listing_out *o, uint64_t bytes); /* 1.2 KiB */
 void out_date(struct listing_out *o, int64_t unix_s); /* 2026-01-31, years 1 to 9999 */
 void out_time(struct listing_out *o, int64_t unix_s); /* 23:59:59 */
+
+/* Both, of the held entry. */
+struct listing_stamp {
+    char date[10], time[8];
+};
+void listing_stamp(struct listing *l, struct listing_stamp *stamp);
 
 /* Characters that a reader would act on rather than show are replaced: controls, and those that
  * change the direction of text or break lines. */

@@ -138,7 +138,9 @@ bool path_links(struct slice folder, struct slice name, bool slash)
     size_t len = folder.len + name.len + slash, i;
 
     for (i = 1; i < name.len; i++) {
-        if (is_overlong((unsigned char)name.ptr[i - 1], (unsigned char)name.ptr[i]))
+        unsigned char lead = (unsigned char)name.ptr[i - 1];
+
+        if (lead >= 0xc0 && is_overlong(lead, (unsigned char)name.ptr[i]))
             return false;
     }
     if (len > PATH_BYTES_MAX - 1)

@@ -105,6 +105,35 @@ static void dates(void **state)
     }
 }
 
+/* A day's date is remembered: whatever was written before, both are what they are alone. */
+static void stamps(void **state)
+{
+    static const int64_t base[] = {0, 951782400, 1600000000, 253402300799, -62135596800, INT64_MAX,
+                                   INT64_MIN};
+    static const int64_t step[] = {0, 1, -1, 59, 3600, 86399, 86400, -86400, 86401, -86401};
+    struct listing l = {.day_s = 0};
+    struct listing_stamp stamp;
+
+    (void)state;
+    for (size_t i = 0; i < 7 * 10 * 7 * 10; i++) {
+        const size_t pair[2] = {i / 70, i % 70};
+
+        for (unsigned k = 0; k < 2; k++) {
+            int64_t b = base[pair[k] / 10], s = step[pair[k] % 10];
+            struct listing_out o = piece();
+
+            if ((b == INT64_MAX && s > 0) || (b == INT64_MIN && s < 0))
+                continue;
+            l.held.mtime_s = b + s;
+            listing_stamp(&l, &stamp);
+            out_date(&o, b + s);
+            out_time(&o, b + s);
+            assert_memory_equal(written(&o), stamp.date, sizeof(stamp.date));
+            assert_memory_equal(written(&o) + 10, stamp.time, sizeof(stamp.time));
+        }
+    }
+}
+
 #define BAD "\xEF\xBF\xBD"
 
 static void escapes(void **state)
@@ -240,6 +269,7 @@ int main(void)
         cmocka_unit_test(numbers),
         cmocka_unit_test(dates),
         cmocka_unit_test(escapes),
+        cmocka_unit_test(stamps),
         cmocka_unit_test(unsafe_characters),
         cmocka_unit_test(utf8_sequences),
         cmocka_unit_test(the_end_of_the_buffer),
