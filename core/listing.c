@@ -101,9 +101,27 @@ static int compare_numbers(struct slice a, size_t *i, struct slice b, size_t *j)
     return first;
 }
 
+size_t listing_start(struct slice a, struct slice b)
+{
+    size_t len = a.len < b.len ? a.len : b.len, n = 0;
+    uint64_t x, y;
+
+    for (; n + sizeof(x) <= len; n += sizeof(x)) {
+        memcpy(&x, a.ptr + n, sizeof(x));
+        memcpy(&y, b.ptr + n, sizeof(y));
+        if (x != y)
+            break;
+    }
+    while (n < len && a.ptr[n] == b.ptr[n])
+        n++;
+    while (n > 0 && byte_is(a.ptr[n - 1], BYTE_DIGIT))
+        n--;
+    return n;
+}
+
 static int compare_names(struct slice a, struct slice b)
 {
-    size_t i = 0, j = 0;
+    size_t i = listing_start(a, b), j = i;
     int order;
 
     while (i < a.len && j < b.len) {
@@ -139,6 +157,68 @@ int listing_compare(const struct listing_view *view, const struct listing_entry 
     if (order)
         return view->descending ? -order : order;
     return compare_names(a->name, b->name);
+}
+
+/* A key's bytes, the first one highest. */
+struct key {
+    uint64_t bytes;
+    unsigned room; /* bits */
+};
+
+static void key_put(struct key *k, unsigned byte)
+{
+    k->room -= 8;
+    k->bytes |= (uint64_t)byte << k->room;
+}
+
+/* A number is '0', how many digits it has, and the digits: that is the order of numbers, and among
+ * other characters it stands where a digit stands. */
+static size_t key_put_number(struct key *k, struct slice s, size_t i)
+{
+    size_t digits = 0;
+
+    while (digit_at(s, i) && s.ptr[i] == '0')
+        i++;
+    while (digit_at(s, i + digits))
+        digits++;
+    key_put(k, '0');
+    if (k->room)
+        key_put(k, digits < UINT8_MAX ? (unsigned)digits : UINT8_MAX);
+    if (digits >= UINT8_MAX) /* the key says no more */
+        k->room = 0;
+    for (; digits && k->room; digits--)
+        key_put(k, (unsigned char)s.ptr[i++]);
+    return i + digits;
+}
+
+static uint64_t key_of_name(struct slice s, size_t i)
+{
+    struct key k = {0, 64};
+
+    while (i < s.len && k.room) {
+        if (byte_is(s.ptr[i], BYTE_DIGIT))
+            i = key_put_number(&k, s, i);
+        else
+            key_put(&k, byte_lower(s.ptr[i++]));
+    }
+    return k.bytes;
+}
+
+uint64_t listing_key(const struct listing_view *view, const struct listing_entry *e, size_t start)
+{
+    static const uint64_t not_folder = (uint64_t)1 << 63;
+    bool folder = e->kind == LISTING_FOLDER;
+    uint64_t key;
+
+    if (view->sort == LISTING_BY_TIME)
+        key = (uint64_t)e->mtime_s ^ not_folder; /* those before 1970 come first */
+    else if (view->sort == LISTING_BY_SIZE)
+        key = folder ? 0 : e->size;
+    else
+        key = key_of_name(e->name, start);
+    if (view->descending && !(view->sort == LISTING_BY_SIZE && folder))
+        key = ~key;
+    return key >> 1 | (folder ? 0 : not_folder);
 }
 
 void listing_count(struct listing *l, const struct listing_entry *e)

@@ -122,6 +122,60 @@ static int compare(const void *a, const void *b, void *view)
     return listing_compare(view, a, b);
 }
 
+/* What is sorted in the place of entries: most comparisons need no more than the key. */
+struct item {
+    uint64_t key; /* listing_key() */
+    size_t at;    /* of its entry */
+};
+
+static int compare_items(const void *a, const void *b, void *roll)
+{
+    const struct item *x = a, *y = b;
+    const struct roll *r = roll;
+
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return listing_compare(&r->totals.view, &r->entries[x->at], &r->entries[y->at]);
+}
+
+/* Each entry to the place where its item is: the permutation's cycles, one after the other. */
+static void move_entries(struct listing_entry *entries, struct item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct listing_entry first = entries[i];
+        size_t to = i, from;
+
+        for (; (from = items[to].at) != i; to = from) {
+            entries[to] = entries[from];
+            items[to].at = to;
+        }
+        entries[to] = first;
+        items[to].at = to;
+    }
+}
+
+static void sort(struct roll *r)
+{
+    struct item *items = r->count < 2 ? NULL : malloc(r->count * sizeof(*items));
+    size_t start = r->count ? r->entries[0].name.len : 0;
+
+    if (!items) {
+        if (r->count)
+            qsort_r(r->entries, r->count, sizeof(*r->entries), compare, &r->totals.view);
+        return;
+    }
+    for (size_t i = 0; i < r->count; i++) {
+        size_t same = listing_start(r->entries[0].name, r->entries[i].name);
+
+        start = same < start ? same : start;
+    }
+    for (size_t i = 0; i < r->count; i++)
+        items[i] = (struct item){listing_key(&r->totals.view, &r->entries[i], start), i};
+    qsort_r(items, r->count, sizeof(*items), compare_items, r);
+    move_entries(r->entries, items, r->count);
+    free(items);
+}
+
 void roll_made(struct site *site, struct roll *r)
 {
     size_t at = 0;
@@ -130,8 +184,7 @@ void roll_made(struct site *site, struct roll *r)
         r->entries[i].name.ptr = r->names + at;
         at += r->entries[i].name.len;
     }
-    if (r->count)
-        qsort_r(r->entries, r->count, sizeof(*r->entries), compare, &r->totals.view);
+    sort(r);
     pthread_mutex_lock(&site->rolls_lock);
     r->made = true;
     r->next = site->rolls;

@@ -170,6 +170,78 @@ static void columns_in_order(void **state)
     }
 }
 
+enum { VARIANTS = 9 };
+
+/* One of several entries of that name, folders among them. */
+static struct listing_entry variant(const char *name, unsigned i)
+{
+    return (struct listing_entry){.name = text(name),
+                                  .kind = i % 3 ? LISTING_FILE : LISTING_FOLDER,
+                                  .size = i < 3 ? 0 : UINT64_MAX / i,
+                                  .mtime_s = (int64_t)i * 1000 - 4000};
+}
+
+/* How many of those pairs the key decides: as listing_compare() does. */
+static unsigned decided_by_key(const struct listing_view *view, const char *one, const char *other)
+{
+    const size_t most = listing_start(text(one), text(other));
+    unsigned decided = 0;
+
+    for (unsigned i = 0; i < 2 * VARIANTS * VARIANTS; i++) {
+        struct listing_entry a = variant(one, i / 2 % VARIANTS);
+        struct listing_entry b = variant(other, i / 2 / VARIANTS);
+        uint64_t k = listing_key(view, &a, i % 2 ? most : 0);
+        uint64_t l = listing_key(view, &b, i % 2 ? most : 0);
+
+        if (k != l && (k < l) != (listing_compare(view, &a, &b) < 0))
+            fail_msg("\"%s\" and \"%s\", view %u", one, other, view->sort * 2 + view->descending);
+        decided += k != l;
+    }
+    return decided;
+}
+
+static void keys_agree(void **state)
+{
+    char most_digits[256], as_many[256];
+    const char *const name[] = {
+        "", "#", "0", "00", "1", "01", "001", "2", "10", "1a", "a", "A", "a1", "a01", "a10", "a2",
+        "B", "z", "\xc3\xa9", "\xff", "file-0001.txt", "file-0002.txt", "file-0010.txt",
+        "FILE-3.txt", "file-12345678901.txt", "file-12345678902.txt", "file-", "file-1", "file-1a",
+        "file-99999999999999999999999", "file-1.5", "file-1.12", "a-very-long-name-1",
+        "a-very-long-name-2", most_digits, as_many};
+    const size_t n = sizeof(name) / sizeof(name[0]);
+    unsigned decided = 0;
+
+    (void)state;
+    memset(most_digits, '1', sizeof(most_digits));
+    memset(as_many, '1', sizeof(as_many));
+    most_digits[255] = as_many[255] = '\0';
+    as_many[100] = '2';
+    for (size_t i = 0; i < 6 * n * n; i++) {
+        const struct listing_view view = {.sort = i % 6 / 2, .descending = i & 1};
+
+        decided += decided_by_key(&view, name[i / 6 % n], name[i / 6 / n]);
+    }
+    assert_true(decided > 500000);
+}
+
+static void common_starts(void **state)
+{
+    static const struct {
+        const char *a, *b;
+        size_t n;
+    } rows[] = {
+        {"", "", 0}, {"a", "", 0}, {"a", "a", 1}, {"a", "b", 0}, {"abc", "abd", 2}, {"a1", "a2", 1},
+        {"a11", "a12", 1}, {"a1b", "a1c", 1}, {"12", "12", 0}, {"a12", "a12", 1},
+        {"0123456789abcdefghi", "0123456789abcdefghj", 18}, {"abcdefgh", "abcdefgh", 8},
+        {"abcdefghi", "abcdefgh", 8}, {"abcdefgh1", "abcdefgh2", 8}, {"A", "a", 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_int_equal(listing_start(text(rows[i].a), text(rows[i].b)), rows[i].n);
+}
+
 /* --- Whole listings --------------------------------------------------------------------------- */
 
 struct crowd {
@@ -409,6 +481,8 @@ int main(void)
         cmocka_unit_test(filters),
         cmocka_unit_test(names_in_order),
         cmocka_unit_test(columns_in_order),
+        cmocka_unit_test(keys_agree),
+        cmocka_unit_test(common_starts),
         cmocka_unit_test(cuts_change_nothing),
         cmocka_unit_test(json_is_strict),
         cmocka_unit_test(text_has_a_line_for_each),
