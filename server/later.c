@@ -27,7 +27,7 @@
 #include "inside.h"
 
 enum {
-    LATER_JOBS_MAX = 512, /* of one loop; each result may hold a descriptor and 64 KB */
+    LATER_JOBS_MAX = 512, /* of one loop; each result may hold a descriptor and 128 KB */
     LONGS_MAX = 4,        /* so that a long listing among very long ones comes out soon */
     SHORTS_MAX = 16,      /* a long slice is as long as about five of them */
 };

@@ -28,7 +28,7 @@
 enum {
     DENTS_BYTES = 32768,
     NAME_FOREIGN_MAX = 3 * NAME_BYTES_MAX, /* some file systems count a name in characters */
-    FIRST_NAMES = 512,  /* read at once: a millisecond, and 256 clients that leave cost 0.3 s */
+    FIRST_NAMES = 1024, /* read at once: a millisecond, and 256 clients that leave cost 0.3 s */
     SLICE_NAMES = 4096, /* five milliseconds */
     STREAM_NAMES = 256, /* read ahead of sending: two or three chunks */
 };

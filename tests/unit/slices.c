@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include "tree.h"
 
-enum { FIRST_NAMES = 512 /* site_folder.c's; "." and ".." are two of them */ };
+enum { FIRST_NAMES = 1024 /* site_folder.c's; "." and ".." are two of them */ };
 
 static char chunk[CHUNK_BYTES_MAX];
 
