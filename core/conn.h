@@ -40,7 +40,7 @@ enum coding { CODING_IDENTITY, CODING_GZIP, CODING_ZSTD, CODING_BR, CODINGS };
 struct source {
     enum source_kind kind;
     enum coding coding;
-    bool vary;         /* another coding of it exists: answers carry Vary */
+    bool vary;         /* another coding of it exists, or may be made: answers carry Vary */
     const char *bytes; /* the body in memory, or NULL: it is in file */
     void *file;        /* what transport.send() knows how to send from; opaque here */
     uint64_t size;     /* bytes of the body */
@@ -50,6 +50,9 @@ struct source {
     uint32_t mtime_ns;
     int64_t ctime_s;
     uint32_t ctime_ns;
+    /* The host has made these bytes of the file, in that coding: a hash of them, and the file's
+     * size.  Both are in the ETag.  0: the bytes are a file's own. */
+    uint64_t made, made_of;
     /* It changed so lately that it may change once more and keep its size and times: the ETag is
      * weak (RFC 9110 8.8.1). */
     bool young;

@@ -191,7 +191,7 @@ void http_reply_drop(struct conn *c);
 
 /* What a 200 says of a source, type and length included, as source->fields; 0: it has none that
  * stay true, because its date is not yet past or its ETag not yet strong. */
-enum { HTTP_FIELDS_BYTES_MAX = 256 + TYPE_BYTES_MAX };
+enum { HTTP_FIELDS_BYTES_MAX = 320 + TYPE_BYTES_MAX };
 size_t http_fields_write(char out[HTTP_FIELDS_BYTES_MAX], const struct source *source,
                          int64_t now_s);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* http_cond.c - validators and preconditions (RFC 9110 8.8, 13).
  *
- * The ETag is inode, size, the nanoseconds of mtime and ctime, and the coding.  User space cannot
+ * The ETag is inode, size, the nanoseconds of mtime and ctime, the coding, and a hash of the bytes
+ * if the host has made them: another compressor makes others of the same file.  User space cannot
  * set ctime, so every change that the file system stamps with another time changes the tag.  Two
  * changes within one tick of its clock have the same stamp: the tag of a file that is as young as
  * that is weak (RFC 9110 8.8.1) until the host says otherwise.
@@ -16,26 +17,33 @@ static uint64_t nanoseconds(int64_t s, uint32_t ns)
     return (uint64_t)s * 1000000000u + ns;
 }
 
+static const char suffix[CODINGS][5] = {"", "-gz", "-zst", "-br"};
+
 void http_mark_set(struct http_mark *mark, const struct source *source, int64_t now_s)
 {
-    static const char suffix[CODINGS][5] = {"", "-gz", "-zst", "-br"};
     struct text t = {mark->etag, mark->etag + sizeof(mark->etag)};
 
     mark->now_s = now_s;
     mark->etag_len = 0;
     mark->strong = !source->young;
     mark->dated = false;
+    mark->varies = source->vary || source->coding != CODING_IDENTITY;
     if (source->kind != SOURCE_BODY)
         return;
     TEXT_LITERAL(&t, "\"");
     text_hex(&t, source->inode);
     TEXT_LITERAL(&t, "-");
-    text_hex(&t, source->size);
+    text_hex(&t, source->made ? source->made_of : source->size);
     TEXT_LITERAL(&t, "-");
     text_hex(&t, nanoseconds(source->mtime_s, source->mtime_ns));
     TEXT_LITERAL(&t, "-");
     text_hex(&t, nanoseconds(source->ctime_s, source->ctime_ns));
+    mark->stem_len = (uint8_t)(t.at - mark->etag);
     text_string(&t, suffix[source->coding]);
+    if (source->made) {
+        TEXT_LITERAL(&t, "-");
+        text_hex(&t, source->made);
+    }
     TEXT_LITERAL(&t, "\"");
     mark->etag_len = (uint8_t)(t.at - mark->etag);
     /* A date in the future is replaced by that of the answer (8.8.2.1). */
@@ -138,6 +146,54 @@ unsigned http_cond(const struct http_head *head, const struct http_mark *mark)
     return not_since(head, FIELD_IF_MODIFIED_SINCE, mark, &valid) ? 304 : 0;
 }
 
+static bool is_hex(char byte)
+{
+    return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'f');
+}
+
+/* The coding of a tag that is of this state of this file, and of bytes that were made of it; or
+ * identity: it is not. */
+static enum coding made_coding(struct slice tag, const struct http_mark *mark)
+{
+    enum coding coding;
+    size_t n, at;
+
+    if (tag.len > sizeof(mark->etag) || tag.len <= mark->stem_len ||
+        memcmp(tag.ptr, mark->etag, mark->stem_len) != 0)
+        return CODING_IDENTITY;
+    for (coding = CODING_GZIP; coding < CODINGS; coding++) {
+        n = strlen(suffix[coding]);
+        at = mark->stem_len + n;
+        if (tag.len < at + sizeof("-0\"") - 1 || tag.ptr[at] != '-' ||
+            memcmp(tag.ptr + mark->stem_len, suffix[coding], n) != 0)
+            continue;
+        for (at++; is_hex(tag.ptr[at]); at++)
+            continue; /* it ends with a quote */
+        return at == tag.len - 1 ? coding : CODING_IDENTITY;
+    }
+    return CODING_IDENTITY;
+}
+
+bool http_cond_made(const struct http_head *head, const struct http_ask *ask,
+                    struct http_mark *mark)
+{
+    struct slice value, tag;
+    unsigned cursor = 0;
+    enum coding coding;
+    bool weak;
+
+    while ((value = http_next(head, FIELD_IF_NONE_MATCH, &cursor)).ptr)
+        while (mark->strong && mark->etag_len && next_tag(&value, &tag, &weak)) {
+            coding = made_coding(tag, mark);
+            if (!http_prefers(ask->q, coding, CODING_IDENTITY))
+                continue;
+            memcpy(mark->etag, tag.ptr, tag.len);
+            mark->etag_len = (uint8_t)tag.len;
+            return true;
+        }
+    return false;
+}
+
 bool http_cond_range(const struct http_head *head, const struct http_mark *mark)
 {
     struct slice value = only_value(head, FIELD_IF_RANGE);
@@ -149,9 +205,10 @@ bool http_cond_range(const struct http_head *head, const struct http_mark *mark)
         return false;
     if (value.len && *value.ptr == '"')
         return mark->strong && is_ours(value, mark);
-    /* A weak tag is never good enough, and is no date either.  A date must be exactly ours
-     * (13.1.5), and strong: its second has to be over, because another change in it would have the
-     * same date (8.8.2.2). */
-    return mark->dated && http_date_read(value, mark->now_s, &date_s) &&
+    /* A weak tag is never good enough, and is no date either.  Nor does a date tell codings of one
+     * file apart, whose bytes must not be joined: those that are made have the file's date.  A date
+     * must be exactly ours (13.1.5), and strong: its second has to be over, because another change
+     * in it would have the same date (8.8.2.2). */
+    return mark->dated && !mark->varies && http_date_read(value, mark->now_s, &date_s) &&
            date_s == mark->mtime_s && mark->mtime_s < mark->now_s;
 }

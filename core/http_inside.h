@@ -65,8 +65,9 @@ void text_query(struct text *t, struct slice s); /* bytes that a URI may not hol
 
 /* --- http_cond.c: validators and preconditions (RFC 9110 8.8, 13) ----------------------------- */
 
-/* Quote, four 64-bit numbers in hex with three dashes, a coding's suffix, quote. */
-enum { ETAG_BYTES_MAX = 1 + 4 * 16 + 3 + 4 + 1 };
+/* Quote, four 64-bit numbers in hex with three dashes, a coding's suffix, a dash and another number
+ * for what was made, quote. */
+enum { ETAG_BYTES_MAX = 1 + 4 * 16 + 3 + 4 + 17 + 1 };
 
 struct http_mark {
     int64_t mtime_s;
@@ -74,6 +75,8 @@ struct http_mark {
     uint8_t etag_len; /* 0: it has none, and no date either */
     bool strong;      /* no other bytes ever had this tag or will have it; else W/ goes before it */
     bool dated;       /* mtime_s can be written as a date */
+    bool varies;      /* other codings of the file may have the same date */
+    uint8_t stem_len; /* of the tag, what says which state of which file it is */
     char etag[ETAG_BYTES_MAX]; /* the opaque-tag (8.8.3): with its quotes, without W/ */
 };
 
@@ -82,6 +85,12 @@ void http_mark_set(struct http_mark *mark, const struct source *source, int64_t 
 
 /* 0: go on; 304 or 412: a precondition says so (RFC 9110 13.2.2, steps 1 to 4). */
 unsigned http_cond(const struct http_head *head, const struct http_mark *mark);
+
+/* Nothing above says 304, but If-None-Match may name bytes that were made of this file, in this
+ * state and in a coding that the client prefers, and that are not in memory now.  True: 304, and
+ * the mark is theirs. */
+bool http_cond_made(const struct http_head *head, const struct http_ask *ask,
+                    struct http_mark *mark);
 
 /* Step 5: Range may be used, for there is no If-Range or it names what we have. */
 bool http_cond_range(const struct http_head *head, const struct http_mark *mark);

@@ -372,6 +372,9 @@ static int reply_found(struct found *f, const struct http_ask *ask)
     http_mark_set(&f->mark, f->source, f->a.c->host->date_s);
     if (!status)
         status = http_cond(f->a.head, &f->mark);
+    if (!status && f->source->vary && f->source->coding == CODING_IDENTITY &&
+        http_cond_made(f->a.head, ask, &f->mark))
+        status = 304;
     if (status == 304) {
         reply_unmodified(f);
     } else if (status) {

@@ -15,6 +15,9 @@
 #define AT_ASC "Sun Nov  6 08:49:37 1994"
 #define TAG "\"7-1f-ae1c6fbbe8b5201-ae1c6fbbe8b5202\""
 #define OTHER "\"7-1f-ae1c6fbbe8b5201-ae1c6fbbe8b5203\""
+/* The tag of bytes that were made of it. */
+#define STEM "\"7-1f-ae1b981bc490a01-ae1b981bc490a02"
+#define MADE(how) STEM how "\""
 enum { AT_S = 784111777, NOW_S = AT_S + 86400 };
 
 static const struct source file = {
@@ -54,7 +57,24 @@ static void test_tag(void **state)
     tag_of(&s, tag);
     assert_string_equal(tag, "\"ffffffffffffffff-ffffffffffffffff-ffffffffffffffff-"
                              "ffffffffffffffff-zst\"");
+    s.made = s.made_of = UINT64_MAX;
+    tag_of(&s, tag);
     assert_int_equal(strlen(tag), ETAG_BYTES_MAX);
+}
+
+/* What was made of a file: the size in its tag is the file's, and the bytes have a hash. */
+static void test_tag_of_what_was_made(void **state)
+{
+    char tag[ETAG_BYTES_MAX + 1];
+    struct source s = file;
+
+    (void)state;
+    s.coding = CODING_GZIP;
+    s.size = 9;
+    s.made = 0xabc;
+    s.made_of = 31;
+    tag_of(&s, tag);
+    assert_string_equal(tag, MADE("-gz-abc"));
 }
 
 static void test_tag_tells_every_change(void **state)
@@ -252,6 +272,82 @@ static void test_young(void **state)
     assert_true(http_cond_range(&head, &mark)); /* its second is over, whatever the tick */
 }
 
+/* Which tags of what was made of a file answer for the file, which is all there is just now. */
+static void test_made(void **state)
+{
+    static const struct {
+        const char *fields;
+        bool good;
+    } cases[] = {
+        {"", false},
+        {"If-None-Match: " MADE("-gz-abc") "\r\n", true},
+        {"If-None-Match: W/" MADE("-gz-0123456789abcdef") "\r\n", true},
+        {"If-None-Match: " MADE("-br-1") "\r\n", true},
+        {"If-None-Match: \"x\", " MADE("-gz-1") "\r\n", true},
+        {"If-None-Match: \"x\"\r\nIf-None-Match: " MADE("-gz-1") "\r\n", true},
+        {"If-None-Match: " MADE("-zst-1") "\r\n", false}, /* refused by the client */
+        {"If-None-Match: " MADE("-gz") "\r\n", false},
+        {"If-None-Match: " MADE("-gz-") "\r\n", false},
+        {"If-None-Match: " MADE("-gz-x") "\r\n", false},
+        {"If-None-Match: " MADE("-gz-1x") "\r\n", false},
+        {"If-None-Match: " MADE("-gz-A") "\r\n", false},
+        {"If-None-Match: " MADE("-gz1") "\r\n", false},
+        {"If-None-Match: " MADE("-1") "\r\n", false},
+        {"If-None-Match: " MADE("-xz-1") "\r\n", false},
+        {"If-None-Match: " MADE("") "\r\n", false},
+        {"If-None-Match: " MADE("0-gz-1") "\r\n", false}, /* another time */
+        {"If-None-Match: " MADE("-gz-0123456789abcdef0") "\r\n", true},
+        {"If-None-Match: \"6-1f-ae1b981bc490a01-ae1b981bc490a02-gz-1\"\r\n", false},
+        {"If-None-Match: " STEM "-gz-1\r\n", false},
+        {"If-None-Match: *\r\n", false}, /* that is http_cond()'s */
+        {"If-Match: " MADE("-gz-1") "\r\n", false},
+        {"If-Range: " MADE("-gz-1") "\r\n", false},
+    };
+    const struct http_ask ask = {.q = {[CODING_IDENTITY] = 500, [CODING_GZIP] = 500,
+                                       [CODING_BR] = 1000}};
+    struct http_head head;
+    struct http_mark mark;
+    struct source s = file;
+
+    (void)state;
+    s.vary = true;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        http_mark_set(&mark, &s, NOW_S);
+        head_of(&head, cases[i].fields);
+        if (http_cond_made(&head, &ask, &mark) != cases[i].good)
+            fail_msg("%s", cases[i].fields);
+        assert_int_equal(http_cond(&head, &mark) == 304,
+                         cases[i].good || strstr(cases[i].fields, "*") ||
+                             strstr(cases[i].fields, " " MADE("") "\r"));
+    }
+    s.young = true; /* it may soon be another file under the same tag */
+    http_mark_set(&mark, &s, NOW_S);
+    head_of(&head, cases[1].fields);
+    assert_false(http_cond_made(&head, &ask, &mark));
+}
+
+/* Codings of a file may have one date, and their bytes must not be joined. */
+static void test_if_range_of_codings(void **state)
+{
+    char fields[ETAG_BYTES_MAX + 20], tag[ETAG_BYTES_MAX + 1];
+    struct source s = file;
+    struct http_head head;
+    struct http_mark mark;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        s.vary = i == 1;
+        s.coding = i == 2 ? CODING_GZIP : CODING_IDENTITY;
+        http_mark_set(&mark, &s, NOW_S);
+        head_of(&head, "If-Range: " AT "\r\n");
+        assert_int_equal(http_cond_range(&head, &mark), i == 0);
+        tag_of(&s, tag);
+        snprintf(fields, sizeof(fields), "If-Range: %s\r\n", tag);
+        head_of(&head, fields);
+        assert_true(http_cond_range(&head, &mark));
+    }
+}
+
 /* A date is strong as soon as its second is over (8.8.2.2). */
 static void test_if_range_date(void **state)
 {
@@ -343,7 +439,7 @@ static void test_fields_written(void **state)
     char type[TYPE_BYTES_MAX + 1], out[HTTP_FIELDS_BYTES_MAX + 1];
     struct source s = {.coding = CODING_GZIP, .vary = true, .type = type, .size = UINT64_MAX,
                        .inode = UINT64_MAX, .mtime_s = -1, .mtime_ns = 999999999, .ctime_s = -1,
-                       .ctime_ns = 999999999};
+                       .ctime_ns = 999999999, .made = UINT64_MAX, .made_of = UINT64_MAX};
     size_t n;
 
     (void)state;
@@ -367,6 +463,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tag),
+        cmocka_unit_test(test_tag_of_what_was_made),
+        cmocka_unit_test(test_made),
+        cmocka_unit_test(test_if_range_of_codings),
         cmocka_unit_test(test_tag_tells_every_change),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_without_validators),
