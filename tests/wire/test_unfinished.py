@@ -9,11 +9,11 @@ from lib import strace
 from lib.client import request
 from lib.server import wait_for
 
-NAMES = 3000  # three reads of the folder at least
+NAMES = 3000  # five reads of the folder at least
 DELAY_US = 3_000_000  # of each read that takes its time
-# How often a thread may read the folder.  A first look at it is one read, and a listing that is sorted begins again after
+# How often a thread may read the folder.  A first look at it is two reads, and a listing that is sorted begins again after
 # that; one that is streamed, 600 names later, once more.
-KINDS = {"sorted": ("", 1), "streamed": ("--listing-max 600", 3)}
+KINDS = {"sorted": ("", 2), "streamed": ("--listing-max 600", 3)}
 
 pytestmark = strace.needed
 
