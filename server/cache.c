@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "../base/say.h"
 #include "cache_inside.h"
 #include "hash.h"
 
@@ -256,10 +257,20 @@ int cache_page(struct cache_reader *reader, unsigned status, struct source **sou
 
 /* --- Open and close --------------------------------------------------------------------------- */
 
+static void say_refusal(int err)
+{
+    if (err == -EMFILE)
+        say_error("answers are not kept in memory: no inotify instance or descriptor is left; "
+                  "raise fs.inotify.max_user_instances or ulimit -n");
+    else
+        say_error("answers are not kept in memory: %s", say_why(err));
+}
+
 static struct cache *cache_open(struct site *site, size_t bytes, struct stats *stats)
 {
     struct cache *c;
     struct stat st;
+    int err = -ENODATA; /* no random number */
 
     if (!bytes || !cache_fits(site->root_fd) || fstat(site->root_fd, &st) < 0)
         return NULL;
@@ -273,7 +284,8 @@ static struct cache *cache_open(struct site *site, size_t bytes, struct stats *s
     c->body_max = bytes / CACHE_BODY_SHARE < CACHE_BODY_BYTES_MAX ? bytes / CACHE_BODY_SHARE
                                                                   : CACHE_BODY_BYTES_MAX;
     atomic_store(&c->epoch, 1);
-    if (hash_key(&c->key) < 0 || cache_watch_open(c) < 0) {
+    if (hash_key(&c->key) < 0 || (err = cache_watch_open(c)) < 0) {
+        say_refusal(err);
         free(c);
         return NULL;
     }

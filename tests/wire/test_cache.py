@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """What is kept in memory shows in nothing but the counters: every answer is the one that a server without a cache gives,
 and no more is kept than --cache allows."""
+import ctypes
 import os
 import subprocess
 
 import cli
 import pytest
+from cli import begin  # noqa: F401 (a fixture)
 from lib import server as lib
 from lib.served import wait_for
 
@@ -69,6 +71,31 @@ def test_as_if_nothing_were_kept(start, site):
         want = ask(plain, *row)
         for turn in range(ASKS):
             assert ask(keeping, *row) == want, (row, turn)
+
+
+def without_inotify():
+    """In the child: a user who may have no inotify instance."""
+    user = os.geteuid()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(0x10000000) != 0:  # CLONE_NEWUSER
+        raise OSError(ctypes.get_errno(), "no namespace of its own")
+    for name, text in (("/proc/self/setgroups", "deny"), ("/proc/self/uid_map", f"0 {user} 1"),
+                       ("/proc/sys/user/max_inotify_instances", "0")):
+        with open(name, "w", encoding="ascii") as file:
+            file.write(text)
+
+
+def test_no_inotify_instance_is_left(begin, site):  # noqa: F811
+    """It serves all the same, says that nothing is kept, and what helps."""
+    try:
+        subprocess.run(["true"], preexec_fn=without_inotify, check=True)
+    except (OSError, subprocess.SubprocessError):
+        pytest.skip("user namespaces are not allowed")
+    server = begin("-p", "0", site, preexec_fn=without_inotify)
+    for _ in range(ASKS):
+        assert server.get("/page.html").status == 200
+    if lib.ENGINE != "fork":
+        server.said(r"answers are not kept in memory: .*; raise fs\.inotify\.max_user_instances")
 
 
 def kept(server):
