@@ -41,7 +41,13 @@ ifeq ($(WERROR),1)
 FLAGS += -Werror
 endif
 LINK := -pie -pthread -Wl,-z,relro,-z,now
-LDLIBS := -luring
+# Codings that the server can make: of those whose library has its header here.
+CODINGS := gzip br zstd
+COMPRESSORS := $(shell printf '\043if __has_include(<%s>)\n%s\n\043endif\n' libdeflate.h gzip brotli/encode.h br \
+    zstd.h zstd | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
+MISSING := $(filter-out $(COMPRESSORS),$(CODINGS))
+LDLIBS := -luring $(if $(filter gzip,$(COMPRESSORS)),-ldeflate) $(if $(filter br,$(COMPRESSORS)),-lbrotlienc) \
+    $(if $(filter zstd,$(COMPRESSORS)),-lzstd)
 HOSTED := # flags of everything but core/
 # The core uses mem* and strlen alone (tests/link.sh), so the compiler may know what those mean.  The kernel's
 # rule that declarations come first holds there, because Kbuild compiles the core too.
@@ -73,7 +79,7 @@ endif
 MAIN := server/main.c
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 # base/coro_MACHINE.c is for one machine each.
-OTHERS := $(filter-out base/coro_$(MACHINE).c,$(wildcard base/coro_*.c))
+OTHERS := $(filter-out base/coro_$(MACHINE).c,$(wildcard base/coro_*.c)) $(MISSING:%=server/compress_%.c)
 LIB_SRC := $(sort $(filter-out $(MAIN) $(OTHERS),$(wildcard core/*.c base/*.c server/*.c engines/*.c)))
 programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $(1)/*.c))))
 UNIT_SRC := $(call programs,tests/unit,^int main\b)
@@ -104,6 +110,7 @@ LAB := $(LAB_NAMES:%=$(O)/lab/%)
 ALL_SRC += $(LAB_SRC) $(wildcard tests/kernel/site_*.c)
 objects = $(patsubst %.c,$(O)/%.o,$(1))
 GEN := $(G)/mime_types.h
+CODERS := $(G)/compressors.def
 
 VERSION := $(shell sed -nE 's/^.define RUNG_VERSION "(.*)"/\1/p' base/version.h)
 DKMS_TREE := $(DESTDIR)/usr/src/rung-$(VERSION)
@@ -346,6 +353,14 @@ $(G)/mime_types.h: scripts/gen-types.py core/mime.def $(wildcard /etc/mime.types
 	@mkdir -p $(@D)
 	$(call say,GEN,$@)
 	$(Q)$(PYTHON) scripts/gen-types.py >$@
+
+# Says at each make what this program cannot do, and changes when a header comes or goes.
+$(CODERS): FORCE
+	@mkdir -p $(@D)
+	$(if $(MISSING),@echo 'make: not compressed on the way: $(MISSING); scripts/setup run installs what that needs' >&2)
+	$(call tell,$(foreach name,$(COMPRESSORS),X($(name))))
+
+$(O)/server/compress.o: $(CODERS)
 
 # For editors: clangd looks in build/ by itself.
 $(BUILD)/compile_commands.json: Makefile $(O)/lib.list

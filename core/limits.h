@@ -58,6 +58,12 @@ enum {
     /* A Content-Type, which is from our own table. */
     TYPE_BYTES_MAX = 256,
 
+    /* A file that is compressed on the way has that many bytes: with its head, less leaves in one
+     * packet either way.  It is kept if it is smaller by one part in so many: below that, decoding
+     * costs the client more than the bytes that are saved.  The module and user space agree. */
+    COMPRESS_BYTES_MIN = 512,
+    COMPRESS_SAVES_PART = 8,
+
     /* What one answer's head may need: a Location whose path is PATH_BYTES_MAX, each byte as
      * %XX, and the rest. */
     REPLY_HEAD_BYTES_MAX = 3 * PATH_BYTES_MAX + 2048,

@@ -21,8 +21,6 @@ enum {
     /* What is in a folder may change and its folder not tell: what a listing says of it is no older
      * than this.  Nor is one kept in which something has changed within the same time. */
     KCACHE_LISTING_AGE_MS = 2000,
-    /* No use in compressing less: it leaves in one segment either way. */
-    KCACHE_GZIP_BYTES_MIN = 512,
 };
 
 struct kcache;

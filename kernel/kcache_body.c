@@ -14,7 +14,6 @@
 #include "kcache.h"
 
 enum {
-    SAVES_AT_LEAST = 8, /* compressed is kept if an eighth is saved */
     MADE_STEP = 16384,  /* bytes that are made before others get their turn */
     PAGES_GFP = GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY,
 };
@@ -69,7 +68,7 @@ static char *body_make(struct source *source, uint64_t *size)
 /* The body compressed, in its place; if that does not save, it stays as it is. */
 static void body_compress(struct kgzip *gzip, struct source *s)
 {
-    size_t cap = s->size - s->size / SAVES_AT_LEAST;
+    size_t cap = s->size - s->size / COMPRESS_SAVES_PART;
     char *out = alloc_pages_exact(cap, PAGES_GFP);
     long n = out ? kgzip_write(gzip, (struct slice){s->bytes, s->size}, out, cap) : -ENOMEM;
 
@@ -97,7 +96,7 @@ int kbody_fill(struct source *s, const struct kcache_fill *fill, struct kgzip *g
         s->size = 0;
         return -ENOMEM;
     }
-    if (fill->gzip && gzip && s->size >= KCACHE_GZIP_BYTES_MIN)
+    if (fill->gzip && gzip && s->size >= COMPRESS_BYTES_MIN)
         body_compress(gzip, s);
     s->file = s->size ? virt_to_page(s->bytes) : NULL;
     return 0;

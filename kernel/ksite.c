@@ -311,7 +311,7 @@ static int found_file(struct search *f, const struct thing *thing, struct ksite_
     path_get(&best.thing.path);
     if (f->site->precompressed && type_compresses(type))
         choose_coding(f, &best);
-    if (f->site->compress && type_compresses(type) && thing->st.size >= KCACHE_GZIP_BYTES_MIN &&
+    if (f->site->compress && type_compresses(type) && thing->st.size >= COMPRESS_BYTES_MIN &&
         thing->st.size <= KCACHE_BODY_BYTES_MAX)
         best.vary = true; /* for others it may be compressed */
     err = source_of_file(&best.thing, type, source);

@@ -17,6 +17,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 #include "cache.h"
+#include "compress.h"
 #include "serve.h"
 
 enum { VALUE_TEXT = 96 };
@@ -157,6 +158,23 @@ static void check_congestion(struct check *c)
              !err && congestion_paces(name) ? congestion_prompt() : "");
 }
 
+static void check_codings(struct check *c)
+{
+    static const char *const names[CODINGS] = {"", "gzip", "zstd", "br"};
+    size_t n = 0;
+
+    c->fine = true;
+    for (enum coding coding = CODING_IDENTITY + 1; coding < CODINGS; coding++) {
+        if (compressor_of(coding))
+            n += (size_t)snprintf(c->value + n, sizeof(c->value) - n, "%s%s", n ? ", " : "",
+                                  names[coding]);
+        else
+            c->fine = false;
+    }
+    if (n == 0)
+        snprintf(c->value, sizeof(c->value), "none");
+}
+
 static void check_memory(struct check *c)
 {
     long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -180,6 +198,8 @@ static const struct {
      "stop another program, or lower --max-connections"},
     {check_cache, "answers kept in memory", "whether small files of this folder may be read once",
      "serve a folder on ext4, XFS, Btrfs or tmpfs"},
+    {check_codings, "answers compressed", "codings that are made of text kept in memory",
+     "scripts/setup run, and build again"},
     {check_descriptors, "descriptors", "one for each connection, and one for a file being sent",
      "raise it: ulimit -Hn 1048576 as root, LimitNOFILE= for a service"},
     {check_processes, "processes and threads", "a limit for the engines fork, thread and pool",

@@ -71,6 +71,15 @@ def test_what_a_program_can_do_without(tree, make):
         assert os.listdir(said.parent) == [said.name]
 
 
+def test_a_library_that_is_missing(tree, make):
+    """What cannot be compressed is said, and left out of the table."""
+    for has, rows in (("gzip br zstd", "X(gzip) X(br) X(zstd)\n"), ("zstd", "X(zstd)\n"), ("", "\n")):
+        status, _, errors = make("build/gen/compressors.def", f"COMPRESSORS={has}", cwd=tree)
+        missing = [name for name in ("gzip", "br", "zstd") if name not in has.split()]
+        assert status == 0 and (tree / "build/gen/compressors.def").read_text() == rows
+        assert (f"not compressed on the way: {' '.join(missing)};" in errors) == bool(missing), errors
+
+
 def test_the_checks_ask_for_it():
     """Every make that run.py or one of its layers starts has it in the environment."""
     code = (f"import os, sys; sys.path.insert(0, {TOP + '/tests'!r}); import run; sys.argv = ['run.py', '--list', '--only', 'none']; "
