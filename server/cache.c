@@ -82,6 +82,7 @@ void cache_unpublish(struct cache *c, struct cache_entry *e)
         at = &atomic_load(at)->next;
     atomic_store(at, atomic_load(&e->next));
     line_del(c, e);
+    cache_variant_forget(c, e);
     e->retired_at = atomic_fetch_add(&c->epoch, 1) + 1;
     e->retired = c->retired;
     c->retired = e;
@@ -142,9 +143,31 @@ static bool make_room(struct cache *c, const struct cache_entry *e)
     return atomic_load(&c->bytes) + e->bytes <= c->bytes_max;
 }
 
-bool cache_publish(struct cache *c, struct cache_entry *e, struct cache_deps *deps)
+static void enter(struct cache *c, struct cache_entry *e, struct cache_deps *deps)
 {
     _Atomic(struct cache_entry *) *bucket = &c->bucket[e->hash % CACHE_BUCKETS];
+
+    e->deps = deps;
+    deps->entry = e;
+    atomic_fetch_add(&c->bytes, e->bytes);
+    line_add(c, e);
+    atomic_store(&e->next, atomic_load(bucket));
+    atomic_store(bucket, e);
+    stats_add(c->stats, STAT_CACHE_FILLS, 1);
+}
+
+bool cache_replace(struct cache *c, struct cache_entry *old, struct cache_entry *made)
+{
+    if (!old->deps || !make_room(c, made))
+        return false;
+    enter(c, made, old->deps);
+    old->deps = NULL;
+    cache_unpublish(c, old);
+    return true;
+}
+
+bool cache_publish(struct cache *c, struct cache_entry *e, struct cache_deps *deps)
+{
     struct cache_entry *old;
     bool fits;
 
@@ -153,13 +176,7 @@ bool cache_publish(struct cache *c, struct cache_entry *e, struct cache_deps *de
     if (fits) {
         while ((old = predecessor(c, e)) != NULL)
             cache_cut(c, old->deps);
-        e->deps = deps;
-        deps->entry = e;
-        atomic_fetch_add(&c->bytes, e->bytes);
-        line_add(c, e);
-        atomic_store(&e->next, atomic_load(bucket));
-        atomic_store(bucket, e);
-        stats_add(c->stats, STAT_CACHE_FILLS, 1);
+        enter(c, e, deps);
     }
     pthread_mutex_unlock(&c->lock);
     return fits;
@@ -169,8 +186,7 @@ bool cache_publish(struct cache *c, struct cache_entry *e, struct cache_deps *de
 
 static bool matches(const struct cache_entry *e, const struct cache_want *want)
 {
-    return same_key(e, want) &&
-           (!e->preference || e->preference == cache_preference(want->ask->q));
+    return same_key(e, want) && cache_variant_matches(e, want->ask->q);
 }
 
 /* A reference, or NULL. */
@@ -220,6 +236,8 @@ static int find(struct cache_reader *r, struct cache_want *want, struct source *
         return cache_fill(c, want, source);
     if (!atomic_load_explicit(&e->visited, memory_order_relaxed))
         atomic_store_explicit(&e->visited, true, memory_order_relaxed);
+    if (atomic_load_explicit(&e->variant, memory_order_relaxed) == VARIANT_WANTED)
+        cache_variant_ask(c, e);
     stats_add(c->stats, STAT_CACHE_HITS, 1);
     if (!e->err) {
         *source = &e->src.source;
@@ -290,6 +308,7 @@ static struct cache *cache_open(struct site *site, size_t bytes, struct stats *s
         return NULL;
     }
     pthread_mutex_init(&c->lock, NULL);
+    cache_variants_open(c);
     return c;
 }
 
@@ -303,7 +322,7 @@ struct cache *cache_share(struct site *site, size_t bytes, struct stats *stats)
     c = site->cache;
     site->cache_shares += c != NULL;
     if (c)
-        atomic_store(&site->exact, true);
+        site_has_cache(site, c->body_max);
     pthread_mutex_unlock(&site->rolls_lock);
     return c;
 }
@@ -322,6 +341,7 @@ void cache_leave(struct cache *cache)
     pthread_mutex_unlock(&site->rolls_lock);
     if (!last)
         return;
+    cache_variants_close(cache);
     if (cache->readers)
         return; /* a disk hangs, and what it may still write to stays: see uring.c */
     cache_watch_close(cache);

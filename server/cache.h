@@ -9,6 +9,7 @@
  *   cache.c        the table, references, what is evicted
  *   cache_watch.c  watches, and which entries an event ends
  *   cache_fill.c   an answer becomes an entry: watch first, read afterwards
+ *   cache_variant.c  an entry's bytes in gzip, br or zstd, made by a thread of the cache
  *   cache_kind.c   the file systems on which that can be promised
  *
  * docs/cache.md says which changes send no event and what is done about them.

@@ -46,7 +46,8 @@ bool cache_equals_file(struct cache *c, const struct cache_entry *e)
 
     return fstatat(c->site->root_fd, e->text + e->path_len, &st,
                    AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0 &&
-           S_ISREG(st.st_mode) && st.st_ino == s->inode && (uint64_t)st.st_size == s->size &&
+           S_ISREG(st.st_mode) && st.st_ino == s->inode &&
+           (uint64_t)st.st_size == (s->made ? s->made_of : s->size) &&
            st.st_mtim.tv_sec == s->mtime_s && (uint32_t)st.st_mtim.tv_nsec == s->mtime_ns &&
            st.st_ctim.tv_sec == s->ctime_s && (uint32_t)st.st_ctim.tv_nsec == s->ctime_ns;
 }
@@ -83,6 +84,7 @@ struct way {
     unsigned depth;
     bool lasting; /* what cannot be kept is of a kind that stays so: nothing was just in the way */
     bool varies; /* a sibling is there, so what is sent depends on what the client accepts */
+    unsigned files; /* 1 << coding: the sibling is a file */
 };
 
 enum step { STEP_ON, STEP_END /* nothing is there */, STEP_NO /* cannot be kept */ };
@@ -154,6 +156,7 @@ static bool watch_file(struct way *w, struct slice name, enum coding coding)
     if (fd < 0)
         return fd == -ENOENT;
     w->varies = w->varies || coding != CODING_IDENTITY;
+    w->files |= (unsigned)S_ISREG(st.st_mode) << coding;
     good = S_ISDIR(st.st_mode) ||
            (S_ISREG(st.st_mode) && is_known(w, fd, &st) && cache_depend_inode(w->c, w->deps, fd));
     w->lasting = w->lasting || is_lasting(w, fd, &st);
@@ -331,7 +334,7 @@ static struct cache_entry *entry_make(struct cache *c, const struct cache_want *
         at += fields_len;
     }
     e->life_ms = s->kind == SOURCE_BODY && !fields_len ? CACHE_UNSETTLED_MS : CACHE_CHECK_MS;
-    e->compares = fields_len && !s->vary && s->coding == CODING_IDENTITY;
+    e->compares = fields_len && s->coding == CODING_IDENTITY;
     if (s->kind == SOURCE_BODY)
         e->src.source.bytes = at;
     if (size && !read_body(site_source_fd(s), at, size)) {
@@ -339,6 +342,16 @@ static struct cache_entry *entry_make(struct cache *c, const struct cache_want *
         return NULL;
     }
     return e;
+}
+
+/* A sibling was not chosen though the client prefers its coding: it is too old or cannot be read.
+ * Whether that is still so cannot be told by comparing the file. */
+static bool has_rival(const struct way *w, const struct cache_want *want)
+{
+    for (enum coding coding = CODING_IDENTITY + 1; coding < CODINGS; coding++)
+        if (w->files & 1u << coding && http_prefers(want->ask->q, coding, CODING_IDENTITY))
+            return true;
+    return false;
 }
 
 /* The way has been watched: asked now, the site's answer can be kept. */
@@ -353,6 +366,8 @@ static int fill(struct way *w, const struct cache_want *want, struct source **so
         e = entry_make(c, want, err, found);
     if (e) {
         e->preference = w->varies ? cache_preference(want->ask->q) : 0;
+        e->compares = e->compares && !has_rival(w, want);
+        cache_variant_begin(c, want, e);
         atomic_fetch_add(&e->refs, 1); /* besides the table's: what is given out */
     }
     if (!e || !cache_publish(c, e, w->deps)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cache_inside.h - shared by cache.c, cache_watch.c, cache_fill.c and cache_kind.c.  No other
- * includes it.
+/* cache_inside.h - shared by cache.c, cache_watch.c, cache_fill.c, cache_variant.c and
+ * cache_kind.c.  No other includes it.
  *
  *   entry ----> deps = { dep, dep, ... }     each dep: "ends when this name in that folder, or
  *   (in the table)      |                     that inode, changes"
@@ -31,6 +31,7 @@ enum {
     CACHE_CHECK_MS = 1000,
     /* ... or, if its fields are not final (its file is young: site_young.c), made again. */
     CACHE_UNSETTLED_MS = 20,
+    CACHE_VARIANTS_MAX = 32, /* entries that wait to be compressed: a tenth of a second or so */
 };
 
 /* An inode with a watch, while an entry depends on it. */
@@ -61,6 +62,9 @@ struct cache_deps {
 
 enum cache_kind { CACHE_FIND, CACHE_PAGE };
 
+/* Whether a coding of an entry is to be made.  NONE: no, or no more. */
+enum cache_variant { VARIANT_NONE, VARIANT_WANTED, VARIANT_QUEUED };
+
 /* One allocation: the struct, the path, the fields, the body. */
 struct cache_entry {
     struct site_source src; /* what is given out */
@@ -72,9 +76,12 @@ struct cache_entry {
     _Atomic uint32_t checked_ms;  /* when it was last known to equal its file; lower half */
     uint16_t life_ms;             /* how long it then counts as equal */
     uint8_t kind;                 /* enum cache_kind */
+    uint8_t coding_wanted;        /* enum coding, of its variant */
+    atomic_uchar variant;         /* enum cache_variant; changes under the lock */
     bool compares;                /* ... and then is compared with its file; else it ends */
     bool file;                    /* it has one */
-    uint16_t preference;          /* of codings, for which it was chosen; 0: for all */
+    uint16_t preference;          /* of codings, for which it was chosen; 0: for all.  See
+                                   * cache_variant_matches() */
     int err;                      /* what find() says */
     uint32_t path_len;            /* of the path asked for, in text; the file's follows, with NUL */
     size_t bytes;
@@ -91,6 +98,16 @@ struct cache_reader {
     _Atomic uint64_t at;
     uint64_t now_ms; /* at its last look */
     struct cache_reader *next, **link;
+};
+
+/* Entries that wait to be compressed, and the thread that does it. */
+struct cache_variants {
+    atomic_uint count; /* changes under the lock */
+    struct cache_entry *queue[CACHE_VARIANTS_MAX]; /* the table's references; the oldest first */
+    enum { VARIANTS_IDLE, VARIANTS_RUN, VARIANTS_FAILED } state;
+    bool ending;
+    pthread_t thread;
+    pthread_cond_t work;
 };
 
 struct cache {
@@ -112,6 +129,7 @@ struct cache {
     struct cache_entry *newest, *oldest, *hand, *retired;
     struct cache_deps *all;
     struct cache_reader *readers;
+    struct cache_variants variants;
     struct cache_node *node[CACHE_WD_BUCKETS];
     struct cache_dep *name[CACHE_BUCKETS];
     _Atomic(struct cache_entry *) bucket[CACHE_BUCKETS];
@@ -123,6 +141,9 @@ struct cache {
 /* The entry becomes visible; it and its deps are the table's from then on.  False: something that
  * it depends on has changed, or there is no room; then they stay the caller's. */
 bool cache_publish(struct cache *c, struct cache_entry *e, struct cache_deps *deps);
+/* In the place of old, which the caller holds: made depends on the same.  False: old has come to
+ * its end, or there is no room.  Locked. */
+bool cache_replace(struct cache *c, struct cache_entry *old, struct cache_entry *made);
 /* Out of the table; it is freed by cache_reclaim(), if all readers have left that may see it.
  * Locked. */
 void cache_unpublish(struct cache *c, struct cache_entry *e);
@@ -167,6 +188,19 @@ int cache_fill(struct cache *c, const struct cache_want *want, struct source **s
 bool cache_equals_file(struct cache *c, const struct cache_entry *e);
 /* Which codings are liked better than which: entries for which it is the same are the same. */
 uint16_t cache_preference(const uint16_t q[CODINGS]);
+
+/* --- cache_variant.c -------------------------------------------------------------------------- */
+
+void cache_variants_open(struct cache *c);
+void cache_variants_close(struct cache *c); /* ends the thread */
+/* Whether it is for clients with these weights. */
+bool cache_variant_matches(const struct cache_entry *e, const uint16_t q[CODINGS]);
+/* Before it is in the table: whether a variant of it is wanted, and whom it is for then. */
+void cache_variant_begin(struct cache *c, const struct cache_want *want, struct cache_entry *e);
+/* It is VARIANT_WANTED, and was asked for again.  The caller has a reference. */
+void cache_variant_ask(struct cache *c, struct cache_entry *e);
+/* It leaves the table.  Locked. */
+void cache_variant_forget(struct cache *c, const struct cache_entry *e);
 
 /* --- cache_kind.c ----------------------------------------------------------------------------- */
 

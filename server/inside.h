@@ -24,6 +24,7 @@ struct site_options {
     bool all;              /* root serves what others may not read, too */
     bool listing;          /* list folders without an index, else 403 */
     bool precompressed;    /* use NAME.br, NAME.zst, NAME.gz beside NAME */
+    bool compress;         /* make those codings of text in memory: see cache.h */
     size_t listing_max;    /* entries sorted; a folder with more is streamed as it is; 0: 100,000 */
 };
 /* On failure *why says what was being done ("open folder"). */

@@ -221,6 +221,7 @@ static int open_site(struct server *srv, const char *folder)
     const struct site_options site = {.root = folder, .index = opt->index, .hidden = opt->hidden,
                                       .listing = opt->listing, .listing_max = opt->listing_max,
                                       .precompressed = opt->precompressed,
+                                      .compress = opt->compress,
                                       .all = opt->user != NULL};
     const char *why = "open folder";
     int err = access(folder, R_OK | X_OK) < 0 ? -errno : site_open(&srv->site, &site, &why);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include "../core/types.h"
 #include "cache.h"
+#include "compress.h"
 #include "site_inside.h"
 
 /* One search: the path with room for an index's name and a suffix. */
@@ -43,6 +44,7 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
     s->world = geteuid() == 0 && !opt->all;
     s->listing = opt->listing;
     s->precompressed = opt->precompressed;
+    s->compress = opt->compress && compress_makes_any();
     s->entries_max = opt->listing_max ? opt->listing_max : SITE_ENTRIES_MAX;
     s->index_len = strlen(index);
     s->root_fd = -1;
@@ -283,6 +285,9 @@ static int found_file(struct search *f, int fd, const struct stat *st, struct si
 
     if (f->site->precompressed && type_compresses(type))
         choose_coding(f, &best);
+    /* For another client, or a moment later, it may be compressed. */
+    if (compress_may(type, (uint64_t)st->st_size, site_compress_max(f->site)))
+        best.vary = true;
     young = young_is(&f->site->young, best.fd, &best.st, &f->now);
     err = source_of_file(best.fd, &best.st, type, source);
     if (!err) {

@@ -59,6 +59,7 @@ struct site {
     int root_fd;
     struct young young;
     bool hidden, listing, precompressed;
+    bool compress; /* text is compressed where answers are kept */
     bool counts_links; /* the file system counts those of the root: some FUSE servers do not */
     bool world; /* what others may not read is refused, though this process may read it */
     size_t entries_max;
@@ -73,6 +74,7 @@ struct site {
     unsigned cache_shares;
     /* There is a cache: nothing else is remembered, because a second is too long for it. */
     atomic_bool exact;
+    atomic_size_t compress_max; /* bytes of a file that may be compressed; 0: none is */
     struct absent absent;
     struct absent straight; /* folders that are reached without a link: site_open.c */
     size_t index_len;
@@ -90,6 +92,18 @@ struct site_source {
 static inline bool site_is_exact(const struct site *site)
 {
     return atomic_load_explicit(&site->exact, memory_order_relaxed);
+}
+
+static inline size_t site_compress_max(const struct site *site)
+{
+    return atomic_load_explicit(&site->compress_max, memory_order_relaxed);
+}
+
+/* Files of up to body_max bytes are kept from now on. */
+static inline void site_has_cache(struct site *site, size_t body_max)
+{
+    atomic_store(&site->exact, true);
+    atomic_store(&site->compress_max, site->compress ? body_max : 0);
 }
 
 /* --- site_open.c ------------------------------------------------------------------------------ */

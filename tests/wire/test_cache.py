@@ -8,12 +8,12 @@ import subprocess
 import cli
 import pytest
 from cli import begin  # noqa: F401 (a fixture)
+from lib import codings
 from lib import server as lib
 from lib.served import wait_for
 
 pytestmark = pytest.mark.userspace("the modules keep their own")
 ASKS = 5  # enough to be kept, and to be given out
-FIT = ("ext2/ext3", "xfs", "btrfs", "tmpfs")  # as stat -f names them
 PAGE, MANY, PAGE_BYTES, CACHE_BYTES = b"<p>page</p>\n" * 90, 100, 8192, 256 << 10
 
 
@@ -61,7 +61,7 @@ def ask(server, method, path, fields):
 
 @pytest.mark.core
 def test_as_if_nothing_were_kept(start, site):
-    plain, keeping = start(site, "--cache", 0), start(site)
+    plain, keeping = start(site, "--cache", 0), start(site, "--compress", "off")
 
     def settled():
         tags = {ask(server, "HEAD", "/page.html", [])[2]["etag"] for server in (plain, keeping)}
@@ -105,14 +105,10 @@ def kept(server):
 
 @pytest.fixture
 def keeps(site):
-    """Whether anything is kept here: by the engine, its arrangement and the file system."""
-    kind = subprocess.run(["stat", "-f", "-c", "%T", site], stdout=subprocess.PIPE, check=True, text=True).stdout.strip()
-    if lib.ENGINE in ("fork", "null"):
-        pytest.skip("this engine keeps nothing")
-    if kind not in FIT:
-        pytest.skip(f"nothing is kept of {kind}")
-    if {"--send", "--gather"} & set(lib.ARGS):
-        pytest.skip("in this arrangement nothing is kept")
+    """Whether anything is kept here."""
+    reason = codings.keeps_nothing(site)
+    if reason:
+        pytest.skip(reason)
 
 
 def test_hits_are_counted(start, site, keeps):

@@ -158,11 +158,13 @@ def test_index(coded):
 
 
 def test_switched_off(start, root):
-    reply = ask(start(root, "--precompressed", "off"), "/all.txt", "gzip, br, zstd")
+    """And what the server itself could make of it, for which the answer would vary as well."""
+    reply = ask(start(root, "--precompressed", "off", "--compress", "off"), "/all.txt", "gzip, br, zstd")
     assert reply.body == content("all", 5000) and "vary" not in reply.fields
 
 
 def test_no_sibling_no_vary(coded):
+    """Too small to be compressed on the way, either."""
     assert "vary" not in ask(coded, "/none.txt", "gzip").fields
 
 
