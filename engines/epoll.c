@@ -64,8 +64,8 @@ static void pump(const struct epset *set, struct loop *l, struct session *s)
         session_close(l, s); /* closing takes it out of the set */
 }
 
-/* A new connection is armed without a look: its first bytes are rarely there yet, and if so it
- * is reported at once. */
+/* A new connection is looked at before it is armed.  If its request is there, as it mostly is when
+ * clients make a connection for each, it saves a turn, and often epoll_ctl() too. */
 static void welcome(const struct epset *set, struct loop *l, unsigned listener)
 {
     for (unsigned n = 0; n < ACCEPT_BUDGET; n++) {
@@ -73,8 +73,7 @@ static void welcome(const struct epset *set, struct loop *l, unsigned listener)
 
         if (!s)
             return;
-        if (arm(set, l, s, CONN_RECV) < 0)
-            session_close(l, s);
+        pump(set, l, s);
     }
 }
 
