@@ -187,7 +187,8 @@ static void reap(struct uring *u)
     struct io_uring_cqe cqe;
     unsigned n = io_uring_cq_ready(&u->ring.uring);
 
-    loop_received(u->loop);
+    if (n)
+        loop_received(u->loop);
     for (; n > 0 && ring_next(&u->ring, &cqe); n--) {
         if (cqe.user_data % TAGS == TAG_DOOR)
             uring_door_moved(u, (unsigned)(cqe.user_data / TAGS), &cqe);

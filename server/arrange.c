@@ -38,6 +38,10 @@ static const char *refusal(const struct engine *e, const struct serve_options *o
                "number of --threads";
     if (o->nap && e != engine_find("nonblock"))
         return "--nap is for nonblock: every other engine is woken by the kernel";
+    if (o->busy && (e->may_block || e->crew || e == engine_find("nonblock") ||
+                    e->model == ENGINE_NONE))
+        return "--busy is for a loop that sleeps until the kernel reports an event: select, poll, "
+               "epoll, coro and uring";
     if (o->epoll_trigger && e != engine_find("epoll"))
         return "--epoll-trigger is for epoll: no other engine has such a choice";
     return NULL;
@@ -86,6 +90,7 @@ int arrange(struct server *srv, const struct serve_options *o)
         .drain_all = o->pool_drain == 1,
         .yield = o->pool_yield == 1,
         .nap_ms = o->nap ? (unsigned)o->nap : NAP_MS,
+        .busy_us = (unsigned)o->busy,
         .trigger = o->epoll_trigger ? o->epoll_trigger - 1 : TRIGGER_LEVEL,
     };
     return EXIT_DONE;

@@ -50,6 +50,7 @@ struct tuning {
     bool drain_all;        /* a thread takes all that is queued for it, not one */
     bool yield;            /* ... and offers the processor between two */
     unsigned nap_ms;       /* nonblock: the longest between two sweeps */
+    unsigned busy_us;      /* how long a loop looks for events before it sleeps */
     enum epoll_trigger trigger;
 };
 
@@ -91,6 +92,8 @@ struct loop {
     /* Receives so far, or batches of them; and how many there were when the cache last looked for
      * changes.  It looks before it answers from what was received since. */
     uint32_t received, looked;
+    uint32_t busy_mark;    /* what had happened when it last had something to do */
+    uint64_t busy_us;      /* ... and until when it looks for events without sleeping */
     struct sender *sender;
     struct rehearsal *rehearsal; /* null engine only */
     struct victims *victims; /* sessions that give up their seats, from loop_expired(); or NULL */
@@ -130,7 +133,8 @@ void loop_close(struct loop *l); /* closes every session left */
 /* Refresh the clock and the date; notices stop.  Call it after each wait. */
 void loop_tick(struct loop *l);
 
-/* How long the engine may sleep: milliseconds, -1 = until something happens, 0 = not at all. */
+/* How long the engine may sleep: milliseconds, -1 = until something happens, 0 = not at all; with
+ * --busy it is 0 for a while after each receive. */
 int loop_wait_ms(struct loop *l);
 
 /* Whether listeners are to be waited for now.  Changes only in loop_tick(), loop_welcome(),

@@ -289,6 +289,39 @@ static void second_signal_ends(void **state)
     stop_cuts_off(true);
 }
 
+/* --busy: after a new connection and after each receive, and not for ever. */
+static void busy_for_a_while(void **state)
+{
+    enum { BUSY_US = 50000, FOREVER_US = 3600u * 1000000 };
+    struct fixture f;
+    struct session *s;
+    uint64_t until_ms;
+    int client;
+
+    (void)state;
+    serving_fill(&f.s, &engine_epoll, &echo_proto);
+    begin(&f);
+    f.w.tuning.busy_us = FOREVER_US;
+    assert_int_equal(loop_wait_ms(f.l), -1); /* nothing has happened yet */
+    s = let_in(&f, &client);
+    assert_int_equal(loop_wait_ms(f.l), 0);
+    assert_int_equal(loop_wait_ms(f.l), 0);
+    f.w.tuning.busy_us = BUSY_US;
+    assert_int_equal(talk(&f, s, client, "hello"), CONN_RECV);
+    until_ms = serving_ms() + SERVING_PATIENCE_MS;
+    while (loop_wait_ms(f.l) == 0 && serving_ms() < until_ms) /* from the receive on, no longer */
+        serving_nap(1);
+    assert_true(loop_wait_ms(f.l) > 0);
+    f.w.tuning.busy_us = FOREVER_US;
+    assert_true(loop_wait_ms(f.l) > 0); /* nothing has happened since */
+    assert_int_equal(talk(&f, s, client, "again"), CONN_RECV);
+    assert_int_equal(loop_wait_ms(f.l), 0);
+    f.w.tuning.busy_us = 0;
+    assert_true(loop_wait_ms(f.l) > 0);
+    close(client);
+    end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +333,7 @@ int main(void)
         cmocka_unit_test(later_deadline_is_granted),
         cmocka_unit_test(stop_lets_busy_ones_finish),
         cmocka_unit_test(stop_has_a_last_client),
+        cmocka_unit_test(busy_for_a_while),
         cmocka_unit_test(drain_ends),
         cmocka_unit_test(second_signal_ends),
     };

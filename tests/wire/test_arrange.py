@@ -7,6 +7,7 @@ from cli import ENGINE, EXIT_DONE, EXIT_USAGE, begin, run, site  # noqa: F401 (f
 
 pytestmark = pytest.mark.userspace("a command line")
 
+SLEEPERS = ("select", "poll", "epoll", "coro", "uring")
 LOOPS = ("nonblock", "select", "poll", "epoll", "dispatch", "coro", "uring")
 OWN_THREADS = ("thread", "pool")
 CREWS = ("pool", "dispatch")
@@ -41,6 +42,10 @@ def refusals():
         yield "--nap 1ms", "--nap is for nonblock"
     else:
         yield "--nap 1001ms", "0 to 1s"
+    if ENGINE in SLEEPERS:
+        yield "--busy 10001", "0 to 10000"
+    else:
+        yield "--busy 1", "--busy is for a loop that sleeps"
     if ENGINE != "epoll":
         for trigger in ("level", "edge", "oneshot"):
             yield "--epoll-trigger " + trigger, "--epoll-trigger is for epoll"
@@ -95,6 +100,10 @@ def allowed():
     if ENGINE != "uring":
         for way in ("auto", "copy", "mmap", "sendfile", "splice"):
             yield f"--send {way} --gather off --tcp-cork on"
+    if ENGINE in SLEEPERS:
+        yield "--busy 1"
+        yield "--busy 10000"
+    yield "--busy 0"
     yield "--congestion system"
     yield "--congestion reno"
     yield "--tcp-nodelay off --defer-accept 1ms --bind 127.0.0.1"
@@ -117,6 +126,16 @@ def test_allowed(begin, site, options):
     for _ in range(2):
         assert server.get("/file.txt").body == b"content\n"
     assert server.end() == EXIT_DONE
+
+
+@pytest.mark.skipif(ENGINE not in SLEEPERS, reason="its loop does not sleep until an event")
+def test_busy_loops_sleep_too(start, tree):
+    """After each request it looks for more without sleeping, and then it sleeps."""
+    server = start(tree, "--busy", "10000")
+    with server.wire() as wire:
+        for _ in range(3):
+            assert wire.ask().status == 200
+            server.rest()
 
 
 @pytest.mark.parametrize("options", ["--workers 2", "--workers-as process", "--accept reuseport", "--accept steered",
