@@ -83,6 +83,8 @@ void cache_unpublish(struct cache *c, struct cache_entry *e)
     atomic_store(at, atomic_load(&e->next));
     line_del(c, e);
     cache_variant_forget(c, e);
+    if (e->kind == CACHE_LISTING)
+        cache_listing_ended(c, e);
     e->retired_at = atomic_fetch_add(&c->epoch, 1) + 1;
     e->retired = c->retired;
     c->retired = e;
@@ -137,7 +139,7 @@ static bool make_room(struct cache *c, const struct cache_entry *e)
 {
     while (atomic_load(&c->bytes) - c->retired_bytes + e->bytes > c->bytes_max ||
            c->watches > c->watches_max)
-        if (!cache_evict(c))
+        if (!(c->watches > c->watches_max && cache_sweep_one(c)) && !cache_evict(c))
             return false;
     cache_reclaim(c);
     return atomic_load(&c->bytes) + e->bytes <= c->bytes_max;
@@ -151,6 +153,8 @@ static void enter(struct cache *c, struct cache_entry *e, struct cache_deps *dep
     deps->entry = e;
     atomic_fetch_add(&c->bytes, e->bytes);
     line_add(c, e);
+    if (e->kind == CACHE_LISTING)
+        cache_listing_added(c, e);
     atomic_store(&e->next, atomic_load(bucket));
     atomic_store(bucket, e);
     stats_add(c->stats, STAT_CACHE_FILLS, 1);
@@ -172,7 +176,8 @@ bool cache_publish(struct cache *c, struct cache_entry *e, struct cache_deps *de
     bool fits;
 
     pthread_mutex_lock(&c->lock);
-    fits = !deps->cut && make_room(c, e) && !deps->cut;
+    fits = !deps->cut && (e->kind != CACHE_LISTING || cache_listing_room(c, e)) &&
+           make_room(c, e) && !deps->cut;
     if (fits) {
         while ((old = predecessor(c, e)) != NULL)
             cache_cut(c, old->deps);
@@ -189,8 +194,7 @@ static bool matches(const struct cache_entry *e, const struct cache_want *want)
     return same_key(e, want) && cache_variant_matches(e, want->ask->q);
 }
 
-/* A reference, or NULL. */
-static struct cache_entry *get(struct cache_reader *r, const struct cache_want *want)
+struct cache_entry *cache_get(struct cache_reader *r, const struct cache_want *want)
 {
     struct cache *c = r->cache;
     struct cache_entry *e;
@@ -225,7 +229,7 @@ static bool is_good(struct cache *c, struct cache_entry *e, uint32_t now_ms)
 static int find(struct cache_reader *r, struct cache_want *want, struct source **source)
 {
     struct cache *c = r->cache;
-    struct cache_entry *e = get(r, want);
+    struct cache_entry *e = cache_get(r, want);
 
     if (e && !is_good(c, e, (uint32_t)want->now_ms)) {
         cache_release(e);
@@ -254,7 +258,14 @@ int cache_find(struct cache_reader *reader, const struct http_ask *ask, struct s
     struct cache *c = reader->cache;
     struct cache_want want = {.kind = CACHE_FIND, .ask = ask, .path = ask->path,
                               .now_ms = reader->now_ms};
+    int err;
 
+    if (atomic_load_explicit(&c->listed, memory_order_relaxed) && ask->path.len &&
+        ask->path.ptr[ask->path.len - 1] == '/') {
+        err = cache_listing_find(reader, ask, source);
+        if (err != -ENODATA)
+            return err;
+    }
     if (ask->path.len > CACHE_PATH_BYTES_MAX)
         return site_find(c->site, ask, false, source);
     want.hash = hash_of(c->key, ask->path.ptr, ask->path.len);

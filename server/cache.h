@@ -10,6 +10,7 @@
  *   cache_watch.c  watches, and which entries an event ends
  *   cache_fill.c   an answer becomes an entry: watch first, read afterwards
  *   cache_variant.c  an entry's bytes in gzip, br or zstd, made by a thread of the cache
+ *   cache_listing.c  listings: what they depend on, and whether keeping them pays
  *   cache_kind.c   the file systems on which that can be promised
  *
  * docs/cache.md says which changes send no event and what is done about them.
@@ -41,6 +42,10 @@ void cache_look(struct cache_reader *reader, uint64_t now_ms);
 /* As site_find() with may_block false, and site_page(). */
 int cache_find(struct cache_reader *reader, const struct http_ask *ask, struct source **source);
 int cache_page(struct cache_reader *reader, unsigned status, struct source **source);
+
+/* As site_find() with may_block true, for what cache_find() put off (-EINPROGRESS): a listing,
+ * which may be kept.  On any thread that may block. */
+int cache_list(struct cache_reader *reader, const struct http_ask *ask, struct source **source);
 
 /* For site_release(): a reference to an entry is given back. */
 struct cache_entry;

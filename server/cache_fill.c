@@ -6,8 +6,9 @@
  * event that is in the queue, and that event ends the entry: before it is in the table or after.
  *
  * What is kept: files of up to CACHE_BODY_BYTES_MAX that are in the kernel's memory now, redirects
- * to a folder, and that nothing is there.  Not kept: listings, refusals, and whatever a symbolic
- * link leads to, because a link's own path may change in folders that are not on the way.
+ * to a folder, and that nothing is there.  Not kept: refusals, and whatever a symbolic link leads
+ * to, because a link's own path may change in folders that are not on the way.  Listings have a
+ * file of their own: cache_listing.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -230,6 +231,28 @@ static bool watch_way(struct way *w, const struct cache_want *want)
     return watched;
 }
 
+int cache_watch_folder(struct cache *c, struct cache_deps *deps, struct slice path, bool *lasting)
+{
+    const struct cache_names all = {.count = 1, .name = {{"", 0}}};
+    struct way w = {.c = c, .deps = deps, .folder = c->site->root_fd};
+    struct slice rest = {path.ptr + 1, path.len - 1};
+    enum step step = STEP_ON;
+
+    while (step == STEP_ON && rest.len) {
+        size_t len = (size_t)((const char *)memchr(rest.ptr, '/', rest.len) - rest.ptr);
+
+        step = enter(&w, (struct slice){rest.ptr, len});
+        rest.ptr += len + 1;
+        rest.len -= len + 1;
+    }
+    *lasting = w.lasting;
+    if (step == STEP_ON && cache_depend_names(c, deps, w.folder, &all))
+        return w.folder == c->site->root_fd ? fcntl(w.folder, F_DUPFD_CLOEXEC, 0) : w.folder;
+    if (w.folder != c->site->root_fd)
+        close(w.folder);
+    return -1;
+}
+
 /* --- Making the entry ------------------------------------------------------------------------- */
 
 static int ask_site(struct cache *c, const struct cache_want *want, struct source **source)
@@ -312,7 +335,7 @@ static struct cache_entry *entry_make(struct cache *c, const struct cache_want *
     e->err = err;
     e->hash = want->hash;
     e->file = file.len > 0;
-    e->bytes = bytes + sizeof(struct cache_deps);
+    e->bytes = bytes + cache_deps_bytes(CACHE_DEPS_MAX);
     e->path_len = (uint32_t)want->path.len;
     atomic_init(&e->refs, 1);
     atomic_init(&e->checked_ms, (uint32_t)want->now_ms);
@@ -395,7 +418,7 @@ int cache_fill(struct cache *c, const struct cache_want *want, struct source **s
     if (mark == doorkeeper_refusal(want))
         return ask_site(c, want, source);
     if (want->was_kept || mark == doorkeeper_tag(want))
-        w.deps = cache_deps_new(c);
+        w.deps = cache_deps_new(c, 0);
     if (w.deps && watch_way(&w, want))
         return fill(&w, want, source);
     if (w.deps) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cache_inside.h - shared by cache.c, cache_watch.c, cache_fill.c, cache_variant.c and
- * cache_kind.c.  No other includes it.
+/* cache_inside.h - shared by cache.c, cache_watch.c, cache_fill.c, cache_listing.c,
+ * cache_variant.c and cache_kind.c.  No other includes it.
  *
  *   entry ----> deps = { dep, dep, ... }     each dep: "ends when this name in that folder, or
  *   (in the table)      |                     that inode, changes"
@@ -32,6 +32,8 @@ enum {
     /* ... or, if its fields are not final (its file is young: site_young.c), made again. */
     CACHE_UNSETTLED_MS = 20,
     CACHE_VARIANTS_MAX = 32, /* entries that wait to be compressed: a tenth of a second or so */
+    CACHE_LISTED = 1 << 10,      /* listings of which it is remembered whether keeping them paid */
+    CACHE_CHILD_BYTES_MAX = NAME_BYTES_MAX,
 };
 
 /* An inode with a watch, while an entry depends on it. */
@@ -42,11 +44,12 @@ struct cache_node {
     struct cache_dep *deps;
 };
 
-/* In two lists at most: of its node, and of its name. */
+/* In two lists at most: of its node, and of its name.  In a listing's deps, node NULL: it was ended
+ * already. */
 struct cache_dep {
     struct cache_node *node;
     struct cache_deps *owner;
-    uint64_t name; /* hash of the name in that folder; 0: the inode itself */
+    uint64_t name; /* hash of the name in that folder, or of "": any; 0: the inode itself */
     struct cache_dep *next, **link;
     struct cache_dep *name_next, **name_link;
 };
@@ -54,13 +57,19 @@ struct cache_dep {
 /* All that one entry depends on. */
 struct cache_deps {
     bool cut;                  /* one of them has changed */
+    unsigned room;             /* of dep[] */
     struct cache_entry *entry; /* NULL until it is in the table */
     struct cache_deps *next, **link; /* of all there are */
     unsigned count;
-    struct cache_dep dep[CACHE_DEPS_MAX];
+    struct cache_dep dep[];
 };
 
-enum cache_kind { CACHE_FIND, CACHE_PAGE };
+static inline size_t cache_deps_bytes(unsigned room)
+{
+    return sizeof(struct cache_deps) + room * sizeof(struct cache_dep);
+}
+
+enum cache_kind { CACHE_FIND, CACHE_PAGE, CACHE_LISTING };
 
 /* Whether a coding of an entry is to be made.  NONE: no, or no more. */
 enum cache_variant { VARIANT_NONE, VARIANT_WANTED, VARIANT_QUEUED };
@@ -83,10 +92,13 @@ struct cache_entry {
     uint16_t preference;          /* of codings, for which it was chosen; 0: for all.  See
                                    * cache_variant_matches() */
     int err;                      /* what find() says */
+    atomic_uint hits;             /* of a listing */
+    unsigned watches;             /* ... and those that it needs, with others' */
     uint32_t path_len;            /* of the path asked for, in text; the file's follows, with NUL */
     size_t bytes;
     struct cache_deps *deps;             /* the lock's */
     struct cache_entry *newer, *older;   /* the lock's: order of arrival */
+    struct cache_entry *listing;         /* the lock's: of a listing, the next newer one */
     struct cache_entry *retired;         /* the lock's: the next one that waits for readers */
     uint64_t retired_at;
     char text[];
@@ -126,6 +138,10 @@ struct cache {
     pthread_mutex_t lock; /* guards all below, and writing to buckets */
     unsigned watches;
     size_t entries, retired_bytes;
+    size_t listing_bytes;        /* of listings in the table; and their watches, with others' */
+    unsigned listing_watches;
+    struct cache_entry *listings; /* the oldest one */
+    struct cache_deps *dying;    /* of listings: their watches are to be removed */
     struct cache_entry *newest, *oldest, *hand, *retired;
     struct cache_deps *all;
     struct cache_reader *readers;
@@ -134,6 +150,8 @@ struct cache {
     struct cache_dep *name[CACHE_BUCKETS];
     _Atomic(struct cache_entry *) bucket[CACHE_BUCKETS];
     _Atomic uint32_t doorkeeper[CACHE_DOORKEEPER];
+    atomic_uint listed;          /* listings in the table */
+    _Atomic uint64_t listed_before[CACHE_LISTED]; /* see cache_listing.c */
 };
 
 /* --- cache.c ---------------------------------------------------------------------------------- */
@@ -151,11 +169,16 @@ void cache_reclaim(struct cache *c);
 /* One entry fewer.  False: there is none that is not being sent.  Locked. */
 bool cache_evict(struct cache *c);
 
+/* A reference to the entry, or NULL. */
+struct cache_want;
+struct cache_entry *cache_get(struct cache_reader *r, const struct cache_want *want);
+
 /* --- cache_watch.c ---------------------------------------------------------------------------- */
 
 int  cache_watch_open(struct cache *c); /* 0 or -errno */
 void cache_watch_close(struct cache *c);
-struct cache_deps *cache_deps_new(struct cache *c); /* NULL: no memory */
+/* children: of a listing, how many.  NULL: no memory. */
+struct cache_deps *cache_deps_new(struct cache *c, unsigned children);
 void cache_deps_free(struct cache *c, struct cache_deps *deps);
 /* Something has changed: the entry goes.  Locked. */
 void cache_cut(struct cache *c, struct cache_deps *deps);
@@ -169,6 +192,18 @@ struct cache_names {
 bool cache_depend_names(struct cache *c, struct cache_deps *deps, int fd,
                         const struct cache_names *names);
 bool cache_depend_inode(struct cache *c, struct cache_deps *deps, int fd);
+/* ... or when anything of that child changes that a listing shows: also, if it is a folder, a name
+ * in it. */
+struct cache_child {
+    int parent; /* its folder's descriptor */
+    const char *name;
+    bool folder;
+};
+bool cache_depend_child(struct cache *c, struct cache_deps *deps, const struct cache_child *child);
+/* Remove the watches of listings that have ended: not locked, and for long.  _one: of one of them,
+ * locked; false: there is none. */
+void cache_sweep(struct cache *c);
+bool cache_sweep_one(struct cache *c);
 
 /* --- cache_fill.c ----------------------------------------------------------------------------- */
 
@@ -188,6 +223,20 @@ int cache_fill(struct cache *c, const struct cache_want *want, struct source **s
 bool cache_equals_file(struct cache *c, const struct cache_entry *e);
 /* Which codings are liked better than which: entries for which it is the same are the same. */
 uint16_t cache_preference(const uint16_t q[CODINGS]);
+/* From now on deps is cut when that path leads to another folder, or when what is in it does.  The
+ * folder by O_PATH; -1: it cannot be watched.  *lasting: nor later. */
+int cache_watch_folder(struct cache *c, struct cache_deps *deps, struct slice path, bool *lasting);
+
+/* --- cache_listing.c -------------------------------------------------------------------------- */
+
+/* The listing asked for, if it is kept: 0 and *source.  -ENODATA: it is not.  -EINPROGRESS: it is
+ * to be compared with its folder first, by cache_list(). */
+int cache_listing_find(struct cache_reader *r, const struct http_ask *ask, struct source **source);
+/* Room for that listing within the share of all.  Locked. */
+bool cache_listing_room(struct cache *c, const struct cache_entry *e);
+/* It is in the table; it has left it.  Locked. */
+void cache_listing_added(struct cache *c, struct cache_entry *e);
+void cache_listing_ended(struct cache *c, struct cache_entry *e);
 
 /* --- cache_variant.c -------------------------------------------------------------------------- */
 

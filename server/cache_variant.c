@@ -110,7 +110,8 @@ static struct cache_entry *entry_of(const struct cache_entry *e, struct slice co
     made->file = e->file;
     made->preference = e->preference;
     made->path_len = e->path_len;
-    made->bytes = sizeof(*made) + names + fields_len + coded.len + sizeof(struct cache_deps);
+    made->bytes = sizeof(*made) + names + fields_len + coded.len +
+                  cache_deps_bytes(CACHE_DEPS_MAX);
     memcpy(made->text, e->text, names);
     memcpy(made->text + names, fields, fields_len);
     memcpy(made->text + names + fields_len, coded.ptr, coded.len);

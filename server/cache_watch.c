@@ -34,7 +34,10 @@ enum {
     EVENT_BYTES = 16384, /* of one read() */
     WATCHES_UNKNOWN = 8192, /* the kernel's default on small machines */
     PROC_NAME_BYTES = 32,
+    DELS_MAX = 64, /* deps of a listing that are ended in one piece: 0.1 ms */
 };
+
+static const char ANY_NAME[] = ""; /* no name is empty: stands for all of a folder */
 
 /* --- Nodes ------------------------------------------------------------------------------------ */
 
@@ -70,14 +73,12 @@ static bool folds_case(const char *name)
     return folds;
 }
 
-/* The node of the inode that fd names, with its watch; NULL: it cannot be watched. */
-static struct cache_node *node_get(struct cache *c, int fd, uint32_t events)
+/* The node of the inode that has this path, with its watch; NULL: it cannot be watched. */
+static struct cache_node *node_of(struct cache *c, const char *name, uint32_t events)
 {
-    char name[PROC_NAME_BYTES];
     struct cache_node **at;
     int wd;
 
-    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
     wd = inotify_add_watch(c->events, name, events | IN_MASK_ADD);
     if (wd < 0) {
         if (errno == ENOSPC) /* others use them, too: make room for the next time */
@@ -97,6 +98,15 @@ static struct cache_node *node_get(struct cache *c, int fd, uint32_t events)
     return *at;
 }
 
+/* ... of the inode that fd names. */
+static struct cache_node *node_get(struct cache *c, int fd, uint32_t events)
+{
+    char name[PROC_NAME_BYTES];
+
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    return node_of(c, name, events);
+}
+
 /* --- Deps ------------------------------------------------------------------------------------- */
 
 static uint64_t name_hash(const struct cache *c, const struct cache_node *node, const char *name,
@@ -111,7 +121,7 @@ static void dep_add(struct cache *c, struct cache_deps *deps, struct cache_node 
     struct cache_dep *d = &deps->dep[deps->count++];
     struct cache_dep **bucket = &c->name[name % CACHE_BUCKETS];
 
-    core_assert(deps->count <= CACHE_DEPS_MAX);
+    core_assert(deps->count <= deps->room);
     *d = (struct cache_dep){.node = node, .owner = deps, .name = name};
     d->next = node->deps;
     d->link = &node->deps;
@@ -129,6 +139,8 @@ static void dep_add(struct cache *c, struct cache_deps *deps, struct cache_node 
 
 static void dep_del(struct cache *c, struct cache_dep *d)
 {
+    if (!d->node)
+        return;
     *d->link = d->next;
     if (d->next)
         d->next->link = d->link;
@@ -139,17 +151,20 @@ static void dep_del(struct cache *c, struct cache_dep *d)
     }
     if (!d->node->deps && !d->node->held)
         node_free(c, d->node);
+    d->node = NULL;
 }
 
-struct cache_deps *cache_deps_new(struct cache *c)
+struct cache_deps *cache_deps_new(struct cache *c, unsigned children)
 {
-    struct cache_deps *deps = malloc(sizeof(*deps)); /* dep[] is filled as it is used */
+    unsigned room = CACHE_DEPS_MAX + children;
+    struct cache_deps *deps = malloc(cache_deps_bytes(room)); /* dep[] is filled as it is used */
 
     if (!deps)
         return NULL;
     deps->cut = false;
     deps->entry = NULL;
     deps->count = 0;
+    deps->room = room;
     pthread_mutex_lock(&c->lock);
     deps->next = c->all;
     deps->link = &c->all;
@@ -160,12 +175,9 @@ struct cache_deps *cache_deps_new(struct cache *c)
     return deps;
 }
 
-/* Out of all lists; locked. */
-static void deps_del(struct cache *c, struct cache_deps *deps)
+/* Out of the list of all; locked. */
+static void deps_unlink(struct cache_deps *deps)
 {
-    for (unsigned i = 0; i < deps->count; i++)
-        dep_del(c, &deps->dep[i]);
-    deps->count = 0;
     if (!deps->link)
         return;
     *deps->link = deps->next;
@@ -174,25 +186,83 @@ static void deps_del(struct cache *c, struct cache_deps *deps)
     deps->link = NULL;
 }
 
+/* Out of all lists, or, if there are very many, of so many of them that others can go on.  True:
+ * that was all.  Locked. */
+static bool deps_del(struct cache *c, struct cache_deps *deps)
+{
+    for (unsigned n = 0; deps->count && n < DELS_MAX; n++)
+        dep_del(c, &deps->dep[--deps->count]);
+    if (deps->count)
+        return false;
+    deps_unlink(deps);
+    return true;
+}
+
+static void drain(struct cache *c);
+
 void cache_deps_free(struct cache *c, struct cache_deps *deps)
 {
-    pthread_mutex_lock(&c->lock);
-    deps_del(c, deps);
-    pthread_mutex_unlock(&c->lock);
+    bool done;
+
+    do {
+        pthread_mutex_lock(&c->lock);
+        done = deps_del(c, deps);
+        if (!done)
+            drain(c); /* the end of each watch is an event, which the loops need not read */
+        pthread_mutex_unlock(&c->lock);
+    } while (!done);
     free(deps);
 }
 
+/* The many watches of a listing are not removed at once, by a loop that has connections to serve:
+ * cache_sweep() does it. */
 void cache_cut(struct cache *c, struct cache_deps *deps)
 {
     struct cache_entry *e = deps->entry;
 
     deps->cut = true;
-    deps_del(c, deps);
-    if (!e)
-        return; /* being filled: the filler sees it */
-    e->deps = NULL;
+    deps_unlink(deps);
+    deps->entry = NULL;
+    if (e) {
+        e->deps = NULL;
+        cache_unpublish(c, e);
+    }
+    if (deps->room > CACHE_DEPS_MAX) {
+        deps->next = e ? c->dying : NULL;
+        c->dying = e ? deps : c->dying; /* else the filler sees it, and frees it */
+        return;
+    }
+    (void)deps_del(c, deps);
+    if (e)
+        free(deps);
+}
+
+bool cache_sweep_one(struct cache *c)
+{
+    struct cache_deps *deps = c->dying;
+
+    if (!deps)
+        return false;
+    c->dying = deps->next;
+    while (!deps_del(c, deps))
+        ;
     free(deps);
-    cache_unpublish(c, e);
+    return true;
+}
+
+void cache_sweep(struct cache *c)
+{
+    struct cache_deps *deps;
+
+    do {
+        pthread_mutex_lock(&c->lock);
+        deps = c->dying;
+        if (deps)
+            c->dying = deps->next;
+        pthread_mutex_unlock(&c->lock);
+        if (deps)
+            cache_deps_free(c, deps);
+    } while (deps);
 }
 
 void cache_cut_entry(struct cache *c, struct cache_entry *e)
@@ -229,7 +299,36 @@ bool cache_depend_inode(struct cache *c, struct cache_deps *deps, int fd)
     return node;
 }
 
+bool cache_depend_child(struct cache *c, struct cache_deps *deps, const struct cache_child *child)
+{
+    char path[PROC_NAME_BYTES + CACHE_CHILD_BYTES_MAX + 2];
+    uint32_t events = child->folder ? FOLDER_EVENTS : INODE_EVENTS;
+    struct cache_node *node;
+    int n = snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", child->parent, child->name);
+
+    if (n < 0 || (size_t)n >= sizeof(path))
+        return false;
+    pthread_mutex_lock(&c->lock);
+    node = deps->cut ? NULL : node_of(c, path, events | IN_DONT_FOLLOW);
+    if (node)
+        dep_add(c, deps, node, name_hash(c, node, ANY_NAME, 0));
+    pthread_mutex_unlock(&c->lock);
+    return node;
+}
+
 /* --- Events ----------------------------------------------------------------------------------- */
+
+/* Of those that are being removed only this one. */
+static void cut_dep(struct cache *c, struct cache_dep *d)
+{
+    struct cache_deps *owner = d->owner;
+    bool many = owner->room > CACHE_DEPS_MAX;
+
+    if (many)
+        dep_del(c, d);
+    if (!owner->cut || !many)
+        cache_cut(c, owner);
+}
 
 static void cut_all(struct cache *c)
 {
@@ -243,7 +342,7 @@ static void cut_name(struct cache *c, const struct cache_node *node, uint64_t na
 
     while (d) {
         if (d->name == name && d->node == node) {
-            cache_cut(c, d->owner);
+            cut_dep(c, d);
             d = c->name[name % CACHE_BUCKETS]; /* its others may have been in this list, too */
         } else {
             d = d->name_next;
@@ -256,8 +355,19 @@ static void cut_node(struct cache *c, struct cache_node *node)
 {
     node->held = true;
     while (node->deps)
-        cache_cut(c, node->deps->owner);
+        cut_dep(c, node->deps);
     node_free(c, node);
+}
+
+/* What depends on that name, or on all of them. */
+static void cut_names(struct cache *c, struct cache_node *node, const char *name)
+{
+    node->held = true;
+    cut_name(c, node, name_hash(c, node, name, strlen(name)));
+    cut_name(c, node, name_hash(c, node, ANY_NAME, 0));
+    node->held = false;
+    if (!node->deps)
+        node_free(c, node);
 }
 
 static void act_upon(struct cache *c, const struct inotify_event *ev)
@@ -267,7 +377,7 @@ static void act_upon(struct cache *c, const struct inotify_event *ev)
     if (ev->mask & IN_Q_OVERFLOW)
         cut_all(c);
     else if (node && ev->len > 0)
-        cut_name(c, node, name_hash(c, node, ev->name, strlen(ev->name)));
+        cut_names(c, node, ev->name);
     else if (node)
         cut_node(c, node);
 }
@@ -357,6 +467,7 @@ void cache_watch_close(struct cache *c)
     pthread_mutex_lock(&c->lock);
     cut_all(c);
     pthread_mutex_unlock(&c->lock);
+    cache_sweep(c);
     close(c->events);
     if (c->mounts >= 0)
         close(c->mounts);

@@ -121,9 +121,12 @@ static void look(struct loop *l)
 /* On a thread that may wait for the disk. */
 static int find_now(struct loop *l, const struct http_ask *ask, struct source **source)
 {
-    int err = l->cache ? cache_find(l->cache, ask, source) : -EINPROGRESS;
+    int err;
 
-    return err == -EINPROGRESS ? site_find(l->worker->server->site, ask, true, source) : err;
+    if (!l->cache)
+        return site_find(l->worker->server->site, ask, true, source);
+    err = cache_find(l->cache, ask, source);
+    return err == -EINPROGRESS ? cache_list(l->cache, ask, source) : err;
 }
 
 static int host_find(void *site, const struct http_ask *ask, struct source **source)

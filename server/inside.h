@@ -56,6 +56,10 @@ void site_listing_client(struct source *source, int fd);
 bool site_listing_ready(const struct source *source);
 /* Whether its next step() may take milliseconds. */
 bool site_listing_long(const struct source *source);
+/* Whether it is a listing that lies ready, sorted, and shows nothing but regular files and folders
+ * of the same file system; and let next() begin again. */
+bool site_listing_plain(const struct source *source);
+void site_listing_rewind(struct source *source);
 /* One slice: 0: ready, -EINPROGRESS: there is more to do, or -errno, which next() will report. */
 int site_listing_step(struct source *source);
 
@@ -65,10 +69,14 @@ int site_listing_step(struct source *source);
  * takes the result, which may not be finished: only later_release() releases it.  It is -EAGAIN if
  * the listing is long, and longs_max such wait already. */
 int  later_open(struct later **later, struct site *site, int wake_fd, unsigned longs_max);
-/* The loop's first looks, which do not block, ask there and not the site. */
-void later_first(struct later *later,
-                 int (*find)(void *from, const struct http_ask *ask, struct source **source),
-                 void *from);
+/* What is asked in the place of the site: find() does not block, list() is for the helper. */
+struct cache_reader;
+struct later_from {
+    struct cache_reader *cache;
+    int (*find)(struct cache_reader *cache, const struct http_ask *ask, struct source **source);
+    int (*list)(struct cache_reader *cache, const struct http_ask *ask, struct source **source);
+};
+void later_ask(struct later *later, struct later_from from);
 void later_close(struct later *later);
 int  later_find(struct later *later, const struct http_ask *ask, struct source **source);
 /* the session has gone: its result is released */

@@ -57,8 +57,7 @@ struct list {
 
 struct later {
     struct site *site;
-    int (*first)(void *from, const struct http_ask *ask, struct source **source); /* or NULL */
-    void *from;
+    struct later_from from;  /* NULL: the site */
     int wake_fd;
     unsigned longs_max;
     unsigned jobs;           /* the loop's own: all of them */
@@ -151,7 +150,10 @@ static void run_asked(struct later *l, struct job *j)
 
     j->state = JOB_RUNS;
     pthread_mutex_unlock(&l->lock);
-    result = site_find(l->site, &j->ask, true, &source);
+    if (l->from.cache)
+        result = l->from.list(l->from.cache, &j->ask, &source);
+    else
+        result = site_find(l->site, &j->ask, true, &source);
     pthread_mutex_lock(&l->lock);
     j->result = result;
     j->source = source;
@@ -225,11 +227,8 @@ int later_open(struct later **later, struct site *site, int wake_fd, unsigned lo
     return 0;
 }
 
-void later_first(struct later *later,
-                 int (*find)(void *from, const struct http_ask *ask, struct source **source),
-                 void *from)
+void later_ask(struct later *later, struct later_from from)
 {
-    later->first = find;
     later->from = from;
 }
 
@@ -407,7 +406,10 @@ int later_find(struct later *l, const struct http_ask *ask, struct source **sour
         result = take(l, ask, source);
     if (result != -ENODATA)
         return result;
-    result = l->first ? l->first(l->from, ask, source) : site_find(l->site, ask, false, source);
+    if (l->from.cache)
+        result = l->from.find(l->from.cache, ask, source);
+    else
+        result = site_find(l->site, ask, false, source);
     return result == -EINPROGRESS ? look_later(l, ask) : result;
 }
 

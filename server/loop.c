@@ -53,11 +53,6 @@ static void date_refresh(struct loop *l)
 
 /* --- Open and close --------------------------------------------------------------------------- */
 
-static int first_find(void *cache, const struct http_ask *ask, struct source **source)
-{
-    return cache_find(cache, ask, source);
-}
-
 /* What a loop needs beyond a clock: to be woken, and answers that are made elsewhere meanwhile. */
 static int wake_open(struct loop *l)
 {
@@ -72,7 +67,7 @@ static int wake_open(struct loop *l)
     if (err)
         close(l->wake_fd);
     else if (l->later && l->cache)
-        later_first(l->later, first_find, l->cache);
+        later_ask(l->later, (struct later_from){l->cache, cache_find, cache_list});
     return err;
 }
 

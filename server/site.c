@@ -200,6 +200,16 @@ bool site_listing_long(const struct source *source)
     return folder_long(folder_of(source));
 }
 
+bool site_listing_plain(const struct source *source)
+{
+    return folder_of(source) && folder_plain(folder_of(source));
+}
+
+void site_listing_rewind(struct source *source)
+{
+    folder_rewind(folder_of(source));
+}
+
 int site_listing_step(struct source *source)
 {
     return folder_step(folder_of(source));

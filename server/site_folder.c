@@ -26,15 +26,14 @@
 #include "site_inside.h"
 
 enum {
-    DENTS_BYTES = 32768,
+    DENTS_BYTES = 65536, /* more than SITE_FIRST_NAMES usual names */
     NAME_FOREIGN_MAX = 3 * NAME_BYTES_MAX, /* some file systems count a name in characters */
-    FIRST_NAMES = 1024, /* read at once: a millisecond, and 256 clients that leave cost 0.3 s */
     SLICE_NAMES = 4096, /* five milliseconds */
     STREAM_NAMES = 256, /* read ahead of sending: two or three chunks */
 };
 
 enum stage {
-    STAGE_LONG,      /* it has more than FIRST_NAMES and has to be read from its beginning */
+    STAGE_LONG,      /* it has more than SITE_FIRST_NAMES and has to be read from its beginning */
     STAGE_GATHERING,
     STAGE_SORTED,
     STAGE_STREAMED
@@ -44,10 +43,12 @@ struct folder {
     struct listing listing;
     struct site *site;
     enum stage stage;
+    bool plain;           /* see site_listing_plain() */
     bool helped;          /* a helper calls folder_step() */
     bool offered;         /* SOURCE_LATER was said once, so that the head is sent */
     int client;           /* its socket, or -1 */
     int fd;               /* of the folder; -1: all has been read */
+    dev_t dev;            /* where it lies */
     uint64_t asked;       /* rolls_now() then */
     struct roll *roll;
     size_t next;          /* of the roll's entries, or of batch[] */
@@ -100,7 +101,7 @@ static enum listing_kind kind_of_target(const struct folder *f, struct slice nam
 
 /* Fills e from its name (NUL-terminated) and what the folder says of its type; false: it has
  * gone. */
-static bool describe(const struct folder *f, struct slice name, unsigned char type,
+static bool describe(struct folder *f, struct slice name, unsigned char type,
                      struct listing_entry *e)
 {
     struct stat st;
@@ -111,13 +112,21 @@ static bool describe(const struct folder *f, struct slice name, unsigned char ty
         e->unknown = true; /* a folder that may be read but not entered tells names only */
         e->kind = (uint8_t)kind_of(DTTOIF(type));
         e->link = type == DT_LNK;
+        f->plain = false;
         return errno != ENOENT;
     }
     e->link = S_ISLNK(st.st_mode);
     e->kind = (uint8_t)(e->link ? kind_of_target(f, name, &st) : kind_of(st.st_mode));
     e->size = e->kind == LISTING_FILE ? (uint64_t)st.st_size : 0;
     e->mtime_s = st.st_mtim.tv_sec;
+    f->plain = f->plain && !e->link && e->kind <= LISTING_FILE && st.st_dev == f->dev;
     return true;
+}
+
+bool folder_shows(const struct site *site, const struct listing_view *view, struct slice name)
+{
+    return !slice_is(name, ".") && !slice_is(name, "..") && name.len <= NAME_FOREIGN_MAX &&
+           (site->hidden || !name_is_hidden(name)) && listing_match(view, name);
 }
 
 enum reading { READ_ENTRY, READ_EMPTY /* the buffer */, READ_PAUSE /* the budget is used up */ };
@@ -145,9 +154,7 @@ static enum reading read_entry(struct folder *f, struct listing_entry *e)
         d = (struct dirent64 *)(f->dents + f->dents_at);
         f->dents_at += d->d_reclen;
         name = (struct slice){d->d_name, strlen(d->d_name)};
-        if (slice_is(name, ".") || slice_is(name, "..") || name.len > NAME_FOREIGN_MAX)
-            continue;
-        if ((!f->site->hidden && name_is_hidden(name)) || !listing_match(&f->listing.view, name))
+        if (!folder_shows(f->site, &f->listing.view, name))
             continue;
         if (describe(f, name, d->d_type, e)) {
             f->budget--;
@@ -252,6 +259,7 @@ static int gather(struct folder *f, unsigned names)
     } while (read_names(f));
     if (f->error)
         return f->error;
+    f->roll->plain = f->plain;
     roll_made(f->site, f->roll);
     return sorted(f);
 }
@@ -267,6 +275,7 @@ static int begin(struct folder *f)
     if (!f->roll || !f->dents)
         return -ENOMEM;
     f->stage = STAGE_GATHERING;
+    f->plain = true;
     f->error = rewind_folder(f);
     return f->error ? f->error : -EINPROGRESS;
 }
@@ -330,6 +339,17 @@ size_t folder_next(struct source *source, char *buf, size_t cap)
     return n;
 }
 
+bool folder_plain(const struct folder *f)
+{
+    return f->stage == STAGE_SORTED && f->roll->plain;
+}
+
+void folder_rewind(struct folder *f)
+{
+    listing_rewind(&f->listing);
+    f->next = 0;
+}
+
 void folder_client(struct folder *f, int fd)
 {
     f->client = fd;
@@ -352,7 +372,7 @@ static int look(struct folder *f)
     if (!f->roll || !f->dents)
         return -ENOMEM;
     f->stage = STAGE_GATHERING;
-    err = gather(f, FIRST_NAMES);
+    err = gather(f, SITE_FIRST_NAMES);
     if (err != -EINPROGRESS || f->stage == STAGE_STREAMED)
         return err == -EINPROGRESS ? 0 : err;
     roll_put(f->site, f->roll);
@@ -366,6 +386,7 @@ static int look(struct folder *f)
 int folder_open(struct site *site, const struct http_ask *ask, int fd, struct folder **folder)
 {
     struct folder *f = calloc(1, sizeof(*f));
+    struct stat st;
     int err;
 
     if (!f || ask->path.len > sizeof(f->path)) {
@@ -376,6 +397,8 @@ int folder_open(struct site *site, const struct http_ask *ask, int fd, struct fo
     f->site = site;
     f->fd = fd;
     f->client = -1;
+    f->plain = fstat(fd, &st) == 0;
+    f->dev = f->plain ? st.st_dev : 0;
     memcpy(f->path, ask->path.ptr, ask->path.len);
     f->listing.path = (struct slice){f->path, ask->path.len};
     f->listing.ctx = f;

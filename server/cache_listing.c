@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+/* cache_listing.c - listings that are kept, and when that pays.
+ *
+ * A listing shows names, kinds, sizes and times.  So it depends on every folder on its path, on all
+ * names in its folder, and on every child that it shows.  Each child has a watch of its own: the
+ * folder's watch reports a write only if it goes by a name in that folder, and a file may be
+ * written to by another one, or by a descriptor that was opened under another one; that it has one
+ * link now does not exclude it.  A subfolder's time changes with the names in it, and so its watch
+ * is a folder's.  All watches are placed before the folder is read.
+ *
+ * What sends no event (docs/cache.md) is found by making the listing again when the kept one is
+ * older than CACHE_CHECK_MS, and comparing the bytes.
+ *
+ * The watches of a thousand children cost more than making their listing does, and so does their
+ * removal.  A listing is kept when it is asked for again; one that ended before it was given out
+ * PAYS times is not kept again before it was asked for 32 times, the next time 64 times, and so on.
+ * That, and the removal, are done where listings are made: on a thread that may block.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "cache_inside.h"
+#include "hash.h"
+
+enum {
+    VIEW_BYTES = 3, /* in the key: format, column, direction */
+    DENTS_BYTES = 32768,
+    PAYS = 16,
+    AGAIN_MIN = 32,
+    FAILS_MAX = 10,
+    FAILS_LASTING = 4,    /* what cannot be kept now cannot be kept soon */
+    FAILS_SHIFT = 24, TAG_SHIFT = 32, /* in a word of listed_before[]: tag, fails, left */
+    WATCH_SHARE = 2,      /* of the cache's watches: one in so many */
+};
+
+/* --- The key: path and view ------------------------------------------------------------------- */
+
+struct key {
+    struct cache_want want;
+    struct listing_view view;
+    char text[CACHE_PATH_BYTES_MAX + VIEW_BYTES + LISTING_FILTER_BYTES_MAX];
+};
+
+static bool key_make(struct key *k, const struct cache *c, const struct http_ask *ask)
+{
+    size_t len = ask->path.len;
+    char *view = k->text + len;
+
+    if (len == 0 || len > CACHE_PATH_BYTES_MAX || ask->path.ptr[len - 1] != '/')
+        return false;
+    listing_view_read(&k->view, ask);
+    memcpy(k->text, ask->path.ptr, len);
+    view[0] = (char)('0' + k->view.format);
+    view[1] = (char)('0' + k->view.sort);
+    view[2] = (char)('0' + k->view.descending);
+    memcpy(view + VIEW_BYTES, k->view.filter, k->view.filter_len);
+    len += VIEW_BYTES + k->view.filter_len;
+    k->want = (struct cache_want){.kind = CACHE_LISTING, .ask = ask, .path = {k->text, len},
+                                  .hash = hash_of(c->key, k->text, len)};
+    return true;
+}
+
+/* --- Whether it is worth it ------------------------------------------------------------------- */
+
+static _Atomic uint64_t *before_at(struct cache *c, uint64_t hash)
+{
+    return &c->listed_before[hash % CACHE_LISTED];
+}
+
+static uint64_t word_of(uint64_t hash, unsigned fails, uint64_t left)
+{
+    return ((hash >> TAG_SHIFT) | 1) << TAG_SHIFT | (uint64_t)fails << FAILS_SHIFT | left;
+}
+
+/* How often it failed; the key may be another's by now. */
+static unsigned fails_of(uint64_t word, uint64_t hash)
+{
+    bool same = word >> TAG_SHIFT == word_of(hash, 0, 0) >> TAG_SHIFT;
+
+    return same ? (unsigned)(word >> FAILS_SHIFT) & UINT8_MAX : 0;
+}
+
+/* Whether this request is the one for which it is made to be kept: others that come meanwhile are
+ * counted as if that failed. */
+static bool is_admitted(struct cache *c, uint64_t hash)
+{
+    _Atomic uint64_t *at = before_at(c, hash);
+    uint64_t word = atomic_load_explicit(at, memory_order_relaxed);
+    unsigned fails = fails_of(word, hash);
+    uint64_t left = word & ((1u << FAILS_SHIFT) - 1);
+
+    if (word >> TAG_SHIFT != word_of(hash, 0, 0) >> TAG_SHIFT) {
+        atomic_store_explicit(at, word_of(hash, 0, 0), memory_order_relaxed);
+        return false;
+    }
+    if (left)
+        (void)atomic_compare_exchange_strong(at, &word, word_of(hash, fails, left - 1));
+    return !left && atomic_compare_exchange_strong(at, &word, word_of(hash, fails, AGAIN_MIN));
+}
+
+static void note_failure(struct cache *c, uint64_t hash, unsigned least)
+{
+    _Atomic uint64_t *at = before_at(c, hash);
+    unsigned fails = fails_of(atomic_load_explicit(at, memory_order_relaxed), hash) + 1;
+
+    fails = fails < least ? least : fails < FAILS_MAX ? fails : FAILS_MAX;
+    atomic_store_explicit(at, word_of(hash, fails, (uint64_t)AGAIN_MIN << (fails - 1)),
+                          memory_order_relaxed);
+}
+
+/* --- The share of all listings ---------------------------------------------------------------- */
+
+/* The oldest one that is not being sent, nor was asked for since the last time. */
+static bool evict_listing(struct cache *c)
+{
+    struct cache_entry *oldest = NULL;
+
+    for (unsigned round = 0; round < 2 && !oldest; round++)
+        for (struct cache_entry *e = c->listings; e; e = e->listing)
+            if (atomic_load_explicit(&e->refs, memory_order_relaxed) == 1 &&
+                !atomic_exchange_explicit(&e->visited, false, memory_order_relaxed))
+                oldest = e;
+    if (oldest)
+        cache_cut(c, oldest->deps);
+    return oldest;
+}
+
+bool cache_listing_room(struct cache *c, const struct cache_entry *e)
+{
+    size_t bytes = c->bytes_max / CACHE_BODY_SHARE;
+    unsigned watches = c->watches_max / WATCH_SHARE;
+
+    if (e->bytes > bytes || e->watches > watches)
+        return false;
+    while (c->listing_bytes + e->bytes > bytes || c->listing_watches + e->watches > watches)
+        if (!evict_listing(c))
+            return false;
+    return true;
+}
+
+void cache_listing_added(struct cache *c, struct cache_entry *e)
+{
+    e->listing = c->listings;
+    c->listings = e;
+    c->listing_bytes += e->bytes;
+    c->listing_watches += e->watches;
+    atomic_fetch_add_explicit(&c->listed, 1, memory_order_relaxed);
+}
+
+void cache_listing_ended(struct cache *c, struct cache_entry *e)
+{
+    struct cache_entry **at = &c->listings;
+
+    while (*at != e)
+        at = &(*at)->listing;
+    *at = e->listing;
+    c->listing_bytes -= e->bytes;
+    c->listing_watches -= e->watches;
+    atomic_fetch_sub_explicit(&c->listed, 1, memory_order_relaxed);
+    if (atomic_load_explicit(&e->hits, memory_order_relaxed) < PAYS)
+        note_failure(c, e->hash, 1);
+    else
+        atomic_store_explicit(before_at(c, e->hash), word_of(e->hash, 0, 0), memory_order_relaxed);
+}
+
+/* --- Finding ---------------------------------------------------------------------------------- */
+
+static bool is_fresh(const struct cache_entry *e, uint64_t now_ms)
+{
+    uint32_t checked_ms = atomic_load_explicit(&e->checked_ms, memory_order_relaxed);
+    int32_t age_ms = (int32_t)((uint32_t)now_ms - checked_ms); /* < 0: meanwhile, by another */
+
+    return age_ms < e->life_ms;
+}
+
+static int give(struct cache *c, struct cache_entry *e, struct source **source)
+{
+    atomic_fetch_add_explicit(&e->hits, 1, memory_order_relaxed);
+    if (!atomic_load_explicit(&e->visited, memory_order_relaxed))
+        atomic_store_explicit(&e->visited, true, memory_order_relaxed);
+    stats_add(c->stats, STAT_CACHE_HITS, 1);
+    *source = &e->src.source;
+    return 0;
+}
+
+int cache_listing_find(struct cache_reader *r, const struct http_ask *ask, struct source **source)
+{
+    struct cache_entry *e;
+    struct key k;
+
+    if (!key_make(&k, r->cache, ask))
+        return -ENODATA;
+    e = cache_get(r, &k.want);
+    if (!e)
+        return -ENODATA;
+    if (is_fresh(e, r->now_ms) && !site_is_gone(r->cache->site))
+        return give(r->cache, e, source);
+    cache_release(e);
+    return ask->head ? -ENODATA : -EINPROGRESS; /* of a head nothing need be made */
+}
+
+/* --- The children ----------------------------------------------------------------------------- */
+
+struct children {
+    struct cache *c;
+    struct cache_deps *deps; /* NULL: they are counted */
+    const struct listing_view *view;
+    int folder;
+    unsigned names, shown;
+    bool lasting; /* there is one that cannot be kept: see docs/cache.md */
+};
+
+static bool see_child(struct children *ch, const struct dirent64 *d)
+{
+    struct slice name = {d->d_name, strlen(d->d_name)};
+    const struct cache_child child = {ch->folder, d->d_name, d->d_type == DT_DIR};
+
+    ch->names++;
+    ch->lasting = ch->names > SITE_FIRST_NAMES;
+    if (ch->lasting)
+        return false;
+    if (!folder_shows(ch->c->site, ch->view, name))
+        return true;
+    ch->lasting = d->d_type != DT_REG && d->d_type != DT_DIR;
+    if (ch->lasting)
+        return false;
+    ch->shown++;
+    return !ch->deps || (ch->deps->count < ch->deps->room &&
+                         cache_depend_child(ch->c, ch->deps, &child));
+}
+
+static bool see_children(struct children *ch)
+{
+    char *dents = malloc(DENTS_BYTES);
+    bool good = dents;
+    ssize_t n;
+
+    while (good && (n = getdents64(ch->folder, dents, DENTS_BYTES)) != 0) {
+        good = n > 0;
+        for (ssize_t at = 0; good && at < n;) {
+            const struct dirent64 *d = (const void *)(dents + at);
+
+            good = see_child(ch, d);
+            at += d->d_reclen;
+        }
+    }
+    free(dents);
+    return good;
+}
+
+/* An index that is no page now, but may become one by what it leads to or by its rights. */
+static bool has_index(const struct site *site, int folder)
+{
+    struct stat st;
+
+    if (site->index_len == 0)
+        return false;
+    if (fstatat(folder, site->index, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
+        return errno != ENOENT;
+    return !S_ISDIR(st.st_mode);
+}
+
+/* What is there is counted, so that the deps have room for it, and nothing is watched in vain. */
+static struct cache_deps *deps_for(struct children *ch, struct slice path)
+{
+    char text[CACHE_PATH_BYTES_MAX + 1] = ".";
+    bool good = false;
+
+    if (path.len > 1) {
+        memcpy(text, path.ptr + 1, path.len - 1);
+        text[path.len - 1] = '\0';
+    }
+    ch->folder = site_open_beneath(ch->c->site, text, O_RDONLY | O_DIRECTORY);
+    if (ch->folder < 0)
+        return NULL;
+    ch->lasting = has_index(ch->c->site, ch->folder);
+    if (!ch->lasting)
+        good = see_children(ch);
+    close(ch->folder);
+    return good ? cache_deps_new(ch->c, ch->shown + 1) : NULL;
+}
+
+/* Everything that the listing depends on. */
+static bool watch(struct children *ch, struct slice path)
+{
+    int folder = cache_watch_folder(ch->c, ch->deps, path, &ch->lasting);
+    bool good = false;
+
+    if (folder < 0)
+        return false;
+    ch->names = ch->shown = 0;
+    ch->folder = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (ch->folder >= 0) {
+        good = see_children(ch) && !has_index(ch->c->site, ch->folder);
+        close(ch->folder);
+    }
+    close(folder);
+    return good;
+}
+
+/* --- Making the entry ------------------------------------------------------------------------- */
+
+/* The whole body, if it has no more than max bytes; else 0.  There is room for a chunk more.  The
+ * listing is as if nothing had been taken. */
+static size_t read_body(struct source *s, char *to, size_t max)
+{
+    size_t len = 0, n = 1;
+
+    while (n > 0 && len <= max) {
+        n = site_listing_next(s, to + len, CHUNK_BYTES_MAX);
+        core_assert(n <= CHUNK_BYTES_MAX);
+        len += n;
+    }
+    site_listing_rewind(s);
+    return n == 0 ? len : 0;
+}
+
+static struct cache_entry *entry_make(struct cache *c, const struct key *k, struct source *s)
+{
+    size_t head = sizeof(struct cache_entry) + k->want.path.len, size;
+    struct cache_entry *e = malloc(head + c->body_max + CHUNK_BYTES_MAX), *fitting;
+
+    size = e ? read_body(s, (char *)e + head, c->body_max) : 0;
+    fitting = size ? realloc(e, head + size) : NULL;
+    if (!fitting) {
+        free(e);
+        return NULL;
+    }
+    e = fitting;
+    memset(e, 0, sizeof(*e));
+    e->cache = c;
+    e->kind = CACHE_LISTING;
+    e->hash = k->want.hash;
+    e->life_ms = CACHE_CHECK_MS;
+    e->path_len = (uint32_t)k->want.path.len;
+    memcpy(e->text, k->want.path.ptr, k->want.path.len);
+    atomic_init(&e->refs, 2); /* the table's, and what is given out */
+    atomic_init(&e->checked_ms, (uint32_t)k->want.now_ms);
+    e->src.fd = -1;
+    e->src.entry = e;
+    e->src.source = (struct source){.kind = SOURCE_MADE, .type = s->type, .size = size,
+                                    .bytes = e->text + e->path_len};
+    e->bytes = head + size;
+    return e;
+}
+
+/* Made while everything is watched.  0 or -errno, and whether it is kept. */
+static int make(struct children *ch, const struct key *k, struct source **source, bool *kept)
+{
+    struct cache *c = ch->c;
+    struct cache_entry *e = NULL;
+    int err = site_find(c->site, k->want.ask, true, source);
+
+    if (!err && site_listing_plain(*source))
+        e = entry_make(c, k, *source);
+    if (e) {
+        e->watches = ch->deps->count;
+        e->bytes += cache_deps_bytes(ch->deps->room) + e->watches * sizeof(struct cache_node);
+    }
+    *kept = e && cache_publish(c, e, ch->deps);
+    if (*kept) {
+        site_release(c->site, *source);
+        *source = &e->src.source;
+    } else {
+        free(e);
+    }
+    return err;
+}
+
+static int fill(struct cache *c, struct key *k, struct source **source)
+{
+    struct children ch = {.c = c, .view = &k->view};
+    struct slice path = k->want.ask->path;
+    bool kept = false;
+    int err;
+
+    cache_sweep(c);
+    k->want.now_ms = clock_ms();
+    ch.deps = deps_for(&ch, path);
+    if (ch.deps && watch(&ch, path))
+        err = make(&ch, k, source, &kept);
+    else
+        err = site_find(c->site, k->want.ask, true, source);
+    if (kept)
+        return err;
+    if (ch.deps)
+        cache_deps_free(c, ch.deps);
+    note_failure(c, k->want.hash, ch.lasting ? FAILS_LASTING : 1);
+    return err;
+}
+
+/* --- Again ------------------------------------------------------------------------------------ */
+
+static bool same_body(const struct cache_entry *e, struct source *s)
+{
+    const struct source *kept = &e->src.source;
+    char piece[CHUNK_BYTES_MAX];
+    size_t at = 0, n;
+
+    while ((n = site_listing_next(s, piece, sizeof(piece))) > 0) {
+        core_assert(n <= CHUNK_BYTES_MAX);
+        if (n > kept->size - at || memcmp(kept->bytes + at, piece, n) != 0)
+            return false;
+        at += n;
+    }
+    return at == kept->size;
+}
+
+/* The kept listing, if it still is what would be made now. */
+static int compare(struct cache *c, struct cache_entry *e, const struct http_ask *ask,
+                   struct source **source)
+{
+    uint64_t begun_ms = clock_ms();
+    int err;
+
+    if (is_fresh(e, begun_ms) && !site_is_gone(c->site)) /* another thread has compared it */
+        return give(c, e, source);
+    err = site_find(c->site, ask, true, source);
+    if (!err && site_listing_plain(*source)) {
+        if (same_body(e, *source)) {
+            site_release(c->site, *source);
+            atomic_store_explicit(&e->checked_ms, (uint32_t)begun_ms, memory_order_relaxed);
+            return give(c, e, source);
+        }
+        site_listing_rewind(*source);
+    }
+    cache_cut_entry(c, e);
+    cache_release(e);
+    return err;
+}
+
+/* As cache_get(), of any thread. */
+static struct cache_entry *get_locked(struct cache *c, const struct cache_want *want)
+{
+    struct cache_reader r = {.cache = c};
+    struct cache_entry *e;
+
+    pthread_mutex_lock(&c->lock);
+    e = cache_get(&r, want);
+    pthread_mutex_unlock(&c->lock);
+    return e;
+}
+
+int cache_list(struct cache_reader *reader, const struct http_ask *ask, struct source **source)
+{
+    struct cache *c = reader->cache;
+    struct cache_entry *e;
+    struct key k;
+
+    if (!key_make(&k, c, ask))
+        return site_find(c->site, ask, true, source);
+    e = get_locked(c, &k.want);
+    if (e)
+        return compare(c, e, ask, source);
+    if (!is_admitted(c, k.want.hash))
+        return site_find(c->site, ask, true, source);
+    return fill(c, &k, source);
+}
