@@ -59,6 +59,11 @@ def label(plot):
     return f"{figures.FIGURES[plot['figure']].words} / that of {plot['to']}" if "to" in plot else figures.words(plot["figure"])
 
 
+def axis_label(plot):
+    """Short: beneath a narrow panel nothing may stand out."""
+    return f"ratio to {plot['to']}" if "to" in plot else label(plot)
+
+
 def where(result, plot):
     return [plot["scenario"]] if "scenario" in plot else plot.get("scenarios") or view.scenarios(result)
 
@@ -144,7 +149,7 @@ def draw(result, plot, plan, paper):
             if plan.once and not last:
                 axes.tick_params(labelbottom=False)
             if last:
-                axes.annotate(label(plot), (0, 0), (0, -(TICKS + 0.02) * 72), xycoords="axes fraction",
+                axes.annotate(axis_label(plot), (0, 0), (0, -(TICKS + 0.02) * 72), xycoords="axes fraction",
                               textcoords="offset points", va="top", size=SIZE)
         paper.top += band_height
     paper.top += LABEL

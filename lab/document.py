@@ -25,14 +25,23 @@ def row_of(parts):
     return "| " + " | ".join(parts) + " |"
 
 
-def short(cell, of_base, unit=""):
+def short(cell, of_base):
     """The base as it is, all others as a ratio to it; without one, the figure."""
     if cell.kind or of_base or not cell.ratio:
-        return escaped(cell.text) + (f" {unit}" if unit and cell.text != view.NONE and not cell.kind else "")
+        return escaped(cell.text)
     return escaped(cell.ratio.removeprefix("× ") + (" =" if cell.word == view.SAME else ""))
 
 
-def table(result, key):
+def asked_of(plan, key):
+    """The scenarios in which a claim or a plot asks for a figure."""
+    return {name for one in [*plan.get("claim", []), *plan.get("plot", [])] if one["figure"] == key
+            for name in judge.scenarios_of(plan, one)}
+
+
+def table(result, key, wanted=None):
+    """wanted: of these scenarios alone."""
+    if wanted is not None:
+        result = {**result, "cells": [one for one in result["cells"] if one["scenario"] in wanted]}
     found, base = view.table(result, key), view.base(result)
     if not found.rows or not found.head:
         return []
@@ -70,11 +79,41 @@ def everybody(result, key):
         best = judge.best_target(result, [*plan["ours"], *plan["others"]], scenario, key)
         cells = []
         for name in names:
-            median, _, spread = short(view.cell(result, name, scenario, key), name == base, unit).partition(" (")
+            cell = view.cell(result, name, scenario, key)
+            median, _, spread = short(cell, name == base).partition(" (")
+            if spread and (name == base or not cell.ratio):
+                median += f" {unit}"
             text = f"**{median}**" if best and name == best.name else median
             cells.append(text + ("<br>" + spread.replace(")", "") if spread else ""))
         lines.append(row_of([escaped(scenario), *cells]))
     return [*lines, ""]
+
+
+def verdict_table(result):
+    """Where the same is claimed of each of ours, a row for each claim, a column for each of ours; beneath it the reasons."""
+    ours, told = result["plan"]["standing"]["ours"], judge.verdicts(result)
+    if not told:
+        return []
+    lines, reasons = [row_of(["what is claimed", "expected", *map(escaped, ours)]), "|---" * (2 + len(ours)) + "|"], []
+    for claim in result["plan"]["claim"]:
+        mine = [one for one in told if one["claim"] is claim]
+        cells = ["<br>".join(verdict_in_short(one) for one in mine if one["of"][0] == name) or view.NONE for name in ours]
+        words = escaped(claim.get("says") or claim["document"])
+        lines.append(row_of([words, escaped(view.expected(claim["expect"])), *cells]))
+        if claim.get("reason") and any(one["verdict"] not in ("confirmed", "not measured") for one in mine):
+            reasons.append(f"- **{words}** {escaped(claim['reason'])}")
+    heading = ["", "What is missed or not decided, and why, as far as it is measured:", ""] if reasons else []
+    return ["Verdicts, computed from the intervals:", "", *lines, *heading, *reasons, ""]
+
+
+def verdict_in_short(told):
+    found, other = told["found"], told["to"]
+    amount = view.interval(found) if found else ""
+    tail = f" {amount if other else view.unit(told['claim']['figure'], amount)}" if found else f": {told['why']}"
+    names = judge.named(told["claim"], "to")
+    whom = f" ({other[0]})" if other and ("to_best" in told["claim"] or len(names) > 1) else ""
+    unsure = f": {told['why']}" if found and told["why"] else ""
+    return f"**{told['verdict']}**" + ("" if tail.startswith(":") else " ") + escaped(tail + whom + unsure)
 
 
 def claims(result):
@@ -117,17 +156,17 @@ def markdown(result):
     drawn = [f"![{escaped(result['plan']['question'])}]({picture(result)})", ""] \
         if result["plan"].get("plot", view.keys(result)) else []
     if main:  # first who is ahead, then of what that is made
-        lines = [*standings(result), *everybody(result, main), *drawn, *claims(result), ""]
+        lines = [*standings(result), *everybody(result, main), *drawn, *verdict_table(result)]
     else:
         lines = [*claims(result)]
         lines += ["", *drawn] if lines else drawn
     for key in view.wanted_keys(result["plan"]) or view.keys(result)[:1]:
         if key in view.keys(result) and key != main:
-            lines += table(result, key)
+            lines += table(result, key, asked_of(result["plan"], key) if main else None)
     for found in counts.tables(result):
         lines += [f"{escaped(found.caption)}:", "", row_of([found.corner, *found.head]), "|---|---|"]
         lines += [*(row_of([escaped(name), escaped(cells[0].text)]) for name, cells in found.rows), ""]
-    lines += limits(result)
+    lines += [] if main else limits(result)
     lines += [f"- {escaped(name)} was not run here: {escaped(why)}." for name, why in result["missing"].items()]
     lines += [f"- Not offered, {escaped(line)}." for line in view.cannots(result)]
     lines += [f"- Invalid: {escaped(line)}." for line in view.invalid(result)]

@@ -26,7 +26,7 @@ KEYS = {
                    "claim": TABLES, "plot": TABLES},
     "claim": {"document": TEXT, "says": TEXT, "figure": TEXT, "of": NAMES, "best_of": TEXTS, "to": NAMES, "to_best": TEXTS,
               "minus": TEXT, "scenario": TEXT, "against": TEXT, "scenarios": TEXTS, "expect": TEXT, "reason": TEXT},
-    "standing": {"figure": TEXT, "ours": TEXTS, "others": TEXTS, "floor": TEXT, "scenarios": TEXTS},
+    "standing": {"name": TEXT, "figure": TEXT, "ours": TEXTS, "others": TEXTS, "floor": TEXT, "scenarios": TEXTS},
     "plot": {"kind": TEXT, "figure": TEXT, "to": TEXT, "log": TEXT, "x_label": TEXT, "scenario": TEXT, "scenarios": TEXTS,
              "targets": TEXTS, "title": TEXT},
     "target": {"name": TEXT, "engine": TEXT, "model": TEXT, "options": TEXT, "env": TABLE, "wrap": TEXT, "binary": TEXT,

@@ -5,6 +5,7 @@ the floor.
 An experiment asks for it by a table:
 
     [standing]
+    name = "rung"                # what ours are called together
     figure = "cpu_us"
     ours = ["rung epoll", "rung uring"]
     others = ["nginx", "lighttpd"]
@@ -62,7 +63,8 @@ def row(result, scenario):
     theirs = away(result, other.name, scenario, key, floor) if other else lacking(result, plan["others"], scenario)
     found = judge.ratio(result, other.name, ours.name, scenario, key) if ours and other else None
     if not found:
-        return Row(scenario, view.NONE, view.NONE, mine, theirs, "")
+        absent = not ours and all(judge.cannot(result, name, scenario) for name in plan["ours"])
+        return Row(scenario, view.CANNOT if absent else view.NONE, view.NONE, mine, theirs, "")
     word = word_of(found, figures.FIGURES[key].better == figures.MORE)
     if word == AHEAD and other.unknown:  # of one that is behind, nothing more need be known
         word = UNSURE
@@ -81,11 +83,18 @@ def rows(result):
 def heads(result):
     """Of the columns."""
     words = figures.FIGURES[result["plan"]["standing"]["figure"]].words
-    return ["scenario", "ours is", f"{words}: the other's / ours", "ours", "the best other"]
+    mine = name_of(result)
+    return ["scenario", f"{mine} is", f"{words}: the best other's / {mine}", mine, "the best other"]
+
+
+def name_of(result):
+    return result["plan"]["standing"].get("name", "ours")
 
 
 def summary(result):
     """In a sentence, how often ours is what; or ""."""
     words = [one.word for one in rows(result)]
     said = [f"{word} in {words.count(word)}" for word in (AHEAD, LEVEL, BEHIND, UNSURE) if word in words]
-    return f"Of {view.counted(len(words), 'scenario')}, ours is {', '.join(said)}." if said else ""
+    said = [f"is {', '.join(said)}"] if said else []
+    said += [f"does not do what is asked for in {words.count(view.CANNOT)}"] if view.CANNOT in words else []
+    return f"Of {view.counted(len(words), 'scenario')}, {name_of(result)} {' and '.join(said)}." if said else ""

@@ -41,15 +41,17 @@ NAMED = {
     "poll": Look("#16918c", "#5fd6d0", ">", MIXED),
     "dispatch": Look("#86439b", "#c48ada", "p", SOLID),
     "coro": Look("#2f86cf", "#8cc9ff", "h", DASH),
-    "null": Look("#7a7f86", "#a2a8b0", "*", DOT),
+    "floor": Look("#7a7f86", "#a2a8b0", "*", DOT),
     "nginx": Look("#2b2f3a", "#f0f2f4", "d", SOLID),
     "apache": Look("#b27d00", "#f5c542", "8", DASH),
     "lighttpd": Look("#4b3fb5", "#9d94ff", "H", MIXED),
     "h2o": Look("#a35fd0", "#d7a8f2", "<", SOLID),
     "caddy": Look("#00586b", "#5aa9bd", ">", DASH),
 }
+ALIAS = {"null": "floor"}
+PLAIN, HOLLOW = (["default"], ["sendfile", "off"]), (["tuned"], ["sendfile", "on"], ["io", "uring"])
 ORDER = ("uring", "fork", "epoll", "dispatch", "apache", "coro", "thread", "nonblock", "pool", "poll", "nginx", "naive",
-         "lighttpd", "caddy", "h2o", "select", "null")
+         "lighttpd", "caddy", "h2o", "select", "floor")
 
 
 def words(name):
@@ -57,10 +59,13 @@ def words(name):
 
 
 def own(name):
-    """The Look that a name always has, or None."""
+    """The Look that a name always has, or None.  "rung epoll" is epoll; a server that is there in a second way is hollow."""
     first, *others = words(name)
-    if first in NAMED and others in ([], ["default"], ["tuned"]):
-        return NAMED[first]._replace(hollow=others == ["tuned"])
+    if first == "rung" and others:
+        first, *others = others
+    first = ALIAS.get(first, first)
+    if first in NAMED and others in ([], *PLAIN, *HOLLOW):
+        return NAMED[first]._replace(hollow=others in HOLLOW)
     return None
 
 

@@ -24,9 +24,10 @@ def test_who_is_ahead_comes_first():
 def test_a_table_of_everybody():
     """Ratios to the floor with the interval beneath, its own figure in its column, the figure where it takes no part."""
     small, large = [line for line in document.markdown(sample.standings()).split("\n") if re.match(r"\| (small|large) \| (\d|-)", line)]
+    assert "Bold" in document.markdown(sample.standings())
     number = r"(\*\*)?[\d.]+( =)?(\*\*)?( =)?<br>[\d.]+\.\.[\d.]+( =)?"
-    assert re.fullmatch(rf"\| small \| [\d.]+<br>[\d.]+\.\.[\d.]+ us \| {number} \| {number} \| does not \|", small), small
-    assert re.fullmatch(rf"\| large \| - \|( (\*\*)?[\d.]+(\*\*)?<br>[\d.]+\.\.[\d.]+ us \|){{3}}", large), large
+    assert re.fullmatch(rf"\| small \| [\d.]+ us<br>[\d.]+\.\.[\d.]+ \| {number} \| {number} \| does not \|", small), small
+    assert re.fullmatch(rf"\| large \| - \|( (\*\*)?[\d.]+ us(\*\*)?<br>[\d.]+\.\.[\d.]+ \|){{3}}", large), large
     assert small.count("**") == large.count("**") == 2
 
 

@@ -149,7 +149,7 @@ def test_a_plot_says_what_it_shows(make):
             assert " ".join(result["plan"]["question"].split()) in said and f"commit {result['commit']}"[:9] in said
         if draw.EMPTY in said:
             continue
-        axis = "answered within [us]" if plot["kind"] == "percentiles" else draw.bars.label(plot)
+        axis = "answered within [us]" if plot["kind"] == "percentiles" else draw.bars.axis_label(plot)
         assert axis in said
         if plot["kind"] == "lines":
             assert plot["x_label"] in said

@@ -52,8 +52,9 @@ def test_nobody_is_ahead_of_one_that_is_not_known():
 def test_what_ours_does_not_offer():
     data = result(cannot=["epoll", "uring"], epoll=[None] * 6, uring=[None] * 6, nginx=[4] * 6, h2o=[5] * 6)
     (found,) = standing.rows(data)
-    assert found == ("s", "-", "-", "died", "nginx, 4.00 us", "")
-    assert standing.summary(data) == ""
+    assert found == ("s", "does not", "-", "died", "nginx, 4.00 us", "")
+    data["plan"]["standing"]["name"] = "it"
+    assert standing.summary(data) == "Of 1 scenario, it does not do what is asked for in 1."
 
 
 def test_an_experiment_that_does_not_ask():
