@@ -159,6 +159,8 @@ int listing_compare(const struct listing_view *view, const struct listing_entry 
     return compare_names(a->name, b->name);
 }
 
+enum { KEY_DIGITS_MAX = 255 }; /* a byte */
+
 /* A key's bytes, the first one highest. */
 struct key {
     uint64_t bytes;
@@ -183,8 +185,8 @@ static size_t key_put_number(struct key *k, struct slice s, size_t i)
         digits++;
     key_put(k, '0');
     if (k->room)
-        key_put(k, digits < UINT8_MAX ? (unsigned)digits : UINT8_MAX);
-    if (digits >= UINT8_MAX) /* the key says no more */
+        key_put(k, digits < KEY_DIGITS_MAX ? (unsigned)digits : KEY_DIGITS_MAX);
+    if (digits >= KEY_DIGITS_MAX) /* the key says no more */
         k->room = 0;
     for (; digits && k->room; digits--)
         key_put(k, (unsigned char)s.ptr[i++]);
