@@ -4,7 +4,8 @@
  *
  * A file holds a number.  One thread changes it, in place or by a file that takes its name, and
  * says which number is complete; others ask for it without a pause and compare.  Between reading an
- * event and acting upon it the linker puts a pause, so that two workers meet there.
+ * event and acting upon it the linker puts a pause, so that two workers meet there.  Then the same
+ * with a listing: it shows a file's size, which is changed by a link in another folder, too.
  *
  * Then the server is made to go about it wrongly, in ways that look right, and the test must see
  * it: it does not look for events; it looks before it receives; it does not watch the file itself.
@@ -25,7 +26,8 @@
 
 enum {
     CHANGES_MAX = 2000,   /* of each engine, unless told otherwise: */
-    CHANGING_MS = 700,    /* so many, or for so long */
+    CHANGING_MS = 700,    /* so many, or for so long; */
+    LISTING_MS = 350,     /* ... those of a listing */
     CHANGES_MIN = 20,     /* fewer show nothing */
     FAULT_CHANGES = 20000, /* at most, until a planted fault is seen; a few are enough */
     ASKERS = 3,
@@ -33,6 +35,8 @@ enum {
     DIGITS = 9,
     BODY_BYTES = 2 * DIGITS, /* the number twice: a read in the middle of a change shows */
     ASKS_MAX = 8,            /* between two changes, of all askers together */
+    ASKS_PAID = 24,          /* of a listing so many more: then it will be kept again */
+    ANSWER_BYTES_MAX = 4096,
     READ_PAUSE_US = 50,
     CACHE_BYTES = 8 << 20,
 };
@@ -103,7 +107,8 @@ ssize_t __wrap_read(int fd, void *buf, size_t n)
 /* --- The file --------------------------------------------------------------------------------- */
 
 static char folder[] = "/dev/shm/rung-stale-XXXXXX"; /* a file system of which answers are kept */
-static char file_path[64], new_path[64];
+static char file_path[64], new_path[64], below_path[64], link_path[64];
+static bool listed; /* the number is not in the file, but is its size */
 static atomic_uint begun, complete; /* changes */
 
 static void file_text(char text[BODY_BYTES + 1], unsigned number)
@@ -121,10 +126,29 @@ static void file_write(const char *path, int flags, unsigned number)
     close(fd);
 }
 
+static void link_anew(void)
+{
+    (void)unlink(link_path);
+    core_assert(link(file_path, link_path) == 0);
+}
+
+static void change_size(unsigned number)
+{
+    if (number % 3 == 0) {
+        file_write(new_path, O_CREAT | O_EXCL, 0);
+        core_assert(truncate(new_path, number) == 0 && rename(new_path, file_path) == 0);
+        link_anew();
+    } else {
+        core_assert(truncate(number % 3 == 1 ? link_path : file_path, number) == 0);
+    }
+}
+
 static void change(unsigned number)
 {
     atomic_store(&begun, number);
-    if (number % 3) {
+    if (listed) {
+        change_size(number);
+    } else if (number % 3) {
         file_write(file_path, 0, number);
     } else {
         file_write(new_path, O_CREAT | O_EXCL, number);
@@ -137,6 +161,19 @@ static void change(unsigned number)
 
 static atomic_uint answers, stale, torn, wrong;
 static atomic_bool over;
+
+/* A listing has another length each time, and is chunked if it was made for this request. */
+static bool is_whole(const char *text, const char *body, size_t n)
+{
+    static const char last_chunk[] = "0\r\n\r\n";
+    const size_t last = sizeof(last_chunk) - 1;
+
+    if (!listed)
+        return n == BODY_BYTES;
+    if (!strstr(text, "chunked"))
+        return n > 2 && memcmp(body + n - 2, "}\n", 2) == 0;
+    return n > last && memcmp(body + n - last, last_chunk, last) == 0;
+}
 
 /* The whole answer, or 0. */
 static size_t answer_of(int fd, char *text, size_t cap)
@@ -152,45 +189,67 @@ static size_t answer_of(int fd, char *text, size_t cap)
         n += (size_t)got;
         text[n] = '\0';
         body = strstr(text, "\r\n\r\n");
-        if (body && text + n - body == 4 + BODY_BYTES)
+        if (body && is_whole(text, body + 4, (size_t)(text + n - body) - 4))
             return n;
     }
     return 0;
 }
 
-static void judge(const char *body, unsigned least)
+static void judge_number(unsigned long number, unsigned least)
 {
-    char first[DIGITS + 1], second[DIGITS + 1];
-    unsigned long number;
-
-    snprintf(first, sizeof(first), "%.*s", DIGITS, body);
-    snprintf(second, sizeof(second), "%.*s", DIGITS, body + DIGITS);
-    number = strtoul(first, NULL, 10);
-    if (strcmp(first, second) != 0)
-        atomic_fetch_add(&torn, 1); /* read while it was being written */
-    else if (number < least)
+    if (number < least)
         atomic_fetch_add(&stale, 1);
     else if (number > atomic_load(&begun))
         atomic_fetch_add(&wrong, 1);
 }
 
+static void judge_listing(const char *text, unsigned least)
+{
+    static const char size[] = "\"size_bytes\":";
+    const char *row = strstr(text, "{\"name\":\"number\"");
+    const char *number = row ? strstr(row, size) : NULL;
+
+    if (number)
+        judge_number(strtoul(number + sizeof(size) - 1, NULL, 10), least);
+    else
+        atomic_fetch_add(&wrong, 1);
+}
+
+static void judge(const char *body, unsigned least)
+{
+    char first[DIGITS + 1], second[DIGITS + 1];
+
+    snprintf(first, sizeof(first), "%.*s", DIGITS, body);
+    snprintf(second, sizeof(second), "%.*s", DIGITS, body + DIGITS);
+    if (strcmp(first, second) != 0)
+        atomic_fetch_add(&torn, 1); /* read while it was being written */
+    else
+        judge_number(strtoul(first, NULL, 10), least);
+}
+
 static void *ask_on(void *arg)
 {
-    static const char request[] = "GET /number HTTP/1.1\r\nHost: stale\r\n\r\n";
+    static const char *const requests[] = {
+        "GET /number HTTP/1.1\r\nHost: stale\r\n\r\n",
+        "GET /?format=json HTTP/1.1\r\nHost: stale\r\n\r\n"};
+    const char *request = requests[listed];
     int fd = client_open(*(const int *)arg);
-    char text[1024];
+    char text[ANSWER_BYTES_MAX];
 
     while (!atomic_load(&over)) {
         unsigned least = atomic_load(&complete);
         size_t n = 0;
 
-        if (client_send(fd, request, sizeof(request) - 1))
+        if (client_send(fd, request, strlen(request)))
             n = answer_of(fd, text, sizeof(text) - 1);
         if (!n) {
             atomic_fetch_add(&wrong, 1);
             break;
         }
-        judge(text + n - BODY_BYTES, least);
+        if (listed)
+            judge_listing(text, least);
+        else
+            judge(text + n - BODY_BYTES, least);
         atomic_fetch_add(&answers, 1);
     }
     close(fd);
@@ -210,7 +269,8 @@ static void let_them_ask(unsigned some)
 
 static void open_site(struct serving *s, const struct engine *e)
 {
-    const struct site_options opt = {.root = folder, .index = "index.html", .precompressed = true};
+    const struct site_options opt = {.root = folder, .index = "index.html", .precompressed = true,
+                                     .listing = true};
     const char *why;
 
     serving_fill(s, e, &http_proto);
@@ -239,7 +299,7 @@ static void run(const struct engine *e, unsigned n, uint64_t ms)
     for (unsigned i = 2; i < n + 2 && !atomic_load(&stale); i++) {
         if (i > CHANGES_MIN && serving_ms() >= until_ms)
             break;
-        let_them_ask((unsigned)rand_r(&seed) % (ASKS_MAX + 1));
+        let_them_ask((unsigned)rand_r(&seed) % (ASKS_MAX + 1) + (listed ? ASKS_PAID : 0));
         change(i);
     }
     let_them_ask(ASKS_MAX);
@@ -248,9 +308,10 @@ static void run(const struct engine *e, unsigned n, uint64_t ms)
         pthread_join(asker[i], NULL);
     server_stop(&s.srv);
     assert_true(serving_left(&s));
-    print_message("%s: %u changes, %u answers, %u stale, %u read half; %llu from memory\n", e->name,
-                  atomic_load(&complete), atomic_load(&answers), atomic_load(&stale),
-                  atomic_load(&torn), (unsigned long long)stats_sum(s.srv.stats, STAT_CACHE_HITS));
+    print_message("%s%s: %u changes, %u answers, %u stale, %u read half; %llu from memory\n",
+                  e->name, listed ? ", a listing" : "", atomic_load(&complete),
+                  atomic_load(&answers), atomic_load(&stale), atomic_load(&torn),
+                  (unsigned long long)stats_sum(s.srv.stats, STAT_CACHE_HITS));
     assert_int_equal(atomic_load(&wrong), 0);
     if (!atomic_load(&stale))
         assert_true(stats_sum(s.srv.stats, STAT_CACHE_HITS) > atomic_load(&complete));
@@ -258,16 +319,16 @@ static void run(const struct engine *e, unsigned n, uint64_t ms)
     serving_empty(&s);
 }
 
-static void test_nothing_is_stale(void **state)
+static void run_all(void)
 {
-    (void)state;
     fault = NONE;
     for (unsigned i = 0; i < SERVING_ENGINES; i++) {
         const struct engine *e = serving_engines[i];
 
         if (serving_left_out(e) || e->forks)
             continue; /* an engine that forks keeps nothing */
-        run(e, changes ? changes : CHANGES_MAX, changes ? UINT64_MAX / 2 : CHANGING_MS);
+        run(e, changes ? changes : CHANGES_MAX,
+            changes ? UINT64_MAX / 2 : listed ? LISTING_MS : CHANGING_MS);
         assert_int_equal(atomic_load(&stale), 0);
     }
 }
@@ -281,9 +342,31 @@ static void expect_seen(enum fault planted, const struct engine *e)
     fault = NONE;
 }
 
+static void test_nothing_is_stale(void **state)
+{
+    (void)state;
+    listed = false;
+    run_all();
+}
+
+static void test_no_listing_is_stale(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(below_path, 0755), 0);
+    link_anew();
+    listed = true;
+    run_all();
+    expect_seen(NO_LOOK, &engine_epoll);
+    expect_seen(LOOK_BEFORE_RECEIVE, &engine_naive);
+    expect_seen(NO_WATCH_OF_THE_FILE, &engine_epoll);
+    assert_int_equal(unlink(link_path), 0);
+    assert_int_equal(rmdir(below_path), 0);
+}
+
 static void test_planted_faults_are_seen(void **state)
 {
     (void)state;
+    listed = false;
     expect_seen(NO_LOOK, &engine_epoll);
     expect_seen(LOOK_BEFORE_RECEIVE, &engine_naive);
     expect_seen(NO_WATCH_OF_THE_FILE, &engine_epoll);
@@ -298,6 +381,8 @@ static int folder_make(void **state)
         return -1;
     snprintf(file_path, sizeof(file_path), "%s/number", folder);
     snprintf(new_path, sizeof(new_path), "%s/new", folder);
+    snprintf(below_path, sizeof(below_path), "%s/below", folder);
+    snprintf(link_path, sizeof(link_path), "%s/below/link", folder);
     file_write(file_path, O_CREAT, 0);
     fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (cache_refusal(fd)) {
@@ -320,6 +405,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_is_stale),
         cmocka_unit_test(test_planted_faults_are_seen),
+        cmocka_unit_test(test_no_listing_is_stale),
     };
 
     if (argc > 1)
