@@ -31,7 +31,7 @@ enum {
     CACHE_CHECK_MS = 1000,
     /* ... or, if its fields are not final (its file is young: site_young.c), made again. */
     CACHE_UNSETTLED_MS = 20,
-    CACHE_VARIANTS_MAX = 32, /* entries that wait to be compressed: a tenth of a second or so */
+    CACHE_VARIANTS_MAX = 256, /* entries that wait to be compressed: half a second of work */
     CACHE_LISTED = 1 << 10,      /* listings of which it is remembered whether keeping them paid */
     CACHE_CHILD_BYTES_MAX = NAME_BYTES_MAX,
 };

@@ -6,12 +6,12 @@
 
 enum { MANY = CACHE_VARIANTS_MAX + 8 };
 
-static char many_names[MANY][8];
+static char many_names[MANY][12];
 
 static void make_many(struct tree *t)
 {
     for (unsigned i = 0; i < MANY; i++) {
-        snprintf(many_names[i], sizeof(many_names[i]), "/%02u.txt", i);
+        snprintf(many_names[i], sizeof(many_names[i]), "/%03u.txt", i);
         make_text(t, many_names[i] + 1, 'x', SIZE);
     }
     pause_ms(200); /* none is young any more */
