@@ -10,12 +10,12 @@
 
 enum { CONGESTION_NAME = 16 }; /* TCP_CA_NAME_MAX: the longest name, with its NUL */
 
-/* The algorithm that a new connection gets, unless it is told otherwise.  0 or -errno. */
+/* The algorithm that a new connection gets, unless an option says otherwise.  0 or -errno. */
 int congestion_default(char name[CONGESTION_NAME]);
 /* A listener's connections inherit it.  0; -ENOENT: the kernel has none of that name; -EPERM: it
  * is for root; or -errno. */
 int congestion_set(int fd, const char *name);
-/* The same for a socket of no use.  0 or -errno. */
+/* Sets it on a socket that is then closed, to learn whether it can be set.  0 or -errno. */
 int congestion_try(const char *name);
 /* What this kernel offers without rights: "reno cubic".  "reno" if it does not say. */
 void congestion_offered(char *buf, size_t cap);

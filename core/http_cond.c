@@ -205,7 +205,7 @@ bool http_cond_range(const struct http_head *head, const struct http_mark *mark)
         return false;
     if (value.len && *value.ptr == '"')
         return mark->strong && is_ours(value, mark);
-    /* A weak tag is never good enough, and is no date either.  Nor does a date tell codings of one
+    /* A weak tag is never good enough, and is no date either.  A date does not tell codings of one
      * file apart, whose bytes must not be joined: those that are made have the file's date.  A date
      * must be exactly ours (13.1.5), and strong: its second has to be over, because another change
      * in it would have the same date (8.8.2.2). */

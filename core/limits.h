@@ -58,9 +58,10 @@ enum {
     /* A Content-Type, which is from our own table. */
     TYPE_BYTES_MAX = 256,
 
-    /* A file that is compressed on the way has that many bytes: with its head, less leaves in one
-     * packet either way.  It is kept if it is smaller by one part in so many: below that, decoding
-     * costs the client more than the bytes that are saved.  The module and user space agree. */
+    /* The smallest file that is compressed on the way: a smaller one leaves in one packet with its
+     * head either way.  The coded body is kept if it saves one eighth of the file: below that,
+     * decoding costs the client more than the bytes that are saved.  The module and user space
+     * agree. */
     COMPRESS_BYTES_MIN = 512,
     COMPRESS_SAVES_PART = 8,
 

@@ -78,8 +78,8 @@ bool listing_match(const struct listing_view *view, struct slice name);
 int listing_compare(const struct listing_view *view, const struct listing_entry *a,
                     const struct listing_entry *b);
 
-/* For sorting many: bytes that all their names begin with, as far as that one's and another's are
- * alike, without a number that may go on behind them. */
+/* For sorting many entries: how many bytes both names begin with, without the digits at the end,
+ * because a number may go on behind them. */
 size_t listing_start(struct slice name, struct slice other);
 /* A number of which the smaller one comes first; where two are equal, listing_compare() decides.
  * start: bytes that all names begin with. */

@@ -45,7 +45,7 @@ void out_human(struct listing_out *o, uint64_t bytes); /* 1.2 KiB */
 void out_date(struct listing_out *o, int64_t unix_s); /* 2026-01-31, years 1 to 9999 */
 void out_time(struct listing_out *o, int64_t unix_s); /* 23:59:59 */
 
-/* Both, of the held entry. */
+/* Date and time of the held entry. */
 struct listing_stamp {
     char date[10], time[8];
 };

@@ -368,7 +368,7 @@ static struct cache_entry *entry_make(struct cache *c, const struct cache_want *
 }
 
 /* A sibling was not chosen though the client prefers its coding: it is too old or cannot be read.
- * Whether that is still so cannot be told by comparing the file. */
+ * Comparing the file does not tell whether that is still so. */
 static bool has_rival(const struct way *w, const struct cache_want *want)
 {
     for (enum coding coding = CODING_IDENTITY + 1; coding < CODINGS; coding++)

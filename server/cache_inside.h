@@ -234,7 +234,7 @@ int cache_watch_folder(struct cache *c, struct cache_deps *deps, struct slice pa
 int cache_listing_find(struct cache_reader *r, const struct http_ask *ask, struct source **source);
 /* Room for that listing within the share of all.  Locked. */
 bool cache_listing_room(struct cache *c, const struct cache_entry *e);
-/* It is in the table; it has left it.  Locked. */
+/* The entry of a listing is in the table, or has left it.  Locked. */
 void cache_listing_added(struct cache *c, struct cache_entry *e);
 void cache_listing_ended(struct cache *c, struct cache_entry *e);
 
@@ -244,11 +244,12 @@ void cache_variants_open(struct cache *c);
 void cache_variants_close(struct cache *c); /* ends the thread */
 /* Whether it is for clients with these weights. */
 bool cache_variant_matches(const struct cache_entry *e, const uint16_t q[CODINGS]);
-/* Before it is in the table: whether a variant of it is wanted, and whom it is for then. */
+/* Before the entry is in the table: decides whether a variant of it is wanted, and for which
+ * clients. */
 void cache_variant_begin(struct cache *c, const struct cache_want *want, struct cache_entry *e);
-/* It is VARIANT_WANTED, and was asked for again.  The caller has a reference. */
+/* The entry is VARIANT_WANTED and was asked for again.  The caller has a reference. */
 void cache_variant_ask(struct cache *c, struct cache_entry *e);
-/* It leaves the table.  Locked. */
+/* The entry leaves the table.  Locked. */
 void cache_variant_forget(struct cache *c, const struct cache_entry *e);
 
 /* --- cache_kind.c ----------------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ enum {
     FAILS_MAX = 10,
     FAILS_LASTING = 4,    /* what cannot be kept now cannot be kept soon */
     FAILS_SHIFT = 24, TAG_SHIFT = 32, /* in a word of listed_before[]: tag, fails, left */
-    WATCH_SHARE = 2,      /* of the cache's watches: one in so many */
+    WATCH_SHARE = 2,      /* all listings together: one in two of the cache's watches */
 };
 
 /* --- The key: path and view ------------------------------------------------------------------- */
@@ -263,7 +263,8 @@ static bool has_index(const struct site *site, int folder)
     return !S_ISDIR(st.st_mode);
 }
 
-/* What is there is counted, so that the deps have room for it, and nothing is watched in vain. */
+/* Counts the entries first, so that the deps have room for them and no watch is placed for
+ * nothing. */
 static struct cache_deps *deps_for(struct children *ch, struct slice path)
 {
     char text[CACHE_PATH_BYTES_MAX + 1] = ".";
@@ -303,8 +304,8 @@ static bool watch(struct children *ch, struct slice path)
 
 /* --- Making the entry ------------------------------------------------------------------------- */
 
-/* The whole body, if it has no more than max bytes; else 0.  There is room for a chunk more.  The
- * listing is as if nothing had been taken. */
+/* The length of the whole body, or 0 if it has more than max bytes.  There is room for a chunk
+ * more.  The listing is as if nothing had been taken. */
 static size_t read_body(struct source *s, char *to, size_t max)
 {
     size_t len = 0, n = 1;
@@ -347,7 +348,7 @@ static struct cache_entry *entry_make(struct cache *c, const struct key *k, stru
     return e;
 }
 
-/* Made while everything is watched.  0 or -errno, and whether it is kept. */
+/* Makes the listing while everything is watched.  0 or -errno, and whether it is kept. */
 static int make(struct children *ch, const struct key *k, struct source **source, bool *kept)
 {
     struct cache *c = ch->c;

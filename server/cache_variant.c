@@ -165,7 +165,7 @@ static void *work(void *arg)
 {
     struct cache *c = arg;
 
-    (void)setpriority(PRIO_PROCESS, 0, NICENESS); /* of this thread; else it runs like the others */
+    (void)setpriority(PRIO_PROCESS, 0, NICENESS); /* this thread's; without it, like others */
     pthread_mutex_lock(&c->lock);
     while (!c->variants.ending) {
         if (atomic_load(&c->variants.count))

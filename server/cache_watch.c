@@ -186,8 +186,8 @@ static void deps_unlink(struct cache_deps *deps)
     deps->link = NULL;
 }
 
-/* Out of all lists, or, if there are very many, of so many of them that others can go on.  True:
- * that was all.  Locked. */
+/* Takes the deps out of all lists; if there are very many, out of some, so that other threads can
+ * go on.  True: no more are left.  Locked. */
 static bool deps_del(struct cache *c, struct cache_deps *deps)
 {
     for (unsigned n = 0; deps->count && n < DELS_MAX; n++)
@@ -229,7 +229,7 @@ void cache_cut(struct cache *c, struct cache_deps *deps)
     }
     if (deps->room > CACHE_DEPS_MAX) {
         deps->next = e ? c->dying : NULL;
-        c->dying = e ? deps : c->dying; /* else the filler sees it, and frees it */
+        c->dying = e ? deps : c->dying; /* without an entry the filler frees it */
         return;
     }
     (void)deps_del(c, deps);
@@ -318,7 +318,7 @@ bool cache_depend_child(struct cache *c, struct cache_deps *deps, const struct c
 
 /* --- Events ----------------------------------------------------------------------------------- */
 
-/* Of those that are being removed only this one. */
+/* Of deps that are being removed, cuts this one only. */
 static void cut_dep(struct cache *c, struct cache_dep *d)
 {
     struct cache_deps *owner = d->owner;

@@ -57,7 +57,7 @@ int listen_congestion(struct server *srv, const char *word, const struct option_
         return EXIT_DONE;
     a->congestion = congestion_prompt();
     if (congestion_try(a->congestion))
-        a->congestion = NULL; /* it was offered, but cannot be had: all stays as it is */
+        a->congestion = NULL; /* it was offered and is refused: nothing changes */
     else if (!all_loopback(bind))
         memcpy(a->congestion_far, usual, sizeof(usual));
     return EXIT_DONE;

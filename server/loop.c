@@ -245,7 +245,7 @@ static bool loop_is_busy(struct loop *l)
     l->busy_mark = mark;
     if (now_us >= l->busy_us)
         return false;
-    sched_yield(); /* whoever shares this processor, the client perhaps, does not wait for it */
+    sched_yield(); /* the client may share this processor, and does not wait for it */
     return true;
 }
 

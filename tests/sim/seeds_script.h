@@ -99,7 +99,7 @@ static const char *const script_formats[] = {
 };
 
 /* Nothing is answered behind one of these.  With the first PROMISES the client promises to send
- * nothing more (RFC 9112 9.3, 9.6), and keeps it: who breaks it may be reset, see
+ * nothing more (RFC 9112 9.3, 9.6), and keeps it: one that breaks it may be reset, see
  * tests/wire/test_close.py. */
 enum { PROMISES = 3 };
 static const char *const script_last[] = {
