@@ -85,8 +85,17 @@ static void handle(const struct epset *set, struct loop *l, void *who)
         welcome(set, l, (unsigned)listener);
     else if (who == l)
         loop_woken(l);
-    else if (who != l->worker)
+    else if (who != l->worker &&
+             (l->worker->tuning.trigger != TRIGGER_LEVEL || !session_receive(l, who)))
         pump(set, l, who);
+}
+
+static void pump_batch(const struct epset *set, struct loop *l)
+{
+    struct session *s;
+
+    while ((s = session_received(l)))
+        pump(set, l, s);
 }
 
 /* Whoever may close a session that has not been reported comes after the batch, which may hold its
@@ -101,8 +110,12 @@ static int turns(struct epset *set, struct loop *l)
 
         if (n < 0)
             return n;
-        for (int i = 0; i < n; i++)
+        for (int i = 0; i < n; i++) {
             handle(set, l, ev[i].data.ptr);
+            if (l->batched == BATCH_MAX)
+                pump_batch(set, l);
+        }
+        pump_batch(set, l);
         while ((s = loop_resumed(l)))
             pump(set, l, s);
         while ((s = loop_expired(l)))

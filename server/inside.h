@@ -258,6 +258,19 @@ void victims_begin(struct victims *v, const struct worker *w, uint64_t now_ms);
 void victims_look(struct victims *v, struct session *s);
 void victims_forget(struct victims *v, const struct session *s);
 
+/* --- Batches (batch.c) ------------------------------------------------------------------------ */
+
+enum { BATCH_BYTES = 2048 }; /* most heads; of a longer one the rest is received by itself */
+struct received {
+    struct session *session;
+    long n; /* as net_recv() says */
+    char bytes[BATCH_BYTES];
+};
+struct batch {
+    unsigned next; /* to be given out */
+    struct received in[BATCH_MAX];
+};
+
 /* --- Watch (watch.c): one thread for all blocking sessions of a process ----------------------- */
 int  watch_open(struct watch **watch, struct worker *w);
 void watch_close(struct watch *watch);

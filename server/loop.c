@@ -132,6 +132,7 @@ void loop_close(struct loop *l)
     if (l->wake_fd >= 0)
         close(l->wake_fd);
     free(l->victims);
+    free(l->batch);
     lane_close(l);
 }
 

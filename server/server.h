@@ -92,6 +92,10 @@ struct loop {
     /* Receives so far, or batches of them; and how many there were when the cache last looked for
      * changes.  It looks before it answers from what was received since. */
     uint32_t received, looked;
+    /* Requests that were received and are not yet answered: session_receive(). */
+    unsigned batched;
+    struct batch *batch;            /* NULL: none yet */
+    const struct received *ahead;   /* what the next session_pump() receives first; or NULL */
     uint32_t busy_mark;    /* what had happened when it last had something to do */
     uint64_t busy_us;      /* ... and until when it looks for events without sleeping */
     struct sender *sender;
@@ -169,6 +173,15 @@ bool loop_done(struct loop *l);
  * loop->more it is to be pumped again though nothing happens: readiness that is still there is no
  * edge. */
 enum conn_want session_pump(struct loop *l, struct session *s);
+
+/* Level-triggered: from sessions that are ready in one turn, up to BATCH_MAX requests are received
+ * before the first session is pumped, so that the cache looks for changes once for all of them.
+ * receive: false means that the session is to be pumped at once.  When loop->batched is BATCH_MAX,
+ * and after the turn's last event, pump each session that session_received() gives out, until it
+ * gives out NULL. */
+enum { BATCH_MAX = 16 };
+bool session_receive(struct loop *l, struct session *s);
+struct session *session_received(struct loop *l);
 
 /* A session given to another thread for a while.  lend: the loop's owner lets go of it until it
  * comes back; its timer stays here and looks away.  pump_lent: on the other thread, with its own

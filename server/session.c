@@ -20,6 +20,7 @@ struct line {
     int fd;
     struct conn *conn;
     uint32_t *received; /* of the loop */
+    const struct received *ahead; /* what was received already; or NULL */
     bool corks, corked; /* whether an answer's bytes wait for the rest of it; whether they do now */
     struct sender *sender;
 };
@@ -29,8 +30,8 @@ static struct line line_of(struct loop *l, struct session *s)
     bool corks = l->worker->server->arrangement.send.cork;
 
     return (struct line){
-        .fd = s->fd, .conn = &s->conn, .received = &l->received, .corks = corks,
-        .sender = l->sender};
+        .fd = s->fd, .conn = &s->conn, .received = &l->received, .ahead = l->ahead,
+        .corks = corks, .sender = l->sender};
 }
 
 /* Nobody remembers whether the pump before left it set: each that sends sets it, once. */
@@ -56,6 +57,13 @@ static long socket_recv(void *io, char *buf, size_t cap)
     long n;
 
     line_uncork(line);
+    if (line->ahead) {
+        n = line->ahead->n;
+        if (n > 0)
+            memcpy(buf, line->ahead->bytes, (size_t)n);
+        line->ahead = NULL;
+        return n;
+    }
     n = net_recv(line->fd, buf, cap);
     ++*line->received;
     return n;
@@ -99,6 +107,7 @@ static enum conn_want pump_line(struct loop *l, struct session *s)
                      .edge = l->edge};
     enum conn_want want = conn_pump(&s->conn, &p, l->now_ms);
 
+    l->ahead = NULL;
     l->more = p.more;
     if (want != CONN_SEND)
         line_uncork(&line);

@@ -3,16 +3,21 @@
 and no more is kept than --cache allows."""
 import ctypes
 import os
+import shutil
+import signal
 import subprocess
 
 import cli
 import pytest
 from cli import begin  # noqa: F401 (a fixture)
-from lib import codings
+from lib import codings, strace
 from lib import server as lib
+from lib.client import request
+from lib.crowd import sanitized
 from lib.served import wait_for
 
 pytestmark = pytest.mark.userspace("the modules keep their own")
+BATCH = 16  # BATCH_MAX of server/server.h
 ASKS = 5  # enough to be kept, and to be given out
 PAGE, MANY, PAGE_BYTES, CACHE_BYTES = b"<p>page</p>\n" * 90, 100, 8192, 256 << 10
 
@@ -96,6 +101,29 @@ def test_no_inotify_instance_is_left(begin, site):  # noqa: F811
         assert server.get("/page.html").status == 200
     if lib.ENGINE != "fork":
         server.said(r"answers are not kept in memory: .*; raise fs\.inotify\.max_user_instances")
+
+
+@pytest.mark.skipif(lib.ENGINE not in ("epoll", "uring"), reason="it answers each request before it receives the next")
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is needed")
+@pytest.mark.skipif(sanitized(), reason="a sanitizer and strace do not go together")
+def test_one_look_serves_a_batch(start, site, tmp_path):
+    """Requests of several clients that are there at once: the server asks once whether a file has changed."""
+    server = start(site, "-w", "1")
+    wires = [server.wire() for _ in range(BATCH)]
+    for wire in wires:
+        for _ in range(ASKS):
+            assert wire.ask("/empty.txt").status == 200
+    log = tmp_path / "calls"
+    with strace.attached(server, "-e", "trace=ioctl", "-o", log):
+        for pid in server.pids():
+            os.kill(pid, signal.SIGSTOP)
+        for wire in wires:
+            wire.send(request("/empty.txt"))
+        for pid in server.pids():
+            os.kill(pid, signal.SIGCONT)
+        assert all(wire.reply().status == 200 for wire in wires)
+    looks = log.read_text().count("FIONREAD")
+    assert 1 <= looks <= BATCH // 4, looks
 
 
 def kept(server):

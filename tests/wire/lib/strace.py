@@ -16,11 +16,16 @@ needed = [pytest.mark.userspace("system calls that another process can make fail
           pytest.mark.skipif(sanitized(), reason="a sanitizer and strace do not go together")]
 
 
-@contextlib.contextmanager
 def failing(server, call, how):
     """Meanwhile that call fails in each of its threads, and in those it starts, as `how` says: strace(1), inject."""
+    return attached(server, "-e", f"trace={call}", "-e", f"inject={call}:{how}")
+
+
+@contextlib.contextmanager
+def attached(server, *options):
+    """strace, with these options, attached to all of its threads and to those it starts."""
     pids = server.pids()
-    command = ["strace", "-f", "-e", f"trace={call}", "-e", f"inject={call}:{how}", *(f"--attach={pid}" for pid in pids)]
+    command = ["strace", "-f", *options, *(f"--attach={pid}" for pid in pids)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as strace:
         try:
             for pid in pids:
