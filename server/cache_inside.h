@@ -32,6 +32,9 @@ enum {
     /* ... or, if its fields are not final (its file is young: site_young.c), made again. */
     CACHE_UNSETTLED_MS = 20,
     CACHE_VARIANTS_MAX = 256, /* entries that wait to be compressed: half a second of work */
+    /* A change ends all listings of a folder at once, and a client makes as many as it likes: each
+     * filter is one. */
+    CACHE_LISTINGS_MAX = 1024,
     CACHE_LISTED = 1 << 10,      /* listings of which it is remembered whether keeping them paid */
     CACHE_CHILD_BYTES_MAX = NAME_BYTES_MAX,
 };

@@ -135,7 +135,8 @@ bool cache_listing_room(struct cache *c, const struct cache_entry *e)
 
     if (e->bytes > bytes || e->watches > watches)
         return false;
-    while (c->listing_bytes + e->bytes > bytes || c->listing_watches + e->watches > watches)
+    while (c->listing_bytes + e->bytes > bytes || c->listing_watches + e->watches > watches ||
+           atomic_load_explicit(&c->listed, memory_order_relaxed) >= CACHE_LISTINGS_MAX)
         if (!evict_listing(c))
             return false;
     return true;
@@ -173,7 +174,7 @@ static bool is_fresh(const struct cache_entry *e, uint64_t now_ms)
     uint32_t checked_ms = atomic_load_explicit(&e->checked_ms, memory_order_relaxed);
     int32_t age_ms = (int32_t)((uint32_t)now_ms - checked_ms); /* < 0: meanwhile, by another */
 
-    return age_ms < e->life_ms;
+    return age_ms < e->life_ms && age_ms > -(int32_t)e->life_ms; /* it wraps after 25 days */
 }
 
 static int give(struct cache *c, struct cache_entry *e, struct source **source)
@@ -213,6 +214,16 @@ struct children {
     bool lasting; /* there is one that cannot be kept: see docs/cache.md */
 };
 
+/* To open what waits to be mounted would mount it; and what is mounted there is not kept. */
+static bool is_mount(const struct children *ch, const char *name)
+{
+    struct stat folder, st;
+
+    return fstat(ch->folder, &folder) < 0 ||
+           fstatat(ch->folder, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0 ||
+           st.st_dev != folder.st_dev;
+}
+
 static bool see_child(struct children *ch, const struct dirent64 *d)
 {
     struct slice name = {d->d_name, strlen(d->d_name)};
@@ -225,7 +236,7 @@ static bool see_child(struct children *ch, const struct dirent64 *d)
     if (!folder_shows(ch->c->site, ch->view, name))
         return true;
     ch->lasting = d->d_type != DT_REG && d->d_type != DT_DIR;
-    if (ch->lasting)
+    if (ch->lasting || (d->d_type == DT_DIR && is_mount(ch, d->d_name)))
         return false;
     ch->shown++;
     return !ch->deps || (ch->deps->count < ch->deps->room &&
@@ -304,8 +315,10 @@ static bool watch(struct children *ch, struct slice path)
 
 /* --- Making the entry ------------------------------------------------------------------------- */
 
-/* The length of the whole body, or 0 if it has more than max bytes.  There is room for a chunk
- * more.  The listing is as if nothing had been taken. */
+static const size_t TOO_LONG = SIZE_MAX;
+
+/* The length of the whole body, or TOO_LONG if it has more than max bytes.  There is room for a
+ * chunk more.  The listing is as if nothing had been taken. */
 static size_t read_body(struct source *s, char *to, size_t max)
 {
     size_t len = 0, n = 1;
@@ -316,35 +329,45 @@ static size_t read_body(struct source *s, char *to, size_t max)
         len += n;
     }
     site_listing_rewind(s);
-    return n == 0 ? len : 0;
+    return n == 0 ? len : TOO_LONG;
+}
+
+/* An entry with that body's bytes.  It has exactly the memory that it needs: to shrink a large one
+ * would leave it a mapping of its own, and a change that ends a thousand would unmap each. */
+static struct cache_entry *entry_of(const struct key *k, const char *body, size_t size)
+{
+    size_t head = sizeof(struct cache_entry) + k->want.path.len;
+    struct cache_entry *e = malloc(head + size);
+
+    if (!e)
+        return NULL;
+    memset(e, 0, sizeof(*e));
+    memcpy(e->text, k->want.path.ptr, k->want.path.len);
+    memcpy(e->text + k->want.path.len, body, size);
+    e->bytes = head + size;
+    return e;
 }
 
 static struct cache_entry *entry_make(struct cache *c, const struct key *k, struct source *s)
 {
-    size_t head = sizeof(struct cache_entry) + k->want.path.len, size;
-    struct cache_entry *e = malloc(head + c->body_max + CHUNK_BYTES_MAX), *fitting;
+    char *body = malloc(c->body_max + CHUNK_BYTES_MAX);
+    size_t size = body ? read_body(s, body, c->body_max) : TOO_LONG;
+    struct cache_entry *e = size != TOO_LONG ? entry_of(k, body, size) : NULL;
 
-    size = e ? read_body(s, (char *)e + head, c->body_max) : 0;
-    fitting = size ? realloc(e, head + size) : NULL;
-    if (!fitting) {
-        free(e);
+    free(body);
+    if (!e)
         return NULL;
-    }
-    e = fitting;
-    memset(e, 0, sizeof(*e));
     e->cache = c;
     e->kind = CACHE_LISTING;
     e->hash = k->want.hash;
     e->life_ms = CACHE_CHECK_MS;
     e->path_len = (uint32_t)k->want.path.len;
-    memcpy(e->text, k->want.path.ptr, k->want.path.len);
     atomic_init(&e->refs, 2); /* the table's, and what is given out */
     atomic_init(&e->checked_ms, (uint32_t)k->want.now_ms);
     e->src.fd = -1;
     e->src.entry = e;
     e->src.source = (struct source){.kind = SOURCE_MADE, .type = s->type, .size = size,
                                     .bytes = e->text + e->path_len};
-    e->bytes = head + size;
     return e;
 }
 
@@ -378,7 +401,6 @@ static int fill(struct cache *c, struct key *k, struct source **source)
     bool kept = false;
     int err;
 
-    cache_sweep(c);
     k->want.now_ms = clock_ms();
     ch.deps = deps_for(&ch, path);
     if (ch.deps && watch(&ch, path))
@@ -451,6 +473,7 @@ int cache_list(struct cache_reader *reader, const struct http_ask *ask, struct s
     struct cache_entry *e;
     struct key k;
 
+    cache_sweep(c); /* the watches of listings that have ended */
     if (!key_make(&k, c, ask))
         return site_find(c->site, ask, true, source);
     e = get_locked(c, &k.want);

@@ -81,7 +81,7 @@ static struct cache_node *node_of(struct cache *c, const char *name, uint32_t ev
 
     wd = inotify_add_watch(c->events, name, events | IN_MASK_ADD);
     if (wd < 0) {
-        if (errno == ENOSPC) /* others use them, too: make room for the next time */
+        if (errno == ENOSPC && !cache_sweep_one(c)) /* others use them, too: room for the next */
             (void)cache_evict(c);
         return NULL;
     }

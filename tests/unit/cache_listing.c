@@ -284,6 +284,53 @@ static void make_names(const struct tree *t, const char *folder, unsigned from, 
     }
 }
 
+/* A client may ask for as many views as it likes; that of nothing is a listing, too. */
+static void no_more_listings_than_that(void **state)
+{
+    struct tree *t = *state;
+    char query[32];
+
+    make_folder(t, "d");
+    make_file(t, "d/file", "x");
+    open_cache(t, 64 * PLENTY);
+    cache->watches_max = 1u << 20;
+    for (unsigned i = 0; i < CACHE_LISTINGS_MAX + 3; i++) {
+        snprintf(query, sizeof(query), "format=text&filter=%u", i);
+        assert_false(text_of(t, "/d/", query, first_text));
+        assert_true(text_of(t, "/d/", query, second_text));
+        assert_string_equal(second_text, "");
+        assert_int_equal(atomic_load(&cache->listed),
+                         i < CACHE_LISTINGS_MAX ? i + 1 : CACHE_LISTINGS_MAX);
+    }
+    make_file(t, "d/other", "x");
+    assert_false(text_of(t, "/d/", query, second_text));
+    assert_int_equal(atomic_load(&cache->listed), 0);
+    close_cache();
+}
+
+/* What has ended gives its watches back with the next listing that is asked for, kept or not. */
+static void watches_come_back(void **state)
+{
+    struct tree *t = *state;
+    unsigned before;
+
+    make_folder(t, "d");
+    make_folder(t, "e");
+    make_names(t, "d", 0, 100);
+    make_file(t, "page.html", "a file");
+    open_cache(t, PLENTY);
+    warm(t, "/page.html", "a file");
+    before = cache->watches;
+    assert_true(is_ever_kept(t, "/d/"));
+    assert_true(cache->watches > before + 100);
+    make_file(t, "d/new", "");
+    assert_true(body_is(t, "/page.html", "a file"));
+    assert_int_equal(atomic_load(&cache->listed), 0);
+    assert_false(asked(t, "/e/"));
+    assert_int_equal(cache->watches, before);
+    close_cache();
+}
+
 static void as_many_names_as_are_read_at_once(void **state)
 {
     struct tree *t = *state;
@@ -397,6 +444,8 @@ int main(void)
         TREE_TEST(what_is_not_kept),
         TREE_TEST(as_many_names_as_are_read_at_once),
         TREE_TEST(a_share_for_all),
+        TREE_TEST(no_more_listings_than_that),
+        TREE_TEST(watches_come_back),
         TREE_TEST(what_does_not_pay),
         TREE_TEST(watches_are_given_back),
     };
