@@ -82,9 +82,9 @@ def test_busy_ones_are_not_evicted(start, standard):
 @pytest.mark.parametrize("options", [[], ["--max-connections", "10000"]],
                          ids=["own limit", "no limit"])
 def test_descriptors_run_out(start, standard, options):
-    """60 half requests for 32 descriptors: it pauses and does not spin.  A half request loses its seat while others wait;
-    those that have one at last are answered."""
-    server = start(standard, "--head-timeout", "60s", *options, files=32)
+    """60 half requests, and descriptors for 40 connections, or 20 with pipes: it pauses and does not spin.  A half request
+    loses its seat while others wait; those that have one when nobody waits any more are answered."""
+    server = start(standard, "--head-timeout", "60s", *options, files=112)
     wires = [server.wire() for _ in range(60)]
     for wire in wires:
         wire.send(b"GET /hello.txt HTTP/1.1\r\n")
