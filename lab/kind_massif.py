@@ -10,6 +10,7 @@ A request costs what `load` says: "crowd" is a connection each that stays, "slow
 little at a time, "listing" asks for a folder of many names, and "file" is rung load, with `connections` and `close`.
 Stacks are no heap: what threads and coroutines keep there is in docs/cost.md.
 """
+import functools
 import os
 import re
 import select
@@ -89,10 +90,12 @@ LOADS = {"crowd": crowd, "file": rung_load("index.html"), "listing": rung_load("
 
 # --- Under valgrind -----------------------------------------------------------------------------------------
 
+@functools.cache
 def mounts_of_its_own():
-    """A mount anywhere ends all that the server keeps in memory, so that it allocates again: for root, one that other
-    processes make is not seen."""
-    return ["unshare", "--mount"] if os.geteuid() == 0 else []
+    """A mount anywhere ends all that the server keeps in memory, so that it allocates again: one that other processes make
+    is not seen, where a process may have mounts of its own (only root may, and not in every chroot)."""
+    prefix = ["unshare", "--mount"]
+    return prefix if subprocess.run([*prefix, "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0 else []
 
 
 def serve(context, target, folder, *valgrind):
