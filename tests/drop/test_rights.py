@@ -82,7 +82,8 @@ def test_a_capability_is_no_right_to_everything(open_program):
             ours = door.listener.accept()[0]
             theirs = door.listener.accept()[0]
             count = dropped("-s", "all", start=user(SOMEBODY, "+net_admin"))
-            assert {row["state"] for row in count["by_state"]} <= {"time-wait", "established", "fin-wait-2", "close-wait"}
+            mine = {"time-wait", "established", "fin-wait-1", "fin-wait-2", "close-wait"}  # -1: not acknowledged yet
+            assert {row["state"] for row in count["by_state"]} <= mine
             assert count["let_be"]["other_users"] >= 1
             left = sockets("established", "close-wait", "time-wait")
             assert not [seen for seen in left if seen.state == "time-wait"]
