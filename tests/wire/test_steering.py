@@ -118,7 +118,8 @@ def test_steered_to_threads(start, standard):
         with running_on(cpu):
             wire = server.wire()
         assert wire.ask("/hello.txt").body == HELLO
-        sets = [fds for name, fds in watched(server).items() if fds - before[name]]
+        sets = wait_for(lambda: [fds for name, fds in watched(server).items()  # it may be in one only after its answer
+                                 if fds - before[name]], "it is in a set")  # pylint: disable=cell-var-from-loop
         assert len(sets) == 1 and listeners[worker] in sets[0]
         wire.close()
         wait_for(lambda: watched(server) == before, "it has left")  # pylint: disable=cell-var-from-loop
