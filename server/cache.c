@@ -145,6 +145,27 @@ static bool make_room(struct cache *c, const struct cache_entry *e)
     return atomic_load(&c->bytes) + e->bytes <= c->bytes_max;
 }
 
+struct cache_entry *cache_entry_new(struct cache *c, const struct cache_want *want, size_t more)
+{
+    size_t bytes = sizeof(struct cache_entry) + want->path.len + more;
+    struct cache_entry *e = malloc(bytes);
+
+    if (!e)
+        return NULL;
+    memset(e, 0, sizeof(*e)); /* text is filled as it is used */
+    e->cache = c;
+    e->kind = (uint8_t)want->kind;
+    e->hash = want->hash;
+    e->bytes = bytes;
+    e->path_len = (uint32_t)want->path.len;
+    memcpy(e->text, want->path.ptr, want->path.len);
+    atomic_init(&e->refs, 1);
+    atomic_init(&e->checked_ms, (uint32_t)want->now_ms);
+    e->src.fd = -1;
+    e->src.entry = e;
+    return e;
+}
+
 static void enter(struct cache *c, struct cache_entry *e, struct cache_deps *deps)
 {
     _Atomic(struct cache_entry *) *bucket = &c->bucket[e->hash % CACHE_BUCKETS];

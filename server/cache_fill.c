@@ -321,31 +321,19 @@ static struct cache_entry *entry_make(struct cache *c, const struct cache_want *
     size_t fields_len = s ? http_fields_write(fields, s, time(NULL)) : 0;
     size_t size = s && s->kind == SOURCE_BODY ? (size_t)s->size : 0;
     struct cache_entry *e;
-    size_t bytes;
     char *at;
 
     file_path(c, want, s, &file);
-    bytes = sizeof(*e) + want->path.len + file.len + 1 + fields_len + size;
-    e = malloc(bytes);
+    e = cache_entry_new(c, want, file.len + 1 + fields_len + size);
     if (!e)
         return NULL;
-    memset(e, 0, sizeof(*e));
-    e->cache = c;
-    e->kind = (uint8_t)want->kind;
     e->err = err;
-    e->hash = want->hash;
     e->file = file.len > 0;
-    e->bytes = bytes + cache_deps_bytes(CACHE_DEPS_MAX);
-    e->path_len = (uint32_t)want->path.len;
-    atomic_init(&e->refs, 1);
-    atomic_init(&e->checked_ms, (uint32_t)want->now_ms);
-    memcpy(e->text, want->path.ptr, want->path.len);
+    e->bytes += cache_deps_bytes(CACHE_DEPS_MAX);
     at = e->text + want->path.len;
     memcpy(at, file.text, file.len);
     at[file.len] = '\0';
     at += file.len + 1;
-    e->src.fd = -1;
-    e->src.entry = e;
     if (!s)
         return e;
     e->src.source = *s;

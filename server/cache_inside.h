@@ -72,6 +72,7 @@ static inline size_t cache_deps_bytes(unsigned room)
     return sizeof(struct cache_deps) + room * sizeof(struct cache_dep);
 }
 
+struct cache_want;
 enum cache_kind { CACHE_FIND, CACHE_PAGE, CACHE_LISTING };
 
 /* Whether a coding of an entry is to be made.  NONE: no, or no more. */
@@ -159,6 +160,9 @@ struct cache {
 
 /* --- cache.c ---------------------------------------------------------------------------------- */
 
+/* A new one for that key, with room for so many bytes behind the path in text.  It has one
+ * reference, the table's, and counts as checked at want->now_ms.  NULL: no memory. */
+struct cache_entry *cache_entry_new(struct cache *c, const struct cache_want *want, size_t more);
 /* The entry becomes visible; it and its deps are the table's from then on.  False: something that
  * it depends on has changed, or there is no room; then they stay the caller's. */
 bool cache_publish(struct cache *c, struct cache_entry *e, struct cache_deps *deps);

@@ -332,40 +332,21 @@ static size_t read_body(struct source *s, char *to, size_t max)
     return n == 0 ? len : TOO_LONG;
 }
 
-/* An entry with that body's bytes.  It has exactly the memory that it needs: to shrink a large one
- * would leave it a mapping of its own, and a change that ends a thousand would unmap each. */
-static struct cache_entry *entry_of(const struct key *k, const char *body, size_t size)
-{
-    size_t head = sizeof(struct cache_entry) + k->want.path.len;
-    struct cache_entry *e = malloc(head + size);
-
-    if (!e)
-        return NULL;
-    memset(e, 0, sizeof(*e));
-    memcpy(e->text, k->want.path.ptr, k->want.path.len);
-    memcpy(e->text + k->want.path.len, body, size);
-    e->bytes = head + size;
-    return e;
-}
-
+/* It has exactly the memory that it needs: to shrink a large entry would leave it a mapping of its
+ * own, and a change that ends a thousand would unmap each. */
 static struct cache_entry *entry_make(struct cache *c, const struct key *k, struct source *s)
 {
     char *body = malloc(c->body_max + CHUNK_BYTES_MAX);
     size_t size = body ? read_body(s, body, c->body_max) : TOO_LONG;
-    struct cache_entry *e = size != TOO_LONG ? entry_of(k, body, size) : NULL;
+    struct cache_entry *e = size != TOO_LONG ? cache_entry_new(c, &k->want, size) : NULL;
 
+    if (e)
+        memcpy(e->text + e->path_len, body, size);
     free(body);
     if (!e)
         return NULL;
-    e->cache = c;
-    e->kind = CACHE_LISTING;
-    e->hash = k->want.hash;
     e->life_ms = CACHE_CHECK_MS;
-    e->path_len = (uint32_t)k->want.path.len;
     atomic_init(&e->refs, 2); /* the table's, and what is given out */
-    atomic_init(&e->checked_ms, (uint32_t)k->want.now_ms);
-    e->src.fd = -1;
-    e->src.entry = e;
     e->src.source = (struct source){.kind = SOURCE_MADE, .type = s->type, .size = size,
                                     .bytes = e->text + e->path_len};
     return e;

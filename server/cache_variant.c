@@ -86,8 +86,11 @@ void cache_variant_forget(struct cache *c, const struct cache_entry *e)
 /* An entry with these coded bytes instead of e's, or NULL. */
 static struct cache_entry *entry_of(const struct cache_entry *e, struct slice coded)
 {
-    size_t names = e->path_len + strlen(e->text + e->path_len) + 1, fields_len;
-    char fields[HTTP_FIELDS_BYTES_MAX];
+    const struct cache_want want = {.kind = (enum cache_kind)e->kind, .hash = e->hash,
+                                    .path = {e->text, e->path_len},
+                                    .now_ms = atomic_load(&e->checked_ms)};
+    size_t file_len = strlen(e->text + e->path_len) + 1, fields_len;
+    char fields[HTTP_FIELDS_BYTES_MAX], *at;
     struct source s = e->src.source;
     struct cache_entry *made;
 
@@ -96,31 +99,23 @@ static struct cache_entry *entry_of(const struct cache_entry *e, struct slice co
     s.made_of = s.size;
     s.size = coded.len;
     fields_len = http_fields_write(fields, &s, time(NULL));
-    made = fields_len ? malloc(sizeof(*made) + names + fields_len + coded.len) : NULL;
+    made = fields_len ? cache_entry_new(e->cache, &want, file_len + fields_len + coded.len) : NULL;
     if (!made)
         return NULL;
-    memset(made, 0, sizeof(*made));
-    made->cache = e->cache;
-    made->hash = e->hash;
-    atomic_init(&made->refs, 1);
-    atomic_init(&made->checked_ms, atomic_load(&e->checked_ms));
     made->life_ms = e->life_ms;
-    made->kind = e->kind;
     made->compares = e->compares;
     made->file = e->file;
     made->preference = e->preference;
-    made->path_len = e->path_len;
-    made->bytes = sizeof(*made) + names + fields_len + coded.len +
-                  cache_deps_bytes(CACHE_DEPS_MAX);
-    memcpy(made->text, e->text, names);
-    memcpy(made->text + names, fields, fields_len);
-    memcpy(made->text + names + fields_len, coded.ptr, coded.len);
-    s.fields = made->text + names;
+    made->bytes += cache_deps_bytes(CACHE_DEPS_MAX);
+    at = made->text + e->path_len;
+    memcpy(at, e->text + e->path_len, file_len);
+    at += file_len;
+    memcpy(at, fields, fields_len);
+    memcpy(at + fields_len, coded.ptr, coded.len);
+    s.fields = at;
     s.fields_len = fields_len;
-    s.bytes = s.fields + fields_len;
+    s.bytes = at + fields_len;
     made->src.source = s;
-    made->src.fd = -1;
-    made->src.entry = made;
     return made;
 }
 
