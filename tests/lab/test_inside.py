@@ -187,7 +187,8 @@ def test_a_round_in_a_guest(tmp_path):
     wrong = {"name": "wrong", "model": "event", "options": "wq=sideways"}
     steady, crowd = {"name": "s", "connections": 4}, {"name": "c", "silent": 50}
     calls, echo = {"name": "k", "calls": 20, "connections": 1}, {"name": "e", "protocol": "echo", "connections": 3, "bytes": 4100}
-    cells = [(EVENT, steady), (EPOLL, steady), (kthread, steady), (wrong, steady), (EVENT, crowd), (kthread, calls), (EVENT, calls),
+    long_enough = {**steady, "name": "l", "seconds": 0.5}  # for each thread to be found and given its class while it lives
+    cells = [(EVENT, steady), (EPOLL, steady), (kthread, long_enough), (wrong, steady), (EVENT, crowd), (kthread, calls), (EVENT, calls),
              (EVENT, echo), (EPOLL, echo)]
     found = kind_inside.measure_all(context, 0, [({"probe": "no_such", **target}, scenario) for target, scenario in cells])
     bad, unknown = found.pop(3), found.pop(5)
@@ -195,3 +196,33 @@ def test_a_round_in_a_guest(tmp_path):
     assert "wq takes bound or unbound" in str(bad) and "kprobe_events does not take" in str(unknown)
     assert all(one["figures"]["per_second"] > 100 and one["figures"]["failed"] == 0 for one in (*found[:3], *found[5:]))
     assert found[3]["figures"]["held"] == 50 and 0 < found[4]["figures"]["call_p50_us"] <= found[4]["figures"]["call_max_us"]
+
+
+STARTS = """
+import subprocess, sys, time
+sys.path.insert(0, "{top}/lab")
+import inside
+inside.prepare()
+with inside.awake():
+    folder = inside.settled("{binaries}")
+inside.calm()
+began = time.monotonic()
+for _ in range(20):
+    subprocess.run([folder + "/rung-load", "--help"], stdout=subprocess.DEVNULL, check=True)
+print(time.monotonic() - began)
+"""
+
+
+@pytest.mark.long
+def test_a_program_that_starts_asks_nothing_of_the_emulator(tmp_path):
+    """While an idle guest waits for the emulator, its clock jumps from timer to timer: a start took up to 800 s of its time."""
+    if reason := guest.missing():
+        pytest.skip(reason)
+    try:
+        found = kernel.fetch(kind_inside.KERNEL, CACHE)
+    except Broken as error:
+        pytest.skip(f"no kernel can be had: {error}")
+    (tmp_path / "starts.py").write_text(STARTS.format(top=TOP, binaries=BIN))
+    job = guest.Job("exec /usr/bin/python3 -B /share/starts.py", share=str(tmp_path), root="/", modules=kind_inside.MODULES,
+                    memory_mib=kind_inside.MEMORY_MIB, count=True, limit_s=kind_inside.BOOT_S)
+    assert float(guest.boot(job, found).output) < 2
