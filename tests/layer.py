@@ -26,6 +26,7 @@ from reports import ended
 CPUS = min(2, os.cpu_count() or 1)
 SEATS = 4 * CPUS
 SHOWN_LINES = 60  # of a failure's output; all of it is in the log
+SHOWN_REASONS = 5  # lines in which pytest says what was wrong, shown first where the output is cut
 GRACE_S = 10  # for what a layer leaves running: it may be about to end
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 TOLD = ("passed", "failed", "skipped", "unsteady", "row", "said", "cpu_s")  # what a layer's process sends
@@ -131,7 +132,8 @@ class Layer:
         self.failed.append(name)
         lines = output.rstrip().split("\n") if output.strip() else []
         cut = [f"... {len(lines) - SHOWN_LINES} lines before: {self.log_path}"] if len(lines) > SHOWN_LINES else []
-        self.said += [f"FAILED in {self.name}: {name}", *(f"    {line}" for line in cut + lines[-SHOWN_LINES:])]
+        why = [line for line in lines if line.startswith("E  ")][:SHOWN_REASONS] if cut else []
+        self.said += [f"FAILED in {self.name}: {name}", *(f"    {line}" for line in why + cut + lines[-SHOWN_LINES:])]
 
     def command(self, argv, timeout_s, env=None):
         """Run to the end: (status, output).  Over time its whole process group is killed: status 'timeout'."""

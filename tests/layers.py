@@ -170,7 +170,7 @@ def unavailable(layer, mode, engine):
     return None if row.get("available", True) else row.get("reason", "")
 
 
-def pytest_run(layer, env, timeout_s, many, *args, paths=("tests/wire",)):
+def pytest_run(layer, env, timeout_s, many, *args, paths):
     """pytest once, so many tests at a time: {test: (word, text)}, its status and its output."""
     report = os.path.join(layer.build, "log", layer.name.replace(" ", "-") + ".xml")
     if os.path.exists(report):
@@ -179,6 +179,13 @@ def pytest_run(layer, env, timeout_s, many, *args, paths=("tests/wire",)):
             f"cache_dir={layer.build}/pytest/{layer.name.replace(' ', '-')}", *(["-n", str(many)] if many > 1 else []), *args, *paths]
     status, output = layer.command(argv, timeout_s, env)
     return junit(report), status, output
+
+
+def pytest_twice(layer, env, timeout_s, many, *args, paths):
+    """pytest, and once more alone, one test at a time, for the few that failed while other layers ran."""
+    def once(many, *more):
+        return pytest_run(layer, env, timeout_s, many, *more, *args, paths=paths)
+    note_pytest(layer, once(many), lambda: once(1, "--last-failed")[0])
 
 
 def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None):
@@ -199,8 +206,7 @@ def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None):
         env = {"RUNG_BIN": wrapper(layer, mode, start), "RUNG_ENGINE": engine, "RUNG_ARGS": options,
                "RUNG_ARTEFACTS": layer.build + "/artefacts"}
         select = ["-m", marks] if marks else []
-        note_pytest(layer, pytest_run(layer, env, WIRE_SECONDS, many, *select, paths=paths),
-                    lambda: pytest_run(layer, env, WIRE_SECONDS, 1, "--last-failed", *select, paths=paths)[0])
+        pytest_twice(layer, env, WIRE_SECONDS, many, *select, paths=paths)
     return seats(min(many, HALF), job)
 
 
@@ -211,10 +217,7 @@ def tool(name, many, mode, places):
             return
         env = {"RUNG_BIN": wrapper(layer, mode, without_aslr() if mode == "tsan" else ()),
                f"RUNG_{name.upper()}": os.path.join(layer.build, mode, f"rung-{name}")}
-
-        def once(*args):
-            return pytest_run(layer, env, WIRE_SECONDS, *args, paths=[f"tests/{name}"])
-        note_pytest(layer, once(many), lambda: once(1, "--last-failed")[0])
+        pytest_twice(layer, env, WIRE_SECONDS, many, paths=[f"tests/{name}"])
     return seats(places, job)
 
 
@@ -272,7 +275,7 @@ def shape(layer):
 def made(layer):
     """What the Makefile and scripts/setup do, and how run.py counts."""
     if layer.make("all", "lab-programs", MODE="debug"):
-        note_pytest(layer, pytest_run(layer, {"RUNG_BUILD": layer.build}, 300, CPUS, paths=["tests/make"]), dict)
+        pytest_twice(layer, {"RUNG_BUILD": layer.build}, 300, CPUS, paths=["tests/make"])
 
 
 def kernel(layer):
@@ -293,7 +296,7 @@ def lab(layer):
     if not layer.make("all") or not layer.make("lab-programs"):
         return
     env = {"RUNG_BIN": os.path.join(layer.build, "release", "rung")}
-    note_pytest(layer, pytest_run(layer, env, 300, WIRES, paths=["tests/lab"]), dict)
+    pytest_twice(layer, env, 300, WIRES, paths=["tests/lab"])
 
 
 def guest(layer):
@@ -301,7 +304,7 @@ def guest(layer):
     if not layer.make("all"):
         return
     env = {"RUNG_BIN": os.path.join(layer.build, "release", "rung")}
-    note_pytest(layer, pytest_run(layer, env, 600, 1, "-m", "long", paths=["tests/lab"]), dict)
+    pytest_twice(layer, env, 600, 1, "-m", "long", paths=["tests/lab"])
 
 
 def soak(layer):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import guests
 import pytest
 import run
-from layer import Layer, seats, side_by_side
+from layer import SHOWN_LINES, Layer, seats, side_by_side
 from reports import note_pytest
 
 PATIENCE_S = 60
@@ -99,6 +99,15 @@ def test_what_fails_twice_has_failed(layers):
         note_pytest(layer, ({"t::late": ("failed", "")}, 1, ""), lambda: again)
     found = layers(wire=seats(1, job), other=seats(1, until(None)))
     assert (found["wire"].failed, found["wire"].unsteady) == (["t::late"], [])
+
+
+def test_a_long_failure_begins_with_its_reason(tmp_path):
+    os.makedirs(tmp_path / "log")
+    layer = Layer("wire", str(tmp_path), False, None)
+    layer.fail("t::long", "\n".join(["before", "E   assert 1 == 2", *["line"] * SHOWN_LINES]))
+    layer.fail("t::short", "def test()\nE   assert 3 == 4")
+    assert layer.said[:3] == ["FAILED in wire: t::long", "    E   assert 1 == 2", f"    ... 2 lines before: {layer.log_path}"]
+    assert layer.said[3:] == ["    line"] * SHOWN_LINES + ["FAILED in wire: t::short", "    def test()", "    E   assert 3 == 4"]
 
 
 def test_a_layer_that_dies_or_leaves_a_process_has_failed(layers, monkeypatch):
