@@ -24,6 +24,8 @@
 enum {
     PREFERENCE_NONE = 1 << 15, /* keeps a preference from being 0, which stands for all */
     PAGE_NAME_BYTES = 16,
+    MARK_TIMES = 7 << 1,     /* of a doorkeeper's mark: how often the key was asked for */
+    MARK_BITS = 4,           /* ... below the bits of its hash */
     REFUSED_BITS = 10,       /* of a doorkeeper's mark: when a refusal was, and that it is one */
     REFUSED_MS_LOG = 14,     /* every 16 s it is tried again */
 };
@@ -53,9 +55,11 @@ bool cache_equals_file(struct cache *c, const struct cache_entry *e)
            st.st_ctim.tv_sec == s->ctime_s && (uint32_t)st.st_ctim.tv_nsec == s->ctime_ns;
 }
 
-/* --- Asked for once before -------------------------------------------------------------------- */
+/* --- Asked for before ------------------------------------------------------------------------- */
 
-/* Two keys that agree in these bits are taken for one: one of them is kept a request early. */
+/* A doorkeeper's mark: bits of the hash, how often the key was asked for, and 1.  The mark of one
+ * key overwrites that of another.  Two keys that agree in these bits are taken for one: one of them
+ * is kept too early. */
 static _Atomic uint32_t *doorkeeper_at(struct cache *c, const struct cache_want *want)
 {
     return &c->doorkeeper[want->hash % CACHE_DOORKEEPER];
@@ -63,7 +67,30 @@ static _Atomic uint32_t *doorkeeper_at(struct cache *c, const struct cache_want 
 
 static uint32_t doorkeeper_tag(const struct cache_want *want)
 {
-    return (uint32_t)(want->hash >> 29) | 1; /* never 0 */
+    return (uint32_t)(want->hash >> 29) << MARK_BITS | 1; /* never 0 */
+}
+
+static unsigned times_asked(uint32_t mark, const struct cache_want *want)
+{
+    return (mark & ~MARK_TIMES) == doorkeeper_tag(want) ? (mark & MARK_TIMES) >> 1 : 0;
+}
+
+static uint32_t mark_of(const struct cache_want *want, unsigned times)
+{
+    return doorkeeper_tag(want) | times << 1;
+}
+
+/* Whether an entry is made now.  Where there is next to no room, each new one takes the place of
+ * another that may be asked for as often, and to make one costs more than to answer twice without:
+ * it has to be asked for oftener. */
+static bool is_worth_it(struct cache *c, const struct cache_want *want, unsigned times)
+{
+    bool crowded = atomic_load_explicit(&c->bytes, memory_order_relaxed) >=
+                       c->bytes_max - c->bytes_max / CACHE_CROWDED_SHARE ||
+                   atomic_load_explicit(&c->watches, memory_order_relaxed) >=
+                       c->watches_max - c->watches_max / CACHE_CROWDED_SHARE;
+
+    return want->was_kept || times + 1 >= (crowded ? CACHE_TIMES_CROWDED : CACHE_TIMES);
 }
 
 /* It was asked for again, and cannot be kept: not tried anew at each request, but after a while.
@@ -400,12 +427,13 @@ static int fill(struct way *w, const struct cache_want *want, struct source **so
 int cache_fill(struct cache *c, const struct cache_want *want, struct source **source)
 {
     uint32_t mark = atomic_load_explicit(doorkeeper_at(c, want), memory_order_relaxed);
+    unsigned times = times_asked(mark, want);
     struct way w = {.c = c, .folder = c->site->root_fd};
     int err;
 
     if (mark == doorkeeper_refusal(want))
         return ask_site(c, want, source);
-    if (want->was_kept || mark == doorkeeper_tag(want))
+    if (is_worth_it(c, want, times))
         w.deps = cache_deps_new(c, 0);
     if (w.deps && watch_way(&w, want))
         return fill(&w, want, source);
@@ -418,6 +446,8 @@ int cache_fill(struct cache *c, const struct cache_want *want, struct source **s
     }
     err = ask_site(c, want, source);
     if (is_kept(c, want, err, err ? NULL : *source))
-        atomic_store_explicit(doorkeeper_at(c, want), doorkeeper_tag(want), memory_order_relaxed);
+        atomic_store_explicit(doorkeeper_at(c, want),
+                              mark_of(want, times < CACHE_TIMES_CROWDED ? times + 1 : times),
+                              memory_order_relaxed);
     return err;
 }

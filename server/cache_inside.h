@@ -24,7 +24,10 @@ enum {
     CACHE_DEPS_MAX = CACHE_DEPTH_MAX + 2 * CACHE_NAMES, /* folders, last names, inodes */
     CACHE_BUCKETS = 1 << 16, /* of entries, and of names that are waited for; pointers */
     CACHE_WD_BUCKETS = 1 << 14,
-    CACHE_DOORKEEPER = 1 << 16,    /* keys that were asked for once; four bytes each */
+    CACHE_DOORKEEPER = 1 << 16,    /* keys that were asked for and are not kept; four bytes each */
+    CACHE_TIMES = 2,         /* asked for so often, an answer is kept ... */
+    CACHE_TIMES_CROWDED = 4, /* ... and so often where all but a share of the room is taken: */
+    CACHE_CROWDED_SHARE = 16, /* one part in so many, of bytes or of watches */
     CACHE_WATCH_SHARE = 4,   /* of the watches that a user may have: one in so many */
     /* An entry this old is compared with its file: libaio and stores through shared mappings
      * send no event. */
@@ -137,10 +140,10 @@ struct cache {
     unsigned watches_max;
     atomic_int draining;         /* events have been read and not yet acted upon */
     atomic_size_t bytes;         /* of all entries that are not freed */
+    atomic_uint watches;         /* changes under the lock */
     _Atomic uint32_t mounts_ms;  /* when mounts were last looked at; lower half */
     _Atomic uint64_t epoch;
     pthread_mutex_t lock; /* guards all below, and writing to buckets */
-    unsigned watches;
     size_t entries, retired_bytes;
     size_t listing_bytes;        /* of listings in the table; and their watches, with others' */
     unsigned listing_watches;
