@@ -192,10 +192,28 @@ static bool watch_file(struct way *w, struct slice name, enum coding coding)
     return good;
 }
 
-static bool has_siblings(const struct way *w, const struct cache_want *want, struct slice name)
+static bool has_siblings(const struct cache *c, const struct cache_want *want, struct slice name)
 {
-    return want->kind == CACHE_FIND && w->c->site->precompressed &&
+    return want->kind == CACHE_FIND && c->site->precompressed &&
            type_compresses(type_of(name.ptr, name.len));
+}
+
+unsigned cache_deps_room(const struct cache *c, const struct cache_want *want)
+{
+    const char *path = want->path.ptr;
+    size_t last = want->path.len;
+    unsigned folders = 0;
+    struct slice name;
+
+    for (size_t i = 1; i < want->path.len; i++)
+        folders += path[i] == '/';
+    while (last > 0 && path[last - 1] != '/')
+        last--;
+    name = (struct slice){path + last, want->path.len - last};
+    if (name.len == 0)
+        name = (struct slice){c->site->index, c->site->index_len};
+    return (folders < CACHE_DEPTH_MAX ? folders : CACHE_DEPTH_MAX) +
+           2 * (has_siblings(c, want, name) ? CACHE_NAMES : 1);
 }
 
 /* The last name on the way, with its siblings' names. */
@@ -203,7 +221,7 @@ static bool watch_name(struct way *w, const struct cache_want *want, struct slic
 {
     char text[CODINGS][NAME_BYTES_MAX + CODING_SUFFIX_BYTES_MAX + 1];
     struct cache_names names = {.count = 0};
-    unsigned codings = has_siblings(w, want, name) ? CODINGS : 1;
+    unsigned codings = has_siblings(w->c, want, name) ? CODINGS : 1;
 
     if (name.len == 0 || name.len > NAME_BYTES_MAX)
         return false;
@@ -356,7 +374,7 @@ static struct cache_entry *entry_make(struct cache *c, const struct cache_want *
         return NULL;
     e->err = err;
     e->file = file.len > 0;
-    e->bytes += cache_deps_bytes(CACHE_DEPS_MAX);
+    e->bytes += cache_deps_bytes(cache_deps_room(c, want));
     at = e->text + want->path.len;
     memcpy(at, file.text, file.len);
     at[file.len] = '\0';
@@ -434,7 +452,7 @@ int cache_fill(struct cache *c, const struct cache_want *want, struct source **s
     if (mark == doorkeeper_refusal(want))
         return ask_site(c, want, source);
     if (is_worth_it(c, want, times))
-        w.deps = cache_deps_new(c, 0);
+        w.deps = cache_deps_new(c, cache_deps_room(c, want));
     if (w.deps && watch_way(&w, want))
         return fill(&w, want, source);
     if (w.deps) {

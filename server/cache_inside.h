@@ -187,8 +187,8 @@ struct cache_entry *cache_get(struct cache_reader *r, const struct cache_want *w
 
 int  cache_watch_open(struct cache *c); /* 0 or -errno */
 void cache_watch_close(struct cache *c);
-/* children: of a listing, how many.  NULL: no memory. */
-struct cache_deps *cache_deps_new(struct cache *c, unsigned children);
+/* room: for so many; more than CACHE_DEPS_MAX are those of a listing.  NULL: no memory. */
+struct cache_deps *cache_deps_new(struct cache *c, unsigned room);
 void cache_deps_free(struct cache *c, struct cache_deps *deps);
 /* Something has changed: the entry goes.  Locked. */
 void cache_cut(struct cache *c, struct cache_deps *deps);
@@ -229,6 +229,8 @@ struct cache_want {
 };
 /* The site is asked; if the key was asked for before, the answer becomes an entry. */
 int cache_fill(struct cache *c, const struct cache_want *want, struct source **source);
+/* On how many things an answer to that may depend: folders on the way, last names, inodes. */
+unsigned cache_deps_room(const struct cache *c, const struct cache_want *want);
 /* Whether that old entry still equals its file. */
 bool cache_equals_file(struct cache *c, const struct cache_entry *e);
 /* Which codings are liked better than which: entries for which it is the same are the same. */

@@ -292,7 +292,7 @@ static struct cache_deps *deps_for(struct children *ch, struct slice path)
     if (!ch->lasting)
         good = see_children(ch);
     close(ch->folder);
-    return good ? cache_deps_new(ch->c, ch->shown + 1) : NULL;
+    return good ? cache_deps_new(ch->c, CACHE_DEPS_MAX + ch->shown + 1) : NULL;
 }
 
 /* Everything that the listing depends on. */

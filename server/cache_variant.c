@@ -106,7 +106,7 @@ static struct cache_entry *entry_of(const struct cache_entry *e, struct slice co
     made->compares = e->compares;
     made->file = e->file;
     made->preference = e->preference;
-    made->bytes += cache_deps_bytes(CACHE_DEPS_MAX);
+    made->bytes += cache_deps_bytes(cache_deps_room(e->cache, &want)); /* e's, it takes over */
     at = made->text + e->path_len;
     memcpy(at, e->text + e->path_len, file_len);
     at += file_len;

@@ -154,9 +154,8 @@ static void dep_del(struct cache *c, struct cache_dep *d)
     d->node = NULL;
 }
 
-struct cache_deps *cache_deps_new(struct cache *c, unsigned children)
+struct cache_deps *cache_deps_new(struct cache *c, unsigned room)
 {
-    unsigned room = CACHE_DEPS_MAX + children;
     struct cache_deps *deps = malloc(cache_deps_bytes(room)); /* dep[] is filled as it is used */
 
     if (!deps)

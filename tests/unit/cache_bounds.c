@@ -57,6 +57,41 @@ static void siblings_by_preference(void **state)
     close_cache();
 }
 
+/* As much as an answer can depend on, and no more room for it than that: each folder on the way,
+ * each sibling's name, each sibling. */
+static void room_for_what_it_depends_on(void **state)
+{
+    struct tree *t = *state;
+    char path[2 * CACHE_DEPTH_MAX + 2] = "/", name[80];
+    struct source *s;
+
+    open_cache(t, PLENTY);
+    for (size_t i = 0; i < CACHE_DEPTH_MAX; i++) {
+        memcpy(path + 1 + 2 * i, "d/", 3);
+        snprintf(name, sizeof(name), "%.*s", (int)(2 * i + 1), path + 1);
+        make_folder(t, name);
+    }
+    for (enum coding coding = 0; coding < CODINGS; coding++) {
+        snprintf(name, sizeof(name), "%sindex.html%s", path + 1, http_coding_suffix(coding));
+        make_file(t, name, "x");
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ask_as(path, identity, &s), 0);
+        if (i == 2) {
+            const struct cache_deps *deps = ((struct site_source *)s)->entry->deps;
+
+            assert_int_equal(deps->count, CACHE_DEPS_MAX);
+            assert_int_equal(deps->room, CACHE_DEPS_MAX);
+        }
+        site_release(t->site, s);
+    }
+    make_file(t, "plain.bin", "x");
+    warm(t, "/plain.bin", "x");
+    assert_int_equal(cache->newest->deps->room, cache->newest->deps->count);
+    assert_int_equal(cache->newest->deps->room, 2);
+    close_cache();
+}
+
 /* The same order of likes is one entry, whatever the numbers. */
 static void likes_are_what_counts(void **state)
 {
@@ -352,6 +387,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TREE_TEST(siblings_by_preference),
+        TREE_TEST(room_for_what_it_depends_on),
         TREE_TEST(likes_are_what_counts),
         TREE_TEST(bytes_are_bounded),
         TREE_TEST(watches_are_bounded),
