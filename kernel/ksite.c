@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* ksite.c - a folder as representations, inside the kernel: what server/site.c is in user space.
+/* ksite.c - a folder as representations, inside the kernel: the names and files that core/docroot.c
+ * asks for, as server/site.c has them in user space.
  *
  * Names are looked up by ksite_links.c, never outside the root.  The path that is found is held, so
  * its kind, permission and attributes are those of the thing that is then opened.  Only regular
@@ -17,7 +18,6 @@
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/stat.h>
-#include "../core/types.h"
 #include "kcache.h"
 #include "kcompat.h"
 #include "ksite_inside.h"
@@ -26,22 +26,20 @@ enum {
     OWNS_NOTHING = 0xfffffffe, /* not 65534: files of "nobody" are found on disks */
 };
 
-/* One search: the path, which may grow by an index's name and a suffix. */
-struct search {
-    struct ksite *site;
-    const struct http_ask *ask;
-    unsigned mounts; /* LOOKUP_NO_XDEV, or 0: they are crossed */
-    bool beyond;     /* some name could not be followed for that */
-    size_t len;
-    char *path;
-};
-
 /* What a name led to. */
 struct thing {
+    struct docroot_thing thing; /* first */
     struct path path;
     u64 seen; /* ksite_seen(), before all else */
-    bool young; /* kwitness_young() */
-    struct kstat st;
+};
+
+struct search {
+    struct docroot_search search; /* first */
+    struct ksite *site;
+    unsigned mounts; /* LOOKUP_NO_XDEV, or 0: they are crossed */
+    bool beyond;     /* some name could not be followed for that */
+    struct thing thing[3];
+    char path[];
 };
 
 /* --- The root --------------------------------------------------------------------------------- */
@@ -79,24 +77,20 @@ static int root_error(struct ksite *site)
 
 int ksite_open(struct ksite **site, const struct ksite_options *opt)
 {
-    const char *index = opt->index ?: "index.html";
-    struct ksite *s;
+    struct ksite *s = kzalloc(sizeof(*s), GFP_KERNEL);
     int err;
 
-    if (strlen(index) > NAME_BYTES_MAX || strchr(index, '/'))
-        return -EINVAL;
-    s = kzalloc(sizeof(*s), GFP_KERNEL);
     if (!s)
         return -ENOMEM;
-    s->hidden = opt->hidden;
-    s->listing = opt->listing;
-    s->precompressed = opt->precompressed;
+    s->rules.hidden = opt->hidden;
+    s->rules.listing = opt->listing;
+    s->rules.precompressed = opt->precompressed;
+    s->rules.entries_max = opt->listing_max ? opt->listing_max : DOCROOT_ENTRIES_MAX;
     s->cross_mounts = opt->cross_mounts;
-    s->entries_max = opt->listing_max ? opt->listing_max : KSITE_ENTRIES_MAX;
-    s->index_len = strlen(index);
-    memcpy(s->index, index, s->index_len + 1);
     s->cred = visitor();
-    err = s->cred ? kern_path(opt->root, LOOKUP_FOLLOW | LOOKUP_DIRECTORY, &s->root) : -ENOMEM;
+    err = s->cred ? docroot_set_index(&s->rules, opt->index) : -ENOMEM;
+    if (!err)
+        err = kern_path(opt->root, LOOKUP_FOLLOW | LOOKUP_DIRECTORY, &s->root);
     if (!err)
         err = root_error(s);
     if (!err)
@@ -124,106 +118,228 @@ void ksite_close(struct ksite *site)
     kfree(site);
 }
 
-static int error_of(int err)
-{
-    switch (err) {
-    case -ENOTDIR: /* a file used as a folder */
-        return -ENOENT;
-    case -EPERM:
-    case -EXDEV:   /* leaves the root, or what is mounted there */
-    case -ELOOP:   /* a magic link, or links without end */
-        return -EACCES;
-    case -EINPROGRESS: /* of a file system that says what it likes: to the core it means "later" */
-        return -EIO;
-    default:
-        return err;
-    }
-}
-
 int ksite_look(const struct path *from, const char *name, unsigned flags, struct path *found)
 {
     int err = ksite_walk(from, name, flags, found);
 
-    return err == -EXDEV ? err : error_of(err);
+    return err == -EXDEV ? err : docroot_error(err);
 }
 
-/* --- What is found ---------------------------------------------------------------------------- */
+/* --- What the core asks of it ----------------------------------------------------------------- */
 
-/* The name of the search, as far as its file system goes. */
-static int search_look(struct search *f, const char *name, unsigned flags, struct path *path)
+/* A name, as far as its file system goes. */
+static int find_path(struct search *f, const char *name, unsigned flags, struct path *path)
 {
     int err = ksite_look(&f->site->root, name, LOOKUP_FOLLOW | f->mounts | flags, path);
 
     f->beyond = f->beyond || err == -EXDEV;
-    return error_of(err);
-}
-
-static int thing_look(struct search *f, const char *name, struct thing *thing)
-{
-    int err = search_look(f, name, 0, &thing->path);
-    struct timespec64 now;
-
-    if (err)
-        return err;
-    thing->seen = ksite_seen(f->site, &thing->path);
-    ktime_get_coarse_real_ts64(&now);
-    err = vfs_getattr(&thing->path, &thing->st, STATX_BASIC_STATS, AT_STATX_SYNC_AS_STAT);
-    thing->young = !err && kwitness_young(thing->path.dentry->d_sb, &thing->st.ctime, &now);
-    if (err)
-        path_put(&thing->path);
-    return error_of(err);
+    return docroot_error(err);
 }
 
 static int readable(const struct path *path)
 {
-    return error_of(path_permission(path, MAY_READ | MAY_OPEN));
+    return docroot_error(path_permission(path, MAY_READ | MAY_OPEN));
 }
 
-static bool is_older(const struct kstat *a, const struct kstat *b)
+static int search_look(struct docroot_search *search, const char *name, struct docroot_thing *thing)
 {
-    return timespec64_compare(&a->mtime, &b->mtime) < 0;
+    struct search *f = container_of(search, struct search, search);
+    struct thing *t = container_of(thing, struct thing, thing);
+    int err = find_path(f, name, 0, &t->path);
+    struct timespec64 now;
+    struct kstat st;
+
+    if (err)
+        return err;
+    t->seen = ksite_seen(f->site, &t->path);
+    ktime_get_coarse_real_ts64(&now);
+    err = docroot_error(vfs_getattr(&t->path, &st, STATX_BASIC_STATS, AT_STATX_SYNC_AS_STAT));
+    if (!err) {
+        thing->kind = (uint8_t)docroot_kind(st.mode);
+        thing->source = (struct source){
+            .size = (uint64_t)st.size,
+            .inode = st.ino,
+            .mtime_s = st.mtime.tv_sec,
+            .mtime_ns = (uint32_t)st.mtime.tv_nsec,
+            .ctime_s = st.ctime.tv_sec,
+            .ctime_ns = (uint32_t)st.ctime.tv_nsec,
+            .young = kwitness_young(t->path.dentry->d_sb, &st.ctime, &now),
+        };
+        err = S_ISREG(st.mode) ? readable(&t->path) : S_ISDIR(st.mode) ? -EISDIR : -EACCES;
+    }
+    if (err)
+        path_put(&t->path);
+    return err;
 }
 
-/* --- Sources ---------------------------------------------------------------------------------- */
+static void search_put(struct docroot_search *search, struct docroot_thing *thing)
+{
+    path_put(&container_of(thing, struct thing, thing)->path);
+}
 
-static struct ksite_source *source_new(enum source_kind kind, const char *type)
+static struct ksite_source *source_new(const struct source *source)
 {
     struct ksite_source *s = kzalloc(sizeof(*s), GFP_KERNEL);
 
-    if (!s)
-        return NULL;
-    s->source.kind = kind;
-    s->source.type = type;
+    if (s)
+        s->source = *source;
     return s;
 }
 
-/* A regular file that may be read. */
-static int source_of_file(const struct thing *thing, const char *type, struct ksite_source **source)
+static int source_of(const struct thing *thing, struct ksite_source **source)
 {
-    struct ksite_source *s = source_new(SOURCE_BODY, type);
+    struct ksite_source *s = source_new(&thing->thing.source);
     struct file *file;
 
     if (!s)
         return -ENOMEM;
-    s->source.size = (uint64_t)thing->st.size;
-    s->source.inode = thing->st.ino;
-    s->source.mtime_s = thing->st.mtime.tv_sec;
-    s->source.mtime_ns = (uint32_t)thing->st.mtime.tv_nsec;
-    s->source.ctime_s = thing->st.ctime.tv_sec;
-    s->source.ctime_ns = (uint32_t)thing->st.ctime.tv_nsec;
-    s->source.young = thing->young;
-    if (thing->st.size == 0) { /* nothing to read, so nothing to open */
-        s->source.bytes = "";
-    } else {
+    if (s->source.size) {
         file = dentry_open(&thing->path, KSITE_OPEN_FLAGS, current_cred());
         if (IS_ERR(file)) {
             kfree(s);
-            return error_of(PTR_ERR(file));
+            return docroot_error(PTR_ERR(file));
         }
         s->source.file = file;
     }
     *source = s;
     return 0;
+}
+
+static int search_open(struct docroot_search *search, struct docroot_thing *asked,
+                       struct docroot_thing *sent, struct source **source)
+{
+    const struct thing *a = container_of(asked, struct thing, thing);
+    const struct thing *s = container_of(sent, struct thing, thing);
+    struct search *f = container_of(search, struct search, search);
+    struct ksite_kept kept = {search->ask, search->path, &a->path, &s->path, a->seen};
+    struct ksite_source *opened;
+    int err = source_of(s, &opened);
+
+    if (err && s != a) /* what was asked for can still be had */
+        err = source_of(a, &opened);
+    else if (!err && search->ask && opened->source.kind == SOURCE_BODY)
+        ksite_keep(f->site, &kept, &opened);
+    if (!err)
+        *source = &opened->source;
+    return err;
+}
+
+static int search_folder(struct docroot_search *search, const char *name,
+                         struct docroot_thing *thing)
+{
+    struct path *path = &container_of(thing, struct thing, thing)->path;
+    int err = find_path(container_of(search, struct search, search), name, LOOKUP_DIRECTORY, path);
+
+    if (err)
+        return err;
+    err = readable(path);
+    if (err)
+        path_put(path);
+    return err;
+}
+
+static int search_list(struct docroot_search *search, struct docroot_thing *thing,
+                       struct source **source)
+{
+    struct search *f = container_of(search, struct search, search);
+    const struct path *path = &container_of(thing, struct thing, thing)->path;
+    struct ksite_kept kept = {search->ask, search->len ? search->path : ".", path, path};
+    struct ksite_source *s = source_new(&thing->source);
+    struct file *file;
+    int err;
+
+    if (!s)
+        return -ENOMEM;
+    s->source.vary = f->site->compress; /* for others it may be compressed */
+    s->source.next = kfolder_next;
+    ksite_before(f->site, &kept);
+    file = dentry_open(path, KSITE_OPEN_FLAGS | O_DIRECTORY, current_cred());
+    err = IS_ERR(file) ? PTR_ERR(file) : kfolder_open(f->site, search->ask, file, &s->folder);
+    if (err) {
+        kfree(s);
+        return docroot_error(err);
+    }
+    ksite_keep(f->site, &kept, &s);
+    *source = &s->source;
+    return 0;
+}
+
+static const struct docroot_ops search_ops = {
+    .look = search_look,
+    .put = search_put,
+    .open = search_open,
+    .folder = search_folder,
+    .list = search_list,
+};
+
+/* --- Finding ---------------------------------------------------------------------------------- */
+
+/* NULL: no memory.  Else to be given to kfree(). */
+static struct search *search_new(struct ksite *site, size_t room)
+{
+    struct search *f = kzalloc(struct_size(f, path, room), GFP_KERNEL);
+    unsigned i;
+
+    if (!f)
+        return NULL;
+    f->site = site;
+    f->mounts = LOOKUP_NO_XDEV;
+    f->search.ops = &search_ops;
+    f->search.rules = &site->rules;
+    for (i = 0; i < ARRAY_SIZE(f->thing); i++)
+        f->search.thing[i] = &f->thing[i].thing;
+    f->search.path = f->path;
+    return f;
+}
+
+static int find(struct search *f, struct source **source)
+{
+    const struct cred *own = override_creds(f->site->cred);
+    int err = docroot_find(&f->search, source);
+
+    revert_creds(own);
+    if (!f->beyond || !f->site->cross_mounts || !f->mounts)
+        return err;
+    if (!err) /* something that is beyond may be the better answer */
+        ksite_release(f->site, *source);
+    return -EINPROGRESS;
+}
+
+int ksite_find(struct ksite *site, const struct http_ask *ask, bool away, struct source **source)
+{
+    int err = docroot_refuses(&site->rules, ask);
+    struct search *f;
+
+    if (ksite_is_gone(site))
+        return -ESTALE;
+    if (err || ksite_try(site, ask, source) == 0)
+        return err;
+    f = search_new(site, docroot_room(&site->rules, ask));
+    if (!f)
+        return -ENOMEM;
+    f->search.ask = ask;
+    f->search.compress_max = site->compress ? KCACHE_BODY_BYTES_MAX : 0;
+    f->search.head_lists = site->cache;
+    if (away && site->cross_mounts)
+        f->mounts = 0;
+    err = find(f, source);
+    kfree(f);
+    return err;
+}
+
+int ksite_page(struct ksite *site, unsigned status, struct source **source)
+{
+    struct search *f = search_new(site, DOCROOT_PAGE_BYTES);
+    const struct cred *own;
+    int err;
+
+    if (!f)
+        return -ENOMEM;
+    own = override_creds(site->cred);
+    err = docroot_page(&f->search, status, source);
+    revert_creds(own);
+    kfree(f);
+    return err;
 }
 
 void ksite_release(struct ksite *site, struct source *source)
@@ -238,260 +354,4 @@ void ksite_release(struct ksite *site, struct source *source)
     if (s->source.file)
         ksite_shut(site, s->source.file);
     kfree(s);
-}
-
-/* --- Files ------------------------------------------------------------------------------------ */
-
-/* The sibling in that coding, if it may stand for the original; else -ENOENT or why it is not
- * known. */
-static int look_sibling(struct search *f, enum coding coding, const struct kstat *original,
-                        struct thing *sibling)
-{
-    const char *suffix = http_coding_suffix(coding);
-    int err;
-
-    memcpy(f->path + f->len, suffix, strlen(suffix) + 1);
-    err = thing_look(f, f->path, sibling);
-    f->path[f->len] = '\0';
-    if (err)
-        return err;
-    err = readable(&sibling->path);
-    if (!err && (!S_ISREG(sibling->st.mode) || is_older(&sibling->st, original)))
-        err = -ENOENT;
-    if (err)
-        path_put(&sibling->path);
-    return err;
-}
-
-/* What a search has found so far; holds a path of its own. */
-struct choice {
-    struct thing thing;
-    enum coding coding;
-    bool vary;
-};
-
-/* Replace the original by the sibling the client likes best.  The rest are looked for only as long
- * as it is not known whether the answer varies. */
-static void choose_coding(struct search *f, struct choice *best)
-{
-    struct kstat original = best->thing.st;
-    struct thing sibling;
-    enum coding coding;
-
-    for (coding = CODINGS - 1; coding > CODING_IDENTITY; coding--) {
-        bool better = http_prefers(f->ask->q, coding, best->coding);
-        int err;
-
-        if (best->vary && !better)
-            continue;
-        err = look_sibling(f, coding, &original, &sibling);
-        /* One that may be there and cannot be looked at now varies the answer all the same. */
-        best->vary = best->vary || !err || err == -ENFILE || err == -ENOMEM;
-        if (err)
-            continue;
-        if (better) {
-            swap(best->thing, sibling);
-            best->coding = coding;
-        }
-        path_put(&sibling.path);
-    }
-}
-
-/* A regular file was found. */
-static int found_file(struct search *f, const struct thing *thing, struct ksite_source **source)
-{
-    const char *type = type_of(f->path, f->len);
-    struct choice best = {.thing = *thing, .coding = CODING_IDENTITY};
-    struct ksite_kept kept = {f->ask, f->path, &thing->path, &best.thing.path,
-                              thing->seen};
-    int err = readable(&thing->path);
-
-    if (err)
-        return err;
-    path_get(&best.thing.path);
-    if (f->site->precompressed && type_compresses(type))
-        choose_coding(f, &best);
-    if (f->site->compress && type_compresses(type) && thing->st.size >= COMPRESS_BYTES_MIN &&
-        thing->st.size <= KCACHE_BODY_BYTES_MAX)
-        best.vary = true; /* for others it may be compressed */
-    err = source_of_file(&best.thing, type, source);
-    if (err && best.coding != CODING_IDENTITY) { /* what was asked for can still be had */
-        err = source_of_file(thing, type, source);
-        if (!err)
-            (*source)->source.vary = best.vary;
-    } else if (!err) {
-        (*source)->source.coding = best.coding;
-        (*source)->source.vary = best.vary;
-        ksite_keep(f->site, &kept, source);
-    }
-    path_put(&best.thing.path);
-    return err;
-}
-
-static int find_file(struct search *f, struct ksite_source **source)
-{
-    struct thing thing;
-    int err = thing_look(f, f->path, &thing);
-
-    if (err)
-        return err;
-    if (S_ISREG(thing.st.mode)) {
-        err = found_file(f, &thing, source);
-    } else if (S_ISDIR(thing.st.mode)) {
-        *source = source_new(SOURCE_REDIRECT, NULL);
-        err = *source ? 0 : -ENOMEM;
-    } else {
-        err = -EACCES;
-    }
-    path_put(&thing.path);
-    return err;
-}
-
-/* --- Folders ---------------------------------------------------------------------------------- */
-
-/* 0 and the index page, -ENOENT: there is none, or -errno. */
-static int find_index(struct search *f, struct ksite_source **source)
-{
-    size_t len = f->len;
-    struct thing thing;
-    int err;
-
-    if (f->site->index_len == 0)
-        return -ENOENT;
-    memcpy(f->path + len, f->site->index, f->site->index_len + 1);
-    f->len += f->site->index_len;
-    err = thing_look(f, f->path, &thing);
-    if (!err) {
-        if (S_ISREG(thing.st.mode))
-            err = found_file(f, &thing, source);
-        else if (S_ISSOCK(thing.st.mode) || readable(&thing.path))
-            err = -EACCES; /* as if it had been opened: a socket cannot be */
-        else
-            err = -ENOENT;
-        path_put(&thing.path);
-    }
-    f->len = len;
-    f->path[len] = '\0';
-    return err == -ENAMETOOLONG ? -ENOENT : err;
-}
-
-static size_t no_entries(struct source *source, char *buf, size_t cap)
-{
-    return 0;
-}
-
-/* A folder that may be read was found. */
-static int found_folder(struct search *f, const struct path *path, struct ksite_source **source)
-{
-    struct ksite_kept kept = {f->ask, f->len ? f->path : ".", path, path};
-    struct listing_view view;
-    struct ksite_source *s;
-    struct file *file;
-    int err;
-
-    listing_view_read(&view, f->ask);
-    s = source_new(SOURCE_MADE, listing_type(view.format));
-    if (!s)
-        return -ENOMEM;
-    s->source.vary = f->site->compress; /* for others it may be compressed */
-    *source = s;
-    if (f->ask->head && !f->site->cache) { /* else its length is told, as in the answer to GET */
-        s->source.next = no_entries;
-        return 0;
-    }
-    s->source.next = kfolder_next;
-    ksite_before(f->site, &kept);
-    file = dentry_open(path, KSITE_OPEN_FLAGS | O_DIRECTORY, current_cred());
-    err = IS_ERR(file) ? PTR_ERR(file) : kfolder_open(f->site, f->ask, file, &s->folder);
-    if (err)
-        kfree(s);
-    else
-        ksite_keep(f->site, &kept, source);
-    return error_of(err);
-}
-
-static int find_listing(struct search *f, struct ksite_source **source)
-{
-    const char *name = f->len ? f->path : ".";
-    struct path path;
-    int err = search_look(f, name, LOOKUP_DIRECTORY, &path);
-
-    if (err)
-        return err;
-    err = readable(&path);
-    if (!err)
-        err = f->site->listing ? found_folder(f, &path, source) : -EACCES;
-    path_put(&path);
-    return err;
-}
-
-static int find(struct search *f, struct ksite_source **source)
-{
-    const struct cred *own = override_creds(f->site->cred);
-    int err;
-
-    if (f->len && f->path[f->len - 1] != '/') {
-        err = find_file(f, source);
-    } else {
-        err = find_index(f, source);
-        if (err == -ENOENT)
-            err = find_listing(f, source);
-    }
-    revert_creds(own);
-    if (!f->beyond || !f->site->cross_mounts || !f->mounts)
-        return err;
-    if (!err) /* something that is beyond may be the better answer */
-        ksite_release(f->site, &(*source)->source);
-    return -EINPROGRESS;
-}
-
-int ksite_find(struct ksite *site, const struct http_ask *ask, bool away, struct source **source)
-{
-    struct search f = {.site = site, .ask = ask};
-    struct ksite_source *found;
-    int err;
-
-    if (ask->path.len == 0 || ask->path.len > PATH_BYTES_MAX)
-        return -ENAMETOOLONG;
-    if (ksite_is_gone(site))
-        return -ESTALE;
-    if (ksite_try(site, ask, source) == 0)
-        return 0;
-    if (!site->hidden && path_is_hidden(ask->path))
-        return -ENOENT;
-    f.mounts = away && site->cross_mounts ? 0 : LOOKUP_NO_XDEV;
-    f.len = ask->path.len - 1;
-    f.path = kmalloc(f.len + site->index_len + CODING_SUFFIX_BYTES_MAX + 1, GFP_KERNEL);
-    if (!f.path)
-        return -ENOMEM;
-    memcpy(f.path, ask->path.ptr + 1, f.len);
-    f.path[f.len] = '\0';
-    err = find(&f, &found);
-    kfree(f.path);
-    if (!err)
-        *source = &found->source;
-    return err;
-}
-
-int ksite_page(struct ksite *site, unsigned status, struct source **source)
-{
-    const struct cred *own = override_creds(site->cred);
-    struct search f = {.site = site, .mounts = LOOKUP_NO_XDEV};
-    struct ksite_source *found;
-    struct thing thing;
-    char name[16];
-    int err;
-
-    snprintf(name, sizeof(name), "%u.html", status);
-    err = thing_look(&f, name, &thing);
-    if (!err) {
-        err = S_ISREG(thing.st.mode) ? readable(&thing.path) : -ENOENT;
-        if (!err)
-            err = source_of_file(&thing, type_of(name, strlen(name)), &found);
-        path_put(&thing.path);
-    }
-    revert_creds(own);
-    if (!err)
-        *source = &found->source;
-    return err;
 }

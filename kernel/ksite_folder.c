@@ -8,7 +8,7 @@
  * what a visitor would get, except where it leads to another file system, which may not answer.
  * Sorted: 40 bytes and the name for each entry, a quarter more while
  * growing; the folder is closed before the first byte is sent.  Streamed, when there are more than
- * site->entries_max or all listings together would need more than KSITE_LISTINGS_BYTES_MAX: one
+ * rules.entries_max or all listings together would need more than KSITE_LISTINGS_BYTES_MAX: one
  * buffer of DENTS_BYTES, entries in the folder's order.  All of these buffers together have
  * KSITE_DENTS_BYTES_MAX.
  */
@@ -117,18 +117,6 @@ static bool walk_on(struct kfolder *f)
 
 /* --- Entries ---------------------------------------------------------------------------------- */
 
-static enum listing_kind kind_of(umode_t mode)
-{
-    switch (mode & S_IFMT) {
-    case S_IFDIR: return LISTING_FOLDER;
-    case S_IFREG: return LISTING_FILE;
-    case S_IFIFO: return LISTING_FIFO;
-    case S_IFSOCK: return LISTING_SOCKET;
-    case S_IFLNK: return LISTING_DEAD;
-    default: return LISTING_DEVICE;
-    }
-}
-
 static int look_at(struct kfolder *f, const struct path *path, struct kstat *st)
 {
     int err = vfs_getattr(path, st, STATX_BASIC_STATS, AT_STATX_SYNC_AS_STAT);
@@ -156,7 +144,7 @@ static enum listing_kind kind_of_target(struct kfolder *f, const struct dent *d,
         return *unknown ? LISTING_FILE : kind;
     if (!look_at(f, &path, &target)) {
         *st = target;
-        kind = kind_of(target.mode);
+        kind = docroot_kind(target.mode);
     }
     path_put(&path);
     return kind;
@@ -178,12 +166,12 @@ static bool describe(struct kfolder *f, const struct dent *d, struct listing_ent
     }
     if (err) {
         e->unknown = true; /* a folder that may be read but not entered tells names only */
-        e->kind = (uint8_t)kind_of((umode_t)(d->type << MODE_OF_TYPE_SHIFT));
+        e->kind = (uint8_t)docroot_kind((unsigned)(d->type << MODE_OF_TYPE_SHIFT));
         e->link = d->type == DT_LNK;
         return err != -ENOENT;
     }
     e->link = S_ISLNK(st.mode);
-    e->kind = (uint8_t)(e->link ? kind_of_target(f, d, &st, &unknown) : kind_of(st.mode));
+    e->kind = (uint8_t)(e->link ? kind_of_target(f, d, &st, &unknown) : docroot_kind(st.mode));
     e->unknown = unknown;
     e->size = e->kind == LISTING_FILE ? (uint64_t)st.size : 0;
     e->mtime_s = st.mtime.tv_sec;
@@ -203,7 +191,8 @@ static bool read_entry(struct kfolder *f, struct listing_entry *e)
         name = (struct slice){d->name, d->len};
         f->dents_at += dent_bytes(d->len);
         cond_resched();
-        if ((!f->site->hidden && name_is_hidden(name)) || !listing_match(&f->listing.view, name))
+        if ((!f->site->rules.hidden && name_is_hidden(name)) ||
+            !listing_match(&f->listing.view, name))
             continue;
         if (describe(f, d, e))
             return true;
@@ -345,7 +334,7 @@ static int gather(struct kfolder *f)
     size_t at = 0, i;
 
     while (read_entry(f, &e)) {
-        if (f->count == f->site->entries_max || keep(f, &e))
+        if (f->count == f->site->rules.entries_max || keep(f, &e))
             return stream(f);
         listing_count(&f->listing, &e);
     }

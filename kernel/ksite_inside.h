@@ -10,12 +10,10 @@
 #include <linux/fs.h>
 #include <linux/namei.h>
 #include <linux/path.h>
-#include "../core/listing.h"
+#include "../core/docroot.h"
 #include "ksite.h"
 
 enum {
-    /* Entries that are sorted unless the options say otherwise; a folder with more is streamed. */
-    KSITE_ENTRIES_MAX = 100000,
     /* Memory of all listings that are being made or sent.  What would exceed it is streamed. */
     KSITE_LISTINGS_BYTES_MAX = 64 << 20,
     /* Memory for names on their way from a folder, 32 KiB for each listing that is being made or
@@ -32,14 +30,12 @@ struct ksite {
     struct path root;
     const struct cred *cred; /* what lookups and files are done as */
     struct kcache *cache;    /* NULL: nothing is kept in memory */
-    bool hidden, listing, precompressed, compress, cross_mounts;
+    struct docroot_rules rules;
+    bool compress, cross_mounts;
     bool put_off; /* the closing of a local file */
-    size_t entries_max;
     atomic_long_t listings_bytes; /* <= KSITE_LISTINGS_BYTES_MAX */
     atomic_long_t dents_bytes;    /* <= KSITE_DENTS_BYTES_MAX */
     atomic_long_t walks;
-    size_t index_len;
-    char index[NAME_BYTES_MAX + 1];
 };
 
 struct ksite_source {

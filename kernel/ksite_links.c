@@ -89,7 +89,7 @@ int ksite_walk(const struct path *from, const char *name, unsigned flags, struct
     if (err != -ELOOP)
         return err;
     err = look(from, name, flags, found);
-    return err || site->hidden ? err : judge(site, found);
+    return err || site->rules.hidden ? err : judge(site, found);
 }
 
 /* fput() in a thread of the kernel puts the closing off, to one list for the whole machine.  A file

@@ -167,7 +167,7 @@ void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_
         (made && kfolder_streams(s->folder)))
         return;
     fill.source = &s->source;
-    fill.siblings = !made && site->precompressed && compresses;
+    fill.siblings = !made && site->rules.precompressed && compresses;
     fill.gzip = site->compress && compresses && s->source.coding == CODING_IDENTITY &&
                 http_prefers(q, CODING_GZIP, CODING_IDENTITY);
     fill.lasting = is_lasting(site, kept, s, &fill);

@@ -194,7 +194,7 @@ static bool watch_file(struct way *w, struct slice name, enum coding coding)
 
 static bool has_siblings(const struct cache *c, const struct cache_want *want, struct slice name)
 {
-    return want->kind == CACHE_FIND && c->site->precompressed &&
+    return want->kind == CACHE_FIND && c->site->rules.precompressed &&
            type_compresses(type_of(name.ptr, name.len));
 }
 
@@ -211,7 +211,7 @@ unsigned cache_deps_room(const struct cache *c, const struct cache_want *want)
         last--;
     name = (struct slice){path + last, want->path.len - last};
     if (name.len == 0)
-        name = (struct slice){c->site->index, c->site->index_len};
+        name = (struct slice){c->site->rules.index, c->site->rules.index_len};
     return (folders < CACHE_DEPTH_MAX ? folders : CACHE_DEPTH_MAX) +
            2 * (has_siblings(c, want, name) ? CACHE_NAMES : 1);
 }
@@ -255,7 +255,7 @@ static bool watch_path(struct way *w, const struct cache_want *want, struct slic
     if (step != STEP_ON)
         return step == STEP_END;
     if (path.len == 0)
-        path = (struct slice){w->c->site->index, w->c->site->index_len};
+        path = (struct slice){w->c->site->rules.index, w->c->site->rules.index_len};
     return watch_name(w, want, path);
 }
 
@@ -311,7 +311,7 @@ static bool is_kept(const struct cache *c, const struct cache_want *want, int er
                     const struct source *s)
 {
     if (err == -ENOENT)
-        return want->kind == CACHE_PAGE || c->site->hidden || !path_is_hidden(want->path);
+        return want->kind == CACHE_PAGE || c->site->rules.hidden || !path_is_hidden(want->path);
     return !err && (s->kind == SOURCE_REDIRECT ||
                     (s->kind == SOURCE_BODY && s->size <= c->body_max));
 }
@@ -345,7 +345,7 @@ struct file_path {
 static void file_path(const struct cache *c, const struct cache_want *want,
                       const struct source *s, struct file_path *file)
 {
-    const char *index = want->path.ptr[want->path.len - 1] == '/' ? c->site->index : "";
+    const char *index = want->path.ptr[want->path.len - 1] == '/' ? c->site->rules.index : "";
     int n = 0;
 
     if (s && s->kind == SOURCE_BODY && want->kind == CACHE_PAGE)

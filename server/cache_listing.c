@@ -267,9 +267,9 @@ static bool has_index(const struct site *site, int folder)
 {
     struct stat st;
 
-    if (site->index_len == 0)
+    if (site->rules.index_len == 0)
         return false;
-    if (fstatat(folder, site->index, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
+    if (fstatat(folder, site->rules.index, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
         return errno != ENOENT;
     return !S_ISDIR(st.st_mode);
 }

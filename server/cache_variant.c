@@ -44,7 +44,8 @@ void cache_variant_begin(struct cache *c, const struct cache_want *want, struct 
     enum coding best;
 
     if (e->err || want->kind != CACHE_FIND || s->kind != SOURCE_BODY ||
-        s->coding != CODING_IDENTITY || !compress_may(s->type, s->size, site_compress_max(c->site)))
+        s->coding != CODING_IDENTITY ||
+        !docroot_compresses(s->type, s->size, site_compress_max(c->site)))
         return;
     best = compress_best(want->ask->q);
     if (!e->preference) /* no siblings: only which coding is the best one makes a difference */

@@ -38,11 +38,6 @@ enum coding compress_best(const uint16_t q[CODINGS])
     return best;
 }
 
-bool compress_may(const char *type, uint64_t size, uint64_t bytes_max)
-{
-    return size >= COMPRESS_BYTES_MIN && size <= bytes_max && type_compresses(type);
-}
-
 size_t compress_cap(size_t size)
 {
     return size - size / COMPRESS_SAVES_PART;

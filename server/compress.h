@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* compress.h - bytes of a file in another coding: gzip, br and zstd.
  *
- *   compress.c        which codings there are, which one a client gets, and what is worth trying
+ *   compress.c        which codings there are, which one a client gets
  *   compress_gzip.c   libdeflate, level 6
  *   compress_br.c     brotli, quality 5
  *   compress_zstd.c   zstd, level 9
@@ -29,8 +29,6 @@ const struct compressor *compressor_of(enum coding coding);
 bool compress_makes_any(void);
 /* The coding that the client likes best, of identity and those that can be made. */
 enum coding compress_best(const uint16_t q[CODINGS]);
-/* Whether a file of that type and size is worth trying; bytes_max: what is kept. */
-bool compress_may(const char *type, uint64_t size, uint64_t bytes_max);
 /* Bytes that the coded ones must not exceed to be kept. */
 size_t compress_cap(size_t size);
 /* The coded bytes, at most cap: how many, or 0: they do not fit, or there is no memory. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* site.c - a folder as representations: files, their compressed siblings, index pages, redirects.
+/* site.c - a folder as representations: the names and descriptors that core/docroot.c asks for when
+ * it decides which file answers a path, or which listing.
  *
  * A name becomes a descriptor in site_open.c: beneath the root, and only if it is a file or a
  * folder.  A symbolic link is followed while it stays below the root; one that leaves it, or is
@@ -10,7 +11,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,13 +19,19 @@
 #include "compress.h"
 #include "site_inside.h"
 
-/* One search: the path with room for an index's name and a suffix. */
+struct thing {
+    struct docroot_thing thing; /* first */
+    int fd;                     /* of the file, while it is held */
+};
+
 struct search {
+    struct docroot_search search; /* first */
     struct site *site;
-    const struct http_ask *ask;
+    bool may_block;
     struct timespec now; /* before anything was looked at */
-    size_t len;
-    char path[PATH_BYTES_MAX + NAME_BYTES_MAX + CODING_SUFFIX_BYTES_MAX + 1];
+    uint32_t siblings_ms; /* before they were looked for, by clock_ms() */
+    struct thing thing[3];
+    char path[DOCROOT_PATH_BYTES_MAX];
 };
 
 /* --- The root --------------------------------------------------------------------------------- */
@@ -33,27 +39,24 @@ struct search {
 int site_open(struct site **site, const struct site_options *opt, const char **why)
 {
     struct site *s = calloc(1, sizeof(*s));
-    const char *index = opt->index ? opt->index : "index.html";
     struct stat st;
     int fd;
 
     *why = "remember the site";
     if (!s)
         return -ENOMEM;
-    s->hidden = opt->hidden;
+    s->rules.hidden = opt->hidden;
+    s->rules.listing = opt->listing;
+    s->rules.precompressed = opt->precompressed;
+    s->rules.entries_max = opt->listing_max ? opt->listing_max : DOCROOT_ENTRIES_MAX;
     s->world = geteuid() == 0 && !opt->all;
-    s->listing = opt->listing;
-    s->precompressed = opt->precompressed;
     s->compress = opt->compress && compress_makes_any();
-    s->entries_max = opt->listing_max ? opt->listing_max : SITE_ENTRIES_MAX;
-    s->index_len = strlen(index);
     s->root_fd = -1;
     *why = "use the index's name";
-    if (s->index_len > NAME_BYTES_MAX || strchr(index, '/')) {
+    if (docroot_set_index(&s->rules, opt->index)) {
         site_close(s);
         return -EINVAL;
     }
-    memcpy(s->index, index, s->index_len + 1);
     *why = "open folder";
     s->root_fd = open(opt->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->root_fd < 0) {
@@ -101,43 +104,15 @@ void site_close(struct site *site)
 
 /* --- Sources ---------------------------------------------------------------------------------- */
 
-static struct site_source *source_new(enum source_kind kind, const char *type)
+static struct site_source *source_new(const struct source *source)
 {
     struct site_source *s = calloc(1, sizeof(*s));
 
     if (!s)
         return NULL;
-    s->source.kind = kind;
-    s->source.type = type;
+    s->source = *source;
     s->fd = -1;
     return s;
-}
-
-/* A regular file that was opened; fd is taken over, also on failure. */
-static int source_of_file(int fd, const struct stat *st, const char *type,
-                          struct site_source **source)
-{
-    struct site_source *s = source_new(SOURCE_BODY, type);
-
-    if (!s) {
-        close(fd);
-        return -ENOMEM;
-    }
-    s->source.size = (uint64_t)st->st_size;
-    s->source.inode = st->st_ino;
-    s->source.mtime_s = st->st_mtim.tv_sec;
-    s->source.mtime_ns = (uint32_t)st->st_mtim.tv_nsec;
-    s->source.ctime_s = st->st_ctim.tv_sec;
-    s->source.ctime_ns = (uint32_t)st->st_ctim.tv_nsec;
-    if (st->st_size == 0) { /* nothing to read, so nothing to keep open */
-        s->source.bytes = "";
-        close(fd);
-    } else {
-        s->source.file = s;
-        s->fd = fd;
-    }
-    *source = s;
-    return 0;
 }
 
 void site_release(struct site *site, struct source *source)
@@ -215,228 +190,153 @@ int site_listing_step(struct source *source)
     return folder_step(folder_of(source));
 }
 
-/* --- Files ------------------------------------------------------------------------------------ */
+/* --- What the core asks of it ----------------------------------------------------------------- */
 
-static bool is_older(const struct stat *a, const struct stat *b)
+static int search_look(struct docroot_search *search, const char *name, struct docroot_thing *thing)
 {
-    return a->st_mtim.tv_sec < b->st_mtim.tv_sec ||
-        (a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec < b->st_mtim.tv_nsec);
-}
-
-/* The sibling in that coding, if it may stand for the original; -ENOENT: there is none; or why it
- * may not, or is not known. */
-static int open_sibling(struct search *f, enum coding coding, const struct stat *original,
-                        struct stat *st)
-{
-    const char *suffix = http_coding_suffix(coding);
-    int fd;
-
-    memcpy(f->path + f->len, suffix, strlen(suffix) + 1);
-    fd = site_open_file(f->site, f->path, st);
-    f->path[f->len] = '\0';
-    if (fd >= 0 && is_older(st, original)) {
-        close(fd);
-        return -EACCES;
-    }
-    return fd;
-}
-
-/* The best representation found so far. */
-struct choice {
-    int fd;
-    enum coding coding;
-    bool vary;
+    struct search *f = (struct search *)search;
     struct stat st;
-};
+    int fd = site_open_file(f->site, name, &st);
 
-/* Replace the original by the sibling the client likes best.  The rest are looked for only as long
- * as it is not known whether the answer varies. */
-static void choose_coding(struct search *f, struct choice *best)
-{
-    struct stat original = best->st;
-    uint32_t now_ms = (uint32_t)clock_ms();
-    bool alone = true; /* no sibling is there, whatever it be */
-
-    /* A client that refuses the file itself gets 406 only after its siblings were looked for. */
-    if (f->ask->q[CODING_IDENTITY] && !site_is_exact(f->site) &&
-        absent_lately(&f->site->absent, f->path, f->len, now_ms))
-        return;
-    for (enum coding coding = CODINGS - 1; coding > CODING_IDENTITY; coding--) {
-        bool better = http_prefers(f->ask->q, coding, best->coding);
-        struct stat st;
-        int fd;
-
-        if (best->vary && !better)
-            continue;
-        fd = open_sibling(f, coding, &original, &st);
-        alone = alone && fd == -ENOENT;
-        /* One that may be there and cannot be opened now varies the answer all the same. */
-        best->vary = best->vary || fd >= 0 || fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM;
-        if (fd >= 0 && better) {
-            close(best->fd);
-            best->fd = fd;
-            best->st = st;
-            best->coding = coding;
-        } else if (fd >= 0) {
-            close(fd);
-        }
-    }
-    if (alone)
-        absent_note(&f->site->absent, f->path, f->len, now_ms);
-}
-
-/* A regular file was opened; fd is taken over. */
-static int found_file(struct search *f, int fd, const struct stat *st, struct site_source **source)
-{
-    const char *type = type_of(f->path, f->len);
-    struct choice best = {.fd = fd, .coding = CODING_IDENTITY, .st = *st};
-    bool young;
-    int err;
-
-    if (f->site->precompressed && type_compresses(type))
-        choose_coding(f, &best);
-    /* For another client, or a moment later, it may be compressed. */
-    if (compress_may(type, (uint64_t)st->st_size, site_compress_max(f->site)))
-        best.vary = true;
-    young = young_is(&f->site->young, best.fd, &best.st, &f->now);
-    err = source_of_file(best.fd, &best.st, type, source);
-    if (!err) {
-        (*source)->source.coding = best.coding;
-        (*source)->source.vary = best.vary;
-        (*source)->source.young = young;
-    }
-    return err;
-}
-
-static int find_file(struct search *f, struct site_source **source)
-{
-    struct stat st;
-    int fd = site_open_file(f->site, f->path, &st);
-
-    if (fd >= 0)
-        return found_file(f, fd, &st, source);
-    if (fd != -EISDIR)
+    if (st.st_mode)
+        thing->kind = (uint8_t)docroot_kind(st.st_mode);
+    if (fd < 0)
         return fd;
-    *source = source_new(SOURCE_REDIRECT, NULL);
-    return *source ? 0 : -ENOMEM;
-}
-
-/* --- Folders ---------------------------------------------------------------------------------- */
-
-/* A folder, FIFO or device of that name does not keep its folder from being listed. */
-static bool is_no_index(int err, const struct stat *st)
-{
-    return err == -EISDIR || err == -ENAMETOOLONG ||
-        (err == -EACCES && (S_ISFIFO(st->st_mode) || S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode)));
-}
-
-/* 0 and the index page, -ENOENT: there is none, or -errno. */
-static int find_index(struct search *f, struct site_source **source)
-{
-    size_t len = f->len;
-    struct stat st;
-    int err, fd;
-
-    if (f->site->index_len == 0)
-        return -ENOENT;
-    memcpy(f->path + len, f->site->index, f->site->index_len + 1);
-    f->len += f->site->index_len;
-    fd = site_open_file(f->site, f->path, &st);
-    if (fd >= 0)
-        err = found_file(f, fd, &st, source);
-    else
-        err = is_no_index(fd, &st) ? -ENOENT : fd;
-    f->len = len;
-    f->path[len] = '\0';
-    return err;
-}
-
-static size_t no_entries(struct source *source, char *buf, size_t cap)
-{
-    (void)source;
-    (void)buf;
-    (void)cap;
+    ((struct thing *)thing)->fd = fd;
+    thing->source = (struct source){
+        .size = (uint64_t)st.st_size,
+        .inode = st.st_ino,
+        .mtime_s = st.st_mtim.tv_sec,
+        .mtime_ns = (uint32_t)st.st_mtim.tv_nsec,
+        .ctime_s = st.st_ctim.tv_sec,
+        .ctime_ns = (uint32_t)st.st_ctim.tv_nsec,
+        .young = young_is(&f->site->young, fd, &st, &f->now),
+    };
     return 0;
 }
 
-static int find_listing(struct search *f, bool may_block, struct site_source **source)
+static void search_put(struct docroot_search *search, struct docroot_thing *thing)
 {
-    const struct http_ask *ask = f->ask;
-    int fd = site_open_beneath(f->site, f->len ? f->path : ".", O_RDONLY | O_DIRECTORY);
-    struct listing_view view;
-    int err = 0;
+    struct thing *t = (struct thing *)thing;
 
-    if (fd < 0)
-        return fd;
-    if (f->len == 0 && site_is_gone(f->site)) { /* it has no entries, but is no empty folder */
+    (void)search;
+    if (t->fd >= 0)
+        close(t->fd);
+}
+
+/* The descriptor becomes the source's.  Of an empty file nothing is read, so it is not kept. */
+static int search_open(struct docroot_search *search, struct docroot_thing *asked,
+                       struct docroot_thing *sent, struct source **source)
+{
+    struct site_source *s = source_new(&sent->source);
+
+    (void)search;
+    (void)asked;
+    if (!s)
+        return -ENOMEM;
+    if (s->source.size) {
+        s->source.file = s;
+        s->fd = ((struct thing *)sent)->fd;
+        ((struct thing *)sent)->fd = -1;
+    }
+    *source = &s->source;
+    return 0;
+}
+
+static int search_folder(struct docroot_search *search, const char *name,
+                         struct docroot_thing *thing)
+{
+    struct search *f = (struct search *)search;
+    int fd = site_open_beneath(f->site, name, O_RDONLY | O_DIRECTORY);
+
+    if (fd >= 0 && search->len == 0 && site_is_gone(f->site)) {
         close(fd);
-        return -ESTALE;
+        fd = -ESTALE; /* it has no entries, but is no empty folder */
     }
-    if (!f->site->listing || (!ask->head && !may_block)) {
-        close(fd);
-        return f->site->listing ? -EINPROGRESS : -EACCES;
-    }
-    listing_view_read(&view, ask);
-    *source = source_new(SOURCE_MADE, listing_type(view.format));
-    if (!*source || ask->head) {
-        close(fd);
-        if (!*source)
-            return -ENOMEM;
-        (*source)->source.next = no_entries;
-        return 0;
-    }
-    (*source)->source.next = folder_next;
-    err = folder_open(f->site, ask, fd, &(*source)->folder);
-    if (err) {
-        site_release(f->site, &(*source)->source);
-        *source = NULL;
-    }
+    ((struct thing *)thing)->fd = fd;
+    return fd < 0 ? fd : 0;
+}
+
+static int search_list(struct docroot_search *search, struct docroot_thing *thing,
+                       struct source **source)
+{
+    struct search *f = (struct search *)search;
+    struct thing *t = (struct thing *)thing;
+    struct site_source *s = f->may_block ? source_new(&thing->source) : NULL;
+    int err;
+
+    if (!s)
+        return f->may_block ? -ENOMEM : -EINPROGRESS;
+    s->source.next = folder_next;
+    err = folder_open(f->site, search->ask, t->fd, &s->folder);
+    t->fd = -1;
+    if (err)
+        free(s);
+    else
+        *source = &s->source;
     return err;
+}
+
+static bool search_alone(struct docroot_search *search)
+{
+    struct search *f = (struct search *)search;
+
+    f->siblings_ms = (uint32_t)clock_ms();
+    return !site_is_exact(f->site) &&
+           absent_lately(&f->site->absent, search->path, search->len, f->siblings_ms);
+}
+
+static void search_note_alone(struct docroot_search *search)
+{
+    struct search *f = (struct search *)search;
+
+    absent_note(&f->site->absent, search->path, search->len, f->siblings_ms);
+}
+
+static const struct docroot_ops search_ops = {
+    .look = search_look,
+    .put = search_put,
+    .open = search_open,
+    .folder = search_folder,
+    .list = search_list,
+    .alone = search_alone,
+    .note_alone = search_note_alone,
+};
+
+/* Not cleared: only as much of the path as is used. */
+static void search_init(struct search *f, struct site *site)
+{
+    f->site = site;
+    f->search.ops = &search_ops;
+    f->search.rules = &site->rules;
+    for (size_t i = 0; i < 3; i++)
+        f->search.thing[i] = &f->thing[i].thing;
+    f->search.path = f->path;
+    clock_gettime(CLOCK_REALTIME_COARSE, &f->now);
 }
 
 int site_find(struct site *site, const struct http_ask *ask, bool may_block, struct source **source)
 {
-    struct search f; /* not cleared: only as much of the path as is used */
-    struct site_source *found = NULL;
-    int err;
+    struct search f;
+    int err = docroot_refuses(&site->rules, ask);
 
-    if (ask->path.len == 0 || ask->path.len > PATH_BYTES_MAX)
-        return -ENAMETOOLONG;
-    if (!site->hidden && path_is_hidden(ask->path))
-        return -ENOENT;
-    f.site = site;
-    f.ask = ask;
-    clock_gettime(CLOCK_REALTIME_COARSE, &f.now);
-    f.len = ask->path.len - 1;
-    memcpy(f.path, ask->path.ptr + 1, f.len);
-    f.path[f.len] = '\0';
-    if (ask->path.ptr[f.len] != '/') {
-        err = find_file(&f, &found);
-    } else {
-        err = find_index(&f, &found);
-        if (err == -ENOENT)
-            err = find_listing(&f, may_block, &found);
-    }
-    if (err == -ENOENT && site_is_gone(site))
-        err = -ESTALE;
-    if (!err)
-        *source = &found->source;
-    return err;
+    if (err)
+        return err;
+    search_init(&f, site);
+    f.search.ask = ask;
+    f.search.compress_max = site_compress_max(site);
+    f.search.head_lists = false;
+    f.may_block = may_block;
+    err = docroot_find(&f.search, source);
+    return err == -ENOENT && site_is_gone(site) ? -ESTALE : err;
 }
 
 int site_page(struct site *site, unsigned status, struct source **source)
 {
-    struct site_source *found;
-    char name[16];
-    struct stat st;
-    int err, fd;
+    struct search f;
 
-    snprintf(name, sizeof(name), "%u.html", status);
-    fd = site_open_file(site, name, &st);
-    if (fd < 0)
-        return fd == -EISDIR || st.st_mode ? -ENOENT : fd;
-    err = source_of_file(fd, &st, type_of(name, strlen(name)), &found);
-    if (!err)
-        *source = &found->source;
-    return err;
+    search_init(&f, site);
+    f.search.ask = NULL;
+    f.search.compress_max = 0;
+    return docroot_page(&f.search, status, source);
 }

@@ -12,7 +12,7 @@
  * clients of the second kind want their answer.
  *
  * Sorted: struct roll holds the entries, and the descriptor is closed before the first byte is
- * sent.  Streamed, when there are more than site->entries_max or all listings together would need
+ * sent.  Streamed, when there are more than rules.entries_max or all listings together would need
  * more than SITE_LISTINGS_BYTES_MAX: buffers of DENTS_BYTES and STREAM_NAMES entries, in the
  * folder's own order.
  */
@@ -64,18 +64,6 @@ struct folder {
 
 /* --- Reading ---------------------------------------------------------------------------------- */
 
-static enum listing_kind kind_of(mode_t mode)
-{
-    switch (mode & S_IFMT) {
-    case S_IFDIR: return LISTING_FOLDER;
-    case S_IFREG: return LISTING_FILE;
-    case S_IFIFO: return LISTING_FIFO;
-    case S_IFSOCK: return LISTING_SOCKET;
-    case S_IFLNK: return LISTING_DEAD;
-    default: return LISTING_DEVICE;
-    }
-}
-
 /* A link's target as a visitor would get it; *st becomes the target's. */
 static enum listing_kind kind_of_target(const struct folder *f, struct slice name, struct stat *st)
 {
@@ -93,7 +81,7 @@ static enum listing_kind kind_of_target(const struct folder *f, struct slice nam
         return kind;
     if (fstat(fd, &target) == 0) {
         *st = target;
-        kind = kind_of(target.st_mode);
+        kind = docroot_kind(target.st_mode);
     }
     close(fd);
     return kind;
@@ -110,13 +98,13 @@ static bool describe(struct folder *f, struct slice name, unsigned char type,
     e->name = name;
     if (fstatat(f->fd, name.ptr, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0) {
         e->unknown = true; /* a folder that may be read but not entered tells names only */
-        e->kind = (uint8_t)kind_of(DTTOIF(type));
+        e->kind = (uint8_t)docroot_kind(DTTOIF(type));
         e->link = type == DT_LNK;
         f->plain = false;
         return errno != ENOENT;
     }
     e->link = S_ISLNK(st.st_mode);
-    e->kind = (uint8_t)(e->link ? kind_of_target(f, name, &st) : kind_of(st.st_mode));
+    e->kind = (uint8_t)(e->link ? kind_of_target(f, name, &st) : docroot_kind(st.st_mode));
     e->size = e->kind == LISTING_FILE ? (uint64_t)st.st_size : 0;
     e->mtime_s = st.st_mtim.tv_sec;
     f->plain = f->plain && !e->link && e->kind <= LISTING_FILE && st.st_dev == f->dev;
@@ -126,7 +114,7 @@ static bool describe(struct folder *f, struct slice name, unsigned char type,
 bool folder_shows(const struct site *site, const struct listing_view *view, struct slice name)
 {
     return !slice_is(name, ".") && !slice_is(name, "..") && name.len <= NAME_FOREIGN_MAX &&
-           (site->hidden || !name_is_hidden(name)) && listing_match(view, name);
+           (site->rules.hidden || !name_is_hidden(name)) && listing_match(view, name);
 }
 
 enum reading { READ_ENTRY, READ_EMPTY /* the buffer */, READ_PAUSE /* the budget is used up */ };
@@ -248,7 +236,7 @@ static int gather(struct folder *f, unsigned names)
         enum reading got;
 
         while ((got = read_entry(f, &e)) == READ_ENTRY) {
-            if (f->roll->count == f->site->entries_max || roll_add(f->site, f->roll, &e)) {
+            if (f->roll->count == f->site->rules.entries_max || roll_add(f->site, f->roll, &e)) {
                 int err = stream(f);
 
                 return err ? err : -EINPROGRESS;

@@ -13,14 +13,12 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include <time.h>
-#include "../core/listing.h"
+#include "../core/docroot.h"
 #include "inside.h"
 
 enum {
-    /* Entries that are sorted unless the options say otherwise; a folder with more is streamed. */
-    SITE_ENTRIES_MAX = 100000,
     /* Memory of all sorted listings that are being made or sent, in all processes: a dozen of
-     * SITE_ENTRIES_MAX names.  One that would exceed it is streamed. */
+     * DOCROOT_ENTRIES_MAX names.  One that would exceed it is streamed. */
     SITE_LISTINGS_BYTES_MAX = 128 << 20,
     /* Processes that have sorted listings at once: four workers with all children that fork.c may
      * have.  The listings of one more are streamed. */
@@ -60,11 +58,10 @@ struct site_shared {
 struct site {
     int root_fd;
     struct young young;
-    bool hidden, listing, precompressed;
+    struct docroot_rules rules;
     bool compress; /* text is compressed where answers are kept */
     bool counts_links; /* the file system counts those of the root: some FUSE servers do not */
     bool world; /* what others may not read is refused, though this process may read it */
-    size_t entries_max;
     struct site_shared *shared;
     pid_t opener;                  /* the process that opened it */
     _Atomic uint64_t *claim;       /* this process's, if it is another, or an ancestor's */
@@ -79,8 +76,6 @@ struct site {
     atomic_size_t compress_max; /* bytes of a file that may be compressed; 0: none is */
     struct absent absent;
     struct absent straight; /* folders that are reached without a link: site_open.c */
-    size_t index_len;
-    char index[NAME_BYTES_MAX + 1];
 };
 
 struct site_source {

@@ -40,22 +40,6 @@ enum {
     GONE_SAID_MS = 10000, /* how often to say that the root was removed */
 };
 
-static int error_of(int err)
-{
-    switch (err) {
-    case -ENOTDIR: /* a file used as a folder */
-        return -ENOENT;
-    case -EPERM:
-    case -EXDEV:   /* leaves the root */
-    case -ELOOP:   /* a magic link, or links without end */
-    case -ENXIO:   /* a socket; a device without a driver */
-    case -ENODEV:
-        return -EACCES;
-    default:
-        return err;
-    }
-}
-
 /* A descriptor, or the kernel's own -errno. */
 static int open_as(const struct site *site, const char *path, int flags, uint64_t resolve)
 {
@@ -95,7 +79,7 @@ static int folders_error(const struct site *site, const char *path)
             continue;
         folder[i] = '\0';
         if (fstatat(site->root_fd, folder, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
-            return error_of(-errno);
+            return docroot_error(-errno);
         err = mode_error(site, st.st_mode, S_IXOTH);
         folder[i] = '/';
     }
@@ -139,7 +123,7 @@ static int judge(const struct site *site, int fd)
     thing.len -= root.len;
     if (thing.len == 0)
         return 0;
-    if (*thing.ptr != '/' || (!site->hidden && path_is_hidden(thing)))
+    if (*thing.ptr != '/' || (!site->rules.hidden && path_is_hidden(thing)))
         return -ENOENT; /* as hidden names are */
     return folders_error(site, thing.ptr + 1);
 }
@@ -150,8 +134,8 @@ static int open_linked(const struct site *site, const char *path, int flags)
     int fd = open_as(site, path, O_PATH | (flags & O_DIRECTORY), 0), err;
 
     if (fd < 0)
-        return error_of(fd);
-    err = site->hidden && !site->world ? 0 : judge(site, fd);
+        return docroot_error(fd);
+    err = site->rules.hidden && !site->world ? 0 : judge(site, fd);
     if (!err)
         return fd;
     close(fd);
@@ -172,7 +156,7 @@ static int open_again(int fd, int flags)
     close(fd);
     if (err == -ENOENT) /* there is no /proc */
         return -EACCES;
-    return err ? error_of(err) : opened;
+    return err ? docroot_error(err) : opened;
 }
 
 /* Whether others may list that folder; what everyone is served from, the root, is not asked. */
@@ -196,7 +180,7 @@ int site_open_beneath(const struct site *site, const char *path, int flags)
         fd = open_again(fd, flags);
         err = 0;
     } else {
-        err = fd < 0 ? error_of(fd) : folders_error(site, path);
+        err = fd < 0 ? docroot_error(fd) : folders_error(site, path);
     }
     if (!err && fd >= 0 && !(flags & O_PATH) && strcmp(path, ".") != 0)
         err = list_error(site, fd);
@@ -285,7 +269,7 @@ int site_open_file(struct site *site, const char *path, struct stat *st)
     if (err)
         return err == -ELOOP ? open_linked_file(site, path, st) : err;
     if (fstatat(site->root_fd, path, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
-        return error_of(-errno);
+        return docroot_error(-errno);
     if (S_ISLNK(st->st_mode))
         return open_linked_file(site, path, st);
     err = error_of_kind(site, st);
@@ -295,7 +279,7 @@ int site_open_file(struct site *site, const char *path, struct stat *st)
     if (fd == -ELOOP) /* a link has come */
         return open_linked_file(site, path, st);
     if (fd < 0)
-        return error_of(fd);
+        return docroot_error(fd);
     err = fstat(fd, st) < 0 ? -errno : error_of_kind(site, st);
     if (err) {
         close(fd);

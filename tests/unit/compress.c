@@ -13,6 +13,7 @@
 #if __has_include(<zstd.h>)
 #include <zstd.h>
 #endif
+#include "../../core/docroot.h"
 #include "../../server/compress.h"
 
 enum { TEXT_BYTES = 40000, LINE_BYTES = 40 };
@@ -112,12 +113,12 @@ static void test_none_for_identity(void **state)
 static void test_bounds(void **state)
 {
     (void)state;
-    assert_true(compress_may("text/html; charset=utf-8", COMPRESS_BYTES_MIN, 9999));
-    assert_false(compress_may("text/html; charset=utf-8", COMPRESS_BYTES_MIN - 1, 9999));
-    assert_true(compress_may("text/html; charset=utf-8", 9999, 9999));
-    assert_false(compress_may("text/html; charset=utf-8", 10000, 9999));
-    assert_false(compress_may("text/html; charset=utf-8", 600, 0)); /* nothing is kept */
-    assert_false(compress_may("image/png", 600, 9999));
+    assert_true(docroot_compresses("text/html; charset=utf-8", COMPRESS_BYTES_MIN, 9999));
+    assert_false(docroot_compresses("text/html; charset=utf-8", COMPRESS_BYTES_MIN - 1, 9999));
+    assert_true(docroot_compresses("text/html; charset=utf-8", 9999, 9999));
+    assert_false(docroot_compresses("text/html; charset=utf-8", 10000, 9999));
+    assert_false(docroot_compresses("text/html; charset=utf-8", 600, 0)); /* nothing is kept */
+    assert_false(docroot_compresses("image/png", 600, 9999));
     for (size_t saved = 99; saved <= 101; saved++) { /* of a hundred times that share */
         size_t size = 100 * COMPRESS_SAVES_PART;
 

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: MIT */
+/* docroot.c - which file answers a path, over a folder that is a table: whatever the host says of a
+ * name, and whichever of its calls fails, the answer is right and everything held is let go of. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include "../../core/docroot.h"
+
+/* What is found of a name: 0, or -errno and a kind. */
+struct name {
+    const char *name;
+    int err;
+    enum listing_kind kind;
+    int64_t mtime_s;
+    uint64_t size;
+    uint32_t mtime_ns;
+};
+
+struct thing {
+    struct docroot_thing thing;
+    const struct name *name;
+    bool held;
+};
+
+struct root {
+    struct docroot_search search;
+    struct docroot_rules rules;
+    const struct name *names;
+    struct thing thing[3];
+    char path[DOCROOT_PATH_BYTES_MAX];
+    unsigned looks, held, held_max;
+    unsigned fails; /* open() fails the first so many times */
+    bool alone;     /* what alone() says */
+    unsigned noted;
+    /* What open() or list() was given. */
+    const char *asked, *sent, *listed;
+    struct source source;
+};
+
+static struct root *root_of(struct docroot_search *f)
+{
+    return (struct root *)f;
+}
+
+static void hold(struct root *r, struct thing *t)
+{
+    assert_false(t->held);
+    t->held = true;
+    r->held++;
+    r->held_max = r->held > r->held_max ? r->held : r->held_max;
+}
+
+static int root_look(struct docroot_search *f, const char *name, struct docroot_thing *thing)
+{
+    struct root *r = root_of(f);
+    struct thing *t = (struct thing *)thing;
+    const struct name *n = r->names;
+
+    r->looks++;
+    while (n->name && strcmp(n->name, name) != 0)
+        n++;
+    if (!n->name)
+        return -ENOENT;
+    thing->kind = (uint8_t)n->kind;
+    if (n->err)
+        return n->err;
+    t->name = n;
+    thing->source = (struct source){
+        .size = n->size, .mtime_s = n->mtime_s, .mtime_ns = n->mtime_ns};
+    hold(r, t);
+    return 0;
+}
+
+static void root_put(struct docroot_search *f, struct docroot_thing *thing)
+{
+    struct thing *t = (struct thing *)thing;
+
+    assert_true(t->held);
+    t->held = false;
+    root_of(f)->held--;
+}
+
+static int root_open(struct docroot_search *f, struct docroot_thing *asked,
+                     struct docroot_thing *sent, struct source **source)
+{
+    struct root *r = root_of(f);
+
+    if (r->fails > 0) {
+        r->fails--;
+        return -ENOMEM;
+    }
+    if (sent->source.kind == SOURCE_BODY) {
+        assert_true(((struct thing *)asked)->held && ((struct thing *)sent)->held);
+        assert_int_equal(sent->source.bytes != NULL, sent->source.size == 0);
+        r->asked = ((struct thing *)asked)->name->name;
+        r->sent = ((struct thing *)sent)->name->name;
+    }
+    r->source = sent->source;
+    *source = &r->source;
+    return 0;
+}
+
+static int root_folder(struct docroot_search *f, const char *name, struct docroot_thing *thing)
+{
+    (void)name;
+    hold(root_of(f), (struct thing *)thing);
+    return 0;
+}
+
+static int root_list(struct docroot_search *f, struct docroot_thing *thing, struct source **source)
+{
+    struct root *r = root_of(f);
+
+    assert_true(((struct thing *)thing)->held);
+    r->listed = r->path;
+    r->source = thing->source;
+    *source = &r->source;
+    return 0;
+}
+
+static bool root_alone(struct docroot_search *f)
+{
+    return root_of(f)->alone;
+}
+
+static void root_note_alone(struct docroot_search *f)
+{
+    root_of(f)->noted++;
+}
+
+static const struct docroot_ops ops = {
+    root_look, root_put, root_open, root_folder, root_list, root_alone, root_note_alone,
+};
+static const struct docroot_ops least = {
+    root_look, root_put, root_open, root_folder, root_list, NULL, NULL,
+};
+
+static void root_init(struct root *r, const struct name *names)
+{
+    memset(r, 0, sizeof(*r));
+    r->rules.listing = r->rules.precompressed = true;
+    assert_int_equal(docroot_set_index(&r->rules, NULL), 0);
+    r->names = names;
+    r->search.ops = &ops;
+    r->search.rules = &r->rules;
+    r->search.path = r->path;
+    for (size_t i = 0; i < 3; i++)
+        r->search.thing[i] = &r->thing[i].thing;
+}
+
+static struct http_ask ask_for(const char *path)
+{
+    struct http_ask a = {.path = {path, strlen(path)}};
+
+    a.q[CODING_IDENTITY] = 1000;
+    return a;
+}
+
+/* The search; everything is let go of, however it ends. */
+static int find(struct root *r, const struct http_ask *ask)
+{
+    struct source *source = NULL;
+    int err;
+
+    r->search.ask = ask;
+    r->looks = r->noted = 0;
+    err = docroot_find(&r->search, &source);
+    assert_int_equal(r->held, 0);
+    assert_int_equal(source != NULL, err == 0);
+    return err;
+}
+
+static const struct name page[] = {
+    {"a.html", 0, LISTING_FILE, 100, 9, 5},
+    {"a.html.br", 0, LISTING_FILE, 100, 3, 5},
+    {"a.html.zst", 0, LISTING_FILE, 100, 3, 4}, /* older by a nanosecond */
+    {"a.html.gz", 0, LISTING_FILE, 101, 4, 0},
+    {.name = NULL},
+};
+
+static void the_sibling_that_is_liked_best_is_sent(void **state)
+{
+    struct http_ask a = ask_for("/a.html");
+    struct root r;
+
+    (void)state;
+    root_init(&r, page);
+    assert_int_equal(find(&r, &a), 0);
+    assert_string_equal(r.sent, "a.html");
+    assert_true(r.source.vary);
+    assert_int_equal(r.looks, 2); /* itself, and one sibling says that the answer varies */
+    a.q[CODING_BR] = a.q[CODING_ZSTD] = a.q[CODING_GZIP] = 1000;
+    assert_int_equal(find(&r, &a), 0);
+    assert_string_equal(r.asked, "a.html");
+    assert_string_equal(r.sent, "a.html.br");
+    assert_int_equal(r.source.coding, CODING_BR);
+    a.q[CODING_BR] = 500; /* found first, and then a better one */
+    a.q[CODING_IDENTITY] = 100;
+    assert_int_equal(find(&r, &a), 0);
+    assert_string_equal(r.sent, "a.html.gz");
+    assert_int_equal(r.source.coding, CODING_GZIP);
+    assert_int_equal(r.held_max, 3);
+    a.q[CODING_BR] = a.q[CODING_GZIP] = 0; /* the one that is left is too old */
+    assert_int_equal(find(&r, &a), 0);
+    assert_string_equal(r.sent, "a.html");
+    assert_string_equal(r.source.type, "text/html; charset=utf-8");
+}
+
+static void a_sibling_that_may_be_there_varies_the_answer(void **state)
+{
+    static const int errors[] = {-EMFILE, -ENFILE, -ENOMEM, -ENOENT, -EACCES, -EISDIR};
+    struct name names[] = {
+        {"a.html", 0, LISTING_FILE, 100, 9, 0}, {.name = "a.html.gz"}, {.name = NULL}};
+    struct http_ask a = ask_for("/a.html");
+    struct root r;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+        root_init(&r, names);
+        names[1].err = errors[i];
+        assert_int_equal(find(&r, &a), 0);
+        assert_int_equal(r.source.vary, i < 3);
+        assert_int_equal(r.noted, errors[i] == -ENOENT);
+    }
+}
+
+static void a_file_that_was_alone_is_not_looked_for_again(void **state)
+{
+    struct http_ask a = ask_for("/a.html");
+    struct root r;
+
+    (void)state;
+    root_init(&r, page);
+    r.alone = true;
+    assert_int_equal(find(&r, &a), 0);
+    assert_int_equal(r.looks, 1);
+    assert_false(r.source.vary);
+    a.q[CODING_IDENTITY] = 0; /* before it is refused, they are */
+    assert_int_equal(find(&r, &a), 0);
+    assert_true(r.looks > 1);
+    r.search.ops = &least; /* nobody remembers */
+    a.q[CODING_IDENTITY] = 1000;
+    assert_int_equal(find(&r, &a), 0);
+    assert_int_equal(r.looks, 2);
+}
+
+static void what_is_let_be_is_not_looked_for(void **state)
+{
+    static const struct name names[] = {{"a.png", 0, LISTING_FILE, 1, 9, 0}, {.name = NULL}};
+    struct http_ask a = ask_for("/a.png");
+    struct root r;
+
+    (void)state;
+    root_init(&r, names);
+    assert_int_equal(find(&r, &a), 0);
+    assert_int_equal(r.looks, 1);
+    root_init(&r, page);
+    r.rules.precompressed = false;
+    a = ask_for("/a.html");
+    assert_int_equal(find(&r, &a), 0);
+    assert_int_equal(r.looks, 1);
+    assert_false(r.source.vary);
+}
+
+static void what_may_be_compressed_varies(void **state)
+{
+    struct name names[] = {{"a.html", 0, LISTING_FILE, 1, COMPRESS_BYTES_MIN, 0}, {.name = NULL}};
+    struct http_ask a = ask_for("/a.html");
+    struct root r;
+
+    (void)state;
+    root_init(&r, names);
+    for (size_t max = COMPRESS_BYTES_MIN - 1; max <= COMPRESS_BYTES_MIN; max++) {
+        r.search.compress_max = max;
+        assert_int_equal(find(&r, &a), 0);
+        assert_int_equal(r.source.vary, max == COMPRESS_BYTES_MIN);
+    }
+    names[0].size = COMPRESS_BYTES_MIN - 1;
+    assert_int_equal(find(&r, &a), 0);
+    assert_false(r.source.vary);
+}
+
+static void when_it_cannot_be_opened_nothing_stays(void **state)
+{
+    struct http_ask a = ask_for("/a.html"), folder = ask_for("/sub");
+    static const struct name sub[] = {{"sub", -EISDIR, LISTING_FOLDER, 0, 0, 0}, {.name = NULL}};
+    struct root r;
+
+    (void)state;
+    a.q[CODING_BR] = 1000;
+    root_init(&r, page);
+    r.fails = 1;
+    assert_int_equal(find(&r, &a), -ENOMEM);
+    root_init(&r, sub);
+    r.fails = 1;
+    assert_int_equal(find(&r, &folder), -ENOMEM);
+    assert_int_equal(find(&r, &folder), 0);
+    assert_int_equal(r.source.kind, SOURCE_REDIRECT);
+}
+
+/* What bears the index's name: the folder is listed beside it, or the answer is -errno. */
+static void what_is_no_index_does_not_hide_its_folder(void **state)
+{
+    static const struct {
+        struct name names[2];
+        int err;
+    } cases[] = {
+        {{{"s/index.html", -ENOENT, LISTING_DEAD, 0, 0, 0}}, 0},
+        {{{"s/index.html", -ENAMETOOLONG, LISTING_DEAD, 0, 0, 0}}, 0},
+        {{{"s/index.html", -EISDIR, LISTING_FOLDER, 0, 0, 0}}, 0},
+        {{{"s/index.html", -EACCES, LISTING_FIFO, 0, 0, 0}}, 0},
+        {{{"s/index.html", -EACCES, LISTING_DEVICE, 0, 0, 0}}, 0},
+        {{{"s/index.html", -EACCES, LISTING_SOCKET, 0, 0, 0}}, -EACCES},
+        {{{"s/index.html", -EACCES, LISTING_FILE, 0, 0, 0}}, -EACCES},
+        {{{"s/index.html", -EACCES, LISTING_DEAD, 0, 0, 0}}, -EACCES},
+        {{{"s/index.html", -EMFILE, LISTING_FILE, 0, 0, 0}}, -EMFILE},
+    };
+    struct http_ask a = ask_for("/s/");
+    struct root r;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        root_init(&r, cases[i].names);
+        assert_int_equal(find(&r, &a), cases[i].err);
+        assert_int_equal(r.listed != NULL, cases[i].err == 0);
+        if (r.listed)
+            assert_string_equal(r.listed, "s/"); /* the index's name is cut off again */
+    }
+}
+
+static void a_folder_is_listed_or_its_index_sent(void **state)
+{
+    static const struct name names[] = {{"index.html", 0, LISTING_FILE, 1, 0, 0}, {.name = NULL}};
+    struct http_ask a = ask_for("/");
+    char buf[CHUNK_BYTES_MAX];
+    struct root r;
+
+    (void)state;
+    root_init(&r, names);
+    assert_int_equal(find(&r, &a), 0);
+    assert_string_equal(r.sent, "index.html");
+    assert_int_equal(docroot_set_index(&r.rules, ""), 0);
+    assert_int_equal(find(&r, &a), 0);
+    assert_int_equal(r.source.kind, SOURCE_MADE);
+    assert_non_null(r.listed);
+    r.listed = NULL;
+    a.head = true; /* its head needs no names */
+    assert_int_equal(find(&r, &a), 0);
+    assert_null(r.listed);
+    assert_int_equal(r.source.next(&r.source, buf, sizeof(buf)), 0);
+    r.search.head_lists = true;
+    assert_int_equal(find(&r, &a), 0);
+    assert_non_null(r.listed);
+    r.rules.listing = false;
+    assert_int_equal(find(&r, &a), -EACCES);
+}
+
+static void a_page_is_a_file_and_nothing_else(void **state)
+{
+    static const struct name names[] = {
+        {"404.html", 0, LISTING_FILE, 1, COMPRESS_BYTES_MIN, 0},
+        {"404.html.br", 0, LISTING_FILE, 1, 1, 0},
+        {"403.html", -EISDIR, LISTING_FOLDER, 0, 0, 0},
+        {"500.html", -EACCES, LISTING_FIFO, 0, 0, 0},
+        {"503.html", -EMFILE, LISTING_DEAD, 0, 0, 0},
+        {.name = NULL},
+    };
+    struct source *source = NULL;
+    struct root r;
+
+    (void)state;
+    root_init(&r, names);
+    r.search.ask = NULL;
+    assert_int_equal(docroot_page(&r.search, 404, &source), 0);
+    assert_string_equal(r.sent, "404.html");
+    assert_false(source->vary);
+    assert_int_equal(r.looks, 1);
+    assert_int_equal(docroot_page(&r.search, 403, &source), -ENOENT);
+    assert_int_equal(docroot_page(&r.search, 500, &source), -ENOENT);
+    assert_int_equal(docroot_page(&r.search, 503, &source), -EMFILE);
+    assert_int_equal(docroot_page(&r.search, 599, &source), -ENOENT);
+    assert_int_equal(r.held, 0);
+}
+
+static void what_is_refused_is_not_looked_for(void **state)
+{
+    static char path[PATH_BYTES_MAX + 1];
+    struct http_ask a = {.path = {path, sizeof(path)}};
+    struct docroot_rules rules = {.hidden = false};
+
+    (void)state;
+    memset(path, 'a', sizeof(path));
+    path[0] = '/';
+    assert_int_equal(docroot_refuses(&rules, &a), -ENAMETOOLONG);
+    a.path.len--;
+    assert_int_equal(docroot_refuses(&rules, &a), 0);
+    a.path.len = 0;
+    assert_int_equal(docroot_refuses(&rules, &a), -ENAMETOOLONG);
+    a = ask_for("/.git/config");
+    assert_int_equal(docroot_refuses(&rules, &a), -ENOENT);
+    rules.hidden = true;
+    assert_int_equal(docroot_refuses(&rules, &a), 0);
+}
+
+static void an_index_is_a_name(void **state)
+{
+    struct docroot_rules rules = {.hidden = false};
+    char name[NAME_BYTES_MAX + 2];
+
+    (void)state;
+    memset(name, 'a', sizeof(name));
+    name[NAME_BYTES_MAX + 1] = '\0';
+    assert_int_equal(docroot_set_index(&rules, name), -EINVAL);
+    name[NAME_BYTES_MAX] = '\0';
+    assert_int_equal(docroot_set_index(&rules, name), 0);
+    assert_int_equal(rules.index_len, NAME_BYTES_MAX);
+    assert_int_equal(docroot_set_index(&rules, "a/b"), -EINVAL);
+    assert_string_equal(rules.index, name); /* as it was */
+}
+
+static void modes_and_errors_mean_what_they_mean(void **state)
+{
+    (void)state;
+    assert_int_equal(docroot_kind(S_IFDIR | 0755), LISTING_FOLDER);
+    assert_int_equal(docroot_kind(S_IFREG | 0644), LISTING_FILE);
+    assert_int_equal(docroot_kind(S_IFIFO), LISTING_FIFO);
+    assert_int_equal(docroot_kind(S_IFSOCK), LISTING_SOCKET);
+    assert_int_equal(docroot_kind(S_IFCHR), LISTING_DEVICE);
+    assert_int_equal(docroot_kind(S_IFBLK), LISTING_DEVICE);
+    assert_int_equal(docroot_kind(S_IFLNK), LISTING_DEAD);
+    assert_int_equal(docroot_error(-ENOTDIR), -ENOENT);
+    assert_int_equal(docroot_error(-EXDEV), -EACCES);
+    assert_int_equal(docroot_error(-ELOOP), -EACCES);
+    assert_int_equal(docroot_error(-EINPROGRESS), -EIO); /* the system's is not ours */
+    assert_int_equal(docroot_error(-EMFILE), -EMFILE);
+    assert_int_equal(docroot_error(0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_sibling_that_is_liked_best_is_sent),
+        cmocka_unit_test(a_sibling_that_may_be_there_varies_the_answer),
+        cmocka_unit_test(a_file_that_was_alone_is_not_looked_for_again),
+        cmocka_unit_test(what_is_let_be_is_not_looked_for),
+        cmocka_unit_test(what_may_be_compressed_varies),
+        cmocka_unit_test(when_it_cannot_be_opened_nothing_stays),
+        cmocka_unit_test(what_is_no_index_does_not_hide_its_folder),
+        cmocka_unit_test(a_folder_is_listed_or_its_index_sent),
+        cmocka_unit_test(a_page_is_a_file_and_nothing_else),
+        cmocka_unit_test(what_is_refused_is_not_looked_for),
+        cmocka_unit_test(an_index_is_a_name),
+        cmocka_unit_test(modes_and_errors_mean_what_they_mean),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
