@@ -10,7 +10,7 @@
 #include <linux/fs.h>
 #include <linux/namei.h>
 #include <linux/path.h>
-#include "../core/docroot.h"
+#include "../core/folder.h"
 #include "ksite.h"
 
 enum {
@@ -24,7 +24,6 @@ enum {
 };
 
 struct kcache;
-struct kfolder;
 
 struct ksite {
     struct path root;
@@ -40,7 +39,7 @@ struct ksite {
 
 struct ksite_source {
     struct source source;   /* first: the core knows only this */
-    struct kfolder *folder; /* a listing's */
+    struct folder *folder; /* a listing's */
     bool cached;            /* it is the cache's, not ours */
 };
 
@@ -92,13 +91,11 @@ void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_
 /* Make the listing of an open folder, which is taken over, also on failure.  0 or -errno.  If the
  * folder lies on the site's own file system, no other one is asked for what it lists. */
 int kfolder_open(struct ksite *site, const struct http_ask *ask, struct file *file,
-                 struct kfolder **folder);
+                 struct folder **folder);
 size_t kfolder_next(struct source *source, char *buf, size_t cap); /* source.next of a listing */
-bool kfolder_streams(const struct kfolder *folder); /* too large to be gathered and sorted */
 /* Whether it is unchanged since: itself, and all in it that is shown.  Not to be asked of one that
  * streams. */
-bool kfolder_rests(const struct kfolder *folder, time64_t since);
-void kfolder_rewind(struct kfolder *folder); /* what was made is made again; not if streamed */
-void kfolder_close(struct kfolder *folder); /* in any context; NULL is fine */
+bool kfolder_rests(struct folder *folder, time64_t since);
+void kfolder_close(struct folder *folder); /* in any context; NULL is fine */
 
 #endif

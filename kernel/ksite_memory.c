@@ -164,7 +164,7 @@ void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_
     struct source *cached;
 
     if (!site->cache || s->source.size > KCACHE_BODY_BYTES_MAX ||
-        (made && kfolder_streams(s->folder)))
+        (made && s->folder->listing.streamed))
         return;
     fill.source = &s->source;
     fill.siblings = !made && site->rules.precompressed && compresses;
@@ -175,7 +175,7 @@ void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_
         return;
     if (kcache_keep(site->cache, &key, &fill, &cached)) {
         if (made)
-            kfolder_rewind(s->folder);
+            folder_rewind(s->folder);
         return;
     }
     ksite_release(site, &s->source);

@@ -233,7 +233,7 @@ static bool see_child(struct children *ch, const struct dirent64 *d)
     ch->lasting = ch->names > SITE_FIRST_NAMES;
     if (ch->lasting)
         return false;
-    if (!folder_shows(ch->c->site, ch->view, name))
+    if (!folder_shows(&ch->c->site->rules, ch->view, name))
         return true;
     ch->lasting = d->d_type != DT_REG && d->d_type != DT_DIR;
     if (ch->lasting || (d->d_type == DT_DIR && is_mount(ch, d->d_name)))
@@ -328,7 +328,7 @@ static size_t read_body(struct source *s, char *to, size_t max)
         core_assert(n <= CHUNK_BYTES_MAX);
         len += n;
     }
-    site_listing_rewind(s);
+    folder_rewind(site_listing(s));
     return n == 0 ? len : TOO_LONG;
 }
 
@@ -359,7 +359,7 @@ static int make(struct children *ch, const struct key *k, struct source **source
     struct cache_entry *e = NULL;
     int err = site_find(c->site, k->want.ask, true, source);
 
-    if (!err && site_listing_plain(*source))
+    if (!err && folder_is_plain(site_listing(*source)))
         e = entry_make(c, k, *source);
     if (e) {
         e->watches = ch->deps->count;
@@ -423,13 +423,13 @@ static int compare(struct cache *c, struct cache_entry *e, const struct http_ask
     if (is_fresh(e, begun_ms) && !site_is_gone(c->site)) /* another thread has compared it */
         return give(c, e, source);
     err = site_find(c->site, ask, true, source);
-    if (!err && site_listing_plain(*source)) {
+    if (!err && folder_is_plain(site_listing(*source))) {
         if (same_body(e, *source)) {
             site_release(c->site, *source);
             atomic_store_explicit(&e->checked_ms, (uint32_t)begun_ms, memory_order_relaxed);
             return give(c, e, source);
         }
-        site_listing_rewind(*source);
+        folder_rewind(site_listing(*source));
     }
     cache_cut_entry(c, e);
     cache_release(e);

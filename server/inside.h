@@ -56,10 +56,6 @@ void site_listing_client(struct source *source, int fd);
 bool site_listing_ready(const struct source *source);
 /* Whether its next step() may take milliseconds. */
 bool site_listing_long(const struct source *source);
-/* Whether it is a listing that lies ready, sorted, and shows nothing but regular files and folders
- * of the same file system; and let next() begin again. */
-bool site_listing_plain(const struct source *source);
-void site_listing_rewind(struct source *source);
 /* One slice: 0: ready, -EINPROGRESS: there is more to do, or -errno, which next() will report. */
 int site_listing_step(struct source *source);
 

@@ -124,7 +124,7 @@ void site_release(struct site *site, struct source *source)
         cache_release(s->entry);
         return;
     }
-    folder_close(s->folder);
+    site_folder_close(s->folder);
     if (s->fd >= 0)
         close(s->fd);
     free(s);
@@ -133,61 +133,6 @@ void site_release(struct site *site, struct source *source)
 int site_source_fd(const struct source *source)
 {
     return ((const struct site_source *)source)->fd;
-}
-
-/* --- Listings that are made in slices --------------------------------------------------------- */
-
-static struct folder *folder_of(const struct source *source)
-{
-    return ((const struct site_source *)source)->folder;
-}
-
-void site_listing_help(struct source *source, struct listing_help help)
-{
-    source->next = help.next;
-    ((struct site_source *)source)->owner = help.owner;
-    folder_help(folder_of(source));
-}
-
-void *site_listing_owner(const struct source *source)
-{
-    return ((const struct site_source *)source)->owner;
-}
-
-size_t site_listing_next(struct source *source, char *buf, size_t cap)
-{
-    return folder_next(source, buf, cap);
-}
-
-void site_listing_client(struct source *source, int fd)
-{
-    if (folder_of(source))
-        folder_client(folder_of(source), fd);
-}
-
-bool site_listing_ready(const struct source *source)
-{
-    return !folder_of(source) || folder_ready(folder_of(source));
-}
-
-bool site_listing_long(const struct source *source)
-{
-    return folder_long(folder_of(source));
-}
-
-bool site_listing_plain(const struct source *source)
-{
-    return folder_of(source) && folder_plain(folder_of(source));
-}
-
-void site_listing_rewind(struct source *source)
-{
-    folder_rewind(folder_of(source));
-}
-
-int site_listing_step(struct source *source)
-{
-    return folder_step(folder_of(source));
 }
 
 /* --- What the core asks of it ----------------------------------------------------------------- */
@@ -267,8 +212,8 @@ static int search_list(struct docroot_search *search, struct docroot_thing *thin
 
     if (!s)
         return f->may_block ? -ENOMEM : -EINPROGRESS;
-    s->source.next = folder_next;
-    err = folder_open(f->site, search->ask, t->fd, &s->folder);
+    s->source.next = site_listing_next;
+    err = site_folder_open(f->site, search->ask, t->fd, &s->folder);
     t->fd = -1;
     if (err)
         free(s);

@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include <time.h>
-#include "../core/docroot.h"
+#include "../core/folder.h"
 #include "inside.h"
 
 enum {
@@ -32,8 +32,7 @@ enum {
 
 struct cache;
 struct cache_entry;
-struct folder;
-struct roll;
+struct site_roll;
 
 struct absent {
     uint64_t key; /* of the hash: below 2^61 - 1 */
@@ -67,7 +66,7 @@ struct site {
     _Atomic uint64_t *claim;       /* this process's, if it is another, or an ancestor's */
     /* Guards claim, the next two, each roll's refs and links, and cache_shares. */
     pthread_mutex_t rolls_lock;
-    struct roll *rolls;            /* those that are made and still sent */
+    struct site_roll *rolls;       /* those that are made and still sent */
     uint64_t moments;              /* passed so far: see rolls_now() */
     struct cache *cache;           /* of this process, with those who share it */
     unsigned cache_shares;
@@ -135,17 +134,12 @@ void absent_note(struct absent *absent, const char *path, size_t len, uint32_t s
 
 /* --- site_roll.c: a folder's entries, sorted, of which several listings are made -------------- */
 
-struct roll {
-    struct roll *prev, *next; /* in the site's list, once it is made */
+struct site_roll {
+    struct roll roll;      /* first; view and path of its totals are the key */
+    struct site_roll *prev, *next; /* in the site's list, once it is made */
     unsigned refs;
-    bool made, plain;      /* see site_listing_plain() */
+    bool made;
     uint64_t begun;        /* rolls_now() before its folder was read */
-    struct listing totals; /* view and path are the key; folders, files, others and bytes count */
-    struct listing_entry *entries;
-    size_t count, room;
-    char *names;
-    size_t names_len, names_room;
-    size_t charged;        /* bytes: see site_charge.c */
     char path[];
 };
 
@@ -155,9 +149,7 @@ void rolls_close(struct site *site);
 uint64_t rolls_now(struct site *site);
 /* An empty one for that listing's path and view; NULL: no memory.  The reading begins now. */
 struct roll *roll_open(struct site *site, const struct listing *listing);
-/* Keep an entry.  -EAGAIN: there is no memory, or all listings together have too much. */
-int roll_add(struct site *site, struct roll *roll, const struct listing_entry *e);
-/* All are there: sort them.  From now on it does not change, and roll_find() finds it. */
+/* All are there, and sorted.  From now on it does not change, and roll_find() finds it. */
 void roll_made(struct site *site, struct roll *roll);
 /* A reference to one of the same path and view whose reading began after that moment, or NULL: one
  * that began before it might lack what has changed in between. */
@@ -176,19 +168,13 @@ void charge_back(struct site *site, size_t bytes);
 /* --- site_folder.c ---------------------------------------------------------------------------- */
 
 /* Begin the listing of the open folder fd, which is taken over, also on failure; a short one is
- * made.  0 or -errno. */
-int folder_open(struct site *site, const struct http_ask *ask, int fd, struct folder **folder);
-size_t folder_next(struct source *source, char *buf, size_t cap); /* source.next of a listing */
-/* As site_listing_...() in inside.h. */
-void folder_client(struct folder *folder, int fd);
-void folder_help(struct folder *folder); /* next() makes nothing from now on */
-bool folder_ready(const struct folder *folder);
-bool folder_long(const struct folder *folder);
-int folder_step(struct folder *folder);
-bool folder_plain(const struct folder *folder);
-void folder_rewind(struct folder *folder);
-/* Whether an entry of that name is in such a listing. */
-bool folder_shows(const struct site *site, const struct listing_view *view, struct slice name);
-void folder_close(struct folder *folder); /* NULL is fine */
+ * made.  0 or -errno.  As a source's it is asked by site_listing_...() in inside.h. */
+int site_folder_open(struct site *site, const struct http_ask *ask, int fd, struct folder **folder);
+void site_folder_close(struct folder *folder); /* NULL is fine */
+/* NULL: the source is no listing. */
+static inline struct folder *site_listing(const struct source *source)
+{
+    return ((const struct site_source *)source)->folder;
+}
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* site_roll.c - a folder's entries, sorted: made by one thread, then read by every listing that may
- * show them.
+/* site_roll.c - a folder's entries, sorted by core/folder.c: made by one thread, then read by every
+ * listing that may show them.
  *
- * An entry takes 40 bytes and its name, a quarter more while growing, so 100,000 names of 20 bytes
- * need about 7.5 MB and the longest ones 37 MB.  A roll lives as long as a listing reads it.  It is
- * given to another only if its folder was read after that one was asked for: an answer never lacks
- * a change that was complete before its request.
+ * A roll lives as long as a listing reads it.  It is given to another only if its folder was read
+ * after that one was asked for: an answer never lacks a change that was complete before its
+ * request.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -45,152 +44,32 @@ uint64_t rolls_now(struct site *site)
     return now;
 }
 
-/* --- Gathering -------------------------------------------------------------------------------- */
-
 struct roll *roll_open(struct site *site, const struct listing *listing)
 {
-    struct roll *r = calloc(1, sizeof(*r) + listing->path.len);
+    struct site_roll *r = calloc(1, sizeof(*r) + listing->path.len);
 
     if (!r)
         return NULL;
     memcpy(r->path, listing->path.ptr, listing->path.len);
-    r->totals.path = (struct slice){r->path, listing->path.len};
-    r->totals.view = listing->view;
+    r->roll.totals.path = (struct slice){r->path, listing->path.len};
+    r->roll.totals.view = listing->view;
     r->refs = 1;
     r->begun = rolls_now(site);
-    return r;
+    return &r->roll;
 }
 
-/* Bytes of an array's element, and the number of elements it grows by at least. */
-struct unit {
-    size_t bytes, step;
-};
-
-/* More room in *mem, which has *room units.  0 or -EAGAIN. */
-static int grow(struct site *site, void **mem, size_t *room, struct unit unit)
+void roll_made(struct site *site, struct roll *roll)
 {
-    size_t more = *room / 4 + unit.step;
-    size_t bytes = more * unit.bytes;
-    void *moved;
+    struct site_roll *r = (struct site_roll *)roll;
 
-    if (!charge(site, bytes))
-        return -EAGAIN;
-    moved = realloc(*mem, (*room + more) * unit.bytes);
-    if (!moved) {
-        charge_back(site, bytes);
-        return -EAGAIN;
-    }
-    *mem = moved;
-    *room += more;
-    return 0;
-}
-
-static void count_room(struct roll *r)
-{
-    r->charged = r->room * sizeof(*r->entries) + r->names_room;
-}
-
-/* The name's place is an offset until all are there, because the names may move. */
-int roll_add(struct site *site, struct roll *r, const struct listing_entry *e)
-{
-    const struct unit entry = {sizeof(*e), 64};
-    const struct unit character = {1, 4096}; /* the longest name fits */
-    void *mem = r->entries;
-    int err = 0;
-
-    if (r->count == r->room)
-        err = grow(site, &mem, &r->room, entry);
-    r->entries = mem;
-    mem = r->names;
-    if (!err && r->names_room - r->names_len < e->name.len)
-        err = grow(site, &mem, &r->names_room, character);
-    r->names = mem;
-    count_room(r);
-    if (err)
-        return err;
-    memcpy(r->names + r->names_len, e->name.ptr, e->name.len);
-    r->entries[r->count] = *e;
-    r->entries[r->count].name.ptr = NULL;
-    r->names_len += e->name.len;
-    r->count++;
-    listing_count(&r->totals, e);
-    return 0;
-}
-
-static int compare(const void *a, const void *b, void *view)
-{
-    return listing_compare(view, a, b);
-}
-
-/* What is sorted in the place of entries: most comparisons need no more than the key. */
-struct item {
-    uint64_t key; /* listing_key() */
-    size_t at;    /* of its entry */
-};
-
-static int compare_items(const void *a, const void *b, void *roll)
-{
-    const struct item *x = a, *y = b;
-    const struct roll *r = roll;
-
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return listing_compare(&r->totals.view, &r->entries[x->at], &r->entries[y->at]);
-}
-
-/* Each entry to the place where its item is: the permutation's cycles, one after the other. */
-static void move_entries(struct listing_entry *entries, struct item *items, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct listing_entry first = entries[i];
-        size_t to = i, from;
-
-        for (; (from = items[to].at) != i; to = from) {
-            entries[to] = entries[from];
-            items[to].at = to;
-        }
-        entries[to] = first;
-        items[to].at = to;
-    }
-}
-
-static void sort(struct roll *r)
-{
-    struct item *items = r->count < 2 ? NULL : malloc(r->count * sizeof(*items));
-    size_t start = r->count ? r->entries[0].name.len : 0;
-
-    if (!items) {
-        if (r->count)
-            qsort_r(r->entries, r->count, sizeof(*r->entries), compare, &r->totals.view);
-        return;
-    }
-    for (size_t i = 0; i < r->count; i++) {
-        size_t same = listing_start(r->entries[0].name, r->entries[i].name);
-
-        start = same < start ? same : start;
-    }
-    for (size_t i = 0; i < r->count; i++)
-        items[i] = (struct item){listing_key(&r->totals.view, &r->entries[i], start), i};
-    qsort_r(items, r->count, sizeof(*items), compare_items, r);
-    move_entries(r->entries, items, r->count);
-    free(items);
-}
-
-void roll_made(struct site *site, struct roll *r)
-{
-    size_t at = 0;
-
-    for (size_t i = 0; i < r->count; i++) {
-        r->entries[i].name.ptr = r->names + at;
-        at += r->entries[i].name.len;
-    }
-    sort(r);
     pthread_mutex_lock(&site->rolls_lock);
-    r->made = true;
-    r->next = site->rolls;
-    if (r->next)
-        r->next->prev = r;
-    site->rolls = r;
+    if (!r->made) {
+        r->made = true;
+        r->next = site->rolls;
+        if (r->next)
+            r->next->prev = r;
+        site->rolls = r;
+    }
     pthread_mutex_unlock(&site->rolls_lock);
 }
 
@@ -213,20 +92,21 @@ static bool is_same(const struct listing *a, const struct listing *b)
 
 struct roll *roll_find(struct site *site, const struct listing *listing, uint64_t asked)
 {
-    struct roll *r;
+    struct site_roll *r;
 
     pthread_mutex_lock(&site->rolls_lock);
     r = site->rolls;
-    while (r && !(r->begun > asked && is_same(&r->totals, listing)))
+    while (r && !(r->begun > asked && is_same(&r->roll.totals, listing)))
         r = r->next;
     if (r)
         r->refs++;
     pthread_mutex_unlock(&site->rolls_lock);
-    return r;
+    return r ? &r->roll : NULL;
 }
 
-void roll_put(struct site *site, struct roll *r)
+void roll_put(struct site *site, struct roll *roll)
 {
+    struct site_roll *r = (struct site_roll *)roll;
     bool last;
 
     if (!r)
@@ -241,8 +121,8 @@ void roll_put(struct site *site, struct roll *r)
     pthread_mutex_unlock(&site->rolls_lock);
     if (!last)
         return;
-    charge_back(site, r->charged);
-    free(r->entries);
-    free(r->names);
+    charge_back(site, roll->entries.room + roll->names.room);
+    free(roll->entries.mem);
+    free(roll->names.mem);
     free(r);
 }

@@ -294,6 +294,29 @@ static void names_only(void **state)
     free(json);
 }
 
+/* What next() looks up is looked up as a visitor: a link's target that others may not reach is as
+ * good as none, also when nothing is looked at before the listing is sent. */
+static void streamed_to_a_visitor(void **state)
+{
+    struct tree *t = *state;
+    char *json;
+
+    make_folder(t, "locked");
+    make_file(t, "locked/file", "x");
+    make_link(t, "locked/file", "to-locked");
+    make_link(t, "locked", "to-folder");
+    assert_int_equal(fchmodat(t->root, "locked", 0, 0), 0);
+    for (size_t max = 1; max <= 100; max += 99) {
+        tree_open_site(t, &(struct site_options){.listing = true, .listing_max = max});
+        json = list(t, "/", "format=json");
+        assert_row(json, max == 1 ? "\"sorted\":false" : "\"sorted\":true");
+        assert_row(json, "\"name\":\"to-locked\",\"href\":null,\"kind\":\"dead-link\"");
+        assert_row(json, "\"name\":\"to-folder\",\"href\":\"./to-folder/\",\"kind\":\"folder\"");
+        free(json);
+    }
+    assert_int_equal(fchmodat(t->root, "locked", 0755, 0), 0);
+}
+
 static void a_folder_removed(void **state)
 {
     struct tree *t = *state;
@@ -359,6 +382,7 @@ int main(void)
         TREE_TEST(given_up),
         TREE_TEST(names_of_every_byte),
         TREE_TEST(names_only),
+        TREE_TEST(streamed_to_a_visitor),
         TREE_TEST(a_folder_removed),
         TREE_TEST(a_folder_that_changes),
     };

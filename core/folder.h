@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* folder.h - the listing of a folder: read in slices and sorted, or, when it has too many entries,
+ * streamed in the folder's own order.
+ *
+ * The core describes entries, gathers them, sorts them and gives them to listing_next(); the host
+ * reads names, asks what they are and has the memory.  server/site_folder.c does so by descriptors,
+ * kernel/ksite_folder.c by the kernel's own paths.
+ */
+#ifndef CORE_FOLDER_H
+#define CORE_FOLDER_H
+#include "docroot.h"
+
+enum {
+    /* Longer names are not shown; some file systems count NAME_BYTES_MAX in characters. */
+    FOLDER_NAME_BYTES_MAX = 3 * NAME_BYTES_MAX,
+};
+
+/* A name as getdents64(2) writes it; the next one follows. */
+struct folder_name {
+    uint64_t inode;
+    int64_t off;
+    uint16_t bytes; /* of all this */
+    uint8_t type;   /* DT_...: a mode's upper bits */
+    char name[];    /* NUL-terminated */
+};
+
+struct folder_stat {
+    unsigned mode;
+    bool foreign; /* it lies on another file system than the folder */
+    uint64_t size;
+    int64_t mtime_s;
+};
+
+struct folder_array {
+    void *mem;
+    size_t room, used; /* bytes */
+};
+
+/* The entries of a sorted listing.  The host's own struct begins with it, all zero but for the view
+ * in totals. */
+struct roll {
+    struct listing totals; /* and the counts of the entries */
+    struct folder_array entries, names;
+    bool plain; /* it shows only regular files and folders of the folder's own file system */
+};
+
+struct folder_sort {
+    void *base;
+    size_t count, bytes; /* of an element */
+    int (*compare)(const void *a, const void *b, void *arg);
+    void *arg;
+};
+
+struct folder;
+
+/* What a listing asks of its host.  Functions that return int: 0 or -errno. */
+struct folder_ops {
+    /* f->roll for this folder, and the memory that dents and batch are.  1: that roll is made
+     * already, by another listing that began after this one was asked for; only if `shared`. */
+    int (*begin)(struct folder *f, bool shared);
+    /* The next names into f->dents: bytes, 0: there are no more, or -errno. */
+    long (*read)(struct folder *f);
+    int (*rewind)(struct folder *f); /* from now on the first ones */
+    /* An entry itself, or, if it is a link, what a visitor gets by it: -EXDEV: a file that lies
+     * where it is not asked for. */
+    int (*stat)(struct folder *f, const char *name, bool target, struct folder_stat *st);
+    /* Its memory with so many bytes more, or NULL: there is none, or all listings have too much. */
+    void *(*grow)(struct folder *f, const struct folder_array *array, size_t more);
+    void (*drop)(struct folder *f, const struct folder_array *array);
+    void (*sort)(const struct folder_sort *sort);
+    /* f->roll is made: nothing of the folder is needed any more. */
+    void (*done)(struct folder *f);
+    /* f->roll is not needed; if `all`, neither are dents and batch for now. */
+    void (*forget)(struct folder *f, bool all);
+    bool (*gone)(struct folder *f);   /* whether nobody waits for it any more; may be NULL */
+};
+
+enum folder_stage {
+    FOLDER_LONG, /* it has more names than folder_look() was to read: it is read anew */
+    FOLDER_GATHERING,
+    FOLDER_SORTED,
+    FOLDER_STREAMED,
+};
+
+/* The host's own struct begins with it, all zero but for what is the host's to set. */
+struct folder {
+    const struct folder_ops *ops;      /* the host's, as the next four */
+    const struct docroot_rules *rules;
+    struct listing listing;            /* path and view */
+    char *dents;                       /* of struct folder_name, aligned as that is */
+    struct listing_entry *batch;       /* streamed: of batch_max; their names lie in dents */
+    size_t batch_max;
+    bool helped;  /* folder_next() makes nothing: somebody calls folder_step() */
+    bool offered; /* SOURCE_LATER was said once, so that the head is sent; or need not be */
+    struct roll *roll;
+    enum folder_stage stage;
+    size_t next, batched; /* of the roll's entries, or of batch */
+    bool ended;           /* streamed: nothing follows the batch */
+    bool plain;           /* as the roll's, so far */
+    size_t dents_len, dents_at;
+    unsigned budget; /* names that may still be read in this slice */
+    int error;
+};
+
+/* Whether an entry of that name is in such a listing. */
+bool folder_shows(const struct docroot_rules *rules, const struct listing_view *view,
+                  struct slice name);
+/* Begin; all of it is read if it has no more than so many names.  After a failure too, the host
+ * lets go of what it holds. */
+int folder_look(struct folder *f, unsigned names);
+/* Whether folder_next() needs no folder_step() first, and whether that may take milliseconds. */
+bool folder_ready(const struct folder *f);
+bool folder_long(const struct folder *f);
+/* Whether it lies ready, sorted, and shows only regular files and folders of the folder's own file
+ * system.  NULL: it does not. */
+static inline bool folder_is_plain(const struct folder *f)
+{
+    return f && f->stage == FOLDER_SORTED && f->roll->plain;
+}
+/* A slice: 0: ready, -EINPROGRESS: there is more to do, or -errno, which folder_next() reports. */
+int folder_step(struct folder *f);
+/* As source->next(). */
+size_t folder_next(struct folder *f, char *buf, size_t cap);
+void folder_rewind(struct folder *f); /* of a sorted one: folder_next() begins again */
+
+#endif
