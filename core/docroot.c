@@ -75,7 +75,7 @@ static int look_sibling(struct docroot_search *f, enum coding coding, struct doc
     memcpy(f->path + f->len, suffix, strlen(suffix) + 1);
     err = f->ops->look(f, f->path, sibling);
     f->path[f->len] = '\0';
-    if (!err && is_older(&sibling->source, &f->thing[0]->source)) {
+    if (!err && is_older(&sibling->source, &f->thing[0].source)) {
         f->ops->put(f, sibling);
         return -EACCES;
     }
@@ -93,14 +93,14 @@ static bool is_short(int err)
  * answer varies. */
 static struct docroot_thing *choose_coding(struct docroot_search *f)
 {
-    struct docroot_thing *best = f->thing[0], *spare = f->thing[1];
+    struct docroot_thing *best = &f->thing[0], *spare = &f->thing[1];
     const uint16_t *q = f->ask->q;
     bool alone = true; /* no sibling is there, whatever it be */
     bool vary = false;
     enum coding coding;
 
     /* A client that refuses the file itself gets 406 only after its siblings were looked for. */
-    if (f->ops->alone && f->ops->alone(f) && q[CODING_IDENTITY])
+    if (f->ops->alone && f->ops->alone(f, false) && q[CODING_IDENTITY])
         return best;
     for (coding = CODINGS - 1; coding > CODING_IDENTITY; coding--) {
         bool better = http_prefers(q, coding, best->source.coding);
@@ -118,21 +118,21 @@ static struct docroot_thing *choose_coding(struct docroot_search *f)
             best->source.coding = coding;
             spare = worse;
         }
-        if (spare == f->thing[0]) /* stays held: if a sibling cannot be opened, it may be sent */
-            spare = f->thing[2];
+        if (spare == &f->thing[0]) /* stays held: if a sibling cannot be opened, it may be sent */
+            spare = &f->thing[2];
         else if (!err)
             f->ops->put(f, spare);
     }
-    if (alone && f->ops->note_alone)
-        f->ops->note_alone(f);
-    f->thing[0]->source.vary = best->source.vary = vary;
+    if (alone && f->ops->alone)
+        (void)f->ops->alone(f, true);
+    f->thing[0].source.vary = best->source.vary = vary;
     return best;
 }
 
 /* thing[0] is a regular file. */
 static int found_file(struct docroot_search *f, struct source **source)
 {
-    struct docroot_thing *asked = f->thing[0], *best = asked;
+    struct docroot_thing *asked = &f->thing[0], *best = asked;
     const char *type = type_of(f->path, f->len);
     int err;
 
@@ -154,13 +154,13 @@ static int found_file(struct docroot_search *f, struct source **source)
 /* Looks f->path up. */
 static int look(struct docroot_search *f)
 {
-    f->thing[0]->kind = LISTING_DEAD;
-    return f->ops->look(f, f->path, f->thing[0]);
+    f->thing[0].kind = LISTING_DEAD;
+    return f->ops->look(f, f->path, &f->thing[0]);
 }
 
 static int find_file(struct docroot_search *f, struct source **source)
 {
-    struct docroot_thing *thing = f->thing[0];
+    struct docroot_thing *thing = &f->thing[0];
     int err = look(f);
 
     if (!err)
@@ -193,7 +193,7 @@ static int find_index(struct docroot_search *f, struct source **source)
     err = look(f);
     if (!err)
         err = found_file(f, source);
-    else if (is_no_index(err, f->thing[0]->kind))
+    else if (is_no_index(err, f->thing[0].kind))
         err = -ENOENT;
     f->len = len;
     f->path[len] = '\0';
@@ -210,7 +210,7 @@ static size_t no_entries(struct source *source, char *buf, size_t cap)
 
 static int find_listing(struct docroot_search *f, struct source **source)
 {
-    struct docroot_thing *folder = f->thing[0];
+    struct docroot_thing *folder = &f->thing[0];
     struct listing_view view;
     int err = f->ops->folder(f, f->len ? f->path : ".", folder);
 
@@ -263,5 +263,5 @@ int docroot_page(struct docroot_search *f, unsigned status, struct source **sour
     err = look(f);
     if (!err)
         return found_file(f, source);
-    return err == -EISDIR || f->thing[0]->kind != LISTING_DEAD ? -ENOENT : err;
+    return err == -EISDIR || f->thing[0].kind != LISTING_DEAD ? -ENOENT : err;
 }

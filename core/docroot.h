@@ -25,8 +25,13 @@ enum { DOCROOT_ENTRIES_MAX = 100000 /* unless the options say otherwise */ };
 /* 0, or -EINVAL: that is no file's name.  NULL: index.html; "": none. */
 int docroot_set_index(struct docroot_rules *rules, const char *index);
 
-/* What a name led to.  The host's own struct begins with it. */
+/* What a name led to. */
 struct docroot_thing {
+    union {               /* the host's, from look() or folder() to put() */
+        int fd;
+        void *path[2];
+    };
+    uint64_t seen;        /* the host's too: what it saw before it looked */
     uint8_t kind;         /* enum listing_kind; LISTING_DEAD: not known */
     struct source source; /* look() sets size, inode, times and young, and clears the rest */
 };
@@ -48,20 +53,19 @@ struct docroot_ops {
     int (*folder)(struct docroot_search *f, const char *name, struct docroot_thing *thing);
     /* A source for thing->source that lists that folder, whose name is f->path. */
     int (*list)(struct docroot_search *f, struct docroot_thing *thing, struct source **source);
-    /* Whether f->path was found without siblings a moment ago; and that it has been found so.  Both
-     * may be NULL. */
-    bool (*alone)(struct docroot_search *f);
-    void (*note_alone)(struct docroot_search *f);
+    /* Whether f->path was found without siblings a moment ago; `found`: it has been, now.  May be
+     * NULL. */
+    bool (*alone)(struct docroot_search *f, bool found);
 };
 
-/* One search.  The host sets all of it but len; what it knows besides stands behind it. */
+/* One search.  The host sets all but thing and len; what it knows besides stands behind it. */
 struct docroot_search {
     const struct docroot_ops *ops;
     const struct docroot_rules *rules;
     const struct http_ask *ask; /* NULL: a page for an error */
     size_t compress_max; /* bytes of a text that may be compressed; 0: none is */
     bool head_lists;     /* HEAD makes a listing, too, so that its length is told */
-    struct docroot_thing *thing[3]; /* the host's memory for them */
+    struct docroot_thing thing[3];
     size_t len;
     char *path; /* room for docroot_room() bytes */
 };
@@ -76,8 +80,7 @@ static inline size_t docroot_room(const struct docroot_rules *rules, const struc
     return ask->path.len + rules->index_len + CODING_SUFFIX_BYTES_MAX + 1;
 }
 
-/* As host->find() and host->page(), which needs less room. */
-enum { DOCROOT_PAGE_BYTES = 20 + 6 };
+/* As host->find() and host->page(), which needs room for a number and ".html". */
 int docroot_find(struct docroot_search *f, struct source **source);
 int docroot_page(struct docroot_search *f, unsigned status, struct source **source);
 

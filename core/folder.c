@@ -56,11 +56,12 @@ enum reading { READ_ENTRY, READ_EMPTY /* the buffer */, READ_PAUSE /* the budget
 /* Another buffer of names; false: the end, or f->error. */
 static bool read_names(struct folder *f)
 {
-    long n = f->ops->read(f);
+    long n = f->ops->read(f, f->again);
 
     f->error = n < 0 && n != -ENOENT ? (int)n : 0; /* -ENOENT: it was removed */
     f->dents_len = n > 0 ? (size_t)n : 0;
     f->dents_at = 0;
+    f->again = false;
     return n > 0;
 }
 
@@ -97,14 +98,14 @@ static bool next_streamed(void *ctx, struct listing_entry *e)
 }
 
 /* Too much to sort: begin again and give entries out as they come. */
-static int stream(struct folder *f)
+static void stream(struct folder *f)
 {
     f->ops->forget(f, false);
     f->stage = FOLDER_STREAMED;
     f->listing.streamed = true;
     f->listing.entry = next_streamed;
     f->dents_at = f->dents_len = 0;
-    return f->ops->rewind(f);
+    f->again = true;
 }
 
 /* The next entries, as far as their names are in one buffer. */
@@ -271,9 +272,8 @@ static int gather(struct folder *f, unsigned names)
 
         while ((got = read_entry(f, &e)) == READ_ENTRY) {
             if (count_of(f->roll) == f->rules->entries_max || add(f, &e)) {
-                int err = stream(f);
-
-                return err ? err : -EINPROGRESS;
+                stream(f);
+                return -EINPROGRESS;
             }
         }
         if (got == READ_PAUSE)
@@ -320,8 +320,8 @@ static int begin(struct folder *f)
     f->stage = FOLDER_GATHERING;
     f->plain = true;
     f->dents_at = f->dents_len = 0;
-    err = f->ops->rewind(f);
-    return err ? err : -EINPROGRESS;
+    f->again = true;
+    return -EINPROGRESS;
 }
 
 /* An entry that listing_next() holds is written before the next batch is read: its name lies in

@@ -2,18 +2,15 @@
 /* folder.h - the listing of a folder: read in slices and sorted, or, when it has too many entries,
  * streamed in the folder's own order.
  *
- * The core describes entries, gathers them, sorts them and gives them to listing_next(); the host
- * reads names, asks what they are and has the memory.  server/site_folder.c does so by descriptors,
- * kernel/ksite_folder.c by the kernel's own paths.
+ * The core describes entries, gathers them, sorts them and gives them to listing_next().  The host
+ * reads names, asks what they are and has the memory: server/site_folder.c, kernel/ksite_folder.c.
  */
 #ifndef CORE_FOLDER_H
 #define CORE_FOLDER_H
 #include "docroot.h"
 
-enum {
-    /* Longer names are not shown; some file systems count NAME_BYTES_MAX in characters. */
-    FOLDER_NAME_BYTES_MAX = 3 * NAME_BYTES_MAX,
-};
+/* Longer names are not shown; some file systems count NAME_BYTES_MAX in characters. */
+enum { FOLDER_NAME_BYTES_MAX = 3 * NAME_BYTES_MAX };
 
 /* A name as getdents64(2) writes it; the next one follows. */
 struct folder_name {
@@ -26,7 +23,7 @@ struct folder_name {
 
 struct folder_stat {
     unsigned mode;
-    bool foreign; /* it lies on another file system than the folder */
+    bool foreign; /* on another file system than the folder */
     uint64_t size;
     int64_t mtime_s;
 };
@@ -58,9 +55,8 @@ struct folder_ops {
     /* f->roll for this folder, and the memory that dents and batch are.  1: that roll is made
      * already, by another listing that began after this one was asked for; only if `shared`. */
     int (*begin)(struct folder *f, bool shared);
-    /* The next names into f->dents: bytes, 0: there are no more, or -errno. */
-    long (*read)(struct folder *f);
-    int (*rewind)(struct folder *f); /* from now on the first ones */
+    /* The next names into f->dents, or the first ones again: bytes, 0: the end, or -errno. */
+    long (*read)(struct folder *f, bool again);
     /* An entry itself, or, if it is a link, what a visitor gets by it: -EXDEV: a file that lies
      * where it is not asked for. */
     int (*stat)(struct folder *f, const char *name, bool target, struct folder_stat *st);
@@ -97,6 +93,7 @@ struct folder {
     size_t next, batched; /* of the roll's entries, or of batch */
     bool ended;           /* streamed: nothing follows the batch */
     bool plain;           /* as the roll's, so far */
+    bool again;           /* it is read from its beginning, again */
     size_t dents_len, dents_at;
     unsigned budget; /* names that may still be read in this slice */
     int error;

@@ -26,19 +26,11 @@ enum {
     OWNS_NOTHING = 0xfffffffe, /* not 65534: files of "nobody" are found on disks */
 };
 
-/* What a name led to. */
-struct thing {
-    struct docroot_thing thing; /* first */
-    struct path path;
-    u64 seen; /* ksite_seen(), before all else */
-};
-
 struct search {
     struct docroot_search search; /* first */
     struct ksite *site;
     unsigned mounts; /* LOOKUP_NO_XDEV, or 0: they are crossed */
     bool beyond;     /* some name could not be followed for that */
-    struct thing thing[3];
     char path[];
 };
 
@@ -127,13 +119,24 @@ int ksite_look(const struct path *from, const char *name, unsigned flags, struct
 
 /* --- What the core asks of it ----------------------------------------------------------------- */
 
-/* A name, as far as its file system goes. */
-static int find_path(struct search *f, const char *name, unsigned flags, struct path *path)
+static struct path path_of(const struct docroot_thing *thing)
 {
-    int err = ksite_look(&f->site->root, name, LOOKUP_FOLLOW | f->mounts | flags, path);
+    return (struct path){.mnt = thing->path[0], .dentry = thing->path[1]};
+}
+
+/* A name, as far as its file system goes; the thing holds its path. */
+static int find_path(struct search *f, const char *name, unsigned flags,
+                     struct docroot_thing *thing)
+{
+    struct path path;
+    int err = ksite_look(&f->site->root, name, LOOKUP_FOLLOW | f->mounts | flags, &path);
 
     f->beyond = f->beyond || err == -EXDEV;
-    return docroot_error(err);
+    if (err)
+        return docroot_error(err);
+    thing->path[0] = path.mnt;
+    thing->path[1] = path.dentry;
+    return 0;
 }
 
 static int readable(const struct path *path)
@@ -144,16 +147,17 @@ static int readable(const struct path *path)
 static int search_look(struct docroot_search *search, const char *name, struct docroot_thing *thing)
 {
     struct search *f = container_of(search, struct search, search);
-    struct thing *t = container_of(thing, struct thing, thing);
-    int err = find_path(f, name, 0, &t->path);
+    int err = find_path(f, name, 0, thing);
     struct timespec64 now;
+    struct path path;
     struct kstat st;
 
     if (err)
         return err;
-    t->seen = ksite_seen(f->site, &t->path);
+    path = path_of(thing);
+    thing->seen = ksite_seen(f->site, &path); /* before all else */
     ktime_get_coarse_real_ts64(&now);
-    err = docroot_error(vfs_getattr(&t->path, &st, STATX_BASIC_STATS, AT_STATX_SYNC_AS_STAT));
+    err = docroot_error(vfs_getattr(&path, &st, STATX_BASIC_STATS, AT_STATX_SYNC_AS_STAT));
     if (!err) {
         thing->kind = (uint8_t)docroot_kind(st.mode);
         thing->source = (struct source){
@@ -163,18 +167,20 @@ static int search_look(struct docroot_search *search, const char *name, struct d
             .mtime_ns = (uint32_t)st.mtime.tv_nsec,
             .ctime_s = st.ctime.tv_sec,
             .ctime_ns = (uint32_t)st.ctime.tv_nsec,
-            .young = kwitness_young(t->path.dentry->d_sb, &st.ctime, &now),
+            .young = kwitness_young(path.dentry->d_sb, &st.ctime, &now),
         };
-        err = S_ISREG(st.mode) ? readable(&t->path) : S_ISDIR(st.mode) ? -EISDIR : -EACCES;
+        err = S_ISREG(st.mode) ? readable(&path) : S_ISDIR(st.mode) ? -EISDIR : -EACCES;
     }
     if (err)
-        path_put(&t->path);
+        path_put(&path);
     return err;
 }
 
 static void search_put(struct docroot_search *search, struct docroot_thing *thing)
 {
-    path_put(&container_of(thing, struct thing, thing)->path);
+    struct path path = path_of(thing);
+
+    path_put(&path);
 }
 
 static struct ksite_source *source_new(const struct source *source)
@@ -186,15 +192,17 @@ static struct ksite_source *source_new(const struct source *source)
     return s;
 }
 
-static int source_of(const struct thing *thing, struct ksite_source **source)
+/* The file is opened, unless it is empty. */
+static int source_of(const struct docroot_thing *thing, struct ksite_source **source)
 {
-    struct ksite_source *s = source_new(&thing->thing.source);
+    struct ksite_source *s = source_new(&thing->source);
+    struct path path = path_of(thing);
     struct file *file;
 
     if (!s)
         return -ENOMEM;
     if (s->source.size) {
-        file = dentry_open(&thing->path, KSITE_OPEN_FLAGS, current_cred());
+        file = dentry_open(&path, KSITE_OPEN_FLAGS, current_cred());
         if (IS_ERR(file)) {
             kfree(s);
             return docroot_error(PTR_ERR(file));
@@ -208,15 +216,14 @@ static int source_of(const struct thing *thing, struct ksite_source **source)
 static int search_open(struct docroot_search *search, struct docroot_thing *asked,
                        struct docroot_thing *sent, struct source **source)
 {
-    const struct thing *a = container_of(asked, struct thing, thing);
-    const struct thing *s = container_of(sent, struct thing, thing);
     struct search *f = container_of(search, struct search, search);
-    struct ksite_kept kept = {search->ask, search->path, &a->path, &s->path, a->seen};
+    const struct path a = path_of(asked), s = path_of(sent);
+    struct ksite_kept kept = {search->ask, search->path, &a, &s, asked->seen};
     struct ksite_source *opened;
-    int err = source_of(s, &opened);
+    int err = source_of(sent, &opened);
 
-    if (err && s != a) /* what was asked for can still be had */
-        err = source_of(a, &opened);
+    if (err && sent != asked) /* what was asked for can still be had */
+        err = source_of(asked, &opened);
     else if (!err && search->ask && opened->source.kind == SOURCE_BODY)
         ksite_keep(f->site, &kept, &opened);
     if (!err)
@@ -227,14 +234,16 @@ static int search_open(struct docroot_search *search, struct docroot_thing *aske
 static int search_folder(struct docroot_search *search, const char *name,
                          struct docroot_thing *thing)
 {
-    struct path *path = &container_of(thing, struct thing, thing)->path;
-    int err = find_path(container_of(search, struct search, search), name, LOOKUP_DIRECTORY, path);
+    struct search *f = container_of(search, struct search, search);
+    int err = find_path(f, name, LOOKUP_DIRECTORY, thing);
+    struct path path;
 
     if (err)
         return err;
-    err = readable(path);
+    path = path_of(thing);
+    err = readable(&path);
     if (err)
-        path_put(path);
+        path_put(&path);
     return err;
 }
 
@@ -242,8 +251,8 @@ static int search_list(struct docroot_search *search, struct docroot_thing *thin
                        struct source **source)
 {
     struct search *f = container_of(search, struct search, search);
-    const struct path *path = &container_of(thing, struct thing, thing)->path;
-    struct ksite_kept kept = {search->ask, search->len ? search->path : ".", path, path};
+    const struct path path = path_of(thing);
+    struct ksite_kept kept = {search->ask, search->len ? search->path : ".", &path, &path};
     struct ksite_source *s = source_new(&thing->source);
     struct file *file;
     int err;
@@ -253,7 +262,7 @@ static int search_list(struct docroot_search *search, struct docroot_thing *thin
     s->source.vary = f->site->compress; /* for others it may be compressed */
     s->source.next = kfolder_next;
     ksite_before(f->site, &kept);
-    file = dentry_open(path, KSITE_OPEN_FLAGS | O_DIRECTORY, current_cred());
+    file = dentry_open(&path, KSITE_OPEN_FLAGS | O_DIRECTORY, current_cred());
     err = IS_ERR(file) ? PTR_ERR(file) : kfolder_open(f->site, search->ask, file, &s->folder);
     if (err) {
         kfree(s);
@@ -265,11 +274,8 @@ static int search_list(struct docroot_search *search, struct docroot_thing *thin
 }
 
 static const struct docroot_ops search_ops = {
-    .look = search_look,
-    .put = search_put,
-    .open = search_open,
-    .folder = search_folder,
-    .list = search_list,
+    .look = search_look, .put = search_put, .open = search_open,
+    .folder = search_folder, .list = search_list,
 };
 
 /* --- Finding ---------------------------------------------------------------------------------- */
@@ -278,7 +284,6 @@ static const struct docroot_ops search_ops = {
 static struct search *search_new(struct ksite *site, size_t room)
 {
     struct search *f = kzalloc(struct_size(f, path, room), GFP_KERNEL);
-    unsigned i;
 
     if (!f)
         return NULL;
@@ -286,8 +291,6 @@ static struct search *search_new(struct ksite *site, size_t room)
     f->mounts = LOOKUP_NO_XDEV;
     f->search.ops = &search_ops;
     f->search.rules = &site->rules;
-    for (i = 0; i < ARRAY_SIZE(f->thing); i++)
-        f->search.thing[i] = &f->thing[i].thing;
     f->search.path = f->path;
     return f;
 }
@@ -329,7 +332,7 @@ int ksite_find(struct ksite *site, const struct http_ask *ask, bool away, struct
 
 int ksite_page(struct ksite *site, unsigned status, struct source **source)
 {
-    struct search *f = search_new(site, DOCROOT_PAGE_BYTES);
+    struct search *f = search_new(site, sizeof("4294967295.html"));
     const struct cred *own;
     int err;
 

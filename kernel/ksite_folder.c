@@ -81,12 +81,15 @@ static bool told(struct dir_context *ctx, const char *name, int len, loff_t off,
     return true;
 }
 
-static long read_names(struct folder *folder)
+static long read_names(struct folder *folder, bool again)
 {
     struct kfolder *f = kfolder_of(folder);
     struct walk walk = {.ctx.actor = told, .dents = folder->dents};
+    loff_t at = again ? vfs_llseek(f->file, 0, SEEK_SET) : 0;
     int err;
 
+    if (at < 0)
+        return (long)at;
     do {
         atomic_long_inc(&f->site->walks);
         walk.told = false;
@@ -94,13 +97,6 @@ static long read_names(struct folder *folder)
         cond_resched();
     } while (!err && walk.told && !walk.len); /* nothing but "." and ".." */
     return err ?: (long)walk.len;
-}
-
-static int rewind_names(struct folder *folder)
-{
-    loff_t at = vfs_llseek(kfolder_of(folder)->file, 0, SEEK_SET);
-
-    return at < 0 ? (int)at : 0;
 }
 
 /* --- Entries ---------------------------------------------------------------------------------- */
@@ -240,15 +236,9 @@ static void sort_all(const struct folder_sort *s)
 }
 
 static const struct folder_ops ops = {
-    .begin = begin,
-    .read = read_names,
-    .rewind = rewind_names,
-    .stat = stat_entry,
-    .grow = grow,
-    .drop = drop,
-    .sort = sort_all,
-    .done = done,
-    .forget = forget,
+    .begin = begin, .read = read_names, .stat = stat_entry,
+    .grow = grow, .drop = drop, .sort = sort_all,
+    .done = done, .forget = forget,
 };
 
 /* --- For ksite.c ------------------------------------------------------------------------------ */

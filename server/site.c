@@ -19,28 +19,49 @@
 #include "compress.h"
 #include "site_inside.h"
 
-struct thing {
-    struct docroot_thing thing; /* first */
-    int fd;                     /* of the file, while it is held */
-};
-
 struct search {
     struct docroot_search search; /* first */
     struct site *site;
     bool may_block;
     struct timespec now; /* before anything was looked at */
     uint32_t siblings_ms; /* before they were looked for, by clock_ms() */
-    struct thing thing[3];
     char path[DOCROOT_PATH_BYTES_MAX];
 };
 
 /* --- The root --------------------------------------------------------------------------------- */
 
+/* 0, or -errno of what *why says. */
+static int root_open(struct site *s, const struct site_options *opt, const char **why)
+{
+    struct stat st;
+    int fd;
+
+    *why = "use the index's name";
+    if (docroot_set_index(&s->rules, opt->index))
+        return -EINVAL;
+    *why = "open folder";
+    s->root_fd = open(opt->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->root_fd < 0)
+        return -errno;
+    *why = "have memory for listings";
+    if (rolls_open(s))
+        return -errno;
+    s->counts_links = fstat(s->root_fd, &st) == 0 && st.st_nlink > 0;
+    young_init(&s->young, s->root_fd);
+    *why = "have a random number";
+    if (absent_init(&s->absent) || absent_init(&s->straight))
+        return -errno;
+    *why = "confine lookups to the folder (openat2, Linux 5.6)";
+    fd = site_open_beneath(s, ".", O_PATH | O_DIRECTORY);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 ? fd : 0;
+}
+
 int site_open(struct site **site, const struct site_options *opt, const char **why)
 {
     struct site *s = calloc(1, sizeof(*s));
-    struct stat st;
-    int fd;
+    int err;
 
     *why = "remember the site";
     if (!s)
@@ -52,44 +73,12 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
     s->world = geteuid() == 0 && !opt->all;
     s->compress = opt->compress && compress_makes_any();
     s->root_fd = -1;
-    *why = "use the index's name";
-    if (docroot_set_index(&s->rules, opt->index)) {
+    err = root_open(s, opt, why);
+    if (err)
         site_close(s);
-        return -EINVAL;
-    }
-    *why = "open folder";
-    s->root_fd = open(opt->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (s->root_fd < 0) {
-        int err = -errno;
-
-        site_close(s);
-        return err;
-    }
-    *why = "have memory for listings";
-    if (rolls_open(s)) {
-        int err = -errno;
-
-        site_close(s);
-        return err;
-    }
-    s->counts_links = fstat(s->root_fd, &st) == 0 && st.st_nlink > 0;
-    young_init(&s->young, s->root_fd);
-    *why = "have a random number";
-    if (absent_init(&s->absent) || absent_init(&s->straight)) {
-        int err = -errno;
-
-        site_close(s);
-        return err;
-    }
-    *why = "confine lookups to the folder (openat2, Linux 5.6)";
-    fd = site_open_beneath(s, ".", O_PATH | O_DIRECTORY);
-    if (fd < 0) {
-        site_close(s);
-        return fd;
-    }
-    close(fd);
-    *site = s;
-    return 0;
+    else
+        *site = s;
+    return err;
 }
 
 void site_close(struct site *site)
@@ -147,7 +136,7 @@ static int search_look(struct docroot_search *search, const char *name, struct d
         thing->kind = (uint8_t)docroot_kind(st.st_mode);
     if (fd < 0)
         return fd;
-    ((struct thing *)thing)->fd = fd;
+    thing->fd = fd;
     thing->source = (struct source){
         .size = (uint64_t)st.st_size,
         .inode = st.st_ino,
@@ -162,11 +151,9 @@ static int search_look(struct docroot_search *search, const char *name, struct d
 
 static void search_put(struct docroot_search *search, struct docroot_thing *thing)
 {
-    struct thing *t = (struct thing *)thing;
-
     (void)search;
-    if (t->fd >= 0)
-        close(t->fd);
+    if (thing->fd >= 0)
+        close(thing->fd);
 }
 
 /* The descriptor becomes the source's.  Of an empty file nothing is read, so it is not kept. */
@@ -181,8 +168,8 @@ static int search_open(struct docroot_search *search, struct docroot_thing *aske
         return -ENOMEM;
     if (s->source.size) {
         s->source.file = s;
-        s->fd = ((struct thing *)sent)->fd;
-        ((struct thing *)sent)->fd = -1;
+        s->fd = sent->fd;
+        sent->fd = -1;
     }
     *source = &s->source;
     return 0;
@@ -198,7 +185,7 @@ static int search_folder(struct docroot_search *search, const char *name,
         close(fd);
         fd = -ESTALE; /* it has no entries, but is no empty folder */
     }
-    ((struct thing *)thing)->fd = fd;
+    thing->fd = fd;
     return fd < 0 ? fd : 0;
 }
 
@@ -206,15 +193,14 @@ static int search_list(struct docroot_search *search, struct docroot_thing *thin
                        struct source **source)
 {
     struct search *f = (struct search *)search;
-    struct thing *t = (struct thing *)thing;
     struct site_source *s = f->may_block ? source_new(&thing->source) : NULL;
     int err;
 
     if (!s)
         return f->may_block ? -ENOMEM : -EINPROGRESS;
     s->source.next = site_listing_next;
-    err = site_folder_open(f->site, search->ask, t->fd, &s->folder);
-    t->fd = -1;
+    err = site_folder_open(f->site, search->ask, thing->fd, &s->folder);
+    thing->fd = -1;
     if (err)
         free(s);
     else
@@ -222,30 +208,23 @@ static int search_list(struct docroot_search *search, struct docroot_thing *thin
     return err;
 }
 
-static bool search_alone(struct docroot_search *search)
+static bool search_alone(struct docroot_search *search, bool found)
 {
     struct search *f = (struct search *)search;
+    struct slice path = {search->path, search->len};
 
+    if (found) {
+        absent_note(&f->site->absent, path.ptr, path.len, f->siblings_ms);
+        return true;
+    }
     f->siblings_ms = (uint32_t)clock_ms();
     return !site_is_exact(f->site) &&
-           absent_lately(&f->site->absent, search->path, search->len, f->siblings_ms);
-}
-
-static void search_note_alone(struct docroot_search *search)
-{
-    struct search *f = (struct search *)search;
-
-    absent_note(&f->site->absent, search->path, search->len, f->siblings_ms);
+           absent_lately(&f->site->absent, path.ptr, path.len, f->siblings_ms);
 }
 
 static const struct docroot_ops search_ops = {
-    .look = search_look,
-    .put = search_put,
-    .open = search_open,
-    .folder = search_folder,
-    .list = search_list,
-    .alone = search_alone,
-    .note_alone = search_note_alone,
+    .look = search_look, .put = search_put, .open = search_open,
+    .folder = search_folder, .list = search_list, .alone = search_alone,
 };
 
 /* Not cleared: only as much of the path as is used. */
@@ -254,8 +233,6 @@ static void search_init(struct search *f, struct site *site)
     f->site = site;
     f->search.ops = &search_ops;
     f->search.rules = &site->rules;
-    for (size_t i = 0; i < 3; i++)
-        f->search.thing[i] = &f->thing[i].thing;
     f->search.path = f->path;
     clock_gettime(CLOCK_REALTIME_COARSE, &f->now);
 }

@@ -54,16 +54,14 @@ static int begin(struct folder *folder, bool shared)
     return 0;
 }
 
-static long read_names(struct folder *folder)
+static long read_names(struct folder *folder, bool again)
 {
-    ssize_t n = getdents64(((struct site_folder *)folder)->fd, folder->dents, DENTS_BYTES);
+    const struct site_folder *f = (struct site_folder *)folder;
+    ssize_t n = again ? lseek(f->fd, 0, SEEK_SET) : 0;
 
+    if (n >= 0)
+        n = getdents64(f->fd, folder->dents, DENTS_BYTES);
     return n < 0 ? -errno : n;
-}
-
-static int rewind_names(struct folder *folder)
-{
-    return lseek(((struct site_folder *)folder)->fd, 0, SEEK_SET) < 0 ? -errno : 0;
 }
 
 /* A link's target as a visitor would get it. */
@@ -156,16 +154,9 @@ static bool gone(struct folder *folder)
 }
 
 static const struct folder_ops ops = {
-    .begin = begin,
-    .read = read_names,
-    .rewind = rewind_names,
-    .stat = stat_entry,
-    .grow = grow,
-    .drop = drop,
-    .sort = sort,
-    .done = done,
-    .forget = forget,
-    .gone = gone,
+    .begin = begin, .read = read_names, .stat = stat_entry,
+    .grow = grow, .drop = drop, .sort = sort,
+    .done = done, .forget = forget, .gone = gone,
 };
 
 /* --- Open and close --------------------------------------------------------------------------- */

@@ -19,17 +19,10 @@ struct name {
     uint32_t mtime_ns;
 };
 
-struct thing {
-    struct docroot_thing thing;
-    const struct name *name;
-    bool held;
-};
-
 struct root {
     struct docroot_search search;
     struct docroot_rules rules;
     const struct name *names;
-    struct thing thing[3];
     char path[DOCROOT_PATH_BYTES_MAX];
     unsigned looks, held, held_max;
     unsigned fails; /* open() fails the first so many times */
@@ -45,10 +38,16 @@ static struct root *root_of(struct docroot_search *f)
     return (struct root *)f;
 }
 
-static void hold(struct root *r, struct thing *t)
+static const struct name *name_of(const struct docroot_thing *thing)
 {
-    assert_false(t->held);
-    t->held = true;
+    assert_non_null(thing->path[0]);
+    return thing->path[0];
+}
+
+static void hold(struct root *r, struct docroot_thing *thing, const struct name *name)
+{
+    assert_null(thing->path[0]);
+    thing->path[0] = (void *)(uintptr_t)name;
     r->held++;
     r->held_max = r->held > r->held_max ? r->held : r->held_max;
 }
@@ -56,7 +55,6 @@ static void hold(struct root *r, struct thing *t)
 static int root_look(struct docroot_search *f, const char *name, struct docroot_thing *thing)
 {
     struct root *r = root_of(f);
-    struct thing *t = (struct thing *)thing;
     const struct name *n = r->names;
 
     r->looks++;
@@ -67,19 +65,16 @@ static int root_look(struct docroot_search *f, const char *name, struct docroot_
     thing->kind = (uint8_t)n->kind;
     if (n->err)
         return n->err;
-    t->name = n;
     thing->source = (struct source){
         .size = n->size, .mtime_s = n->mtime_s, .mtime_ns = n->mtime_ns};
-    hold(r, t);
+    hold(r, thing, n);
     return 0;
 }
 
 static void root_put(struct docroot_search *f, struct docroot_thing *thing)
 {
-    struct thing *t = (struct thing *)thing;
-
-    assert_true(t->held);
-    t->held = false;
+    (void)name_of(thing);
+    thing->path[0] = NULL;
     root_of(f)->held--;
 }
 
@@ -93,10 +88,9 @@ static int root_open(struct docroot_search *f, struct docroot_thing *asked,
         return -ENOMEM;
     }
     if (sent->source.kind == SOURCE_BODY) {
-        assert_true(((struct thing *)asked)->held && ((struct thing *)sent)->held);
         assert_int_equal(sent->source.bytes != NULL, sent->source.size == 0);
-        r->asked = ((struct thing *)asked)->name->name;
-        r->sent = ((struct thing *)sent)->name->name;
+        r->asked = name_of(asked)->name;
+        r->sent = name_of(sent)->name;
     }
     r->source = sent->source;
     *source = &r->source;
@@ -105,8 +99,10 @@ static int root_open(struct docroot_search *f, struct docroot_thing *asked,
 
 static int root_folder(struct docroot_search *f, const char *name, struct docroot_thing *thing)
 {
+    static const struct name folder;
+
     (void)name;
-    hold(root_of(f), (struct thing *)thing);
+    hold(root_of(f), thing, &folder);
     return 0;
 }
 
@@ -114,28 +110,24 @@ static int root_list(struct docroot_search *f, struct docroot_thing *thing, stru
 {
     struct root *r = root_of(f);
 
-    assert_true(((struct thing *)thing)->held);
+    (void)name_of(thing);
     r->listed = r->path;
     r->source = thing->source;
     *source = &r->source;
     return 0;
 }
 
-static bool root_alone(struct docroot_search *f)
+static bool root_alone(struct docroot_search *f, bool found)
 {
+    root_of(f)->noted += found;
     return root_of(f)->alone;
 }
 
-static void root_note_alone(struct docroot_search *f)
-{
-    root_of(f)->noted++;
-}
-
 static const struct docroot_ops ops = {
-    root_look, root_put, root_open, root_folder, root_list, root_alone, root_note_alone,
+    root_look, root_put, root_open, root_folder, root_list, root_alone,
 };
 static const struct docroot_ops least = {
-    root_look, root_put, root_open, root_folder, root_list, NULL, NULL,
+    root_look, root_put, root_open, root_folder, root_list, NULL,
 };
 
 static void root_init(struct root *r, const struct name *names)
@@ -147,8 +139,6 @@ static void root_init(struct root *r, const struct name *names)
     r->search.ops = &ops;
     r->search.rules = &r->rules;
     r->search.path = r->path;
-    for (size_t i = 0; i < 3; i++)
-        r->search.thing[i] = &r->thing[i].thing;
 }
 
 static struct http_ask ask_for(const char *path)
