@@ -39,6 +39,24 @@ enum listing_kind docroot_kind(unsigned mode)
     }
 }
 
+struct slice docroot_beneath(const struct docroot_rules *rules, struct slice root,
+                             struct slice thing)
+{
+    const struct slice none = {NULL, 0};
+
+    if (root.len == 1) /* "/" */
+        root.len = 0;
+    if (thing.len < root.len || memcmp(thing.ptr, root.ptr, root.len) != 0)
+        return none;
+    thing.ptr += root.len;
+    thing.len -= root.len;
+    if (thing.len == 0)
+        return thing;
+    if (*thing.ptr != '/' || (!rules->hidden && path_is_hidden(thing)))
+        return none;
+    return (struct slice){thing.ptr + 1, thing.len - 1};
+}
+
 bool docroot_compresses(const char *type, uint64_t size, uint64_t bytes_max)
 {
     return size >= COMPRESS_BYTES_MIN && size <= bytes_max && type_compresses(type);

@@ -90,6 +90,10 @@ int docroot_page(struct docroot_search *f, unsigned status, struct source **sour
 int docroot_error(int err);
 /* Of a file's mode.  A link is LISTING_DEAD, for where it leads to is not known. */
 enum listing_kind docroot_kind(unsigned mode);
+/* What of a link's target is behind the root's path and a slash, empty for the root itself; ptr
+ * NULL: visitors are not shown it, for it lies elsewhere, or a name behind the root is hidden. */
+struct slice docroot_beneath(const struct docroot_rules *rules, struct slice root,
+                             struct slice thing);
 /* Whether a text of that size is worth compressing; bytes_max: what is kept. */
 bool docroot_compresses(const char *type, uint64_t size, uint64_t bytes_max);
 

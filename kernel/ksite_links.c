@@ -32,23 +32,18 @@ static int look(const struct path *from, const char *name, unsigned flags, struc
     return err;
 }
 
-/* Whether a path lies beneath the root and has no hidden name behind it.  names: 2 * PATH_MAX. */
-static bool is_shown(const struct path *root, const struct path *path, char *names)
+/* Whether visitors are shown what a link leads to.  names: 2 * PATH_MAX. */
+static bool is_shown(const struct ksite *site, const struct path *path, char *names)
 {
-    const char *of_root = d_path(root, names, PATH_MAX);
+    const char *of_root = d_path(&site->root, names, PATH_MAX);
     const char *of_path = d_path(path, names + PATH_MAX, PATH_MAX);
-    struct slice behind;
-    size_t n;
+    struct slice root = {of_root, 0}, thing = {of_path, 0};
 
     if (IS_ERR(of_root) || IS_ERR(of_path))
         return false;
-    n = strlen(of_root);
-    if (n == 1) /* "/" */
-        n = 0;
-    if (strncmp(of_path, of_root, n))
-        return false;
-    behind = (struct slice){of_path + n, strlen(of_path + n)};
-    return behind.len == 0 || (*behind.ptr == '/' && !path_is_hidden(behind));
+    root.len = strlen(of_root);
+    thing.len = strlen(of_path);
+    return docroot_beneath(&site->rules, root, thing).ptr;
 }
 
 /* -ENOENT, as for hidden names, and the path is given back; or 0. */
@@ -58,7 +53,7 @@ static int judge(const struct ksite *site, struct path *found)
     int err = -ENOMEM;
 
     if (names)
-        err = is_shown(&site->root, found, names) ? 0 : -ENOENT;
+        err = is_shown(site, found, names) ? 0 : -ENOENT;
     kfree(names);
     if (err)
         path_put(found);

@@ -114,18 +114,11 @@ static int judge(const struct site *site, int fd)
     char of_root[PATH_MAX], of_thing[PATH_MAX];
     struct slice root = path_of(site->root_fd, of_root), thing = path_of(fd, of_thing);
 
-    if (root.len == 1) /* "/" */
-        root.len = 0;
-    if (!root.ptr || !thing.ptr || thing.len < root.len ||
-        memcmp(thing.ptr, root.ptr, root.len) != 0)
-        return -ENOENT;
-    thing.ptr += root.len;
-    thing.len -= root.len;
-    if (thing.len == 0)
-        return 0;
-    if (*thing.ptr != '/' || (!site->rules.hidden && path_is_hidden(thing)))
+    if (root.ptr && thing.ptr)
+        thing = docroot_beneath(&site->rules, root, thing);
+    if (!root.ptr || !thing.ptr)
         return -ENOENT; /* as hidden names are */
-    return folders_error(site, thing.ptr + 1);
+    return folders_error(site, thing.ptr);
 }
 
 /* The thing that a path with a link in it leads to, by O_PATH.  A descriptor or -errno. */

@@ -411,6 +411,33 @@ static void an_index_is_a_name(void **state)
     assert_string_equal(rules.index, name); /* as it was */
 }
 
+/* NULL: it is not shown. */
+static const char *beneath(bool hidden, const char *root, const char *thing)
+{
+    struct docroot_rules rules = {.hidden = hidden};
+    struct slice r = {root, strlen(root)}, t = {thing, strlen(thing)};
+    struct slice behind = docroot_beneath(&rules, r, t);
+
+    assert_true(!behind.ptr || behind.len == strlen(behind.ptr));
+    return behind.ptr;
+}
+
+static void a_link_leads_beneath_the_root_or_nowhere(void **state)
+{
+    (void)state;
+    assert_string_equal(beneath(false, "/srv/www", "/srv/www/a/b"), "a/b");
+    assert_string_equal(beneath(false, "/srv/www", "/srv/www"), "");
+    assert_string_equal(beneath(false, "/", "/a"), "a");
+    assert_string_equal(beneath(false, "/", "/"), "");
+    assert_null(beneath(false, "/srv/www", "/srv/www2/a"));
+    assert_null(beneath(true, "/srv/www", "/srv/www2"));
+    assert_null(beneath(true, "/srv/www", "/srv/ww"));
+    assert_null(beneath(true, "/srv/www", "/srv/other/a"));
+    assert_null(beneath(false, "/srv/www", "/srv/www/a/.b/c"));
+    assert_string_equal(beneath(true, "/srv/www", "/srv/www/a/.b/c"), "a/.b/c");
+    assert_string_equal(beneath(false, "/srv/.www", "/srv/.www/a"), "a"); /* named on purpose */
+}
+
 static void modes_and_errors_mean_what_they_mean(void **state)
 {
     (void)state;
@@ -443,6 +470,7 @@ int main(void)
         cmocka_unit_test(a_page_is_a_file_and_nothing_else),
         cmocka_unit_test(what_is_refused_is_not_looked_for),
         cmocka_unit_test(an_index_is_a_name),
+        cmocka_unit_test(a_link_leads_beneath_the_root_or_nowhere),
         cmocka_unit_test(modes_and_errors_mean_what_they_mean),
     };
 
