@@ -74,6 +74,10 @@ int ring_send_read(struct ring *r, const struct ring_send *op, const struct conn
     } else if (g->segments < out->count && g->room) {
         flags |= MSG_MORE; /* the pieces are taken */
     }
+    if (g->pieces == 1) { /* without a list, which the kernel would copy and check */
+        io_uring_prep_send(sqe, op->fd, g->iov[0].iov_base, g->iov[0].iov_len, flags);
+        return 0;
+    }
     m->head = (struct msghdr){.msg_iov = g->iov, .msg_iovlen = g->pieces};
     io_uring_prep_sendmsg(sqe, op->fd, &m->head, (unsigned)flags);
     return 0;
