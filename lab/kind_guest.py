@@ -20,7 +20,7 @@ import shlex
 import subprocess
 import sys
 
-from rig import BODY_BYTES, Broken, bytes_of
+from rig import BODY_BYTES, ENGINE, Broken, bytes_of
 from vm import guest, kernel
 from vm.image import Image
 
@@ -88,7 +88,7 @@ def put_target(image, context, target, version):
     elif "model" in target:
         command = put_model(image, context, target, version)
     else:
-        command = SERVE.format(port=PORT, engine=target.get("engine", "auto"), options=target.get("options", ""))
+        command = SERVE.format(port=PORT, engine=target.get("engine", ENGINE), options=target.get("options", ""))
     context.started(target, [command.replace("/lab/", "").strip()])
     return command
 

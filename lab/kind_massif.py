@@ -19,7 +19,7 @@ import subprocess
 import time
 
 from measures import generate
-from rig import PATIENCE_S, Broken, Crowd, Server, make_folder, text_of
+from rig import ENGINE, PATIENCE_S, Broken, Crowd, Server, make_folder, text_of
 
 LARGE_BYTES, NAMES = 1 << 20, 2000
 SLOW_AT_ONCE, SLOW_BYTES = 8, 16384
@@ -103,7 +103,7 @@ def serve(context, target, folder, *valgrind):
     if not os.path.exists(preload):
         raise Broken("there is no openat2.so for valgrind: make lab-programs")
     wrap = [*mounts_of_its_own(), "valgrind", "--max-threads=4000", *valgrind, *target.get("wrap", "").split()]
-    server = Server(context.rung, target.get("engine", "auto"), folder, wrap, target.get("options", "").split(), None,
+    server = Server(context.rung, target.get("engine", ENGINE), folder, wrap, target.get("options", "").split(), None,
                     {"LD_PRELOAD": preload})
     context.started(target, server.command)
     return server

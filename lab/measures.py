@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import time
 
-from rig import (PATIENCE_S, Broken, Cannot, Crowd, Server, busy, bytes_of, cpu_ns, each_file, end_with_us, family,
+from rig import (ENGINE, PATIENCE_S, Broken, Cannot, Crowd, Server, busy, bytes_of, cpu_ns, each_file, end_with_us, family,
                  field_kib, make_folder, scheduled, text_of, used_s)
 
 PERCENTILES = {"p50": 50, "p75": 75, "p90": 90, "p99": 99, "p99_9": 99.9, "p99_99": 99.99, "max": 100}
@@ -123,7 +123,7 @@ def open_target(context, target, scenario, folder, wrap=()):
         server = floors.Floor(os.path.join(context.programs, target["program"]), words, ours)
         context.started(target, server.command)
         return server
-    engine = target.get("engine", "auto")
+    engine = target.get("engine", ENGINE)
     server = Server(target.get("binary", context.rung), engine, folder, [*wrap, *target.get("wrap", "").split()],
                     [*target.get("options", "").split(), *scenario.get("options", "").split()], ours, target.get("env"))
     context.started(target, server.command)

@@ -20,6 +20,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = os.path.exists(os.path.join(TOP, "Makefile"))  # false: this is what make install has installed
 SETUP = "scripts/setup lab" if SOURCES else f"{TOP}/scripts/setup lab"
 
+ENGINE = "epoll"  # of rung where a target names none: what auto takes differs from machine to machine
 BODY_BYTES, CHANGED_S = 1024, 1_600_000_000  # of the small file: its size, and when it was last changed
 REQUEST = b"GET /index.html HTTP/1.1\r\nHost: lab\r\n\r\n"
 PATIENCE_S = 20  # for what takes milliseconds; beyond it something is broken

@@ -22,7 +22,8 @@ OURS, COST = "epoll", "cpu_us"
 WORDS = {
     "en": {
         "heads": ("engine", "model", "idea", "use it when"),
-        "auto": "`--engine auto`, the default, chooses `{engine}`, and says so when rung starts.",
+        "auto": "`--engine auto`, the default, takes `{first}` where it can run and the other options fit it, else `{second}`,\n"
+                "and says which and why when rung starts ([decision 011](docs/decisions/011-what-auto-chooses.md)).",
         "lead": "Processor time for a request, relative to `epoll` (median and 95 % interval), {scenario} kept open, 1 KiB each:",
         "scenario": {"20 connections": "with 20 connections", "400 connections": "with 400 connections"},
         "same": "**No significant difference**: {names}.",
@@ -37,7 +38,8 @@ WORDS = {
     },
     "zh-TW": {
         "heads": ("引擎", "模型", "做法", "適用時機"),
-        "auto": "預設的 `--engine auto` 會選擇 `{engine}`，並於 rung 啟動時告知。",
+        "auto": "預設的 `--engine auto`，於 `{first}` 可運作且與其他選項相容時選擇 `{first}`，否則選擇 `{second}`，\n"
+                "並於 rung 啟動時告知選擇與原因 ([決策 011](docs/decisions/011-what-auto-chooses.md))。",
         "lead": "每筆請求所需的處理器時間，以 `epoll` 為 1 (中位數與 95 % 信賴區間)，{scenario}，每份檔案 1 KiB：",
         "scenario": {"20 connections": "20 條 keep-alive 連線", "400 connections": "400 條 keep-alive 連線"},
         "same": "**無顯著差異**：{names}。",
@@ -96,8 +98,9 @@ def engines(language, chinese):
         model = re.search(r"\.model\s*=\s*ENGINE_(\w+)", text)[1].lower()
         cells = (chinese.of(part, language) for part in (model, field(text, "summary"), field(text, "use")))
         lines.append(f"| [`{name}`](engines/{name}.c) | {' | '.join(cells)} |")
-    chosen = re.search(r"\} preferred\[\] = \{\s*\{\"(\w+)\"", text_of("server/serve.c"))[1]
-    return [*lines, "", WORDS[language]["auto"].format(engine=chosen)]
+    order = re.search(r"\} preferred\[\] = \{\n(.*?)\n\};", text_of("server/choose.c"), re.DOTALL)[1]
+    first, second = re.findall(r"^    \{\"(\w+)\"", order, re.MULTILINE)[:2]
+    return [*lines, "", WORDS[language]["auto"].format(first=first, second=second)]
 
 
 # --- Figures of the lab -------------------------------------------------------------------------------------

@@ -60,17 +60,31 @@ static const char *sharing_refusal(unsigned workers, unsigned accept)
     return NULL;
 }
 
+/* As many as help, unless a number was given. */
+static unsigned workers_of(const struct engine *e, const struct serve_options *o)
+{
+    if (o->workers)
+        return (unsigned)o->workers;
+    return e->may_block || e->model == ENGINE_NONE ? 1 : processors_usable();
+}
+
+const char *arrange_refusal(const struct engine *e, const struct serve_options *o)
+{
+    struct arrangement unused = {0};
+    const char *why = refusal(e, o);
+
+    if (!why)
+        why = sharing_refusal(workers_of(e, o), o->accept);
+    return why ? why : arrange_sending(&unused, e, o);
+}
+
 int arrange(struct server *srv, const struct serve_options *o)
 {
     const struct engine *e = srv->engine;
     struct arrangement *a = &srv->arrangement;
-    const char *why = refusal(e, o);
+    const char *why = arrange_refusal(e, o);
 
-    a->workers = (unsigned)o->workers;
-    if (!a->workers)
-        a->workers = e->may_block || e->model == ENGINE_NONE ? 1 : processors_usable();
-    if (!why)
-        why = sharing_refusal(a->workers, o->accept);
+    a->workers = workers_of(e, o);
     if (!why)
         why = arrange_sending(a, e, o);
     if (why) {

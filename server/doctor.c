@@ -234,16 +234,19 @@ static void print_text(const struct check *c)
 
 static void print_engines(void)
 {
+    const struct engine *chosen;
     unsigned refused = 0;
+    const char *why;
 
     printf("\n");
     for (unsigned i = 0; engine_list[i]; i++)
-        if (engine_refusal(engine_list[i])) {
-            printf("Engine %s cannot run here: %s.\n", engine_list[i]->name,
-                   engine_refusal(engine_list[i]));
+        if ((why = engine_refusal(engine_list[i], NULL))) {
+            printf("Engine %s cannot run here: %s.\n", engine_list[i]->name, why);
             refused++;
         }
     printf("%s engines can run here; rung engines lists them.\n", refused ? "The other" : "All");
+    chosen = engine_auto(NULL, &why);
+    engine_print_auto(chosen, why);
 }
 
 /* Words and numbers of ours need no escaping; the value comes from the kernel. */

@@ -15,7 +15,7 @@ static const char *const model_names[] = {
     [ENGINE_NONE] = "none",
 };
 
-static void print_json(const struct engine *e, const char *refusal, bool last)
+static void print_json(const struct engine *e, const char *refusal, bool chosen, bool last)
 {
     char summary[512], use[512], reason[512];
 
@@ -23,10 +23,10 @@ static void print_json(const struct engine *e, const char *refusal, bool last)
     escape_json(use, sizeof(use), (struct slice){e->use, strlen(e->use)});
     escape_json(reason, sizeof(reason), (struct slice){refusal, refusal ? strlen(refusal) : 0});
     printf("  {\"name\": \"%s\", \"summary\": \"%s\", \"use\": \"%s\", \"model\": \"%s\", "
-           "\"may_block\": %s, \"capacity\": %u, \"stack_bytes\": %u, \"available\": %s, "
-           "\"reason\": ",
+           "\"may_block\": %s, \"capacity\": %u, \"stack_bytes\": %u, \"auto\": %s, "
+           "\"available\": %s, \"reason\": ",
            e->name, summary, use, model_names[e->model], e->may_block ? "true" : "false",
-           e->capacity, e->stack_bytes, refusal ? "false" : "true");
+           e->capacity, e->stack_bytes, chosen ? "true" : "false", refusal ? "false" : "true");
     if (refusal)
         printf("\"%s\"}%s\n", reason, last ? "" : ",");
     else
@@ -48,30 +48,30 @@ static void print_text(const struct engine *e, const char *refusal)
         printf("%-9s cannot run here: %s\n", "", refusal);
 }
 
-static void print_auto(void)
+void engine_print_auto(const struct engine *chosen, const char *why)
 {
-    const char *why;
-    const struct engine *e = engine_auto(&why);
-
-    if (e)
-        printf("\n--engine auto, the default, chooses %s here.\n", e->name);
+    if (chosen)
+        printf("--engine auto, the default, chooses %s here: %s.\n", chosen->name, why);
 }
 
 int engines_print(bool json)
 {
+    const char *why;
+    const struct engine *chosen = engine_auto(NULL, &why);
+
     if (json)
         printf("[\n");
     for (unsigned i = 0; engine_list[i]; i++) {
-        const char *refusal = engine_refusal(engine_list[i]);
+        const struct engine *e = engine_list[i];
+        const char *refusal = engine_refusal(e, NULL);
 
         if (json)
-            print_json(engine_list[i], refusal, !engine_list[i + 1]);
+            print_json(e, refusal, e == chosen, !engine_list[i + 1]);
         else
-            print_text(engine_list[i], refusal);
+            print_text(e, refusal);
     }
-    if (json)
-        printf("]\n");
-    else
-        print_auto();
+    printf(json ? "]\n" : "\n");
+    if (!json)
+        engine_print_auto(chosen, why);
     return EXIT_DONE;
 }

@@ -190,7 +190,7 @@ static int run_version(char **argv)
     printf("rung %s\nengines:", RUNG_VERSION);
     for (unsigned i = 0; engine_list[i]; i++)
         printf(" %s%s", engine_list[i]->name,
-               engine_refusal(engine_list[i]) ? " (cannot run here)" : "");
+               engine_refusal(engine_list[i], NULL) ? " (cannot run here)" : "");
     printf("\n");
     return EXIT_DONE;
 }

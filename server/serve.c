@@ -26,48 +26,7 @@ enum {
     DESCRIPTORS_PER_CONNECTION = 2 /* the socket, and the file it is sent */
 };
 
-/* --- What can run here ------------------------------------------------------------------------ */
-
-/* Best first, each with its reason.  What measurement shows may change the order. */
-static const struct {
-    const char *name, *why;
-} preferred[] = {
-    {"epoll", "auto: many connections at once"},
-    {"naive", "auto: it runs anywhere, one connection at a time"},
-};
-
-const struct engine *engine_auto(const char **why)
-{
-    for (unsigned i = 0; i < sizeof(preferred) / sizeof(preferred[0]); i++) {
-        const struct engine *e = engine_find(preferred[i].name);
-
-        *why = preferred[i].why;
-        if (e && !engine_refusal(e))
-            return e;
-    }
-    return NULL;
-}
-
-static const struct engine *choose_engine(const struct serve_options *opt, const char **why)
-{
-    const struct engine *e;
-
-    if (opt->engine) {
-        e = engine_list[opt->engine - 1]; /* choice 0 is auto */
-        *why = engine_refusal(e);
-        if (!*why) {
-            *why = "as asked";
-            return e;
-        }
-        say_error("engine %s cannot run here: %s; rung engines lists those that can", e->name,
-                  *why);
-        return NULL;
-    }
-    e = engine_auto(why);
-    if (!e)
-        say_error("no engine can run here; rung engines says why");
-    return e;
-}
+/* --- Descriptors ------------------------------------------------------------------------------ */
 
 /* Raise the limit of descriptors as far as it goes; returns it. */
 static uint64_t raise_descriptors(void)
@@ -146,14 +105,19 @@ static const struct passwd *find_user(const char *name, int *code)
     return user;
 }
 
-/* Become the user for good: groups first, because only root may change them. */
+bool user_become(const struct passwd *user)
+{
+    return initgroups(user->pw_name, user->pw_gid) == 0 && setgid(user->pw_gid) == 0 &&
+           setuid(user->pw_uid) == 0;
+}
+
+/* Become the user for good. */
 static int become(const struct passwd *user)
 {
     const char *name = user->pw_name;
     uid_t real, effective, saved;
 
-    if (initgroups(name, user->pw_gid) < 0 || setgid(user->pw_gid) < 0 ||
-        setuid(user->pw_uid) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+    if (!user_become(user) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
         say_error("cannot become user %s: %s", name, say_why(errno));
         return EXIT_FAILED;
     }
@@ -283,6 +247,7 @@ static void close_rest(struct server *srv)
 
 static void say_hello(const struct server *srv, const char *folder, const char *why)
 {
+    const char *by = srv->opt->engine ? "" : "auto: ";
     char urls[SAY_LINE_BYTES];
 
     if (srv->engine->model == ENGINE_NONE) {
@@ -296,10 +261,10 @@ static void say_hello(const struct server *srv, const char *folder, const char *
         say("echoing at %s", urls);
     listen_say_public(srv);
     if (srv->arrangement.workers > 1)
-        say("engine %s (%s), %u workers; Ctrl-C stops", srv->engine->name, why,
+        say("engine %s (%s%s), %u workers; Ctrl-C stops", srv->engine->name, by, why,
             srv->arrangement.workers);
     else
-        say("engine %s (%s); Ctrl-C stops", srv->engine->name, why);
+        say("engine %s (%s%s); Ctrl-C stops", srv->engine->name, by, why);
 }
 
 static void say_farewell(const struct server *srv)
@@ -365,7 +330,7 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
     const char *why;
     int code;
 
-    srv->engine = choose_engine(opt, &why);
+    srv->engine = engine_choose(opt, &why);
     if (!srv->engine)
         return EXIT_MISSING;
     if (signals_block() != 0)

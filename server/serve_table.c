@@ -112,8 +112,3 @@ const struct engine *engine_find(const char *name)
             return engine_list[i];
     return NULL;
 }
-
-const char *engine_refusal(const struct engine *e)
-{
-    return e->probe ? e->probe() : NULL;
-}

@@ -222,7 +222,8 @@ def test_engines():
     text = run("engines").stdout
     assert [row["name"] for row in rows][:1] == ["naive"] and len(rows) >= 3
     for row in rows:
-        assert set(row) == {"name", "summary", "use", "model", "may_block", "capacity", "stack_bytes", "available", "reason"}
+        assert set(row) == {"name", "summary", "use", "model", "may_block", "capacity", "stack_bytes", "auto",
+                            "available", "reason"}
         assert row["model"] in ("blocking", "readiness", "completion", "none")
         assert row["available"] == (row["reason"] is None)
         assert re.search(rf"(?m)^{row['name']} .*{re.escape(row['summary'])}", text)
@@ -232,7 +233,7 @@ def test_engines():
     assert {row["name"] for row in rows if row["stack_bytes"]} == {"thread", "coro"}
     assert max(map(len, text.splitlines())) <= WIDTH
     chosen = re.search(r"--engine auto, the default, chooses (\w+) here", text)[1]
-    assert chosen in {row["name"] for row in rows if row["available"]}
+    assert [chosen] == [row["name"] for row in rows if row["auto"] and row["available"]]
 
 
 def test_doctor():
