@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include "../base/net.h"
 #include "serve.h"
@@ -22,7 +23,7 @@
 _Static_assert((int)OPTION_LIST_MAX <= (int)LISTENERS_MAX,
                 "every address asked for has a place");
 
-enum { PORT_TRIES = 32, SUGGEST_TRIES = 100 };
+enum { PORT_TRIES = 32, SUGGEST_TRIES = 100, DYING_NS = 30000000 };
 
 struct plan {
     struct option_list bind;
@@ -107,6 +108,19 @@ static unsigned free_port(const struct plan *plan, unsigned port)
         return port;
     }
     return 0;
+}
+
+/* What io_uring held, a listener too, outlives a process that was killed, for some milliseconds.
+ * Nobody is seen to hold the port then, and after a moment it is free. */
+static bool may_be_dying(const struct plan *plan, unsigned port)
+{
+    static const struct timespec moment = {.tv_nsec = DYING_NS};
+    char holder[80];
+
+    if (is_unix(plan->bind.item[plan->failed]) || holder_find(port, holder, sizeof(holder)))
+        return false;
+    nanosleep(&moment, NULL);
+    return true;
 }
 
 static void say_taken(const struct plan *plan, unsigned port)
@@ -239,7 +253,7 @@ int listen_open(struct server *srv, const struct serve_options *opt)
     for (unsigned i = 0; i < PORT_TRIES && err == -EADDRINUSE; i++) {
         port = (unsigned)opt->port;
         err = open_set(&plan, &port, fd);
-        if (opt->port)
+        if (opt->port && (err != -EADDRINUSE || !may_be_dying(&plan, port)))
             break;
     }
     if (err)

@@ -82,6 +82,17 @@ def test_port_taken(begin, site):
     assert first.get("/file.txt").status == 200
 
 
+def test_again_at_once_after_it_was_killed(begin, site):
+    """Operations of io_uring that are under way keep sockets for a moment, the listener too."""
+    server = begin("-p", "0", "-b", "127.0.0.1", site)
+    for _ in range(5):
+        with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as client:
+            client.sendall(b"GET /file")
+            assert server.get("/file.txt").body == b"content\n"
+            server.kill()
+        server = begin("-p", server.port, "-b", "127.0.0.1", site)
+
+
 def free_on_ipv4(port):
     """Not even a connection that has just ended holds it."""
     with socket.socket() as one:
