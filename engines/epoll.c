@@ -146,7 +146,7 @@ static int epoll_run(struct worker *w)
 const struct engine engine_epoll = {
     .name = "epoll",
     .summary = "one loop waits for all; the kernel reports the ready ones",
-    .use = "io_uring is closed to you, or answers are to leave in other ways",
+    .use = "io_uring is closed to you, or you choose how answers leave",
     .model = ENGINE_READINESS,
     .may_block = false,
     .capacity = ENGINE_DESCRIPTORS,

@@ -281,7 +281,7 @@ static int uring_run(struct worker *w)
 const struct engine engine_uring = {
     .name = "uring",
     .summary = "one loop hands its calls to the kernel, which reports the results",
-    .use = "in doubt: many connections, busy or idle; from Linux 5.19 on",
+    .use = "in doubt: many clients, busy or idle; from Linux 5.19 on",
     .model = ENGINE_COMPLETION,
     .may_block = false,
     .capacity = ENGINE_DESCRIPTORS,
