@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -42,6 +43,7 @@ const char *engine_refusal(const struct engine *e, const char *user)
         return NULL;
     if (pipe(fd) < 0)
         return e->probe();
+    (void)fflush(stdout); /* else a sanitizer writes it in the child, too; main() asks ferror() */
     pid = fork();
     if (pid == 0) {
         why = probed(e, user);
