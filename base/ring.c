@@ -18,6 +18,8 @@
 enum {
     RETRY_MS = 10, /* when the kernel took not all */
     NAP_NS = 1000000,
+    OPEN_TRIES = 20,
+    OPEN_NS = 10000000,
     SET_BYTES = RING_BUFFERS * sizeof(struct io_uring_buf)
 };
 
@@ -79,7 +81,7 @@ void ring_give_back(struct ring *r, const struct io_uring_cqe *cqe)
 
 /* --- Open and close --------------------------------------------------------------------------- */
 
-int ring_open(struct ring *r)
+static int try_open(struct ring *r)
 {
     struct io_uring_params p = {.flags = IORING_SETUP_CQSIZE | IORING_SETUP_COOP_TASKRUN,
                                 .cq_entries = RING_CQES};
@@ -98,6 +100,20 @@ int ring_open(struct ring *r)
     }
     (void)io_uring_register_ring_fd(&r->uring); /* saves a look-up a call; goes without, too */
     return 0;
+}
+
+/* The memory of a ring counts towards a limit of its user's (6.14 and later), and is given back
+ * some milliseconds after it was closed: that of a probe, or of the server before. */
+int ring_open(struct ring *r)
+{
+    static const struct timespec moment = {.tv_nsec = OPEN_NS};
+    int err = try_open(r);
+
+    for (unsigned i = 1; err == -ENOMEM && i < OPEN_TRIES; i++) {
+        nanosleep(&moment, NULL);
+        err = try_open(r);
+    }
+    return err;
 }
 
 void ring_close(struct ring *r)
@@ -131,13 +147,27 @@ static const char *forbidden(void)
     }
 }
 
-const char *ring_refusal(void)
+/* All at once, as they will be: 0 or -errno. */
+static int open_and_close(unsigned rings)
 {
-    struct ring r;
+    struct ring *r = calloc(rings, sizeof(*r));
+    int err = r ? 0 : -ENOMEM;
+    unsigned n = 0;
 
-    switch (-ring_open(&r)) { /* buffer rings are the newest part that is used */
+    while (!err && n < rings) {
+        err = ring_open(&r[n]);
+        n += !err;
+    }
+    while (n-- > 0)
+        ring_close(&r[n]);
+    free(r);
+    return err;
+}
+
+const char *ring_refusal(unsigned rings)
+{
+    switch (-open_and_close(rings)) { /* buffer rings are the newest part that is used */
     case 0:
-        ring_close(&r);
         return NULL;
     case ENOSYS:
         return "this kernel has no io_uring (CONFIG_IO_URING)";

@@ -40,8 +40,8 @@ int ring_open(struct ring *r);
 /* Nothing is flying any more. */
 void ring_close(struct ring *r);
 
-/* A sentence why ring_open() cannot succeed here; NULL: it can. */
-const char *ring_refusal(void);
+/* A sentence why ring_open() cannot succeed here for so many rings at once; NULL: it can. */
+const char *ring_refusal(unsigned rings);
 
 /* Operations.  data, not 0, comes back with the completion.  False: the kernel takes none just now,
  * or the end has come. */

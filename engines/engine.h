@@ -15,8 +15,8 @@ struct engine {
     bool crew;               /* serves on --threads threads; those are its seats if it may block */
     unsigned capacity;       /* connections at once: 1, or ENGINE_DESCRIPTORS; tests scale to it */
     unsigned stack_bytes;    /* of the stack that each connection has; 0: it has none of its own */
-    /* NULL: it can run here; else a sentence that says why not.  May be absent */
-    const char *(*probe)(void);
+    /* NULL: so many workers can run here; else a sentence that says why not.  May be absent */
+    const char *(*probe)(unsigned workers);
     int (*run)(struct worker *w); /* serve until told to stop; 0 or -errno */
 };
 

@@ -60,8 +60,7 @@ static const char *sharing_refusal(unsigned workers, unsigned accept)
     return NULL;
 }
 
-/* As many as help, unless a number was given. */
-static unsigned workers_of(const struct engine *e, const struct serve_options *o)
+unsigned arrange_workers(const struct engine *e, const struct serve_options *o)
 {
     if (o->workers)
         return (unsigned)o->workers;
@@ -74,7 +73,7 @@ const char *arrange_refusal(const struct engine *e, const struct serve_options *
     const char *why = refusal(e, o);
 
     if (!why)
-        why = sharing_refusal(workers_of(e, o), o->accept);
+        why = sharing_refusal(arrange_workers(e, o), o->accept);
     return why ? why : arrange_sending(&unused, e, o);
 }
 
@@ -84,7 +83,7 @@ int arrange(struct server *srv, const struct serve_options *o)
     struct arrangement *a = &srv->arrangement;
     const char *why = arrange_refusal(e, o);
 
-    a->workers = workers_of(e, o);
+    a->workers = arrange_workers(e, o);
     if (!why)
         why = arrange_sending(a, e, o);
     if (why) {

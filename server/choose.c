@@ -20,7 +20,7 @@
 
 /* --- What can run here ------------------------------------------------------------------------ */
 
-static const char *probed(const struct engine *e, const char *user)
+static const char *probed(const struct engine *e, unsigned workers, const char *user)
 {
     const struct rlimit none = {0};
     const struct passwd *entry = user ? getpwnam(user) : NULL;
@@ -28,30 +28,31 @@ static const char *probed(const struct engine *e, const char *user)
     (void)setrlimit(RLIMIT_CORE, &none); /* if it is killed, nobody has to look into that */
     if (entry)
         (void)user_become(entry); /* who may not is told so later */
-    return e->probe();
+    return e->probe(workers);
 }
 
 /* The child has our constants, so an address says which of them.  A pipe and not the exit code
  * carries it: where SIGCHLD is ignored there is no code. */
-const char *engine_refusal(const struct engine *e, const char *user)
+const char *engine_refusal(const struct engine *e, const struct serve_options *opt)
 {
     const char *why = "whoever asks the kernel for it is killed, as by a filter of system calls";
+    unsigned workers = opt ? arrange_workers(e, opt) : 1;
     int fd[2];
     pid_t pid;
 
     if (!e->probe)
         return NULL;
     if (pipe(fd) < 0)
-        return e->probe();
+        return e->probe(workers);
     (void)fflush(stdout); /* else a sanitizer writes it in the child, too; main() asks ferror() */
     pid = fork();
     if (pid == 0) {
-        why = probed(e, user);
+        why = probed(e, workers, opt ? opt->user : NULL);
         _exit(write(fd[1], &why, sizeof(why)) == sizeof(why) ? EXIT_DONE : EXIT_FAILED);
     }
     close(fd[1]);
     if (pid < 0)
-        why = e->probe();
+        why = e->probe(workers);
     else if (read(fd[0], &why, sizeof(why)) < 0)
         why = "its probe cannot be read";
     close(fd[0]);
@@ -87,7 +88,7 @@ const struct engine *engine_auto(const struct serve_options *opt, const char **w
     for (unsigned i = 0; i < sizeof(preferred) / sizeof(preferred[0]); i++) {
         const struct engine *e = engine_find(preferred[i].name);
         bool fit = e && fits(e, opt);
-        bool can = e && !engine_refusal(e, opt ? opt->user : NULL);
+        bool can = e && !engine_refusal(e, opt);
 
         if (fit && can) {
             *why = preferred[i].why ? preferred[i].why : passed;
@@ -113,7 +114,7 @@ const struct engine *engine_choose(const struct serve_options *opt, const char *
         return e;
     }
     e = engine_list[opt->engine - 1]; /* choice 0 is auto */
-    *why = engine_refusal(e, opt->user);
+    *why = engine_refusal(e, opt);
     if (!*why) {
         *why = "as asked";
         return e;

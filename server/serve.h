@@ -59,9 +59,9 @@ void sweep_end(struct sweep *sweep); /* once this was called everywhere; NULL is
 /* --- Engines: all of them in reading order, NULL-terminated ----------------------------------- */
 extern const struct engine *const engine_list[];
 const struct engine *engine_find(const char *name);
-/* Why it cannot run here, if user (NULL: this one) is to serve; NULL: it can (choose.c).  Before
- * any thread exists. */
-const char *engine_refusal(const struct engine *e, const char *user);
+/* Why it cannot run here with these options (NULL: with none); NULL: it can (choose.c).  Before any
+ * thread exists. */
+const char *engine_refusal(const struct engine *e, const struct serve_options *opt);
 /* The engine that --engine auto chooses here with these options (NULL: with none), and why; NULL:
  * none can run. */
 const struct engine *engine_auto(const struct serve_options *opt, const char **why);
@@ -76,6 +76,8 @@ void engine_print_auto(const struct engine *chosen, const char *why); /* what it
 /* How many workers and how they share (arrange.c), into srv; a combination that makes no sense is
  * refused with its reason.  An exit code. */
 int arrange(struct server *srv, const struct serve_options *opt);
+/* As many as help, unless a number was given. */
+unsigned arrange_workers(const struct engine *e, const struct serve_options *opt);
 /* That reason, or NULL: the options fit the engine. */
 const char *arrange_refusal(const struct engine *e, const struct serve_options *opt);
 /* How answers leave (arrange_send.c), into a.  NULL, or a sentence: why that cannot be. */

@@ -43,7 +43,7 @@ static inline const char *serving_left_out(const struct engine *e)
         return "it has no sockets";
     if (!strcmp(e->name, "coro") && serving_under_valgrind())
         return "valgrind takes a switched stack for a lost one; asan follows it";
-    return e->probe ? e->probe() : NULL;
+    return e->probe ? e->probe(1) : NULL;
 }
 
 /* What is tested as an engine: all of them, and epoll once for each other way to be told. */
