@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* answer.c - an answer is read, and judged while it is read.
  *
- * The head is parsed where it lies; only one that comes in pieces is gathered first.  Bodies are
- * walked in the runs that core's decoder finds, and compared run by run: nothing is kept.
+ * A head that comes in pieces is gathered first.  One that came before, byte for byte, is not
+ * parsed again; it is judged again.  Bodies are walked in the runs that core's decoder finds, and
+ * compared run by run: nothing is kept.
  */
 #include <stdlib.h>
 #include "workload.h"
@@ -72,17 +73,46 @@ static int broken(struct answer *a, enum fault what)
 
 /* --- The head --------------------------------------------------------------------------------- */
 
+/* A head that was read: one of struct seen, or room. */
+struct parsed {
+    const struct http_head *head;
+    struct http_head room;
+};
+
+/* http_parse_response() of the bytes at the front, or what it said when they came before. */
+static long parse(const struct question *q, struct slice bytes, struct parsed *p)
+{
+    const enum http_method asked = q->target->method;
+    struct seen *s = q->seen;
+    size_t n = bytes.len < SEEN_BYTES_MAX ? bytes.len : SEEN_BYTES_MAX;
+    long len;
+
+    if (s) {
+        p->head = &s->head;
+        if (s->len && s->len <= n && s->head.method == asked &&
+            memcmp(s->bytes, bytes.ptr, s->len) == 0)
+            return s->len;
+        memcpy(s->bytes, bytes.ptr, n);
+        len = http_parse_response(s->bytes, n, asked, &s->head);
+        s->len = len > 0 ? (uint32_t)len : 0;
+        if (len)
+            return len;
+    }
+    p->head = &p->room;
+    return http_parse_response(bytes.ptr, bytes.len, asked, &p->room);
+}
+
 /* The length of the head at the front of *bytes, which it leaves; 0: more is needed, and all is
  * kept; < 0: malformed. */
 static long read_head(struct answer *a, const struct question *q, struct slice *bytes,
-                      struct http_head *head)
+                      struct parsed *p)
 {
     size_t room, n = bytes->len;
     uint32_t before = a->stashed;
     long len;
 
     if (!before) {
-        len = http_parse_response(bytes->ptr, n, q->target->method, head);
+        len = parse(q, *bytes, p);
         if (len) {
             bytes->ptr += len > 0 ? len : 0;
             bytes->len -= len > 0 ? (size_t)len : 0;
@@ -97,7 +127,8 @@ static long read_head(struct answer *a, const struct question *q, struct slice *
     n = n < room ? n : room;
     memcpy(a->stash + before, bytes->ptr, n);
     a->stashed += (uint32_t)n;
-    len = before ? http_parse_response(a->stash, a->stashed, q->target->method, head) : 0;
+    p->head = &p->room;
+    len = before ? http_parse_response(a->stash, a->stashed, q->target->method, &p->room) : 0;
     if (len > 0)
         n = (size_t)len - before;
     bytes->ptr += n;
@@ -189,18 +220,18 @@ static int done(struct answer *a, const struct question *q)
 
 int answer_feed(struct answer *a, const struct question *q, struct slice *bytes)
 {
-    struct http_head head;
+    struct parsed p;
     struct slice data;
     long n;
 
     while (!a->in_body) {
-        n = read_head(a, q, bytes, &head);
+        n = read_head(a, q, bytes, &p);
         if (n < 0)
             return broken(a, FAULT_BAD_FRAMING);
         if (n == 0)
             return ANSWER_MORE;
-        if (head.status >= 200 || head.status == 101)
-            judge_head(a, q, &head);
+        if (p.head->status >= 200 || p.head->status == 101)
+            judge_head(a, q, p.head);
         else if (!bytes->len)
             return ANSWER_MORE; /* an interim answer (RFC 9110 15.2), the true one follows */
     }

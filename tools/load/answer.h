@@ -3,8 +3,8 @@
  * grammar, status, length, and the body against the file or against the first one of that URL.
  *
  * An answer belongs to one connection and is fed whatever comes.  It copies nothing but a head
- * that came in pieces.  What is wrong but leaves the next answer's place clear (a status, a body)
- * is a fault of this answer alone; what does not breaks the connection.
+ * that came in pieces, or that is new.  What is wrong but leaves the next answer's place clear (a
+ * status, a body) is a fault of this answer alone; what does not breaks the connection.
  */
 #ifndef LOAD_ANSWER_H
 #define LOAD_ANSWER_H
@@ -21,6 +21,15 @@ struct digest {
 struct reference {
     uint64_t digest, bytes;
     bool known;
+};
+
+/* The head that came last for a target, and what it means.  That depends on its bytes alone: when
+ * they come again, comparing them is all.  Heads change when their date does, once a second. */
+enum { SEEN_PLACES = 16 /* of a thread; a power of two */, SEEN_BYTES_MAX = 1024 };
+struct seen {
+    uint32_t len; /* of bytes; 0: none */
+    struct http_head head; /* points into bytes */
+    char bytes[SEEN_BYTES_MAX];
 };
 
 struct answer {
@@ -45,6 +54,7 @@ struct question {
     const struct plan *plan;
     const struct target *target;
     struct reference *reference; /* of the target, or NULL: no --body-check */
+    struct seen *seen;           /* of the target and others, or NULL: no head comes again */
     const struct asked *asked;   /* of a mix: what it was; or NULL */
     const char *message;         /* echo: what was sent */
     uint32_t message_bytes;

@@ -336,8 +336,10 @@ static inline struct question question_of(const struct worker *w, const struct s
 
     if (w->reference && s->kind == KIND_PLAIN)
         q.reference = &w->reference[s->target];
-    if (p->fixed)
+    if (p->fixed) {
+        q.seen = &w->seen[s->target % SEEN_PLACES];
         return q;
+    }
     if (p->echo) {
         q.message = p->pool + s->at;
         q.message_bytes = s->bytes;

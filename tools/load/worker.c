@@ -444,12 +444,13 @@ int worker_init(struct worker *w, struct crew *crew, unsigned index)
     w->scratch = malloc(SCRATCH_BYTES);
     w->cells = malloc(3 * cells * sizeof(*w->cells));
     w->reference = p->opt->body_check ? calloc(p->targets, sizeof(*w->reference)) : NULL;
+    w->seen = calloc(SEEN_PLACES, sizeof(*w->seen));
     w->learnt = p->mix ? calloc(p->targets, sizeof(*w->learnt)) : NULL;
     w->asked = p->mix ? calloc((size_t)w->clients * p->ring, p->mix->asked_bytes) : NULL;
     w->sleeping = p->opt->think ? calloc(w->clients, sizeof(*w->sleeping)) : NULL;
     w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (!w->client || !w->shots || !w->scratch || !w->cells ||
+    if (!w->client || !w->shots || !w->scratch || !w->cells || !w->seen ||
         (p->opt->body_check && !w->reference) || (p->mix && (!w->learnt || !w->asked)) ||
         (p->opt->think && !w->sleeping))
         return -ENOMEM;
@@ -483,6 +484,7 @@ void worker_fini(struct worker *w)
     free(w->scratch);
     free(w->cells);
     free(w->reference);
+    free(w->seen);
     free(w->learnt);
     free(w->asked);
     free(w->sleeping);

@@ -64,6 +64,7 @@ struct worker {
     struct client *client;
     struct shot *shots;
     struct reference *reference;
+    struct seen *seen;         /* SEEN_PLACES */
     struct learnt *learnt;     /* mix: of each target */
     char *asked;               /* mix: for each shot a struct asked */
     struct client **sleeping;  /* think: a heap */
