@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* client.c - one connection: made without waiting, sent on, read from, given up and made anew.
+/* client.c - one connection that is made (connect.c): sent on, read from, given up and made anew.
  *
  * In the steady state a request costs one receive and one send.  EPOLLOUT is asked for only while
  * connecting and while a send would block; there is no timer for each request: the connection's one
  * node looks, a time-out at a time, whether the oldest request is overdue.
  */
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include "workload.h"
 
-enum { BATCH = 16 /* requests of one send */, RETRY_MS_MAX = 1000 };
+enum { BATCH = 16 /* requests of one send */ };
 
 static struct shot *shot_at(const struct worker *w, const struct client *c, uint32_t at)
 {
@@ -24,7 +23,7 @@ static uint32_t in_flight(const struct client *c)
     return c->next - c->oldest;
 }
 
-static void watch(struct worker *w, struct client *c, int op, uint32_t events)
+void client_watch(struct worker *w, struct client *c, int op, uint32_t events)
 {
     struct epoll_event ev = {.events = events, .data.ptr = c};
 
@@ -34,7 +33,7 @@ static void watch(struct worker *w, struct client *c, int op, uint32_t events)
 
 /* --- Giving up -------------------------------------------------------------------------------- */
 
-static void hang_up(struct worker *w, struct client *c)
+void client_hang_up(struct worker *w, struct client *c)
 {
     struct linger reset = {.l_onoff = 1};
 
@@ -54,9 +53,9 @@ static void hang_up(struct worker *w, struct client *c)
 /* The connection is over: another one, unless nothing is to be sent any more. */
 static void renew(struct worker *w, struct client *c)
 {
-    hang_up(w, c);
+    client_hang_up(w, c);
     if (!w->stopping && w->quota)
-        client_connect(w, c);
+        connect_begin(w, c);
 }
 
 /* What was under way on it has failed. */
@@ -76,133 +75,6 @@ static void fail(struct worker *w, struct client *c, enum fault what)
     worker_fault(w, what, lost ? lost : 1);
     t->lost += lost;
     renew(w, c);
-}
-
-/* --- Connecting ------------------------------------------------------------------------------- */
-
-/* Failed connects are tried again, ever more slowly: a server that is gone is not stormed. */
-static void connect_failed(struct worker *w, struct client *c, int error)
-{
-    static const struct {
-        int error;
-        enum fault fault;
-    } known[] = {{ECONNREFUSED, FAULT_REFUSED}, {ETIMEDOUT, FAULT_CONNECT_LATE},
-                 {EADDRNOTAVAIL, FAULT_NO_PORT}, {EMFILE, FAULT_NO_DESCRIPTOR},
-                 {ENFILE, FAULT_NO_DESCRIPTOR}};
-    enum fault what = FAULT_CONNECT;
-    unsigned i;
-
-    for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (known[i].error == error)
-            what = known[i].fault;
-    for (i = 0; i < ERRNOS_MAX - 1; i++) /* the last one takes what is left */
-        if (w->tally.connect_errno[i].error == error || !w->tally.connect_errno[i].count)
-            break;
-    w->tally.connect_errno[i].error = error;
-    w->tally.connect_errno[i].count++;
-    worker_fault(w, what, 1);
-    hang_up(w, c);
-    c->state = CLIENT_DOWN; /* there may have been no socket */
-    c->tries += c->tries < 10;
-    worker_time(w, c, w->now_ns / 1000000 + ((uint64_t)RETRY_MS_MAX >> (10 - c->tries)));
-}
-
-static void connected(struct worker *w, struct client *c)
-{
-    c->state = CLIENT_UP;
-    c->tries = 0;
-    w->up += !c->idle;
-    w->tally.connects++;
-    hist_add(&w->tally.connect, w->now_ns - c->connect_ns, 1);
-    worker_time(w, c, (w->now_ns + w->plan->timeout_ns) / 1000000);
-    watch(w, c, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP);
-    worker_client_free(w, c);
-}
-
-static int open_socket(const struct worker *w, const struct client *c)
-{
-    const struct plan *p = w->plan;
-    const struct peer *peer = &p->peer[c->peer];
-    int fd = socket(peer->sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
-
-    if (fd < 0)
-        return -errno;
-    if (peer->sa.ss_family != AF_UNIX)
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    if (p->sources) {
-        const struct sockaddr_storage *sa = &p->source[(c - w->client) % p->sources];
-
-        /* The port is chosen at connect(), when the peer is known: the same one may serve for
-         * several peers. */
-        setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
-        if (bind(fd, (const struct sockaddr *)sa, sizeof(*sa)) != 0) {
-            int error = errno;
-
-            close(fd);
-            return -error;
-        }
-    }
-    return fd;
-}
-
-/* A Unix socket whose queue is full: it does not wait there, as TCP would, but it is no failure
- * yet. */
-static void stand_in_line(struct worker *w, struct client *c)
-{
-    close(c->fd);
-    c->fd = -1;
-    c->state = CLIENT_CONNECTING;
-    worker_time(w, c, w->now_ns / 1000000 + 1);
-}
-
-static void try_connect(struct worker *w, struct client *c)
-{
-    const struct peer *peer = &w->plan->peer[c->peer];
-    int fd = open_socket(w, c);
-
-    if (fd < 0) {
-        connect_failed(w, c, -fd);
-        return;
-    }
-    c->fd = fd;
-    if (connect(fd, (const struct sockaddr *)&peer->sa, peer->len) == 0) {
-        w->now_ns = load_now_ns();
-        watch(w, c, EPOLL_CTL_ADD, EPOLLIN | EPOLLRDHUP);
-        connected(w, c);
-        return;
-    }
-    if (errno == EAGAIN && w->plan->unix_socket) {
-        stand_in_line(w, c);
-        return;
-    }
-    if (errno != EINPROGRESS) {
-        connect_failed(w, c, errno);
-        return;
-    }
-    c->state = CLIENT_CONNECTING;
-    watch(w, c, EPOLL_CTL_ADD, EPOLLOUT);
-    worker_time(w, c, (w->now_ns + w->plan->timeout_ns) / 1000000);
-}
-
-void client_connect(struct worker *w, struct client *c)
-{
-    c->connect_ns = w->now_ns;
-    c->begun = c->oldest = c->unsent = c->next = c->unsent_at = 0;
-    c->leaving = false;
-    answer_begin(&c->answer);
-    try_connect(w, c);
-}
-
-static void finish_connect(struct worker *w, struct client *c)
-{
-    socklen_t len = sizeof(int);
-    int error = 0;
-
-    getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len);
-    if (error)
-        connect_failed(w, c, error);
-    else
-        connected(w, c);
 }
 
 /* --- Sending ---------------------------------------------------------------------------------- */
@@ -299,7 +171,7 @@ void client_send(struct worker *w, struct client *c)
             n = sendmsg(c->fd, &msg, MSG_NOSIGNAL);
         if (n < 0 && errno == EAGAIN) {
             if (!c->armed)
-                watch(w, c, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP | EPOLLOUT);
+                client_watch(w, c, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP | EPOLLOUT);
             return;
         }
         if (n < 0) {
@@ -317,7 +189,7 @@ void client_send(struct worker *w, struct client *c)
         }
     }
     if (c->armed)
-        watch(w, c, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP);
+        client_watch(w, c, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP);
 }
 
 void client_fill(struct worker *w, struct client *c)
@@ -441,7 +313,7 @@ void client_event(struct worker *w, struct client *c, uint32_t events)
 {
     if (c->state == CLIENT_CONNECTING) {
         w->now_ns = load_now_ns();
-        finish_connect(w, c);
+        connect_finish(w, c);
         return;
     }
     if (c->state == CLIENT_UP && (events & ~(uint32_t)EPOLLOUT))
@@ -457,11 +329,11 @@ void client_due(struct worker *w, struct client *c)
     uint64_t timeout_ns = w->plan->timeout_ns, end_ns = w->now_ns + timeout_ns;
 
     if (c->state == CLIENT_DOWN && !w->stopping && w->quota) {
-        client_connect(w, c);
+        connect_begin(w, c);
     } else if (c->state == CLIENT_CONNECTING && c->fd < 0 &&
                w->now_ns - c->connect_ns < timeout_ns) {
         if (!w->stopping && w->quota)
-            try_connect(w, c);
+            connect_try(w, c);
     } else if (c->state == CLIENT_CONNECTING) {
         connect_failed(w, c, ETIMEDOUT);
     } else if (c->state == CLIENT_UP) {
@@ -486,5 +358,5 @@ void client_finish(struct worker *w, struct client *c)
             fail(w, c, FAULT_EXCESS);
         }
     }
-    hang_up(w, c);
+    client_hang_up(w, c);
 }

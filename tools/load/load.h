@@ -4,7 +4,7 @@
  *
  *   table.c    rows of options.def -> help, parser      plan.c     options -> plan: all that is
  *   url.c      URLs and addresses                                  read-only while it runs
- *   worker.c   a thread: its loop and its schedule      client.c   a connection of it
+ *   worker.c   a thread: its loop and its schedule      client.c   a connection of it; connect.c
  *   answer.c   bytes -> an answer, checked              crew.c     all threads: start, wait, stop
  *   result.c   what all counted, and who was the limit  report*.c  for people, programs, plots
  *   limit.c    what must not be                         knee.c     runs at rising rates

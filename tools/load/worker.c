@@ -289,7 +289,7 @@ static void prepare(struct worker *w)
     w->swept_ms = w->now_ns / 1000000;
     for (unsigned i = 0; i < w->clients; i++) {
         w->now_ns = load_now_ns();
-        client_connect(w, &w->client[i]);
+        connect_begin(w, &w->client[i]);
     }
     while (waiting && !atomic_load(&w->crew->stop)) {
         waiting = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* worker.h - a thread and its connections: what worker.c and client.c know of each other.
+/* worker.h - a thread and its connections: what worker.c, connect.c and client.c know.
  *
- * worker.c has the loop, the clock and the schedule: when a request is due.  client.c has one
- * connection: how it is made, sent on, read from, and given up.  Requests under way are a ring of
- * shots in the order they were sent, which is the order of the answers.
+ * worker.c has the loop, the clock and the schedule: when a request is due.  connect.c makes a
+ * connection; client.c sends on it, reads from it, and gives it up.  Requests under way are a ring
+ * of shots in the order they were sent, which is the order of the answers.
  */
 #ifndef LOAD_WORKER_H
 #define LOAD_WORKER_H
@@ -94,9 +94,18 @@ int worker_init(struct worker *w, struct crew *crew, unsigned index);
 void worker_fini(struct worker *w);
 void *worker_main(void *worker);
 
+/* --- connect.c -------------------------------------------------------------------------------- */
+
+void connect_begin(struct worker *w, struct client *c);
+void connect_try(struct worker *w, struct client *c); /* once more */
+void connect_finish(struct worker *w, struct client *c); /* it is made, or refused */
+void connect_failed(struct worker *w, struct client *c, int error);
+
 /* --- client.c --------------------------------------------------------------------------------- */
 
-void client_connect(struct worker *w, struct client *c);
+/* Which events it is told; op is of epoll_ctl(). */
+void client_watch(struct worker *w, struct client *c, int op, uint32_t events);
+void client_hang_up(struct worker *w, struct client *c);
 void client_event(struct worker *w, struct client *c, uint32_t events);
 void client_due(struct worker *w, struct client *c); /* its node came out of the wheel */
 /* Whether one more request may be put on it. */
