@@ -17,7 +17,7 @@
 enum {
     RING_SQES = 512,     /* operations handed over at once */
     RING_CQES = 2048,    /* completions before the kernel has to keep a list of them */
-    RING_BUFFERS = 128,  /* that bytes can be received into at once; more ask again */
+    RING_BUFFERS = 128,  /* that bytes can be received into at once; else -ENOBUFS */
     RING_PIECES = 256,   /* of files that are being read or sent at once; more wait */
     RING_PIECE_BYTES = 64 * 1024
 };

@@ -142,10 +142,7 @@ static void session_moved(struct uring *u, struct session *s, const struct io_ur
         (tag == TAG_READ ? transmit(u, s, true)
                          : ring_poll(&u->ring, s->fd, POLLOUT, data_of(s, TAG_WRITABLE))))
         s->slot |= FLYING;
-    else if (want == CONN_RECV && n == -ENOBUFS && u->holding &&
-             ring_nap(&u->ring, data_of(s, TAG_NAP))) /* the buffers are full of bytes that wait */
-        s->slot |= FLYING;
-    else
+    else if (tag != TAG_RECV || n != -ENOBUFS || want == CONN_CLOSE || !uring_starve(u, s))
         uring_pursue(u, s, want);
 }
 
@@ -166,6 +163,8 @@ static void unhold(struct uring *u, struct session *s, const struct io_uring_cqe
 /* The session's time is up, or its seat is needed. */
 static void leave(struct uring *u, struct session *s)
 {
+    if (s->slot & STARVED)
+        uring_unstarve(u, s);
     if (!(s->slot & FLYING)) {
         session_close(u->loop, s);
         return;
@@ -211,6 +210,7 @@ static int turns(struct uring *u)
             return err;
         loop_tick(l);
         reap(u);
+        uring_feed_starved(u);
         while ((s = loop_expired(l)))
             leave(u, s);
     }
@@ -273,6 +273,7 @@ static int uring_run(struct worker *w)
             return -ETIMEDOUT;
         ring_close(&u->ring);
         loop_close(u->loop);
+        free(u->starved.session);
     }
     free(u);
     return err;

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* uring_starved.c - sessions that found no buffer to receive into, in the order in which they came.
+ *
+ * The kernel ends a receive with -ENOBUFS when all buffers of the set are taken.  If a thousand
+ * clients send at once and each that found none began again with the next batch, nearly all of them
+ * would fail each time.  So each waits here until buffers have been given back: as many begin
+ * at a time as there are buffers.  Nothing of such a session is in flight.
+ */
+#include <stdlib.h>
+#include "uring.h"
+
+enum { STARVED_MIN = 256 };
+
+/* Twice the room: what was at the end of the ring comes to the end of the new one. */
+static bool grow(struct starved *q)
+{
+    unsigned room = q->room ? 2 * q->room : STARVED_MIN;
+    struct session **session = calloc(room, sizeof(struct session *));
+
+    if (!session)
+        return false;
+    for (unsigned i = 0; i < q->count; i++)
+        session[i] = q->session[(q->first + i) % q->room];
+    free(q->session);
+    *q = (struct starved){.session = session, .room = room, .count = q->count};
+    return true;
+}
+
+bool uring_starve(struct uring *u, struct session *s)
+{
+    struct starved *q = &u->starved;
+
+    if (q->count == q->room && !grow(q))
+        return false;
+    q->session[(q->first + q->count++) % q->room] = s;
+    s->slot = STARVED;
+    return true;
+}
+
+void uring_unstarve(struct uring *u, struct session *s)
+{
+    struct starved *q = &u->starved;
+
+    for (unsigned i = 0; i < q->count; i++)
+        if (q->session[(q->first + i) % q->room] == s)
+            q->session[(q->first + i) % q->room] = NULL;
+    s->slot = 0;
+}
+
+void uring_feed_starved(struct uring *u)
+{
+    struct starved *q = &u->starved;
+
+    for (unsigned buffers = RING_BUFFERS - u->holding; q->count && buffers; q->count--) {
+        struct session *s = q->session[q->first];
+        unsigned flying = u->ring.flying;
+
+        q->first = (q->first + 1) % q->room;
+        if (!s) /* it has left */
+            continue;
+        s->slot = 0;
+        uring_pursue(u, s, (enum conn_want)s->conn.want);
+        buffers -= u->ring.flying > flying; /* else it was closed */
+    }
+}

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""uring receives into 128 buffers: of many clients whose bytes are there at once most have to wait for one."""
+import os
+import re
+import signal
+
+import pytest
+from lib import server as lib
+from lib.client import request
+from lib.trees import content
+
+MANY = 1000
+SIZE = 4096
+
+
+def completions(pid):
+    """How many the server's ring has reported, or None: it has no ring."""
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii") as file:
+            if found := re.search(r"^CqTail:\s*(\d+)$", file.read(), re.MULTILINE):
+                return int(found[1])
+    return None
+
+
+pytestmark = [pytest.mark.skipif(lib.ENGINE != "uring", reason="only uring has buffers that all sessions share"),
+              pytest.mark.capacity(MANY)]
+
+
+def all_at_once(server, wires, meanwhile=lambda: None):
+    """Each asks while the server is held up, so that it finds all requests there."""
+    os.kill(server.pid, signal.SIGSTOP)
+    for wire in wires:
+        wire.send(request(f"/size/{SIZE}.bin"))
+    meanwhile()
+    os.kill(server.pid, signal.SIGCONT)
+
+
+def test_who_finds_no_buffer_asks_once_more(start, standard):
+    """Not with every batch that others are served in: that is a price for each request that grows with their number."""
+    server = start(standard, "--workers", 1)
+    wires = [server.wire() for _ in range(MANY)]
+    for wire in wires:
+        wire.ask(f"/size/{SIZE}.bin")
+    before = completions(server.pid)
+    if before is None:
+        pytest.skip("this kernel does not tell of a ring's completions")
+    all_at_once(server, wires)
+    for wire in wires:
+        assert wire.reply().body == content(SIZE, SIZE)
+    assert 2 * MANY <= completions(server.pid) - before < 3.2 * MANY  # received, sent, and once in vain
+
+
+@pytest.mark.parametrize("turns", [1, 3])
+def test_some_leave_while_they_wait(start, standard, turns):
+    server = start(standard, "--workers", 1)
+    for _ in range(turns):
+        wires = [server.wire() for _ in range(MANY)]
+        for wire in wires:
+            wire.ask(f"/size/{SIZE}.bin")
+        all_at_once(server, wires, lambda: [wire.close() for wire in wires[::2]])  # pylint: disable=cell-var-from-loop
+        for wire in wires[1::2]:
+            assert wire.reply().body == content(SIZE, SIZE)
+            wire.close()
+
+
+def test_a_stop_while_they_wait(start, standard):
+    """What was asked before is answered."""
+    server = start(standard, "--workers", 1)
+    wires = [server.wire() for _ in range(MANY)]
+    for wire in wires:
+        wire.ask(f"/size/{SIZE}.bin")
+    all_at_once(server, wires, lambda: os.kill(server.pid, signal.SIGTERM))
+    for wire in wires:
+        assert wire.reply().body == content(SIZE, SIZE)
+        wire.close()
+    server.finish()
+
+
+def test_time_is_up_while_they_wait(start, standard):
+    """Clients send half a request, many more than there are buffers: each is closed in time."""
+    server = start(standard, "--workers", 1, "--head-timeout", "1s")
+    wires = [server.wire() for _ in range(MANY)]
+    os.kill(server.pid, signal.SIGSTOP)
+    for wire in wires:
+        wire.send(b"GET / HTTP/1.1\r\n")
+    os.kill(server.pid, signal.SIGCONT)
+    for wire in wires:
+        wire.end()
+        wire.close()
+    assert server.stats()["expired"] == MANY
