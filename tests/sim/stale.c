@@ -38,6 +38,7 @@ enum {
     ASKS_PAID = 24,          /* of a listing so many more: then it will be kept again */
     ANSWER_BYTES_MAX = 4096,
     READ_PAUSE_US = 50,
+    THINK_US = 200,      /* of a client, where it matters what happens meanwhile */
     CACHE_BYTES = 8 << 20,
 };
 
@@ -234,12 +235,16 @@ static void *ask_on(void *arg)
         "GET /?format=json HTTP/1.1\r\nHost: stale\r\n\r\n"};
     const char *request = requests[listed];
     int fd = client_open(*(const int *)arg);
+    const struct timespec think = {0, THINK_US * 1000};
     char text[ANSWER_BYTES_MAX];
 
     while (!atomic_load(&over)) {
-        unsigned least = atomic_load(&complete);
+        unsigned least;
         size_t n = 0;
 
+        if (fault == LOOK_BEFORE_RECEIVE) /* the change comes while the server receives */
+            nanosleep(&think, NULL);
+        least = atomic_load(&complete);
         if (client_send(fd, request, strlen(request)))
             n = answer_of(fd, text, sizeof(text) - 1);
         if (!n) {
