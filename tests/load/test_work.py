@@ -46,6 +46,23 @@ def test_a_walk_asks_every_file_once(tree):
                                     "thinking": None, "replay": None}
 
 
+@pytest.mark.parametrize("clients, threads", [(8, 1), (16, 2)])
+def test_connections_share_the_urls(tmp_path, clients, threads):
+    """In turn, all of them together: each began at its own and went on by one, so they asked for the same few."""
+    with Witness(lambda request: OK) as server:
+        (tmp_path / "urls").write_text("".join(f"{server.url}/{number}\n" for number in range(400)))
+        run = measured("-n", 400, "-c", clients, "-t", threads, "--urls", tmp_path / "urls")
+    assert run.status == DONE and len(server.paths()) == 400
+    assert len(set(server.paths())) > 250  # one that is served faster has some twice
+
+
+def test_few_urls_are_asked_for_by_each_connection(tmp_path):
+    with Witness(lambda request: OK) as server:
+        (tmp_path / "urls").write_text("".join(f"{server.url}/{number}\n" for number in range(4)))
+        run = measured("-n", 80, "-c", 8, "-t", 1, "--urls", tmp_path / "urls")
+    assert run.status == DONE and all(12 <= server.paths().count(f"/{number}") <= 28 for number in range(4))
+
+
 def test_rung_serves_what_a_walk_names(tree):
     """Every name is there, and every body is the file's; in threads, too."""
     with rung("serve", "-p", 0, tree) as server:

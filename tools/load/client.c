@@ -89,11 +89,24 @@ bool client_is_free(const struct worker *w, const struct client *c)
     return c->state == CLIENT_UP && !c->leaving && !c->idle && in_flight(c) < w->plan->depth;
 }
 
+/* Those that ask the same peer share its URLs: each begins one behind the one before, and goes on
+ * by as many as they are.  If they are more than the URLs, each asks for all of them. */
+void client_take_turns(const struct plan *p, struct client *c, unsigned number)
+{
+    uint32_t targets, together;
+
+    c->peer = number % p->peers;
+    targets = p->peer[c->peer].targets;
+    together = p->connections / p->peers + (c->peer < p->connections % p->peers);
+    c->turn = number / p->peers % targets;
+    c->stride = together < targets ? together : 1;
+}
+
 uint32_t client_turn(struct client *c, const struct peer *peer)
 {
     uint32_t turn = c->turn;
 
-    c->turn = turn + 1 < peer->targets ? turn + 1 : 0;
+    c->turn = (uint32_t)(((uint64_t)turn + c->stride) % peer->targets);
     return peer->target[turn];
 }
 

@@ -464,9 +464,7 @@ int worker_init(struct worker *w, struct crew *crew, unsigned index)
     for (unsigned i = 0; i < w->clients; i++) {
         w->client[i].fd = -1;
         w->client[i].idle = i >= asking;
-        w->client[i].peer = (i * p->threads + index) % p->peers;
-        w->client[i].turn = (i * p->threads + index) / p->peers %
-                            p->peer[w->client[i].peer].targets;
+        client_take_turns(p, &w->client[i], i * p->threads + index);
         w->client[i].shot = &w->shots[(size_t)i * p->ring];
     }
     return 0;

@@ -34,6 +34,7 @@ struct client {
     bool asleep;  /* it thinks, until wake_ns */
     uint16_t tries; /* connects that failed in a row */
     uint32_t peer, turn; /* whom to ask, and which of its URLs is next */
+    uint32_t stride;     /* ... and how far it is to the one after that */
     uint32_t begun;      /* requests on this connection */
     uint32_t oldest, unsent, next; /* of the ring; unsent: the first that is not wholly sent */
     uint32_t unsent_at;            /* bytes of it that are */
@@ -120,6 +121,8 @@ void client_finish(struct worker *w, struct client *c);
 
 /* Whose turn it is of a peer's URLs. */
 uint32_t client_turn(struct client *c, const struct peer *peer);
+/* Which URLs it asks for; number: of all clients of all threads. */
+void client_take_turns(const struct plan *p, struct client *c, unsigned number);
 /* workload.c: which URL, and what kind of request. */
 void workload_choose(struct worker *w, struct client *c, struct shot *s);
 
