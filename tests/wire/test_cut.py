@@ -47,7 +47,8 @@ def test_cut_off_reader_leaves_nothing(start, root):
         with pytest.raises(ConnectionResetError):
             while wire.sock.recv(1 << 20):
                 pass
-    assert server.stats()["expired"] == 1
+    stats = server.stats()
+    assert stats["expired"] == 1, stats
 
 
 @pytest.mark.core
