@@ -163,14 +163,14 @@ static void unhold(struct uring *u, struct session *s, const struct io_uring_cqe
 /* The session's time is up, or its seat is needed. */
 static void leave(struct uring *u, struct session *s)
 {
-    if (s->slot & STARVED)
-        uring_unstarve(u, s);
-    if (!(s->slot & FLYING)) {
+    if (!(s->slot & (FLYING | STARVED))) {
         session_close(u->loop, s);
         return;
     }
     session_hold(s);
     s->slot |= LEAVING;
+    if (s->slot & STARVED)
+        return;
     if (s->conn.want == CONN_SEND)
         (void)ring_cancel(&u->ring, data_of(s, TAG_WRITABLE)); /* a watch may report no more */
     if (s->conn.want == CONN_SEND || !ring_cancel(&u->ring, data_of(s, TAG_RECV)))

@@ -22,7 +22,7 @@ struct door {
     bool leaving; /* being cancelled */
 };
 
-/* A ring of those that wait for a buffer; NULL: one that has left meanwhile. */
+/* Sessions that wait for a buffer: a circular queue, which grows. */
 struct starved {
     struct session **session;
     unsigned room, first, count;
@@ -41,10 +41,9 @@ struct uring {
 /* Begin what the session wants, or close it. */
 void uring_pursue(struct uring *u, struct session *s, enum conn_want want);
 
-/* The session waits for a buffer; false: there is no memory for that.  It waits no longer.  Those
- * that came first begin what they want, as many as there are buffers now. */
+/* The session waits for a buffer; false: there is no memory for that.  And those that came first
+ * begin what they want: as many as there are buffers now. */
 bool uring_starve(struct uring *u, struct session *s);
-void uring_unstarve(struct uring *u, struct session *s);
 void uring_feed_starved(struct uring *u);
 
 /* Make each door what it is to be now; and what one of them has to say. */

@@ -4,7 +4,8 @@
  * The kernel ends a receive with -ENOBUFS when all buffers of the set are taken.  If a thousand
  * clients send at once and each that found none began again with the next batch, nearly all of them
  * would fail each time.  So each waits here until buffers have been given back: as many begin
- * at a time as there are buffers.  Nothing of such a session is in flight.
+ * at a time as there are buffers.  Nothing of such a session is in flight; one whose time is up is
+ * closed when its turn comes.
  */
 #include <stdlib.h>
 #include "uring.h"
@@ -37,29 +38,18 @@ bool uring_starve(struct uring *u, struct session *s)
     return true;
 }
 
-void uring_unstarve(struct uring *u, struct session *s)
-{
-    struct starved *q = &u->starved;
-
-    for (unsigned i = 0; i < q->count; i++)
-        if (q->session[(q->first + i) % q->room] == s)
-            q->session[(q->first + i) % q->room] = NULL;
-    s->slot = 0;
-}
-
 void uring_feed_starved(struct uring *u)
 {
     struct starved *q = &u->starved;
 
     for (unsigned buffers = RING_BUFFERS - u->holding; q->count && buffers; q->count--) {
         struct session *s = q->session[q->first];
+        enum conn_want want = s->slot & LEAVING ? CONN_CLOSE : (enum conn_want)s->conn.want;
         unsigned flying = u->ring.flying;
 
         q->first = (q->first + 1) % q->room;
-        if (!s) /* it has left */
-            continue;
         s->slot = 0;
-        uring_pursue(u, s, (enum conn_want)s->conn.want);
+        uring_pursue(u, s, want);
         buffers -= u->ring.flying > flying; /* else it was closed */
     }
 }
