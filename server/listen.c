@@ -248,8 +248,9 @@ int listen_open(struct server *srv, const struct serve_options *opt)
     plan.how.delay = srv->arrangement.delay;
     plan.how.defer_s = srv->arrangement.defer_s;
     plan.how.congestion = srv->arrangement.congestion;
-    /* Twice, because two windows of --send-timeout may have their progress at the ends. */
-    plan.how.stall_ms = (unsigned)srv->send_ms * 2;
+    /* Two windows of --send-timeout may pass before the server ends a connection; the third is for
+     * a server that is late.  If the kernel came first, the end would be counted as an error. */
+    plan.how.stall_ms = (unsigned)srv->send_ms * 3;
     for (unsigned i = 0; i < PORT_TRIES && err == -EADDRINUSE; i++) {
         port = (unsigned)opt->port;
         err = open_set(&plan, &port, fd);

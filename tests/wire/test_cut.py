@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The kernel keeps nothing of a connection that was cut off, and everything of an answer that was handed over whole."""
+import signal
+import time
+
 import pytest
 from lib.client import request
 from lib.server import wait_for
@@ -51,6 +54,23 @@ def test_cut_off_reader_leaves_nothing(start, root):
     assert stats["expired"] == 1, stats
 
 
+@pytest.mark.long
+@pytest.mark.core
+def test_a_late_server_still_cuts_off(start, root):
+    """The server does not run when the second --send-timeout is over: the kernel leaves the end to the server."""
+    server = start(root, "--send-timeout", "1s")
+    with asked(server, "/big.bin") as wire:
+        here = server.address[1], wire.sock.getsockname()[1]
+        wait_for(lambda: (servers_end(*here) or ("", 0))[1] > 100_000, "an answer that is queued")
+        time.sleep(1.6)
+        server.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.85)  # select() and poll() wait that much longer
+        server.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: not server.stats()["open"], "cut off")
+    stats = server.stats()
+    assert stats["expired"] == 1 and stats["lost"] == 0, stats
+
+
 @pytest.mark.core
 def test_cut_off_at_the_end_leaves_nothing(start, root):
     server = start(root, "--drain-timeout", "0")
@@ -78,7 +98,7 @@ def test_whole_answer_is_not_reset(start, root, fields):
 
 @pytest.mark.long
 def test_whole_answer_that_stays_unread_is_dropped(start, root):
-    """By the kernel, after twice --send-timeout."""
+    """By the kernel, after three times --send-timeout."""
     server = start(root, "--idle-timeout", "1s", "--send-timeout", "1s")
     with asked(server, "/small.bin") as wire:
         wait_for(lambda: server.stats()["complete"] and not server.stats()["open"], "closed")
