@@ -6,6 +6,8 @@
 #   release  what people run: optimised and hardened     debug  for a debugger, and for unit tests
 #   asan     address + undefined behaviour sanitizers    tsan   thread sanitizer
 #   coverage gcov counters                               fuzz   clang's libFuzzer (CC=clang)
+# release-lto, -pgo, -o3, -native, or several (release-lto-pgo): a release compiled by gcc as a whole, with a profile that
+# scripts/train gathers, with -O3, for this processor alone.  docs/lab/builds.md has what each brings.
 # WERROR=1 makes a warning an error: our own checks set it; another compiler may warn of more than ours does.
 # V=1 shows the commands.  `make` alone lists the targets.
 BUILD ?= build
@@ -53,9 +55,32 @@ HOSTED := # flags of everything but core/
 # rule that declarations come first holds there, because Kbuild compiles the core too.
 CORE := -ffreestanding -fbuiltin -Wdeclaration-after-statement
 
-ifeq ($(MODE),release)
-FLAGS += -O2 -fstack-protector-strong
+# How a release is made besides; train: it counts what it does, for a profile.
+WAYS := $(if $(filter release-%,$(MODE)),$(subst -, ,$(MODE:release-%=%)))
+ifneq ($(filter-out lto pgo train o3 native,$(WAYS)),)
+$(error MODE=release is followed by -lto, -pgo, -o3 or -native; not by '$(filter-out lto pgo train o3 native,$(WAYS))')
+endif
+ifneq ($(and $(filter lto pgo train,$(WAYS)),$(findstring clang,$(shell $(CC) --version))),)
+$(error MODE=$(MODE) needs gcc, and CC is $(CC))
+endif
+
+ifneq ($(filter release release-%,$(MODE)),)
+FLAGS += $(if $(filter o3,$(WAYS)),-O3,-O2) $(if $(filter native,$(WAYS)),-march=native) -fstack-protector-strong
 HOSTED += -D_FORTIFY_SOURCE=2
+ifneq ($(filter lto,$(WAYS)),)
+AR := gcc-ar
+FLAGS += -flto=auto
+LINK += -flto=auto
+endif
+ifneq ($(filter train,$(WAYS)),)
+FLAGS += -fprofile-generate -fprofile-update=atomic
+LINK += -fprofile-generate
+endif
+# What training did not reach is compiled as if there were no profile.
+ifneq ($(filter pgo,$(WAYS)),)
+FLAGS += -fprofile-use -fprofile-partial-training -fprofile-correction -Wno-missing-profile
+PROFILE := $(O)/profile
+endif
 else ifeq ($(MODE),debug)
 FLAGS += -Og -fstack-protector-strong
 else ifeq ($(MODE),asan)
@@ -71,7 +96,7 @@ else ifeq ($(MODE),fuzz)
 FLAGS += -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 LINK += -fsanitize=fuzzer,address,undefined
 else
-$(error MODE is release, debug, asan, tsan, coverage or fuzz; not '$(MODE)')
+$(error MODE is release (-lto, -pgo, -o3, -native), debug, asan, tsan, coverage or fuzz; not '$(MODE)')
 endif
 
 # --- What there is ----------------------------------------------------------------------------------------
@@ -259,15 +284,33 @@ WARNED := $(if $(wildcard $(O)),$(patsubst %.warned,%,$(shell find $(O) -name '*
 $(if $(WARNED),$(eval $(WARNED): FORCE))
 endif
 
-$(O)/core/%.o: core/%.c Makefile | $(GEN)
+$(O)/core/%.o: core/%.c Makefile $(PROFILE) | $(GEN)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(call compile,$(CORE))
 
-$(O)/%.o: %.c Makefile | $(GEN)
+$(O)/%.o: %.c Makefile $(PROFILE) | $(GEN)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(call compile,$(HOSTED))
+
+# Its functions are assembler outside of any function, of which the whole knows nothing.
+$(O)/base/coro_$(MACHINE).o: FLAGS += $(if $(filter lto,$(WAYS)),-fno-lto)
+
+# The profile of release-pgo: the same sources and options, counting, do what scripts/train asks; gcc looks for an object's
+# counts beside the object.
+ifneq ($(PROFILE),)
+TRAIN := $(subst -pgo,-train,$(MODE))
+$(PROFILE): scripts/train $(LIB_SRC) $(MAIN) $(wildcard core/*.[hd]* base/*.[hd]* server/*.[hd]* engines/*.[hd]*) Makefile
+	@mkdir -p $(@D)
+	$(call say,TRAIN,$@)
+	$(Q)$(MAKE) --no-print-directory MODE=release $(BUILD)/release/rung-load
+	$(Q)$(MAKE) --no-print-directory MODE=$(TRAIN) $(BUILD)/$(TRAIN)/rung
+	$(Q)find $(BUILD)/$(TRAIN) $(O) -name '*.gcda' -delete
+	$(Q)$(PYTHON) -B scripts/train $(BUILD)/$(TRAIN)/rung $(BUILD)/release/rung-load
+	$(Q)cd $(BUILD)/$(TRAIN) && find . -name '*.gcda' -exec cp --parents {} $(abspath $(O)) \;
+	$(Q)touch $@
+endif
 
 $(LIB): $(call objects,$(LIB_SRC)) $(O)/lib.list
 	$(call say,AR,$@)

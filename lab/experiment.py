@@ -29,7 +29,7 @@ KEYS = {
     "standing": {"name": TEXT, "figure": TEXT, "ours": TEXTS, "others": TEXTS, "floor": TEXT, "scenarios": TEXTS},
     "plot": {"kind": TEXT, "figure": TEXT, "to": TEXT, "log": TEXT, "x_label": TEXT, "scenario": TEXT, "scenarios": TEXTS,
              "targets": TEXTS, "title": TEXT},
-    "target": {"name": TEXT, "engine": TEXT, "model": TEXT, "options": TEXT, "env": TABLE, "wrap": TEXT, "binary": TEXT,
+    "target": {"name": TEXT, "engine": TEXT, "model": TEXT, "options": TEXT, "env": TABLE, "wrap": TEXT, "binary": TEXT, "build": TEXT,
                "peer": TEXT, "workers": COUNT, "program": TEXT, "args": TEXT, "generator": TEXT, "pinned": YES_NO,
                "scheduler": TEXT, "probe": TEXT, "not": TEXTS},
     "scenario": {"name": TEXT, "x": NUMBER, "kind": TEXT, "full_only": YES_NO, "seconds": NUMBER, "options": TEXT, "args": TEXT,
@@ -56,7 +56,7 @@ class Kind(NamedTuple):
 
 
 ALWAYS = {"name", "not", "x", "kind", "full_only"}
-RUNG, PEER, PROGRAM = {"engine", "options", "env", "wrap", "binary"}, {"peer", "workers"}, {"program", "args"}
+RUNG, PEER, PROGRAM = {"engine", "options", "env", "wrap", "binary", "build"}, {"peer", "workers"}, {"program", "args"}
 MODULE, LOOKED_AT = {"model", "options"}, {"scheduler", "probe"}
 MODELS = ("event", "softirq", "cmwq", "kthread")
 LOADED = {"connections", "threads", "idle", "rate", "pipeline", "close", "bytes", "files", "path", "load", "warm", "cold", "beside",
@@ -79,6 +79,8 @@ KINDS = {
                   needs=("connections",), binaries=("rung", "rung-load")),
     "inside": Kind({"engine", "options"} | PEER | MODULE | LOOKED_AT,
                    {"protocol", "bytes", "processors", *INSIDE, *set().union(*INSIDE.values())}, binaries=("rung", "rung-load"), timed=True),
+    "instructions": Kind(RUNG, {"connections", "pipeline", "close", "bytes", "entries", "short", "long", "options"},
+                         needs=("connections", "short", "long"), binaries=("rung", "rung-load")),
     "massif": Kind({"engine", "options", "wrap"}, {"load", "connections", "close", "short", "long"},
                    needs=("load", "short", "long"), binaries=("rung", "rung-load")),
     "program": Kind(PROGRAM, {"args"}, ("program",)),

@@ -49,6 +49,7 @@ FIGURES = {
     # of a program
     "ns": Figure("time an operation", "ns", LESS),
     "instructions": Figure("instructions", "", LESS),
+    "program_bytes": Figure("code and data of the program", "B", LESS),
     "client_instructions": Figure("instructions of the client's process", "", LESS),
     "answer_bytes": Figure("bytes of an answer, with its head", "B", LESS),
     "branches": Figure("conditional branches", "", LESS),

@@ -157,13 +157,16 @@ def runnable(plans):
     return found
 
 
-def build(binaries):
-    """The binaries are those of the sources as they are now, when they lie where make puts them."""
+def build(binaries, plans):
+    """The binaries are those of the sources as they are now, when they lie where make puts them; and those of targets that are
+    compiled otherwise."""
     folder, mode = os.path.split(binaries)
-    if subprocess.run(["make", "-s", "-C", TOP, f"BUILD={folder}", f"MODE={mode}", f"-j{os.cpu_count()}", "all", "lab-programs"],
-                      stdout=sys.stderr, check=False).returncode:
-        say(f"make failed, see above; --no-build measures what is in {binaries}")
-        sys.exit(1)
+    more = sorted({target["build"] for plan in plans for target in plan["target"] if "build" in target})
+    for mode, what in [(mode, ["all", "lab-programs"]), *((one, ["all"]) for one in more)]:
+        if subprocess.run(["make", "-s", "-C", TOP, f"BUILD={folder}", f"MODE={mode}", f"-j{os.cpu_count()}", *what],
+                          stdout=sys.stderr, check=False).returncode:
+            say(f"make failed, see above; --no-build measures what is in {folder}")
+            sys.exit(1)
 
 
 def run(options):
@@ -171,7 +174,7 @@ def run(options):
     here = runnable(plans)
     status = 0 if len(here) == len(plans) else 1
     if here and SOURCES and not options.no_build:
-        build(options.bin)
+        build(options.bin, here.values())
     for name, plan in here.items():
         short = experiment.name_of(name)
         try:

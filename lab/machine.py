@@ -21,7 +21,7 @@ from settings import Refused, settings
 
 __all__ = ["Refused", "check", "commit", "describe", "settings"]
 
-MEASURED = ("core", "base", "server", "engines", "tools", "lab", "Makefile")  # and what measures
+MEASURED = ("core", "base", "server", "engines", "tools", "lab", "Makefile", "scripts/train")  # and what measures
 WORDS = re.compile(r"(mitigations|spectre\w*|spec_\w+|nospectre\w*|mds|l1tf|pti|nopti|retbleed|isolcpus|nohz(_full)?|"
                    r"rcu_nocbs|irqaffinity|intel_pstate|amd_pstate|cpufreq\.\S+|intel_idle\.\S+|processor\.\S+|idle|"
                    r"nosmt|maxcpus|nr_cpus|transparent_hugepage|hugepages|preempt|threadirqs|tsc|clocksource|audit|"

@@ -42,7 +42,9 @@ class Context:
     def started(self, target, argv, config=None):
         """The command without this machine's paths, and with what its environment has besides."""
         env = ["env", *(f"{name}={value}" for name, value in target.get("env", {}).items())] if target.get("env") else []
-        said = " ".join([*env, *argv]).replace(self.folder, "FOLDER").replace(os.path.dirname(self.rung) + "/", "")
+        said = " ".join([*env, *argv]).replace(self.folder, "FOLDER")
+        for folder in (os.path.dirname(self.rung), os.path.dirname(os.path.dirname(self.rung))):
+            said = said.replace(folder + "/", "")
         self.commands.setdefault(target["name"], said)
         if config:
             self.configs.setdefault(target["name"], config.replace(self.folder, "FOLDER"))
@@ -108,6 +110,13 @@ def processors(scenario):
     return mine[:1], mine[-1:]
 
 
+def rung_of(context, target):
+    """The program of a target that is ours: another file, or another way of compiling these sources (MODE), beside it."""
+    if "build" in target:
+        return os.path.join(os.path.dirname(os.path.dirname(context.rung)), target["build"], "rung")
+    return target.get("binary", context.rung)
+
+
 def open_target(context, target, scenario, folder, wrap=()):
     ours = processors(scenario)[0]
     if "peer" in target:
@@ -124,7 +133,7 @@ def open_target(context, target, scenario, folder, wrap=()):
         context.started(target, server.command)
         return server
     engine = target.get("engine", ENGINE)
-    server = Server(target.get("binary", context.rung), engine, folder, [*wrap, *target.get("wrap", "").split()],
+    server = Server(rung_of(context, target), engine, folder, [*wrap, *target.get("wrap", "").split()],
                     [*target.get("options", "").split(), *scenario.get("options", "").split()], ours, target.get("env"))
     context.started(target, server.command)
     return server

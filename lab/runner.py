@@ -217,8 +217,9 @@ def cannot_run(plan):
         if unknown := sorted(set(wanted.values()) - set(reasons)):
             raise Stopped(f"there is no peer {unknown[0]}; there are {', '.join(reasons)}")
         found = {name: reasons[peer] for name, peer in wanted.items() if reasons[peer]}
-    if not SOURCES and any("model" in one for one in plan["target"]):
-        raise Stopped("kernel modules are built from rung's sources, which are not installed: run it in their folder")
+    for key, what in (("model", "kernel modules"), ("build", "other builds")):
+        if not SOURCES and any(key in one for one in plan["target"]):
+            raise Stopped(f"{what} are built from rung's sources, which are not installed: run it in their folder")
     for tool in plan.get("needs", []):
         if not shutil.which(tool):
             raise Stopped(f"there is no {tool}: {SETUP} installs what the lab needs")
@@ -228,14 +229,20 @@ def cannot_run(plan):
 def check_built(plan, binaries):
     """Every cell of what is not there would be invalid, one after another."""
     known = [experiment.KINDS[name] for name in kinds_of(plan) if name in experiment.KINDS]
-    others = {"peer", "program", "generator", "binary", "model"}
+    others = {"peer", "program", "generator", "binary", "build", "model"}
     wanted = {"rung": any("rung" in kind.binaries for kind in known) and any(not others & set(one) for one in plan["target"]),
               "rung-load": any("rung-load" in kind.binaries for kind in known),
               **{"lab/" + one["program"]: True for one in plan["target"] if "program" in one}}
     paths = [os.path.join(binaries, name) for name, is_wanted in wanted.items() if is_wanted]
-    for path in [*paths, *(one["binary"] for one in plan["target"] if "binary" in one)]:
+    for path in [*paths, *other_rungs(plan, binaries)]:
         if not os.access(path, os.X_OK):
             raise Stopped(f"there is no program {path}: make all lab-programs builds those of these sources")
+
+
+def other_rungs(plan, binaries):
+    """Paths of those that are not `rung` of the folder of binaries."""
+    return [*(one["binary"] for one in plan["target"] if "binary" in one),
+            *(os.path.join(os.path.dirname(binaries), one["build"], "rung") for one in plan["target"] if "build" in one)]
 
 
 # --- The whole ----------------------------------------------------------------------------------------------
@@ -249,8 +256,7 @@ def binaries_of(plan, binaries):
     """A hash of all that may be measured: changed sources have one commit, and are built again between two starts."""
     found = hashlib.sha256()
     mine = [path for path in glob.glob(os.path.join(binaries, "lab", "*")) if os.path.isfile(path) and os.access(path, os.X_OK)]
-    others = [one["binary"] for one in plan["target"] if "binary" in one]
-    for path in [os.path.join(binaries, "rung"), os.path.join(binaries, "rung-load"), *sorted(mine), *others]:
+    for path in [os.path.join(binaries, "rung"), os.path.join(binaries, "rung-load"), *sorted(mine), *other_rungs(plan, binaries)]:
         if os.path.exists(path):
             found.update(bytes_of(path))
     return found.hexdigest()[:16]

@@ -193,9 +193,10 @@ def test_what_is_not_built_is_told_at_once(plan, tmp_path, faked):
     counted = {**plan, "kind": "program", "target": [{"name": "x", "program": "none"}]}
     with pytest.raises(runner.Stopped, match="there is no program .*/lab/none"):
         runner.run("small", counted, "quick", BIN, str(tmp_path))
-    plan["target"][0]["binary"] = "/nowhere/rung"
-    with pytest.raises(runner.Stopped, match="there is no program /nowhere/rung"):
-        run(plan, tmp_path)
+    for key, value, path in (("binary", "/nowhere/rung", "/nowhere/rung"), ("build", "release-none", "/release-none/rung")):
+        plan["target"][0] = {"name": plan["target"][0]["name"], key: value}
+        with pytest.raises(runner.Stopped, match=f"there is no program .*{path}"):
+            run(plan, tmp_path)
     assert not faked and not os.path.exists(tmp_path / "small.journal")
 
 
@@ -231,6 +232,27 @@ def test_another_build_is_not_gone_on_with(plan, tmp_path):
         found.add(runner.binaries_of(plan, BIN))
     path.unlink()
     assert len(found) == 2 and runner.binaries_of(plan, str(tmp_path / "nowhere")) not in found
+
+
+def test_a_target_that_is_compiled_otherwise(plan, tmp_path, monkeypatch):
+    """Its program lies beside the others, in the folder of its MODE; an installed lab has no sources to make it of."""
+    context = measures.Context(f"{tmp_path}/release", str(tmp_path / "run"), "quick")
+    target = {"name": "lto", "build": "release-lto"}
+    assert measures.rung_of(context, target) == f"{tmp_path}/release-lto/rung"
+    assert measures.rung_of(context, {"name": "plain"}) == f"{tmp_path}/release/rung"
+    context.started(target, [f"{tmp_path}/release-lto/rung", "serve"])
+    context.started({"name": "plain"}, [f"{tmp_path}/release/rung", "serve"])
+    assert context.commands == {"lto": "release-lto/rung serve", "plain": "rung serve"}
+    plan["target"].append(target)
+    (tmp_path / "release-lto").mkdir()
+    found = set()
+    for text in ("one", "two"):
+        (tmp_path / "release-lto/rung").write_text(text)
+        found.add(runner.binaries_of(plan, f"{tmp_path}/release"))
+    assert len(found) == 2
+    monkeypatch.setattr(runner, "SOURCES", False)
+    with pytest.raises(runner.Stopped, match="other builds are built from rung's sources, which are not installed"):
+        run(plan, tmp_path)
 
 
 def test_a_target_that_dies_is_an_invalid_cell(plan, tmp_path, monkeypatch):

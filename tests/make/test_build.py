@@ -80,6 +80,40 @@ def test_a_library_that_is_missing(tree, make):
         assert (f"not compressed on the way: {' '.join(missing)};" in errors) == bool(missing), errors
 
 
+def test_ways_of_making_a_release(tree, make):
+    """Each has a folder and its options; what is no way, and what another compiler has otherwise, is said."""
+    for mode, options in (("release", "-O2"), ("release-o3", "-O3"), ("release-lto", "-O2 -flto=auto"),
+                          ("release-lto-native", "-O2 -march=native -flto=auto"), ("release-train", "-O2 -fprofile-generate")):
+        status, said, errors = make(f"build/{mode}/core/one.o", f"MODE={mode}", "V=1", cwd=tree)
+        assert status == 0 and all(option in said.split() for option in options.split()), (mode, said, errors)
+        assert os.path.exists(tree / f"build/{mode}/core/one.o")
+        assert ("-flto=auto" in said) == ("lto" in mode) and ("-O2" in said) != ("o3" in mode)
+    for mode, told in (("release-fast", "-lto, -pgo, -o3 or -native; not by 'fast'"), ("debug-lto", "MODE is release (-lto,")):
+        status, _, errors = make("help", f"MODE={mode}", cwd=tree)
+        assert status != 0 and told in errors
+    (tree / "clang").write_text("#!/bin/sh\necho clang version 14\n")
+    (tree / "clang").chmod(0o755)
+    for mode in ("release-lto", "release-pgo"):
+        status, _, errors = make("help", f"MODE={mode}", "CC=./clang", cwd=tree)
+        assert status != 0 and f"MODE={mode} needs gcc, and CC is ./clang" in errors
+
+
+def test_a_profile(tmp_path):
+    """Whoever counts is asked and stopped, and leaves counts; who does not start, or dies, is no profile."""
+    train = [sys.executable, "-B", f"{TOP}/scripts/train"]
+
+    def trained(name, text):
+        (tmp_path / name).write_text("#!/bin/sh\n" + text)
+        (tmp_path / name).chmod(0o755)
+        return subprocess.run([*train, tmp_path / name, "/bin/true"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=60, check=False)
+    listed = """[ "$1" = engines ] && echo '[{"name": "epoll", "available": true}, {"name": "uring", "available": false}]' && exit\n"""
+    done = trained("none", listed + "echo no luck >&2; exit 1\n")
+    assert done.returncode and "the server does not start: no luck" in done.stderr
+    done = trained("deaf", listed + "echo serving x at http://127.0.0.1:1/ >&2; exec sleep 60\n")
+    assert done.returncode and "train: epoll: " in done.stderr
+
+
 def test_the_checks_ask_for_it():
     """Every make that run.py or one of its layers starts has it in the environment."""
     code = (f"import os, sys; sys.path.insert(0, {TOP + '/tests'!r}); import run; sys.argv = ['run.py', '--list', '--only', 'none']; "
