@@ -50,6 +50,10 @@ COMPRESSORS := $(shell printf '\043if __has_include(<%s>)\n%s\n\043endif\n' libd
 MISSING := $(filter-out $(COMPRESSORS),$(CODINGS))
 LDLIBS := -luring $(if $(filter gzip,$(COMPRESSORS)),-ldeflate) $(if $(filter br,$(COMPRESSORS)),-lbrotlienc) \
     $(if $(filter zstd,$(COMPRESSORS)),-lzstd)
+# The tracer needs a compiler for the kernel's own machine (BPF) and what loads its programs.
+BPF_CC ?= clang
+TRACER := $(if $(shell command -v $(BPF_CC)),$(shell printf '\043if __has_include(<bpf/libbpf.h>)\nyes\n\043endif\n' | \
+    $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null))
 HOSTED := # flags of everything but core/
 # The core uses mem* and strlen alone (tests/link.sh), so the compiler may know what those mean.  The kernel's
 # rule that declarations come first holds there, because Kbuild compiles the core too.
@@ -120,6 +124,7 @@ LIB := $(O)/librung.a
 RUNG := $(O)/rung
 LOAD := $(O)/rung-load
 DROP := $(O)/rung-drop
+TRACE := $(O)/rung-trace
 UNIT := $(UNIT_SRC:%.c=$(O)/%)
 SIM := $(SIM_SRC:%.c=$(O)/%)
 TWIN := $(patsubst tests/unit/%.c,$(O)/tests/kernel/%,$(wildcard tests/unit/site*.c))
@@ -127,7 +132,8 @@ TWIN_CACHE := $(addprefix $(O)/tests/kernel/,site_cache site_changes site_races 
 FUZZ := $(FUZZ_SRC:%.c=$(O)/%)
 LOAD_SRC := $(sort $(wildcard tools/load/*.c))
 DROP_SRC := $(sort $(wildcard tools/drop/*.c))
-ALL_SRC := $(LIB_SRC) $(MAIN) $(LOAD_SRC) $(DROP_SRC) $(UNIT_SRC) $(SIM_SRC) $(UNIT_AID) $(SIM_AID) $(FUZZ_SRC) $(FUZZ_AID) $(FUZZ_MAIN)
+TRACE_SRC := $(sort $(filter-out tools/trace/%.bpf.c $(if $(TRACER),%/attach_absent.c,%/attach.c %/object.c),$(wildcard tools/trace/*.c)))
+ALL_SRC := $(LIB_SRC) $(MAIN) $(LOAD_SRC) $(DROP_SRC) $(TRACE_SRC) $(UNIT_SRC) $(SIM_SRC) $(UNIT_AID) $(SIM_AID) $(FUZZ_SRC) $(FUZZ_AID) $(FUZZ_MAIN)
 # Each folder is a program of the lab.
 LAB_NAMES := $(notdir $(patsubst %/,%,$(wildcard lab/programs/*/)))
 LAB_SRC := $(sort $(wildcard lab/programs/*/*.c))
@@ -147,7 +153,7 @@ help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
 
-all: $(RUNG) $(LOAD) $(DROP) $(O)/rung-lab $(BUILD)/compile_commands.json ## build rung and its tools: build/MODE/rung
+all: $(RUNG) $(LOAD) $(DROP) $(TRACE) $(O)/rung-lab $(BUILD)/compile_commands.json ## build rung and its tools: build/MODE/rung
 
 run: ## install what building needs, build, serve www/
 	@scripts/setup run
@@ -240,7 +246,7 @@ SHARE_DIR := $(DESTDIR)$(PREFIX)/share/rung
 LIB_DIR := $(DESTDIR)$(PREFIX)/lib/rung
 MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETION_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-INSTALLED := rung rung-load rung-drop
+INSTALLED := rung rung-load rung-drop rung-trace
 
 install: all lab-programs ## install under DESTDIR and PREFIX (/usr/local), the lab too
 	install -D -m 755 -t $(BIN_DIR) $(INSTALLED:%=$(O)/%)
@@ -248,9 +254,11 @@ install: all lab-programs ## install under DESTDIR and PREFIX (/usr/local), the 
 	$(RUNG) man >$(MAN_DIR)/rung.1
 	$(LOAD) --man >$(MAN_DIR)/rung-load.1
 	$(DROP) --man >$(MAN_DIR)/rung-drop.1
+	$(TRACE) --man >$(MAN_DIR)/rung-trace.1
 	$(RUNG) completion >$(COMPLETION_DIR)/rung
 	$(LOAD) --completion >$(COMPLETION_DIR)/rung-load
 	$(DROP) --completion >$(COMPLETION_DIR)/rung-drop
+	$(TRACE) --completion >$(COMPLETION_DIR)/rung-trace
 	chmod 644 $(INSTALLED:%=$(MAN_DIR)/%.1) $(INSTALLED:%=$(COMPLETION_DIR)/%)
 	install -D -m 755 -t $(LIB_DIR)/lab $(LAB)
 	install -m 755 $(O)/openat2.so $(LIB_DIR)
@@ -334,6 +342,25 @@ $(LOAD): $(call objects,$(LOAD_SRC)) $(LIB)
 $(DROP): $(call objects,$(DROP_SRC)) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ -lmnl
+
+# Its programs for the kernel are in it (tools/trace/object.c).
+$(O)/tools/trace/trace.bpf.o: tools/trace/trace.bpf.c tools/trace/event.h tools/trace/kern.h Makefile
+	@mkdir -p $(@D)
+	$(call say,BPF,$@)
+	$(Q)$(BPF_CC) -target bpf -O2 -g -Wall -Wextra -Wno-unused-parameter $(if $(filter 1,$(WERROR)),-Werror) \
+	    -I/usr/include/$(shell $(CC) -dumpmachine) -c -o $@ $<
+$(O)/tools/trace/object.o: $(O)/tools/trace/trace.bpf.o
+$(O)/tools/trace/object.o: CPPFLAGS += -DTRACE_OBJECT='"$(O)/tools/trace/trace.bpf.o"'
+
+# Says at each make that tracing is not built, and changes when that does.
+$(O)/trace.list: FORCE
+	@mkdir -p $(@D)
+	$(if $(TRACER),,@echo 'make: rung trace is built without tracing: apt-get install clang libbpf-dev' >&2)
+	$(call tell,$(TRACE_SRC))
+
+$(TRACE): $(call objects,$(TRACE_SRC)) $(LIB) $(O)/trace.list
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(if $(TRACER),-lbpf)
 
 # A lab program's own linker flags stand in its folder in ldflags, additional include folders in cppflags, and headers
 # that it can do without in optional: its objects are compiled again when one of those is installed or removed.

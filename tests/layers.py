@@ -211,7 +211,7 @@ def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None):
 
 
 def tool(name, many, mode, places):
-    """One of the tools: the load generator against rung and servers that lie, sockets that are dropped."""
+    """One of the tools: the load generator against rung and servers that lie, sockets that are dropped, requests seen."""
     def job(layer):
         if not layer.make("all", MODE=mode):
             return
@@ -373,10 +373,11 @@ def plan():
     rows += [("load", check, tool("load", WIRES, "release", ROOMY)),
              ("lab", check, seats(HALF, lab)),
              ("guest", check, seats(guests.SEATS, guest)),
-             ("drop", check, tool("drop", WIRES, "release", HALF)),
+             ("drop", check, tool("drop", WIRES, "release", HALF)), ("trace", check, tool("trace", CPUS, "release", HALF)),
              ("soak", check, seats(HALF, soak)),
              ("asan", check, seats(ROOMY, c_programs("asan", *c_tests, parts=SANITIZED))),
-             ("asan load", check, tool("load", WIRES, "asan", ROOMY)), ("asan drop", check, tool("drop", CPUS, "asan", CPUS))]
+             ("asan load", check, tool("load", WIRES, "asan", ROOMY)), ("asan drop", check, tool("drop", CPUS, "asan", CPUS)),
+             ("asan trace", check, tool("trace", CPUS, "asan", HALF))]
     rows += [(f"asan wire {engine}", check, wire(engine, WIRES, "asan")) for engine in engines if engine in ASAN_IN_FULL]
     rows += [("tsan", check, seats(ROOMY, c_programs("tsan", *c_tests, parts=SANITIZED, timeout_s=600))),
              ("tsan load", check, tool("load", WIRES, "tsan", ROOMY)),

@@ -9,7 +9,7 @@ import pytest
 from conftest import TOP
 
 BUILD = os.environ.get("RUNG_BUILD") or f"{TOP}/build"
-TOOLS = ("rung", "rung-load", "rung-drop")
+TOOLS = ("rung", "rung-load", "rung-drop", "rung-trace")
 PLAN = """title = "T"
 question = "Q?"
 method = "M."

@@ -105,9 +105,12 @@ def test_commands_work(command, shell, home):
         return
     if serves(command):
         script = f"{script} 2>said & pid=$!; {READY} kill $pid; wait $pid"
-    elif "rung load" in command:
+    elif "rung load" in command or "rung trace" in command:
+        script = script.replace("-d 10s", "-d 1s")
         script = f"rung ~/pictures 2>said & pid=$!; {READY} {script}; code=$?; kill $pid; wait $pid && exit $code"
     status, said, errors = shell(script)
+    if "rung trace" in command and ("was built without" in errors or "not permitted" in errors):
+        pytest.skip(errors.strip().splitlines()[-1])
     assert status == 0, said + errors
     assert said or "Ctrl-C stops" in errors
 

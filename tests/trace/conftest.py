@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+"""The tests of rung trace: RUNG_TRACE names the program, RUNG_BIN the server, with its load generator beside it."""
+import os
+import sys
+
+import pytest
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+pytest.register_assert_rewrite("words")
+import aid  # noqa: E402 - found by the line above
+
+
+@pytest.fixture(scope="session")
+def lacking():
+    """Why nothing can be traced here, by the program's own word; None: it can."""
+    with aid.Lies() as server:
+        run = aid.trace("-d", "10ms", server.port)
+    return None if run.status == aid.DONE else run.err.strip()
+
+
+@pytest.fixture
+def traced(lacking):
+    """Skips the test where the kernel or the rights are not there."""
+    if lacking:
+        pytest.skip(lacking)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""Where the bytes of a request fall: pipelined, one at a time, before the trace began, with the handshake's last packet."""
+import socket
+import time
+
+import pytest
+from aid import SMALL, Lies, adds_up, exactly, request, rung, traced_load, tracing
+
+pytestmark = pytest.mark.usefixtures("traced")
+
+
+@pytest.mark.parametrize("engine", ("epoll", "uring", "thread", "dispatch", "coro"))
+@pytest.mark.parametrize("depth", (2, 16))
+def test_pipelined(engine, depth):
+    with rung(engine) as port:
+        run, served = traced_load(port, "-c", 2, "-n", 320, "--pipeline", depth)
+    count = run.summary
+    assert count["seen"] == count["answered"] == served == 320, count
+    assert not any(count[name] for name in ("merged", "late", "lost_events", "gaps")), count
+    for one in run.requests:
+        adds_up(one)
+        assert one["status"] == 200
+
+
+def test_a_byte_at_a_time():
+    """One request: its head has arrived with its last byte, and the server's time begins there."""
+    head = request("/one")
+    with Lies() as server, tracing("--json", server.port) as runs:
+        client, there = server.pair()
+        for byte in head:
+            client.sendall(bytes([byte]))
+            exactly(there, 1)
+        there.sendall(SMALL)
+        exactly(client, len(SMALL))
+        client.close()
+    one, = runs[0].requests
+    adds_up(one)
+    assert one["target"] == "/one" and one["status"] == 200 and one["answer_bytes"] == len(SMALL)
+    assert one["took_ns"]["head"] > 0 and runs[0].summary["gaps"] == 0
+
+
+def test_begun_before_the_trace():
+    """The first half of a head was not seen: that request is not guessed at, and the next one is whole."""
+    first, second = request("/first"), request("/second")
+    with Lies() as server:
+        client, there = server.pair()
+        client.sendall(first[:9])
+        exactly(there, 9)
+        with tracing("--json", server.port) as runs:
+            client.sendall(first[9:])
+            exactly(there, len(first) - 9)
+            there.sendall(SMALL)
+            exactly(client, len(SMALL))
+            client.sendall(second)
+            exactly(there, len(second))
+            there.sendall(SMALL)
+            exactly(client, len(SMALL))
+            client.close()
+    one, = runs[0].requests
+    assert one["target"] == "/second" and one["status"] == 200 and one["ended"] == "answered"
+    assert runs[0].summary["late"] == 1
+    adds_up(one)
+
+
+def test_bytes_with_the_handshake():
+    """A client that delays its acknowledgement sends its request with it, to a socket that is not there yet."""
+    with Lies() as server, tracing("--json", server.port) as runs:
+        with socket.socket() as client:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
+            client.connect(server.address)
+            client.sendall(request("/early"))
+            there = server.listener.accept()[0]
+            exactly(there, len(request("/early")))
+            there.sendall(SMALL)
+            exactly(client, len(SMALL))
+            there.close()
+    one, = runs[0].requests
+    assert one["target"] == "/early" and one["ended"] == "answered" and runs[0].summary["late"] == 0
+    assert isinstance(one["took_ns"]["read"], int)
+    adds_up(one)
+
+
+def test_cut_off():
+    with Lies() as server, tracing("--json", server.port) as runs:
+        client, there = server.pair()
+        client.sendall(request("/cut"))
+        exactly(there, len(request("/cut")))
+        there.close()
+        client.close()
+        time.sleep(0.1)  # the socket's end is seen by the kernel, not by a client
+    one, = runs[0].requests
+    assert one["ended"] in ("cut", "open") and one["status"] is None and one["took_ns"]["out"] is None
+    assert one["server_ns"] is None
+
+
+def test_a_long_answer_until_the_end():
+    """An answer without a length ends with the connection."""
+    with Lies() as server, tracing("--json", server.port) as runs:
+        client, there = server.pair()
+        client.sendall(b"GET /old HTTP/1.0\r\n\r\n")
+        exactly(there, 21)
+        body = b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * 300000
+        there.sendall(body)
+        there.close()
+        exactly(client, len(body))
+        assert client.recv(1) == b""
+        client.close()
+    one, = runs[0].requests
+    assert one["ended"] == "answered" and one["answer_bytes"] == len(body)
+    adds_up(one)

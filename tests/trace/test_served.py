@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""Requests seen are requests served, whichever way the server waits; their stages are in order and add up."""
+import os
+import shutil
+import subprocess
+import time
+
+import pytest
+from aid import FILE, LOAD, PATIENCE, TOP, adds_up, environment, rung, traced_load
+
+ENGINES = ("epoll", "uring", "thread", "dispatch", "coro")
+pytestmark = pytest.mark.usefixtures("traced")
+
+
+def complete(run, served):
+    """All of them, whole, each once."""
+    count = run.summary
+    assert count["seen"] == count["shown"] == count["answered"] == served == len(run.requests), count
+    assert not any(count[name] for name in ("merged", "late", "lost_events", "gaps", "crowded", "cut", "open")), count
+    assert len({(one["connection"], one["ordinal"]) for one in run.requests}) == served
+    for one in run.requests:
+        adds_up(one)
+        took = one["took_ns"]
+        assert one["status"] == 200 and one["method"] == "GET" and one["target"] == FILE
+        assert isinstance(took["read"], int) and isinstance(took["out"], int) and isinstance(took["acked"], int), one
+        assert one["queued_ns"] and one["queued_all_ns"] >= one["queued_ns"], one
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+@pytest.mark.parametrize("kept", ["on", "off"])
+def test_seen_is_served(engine, host, kept):
+    with rung(engine, "--bind", host.strip("[]")) as port:
+        run, served = traced_load(port, "-c", 8, "-n", 400, "-k", kept, url=f"http://{host}:{port}{FILE}")
+    assert served == 400
+    complete(run, served)
+    assert {one["peer"].rpartition(":")[0] for one in run.requests} == {host}
+    assert len({one["connection"] for one in run.requests}) == (8 if kept == "on" else 400)
+    assert sum(stage["known"] for stage in run.summary["stages"].values()) > 4 * served
+
+
+@pytest.mark.parametrize("engine", ("epoll", "uring"))
+def test_a_worker_that_slept_was_woken(engine):
+    """At a low rate the worker sleeps before each request."""
+    with rung(engine) as port:
+        run, served = traced_load(port, "-c", 2, "-R", 100, "-n", 100)
+    complete(run, served)
+    woken = [one for one in run.requests if isinstance(one["took_ns"]["woken"], int)]
+    assert len(woken) > served // 2
+    assert all(isinstance(one["took_ns"]["running"], int) and one["thread"] for one in woken)
+
+
+def test_two_workers():
+    with rung("epoll", "--workers", 2) as port:
+        run, served = traced_load(port, "-c", 8, "-n", 400)
+    complete(run, served)
+
+
+def test_a_large_file(tmp_path):
+    """An answer of many packets: the last byte leaves after the first."""
+    (tmp_path / "large").write_bytes(b"x" * (20 << 20))
+    from aid import RUNG  # pylint: disable=import-outside-toplevel
+    import re  # pylint: disable=import-outside-toplevel
+    with subprocess.Popen([RUNG, "serve", tmp_path, "-e", "epoll", "--port", "0"], stdin=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True, env=environment()) as server:
+        port = int(re.search(r"http://[^ ]*:(\d+)/", server.stderr.readline())[1])
+        run, served = traced_load(port, "-c", 1, "-n", 3, url=f"http://127.0.0.1:{port}/large")
+        server.terminate()
+    assert run.summary["seen"] == served == 3
+    for one in run.requests:
+        adds_up(one)
+        assert one["answer_bytes"] > 20 << 20 and one["took_ns"]["done"] > 0 and one["ended"] == "answered"
+
+
+def test_nginx(tmp_path):
+    """A server that knows nothing of it."""
+    nginx = shutil.which("nginx") or "/usr/sbin/nginx"
+    if not os.path.exists(nginx):
+        pytest.skip("nginx is not installed")
+    import socket  # pylint: disable=import-outside-toplevel
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (tmp_path / "conf").write_text(f"""daemon off; worker_processes 1; pid {tmp_path}/pid; error_log {tmp_path}/error;
+        events {{}} http {{ access_log off; tcp_nopush on; sendfile on; keepalive_requests 100000;
+        server {{ listen 127.0.0.1:{port}; root {TOP}/www; }} }}""")
+    os.chmod(tmp_path, 0o755)
+    with subprocess.Popen([nginx, "-c", tmp_path / "conf", "-e", tmp_path / "error", "-g", "user root;"], stdin=subprocess.DEVNULL) as server:
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while socket.socket().connect_ex(("127.0.0.1", port)):
+                assert time.monotonic() < deadline and server.poll() is None
+                time.sleep(0.01)
+            run, served = traced_load(port, "-c", 4, "-n", 400)
+            complete(run, served)
+            run, served = traced_load(port, "-c", 4, "-n", 400, "-k", "off")
+            complete(run, served)
+        finally:
+            server.terminate()
+            server.wait(PATIENCE)
+    assert LOAD

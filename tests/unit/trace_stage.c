@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* Stages add up, whatever is missing; what is missing is not zero; busy is busy. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "../../tools/trace/stage.c"
+
+static void test_all_known(void **state)
+{
+    struct request r = {.at = {100, 100, 103, 110, 150, 160, 190, 500}};
+    struct stages s;
+    uint64_t sum = 0;
+
+    (void)state;
+    stages_of(&r, &s);
+    for (unsigned i = 0; i < STAGES; i++) {
+        assert_int_equal(s.state[i], STAGE_KNOWN);
+        sum += s.took_ns[i];
+    }
+    assert_int_equal(sum, 400);
+    assert_int_equal(s.total_ns, 400);
+    assert_true(s.server_known);
+    assert_int_equal(s.server_ns, 90);
+    assert_int_equal(s.took_ns[STAGE_READ], 40);
+}
+
+/* Every choice of stages that are missing: those that are there add up to the whole. */
+static void test_any_missing(void **state)
+{
+    static const uint64_t at[STAGES] = {7, 20, 31, 44, 59, 71, 86, 99};
+
+    (void)state;
+    for (unsigned there = 0; there < 1u << STAGES; there++) {
+        struct request r = {0};
+        struct stages s;
+        uint64_t sum = 0, first = 0, last = 0;
+
+        for (unsigned i = 0; i < STAGES; i++) {
+            r.at[i] = there >> i & 1 ? at[i] : 0;
+            last = r.at[i] ? r.at[i] : last;
+            first = first ? first : r.at[i];
+        }
+        stages_of(&r, &s);
+        for (unsigned i = 0; i < STAGES; i++) {
+            assert_int_equal(s.state[i], there >> i & 1 ? STAGE_KNOWN : STAGE_MISSING);
+            sum += s.took_ns[i];
+        }
+        assert_int_equal(sum, last - first);
+        assert_int_equal(s.total_ns, last - first);
+        assert_int_equal(s.server_known, r.at[STAGE_HEAD] && r.at[STAGE_DONE]);
+    }
+}
+
+static void test_busy_is_not_missing(void **state)
+{
+    struct request r = {.at = {100, 100, 0, 0, 150, 160, 190, 0}, .busy = true};
+    struct stages s;
+
+    (void)state;
+    stages_of(&r, &s);
+    assert_int_equal(s.state[STAGE_WOKEN], STAGE_BUSY);
+    assert_int_equal(s.state[STAGE_RUNNING], STAGE_BUSY);
+    assert_int_equal(s.state[STAGE_ACKED], STAGE_MISSING);
+    assert_int_equal(s.took_ns[STAGE_READ], 50);
+}
+
+/* An answer may leave before the whole head was read: a refusal.  The sum stays what it is. */
+static void test_out_of_order_is_missing(void **state)
+{
+    struct request r = {.at = {100, 100, 0, 0, 170, 160, 190, 200}};
+    struct stages s;
+    uint64_t sum = 0;
+
+    (void)state;
+    stages_of(&r, &s);
+    assert_int_equal(s.state[STAGE_OUT], STAGE_MISSING);
+    for (unsigned i = 0; i < STAGES; i++)
+        sum += s.took_ns[i];
+    assert_int_equal(sum, 100);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    assert_string_equal(stage_name(STAGE_ARRIVED), "arrived");
+    assert_string_equal(stage_name(STAGE_ACKED), "acked");
+    assert_non_null(stage_meaning(STAGE_READ));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_known),
+        cmocka_unit_test(test_any_missing),
+        cmocka_unit_test(test_busy_is_not_missing),
+        cmocka_unit_test(test_out_of_order_is_missing),
+        cmocka_unit_test(test_names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

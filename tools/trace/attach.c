@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/* attach.c - loads the programs of trace.bpf.c into the kernel, attaches them, and reads their
+ * ring; they go when this process does.
+ *
+ * Packets come through the root of the unified control groups, so that the sockets of every process
+ * are seen.  A kernel without one of the other trace points, or a user who leaves it out, loses
+ * stages; a sentence says which.
+ */
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <mntent.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "object.h"
+#include "trace.h"
+
+struct program {
+    const char *name, *point; /* point NULL: packets */
+    bool needed;
+    const char *loses;
+};
+
+static const struct program programs[ATTACH_PROGRAMS] = {
+    {"arrived", NULL, true, NULL},
+    {"left", NULL, true, NULL},
+    {"state", "inet_sock_set_state", true, NULL},
+    {"received", "sock_recv_length", false, "woken, running and read"},
+    {"sent", "sock_send_length", false, "when the answer was queued"},
+    {"waking", "sched_waking", false, "woken and running"},
+    {"running", "sched_switch", false, "woken and running"},
+};
+
+enum { LACK_TEXT = 160 };
+
+struct attached {
+    struct bpf_object *object;
+    struct bpf_link *link[ATTACH_PROGRAMS];
+    struct bpf_program *program[ATTACH_PROGRAMS];
+    struct ring_buffer *ring;
+    int cgroup, stats, counts; /* descriptors; of the map with the counters */
+    char lack[ATTACH_PROGRAMS][LACK_TEXT];
+    unsigned lacks;
+    bool (*see)(void *arg, const struct event *e);
+    void *arg;
+};
+
+/* --- Sentences -------------------------------------------------------------------------------- */
+
+static char complaint[256]; /* libbpf's last one, one line */
+
+static int note(enum libbpf_print_level level, const char *format, va_list args)
+{
+    if (level == LIBBPF_WARN && !complaint[0]) {
+        vsnprintf(complaint, sizeof(complaint), format, args);
+        complaint[strcspn(complaint, "\n")] = 0;
+    }
+    return 0;
+}
+
+static int refused(const char *what, int err)
+{
+    if (err == -EPERM || err == -EACCES) {
+        say_error("not permitted to %s: tracing needs root, or CAP_BPF, CAP_PERFMON and "
+                  "CAP_NET_ADMIN", what);
+        return EXIT_FAILED;
+    }
+    say_error("cannot %s: %s%s%s", what, say_why(err), complaint[0] ? "; " : "", complaint);
+    return err == -ENOMEM ? EXIT_FAILED : EXIT_MISSING;
+}
+
+static void lack(struct attached *a, const struct program *p, const char *why)
+{
+    snprintf(a->lack[a->lacks++], LACK_TEXT, "missing: %s, because %s %s", p->loses, why,
+             p->point);
+}
+
+/* --- Loading ---------------------------------------------------------------------------------- */
+
+static bool is_left_out(const struct trace_options *opt, const char *name)
+{
+    for (unsigned i = 0; i < opt->without.count; i++)
+        if (strcmp(opt->without.item[i], name) == 0)
+            return true;
+    return false;
+}
+
+static int check_names(const struct trace_options *opt)
+{
+    for (unsigned i = 0; i < opt->without.count; i++) {
+        bool known = false;
+
+        for (unsigned k = 0; k < ATTACH_PROGRAMS; k++)
+            known = known || (!programs[k].needed &&
+                              strcmp(programs[k].name, opt->without.item[i]) == 0);
+        if (!known) {
+            say_error("--without %s: it is received, sent, waking or running",
+                      opt->without.item[i]);
+            return EXIT_USAGE;
+        }
+    }
+    return 0;
+}
+
+/* Leave out what this kernel does not have, or the user does not want. */
+static int choose(struct attached *a, const struct trace_options *opt)
+{
+    struct btf *btf = btf__load_vmlinux_btf();
+    char type[64];
+    int code = 0;
+
+    if (!btf) {
+        say_error("this kernel does not describe its types (/sys/kernel/btf/vmlinux): a kernel "
+                  "with CONFIG_DEBUG_INFO_BTF is needed, as Debian's is");
+        return EXIT_MISSING;
+    }
+    for (unsigned i = 0; i < ATTACH_PROGRAMS && !code; i++) {
+        const struct program *p = &programs[i];
+        bool there = true;
+
+        a->program[i] = bpf_object__find_program_by_name(a->object, p->name);
+        if (p->point) {
+            snprintf(type, sizeof(type), "btf_trace_%s", p->point);
+            there = btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) > 0;
+        }
+        if (!there && p->needed) {
+            say_error("this kernel has no trace point %s: Linux 6.1 or later has it", p->point);
+            code = EXIT_MISSING;
+        } else if (!there || is_left_out(opt, p->name)) {
+            lack(a, p, there ? "--without leaves out" : "this kernel has no trace point");
+            bpf_program__set_autoload(a->program[i], false);
+            a->program[i] = NULL;
+        }
+    }
+    btf__free(btf);
+    return code;
+}
+
+static bool has(const struct attached *a, const char *name)
+{
+    for (unsigned i = 0; i < ATTACH_PROGRAMS; i++)
+        if (a->program[i] && strcmp(programs[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* The variables of trace.bpf.c that are constant once it is loaded. */
+struct fixed {
+    uint32_t port, sample_mask, watch_threads;
+};
+
+static uint32_t power_of_two(uint64_t bytes)
+{
+    uint32_t power = 4096;
+
+    while (power < bytes)
+        power *= 2;
+    return power;
+}
+
+static int load(struct attached *a, const struct trace_options *opt, unsigned port)
+{
+    struct fixed fixed = {port, (uint32_t)opt->sample - 1, 0};
+    struct bpf_map *map;
+    int err, code;
+
+    a->object = bpf_object__open_mem(trace_object, (size_t)(trace_object_end - trace_object),
+                                     NULL);
+    if (!a->object)
+        return refused("read the programs", -errno);
+    code = choose(a, opt);
+    if (code)
+        return code;
+    fixed.watch_threads = has(a, "waking") && has(a, "running");
+    map = bpf_object__find_map_by_name(a->object, ".rodata");
+    err = map ? bpf_map__set_initial_value(map, &fixed, sizeof(fixed)) : -ENOENT;
+    map = bpf_object__find_map_by_name(a->object, "ring");
+    err = err ? err : bpf_map__set_max_entries(map, power_of_two(opt->ring));
+    if (err)
+        return refused("set up the programs", err);
+    complaint[0] = 0;
+    err = bpf_object__load(a->object);
+    if (err)
+        return refused("load programs into the kernel", err);
+    map = bpf_object__find_map_by_name(a->object, ".bss");
+    a->counts = map ? bpf_map__fd(map) : -1;
+    return a->counts >= 0 ? 0 : refused("find the counters", -ENOENT);
+}
+
+/* --- Attaching -------------------------------------------------------------------------------- */
+
+/* Where the unified control groups are mounted; -errno. */
+static int open_cgroups(void)
+{
+    FILE *mounts = setmntent("/proc/self/mounts", "re");
+    struct mntent *entry = NULL;
+    int fd = -ENOENT;
+
+    while (mounts && (entry = getmntent(mounts)) != NULL)
+        if (strcmp(entry->mnt_type, "cgroup2") == 0) {
+            fd = open(entry->mnt_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+            fd = fd < 0 ? -errno : fd;
+            break;
+        }
+    if (mounts)
+        endmntent(mounts);
+    return fd;
+}
+
+static int attach(struct attached *a)
+{
+    a->cgroup = open_cgroups();
+    if (a->cgroup == -ENOENT) {
+        say_error("no unified control groups are mounted, and packets are seen through them: "
+                  "mount -t cgroup2 none /mnt");
+        return EXIT_MISSING;
+    }
+    if (a->cgroup < 0)
+        return refused("open the control groups", a->cgroup);
+    for (unsigned i = 0; i < ATTACH_PROGRAMS; i++) {
+        if (!a->program[i])
+            continue;
+        complaint[0] = 0;
+        a->link[i] = programs[i].point ? bpf_program__attach(a->program[i])
+                                       : bpf_program__attach_cgroup(a->program[i], a->cgroup);
+        if (!a->link[i])
+            return refused("attach the programs", -errno);
+    }
+    return 0;
+}
+
+static int take(void *arg, void *data, size_t size)
+{
+    struct attached *a = arg;
+
+    (void)size;
+    return a->see(a->arg, data) ? 0 : -ECANCELED;
+}
+
+int attach_begin(struct attached **to, const struct trace_options *opt, unsigned port)
+{
+    struct attached *a = calloc(1, sizeof(*a));
+    struct bpf_map *map;
+    int code;
+
+    *to = a;
+    if (!a) {
+        say_error("out of memory");
+        return EXIT_FAILED;
+    }
+    a->cgroup = a->stats = -1;
+    libbpf_set_print(note);
+    code = check_names(opt);
+    code = code ? code : load(a, opt, port);
+    if (!code && opt->cost) {
+        a->stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
+        code = a->stats < 0 ? refused("measure the programs", -errno) : 0;
+    }
+    code = code ? code : attach(a);
+    if (code)
+        return code;
+    map = bpf_object__find_map_by_name(a->object, "ring");
+    a->ring = ring_buffer__new(bpf_map__fd(map), take, a, NULL);
+    return a->ring ? 0 : refused("map the ring", -errno);
+}
+
+/* --- While it runs ---------------------------------------------------------------------------- */
+
+int attach_read(struct attached *a, bool (*see)(void *arg, const struct event *e), void *arg)
+{
+    int n;
+
+    a->see = see;
+    a->arg = arg;
+    n = ring_buffer__consume(a->ring);
+    return n < 0 && n != -ECANCELED ? n : 0;
+}
+
+void attach_counts(const struct attached *a, struct trace_counts *counts)
+{
+    if (bpf_map_lookup_elem(a->counts, &(uint32_t){0}, counts) != 0)
+        *counts = (struct trace_counts){0};
+}
+
+const char *attach_lacks(const struct attached *a, unsigned *at)
+{
+    return *at < a->lacks ? a->lack[(*at)++] : NULL;
+}
+
+bool attach_sees_sends(const struct attached *a)
+{
+    return has(a, "sent");
+}
+
+unsigned attach_costs(const struct attached *a, struct attach_cost cost[ATTACH_PROGRAMS])
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < ATTACH_PROGRAMS && a->stats >= 0; i++) {
+        struct bpf_prog_info info = {0};
+        uint32_t len = sizeof(info);
+
+        if (a->program[i] &&
+            bpf_obj_get_info_by_fd(bpf_program__fd(a->program[i]), &info, &len) == 0)
+            cost[n++] = (struct attach_cost){programs[i].name, info.run_cnt, info.run_time_ns};
+    }
+    return n;
+}
+
+void attach_end(struct attached *a)
+{
+    if (!a)
+        return;
+    ring_buffer__free(a->ring);
+    for (unsigned i = 0; i < ATTACH_PROGRAMS; i++)
+        bpf_link__destroy(a->link[i]);
+    if (a->object)
+        bpf_object__close(a->object);
+    if (a->cgroup >= 0)
+        close(a->cgroup);
+    if (a->stats >= 0)
+        close(a->stats);
+    free(a);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* event.h - what the programs in the kernel say, and rung trace reads: one event a packet, a
+ * receive or a send, in the order in which they happened.
+ *
+ * Sequence numbers are those of TCP, so that an event belongs to the bytes that it is about and
+ * not to whatever came last.  Times are CLOCK_MONOTONIC in nanoseconds.
+ */
+#ifndef TRACE_EVENT_H
+#define TRACE_EVENT_H
+#include <linux/types.h>
+
+enum event_kind {
+    EVENT_IN,     /* a packet from the client: seq, len, ack, flags, the payload's first bytes */
+    EVENT_OUT,    /* a packet to the client, likewise */
+    EVENT_RECV,   /* a receive has ended: seq is the first byte not yet taken */
+    EVENT_SEND,   /* a send has ended: seq is the first byte not yet queued */
+    EVENT_OPEN,   /* the connection is established: it waits to be accepted */
+    EVENT_CLOSE   /* the socket is gone */
+};
+
+enum event_flag {
+    EVENT_FIN = 1,
+    EVENT_RESET = 2,
+    EVENT_KNOWN = 4,  /* RECV: the thread has been watched since before this receive */
+    EVENT_ASLEEP = 8, /* RECV: ... and has slept; woken and run say when that was over */
+    EVENT_EARLY = 16  /* IN: at the listener, with the packet that ends the handshake */
+};
+
+/* The payload behind an event takes the smallest of these that holds it.  Of the first packets of
+ * an answer up to KEPT_FIRST is kept, of later ones KEPT_REST, and all of each where a client has
+ * sent again before it was answered: several answers may be in each packet then. */
+enum {
+    KEPT_SMALL = 256,
+    KEPT_REST = 1024,
+    KEPT_MIDDLE = 4096,
+    KEPT_LARGE = 8192,
+    KEPT_FIRST = 16384,
+    KEPT_DEEP = 65528,
+    KEPT_PACKETS = 8 /* that are the first of an answer */
+};
+
+struct event {
+    __u64 ns;
+    __u64 cookie;      /* of the socket */
+    __u32 seq, ack;
+    __u32 len;         /* bytes of payload, or taken, or queued */
+    __u32 tid;         /* RECV, SEND */
+    __u8 kind, flags;
+    __u16 kept;        /* bytes of payload behind this */
+    __u16 peer_port;   /* IN, OPEN */
+    __u16 unused;
+    union {
+        struct {
+            __u64 woken, run;
+        };
+        __u8 peer[16]; /* IN, OPEN: IPv4 as ::ffff:1.2.3.4 */
+    };
+};
+
+/* What the programs count themselves; the names are those of their variables. */
+struct trace_counts {
+    __u64 events; /* written */
+    __u64 lost;   /* not written: the ring was full */
+};
+
+#endif

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT */
+/* flow.c - which connection an event belongs to, and which of its requests.
+ *
+ * A request is finished when its answer has left and was acknowledged, and the send of its last
+ * byte was seen; on the loopback interface that comes after the acknowledgement.  A stream whose
+ * place was lost is found again where a packet begins with a method: what has come before, in
+ * either direction, is over then, because a client sends its next request after the answer.
+ */
+#include <stdlib.h>
+#include "flow.h"
+
+/* Sequence numbers go round: this far before, or behind. */
+static int32_t distance(uint32_t from, uint32_t to)
+{
+    return (int32_t)(to - from);
+}
+
+/* --- Flows ------------------------------------------------------------------------------------ */
+
+static struct flow **place_of(struct flows *fs, uint64_t cookie)
+{
+    struct flow **at = &fs->chain[cookie % FLOW_CHAINS];
+
+    while (*at && (*at)->cookie != cookie)
+        at = &(*at)->chain;
+    return at;
+}
+
+static struct flow *make(struct flows *fs, const struct event *e)
+{
+    struct flow **at = place_of(fs, e->cookie), *f = *at;
+
+    if (f)
+        return f;
+    f = fs->count < FLOWS_MAX ? calloc(1, sizeof(*f)) : NULL;
+    if (!f) {
+        fs->counts.crowded++;
+        return NULL;
+    }
+    f->cookie = e->cookie;
+    f->peer_port = e->peer_port;
+    memcpy(f->peer, e->peer, sizeof(f->peer));
+    *at = f;
+    fs->count++;
+    return f;
+}
+
+void flows_init(struct flows *fs, void (*finish)(void *arg, const struct request *r), void *arg)
+{
+    memset(fs, 0, sizeof(*fs));
+    fs->finish = finish;
+    fs->arg = arg;
+}
+
+void flow_lose(struct flows *fs, struct stream *s)
+{
+    fs->counts.lost++;
+    s->state = STREAM_UNKNOWN;
+    s->stashed = 0;
+}
+
+/* --- Requests --------------------------------------------------------------------------------- */
+
+struct request *flow_begin(struct flows *fs, struct flow *f, const struct piece *p)
+{
+    struct request *r = fs->spare;
+
+    if (f->held >= REQUESTS_MAX) {
+        fs->counts.crowded++;
+        return NULL;
+    }
+    if (r)
+        fs->spare = r->next;
+    else
+        r = malloc(sizeof(*r));
+    if (!r)
+        return NULL;
+    f->pipelined = f->pipelined || flow_asking(f);
+    memset(r, 0, sizeof(*r));
+    r->cookie = f->cookie;
+    r->ordinal = ++f->requests;
+    r->begin = p->seq;
+    r->at[STAGE_ARRIVED] = p->ns;
+    r->peer_port = f->peer_port;
+    memcpy(r->peer, f->peer, sizeof(r->peer));
+    if (f->last)
+        f->last->next = r;
+    else
+        f->first = r;
+    f->last = r;
+    f->held++;
+    return r;
+}
+
+static void finish(struct flows *fs, struct request *r, enum ending ending)
+{
+    r->ending = (uint8_t)(r->at[STAGE_DONE] ? ENDED_ANSWERED : ending);
+    r->answer_bytes = r->begun && r->bounded ? (uint32_t)(r->out_end - r->out_begin) : 0;
+    fs->counts.merged += r->ending == ENDED_MERGED && r->head_whole;
+    if (r->head_whole)
+        fs->finish(fs->arg, r);
+    r->next = fs->spare;
+    fs->spare = r;
+}
+
+static void finish_all(struct flows *fs, struct flow *f, enum ending ending)
+{
+    struct request *r = f->first;
+
+    while (r) {
+        struct request *next = r->next;
+
+        finish(fs, r, ending);
+        r = next;
+    }
+    f->first = f->last = NULL;
+    f->held = 0;
+}
+
+static bool is_over(const struct flows *fs, const struct request *r)
+{
+    return r->at[STAGE_DONE] && r->at[STAGE_ACKED] && (r->queued_all || !fs->sends_known);
+}
+
+/* Those at the front that are over.  One that only waits for its send is over when the next one
+ * is acknowledged: that send was not seen. */
+static void finish_front(struct flows *fs, struct flow *f)
+{
+    struct request *r = f->first;
+
+    while (r && (is_over(fs, r) || (r->at[STAGE_ACKED] && r->next && r->next->at[STAGE_ACKED]))) {
+        f->first = r->next;
+        if (!f->first)
+            f->last = NULL;
+        f->held--;
+        finish(fs, r, ENDED_ANSWERED);
+        r = f->first;
+    }
+}
+
+/* --- What the kernel did with the bytes ------------------------------------------------------- */
+
+/* The first send behind that place; 0: it has not ended, or is forgotten. */
+static uint64_t sent_behind(const struct flow *f, uint32_t seq)
+{
+    uint32_t kept = f->sends < SENDS_KEPT ? f->sends : SENDS_KEPT;
+
+    for (uint32_t i = f->sends - kept; i != f->sends; i++) {
+        if (distance(seq, f->sent[i % SENDS_KEPT].seq) < 0)
+            continue;
+        return i == f->sends - kept && i > 0 ? 0 : f->sent[i % SENDS_KEPT].ns;
+    }
+    return 0;
+}
+
+static void note_sends(struct flow *f)
+{
+    for (struct request *r = f->first; r && r->begun; r = r->next) {
+        if (!r->queued)
+            r->queued = sent_behind(f, r->out_begin + 1);
+        if (!r->queued_all && r->bounded)
+            r->queued_all = sent_behind(f, r->out_end);
+    }
+}
+
+static void on_send(struct flows *fs, struct flow *f, const struct event *e)
+{
+    f->sent[f->sends % SENDS_KEPT].seq = e->seq;
+    f->sent[f->sends % SENDS_KEPT].ns = e->ns;
+    f->sends++;
+    note_sends(f);
+    finish_front(fs, f);
+}
+
+static void on_recv(struct flow *f, const struct event *e)
+{
+    for (struct request *r = f->first; r; r = r->next) {
+        if (!r->head_whole || distance(r->head_end, e->seq) < 0)
+            break;
+        if (r->at[STAGE_READ])
+            continue;
+        r->at[STAGE_READ] = e->ns;
+        r->tid = e->tid;
+        if (e->flags & EVENT_ASLEEP && e->woken >= r->at[STAGE_HEAD]) {
+            r->at[STAGE_WOKEN] = e->woken;
+            r->at[STAGE_RUNNING] = e->run;
+        } else {
+            r->busy = (e->flags & EVENT_KNOWN) != 0;
+        }
+    }
+}
+
+static void on_ack(struct flows *fs, struct flow *f, const struct event *e)
+{
+    for (struct request *r = f->first; r && r->at[STAGE_DONE]; r = r->next) {
+        if (distance(r->out_end, e->ack) < 0)
+            break;
+        if (!r->at[STAGE_ACKED])
+            r->at[STAGE_ACKED] = e->ns;
+    }
+    finish_front(fs, f);
+}
+
+/* --- Packets ---------------------------------------------------------------------------------- */
+
+static bool in_is_lost(const struct flow *f, const struct event *e)
+{
+    return f->in.state == STREAM_UNKNOWN || distance(f->in.next, e->seq) > 0;
+}
+
+/* A request begins here.  If the client waits for each answer before it asks again, the answer that
+ * was going out has ended where this packet acknowledges everything that left.  Where requests
+ * are pipelined that need not be so: then it is not guessed which answer the next bytes are. */
+static void find_again(struct flows *fs, struct flow *f, const struct event *e)
+{
+    struct request *r = flow_asking(f);
+    bool lost = in_is_lost(f, e) || f->fresh;
+    int32_t beyond = f->any_out ? distance(f->out_high, e->ack) : 0;
+    bool alone = !r || (!r->next && (beyond > 0 || (r->begun && beyond == 0)));
+
+    if (r && alone && r->begun && beyond == 0) {
+        r->bounded = true;
+        r->out_end = e->ack;
+        r->at[STAGE_DONE] = f->out_ns;
+        note_sends(f);
+        on_ack(fs, f, e);
+    }
+    if (lost) {
+        f->in.state = STREAM_HEAD;
+        f->in.stashed = 0;
+        f->in.next = e->seq;
+    }
+    if (!f->pipelined && (alone || lost)) {
+        finish_all(fs, f, ENDED_MERGED);
+        f->out.state = STREAM_HEAD;
+        f->out.stashed = 0;
+        f->out.next = e->ack;
+    } else {
+        f->out.state = STREAM_UNKNOWN;
+    }
+}
+
+static bool is_lost(const struct flow *f, const struct event *e)
+{
+    return in_is_lost(f, e) ||
+           (f->out.state == STREAM_UNKNOWN && f->in.state == STREAM_HEAD && !f->in.stashed);
+}
+
+/* Where answers cannot be told apart, requests do not wait for theirs. */
+static void finish_lost(struct flows *fs, struct flow *f)
+{
+    while (f->out.state == STREAM_UNKNOWN && f->held > LOST_HELD) {
+        struct request *r = f->first;
+
+        f->first = r->next;
+        f->held--;
+        finish(fs, r, ENDED_MERGED);
+    }
+}
+
+static void on_in(struct flows *fs, struct flow *f, const struct event *e, const char *payload)
+{
+    struct piece p = {payload, e->seq, e->len, e->kept, e->ns};
+    uint32_t again;
+
+    on_ack(fs, f, e);
+    if (!e->len)
+        return;
+    if (f->fresh || (is_lost(f, e) && bytes_begin_request(payload, e->kept)))
+        find_again(fs, f, e);
+    f->fresh = false;
+    if (f->in.state == STREAM_UNKNOWN)
+        return;
+    if (distance(f->in.next, e->seq) > 0) {
+        flow_lose(fs, &f->in);
+        return;
+    }
+    again = f->in.next - e->seq; /* of a packet that was sent again, the bytes that are known */
+    if (again >= e->len)
+        return;
+    p.ptr += again < e->kept ? again : e->kept;
+    p.kept -= again < e->kept ? again : e->kept;
+    p.seq += again;
+    p.len -= again;
+    bytes_in(fs, f, p);
+    finish_lost(fs, f);
+}
+
+static void on_out(struct flows *fs, struct flow *f, const struct event *e, const char *payload)
+{
+    struct piece p = {payload, e->seq, e->len, e->kept, e->ns};
+    struct request *r;
+    uint32_t again;
+
+    if (!f->any_out || distance(f->out_high, e->seq + e->len) > 0) {
+        f->out_high = e->seq + e->len;
+        f->out_ns = e->ns;
+        f->any_out = true;
+    }
+    if (f->out.state != STREAM_UNKNOWN && distance(f->out.next, e->seq) > 0)
+        flow_lose(fs, &f->out);
+    again = f->out.next - e->seq;
+    if (f->out.state != STREAM_UNKNOWN && again < e->len) {
+        p.ptr += again < e->kept ? again : e->kept;
+        p.kept -= again < e->kept ? again : e->kept;
+        p.seq += again;
+        p.len -= again;
+        bytes_out(fs, f, p);
+    }
+    r = flow_asking(f);
+    if (e->flags & EVENT_FIN && r && r->begun && f->out.state == STREAM_BODY &&
+        f->out.framing == FRAMING_CLOSE) {
+        r->bounded = true;
+        r->out_end = e->seq + e->len;
+        r->at[STAGE_DONE] = e->ns;
+    }
+    note_sends(f);
+    finish_front(fs, f);
+}
+
+static void drop(struct flows *fs, struct flow **at, enum ending ending)
+{
+    struct flow *f = *at;
+
+    finish_all(fs, f, ending);
+    *at = f->chain;
+    free(f->in.stash);
+    free(f->out.stash);
+    free(f);
+    fs->count--;
+}
+
+/* Data that came with the handshake's last packet was seen at the listener, whose cookie says
+ * nothing: until the connection is open, its flow goes by the client's address. */
+static uint64_t early_key(const struct event *e)
+{
+    uint64_t key = e->peer_port;
+
+    for (unsigned i = 0; i < sizeof(e->peer); i++)
+        key = (key ^ e->peer[i]) * 0x100000001b3ull;
+    return key | 1ull << 63;
+}
+
+static void on_open(struct flows *fs, const struct event *e)
+{
+    struct flow **at = place_of(fs, early_key(e)), *f = *at;
+
+    if (f) {
+        *at = f->chain;
+        f->cookie = e->cookie;
+        for (struct request *r = f->first; r; r = r->next)
+            r->cookie = e->cookie;
+        at = place_of(fs, e->cookie);
+        f->chain = NULL;
+        *at = f;
+        return;
+    }
+    f = make(fs, e);
+    if (f)
+        f->fresh = true;
+}
+
+void flows_event(struct flows *fs, const struct event *e, const char *payload)
+{
+    struct event early = *e;
+    struct flow **at, *f;
+
+    if (e->flags & EVENT_EARLY) {
+        early.cookie = early_key(e);
+        e = &early;
+    }
+    at = place_of(fs, e->cookie);
+    f = *at;
+    if (e->kind == EVENT_OPEN) {
+        on_open(fs, e);
+        return;
+    }
+    if (e->kind == EVENT_CLOSE) {
+        if (f)
+            drop(fs, at, ENDED_CUT);
+        return;
+    }
+    if (!f && e->kind == EVENT_IN && e->len) {
+        f = make(fs, e);
+        fs->counts.late += f && !(e->flags & EVENT_EARLY);
+    }
+    if (!f)
+        return;
+    if (e->kind == EVENT_IN)
+        on_in(fs, f, e, payload);
+    else if (e->kind == EVENT_OUT)
+        on_out(fs, f, e, payload);
+    else if (e->kind == EVENT_RECV)
+        on_recv(f, e);
+    else
+        on_send(fs, f, e);
+}
+
+void flows_end(struct flows *fs)
+{
+    for (unsigned i = 0; i < FLOW_CHAINS; i++)
+        while (fs->chain[i])
+            drop(fs, &fs->chain[i], ENDED_OPEN);
+    while (fs->spare) {
+        struct request *next = fs->spare->next;
+
+        free(fs->spare);
+        fs->spare = next;
+    }
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* listen.c - who listens at which TCP port, by /proc/net/tcp and the descriptors of a process. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "trace.h"
+
+enum { LISTENS = 0x0a, INODES_MAX = 4096 };
+
+struct listener {
+    unsigned port;
+    unsigned long inode;
+};
+
+/* see() for each socket that listens, until it says true. */
+static bool walk(const char *path, bool (*see)(void *arg, const struct listener *l), void *arg)
+{
+    FILE *file = fopen(path, "re");
+    char line[512];
+    bool found = false;
+
+    while (file && !found && fgets(line, sizeof(line), file)) {
+        struct listener l;
+        unsigned state;
+
+        if (sscanf(line, " %*d: %*[0-9A-F]:%x %*[0-9A-F]:%*x %x %*s %*s %*s %*d %*d %lu", &l.port,
+                   &state, &l.inode) == 3 && state == LISTENS)
+            found = see(arg, &l);
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
+
+static bool walk_all(bool (*see)(void *arg, const struct listener *l), void *arg)
+{
+    return walk("/proc/net/tcp", see, arg) || walk("/proc/net/tcp6", see, arg);
+}
+
+static bool is_port(void *arg, const struct listener *l)
+{
+    return l->port == *(const unsigned *)arg;
+}
+
+bool listen_is_at(unsigned port)
+{
+    return walk_all(is_port, &port);
+}
+
+/* --- Of a process ----------------------------------------------------------------------------- */
+
+struct search {
+    unsigned long inode[INODES_MAX];
+    unsigned inodes, *port, ports;
+};
+
+static bool note_port(void *arg, const struct listener *l)
+{
+    struct search *s = arg;
+    bool ours = false;
+
+    for (unsigned i = 0; i < s->inodes && !ours; i++)
+        ours = s->inode[i] == l->inode;
+    for (unsigned i = 0; i < s->ports; i++)
+        ours = ours && s->port[i] != l->port;
+    if (ours)
+        s->port[s->ports++] = l->port;
+    return s->ports == PORTS_FOUND_MAX;
+}
+
+int listen_ports(unsigned pid, unsigned port[PORTS_FOUND_MAX])
+{
+    struct search s = {.port = port};
+    char path[64], text[64];
+    struct dirent *entry;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%u/fd", pid);
+    dir = opendir(path);
+    if (!dir)
+        return errno == ENOENT ? -ESRCH : -errno;
+    while (s.inodes < INODES_MAX && (entry = readdir(dir)) != NULL) {
+        ssize_t n = readlinkat(dirfd(dir), entry->d_name, text, sizeof(text) - 1);
+
+        text[n > 0 ? n : 0] = 0;
+        s.inodes += sscanf(text, "socket:[%lu]", &s.inode[s.inodes]) == 1;
+    }
+    closedir(dir);
+    walk_all(note_port, &s);
+    return (int)s.ports;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* table.c - the rows of options.def as the table of rung trace, and the texts that belong to no
+ * row. */
+#include "trace.h"
+
+#define X(kind, field, ...) \
+    {.offset = offsetof(struct trace_options, field), .type = OPTION_##kind, __VA_ARGS__},
+static const struct option_row rows[] = {
+#include "options.def"
+};
+#undef X
+
+static const char *const examples[] = {
+    "rung trace 8080", "a line for each request, until Ctrl-C",
+    "rung trace --slower 1000 8080", "those that take a millisecond or more",
+    "rung trace -q -d 10s 8080", "only the summary, of ten seconds",
+    "rung trace --status 4xx --json 8080", "for programs",
+    NULL};
+
+static const char *const man_notes[] = {
+    "STAGES",
+    "A request passes through these moments, and each is shown with the time since the one before "
+    "it that is known, so that they add up: arrived (the first byte), head (the last byte of its "
+    "head has arrived), woken (the thread that reads it has been woken), running, read (the "
+    "server has received the whole head), out (the first byte of the answer has left), done (the "
+    "last byte has left), acked (the client has acknowledged it).  A - is not known; busy: the "
+    "thread was awake already.",
+    "EXIT STATUS",
+    "0: traced until it was interrupted or the limit was reached.  1: a failure: not permitted, "
+    "or nothing listens at the port.  2: a mistake in the command line or the environment.  4: "
+    "this kernel or this build cannot.",
+    NULL};
+
+const struct option_table *trace_table(void)
+{
+    static const struct option_table table = {
+        .command = "rung trace",
+        .page = "rung-trace",
+        .variables = "RUNG_TRACE_",
+        .nutshell = "show where the time of each HTTP request goes",
+        .purpose = "Show where the time of each HTTP request goes, on any server at a port here.",
+        .usage = "rung trace [OPTION]... PORT",
+        .operand = "PORT",
+        .examples = examples,
+        .row = rows,
+        .rows = sizeof(rows) / sizeof(rows[0]),
+        .operands_max = 1,
+        .notes = "It needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN.\n"
+                 "Exit codes: 0 all well, 1 failure, 2 usage, 4 kernel or build cannot.",
+        .man_notes = man_notes,
+    };
+    return &table;
+}

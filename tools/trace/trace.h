@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* trace.h - what the files of rung trace share; a sitting begins here.
+ *
+ * Programs in the kernel (trace.bpf.c) put an event for each packet, receive and send of one port
+ * into a ring.  main.c reads the ring every few milliseconds; flow.c makes requests of the events,
+ * stage.c makes times of a request, and what the filter keeps is printed and counted.
+ *
+ *   event.h    what the kernel's side says          attach.c   loads and attaches the programs
+ *   flow.h     events become requests               listen.c   who listens at which port
+ *   stage.h    a request becomes times              keep.c     the filter
+ *   tally.c    histograms, the slowest requests     report.c, report_json.c  what is printed
+ *
+ * attach_absent.c takes the place of attach.c where the build has no clang or no libbpf.
+ */
+#ifndef TOOLS_TRACE_H
+#define TOOLS_TRACE_H
+#include <stdio.h>
+#include "../../base/option.h"
+#include "../../base/say.h"
+#include "../../core/hist.h"
+#include "flow.h"
+
+struct trace_options {
+#define X(kind, field, ...) OPTION_FIELD_##kind field;
+#include "options.def"
+#undef X
+};
+
+const struct option_table *trace_table(void);
+
+/* --- listen.c --------------------------------------------------------------------------------- */
+
+enum { PORTS_FOUND_MAX = 16 };
+
+/* Whether a TCP socket listens at the port, in this network namespace. */
+bool listen_is_at(unsigned port);
+/* The ports at which the process listens: how many, or -errno (-ESRCH: no such process). */
+int listen_ports(unsigned pid, unsigned port[PORTS_FOUND_MAX]);
+
+/* --- attach.c --------------------------------------------------------------------------------- */
+
+struct attached;
+
+/* What a program of the kernel's side has cost. */
+struct attach_cost {
+    const char *name;
+    uint64_t runs, ns;
+};
+enum { ATTACH_PROGRAMS = 7 };
+
+/* 0, or an exit code after a sentence that says what is missing. */
+int attach_begin(struct attached **to, const struct trace_options *opt, unsigned port);
+/* Give each event that is there to see(), until it returns false or there is no more.  0 or
+ * -errno. */
+int attach_read(struct attached *a, bool (*see)(void *arg, const struct event *e), void *arg);
+void attach_counts(const struct attached *a, struct trace_counts *counts);
+/* Why stages are missing: the next sentence, *at is 0 at first; NULL: no more. */
+const char *attach_lacks(const struct attached *a, unsigned *at);
+bool attach_sees_sends(const struct attached *a);
+/* With --cost: the programs, how many. */
+unsigned attach_costs(const struct attached *a, struct attach_cost cost[ATTACH_PROGRAMS]);
+void attach_end(struct attached *a);
+
+/* --- keep.c ----------------------------------------------------------------------------------- */
+
+int keep_check(const struct trace_options *opt); /* 0 or an exit code, said */
+bool keep(const struct trace_options *opt, const struct request *r, const struct stages *s);
+
+/* --- tally.c ---------------------------------------------------------------------------------- */
+
+enum { SLOWEST_MAX = 100 };
+
+struct slow {
+    struct request request;
+    struct stages stages;
+};
+
+struct tally {
+    uint64_t shown;            /* requests that the filter kept */
+    uint64_t ended[ENDED_MERGED + 1];
+    struct hist took[STAGES];  /* of each stage where it is known */
+    uint64_t busy[STAGES], missing[STAGES];
+    struct hist server, total;
+    struct slow *slow;         /* sorted, the slowest first */
+    unsigned slows, slow_most;
+};
+
+int tally_init(struct tally *t, unsigned slow_most); /* 0 or -ENOMEM */
+void tally_add(struct tally *t, const struct request *r, const struct stages *s);
+void tally_free(struct tally *t);
+
+/* --- report.c, report_json.c ------------------------------------------------------------------ */
+
+struct report {
+    const struct trace_options *opt;
+    const struct attached *attached;
+    const struct flow_counts *flows;
+    const struct tally *tally;
+    struct trace_counts counts;
+    unsigned port;
+    double seconds;
+};
+
+void report_request(const struct request *r, const struct stages *s);
+void report_summary(const struct report *r);
+void report_json_request(const struct request *r, const struct stages *s);
+void report_json_summary(const struct report *r);
+/* "127.0.0.1:40000", "[::1]:40000" */
+enum { PEER_TEXT = 64 };
+void report_peer(const struct request *r, char text[PEER_TEXT]);
+const char *report_ending(enum ending ending);
+
+#endif
