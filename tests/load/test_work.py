@@ -3,12 +3,16 @@
 import collections
 import os
 import re
+import resource
 import shutil
 import subprocess
 
 import pytest
-from aid import DONE, FAULTS, LOAD, OK, USAGE, Witness, environment, load, measured, reply, rung
+from aid import DONE, FAULTS, LOAD, OK, USAGE, Witness, end, environment, load, measured, reply, rung, start
 from test_replay import line, replayed
+
+# tools/load: how many URLs there may be, and what each may take; a small file, all of them, and how many large ones are mapped
+URLS_MAX, URL_BYTES, SMALL, HELD, MAPPED = 2000000, 300, 1 << 16, 256 << 20, 1 << 15
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +173,7 @@ def test_an_empty_folder(tmp_path):
 
 
 def test_more_files_than_a_process_can_map(tmp_path):
-    """And as many URLs as there may be, on both sides; the last one is compared as the first."""
+    """The last one is compared as the first."""
     (tmp_path / "x").write_bytes(b"hello")
     with Witness(lambda request: OK.replace(b"hello", b"hullo") if request.path == "/x?99999" else OK) as server:
         urls = tmp_path / "urls"
@@ -177,8 +181,89 @@ def test_more_files_than_a_process_can_map(tmp_path):
         run = measured("-n", 100000, "-c", 1, "--pipeline", 64, "--urls", urls, "--check", tmp_path)
         assert run.json["urls"] == 100000 and run.errors() == {"wrong_body": 1}
         assert run.json["examples"][0]["url"].endswith("?99999") and run.json["examples"][0]["body_byte"] == 1
+
+
+def test_as_many_urls_as_there_may_be(tmp_path):
+    """In memory that is in proportion; and one more."""
+    def bounded():
+        if "asan" not in LOAD:
+            resource.setrlimit(resource.RLIMIT_AS, (URLS_MAX * URL_BYTES,) * 2)
+    with Witness(lambda request: OK) as server:
+        urls = tmp_path / "urls"
+        urls.write_text("".join(f"{server.url}/{number}\n" for number in range(URLS_MAX)))
+        run = end(start("-o", "-", "-n", 1, "--urls", urls, preexec_fn=bounded))
+        assert run.status == DONE and run.json["urls"] == URLS_MAX, run.err
         run = load("--urls", urls, server.url)
-    assert run.status == USAGE and run.err == "rung: more than 100000 URLs\n"
+    assert run.status == USAGE and run.err == f"rung: more than {URLS_MAX} URLs, which is all that one run takes\n"
+
+
+def last_of(tmp_path, count, body, answer, *options):
+    """What is found wrong with the last of so many files, which are one file under many URLs; the others are not sent."""
+    (tmp_path / "x").write_bytes(body)
+    with Witness(lambda request: answer if request.path == f"/x?{count - 1}" else reply(304)) as server:
+        urls = tmp_path / "urls"
+        urls.write_text("".join(f"{server.url}/x?{number}\n" for number in range(count)))
+        run = measured("-n", count, "-c", 1, "--pipeline", 64, "--urls", urls, "--check", tmp_path, *options)
+    assert run.json["urls"] == count and sum(run.errors().values()) == len(run.json["examples"])
+    return [(one["error"], one["body_byte"]) for one in run.json["examples"]]
+
+
+@pytest.mark.parametrize("size, count", [(SMALL, HELD // SMALL), (SMALL + 1, MAPPED)], ids=["copied", "mapped"])
+def test_files_whose_bytes_are_in_memory_and_those_that_have_a_digest(tmp_path, size, count):
+    """What is wrong is found on both sides of the bound; where in the body, as long as the bytes are there."""
+    body = (bytes(range(251)) * (size // 251 + 1))[:size]
+    wrong = body[:777] + b"!" + body[778:]
+    assert last_of(tmp_path, count, body, reply(200, body)) == []
+    assert last_of(tmp_path, count, body, reply(200, wrong)) == [("wrong_body", 777)]
+    for right in (reply(200, body), reply(206, b"a part"), reply(304)):
+        assert last_of(tmp_path, count + 1, body, right) == []
+    assert last_of(tmp_path, count + 1, body, reply(200, wrong)) == [("wrong_body", 0)]
+    for other in (body[:-1], body + b"!"):
+        assert [error for error, _ in last_of(tmp_path, count + 1, body, reply(200, other))] == ["wrong_length"]
+    assert last_of(tmp_path, count + 1, body, reply(200, body), "--body-check") == []
+
+
+def test_heads_of_files_that_have_a_digest(tmp_path):
+    """A head brings no body; its length is compared."""
+    count, body = HELD // SMALL + 1, b"x" * SMALL
+    whole = reply(200, body)
+    assert last_of(tmp_path, count, body, whole.removesuffix(body), "-X", "HEAD") == []
+    assert last_of(tmp_path, count, body, reply(200, body[1:]).removesuffix(body[1:]), "-X", "HEAD") == [("wrong_length", 0)]
+
+
+def test_a_file_with_a_digest_that_changes(tmp_path):
+    """It is told apart, as one whose bytes are in memory."""
+    count = HELD // SMALL + 1
+
+    def answer(request):
+        if request.path != f"/x?{count - 1}":
+            return reply(304)
+        (tmp_path / "x").write_bytes(b"y" * SMALL)
+        return reply(200, b"y" * SMALL)
+    (tmp_path / "x").write_bytes(b"x" * SMALL)
+    with Witness(answer) as server:
+        urls = tmp_path / "urls"
+        urls.write_text("".join(f"{server.url}/x?{number}\n" for number in range(count)))
+        run = measured("-n", count, "-c", 1, "--urls", urls, "--check", tmp_path)
+    assert run.errors() == {"check_file_changed": 1}
+
+
+def test_parts_of_files_beyond_the_bound(tmp_path):
+    """A mix asks for parts, so it has all files' bytes, and says where one is wrong."""
+    count, body = HELD // SMALL + 1, b"x" * SMALL
+    (tmp_path / "x").write_bytes(body)
+
+    def answer(request):
+        first, last = map(int, request.field["range"][6:].split("-"))
+        part = bytearray(body[first:last + 1])
+        if request.path == f"/x?{count - 1}":
+            part[0] = ord("!")
+        return reply(206, bytes(part), Content_Range=f"bytes {first}-{last}/{SMALL}")
+    with Witness(answer) as server:
+        urls = tmp_path / "urls"
+        urls.write_text("".join(f"{server.url}/x?{number}\n" for number in range(count)))
+        run = measured("-n", count, "-c", 1, "--urls", urls, "--check", tmp_path, "--mix", "range=100%")
+    assert run.errors() == {"wrong_body": 1}
 
 
 @pytest.mark.parametrize("size", [0, 1, 65535, 65536, 65537, 1 << 20, (1 << 20) + 1])

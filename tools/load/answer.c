@@ -8,41 +8,6 @@
 #include <stdlib.h>
 #include "workload.h"
 
-static void digest_word(struct digest *d, uint64_t word)
-{
-    d->state = (d->state << 5 | d->state >> 59) ^ word;
-    d->state *= 0x9e3779b97f4a7c15ull;
-}
-
-static void digest_add(struct digest *d, const char *p, size_t n)
-{
-    uint64_t word;
-
-    while (n && d->have) {
-        d->word |= (uint64_t)(unsigned char)*p++ << 8 * d->have;
-        d->have = (d->have + 1) % 8;
-        n--;
-        if (!d->have) {
-            digest_word(d, d->word);
-            d->word = 0;
-        }
-    }
-    for (; n >= 8; p += 8, n -= 8) {
-        memcpy(&word, p, 8);
-        if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
-            word = __builtin_bswap64(word);
-        digest_word(d, word);
-    }
-    for (; n; n--)
-        d->word |= (uint64_t)(unsigned char)*p++ << 8 * d->have++;
-}
-
-static uint64_t digest_end(struct digest *d)
-{
-    digest_word(d, d->word);
-    return d->state;
-}
-
 /* What judge_head() sets is left as it is. */
 void answer_begin(struct answer *a)
 {
@@ -146,12 +111,17 @@ void answer_expect_bytes(struct answer *a, const struct http_head *head, uint64_
         answer_fault(a, FAULT_WRONG_LENGTH);
 }
 
-void answer_expect(struct answer *a, const struct http_head *head, struct slice body)
+/* ptr NULL: the bytes have a digest. */
+static void expect(struct answer *a, const struct http_head *head, struct slice body)
 {
-    if (!body.ptr)
-        return;
     a->expect = body.ptr;
     answer_expect_bytes(a, head, body.len);
+}
+
+void answer_expect(struct answer *a, const struct http_head *head, struct slice body)
+{
+    if (body.ptr)
+        expect(a, head, body);
 }
 
 static void judge_head(struct answer *a, const struct question *q, const struct http_head *head)
@@ -169,8 +139,8 @@ static void judge_head(struct answer *a, const struct question *q, const struct 
     if (expected ? head->status != expected
                  : (head->status < 200 || head->status > 399) && head->status != t->also)
         answer_fault(a, FAULT_BAD_STATUS);
-    else if (head->status == 200 && t->body.ptr)
-        answer_expect(a, head, t->body);
+    else if (head->status == 200 && t->has_body)
+        expect(a, head, t->body);
 }
 
 /* --- The body --------------------------------------------------------------------------------- */
@@ -203,7 +173,7 @@ static int done(struct answer *a, const struct question *q)
         return ANSWER_DONE;
     if (a->due && a->got != a->expect_bytes && q->target->method == HTTP_GET)
         answer_fault(a, FAULT_WRONG_LENGTH);
-    if (!first || a->fault)
+    if (!first || a->fault || (first->of_file && !a->due)) /* of another status, it is another */
         return ANSWER_DONE;
     if (!first->known) {
         first->known = true;
@@ -213,7 +183,7 @@ static int done(struct answer *a, const struct question *q)
         answer_fault(a, FAULT_WRONG_LENGTH);
     } else if (first->digest != digest_end(&a->digest)) {
         answer_fault(a, FAULT_WRONG_BODY);
-        a->wrong_at = 0;
+        a->wrong_at = 0; /* a digest does not say where */
     }
     return ANSWER_DONE;
 }

@@ -8,19 +8,14 @@
  */
 #ifndef LOAD_ANSWER_H
 #define LOAD_ANSWER_H
+#include "digest.h"
 #include "load.h"
 
-/* Sixty-four bits of a body.  Every step is a bijection of the state, so that two bodies of the
- * same length that differ in one word never have the same digest; no defence against intent. */
-struct digest {
-    uint64_t state, word; /* word: bytes that do not fill eight yet */
-    unsigned have;
-};
-
-/* The first body of a URL that came to this thread. */
+/* The first body of a URL that came to this thread; or a file of --check whose bytes are not in
+ * memory, which is known from the beginning and the same for all threads. */
 struct reference {
     uint64_t digest, bytes;
-    bool known;
+    bool known, of_file;
 };
 
 /* The head that came last for a target, and what it means.  That depends on its bytes alone: when
@@ -53,7 +48,7 @@ struct answer {
 struct question {
     const struct plan *plan;
     const struct target *target;
-    struct reference *reference; /* of the target, or NULL: no --body-check */
+    struct reference *reference; /* of the target, or NULL: no digest is compared */
     struct seen *seen;           /* of the target and others, or NULL: no head comes again */
     const struct asked *asked;   /* of a mix: what it was; or NULL */
     const char *message;         /* echo: what was sent */

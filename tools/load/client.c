@@ -219,13 +219,23 @@ void client_fill(struct worker *w, struct client *c)
 
 /* --- Receiving -------------------------------------------------------------------------------- */
 
+/* What the digest of an answer is to be; NULL: there is none.  A head has no body to compare. */
+static struct reference *reference_of(const struct worker *w, uint32_t target)
+{
+    const struct target *t = &w->plan->target[target];
+
+    if (t->file && t->method == HTTP_GET)
+        return t->file;
+    return w->reference ? &w->reference[target] : NULL;
+}
+
 static inline struct question question_of(const struct worker *w, const struct shot *s)
 {
     const struct plan *p = w->plan;
     struct question q = {.plan = p, .target = &p->target[s->target]};
 
-    if (w->reference && s->kind == KIND_PLAIN)
-        q.reference = &w->reference[s->target];
+    if (w->digests && s->kind == KIND_PLAIN)
+        q.reference = reference_of(w, s->target);
     if (p->fixed) {
         q.seen = &w->seen[s->target % SEEN_PLACES];
         return q;

@@ -2,7 +2,9 @@
 /* files.c - the files that bodies are compared with (--check), in memory before the run begins.
  *
  * Large ones are mapped, and stay so until the program ends.  Small ones are copied, many into one
- * block: a process may have some sixty thousand mappings, and a folder more files than that.
+ * block: a process may have some sixty thousand mappings, and a folder more files than that.  A
+ * folder may also be larger than memory: beyond a bound only the digest of a file is kept.  A mix
+ * asks for parts of files, of which no digest tells anything; it has all of them.
  *
  * A file may change while it is compared with.  Then it is not the server that is wrong, and the
  * answer is told apart: files_blame().  One that becomes shorter takes pages from its mapping, and
@@ -19,12 +21,10 @@
 #include "../../base/say.h"
 #include "workload.h"
 
-enum { BLOCK_BYTES = 1 << 20, SMALL_BYTES = 64 * 1024 };
-
-struct block {
-    struct block *next;
-    size_t used;
-    char bytes[BLOCK_BYTES];
+enum {
+    SMALL_BYTES = 64 * 1024,
+    HELD_BYTES_MAX = 256 << 20, /* of small files; then digests */
+    MAPPED_MAX = 1 << 15        /* of the 65,530 mappings of a process; then digests */
 };
 
 int files_path(const struct plan *p, const char *url, char path[FILE_PATH_BYTES])
@@ -47,29 +47,13 @@ int files_path(const struct plan *p, const char *url, char path[FILE_PATH_BYTES]
     return 0;
 }
 
-/* Room for n bytes, of SMALL_BYTES at most. */
-static char *room(struct plan *p, size_t n)
-{
-    struct block *b = p->files;
-
-    if (!b || BLOCK_BYTES - b->used < n) {
-        b = malloc(sizeof(*b));
-        if (!b)
-            return NULL;
-        b->next = p->files;
-        b->used = 0;
-        p->files = b;
-    }
-    b->used += n;
-    return b->bytes + b->used - n;
-}
-
 static int copy(struct plan *p, int fd, struct slice *bytes)
 {
-    char *to = room(p, bytes->len);
+    char *to = plan_keep(p, bytes->len);
     size_t off = 0;
     ssize_t n = 1;
 
+    p->held_bytes += bytes->len;
     for (; to && off < bytes->len && n > 0; off += n > 0 ? (size_t)n : 0)
         n = read(fd, to + off, bytes->len - off);
     bytes->ptr = to;
@@ -93,13 +77,47 @@ static void fill_hole(int number, siginfo_t *info, void *context)
         signal(number, SIG_DFL);
 }
 
-static int map(int fd, struct slice *bytes)
+static int map(struct plan *p, int fd, struct slice *bytes)
 {
     struct sigaction action = {.sa_sigaction = fill_hole, .sa_flags = SA_SIGINFO};
     void *at = mmap(NULL, bytes->len, PROT_READ, MAP_PRIVATE, fd, 0);
 
     bytes->ptr = at == MAP_FAILED ? NULL : at;
+    p->mapped++;
     return at == MAP_FAILED || sigaction(SIGBUS, &action, NULL) != 0 ? -errno : 0;
+}
+
+/* Its bytes are read, and only their digest and number are kept. */
+static int digest(struct plan *p, int fd, struct file *f)
+{
+    struct reference *known = plan_keep(p, sizeof(*known));
+    struct digest d = {0};
+    char piece[16 * 1024];
+    uint64_t bytes = 0; /* it may have become shorter */
+    ssize_t n;
+
+    if (!known)
+        return -ENOMEM;
+    while ((n = read(fd, piece, sizeof(piece))) > 0) {
+        digest_add(&d, piece, (size_t)n);
+        bytes += (size_t)n;
+    }
+    *known = (struct reference){
+        .known = true, .of_file = true, .bytes = bytes, .digest = digest_end(&d)};
+    f->bytes.len = bytes;
+    f->digest = known;
+    p->digests = true;
+    return n < 0 ? -errno : 0;
+}
+
+static int take(struct plan *p, int fd, struct file *f)
+{
+    bool small = f->bytes.len <= SMALL_BYTES;
+
+    if (!p->mix && (small ? p->held_bytes + f->bytes.len > HELD_BYTES_MAX
+                          : p->mapped == MAPPED_MAX))
+        return digest(p, fd, f);
+    return small ? copy(p, fd, &f->bytes) : map(p, fd, &f->bytes);
 }
 
 /* Which file it was, and in which state: a copy may keep other times, but not the last one. */
@@ -117,10 +135,9 @@ static uint64_t mark_of(const struct stat *st)
 int files_load(struct plan *p, const char *path, struct file *f)
 {
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), err = 0;
-    struct slice *bytes = &f->bytes;
     struct stat st;
 
-    *f = (struct file){{NULL, 0}, 0};
+    *f = (struct file){.bytes = {NULL, 0}};
     if (fd < 0)
         return -errno;
     if (fstat(fd, &st) != 0) {
@@ -129,19 +146,19 @@ int files_load(struct plan *p, const char *path, struct file *f)
         err = -EISDIR;
     } else {
         f->mark = mark_of(&st);
-        bytes->len = (size_t)st.st_size;
-        err = st.st_size <= SMALL_BYTES ? copy(p, fd, bytes) : map(fd, bytes);
+        f->bytes.len = (size_t)st.st_size;
+        err = take(p, fd, f);
     }
     close(fd);
     if (err)
-        *bytes = (struct slice){NULL, 0};
+        *f = (struct file){.bytes = {NULL, 0}};
     return err;
 }
 
 int files_target(struct plan *p, struct target *t, bool may_lack)
 {
     char path[FILE_PATH_BYTES];
-    struct file f = {{NULL, 0}, 0};
+    struct file f = {.bytes = {NULL, 0}};
     int err = files_path(p, t->url, path);
 
     if (err && !may_lack) {
@@ -149,7 +166,9 @@ int files_target(struct plan *p, struct target *t, bool may_lack)
         return EXIT_USAGE;
     }
     err = err ? err : files_load(p, path, &f);
+    t->has_body = !err;
     t->body = f.bytes;
+    t->file = f.digest;
     t->mark = f.mark;
     if (!err || may_lack)
         return 0;
@@ -174,7 +193,7 @@ enum fault files_blame(const struct plan *p, const struct target *t, enum kind k
                     what == FAULT_SHORT_BODY || what == FAULT_WRONG_FIELD;
     bool of_part = kind == KIND_RANGE && what == FAULT_BAD_STATUS; /* 416: it ends before */
 
-    if (!p->opt->check || !t->body.ptr || !(of_bytes || of_part) ||
+    if (!p->opt->check || !t->has_body || !(of_bytes || of_part) ||
         files_path(p, t->url, path) != 0)
         return what;
     if (has_changed(path, t->mark))
@@ -183,14 +202,4 @@ enum fault files_blame(const struct plan *p, const struct target *t, enum kind k
         return what;
     memcpy(path + strlen(path), mix_suffix(kind), SUFFIX_BYTES);
     return has_changed(path, sibling->mark) ? FAULT_FILE_CHANGED : what;
-}
-
-void files_free(struct plan *p)
-{
-    struct block *next;
-
-    for (struct block *b = p->files; b; b = next) {
-        next = b->next;
-        free(b);
-    }
 }

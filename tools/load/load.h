@@ -9,6 +9,7 @@
  *   result.c   what all counted, and who was the limit  report*.c  for people, programs, plots
  *   limit.c    what must not be                         knee.c     runs at rising rates
  *   random.c   what a thread draws                      output.c   where results go
+ *   keep.c     bytes that stay with the plan            digest.h   64 bits of a body
  *   trial*.c   hostile clients: see trial.h
  *
  * workload.h has what is asked: folders, logs, popularity, kinds of requests, pauses.
@@ -50,7 +51,7 @@ enum {
     PIPELINE_MAX = 64,
     SOURCES_MAX = 16,
     MESSAGE_MAX = 1 << 20,     /* bytes of an echo:// message */
-    TARGETS_MAX = 100000,      /* URLs of a file: what a person can have meant */
+    TARGETS_MAX = 2000000,     /* URLs: a site of a million files, and some */
     SCRATCH_BYTES = 64 * 1024, /* one receive */
     HIST_BITS = 11,            /* latencies to one part in 1024 */
     SERIES_BITS = 5,           /* ... to one in 16, for each second */
@@ -90,8 +91,10 @@ struct target {
     unsigned peer;
     uint16_t also;           /* a status that is fine too; 0: none */
     uint8_t method;          /* enum http_method */
-    struct slice request[2]; /* the second says Connection: close */
-    struct slice body;       /* --check: what must come; ptr NULL: unknown */
+    bool has_body;           /* what must come is known: body or file */
+    struct slice request[2]; /* the second says Connection: close, if any does */
+    struct slice body;       /* --check; ptr NULL: the bytes are not in memory */
+    struct reference *file;  /* ... but the digest is */
     uint64_t mark;           /* ... and of the file that it was: files_blame() */
 };
 
@@ -114,7 +117,10 @@ struct plan {
     double zipf;             /* its exponent, when there is --zipf */
     struct replay *replay;
     struct mix *mix;
-    struct block *files;     /* --check: the small ones */
+    struct block *kept;      /* see plan_keep() */
+    size_t held_bytes;       /* --check: of files in memory; and how many are mapped */
+    unsigned mapped;
+    bool digests;            /* of some there is a digest */
     uint64_t duration_ns;    /* 0: until all requests are answered */
     uint64_t timeout_ns;
     char *pool;              /* echo: random bytes that messages are cut from */
@@ -124,6 +130,11 @@ enum { POOL_BYTES = 2 * MESSAGE_MAX }; /* so that the longest one has many place
 /* 0 or an exit code, and then the reason has been said. */
 int plan_make(struct plan *p, const struct load_options *opt, const struct option_found *found);
 void plan_free(struct plan *p);
+
+/* keep.c: so many bytes that stay as long as the plan; NULL: no memory. */
+void *plan_keep(struct plan *p, size_t wanted);
+char *plan_keep_copy(struct plan *p, const char *bytes, size_t n);
+void plan_keep_free(struct plan *p);
 
 struct url {
     bool echo;

@@ -59,7 +59,13 @@ static int check_headers(const struct option_list *headers)
     return 0;
 }
 
-static struct slice request_text(const struct plan *p, const struct url *u,
+/* Whether a request may be the last one of its connection. */
+static bool asks_to_close(const struct load_options *o)
+{
+    return !o->keep_alive || o->per_connection || o->trial;
+}
+
+static struct slice request_text(struct plan *p, const struct url *u,
                                  enum http_method method, bool last)
 {
     static const char *const methods[] = {"GET", "HEAD", "OPTIONS"};
@@ -83,12 +89,9 @@ static struct slice request_text(const struct plan *p, const struct url *u,
     for (unsigned i = 0; i < headers->count; i++)
         fprintf(out, "%s\r\n", headers->item[i]);
     fprintf(out, "%s\r\n", last ? "Connection: close\r\n" : "");
-    if (fclose(out) != 0) {
-        free(text);
-        s.len = 0;
-        return s;
-    }
-    s.ptr = text;
+    if (fclose(out) == 0)
+        s.ptr = plan_keep_copy(p, text, s.len);
+    free(text);
     return s;
 }
 
@@ -145,12 +148,11 @@ static int fill_target(struct plan *p, struct target *t, const struct wish *wish
     code = find_peer(p, &u, &t->peer);
     if (!code && p->opt->check && !u.echo && !t->also)
         code = files_target(p, t, wish->may_lack_file);
-    for (unsigned last = 0; last < 2 && !u.echo && !code; last++) {
-        t->request[last] = request_text(p, &u, t->method, last);
-        if (!t->request[last].ptr)
-            code = EXIT_FAILED;
-    }
-    return code;
+    if (code || u.echo)
+        return code;
+    t->request[0] = request_text(p, &u, t->method, false);
+    t->request[1] = asks_to_close(p->opt) ? request_text(p, &u, t->method, true) : t->request[0];
+    return t->request[0].ptr && t->request[1].ptr ? 0 : EXIT_FAILED;
 }
 
 int plan_add(struct plan *p, const char *url, const struct wish *wish)
@@ -158,7 +160,7 @@ int plan_add(struct plan *p, const char *url, const struct wish *wish)
     struct target *t;
 
     if (p->targets == TARGETS_MAX) {
-        say_error("more than %d URLs", TARGETS_MAX);
+        say_error("more than %d URLs, which is all that one run takes", TARGETS_MAX);
         return EXIT_USAGE;
     }
     if ((p->targets & (p->targets - 1)) == 0) { /* full: 0, 1, 2, 4, 8 ... */
@@ -169,7 +171,7 @@ int plan_add(struct plan *p, const char *url, const struct wish *wish)
     }
     t = &p->target[p->targets];
     memset(t, 0, sizeof(*t));
-    t->url = strdup(url);
+    t->url = plan_keep_copy(p, url, strlen(url) + 1);
     t->method = (uint8_t)wish->method;
     t->also = (uint16_t)wish->also;
     if (!t->url)
@@ -400,13 +402,8 @@ int plan_make(struct plan *p, const struct load_options *opt, const struct optio
 
 void plan_free(struct plan *p)
 {
-    for (unsigned i = 0; i < p->targets; i++) {
-        free((char *)p->target[i].request[0].ptr);
-        free((char *)p->target[i].request[1].ptr);
-        free(p->target[i].url);
-    }
     workload_free(p);
-    files_free(p);
+    plan_keep_free(p);
     for (unsigned i = 0; i < p->peers; i++)
         free(p->peer[i].target);
     free(p->target);

@@ -35,7 +35,7 @@ static void put_replay(const struct plan *p, FILE *out)
         fprintf(out, "in its order\n");
     put_left(log, out);
     for (unsigned i = 0; i < p->targets && p->opt->check; i++)
-        unknown += !p->target[i].body.ptr && !p->target[i].also;
+        unknown += !p->target[i].has_body && !p->target[i].also;
     if (unknown)
         fprintf(out, "  %-10s not compared: %u requests that have no file below --check\n", "",
                 unknown);

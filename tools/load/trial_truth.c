@@ -138,7 +138,7 @@ static bool write_requests(struct scene *s)
              (unsigned long long)s->plan->opt->seed);
     head->method = HTTP_HEAD;
     head->request[0] = changed(text, "HEAD", 3);
-    missing->body = (struct slice){NULL, 0};
+    missing->has_body = false;
     missing->request[0] = changed(text, path, (size_t)(version - text.ptr));
     return head->request[0].ptr && missing->request[0].ptr;
 }
@@ -161,6 +161,7 @@ static int judge(const struct scene *s, const struct fetched *f)
 
 int truth_learn(struct scene *s)
 {
+    struct target *get = &s->target[ASK_GET], *head = &s->target[ASK_HEAD];
     struct fetched f;
     int code;
 
@@ -176,8 +177,10 @@ int truth_learn(struct scene *s)
     s->body = f.bytes;
     if (code)
         return code;
-    if (!s->target[ASK_GET].body.ptr)
-        s->target[ASK_GET].body = s->target[ASK_HEAD].body = (struct slice){f.bytes, f.len};
+    if (!get->has_body) {
+        get->has_body = head->has_body = true;
+        get->body = head->body = (struct slice){f.bytes, f.len};
+    }
     code = fetch(s, ASK_MISSING, &f);
     free(f.bytes);
     s->target[ASK_MISSING].also = (uint16_t)f.head.status;

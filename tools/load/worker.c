@@ -444,6 +444,7 @@ int worker_init(struct worker *w, struct crew *crew, unsigned index)
     w->scratch = malloc(SCRATCH_BYTES);
     w->cells = malloc(3 * cells * sizeof(*w->cells));
     w->reference = p->opt->body_check ? calloc(p->targets, sizeof(*w->reference)) : NULL;
+    w->digests = p->opt->body_check || p->digests;
     w->seen = calloc(SEEN_PLACES, sizeof(*w->seen));
     w->learnt = p->mix ? calloc(p->targets, sizeof(*w->learnt)) : NULL;
     w->asked = p->mix ? calloc((size_t)w->clients * p->ring, p->mix->asked_bytes) : NULL;

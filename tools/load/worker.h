@@ -64,7 +64,8 @@ struct worker {
     const struct plan *plan;
     struct client *client;
     struct shot *shots;
-    struct reference *reference;
+    struct reference *reference; /* --body-check: of each target */
+    bool digests;                /* some answers have one to be compared with */
     struct seen *seen;         /* SEEN_PLACES */
     struct learnt *learnt;     /* mix: of each target */
     char *asked;               /* mix: for each shot a struct asked */

@@ -89,8 +89,9 @@ void replay_free(struct replay *r);
 
 /* A file of --check. */
 struct file {
-    struct slice bytes; /* ptr NULL: there is none */
-    uint64_t mark;      /* as struct target's */
+    struct slice bytes;       /* ptr NULL: there is none, or: */
+    struct reference *digest; /* ... as struct target's; and so is the next */
+    uint64_t mark;
 };
 
 /* --- Kinds of requests: mix.c, mix_judge.c ---------------------------------------------------- */
@@ -160,7 +161,7 @@ int plan_add(struct plan *p, const char *url, const struct wish *wish);
 /* The file that --check compares a URL with: 0, or -EINVAL: it can have none. */
 enum { FILE_PATH_BYTES = PATH_BYTES_MAX + 4096 };
 int files_path(const struct plan *p, const char *url, char path[FILE_PATH_BYTES]);
-/* A file's bytes, the plan's until files_free(): 0 or -errno; -EISDIR: it is no file. */
+/* A file's bytes, the plan's until it ends: 0 or -errno; -EISDIR: it is no file. */
 int files_load(struct plan *p, const char *path, struct file *f);
 /* What a target's body is: 0, or an exit code with its reason said. */
 int files_target(struct plan *p, struct target *t, bool may_lack);
@@ -168,6 +169,4 @@ int files_target(struct plan *p, struct target *t, bool may_lack);
  * file is not what it was when the run began. */
 enum fault files_blame(const struct plan *p, const struct target *t, enum kind kind,
                        enum fault what);
-void files_free(struct plan *p);
-
 #endif
