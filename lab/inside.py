@@ -138,7 +138,7 @@ def asked(context, server, scenario, folder, connections):
     """What rung load is told, but for how long."""
     scenario = {**scenario, "connections": connections, "threads": min(os.cpu_count(), connections)}
     if not echoes(scenario):
-        return [*measures.load_options(context, scenario, server.port, folder), "-T", ANSWER_S]
+        return [*measures.load_options(context, scenario, server.port), "-T", ANSWER_S]
     return ["-c", str(connections), "-t", str(scenario["threads"]), "-T", ANSWER_S, *message(scenario),
             *(["-k", "off"] if scenario.get("close") else []), f"echo://127.0.0.1:{server.port}"]
 

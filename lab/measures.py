@@ -27,6 +27,7 @@ REST_S, SETTLE_S = 2, 0.2
 BYTES = 1024
 COMPRESSED_S = 0.5  # at most, until a server that compresses on the fly has done so
 QUIET_S, QUIET_NS = 0.05, 1_000_000  # so long nobody of the family worked more than this: it sleeps
+KNOWN = 10_000  # files that are asked for before a crawl
 COUNT_ROUNDS = 20  # of a counted program's work
 
 
@@ -57,13 +58,16 @@ def documents(context, scenario):
     disk cut short, server and generator would agree."""
     size, count = scenario.get("bytes", BYTES), scenario.get("files", 1)
     more = f"-{scenario['entries']}-names" if "entries" in scenario else "-text" if scenario.get("gzip") else ""
+    more += f"-in-{scenario['folders']}" if "folders" in scenario else ""
     folder = os.path.join(context.folder, f"{size}x{count}{more}")
     if not os.path.isdir(folder):
         with tempfile.TemporaryDirectory(dir=context.folder) as scratch:
             made = os.path.join(scratch, "made")
             os.mkdir(made)
             make_folder(made)
-            for name in names_of(count, form_of(scenario)):
+            for number in range(scenario.get("folders", 0)):
+                os.mkdir(os.path.join(made, str(number)))
+            for name in paths_of(scenario):
                 make_one(os.path.join(made, name), scenario)
             os.rename(made, folder)
     return folder
@@ -79,7 +83,8 @@ def make_one(path, scenario):
     size, chance = scenario.get("bytes", BYTES), random.Random(os.path.basename(path))
     with open(path, "wb") as file:
         file.write(text_of_words(chance, size) if scenario.get("gzip") else chance.randbytes(min(size, 1 << 24)))
-        file.truncate(size)  # what is larger than 16 MiB ends in a hole: nobody compresses it
+        if size > 1 << 24:
+            file.truncate(size)  # what is larger than 16 MiB ends in a hole: nobody compresses it
 
 
 def entries_of(scenario):
@@ -100,6 +105,12 @@ def form_of(scenario):
 
 def names_of(count, form="file{}.bin"):
     return [form.format("")] if count == 1 else [form.format(number) for number in range(count)]
+
+
+def paths_of(scenario):
+    """The names, spread evenly over so many `folders`."""
+    names, folders = names_of(scenario.get("files", 1), form_of(scenario)), scenario.get("folders")
+    return [f"{number % folders}/{name}" for number, name in enumerate(names)] if folders else names
 
 
 def processors(scenario):
@@ -127,7 +138,7 @@ def open_target(context, target, scenario, folder, wrap=()):
         return server
     if "program" in target:
         import floors  # pylint: disable=import-outside-toplevel
-        body = os.path.join(folder, names_of(scenario.get("files", 1), form_of(scenario))[0])
+        body = os.path.join(folder, paths_of(scenario)[0])
         words = floors.words_of(target, scenario, body)
         server = floors.Floor(os.path.join(context.programs, target["program"]), words, ours)
         context.started(target, server.command)
@@ -169,8 +180,8 @@ def generate(context, argv, patience_s, allowed=None, whole=True):
         process.wait()
 
 
-def load_options(context, scenario, port, folder):
-    """What a scenario asks for, as options of rung load."""
+def load_options(context, scenario, port, before=False):
+    """What a scenario asks for, as options of rung load.  before: of a crawl, the files that are asked for before it."""
     options = ["-c", str(scenario.get("connections", 1)), "-t", str(scenario.get("threads", 1)), "-T", "10s"]
     if scenario.get("close"):
         options += ["-k", "off"]
@@ -181,10 +192,12 @@ def load_options(context, scenario, port, folder):
     if scenario.get("gzip"):
         options += ["-H", "Accept-Encoding: gzip"]
     options += scenario.get("load", "").split()
-    url, names = f"http://127.0.0.1:{port}/", names_of(scenario.get("files", 1), form_of(scenario))
+    url, names = f"http://127.0.0.1:{port}/", paths_of(scenario)
     if len(names) == 1:
         return [*options, url + scenario.get("path", names[0])]
     random.Random(1).shuffle(names)
+    if scenario.get("crawl"):
+        names = names[:KNOWN] if before else names[KNOWN:]
     path = os.path.join(context.folder, "urls")
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(f"{url}{name}\n" for name in names)
@@ -257,7 +270,7 @@ def compressed(target, port, folder, path):
 
 def checked(target, server, scenario, folder):
     """That what rung load cannot compare with a file is what was asked for."""
-    for name in names_of(scenario.get("files", 1), form_of(scenario))[:1]:
+    for name in paths_of(scenario)[:1]:
         if "entries" in scenario:
             listed(target, server.port, scenario, "/" + name)
         elif scenario.get("gzip"):
@@ -268,8 +281,9 @@ def warm(context, target, server, scenario, folder):
     """Each file is asked for twice, because a server may keep what is asked for again (once, where it is to be cold
     afterwards).  All targets send the same bytes, those of the files; one that has a single answer for everything is
     compared where there is one file."""
-    options, theirs = load_options(context, scenario, server.port, folder), processors(scenario)[1]
+    options, theirs = load_options(context, scenario, server.port, before=True), processors(scenario)[1]
     files, compare = scenario.get("files", 1), ["--check", folder]
+    files = KNOWN if scenario.get("crawl") else files
     checked(target, server, scenario, folder)
     if "entries" in scenario or scenario.get("gzip") or "program" in target and files > 1:
         compare = []
@@ -287,9 +301,9 @@ def settled(pid):
 
 def under_load(context, target, server, scenario, seconds):
     folder, (ours, theirs) = documents(context, scenario), processors(scenario)
-    options = load_options(context, scenario, server.port, folder)
     if scenario.get("warm", not scenario.get("once")):
         warm(context, target, server, scenario, folder)
+    options = load_options(context, scenario, server.port)
     if scenario.get("cold"):
         forget(folder)
     with Crowd(server.port) as idle:
@@ -299,6 +313,8 @@ def under_load(context, target, server, scenario, seconds):
         data = generate(context, [*duration(scenario, seconds), *options], seconds + PATIENCE_S, theirs)
         if scenario.get("once"):
             settled(server.pid)
+        if scenario.get("crawl") and data["requests"]["sent"] > data["urls"]:
+            raise Broken(f"all {data['urls']} files were asked for, and some again, which is no crawl: more files, or less time")
         cpu_s, queued_ns = used_s(server.pid) - before_s, scheduled(server.pid)[1] - queued_ns  # before the idle ones leave
         rss = field_kib(each_file(family(server.pid), "smaps_rollup"), "Pss")
     if scenario.get("once"):

@@ -60,6 +60,28 @@ def test_how_often_a_file_is_asked_for(context, monkeypatch, scenario, asked):
     assert found == asked
 
 
+def test_a_crawl(context, monkeypatch):
+    """Some files are known before; each of the others is asked for once at most, and it is said when there are too few."""
+    found, generate = [], measures.generate
+    monkeypatch.setattr(measures, "KNOWN", 10)
+
+    def noted(context, argv, *rest):
+        with open(os.path.join(context.folder, "urls"), encoding="utf-8") as file:
+            found.append({line.split("/", 3)[3].strip() for line in file})
+        return generate(context, ["-n", "20" if len(found) == 1 else str(wanted), *argv[2:]], *rest)
+    monkeypatch.setattr(measures, "generate", noted)
+    target = {"name": "it", "engine": "epoll"}
+    scenario = {"files": 50, "folders": 5, "bytes": 100, "crawl": True, "connections": 4}
+    wanted = 40
+    assert measures.load(context, target, scenario, 1)["figures"]["cpu_us"] > 0
+    assert len(found[0]) == 10 and len(found[1]) == 40 and not found[0] & found[1]
+    assert found[0] | found[1] == {f"{number % 5}/file{number}.bin" for number in range(50)}
+    wanted = 41
+    found.clear()
+    with pytest.raises(Broken, match="all 40 files were asked for, and some again"):
+        measures.load(context, target, scenario, 1)
+
+
 def test_the_listing_of_a_folder(context):
     target = {"name": "it", "engine": "epoll"}
     many = measures.load(context, target, {"entries": 300}, 0.05)["figures"]["bytes_per_second"]
