@@ -100,7 +100,7 @@ def booted(context, target, scenario, answers, folder):
     lines = (". /lab/count.sh", f"path={scenario.get('bytes', kind_guest.BODY_BYTES)}.html", "settle || exit 1",
              f"setsid sh -c 'exec {command}' >/tmp/said 2>&1 &", "server=$!",
              f"measured {kind_guest.ANSWERS[0]} {answers} {load} || {{ cat /tmp/why; exit 1; }}",
-             "end_server", "gzip -1 </proc/kallsyms | base64", "exit 0")
+             "gzip -1 </proc/kallsyms | base64", "end_server", "exit 0")
     # No folder of this machine is shared: while the guest waits for one, its clock jumps from timer to timer, and how much
     # they do depends on this machine's time.
     job = guest.Job("\n".join(lines), image, count=True, limit_s=kind_guest.LIMIT_S, memory_mib=kind_guest.MEMORY_MIB,
