@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Requests seen are requests served, whichever way the server waits; their stages are in order and add up."""
 import os
+import re
 import shutil
+import socket
 import subprocess
 import time
 
 import pytest
-from aid import FILE, LOAD, PATIENCE, TOP, adds_up, environment, rung, traced_load
+from aid import FILE, PATIENCE, RUNG, TOP, TRACE, adds_up, environment, rung, traced_load
 
 ENGINES = ("epoll", "uring", "thread", "dispatch", "coro")
 pytestmark = pytest.mark.usefixtures("traced")
@@ -59,8 +61,6 @@ def test_two_workers():
 def test_a_large_file(tmp_path):
     """An answer of many packets: the last byte leaves after the first."""
     (tmp_path / "large").write_bytes(b"x" * (20 << 20))
-    from aid import RUNG  # pylint: disable=import-outside-toplevel
-    import re  # pylint: disable=import-outside-toplevel
     with subprocess.Popen([RUNG, "serve", tmp_path, "-e", "epoll", "--port", "0"], stdin=subprocess.DEVNULL,
                           stderr=subprocess.PIPE, text=True, env=environment()) as server:
         port = int(re.search(r"http://[^ ]*:(\d+)/", server.stderr.readline())[1])
@@ -77,7 +77,6 @@ def test_nginx(tmp_path):
     nginx = shutil.which("nginx") or "/usr/sbin/nginx"
     if not os.path.exists(nginx):
         pytest.skip("nginx is not installed")
-    import socket  # pylint: disable=import-outside-toplevel
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     (tmp_path / "conf").write_text(f"""daemon off; worker_processes 1; pid {tmp_path}/pid; error_log {tmp_path}/error;
@@ -97,4 +96,16 @@ def test_nginx(tmp_path):
         finally:
             server.terminate()
             server.wait(PATIENCE)
-    assert LOAD
+
+
+def test_control_groups_that_are_mounted_nowhere():
+    """As in a container, or in a root folder of its own: the tracer mounts them for itself, where nobody sees it."""
+    with rung("epoll") as port:
+        lines = f"""umount -a -t cgroup2; grep -q cgroup2 /proc/self/mounts && exit 77
+            "{TRACE}" --json --count 1 -d 20s {port} & sleep 0.2
+            while kill -0 $! 2>/dev/null; do curl -s -o /dev/null http://127.0.0.1:{port}{FILE}; sleep 0.1; done; wait $!"""
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", lines], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              env=environment(), timeout=PATIENCE, check=False)
+    if done.returncode == 77:
+        pytest.skip("the control groups cannot be unmounted here")
+    assert done.returncode == 0 and f'"target":"{FILE}"' in done.stdout.replace(" ", ""), done

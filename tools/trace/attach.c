@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <mntent.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <unistd.h>
 #include "object.h"
 #include "trace.h"
@@ -191,6 +192,19 @@ static int load(struct attached *a, const struct trace_options *opt, unsigned po
 
 /* --- Attaching -------------------------------------------------------------------------------- */
 
+/* They are mounted nowhere: a mount that no folder has will do, and it goes with the descriptor. */
+static int mount_cgroups(void)
+{
+    int context = fsopen("cgroup2", FSOPEN_CLOEXEC), fd = -1;
+
+    if (context < 0)
+        return -ENOENT;
+    if (fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
+        fd = fsmount(context, FSMOUNT_CLOEXEC, 0);
+    close(context);
+    return fd < 0 ? -ENOENT : fd;
+}
+
 /* Where the unified control groups are mounted; -errno. */
 static int open_cgroups(void)
 {
@@ -206,7 +220,7 @@ static int open_cgroups(void)
         }
     if (mounts)
         endmntent(mounts);
-    return fd;
+    return fd == -ENOENT ? mount_cgroups() : fd;
 }
 
 static int attach(struct attached *a)
