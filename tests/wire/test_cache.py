@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 
 import cli
 import pytest
@@ -126,6 +127,12 @@ def test_one_look_serves_a_batch(start, site, tmp_path):
     assert 1 <= looks <= BATCH // 4, looks
 
 
+def memory_kib(server):
+    """Own memory of the server's process."""
+    with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("RssAnon:"))
+
+
 def kept(server):
     stats = server.stats()
     return stats["cache_fills"] - stats["cache_ends"]
@@ -168,6 +175,37 @@ def test_no_more_than_it_may(start, tree, site, keeps):
         for _ in range(ASKS):
             assert wire.ask("/long.bin").length == 300 << 10
     assert kept(server) * PAGE_BYTES <= CACHE_BYTES
+
+
+def test_a_crawl_leaves_what_is_popular(start, tree, keeps):
+    """Files that are asked for once take neither the place of those that are asked for all the time nor more memory."""
+    popular, folders, each = 40, 40, 250
+    for folder in range(folders):
+        os.mkdir(f"{tree}/{folder}")
+        for i in range(each):
+            with open(f"{tree}/{folder}/{i}", "wb") as file:
+                file.write(b"%5d" % i * 200)
+    for i in range(popular):
+        with open(f"{tree}/popular{i}", "wb") as file:
+            file.write(b"%5d" % i * 200)
+    server = start(tree, "--workers", 1, "--cache", CACHE_BYTES)
+    with server.wire() as wire:
+        def ask_popular():
+            for i in range(popular):
+                assert wire.ask(f"/popular{i}").body == b"%5d" % i * 200
+        time.sleep(2)  # young files are kept for an instant only
+        for _ in range(ASKS):
+            ask_popular()
+        before, fills = memory_kib(server), server.stats()["cache_fills"]
+        hits = server.stats()["cache_hits"]
+        for folder in range(folders):
+            for i in range(each):
+                assert wire.ask(f"/{folder}/{i}").body == b"%5d" % i * 200
+            ask_popular()
+    stats = server.stats()
+    assert stats["cache_hits"] - hits == folders * popular, stats
+    assert stats["cache_fills"] - fills <= folders * each // 100, stats
+    assert sanitized() or memory_kib(server) - before < 2048
 
 
 def test_nothing_is_kept_without_room(start, site, keeps):

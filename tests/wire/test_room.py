@@ -4,6 +4,7 @@ import collections
 import time
 
 import pytest
+from lib import server as lib
 from lib.client import request
 from lib.crowd import Reader
 from lib.server import wait_for
@@ -63,9 +64,10 @@ def test_busy_ones_are_not_evicted(start, standard):
     with server.wire() as late:
         late.send(request("/hello.txt"))
         assert late.quiet(0.5)
-        before = server.cpu_seconds()
-        time.sleep(1)
-        assert server.cpu_seconds() - before < 0.5
+        if lib.ENGINE != "kernel":  # whose time is nobody's
+            before = server.cpu_seconds()
+            time.sleep(1)
+            assert server.cpu_seconds() - before < 0.5
         readers[1].end()
         wires[1].close()
         assert late.reply().body == HELLO
