@@ -24,6 +24,18 @@ static void ask_many(struct tree *t, int times)
             assert_int_not_equal(first_byte(t, many_names[i], wants), 0);
 }
 
+/* The first ones fill it, however slow this machine is; the others find it full. */
+static void ask_until_full(struct tree *t)
+{
+    for (unsigned turn = 0; turn < 3 || atomic_load(&cache->variants.count) < CACHE_VARIANTS_MAX;
+         turn++) {
+        assert_true(turn < 1000);
+        for (unsigned i = 0; i <= CACHE_VARIANTS_MAX; i++)
+            assert_int_not_equal(first_byte(t, many_names[i], wants), 0);
+    }
+    ask_many(t, 3);
+}
+
 static void a_crawl_queues_nothing(void **state)
 {
     struct tree *t = *state;
@@ -46,7 +58,7 @@ static void the_queue_has_an_end(void **state)
     open_cache(t, PLENTY);
     atomic_store(&held, true);
     ask_until_held(t, many_names[0]);
-    ask_many(t, 5);
+    ask_until_full(t);
     assert_int_equal(atomic_load(&cache->variants.count), CACHE_VARIANTS_MAX);
     let_go(1);
     let_end(STAT_CACHE_VARIANTS, CACHE_VARIANTS_MAX + 1);
@@ -67,7 +79,7 @@ static void the_queue_forgets(void **state)
     open_cache(t, PLENTY);
     atomic_store(&held, true);
     ask_until_held(t, many_names[0]);
-    ask_many(t, 3);
+    ask_until_full(t);
     assert_int_equal(atomic_load(&cache->variants.count), CACHE_VARIANTS_MAX);
     for (unsigned i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
         assert_int_equal(unlinkat(t->root, many_names[gone[i]] + 1, 0), 0);
@@ -88,7 +100,7 @@ static void ends_with_a_full_queue(void **state)
     open_cache(t, PLENTY);
     atomic_store(&held, true);
     ask_until_held(t, many_names[0]);
-    ask_many(t, 3);
+    ask_until_full(t);
     cache->variants.ending = true; /* before the thread goes on: else it might make others */
     let_go(1);
     close_cache();
