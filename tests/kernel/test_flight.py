@@ -8,7 +8,7 @@ from lib import insmod, module
 from lib.client import request
 from lib.served import wait_for
 from lib.trees import content, write
-from test_memory import used_bytes
+from test_memory import at_hand_bytes, meminfo, used_bytes
 
 SIZE = 200_000  # less than a send buffer on loopback holds; the entry needs 49 pages
 CLIENTS = 16
@@ -92,9 +92,9 @@ def test_the_module_goes(start, folder):
 
 
 def free_bytes():
-    with open("/proc/meminfo", encoding="ascii") as file:
-        rows = {line.split(":")[0]: int(line.split()[1]) << 10 for line in file}
-    return rows["MemFree"] + rows["Cached"] + rows["SReclaimable"]
+    """A body is allocated as one block, and its pages go back one by one: to the list of the processor that does it."""
+    rows = meminfo()
+    return rows["MemFree"] + rows["Cached"] + rows["SReclaimable"] + at_hand_bytes()
 
 
 @pytest.mark.long

@@ -33,11 +33,14 @@ def meminfo():
     return {name: int(kib) << 10 for name, kib in rows}
 
 
-def used_bytes():
+def at_hand_bytes():
     """Pages that a processor keeps at hand are free, too, though MemFree does not count them."""
+    return sum(map(int, re.findall(r"^\s+count: +(\d+)", left.text_of("/proc/zoneinfo"), re.M))) * PAGE
+
+
+def used_bytes():
     rows = meminfo()
-    at_hand = sum(map(int, re.findall(r"^\s+count: +(\d+)", left.text_of("/proc/zoneinfo"), re.M)))
-    return rows["MemTotal"] - rows["MemFree"] - rows["Buffers"] - rows["Cached"] - at_hand * PAGE
+    return rows["MemTotal"] - rows["MemFree"] - rows["Buffers"] - rows["Cached"] - at_hand_bytes()
 
 
 def test_half_a_head(start, site, record_property):
