@@ -130,6 +130,12 @@ void option_markdown(const struct option_table *t, FILE *out);       /* a table 
  * False: it is none of these, and nothing was written. */
 bool option_generate(const struct option_table *t, const char *what, FILE *out);
 
+/* The whole of a main(): does what the build asks for, or parses argv into options and calls run(),
+ * or prints help.  Exit code: that of run(), or EXIT_USAGE, or EXIT_FAILED when standard output
+ * cannot be written.  Errors are said. */
+int option_main(const struct option_table *t, void *options, char **argv,
+                int (*run)(const void *options, const struct option_found *found));
+
 /* Units, for others: 0, or -EINVAL (not one) or -ERANGE (does not fit in 64 bits). */
 int option_number(const char *text, uint64_t *n);
 int option_size(const char *text, uint64_t *bytes);

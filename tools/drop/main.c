@@ -66,8 +66,9 @@ static int run_on(struct diag *diag, const struct drop_options *opt, struct filt
     return err ? cannot_list(&haul, err) : judge(&outcome, opt->through);
 }
 
-static int run(const struct drop_options *opt, const struct option_found *found)
+static int run(const void *options, const struct option_found *found)
 {
+    const struct drop_options *opt = options;
     struct filter filter = {0};
     struct diag *diag = NULL;
     int code = space_enter(opt->netns), err;
@@ -90,25 +91,7 @@ static int run(const struct drop_options *opt, const struct option_found *found)
 int main(int argc, char **argv)
 {
     struct drop_options opt = {0};
-    struct option_found found;
-    int code = EXIT_DONE, parsed;
 
-    if (argc < 1)
-        return EXIT_USAGE;
-    if (argc == 2 && option_generate(drop_table(), argv[1], stdout))
-        return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
-    parsed = option_parse(drop_table(), &opt, argv, &found);
-    if (parsed < 0) {
-        say_error("%s", found.error);
-        return EXIT_USAGE;
-    }
-    if (parsed == OPTION_OK)
-        code = run(&opt, &found);
-    else
-        option_help(drop_table(), parsed == OPTION_HELP_ALL, stdout);
-    if (fflush(stdout) != 0 && code == EXIT_DONE) {
-        say_error("cannot write to standard output: %s", say_why(errno));
-        code = EXIT_FAILED;
-    }
-    return code;
+    (void)argc;
+    return option_main(drop_table(), &opt, argv, run);
 }

@@ -165,8 +165,9 @@ static int choose_port(const struct trace_options *opt, const struct option_foun
     return EXIT_FAILED;
 }
 
-static int run(const struct trace_options *opt, const struct option_found *found)
+static int run(const void *options, const struct option_found *found)
 {
+    const struct trace_options *opt = options;
     struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESTART}; /* of writes */
     struct attached *attached = NULL;
     unsigned port = 0;
@@ -186,25 +187,7 @@ static int run(const struct trace_options *opt, const struct option_found *found
 int main(int argc, char **argv)
 {
     struct trace_options opt = {0};
-    struct option_found found;
-    int code = EXIT_DONE, parsed;
 
-    if (argc < 1)
-        return EXIT_USAGE;
-    if (argc == 2 && option_generate(trace_table(), argv[1], stdout))
-        return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
-    parsed = option_parse(trace_table(), &opt, argv, &found);
-    if (parsed < 0) {
-        say_error("%s", found.error);
-        return EXIT_USAGE;
-    }
-    if (parsed == OPTION_OK)
-        code = run(&opt, &found);
-    else
-        option_help(trace_table(), parsed == OPTION_HELP_ALL, stdout);
-    if (fflush(stdout) != 0 && code == EXIT_DONE) {
-        say_error("cannot write to standard output: %s", say_why(errno));
-        code = EXIT_FAILED;
-    }
-    return code;
+    (void)argc;
+    return option_main(trace_table(), &opt, argv, run);
 }
