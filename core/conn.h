@@ -35,6 +35,14 @@ enum source_kind {
 /* Of two that a client likes as well the later one is sent. */
 enum coding { CODING_IDENTITY, CODING_GZIP, CODING_ZSTD, CODING_BR, CODINGS };
 
+/* An answer as nearly everyone gets it: to a GET of HTTP/1.1, in one second, the connection stays
+ * open. */
+struct whole {
+    int64_t date_s;
+    const char *bytes;      /* head and body */
+    uint32_t len, head_len;
+};
+
 /* One representation: the host's memory, held from find() to release().  It does not change
  * meanwhile, unless it is made. */
 struct source {
@@ -60,6 +68,11 @@ struct source {
      * time. */
     const char *fields;
     size_t fields_len;
+    /* If it is sent more often than that, the whole answer, which http_whole_write() makes of it,
+     * so that nothing is written or copied; or NULL.  The bytes live as long as the source. */
+    const struct whole *whole;
+    /* A number of its own, if the host will never use it for another body or other fields; or 0. */
+    uint64_t version;
     /* SOURCE_MADE without bytes: write up to cap of them (>= CHUNK_BYTES_MAX); 0 ends the body; or
      * one of enum source_answer. */
     size_t (*next)(struct source *source, char *buf, size_t cap);
@@ -266,8 +279,11 @@ void conn_wrote(struct conn *c, size_t n, bool body);
  * when sent; or at once, if the range is short and lies in memory, for then it is copied. */
 void conn_put_source(struct conn *c, struct source *source, uint64_t off, uint64_t len);
 
-/* The same, but the reference stays the caller's, who holds it until these bytes are out or drop()
- * is called: for several ranges of one source, of which the last is put. */
+/* The whole answer of a source that has one; the reference is given away. */
+void conn_put_whole(struct conn *c, struct source *source);
+
+/* The same as conn_put_source(), but the reference stays the caller's, who holds it until these
+ * bytes are out or drop() is called: for several ranges of one source, of which the last is put. */
 void conn_lend_source(struct conn *c, struct source *source, uint64_t off, uint64_t len);
 
 /* What was queued last ends an answer.  Nothing need be queued any more: then what was sent last

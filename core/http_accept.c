@@ -245,3 +245,22 @@ bool http_accept_html(const struct http_head *head)
     read_accept(head, said);
     return said[HTML] > 0;
 }
+
+unsigned http_ask_set(struct http_ask *ask, char *path, const struct http_head *head)
+{
+    long len = path_decode(head->path, path);
+
+    if (len < 0)
+        return (unsigned)-len;
+    ask->path = (struct slice){path, (size_t)len};
+    ask->query = head->query;
+    ask->head = head->method == HTTP_HEAD;
+    ask->conn = NULL;
+    http_accept_codings(head, ask->q);
+    /* Accept is read for listings alone: their paths end with a slash (without it the answer is
+     * SOURCE_REDIRECT). */
+    ask->json = ask->text = false;
+    if (path[len - 1] == '/')
+        http_accept_listing(head, ask);
+    return 0;
+}

@@ -32,7 +32,7 @@ const struct http_known *http_recent_find(struct http_recent *recent, const char
 void http_recent_keep(const struct host *host, const char *bytes, size_t used,
                       const struct http_head *head);
 
-/* http_reply.c: what find() is asked for GET and HEAD, but for the connection.  path takes the
+/* http_accept.c: what find() is asked for GET and HEAD, but for the connection.  path takes the
  * decoded path: as many bytes as the head's, and PATH_BYTES_MAX are always enough.  0, or the
  * status of the refusal. */
 unsigned http_ask_set(struct http_ask *ask, char *path, const struct http_head *head);
@@ -178,6 +178,7 @@ const char *http_status_meaning(unsigned status);
 int http_status_write(struct answer *a, unsigned status);
 int http_status_redirect(struct answer *a, const struct http_ask *ask);
 void http_status_options(struct answer *a);
+unsigned http_status_of_error(int err); /* of find() */
 
 /* --- http_more.c ------------------------------------------------------------------------------ */
 /* The head is queued, the body follows: phase, source and what belongs to the phase are in

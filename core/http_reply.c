@@ -53,22 +53,35 @@ const char *http_status_meaning(unsigned status)
     return status_of(status)->meaning;
 }
 
+static const char *server_name(const struct host *host)
+{
+    return host->server ? host->server : "rung";
+}
+
+#define SERVER "Server: "
+#define MORE "\r\nX-Content-Type-Options: nosniff\r\nDate: "
+
+static void put_common(struct text *t, unsigned status, const struct host *host)
+{
+    const struct status *s = status_of(status);
+
+    text_put(t, s->line, s->line_len);
+    TEXT_LITERAL(t, SERVER);
+    text_string(t, server_name(host));
+    TEXT_LITERAL(t, MORE);
+    text_put(t, host->date, HTTP_DATE_BYTES);
+    TEXT_LITERAL(t, "\r\n");
+}
+
 void answer_open(struct answer *a, unsigned status)
 {
-    const struct host *host = a->c->host;
-    const struct status *s = status_of(status);
     size_t cap;
 
     a->status = status;
     a->text.at = conn_space(a->c, &cap);
     core_assert(cap >= REPLY_HEAD_BYTES_MAX);
     a->text.end = a->text.at + REPLY_HEAD_BYTES_MAX; /* not cap: answers depend on requests alone */
-    text_put(&a->text, s->line, s->line_len);
-    TEXT_LITERAL(&a->text, "Server: ");
-    text_string(&a->text, host->server ? host->server : "rung");
-    TEXT_LITERAL(&a->text, "\r\nX-Content-Type-Options: nosniff\r\nDate: ");
-    text_put(&a->text, host->date, HTTP_DATE_BYTES);
-    TEXT_LITERAL(&a->text, "\r\n");
+    put_common(&a->text, status, a->c->host);
 }
 
 /* RFC 9112 9.3: persistence is the default of 1.1 and has to be said in 1.0. */
@@ -221,6 +234,26 @@ size_t http_fields_write(char out[HTTP_FIELDS_BYTES_MAX], const struct source *s
     return (size_t)(t.at - out);
 }
 
+bool http_whole_write(struct whole *whole, char *out, const struct host *host,
+                      const struct source *source)
+{
+    size_t cap = whole->len;
+    size_t head = status_of(200)->line_len + sizeof(SERVER MORE) - 1 + strlen(server_name(host)) +
+                  HTTP_DATE_BYTES + 2 + source->fields_len + 2;
+    struct text t = {out, out + cap};
+
+    if (!source->fields || !source->bytes || !source->size || cap < head ||
+        cap - head < source->size)
+        return false;
+    put_common(&t, 200, host);
+    text_put(&t, source->fields, source->fields_len);
+    TEXT_LITERAL(&t, "\r\n");
+    core_assert(t.at == out + head);
+    text_put(&t, source->bytes, (size_t)source->size);
+    *whole = (struct whole){host->date_s, out, (uint32_t)(t.at - out), (uint32_t)head};
+    return true;
+}
+
 /* RFC 9110 15.4.5: the fields that guide a cache, and no others.  The date is one of them for those
  * that go by it. */
 static void reply_unmodified(struct found *f)
@@ -288,8 +321,30 @@ static void reply_part(struct found *f, struct http_range range)
     answer_send(&f->a, f->source, range);
 }
 
+static bool is_written(const struct found *f)
+{
+    const struct whole *whole = f->source->whole;
+
+    return whole && whole->date_s == f->a.c->host->date_s && f->a.keep_alive &&
+           f->a.head->minor && f->a.head->method == HTTP_GET;
+}
+
+static void reply_written(struct found *f)
+{
+    void *note;
+
+    f->a.status = 200;
+    note = answer_note(&f->a, f->source->size);
+    conn_put_whole(f->a.c, f->source);
+    answer_end(&f->a, note);
+}
+
 static void reply_whole(struct found *f)
 {
+    if (is_written(f)) {
+        reply_written(f);
+        return;
+    }
     answer_open(&f->a, 200);
     if (f->source->fields)
         text_put(&f->a.text, f->source->fields, f->source->fields_len);
@@ -388,45 +443,6 @@ static int reply_found(struct found *f, const struct http_ask *ask)
     return 0;
 }
 
-static unsigned status_of_error(int err)
-{
-    switch (err) {
-    case -ENOENT:
-    case -ENAMETOOLONG:
-        return 404;
-    case -EACCES:
-    case -EPERM:
-        return 403;
-    case -EMFILE:
-    case -ENFILE:
-    case -ENOMEM:
-    case -EAGAIN:
-    case -ESTALE: /* the site itself has gone */
-        return 503;
-    default:
-        return 500;
-    }
-}
-
-unsigned http_ask_set(struct http_ask *ask, char *path, const struct http_head *head)
-{
-    long len = path_decode(head->path, path);
-
-    if (len < 0)
-        return (unsigned)-len;
-    ask->path = (struct slice){path, (size_t)len};
-    ask->query = head->query;
-    ask->head = head->method == HTTP_HEAD;
-    ask->conn = NULL;
-    http_accept_codings(head, ask->q);
-    /* Accept is read for listings alone: their paths end with a slash (without it the answer is
-     * SOURCE_REDIRECT). */
-    ask->json = ask->text = false;
-    if (path[len - 1] == '/')
-        http_accept_listing(head, ask);
-    return 0;
-}
-
 /* OPTIONS has the same answer for every path that could be asked for: 0, or the status of the
  * refusal. */
 static unsigned options_status(struct conn *c, const struct http_head *head)
@@ -452,7 +468,7 @@ int http_reply_ask(struct conn *c, const struct http_head *head, const struct ht
     err = c->host->find(c->host->site, &ask, &f.source);
     if (err == -EINPROGRESS)
         return err;
-    return err ? http_status_write(&f.a, status_of_error(err)) : reply_found(&f, &ask);
+    return err ? http_status_write(&f.a, http_status_of_error(err)) : reply_found(&f, &ask);
 }
 
 int http_reply(struct conn *c, const struct http_head *head, bool keep_alive)

@@ -198,3 +198,23 @@ void http_status_options(struct answer *a)
     TEXT_LITERAL(&a->text, "Allow: GET, HEAD, OPTIONS\r\n");
     finish(a, NULL, 0);
 }
+
+unsigned http_status_of_error(int err)
+{
+    switch (err) {
+    case -ENOENT:
+    case -ENAMETOOLONG:
+        return 404;
+    case -EACCES:
+    case -EPERM:
+        return 403;
+    case -EMFILE:
+    case -ENFILE:
+    case -ENOMEM:
+    case -EAGAIN:
+    case -ESTALE: /* the site itself has gone */
+        return 503;
+    default:
+        return 500;
+    }
+}

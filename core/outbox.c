@@ -114,6 +114,17 @@ void conn_put_source(struct conn *c, struct source *source, uint64_t off, uint64
     o->seg[o->first + o->count - 1].lent = false;
 }
 
+void conn_put_whole(struct conn *c, struct source *source)
+{
+    struct segment *s = segment_add(c->out);
+
+    s->bytes = source->whole->bytes;
+    s->len = source->whole->len;
+    s->lead = source->whole->head_len;
+    s->source = source;
+    s->body = true;
+}
+
 void conn_put_end(struct conn *c, void *note)
 {
     struct segment *last = segment_open(c->out);

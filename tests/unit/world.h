@@ -6,7 +6,8 @@
  *   /ready  made, and in memory, of 20 bytes       /ready-gz  the same, coded that way
  *   /dir  a folder             /ENAME  the error of that name
  *
- * What answer() was told last is kept.  With world.ready sources bring the fields of their answer.
+ * What answer() was told last is kept.  With world.ready sources bring the fields of their answer,
+ * and with world.whole all of it.
  */
 #ifndef TESTS_WORLD_H
 #define TESTS_WORLD_H
@@ -30,6 +31,10 @@ static struct {
     enum source_kind page_kind;
     bool ready;
     char ready_fields[HTTP_FIELDS_BYTES_MAX];
+    bool whole; /* with ready: whole answers, too */
+    int64_t second; /* whole answers are that much older */
+    struct whole ready_whole;
+    char ready_bytes[4096];
 } world;
 
 static inline void world_copy(char out[WORLD_TEXT_MAX], struct slice s)
@@ -94,6 +99,13 @@ static inline void world_make_ready(struct fake *f, struct source *s)
 {
     s->fields_len = http_fields_write(world.ready_fields, s, f->host.date_s + 1);
     s->fields = s->fields_len ? world.ready_fields : NULL;
+    world.ready_whole.len = sizeof(world.ready_bytes);
+    if (world.whole && http_whole_write(&world.ready_whole, world.ready_bytes, &f->host, s)) {
+        s->whole = &world.ready_whole;
+        world.ready_whole.date_s -= world.second;
+        if (world.second)
+            memcpy(strstr(world.ready_bytes, "200 OK"), "marked", strlen("200 OK"));
+    }
 }
 
 static inline int world_find(void *site, const struct http_ask *ask, struct source **source)
