@@ -53,6 +53,7 @@ struct kcache {
     struct kgzip *gzip;       /* NULL: nothing is compressed */
     struct kcompat_shrinker shrinker;
     atomic_long_t unburied_bytes;
+    atomic64_t versions; /* the last one's number */
     atomic_t unburied;
     wait_queue_head_t empty;
     spinlock_t lock;          /* what follows, and changes of the table; taken in the bottom half */
@@ -334,8 +335,10 @@ int kcache_keep(struct kcache *cache, const struct kcache_key *key, const struct
     vouched = vouched && !err && kwitness_agrees(&e->witness); /* what was read is what it saw */
     if (!err && !vouched && !made)
         err = -ESTALE;
-    if (!err)
+    if (!err) {
         fields_fill(&e->source.source);
+        e->source.source.version = (u64)atomic64_inc_return(&cache->versions);
+    }
     charge(e);
     if (err) {
         entry_free(e);

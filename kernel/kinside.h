@@ -3,8 +3,8 @@
  *
  * kdoor.c accepts; a way (kserve.c: event and softirq, kblock.c: cmwq and kthread) makes a
  * connection of each socket and pumps it; kfar.c does so where a file system may have to be waited
- * for; klane.c is the host that the machine asks, ksock.c moves the bytes, kstats.c counts; kopen.c
- * starts all of it and ends it.
+ * for; kwhole.c has answers that lie ready; klane.c is the host that the machine asks, ksock.c
+ * moves the bytes, kstats.c counts; kopen.c starts all of it and ends it.
  */
 #ifndef KERNEL_KINSIDE_H
 #define KERNEL_KINSIDE_H
@@ -29,11 +29,12 @@ enum kstat_id {
     KSTATS
 };
 
-/* Stash and outbox memory goes round in short lists, one set for each processor: the next
- * connection gets what the last one gave back.  Under local_bh_disable(). */
-enum { KSHELVES = 2, KSHELF_KEPT_MAX = 32 /* of each size: 3 MiB for a processor */ };
+/* Stash and outbox memory, and that of heads that are kept, goes round in short lists, one set for
+ * each processor: the next connection gets what the last one gave back.  Under
+ * local_bh_disable(). */
+enum { KSHELVES = 3, KSHELF_KEPT_MAX = 32 /* of each size: 3.5 MiB for a processor */ };
 struct kshelf {
-    size_t bytes; /* 0: no size yet; the core asks for two */
+    size_t bytes; /* 0: no size yet; the core asks for three */
     unsigned count;
     void *first;
 };
@@ -55,9 +56,11 @@ struct klane {
     enum kreach reach; /* whether for a file system, too */
     bool away;         /* kblock.c: its answer is counted in serve->away */
     bool brief;        /* kfar.c: it is freed after one pump */
+    bool busy;         /* kserve.c: a connection is being pumped */
     char *scratch;     /* RECV_BYTES_MAX */
     struct page_frag frag; /* where ksock.c copies what it sends; sockets hold references */
     char date[32];
+    struct kwholes *wholes; /* kwhole.c; NULL: none are made */
     /* of connections that can move; kserve.c's */
     struct llist_head ready;
     struct llist_node *rest; /* taken from ready, oldest first */
@@ -158,12 +161,20 @@ void kdoors_room(struct kserve *s); /* a connection has ended: somebody may be l
 /* --- klane.c ---------------------------------------------------------------------------------- */
 long kbuffers_max(void);
 int klane_open(struct klane *l, struct kserve *s, bool may_sleep, enum kreach reach);
+void klane_remember(struct klane *l); /* it lasts: what comes again is known there */
 void klane_home(struct klane *l); /* of a blocking connection: its answers are all sent */
 void klane_close(struct klane *l);
 u64 klane_tick(struct klane *l);          /* refreshes the date; milliseconds, monotonic */
 int kshelves_stock(struct kserve *s);     /* some of each size for every processor */
 bool kshelves_stocked(struct kserve *s);  /* one pump need not ask for memory, here and now */
 void kshelves_empty(struct kserve *s);
+
+/* --- kwhole.c --------------------------------------------------------------------------------- */
+struct kwholes *kwholes_new(void); /* or NULL */
+void kwholes_free(struct kwholes *all);
+/* The same source with the whole answer of this second, or NULL.  It has a version. */
+struct source *kwhole_find(struct klane *l, const struct source *source);
+void kwhole_release(struct source *source); /* in any context */
 
 /* --- ksock.c ---------------------------------------------------------------------------------- */
 /* The transport's io: a connection in a lane. */

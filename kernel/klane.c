@@ -217,12 +217,25 @@ void klane_home(struct klane *l)
     frag_free(l); /* until the next request no byte is copied */
 }
 
+/* The same with its whole answer, if that lies ready. */
+static struct source *ready_or(struct klane *l, struct source *source)
+{
+    struct source *ready = l->wholes && source->version ? kwhole_find(l, source) : NULL;
+
+    if (!ready)
+        return source;
+    l->serve->world.release(l->serve->world.ctx, source);
+    return ready;
+}
+
 static int host_find(void *site, const struct http_ask *ask, struct source **source)
 {
     struct klane *l = site;
     const struct kworld *w = &l->serve->world;
     int err = w->find(w->ctx, ask, l->reach, source);
 
+    if (!err)
+        *source = ready_or(l, *source);
     if (err != -EINPROGRESS)
         return err;
     if (l->serve->way != &kway_block)
@@ -242,7 +255,10 @@ static void host_release(void *site, struct source *source)
 {
     struct klane *l = site;
 
-    l->serve->world.release(l->serve->world.ctx, source);
+    if (source->whole)
+        kwhole_release(source);
+    else
+        l->serve->world.release(l->serve->world.ctx, source);
 }
 
 static void *host_answer(void *site, const struct conn *conn, const struct http_receipt *receipt)
@@ -275,6 +291,7 @@ int klane_open(struct klane *l, struct kserve *s, bool may_sleep, enum kreach re
     l->reach = reach;
     l->away = false;
     l->brief = false;
+    l->wholes = NULL;
     l->frag = (struct page_frag){.page = NULL};
     l->scratch = kmalloc(RECV_BYTES_MAX, GFP_KERNEL);
     if (!l->scratch)
@@ -300,8 +317,19 @@ int klane_open(struct klane *l, struct kserve *s, bool may_sleep, enum kreach re
     return 0;
 }
 
+void klane_remember(struct klane *l)
+{
+    l->host.recent = kzalloc(sizeof(*l->host.recent), GFP_KERNEL); /* or each head is read anew */
+    l->wholes = kwholes_new();
+}
+
 void klane_close(struct klane *l)
 {
+    http_recent_drop(&l->host);
+    kfree(l->host.recent);
+    l->host.recent = NULL;
+    kwholes_free(l->wholes);
+    l->wholes = NULL;
     frag_free(l);
     kfree(l->scratch);
     l->scratch = NULL;

@@ -25,6 +25,22 @@ static void ready_called(struct sock *sk)
     read_unlock_bh(&sk->sk_callback_lock);
 }
 
+/* Bytes have come.  In the bottom half nobody else uses the socket, which is locked by whoever
+ * handles the packet: TCP calls this last, so that it may be sent from here.  A process that lets
+ * go of the socket, and so handles packets that came meanwhile, still has it. */
+static void ready_data(struct sock *sk)
+{
+    struct kready *r;
+
+    read_lock_bh(&sk->sk_callback_lock); /* to the end of the pump: see ready_way_close() */
+    r = sk->sk_user_data;
+    if (r && in_serving_softirq() && !sock_owned_by_user(sk))
+        kready_call(r);
+    else if (r)
+        kready_mark(r);
+    read_unlock_bh(&sk->sk_callback_lock);
+}
+
 /* The bit asks TCP to call; while it stays set every acknowledgement would. */
 static void ready_write_space(struct sock *sk)
 {
@@ -67,7 +83,7 @@ static void ready_hook(struct kready *r, struct sock *sk)
     lock_sock(sk);
     write_lock_bh(&sk->sk_callback_lock);
     sk->sk_user_data = r;
-    sk->sk_data_ready = ready_called;
+    sk->sk_data_ready = r->soft ? ready_data : ready_called;
     sk->sk_write_space = ready_write_space;
     sk->sk_state_change = ready_called;
     write_unlock_bh(&sk->sk_callback_lock);
@@ -90,6 +106,7 @@ int kready_welcome(struct kserve *s, struct socket *sock)
     }
     atomic_set(&r->state, KREADY_RUNNING); /* ours until all is set up */
     r->soft = s->soft != NULL;
+    r->called = false;
     kfar_init(r);
     timer_setup(&r->timer, ready_timer, 0);
     kconn_begin(&r->k, s, sock, &s->lane[0].host);

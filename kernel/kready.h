@@ -14,6 +14,7 @@ struct kready {
     struct llist_node node; /* of a lane's list, QUEUED */
     atomic_t state;
     bool soft;    /* the bottom half pumps it; the owner's */
+    bool called;  /* ... in its socket's callback, which has the lock; the owner's */
     bool away;    /* its answer comes from another file system than the site's; the owner's */
     struct work_struct far; /* kfar.c's */
     u64 timer_ms; /* when its timer fires; the owner's */
@@ -21,6 +22,9 @@ struct kready {
 };
 
 void kready_mark(struct kready *r);  /* it is to be looked at; any context */
+/* The same from its socket's callback, in the bottom half, with the socket's lock: what is to be
+ * done is done at once, if it can be. */
+void kready_call(struct kready *r);
 void kready_queue(struct kready *r); /* whoever made it QUEUED puts it into a list */
 
 int  kready_welcome(struct kserve *s, struct socket *sock);

@@ -75,9 +75,11 @@ static bool ready_pump(struct kline *line, struct pump *p, u64 now_ms)
 {
     struct conn *c = &line->k->conn;
     struct sock *sk = line->k->sock->sk;
+    struct kready *r = container_of(line->k, struct kready, k);
     bool owned;
 
-    if (line->lane->may_sleep) {
+    if (line->lane->may_sleep || r->called) {
+        r->called = false;
         conn_pump(c, p, now_ms);
         return true;
     }
@@ -175,11 +177,12 @@ void kready_run(struct klane *l, struct kready *r)
     struct pump p = {.transport = l->may_sleep ? &kline_transport : &kline_soft_transport,
                      .io = &line, .scratch = l->scratch};
     u64 now_ms = klane_tick(l);
-    bool ends;
+    bool pumped, ends;
 
     atomic_xchg(&r->state, KREADY_RUNNING); /* a full barrier: what was marked before is seen */
     k->conn.host = &l->host;
     if (!l->may_sleep && !kshelves_stocked(l->serve)) {
+        r->called = false;
         ready_hand(r, false);
         return;
     }
@@ -187,7 +190,10 @@ void kready_run(struct klane *l, struct kready *r)
         ksock_shut(k);
     if (l->reach != KREACH_MEMORY && k->conn.want == CONN_WAIT)
         conn_resume(&k->conn, now_ms);
-    if (!ready_pump(&line, &p, now_ms)) {
+    l->busy = true;
+    pumped = ready_pump(&line, &p, now_ms);
+    l->busy = false;
+    if (!pumped) {
         ready_hand(r, false);
         return;
     }
@@ -199,6 +205,23 @@ void kready_run(struct klane *l, struct kready *r)
         ready_hand_on(l, r, ends);
     else
         ready_rest(l, r, ready_again(&line, &p));
+}
+
+/* A pump whose packets come back to this processor at once must not be interrupted by another. */
+void kready_call(struct kready *r)
+{
+    struct klane *l = &r->k.serve->soft[smp_processor_id()];
+
+    if (l->busy || atomic_cmpxchg(&r->state, KREADY_IDLE, KREADY_RUNNING) != KREADY_IDLE) {
+        kready_mark(r);
+    } else if (r->soft) {
+        kstat_add(l->serve, KSTAT_CALLS, 1);
+        r->called = true;
+        kready_run(l, r);
+    } else {
+        atomic_set(&r->state, KREADY_QUEUED);
+        kready_queue(r);
+    }
 }
 
 /* True: there may be more. */
@@ -271,6 +294,7 @@ static int lanes_open(struct klane **lanes, struct kserve *s, bool may_sleep)
             lanes_close(all);
             return err;
         }
+        klane_remember(&all[cpu]);
     }
     *lanes = all;
     return 0;

@@ -21,15 +21,12 @@ int ksite_remember(struct ksite *site, const struct ksite_options *opt)
     return opt->cache_bytes ? kcache_open(&site->cache, &wanted) : 0;
 }
 
-/* The codings that may be sent, the best first, as choose_coding() weighs them. */
-static uint8_t order_of(const uint16_t q[CODINGS])
+static noinline uint8_t order_of_some(const uint16_t q[CODINGS])
 {
     unsigned order = 0, place;
     bool taken[CODINGS] = {false};
     enum coding best, coding;
 
-    if (!q[CODING_BR] && !q[CODING_ZSTD] && !q[CODING_GZIP])
-        return CODING_IDENTITY;
     for (place = 0; place < CODINGS - 1; place++) {
         best = CODING_IDENTITY;
         for (coding = CODINGS - 1; coding > CODING_IDENTITY; coding--)
@@ -41,18 +38,29 @@ static uint8_t order_of(const uint16_t q[CODINGS])
     return (uint8_t)order;
 }
 
+/* The codings that may be sent, the best first, as choose_coding() weighs them. */
+static uint8_t order_of(const uint16_t q[CODINGS])
+{
+    bool some = q[CODING_BR] || q[CODING_ZSTD] || q[CODING_GZIP];
+
+    return some ? order_of_some(q) : CODING_IDENTITY;
+}
+
 /* Of what is asked for by a name that ends with a slash: the view as a number. */
 enum { VIEW_FILTERED = 0xfe, VIEW_COLUMNS = 3 };
-static uint8_t view_of(const struct http_ask *ask)
+static noinline uint8_t view_of_folder(const struct http_ask *ask)
 {
     struct listing_view view;
 
-    if (ask->path.ptr[ask->path.len - 1] != '/')
-        return 0;
     listing_view_read(&view, ask);
     if (view.filter_len)
         return VIEW_FILTERED;
     return (uint8_t)((view.format * VIEW_COLUMNS + view.sort) * 2 + view.descending);
+}
+
+static uint8_t view_of(const struct http_ask *ask)
+{
+    return ask->path.ptr[ask->path.len - 1] == '/' ? view_of_folder(ask) : 0;
 }
 
 int ksite_try(struct ksite *site, const struct http_ask *ask, struct source **source)

@@ -131,6 +131,7 @@ struct gather {
     size_t len;
     size_t copied;  /* of them into the lane's fragment, behind what it holds already */
     unsigned whole; /* segments of out that are in it to their end */
+    bool alone;     /* there is one segment */
     bool full;      /* what follows is another call's, and a packet of its own (send_bytes) */
 };
 
@@ -201,12 +202,12 @@ static void frag_add(struct gather *g, size_t len)
 
 /* Takes the beginning of a segment, at most that many bytes; returns how many.  A body that says
  * which pages it lies in (kserve.h) is never written again, and leaves as it is.  A few bytes of it
- * are copied all the same, because references to a page cost as much. */
+ * are copied all the same behind others, because references to a page cost as much. */
 static size_t gather_segment(struct gather *g, const struct segment *seg, size_t most)
 {
     size_t len = min_t(u64, seg->len, most);
 
-    if (seg->source && seg->source->file && len > COPIED_BYTES_MAX) {
+    if (seg->source && seg->source->file && (len > COPIED_BYTES_MAX || g->alone)) {
         gather_add(g, virt_to_page(seg->bytes), offset_in_page(seg->bytes), len);
         return len;
     }
@@ -222,6 +223,7 @@ static size_t gather_segment(struct gather *g, const struct segment *seg, size_t
  * False: there is no page to copy them to. */
 static bool gather_memory(struct gather *g, const struct conn_out *out, size_t most)
 {
+    g->alone = out->count == 1;
     while (g->whole < out->count && g->len < most && out->seg[g->whole].bytes &&
            g->count < PIECES_MAX - 1) {
         const struct segment *seg = &out->seg[g->whole];
@@ -444,7 +446,9 @@ static int grab_bytes(read_descriptor_t *desc, struct sk_buff *skb, unsigned int
     struct grab *g = desc->arg.data;
     size_t n = min(len, g->cap - g->len);
 
-    if (skb_copy_bits(skb, (int)off, g->buf + g->len, (int)n))
+    if (off + n <= skb_headlen(skb))
+        memcpy(g->buf + g->len, skb->data + off, n);
+    else if (skb_copy_bits(skb, (int)off, g->buf + g->len, (int)n))
         return -EFAULT;
     g->len += n;
     desc->count = g->cap - g->len; /* 0 ends it */

@@ -21,6 +21,7 @@
 #define SOFT 1
 #define FAR 2  /* not a lane: a work item of the connection's own */
 #define NONE 3 /* no lane owns it */
+#define CALL 4 /* its callback does, with the bottom half's lane */
 
 mtype = {IDLE, QUEUED, RUNNING, AGAIN, FREED};
 mtype state[CONNS] = IDLE;
@@ -75,12 +76,39 @@ inline mark(c) {
     start()
 }
 
-/* kernel/kready.c ready_called(): bytes have come. */
+/* kernel/kserve.c kready_call(): it is pumped in the callback.  Then it waits for its socket (ready_rest()), or
+ * is handed to the work item.  ends: it is not done with. */
+inline call(c) {
+    atomic { assert(owner[c] == NONE && !gone[SOFT]); news[c] = false; owner[c] = CALL; ends = stop }
+    atomic {
+        assert(owner[c] == CALL && !gone[SOFT]);
+        owner[c] = NONE;
+        if
+        :: true -> soft[c] = false; state[c] = QUEUED; add(WORK, c)
+        :: !ends && state[c] == AGAIN -> state[c] = QUEUED; add(SOFT, c)
+        :: !ends && state[c] == RUNNING -> state[c] = IDLE
+        fi
+    }
+    start();
+    assert(!gone[SOFT]) /* the lane is still looked at */
+}
+
+/* kernel/kready.c ready_called() and ready_data(): bytes have come. */
 proctype network(byte c) {
     byte left = EVENTS, to = NONE;
+    bool ends, takes;
     do
     :: atomic { left > 0 && hooked[c] -> left--; news[c] = true; called[c] = true }
-        mark(c);
+        atomic {
+            if
+            :: state[c] == IDLE && soft[c] -> takes = true; state[c] = RUNNING
+            :: takes = false /* a process has the socket */
+            fi
+        }
+        if
+        :: takes -> call(c)
+        :: else -> mark(c)
+        fi;
         called[c] = false
     :: atomic { left == 0 || !hooked[c] -> break }
     od

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* kwhole.c - whole answers, head and body, that lie ready in a page.
+ *
+ * What a file's answer says does not change while the entry in memory holds, but for the date, and
+ * that changes once a second.  So a file that a lane is asked for several times in one second gets
+ * a page with all of the answer in it, and for the rest of the second the page is handed to the
+ * socket as it is: no field is written and no byte copied.  It is never written again.  Whether the
+ * entry still holds has been asked before, as at every hit; that it is the same entry, its number
+ * says.
+ *
+ * A whole answer is a source of its own: it needs the entry no more, and is freed when the lane has
+ * another in its place and the last connection is done with it.
+ */
+#include <linux/gfp.h>
+#include <linux/mm.h>
+#include <linux/refcount.h>
+#include <linux/slab.h>
+#include "../core/http.h"
+#include "kinside.h"
+
+enum {
+    PLACES_LOG = 5,
+    TIMES = 4, /* asked for so often in one second: with fewer, making it would not pay */
+};
+
+struct kwhole {
+    struct source source;
+    struct whole whole;
+    refcount_t references; /* the place's, one of each answer under way */
+};
+
+struct kwholes {
+    struct kplace {
+        u64 version; /* that was asked for last */
+        s64 date_s;  /* in that second, */
+        unsigned times;
+        struct kwhole *whole; /* of that version, of any second */
+    } place[1 << PLACES_LOG];
+};
+
+struct kwholes *kwholes_new(void)
+{
+    return kzalloc(sizeof(struct kwholes), GFP_KERNEL);
+}
+
+static void put(struct kwhole *k)
+{
+    if (k && refcount_dec_and_test(&k->references)) {
+        free_page((unsigned long)k->whole.bytes);
+        kfree(k);
+    }
+}
+
+void kwholes_free(struct kwholes *all)
+{
+    unsigned i;
+
+    for (i = 0; all && i < ARRAY_SIZE(all->place); i++)
+        put(all->place[i].whole);
+    kfree(all);
+}
+
+void kwhole_release(struct source *source)
+{
+    put(container_of(source, struct kwhole, source));
+}
+
+/* NULL: it does not fit into a page, or there is no memory. */
+static struct kwhole *whole_new(const struct klane *l, const struct source *source)
+{
+    gfp_t gfp = (l->may_sleep ? GFP_KERNEL | __GFP_NORETRY : GFP_ATOMIC) | __GFP_NOWARN;
+    char *page = source->size < PAGE_SIZE ? (char *)__get_free_page(gfp) : NULL;
+    struct kwhole *k = page ? kmalloc(sizeof(*k), gfp) : NULL;
+    struct source *s;
+
+    if (k)
+        k->whole.len = PAGE_SIZE;
+    if (!k || !http_whole_write(&k->whole, page, &l->host, source)) {
+        kfree(k);
+        free_page((unsigned long)page);
+        return NULL;
+    }
+    refcount_set(&k->references, 1);
+    s = &k->source;
+    *s = *source;
+    s->whole = &k->whole;
+    s->file = virt_to_page(page);
+    s->bytes = page + k->whole.head_len;
+    s->fields = s->bytes - 2 - s->fields_len; /* an empty line is between them */
+    return k;
+}
+
+struct source *kwhole_find(struct klane *l, const struct source *source)
+{
+    struct kplace *p = &l->wholes->place[source->version % ARRAY_SIZE(l->wholes->place)];
+
+    if (p->version != source->version || p->date_s != l->host.date_s) {
+        put(p->whole);
+        *p = (struct kplace){.version = source->version, .date_s = l->host.date_s};
+    }
+    if (!p->whole && (++p->times != TIMES || !(p->whole = whole_new(l, source))))
+        return NULL;
+    refcount_inc(&p->whole->references);
+    kstat_add(l->serve, KSTAT_WHOLE, 1);
+    return &p->whole->source;
+}
