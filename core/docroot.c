@@ -62,17 +62,15 @@ bool docroot_compresses(const char *type, uint64_t size, uint64_t bytes_max)
     return size >= COMPRESS_BYTES_MIN && size <= bytes_max && type_compresses(type);
 }
 
-int docroot_set_index(struct docroot_rules *rules, const char *index)
+int docroot_settle(struct docroot_rules *rules)
 {
-    size_t len;
-
-    if (!index)
-        index = "index.html";
-    len = strlen(index);
-    if (len > NAME_BYTES_MAX || memchr(index, '/', len))
+    if (!rules->index)
+        rules->index = "index.html";
+    if (!rules->entries_max)
+        rules->entries_max = DOCROOT_ENTRIES_MAX;
+    rules->index_len = strlen(rules->index);
+    if (rules->index_len > NAME_BYTES_MAX || memchr(rules->index, '/', rules->index_len))
         return -EINVAL;
-    memcpy(rules->index, index, len + 1);
-    rules->index_len = len;
     return 0;
 }
 

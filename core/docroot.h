@@ -10,20 +10,21 @@
 #define CORE_DOCROOT_H
 #include "listing.h"
 
-/* What is served, and how; it does not change while anything is searched. */
+/* What is served, and how, as the options say; it does not change while anything is searched. */
 struct docroot_rules {
-    bool hidden;        /* names that begin with a dot, too */
+    const char *index;  /* a file's name, which stays where it is; NULL: index.html; "": none */
+    bool hidden;        /* names that begin with a dot, too; .well-known always is served */
     bool listing;       /* folders without an index are listed; else they are 403 */
     bool precompressed; /* NAME.br, NAME.zst and NAME.gz may stand for NAME */
-    size_t entries_max; /* of a listing that is sorted; a folder with more is streamed */
-    size_t index_len;   /* 0: there is none */
-    char index[NAME_BYTES_MAX + 1];
+    size_t entries_max; /* of a listing that is sorted; a folder with more is streamed; 0: as many
+                         * as DOCROOT_ENTRIES_MAX */
+    size_t index_len;   /* docroot_settle() sets it */
 };
 
-enum { DOCROOT_ENTRIES_MAX = 100000 /* unless the options say otherwise */ };
+enum { DOCROOT_ENTRIES_MAX = 100000 };
 
-/* 0, or -EINVAL: that is no file's name.  NULL: index.html; "": none. */
-int docroot_set_index(struct docroot_rules *rules, const char *index);
+/* Defaults take the place of what the options leave open.  0, or -EINVAL: the index is no name. */
+int docroot_settle(struct docroot_rules *rules);
 
 /* What a name led to. */
 struct docroot_thing {

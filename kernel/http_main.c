@@ -51,11 +51,8 @@ static int site_begin(void)
 {
     const struct ksite_options opt = {
         .root = root,
-        .index = index_name,
-        .listing = listing,
-        .hidden = hidden,
-        .precompressed = precompressed,
-        .listing_max = listing_max.value,
+        .rules = {.index = index_name, .hidden = hidden, .listing = listing,
+                  .precompressed = precompressed, .entries_max = listing_max.value},
         .cache_bytes = cache.value,
         .cache_ms = cache_time.value,
         .compress = compress,

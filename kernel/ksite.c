@@ -74,13 +74,10 @@ int ksite_open(struct ksite **site, const struct ksite_options *opt)
 
     if (!s)
         return -ENOMEM;
-    s->rules.hidden = opt->hidden;
-    s->rules.listing = opt->listing;
-    s->rules.precompressed = opt->precompressed;
-    s->rules.entries_max = opt->listing_max ? opt->listing_max : DOCROOT_ENTRIES_MAX;
+    s->rules = opt->rules;
     s->cross_mounts = opt->cross_mounts;
     s->cred = visitor();
-    err = s->cred ? docroot_set_index(&s->rules, opt->index) : -ENOMEM;
+    err = s->cred ? docroot_settle(&s->rules) : -ENOMEM;
     if (!err)
         err = kern_path(opt->root, LOOKUP_FOLLOW | LOOKUP_DIRECTORY, &s->root);
     if (!err)

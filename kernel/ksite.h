@@ -7,21 +7,17 @@
  */
 #ifndef KERNEL_KSITE_H
 #define KERNEL_KSITE_H
-#include "../core/http.h"
+#include "../core/docroot.h"
 
 struct ksite;
 
 struct ksite_options {
-    const char *root;     /* the folder, as the calling process sees it */
-    const char *index;    /* a file's name; NULL: index.html; "": none */
-    bool listing;         /* of folders without an index; else they are 403 */
-    bool hidden;          /* names that begin with a dot are served too */
-    bool precompressed;   /* NAME.br, NAME.zst and NAME.gz may stand for NAME */
-    unsigned listing_max; /* entries that are sorted, beyond them streamed; 0: 100,000 */
-    size_t cache_bytes;   /* of small files and listings kept in memory; 0: none are */
-    unsigned cache_ms;    /* so long is kept what nobody asks for */
-    bool compress;        /* what is kept is kept compressed too, for who takes gzip */
-    bool cross_mounts;    /* what is mounted below the folder is served too; else it is 403 */
+    const char *root;   /* the folder, as the calling process sees it */
+    struct docroot_rules rules;
+    size_t cache_bytes; /* of small files and listings kept in memory; 0: none are */
+    unsigned cache_ms;  /* so long is kept what nobody asks for */
+    bool compress;      /* what is kept is kept compressed too, for who takes gzip */
+    bool cross_mounts;  /* what is mounted below the folder is served too; else it is 403 */
 };
 
 /* 0, or -errno with nothing left behind.  The folder's mount is busy until the site is closed. */

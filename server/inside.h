@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include "../base/congestion.h"
 #include "../base/send.h"
-#include "../core/http.h"
+#include "../core/docroot.h"
 #include "../core/room.h"
 #include "../engines/engine.h"
 #include "server.h"
@@ -18,14 +18,10 @@
 /* --- Site (site.c): a folder as representations ----------------------------------------------- */
 struct site;
 struct site_options {
-    const char *root;      /* folder */
-    const char *index;     /* file shown for a folder: index.html */
-    bool hidden;           /* show names that begin with a dot (.well-known is always visible) */
-    bool all;              /* root serves what others may not read, too */
-    bool listing;          /* list folders without an index, else 403 */
-    bool precompressed;    /* use NAME.br, NAME.zst, NAME.gz beside NAME */
-    bool compress;         /* make those codings of text in memory: see cache.h */
-    size_t listing_max;    /* entries sorted; a folder with more is streamed as it is; 0: 100,000 */
+    const char *root; /* folder */
+    struct docroot_rules rules;
+    bool all;         /* root serves what others may not read, too */
+    bool compress;    /* make codings of text in memory: see cache.h */
 };
 /* On failure *why says what was being done ("open folder"). */
 int site_open(struct site **site, const struct site_options *opt, const char **why);

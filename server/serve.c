@@ -163,11 +163,21 @@ static bool is_socket_mode(const char *text)
     return n == 3 && strspn(text, "01234567") == 3 && (*text == '6' || *text == '7');
 }
 
+static struct docroot_rules rules_of(const struct serve_options *opt)
+{
+    return (struct docroot_rules){.index = opt->index, .hidden = opt->hidden,
+                                  .listing = opt->listing, .precompressed = opt->precompressed,
+                                  .entries_max = opt->listing_max};
+}
+
 /* What single rows cannot tell. */
 static int check_options(const struct serve_options *opt)
 {
-    if (strchr(opt->index, '/')) {
-        say_error("--index '%s': it is a name in every folder, not a path", opt->index);
+    struct docroot_rules rules = rules_of(opt);
+
+    if (docroot_settle(&rules)) {
+        say_error("--index '%s': it is a name in every folder, not a path; it has at most %d bytes",
+                  opt->index, NAME_BYTES_MAX);
         return EXIT_USAGE;
     }
     if (opt->log == LOG_OFF && strcmp(opt->log_file, "-") != 0) {
@@ -182,11 +192,8 @@ static int check_options(const struct serve_options *opt)
 static int open_site(struct server *srv, const char *folder)
 {
     const struct serve_options *opt = srv->opt;
-    const struct site_options site = {.root = folder, .index = opt->index, .hidden = opt->hidden,
-                                      .listing = opt->listing, .listing_max = opt->listing_max,
-                                      .precompressed = opt->precompressed,
-                                      .compress = opt->compress,
-                                      .all = opt->user != NULL};
+    const struct site_options site = {.root = folder, .rules = rules_of(opt),
+                                      .compress = opt->compress, .all = opt->user != NULL};
     const char *why = "open folder";
     int err = access(folder, R_OK | X_OK) < 0 ? -errno : site_open(&srv->site, &site, &why);
 

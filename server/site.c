@@ -37,7 +37,7 @@ static int root_open(struct site *s, const struct site_options *opt, const char 
     int fd;
 
     *why = "use the index's name";
-    if (docroot_set_index(&s->rules, opt->index))
+    if (docroot_settle(&s->rules))
         return -EINVAL;
     *why = "open folder";
     s->root_fd = open(opt->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -66,10 +66,7 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
     *why = "remember the site";
     if (!s)
         return -ENOMEM;
-    s->rules.hidden = opt->hidden;
-    s->rules.listing = opt->listing;
-    s->rules.precompressed = opt->precompressed;
-    s->rules.entries_max = opt->listing_max ? opt->listing_max : DOCROOT_ENTRIES_MAX;
+    s->rules = opt->rules;
     s->world = geteuid() == 0 && !opt->all;
     s->compress = opt->compress && compress_makes_any();
     s->root_fd = -1;

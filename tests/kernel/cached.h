@@ -9,7 +9,8 @@
 
 enum { CACHE_BYTES = 8 << 20, KEPT_MAX = 256 << 10, PATIENCE_MS = 5000 };
 
-static const struct site_options usual_cached = {.listing = true, .precompressed = true};
+static const struct site_options usual_cached = {
+    .rules = {.listing = true, .precompressed = true}};
 
 static inline void open_cached(struct tree *t, struct twin_cache cache)
 {

@@ -19,6 +19,7 @@
 
 struct table {
     struct ksite *site;
+    char *index;             /* its option's */
     struct mutex lock;       /* what follows */
     struct source *source[TWIN_SOURCES_MAX];
     long charged;
@@ -55,11 +56,8 @@ static int site_begin(struct table *t, const struct twin *w, char *root, char *i
 {
     struct ksite_options opt = {
         .root = root,
-        .index = index,
-        .listing = w->listing,
-        .hidden = w->hidden,
-        .precompressed = w->precompressed,
-        .listing_max = w->listing_max,
+        .rules = {.index = index, .hidden = w->hidden, .listing = w->listing,
+                  .precompressed = w->precompressed, .entries_max = w->listing_max},
         .cache_bytes = w->cache_bytes,
         .cache_ms = w->cache_ms,
         .compress = w->compress,
@@ -220,7 +218,9 @@ static long by_words(struct table *t, struct twin *w)
         err = find(t, w, first, second);
     if (!IS_ERR(first))
         kfree(first);
-    if (!IS_ERR(second))
+    if (w->op == TWIN_OPEN && !err)
+        t->index = second;
+    else if (!IS_ERR(second))
         kfree(second);
     return err;
 }
@@ -273,6 +273,7 @@ static int end(struct inode *inode, struct file *file)
         if (t->source[i])
             ksite_release(t->site, t->source[i]);
     ksite_close(t->site);
+    kfree(t->index);
     kfree(t);
     return 0;
 }

@@ -39,7 +39,7 @@ struct run {
 static inline int server_open(struct run *r)
 {
     const struct site_options opt = {
-        .root = folder, .index = "index.html", .listing = true, .precompressed = true};
+        .root = folder, .rules = {.listing = true, .precompressed = true}};
     const char *why;
     int err = serving_open(&r->srv);
 

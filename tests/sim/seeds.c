@@ -392,7 +392,7 @@ enum { FILES = sizeof(files) / sizeof(*files) };
 
 static int folder_make(void **state)
 {
-    struct site_options opt = {.root = folder, .listing = true, .precompressed = true};
+    struct site_options opt = {.root = folder, .rules.listing = true, .rules.precompressed = true};
     const char *why;
     char path[64];
 

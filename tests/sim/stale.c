@@ -274,8 +274,8 @@ static void let_them_ask(unsigned some)
 
 static void open_site(struct serving *s, const struct engine *e)
 {
-    const struct site_options opt = {.root = folder, .index = "index.html", .precompressed = true,
-                                     .listing = true};
+    const struct site_options opt = {.root = folder,
+                                     .rules = {.precompressed = true, .listing = true}};
     const char *why;
 
     serving_fill(s, e, &http_proto);

@@ -134,7 +134,7 @@ static void root_init(struct root *r, const struct name *names)
 {
     memset(r, 0, sizeof(*r));
     r->rules.listing = r->rules.precompressed = true;
-    assert_int_equal(docroot_set_index(&r->rules, NULL), 0);
+    assert_int_equal(docroot_settle(&r->rules), 0);
     r->names = names;
     r->search.ops = &ops;
     r->search.rules = &r->rules;
@@ -332,7 +332,8 @@ static void a_folder_is_listed_or_its_index_sent(void **state)
     root_init(&r, names);
     assert_int_equal(find(&r, &a), 0);
     assert_string_equal(r.sent, "index.html");
-    assert_int_equal(docroot_set_index(&r.rules, ""), 0);
+    r.rules.index = "";
+    assert_int_equal(docroot_settle(&r.rules), 0);
     assert_int_equal(find(&r, &a), 0);
     assert_int_equal(r.source.kind, SOURCE_MADE);
     assert_non_null(r.listed);
@@ -397,18 +398,36 @@ static void what_is_refused_is_not_looked_for(void **state)
 
 static void an_index_is_a_name(void **state)
 {
-    struct docroot_rules rules = {.hidden = false};
     char name[NAME_BYTES_MAX + 2];
+    struct docroot_rules rules = {.index = name};
 
     (void)state;
     memset(name, 'a', sizeof(name));
     name[NAME_BYTES_MAX + 1] = '\0';
-    assert_int_equal(docroot_set_index(&rules, name), -EINVAL);
+    assert_int_equal(docroot_settle(&rules), -EINVAL);
     name[NAME_BYTES_MAX] = '\0';
-    assert_int_equal(docroot_set_index(&rules, name), 0);
+    assert_int_equal(docroot_settle(&rules), 0);
     assert_int_equal(rules.index_len, NAME_BYTES_MAX);
-    assert_int_equal(docroot_set_index(&rules, "a/b"), -EINVAL);
-    assert_string_equal(rules.index, name); /* as it was */
+    rules.index = "a/b";
+    assert_int_equal(docroot_settle(&rules), -EINVAL);
+    rules.index = "";
+    assert_int_equal(docroot_settle(&rules), 0);
+    assert_int_equal(rules.index_len, 0);
+}
+
+static void what_is_not_said_has_a_default(void **state)
+{
+    struct docroot_rules rules = {.listing = true};
+
+    (void)state;
+    assert_int_equal(docroot_settle(&rules), 0);
+    assert_string_equal(rules.index, "index.html");
+    assert_int_equal(rules.index_len, strlen("index.html"));
+    assert_int_equal(rules.entries_max, 100000);
+    rules.entries_max = 1;
+    assert_int_equal(docroot_settle(&rules), 0);
+    assert_int_equal(rules.entries_max, 1);
+    assert_true(rules.listing && !rules.hidden && !rules.precompressed);
 }
 
 /* NULL: it is not shown. */
@@ -470,6 +489,7 @@ int main(void)
         cmocka_unit_test(a_page_is_a_file_and_nothing_else),
         cmocka_unit_test(what_is_refused_is_not_looked_for),
         cmocka_unit_test(an_index_is_a_name),
+        cmocka_unit_test(what_is_not_said_has_a_default),
         cmocka_unit_test(a_link_leads_beneath_the_root_or_nowhere),
         cmocka_unit_test(modes_and_errors_mean_what_they_mean),
     };

@@ -26,7 +26,7 @@
 enum { JOBS_MAX = 512, LONGS = 8, PATIENCE_MS = 30000 };
 
 /* What find() gives here. */
-struct listing {
+struct slow {
     struct source source;
     unsigned slices;   /* until it is made */
     bool endless, at_hand, broken;
@@ -64,7 +64,7 @@ static inline void turn(struct site *site, const char *path, size_t len)
 
 int site_find(struct site *site, const struct http_ask *ask, bool may_block, struct source **source)
 {
-    struct listing *s;
+    struct slow *s;
     int error;
 
     if (!may_block && !slice_is(ask->path, "/now"))
@@ -98,30 +98,30 @@ int site_find(struct site *site, const struct http_ask *ask, bool may_block, str
 
 bool site_listing_ready(const struct source *source)
 {
-    const struct listing *s = (const struct listing *)source;
+    const struct slow *s = (const struct slow *)source;
 
     return s->broken || (s->endless ? s->at_hand : s->slices == 0);
 }
 
 bool site_listing_long(const struct source *source)
 {
-    return !((const struct listing *)source)->endless;
+    return !((const struct slow *)source)->endless;
 }
 
 void *site_listing_owner(const struct source *source)
 {
-    return ((const struct listing *)source)->owner;
+    return ((const struct slow *)source)->owner;
 }
 
 void site_listing_help(struct source *source, struct listing_help help)
 {
     source->next = help.next;
-    ((struct listing *)source)->owner = help.owner;
+    ((struct slow *)source)->owner = help.owner;
 }
 
 size_t site_listing_next(struct source *source, char *buf, size_t cap)
 {
-    struct listing *s = (struct listing *)source;
+    struct slow *s = (struct slow *)source;
 
     assert_true(cap > 0);
     if (!site_listing_ready(source))
@@ -135,7 +135,7 @@ size_t site_listing_next(struct source *source, char *buf, size_t cap)
 
 int site_listing_step(struct source *source)
 {
-    struct listing *s = (struct listing *)source;
+    struct slow *s = (struct slow *)source;
     int error;
 
     pthread_mutex_lock(&the_site.lock);

@@ -31,7 +31,7 @@ static bool replays(struct rehearsal *r, const char *name)
 
 static void open_site(struct fixture *f)
 {
-    const struct site_options opt = {.root = folder, .index = "index.html", .listing = true};
+    const struct site_options opt = {.root = folder, .rules.listing = true};
     const char *why;
 
     assert_int_equal(site_open(&f->s.srv.site, &opt, &why), 0);

@@ -122,7 +122,7 @@ static void odd_names(void **state)
         "-rf", "\x01\x7f", "*"};
     char path[NAME_BYTES_MAX + 2];
 
-    tree_open_site(t, &(struct site_options){.hidden = true});
+    tree_open_site(t, &(struct site_options){.rules.hidden = true});
     for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
         make_file(t, name[i], name[i]);
         snprintf(path, sizeof(path), "/%s", name[i]);
@@ -193,9 +193,9 @@ static void redirects_and_indexes(void **state)
     site_release(t->site, s);
     /* Another name for it, and none. */
     make_file(t, "dir/sub/start.txt", "start");
-    tree_open_site(t, &(struct site_options){.index = "start.txt", .listing = true});
+    tree_open_site(t, &(struct site_options){.rules.index = "start.txt", .rules.listing = true});
     assert_body(t, "/dir/sub/", "start");
-    tree_open_site(t, &(struct site_options){.index = "", .listing = true});
+    tree_open_site(t, &(struct site_options){.rules.index = "", .rules.listing = true});
     assert_int_equal(find(t, "/", &s), 0);
     assert_int_equal(s->kind, SOURCE_MADE);
     site_release(t->site, s);
@@ -217,7 +217,7 @@ static void listings_off_and_later(void **state)
     assert_string_equal(s->type, "application/json; charset=utf-8");
     assert_int_equal(s->next(s, none, sizeof(none)), 0);
     site_release(t->site, s);
-    tree_open_site(t, &(struct site_options){.listing = false});
+    tree_open_site(t, &(struct site_options){.rules.listing = false});
     assert_int_equal(answer(t, "/dir/"), -EACCES);
     assert_int_equal(site_find(t->site, &a, false, &s), -EACCES);
     assert_int_equal(answer(t, "/none/"), -ENOENT);
@@ -399,7 +399,7 @@ static void hidden_names(void **state)
     assert_int_equal(answer(t, "/.dir/"), -ENOENT);
     assert_int_equal(answer(t, "/.well-known"), 0);
     assert_int_equal(answer(t, "/.well-known/"), 0);
-    tree_open_site(t, &(struct site_options){.hidden = true, .listing = true});
+    tree_open_site(t, &(struct site_options){.rules.hidden = true, .rules.listing = true});
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_int_equal(answer(t, rows[i].path), 0);
 }
@@ -462,7 +462,7 @@ static void sites_that_cannot_be_opened(void **state)
     snprintf(path, sizeof(path), "%s/root/file", t->top);
     assert_int_equal(site_open(&site, &(struct site_options){.root = path}, &why), -ENOTDIR);
     snprintf(path, sizeof(path), "%s/root", t->top);
-    struct site_options up = {.root = path, .index = "../x"};
+    struct site_options up = {.root = path, .rules.index = "../x"};
     assert_int_equal(site_open(&site, &up, &why), -EINVAL);
     assert_non_null(why);
     assert_null(site);

@@ -162,7 +162,7 @@ static void what_is_no_sibling(void **state)
     make_file(t, "dir/index.html", "plain");
     make_file(t, "dir/index.html.br", "as br");
     assert_false(is_plain(t, "/dir/", true));
-    tree_open_site(t, &(struct site_options){.precompressed = false});
+    tree_open_site(t, &(struct site_options){.rules.precompressed = false});
     assert_true(is_plain(t, "/a.html", false));
 }
 

@@ -80,7 +80,7 @@ static void every_kind(void **state)
     json = list(t, "/dir/", "format=json");
     assert_row(json, "\"name\":\"to-file\",\"href\":\"./to-file\",\"kind\":\"file\",\"link\":true");
     free(json);
-    tree_open_site(t, &(struct site_options){.hidden = true, .listing = true});
+    tree_open_site(t, &(struct site_options){.rules.hidden = true, .rules.listing = true});
     json = list(t, "/", "format=json");
     assert_row(json, "\"name\":\".hidden\"");
     assert_int_equal(times_in(json, "\"name\":"), 13);
@@ -170,7 +170,7 @@ static void too_many_to_sort(void **state)
     char *json;
 
     make_numbered(t, 0, 300);
-    tree_open_site(t, &(struct site_options){.listing = true, .listing_max = 300});
+    tree_open_site(t, &(struct site_options){.rules.listing = true, .rules.entries_max = 300});
     json = list(t, "/", "format=json");
     assert_row(json, "\"sorted\":true");
     assert_numbered(json, 300);
@@ -227,7 +227,7 @@ static void given_up(void **state)
         struct http_ask a = ask_for("/", "");
         struct source *s;
 
-        tree_open_site(t, &(struct site_options){.listing = true, .listing_max = max});
+        tree_open_site(t, &(struct site_options){.rules.listing = true, .rules.entries_max = max});
         assert_int_equal(site_find(t->site, &a, true, &s), 0);
         assert_true(s->bytes || s->next(s, buf, sizeof(buf)) > 0);
         site_release(t->site, s);
@@ -248,7 +248,7 @@ static void names_of_every_byte(void **state)
             make_file(t, name, "");
     }
     for (size_t max = 100; max <= 1000; max += 900) {
-        tree_open_site(t, &(struct site_options){.listing = true, .listing_max = max});
+        tree_open_site(t, &(struct site_options){.rules.listing = true, .rules.entries_max = max});
         json = list(t, "/", "format=json");
         assert_true(json_is_valid(json, strlen(json)));
         assert_int_equal(times_in(json, "\"name\":"), 253); /* not the slash, nor the hidden one */
@@ -282,7 +282,7 @@ static void names_only(void **state)
         assert_int_equal(seteuid(65534), 0);
     /* The index cannot be looked for either: that is a refusal, not a listing. */
     assert_int_equal(answer(t, "/dir/"), -EACCES);
-    tree_open_site(t, &(struct site_options){.index = "", .listing = true});
+    tree_open_site(t, &(struct site_options){.rules.index = "", .rules.listing = true});
     json = list(t, "/dir/", "format=json");
     assert_row(json, "\"name\":\"file\",\"href\":\"./file\",\"kind\":\"file\",\"link\":false,"
         "\"size_bytes\":null,\"modified\":null}");
@@ -307,7 +307,7 @@ static void streamed_to_a_visitor(void **state)
     make_link(t, "locked", "to-folder");
     assert_int_equal(fchmodat(t->root, "locked", 0, 0), 0);
     for (size_t max = 1; max <= 100; max += 99) {
-        tree_open_site(t, &(struct site_options){.listing = true, .listing_max = max});
+        tree_open_site(t, &(struct site_options){.rules.listing = true, .rules.entries_max = max});
         json = list(t, "/", "format=json");
         assert_row(json, max == 1 ? "\"sorted\":false" : "\"sorted\":true");
         assert_row(json, "\"name\":\"to-locked\",\"href\":null,\"kind\":\"dead-link\"");
@@ -328,7 +328,7 @@ static void a_folder_removed(void **state)
     make_folder(t, "dir");
     make_file(t, "dir/a", "");
     make_file(t, "dir/b", "");
-    tree_open_site(t, &(struct site_options){.listing = true, .listing_max = 1});
+    tree_open_site(t, &(struct site_options){.rules.listing = true, .rules.entries_max = 1});
     assert_int_equal(site_find(t->site, &a, true, &s), 0);
     assert_int_equal(unlinkat(t->root, "dir/a", 0), 0);
     assert_int_equal(unlinkat(t->root, "dir/b", 0), 0);

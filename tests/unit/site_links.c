@@ -135,7 +135,7 @@ static void links_to_what_is_hidden(void **state)
         if (err != (rows[i].hidden ? -ENOENT : 0))
             fail_msg("%s: %d", rows[i].path, err);
     }
-    tree_open_site(t, &(struct site_options){.hidden = true, .listing = true});
+    tree_open_site(t, &(struct site_options){.rules.hidden = true, .rules.listing = true});
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_int_equal(answer(t, rows[i].path), 0);
     assert_body(t, "/chain", "secret");

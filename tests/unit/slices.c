@@ -139,7 +139,7 @@ static void streamed_by_a_helper(void **state)
     size_t n;
 
     make_names(t, 0, 1000);
-    tree_open_site(t, &(struct site_options){.listing = true, .listing_max = 20});
+    tree_open_site(t, &(struct site_options){.rules.listing = true, .rules.entries_max = 20});
     s = ask_helped(t, "format=text");
     while ((n = s->next(s, chunk, sizeof(chunk))) > 0) {
         if (n != SOURCE_LATER) {

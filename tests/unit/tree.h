@@ -54,7 +54,7 @@ static inline void tree_open_site(struct tree *t, const struct site_options *opt
     assert_int_equal(site_open(&t->site, &o, &why), 0);
 }
 
-static const struct site_options usual = {.listing = true, .precompressed = true};
+static const struct site_options usual = {.rules.listing = true, .rules.precompressed = true};
 
 static inline int tree_set_up(void **state)
 {

@@ -144,7 +144,7 @@ static void bounds(void **state)
 
 static void none_where_nothing_is_kept(void **state)
 {
-    static const struct site_options off = {.precompressed = true};
+    static const struct site_options off = {.rules.precompressed = true};
     struct tree *t = *state;
 
     make_text(t, "a.txt", 'x', SIZE);

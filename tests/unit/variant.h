@@ -41,7 +41,7 @@ static uint16_t wants[CODINGS];
 
 static inline int set_up(void **state)
 {
-    static const struct site_options opt = {.listing = true, .precompressed = true,
+    static const struct site_options opt = {.rules.listing = true, .rules.precompressed = true,
                                             .compress = true};
     int err = tree_set_up(state);
 
