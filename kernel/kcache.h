@@ -10,6 +10,7 @@
 #ifndef KERNEL_KCACHE_H
 #define KERNEL_KCACHE_H
 #include <linux/path.h>
+#include "../core/stamp.h"
 #include "ksite_inside.h"
 
 enum {
@@ -82,10 +83,8 @@ struct kwitness {
     u64 sum;
 };
 
-/* Whether the next change of a file that was last changed then may leave its times as they are.
- * now: the coarse clock, read before the file was looked at. */
-bool kwitness_young(const struct super_block *sb, const struct timespec64 *changed,
-                    const struct timespec64 *now);
+/* What stamps its files, and the time now: to be asked before a file is looked at. */
+struct stamp_clock kwitness_clock(const struct super_block *sb);
 
 /* What is seen now; 0: a change could not be told here, or the last one is so young that the next
  * might look the same. */

@@ -145,7 +145,7 @@ static int search_look(struct docroot_search *search, const char *name, struct d
 {
     struct search *f = container_of(search, struct search, search);
     int err = find_path(f, name, 0, thing);
-    struct timespec64 now;
+    struct stamp_clock clock;
     struct path path;
     struct kstat st;
 
@@ -153,7 +153,7 @@ static int search_look(struct docroot_search *search, const char *name, struct d
         return err;
     path = path_of(thing);
     thing->seen = ksite_seen(f->site, &path); /* before all else */
-    ktime_get_coarse_real_ts64(&now);
+    clock = kwitness_clock(path.dentry->d_sb);
     err = docroot_error(vfs_getattr(&path, &st, STATX_BASIC_STATS, AT_STATX_SYNC_AS_STAT));
     if (!err) {
         thing->kind = (uint8_t)docroot_kind(st.mode);
@@ -164,7 +164,7 @@ static int search_look(struct docroot_search *search, const char *name, struct d
             .mtime_ns = (uint32_t)st.mtime.tv_nsec,
             .ctime_s = st.ctime.tv_sec,
             .ctime_ns = (uint32_t)st.ctime.tv_nsec,
-            .young = kwitness_young(path.dentry->d_sb, &st.ctime, &now),
+            .young = stamp_is_young(&clock, st.ctime.tv_sec, (u32)st.ctime.tv_nsec),
         };
         err = S_ISREG(st.mode) ? readable(&path) : S_ISDIR(st.mode) ? -EISDIR : -EACCES;
     }

@@ -9,9 +9,9 @@
  *   the body   size, mtime, ctime
  *
  * ctime cannot be set, but it moves in ticks, on some disks in seconds: what changed in this very
- * tick could change again and look the same, so such a file is not vouched for yet.  Nor is one
- * that is being written: its times move first, and its bytes some time after.  Of file systems that
- * learn of changes from elsewhere (their dentries ask to be revalidated), and of those unknown
+ * tick could change again and look the same, so it is not vouched for yet (core/stamp.c).  Nor is a
+ * file that is being written: its times move first, and its bytes some time after.  Of file systems
+ * that learn of changes from elsewhere (their dentries ask to be revalidated), and of those unknown
  * here, nothing is: then every request looks for itself.  Not seen at once, but when the entry is
  * old: what is written through a mapping; that a sibling older than its original was brought up to
  * date in its place, which makes another answer the better one but this one no less right.  And
@@ -23,26 +23,18 @@
 #include <linux/hash.h>
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
-#include <linux/magic.h>
 #include <linux/mount.h>
 #include <linux/rcupdate.h>
 #include "kcompat.h"
 #include "kcache.h"
 
-#ifndef GFS2_MAGIC
-#define GFS2_MAGIC 0x01161970 /* linux/gfs2_ondisk.h */
-#endif
-
-enum {
-    TICKS_YOUNG = 4,
-    FOREIGN_S = 60, /* another machine's clock stamps the file: as in server/site_young.c */
-    DEPTH_MAX = KCACHE_PATH_BYTES_MAX / 2 + 1,
-};
+enum { DEPTH_MAX = KCACHE_PATH_BYTES_MAX / 2 + 1 };
 
 /* What is seen at one moment. */
 struct sight {
     u64 sum;
-    struct timespec64 newest; /* the last change of what a tick could hide */
+    const struct stamp_clock *clock; /* NULL: how old changes are is not asked */
+    bool young; /* the next change of something may look like the last one */
 };
 
 static void see(struct sight *s, u64 word)
@@ -60,8 +52,8 @@ static void see_change(struct sight *s, const struct inode *inode)
     struct timespec64 t = kcompat_ctime(inode);
 
     see_time(s, t);
-    if (timespec64_compare(&s->newest, &t) < 0)
-        s->newest = t;
+    if (s->clock && stamp_is_young(s->clock, t.tv_sec, (u32)t.tv_nsec))
+        s->young = true;
 }
 
 static void see_body(struct sight *s, const struct inode *inode)
@@ -90,14 +82,13 @@ static const struct inode *see_name(struct sight *s, const struct dentry *d, boo
     return inode;
 }
 
-/* False: it cannot be told. */
+/* s is all zero but for the clock.  False: it cannot be told. */
 static bool look(const struct kwitness *w, struct sight *s)
 {
     const struct dentry *d = w->asked.dentry;
     const struct inode *inode;
     unsigned depth;
 
-    *s = (struct sight){0};
     if (w->sent != d) {
         inode = see_name(s, w->sent, false);
         if (!inode)
@@ -123,64 +114,40 @@ static bool look(const struct kwitness *w, struct sight *s)
 
 bool kwitness_local(const struct super_block *sb)
 {
-    switch (sb->s_magic) {
-    case TMPFS_MAGIC:
-    case RAMFS_MAGIC:
-        return true;
-    case FUSE_SUPER_MAGIC:   /* a process answers, though it may have a device (fuseblk) */
-    case OCFS2_SUPER_MAGIC:  /* machines that share the device */
-    case GFS2_MAGIC:
-        return false;
-    default:
-        return sb->s_type->fs_flags & FS_REQUIRES_DEV;
-    }
+    return stamp_is_local((u32)sb->s_magic, sb->s_type->fs_flags & FS_REQUIRES_DEV);
 }
 
-/* An overlay has its pages elsewhere, but what changes it shows in its inodes; if a layer learns of
- * changes from elsewhere its dentries say so. */
-static bool is_ours(const struct super_block *sb)
+struct stamp_clock kwitness_clock(const struct super_block *sb)
 {
-    return kwitness_local(sb) || sb->s_magic == OVERLAYFS_SUPER_MAGIC;
-}
+    struct timespec64 now;
 
-/* Changes after `now` show in the times of what last changed at that moment or before. */
-static struct timespec64 told_until(const struct super_block *sb, const struct timespec64 *now)
-{
-    s64 young = (s64)TICKS_YOUNG * TICK_NSEC + sb->s_time_gran;
-
-    if (!is_ours(sb))
-        young = (s64)FOREIGN_S * NSEC_PER_SEC;
-    return timespec64_sub(*now, ns_to_timespec64(young));
-}
-
-bool kwitness_young(const struct super_block *sb, const struct timespec64 *changed,
-                    const struct timespec64 *now)
-{
-    struct timespec64 old = told_until(sb, now);
-
-    return timespec64_compare(changed, &old) > 0;
+    ktime_get_coarse_real_ts64(&now);
+    return (struct stamp_clock){
+        .now_s = now.tv_sec,
+        .now_ns = now.tv_nsec,
+        .tick_ns = TICK_NSEC,
+        .foreign = stamp_is_foreign((u32)sb->s_magic, sb->s_type->fs_flags & FS_REQUIRES_DEV),
+    };
 }
 
 /* Its sum; 0: it cannot be told, or something has changed too lately. */
 static u64 look_first(struct kwitness *w, const struct kcache_fill *fill)
 {
-    struct timespec64 old;
-    struct sight s;
+    const struct stamp_clock clock = kwitness_clock(fill->root->dentry->d_sb);
+    struct sight s = {.clock = &clock};
     bool told;
 
     if (fill->asked->mnt != fill->root->mnt || fill->sent->mnt != fill->root->mnt ||
-        !is_ours(fill->root->dentry->d_sb))
+        clock.foreign)
         return 0;
     w->asked = *fill->asked;
     w->sent = fill->sent->dentry;
     w->root = fill->root->dentry;
     w->siblings = fill->siblings;
-    ktime_get_coarse_real_ts64(&old);
-    old = told_until(fill->root->dentry->d_sb, &old);
     rcu_read_lock();
     told = look(w, &s);
     rcu_read_unlock();
-    return told && timespec64_compare(&s.newest, &old) <= 0 ? s.sum : 0;
+    return told && !s.young ? s.sum : 0;
 }
 
 u64 kwitness_sum(const struct kcache_fill *fill)
@@ -233,7 +200,7 @@ bool kwitness_begin(struct kwitness *w, const struct kcache_fill *fill)
 
 bool kwitness_agrees(const struct kwitness *w)
 {
-    struct sight s;
+    struct sight s = {0};
     bool told;
 
     rcu_read_lock();

@@ -32,7 +32,7 @@ enum {
     /* An entry this old is compared with its file: libaio and stores through shared mappings
      * send no event. */
     CACHE_CHECK_MS = 1000,
-    /* ... or, if its fields are not final (its file is young: site_young.c), made again. */
+    /* ... or, if its fields are not final (its file is young: core/stamp.h), made again. */
     CACHE_UNSETTLED_MS = 20,
     CACHE_VARIANTS_MAX = 256, /* entries that wait to be compressed: half a second of work */
     /* A change ends all listings of a folder at once, and a client makes as many as it likes: each

@@ -276,7 +276,7 @@ static void a_mapping(void **state)
     fd = openat(t->root, "a.bin", O_RDWR | O_CLOEXEC);
     map = mmap(NULL, 3, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     assert_true(fd >= 0 && map != MAP_FAILED);
-    poll(NULL, 0, 2100); /* until its times are settled: see site_young.c */
+    poll(NULL, 0, 2100); /* until its times are settled: see core/stamp.c */
     open_cache(t, PLENTY);
     warm(t, "/a.bin", "old");
     memcpy(map, "new", 3);

@@ -49,7 +49,7 @@ def write(path, data, mtime=None):
 
 
 REALTIME_COARSE = 5  # clock_gettime(2): the clock that stamps files; Python has no name for it
-YOUNG_TICKS = 8  # twice what server/site_young.c and kernel/kwitness.c wait for
+YOUNG_TICKS = 8  # twice what core/stamp.c waits for
 
 
 def grown(root):
