@@ -152,6 +152,9 @@ struct http_ask {
 /* Whether a coding is to be sent rather than another: it is taken, and weighs more, or the same and
  * is the better one.  Never the same one. */
 bool http_prefers(const uint16_t q[CODINGS], enum coding coding, enum coding to);
+/* Those that are to be sent rather than identity, the best first, two bits each: of sixteen million
+ * weights sixteen numbers.  Clients of one number get the same of all that lies beside a file. */
+uint8_t http_order(const uint16_t q[CODINGS]);
 
 /* The suffix of a file's name in that coding: "" ".gz" ".zst" ".br". */
 enum { CODING_SUFFIX_BYTES_MAX = 4 };

@@ -155,6 +155,28 @@ bool http_prefers(const uint16_t q[CODINGS], enum coding coding, enum coding to)
     return q[coding] && (q[coding] > q[to] || (q[coding] == q[to] && coding > to));
 }
 
+static uint8_t order_of_some(const uint16_t q[CODINGS])
+{
+    unsigned order = 0, place;
+    bool taken[CODINGS] = {false};
+    enum coding best, coding;
+
+    for (place = 0; place < CODINGS - 1; place++) {
+        best = CODING_IDENTITY;
+        for (coding = CODINGS - 1; coding > CODING_IDENTITY; coding--)
+            if (!taken[coding] && http_prefers(q, coding, best))
+                best = coding;
+        taken[best] = true;
+        order |= (unsigned)best << 2 * place;
+    }
+    return (uint8_t)order;
+}
+
+uint8_t http_order(const uint16_t q[CODINGS])
+{
+    return q[CODING_BR] || q[CODING_ZSTD] || q[CODING_GZIP] ? order_of_some(q) : CODING_IDENTITY;
+}
+
 const char *http_coding_suffix(enum coding coding)
 {
     static const char *const suffix[CODINGS] = {

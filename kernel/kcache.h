@@ -35,9 +35,8 @@ struct kcache_options {
 int kcache_open(struct kcache **cache, const struct kcache_options *opt);
 void kcache_close(struct kcache *cache); /* nobody has or seeks a source of it; NULL is fine */
 
-/* What is asked.  order: the codings that may be sent instead of the original, the best first, two
- * bits each.  view: of a folder, a number for each that is kept.  KCACHE_ANY, of what is kept only:
- * there is but one answer. */
+/* What is asked.  order: http_order().  view: of a folder, a number for each that is kept.
+ * KCACHE_ANY, of what is kept only: there is but one answer. */
 enum { KCACHE_ANY = 0xff };
 struct kcache_key {
     struct slice path;

@@ -2,11 +2,10 @@
 /* ksite_memory.c - what the site remembers of its files and folders: asked before the disk is,
  * filled after.
  *
- * A question is a path and the order in which the client likes codings, of which there are sixteen:
- * all that choose_coding() makes of sixteen million weights.  Where there is but one answer the
- * order does not matter.  Of a folder it is a view besides, of eighteen; with a filter it is not
- * kept, for who else types that?  Names with a symbolic link on their way are not kept, so that no
- * link need be watched; neither is what kwitness.c cannot vouch for.
+ * A question is a path and the order in which the client likes codings (http_order()).  Where there
+ * is but one answer the order does not matter.  Of a folder it is a view besides, of eighteen; with
+ * a filter it is not kept, for who else types that?  Names with a symbolic link on their way are
+ * not kept, so that no link need be watched; neither is what kwitness.c cannot vouch for.
  */
 #include <linux/slab.h>
 #include "../core/types.h"
@@ -19,31 +18,6 @@ int ksite_remember(struct ksite *site, const struct ksite_options *opt)
 
     site->compress = opt->cache_bytes && opt->compress;
     return opt->cache_bytes ? kcache_open(&site->cache, &wanted) : 0;
-}
-
-static noinline uint8_t order_of_some(const uint16_t q[CODINGS])
-{
-    unsigned order = 0, place;
-    bool taken[CODINGS] = {false};
-    enum coding best, coding;
-
-    for (place = 0; place < CODINGS - 1; place++) {
-        best = CODING_IDENTITY;
-        for (coding = CODINGS - 1; coding > CODING_IDENTITY; coding--)
-            if (!taken[coding] && http_prefers(q, coding, best))
-                best = coding;
-        taken[best] = true;
-        order |= (unsigned)best << 2 * place;
-    }
-    return (uint8_t)order;
-}
-
-/* The codings that may be sent, the best first, as choose_coding() weighs them. */
-static uint8_t order_of(const uint16_t q[CODINGS])
-{
-    bool some = q[CODING_BR] || q[CODING_ZSTD] || q[CODING_GZIP];
-
-    return some ? order_of_some(q) : CODING_IDENTITY;
 }
 
 /* Of what is asked for by a name that ends with a slash: the view as a number. */
@@ -65,7 +39,7 @@ static uint8_t view_of(const struct http_ask *ask)
 
 int ksite_try(struct ksite *site, const struct http_ask *ask, struct source **source)
 {
-    const struct kcache_key key = {ask->path, order_of(ask->q), view_of(ask)};
+    const struct kcache_key key = {ask->path, http_order(ask->q), view_of(ask)};
     struct source *found = site->cache ? kcache_find(site->cache, &key) : NULL;
 
     if (!found)
@@ -167,7 +141,7 @@ void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_
     struct ksite_source *s = *source;
     bool made = s->folder, compresses = type_compresses(s->source.type);
     const uint16_t *q = kept->ask->q;
-    const struct kcache_key key = {kept->ask->path, s->source.vary ? order_of(q) : KCACHE_ANY,
+    const struct kcache_key key = {kept->ask->path, s->source.vary ? http_order(q) : KCACHE_ANY,
                                    made ? view_of(kept->ask) : KCACHE_ANY};
     struct source *cached;
 

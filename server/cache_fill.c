@@ -22,25 +22,12 @@
 #include "cache_inside.h"
 
 enum {
-    PREFERENCE_NONE = 1 << 15, /* keeps a preference from being 0, which stands for all */
     PAGE_NAME_BYTES = 16,
     MARK_TIMES = 7 << 1,     /* of a doorkeeper's mark: how often the key was asked for */
     MARK_BITS = 4,           /* ... below the bits of its hash */
     REFUSED_BITS = 10,       /* of a doorkeeper's mark: when a refusal was, and that it is one */
     REFUSED_MS_LOG = 14,     /* every 16 s it is tried again */
 };
-
-uint16_t cache_preference(const uint16_t q[CODINGS])
-{
-    uint16_t bits = PREFERENCE_NONE;
-    unsigned bit = 0;
-
-    for (enum coding a = 0; a < CODINGS; a++)
-        for (enum coding b = 0; b < CODINGS; b++)
-            if (a != b)
-                bits |= (uint16_t)(http_prefers(q, a, b) << bit++);
-    return bits;
-}
 
 bool cache_equals_file(struct cache *c, const struct cache_entry *e)
 {
@@ -421,7 +408,7 @@ static int fill(struct way *w, const struct cache_want *want, struct source **so
     if (is_kept(c, want, err, found))
         e = entry_make(c, want, err, found);
     if (e) {
-        e->preference = w->varies ? cache_preference(want->ask->q) : 0;
+        e->preference = w->varies ? PREFERENCE_ORDER | http_order(want->ask->q) : 0;
         e->compares = e->compares && !has_rival(w, want);
         cache_variant_begin(c, want, e);
         atomic_fetch_add(&e->refs, 1); /* besides the table's: what is given out */

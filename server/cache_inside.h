@@ -81,6 +81,10 @@ enum cache_kind { CACHE_FIND, CACHE_PAGE, CACHE_LISTING };
 /* Whether a coding of an entry is to be made.  NONE: no, or no more. */
 enum cache_variant { VARIANT_NONE, VARIANT_WANTED, VARIANT_QUEUED };
 
+/* Of a client: http_order() of codings, where siblings lie beside the file; or the best coding that
+ * can be made. */
+enum { PREFERENCE_ORDER = 1 << 8, PREFERENCE_BEST = 1 << 9 };
+
 /* One allocation: the struct, the path, the fields, the body. */
 struct cache_entry {
     struct site_source src; /* what is given out */
@@ -96,8 +100,7 @@ struct cache_entry {
     atomic_uchar variant;         /* enum cache_variant; changes under the lock */
     bool compares;                /* ... and then is compared with its file; else it ends */
     bool file;                    /* it has one */
-    uint16_t preference;          /* of codings, for which it was chosen; 0: for all.  See
-                                   * cache_variant_matches() */
+    uint16_t preference;          /* for which it was chosen; 0: for all */
     int err;                      /* what find() says */
     atomic_uint hits;             /* of a listing */
     unsigned watches;             /* ... and those that it needs, with others' */
@@ -233,8 +236,6 @@ int cache_fill(struct cache *c, const struct cache_want *want, struct source **s
 unsigned cache_deps_room(const struct cache *c, const struct cache_want *want);
 /* Whether that old entry still equals its file. */
 bool cache_equals_file(struct cache *c, const struct cache_entry *e);
-/* Which codings are liked better than which: entries for which it is the same are the same. */
-uint16_t cache_preference(const uint16_t q[CODINGS]);
 /* From now on deps is cut when that path leads to another folder, or when what is in it does.  The
  * folder by O_PATH; -1: it cannot be watched.  *lasting: nor later. */
 int cache_watch_folder(struct cache *c, struct cache_deps *deps, struct slice path, bool *lasting);

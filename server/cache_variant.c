@@ -23,8 +23,7 @@
 #include "compress.h"
 
 enum {
-    PREFERENCE_BEST = 1 << 14, /* it says which coding is best, and not all that is preferred */
-    NICENESS = 10,             /* of the thread: those that answer go first */
+    NICENESS = 10, /* of the thread: those that answer go first */
 };
 
 /* --- Which clients an entry is for ------------------------------------------------------------ */
@@ -35,7 +34,7 @@ bool cache_variant_matches(const struct cache_entry *e, const uint16_t q[CODINGS
         return true;
     if (e->preference & PREFERENCE_BEST)
         return e->preference == (PREFERENCE_BEST | compress_best(q));
-    return e->preference == cache_preference(q);
+    return e->preference == (PREFERENCE_ORDER | http_order(q));
 }
 
 void cache_variant_begin(struct cache *c, const struct cache_want *want, struct cache_entry *e)

@@ -117,6 +117,30 @@ static void test_taste(void **state)
     }
 }
 
+/* Each is liked better than the next one, and than the file itself; and they are all. */
+static void test_order(void **state)
+{
+    bool seen[UINT8_MAX + 1] = {false};
+    unsigned numbers = 0;
+
+    (void)state;
+    for (unsigned n = 0; n < 5 * 5 * 5 * 5; n++) {
+        const uint16_t q[CODINGS] = {n % 5, n / 5 % 5, n / 25 % 5, n / 125};
+        unsigned order = http_order(q), liked = 0, listed = 0, rest;
+
+        numbers += !seen[order];
+        seen[order] = true;
+        for (rest = order; rest; rest >>= 2) {
+            assert_true(http_prefers(q, rest & 3, rest >> 2 & 3));
+            listed++;
+        }
+        for (enum coding c = CODING_IDENTITY + 1; c < CODINGS; c++)
+            liked += http_prefers(q, c, CODING_IDENTITY);
+        assert_int_equal(listed, liked);
+    }
+    assert_int_equal(numbers, 16);
+}
+
 #define ACC "Accept: "
 
 /* want: h HTML, j JSON, t text; page: an error is shown as a page */
@@ -204,6 +228,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_codings),
         cmocka_unit_test(test_taste),
+        cmocka_unit_test(test_order),
         cmocka_unit_test(test_listing),
     };
 

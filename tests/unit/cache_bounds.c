@@ -95,13 +95,24 @@ static void room_for_what_it_depends_on(void **state)
 /* The same order of likes is one entry, whatever the numbers. */
 static void likes_are_what_counts(void **state)
 {
-    static const uint16_t some[CODINGS] = {500, 700, 0, 0}, same[CODINGS] = {10, 20, 0, 0},
+    static const uint16_t same[][CODINGS] = {{500, 700}, {10, 20}, {1, 1}, {0, 1}},
                           other[CODINGS] = {20, 10, 0, 0};
+    struct tree *t = *state;
+    uint64_t fills;
 
-    (void)state;
-    assert_int_equal(cache_preference(some), cache_preference(same));
-    assert_int_not_equal(cache_preference(some), cache_preference(other));
-    assert_int_not_equal(cache_preference(identity), 0);
+    make_file(t, "a.html", "plain");
+    make_file(t, "a.html.gz", "gz");
+    open_cache(t, PLENTY);
+    for (int i = 0; i < OFTEN; i++)
+        assert_int_equal(coding_for(t, "/a.html", same[0]), CODING_GZIP);
+    fills = stats_sum(stats, STAT_CACHE_FILLS);
+    assert_int_equal(fills, 1);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(coding_for(t, "/a.html", same[i]), CODING_GZIP);
+    for (int i = 0; i < OFTEN; i++)
+        assert_int_equal(coding_for(t, "/a.html", other), CODING_IDENTITY);
+    assert_int_equal(stats_sum(stats, STAT_CACHE_FILLS), fills + 1);
+    close_cache();
 }
 
 /* --- Bounds ----------------------------------------------------------------------------------- */
