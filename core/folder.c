@@ -31,8 +31,10 @@ static bool describe(struct folder *f, const struct folder_name *d, struct listi
     e->kind = (uint8_t)docroot_kind(st.mode);
     e->link = e->kind == LISTING_DEAD;
     if (e->link && !err) {
-        int found = f->ops->stat(f, d->name, true, &target);
+        int found;
 
+        memcpy(f->path + f->listing.path.len, d->name, e->name.len + 1);
+        found = f->ops->stat(f, f->path + 1, true, &target);
         if (!found)
             st = target;
         e->unknown = found == -EXDEV;
@@ -292,13 +294,17 @@ static int gather(struct folder *f, unsigned names)
 
 /* --- Slices ----------------------------------------------------------------------------------- */
 
-int folder_look(struct folder *f, unsigned names)
+int folder_look(struct folder *f, const struct http_ask *ask, unsigned names)
 {
-    int err = f->ops->begin(f, false);
+    int err;
 
+    memcpy(f->path, ask->path.ptr, ask->path.len);
+    f->listing.path = (struct slice){f->path, ask->path.len};
+    listing_view_read(&f->listing.view, ask);
     f->listing.ctx = f;
     f->plain = true;
     f->stage = FOLDER_GATHERING;
+    err = f->ops->begin(f, false);
     if (!err)
         err = gather(f, names);
     if (err != -EINPROGRESS)

@@ -57,8 +57,8 @@ struct folder_ops {
     int (*begin)(struct folder *f, bool shared);
     /* The next names into f->dents, or the first ones again: bytes, 0: the end, or -errno. */
     long (*read)(struct folder *f, bool again);
-    /* An entry itself, or, if it is a link, what a visitor gets by it: -EXDEV: a file that lies
-     * where it is not asked for. */
+    /* An entry itself, by its name; or what a visitor gets by a link, whose path beneath the root
+     * that is: -EXDEV: a file that lies where it is not asked for. */
     int (*stat)(struct folder *f, const char *name, bool target, struct folder_stat *st);
     /* Its memory with so many bytes more, or NULL: there is none, or all listings have too much. */
     void *(*grow)(struct folder *f, const struct folder_array *array, size_t more);
@@ -80,12 +80,13 @@ enum folder_stage {
 
 /* The host's own struct begins with it, all zero but for what is the host's to set. */
 struct folder {
-    const struct folder_ops *ops;      /* the host's, as the next four */
+    const struct folder_ops *ops;      /* the host's, as the next five */
     const struct docroot_rules *rules;
-    struct listing listing;            /* path and view */
+    char *path;                        /* room for that of the folder, and for a name */
     char *dents;                       /* of struct folder_name, aligned as that is */
     struct listing_entry *batch;       /* streamed: of batch_max; their names lie in dents */
     size_t batch_max;
+    struct listing listing;
     bool helped;  /* folder_next() makes nothing: somebody calls folder_step() */
     bool offered; /* SOURCE_LATER was said once, so that the head is sent; or need not be */
     struct roll *roll;
@@ -102,9 +103,14 @@ struct folder {
 /* Whether an entry of that name is in such a listing. */
 bool folder_shows(const struct docroot_rules *rules, const struct listing_view *view,
                   struct slice name);
+/* Bytes of f->path for what is asked. */
+static inline size_t folder_room(const struct http_ask *ask)
+{
+    return ask->path.len + FOLDER_NAME_BYTES_MAX + 1;
+}
 /* Begin; all of it is read if it has no more than so many names.  After a failure too, the host
  * lets go of what it holds. */
-int folder_look(struct folder *f, unsigned names);
+int folder_look(struct folder *f, const struct http_ask *ask, unsigned names);
 /* Whether folder_next() needs no folder_step() first, and whether that may take milliseconds. */
 bool folder_ready(const struct folder *f);
 bool folder_long(const struct folder *f);

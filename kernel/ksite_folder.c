@@ -41,7 +41,7 @@ struct kfolder {
     struct file *file;     /* NULL: all has been read */
     unsigned mounts;       /* LOOKUP_NO_XDEV, or 0: links may lead to other file systems */
     time64_t changed;      /* last, of itself and all that was looked at */
-    char path[];           /* the folder's, and room for a name */
+    char path[];
 };
 
 static struct kfolder *kfolder_of(struct folder *folder)
@@ -103,12 +103,10 @@ static long read_names(struct folder *folder, bool again)
 
 /* -EXDEV: the target lies on another file system; it is shown as a file of unknown size, if it is
  * served at all. */
-static int look_target(struct kfolder *f, const char *name, struct path *path)
+static int look_target(const struct kfolder *f, const char *name, struct path *path)
 {
-    int err;
+    int err = ksite_look(&f->site->root, name, LOOKUP_FOLLOW | f->mounts, path);
 
-    memcpy(f->path + f->folder.listing.path.len, name, strlen(name) + 1);
-    err = ksite_look(&f->site->root, f->path + 1, LOOKUP_FOLLOW | f->mounts, path);
     return err == -EXDEV && !f->site->cross_mounts ? -EACCES : err;
 }
 
@@ -246,8 +244,7 @@ static const struct folder_ops ops = {
 int kfolder_open(struct ksite *site, const struct http_ask *ask, struct file *file,
                  struct folder **folder)
 {
-    size_t len = ask->path.len;
-    struct kfolder *f = kvzalloc(sizeof(*f) + len + FOLDER_NAME_BYTES_MAX + 1, GFP_KERNEL);
+    struct kfolder *f = kvzalloc(struct_size(f, path, folder_room(ask)), GFP_KERNEL);
     int err;
 
     if (!f) {
@@ -258,14 +255,12 @@ int kfolder_open(struct ksite *site, const struct http_ask *ask, struct file *fi
     f->file = file;
     f->mounts = file->f_path.mnt == site->root.mnt ? LOOKUP_NO_XDEV : 0;
     f->changed = kcompat_ctime(file_inode(file)).tv_sec;
-    memcpy(f->path, ask->path.ptr, len);
     f->folder.ops = &ops;
     f->folder.rules = &site->rules;
+    f->folder.path = f->path;
     f->folder.batch_max = STREAM_NAMES;
     f->folder.offered = true; /* a work item may sleep as long as it takes */
-    f->folder.listing.path = (struct slice){f->path, len};
-    listing_view_read(&f->folder.listing.view, ask);
-    err = folder_look(&f->folder, UINT_MAX);
+    err = folder_look(&f->folder, ask, UINT_MAX);
     if (err)
         kfolder_close(&f->folder);
     else

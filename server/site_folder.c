@@ -34,7 +34,7 @@ struct site_folder {
     int fd;               /* of the folder; -1: all has been read */
     dev_t dev;            /* where it lies */
     uint64_t asked;       /* rolls_now() then */
-    char path[PATH_BYTES_MAX];
+    char path[];
 };
 
 /* --- What the core asks of it ----------------------------------------------------------------- */
@@ -65,15 +65,10 @@ static long read_names(struct folder *folder, bool again)
 }
 
 /* A link's target as a visitor would get it. */
-static int stat_target(const struct site_folder *f, const char *name, struct stat *st)
+static int stat_target(const struct site_folder *f, const char *path, struct stat *st)
 {
-    char path[PATH_BYTES_MAX + FOLDER_NAME_BYTES_MAX + 1];
-    size_t len = f->folder.listing.path.len - 1;
-    int fd, err;
+    int fd = site_open_beneath(f->site, path, O_PATH), err;
 
-    memcpy(path, f->path + 1, len);
-    memcpy(path + len, name, strlen(name) + 1);
-    fd = site_open_beneath(f->site, path, O_PATH);
     if (fd < 0)
         return fd;
     err = fstat(fd, st) < 0 ? -errno : 0;
@@ -163,12 +158,11 @@ static const struct folder_ops ops = {
 
 int site_folder_open(struct site *site, const struct http_ask *ask, int fd, struct folder **folder)
 {
-    struct site_folder *f = calloc(1, sizeof(*f));
+    struct site_folder *f = calloc(1, sizeof(*f) + folder_room(ask));
     struct stat st;
     int err;
 
-    if (!f || ask->path.len > sizeof(f->path)) {
-        free(f);
+    if (!f) {
         close(fd);
         return -ENOMEM;
     }
@@ -176,14 +170,12 @@ int site_folder_open(struct site *site, const struct http_ask *ask, int fd, stru
     f->fd = fd;
     f->client = -1;
     f->dev = fstat(fd, &st) == 0 ? st.st_dev : 0;
-    memcpy(f->path, ask->path.ptr, ask->path.len);
     f->folder.ops = &ops;
     f->folder.rules = &site->rules;
+    f->folder.path = f->path;
     f->folder.batch_max = STREAM_NAMES;
-    f->folder.listing.path = (struct slice){f->path, ask->path.len};
-    listing_view_read(&f->folder.listing.view, ask);
     f->asked = rolls_now(site);
-    err = folder_look(&f->folder, SITE_FIRST_NAMES);
+    err = folder_look(&f->folder, ask, SITE_FIRST_NAMES);
     if (err)
         site_folder_close(&f->folder);
     else
