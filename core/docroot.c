@@ -247,18 +247,15 @@ static int find_listing(struct docroot_search *f, struct source **source)
 
 /* --- The search ------------------------------------------------------------------------------- */
 
-int docroot_refuses(const struct docroot_rules *rules, const struct http_ask *ask)
-{
-    if (ask->path.len == 0 || ask->path.len > PATH_BYTES_MAX)
-        return -ENAMETOOLONG;
-    return !rules->hidden && path_is_hidden(ask->path) ? -ENOENT : 0;
-}
-
 int docroot_find(struct docroot_search *f, struct source **source)
 {
     struct slice path = f->ask->path;
     int err;
 
+    if (path.len == 0 || path.len > PATH_BYTES_MAX)
+        return -ENAMETOOLONG;
+    if (!f->rules->hidden && path_is_hidden(path))
+        return -ENOENT;
     f->len = path.len - 1;
     memcpy(f->path, path.ptr + 1, f->len);
     f->path[f->len] = '\0';

@@ -71,17 +71,15 @@ struct docroot_search {
     char *path; /* room for docroot_room() bytes */
 };
 
-/* -ENAMETOOLONG, or -ENOENT: the path has a hidden name in it.  To be asked first. */
-int docroot_refuses(const struct docroot_rules *rules, const struct http_ask *ask);
-
-/* Of any path that is not refused: bytes, with an index's name, a suffix and a NUL. */
+/* Of any path that is searched for: bytes, with an index's name, a suffix and a NUL. */
 enum { DOCROOT_PATH_BYTES_MAX = PATH_BYTES_MAX + NAME_BYTES_MAX + CODING_SUFFIX_BYTES_MAX + 1 };
 static inline size_t docroot_room(const struct docroot_rules *rules, const struct http_ask *ask)
 {
     return ask->path.len + rules->index_len + CODING_SUFFIX_BYTES_MAX + 1;
 }
 
-/* As host->find() and host->page(), which needs room for a number and ".html". */
+/* As host->find() and host->page(), which needs room for a number and ".html".  Of a path that is
+ * too long, or has a hidden name in it, the host is asked nothing. */
 int docroot_find(struct docroot_search *f, struct source **source);
 int docroot_page(struct docroot_search *f, unsigned status, struct source **source);
 

@@ -307,13 +307,13 @@ static int find(struct search *f, struct source **source)
 
 int ksite_find(struct ksite *site, const struct http_ask *ask, bool away, struct source **source)
 {
-    int err = docroot_refuses(&site->rules, ask);
     struct search *f;
+    int err;
 
     if (ksite_is_gone(site))
         return -ESTALE;
-    if (err || ksite_try(site, ask, source) == 0)
-        return err;
+    if (ksite_try(site, ask, source) == 0)
+        return 0;
     f = search_new(site, docroot_room(&site->rules, ask));
     if (!f)
         return -ENOMEM;

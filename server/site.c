@@ -237,10 +237,8 @@ static void search_init(struct search *f, struct site *site)
 int site_find(struct site *site, const struct http_ask *ask, bool may_block, struct source **source)
 {
     struct search f;
-    int err = docroot_refuses(&site->rules, ask);
+    int err;
 
-    if (err)
-        return err;
     search_init(&f, site);
     f.search.ask = ask;
     f.search.compress_max = site_compress_max(site);

@@ -1,167 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* docroot.c - which file answers a path, over a folder that is a table: whatever the host says of a
  * name, and whichever of its calls fails, the answer is right and everything held is let go of. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-#include <stdlib.h>
 #include <sys/stat.h>
-#include "../../core/docroot.h"
+#include "table_root.h"
 
-/* What is found of a name: 0, or -errno and a kind. */
-struct name {
-    const char *name;
-    int err;
-    enum listing_kind kind;
-    int64_t mtime_s;
-    uint64_t size;
-    uint32_t mtime_ns;
-};
-
-struct root {
-    struct docroot_search search;
-    struct docroot_rules rules;
-    const struct name *names;
-    char path[DOCROOT_PATH_BYTES_MAX];
-    unsigned looks, held, held_max;
-    unsigned fails; /* open() fails the first so many times */
-    bool alone;     /* what alone() says */
-    unsigned noted;
-    /* What open() or list() was given. */
-    const char *asked, *sent, *listed;
-    struct source source;
-};
-
-static struct root *root_of(struct docroot_search *f)
-{
-    return (struct root *)f;
-}
-
-static const struct name *name_of(const struct docroot_thing *thing)
-{
-    assert_non_null(thing->path[0]);
-    return thing->path[0];
-}
-
-static void hold(struct root *r, struct docroot_thing *thing, const struct name *name)
-{
-    assert_null(thing->path[0]);
-    thing->path[0] = (void *)(uintptr_t)name;
-    r->held++;
-    r->held_max = r->held > r->held_max ? r->held : r->held_max;
-}
-
-static int root_look(struct docroot_search *f, const char *name, struct docroot_thing *thing)
-{
-    struct root *r = root_of(f);
-    const struct name *n = r->names;
-
-    r->looks++;
-    while (n->name && strcmp(n->name, name) != 0)
-        n++;
-    if (!n->name)
-        return -ENOENT;
-    thing->kind = (uint8_t)n->kind;
-    if (n->err)
-        return n->err;
-    thing->source = (struct source){
-        .size = n->size, .mtime_s = n->mtime_s, .mtime_ns = n->mtime_ns};
-    hold(r, thing, n);
-    return 0;
-}
-
-static void root_put(struct docroot_search *f, struct docroot_thing *thing)
-{
-    (void)name_of(thing);
-    thing->path[0] = NULL;
-    root_of(f)->held--;
-}
-
-static int root_open(struct docroot_search *f, struct docroot_thing *asked,
-                     struct docroot_thing *sent, struct source **source)
-{
-    struct root *r = root_of(f);
-
-    if (r->fails > 0) {
-        r->fails--;
-        return -ENOMEM;
-    }
-    if (sent->source.kind == SOURCE_BODY) {
-        assert_int_equal(sent->source.bytes != NULL, sent->source.size == 0);
-        r->asked = name_of(asked)->name;
-        r->sent = name_of(sent)->name;
-    }
-    r->source = sent->source;
-    *source = &r->source;
-    return 0;
-}
-
-static int root_folder(struct docroot_search *f, const char *name, struct docroot_thing *thing)
-{
-    static const struct name folder;
-
-    (void)name;
-    hold(root_of(f), thing, &folder);
-    return 0;
-}
-
-static int root_list(struct docroot_search *f, struct docroot_thing *thing, struct source **source)
-{
-    struct root *r = root_of(f);
-
-    (void)name_of(thing);
-    r->listed = r->path;
-    r->source = thing->source;
-    *source = &r->source;
-    return 0;
-}
-
-static bool root_alone(struct docroot_search *f, bool found)
-{
-    root_of(f)->noted += found;
-    return root_of(f)->alone;
-}
-
-static const struct docroot_ops ops = {
-    root_look, root_put, root_open, root_folder, root_list, root_alone,
-};
+/* Nobody remembers what was alone. */
 static const struct docroot_ops least = {
     root_look, root_put, root_open, root_folder, root_list, NULL,
 };
-
-static void root_init(struct root *r, const struct name *names)
-{
-    memset(r, 0, sizeof(*r));
-    r->rules.listing = r->rules.precompressed = true;
-    assert_int_equal(docroot_settle(&r->rules), 0);
-    r->names = names;
-    r->search.ops = &ops;
-    r->search.rules = &r->rules;
-    r->search.path = r->path;
-}
-
-static struct http_ask ask_for(const char *path)
-{
-    struct http_ask a = {.path = {path, strlen(path)}};
-
-    a.q[CODING_IDENTITY] = 1000;
-    return a;
-}
-
-/* The search; everything is let go of, however it ends. */
-static int find(struct root *r, const struct http_ask *ask)
-{
-    struct source *source = NULL;
-    int err;
-
-    r->search.ask = ask;
-    r->looks = r->noted = 0;
-    err = docroot_find(&r->search, &source);
-    assert_int_equal(r->held, 0);
-    assert_int_equal(source != NULL, err == 0);
-    return err;
-}
 
 static const struct name page[] = {
     {"a.html", 0, LISTING_FILE, 100, 9, 5},
@@ -378,22 +224,27 @@ static void a_page_is_a_file_and_nothing_else(void **state)
 
 static void what_is_refused_is_not_looked_for(void **state)
 {
+    static const struct name hidden[] = {{".git/config", 0, LISTING_FILE, 1, 1, 0}, {.name = NULL}};
     static char path[PATH_BYTES_MAX + 1];
     struct http_ask a = {.path = {path, sizeof(path)}};
-    struct docroot_rules rules = {.hidden = false};
+    struct root r;
 
     (void)state;
     memset(path, 'a', sizeof(path));
     path[0] = '/';
-    assert_int_equal(docroot_refuses(&rules, &a), -ENAMETOOLONG);
-    a.path.len--;
-    assert_int_equal(docroot_refuses(&rules, &a), 0);
+    root_init(&r, hidden);
+    assert_int_equal(find(&r, &a), -ENAMETOOLONG);
     a.path.len = 0;
-    assert_int_equal(docroot_refuses(&rules, &a), -ENAMETOOLONG);
+    assert_int_equal(find(&r, &a), -ENAMETOOLONG);
+    assert_int_equal(r.looks, 0);
+    a.path.len = sizeof(path) - 1;
+    assert_int_equal(find(&r, &a), -ENOENT);
+    assert_int_equal(r.looks, 1);
     a = ask_for("/.git/config");
-    assert_int_equal(docroot_refuses(&rules, &a), -ENOENT);
-    rules.hidden = true;
-    assert_int_equal(docroot_refuses(&rules, &a), 0);
+    assert_int_equal(find(&r, &a), -ENOENT);
+    assert_int_equal(r.looks, 0);
+    r.rules.hidden = true;
+    assert_int_equal(find(&r, &a), 0);
 }
 
 static void an_index_is_a_name(void **state)
