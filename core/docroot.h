@@ -95,5 +95,10 @@ struct slice docroot_beneath(const struct docroot_rules *rules, struct slice roo
                              struct slice thing);
 /* Whether a text of that size is worth compressing; bytes_max: what is kept. */
 bool docroot_compresses(const char *type, uint64_t size, uint64_t bytes_max);
+/* ... and how many bytes the coded ones may have, to be kept. */
+static inline size_t docroot_coded_max(size_t size)
+{
+    return size - size / COMPRESS_SAVES_PART;
+}
 
 #endif

@@ -68,7 +68,7 @@ static char *body_make(struct source *source, uint64_t *size)
 /* The body compressed, in its place; if that does not save, it stays as it is. */
 static void body_compress(struct kgzip *gzip, struct source *s)
 {
-    size_t cap = s->size - s->size / COMPRESS_SAVES_PART;
+    size_t cap = docroot_coded_max(s->size);
     char *out = alloc_pages_exact(cap, PAGES_GFP);
     long n = out ? kgzip_write(gzip, (struct slice){s->bytes, s->size}, out, cap) : -ENOMEM;
 

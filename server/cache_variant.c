@@ -123,7 +123,7 @@ static struct cache_entry *entry_of(const struct cache_entry *e, struct slice co
 static struct cache_entry *variant_of(const struct cache_entry *e)
 {
     const struct slice body = {e->src.source.bytes, (size_t)e->src.source.size};
-    size_t cap = compress_cap(body.len), n;
+    size_t cap = docroot_coded_max(body.len), n;
     struct cache_entry *made = NULL;
     char *out = malloc(cap);
 

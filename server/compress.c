@@ -38,11 +38,6 @@ enum coding compress_best(const uint16_t q[CODINGS])
     return best;
 }
 
-size_t compress_cap(size_t size)
-{
-    return size - size / COMPRESS_SAVES_PART;
-}
-
 size_t compress_write(enum coding coding, struct slice in, char *out, size_t cap)
 {
     const struct compressor *c = compressor_of(coding);

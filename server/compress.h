@@ -29,8 +29,6 @@ const struct compressor *compressor_of(enum coding coding);
 bool compress_makes_any(void);
 /* The coding that the client likes best, of identity and those that can be made. */
 enum coding compress_best(const uint16_t q[CODINGS]);
-/* Bytes that the coded ones must not exceed to be kept. */
-size_t compress_cap(size_t size);
 /* The coded bytes, at most cap: how many, or 0: they do not fit, or there is no memory. */
 size_t compress_write(enum coding coding, struct slice in, char *out, size_t cap);
 /* For the ETag of coded bytes: the same on every machine, and never 0. */

@@ -14,6 +14,7 @@
 #include <zstd.h>
 #endif
 #include "../../core/docroot.h"
+#include "../../core/docroot.h"
 #include "../../server/compress.h"
 
 enum { TEXT_BYTES = 40000, LINE_BYTES = 40 };
@@ -98,7 +99,7 @@ static void test_fits_or_is_nothing(void **state)
             for (size_t i = cap; i < sizeof(out); i++)
                 assert_int_equal(out[i], '#');
         }
-        assert_int_equal(compress_write(coding, no_text, out, compress_cap(5000)), 0);
+        assert_int_equal(compress_write(coding, no_text, out, docroot_coded_max(5000)), 0);
     }
 }
 
@@ -122,9 +123,9 @@ static void test_bounds(void **state)
     for (size_t saved = 99; saved <= 101; saved++) { /* of a hundred times that share */
         size_t size = 100 * COMPRESS_SAVES_PART;
 
-        assert_int_equal(size - saved <= compress_cap(size), saved >= 100);
+        assert_int_equal(size - saved <= docroot_coded_max(size), saved >= 100);
     }
-    assert_int_equal(compress_cap(801), 701);
+    assert_int_equal(docroot_coded_max(801), 701);
 }
 
 static void test_choice(void **state)
