@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* docroot.c - which file answers a path, over a folder that is a table: whatever the host says of a
- * name, and whichever of its calls fails, the answer is right and everything held is let go of. */
+ * name, the answer is right and everything held is let go of.  docroot_fails.c has calls fail. */
 #include <sys/stat.h>
 #include "table_root.h"
 
@@ -117,24 +117,6 @@ static void what_may_be_compressed_varies(void **state)
     names[0].size = COMPRESS_BYTES_MIN - 1;
     assert_int_equal(find(&r, &a), 0);
     assert_false(r.source.vary);
-}
-
-static void when_it_cannot_be_opened_nothing_stays(void **state)
-{
-    struct http_ask a = ask_for("/a.html"), folder = ask_for("/sub");
-    static const struct name sub[] = {{"sub", -EISDIR, LISTING_FOLDER, 0, 0, 0}, {.name = NULL}};
-    struct root r;
-
-    (void)state;
-    a.q[CODING_BR] = 1000;
-    root_init(&r, page);
-    r.fails = 1;
-    assert_int_equal(find(&r, &a), -ENOMEM);
-    root_init(&r, sub);
-    r.fails = 1;
-    assert_int_equal(find(&r, &folder), -ENOMEM);
-    assert_int_equal(find(&r, &folder), 0);
-    assert_int_equal(r.source.kind, SOURCE_REDIRECT);
 }
 
 /* What bears the index's name: the folder is listed beside it, or the answer is -errno. */
@@ -334,7 +316,6 @@ int main(void)
         cmocka_unit_test(a_file_that_was_alone_is_not_looked_for_again),
         cmocka_unit_test(what_is_let_be_is_not_looked_for),
         cmocka_unit_test(what_may_be_compressed_varies),
-        cmocka_unit_test(when_it_cannot_be_opened_nothing_stays),
         cmocka_unit_test(what_is_no_index_does_not_hide_its_folder),
         cmocka_unit_test(a_folder_is_listed_or_its_index_sent),
         cmocka_unit_test(a_page_is_a_file_and_nothing_else),

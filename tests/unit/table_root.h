@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* table_root.h - a folder that is a table, as the host of core/docroot.c: it says of each name what
- * the table does, and counts what is held.
+ * the table does, counts what is held, and one of its calls can be made to fail.
  */
 #ifndef TESTS_UNIT_TABLE_ROOT_H
 #define TESTS_UNIT_TABLE_ROOT_H
@@ -20,14 +20,20 @@ struct name {
     uint32_t mtime_ns;
 };
 
+enum root_call { ROOT_LOOK, ROOT_OPEN, ROOT_FOLDER, ROOT_LIST };
+
 struct root {
     struct docroot_search search;
     struct docroot_rules rules;
     const struct name *names;
     char path[DOCROOT_PATH_BYTES_MAX];
     unsigned looks, held, held_max;
-    unsigned fails; /* open() fails the first so many times */
-    bool alone;     /* what alone() says */
+    unsigned calls, fail_at; /* the call of that number fails; */
+    bool fail_on;            /* those after it, too */
+    int fail_with;
+    enum root_call failed;   /* the first one that failed, */
+    char failed_name[64];    /* and of what */
+    bool alone; /* what alone() says */
     unsigned noted;
     /* What open() or list() was given. */
     const char *asked, *sent, *listed;
@@ -53,12 +59,28 @@ static inline void hold(struct root *r, struct docroot_thing *thing, const struc
     r->held_max = r->held > r->held_max ? r->held : r->held_max;
 }
 
+static inline int root_fails(struct root *r, enum root_call call, const char *name)
+{
+    r->calls++;
+    if (r->calls == r->fail_at) {
+        r->failed = call;
+        assert_true(strlen(name) < sizeof(r->failed_name));
+        memcpy(r->failed_name, name, strlen(name) + 1);
+    } else if (!r->fail_at || r->calls < r->fail_at || !r->fail_on) {
+        return 0;
+    }
+    return r->fail_with;
+}
+
 static inline int root_look(struct docroot_search *f, const char *name, struct docroot_thing *thing)
 {
     struct root *r = root_of(f);
     const struct name *n = r->names;
+    int err = root_fails(r, ROOT_LOOK, name);
 
     r->looks++;
+    if (err)
+        return err;
     while (n->name && strcmp(n->name, name) != 0)
         n++;
     if (!n->name)
@@ -83,11 +105,10 @@ static inline int root_open(struct docroot_search *f, struct docroot_thing *aske
                             struct docroot_thing *sent, struct source **source)
 {
     struct root *r = root_of(f);
+    int err = root_fails(r, ROOT_OPEN, r->path);
 
-    if (r->fails > 0) {
-        r->fails--;
-        return -ENOMEM;
-    }
+    if (err)
+        return err;
     if (sent->source.kind == SOURCE_BODY) {
         assert_int_equal(sent->source.bytes != NULL, sent->source.size == 0);
         r->asked = name_of(asked)->name;
@@ -102,18 +123,22 @@ static inline int root_folder(struct docroot_search *f, const char *name,
                               struct docroot_thing *thing)
 {
     static const struct name folder;
+    int err = root_fails(root_of(f), ROOT_FOLDER, name);
 
-    (void)name;
-    hold(root_of(f), thing, &folder);
-    return 0;
+    if (!err)
+        hold(root_of(f), thing, &folder);
+    return err;
 }
 
 static inline int root_list(struct docroot_search *f, struct docroot_thing *thing,
                             struct source **source)
 {
     struct root *r = root_of(f);
+    int err = root_fails(r, ROOT_LIST, r->path);
 
     (void)name_of(thing);
+    if (err)
+        return err;
     r->listed = r->path;
     r->source = thing->source;
     *source = &r->source;
