@@ -147,6 +147,10 @@ struct http_ask {
     bool json, text;         /* a listing (path ends in '/') in that form: Accept, ?format= */
     bool head;               /* HEAD: a listing need not be made */
     const struct conn *conn; /* to be resumed after -EINPROGRESS */
+    /* Of a head that came before: the same number from the same host->recent means the same ask,
+     * but for conn, and the same method.  The lowest RECENT_LOG bits tell heads apart that are kept
+     * at once.  0: it has no number. */
+    uint64_t again;
 };
 
 /* Whether a coding is to be sent rather than another: it is taken, and weighs more, or the same and
@@ -171,6 +175,8 @@ struct http_receipt {
  * some 7 KB from host->alloc(), until they are dropped. */
 struct http_recent {
     uint64_t hash; /* of the bytes that were looked for last; 0: too few */
+    uint64_t kept_ever;
+    struct http_kept *last; /* that was found; or NULL */
     struct http_recent_place {
         uint64_t next; /* hash of the head that came here last and is not the one that is kept */
         struct http_kept *kept;
@@ -181,7 +187,7 @@ void http_recent_drop(const struct host *host);
 /* http_reply.c: queue the answer to a whole, valid request head.  keep_alive false adds
  * Connection: close.  0, or -EINPROGRESS: nothing was queued, ask again later. */
 int http_reply(struct conn *c, const struct http_head *head, bool keep_alive);
-/* The same for GET and HEAD, when what find() is asked is known but for the connection. */
+/* The same for GET and HEAD, when what find() is asked is known; ask->conn is c. */
 int http_reply_ask(struct conn *c, const struct http_head *head, const struct http_ask *ask,
                    bool keep_alive);
 /* Queue an answer that is a status with a short page (errors).  Only the head's method, minor and

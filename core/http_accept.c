@@ -278,6 +278,7 @@ unsigned http_ask_set(struct http_ask *ask, char *path, const struct http_head *
     ask->query = head->query;
     ask->head = head->method == HTTP_HEAD;
     ask->conn = NULL;
+    ask->again = 0;
     http_accept_codings(head, ask->q);
     /* Accept is read for listings alone: their paths end with a slash (without it the answer is
      * SOURCE_REDIRECT). */

@@ -19,13 +19,13 @@
 /* What a head means. */
 struct http_known {
     struct http_head head;
-    struct http_ask ask; /* but for the connection */
+    struct http_ask ask; /* conn: whose request it is now */
 };
 
 /* What the head at the start of bytes[0..n) means, and its length; NULL: it is not kept, or more is
  * needed.  Valid until http_recent_keep(). */
-const struct http_known *http_recent_find(struct http_recent *recent, const char *bytes, size_t n,
-                                          size_t *used);
+struct http_known *http_recent_find(struct http_recent *recent, const char *bytes, size_t n,
+                                    size_t *used);
 
 /* It was not found: bytes[0..used) is a head, and this is what it means.  It is kept if it is worth
  * it, from the second time on. */

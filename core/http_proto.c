@@ -165,13 +165,14 @@ static unsigned refusal(const struct conn *c, const struct http_head *head)
 /* A head that came before: what it means is known.  0: it is not. */
 static long input_known(struct conn *c, const char *bytes, size_t n)
 {
-    const struct http_known *known;
+    struct http_known *known;
     size_t used = 0;
     int err;
 
     known = c->host->recent ? http_recent_find(c->host->recent, bytes, n, &used) : NULL;
     if (!known)
         return 0;
+    known->ask.conn = c;
     err = http_reply_ask(c, &known->head, &known->ask, keeps_alive(c, &known->head));
     if (err)
         return err;

@@ -39,15 +39,24 @@ static uint64_t hash_of(const char *bytes, size_t n)
     return hash * 0x9e3779b97f4a7c15ull;
 }
 
-const struct http_known *http_recent_find(struct http_recent *recent, const char *bytes, size_t n,
-                                          size_t *used)
+static bool is_that(const struct http_kept *kept, const char *bytes, size_t n)
 {
-    const struct http_kept *kept;
+    return kept && kept->len && kept->len <= n && memcmp(bytes, kept->bytes, kept->len) == 0;
+}
 
-    recent->hash = n < HEAD_BYTES_MIN ? 0 : hash_of(bytes, n);
-    kept = recent->place[recent->hash >> (64 - RECENT_LOG)].kept;
-    if (!kept || !kept->len || kept->len > n || memcmp(bytes, kept->bytes, kept->len) != 0)
-        return NULL;
+/* A client that repeats itself does so in a row, mostly: then nothing is hashed. */
+struct http_known *http_recent_find(struct http_recent *recent, const char *bytes, size_t n,
+                                    size_t *used)
+{
+    struct http_kept *kept = recent->last;
+
+    if (!is_that(kept, bytes, n)) {
+        recent->hash = n < HEAD_BYTES_MIN ? 0 : hash_of(bytes, n);
+        kept = recent->place[recent->hash >> (64 - RECENT_LOG)].kept;
+        if (!is_that(kept, bytes, n))
+            return NULL;
+        recent->last = kept;
+    }
     *used = kept->len;
     return &kept->known;
 }
@@ -64,6 +73,7 @@ void http_recent_keep(const struct host *host, const char *bytes, size_t used,
     struct http_recent *recent = host->recent;
     struct http_recent_place *place = &recent->place[recent->hash >> (64 - RECENT_LOG)];
     struct http_kept *kept = place->kept;
+    uint64_t number = (uint64_t)(place - recent->place);
     long read;
 
     if (!recent->hash || used > RECENT_BYTES_MAX || !is_kept(head))
@@ -81,6 +91,7 @@ void http_recent_keep(const struct host *host, const char *bytes, size_t used,
     read = http_parse_request(kept->bytes, used, &kept->known.head); /* its slices are ours */
     core_assert(read == (long)used);                                 /* it was a head before */
     kept->len = http_ask_set(&kept->known.ask, kept->path, &kept->known.head) ? 0 : (uint32_t)used;
+    kept->known.ask.again = ++recent->kept_ever << RECENT_LOG | number;
 }
 
 void http_recent_drop(const struct host *host)
@@ -88,6 +99,8 @@ void http_recent_drop(const struct host *host)
     struct http_recent *recent = host->recent;
     unsigned i;
 
+    if (recent)
+        recent->last = NULL;
     for (i = 0; recent && i < 1 << RECENT_LOG; i++) {
         if (recent->place[i].kept)
             host->free(host->site, recent->place[i].kept, sizeof(struct http_kept));

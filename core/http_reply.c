@@ -456,19 +456,17 @@ static unsigned options_status(struct conn *c, const struct http_head *head)
     return len < 0 ? (unsigned)-len : 0;
 }
 
-int http_reply_ask(struct conn *c, const struct http_head *head, const struct http_ask *known,
+int http_reply_ask(struct conn *c, const struct http_head *head, const struct http_ask *ask,
                    bool keep_alive)
 {
-    struct http_ask ask = *known;
     struct found f;
     int err;
 
     f.a = (struct answer){.c = c, .head = head, .keep_alive = keep_alive};
-    ask.conn = c;
-    err = c->host->find(c->host->site, &ask, &f.source);
+    err = c->host->find(c->host->site, ask, &f.source);
     if (err == -EINPROGRESS)
         return err;
-    return err ? http_status_write(&f.a, http_status_of_error(err)) : reply_found(&f, &ask);
+    return err ? http_status_write(&f.a, http_status_of_error(err)) : reply_found(&f, ask);
 }
 
 int http_reply(struct conn *c, const struct http_head *head, bool keep_alive)
@@ -489,5 +487,8 @@ int http_reply(struct conn *c, const struct http_head *head, bool keep_alive)
         status = http_ask_set(&ask, work->path, head);
     else
         status = head->method == HTTP_KNOWN ? 405 : 501;
-    return status ? http_status_write(&a, status) : http_reply_ask(c, head, &ask, keep_alive);
+    if (status)
+        return http_status_write(&a, status);
+    ask.conn = c;
+    return http_reply_ask(c, head, &ask, keep_alive);
 }

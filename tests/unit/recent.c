@@ -202,6 +202,57 @@ static void test_what_is_kept(void **state)
     close_remembering(f);
 }
 
+/* The number of that head, asked by a connection of its own; 0: it has none. */
+static uint64_t number_of(struct fake *f, const char *request)
+{
+    struct drive d;
+
+    world.asker = NULL;
+    drive_open(&d, f);
+    d.out[0] = '\0';
+    drive_text(&d, request);
+    assert_ptr_equal(world.asker, &d.conn);
+    drive_end(&d);
+    drive_close(&d);
+    return world.again;
+}
+
+/* A head that is kept has a number of its own, which no other head will have. */
+static void test_numbers(void **state)
+{
+    struct fake *f = open_remembering(true);
+    char text[TEXT_MAX];
+    uint64_t first, second, last = 0;
+
+    (void)state;
+    assert_int_equal(number_of(f, KNOWN), 0);
+    number_of(f, KNOWN);
+    first = number_of(f, KNOWN);
+    assert_int_not_equal(first, 0);
+    number_of(f, "GET /p8" HOST "\r\n");
+    number_of(f, "GET /p8" HOST "\r\n");
+    second = number_of(f, "GET /p8" HOST "\r\n");
+    assert_int_not_equal(second, 0);
+    assert_int_not_equal(second, first);
+    for (unsigned i = 0; i < TIMES; i++) {
+        assert_int_equal(number_of(f, KNOWN), first);
+        assert_int_equal(number_of(f, "GET /p8" HOST "\r\n"), second);
+    }
+    for (unsigned i = 0; i < 1000; i++) {
+        snprintf(text, sizeof(text), "GET /p%u" HOST "Cookie: %u\r\n\r\n", i, i);
+        number_of(f, text);
+        number_of(f, text);
+        assert_true(number_of(f, text) != last);
+        last = number_of(f, text);
+        assert_true(last != 0 && last != first && last != second);
+    }
+    close_remembering(f);
+    f = open_remembering(false);
+    for (unsigned i = 0; i < TIMES; i++)
+        assert_int_equal(number_of(f, KNOWN), 0);
+    fake_close(f);
+}
+
 /* Without memory every head is read anew. */
 static void test_without_memory(void **state)
 {
@@ -227,6 +278,7 @@ int main(void)
         cmocka_unit_test(test_each_byte_counts),
         cmocka_unit_test(test_long_heads_are_not_kept),
         cmocka_unit_test(test_what_is_kept),
+        cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_without_memory),
     };
 

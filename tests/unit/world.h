@@ -27,14 +27,17 @@ static struct {
     char target[WORLD_TEXT_MAX], method[WORLD_TEXT_MAX];
     char query[WORLD_TEXT_MAX], path[WORLD_TEXT_MAX];
     bool json, text, head;
+    uint64_t again;
+    const struct conn *asker;
     unsigned page; /* the status that the site has a page for */
     enum source_kind page_kind;
     bool ready;
     char ready_fields[HTTP_FIELDS_BYTES_MAX];
     bool whole; /* with ready: whole answers, too */
+    bool whole_file; /* ... whose bytes lie in a file, too */
     int64_t second; /* whole answers are that much older */
     struct whole ready_whole;
-    char ready_bytes[4096];
+    char ready_bytes[2 * JOINED_BYTES_MAX];
 } world;
 
 static inline void world_copy(char out[WORLD_TEXT_MAX], struct slice s)
@@ -102,6 +105,7 @@ static inline void world_make_ready(struct fake *f, struct source *s)
     world.ready_whole.len = sizeof(world.ready_bytes);
     if (world.whole && http_whole_write(&world.ready_whole, world.ready_bytes, &f->host, s)) {
         s->whole = &world.ready_whole;
+        s->file = world.whole_file ? s : NULL;
         world.ready_whole.date_s -= world.second;
         if (world.second)
             memcpy(strstr(world.ready_bytes, "200 OK"), "marked", strlen("200 OK"));
