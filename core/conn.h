@@ -279,7 +279,8 @@ void conn_wrote(struct conn *c, size_t n, bool body);
  * when sent; or at once, if the range is short and lies in memory, for then it is copied. */
 void conn_put_source(struct conn *c, struct source *source, uint64_t off, uint64_t len);
 
-/* The whole answer of a source that has one; the reference is given away. */
+/* The whole answer of a source that has one; the reference is given away.  As above it may be
+ * copied: if others wait to be sent before it, and it has no file. */
 void conn_put_whole(struct conn *c, struct source *source);
 
 /* The same as conn_put_source(), but the reference stays the caller's, who holds it until these

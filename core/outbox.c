@@ -94,17 +94,16 @@ void conn_lend_source(struct conn *c, struct source *source, uint64_t off, uint6
 }
 
 /* Room for another head stays: where short bodies would take it, they stay where they are. */
-static bool joins(const struct outbox *o, const struct source *source, uint64_t len)
+static bool joins(const struct outbox *o, uint64_t len)
 {
-    return source->bytes && len <= JOINED_BYTES_MAX &&
-           OUTBOX_BYTES - o->used >= REPLY_HEAD_BYTES_MAX + len;
+    return len <= JOINED_BYTES_MAX && OUTBOX_BYTES - o->used >= REPLY_HEAD_BYTES_MAX + len;
 }
 
 void conn_put_source(struct conn *c, struct source *source, uint64_t off, uint64_t len)
 {
     struct outbox *o = c->out;
 
-    if (joins(o, source, len)) {
+    if (source->bytes && joins(o, len)) {
         memcpy(o->bytes + o->used, source->bytes + off, (size_t)len);
         conn_wrote(c, (size_t)len, true);
         c->host->release(c->host->site, source);
@@ -114,15 +113,25 @@ void conn_put_source(struct conn *c, struct source *source, uint64_t off, uint64
     o->seg[o->first + o->count - 1].lent = false;
 }
 
+/* One behind others is copied, because they are one piece then, unless what lies in its file can be
+ * handed over. */
 void conn_put_whole(struct conn *c, struct source *source)
 {
-    struct segment *s = segment_add(c->out);
+    const struct whole *whole = source->whole;
+    struct outbox *o = c->out;
+    struct segment *s = segment_add(o);
 
-    s->bytes = source->whole->bytes;
-    s->len = source->whole->len;
-    s->lead = source->whole->head_len;
-    s->source = source;
+    s->bytes = whole->bytes;
+    s->len = whole->len;
+    s->lead = whole->head_len;
     s->body = true;
+    if (o->count == 1 || source->file || !joins(o, whole->len)) {
+        s->source = source;
+        return;
+    }
+    s->bytes = memcpy(o->bytes + o->used, whole->bytes, whole->len);
+    o->used += whole->len;
+    c->host->release(c->host->site, source);
 }
 
 void conn_put_end(struct conn *c, void *note)
@@ -200,16 +209,15 @@ struct conn_out conn_out(const struct conn *c)
 void outbox_drop_first(struct conn *c, bool complete)
 {
     struct outbox *o = c->out;
-    struct segment s = o->seg[o->first];
+    const struct segment *s = &o->seg[o->first++]; /* stays as it is until another is added */
 
-    o->first++;
     if (!--o->count)
         o->first = o->used = 0;
-    if (s.source && !s.lent)
-        c->host->release(c->host->site, s.source);
-    if (!s.ends)
+    if (s->source && !s->lent)
+        c->host->release(c->host->site, s->source);
+    if (!s->ends)
         return;
-    c->host->answered(c->host->site, s.note, o->body_bytes, complete);
+    c->host->answered(c->host->site, s->note, o->body_bytes, complete);
     o->body_bytes = 0;
 }
 
@@ -219,26 +227,37 @@ void outbox_reap(struct conn *c)
         outbox_drop_first(c, true);
 }
 
+/* The first n bytes of a longer segment were taken. */
+static void take_part(struct outbox *o, struct segment *s, size_t n)
+{
+    size_t lead = n < s->lead ? n : s->lead;
+
+    if (s->bytes)
+        s->bytes += n;
+    s->off += n;
+    s->len -= n;
+    s->lead -= (uint32_t)lead;
+    if (s->body)
+        o->body_bytes += n - lead;
+}
+
 /* n bytes of the queue were taken. */
 void outbox_take(struct conn *c, size_t n)
 {
     struct outbox *o = c->out;
     struct segment *s;
-    size_t part, lead;
 
     while (n) {
         core_assert(o->count);
         s = &o->seg[o->first];
-        part = s->len < n ? (size_t)s->len : n;
-        if (s->bytes)
-            s->bytes += part;
-        s->off += part;
-        s->len -= part;
-        lead = part < s->lead ? part : s->lead;
-        s->lead -= (uint32_t)lead;
+        if (n < s->len) {
+            take_part(o, s, n);
+            return;
+        }
+        n -= (size_t)s->len;
         if (s->body)
-            o->body_bytes += part - lead;
-        n -= part;
-        outbox_reap(c);
+            o->body_bytes += s->len - s->lead;
+        outbox_drop_first(c, true);
     }
+    outbox_reap(c);
 }

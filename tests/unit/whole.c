@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include "../../core/conn_inside.h"
 #include "world.h"
 
 #define HOST " HTTP/1.1\r\nHost: h\r\n"
@@ -75,6 +76,76 @@ static void test_whole(void **state)
     conn_fini(&conn);
 }
 
+/* Of several at once the first leaves as it lies there and the others behind each other, as one
+ * piece; each is counted by itself. */
+static void test_several_at_once(void **state)
+{
+    const char get[] = "GET /p26" HOST "\r\nGET /p26" HOST "\r\nGET /p26" HOST "\r\n";
+    const struct segment *seg;
+    struct conn conn;
+    uint32_t len;
+
+    (void)state;
+    conn_init(&conn, &http_proto, &fake->host, 0);
+    conn_feed(&conn, get, sizeof(get) - 1, 0);
+    assert_int_equal(fake->n.sources, fake->n.releases + 1); /* the others are copied */
+    seg = conn_out(&conn).seg;
+    len = world.ready_whole.len;
+    assert_int_equal(conn_out(&conn).count, 3);
+    assert_ptr_equal(seg[0].bytes, world.ready_bytes);
+    assert_ptr_not_equal(seg[1].bytes, world.ready_bytes);
+    assert_ptr_equal(seg[2].bytes, seg[1].bytes + len);
+    assert_memory_equal(seg[1].bytes, world.ready_bytes, len);
+    assert_memory_equal(seg[2].bytes, world.ready_bytes, len);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(fake->n.complete, i);
+        conn_sent(&conn, len - 1, 0);
+        conn_sent(&conn, 1, 0);
+        assert_int_equal(fake->body_bytes, 26 * (i + 1));
+    }
+    assert_int_equal(fake->n.sources, fake->n.releases);
+    assert_int_equal(conn.want, CONN_RECV);
+    conn_fini(&conn);
+}
+
+/* Whether the second of two answers of that many bytes, head included, is copied. */
+static bool is_joined(unsigned bytes)
+{
+    char get[sizeof("GET /p4294967295" HOST "\r\n")];
+    struct conn conn;
+    bool joined;
+
+    conn_init(&conn, &http_proto, &fake->host, 0);
+    for (unsigned body = bytes - 400; body < bytes; body++) {
+        snprintf(get, sizeof(get), "GET /p%u" HOST "\r\n", body);
+        conn_feed(&conn, get, strlen(get), 0);
+        if (conn_out(&conn).seg->len == bytes)
+            break;
+        conn_sent(&conn, (size_t)conn_out(&conn).seg->len, 0);
+    }
+    assert_int_equal(conn.want, CONN_SEND);
+    conn_fini(&conn);
+    conn_init(&conn, &http_proto, &fake->host, 0);
+    for (unsigned i = 0; i < 2; i++)
+        http_proto.input(&conn, get, strlen(get));
+    assert_int_equal(conn.out->seg[1].len, bytes);
+    joined = !conn.out->seg[1].source;
+    assert_int_equal(joined, conn.out->seg[1].bytes != world.ready_bytes);
+    conn_fini(&conn);
+    return joined;
+}
+
+/* Longer ones stay where they are, and so does what a file can hand over. */
+static void test_what_is_joined(void **state)
+{
+    (void)state;
+    assert_true(is_joined(JOINED_BYTES_MAX));
+    assert_false(is_joined(JOINED_BYTES_MAX + 1));
+    world.whole_file = true;
+    assert_false(is_joined(JOINED_BYTES_MAX));
+    fake->n.complete = fake->n.answers; /* some were cut off */
+}
+
 /* In another second it is put together anew; room of a byte less is too little. */
 static void test_whole_of_another_second(void **state)
 {
@@ -127,7 +198,12 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(test_whole), TEST(test_whole_of_another_second)};
+    const struct CMUnitTest tests[] = {
+        TEST(test_whole),
+        TEST(test_several_at_once),
+        TEST(test_what_is_joined),
+        TEST(test_whole_of_another_second),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,6 +121,8 @@ static inline int world_find(void *site, const struct http_ask *ask, struct sour
     world.json = ask->json;
     world.text = ask->text;
     world.head = ask->head;
+    world.again = ask->again;
+    world.asker = ask->conn;
     if (err)
         return err;
     *source = ask->path.len > PATH_BYTES_MAX - 200 ? fake_source(site, 'd', 0)
