@@ -204,8 +204,11 @@ enum { HTTP_FIELDS_BYTES_MAX = 320 + TYPE_BYTES_MAX };
 size_t http_fields_write(char out[HTTP_FIELDS_BYTES_MAX], const struct source *source,
                          int64_t now_s);
 
+/* Bytes of a whole answer; 0: there is none, because the source has no fields that stay true, or no
+ * body in memory. */
+size_t http_whole_bytes(const struct host *host, const struct source *source);
 /* The whole answer of this second, for source->whole; out has room for whole->len bytes.  False:
- * the source has no fields that stay true, or no body in memory, or there is no room. */
+ * there is none, or no room. */
 bool http_whole_write(struct whole *whole, char *out, const struct host *host,
                       const struct source *source);
 

@@ -234,16 +234,21 @@ size_t http_fields_write(char out[HTTP_FIELDS_BYTES_MAX], const struct source *s
     return (size_t)(t.at - out);
 }
 
+size_t http_whole_bytes(const struct host *host, const struct source *source)
+{
+    if (!source->fields || !source->bytes || !source->size)
+        return 0;
+    return status_of(200)->line_len + sizeof(SERVER MORE) - 1 + strlen(server_name(host)) +
+           HTTP_DATE_BYTES + 2 + source->fields_len + 2 + (size_t)source->size;
+}
+
 bool http_whole_write(struct whole *whole, char *out, const struct host *host,
                       const struct source *source)
 {
-    size_t cap = whole->len;
-    size_t head = status_of(200)->line_len + sizeof(SERVER MORE) - 1 + strlen(server_name(host)) +
-                  HTTP_DATE_BYTES + 2 + source->fields_len + 2;
-    struct text t = {out, out + cap};
+    size_t bytes = http_whole_bytes(host, source), head = bytes - (size_t)source->size;
+    struct text t = {out, out + bytes};
 
-    if (!source->fields || !source->bytes || !source->size || cap < head ||
-        cap - head < source->size)
+    if (!bytes || bytes > whole->len)
         return false;
     put_common(&t, 200, host);
     text_put(&t, source->fields, source->fields_len);

@@ -165,8 +165,10 @@ static void test_whole_of_another_second(void **state)
     first = composed;
     s = fake_source(fake, 'p', 26);
     assert_false(writes(s, room, sizeof(room))); /* no fields */
+    assert_int_equal(http_whole_bytes(&fake->host, s), 0);
     world_make_ready(fake, s);
     assert_int_equal(s->whole->len, strlen(first));
+    assert_int_equal(http_whole_bytes(&fake->host, s), strlen(first));
     assert_false(writes(s, room, s->whole->len - 1));
     assert_true(writes(s, room, s->whole->len));
     assert_memory_equal(room, first, s->whole->len);
