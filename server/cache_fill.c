@@ -20,6 +20,7 @@
 #include <unistd.h>
 #include "../core/types.h"
 #include "cache_inside.h"
+#include "hash.h"
 
 enum {
     PAGE_NAME_BYTES = 16,
@@ -44,17 +45,37 @@ bool cache_equals_file(struct cache *c, const struct cache_entry *e)
 
 /* --- Asked for before ------------------------------------------------------------------------- */
 
-/* A doorkeeper's mark: bits of the hash, how often the key was asked for, and 1.  The mark of one
- * key overwrites that of another.  Two keys that agree in these bits are taken for one: one of them
- * is kept too early. */
-static _Atomic uint32_t *doorkeeper_at(struct cache *c, const struct cache_want *want)
-{
-    return &c->doorkeeper[want->hash % CACHE_DOORKEEPER];
-}
-
+/* A doorkeeper's mark: bits of the hash, how often the key was asked for, and 1.  Two keys that
+ * agree in these bits are taken for one: one of them is kept too early. */
 static uint32_t doorkeeper_tag(const struct cache_want *want)
 {
     return (uint32_t)(want->hash >> 29) << MARK_BITS | 1; /* never 0 */
+}
+
+/* A mark of this key: how often it was asked for, or of any refusal. */
+static bool is_mark_of(uint32_t mark, uint32_t tag)
+{
+    return mark & 1 ? (mark & ~MARK_TIMES) == tag : mark && !((mark ^ tag) >> REFUSED_BITS);
+}
+
+/* Where the key's mark is, or shall be.  It may lie in any place of a set: two keys that had one
+ * place and were asked for in turn would overwrite each other's marks for ever, and neither would
+ * be kept.  If all places are taken, the one whose mark is lost depends on the others' and on the
+ * time, so that no two keys lose theirs to each other again and again. */
+static _Atomic uint32_t *doorkeeper_at(struct cache *c, const struct cache_want *want)
+{
+    uint32_t tag = doorkeeper_tag(want), mark, all = (uint32_t)want->now_ms;
+    _Atomic uint32_t *set = c->doorkeeper[want->hash % CACHE_DOORKEEPER], *free_one = NULL;
+
+    for (unsigned i = 0; i < CACHE_DOORKEEPER_WAYS; i++) {
+        mark = atomic_load_explicit(&set[i], memory_order_relaxed);
+        if (is_mark_of(mark, tag))
+            return &set[i];
+        if (!mark)
+            free_one = &set[i];
+        all = (all ^ mark) * HASH_MIX_32;
+    }
+    return free_one ? free_one : &set[(all >> 16) % CACHE_DOORKEEPER_WAYS];
 }
 
 static unsigned times_asked(uint32_t mark, const struct cache_want *want)
@@ -94,6 +115,7 @@ static uint32_t doorkeeper_refusal(const struct cache_want *want)
 /* On the way down. */
 struct way {
     struct cache *c;
+    _Atomic uint32_t *mark; /* the doorkeeper's, of the key */
     struct cache_deps *deps;
     int folder;
     unsigned depth;
@@ -419,7 +441,7 @@ static int fill(struct way *w, const struct cache_want *want, struct source **so
         *source = found;
         return err;
     }
-    atomic_store_explicit(doorkeeper_at(c, want), 0, memory_order_relaxed);
+    atomic_store_explicit(w->mark, 0, memory_order_relaxed);
     if (found)
         site_release(c->site, found);
     if (err)
@@ -431,9 +453,9 @@ static int fill(struct way *w, const struct cache_want *want, struct source **so
 
 int cache_fill(struct cache *c, const struct cache_want *want, struct source **source)
 {
-    uint32_t mark = atomic_load_explicit(doorkeeper_at(c, want), memory_order_relaxed);
+    struct way w = {.c = c, .mark = doorkeeper_at(c, want), .folder = c->site->root_fd};
+    uint32_t mark = atomic_load_explicit(w.mark, memory_order_relaxed);
     unsigned times = times_asked(mark, want);
-    struct way w = {.c = c, .folder = c->site->root_fd};
     int err;
 
     if (mark == doorkeeper_refusal(want))
@@ -445,13 +467,12 @@ int cache_fill(struct cache *c, const struct cache_want *want, struct source **s
     if (w.deps) {
         cache_deps_free(c, w.deps);
         if (w.lasting)
-            atomic_store_explicit(doorkeeper_at(c, want), doorkeeper_refusal(want),
-                                  memory_order_relaxed);
+            atomic_store_explicit(w.mark, doorkeeper_refusal(want), memory_order_relaxed);
         return ask_site(c, want, source);
     }
     err = ask_site(c, want, source);
     if (is_kept(c, want, err, err ? NULL : *source))
-        atomic_store_explicit(doorkeeper_at(c, want),
+        atomic_store_explicit(w.mark,
                               mark_of(want, times < CACHE_TIMES_CROWDED ? times + 1 : times),
                               memory_order_relaxed);
     return err;

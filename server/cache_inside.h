@@ -24,7 +24,9 @@ enum {
     CACHE_DEPS_MAX = CACHE_DEPTH_MAX + 2 * CACHE_NAMES, /* folders, last names, inodes */
     CACHE_BUCKETS = 1 << 16, /* of entries, and of names that are waited for; pointers */
     CACHE_WD_BUCKETS = 1 << 14,
-    CACHE_DOORKEEPER = 1 << 16,    /* keys that were asked for and are not kept; four bytes each */
+    /* Keys that were asked for and are not kept: sets, and places of four bytes in each. */
+    CACHE_DOORKEEPER = 1 << 14,
+    CACHE_DOORKEEPER_WAYS = 4,
     CACHE_TIMES = 2,         /* asked for so often, an answer is kept ... */
     CACHE_TIMES_CROWDED = 4, /* ... and so often where all but a share of the room is taken: */
     CACHE_CROWDED_SHARE = 16, /* one part in so many, of bytes or of watches */
@@ -159,7 +161,7 @@ struct cache {
     struct cache_node *node[CACHE_WD_BUCKETS];
     struct cache_dep *name[CACHE_BUCKETS];
     _Atomic(struct cache_entry *) bucket[CACHE_BUCKETS];
-    _Atomic uint32_t doorkeeper[CACHE_DOORKEEPER];
+    _Atomic uint32_t doorkeeper[CACHE_DOORKEEPER][CACHE_DOORKEEPER_WAYS];
     atomic_uint listed;          /* listings in the table */
     _Atomic uint64_t listed_before[CACHE_LISTED]; /* see cache_listing.c */
 };

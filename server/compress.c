@@ -47,5 +47,5 @@ size_t compress_write(enum coding coding, struct slice in, char *out, size_t cap
 
 uint64_t compress_hash(struct slice coded)
 {
-    return hash_of(HASH_PLACE, coded.ptr, coded.len) + 1;
+    return hash_polynomial(HASH_PLACE, coded.ptr, coded.len) + 1;
 }

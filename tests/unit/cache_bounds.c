@@ -154,6 +154,28 @@ static void watches_are_bounded(void **state)
     close_cache();
 }
 
+/* As a crawler does: each is asked for anew when all others have been, so no two of them may keep
+ * each other out. */
+static void many_in_turn(void **state)
+{
+    enum { MANY = 4000 };
+    struct tree *t = *state;
+    uint64_t fills;
+    char path[33];
+
+    open_cache(t, 2 * PLENTY);
+    for (int n = 0; n <= CACHE_TIMES; n++) {
+        for (int i = 0; i < MANY; i++) {
+            snprintf(path, sizeof(path), "/none/%05d", i);
+            assert_int_equal(error_of(t, path), -ENOENT);
+        }
+    }
+    fills = stats_sum(stats, STAT_CACHE_FILLS);
+    assert_in_range(fills, MANY - MANY / 500, MANY);
+    assert_int_equal(stats_sum(stats, STAT_CACHE_HITS), fills);
+    close_cache();
+}
+
 /* Where each new entry displaces another, a key has to be asked for more often. */
 static void what_is_new_waits_where_it_is_crowded(void **state)
 {
@@ -402,6 +424,7 @@ int main(void)
         TREE_TEST(likes_are_what_counts),
         TREE_TEST(bytes_are_bounded),
         TREE_TEST(watches_are_bounded),
+        TREE_TEST(many_in_turn),
         TREE_TEST(what_is_new_waits_where_it_is_crowded),
         TREE_TEST(the_popular_stays),
         TREE_TEST(sent_while_it_ends),
