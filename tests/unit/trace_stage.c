@@ -89,6 +89,28 @@ static void test_names(void **state)
     assert_non_null(stage_meaning(STAGE_READ));
 }
 
+/* The stage that took longest, of the server's: the acknowledgement is the client's. */
+static void test_slowest(void **state)
+{
+    struct request r = {.at = {100, 100, 103, 110, 150, 160, 190, 500}}, none = {.at = {100}};
+    struct stages s;
+
+    (void)state;
+    stages_of(&r, &s);
+    assert_int_equal(stages_slowest(&s), STAGE_READ);
+    r.at[STAGE_HEAD] = 0;
+    r.at[STAGE_WOKEN] = 0;
+    r.at[STAGE_RUNNING] = 0;
+    r.at[STAGE_OUT] = 151;
+    stages_of(&r, &s);
+    assert_int_equal(stages_slowest(&s), STAGE_READ);
+    r.at[STAGE_READ] = 0;
+    stages_of(&r, &s);
+    assert_int_equal(stages_slowest(&s), STAGE_OUT);
+    stages_of(&none, &s);
+    assert_int_equal(stages_slowest(&s), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -96,6 +118,7 @@ int main(void)
         cmocka_unit_test(test_any_missing),
         cmocka_unit_test(test_busy_is_not_missing),
         cmocka_unit_test(test_out_of_order_is_missing),
+        cmocka_unit_test(test_slowest),
         cmocka_unit_test(test_names),
     };
 

@@ -53,8 +53,10 @@ static void finish(void *arg, const struct request *r)
     if (run->done || !keep(run->opt, r, &stages))
         return;
     tally_add(&run->tally, r, &stages);
-    if (!run->opt->quiet)
-        (run->opt->json ? report_json_request : report_request)(r, &stages);
+    if (!run->opt->quiet && run->opt->json)
+        report_json_request(r, &stages);
+    else if (!run->opt->quiet)
+        report_request(run->opt, r, &stages);
     run->done = run->opt->count && run->tally.shown >= run->opt->count;
 }
 
@@ -165,6 +167,15 @@ static int choose_port(const struct trace_options *opt, const struct option_foun
     return EXIT_FAILED;
 }
 
+/* Views that exclude each other: 0 or an exit code, said. */
+static int check_views(const struct trace_options *opt)
+{
+    if (!opt->json || !opt->waterfall)
+        return 0;
+    say_error("--json and --waterfall: one is for programs, the other for people; choose one");
+    return EXIT_USAGE;
+}
+
 static int run(const void *options, const struct option_found *found)
 {
     const struct trace_options *opt = options;
@@ -173,6 +184,7 @@ static int run(const void *options, const struct option_found *found)
     unsigned port = 0;
     int code = keep_check(opt);
 
+    code = code ? code : check_views(opt);
     code = code ? code : choose_port(opt, found, &port);
     if (code)
         return code;

@@ -24,20 +24,18 @@ const char *report_ending(enum ending ending)
     return name[ending];
 }
 
-static void put_stages(const struct request *r, const struct stages *s)
+static void put_stages(const struct stages *s)
 {
-    for (unsigned i = STAGE_HEAD; i < STAGES; i++) {
+    for (unsigned i = STAGES_TIMED_FROM; i < STAGES; i++) {
         printf(" %s ", stage_name((enum stage)i));
         if (s->state[i] == STAGE_KNOWN)
             printf("%.1f", (double)s->took_ns[i] / 1e3);
         else
             printf("%s", s->state[i] == STAGE_BUSY ? "busy" : "-");
     }
-    if (r->ending != ENDED_ANSWERED)
-        printf(" (%s)", report_ending((enum ending)r->ending));
 }
 
-void report_request(const struct request *r, const struct stages *s)
+void report_begin(const struct request *r, const struct stages *s)
 {
     char target[SAFE_TEXT], method[4 * METHOD_TEXT + 8];
 
@@ -50,11 +48,30 @@ void report_request(const struct request *r, const struct stages *s)
         printf("---");
     printf(" %s %s ", method, target);
     if (s->server_known)
-        printf("%.1f us:", (double)s->server_ns / 1e3);
+        printf("%.1f us", (double)s->server_ns / 1e3);
     else
-        printf("- us:");
-    put_stages(r, s);
+        printf("- us");
+}
+
+void report_end(const struct request *r)
+{
+    if (r->ending != ENDED_ANSWERED)
+        printf(" (%s)", report_ending((enum ending)r->ending));
     printf("\n");
+}
+
+static void put_line(const struct request *r, const struct stages *s)
+{
+    report_begin(r, s);
+    printf(":");
+    put_stages(s);
+    report_end(r);
+}
+
+void report_request(const struct trace_options *opt, const struct request *r,
+                    const struct stages *s)
+{
+    (opt->waterfall ? waterfall_request : put_line)(r, s);
 }
 
 /* --- The summary ------------------------------------------------------------------------------ */
@@ -75,7 +92,7 @@ static void put_table(const struct tally *t)
 {
     printf("\nmicroseconds in each stage\n  %-8s %9s %9s %9s %9s %9s %9s\n", "", "known", "p50",
            "p90", "p99", "p99.9", "max");
-    for (unsigned i = STAGE_HEAD; i < STAGES; i++) {
+    for (unsigned i = STAGES_TIMED_FROM; i < STAGES; i++) {
         put_hist(stage_name((enum stage)i), &t->took[i]);
         if (t->busy[i])
             printf("  busy %llu", (unsigned long long)t->busy[i]);
@@ -127,5 +144,5 @@ void report_summary(const struct report *r)
     if (t->slows)
         printf("\nslowest\n");
     for (unsigned i = 0; i < t->slows; i++)
-        report_request(&t->slow[i].request, &t->slow[i].stages);
+        report_request(r->opt, &t->slow[i].request, &t->slow[i].stages);
 }

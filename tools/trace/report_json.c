@@ -30,8 +30,8 @@ static void put_known(const char *key, bool known, uint64_t n)
 static void put_took(const struct stages *s)
 {
     printf(", \"took_ns\": {");
-    for (unsigned i = STAGE_HEAD; i < STAGES; i++) {
-        printf("%s\"%s\": ", i > STAGE_HEAD ? ", " : "", stage_name((enum stage)i));
+    for (unsigned i = STAGES_TIMED_FROM; i < STAGES; i++) {
+        printf("%s\"%s\": ", i > STAGES_TIMED_FROM ? ", " : "", stage_name((enum stage)i));
         if (s->state[i] == STAGE_KNOWN)
             printf("%llu", (unsigned long long)s->took_ns[i]);
         else
@@ -87,8 +87,8 @@ static void put_hist(const struct hist *h)
 static void put_stages(const struct tally *t)
 {
     printf(", \"stages\": {");
-    for (unsigned i = STAGE_HEAD; i < STAGES; i++) {
-        printf("%s\"%s\": {", i > STAGE_HEAD ? ", " : "", stage_name((enum stage)i));
+    for (unsigned i = STAGES_TIMED_FROM; i < STAGES; i++) {
+        printf("%s\"%s\": {", i > STAGES_TIMED_FROM ? ", " : "", stage_name((enum stage)i));
         put_hist(&t->took[i]);
         put_number("busy", t->busy[i]);
         put_number("missing", t->missing[i]);

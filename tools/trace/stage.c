@@ -27,6 +27,20 @@ void stages_of(const struct request *r, struct stages *s)
         s->server_ns = r->at[STAGE_DONE] - r->at[STAGE_HEAD];
 }
 
+int stages_slowest(const struct stages *s)
+{
+    uint64_t most = 0;
+    int slowest = -1;
+
+    for (int i = STAGES_TIMED_FROM; i <= STAGE_DONE; i++) {
+        if (s->took_ns[i] <= most)
+            continue;
+        most = s->took_ns[i];
+        slowest = i;
+    }
+    return slowest;
+}
+
 const char *stage_name(enum stage stage)
 {
     static const char *const name[] = {

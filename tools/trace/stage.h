@@ -22,6 +22,8 @@ enum stage {
     STAGES
 };
 
+enum { STAGES_TIMED_FROM = 1 /* the first stage is where time begins, and takes none */ };
+
 enum { METHOD_TEXT = 16, TARGET_TEXT = 256 };
 
 enum ending {
@@ -60,6 +62,10 @@ struct stages {
 
 /* A stage whose time lies before that of an earlier stage is missing. */
 void stages_of(const struct request *r, struct stages *s);
+
+/* The known stage that took the most time, of those up to the answer's last byte; -1: none took
+ * any.  What comes later is the client's. */
+int stages_slowest(const struct stages *s);
 
 const char *stage_name(enum stage stage);
 const char *stage_meaning(enum stage stage);

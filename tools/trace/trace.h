@@ -9,6 +9,7 @@
  *   flow.h     events become requests               listen.c   who listens at which port
  *   stage.h    a request becomes times              keep.c     the filter
  *   tally.c    histograms, the slowest requests     report.c, report_json.c  what is printed
+ *   draw.h     bars of text                         waterfall.c  a request as a picture
  *
  * attach_absent.c takes the place of attach.c where the build has no clang or no libbpf.
  */
@@ -101,7 +102,8 @@ struct report {
     double seconds;
 };
 
-void report_request(const struct request *r, const struct stages *s);
+void report_request(const struct trace_options *opt, const struct request *r,
+                    const struct stages *s);
 void report_summary(const struct report *r);
 void report_json_request(const struct request *r, const struct stages *s);
 void report_json_summary(const struct report *r);
@@ -109,5 +111,12 @@ void report_json_summary(const struct report *r);
 enum { PEER_TEXT = 64 };
 void report_peer(const struct request *r, char text[PEER_TEXT]);
 const char *report_ending(enum ending ending);
+/* Connection, status, request and time; how it ended and the line's end. */
+void report_begin(const struct request *r, const struct stages *s);
+void report_end(const struct request *r);
+
+/* --- waterfall.c ------------------------------------------------------------------------------ */
+
+void waterfall_request(const struct request *r, const struct stages *s);
 
 #endif
