@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from aid import DONE, SMALL, STAGES, USAGE, Lies, exactly, request, trace, tracing
+from aid import DONE, SMALL, STAGES, USAGE, Lies, exactly, request, rung, trace, traced_load, tracing
 
 pytestmark = pytest.mark.usefixtures("traced")
 
@@ -55,3 +55,35 @@ def test_a_picture_is_no_json():
     with Lies() as server:
         run = trace("--json", "--waterfall", server.port)
     assert run.status == USAGE and "choose one" in run.err
+
+
+def test_histogram_in_json():
+    """Each request counts in the step that its time lies in; steps follow each other, and the outermost are not empty."""
+    with rung("epoll") as port:
+        run, served = traced_load(port, "-c", 4, "-n", 400, options=("--histogram",))
+    took = {name: [one["took_ns"][name] for one in run.requests if isinstance(one["took_ns"][name], int)] for name in STAGES}
+    took["server"] = [one["server_ns"] for one in run.requests]
+    assert len(took["server"]) == served == 400
+    for name, times in took.items():
+        steps = (run.summary["server"] if name == "server" else run.summary["stages"][name])["histogram"]
+        assert [count for _, _, count in steps] == [sum(low <= ns < high for ns in times) for low, high, _ in steps]
+        assert sum(count for _, _, count in steps) == len(times)
+        assert all(one[1] == other[0] for one, other in zip(steps, steps[1:]))
+        assert all(high == max(250, 2 * low) for low, high, _ in steps)
+        assert not steps or (steps[0][2] and steps[-1][2])
+
+
+def test_no_histogram_unless_asked():
+    with rung("epoll") as port:
+        run, _ = traced_load(port, "-c", 1, "-n", 5)
+    assert "histogram" not in run.summary["server"]
+
+
+@pytest.mark.parametrize("locale, block", [("C", "#"), ("C.UTF-8", "\u2588")])
+def test_histogram(monkeypatch, locale, block):
+    monkeypatch.setenv("LC_ALL", locale)
+    with Lies() as server, tracing("-q", "--histogram", server.port) as runs:
+        asked_slowly(server, 0.14)
+    step = re.search(r"(?m)^out: microseconds, requests\n +131072 to 262144 +1 100\.0%  (.*)$", runs[0].out)
+    assert step and step[1] == 37 * block and max(map(len, step[0].splitlines())) <= 80
+    assert "\nacked: microseconds" in runs[0].out and "\nanswer: microseconds" in runs[0].out

@@ -140,6 +140,8 @@ void report_summary(const struct report *r)
     while ((lacks = attach_lacks(r->attached, &at)) != NULL)
         printf("%s\n", lacks);
     put_table(t);
+    if (r->opt->histogram)
+        histogram_print(t);
     put_costs(r->attached);
     if (t->slows)
         printf("\nslowest\n");

@@ -84,7 +84,19 @@ static void put_hist(const struct hist *h)
         put_known(point[i].key, h->total != 0, hist_quantile(h, point[i].thousandths, 1000));
 }
 
-static void put_stages(const struct tally *t)
+static void put_steps(const struct hist *h)
+{
+    struct step step[HISTOGRAM_STEPS];
+    unsigned n = histogram_of(h, step);
+
+    printf(", \"histogram\": [");
+    for (unsigned i = 0; i < n; i++)
+        printf("%s[%llu, %llu, %llu]", i ? ", " : "", (unsigned long long)step[i].from_ns,
+               (unsigned long long)step[i].to_ns, (unsigned long long)step[i].count);
+    printf("]");
+}
+
+static void put_stages(const struct tally *t, bool steps)
 {
     printf(", \"stages\": {");
     for (unsigned i = STAGES_TIMED_FROM; i < STAGES; i++) {
@@ -92,10 +104,14 @@ static void put_stages(const struct tally *t)
         put_hist(&t->took[i]);
         put_number("busy", t->busy[i]);
         put_number("missing", t->missing[i]);
+        if (steps)
+            put_steps(&t->took[i]);
         printf("}");
     }
     printf("}, \"server\": {");
     put_hist(&t->server);
+    if (steps)
+        put_steps(&t->server);
     printf("}");
 }
 
@@ -137,7 +153,7 @@ void report_json_summary(const struct report *r)
     put_number("lost_events", r->counts.lost);
     put_number("gaps", r->flows->lost);
     put_number("crowded", r->flows->crowded);
-    put_stages(t);
+    put_stages(t, r->opt->histogram);
     put_rest(r);
     printf("}}\n");
 }

@@ -9,7 +9,7 @@
  *   flow.h     events become requests               listen.c   who listens at which port
  *   stage.h    a request becomes times              keep.c     the filter
  *   tally.c    histograms, the slowest requests     report.c, report_json.c  what is printed
- *   draw.h     bars of text                         waterfall.c  a request as a picture
+ *   draw.h     bars of text                         waterfall.c, histogram.c  pictures of them
  *
  * attach_absent.c takes the place of attach.c where the build has no clang or no libbpf.
  */
@@ -118,5 +118,18 @@ void report_end(const struct request *r);
 /* --- waterfall.c ------------------------------------------------------------------------------ */
 
 void waterfall_request(const struct request *r, const struct stages *s);
+
+/* --- histogram.c ------------------------------------------------------------------------------ */
+
+enum { HISTOGRAM_STEPS = 34 /* as many as a tally's range needs */ };
+
+struct step {
+    uint64_t from_ns, to_ns; /* to_ns belongs to the next step */
+    uint64_t count;
+};
+
+/* From the first step that has something in it to the last: how many. */
+unsigned histogram_of(const struct hist *h, struct step step[HISTOGRAM_STEPS]);
+void histogram_print(const struct tally *t);
 
 #endif
