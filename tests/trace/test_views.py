@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Requests as pictures: each view shows what the lines say, and every stage is in it."""
+import json
 import re
 
 import pytest
-from aid import DONE, SMALL, STAGES, USAGE, Lies, exactly, request, rung, trace, traced_load, tracing
+from aid import DONE, FAILED, FILE, SMALL, STAGES, USAGE, Lies, exactly, request, rung, trace, traced_load, tracing
 
 pytestmark = pytest.mark.usefixtures("traced")
 
@@ -87,3 +88,82 @@ def test_histogram(monkeypatch, locale, block):
     step = re.search(r"(?m)^out: microseconds, requests\n +131072 to 262144 +1 100\.0%  (.*)$", runs[0].out)
     assert step and step[1] == 37 * block and max(map(len, step[0].splitlines())) <= 80
     assert "\nacked: microseconds" in runs[0].out and "\nanswer: microseconds" in runs[0].out
+
+
+def timeline(path):
+    """The slices of each track, in the file's order; the names of the tracks."""
+    tracks, names = {}, {}
+    for one in json.loads(path.read_text()):
+        if one["ph"] == "X":
+            tracks.setdefault((one["pid"], one["tid"]), []).append(one)
+        elif one["name"] == "thread_name":
+            names[one["pid"], one["tid"]] = one["args"]["name"]
+    assert tracks.keys() == names.keys()
+    return tracks, names
+
+
+def ns(microseconds):
+    return round(microseconds * 1000)
+
+
+def nested(slices):
+    """The requests of a track, one after the other, each with its stages, which follow each other and fill it."""
+    requests = []
+    for one in slices:
+        begin, end = ns(one["ts"]), ns(one["ts"]) + ns(one["dur"])
+        if "args" in one:
+            assert not requests or begin >= requests[-1][1], "requests overlap"
+            requests.append((begin, end, one, {}))
+        else:
+            first, last, _, stages = requests[-1]
+            assert begin == first + sum(stages.values()) and end <= last and one["name"] in STAGES
+            stages[one["name"]] = end - begin
+    for begin, end, _, stages in requests:
+        assert sum(stages.values()) == end - begin and list(stages) == [name for name in STAGES if name in stages]
+    return requests
+
+
+@pytest.mark.parametrize("depth", (1, 8))
+def test_timeline(tmp_path, depth):
+    """A track for each connection, further ones only where requests overlap; the times are those of the lines."""
+    path = tmp_path / "timeline.json"
+    with rung("epoll") as port:
+        run, served = traced_load(port, "-c", 3, "-n", 300, "--pipeline", depth, options=("--perfetto", path))
+    tracks, names = timeline(path)
+    assert served == 300 and {pid for pid, _ in tracks} == {port}
+    assert len(tracks) == 3 if depth == 1 else len(tracks) > 3
+    assert {name.split()[0] for name in names.values()} == {one["peer"] for one in run.requests}
+    assert sum("pipelined" not in name for name in names.values()) == 3
+    found = {}
+    for slices in tracks.values():
+        for begin, end, one, stages in nested(slices):
+            found[one["args"]["connection"], one["args"]["ordinal"]] = (begin, end - begin, one["name"], one["args"]["status"], stages)
+    for one in run.requests:
+        stages = {name: took for name, took in one["took_ns"].items() if isinstance(took, int) and took}
+        assert found.pop((one["connection"], one["ordinal"])) == (one["arrived_ns"], one["total_ns"], f"GET {FILE}", 200, stages)
+    assert not found
+
+
+def test_a_timeline_has_what_is_shown(tmp_path):
+    """The filter holds for it, and a target may have any bytes."""
+    path = tmp_path / "timeline.json"
+    with Lies() as server, tracing("--path", "*quoted*", "--perfetto", path, server.port):
+        for target in (b'/"quoted\\', b"/plain"):
+            client, there = server.pair()
+            client.sendall(b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % target)
+            exactly(there, len(target) + 26)
+            there.sendall(SMALL)
+            exactly(client, len(SMALL))
+            client.close()
+    tracks, _ = timeline(path)
+    (one, *_), = tracks.values()
+    assert one["name"] == 'GET /"quoted\\'
+
+
+def test_a_timeline_that_cannot_be_written(tmp_path):
+    with Lies() as server:
+        run = trace("--perfetto", tmp_path / "none" / "timeline", server.port)
+        assert run.status == FAILED and "cannot write this file" in run.err
+        with tracing("--perfetto", "/dev/full", server.port) as runs:
+            asked_slowly(server, 0.01)
+    assert runs[0].status == FAILED and "the file is not whole" in runs[0].err and "GET /slow" in runs[0].out

@@ -19,6 +19,7 @@ enum {
 
 struct run {
     const struct trace_options *opt;
+    struct views *views;
     struct flows flows;
     struct tally tally;
     uint64_t until_ns; /* 0: no limit */
@@ -53,10 +54,7 @@ static void finish(void *arg, const struct request *r)
     if (run->done || !keep(run->opt, r, &stages))
         return;
     tally_add(&run->tally, r, &stages);
-    if (!run->opt->quiet && run->opt->json)
-        report_json_request(r, &stages);
-    else if (!run->opt->quiet)
-        report_request(run->opt, r, &stages);
+    views_request(run->views, r, &stages);
     run->done = run->opt->count && run->tally.shown >= run->opt->count;
 }
 
@@ -90,8 +88,9 @@ static int watch(struct run *run, struct attached *attached)
     return err ? err : attach_read(attached, see, run); /* what came before the end */
 }
 
-static int run_on(const struct trace_options *opt, unsigned port, struct attached *attached)
+static int run_on(struct views *views, unsigned port, struct attached *attached)
 {
+    const struct trace_options *opt = views->opt;
     struct run *run = calloc(1, sizeof(*run));
     struct report report = {.opt = opt, .attached = attached, .port = port};
     uint64_t start = now_ns();
@@ -99,6 +98,7 @@ static int run_on(const struct trace_options *opt, unsigned port, struct attache
 
     if (!err) {
         run->opt = opt;
+        run->views = views;
         run->until_ns = opt->duration ? start + opt->duration * 1000000u : 0;
         flows_init(&run->flows, finish, run);
         run->flows.sends_known = attach_sees_sends(attached);
@@ -167,33 +167,26 @@ static int choose_port(const struct trace_options *opt, const struct option_foun
     return EXIT_FAILED;
 }
 
-/* Views that exclude each other: 0 or an exit code, said. */
-static int check_views(const struct trace_options *opt)
-{
-    if (!opt->json || !opt->waterfall)
-        return 0;
-    say_error("--json and --waterfall: one is for programs, the other for people; choose one");
-    return EXIT_USAGE;
-}
-
 static int run(const void *options, const struct option_found *found)
 {
     const struct trace_options *opt = options;
     struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESTART}; /* of writes */
     struct attached *attached = NULL;
+    struct views views = {.opt = opt};
     unsigned port = 0;
-    int code = keep_check(opt);
+    int code = keep_check(opt), end;
 
-    code = code ? code : check_views(opt);
     code = code ? code : choose_port(opt, found, &port);
+    code = code ? code : views_begin(&views, opt, port);
     if (code)
         return code;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     code = attach_begin(&attached, opt, port);
-    code = code ? code : run_on(opt, port, attached);
+    code = code ? code : run_on(&views, port, attached);
     attach_end(attached);
-    return code;
+    end = views_end(&views);
+    return code ? code : end;
 }
 
 int main(int argc, char **argv)

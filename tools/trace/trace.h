@@ -10,6 +10,7 @@
  *   stage.h    a request becomes times              keep.c     the filter
  *   tally.c    histograms, the slowest requests     report.c, report_json.c  what is printed
  *   draw.h     bars of text                         waterfall.c, histogram.c  pictures of them
+ *   views.c    where each request is shown          perfetto.c  ... in a file
  *
  * attach_absent.c takes the place of attach.c where the build has no clang or no libbpf.
  */
@@ -131,5 +132,26 @@ struct step {
 /* From the first step that has something in it to the last: how many. */
 unsigned histogram_of(const struct hist *h, struct step step[HISTOGRAM_STEPS]);
 void histogram_print(const struct tally *t);
+
+/* --- perfetto.c ------------------------------------------------------------------------------- */
+
+struct perfetto;
+
+/* 0 or -errno; perfetto_end() in any case.  Of each connection some 40 bytes are kept. */
+int perfetto_begin(struct perfetto **to, const char *path, unsigned port);
+void perfetto_request(struct perfetto *p, const struct request *r, const struct stages *s);
+int perfetto_end(struct perfetto *p); /* 0, or -errno: the file is not whole */
+
+/* --- views.c ---------------------------------------------------------------------------------- */
+
+struct views {
+    const struct trace_options *opt;
+    struct perfetto *perfetto; /* NULL: not asked for */
+};
+
+/* 0 or an exit code, said. */
+int views_begin(struct views *v, const struct trace_options *opt, unsigned port);
+void views_request(struct views *v, const struct request *r, const struct stages *s);
+int views_end(struct views *v);
 
 #endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* perfetto.c - requests as slices of a timeline, in the Trace Event Format that Perfetto and
+ * chrome://tracing read.
+ *
+ * A connection is a track.  A request is a slice of it, and its stages are slices within.  Where
+ * requests are pipelined they overlap, which slices of one track cannot: the connection then has
+ * further tracks.  The file is an array of events, and can be read without its end, too.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include "../../base/escape.h"
+#include "trace.h"
+
+enum { TRACK_CHAINS = 16384, NAME_TEXT = 6 * (METHOD_TEXT + 1 + TARGET_TEXT) + 8 };
+
+struct track {
+    struct track *chain;
+    uint64_t cookie, until_ns; /* the end of its last request */
+    unsigned number;           /* the file's name for it: a thread */
+};
+
+struct perfetto {
+    FILE *file;
+    unsigned port, tracks;
+    int err; /* the first one */
+    struct track *chain[TRACK_CHAINS];
+};
+
+struct span {
+    const char *name;
+    uint64_t from_ns, to_ns;
+};
+
+int perfetto_begin(struct perfetto **to, const char *path, unsigned port)
+{
+    struct perfetto *p = calloc(1, sizeof(*p));
+
+    *to = p;
+    if (!p)
+        return -ENOMEM;
+    p->port = port;
+    p->file = fopen(path, "we");
+    if (!p->file)
+        return -errno;
+    fprintf(p->file, "[\n{\"ph\": \"M\", \"pid\": %u, \"name\": \"process_name\", "
+            "\"args\": {\"name\": \"port %u\"}}", port, port);
+    return 0;
+}
+
+/* The first track of a connection is called after its client, the others have numbers. */
+static void put_track(const struct perfetto *p, const struct track *t, const struct request *r,
+                      unsigned others)
+{
+    char name[PEER_TEXT + 32];
+
+    report_peer(r, name);
+    if (others)
+        snprintf(name + strlen(name), 32, " pipelined %u", others);
+    fprintf(p->file, ",\n{\"ph\": \"M\", \"pid\": %u, \"tid\": %u, \"name\": \"thread_name\", "
+            "\"args\": {\"name\": \"%s\"}}", p->port, t->number, name);
+}
+
+/* A track of the connection on which nothing happens at that time; NULL: no memory. */
+static struct track *track_at(struct perfetto *p, const struct request *r, uint64_t ns)
+{
+    struct track **at = &p->chain[r->cookie % TRACK_CHAINS], *t;
+    unsigned others = 0;
+
+    for (t = *at; t; t = t->chain) {
+        if (t->cookie == r->cookie && t->until_ns <= ns)
+            return t;
+        others += t->cookie == r->cookie;
+    }
+    t = calloc(1, sizeof(*t));
+    if (!t)
+        return NULL;
+    t->cookie = r->cookie;
+    t->number = ++p->tracks;
+    t->chain = *at;
+    *at = t;
+    put_track(p, t, r, others);
+    return t;
+}
+
+/* A slice, whose object is left open: times are microseconds with three places. */
+static void put_slice(const struct perfetto *p, const struct track *t, const struct span *s)
+{
+    uint64_t took = s->to_ns - s->from_ns;
+
+    fprintf(p->file, ",\n{\"ph\": \"X\", \"pid\": %u, \"tid\": %u, \"ts\": %llu.%03u, "
+            "\"dur\": %llu.%03u, \"name\": \"%s\"", p->port, t->number,
+            (unsigned long long)(s->from_ns / 1000), (unsigned)(s->from_ns % 1000),
+            (unsigned long long)(took / 1000), (unsigned)(took % 1000), s->name);
+}
+
+static void put_request(const struct perfetto *p, const struct track *t, const struct request *r,
+                        const struct span *whole)
+{
+    put_slice(p, t, whole);
+    fprintf(p->file, ", \"args\": {\"connection\": \"%llx\", \"ordinal\": %u, \"ended\": \"%s\"",
+            (unsigned long long)r->cookie, r->ordinal, report_ending((enum ending)r->ending));
+    if (r->status)
+        fprintf(p->file, ", \"status\": %u", r->status);
+    if (r->tid)
+        fprintf(p->file, ", \"thread\": %u", r->tid);
+    fprintf(p->file, "}}");
+}
+
+void perfetto_request(struct perfetto *p, const struct request *r, const struct stages *s)
+{
+    char text[METHOD_TEXT + TARGET_TEXT + 2], name[NAME_TEXT];
+    struct span whole = {name, 0, 0}, part;
+    struct track *t;
+
+    for (unsigned i = 0; i < STAGES && !whole.from_ns; i++)
+        whole.from_ns = s->state[i] == STAGE_KNOWN ? r->at[i] : 0;
+    whole.to_ns = whole.from_ns + s->total_ns;
+    t = track_at(p, r, whole.from_ns);
+    if (!t) {
+        p->err = -ENOMEM;
+        return;
+    }
+    t->until_ns = whole.to_ns;
+    snprintf(text, sizeof(text), "%s %s", r->method, r->target);
+    escape_json(name, sizeof(name), (struct slice){text, strlen(text)});
+    put_request(p, t, r, &whole);
+    part.to_ns = whole.from_ns;
+    for (unsigned i = STAGES_TIMED_FROM; i < STAGES; i++) {
+        part = (struct span){stage_name((enum stage)i), part.to_ns, part.to_ns + s->took_ns[i]};
+        if (!s->took_ns[i])
+            continue;
+        put_slice(p, t, &part);
+        fprintf(p->file, "}");
+    }
+    if (ferror(p->file) && !p->err)
+        p->err = -errno;
+}
+
+int perfetto_end(struct perfetto *p)
+{
+    int err;
+
+    if (!p)
+        return 0;
+    err = p->err;
+    for (unsigned i = 0; i < TRACK_CHAINS; i++)
+        while (p->chain[i]) {
+            struct track *next = p->chain[i]->chain;
+
+            free(p->chain[i]);
+            p->chain[i] = next;
+        }
+    if (p->file) {
+        fprintf(p->file, "\n]\n");
+        if (fclose(p->file) != 0 && !err)
+            err = -errno;
+    }
+    free(p);
+    return err;
+}
