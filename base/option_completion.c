@@ -102,7 +102,7 @@ static void put_command(const struct option_table *t, const struct option_comman
         return;
     }
     if (c->after == OPTION_AFTER_COMMAND)
-        fputs("((COMP_CWORD == 2)) && " FILL "-W \"$commands\"" FILL_END " ;;\n", out);
+        fputs("((COMP_CWORD == at + 1)) && " FILL "-W \"$commands\"" FILL_END " ;;\n", out);
     else if (c->after == OPTION_AFTER_PROGRAM)
         fputs("_rung_program ;;\n", out);
     else
@@ -118,22 +118,36 @@ static const char program_function[] =
     "    declare -F \"$name\" >/dev/null && \"$name\"\n"
     "}\n";
 
+/* Where the command's word is: that of a program with a hyphen may be run by the other one's name,
+ * rung trace sniff, and is the second word then. */
+static void put_place(const char *page, FILE *out)
+{
+    fputs("    local at=1\n", out);
+    if (strchr(page, '-'))
+        fprintf(out, "    [[ ${COMP_WORDS[0]##*/} == %s ]] || at=2\n", page);
+}
+
 static void put_commands(const struct option_table *t, FILE *out)
 {
     const struct option_command *c;
+    bool programs = false;
 
-    for (c = t->commands; c->name; c++)
+    for (c = t->commands; c->name; c++) {
+        programs = programs || c->after == OPTION_AFTER_PROGRAM;
         if (c->table) {
             put_function(t->page, c->name, out);
             put_options(c->table(), out);
         }
-    fputs(program_function, out);
+    }
+    if (programs)
+        fputs(program_function, out);
     put_function(t->page, NULL, out);
     put_words(out);
+    put_place(t->page, out);
     fputs("    local commands='", out);
     for (c = t->commands; c->name; c++)
         fprintf(out, "%s%s", c == t->commands ? "" : " ", c->name);
-    fputs("'\n    if ((COMP_CWORD > 1)); then\n        case ${COMP_WORDS[1]} in\n", out);
+    fputs("'\n    if ((COMP_CWORD > at)); then\n        case ${COMP_WORDS[at]} in\n", out);
     for (c = t->commands; c->name; c++)
         put_command(t, c, out);
     fputs("        *) ", out);

@@ -156,7 +156,7 @@ static void man_commands(const struct option_table *t, FILE *out)
         const struct option_table *own = c->table ? c->table() : NULL;
 
         if (own)
-            snprintf(usage, sizeof(usage), "%s", own->usage);
+            snprintf(usage, sizeof(usage), "%.*s", (int)strcspn(own->usage, "\n"), own->usage);
         else
             snprintf(usage, sizeof(usage), "%s %s%s", t->command, c->name,
                      c->after == OPTION_AFTER_COMMAND ? " [COMMAND]" : "");
