@@ -132,7 +132,7 @@ TWIN_CACHE := $(addprefix $(O)/tests/kernel/,site_cache site_changes site_races 
 FUZZ := $(FUZZ_SRC:%.c=$(O)/%)
 LOAD_SRC := $(sort $(wildcard tools/load/*.c))
 DROP_SRC := $(sort $(wildcard tools/drop/*.c))
-TRACE_SRC := $(sort $(filter-out tools/trace/%.bpf.c $(if $(TRACER),%/attach_absent.c,%/attach.c %/object.c),$(wildcard tools/trace/*.c)))
+TRACE_SRC := $(sort $(filter-out tools/trace/%.bpf.c $(if $(TRACER),%_absent.c,%/attach.c %/sniff_filter.c %/object.c),$(wildcard tools/trace/*.c)))
 ALL_SRC := $(LIB_SRC) $(MAIN) $(LOAD_SRC) $(DROP_SRC) $(TRACE_SRC) $(UNIT_SRC) $(SIM_SRC) $(UNIT_AID) $(SIM_AID) $(FUZZ_SRC) $(FUZZ_AID) $(FUZZ_MAIN)
 # Each folder is a program of the lab.
 LAB_NAMES := $(notdir $(patsubst %/,%,$(wildcard lab/programs/*/)))
@@ -247,6 +247,9 @@ LIB_DIR := $(DESTDIR)$(PREFIX)/lib/rung
 MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETION_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 INSTALLED := rung rung-load rung-drop rung-trace
+# Manual pages; what rung-trace does besides has pages of its own.
+TRACES := sniff
+PAGES := $(INSTALLED) $(TRACES:%=rung-trace-%)
 
 install: all lab-programs ## install under DESTDIR and PREFIX (/usr/local), the lab too
 	install -D -m 755 -t $(BIN_DIR) $(INSTALLED:%=$(O)/%)
@@ -255,11 +258,12 @@ install: all lab-programs ## install under DESTDIR and PREFIX (/usr/local), the 
 	$(LOAD) --man >$(MAN_DIR)/rung-load.1
 	$(DROP) --man >$(MAN_DIR)/rung-drop.1
 	$(TRACE) --man >$(MAN_DIR)/rung-trace.1
+	for name in $(TRACES); do $(TRACE) $$name --man >$(MAN_DIR)/rung-trace-$$name.1 || exit 1; done
 	$(RUNG) completion >$(COMPLETION_DIR)/rung
 	$(LOAD) --completion >$(COMPLETION_DIR)/rung-load
 	$(DROP) --completion >$(COMPLETION_DIR)/rung-drop
 	$(TRACE) --completion >$(COMPLETION_DIR)/rung-trace
-	chmod 644 $(INSTALLED:%=$(MAN_DIR)/%.1) $(INSTALLED:%=$(COMPLETION_DIR)/%)
+	chmod 644 $(PAGES:%=$(MAN_DIR)/%.1) $(INSTALLED:%=$(COMPLETION_DIR)/%)
 	install -D -m 755 -t $(LIB_DIR)/lab $(LAB)
 	install -m 755 $(O)/openat2.so $(LIB_DIR)
 	ln -sf ../../bin/rung ../../bin/rung-load $(LIB_DIR)
@@ -273,7 +277,7 @@ install: all lab-programs ## install under DESTDIR and PREFIX (/usr/local), the 
 	chmod 644 $(SHARE_DIR)/commit
 
 uninstall: ## remove what install has installed
-	rm -f $(INSTALLED:%=$(BIN_DIR)/%) $(BIN_DIR)/rung-lab $(INSTALLED:%=$(MAN_DIR)/%.1) $(INSTALLED:%=$(COMPLETION_DIR)/%)
+	rm -f $(INSTALLED:%=$(BIN_DIR)/%) $(BIN_DIR)/rung-lab $(PAGES:%=$(MAN_DIR)/%.1) $(INSTALLED:%=$(COMPLETION_DIR)/%)
 	rm -rf $(SHARE_DIR) $(LIB_DIR)
 
 # --- Rules ------------------------------------------------------------------------------------------------
@@ -344,18 +348,19 @@ $(DROP): $(call objects,$(DROP_SRC)) $(LIB)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ -lmnl
 
 # Its programs for the kernel are in it (tools/trace/object.c).
-$(O)/tools/trace/trace.bpf.o: tools/trace/trace.bpf.c tools/trace/event.h tools/trace/kern.h Makefile
+BPF_OBJECTS := $(patsubst %.c,$(O)/%.o,$(wildcard tools/trace/*.bpf.c))
+$(BPF_OBJECTS): $(O)/%.o: %.c tools/trace/event.h tools/trace/kern.h Makefile
 	@mkdir -p $(@D)
 	$(call say,BPF,$@)
 	$(Q)$(BPF_CC) -target bpf -O2 -g -Wall -Wextra -Wno-unused-parameter $(if $(filter 1,$(WERROR)),-Werror) \
 	    -I/usr/include/$(shell $(CC) -dumpmachine) -c -o $@ $<
-$(O)/tools/trace/object.o: $(O)/tools/trace/trace.bpf.o
-$(O)/tools/trace/object.o: CPPFLAGS += -DTRACE_OBJECT='"$(O)/tools/trace/trace.bpf.o"'
+$(O)/tools/trace/object.o: $(BPF_OBJECTS)
+$(O)/tools/trace/object.o: CPPFLAGS += -DTRACE_OBJECT='"$(O)/tools/trace/trace.bpf.o"' -DSNIFF_OBJECT='"$(O)/tools/trace/sniff.bpf.o"'
 
 # Says at each make that tracing is not built, and changes when that does.
 $(O)/trace.list: FORCE
 	@mkdir -p $(@D)
-	$(if $(TRACER),,@echo 'make: rung trace is built without tracing: apt-get install clang libbpf-dev' >&2)
+	$(if $(TRACER),,@echo 'make: rung trace is built without tracing and sniffing: apt-get install clang libbpf-dev' >&2)
 	$(call tell,$(TRACE_SRC))
 
 $(TRACE): $(call objects,$(TRACE_SRC)) $(LIB) $(O)/trace.list

@@ -10,6 +10,7 @@ from conftest import TOP
 
 BUILD = os.environ.get("RUNG_BUILD") or f"{TOP}/build"
 TOOLS = ("rung", "rung-load", "rung-drop", "rung-trace")
+TRACES = ("sniff",)
 PLAN = """title = "T"
 question = "Q?"
 method = "M."
@@ -50,6 +51,7 @@ def test_where_files_lie(install, tmp_path):
     found = files(tmp_path)
     for tool in TOOLS:
         assert {f"usr/bin/{tool}", f"usr/share/man/man1/{tool}.1", f"usr/share/bash-completion/completions/{tool}"} <= found
+    assert {f"usr/share/man/man1/rung-trace-{name}.1" for name in TRACES} <= found
     assert {"usr/bin/rung-lab", "usr/share/rung/lab/lab.py", "usr/share/rung/lab/experiments/engines.toml", "usr/lib/rung/lab/parsers"} <= found
     assert not [path for path in found if "pycache" in path or "results" in path]
     for path in found:

@@ -122,6 +122,8 @@ def test_completion(tmp_path):
     assert complete("rung", "--user", "roo") == {"root"}
     if elf():  # the programs in the same folder complete their own options
         assert complete(BIN, "load", "--find") == {"--find-knee"} and complete(BIN, "drop", "-p", "80", "--net") == {"--netns"}
+        assert complete(BIN, "trace", "sn") == {"sniff"} and complete(BIN, "trace", "sniff", "--inter") == {"--interface"}
+        assert complete(BIN, "trace", "80", "--slowe") == {"--slower", "--slowest"} and complete(BIN, "trace", "sniff", "--slowe") == set()
         assert complete(BIN, "lab", "sh") == {"show"} and complete(BIN, "lab", "run", "echo-f") == {"echo-flood"}
         assert complete(BIN, "lab", "run", "--ag") == {"--again"}
     assert complete("rung", "--log-file", "rung.") == {"rung.bash"}

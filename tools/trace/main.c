@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
+#include "sniff.h"
 #include "trace.h"
 
 enum {
@@ -193,6 +194,8 @@ int main(int argc, char **argv)
 {
     struct trace_options opt = {0};
 
-    (void)argc;
-    return option_main(trace_table(), &opt, argv, run);
+    if (argc > 1 && strcmp(argv[1], "sniff") == 0)
+        return sniff_main(argv + 1);
+    return option_main(trace_table(), &opt,
+                       argv + (argc > 1 && strcmp(argv[1], "requests") == 0), run);
 }

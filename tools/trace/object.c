@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* object.c - the compiled programs of trace.bpf.c, as bytes of this program: nothing has to lie
- * beside it.  TRACE_OBJECT is the file's name, given by the Makefile. */
+/* object.c - the compiled programs of trace.bpf.c and sniff.bpf.c, as bytes of this program:
+ * nothing has to lie beside it.  TRACE_OBJECT and SNIFF_OBJECT are the files' names, given by
+ * the Makefile. */
 #include "object.h"
 
-__asm__(".section .rodata\n"
-        ".balign 8\n"
-        ".global trace_object\n"
-        "trace_object:\n"
-        ".incbin \"" TRACE_OBJECT "\"\n"
-        ".global trace_object_end\n"
-        "trace_object_end:\n"
-        ".byte 0\n"
-        ".previous\n");
+#define BYTES(name, file)             \
+    __asm__(".section .rodata\n"      \
+            ".balign 8\n"             \
+            ".global " name "\n"      \
+            name ":\n"                \
+            ".incbin \"" file "\"\n" \
+            ".global " name "_end\n"  \
+            name "_end:\n"            \
+            ".byte 0\n"               \
+            ".previous\n")
+
+BYTES("trace_object", TRACE_OBJECT);
+BYTES("sniff_object", SNIFF_OBJECT);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* table.c - the rows of options.def as the table of rung trace, and the texts that belong to no
  * row. */
+#include "sniff.h"
 #include "trace.h"
 
 #define X(kind, field, ...) \
@@ -31,6 +32,13 @@ static const char *const man_notes[] = {
     "this kernel or this build cannot.",
     NULL};
 
+static const struct option_command commands[] = {
+    {.name = "requests", .table = trace_table,
+     .purpose = "where the time of each goes; this word may be left out"},
+    {.name = "sniff", .table = sniff_table,
+     .purpose = "requests and responses that pass an interface"},
+    {.name = NULL}};
+
 const struct option_table *trace_table(void)
 {
     static const struct option_table table = {
@@ -39,9 +47,11 @@ const struct option_table *trace_table(void)
         .variables = "RUNG_TRACE_",
         .nutshell = "show where the time of each HTTP request goes",
         .purpose = "Show where the time of each HTTP request goes, on any server at a port here.",
-        .usage = "rung trace [OPTION]... PORT",
+        .usage = "rung trace [requests] [OPTION]... PORT\n       rung trace COMMAND ...",
         .operand = "PORT",
         .examples = examples,
+        .commands = commands,
+        .commands_help = "rung trace COMMAND --help explains one",
         .row = rows,
         .rows = sizeof(rows) / sizeof(rows[0]),
         .operands_max = 1,
