@@ -50,6 +50,8 @@ COMPRESSORS := $(shell printf '\043if __has_include(<%s>)\n%s\n\043endif\n' libd
 MISSING := $(filter-out $(COMPRESSORS),$(CODINGS))
 LDLIBS := -luring $(if $(filter gzip,$(COMPRESSORS)),-ldeflate) $(if $(filter br,$(COMPRESSORS)),-lbrotlienc) \
     $(if $(filter zstd,$(COMPRESSORS)),-lzstd)
+# The server's own trace points.
+PROBES := $(shell printf '\043if __has_include(<sys/sdt.h>)\nyes\n\043endif\n' | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
 # The tracer needs a compiler for the kernel's own machine (BPF) and what loads its programs.
 BPF_CC ?= clang
 TRACER := $(if $(shell command -v $(BPF_CC)),$(shell printf '\043if __has_include(<bpf/libbpf.h>)\nyes\n\043endif\n' | \
@@ -108,7 +110,8 @@ endif
 MAIN := server/main.c
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 # base/coro_MACHINE.c is for one machine each.
-OTHERS := $(filter-out base/coro_$(MACHINE).c,$(wildcard base/coro_*.c)) $(MISSING:%=server/compress_%.c)
+OTHERS := $(filter-out base/coro_$(MACHINE).c,$(wildcard base/coro_*.c)) $(MISSING:%=server/compress_%.c) \
+    $(if $(PROBES),server/probe_absent.c,server/probe.c)
 LIB_SRC := $(sort $(filter-out $(MAIN) $(OTHERS),$(wildcard core/*.c base/*.c server/*.c engines/*.c)))
 programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $(1)/*.c))))
 UNIT_SRC := $(call programs,tests/unit,^int main\b)
@@ -331,6 +334,7 @@ $(LIB): $(call objects,$(LIB_SRC)) $(O)/lib.list
 # Changes when a source file comes or goes, so that the library forgets those that are gone.
 $(O)/lib.list: FORCE
 	@mkdir -p $(@D)
+	$(if $(PROBES),,@echo 'make: rung is built without its trace points: apt-get install systemtap-sdt-dev' >&2)
 	$(call tell,$(LIB_SRC))
 .PHONY: FORCE
 
@@ -353,6 +357,7 @@ $(BPF_OBJECTS): $(O)/%.o: %.c tools/trace/event.h tools/trace/kern.h Makefile
 	@mkdir -p $(@D)
 	$(call say,BPF,$@)
 	$(Q)$(BPF_CC) -target bpf -O2 -g -Wall -Wextra -Wno-unused-parameter $(if $(filter 1,$(WERROR)),-Werror) \
+	    -D__TARGET_ARCH_$(if $(filter x86_64,$(MACHINE)),x86,$(MACHINE:aarch64=arm64)) \
 	    -I/usr/include/$(shell $(CC) -dumpmachine) -c -o $@ $<
 $(O)/tools/trace/object.o: $(BPF_OBJECTS)
 $(O)/tools/trace/object.o: CPPFLAGS += -DTRACE_OBJECT='"$(O)/tools/trace/trace.bpf.o"' -DSNIFF_OBJECT='"$(O)/tools/trace/sniff.bpf.o"'

@@ -129,17 +129,37 @@ static int find_now(struct loop *l, const struct http_ask *ask, struct source **
     return err == -EINPROGRESS ? cache_list(l->cache, ask, source) : err;
 }
 
+static int find(struct loop *l, const struct http_ask *ask, struct source **source)
+{
+    look(l);
+    return l->later ? later_find(l->later, ask, source) : find_now(l, ask, source);
+}
+
+/* The same while somebody watches.  What a helper looks for was asked for at the first call. */
+static int find_stamped(struct loop *l, const struct http_ask *ask, struct source **source)
+{
+    uint64_t now = probe_now(), first = l->later ? later_asked(l->later, ask->conn, 0) : 0;
+    int err = find(l, ask, source);
+
+    l->stamps = (struct probe_stamps){0};
+    if (err == -EINPROGRESS) {
+        if (l->later && !first)
+            later_asked(l->later, ask->conn, now);
+        return err;
+    }
+    l->stamps.parsed = first ? first : now;
+    l->stamps.found = probe_now();
+    if (!err && (*source)->coding != CODING_IDENTITY)
+        l->stamps.compressed = l->stamps.found;
+    return err;
+}
+
 static int host_find(void *site, const struct http_ask *ask, struct source **source)
 {
     struct loop *l = site;
     const struct session *s = (const struct session *)ask->conn; /* its first member */
-    int err;
+    int err = probe_is_watched() ? find_stamped(l, ask, source) : find(l, ask, source);
 
-    look(l);
-    if (l->later)
-        err = later_find(l->later, ask, source);
-    else
-        err = find_now(l, ask, source);
     if (!err)
         site_listing_client(*source, s->fd);
     return err;
@@ -175,11 +195,22 @@ static void host_forget(void *site, const struct conn *conn)
 
 /* --- What was answered ------------------------------------------------------------------------ */
 
+/* A request that is refused has asked for nothing: it has only been parsed. */
+static void tell(struct loop *l, const struct session *s)
+{
+    if (!l->stamps.parsed)
+        l->stamps.parsed = probe_now();
+    probe_fire_answer(s->fd, s->conn.requests + 1, &l->stamps);
+    l->stamps = (struct probe_stamps){0};
+}
+
 static void *host_answer(void *site, const struct conn *conn, const struct http_receipt *receipt)
 {
     struct loop *l = site;
     const struct session *s = (const struct session *)conn; /* its first member */
 
+    if (probe_is_watched())
+        tell(l, s);
     stats_add(l->worker->server->stats, STAT_ANSWERS, 1);
     return l->worker->server->log ? log_begin(l->worker->server->log, s->fd, receipt) : NULL;
 }

@@ -71,6 +71,9 @@ struct later_from {
 void later_ask(struct later *later, struct later_from from);
 void later_close(struct later *later);
 int  later_find(struct later *later, const struct http_ask *ask, struct source **source);
+/* When the session's job was asked for first, in ns: first_ns, if it has not been told yet; 0: it
+ * has no job. */
+uint64_t later_asked(struct later *later, const struct conn *conn, uint64_t first_ns);
 /* the session has gone: its result is released */
 void later_forget(struct later *later, const struct conn *conn);
 void later_release(struct later *later, struct source *source); /* whatever later_find() gave */

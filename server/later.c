@@ -47,6 +47,7 @@ struct job {
     bool headed;             /* next() was called: the head of the answer is on its way */
     int result;
     struct source *source;
+    uint64_t asked_ns;       /* see later_asked(); 0: not told */
     struct http_ask ask;     /* its slices point into text[] */
     char text[];
 };
@@ -411,6 +412,20 @@ int later_find(struct later *l, const struct http_ask *ask, struct source **sour
     else
         result = site_find(l->site, ask, false, source);
     return result == -EINPROGRESS ? look_later(l, ask) : result;
+}
+
+uint64_t later_asked(struct later *l, const struct conn *conn, uint64_t first_ns)
+{
+    struct job *j;
+    uint64_t ns;
+
+    pthread_mutex_lock(&l->lock);
+    j = job_of(l, conn);
+    if (j && !j->asked_ns)
+        j->asked_ns = first_ns;
+    ns = j ? j->asked_ns : 0;
+    pthread_mutex_unlock(&l->lock);
+    return ns;
 }
 
 /* The job's result is not wanted.  Locked. */

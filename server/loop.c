@@ -307,6 +307,8 @@ struct session *loop_adopt(struct loop *l, int fd)
     if (fd < 0)
         shortage_say(-fd);
     l->taken += fd >= 0 && l->drain_ms;
+    if (fd >= 0)
+        probe_accepted(fd);
     s = fd < 0 ? NULL : session_open(l, fd);
     if (!s)
         pause_listening(l);

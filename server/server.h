@@ -23,6 +23,7 @@
 #include <stdatomic.h>
 #include "../core/conn.h"
 #include "../core/wheel.h"
+#include "probe.h"
 
 enum {
     LISTENERS_MAX = 8,
@@ -99,6 +100,7 @@ struct loop {
     uint32_t busy_mark;    /* what had happened when it last had something to do */
     uint64_t busy_us;      /* ... and until when it looks for events without sleeping */
     struct sender *sender;
+    struct probe_stamps stamps; /* of the answer that is being made, while somebody watches */
     struct rehearsal *rehearsal; /* null engine only */
     struct victims *victims; /* sessions that give up their seats, from loop_expired(); or NULL */
     int wake_fd;          /* readable: loop_woken(); engines wait on it beside the sockets */

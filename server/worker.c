@@ -128,6 +128,8 @@ int worker_accept_now(struct worker *w)
 
         fd = net_accept(w->listener[turn % w->listeners], true);
     }
+    if (fd >= 0)
+        probe_accepted(fd);
     return fd;
 }
 

@@ -37,6 +37,27 @@ static void one_later(void **state)
     assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EINPROGRESS); /* a new one */
 }
 
+/* Whoever asks when a job was asked for first is told what was said first. */
+static void asked_first(void **state)
+{
+    struct bench *b = *state;
+    struct source *s = NULL;
+
+    assert_int_equal(later_asked(b->later, &b->conn[0], 5), 0);
+    assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EINPROGRESS);
+    assert_int_equal(later_asked(b->later, &b->conn[0], 0), 0);
+    assert_int_equal(later_asked(b->later, &b->conn[0], 5), 5);
+    assert_int_equal(later_asked(b->later, &b->conn[0], 9), 5);
+    assert_int_equal(later_asked(b->later, &b->conn[1], 9), 0);
+    wait_begun(1);
+    give_turns(1);
+    assert_ptr_equal(wait_done(b), &b->conn[0]);
+    assert_int_equal(later_asked(b->later, &b->conn[0], 0), 5);
+    assert_int_equal(ask(b, &b->conn[0], "/list/", &s), 0);
+    assert_int_equal(later_asked(b->later, &b->conn[0], 9), 0);
+    site_release(&the_site, s);
+}
+
 static void errors_come_back(void **state)
 {
     struct bench *b = *state;
@@ -199,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LATER_TEST(at_once),
         LATER_TEST(one_later),
+        LATER_TEST(asked_first),
         LATER_TEST(errors_come_back),
         LATER_TEST(forgotten_while_it_waits),
         LATER_TEST(forgotten_while_it_runs),

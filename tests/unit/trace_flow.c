@@ -87,7 +87,8 @@ static void is_whole(const struct request *r)
     assert_int_equal(r->answer_bytes, strlen(ANSWER));
     assert_string_equal(r->target, "/a");
     for (unsigned i = STAGE_READ; i < STAGES; i++)
-        assert_true(r->at[i] >= r->at[STAGE_HEAD]);
+        if (i < STAGE_PARSED || i > STAGE_COMPRESSED) /* those the server says itself */
+            assert_true(r->at[i] >= r->at[STAGE_HEAD]);
     assert_true(r->queued && r->queued_all >= r->queued);
 }
 
@@ -257,6 +258,102 @@ static void test_early_bytes(void **state)
     flows_end(&flows);
 }
 
+static void decided(uint32_t ordinal, uint64_t compressed)
+{
+    say_event(EVENT_ANSWER, (struct event){.seq = ordinal, .parsed = clock_ns + 1,
+                                           .found = clock_ns + 3, .compressed = compressed}, NULL);
+}
+
+/* What the server says goes by the request's ordinal; of what it has not said, nothing is known. */
+static void test_what_the_server_says(void **state)
+{
+    char heads[3 * sizeof(HEAD_TEXT)];
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        memcpy(heads + i * strlen(HEAD_TEXT), HEAD_TEXT, strlen(HEAD_TEXT));
+    open_flow();
+    say_event(EVENT_ACCEPT, (struct event){0}, NULL);
+    come(heads, 3 * strlen(HEAD_TEXT));
+    taken();
+    decided(1, 0);
+    decided(3, clock_ns + 4); /* an event was lost */
+    decided(4, 0);            /* nothing was asked */
+    for (unsigned i = 0; i < 3; i++)
+        leave(ANSWER, strlen(ANSWER));
+    sent();
+    acked();
+    assert_int_equal(dones, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        is_whole(&done[i]);
+        assert_int_equal(done[i].at[STAGE_PARSED] != 0, i != 1);
+        assert_int_equal(done[i].at[STAGE_FOUND] != 0, i != 1);
+        assert_int_equal(done[i].at[STAGE_COMPRESSED] != 0, i == 2);
+        assert_int_equal(done[i].opened != 0, i == 0);
+        assert_int_equal(done[i].at[STAGE_ACCEPTED] != 0, i == 0);
+    }
+    assert_true(done[0].at[STAGE_ACCEPTED] > done[0].opened);
+    flows_end(&flows);
+}
+
+/* Of a connection that was open before, the first answer is that to the oldest request. */
+static void test_ordinals_of_a_late_connection(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        come(HEAD_TEXT, strlen(HEAD_TEXT));
+        taken();
+        decided(100 + i, 0);
+        leave(ANSWER, strlen(ANSWER));
+        sent();
+        acked();
+        assert_int_equal(dones, i + 1);
+        is_whole(&done[i]);
+        assert_true(done[i].at[STAGE_PARSED] > done[i].at[STAGE_READ]);
+        assert_int_equal(done[i].opened, 0);
+    }
+    flows_end(&flows);
+}
+
+/* Packets were not seen, and requests in them: the numbers are found anew. */
+static void test_ordinals_after_a_gap(void **state)
+{
+    (void)state;
+    open_flow();
+    for (uint32_t i = 0; i < 2; i++) {
+        come(HEAD_TEXT, strlen(HEAD_TEXT));
+        taken();
+        decided(1 + 5 * i, 0);
+        leave(ANSWER, strlen(ANSWER));
+        sent();
+        acked();
+        assert_int_equal(dones, i + 1);
+        is_whole(&done[i]);
+        assert_true(done[i].at[STAGE_PARSED] != 0);
+        in_seq += 4000;
+        out_seq += 4000;
+    }
+    flows_end(&flows);
+}
+
+/* Accepted at last, when the head has long been there. */
+static void test_accepted_late(void **state)
+{
+    (void)state;
+    open_flow();
+    come(HEAD_TEXT, strlen(HEAD_TEXT));
+    say_event(EVENT_ACCEPT, (struct event){0}, NULL);
+    say_event(EVENT_ACCEPT, (struct event){0}, NULL); /* of two the first counts */
+    taken();
+    leave(ANSWER, strlen(ANSWER));
+    sent();
+    acked();
+    assert_int_equal(dones, 1);
+    is_whole(&done[0]);
+    assert_int_equal(done[0].at[STAGE_ACCEPTED], done[0].at[STAGE_HEAD] + 10);
+    flows_end(&flows);
+}
+
 /* REQUESTS_MAX on a connection are kept, and one more is counted. */
 static void test_too_many(void **state)
 {
@@ -285,6 +382,10 @@ int main(void)
         cmocka_unit_test_setup(test_sent_again, begin),
         cmocka_unit_test_setup(test_closed_before_the_answer, begin),
         cmocka_unit_test_setup(test_early_bytes, begin),
+        cmocka_unit_test_setup(test_what_the_server_says, begin),
+        cmocka_unit_test_setup(test_ordinals_of_a_late_connection, begin),
+        cmocka_unit_test_setup(test_ordinals_after_a_gap, begin),
+        cmocka_unit_test_setup(test_accepted_late, begin),
         cmocka_unit_test_setup(test_too_many, begin),
     };
 

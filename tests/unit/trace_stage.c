@@ -9,7 +9,8 @@
 
 static void test_all_known(void **state)
 {
-    struct request r = {.at = {100, 100, 103, 110, 150, 160, 190, 500}};
+    struct request r = {.at = {100, 95, 100, 103, 110, 150, 151, 153, 154, 160, 190, 500},
+                        .opened = 80};
     struct stages s;
     uint64_t sum = 0;
 
@@ -19,8 +20,11 @@ static void test_all_known(void **state)
         assert_int_equal(s.state[i], STAGE_KNOWN);
         sum += s.took_ns[i];
     }
-    assert_int_equal(sum, 400);
-    assert_int_equal(s.total_ns, 400);
+    assert_int_equal(sum, 415);
+    assert_int_equal(s.total_ns, 415);
+    assert_int_equal(s.took_ns[STAGE_ACCEPTED], 15);
+    assert_int_equal(s.took_ns[STAGE_ARRIVED], 0); /* the client's time is in no stage */
+    assert_int_equal(s.took_ns[STAGE_FOUND], 2);
     assert_true(s.server_known);
     assert_int_equal(s.server_ns, 90);
     assert_int_equal(s.took_ns[STAGE_READ], 40);
@@ -29,33 +33,42 @@ static void test_all_known(void **state)
 /* Every choice of stages that are missing: those that are there add up to the whole. */
 static void test_any_missing(void **state)
 {
-    static const uint64_t at[STAGES] = {7, 20, 31, 44, 59, 71, 86, 99};
+    static const uint64_t at[STAGES] = {7, 7, 20, 31, 44, 59, 63, 64, 70, 71, 86, 99};
+    enum { OPENED = 3 };
 
     (void)state;
     for (unsigned there = 0; there < 1u << STAGES; there++) {
-        struct request r = {0};
+        struct request r = {.opened = OPENED};
         struct stages s;
-        uint64_t sum = 0, first = 0, last = 0;
+        uint64_t sum = 0, first = 0, last = 0, wait = there >> STAGE_ACCEPTED & 1 ? 7 - OPENED : 0;
 
         for (unsigned i = 0; i < STAGES; i++) {
             r.at[i] = there >> i & 1 ? at[i] : 0;
+            if (i == STAGE_ACCEPTED)
+                continue;
             last = r.at[i] ? r.at[i] : last;
             first = first ? first : r.at[i];
         }
         stages_of(&r, &s);
         for (unsigned i = 0; i < STAGES; i++) {
-            assert_int_equal(s.state[i], there >> i & 1 ? STAGE_KNOWN : STAGE_MISSING);
+            bool none = i == STAGE_COMPRESSED && there >> STAGE_PARSED & 1;
+
+            assert_int_equal(s.state[i], there >> i & 1 ? STAGE_KNOWN
+                                         : none         ? STAGE_NONE
+                                                        : STAGE_MISSING);
             sum += s.took_ns[i];
         }
-        assert_int_equal(sum, last - first);
-        assert_int_equal(s.total_ns, last - first);
+        assert_int_equal(sum, last - first + wait);
+        assert_int_equal(s.total_ns, last - first + wait);
         assert_int_equal(s.server_known, r.at[STAGE_HEAD] && r.at[STAGE_DONE]);
     }
 }
 
 static void test_busy_is_not_missing(void **state)
 {
-    struct request r = {.at = {100, 100, 0, 0, 150, 160, 190, 0}, .busy = true};
+    struct request r = {.at = {[STAGE_ARRIVED] = 100, [STAGE_HEAD] = 100, [STAGE_READ] = 150,
+                               [STAGE_OUT] = 160, [STAGE_DONE] = 190},
+                        .busy = true};
     struct stages s;
 
     (void)state;
@@ -69,7 +82,8 @@ static void test_busy_is_not_missing(void **state)
 /* An answer may leave before the whole head was read: a refusal.  The sum stays what it is. */
 static void test_out_of_order_is_missing(void **state)
 {
-    struct request r = {.at = {100, 100, 0, 0, 170, 160, 190, 200}};
+    struct request r = {.at = {[STAGE_ARRIVED] = 100, [STAGE_HEAD] = 100, [STAGE_READ] = 170,
+                               [STAGE_OUT] = 160, [STAGE_DONE] = 190, [STAGE_ACKED] = 200}};
     struct stages s;
     uint64_t sum = 0;
 
@@ -79,6 +93,47 @@ static void test_out_of_order_is_missing(void **state)
     for (unsigned i = 0; i < STAGES; i++)
         sum += s.took_ns[i];
     assert_int_equal(sum, 100);
+}
+
+/* Only the first request waits to be accepted. */
+static void test_not_the_first(void **state)
+{
+    struct request r = {.at = {[STAGE_ARRIVED] = 100, [STAGE_ACCEPTED] = 90, [STAGE_HEAD] = 101}};
+    struct stages s;
+
+    (void)state;
+    stages_of(&r, &s);
+    assert_int_equal(s.state[STAGE_ACCEPTED], STAGE_NONE);
+    assert_int_equal(s.took_ns[STAGE_ACCEPTED], 0);
+    r.opened = 95; /* accepted before it was there: that is of another connection */
+    stages_of(&r, &s);
+    assert_int_equal(s.state[STAGE_ACCEPTED], STAGE_MISSING);
+    assert_int_equal(s.total_ns, 1);
+}
+
+/* The head came while the connection waited: what follows counts from the accepting, the server's
+ * time from the head's arrival. */
+static void test_accepted_after_the_head(void **state)
+{
+    struct request r = {.at = {[STAGE_ARRIVED] = 110, [STAGE_ACCEPTED] = 150, [STAGE_HEAD] = 120,
+                               [STAGE_WOKEN] = 130, [STAGE_RUNNING] = 149, [STAGE_READ] = 155,
+                               [STAGE_OUT] = 160, [STAGE_DONE] = 170, [STAGE_ACKED] = 180},
+                        .opened = 100};
+    struct stages s;
+    uint64_t sum = 0;
+
+    (void)state;
+    stages_of(&r, &s);
+    assert_int_equal(s.took_ns[STAGE_ACCEPTED], 50);
+    assert_int_equal(s.state[STAGE_HEAD], STAGE_KNOWN);
+    assert_int_equal(s.state[STAGE_WOKEN], STAGE_BUSY);
+    assert_int_equal(s.state[STAGE_RUNNING], STAGE_BUSY);
+    assert_int_equal(s.took_ns[STAGE_READ], 5);
+    assert_int_equal(s.server_ns, 50);
+    for (unsigned i = 0; i < STAGES; i++)
+        sum += s.took_ns[i];
+    assert_int_equal(sum, 80);
+    assert_int_equal(s.total_ns, 80);
 }
 
 static void test_names(void **state)
@@ -119,6 +174,8 @@ int main(void)
         cmocka_unit_test(test_busy_is_not_missing),
         cmocka_unit_test(test_out_of_order_is_missing),
         cmocka_unit_test(test_slowest),
+        cmocka_unit_test(test_not_the_first),
+        cmocka_unit_test(test_accepted_after_the_head),
         cmocka_unit_test(test_names),
     };
 

@@ -3,8 +3,8 @@
  * ring; they go when this process does.
  *
  * Packets come through the root of the unified control groups, so that the sockets of every process
- * are seen.  A kernel without one of the other trace points, or a user who leaves it out, loses
- * stages; a sentence says which.
+ * are seen.  A kernel without one of the other trace points, a server without its own, or a user
+ * who leaves them out, loses stages; a sentence says which.
  */
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -18,27 +18,41 @@
 #include "object.h"
 #include "trace.h"
 
+enum kind {
+    PACKETS,
+    POINT, /* of the kernel, by its types */
+    CALL,  /* of the kernel, by the file system tracefs */
+    PROBE  /* of the server */
+};
+
 struct program {
-    const char *name, *point; /* point NULL: packets */
+    const char *name;
+    enum kind kind;
+    const char *point;
     bool needed;
     const char *loses;
 };
 
 static const struct program programs[ATTACH_PROGRAMS] = {
-    {"arrived", NULL, true, NULL},
-    {"left", NULL, true, NULL},
-    {"state", "inet_sock_set_state", true, NULL},
-    {"received", "sock_recv_length", false, "woken, running and read"},
-    {"sent", "sock_send_length", false, "when the answer was queued"},
-    {"waking", "sched_waking", false, "woken and running"},
-    {"running", "sched_switch", false, "woken and running"},
+    {"arrived", PACKETS, NULL, true, NULL},
+    {"left", PACKETS, NULL, true, NULL},
+    {"state", POINT, "inet_sock_set_state", true, NULL},
+    {"received", POINT, "sock_recv_length", false, "woken, running and read"},
+    {"sent", POINT, "sock_send_length", false, "when the answer was queued"},
+    {"waking", POINT, "sched_waking", false, "woken and running"},
+    {"running", POINT, "sched_switch", false, "woken and running"},
+    {"accepting", CALL, "sys_exit_accept4", false, "accepted, of servers without trace points"},
+    {"taken", PROBE, "accepted", false, "accepted, where accept4() is not called or not seen"},
+    {"answer", PROBE, "answer", false, "parsed, found and compressed"},
 };
 
-enum { LACK_TEXT = 160 };
+enum { LACK_TEXT = 200 };
 
 struct attached {
     struct bpf_object *object;
-    struct bpf_link *link[ATTACH_PROGRAMS];
+    struct bpf_link *link[ATTACH_PROGRAMS][OWNERS_MAX]; /* of the server's several programs */
+    char owner[OWNERS_MAX][OWNER_TEXT];
+    unsigned owners;
     struct bpf_program *program[ATTACH_PROGRAMS];
     struct ring_buffer *ring;
     int cgroup, stats, counts; /* descriptors; of the map with the counters */
@@ -74,11 +88,17 @@ static int refused(const char *what, int err)
 
 static void lack(struct attached *a, const struct program *p, const char *why)
 {
-    snprintf(a->lack[a->lacks++], LACK_TEXT, "missing: %s, because %s %s", p->loses, why,
-             p->point);
+    snprintf(a->lack[a->lacks++], LACK_TEXT, "missing: %s, because %s %s%s", p->loses, why,
+             p->kind == PROBE ? "rung:" : "", p->point);
 }
 
 /* --- Loading ---------------------------------------------------------------------------------- */
+
+/* What --without calls it: both trace points of the server are one. */
+static const char *word(const struct program *p)
+{
+    return p->kind == PROBE ? "probe" : p->name;
+}
 
 static bool is_left_out(const struct trace_options *opt, const char *name)
 {
@@ -95,9 +115,9 @@ static int check_names(const struct trace_options *opt)
 
         for (unsigned k = 0; k < ATTACH_PROGRAMS; k++)
             known = known || (!programs[k].needed &&
-                              strcmp(programs[k].name, opt->without.item[i]) == 0);
+                              strcmp(word(&programs[k]), opt->without.item[i]) == 0);
         if (!known) {
-            say_error("--without %s: it is received, sent, waking or running",
+            say_error("--without %s: it is received, sent, waking, running, accepting or probe",
                       opt->without.item[i]);
             return EXIT_USAGE;
         }
@@ -122,14 +142,14 @@ static int choose(struct attached *a, const struct trace_options *opt)
         bool there = true;
 
         a->program[i] = bpf_object__find_program_by_name(a->object, p->name);
-        if (p->point) {
+        if (p->kind == POINT) {
             snprintf(type, sizeof(type), "btf_trace_%s", p->point);
             there = btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) > 0;
         }
         if (!there && p->needed) {
             say_error("this kernel has no trace point %s: Linux 6.1 or later has it", p->point);
             code = EXIT_MISSING;
-        } else if (!there || is_left_out(opt, p->name)) {
+        } else if (!there || is_left_out(opt, word(p))) {
             lack(a, p, there ? "--without leaves out" : "this kernel has no trace point");
             bpf_program__set_autoload(a->program[i], false);
             a->program[i] = NULL;
@@ -223,6 +243,34 @@ static int open_cgroups(void)
     return fd == -ENOENT ? mount_cgroups() : fd;
 }
 
+/* One program of the kernel's side; true: it is attached. */
+static bool attach_one(struct attached *a, unsigned i)
+{
+    const struct program *p = &programs[i];
+    unsigned n = 0;
+
+    complaint[0] = 0;
+    if (p->kind == PACKETS)
+        a->link[i][n++] = bpf_program__attach_cgroup(a->program[i], a->cgroup);
+    else if (p->kind != PROBE)
+        a->link[i][n++] = bpf_program__attach(a->program[i]);
+    for (unsigned k = 0; k < a->owners && p->kind == PROBE; k++) {
+        a->link[i][n] = bpf_program__attach_usdt(a->program[i], -1, a->owner[k], "rung", p->point,
+                                                 NULL);
+        n += a->link[i][n] != NULL;
+    }
+    return n > 0 && a->link[i][0];
+}
+
+static const char *why_absent(const struct attached *a, const struct program *p)
+{
+    if (p->kind == CALL)
+        return "tracefs is not mounted (mount -t tracefs none /sys/kernel/tracing), or it lacks";
+    if (!a->owners)
+        return "no process here is found to listen at the port, so none has the trace point";
+    return "the server has no trace point";
+}
+
 static int attach(struct attached *a)
 {
     a->cgroup = open_cgroups();
@@ -234,13 +282,12 @@ static int attach(struct attached *a)
     if (a->cgroup < 0)
         return refused("open the control groups", a->cgroup);
     for (unsigned i = 0; i < ATTACH_PROGRAMS; i++) {
-        if (!a->program[i])
+        if (!a->program[i] || attach_one(a, i))
             continue;
-        complaint[0] = 0;
-        a->link[i] = programs[i].point ? bpf_program__attach(a->program[i])
-                                       : bpf_program__attach_cgroup(a->program[i], a->cgroup);
-        if (!a->link[i])
+        if (programs[i].kind != CALL && programs[i].kind != PROBE)
             return refused("attach the programs", -errno);
+        lack(a, &programs[i], why_absent(a, &programs[i]));
+        a->program[i] = NULL;
     }
     return 0;
 }
@@ -272,6 +319,7 @@ int attach_begin(struct attached **to, const struct trace_options *opt, unsigned
         a->stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
         code = a->stats < 0 ? refused("measure the programs", -errno) : 0;
     }
+    a->owners = listen_owners(port, a->owner);
     code = code ? code : attach(a);
     if (code)
         return code;
@@ -329,7 +377,8 @@ void attach_end(struct attached *a)
         return;
     ring_buffer__free(a->ring);
     for (unsigned i = 0; i < ATTACH_PROGRAMS; i++)
-        bpf_link__destroy(a->link[i]);
+        for (unsigned k = 0; k < OWNERS_MAX; k++)
+            bpf_link__destroy(a->link[i][k]);
     if (a->object)
         bpf_object__close(a->object);
     if (a->cgroup >= 0)

@@ -15,6 +15,8 @@ enum event_kind {
     EVENT_RECV,   /* a receive has ended: seq is the first byte not yet taken */
     EVENT_SEND,   /* a send has ended: seq is the first byte not yet queued */
     EVENT_OPEN,   /* the connection is established: it waits to be accepted */
+    EVENT_ACCEPT, /* the server has taken the connection */
+    EVENT_ANSWER, /* the server has decided an answer: seq is its ordinal on the connection */
     EVENT_CLOSE   /* the socket is gone */
 };
 
@@ -52,6 +54,9 @@ struct event {
     union {
         struct {
             __u64 woken, run;
+        };
+        struct {
+            __u64 parsed, found, compressed; /* ANSWER; 0: not reached */
         };
         __u8 peer[16]; /* IN, OPEN: IPv4 as ::ffff:1.2.3.4 */
     };

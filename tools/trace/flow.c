@@ -81,6 +81,10 @@ struct request *flow_begin(struct flows *fs, struct flow *f, const struct piece 
     r->ordinal = ++f->requests;
     r->begin = p->seq;
     r->at[STAGE_ARRIVED] = p->ns;
+    if (r->ordinal == 1) {
+        r->opened = f->opened;
+        r->at[STAGE_ACCEPTED] = f->accepted;
+    }
     r->peer_port = f->peer_port;
     memcpy(r->peer, f->peer, sizeof(r->peer));
     if (f->last)
@@ -190,6 +194,39 @@ static void on_recv(struct flow *f, const struct event *e)
     }
 }
 
+/* --- What the server said of itself ----------------------------------------------------------- */
+
+static void on_accept(struct flow *f, const struct event *e)
+{
+    if (!f->accepted)
+        f->accepted = e->ns;
+    if (f->first && f->first->ordinal == 1)
+        f->first->at[STAGE_ACCEPTED] = f->accepted;
+}
+
+/* Answers are decided in the order of the requests.  Where the connection was not seen from its
+ * beginning, the first that is heard of belongs to the oldest request. */
+static void on_answer(struct flow *f, const struct event *e)
+{
+    struct request *r = f->first;
+
+    if (!f->told) {
+        while (r && r->at[STAGE_PARSED])
+            r = r->next;
+        if (!r)
+            return;
+        f->told = true;
+        f->ahead = r->ordinal - e->seq;
+    }
+    while (r && r->ordinal != e->seq + f->ahead)
+        r = r->next;
+    if (!r || !r->head_whole)
+        return;
+    r->at[STAGE_PARSED] = e->parsed;
+    r->at[STAGE_FOUND] = e->found;
+    r->at[STAGE_COMPRESSED] = e->compressed;
+}
+
 static void on_ack(struct flows *fs, struct flow *f, const struct event *e)
 {
     for (struct request *r = f->first; r && r->at[STAGE_DONE]; r = r->next) {
@@ -226,6 +263,7 @@ static void find_again(struct flows *fs, struct flow *f, const struct event *e)
         on_ack(fs, f, e);
     }
     if (lost) {
+        f->told = f->fresh;
         f->in.state = STREAM_HEAD;
         f->in.stashed = 0;
         f->in.next = e->seq;
@@ -348,16 +386,23 @@ static void on_open(struct flows *fs, const struct event *e)
     if (f) {
         *at = f->chain;
         f->cookie = e->cookie;
-        for (struct request *r = f->first; r; r = r->next)
+        f->opened = e->ns;
+        f->told = true;
+        for (struct request *r = f->first; r; r = r->next) {
             r->cookie = e->cookie;
+            r->opened = r->ordinal == 1 ? r->at[STAGE_ARRIVED] : 0; /* the handshake's end */
+        }
         at = place_of(fs, e->cookie);
         f->chain = NULL;
         *at = f;
         return;
     }
     f = make(fs, e);
-    if (f)
+    if (f) {
         f->fresh = true;
+        f->told = true;
+        f->opened = e->ns;
+    }
 }
 
 void flows_event(struct flows *fs, const struct event *e, const char *payload)
@@ -392,6 +437,10 @@ void flows_event(struct flows *fs, const struct event *e, const char *payload)
         on_out(fs, f, e, payload);
     else if (e->kind == EVENT_RECV)
         on_recv(f, e);
+    else if (e->kind == EVENT_ACCEPT)
+        on_accept(f, e);
+    else if (e->kind == EVENT_ANSWER)
+        on_answer(f, e);
     else
         on_send(fs, f, e);
 }

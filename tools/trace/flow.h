@@ -49,6 +49,9 @@ struct flow {
     bool fresh;             /* seen from its beginning, and no byte has come */
     uint32_t requests;      /* that began, ever */
     uint32_t held;          /* of them, in the queue */
+    bool told;              /* ordinals of the server's are ours less `ahead` */
+    uint32_t ahead;
+    uint64_t opened, accepted; /* in ns; 0: not seen */
     struct stream in, out;
     struct request *first, *last;
     uint32_t out_high;      /* the end of what has left, */

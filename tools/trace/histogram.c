@@ -61,7 +61,7 @@ static void put_hist(const char *name, const struct hist *h)
 
 void histogram_print(const struct tally *t)
 {
-    for (unsigned i = STAGES_TIMED_FROM; i < STAGES; i++)
+    for (unsigned i = STAGE_SHOWN; i < STAGES; i++)
         put_hist(stage_name((enum stage)i), &t->took[i]);
     put_hist("answer", &t->server);
 }

@@ -8,6 +8,8 @@
 #define TRACE_KERN_H
 #include <linux/bpf.h>
 #include <linux/types.h>
+#include <stdbool.h>
+#define __VMLINUX_H__ /* libbpf's headers take struct pt_regs from here */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -22,6 +24,9 @@ struct sock_common {
     unsigned short skc_family;
     unsigned char skc_state;
     struct in6_addr skc_v6_daddr;
+    struct {
+        __s64 counter;
+    } skc_cookie;
 };
 
 struct sock {
@@ -37,9 +42,33 @@ struct tcp_sock {
     __u32 copied_seq, write_seq;
 };
 
+struct socket {
+    struct file *file;
+    struct sock *sk;
+};
+
+struct file {
+    void *private_data;
+};
+
+struct fdtable {
+    unsigned int max_fds;
+    struct file **fd;
+};
+
+struct files_struct {
+    struct fdtable *fdt;
+};
+
 struct task_struct {
     int pid;
     unsigned int __state;
+    struct files_struct *files;
+};
+
+/* usdt.bpf.h looks at it where the kernel cannot say itself which trace point was met. */
+struct pt_regs {
+    unsigned long ip;
 };
 
 #pragma clang attribute pop

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "trace.h"
 
@@ -90,4 +91,75 @@ int listen_ports(unsigned pid, unsigned port[PORTS_FOUND_MAX])
     closedir(dir);
     walk_all(note_port, &s);
     return (int)s.ports;
+}
+
+/* --- Of a port -------------------------------------------------------------------------------- */
+
+struct owners {
+    unsigned port, inodes, paths;
+    unsigned long inode[PORTS_FOUND_MAX];
+    dev_t device[OWNERS_MAX];
+    ino_t file[OWNERS_MAX];
+    char (*path)[OWNER_TEXT];
+};
+
+static bool note_inode(void *arg, const struct listener *l)
+{
+    struct owners *o = arg;
+
+    if (l->port == o->port)
+        o->inode[o->inodes++] = l->inode;
+    return o->inodes == PORTS_FOUND_MAX;
+}
+
+static bool holds(const struct owners *o, const char *process)
+{
+    char path[64], text[64];
+    unsigned long inode;
+    struct dirent *entry;
+    bool found = false;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%.20s/fd", process);
+    dir = opendir(path);
+    while (dir && !found && (entry = readdir(dir)) != NULL) {
+        ssize_t n = readlinkat(dirfd(dir), entry->d_name, text, sizeof(text) - 1);
+
+        text[n > 0 ? n : 0] = 0;
+        if (sscanf(text, "socket:[%lu]", &inode) == 1)
+            for (unsigned i = 0; i < o->inodes; i++)
+                found = found || o->inode[i] == inode;
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+static void note_program(struct owners *o, const char *process)
+{
+    struct stat st;
+
+    snprintf(o->path[o->paths], OWNER_TEXT, "/proc/%.20s/exe", process);
+    if (stat(o->path[o->paths], &st) != 0)
+        return;
+    for (unsigned i = 0; i < o->paths; i++)
+        if (o->device[i] == st.st_dev && o->file[i] == st.st_ino)
+            return;
+    o->device[o->paths] = st.st_dev;
+    o->file[o->paths++] = st.st_ino;
+}
+
+unsigned listen_owners(unsigned port, char path[OWNERS_MAX][OWNER_TEXT])
+{
+    struct owners o = {.port = port, .path = path};
+    DIR *dir = opendir("/proc");
+    struct dirent *entry;
+
+    walk_all(note_inode, &o);
+    while (dir && o.paths < OWNERS_MAX && (entry = readdir(dir)) != NULL)
+        if (isdigit((unsigned char)entry->d_name[0]) && holds(&o, entry->d_name))
+            note_program(&o, entry->d_name);
+    if (dir)
+        closedir(dir);
+    return o.paths;
 }

@@ -112,9 +112,11 @@ void perfetto_request(struct perfetto *p, const struct request *r, const struct 
     struct span whole = {name, 0, 0}, part;
     struct track *t;
 
-    for (unsigned i = 0; i < STAGES && !whole.from_ns; i++)
-        whole.from_ns = s->state[i] == STAGE_KNOWN ? r->at[i] : 0;
-    whole.to_ns = whole.from_ns + s->total_ns;
+    /* From the end: the wait to be accepted lies before the first byte. */
+    for (unsigned i = 0; i < STAGES; i++)
+        if (s->state[i] == STAGE_KNOWN && r->at[i])
+            whole.to_ns = r->at[i];
+    whole.from_ns = whole.to_ns > s->total_ns ? whole.to_ns - s->total_ns : 0;
     t = track_at(p, r, whole.from_ns);
     if (!t) {
         p->err = -ENOMEM;
@@ -125,7 +127,7 @@ void perfetto_request(struct perfetto *p, const struct request *r, const struct 
     escape_json(name, sizeof(name), (struct slice){text, strlen(text)});
     put_request(p, t, r, &whole);
     part.to_ns = whole.from_ns;
-    for (unsigned i = STAGES_TIMED_FROM; i < STAGES; i++) {
+    for (unsigned i = STAGE_SHOWN; i < STAGES; i++) {
         part = (struct span){stage_name((enum stage)i), part.to_ns, part.to_ns + s->took_ns[i]};
         if (!s->took_ns[i])
             continue;

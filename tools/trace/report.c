@@ -26,7 +26,9 @@ const char *report_ending(enum ending ending)
 
 static void put_stages(const struct stages *s)
 {
-    for (unsigned i = STAGES_TIMED_FROM; i < STAGES; i++) {
+    for (unsigned i = STAGE_SHOWN; i < STAGES; i++) {
+        if (s->state[i] == STAGE_NONE)
+            continue;
         printf(" %s ", stage_name((enum stage)i));
         if (s->state[i] == STAGE_KNOWN)
             printf("%.1f", (double)s->took_ns[i] / 1e3);
@@ -80,7 +82,7 @@ static void put_hist(const char *name, const struct hist *h)
 {
     static const unsigned thousandths[] = {500, 900, 990, 999, 1000};
 
-    printf("  %-8s %9llu", name, (unsigned long long)h->total);
+    printf("  %-10s %9llu", name, (unsigned long long)h->total);
     for (unsigned i = 0; i < sizeof(thousandths) / sizeof(thousandths[0]); i++)
         if (h->total)
             printf(" %9.1f", (double)hist_quantile(h, thousandths[i], 1000) / 1e3);
@@ -90,9 +92,9 @@ static void put_hist(const char *name, const struct hist *h)
 
 static void put_table(const struct tally *t)
 {
-    printf("\nmicroseconds in each stage\n  %-8s %9s %9s %9s %9s %9s %9s\n", "", "known", "p50",
+    printf("\nmicroseconds in each stage\n  %-10s %9s %9s %9s %9s %9s %9s\n", "", "known", "p50",
            "p90", "p99", "p99.9", "max");
-    for (unsigned i = STAGES_TIMED_FROM; i < STAGES; i++) {
+    for (unsigned i = STAGE_SHOWN; i < STAGES; i++) {
         put_hist(stage_name((enum stage)i), &t->took[i]);
         if (t->busy[i])
             printf("  busy %llu", (unsigned long long)t->busy[i]);
@@ -116,9 +118,9 @@ static void put_costs(const struct attached *a)
     unsigned n = attach_costs(a, cost);
 
     if (n)
-        printf("\ncost in the kernel\n  %-8s %9s %9s\n", "", "runs", "ns each");
+        printf("\ncost in the kernel\n  %-10s %9s %9s\n", "", "runs", "ns each");
     for (unsigned i = 0; i < n; i++)
-        printf("  %-8s %9llu %9.0f\n", cost[i].name, (unsigned long long)cost[i].runs,
+        printf("  %-10s %9llu %9.0f\n", cost[i].name, (unsigned long long)cost[i].runs,
                cost[i].runs ? (double)cost[i].ns / (double)cost[i].runs : 0);
 }
 

@@ -30,8 +30,8 @@ static void put_known(const char *key, bool known, uint64_t n)
 static void put_took(const struct stages *s)
 {
     printf(", \"took_ns\": {");
-    for (unsigned i = STAGES_TIMED_FROM; i < STAGES; i++) {
-        printf("%s\"%s\": ", i > STAGES_TIMED_FROM ? ", " : "", stage_name((enum stage)i));
+    for (unsigned i = STAGE_SHOWN; i < STAGES; i++) {
+        printf("%s\"%s\": ", i > STAGE_SHOWN ? ", " : "", stage_name((enum stage)i));
         if (s->state[i] == STAGE_KNOWN)
             printf("%llu", (unsigned long long)s->took_ns[i]);
         else
@@ -99,8 +99,8 @@ static void put_steps(const struct hist *h)
 static void put_stages(const struct tally *t, bool steps)
 {
     printf(", \"stages\": {");
-    for (unsigned i = STAGES_TIMED_FROM; i < STAGES; i++) {
-        printf("%s\"%s\": {", i > STAGES_TIMED_FROM ? ", " : "", stage_name((enum stage)i));
+    for (unsigned i = STAGE_SHOWN; i < STAGES; i++) {
+        printf("%s\"%s\": {", i > STAGE_SHOWN ? ", " : "", stage_name((enum stage)i));
         put_hist(&t->took[i]);
         put_number("busy", t->busy[i]);
         put_number("missing", t->missing[i]);

@@ -3,25 +3,57 @@
 #include <string.h>
 #include "stage.h"
 
+/* When it was accepted; 0: not known, or it does not apply. */
+static uint64_t accepted_at(const struct request *r)
+{
+    return r->opened && r->at[STAGE_ACCEPTED] >= r->opened ? r->at[STAGE_ACCEPTED] : 0;
+}
+
+/* Whether a request has that stage, known or not.  A server that has said when it parsed the head
+ * would have said that it compressed. */
+static bool applies(const struct request *r, enum stage i)
+{
+    if (i == STAGE_ACCEPTED)
+        return r->opened != 0;
+    return i != STAGE_COMPRESSED || r->at[i] || !r->at[STAGE_PARSED];
+}
+
+/* A head that came before the connection was accepted was there to be read only then. */
+static uint64_t moment(const struct request *r, enum stage i)
+{
+    uint64_t at = r->at[i], accepted = accepted_at(r);
+
+    return i <= STAGE_HEAD && at && at < accepted ? accepted : at;
+}
+
+static void set(struct stages *s, enum stage i, uint64_t took_ns)
+{
+    s->state[i] = STAGE_KNOWN;
+    s->took_ns[i] = took_ns;
+    s->total_ns += took_ns;
+}
+
 void stages_of(const struct request *r, struct stages *s)
 {
-    uint64_t first = 0, last = 0;
+    uint64_t last = 0, accepted = accepted_at(r);
 
     memset(s, 0, sizeof(*s));
     for (unsigned i = 0; i < STAGES; i++) {
-        if (!r->at[i] || r->at[i] < last) {
-            s->state[i] = STAGE_MISSING;
-            continue;
+        uint64_t at = moment(r, (enum stage)i);
+
+        if (!applies(r, (enum stage)i)) {
+            s->state[i] = STAGE_NONE;
+        } else if (i == STAGE_ACCEPTED) {
+            if (accepted)
+                set(s, STAGE_ACCEPTED, accepted - r->opened);
+        } else if (at && at >= last) {
+            set(s, (enum stage)i, last ? at - last : 0);
+            last = at;
         }
-        s->state[i] = STAGE_KNOWN;
-        s->took_ns[i] = last ? r->at[i] - last : 0;
-        first = first ? first : r->at[i];
-        last = r->at[i];
     }
     for (unsigned i = STAGE_WOKEN; i <= STAGE_RUNNING; i++)
-        if (r->busy && s->state[i] == STAGE_MISSING)
+        if ((r->busy || (r->at[i] && r->at[i] < accepted)) && s->state[i] == STAGE_MISSING)
             s->state[i] = STAGE_BUSY;
-    s->total_ns = last - first;
     s->server_known = s->state[STAGE_HEAD] == STAGE_KNOWN && s->state[STAGE_DONE] == STAGE_KNOWN;
     if (s->server_known)
         s->server_ns = r->at[STAGE_DONE] - r->at[STAGE_HEAD];
@@ -32,7 +64,7 @@ int stages_slowest(const struct stages *s)
     uint64_t most = 0;
     int slowest = -1;
 
-    for (int i = STAGES_TIMED_FROM; i <= STAGE_DONE; i++) {
+    for (int i = STAGE_SHOWN; i <= STAGE_DONE; i++) {
         if (s->took_ns[i] <= most)
             continue;
         most = s->took_ns[i];

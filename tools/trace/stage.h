@@ -6,6 +6,14 @@
  * missing and not as zero: its time is in that of the next one.  No function here asks for the
  * time or for memory.
  *
+ * Not every request has every stage (STAGE_NONE): only the first on a connection was accepted, and
+ * not every answer is compressed.
+ *
+ * A connection is accepted before its first request comes, or after, because it waits in the
+ * listener's queue.  The time of `accepted` is that wait, from the end of the handshake.  If the
+ * head has come meanwhile, the next stages count from there; if not, what the client took to send
+ * it is in no stage.
+ *
  * When bytes were queued is a second clock: a send ends before the packet leaves where the
  * connection is corked, and after the client has acknowledged it on the loopback interface.  It is
  * therefore no stage, and never part of a sum.
@@ -19,10 +27,9 @@ enum stage {
 #define STAGE(id, ...) STAGE_##id,
 #include "stage.def"
 #undef STAGE
-    STAGES
+    STAGES,
+    STAGE_SHOWN = STAGE_ACCEPTED /* the first that is shown: before it no time has passed */
 };
-
-enum { STAGES_TIMED_FROM = 1 /* the first stage is where time begins, and takes none */ };
 
 enum { METHOD_TEXT = 16, TARGET_TEXT = 256 };
 
@@ -35,6 +42,8 @@ enum ending {
 
 struct request {
     uint64_t at[STAGES];     /* when each stage was reached, in ns; 0: not known */
+    uint64_t opened;         /* the handshake's end, if it is the first on a connection that was
+                              * seen from there; else 0 */
     uint64_t queued, queued_all; /* ... the answer's first and last byte were handed to TCP */
     uint64_t cookie;         /* of the socket */
     uint32_t ordinal;        /* of the request on its connection, as far as it was seen; from 1 */
@@ -50,12 +59,12 @@ struct request {
     struct request *next;    /* on the same connection */
 };
 
-enum stage_state { STAGE_MISSING, STAGE_BUSY, STAGE_KNOWN };
+enum stage_state { STAGE_MISSING, STAGE_BUSY, STAGE_KNOWN, STAGE_NONE };
 
 struct stages {
     uint8_t state[STAGES];   /* enum stage_state */
     uint64_t took_ns[STAGES]; /* of those known: since the one known before; the first: 0 */
-    uint64_t total_ns;       /* from the first known to the last known: the sum */
+    uint64_t total_ns;       /* the sum */
     uint64_t server_ns;      /* from the head's last byte to the answer's last byte */
     bool server_known;
 };

@@ -10,12 +10,15 @@
  *   received, sent   whoever calls: read, recv, sendfile, io_uring, a module
  *   state            established, gone
  *   waking, running  of threads that have received at the port
+ *   accepting        connections that accept4() has returned
+ *   answer, taken    the trace points of the server itself (server/probe.h)
  */
 #include "kern.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include <bpf/usdt.bpf.h>
 #include "event.h"
 
 enum {
@@ -395,6 +398,82 @@ int BPF_PROG(running, int preempted, struct task_struct *from, struct task_struc
             t->woken = t->called;
         t->run = bpf_ktime_get_ns();
     }
+    return 0;
+}
+
+/* --- The server's side ------------------------------------------------------------------------ */
+
+/* The socket behind a descriptor of this process, if it is one of ours; else 0. */
+static inline __u64 cookie_behind(long fd)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+    struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+    struct file **at, *file = 0;
+    struct socket *socket;
+    struct sock *sk;
+    __u64 cookie;
+
+    if (fd < 0 || fd >= BPF_CORE_READ(table, max_fds))
+        return 0;
+    at = BPF_CORE_READ(table, fd) + fd;
+    bpf_probe_read_kernel(&file, sizeof(file), at);
+    socket = BPF_CORE_READ(file, private_data);
+    if (!socket || BPF_CORE_READ(socket, file) != file) /* something else lies there */
+        return 0;
+    sk = BPF_CORE_READ(socket, sk);
+    if (BPF_CORE_READ(sk, __sk_common.skc_num) != port)
+        return 0;
+    cookie = (__u64)BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
+    return (cookie & sample_mask) != 0 ? 0 : cookie;
+}
+
+static inline void publish_accept(long fd)
+{
+    __u64 cookie = cookie_behind(fd);
+    struct event *e = cookie ? reserve(cookie, EVENT_ACCEPT) : 0;
+
+    if (e)
+        publish(e);
+}
+
+struct exit_of_call {
+    __u64 common;
+    long number, result;
+};
+
+SEC("tp/syscalls/sys_exit_accept4")
+int accepting(struct exit_of_call *call)
+{
+    publish_accept(call->result);
+    return 0;
+}
+
+SEC("usdt")
+int BPF_USDT(taken, int fd)
+{
+    publish_accept(fd);
+    return 0;
+}
+
+struct stamps {
+    __u64 parsed, found, compressed;
+};
+
+SEC("usdt")
+int BPF_USDT(answer, int fd, __u32 ordinal, const struct stamps *from)
+{
+    __u64 cookie = cookie_behind(fd);
+    struct event *e = cookie ? reserve(cookie, EVENT_ANSWER) : 0;
+    struct stamps s = {0};
+
+    if (!e)
+        return 0;
+    bpf_probe_read_user(&s, sizeof(s), from);
+    e->seq = ordinal;
+    e->parsed = s.parsed;
+    e->found = s.found;
+    e->compressed = s.compressed;
+    publish(e);
     return 0;
 }
 

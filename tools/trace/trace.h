@@ -38,17 +38,21 @@ enum { PORTS_FOUND_MAX = 16 };
 bool listen_is_at(unsigned port);
 /* The ports at which the process listens: how many, or -errno (-ESRCH: no such process). */
 int listen_ports(unsigned pid, unsigned port[PORTS_FOUND_MAX]);
+/* The programs that listen at the port, each once, as /proc/PID/exe: how many. */
+enum { OWNERS_MAX = 4, OWNER_TEXT = 32 };
+unsigned listen_owners(unsigned port, char path[OWNERS_MAX][OWNER_TEXT]);
 
 /* --- attach.c --------------------------------------------------------------------------------- */
 
 struct attached;
 
-/* What a program of the kernel's side has cost. */
+/* What a program of the kernel's side has cost; trace points of the server cost it about a
+ * microsecond each besides. */
 struct attach_cost {
     const char *name;
     uint64_t runs, ns;
 };
-enum { ATTACH_PROGRAMS = 7 };
+enum { ATTACH_PROGRAMS = 10 };
 
 /* 0, or an exit code after a sentence that says what is missing. */
 int attach_begin(struct attached **to, const struct trace_options *opt, unsigned port);

@@ -14,7 +14,7 @@ static uint64_t width_of(const struct stages *s)
 {
     uint64_t at = 0;
 
-    for (unsigned i = STAGES_TIMED_FROM; i <= STAGE_DONE; i++)
+    for (unsigned i = STAGE_SHOWN; i <= STAGE_DONE; i++)
         at += s->took_ns[i];
     return at ? at : s->total_ns;
 }
@@ -44,7 +44,9 @@ void waterfall_request(const struct request *r, const struct stages *s)
     report_begin(r, s);
     printf(" from %s", peer);
     report_end(r);
-    for (unsigned i = STAGES_TIMED_FROM; i < STAGES; i++) {
+    for (unsigned i = STAGE_SHOWN; i < STAGES; i++) {
+        if (s->state[i] == STAGE_NONE)
+            continue;
         printf("  %-10s", stage_name((enum stage)i));
         if (s->state[i] != STAGE_KNOWN)
             printf("%11s", s->state[i] == STAGE_BUSY ? "busy" : "-");

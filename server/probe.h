@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* probe.h - the server's own trace points (USDT), for rung trace, bpftrace and others.
+ *
+ *   rung:accepted(fd)                  a connection was taken from the listener's queue
+ *   rung:answer(fd, ordinal, stamps)   an answer was decided: stamps is a struct probe_stamps
+ *
+ * A tracer that attaches sets a semaphore, a word of this process.  Until then nobody looks at the
+ * clock, and a request costs two tests of that word more.  A stop at a trace point takes about a
+ * microsecond, so there is one for each answer, and it carries all times.
+ *
+ * probe.c has them.  probe_absent.c takes its place where the build has no <sys/sdt.h>.
+ */
+#ifndef SERVER_PROBE_H
+#define SERVER_PROBE_H
+#include <stdbool.h>
+#include <stdint.h>
+
+/* CLOCK_MONOTONIC in nanoseconds; 0: not reached.  tools/trace/trace.bpf.c reads this. */
+struct probe_stamps {
+    uint64_t parsed;     /* the head was read, and what it asks for is looked for */
+    uint64_t found;      /* ... until here, found or not */
+    uint64_t compressed; /* what was found is a coding of it; a coding is made beforehand */
+};
+
+/* How many watch.  The kernel counts in them. */
+extern volatile unsigned short rung_accepted_semaphore, rung_answer_semaphore;
+
+static inline bool probe_is_watched(void)
+{
+    return __builtin_expect(rung_answer_semaphore != 0, 0);
+}
+
+uint64_t probe_now(void);
+void probe_fire_accepted(int fd);
+void probe_fire_answer(int fd, uint32_t ordinal, const struct probe_stamps *stamps);
+
+static inline void probe_accepted(int fd)
+{
+    if (__builtin_expect(rung_accepted_semaphore != 0, 0))
+        probe_fire_accepted(fd);
+}
+
+#endif
