@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* keep.c - which requests are shown: by target, status and time. */
+/* keep.c - which requests are shown: by target, client, status and time. */
 #include <ctype.h>
 #include <fnmatch.h>
 #include "trace.h"
@@ -42,9 +42,22 @@ static bool fits_status(const char *pattern, unsigned status)
     return true;
 }
 
+static bool fits_peer(const char *pattern, const struct request *r)
+{
+    char text[PEER_TEXT];
+
+    report_address(r, text);
+    if (fnmatch(pattern, text, 0) == 0)
+        return true;
+    report_peer(r, text);
+    return strcmp(pattern, text) == 0;
+}
+
 bool keep(const struct trace_options *opt, const struct request *r, const struct stages *s)
 {
     if (opt->path && fnmatch(opt->path, r->target, 0) != 0)
+        return false;
+    if (opt->peer && !fits_peer(opt->peer, r))
         return false;
     if (opt->status && !fits_status(opt->status, r->status))
         return false;

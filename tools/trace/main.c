@@ -80,6 +80,8 @@ static int watch(struct run *run, struct attached *attached)
         run->events = 0;
         err = attach_read(attached, see, run);
         pause.tv_nsec = (run->events > MANY ? LOOK_SOON_MS : LOOK_EVERY_MS) * 1000000;
+        if (!views_tick(run->views, now_ns()))
+            break;
         if (fflush(stdout) != 0)
             err = -errno;
         nanosleep(&pause, NULL);
@@ -104,8 +106,10 @@ static int run_on(struct views *views, unsigned port, struct attached *attached)
         flows_init(&run->flows, finish, run);
         run->flows.sends_known = attach_sees_sends(attached);
         say("tracing port %u; Ctrl-C ends it", port);
+        views_tick(views, now_ns());
         err = watch(run, attached);
         flows_end(&run->flows);
+        views_leave(views, now_ns());
         report.flows = &run->flows.counts;
         report.tally = &run->tally;
         report.seconds = (double)(now_ns() - start) / 1e9;
@@ -173,17 +177,17 @@ static int run(const void *options, const struct option_found *found)
     const struct trace_options *opt = options;
     struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESTART}; /* of writes */
     struct attached *attached = NULL;
-    struct views views = {.opt = opt};
+    struct views views;
     unsigned port = 0;
     int code = keep_check(opt), end;
 
     code = code ? code : choose_port(opt, found, &port);
-    code = code ? code : views_begin(&views, opt, port);
     if (code)
         return code;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    code = attach_begin(&attached, opt, port);
+    code = views_begin(&views, opt, port);
+    code = code ? code : attach_begin(&attached, opt, port);
     code = code ? code : run_on(&views, port, attached);
     attach_end(attached);
     end = views_end(&views);

@@ -6,15 +6,26 @@
 
 enum { SAFE_TEXT = 4 * TARGET_TEXT + 8, IPV4_AT = 12 };
 
-void report_peer(const struct request *r, char text[PEER_TEXT])
+static bool is_ipv4(const struct request *r)
 {
     static const uint8_t mapped[IPV4_AT] = {[10] = 0xff, [11] = 0xff};
-    bool ipv4 = memcmp(r->peer, mapped, IPV4_AT) == 0;
-    char address[INET6_ADDRSTRLEN];
 
-    inet_ntop(ipv4 ? AF_INET : AF_INET6, ipv4 ? r->peer + IPV4_AT : r->peer, address,
-              sizeof(address));
-    snprintf(text, PEER_TEXT, ipv4 ? "%s:%u" : "[%s]:%u", address, r->peer_port);
+    return memcmp(r->peer, mapped, IPV4_AT) == 0;
+}
+
+void report_address(const struct request *r, char text[PEER_TEXT])
+{
+    bool ipv4 = is_ipv4(r);
+
+    inet_ntop(ipv4 ? AF_INET : AF_INET6, ipv4 ? r->peer + IPV4_AT : r->peer, text, PEER_TEXT);
+}
+
+void report_peer(const struct request *r, char text[PEER_TEXT])
+{
+    char address[PEER_TEXT];
+
+    report_address(r, address);
+    snprintf(text, PEER_TEXT, is_ipv4(r) ? "%.45s:%u" : "[%.45s]:%u", address, r->peer_port);
 }
 
 const char *report_ending(enum ending ending)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* table.c - the rows of options.def as the table of rung trace, and the texts that belong to no
  * row. */
+#include "group.h"
 #include "sniff.h"
 #include "trace.h"
 
@@ -13,6 +14,7 @@ static const struct option_row rows[] = {
 
 static const char *const examples[] = {
     "rung trace 8080", "a line for each request, until Ctrl-C",
+    "rung trace --top 8080", "a table of paths, renewed each second",
     "rung trace --slower 1000 8080", "those that take a millisecond or more",
     "rung trace -q -d 10s 8080", "only the summary, of ten seconds",
     "rung trace --status 4xx --json 8080", "for programs",

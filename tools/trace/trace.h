@@ -11,6 +11,7 @@
  *   tally.c    histograms, the slowest requests     report.c, report_json.c  what is printed
  *   draw.h     bars of text                         waterfall.c, histogram.c  pictures of them
  *   views.c    where each request is shown          perfetto.c  ... in a file
+ *   top.c      a table that lives                   group.h    its rows
  *
  * attach_absent.c takes the place of attach.c where the build has no clang or no libbpf.
  */
@@ -112,9 +113,10 @@ void report_request(const struct trace_options *opt, const struct request *r,
 void report_summary(const struct report *r);
 void report_json_request(const struct request *r, const struct stages *s);
 void report_json_summary(const struct report *r);
-/* "127.0.0.1:40000", "[::1]:40000" */
+/* "127.0.0.1:40000", "[::1]:40000"; the address alone: "::1" */
 enum { PEER_TEXT = 64 };
 void report_peer(const struct request *r, char text[PEER_TEXT]);
+void report_address(const struct request *r, char text[PEER_TEXT]);
 const char *report_ending(enum ending ending);
 /* Connection, status, request and time; how it ended and the line's end. */
 void report_begin(const struct request *r, const struct stages *s);
@@ -146,16 +148,29 @@ int perfetto_begin(struct perfetto **to, const char *path, unsigned port);
 void perfetto_request(struct perfetto *p, const struct request *r, const struct stages *s);
 int perfetto_end(struct perfetto *p); /* 0, or -errno: the file is not whole */
 
+/* --- top.c ------------------------------------------------------------------------------------ */
+
+struct top;
+
+int top_begin(struct top **to, const struct trace_options *opt, unsigned port); /* 0 or -errno */
+void top_request(struct top *t, const struct request *r, const struct stages *s);
+/* Once at the beginning, and then every few milliseconds.  False: the user wants it to end. */
+bool top_tick(struct top *t, uint64_t now_ns);
+void top_end(struct top *t, uint64_t now_ns); /* the terminal is as it was */
+
 /* --- views.c ---------------------------------------------------------------------------------- */
 
 struct views {
     const struct trace_options *opt;
     struct perfetto *perfetto; /* NULL: not asked for */
+    struct top *top;           /* likewise */
 };
 
 /* 0 or an exit code, said. */
 int views_begin(struct views *v, const struct trace_options *opt, unsigned port);
+bool views_tick(struct views *v, uint64_t now_ns); /* false: the user wants it to end */
 void views_request(struct views *v, const struct request *r, const struct stages *s);
-int views_end(struct views *v);
+void views_leave(struct views *v, uint64_t now_ns); /* ... what is printed at the end may come */
+int views_end(struct views *v); /* after views_leave(), if there was a request */
 
 #endif

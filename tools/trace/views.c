@@ -4,31 +4,45 @@
 
 static int check(const struct trace_options *opt)
 {
-    if (!opt->json || !opt->waterfall)
+    if (!opt->json || (!opt->waterfall && !opt->top))
         return 0;
-    say_error("--json and --waterfall: one is for programs, the other for people; choose one");
+    say_error("--json and --%s: one is for programs, the other for people; choose one",
+              opt->top ? "top" : "waterfall");
     return EXIT_USAGE;
 }
 
 int views_begin(struct views *v, const struct trace_options *opt, unsigned port)
 {
-    int code = check(opt), err;
+    int code = check(opt), err = 0;
 
     *v = (struct views){.opt = opt};
-    if (code || !opt->perfetto)
+    if (code)
         return code;
-    err = perfetto_begin(&v->perfetto, opt->perfetto, port);
-    if (!err)
-        return 0;
-    say_error("--perfetto %s: cannot write this file: %s", opt->perfetto, say_why(err));
-    return EXIT_FAILED;
+    if (opt->perfetto)
+        err = perfetto_begin(&v->perfetto, opt->perfetto, port);
+    if (err) {
+        say_error("--perfetto %s: cannot write this file: %s", opt->perfetto, say_why(err));
+        return EXIT_FAILED;
+    }
+    if (opt->top && top_begin(&v->top, opt, port) < 0) {
+        say_error("--top: out of memory");
+        return EXIT_FAILED;
+    }
+    return 0;
+}
+
+bool views_tick(struct views *v, uint64_t now_ns)
+{
+    return !v->top || top_tick(v->top, now_ns);
 }
 
 void views_request(struct views *v, const struct request *r, const struct stages *s)
 {
     if (v->perfetto)
         perfetto_request(v->perfetto, r, s);
-    if (v->opt->quiet)
+    if (v->top)
+        top_request(v->top, r, s);
+    if (v->opt->top || v->opt->quiet)
         return;
     if (v->opt->json)
         report_json_request(r, s);
@@ -36,10 +50,18 @@ void views_request(struct views *v, const struct request *r, const struct stages
         report_request(v->opt, r, s);
 }
 
+void views_leave(struct views *v, uint64_t now_ns)
+{
+    top_end(v->top, now_ns);
+    v->top = NULL;
+}
+
 int views_end(struct views *v)
 {
     int err = perfetto_end(v->perfetto);
 
+    views_leave(v, 0);
+    v->perfetto = NULL;
     if (!err)
         return 0;
     say_error("--perfetto %s: the file is not whole: %s", v->opt->perfetto, say_why(err));
