@@ -21,7 +21,8 @@ void report_address(const struct request *r, char text[PEER_TEXT])
 /* A request for that target, whose answer took `read` and then `out`; 0: it has none. */
 static void answered(struct groups *g, const char *target, uint64_t read, uint64_t out)
 {
-    struct request r = {.at = {1000, 1000}, .cookie = 0xabc, .peer = {[15] = 7}, .peer_port = 80};
+    struct request r = {.at = {[STAGE_ARRIVED] = 1000, [STAGE_HEAD] = 1000}, .cookie = 0xabc,
+                        .peer = {[15] = 7}, .peer_port = 80};
     struct stages s;
 
     snprintf(r.target, sizeof(r.target), "%s", target);

@@ -147,7 +147,10 @@ static void test_names(void **state)
 /* The stage that took longest, of the server's: the acknowledgement is the client's. */
 static void test_slowest(void **state)
 {
-    struct request r = {.at = {100, 100, 103, 110, 150, 160, 190, 500}}, none = {.at = {100}};
+    struct request r = {.at = {[STAGE_ARRIVED] = 100, [STAGE_HEAD] = 100, [STAGE_WOKEN] = 103,
+                               [STAGE_RUNNING] = 110, [STAGE_READ] = 150, [STAGE_OUT] = 160,
+                               [STAGE_DONE] = 190, [STAGE_ACKED] = 500}};
+    struct request none = {.at = {[STAGE_ARRIVED] = 100}};
     struct stages s;
 
     (void)state;
