@@ -420,6 +420,7 @@ static void a_root_that_is_removed(void **state)
     assert_int_equal(unlinkat(t->root, "../root", AT_REMOVEDIR), 0);
     assert_int_equal(answer(t, "/file"), -ESTALE);
     assert_int_equal(answer(t, "/none/"), -ESTALE);
+    assert_int_equal(answer(t, "/.git"), -ESTALE);
     assert_int_equal(answer(t, "/"), -ESTALE);
     assert_int_equal(site_find(t->site, &a, false, &s), -ESTALE);
     a.head = true;

@@ -167,6 +167,7 @@ def test_documented_table_is_current():
     (["--log", "jsn"], ["did you mean json?"]),
     (["--log-file", "x"], ["--log combined"]),
     (["--index", "a/b"], ["not a path"]),
+    (["--index", "a" * 256], ["at most 255 bytes"]),
     (["--index", ""], ["cannot be empty"]),
     (["one", "two"], ["one DIR too many"]),
     (["-b", "nonsense"], ["not an address", "127.0.0.1"]),
