@@ -40,7 +40,9 @@ enum {
     /* A change ends all listings of a folder at once, and a client makes as many as it likes: each
      * filter is one. */
     CACHE_LISTINGS_MAX = 1024,
-    CACHE_LISTED = 1 << 10,      /* listings of which it is remembered whether keeping them paid */
+    /* Listings of which it is remembered whether keeping them paid: sets, and places in each. */
+    CACHE_LISTED = 1 << 8,
+    CACHE_LISTED_WAYS = 4,
     CACHE_CHILD_BYTES_MAX = NAME_BYTES_MAX,
 };
 
@@ -163,7 +165,7 @@ struct cache {
     _Atomic(struct cache_entry *) bucket[CACHE_BUCKETS];
     _Atomic uint32_t doorkeeper[CACHE_DOORKEEPER][CACHE_DOORKEEPER_WAYS];
     atomic_uint listed;          /* listings in the table */
-    _Atomic uint64_t listed_before[CACHE_LISTED]; /* see cache_listing.c */
+    _Atomic uint64_t listed_before[CACHE_LISTED][CACHE_LISTED_WAYS]; /* see cache_listing.c */
 };
 
 /* --- cache.c ---------------------------------------------------------------------------------- */

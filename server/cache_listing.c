@@ -32,7 +32,7 @@ enum {
     AGAIN_MIN = 32,
     FAILS_MAX = 10,
     FAILS_LASTING = 4,    /* what cannot be kept now cannot be kept soon */
-    FAILS_SHIFT = 24, TAG_SHIFT = 32, /* in a word of listed_before[]: tag, fails, left */
+    FAILS_SHIFT = 24, TAG_SHIFT = 32, /* in a word of listed_before: tag, fails, left */
     WATCH_SHARE = 2,      /* all listings together: one in two of the cache's watches */
 };
 
@@ -65,34 +65,50 @@ static bool key_make(struct key *k, const struct cache *c, const struct http_ask
 
 /* --- Whether it is worth it ------------------------------------------------------------------- */
 
-static _Atomic uint64_t *before_at(struct cache *c, uint64_t hash)
-{
-    return &c->listed_before[hash % CACHE_LISTED];
-}
-
 static uint64_t word_of(uint64_t hash, unsigned fails, uint64_t left)
 {
     return ((hash >> TAG_SHIFT) | 1) << TAG_SHIFT | (uint64_t)fails << FAILS_SHIFT | left;
 }
 
+static bool is_word_of(uint64_t word, uint64_t hash)
+{
+    return word >> TAG_SHIFT == word_of(hash, 0, 0) >> TAG_SHIFT;
+}
+
+/* Where the key's word is, or shall be: in any place of a set, as the doorkeeper's marks
+ * (cache_fill.c).  If all are taken, which one is lost changes from second to second. */
+static _Atomic uint64_t *before_at(struct cache *c, uint64_t hash, uint64_t now_ms)
+{
+    _Atomic uint64_t *set = c->listed_before[hash % CACHE_LISTED], *free_one = NULL;
+    uint64_t word, all = now_ms;
+
+    for (unsigned i = 0; i < CACHE_LISTED_WAYS; i++) {
+        word = atomic_load_explicit(&set[i], memory_order_relaxed);
+        if (is_word_of(word, hash))
+            return &set[i];
+        if (!word)
+            free_one = &set[i];
+        all = (all ^ word) * HASH_MIX;
+    }
+    return free_one ? free_one : &set[(all >> 32) % CACHE_LISTED_WAYS];
+}
+
 /* How often it failed; the key may be another's by now. */
 static unsigned fails_of(uint64_t word, uint64_t hash)
 {
-    bool same = word >> TAG_SHIFT == word_of(hash, 0, 0) >> TAG_SHIFT;
-
-    return same ? (unsigned)(word >> FAILS_SHIFT) & UINT8_MAX : 0;
+    return is_word_of(word, hash) ? (unsigned)(word >> FAILS_SHIFT) & UINT8_MAX : 0;
 }
 
 /* Whether this request is the one for which it is made to be kept: others that come meanwhile are
  * counted as if that failed. */
-static bool is_admitted(struct cache *c, uint64_t hash)
+static bool is_admitted(struct cache *c, uint64_t hash, uint64_t now_ms)
 {
-    _Atomic uint64_t *at = before_at(c, hash);
+    _Atomic uint64_t *at = before_at(c, hash, now_ms);
     uint64_t word = atomic_load_explicit(at, memory_order_relaxed);
     unsigned fails = fails_of(word, hash);
     uint64_t left = word & ((1u << FAILS_SHIFT) - 1);
 
-    if (word >> TAG_SHIFT != word_of(hash, 0, 0) >> TAG_SHIFT) {
+    if (!is_word_of(word, hash)) {
         atomic_store_explicit(at, word_of(hash, 0, 0), memory_order_relaxed);
         return false;
     }
@@ -103,7 +119,7 @@ static bool is_admitted(struct cache *c, uint64_t hash)
 
 static void note_failure(struct cache *c, uint64_t hash, unsigned least)
 {
-    _Atomic uint64_t *at = before_at(c, hash);
+    _Atomic uint64_t *at = before_at(c, hash, 0);
     unsigned fails = fails_of(atomic_load_explicit(at, memory_order_relaxed), hash) + 1;
 
     fails = fails < least ? least : fails < FAILS_MAX ? fails : FAILS_MAX;
@@ -164,7 +180,8 @@ void cache_listing_ended(struct cache *c, struct cache_entry *e)
     if (atomic_load_explicit(&e->hits, memory_order_relaxed) < PAYS)
         note_failure(c, e->hash, 1);
     else
-        atomic_store_explicit(before_at(c, e->hash), word_of(e->hash, 0, 0), memory_order_relaxed);
+        atomic_store_explicit(before_at(c, e->hash, 0), word_of(e->hash, 0, 0),
+                              memory_order_relaxed);
 }
 
 /* --- Finding ---------------------------------------------------------------------------------- */
@@ -460,7 +477,7 @@ int cache_list(struct cache_reader *reader, const struct http_ask *ask, struct s
     e = get_locked(c, &k.want);
     if (e)
         return compare(c, e, ask, source);
-    if (!is_admitted(c, k.want.hash))
+    if (!is_admitted(c, k.want.hash, reader->now_ms))
         return site_find(c->site, ask, true, source);
     return fill(c, &k, source);
 }

@@ -284,6 +284,31 @@ static void make_names(const struct tree *t, const char *folder, unsigned from, 
     }
 }
 
+/* As a crawler does: each is asked for anew when all others have been, so no two of them may keep
+ * each other out. */
+static void many_in_turn(void **state)
+{
+    enum { MANY = 200 };
+    struct tree *t = *state;
+    unsigned kept = 0;
+    char query[32];
+
+    make_folder(t, "d");
+    make_file(t, "d/file", "x");
+    open_cache(t, 64 * PLENTY);
+    cache->watches_max = 1u << 20;
+    for (unsigned turn = 0; turn < 3; turn++) {
+        for (unsigned i = 0; i < MANY; i++) {
+            snprintf(query, sizeof(query), "format=text&filter=%u", i);
+            kept += text_of(t, "/d/", query, first_text) ? 1 : 0;
+        }
+    }
+    /* Few sets of places, if any, have more keys than places. */
+    assert_in_range(atomic_load(&cache->listed), MANY - MANY / 25, MANY);
+    assert_in_range(kept, MANY, MANY + MANY);
+    close_cache();
+}
+
 /* A client may ask for as many views as it likes; that of nothing is a listing, too. */
 static void no_more_listings_than_that(void **state)
 {
@@ -444,6 +469,7 @@ int main(void)
         TREE_TEST(what_is_not_kept),
         TREE_TEST(as_many_names_as_are_read_at_once),
         TREE_TEST(a_share_for_all),
+        TREE_TEST(many_in_turn),
         TREE_TEST(no_more_listings_than_that),
         TREE_TEST(watches_come_back),
         TREE_TEST(what_does_not_pay),
