@@ -251,7 +251,7 @@ MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETION_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 INSTALLED := rung rung-load rung-drop rung-trace
 # Manual pages; what rung-trace does besides has pages of its own.
-TRACES := sniff
+TRACES := compare sniff
 PAGES := $(INSTALLED) $(TRACES:%=rung-trace-%)
 
 install: all lab-programs ## install under DESTDIR and PREFIX (/usr/local), the lab too
@@ -370,7 +370,7 @@ $(O)/trace.list: FORCE
 
 $(TRACE): $(call objects,$(TRACE_SRC)) $(LIB) $(O)/trace.list
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(if $(TRACER),-lbpf)
+	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(if $(TRACER),-lbpf) -lm
 
 # A lab program's own linker flags stand in its folder in ldflags, additional include folders in cppflags, and headers
 # that it can do without in optional: its objects are compiled again when one of those is installed or removed.

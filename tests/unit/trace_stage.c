@@ -30,6 +30,16 @@ static void test_all_known(void **state)
     assert_int_equal(s.took_ns[STAGE_READ], 40);
 }
 
+/* What the stages say of an answer's time: together it is the whole. */
+static uint64_t answer_sum(const struct stages *s)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < STAGES; i++)
+        sum += s->answer_ns[i];
+    return sum;
+}
+
 /* Every choice of stages that are missing: those that are there add up to the whole. */
 static void test_any_missing(void **state)
 {
@@ -61,6 +71,7 @@ static void test_any_missing(void **state)
         assert_int_equal(sum, last - first + wait);
         assert_int_equal(s.total_ns, last - first + wait);
         assert_int_equal(s.server_known, r.at[STAGE_HEAD] && r.at[STAGE_DONE]);
+        assert_int_equal(answer_sum(&s), s.server_ns);
     }
 }
 
@@ -130,10 +141,18 @@ static void test_accepted_after_the_head(void **state)
     assert_int_equal(s.state[STAGE_RUNNING], STAGE_BUSY);
     assert_int_equal(s.took_ns[STAGE_READ], 5);
     assert_int_equal(s.server_ns, 50);
+    assert_int_equal(s.answer_ns[STAGE_ACCEPTED], 30);
+    assert_int_equal(answer_sum(&s), 50);
     for (unsigned i = 0; i < STAGES; i++)
         sum += s.took_ns[i];
     assert_int_equal(sum, 80);
     assert_int_equal(s.total_ns, 80);
+    assert_int_equal(s.end_ns[STAGE_ACCEPTED], 150);
+    assert_int_equal(s.end_ns[STAGE_READ], 155);
+    r.opened = 125; /* the head came with the packet that ended the handshake */
+    stages_of(&r, &s);
+    assert_int_equal(s.took_ns[STAGE_ACCEPTED], 25);
+    assert_int_equal(answer_sum(&s), 50);
 }
 
 static void test_names(void **state)

@@ -26,11 +26,26 @@ static uint64_t moment(const struct request *r, enum stage i)
     return i <= STAGE_HEAD && at && at < accepted ? accepted : at;
 }
 
-static void set(struct stages *s, enum stage i, uint64_t took_ns)
+static void set(struct stages *s, enum stage i, uint64_t from_ns, uint64_t to_ns)
 {
     s->state[i] = STAGE_KNOWN;
-    s->took_ns[i] = took_ns;
-    s->total_ns += took_ns;
+    s->took_ns[i] = to_ns - from_ns;
+    s->end_ns[i] = to_ns;
+    s->total_ns += to_ns - from_ns;
+}
+
+/* What lies between the head's arrival and the answer's last byte.  A head may come with the packet
+ * that ends the handshake, so it may have waited to be accepted since before that. */
+static void set_answer(const struct request *r, struct stages *s)
+{
+    uint64_t head = r->at[STAGE_HEAD];
+
+    s->server_ns = r->at[STAGE_DONE] - head;
+    for (unsigned i = 0; i <= STAGE_DONE; i++) {
+        uint64_t past = s->end_ns[i] > head ? s->end_ns[i] - head : 0;
+
+        s->answer_ns[i] = past < s->took_ns[i] || i == STAGE_ACCEPTED ? past : s->took_ns[i];
+    }
 }
 
 void stages_of(const struct request *r, struct stages *s)
@@ -45,9 +60,9 @@ void stages_of(const struct request *r, struct stages *s)
             s->state[i] = STAGE_NONE;
         } else if (i == STAGE_ACCEPTED) {
             if (accepted)
-                set(s, STAGE_ACCEPTED, accepted - r->opened);
+                set(s, STAGE_ACCEPTED, r->opened, accepted);
         } else if (at && at >= last) {
-            set(s, (enum stage)i, last ? at - last : 0);
+            set(s, (enum stage)i, last ? last : at, at);
             last = at;
         }
     }
@@ -56,7 +71,7 @@ void stages_of(const struct request *r, struct stages *s)
             s->state[i] = STAGE_BUSY;
     s->server_known = s->state[STAGE_HEAD] == STAGE_KNOWN && s->state[STAGE_DONE] == STAGE_KNOWN;
     if (s->server_known)
-        s->server_ns = r->at[STAGE_DONE] - r->at[STAGE_HEAD];
+        set_answer(r, s);
 }
 
 int stages_slowest(const struct stages *s)

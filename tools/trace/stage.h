@@ -64,6 +64,8 @@ enum stage_state { STAGE_MISSING, STAGE_BUSY, STAGE_KNOWN, STAGE_NONE };
 struct stages {
     uint8_t state[STAGES];   /* enum stage_state */
     uint64_t took_ns[STAGES]; /* of those known: since the one known before; the first: 0 */
+    uint64_t end_ns[STAGES]; /* when each known one was over, as took_ns counts it */
+    uint64_t answer_ns[STAGES]; /* the part of each that belongs to server_ns; their sum is that */
     uint64_t total_ns;       /* the sum */
     uint64_t server_ns;      /* from the head's last byte to the answer's last byte */
     bool server_known;

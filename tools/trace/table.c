@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* table.c - the rows of options.def as the table of rung trace, and the texts that belong to no
  * row. */
+#include "compare.h"
 #include "group.h"
 #include "sniff.h"
 #include "trace.h"
@@ -39,6 +40,7 @@ static const char *const man_notes[] = {
 static const struct option_command commands[] = {
     {.name = "requests", .table = trace_table,
      .purpose = "where the time of each goes; this word may be left out"},
+    {.name = "compare", .table = compare_table, .purpose = "two servers, stage by stage"},
     {.name = "sniff", .table = sniff_table,
      .purpose = "requests and responses that pass an interface"},
     {.name = NULL}};

@@ -59,6 +59,8 @@ void tally_add(struct tally *t, const struct request *r, const struct stages *s)
     hist_add(&t->total, s->total_ns, 1);
     if (s->server_known) {
         hist_add(&t->server, s->server_ns, 1);
+        for (unsigned i = 0; i <= STAGE_DONE; i++)
+            t->answer_ns[i] += s->answer_ns[i];
         add_slow(t, r, s);
     }
 }

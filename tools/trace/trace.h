@@ -2,7 +2,7 @@
 /* trace.h - what the files of rung trace share; a sitting begins here.
  *
  * Programs in the kernel (trace.bpf.c) put an event for each packet, receive and send of one port
- * into a ring.  main.c reads the ring every few milliseconds; flow.c makes requests of the events,
+ * into a ring.  run.c reads the ring every few milliseconds; flow.c makes requests of the events,
  * stage.c makes times of a request, and what the filter keeps is printed and counted.
  *
  *   event.h    what the kernel's side says          attach.c   loads and attaches the programs
@@ -12,6 +12,7 @@
  *   draw.h     bars of text                         waterfall.c, histogram.c  pictures of them
  *   views.c    where each request is shown          perfetto.c  ... in a file
  *   top.c      a table that lives                   group.h    its rows
+ *   run.c      one port from begin to end           compare.h  two of them
  *
  * attach_absent.c takes the place of attach.c where the build has no clang or no libbpf.
  */
@@ -88,6 +89,7 @@ struct tally {
     struct hist took[STAGES];  /* of each stage where it is known */
     uint64_t busy[STAGES], missing[STAGES];
     struct hist server, total;
+    uint64_t answer_ns[STAGES]; /* what each stage took of all answers: together server.sum */
     struct slow *slow;         /* sorted, the slowest first */
     unsigned slows, slow_most;
 };
@@ -172,5 +174,37 @@ bool views_tick(struct views *v, uint64_t now_ns); /* false: the user wants it t
 void views_request(struct views *v, const struct request *r, const struct stages *s);
 void views_leave(struct views *v, uint64_t now_ns); /* ... what is printed at the end may come */
 int views_end(struct views *v); /* after views_leave(), if there was a request */
+
+/* --- run.c ------------------------------------------------------------------------------------ */
+
+enum { LACKS_TEXT = 2048 };
+
+struct run {
+    const struct trace_options *opt;
+    struct views *views; /* or NULL: requests are only counted */
+    struct attached *attached;
+    struct flows flows;
+    struct tally tally;
+    unsigned port;
+    uint64_t start_ns;
+    uint64_t until_ns;   /* 0: no limit */
+    double seconds;      /* that it took, at the end */
+    struct trace_counts counts; /* likewise, */
+    char lacks[LACKS_TEXT];     /* ... and a line for each reason why stages are missing */
+    bool done;           /* the limit is reached */
+    unsigned events;     /* of this look */
+};
+
+uint64_t run_now_ns(void); /* CLOCK_MONOTONIC */
+/* 0 or an exit code, said; run_end() in any case. */
+int run_begin(struct run **run, const struct trace_options *opt, unsigned port);
+/* Until a signal, or the limits of the first are reached.  False: failed, which was said. */
+bool run_watch(struct run *const run[], unsigned runs);
+void run_end(struct run *run);
+
+/* --- main.c ----------------------------------------------------------------------------------- */
+
+/* A port of the command line, at which something must listen: 0 or an exit code, said. */
+int port_listened(const char *text, unsigned *port);
 
 #endif

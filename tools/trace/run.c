@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* run.c - traces one port, or several at the same time: the programs' events are read, and become
+ * requests, times and a tally.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include "trace.h"
+
+enum {
+    LOOK_EVERY_MS = 20,
+    LOOK_SOON_MS = 1, /* ... after a look that found MANY */
+    MANY = 1000
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signo)
+{
+    (void)signo;
+    interrupted = 1;
+}
+
+uint64_t run_now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* --- What happens to a request ---------------------------------------------------------------- */
+
+static void finish(void *arg, const struct request *r)
+{
+    struct run *run = arg;
+    struct stages stages;
+
+    stages_of(r, &stages);
+    if (run->done || !keep(run->opt, r, &stages))
+        return;
+    tally_add(&run->tally, r, &stages);
+    if (run->views)
+        views_request(run->views, r, &stages);
+    run->done = run->opt->count && run->tally.shown >= run->opt->count;
+}
+
+static bool see(void *arg, const struct event *e)
+{
+    struct run *run = arg;
+
+    if (run->until_ns && e->ns >= run->until_ns)
+        return false;
+    run->events++;
+    flows_event(&run->flows, e, (const char *)(e + 1)); /* it has left the ring in any case */
+    return !interrupted && !run->done;
+}
+
+/* --- From begin to end ------------------------------------------------------------------------ */
+
+int run_begin(struct run **to, const struct trace_options *opt, unsigned port)
+{
+    struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESTART}; /* of writes */
+    struct run *run = calloc(1, sizeof(*run));
+
+    *to = run;
+    if (!run || tally_init(&run->tally, (unsigned)opt->slowest) < 0) {
+        say_error("out of memory");
+        return EXIT_FAILED;
+    }
+    run->opt = opt;
+    run->port = port;
+    flows_init(&run->flows, finish, run);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    return attach_begin(&run->attached, opt, port);
+}
+
+/* True: one of them may have found many events that have not been read yet. */
+static bool look(struct run *const run[], unsigned runs, int *err)
+{
+    bool many = false;
+
+    for (unsigned i = 0; i < runs && !*err; i++) {
+        run[i]->events = 0;
+        *err = attach_read(run[i]->attached, see, run[i]);
+        many = many || run[i]->events > MANY;
+    }
+    return many;
+}
+
+static void start(struct run *const run[], unsigned runs)
+{
+    uint64_t now = run_now_ns();
+
+    for (unsigned i = 0; i < runs; i++) {
+        run[i]->flows.sends_known = attach_sees_sends(run[i]->attached);
+        run[i]->start_ns = now;
+        run[i]->until_ns = run[i]->opt->duration ? now + run[i]->opt->duration * 1000000 : 0;
+    }
+}
+
+static void note_lacks(struct run *run)
+{
+    const char *lacks;
+    unsigned at = 0;
+    size_t len = 0;
+
+    while ((lacks = attach_lacks(run->attached, &at)) != NULL) {
+        snprintf(run->lacks + len, sizeof(run->lacks) - len, "%s\n", lacks);
+        len += strlen(run->lacks + len);
+    }
+}
+
+static void stop(struct run *const run[], unsigned runs, int *err)
+{
+    uint64_t now = run_now_ns();
+
+    for (unsigned i = 0; i < runs; i++)
+        run[i]->until_ns = run[i]->until_ns && run[i]->until_ns < now ? run[i]->until_ns : now;
+    interrupted = 0;
+    look(run, runs, err); /* what came before the end */
+    for (unsigned i = 0; i < runs; i++) {
+        flows_end(&run[i]->flows);
+        attach_counts(run[i]->attached, &run[i]->counts);
+        note_lacks(run[i]);
+        run[i]->seconds = (double)(now - run[i]->start_ns) / 1e9;
+    }
+}
+
+bool run_watch(struct run *const run[], unsigned runs)
+{
+    struct timespec pause = {0, 0};
+    bool more = true;
+    int err = 0;
+
+    start(run, runs);
+    if (run[0]->views)
+        views_tick(run[0]->views, run[0]->start_ns);
+    while (!err && more && !interrupted && !run[0]->done) {
+        bool many = look(run, runs, &err);
+
+        pause.tv_nsec = (many ? LOOK_SOON_MS : LOOK_EVERY_MS) * 1000000;
+        more = !run[0]->until_ns || run_now_ns() < run[0]->until_ns;
+        if (run[0]->views && !views_tick(run[0]->views, run_now_ns()))
+            break;
+        if (fflush(stdout) != 0)
+            err = -errno;
+        if (more)
+            nanosleep(&pause, NULL);
+    }
+    stop(run, runs, &err);
+    if (err)
+        say_error("cannot go on tracing: %s", say_why(err));
+    return !err;
+}
+
+void run_end(struct run *run)
+{
+    if (!run)
+        return;
+    attach_end(run->attached);
+    tally_free(&run->tally);
+    free(run);
+}
