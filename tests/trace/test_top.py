@@ -7,6 +7,7 @@ import pty
 import re
 import select
 import signal
+import socket
 import struct
 import subprocess
 import termios
@@ -86,6 +87,22 @@ def test_the_slowest_path_first():
     assert list(table) == ["/slow", "/quick"]
     slow = table["/slow"]
     assert slow[6].startswith("out ") and float(slow[2]) >= 290000 and float(slow[4]) >= 300000
+
+
+def test_a_wait_to_be_accepted():
+    """It is part of the answer's time, from the head's arrival, and the costliest stage where a server accepts late."""
+    with Lies() as server, tracing("--json", server.port) as lines, tracing(*ONE_TABLE, server.port) as runs:
+        with socket.create_connection(server.address) as client:
+            client.sendall(request("/late"))
+            time.sleep(0.2)  # the server does something else
+            with server.listener.accept()[0] as there:
+                exactly(there, len(request("/late")))
+                there.sendall(b"HTTP/1.1 200 X\r\nContent-Length: 0\r\n\r\n")
+                exactly(client, 37)
+    if not lines[0].requests[0]["took_ns"]["accepted"]:
+        pytest.skip("accept4() is not seen here")
+    (row,), = (table.values() for table in tables(runs[0].out))
+    assert row[6].startswith("accepted ") and float(row[2]) > 190000
 
 
 @pytest.mark.parametrize("args, names", [(("--status", "404"), ["/a"]), (("--path", "/b"), ["/b"]), (("--slower", "60000000"), None),

@@ -2,6 +2,7 @@
 """Requests as pictures: each view shows what the lines say, and every stage is in it."""
 import json
 import re
+import select
 
 import pytest
 from aid import DONE, FAILED, FILE, SMALL, STAGES, USAGE, Lies, exactly, request, rung, trace, traced_load, tracing
@@ -107,7 +108,8 @@ def ns(microseconds):
 
 
 def nested(slices):
-    """The requests of a track, one after the other, each with its stages, which follow each other and fill it."""
+    """The requests of a track, one after the other, each with its stages, which follow each other and fill it.  Between the accepting and
+    the first byte the client may have taken its time."""
     requests = []
     for one in slices:
         begin, end = ns(one["ts"]), ns(one["ts"]) + ns(one["dur"])
@@ -116,7 +118,10 @@ def nested(slices):
             requests.append((begin, end, one, {}))
         else:
             first, last, _, stages = requests[-1]
-            assert begin == first + sum(stages.values()) and end <= last and one["name"] in STAGES
+            gap = begin - first - sum(stages.values())
+            assert (gap >= 0 if list(stages) == ["accepted"] else gap == 0) and end <= last and one["name"] in STAGES
+            if gap:
+                requests[-1] = (first + gap, last, *requests[-1][2:])
             stages[one["name"]] = end - begin
     for begin, end, _, stages in requests:
         assert sum(stages.values()) == end - begin and list(stages) == [name for name in STAGES if name in stages]
@@ -144,6 +149,26 @@ def test_timeline(tmp_path, depth):
         assert rest == [one["total_ns"], f"GET {FILE}", 200, stages]
         assert one["arrived_ns"] - stages.get("accepted", 0) <= begin <= one["arrived_ns"]  # the wait to be accepted is shown, too
     assert not found
+
+
+def test_a_client_that_connects_and_waits(tmp_path):
+    """Its time is in no stage: the accepting is shown where it was, and the request where that was."""
+    path = tmp_path / "timeline.json"
+    with Lies() as server, tracing("--json", "--perfetto", path, server.port) as runs:
+        client, there = server.pair()
+        assert not select.select([there], [], [], 0.1)[0]
+        client.sendall(request())
+        exactly(there, len(request()))
+        there.sendall(SMALL)
+        exactly(client, len(SMALL))
+        client.close()
+    one, = runs[0].requests
+    if not one["took_ns"]["accepted"]:
+        pytest.skip("accept4() is not seen here")
+    (whole, accepted, *others), = timeline(path)[0].values()
+    begin, end = ns(accepted["ts"]), ns(accepted["ts"]) + ns(accepted["dur"])
+    assert accepted["name"] == "accepted" and begin == ns(whole["ts"]) and end - begin == one["took_ns"]["accepted"]
+    assert one["arrived_ns"] - end > 90e6 and min(ns(part["ts"]) for part in others) >= one["arrived_ns"]
 
 
 def test_a_timeline_has_what_is_shown(tmp_path):

@@ -95,8 +95,8 @@ static void add(struct group *g, const struct stages *s)
     if (!s->server_known)
         return;
     g->answer_ns += s->server_ns;
-    for (unsigned i = STAGE_HEAD + 1; i <= STAGE_DONE; i++)
-        g->stage_ns[i] += s->took_ns[i];
+    for (unsigned i = 0; i <= STAGE_DONE; i++)
+        g->stage_ns[i] += s->answer_ns[i];
     hist_add(&g->took, s->server_ns, 1);
 }
 
@@ -178,7 +178,7 @@ int group_slowest(const struct group *g)
 {
     int slowest = -1;
 
-    for (int i = STAGE_HEAD + 1; i <= STAGE_DONE; i++)
+    for (int i = 0; i <= STAGE_DONE; i++)
         if (g->stage_ns[i] > (slowest < 0 ? 0 : g->stage_ns[slowest]))
             slowest = i;
     return slowest;

@@ -106,18 +106,28 @@ static void put_request(const struct perfetto *p, const struct track *t, const s
     fprintf(p->file, "}}");
 }
 
+/* From where the first stage begins, perhaps the wait to be accepted, to where the last ends. */
+static struct span span_of(const struct stages *s, const char *name)
+{
+    struct span whole = {name, UINT64_MAX, 0};
+
+    for (unsigned i = 0; i < STAGES; i++) {
+        uint64_t end = s->end_ns[i], begin = end - s->took_ns[i];
+
+        if (s->state[i] != STAGE_KNOWN)
+            continue;
+        whole.from_ns = begin < whole.from_ns ? begin : whole.from_ns;
+        whole.to_ns = end > whole.to_ns ? end : whole.to_ns;
+    }
+    return whole;
+}
+
 void perfetto_request(struct perfetto *p, const struct request *r, const struct stages *s)
 {
     char text[METHOD_TEXT + TARGET_TEXT + 2], name[NAME_TEXT];
-    struct span whole = {name, 0, 0}, part;
-    struct track *t;
+    struct span whole = span_of(s, name);
+    struct track *t = track_at(p, r, whole.from_ns);
 
-    /* From the end: the wait to be accepted lies before the first byte. */
-    for (unsigned i = 0; i < STAGES; i++)
-        if (s->state[i] == STAGE_KNOWN && r->at[i])
-            whole.to_ns = r->at[i];
-    whole.from_ns = whole.to_ns > s->total_ns ? whole.to_ns - s->total_ns : 0;
-    t = track_at(p, r, whole.from_ns);
     if (!t) {
         p->err = -ENOMEM;
         return;
@@ -126,9 +136,9 @@ void perfetto_request(struct perfetto *p, const struct request *r, const struct 
     snprintf(text, sizeof(text), "%s %s", r->method, r->target);
     escape_json(name, sizeof(name), (struct slice){text, strlen(text)});
     put_request(p, t, r, &whole);
-    part.to_ns = whole.from_ns;
     for (unsigned i = STAGE_SHOWN; i < STAGES; i++) {
-        part = (struct span){stage_name((enum stage)i), part.to_ns, part.to_ns + s->took_ns[i]};
+        struct span part = {stage_name((enum stage)i), s->end_ns[i] - s->took_ns[i], s->end_ns[i]};
+
         if (!s->took_ns[i])
             continue;
         put_slice(p, t, &part);
