@@ -73,3 +73,40 @@ def test_without_the_rights(tmp_path):
     if "was built without clang" in done.stderr:
         pytest.skip(done.stderr.strip())
     assert done.returncode == FAILED and "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN" in done.stderr, done.stderr
+
+
+NEEDED = ("bpf", "perfmon", "net_admin")
+
+
+def with_rights(names, port):
+    """Root with these capabilities and no others."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give up capabilities")
+    rights = ",".join(["-all", *(f"+{name}" for name in names)])
+    return subprocess.run(["setpriv", f"--bounding-set={rights}", "--inh-caps=-all", TRACE, "-q", "-d", "10ms", str(port)],
+                          capture_output=True, text=True, env=environment(), timeout=60, check=False)
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize("missing", NEEDED)
+def test_one_right_is_missing(missing):
+    with Lies() as server:
+        done = with_rights([name for name in NEEDED if name != missing], server.port)
+    assert done.returncode == FAILED and done.stderr.rstrip().endswith(f"; missing: CAP_{missing.upper()}"), done.stderr
+
+
+@pytest.mark.usefixtures("traced")
+def test_these_rights_are_enough():
+    with open("/proc/self/mounts", encoding="utf-8") as mounts:
+        if "cgroup2" not in mounts.read():
+            pytest.skip("the control groups are mounted nowhere, and mounting them takes more")
+    with Lies() as server:
+        done = with_rights(NEEDED, server.port)
+    assert done.returncode == 0 and "0 requests seen" in done.stdout, done.stderr
+
+
+@pytest.mark.usefixtures("traced")
+def test_all_rights_are_missing():
+    with Lies() as server:
+        done = with_rights([], server.port)
+    assert done.returncode == FAILED and done.stderr.rstrip().endswith("; missing: CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN"), done.stderr

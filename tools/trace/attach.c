@@ -78,8 +78,12 @@ static int note(enum libbpf_print_level level, const char *format, va_list args)
 static int refused(const char *what, int err)
 {
     if (err == -EPERM || err == -EACCES) {
+        char missing[RIGHTS_TEXT];
+
+        rights_missing(missing);
         say_error("not permitted to %s: tracing needs root, or CAP_BPF, CAP_PERFMON and "
-                  "CAP_NET_ADMIN", what);
+                  "CAP_NET_ADMIN; %s%s", what, *missing ? "missing: " : "this process has these, "
+                  "so the kernel or a container forbids it", missing);
         return EXIT_FAILED;
     }
     say_error("cannot %s: %s%s%s", what, say_why(err), complaint[0] ? "; " : "", complaint);

@@ -69,6 +69,13 @@ bool attach_sees_sends(const struct attached *a);
 unsigned attach_costs(const struct attached *a, struct attach_cost cost[ATTACH_PROGRAMS]);
 void attach_end(struct attached *a);
 
+/* --- rights.c --------------------------------------------------------------------------------- */
+
+enum { RIGHTS_TEXT = 64 };
+
+/* "CAP_BPF, CAP_PERFMON"; "": none is missing, or that is not known. */
+void rights_missing(char text[RIGHTS_TEXT]);
+
 /* --- keep.c ----------------------------------------------------------------------------------- */
 
 int keep_check(const struct trace_options *opt); /* 0 or an exit code, said */
