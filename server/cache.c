@@ -27,6 +27,8 @@ void cache_release(struct cache_entry *e)
     if (atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
         return;
     atomic_fetch_sub_explicit(&e->cache->bytes, e->bytes, memory_order_relaxed);
+    if (e->kind == CACHE_WHOLE)
+        atomic_fetch_sub_explicit(&e->cache->ready_bytes, e->bytes, memory_order_relaxed);
     free(e);
 }
 
@@ -135,7 +137,7 @@ static struct cache_entry *predecessor(struct cache *c, const struct cache_entry
 
 /* What is retired will be free when its readers have left: no more is evicted instead of it, and
  * meanwhile there is no room. */
-static bool make_room(struct cache *c, const struct cache_entry *e)
+bool cache_make_room(struct cache *c, const struct cache_entry *e)
 {
     while (atomic_load(&c->bytes) - c->retired_bytes + e->bytes > c->bytes_max ||
            c->watches > c->watches_max)
@@ -171,6 +173,7 @@ static void enter(struct cache *c, struct cache_entry *e, struct cache_deps *dep
     _Atomic(struct cache_entry *) *bucket = &c->bucket[e->hash % CACHE_BUCKETS];
 
     e->deps = deps;
+    e->src.source.version = ++c->versions;
     deps->entry = e;
     atomic_fetch_add(&c->bytes, e->bytes);
     line_add(c, e);
@@ -183,7 +186,7 @@ static void enter(struct cache *c, struct cache_entry *e, struct cache_deps *dep
 
 bool cache_replace(struct cache *c, struct cache_entry *old, struct cache_entry *made)
 {
-    if (!old->deps || !make_room(c, made))
+    if (!old->deps || !cache_make_room(c, made))
         return false;
     enter(c, made, old->deps);
     old->deps = NULL;
@@ -198,7 +201,7 @@ bool cache_publish(struct cache *c, struct cache_entry *e, struct cache_deps *de
 
     pthread_mutex_lock(&c->lock);
     fits = !deps->cut && (e->kind != CACHE_LISTING || cache_listing_room(c, e)) &&
-           make_room(c, e) && !deps->cut;
+           cache_make_room(c, e) && !deps->cut;
     if (fits) {
         while ((old = predecessor(c, e)) != NULL)
             cache_cut(c, old->deps);
@@ -250,6 +253,7 @@ static bool is_good(struct cache *c, struct cache_entry *e, uint32_t now_ms)
 static int find(struct cache_reader *r, struct cache_want *want, struct source **source)
 {
     struct cache *c = r->cache;
+    uint64_t epoch = atomic_load(&c->epoch); /* before the table is entered */
     struct cache_entry *e = cache_get(r, want);
 
     if (e && !is_good(c, e, (uint32_t)want->now_ms)) {
@@ -265,6 +269,8 @@ static int find(struct cache_reader *r, struct cache_want *want, struct source *
         cache_variant_ask(c, e);
     stats_add(c->stats, STAT_CACHE_HITS, 1);
     if (!e->err) {
+        if (want->ask->again)
+            e = cache_ready_put(r, want->ask, e, epoch);
         *source = &e->src.source;
         return 0;
     }
@@ -279,8 +285,14 @@ int cache_find(struct cache_reader *reader, const struct http_ask *ask, struct s
     struct cache *c = reader->cache;
     struct cache_want want = {.kind = CACHE_FIND, .ask = ask, .path = ask->path,
                               .now_ms = reader->now_ms};
+    struct cache_entry *e = ask->again ? cache_ready_get(reader, ask) : NULL;
     int err;
 
+    if (e) {
+        stats_add(c->stats, STAT_CACHE_HITS, 1);
+        *source = &e->src.source;
+        return 0;
+    }
     if (atomic_load_explicit(&c->listed, memory_order_relaxed) && ask->path.len &&
         ask->path.ptr[ask->path.len - 1] == '/') {
         err = cache_listing_find(reader, ask, source);
@@ -404,6 +416,7 @@ void cache_reader_close(struct cache_reader *reader)
 {
     if (!reader)
         return;
+    cache_ready_close(reader);
     pthread_mutex_lock(&reader->cache->lock);
     *reader->link = reader->next;
     if (reader->next)

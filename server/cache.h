@@ -10,6 +10,7 @@
  *   cache_watch.c  watches, and which entries an event ends
  *   cache_fill.c   an answer becomes an entry: watch first, read afterwards
  *   cache_variant.c  an entry's bytes in gzip, br or zstd, made by a thread of the cache
+ *   cache_ready.c  whole answers, head and body, for requests that repeat
  *   cache_listing.c  listings: what they depend on, and whether keeping them pays
  *   cache_kind.c   the file systems on which that can be promised
  *

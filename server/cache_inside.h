@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cache_inside.h - shared by cache.c, cache_watch.c, cache_fill.c, cache_listing.c,
+/* cache_inside.h - shared by cache.c, cache_watch.c, cache_fill.c, cache_listing.c, cache_ready.c,
  * cache_variant.c and cache_kind.c.  No other includes it.
  *
  *   entry ----> deps = { dep, dep, ... }     each dep: "ends when this name in that folder, or
@@ -44,6 +44,9 @@ enum {
     CACHE_LISTED = 1 << 8,
     CACHE_LISTED_WAYS = 4,
     CACHE_CHILD_BYTES_MAX = NAME_BYTES_MAX,
+    CACHE_READY = 1 << RECENT_LOG, /* whole answers of a thread: one for each head that is kept */
+    CACHE_READY_TIMES = 4,   /* asked for so often in one second: with fewer it does not pay */
+    CACHE_READY_SHARE = 16,  /* of the bytes: whole answers take one part in so many */
 };
 
 /* An inode with a watch, while an entry depends on it. */
@@ -80,7 +83,7 @@ static inline size_t cache_deps_bytes(unsigned room)
 }
 
 struct cache_want;
-enum cache_kind { CACHE_FIND, CACHE_PAGE, CACHE_LISTING };
+enum cache_kind { CACHE_FIND, CACHE_PAGE, CACHE_LISTING, CACHE_WHOLE };
 
 /* Whether a coding of an entry is to be made.  NONE: no, or no more. */
 enum cache_variant { VARIANT_NONE, VARIANT_WANTED, VARIANT_QUEUED };
@@ -118,12 +121,24 @@ struct cache_entry {
     char text[];
 };
 
+/* What a request that repeats was answered from.  Its thread's own. */
+struct cache_ready {
+    uint64_t again;   /* the request, as struct http_ask has it */
+    uint64_t version; /* of the entry */
+    int64_t date_s;   /* in that second, */
+    unsigned times;
+    struct cache_entry *entry; /* the whole answer, or NULL */
+    uint64_t epoch;   /* when the entry was last looked up; until then nothing had left the table */
+    uint64_t until_ms; /* when the entry is to be compared with its file */
+};
+
 /* A thread that may be inside the table: at is the epoch when it entered, 0: it is not. */
 struct cache_reader {
     struct cache *cache;
     _Atomic uint64_t at;
     uint64_t now_ms; /* at its last look */
     struct cache_reader *next, **link;
+    struct cache_ready ready[CACHE_READY];
 };
 
 /* Entries that wait to be compressed, and the thread that does it. */
@@ -146,12 +161,14 @@ struct cache {
     size_t bytes_max, body_max;
     unsigned watches_max;
     atomic_int draining;         /* events have been read and not yet acted upon */
-    atomic_size_t bytes;         /* of all entries that are not freed */
+    atomic_size_t bytes;         /* of all entries that are not freed; and of whole answers, too */
+    atomic_size_t ready_bytes;   /* of whole answers; grows under the lock */
     atomic_uint watches;         /* changes under the lock */
     _Atomic uint32_t mounts_ms;  /* when mounts were last looked at; lower half */
     _Atomic uint64_t epoch;
     pthread_mutex_t lock; /* guards all below, and writing to buckets */
     size_t entries, retired_bytes;
+    uint64_t versions;           /* of entries that were ever in the table */
     size_t listing_bytes;        /* of listings in the table; and their watches, with others' */
     unsigned listing_watches;
     struct cache_entry *listings; /* the oldest one */
@@ -176,6 +193,8 @@ struct cache_entry *cache_entry_new(struct cache *c, const struct cache_want *wa
 /* The entry becomes visible; it and its deps are the table's from then on.  False: something that
  * it depends on has changed, or there is no room; then they stay the caller's. */
 bool cache_publish(struct cache *c, struct cache_entry *e, struct cache_deps *deps);
+/* Room for that entry, for which others go.  Locked. */
+bool cache_make_room(struct cache *c, const struct cache_entry *e);
 /* In the place of old, which the caller holds: made depends on the same.  False: old has come to
  * its end, or there is no room.  Locked. */
 bool cache_replace(struct cache *c, struct cache_entry *old, struct cache_entry *made);
@@ -268,6 +287,16 @@ void cache_variant_begin(struct cache *c, const struct cache_want *want, struct 
 void cache_variant_ask(struct cache *c, struct cache_entry *e);
 /* The entry leaves the table.  Locked. */
 void cache_variant_forget(struct cache *c, const struct cache_entry *e);
+
+/* --- cache_ready.c ---------------------------------------------------------------------------- */
+
+/* A reference to the whole answer that lies ready for that ask, which has a number; or NULL. */
+struct cache_entry *cache_ready_get(struct cache_reader *r, const struct http_ask *ask);
+/* Such an ask is to be answered from e, which was found at the epoch or later.  What to give out:
+ * e, or the whole answer in its place; the caller's reference is one to that now. */
+struct cache_entry *cache_ready_put(struct cache_reader *r, const struct http_ask *ask,
+                                    struct cache_entry *e, uint64_t epoch);
+void cache_ready_close(struct cache_reader *r);
 
 /* --- cache_kind.c ----------------------------------------------------------------------------- */
 
