@@ -285,14 +285,8 @@ int cache_find(struct cache_reader *reader, const struct http_ask *ask, struct s
     struct cache *c = reader->cache;
     struct cache_want want = {.kind = CACHE_FIND, .ask = ask, .path = ask->path,
                               .now_ms = reader->now_ms};
-    struct cache_entry *e = ask->again ? cache_ready_get(reader, ask) : NULL;
     int err;
 
-    if (e) {
-        stats_add(c->stats, STAT_CACHE_HITS, 1);
-        *source = &e->src.source;
-        return 0;
-    }
     if (atomic_load_explicit(&c->listed, memory_order_relaxed) && ask->path.len &&
         ask->path.ptr[ask->path.len - 1] == '/') {
         err = cache_listing_find(reader, ask, source);

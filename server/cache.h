@@ -44,6 +44,10 @@ void cache_look(struct cache_reader *reader, uint64_t now_ms);
 int cache_find(struct cache_reader *reader, const struct http_ask *ask, struct source **source);
 int cache_page(struct cache_reader *reader, unsigned status, struct source **source);
 
+/* The same for an ask with a number, if a whole answer lies ready for it.  False: ask
+ * cache_find(). */
+bool cache_ready(struct cache_reader *reader, const struct http_ask *ask, struct source **source);
+
 /* As site_find() with may_block true, for what cache_find() put off (-EINPROGRESS): a listing,
  * which may be kept.  On any thread that may block. */
 int cache_list(struct cache_reader *reader, const struct http_ask *ask, struct source **source);

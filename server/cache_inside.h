@@ -290,10 +290,8 @@ void cache_variant_forget(struct cache *c, const struct cache_entry *e);
 
 /* --- cache_ready.c ---------------------------------------------------------------------------- */
 
-/* A reference to the whole answer that lies ready for that ask, which has a number; or NULL. */
-struct cache_entry *cache_ready_get(struct cache_reader *r, const struct http_ask *ask);
-/* Such an ask is to be answered from e, which was found at the epoch or later.  What to give out:
- * e, or the whole answer in its place; the caller's reference is one to that now. */
+/* An ask with a number is to be answered from e, which was found at the epoch or later.  What to
+ * give out: e, or the whole answer in its place; the caller's reference is one to that now. */
 struct cache_entry *cache_ready_put(struct cache_reader *r, const struct http_ask *ask,
                                     struct cache_entry *e, uint64_t epoch);
 void cache_ready_close(struct cache_reader *r);

@@ -28,15 +28,17 @@ static int64_t date_of(const struct http_ask *ask)
     return ask->conn->host->date_s;
 }
 
-struct cache_entry *cache_ready_get(struct cache_reader *r, const struct http_ask *ask)
+bool cache_ready(struct cache_reader *r, const struct http_ask *ask, struct source **source)
 {
     struct cache_ready *p = place_of(r, ask);
 
     if (p->again != ask->again || !p->entry || p->epoch != atomic_load(&r->cache->epoch) ||
         p->date_s != date_of(ask) || r->now_ms >= p->until_ms)
-        return NULL;
+        return false;
     atomic_fetch_add_explicit(&p->entry->refs, 1, memory_order_relaxed);
-    return p->entry;
+    stats_add(r->cache->stats, STAT_CACHE_HITS, 1);
+    *source = &p->entry->src.source;
+    return true;
 }
 
 /* --- Making one ------------------------------------------------------------------------------- */

@@ -129,9 +129,18 @@ static int find_now(struct loop *l, const struct http_ask *ask, struct source **
     return err == -EINPROGRESS ? cache_list(l->cache, ask, source) : err;
 }
 
+/* A connection whose listing is made elsewhere takes that first. */
+static bool lies_ready(struct loop *l, const struct http_ask *ask, struct source **source)
+{
+    return ask->again && l->cache && !(l->later && later_is_busy(l->later)) &&
+           cache_ready(l->cache, ask, source);
+}
+
 static int find(struct loop *l, const struct http_ask *ask, struct source **source)
 {
     look(l);
+    if (lies_ready(l, ask, source))
+        return 0;
     return l->later ? later_find(l->later, ask, source) : find_now(l, ask, source);
 }
 

@@ -74,6 +74,8 @@ int  later_find(struct later *later, const struct http_ask *ask, struct source *
 /* When the session's job was asked for first, in ns: first_ns, if it has not been told yet; 0: it
  * has no job. */
 uint64_t later_asked(struct later *later, const struct conn *conn, uint64_t first_ns);
+/* whether a session waits for its answer, or is getting it */
+bool later_is_busy(const struct later *later);
 /* the session has gone: its result is released */
 void later_forget(struct later *later, const struct conn *conn);
 void later_release(struct later *later, struct source *source); /* whatever later_find() gave */

@@ -428,6 +428,11 @@ uint64_t later_asked(struct later *l, const struct conn *conn, uint64_t first_ns
     return ns;
 }
 
+bool later_is_busy(const struct later *l)
+{
+    return l->jobs > 0;
+}
+
 /* The job's result is not wanted.  Locked. */
 static void forget(struct later *l, struct job *j)
 {

@@ -25,7 +25,8 @@ static struct source *again(const char *path, uint64_t number)
 
     memcpy(ask.q, identity, sizeof(ask.q));
     cache_look(reader, now_ms);
-    assert_int_equal(cache_find(reader, &ask, &s), 0);
+    if (!number || !cache_ready(reader, &ask, &s))
+        assert_int_equal(cache_find(reader, &ask, &s), 0);
     return s;
 }
 
@@ -211,6 +212,7 @@ static void until_a_change(void **state)
     site_release(t->site, s);
     assert_int_equal(unlinkat(t->root, "a", 0), 0);
     cache_look(reader, now_ms);
+    assert_false(cache_ready(reader, &ask, &s));
     assert_int_equal(cache_find(reader, &ask, &s), -ENOENT);
     close_cache();
 }
@@ -375,7 +377,8 @@ static void *read_often(void *arg)
 
         mine.date_s = OLD_S + i / 1000;
         cache_look(r, START + (uint64_t)i);
-        assert_int_equal(cache_find(r, &ask, &s), 0);
+        if (!cache_ready(r, &ask, &s))
+            assert_int_equal(cache_find(r, &ask, &s), 0);
         if (s->bytes)
             assert_true(memcmp(s->bytes, "one", 3) == 0 || memcmp(s->bytes, "two", 3) == 0);
         if (s->whole)
