@@ -353,7 +353,7 @@ $(DROP): $(call objects,$(DROP_SRC)) $(LIB)
 
 # Its programs for the kernel are in it (tools/trace/object.c).
 BPF_OBJECTS := $(patsubst %.c,$(O)/%.o,$(wildcard tools/trace/*.bpf.c))
-$(BPF_OBJECTS): $(O)/%.o: %.c tools/trace/event.h tools/trace/kern.h Makefile
+$(BPF_OBJECTS): $(O)/%.o: %.c tools/trace/event.h tools/trace/kern.h tools/trace/probes.h Makefile
 	@mkdir -p $(@D)
 	$(call say,BPF,$@)
 	$(Q)$(BPF_CC) -target bpf -O2 -g -Wall -Wextra -Wno-unused-parameter $(if $(filter 1,$(WERROR)),-Werror) \

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What is printed: lines, the summary after SIGINT, filters, limits, what was lost and what is missing."""
+import re
 import subprocess
 
 import pytest
@@ -93,3 +94,11 @@ def test_its_own_cost():
         run, served = traced_load(port, "-c", 4, "-n", 400, options=("--cost",))
     cost = {one["program"]: one for one in run.summary["cost"]}
     assert served == 400 and cost["arrived"]["runs"] >= 400 and cost["sent"]["ns"] > 0
+    assert run.summary["events"] >= 4 * served
+
+
+def test_lines_do_not_pay_for_what_they_do_not_show():
+    with rung("epoll") as port, tracing("--cost", "-q", port) as runs:
+        pass
+    costs = runs[0].out[runs[0].out.index("cost in the kernel"):]
+    assert " received " in costs and " sent " not in costs and not re.search("missing: .*queued", runs[0].out)

@@ -58,6 +58,7 @@ struct attached {
     int cgroup, stats, counts; /* descriptors; of the map with the counters */
     char lack[ATTACH_PROGRAMS][LACK_TEXT];
     unsigned lacks;
+    uint64_t events; /* taken from the ring */
     bool (*see)(void *arg, const struct event *e);
     void *arg;
 };
@@ -129,6 +130,12 @@ static int check_names(const struct trace_options *opt)
     return 0;
 }
 
+/* Whether anything that it says is shown: a program that is attached costs each request time. */
+static bool is_shown(const struct trace_options *opt, const struct program *p)
+{
+    return opt->json || strcmp(p->name, "sent") != 0;
+}
+
 /* Leave out what this kernel does not have, or the user does not want. */
 static int choose(struct attached *a, const struct trace_options *opt)
 {
@@ -143,7 +150,7 @@ static int choose(struct attached *a, const struct trace_options *opt)
     }
     for (unsigned i = 0; i < ATTACH_PROGRAMS && !code; i++) {
         const struct program *p = &programs[i];
-        bool there = true;
+        bool there = true, out = is_left_out(opt, word(p));
 
         a->program[i] = bpf_object__find_program_by_name(a->object, p->name);
         if (p->kind == POINT) {
@@ -153,8 +160,9 @@ static int choose(struct attached *a, const struct trace_options *opt)
         if (!there && p->needed) {
             say_error("this kernel has no trace point %s: Linux 6.1 or later has it", p->point);
             code = EXIT_MISSING;
-        } else if (!there || is_left_out(opt, word(p))) {
-            lack(a, p, there ? "--without leaves out" : "this kernel has no trace point");
+        } else if (!there || out || !is_shown(opt, p)) {
+            if (!there || out)
+                lack(a, p, there ? "--without leaves out" : "this kernel has no trace point");
             bpf_program__set_autoload(a->program[i], false);
             a->program[i] = NULL;
         }
@@ -301,6 +309,7 @@ static int take(void *arg, void *data, size_t size)
     struct attached *a = arg;
 
     (void)size;
+    a->events++;
     return a->see(a->arg, data) ? 0 : -ECANCELED;
 }
 
@@ -342,6 +351,11 @@ int attach_read(struct attached *a, bool (*see)(void *arg, const struct event *e
     a->arg = arg;
     n = ring_buffer__consume(a->ring);
     return n < 0 && n != -ECANCELED ? n : 0;
+}
+
+uint64_t attach_events(const struct attached *a)
+{
+    return a->events;
 }
 
 void attach_counts(const struct attached *a, struct trace_counts *counts)

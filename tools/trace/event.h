@@ -62,10 +62,9 @@ struct event {
     };
 };
 
-/* What the programs count themselves; the names are those of their variables. */
+/* What the programs count themselves. */
 struct trace_counts {
-    __u64 events; /* written */
-    __u64 lost;   /* not written: the ring was full */
+    __u64 lost; /* events not written: the ring was full */
 };
 
 #endif

@@ -61,7 +61,6 @@ struct files_struct {
 };
 
 struct task_struct {
-    int pid;
     unsigned int __state;
     struct files_struct *files;
 };

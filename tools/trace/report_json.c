@@ -149,7 +149,7 @@ void report_json_summary(const struct report *r)
         put_number(report_ending((enum ending)i), t->ended[i]);
     put_number("merged", r->flows->merged);
     put_number("late", r->flows->late);
-    put_number("events", r->counts.events);
+    put_number("events", attach_events(r->attached));
     put_number("lost_events", r->counts.lost);
     put_number("gaps", r->flows->lost);
     put_number("crowded", r->flows->crowded);

@@ -18,11 +18,9 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
-#include <bpf/usdt.bpf.h>
 #include "event.h"
 
 enum {
-    THREADS_MAX = 16384,
     FAMILY_IPV4 = 2,
     FAMILY_IPV6 = 10,
     PROTOCOL_TCP = 6,
@@ -49,12 +47,14 @@ struct {
  * call is kept too. */
 struct thread {
     __u64 asleep, called, woken, run;
+    __u64 known; /* it has received before */
 };
 
+/* It hangs on the task itself: a thread that is not ours costs one look. */
 struct {
-    __uint(type, BPF_MAP_TYPE_LRU_HASH);
-    __uint(max_entries, THREADS_MAX);
-    __type(key, __u32);
+    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, int);
     __type(value, struct thread);
 } threads SEC(".maps");
 
@@ -70,9 +70,9 @@ struct {
     __type(value, struct talk);
 } talks SEC(".maps");
 
+/* Who reads the ring counts: a counter here would go from processor to processor. */
 static inline void publish(struct event *e)
 {
-    __sync_fetch_and_add(&counts.events, 1);
     bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
@@ -118,13 +118,13 @@ enum { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4 };
 struct packet {
     __u32 at, len; /* of the payload in the packet */
     __u32 seq, ack;
-    __u16 from, to;
+    __u16 from;
     __u8 tcp_flags, early;
     __u8 peer[16] __attribute__((aligned(8)));
 };
 
 /* Where TCP begins; 0: it is none. */
-static inline __u32 read_ip(struct __sk_buff *skb, struct packet *p)
+static inline __u32 tcp_at(struct __sk_buff *skb)
 {
     void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
     struct ipv4_head *v4 = data;
@@ -133,32 +133,52 @@ static inline __u32 read_ip(struct __sk_buff *skb, struct packet *p)
     if (skb->protocol == bpf_htons(0x0800)) {
         if ((void *)(v4 + 1) > end || v4->protocol != PROTOCOL_TCP)
             return 0;
-        p->peer[10] = p->peer[11] = 0xff;
-        __builtin_memcpy(p->peer + 12, &v4->from, 4);
         return (v4->version_words & 15u) * 4;
     }
     if ((void *)(v6 + 1) > end || v6->next != PROTOCOL_TCP)
         return 0;
-    __builtin_memcpy(p->peer, v6->from, 16);
     return sizeof(*v6);
 }
 
-/* Whether it is a packet of TCP. */
-static inline int read_packet(struct __sk_buff *skb, struct packet *p)
+/* Who sent it, for an event of its arrival. */
+static inline void read_peer(struct __sk_buff *skb, struct packet *p)
 {
-    __u32 at = read_ip(skb, p), head;
-    struct tcp_head tcp;
+    void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+    struct ipv4_head *v4 = data;
+    struct ipv6_head *v6 = data;
 
-    if (!at || bpf_skb_load_bytes(skb, at, &tcp, sizeof(tcp)))
+    __builtin_memset(p->peer, 0, sizeof(p->peer));
+    if (skb->protocol == bpf_htons(0x0800) && (void *)(v4 + 1) <= end) {
+        p->peer[10] = p->peer[11] = 0xff;
+        __builtin_memcpy(p->peer + 12, &v4->from, 4);
+    } else if ((void *)(v6 + 1) <= end) {
+        __builtin_memcpy(p->peer, v6->from, 16);
+    }
+}
+
+/* Whether it is a packet of TCP that goes to our port, or comes from there.  Half of those on the
+ * loopback interface are the client's side, so the ports come first. */
+static inline int read_packet(struct __sk_buff *skb, struct packet *p, __u8 kind)
+{
+    __u32 at = tcp_at(skb);
+    struct tcp_head *there = (void *)(long)skb->data + at, tcp;
+
+    if (!at)
         return 0;
-    head = (tcp.words >> 4) * 4u;
-    p->at = at + head;
+    if ((void *)(there + 1) <= (void *)(long)skb->data_end)
+        tcp = *there;
+    else if (bpf_skb_load_bytes(skb, at, &tcp, sizeof(tcp)))
+        return 0;
+    if ((kind == EVENT_IN ? tcp.to : tcp.from) != bpf_htons(port) || tcp.flags & TCP_SYN)
+        return 0;
+    p->at = at + (tcp.words >> 4) * 4u;
     p->len = skb->len > p->at ? skb->len - p->at : 0;
     p->seq = bpf_ntohl(tcp.seq);
     p->ack = bpf_ntohl(tcp.ack);
-    p->from = bpf_ntohs(tcp.from);
-    p->to = bpf_ntohs(tcp.to);
     p->tcp_flags = tcp.flags;
+    p->early = 0;
+    p->from = bpf_ntohs(tcp.from);
+    read_peer(skb, p);
     return 1;
 }
 
@@ -200,7 +220,7 @@ static inline void fill(struct event *e, const struct packet *p)
 /* How much of the payload is kept at most. */
 static inline __u32 most_kept(struct __sk_buff *skb, __u8 kind)
 {
-    struct bpf_sock *sk = skb->sk ? bpf_sk_fullsock(skb->sk) : 0;
+    struct bpf_sock *sk = skb->sk;
     struct talk *t = sk ? bpf_sk_storage_get(&talks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE) : 0;
 
     if (!t)
@@ -249,10 +269,10 @@ static inline void publish_packet(struct __sk_buff *skb, const struct packet *p,
 SEC("cgroup_skb/ingress")
 int arrived(struct __sk_buff *skb)
 {
-    struct packet p = {0};
     struct bpf_sock *sk = skb->sk;
+    struct packet p;
 
-    if (!read_packet(skb, &p) || p.to != port || p.tcp_flags & TCP_SYN)
+    if (!read_packet(skb, &p, EVENT_IN))
         return PASS;
     p.early = sk && (sk->state == STATE_LISTEN || sk->state == STATE_NEW);
     if (!p.early || p.len)
@@ -264,10 +284,9 @@ int arrived(struct __sk_buff *skb)
 SEC("cgroup_skb/egress")
 int left(struct __sk_buff *skb)
 {
-    struct packet p = {0};
+    struct packet p;
 
-    if (read_packet(skb, &p) && p.from == port && !(p.tcp_flags & TCP_SYN) &&
-        (p.len || p.tcp_flags & (TCP_FIN | TCP_RST)))
+    if (read_packet(skb, &p, EVENT_OUT) && (p.len || p.tcp_flags & (TCP_FIN | TCP_RST)))
         publish_packet(skb, &p, EVENT_OUT);
     return PASS;
 }
@@ -289,44 +308,48 @@ static inline int is_ours(struct sock *sk)
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(received, struct sock *sk, int ret)
 {
-    struct thread fresh = {0}, *t;
+    struct tcp_sock *tcp;
+    struct thread *t;
     struct event *e;
     __u64 cookie;
-    __u32 tid = (__u32)bpf_get_current_pid_tgid();
 
     if (ret <= 0 || !is_ours(sk))
         return 0;
     cookie = cookie_of(sk);
-    e = cookie ? reserve(cookie, EVENT_RECV) : 0;
-    t = bpf_map_lookup_elem(&threads, &tid);
-    if (e) {
-        e->seq = BPF_CORE_READ((struct tcp_sock *)sk, copied_seq);
-        e->len = (__u32)ret;
-        e->tid = tid;
-        if (t && watch_threads) {
-            e->flags = EVENT_KNOWN | (t->asleep ? EVENT_ASLEEP : 0);
-            e->woken = t->woken;
-            e->run = t->run;
-        }
-        publish(e);
+    tcp = bpf_skc_to_tcp_sock(sk);
+    e = cookie && tcp ? reserve(cookie, EVENT_RECV) : 0;
+    if (!e)
+        return 0;
+    t = watch_threads ? bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0,
+                                             BPF_LOCAL_STORAGE_GET_F_CREATE) : 0;
+    e->seq = tcp->copied_seq;
+    e->len = (__u32)ret;
+    e->tid = (__u32)bpf_get_current_pid_tgid();
+    if (t && t->known) {
+        e->flags = EVENT_KNOWN | (t->asleep ? EVENT_ASLEEP : 0);
+        e->woken = t->woken;
+        e->run = t->run;
     }
-    if (!t)
-        bpf_map_update_elem(&threads, &tid, &fresh, BPF_NOEXIST);
+    if (t)
+        t->known = 1;
+    publish(e);
     return 0;
 }
 
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(sent, struct sock *sk, int ret)
 {
+    struct tcp_sock *tcp;
     struct event *e;
     __u64 cookie;
 
     if (ret <= 0 || !is_ours(sk))
         return 0;
     cookie = cookie_of(sk);
-    e = cookie ? reserve(cookie, EVENT_SEND) : 0;
+    tcp = bpf_skc_to_tcp_sock(sk);
+    e = cookie && tcp ? reserve(cookie, EVENT_SEND) : 0;
     if (e) {
-        e->seq = BPF_CORE_READ((struct tcp_sock *)sk, write_seq);
+        e->seq = tcp->write_seq;
         e->len = (__u32)ret;
         e->tid = (__u32)bpf_get_current_pid_tgid();
         publish(e);
@@ -370,8 +393,7 @@ int BPF_PROG(state, struct sock *sk, int before, int after)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(waking, struct task_struct *task)
 {
-    __u32 tid = (__u32)task->pid;
-    struct thread *t = bpf_map_lookup_elem(&threads, &tid);
+    struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
 
     if (!t)
         return 0;
@@ -384,15 +406,13 @@ int BPF_PROG(waking, struct task_struct *task)
 SEC("tp_btf/sched_switch")
 int BPF_PROG(running, int preempted, struct task_struct *from, struct task_struct *to)
 {
-    __u32 tid = (__u32)from->pid;
-    struct thread *t = bpf_map_lookup_elem(&threads, &tid);
+    struct thread *t = bpf_task_storage_get(&threads, from, 0, 0);
 
     if (t && !preempted && from->__state) {
         t->asleep = bpf_ktime_get_ns();
         t->woken = t->run = 0;
     }
-    tid = (__u32)to->pid;
-    t = bpf_map_lookup_elem(&threads, &tid);
+    t = bpf_task_storage_get(&threads, to, 0, 0);
     if (t && t->asleep && !t->run) {
         if (!t->woken)
             t->woken = t->called;
@@ -401,80 +421,6 @@ int BPF_PROG(running, int preempted, struct task_struct *from, struct task_struc
     return 0;
 }
 
-/* --- The server's side ------------------------------------------------------------------------ */
-
-/* The socket behind a descriptor of this process, if it is one of ours; else 0. */
-static inline __u64 cookie_behind(long fd)
-{
-    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-    struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-    struct file **at, *file = 0;
-    struct socket *socket;
-    struct sock *sk;
-    __u64 cookie;
-
-    if (fd < 0 || fd >= BPF_CORE_READ(table, max_fds))
-        return 0;
-    at = BPF_CORE_READ(table, fd) + fd;
-    bpf_probe_read_kernel(&file, sizeof(file), at);
-    socket = BPF_CORE_READ(file, private_data);
-    if (!socket || BPF_CORE_READ(socket, file) != file) /* something else lies there */
-        return 0;
-    sk = BPF_CORE_READ(socket, sk);
-    if (BPF_CORE_READ(sk, __sk_common.skc_num) != port)
-        return 0;
-    cookie = (__u64)BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
-    return (cookie & sample_mask) != 0 ? 0 : cookie;
-}
-
-static inline void publish_accept(long fd)
-{
-    __u64 cookie = cookie_behind(fd);
-    struct event *e = cookie ? reserve(cookie, EVENT_ACCEPT) : 0;
-
-    if (e)
-        publish(e);
-}
-
-struct exit_of_call {
-    __u64 common;
-    long number, result;
-};
-
-SEC("tp/syscalls/sys_exit_accept4")
-int accepting(struct exit_of_call *call)
-{
-    publish_accept(call->result);
-    return 0;
-}
-
-SEC("usdt")
-int BPF_USDT(taken, int fd)
-{
-    publish_accept(fd);
-    return 0;
-}
-
-struct stamps {
-    __u64 parsed, found, compressed;
-};
-
-SEC("usdt")
-int BPF_USDT(answer, int fd, __u32 ordinal, const struct stamps *from)
-{
-    __u64 cookie = cookie_behind(fd);
-    struct event *e = cookie ? reserve(cookie, EVENT_ANSWER) : 0;
-    struct stamps s = {0};
-
-    if (!e)
-        return 0;
-    bpf_probe_read_user(&s, sizeof(s), from);
-    e->seq = ordinal;
-    e->parsed = s.parsed;
-    e->found = s.found;
-    e->compressed = s.compressed;
-    publish(e);
-    return 0;
-}
+#include "probes.h"
 
 char terms[] SEC("license") = "Dual MIT/GPL";

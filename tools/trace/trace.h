@@ -61,6 +61,7 @@ int attach_begin(struct attached **to, const struct trace_options *opt, unsigned
 /* Give each event that is there to see(), until it returns false or there is no more.  0 or
  * -errno. */
 int attach_read(struct attached *a, bool (*see)(void *arg, const struct event *e), void *arg);
+uint64_t attach_events(const struct attached *a); /* given so far */
 void attach_counts(const struct attached *a, struct trace_counts *counts);
 /* Why stages are missing: the next sentence, *at is 0 at first; NULL: no more. */
 const char *attach_lacks(const struct attached *a, unsigned *at);

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* probes.h - the part of trace.bpf.c that meets the server itself: its trace points
+ * (server/probe.h), and the end of accept4().  They mean a socket by a descriptor of the process.
+ */
+#include <bpf/usdt.bpf.h>
+
+/* The socket behind a descriptor of this process, if it is one of ours; else 0. */
+static inline __u64 cookie_behind(long fd)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+    struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+    struct file **at, *file = 0;
+    struct socket *socket;
+    struct sock *sk;
+    __u64 cookie;
+
+    if (fd < 0 || fd >= BPF_CORE_READ(table, max_fds))
+        return 0;
+    at = BPF_CORE_READ(table, fd) + fd;
+    bpf_probe_read_kernel(&file, sizeof(file), at);
+    socket = BPF_CORE_READ(file, private_data);
+    if (!socket || BPF_CORE_READ(socket, file) != file) /* something else lies there */
+        return 0;
+    sk = BPF_CORE_READ(socket, sk);
+    if (BPF_CORE_READ(sk, __sk_common.skc_num) != port)
+        return 0;
+    cookie = (__u64)BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
+    return (cookie & sample_mask) != 0 ? 0 : cookie;
+}
+
+static inline void publish_accept(long fd)
+{
+    __u64 cookie = cookie_behind(fd);
+    struct event *e = cookie ? reserve(cookie, EVENT_ACCEPT) : 0;
+
+    if (e)
+        publish(e);
+}
+
+struct exit_of_call {
+    __u64 common;
+    long number, result;
+};
+
+SEC("tp/syscalls/sys_exit_accept4")
+int accepting(struct exit_of_call *call)
+{
+    publish_accept(call->result);
+    return 0;
+}
+
+SEC("usdt")
+int BPF_USDT(taken, int fd)
+{
+    publish_accept(fd);
+    return 0;
+}
+
+struct stamps {
+    __u64 parsed, found, compressed;
+};
+
+SEC("usdt")
+int BPF_USDT(answer, int fd, __u32 ordinal, const struct stamps *from)
+{
+    __u64 cookie = cookie_behind(fd);
+    struct event *e = cookie ? reserve(cookie, EVENT_ANSWER) : 0;
+    struct stamps s = {0};
+
+    if (!e)
+        return 0;
+    bpf_probe_read_user(&s, sizeof(s), from);
+    e->seq = ordinal;
+    e->parsed = s.parsed;
+    e->found = s.found;
+    e->compressed = s.compressed;
+    publish(e);
+    return 0;
+}
