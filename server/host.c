@@ -136,7 +136,7 @@ static bool lies_ready(struct loop *l, const struct http_ask *ask, struct source
            cache_ready(l->cache, ask, source);
 }
 
-static int find(struct loop *l, const struct http_ask *ask, struct source **source)
+static inline int find(struct loop *l, const struct http_ask *ask, struct source **source)
 {
     look(l);
     if (lies_ready(l, ask, source))
@@ -144,8 +144,10 @@ static int find(struct loop *l, const struct http_ask *ask, struct source **sour
     return l->later ? later_find(l->later, ask, source) : find_now(l, ask, source);
 }
 
-/* The same while somebody watches.  What a helper looks for was asked for at the first call. */
-static int find_stamped(struct loop *l, const struct http_ask *ask, struct source **source)
+/* The same while somebody watches, away from the path of those who are not watched.  What a helper
+ * looks for was asked for at the first call. */
+static __attribute__((cold, noinline)) int
+find_stamped(struct loop *l, const struct http_ask *ask, struct source **source)
 {
     uint64_t now = probe_now(), first = l->later ? later_asked(l->later, ask->conn, 0) : 0;
     int err = find(l, ask, source);
@@ -204,13 +206,18 @@ static void host_forget(void *site, const struct conn *conn)
 
 /* --- What was answered ------------------------------------------------------------------------ */
 
-/* A request that is refused has asked for nothing: it has only been parsed. */
-static void tell(struct loop *l, const struct session *s)
+/* While somebody watches.  A request that is refused has asked for nothing: it has only been
+ * parsed. */
+static __attribute__((cold, noinline)) void *
+answer_stamped(struct loop *l, const struct session *s, const struct http_receipt *receipt)
 {
-    if (!l->stamps.parsed)
-        l->stamps.parsed = probe_now();
-    probe_fire_answer(s->fd, s->conn.requests + 1, &l->stamps);
+    struct probe_stamps stamps = l->stamps;
+
     l->stamps = (struct probe_stamps){0};
+    if (!stamps.parsed)
+        stamps.parsed = probe_now();
+    probe_fire_answer(s->fd, s->conn.requests + 1, &stamps);
+    return log_begin(l->worker->server->log, s->fd, receipt, &stamps);
 }
 
 static void *host_answer(void *site, const struct conn *conn, const struct http_receipt *receipt)
@@ -218,10 +225,10 @@ static void *host_answer(void *site, const struct conn *conn, const struct http_
     struct loop *l = site;
     const struct session *s = (const struct session *)conn; /* its first member */
 
-    if (probe_is_watched())
-        tell(l, s);
     stats_add(l->worker->server->stats, STAT_ANSWERS, 1);
-    return l->worker->server->log ? log_begin(l->worker->server->log, s->fd, receipt) : NULL;
+    if (probe_is_watched())
+        return answer_stamped(l, s, receipt);
+    return l->worker->server->log ? log_begin(l->worker->server->log, s->fd, receipt, NULL) : NULL;
 }
 
 static void host_answered(void *site, void *note, uint64_t body_bytes, bool complete)

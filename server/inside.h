@@ -13,6 +13,7 @@
 #include "../core/docroot.h"
 #include "../core/room.h"
 #include "../engines/engine.h"
+#include "probe.h"
 #include "server.h"
 
 /* --- Site (site.c): a folder as representations ----------------------------------------------- */
@@ -108,11 +109,14 @@ void stats_json(const struct stats *stats, char *buf, size_t cap); /* one line *
 
 /* --- Log (log.c): off, combined, json; what the client sent is escaped ------------------------ */
 struct log;
-enum log_format { LOG_OFF, LOG_COMBINED, LOG_JSON };
-int  log_open(struct log **log, enum log_format format, const char *path); /* path "-": stdout */
-/* Notes of one answer: begin copies what it needs from the receipt; end writes one line and
- * frees.  NULL is fine when off. */
-void *log_begin(struct log *log, int fd, const struct http_receipt *receipt);
+enum log_format { LOG_OFF, LOG_COMBINED, LOG_JSON, LOG_STAGES /* JSON with times */ };
+/* path "-": stdout.  With LOG_STAGES times are taken until it is closed, as if a tracer watched; no
+ * thread and no child exists yet. */
+int  log_open(struct log **log, enum log_format format, const char *path);
+/* Notes of one answer: begin copies what it needs from the receipt and from the times, or NULL;
+ * end writes one line and frees.  NULL is fine when off. */
+void *log_begin(struct log *log, int fd, const struct http_receipt *receipt,
+                const struct probe_stamps *stamps);
 void log_end(struct log *log, void *note, uint64_t body_bytes, bool complete);
 int  log_reopen(struct log *log); /* SIGHUP */
 void log_close(struct log *log);

@@ -46,6 +46,7 @@ struct log_state {
 
 struct log {
     enum log_format format;
+    bool stages;
     const char *path; /* NULL: stdout, which is not opened anew */
     int fd;
     atomic_uint opened; /* as often as state->opened: fd is the newest */
@@ -55,6 +56,7 @@ struct log {
 /* The line in two halves, around what is known only at the end. */
 struct log_note {
     size_t head, tail;
+    struct probe_stamps stamps; /* parsed 0: no times */
     char text[];
 };
 
@@ -76,7 +78,8 @@ int log_open(struct log **log, enum log_format format, const char *path)
 
     if (!l)
         return -ENOMEM;
-    l->format = format;
+    l->stages = format == LOG_STAGES;
+    l->format = l->stages ? LOG_JSON : format;
     l->path = file ? path : NULL;
     l->fd = file ? open_file(path) : STDOUT_FILENO;
     if (l->fd < 0) {
@@ -89,6 +92,7 @@ int log_open(struct log **log, enum log_format format, const char *path)
         err = -errno;
         goto no_state;
     }
+    rung_answer_semaphore = (unsigned short)(rung_answer_semaphore + l->stages);
     *log = l;
     return 0;
 
@@ -135,6 +139,7 @@ static void follow(struct log *l)
 
 void log_close(struct log *l)
 {
+    rung_answer_semaphore = (unsigned short)(rung_answer_semaphore - l->stages);
     if (l->path)
         close(l->fd);
     munmap(l->state, sizeof(*l->state));
@@ -201,6 +206,7 @@ static struct log_note *note_make(const char *head, const char *tail)
         return NULL;
     note->head = m;
     note->tail = n;
+    note->stamps = (struct probe_stamps){0};
     memcpy(note->text, head, m);
     memcpy(note->text + m, tail, n);
     return note;
@@ -227,9 +233,11 @@ static void combined_halves(const struct log_words *w, const struct http_receipt
     snprintf(tail, PIPE_BUF, "\"%s\" \"%s\"\n", w->referer, w->agent);
 }
 
-void *log_begin(struct log *l, int fd, const struct http_receipt *r)
+void *log_begin(struct log *l, int fd, const struct http_receipt *r,
+                const struct probe_stamps *stamps)
 {
     char head[PIPE_BUF], tail[PIPE_BUF];
+    struct log_note *note;
     struct log_words w;
 
     if (!l)
@@ -239,7 +247,10 @@ void *log_begin(struct log *l, int fd, const struct http_receipt *r)
         json_halves(&w, r->status, head, tail);
     else
         combined_halves(&w, r, head, tail);
-    return note_make(head, tail);
+    note = note_make(head, tail);
+    if (note && stamps && l->stages)
+        note->stamps = *stamps;
+    return note;
 }
 
 static int write_all(struct log *l, const char *line, size_t len)
@@ -286,19 +297,47 @@ static void write_line(struct log *l, char *line, size_t len)
                   "works again", say_why(err));
 }
 
+enum { STAGES_TEXT = 200, NUMBER_TEXT = 24 }; /* four numbers of up to 20 digits, their names */
+
+/* A time since the one before; null if it was not reached. */
+static void since(uint64_t ns, uint64_t before_ns, char text[NUMBER_TEXT])
+{
+    if (ns)
+        snprintf(text, NUMBER_TEXT, "%llu", (unsigned long long)(ns - before_ns));
+    else
+        memcpy(text, "null", sizeof("null"));
+}
+
+/* "" without times. */
+static void stages_text(const struct probe_stamps *s, char text[STAGES_TEXT])
+{
+    char found[NUMBER_TEXT], compressed[NUMBER_TEXT];
+    uint64_t last = s->compressed ? s->compressed : s->found ? s->found : s->parsed;
+
+    text[0] = 0;
+    if (!s->parsed)
+        return;
+    since(s->found, s->parsed, found);
+    since(s->compressed, s->found, compressed);
+    snprintf(text, STAGES_TEXT, "\"parsed_ns\":%llu,\"took_ns\":{\"found\":%s,\"compressed\":%s,"
+             "\"done\":%llu},", (unsigned long long)s->parsed, found, compressed,
+             (unsigned long long)(probe_now() - last));
+}
+
 void log_end(struct log *l, void *begun, uint64_t body_bytes, bool complete)
 {
-    char line[PIPE_BUF + 64];
+    char line[PIPE_BUF + 64], stages[STAGES_TEXT];
     struct log_note *note = begun;
     int n;
 
     if (!l || !note)
         return;
+    stages_text(&note->stamps, stages);
     if (l->format == LOG_JSON)
-        n = snprintf(line, sizeof(line), "\n%.*s\"bytes\":%llu,\"complete\":%s,%.*s",
-                     (int)note->head, note->text,
-                     (unsigned long long)body_bytes, complete ? "true" : "false", (int)note->tail,
-                         note->text + note->head);
+        n = snprintf(line, sizeof(line), "\n%.*s\"bytes\":%llu,\"complete\":%s,%s%.*s",
+                     (int)note->head, note->text, (unsigned long long)body_bytes,
+                     complete ? "true" : "false", stages, (int)note->tail,
+                     note->text + note->head);
     else
         n = snprintf(line, sizeof(line), "\n%.*s%llu %.*s", (int)note->head, note->text,
                      (unsigned long long)body_bytes,

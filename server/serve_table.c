@@ -22,7 +22,8 @@ static const char *const yield_choices[] = {"auto", "on", "off", NULL};
 static const char *const trigger_choices[] = {"auto", "level", "edge", "oneshot", NULL};
 static const char *const send_choices[] = { /* enum send_way */
     "auto", "copy", "mmap", "sendfile", "splice", NULL};
-static const char *const log_choices[] = {"off", "combined", "json", NULL}; /* enum log_format */
+static const char *const log_choices[] = {"off", "combined", "json", "stages",
+                                          NULL}; /* enum log_format, and json with times */
 
 #define X(kind, field, ...) \
     {.offset = offsetof(struct serve_options, field), .type = OPTION_##kind, __VA_ARGS__},

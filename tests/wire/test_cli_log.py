@@ -47,7 +47,25 @@ def test_log_json(begin, site, tmp_path):
     assert row == {"peer": "127.0.0.1", "method": "GET", "target": "/file.txt", "status": 200, "bytes": 8, "complete": True}
 
 
-@pytest.mark.parametrize("form", ["combined", "json"])
+def test_log_stages(begin, site, tmp_path):
+    """Times by the names of rung trace: one since the other, null where a request has no such stage."""
+    path = tmp_path / "log"
+    server = begin("-p", "0", "--log", "stages", "--log-file", path, site)
+    for count, target in enumerate(("/file.txt", "/none", "/file.txt"), 1):
+        server.get(target)
+        log_lines(path, count)  # a line follows its answer, and another thread may be faster
+    raw(server, b"BREW / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    rows = [json.loads(line) for line in log_lines(path, 4)]
+    assert [row["status"] for row in rows] == [200, 404, 200, 501]
+    assert list(rows[0]) == ["time", "peer", "method", "target", "status", "bytes", "complete", "parsed_ns", "took_ns", "referer", "agent"]
+    assert [row["parsed_ns"] for row in rows] == sorted(row["parsed_ns"] for row in rows)
+    for row in rows:
+        took = row["took_ns"]
+        assert list(took) == ["found", "compressed", "done"] and took["compressed"] is None and took["done"] > 0
+        assert (took["found"] is None) == (row["status"] == 501) and took["found"] != 0
+
+
+@pytest.mark.parametrize("form", ["combined", "json", "stages"])
 @pytest.mark.parametrize("request_bytes", [
     b"\x00\x01\x02\r\n\r\n", b"GET /\n\x1b[31m HTTP/1.1\r\n\r\n", b"GET /\" 200 0 \"fake HTTP/1.1\r\n\r\n",
     b"GET /%0a%0d127.0.0.1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", b"\"\\\r\n\r\n", b"\xff\xfe\r\n\r\n",
@@ -64,7 +82,7 @@ def test_log_of_hostile_requests(begin, site, tmp_path, form, request_bytes):
     assert len(lines) == 2
     for line in lines:
         assert len(line) < 4096 and re.fullmatch(r"[ -~]*", line)
-        assert json.loads(line) if form == "json" else COMBINED.fullmatch(line), line
+        assert json.loads(line) if form != "combined" else COMBINED.fullmatch(line), line
 
 
 def test_log_tells_what_was_cut_off(begin, large, tmp_path):
