@@ -109,3 +109,25 @@ def test_a_long_answer_until_the_end():
     one, = runs[0].requests
     assert one["ended"] == "answered" and one["answer_bytes"] == len(body)
     adds_up(one)
+
+
+@pytest.mark.parametrize("pause", [0, 1.2])
+def test_a_place_that_was_lost(pause):
+    """Three answers in a packet too long to be kept: two are not found.  After a second of silence the next ones are."""
+    large = b"HTTP/1.1 200 OK\r\nContent-Length: 30000\r\n\r\n" + b"x" * 30000
+    with Lies() as server, tracing("--json", server.port) as runs:
+        client, there = server.pair()
+        client.sendall(request("/1") + request("/2") + request("/3"))
+        exactly(there, 3 * len(request("/1")))
+        there.sendall(large + SMALL + SMALL)
+        exactly(client, len(large + SMALL + SMALL))
+        for name in ("/4", "/5"):
+            time.sleep(pause)
+            client.sendall(request(name))
+            exactly(there, len(request(name)))
+            there.sendall(SMALL)
+            exactly(client, len(SMALL))
+        client.close()
+    endings = {one["target"]: one["ended"] for one in runs[0].requests}
+    assert runs[0].summary["gaps"] == 1 and len(endings) == 5, endings
+    assert [endings[name] == "answered" for name in sorted(endings)] == [True, False, False, pause > 0, pause > 0], endings

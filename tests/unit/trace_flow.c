@@ -80,6 +80,12 @@ static void open_flow(void)
     say_event(EVENT_OPEN, (struct event){.peer_port = 9}, NULL);
 }
 
+static void decided(uint32_t ordinal, uint64_t compressed)
+{
+    say_event(EVENT_ANSWER, (struct event){.seq = ordinal, .parsed = clock_ns + 1,
+                                           .found = clock_ns + 3, .compressed = compressed}, NULL);
+}
+
 static void is_whole(const struct request *r)
 {
     assert_int_equal(r->ending, ENDED_ANSWERED);
@@ -187,6 +193,72 @@ static void test_merged(void **state)
     assert_true(flows.counts.lost > 0);
 }
 
+/* Pipelined, and the place in the answers was lost: one more answer is out than was seen. */
+static void lose_the_place(void)
+{
+    open_flow();
+    come(HEAD_TEXT HEAD_TEXT, 2 * strlen(HEAD_TEXT));
+    taken();
+    out_seq += 10;
+    leave(ANSWER, strlen(ANSWER));
+    sent();
+    acked();
+    assert_int_equal(flows.counts.lost, 1);
+}
+
+static void one_more(void)
+{
+    come(HEAD_TEXT, strlen(HEAD_TEXT));
+    taken();
+    leave(ANSWER, strlen(ANSWER));
+    sent();
+    acked();
+}
+
+/* When nothing has moved for QUIET_MS, nothing is owed.  A nanosecond earlier that is not known. */
+static void test_found_again_after_silence(void **state)
+{
+    for (unsigned late = 0; late < 2; late++) {
+        begin(state);
+        lose_the_place();
+        clock_ns = (*place_of(&flows, 7))->out_ns + QUIET_MS * 1000000ull - 11 + late;
+        one_more();
+        assert_int_equal(flows.counts.merged, late ? 2 : 0);
+        assert_int_equal(dones, late ? 3 : 0);
+        if (late)
+            is_whole(&done[2]);
+        flows_end(&flows);
+        assert_int_equal(dones, 3);
+        assert_int_equal(done[2].ending, late ? ENDED_ANSWERED : ENDED_OPEN);
+        assert_int_equal(done[1].status, 0);
+    }
+}
+
+/* The server has said that it decided the last answer, and bytes have left since. */
+static void test_found_again_by_what_the_server_says(void **state)
+{
+    for (unsigned told = 0; told < 3; told++) {
+        begin(state);
+        lose_the_place();
+        for (uint32_t i = 1; i <= told; i++)
+            decided(i, 0);
+        one_more(); /* no byte has left since, so this answer may be another's */
+        assert_int_equal(dones, 0);
+        if (told == 2)
+            decided(3, 0);
+        leave(ANSWER, strlen(ANSWER));
+        acked();
+        one_more();
+        assert_int_equal(dones, told == 2 ? 4 : 0);
+        if (told == 2)
+            is_whole(&done[3]);
+        flows_end(&flows);
+        assert_int_equal(dones, 4);
+        for (unsigned i = 0; i < 3; i++)
+            assert_int_equal(done[i].status, 0);
+    }
+}
+
 /* A connection whose beginning was not seen: the middle of an answer, then a request. */
 static void test_in_the_middle(void **state)
 {
@@ -256,12 +328,6 @@ static void test_early_bytes(void **state)
     assert_int_equal(done[0].cookie, 7);
     assert_int_equal(flows.counts.late, 0);
     flows_end(&flows);
-}
-
-static void decided(uint32_t ordinal, uint64_t compressed)
-{
-    say_event(EVENT_ANSWER, (struct event){.seq = ordinal, .parsed = clock_ns + 1,
-                                           .found = clock_ns + 3, .compressed = compressed}, NULL);
 }
 
 /* What the server says goes by the request's ordinal; of what it has not said, nothing is known. */
@@ -378,6 +444,8 @@ int main(void)
         cmocka_unit_test_setup(test_pipelined, begin),
         cmocka_unit_test_setup(test_bytes_not_kept, begin),
         cmocka_unit_test_setup(test_merged, begin),
+        cmocka_unit_test_setup(test_found_again_after_silence, begin),
+        cmocka_unit_test_setup(test_found_again_by_what_the_server_says, begin),
         cmocka_unit_test_setup(test_in_the_middle, begin),
         cmocka_unit_test_setup(test_sent_again, begin),
         cmocka_unit_test_setup(test_closed_before_the_answer, begin),

@@ -4,7 +4,8 @@
  * A request is finished when its answer has left and was acknowledged, and the send of its last
  * byte was seen; on the loopback interface that comes after the acknowledgement.  A stream whose
  * place was lost is found again where a packet begins with a method: what has come before, in
- * either direction, is over then, because a client sends its next request after the answer.
+ * either direction, is over then, because a client sends its next request after the answer.  One
+ * that pipelines does not; there it is found again when nothing is owed: see is_quiet().
  */
 #include <stdlib.h>
 #include "flow.h"
@@ -210,6 +211,7 @@ static void on_answer(struct flow *f, const struct event *e)
 {
     struct request *r = f->first;
 
+    f->said_ns = e->ns;
     if (!f->told) {
         while (r && r->at[STAGE_PARSED])
             r = r->next;
@@ -245,13 +247,27 @@ static bool in_is_lost(const struct flow *f, const struct event *e)
     return f->in.state == STREAM_UNKNOWN || distance(f->in.next, e->seq) > 0;
 }
 
+/* Whether the server owes no answer when this packet comes.  All that has left was acknowledged,
+ * and either the server has said that it decided the last answer, before the last bytes left, or
+ * nothing has moved for long.  A body that goes on all the same does not look like a head. */
+static bool is_quiet(const struct flow *f, const struct event *e)
+{
+    uint64_t last = f->out_ns > f->in_ns ? f->out_ns : f->in_ns;
+
+    if (!f->any_out || f->out_high != e->ack)
+        return false;
+    if (e->ns - last >= QUIET_MS * 1000000ull)
+        return true;
+    return !in_is_lost(f, e) && f->last && f->last->at[STAGE_PARSED] && f->out_ns > f->said_ns;
+}
+
 /* A request begins here.  If the client waits for each answer before it asks again, the answer that
  * was going out has ended where this packet acknowledges everything that left.  Where requests
  * are pipelined that need not be so: then it is not guessed which answer the next bytes are. */
 static void find_again(struct flows *fs, struct flow *f, const struct event *e)
 {
     struct request *r = flow_asking(f);
-    bool lost = in_is_lost(f, e) || f->fresh;
+    bool lost = in_is_lost(f, e) || f->fresh, quiet = f->pipelined && is_quiet(f, e);
     int32_t beyond = f->any_out ? distance(f->out_high, e->ack) : 0;
     bool alone = !r || (!r->next && (beyond > 0 || (r->begun && beyond == 0)));
 
@@ -268,8 +284,9 @@ static void find_again(struct flows *fs, struct flow *f, const struct event *e)
         f->in.stashed = 0;
         f->in.next = e->seq;
     }
-    if (!f->pipelined && (alone || lost)) {
+    if (quiet || (!f->pipelined && (alone || lost))) {
         finish_all(fs, f, ENDED_MERGED);
+        f->pipelined = false;
         f->out.state = STREAM_HEAD;
         f->out.stashed = 0;
         f->out.next = e->ack;
@@ -307,6 +324,7 @@ static void on_in(struct flows *fs, struct flow *f, const struct event *e, const
     if (f->fresh || (is_lost(f, e) && bytes_begin_request(payload, e->kept)))
         find_again(fs, f, e);
     f->fresh = false;
+    f->in_ns = e->ns;
     if (f->in.state == STREAM_UNKNOWN)
         return;
     if (distance(f->in.next, e->seq) > 0) {

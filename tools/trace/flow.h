@@ -18,7 +18,8 @@ enum {
     REQUESTS_MAX = 1024,      /* open on one connection: nothing pipelines more */
     LOST_HELD = 32,           /* ... whose answers cannot be told apart */
     SENDS_KEPT = 16,          /* sends that are waiting to be told whose bytes they were */
-    FLOW_CHAINS = 16384
+    FLOW_CHAINS = 16384,
+    QUIET_MS = 1000           /* in which a server that owes an answer would have begun it */
 };
 
 struct flow_counts {
@@ -56,6 +57,7 @@ struct flow {
     struct request *first, *last;
     uint32_t out_high;      /* the end of what has left, */
     uint64_t out_ns;        /* ... and when that did */
+    uint64_t in_ns, said_ns; /* bytes came last; the server last said that it decided an answer */
     bool any_out;
     bool pipelined;         /* a request has begun before the answer to another was whole */
     struct {
