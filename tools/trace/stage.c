@@ -98,14 +98,3 @@ const char *stage_name(enum stage stage)
 
     return name[stage];
 }
-
-const char *stage_meaning(enum stage stage)
-{
-    static const char *const meaning[] = {
-#define STAGE(id, name, meaning_) meaning_,
-#include "stage.def"
-#undef STAGE
-    };
-
-    return meaning[stage];
-}

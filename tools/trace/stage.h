@@ -79,6 +79,5 @@ void stages_of(const struct request *r, struct stages *s);
 int stages_slowest(const struct stages *s);
 
 const char *stage_name(enum stage stage);
-const char *stage_meaning(enum stage stage);
 
 #endif

@@ -24,13 +24,13 @@ static const char *const examples[] = {
 static const char *const man_notes[] = {
     "STAGES",
     "A request passes through these moments, and each is shown with the time since the one before "
-    "it that is known, so that they add up: accepted (the server has taken the connection; of its "
-    "first request only), head (the last byte of its head has arrived), woken (the thread that "
-    "reads it has been woken), running, read (the server has received the whole head), parsed, "
-    "found (what it asks for), compressed (that is a coding), out (the first byte of the answer "
-    "has left), done (the last byte has left), acked (the client has acknowledged it).  parsed, "
-    "found and compressed are said by the server, if it is rung.  A - is not known; busy: the "
-    "thread was awake already.",
+    "it that is known, so that they add up:"
+#define STAGE(id, name, meaning) " " name " (" meaning ");"
+#include "stage.def"
+#undef STAGE
+    " in this order.  arrived is not shown, because no time has passed before it.  accepted counts "
+    "from the end of the handshake.  parsed, found and compressed are said by the server, if it "
+    "is rung.  A - is not known; busy: the thread was awake already.",
     "EXIT STATUS",
     "0: traced until it was interrupted or the limit was reached.  1: a failure: not permitted, "
     "or nothing listens at the port.  2: a mistake in the command line or the environment.  4: "
