@@ -2,6 +2,7 @@
 """The rules of the Makefile, on a tree of one file."""
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -78,6 +79,24 @@ def test_a_library_that_is_missing(tree, make):
         missing = [name for name in ("gzip", "br", "zstd") if name not in has.split()]
         assert status == 0 and (tree / "build/gen/compressors.def").read_text() == rows
         assert (f"not compressed on the way: {' '.join(missing)};" in errors) == bool(missing), errors
+
+
+def test_a_tracer_without_clang(make, tmp_path):
+    """It is built, says what to install when it is to trace, and has its help; from the objects of the build under test."""
+    build = os.environ.get("RUNG_BUILD") or f"{TOP}/build"
+    status, _, errors = make("all", f"BUILD={build}", "MODE=debug")
+    assert status == 0, errors
+    for folder in ("gen", "debug"):
+        shutil.copytree(f"{build}/{folder}", tmp_path / folder, ignore=shutil.ignore_patterns("tests", "lab"))
+    program = f"{tmp_path}/debug/rung-trace"
+    status, _, errors = make(program, f"BUILD={tmp_path}", "MODE=debug", "TRACER=")
+    assert status == 0 and "rung trace is built without tracing" in errors, errors
+    assert "--waterfall" in subprocess.run([program, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        ports = [str(server.getsockname()[1]) for server in (one, other)]
+        for args in (ports[:1], ["--top", ports[0]], ["compare", *ports], ["sniff", "--port", ports[0], "-i", "lo"]):
+            done = subprocess.run([program, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+            assert done.returncode == 4 and "apt-get install clang libbpf-dev" in done.stderr, (args, done)
 
 
 def test_ways_of_making_a_release(tree, make):
