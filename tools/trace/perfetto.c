@@ -107,9 +107,9 @@ static void put_request(const struct perfetto *p, const struct track *t, const s
 }
 
 /* From where the first stage begins, perhaps the wait to be accepted, to where the last ends. */
-static struct span span_of(const struct stages *s, const char *name)
+static struct span span_of(const struct stages *s)
 {
-    struct span whole = {name, UINT64_MAX, 0};
+    struct span whole = {NULL, UINT64_MAX, 0};
 
     for (unsigned i = 0; i < STAGES; i++) {
         uint64_t end = s->end_ns[i], begin = end - s->took_ns[i];
@@ -125,7 +125,7 @@ static struct span span_of(const struct stages *s, const char *name)
 void perfetto_request(struct perfetto *p, const struct request *r, const struct stages *s)
 {
     char text[METHOD_TEXT + TARGET_TEXT + 2], name[NAME_TEXT];
-    struct span whole = span_of(s, name);
+    struct span whole = span_of(s);
     struct track *t = track_at(p, r, whole.from_ns);
 
     if (!t) {
@@ -135,6 +135,7 @@ void perfetto_request(struct perfetto *p, const struct request *r, const struct 
     t->until_ns = whole.to_ns;
     snprintf(text, sizeof(text), "%s %s", r->method, r->target);
     escape_json(name, sizeof(name), (struct slice){text, strlen(text)});
+    whole.name = name;
     put_request(p, t, r, &whole);
     for (unsigned i = STAGE_SHOWN; i < STAGES; i++) {
         struct span part = {stage_name((enum stage)i), s->end_ns[i] - s->took_ns[i], s->end_ns[i]};
