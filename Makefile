@@ -251,7 +251,7 @@ MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETION_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 INSTALLED := rung rung-load rung-drop rung-trace
 # Manual pages; what rung-trace does besides has pages of its own.
-TRACES := compare sniff
+TRACES := compare sniff kernel
 PAGES := $(INSTALLED) $(TRACES:%=rung-trace-%)
 
 install: all lab-programs ## install under DESTDIR and PREFIX (/usr/local), the lab too

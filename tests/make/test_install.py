@@ -10,7 +10,7 @@ from conftest import TOP
 
 BUILD = os.environ.get("RUNG_BUILD") or f"{TOP}/build"
 TOOLS = ("rung", "rung-load", "rung-drop", "rung-trace")
-TRACES = ("compare", "sniff")
+TRACES = ("compare", "sniff", "kernel")
 PLAN = """title = "T"
 question = "Q?"
 method = "M."

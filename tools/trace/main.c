@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include "compare.h"
+#include "kernel.h"
 #include "sniff.h"
 #include "trace.h"
 
@@ -111,6 +112,8 @@ int main(int argc, char **argv)
         return compare_main(argv + 1);
     if (argc > 1 && strcmp(argv[1], "sniff") == 0)
         return sniff_main(argv + 1);
+    if (argc > 1 && strcmp(argv[1], "kernel") == 0)
+        return kernel_main(argv + 1);
     return option_main(trace_table(), &opt,
                        argv + (argc > 1 && strcmp(argv[1], "requests") == 0), run);
 }

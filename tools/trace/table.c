@@ -3,6 +3,7 @@
  * row. */
 #include "compare.h"
 #include "group.h"
+#include "kernel.h"
 #include "sniff.h"
 #include "trace.h"
 
@@ -43,6 +44,8 @@ static const struct option_command commands[] = {
     {.name = "compare", .table = compare_table, .purpose = "two servers, stage by stage"},
     {.name = "sniff", .table = sniff_table,
      .purpose = "requests and responses that pass an interface"},
+    {.name = "kernel", .table = kernel_table,
+     .purpose = "time inside of the functions of rung's kernel modules"},
     {.name = NULL}};
 
 const struct option_table *trace_table(void)
