@@ -358,7 +358,7 @@ $(BPF_OBJECTS): $(O)/%.o: %.c tools/trace/event.h tools/trace/kern.h tools/trace
 	$(call say,BPF,$@)
 	$(Q)$(BPF_CC) -target bpf -O2 -g -Wall -Wextra -Wno-unused-parameter $(if $(filter 1,$(WERROR)),-Werror) \
 	    -D__TARGET_ARCH_$(if $(filter x86_64,$(MACHINE)),x86,$(MACHINE:aarch64=arm64)) \
-	    -I/usr/include/$(shell $(CC) -dumpmachine) -c -o $@ $<
+	    -I/usr/include/$(shell $(CC) -print-multiarch) -c -o $@ $<
 $(O)/tools/trace/object.o: $(BPF_OBJECTS)
 $(O)/tools/trace/object.o: CPPFLAGS += -DTRACE_OBJECT='"$(O)/tools/trace/trace.bpf.o"' -DSNIFF_OBJECT='"$(O)/tools/trace/sniff.bpf.o"'
 
