@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* perfetto.c - requests as slices of a timeline, in the Trace Event Format that Perfetto and
- * chrome://tracing read.
+/* perfetto.c - requests as slices of a timeline, in the Trace Event Format that Perfetto,
+ * speedscope and chrome://tracing read.
  *
  * A connection is a track.  A request is a slice of it, and its stages are slices within.  Where
  * requests are pipelined they overlap, which slices of one track cannot: the connection then has
@@ -82,28 +82,39 @@ static struct track *track_at(struct perfetto *p, const struct request *r, uint6
     return t;
 }
 
-/* A slice, whose object is left open: times are microseconds with three places. */
-static void put_slice(const struct perfetto *p, const struct track *t, const struct span *s)
+/* Where a slice begins ("B") or ends ("E"), an object that is left open.  A beginning and a length
+ * would do, but readers take the numbers as floating point: a sum of two would end a hair behind
+ * where the next slice begins, which was then taken for a part of it. */
+static void put_edge(const struct perfetto *p, const struct track *t, char edge, uint64_t ns)
 {
-    uint64_t took = s->to_ns - s->from_ns;
-
-    fprintf(p->file, ",\n{\"ph\": \"X\", \"pid\": %u, \"tid\": %u, \"ts\": %llu.%03u, "
-            "\"dur\": %llu.%03u, \"name\": \"%s\"", p->port, t->number,
-            (unsigned long long)(s->from_ns / 1000), (unsigned)(s->from_ns % 1000),
-            (unsigned long long)(took / 1000), (unsigned)(took % 1000), s->name);
+    fprintf(p->file, ",\n{\"ph\": \"%c\", \"pid\": %u, \"tid\": %u, \"ts\": %llu.%03u", edge,
+            p->port, t->number, (unsigned long long)(ns / 1000), (unsigned)(ns % 1000));
 }
 
-static void put_request(const struct perfetto *p, const struct track *t, const struct request *r,
-                        const struct span *whole)
+static void put_begin(const struct perfetto *p, const struct track *t, const struct request *r,
+                      const struct span *whole)
 {
-    put_slice(p, t, whole);
-    fprintf(p->file, ", \"args\": {\"connection\": \"%llx\", \"ordinal\": %u, \"ended\": \"%s\"",
-            (unsigned long long)r->cookie, r->ordinal, report_ending((enum ending)r->ending));
+    put_edge(p, t, 'B', whole->from_ns);
+    fprintf(p->file, ", \"name\": \"%s\", \"args\": {\"connection\": \"%llx\", \"ordinal\": %u, "
+            "\"ended\": \"%s\"", whole->name, (unsigned long long)r->cookie, r->ordinal,
+            report_ending((enum ending)r->ending));
     if (r->status)
         fprintf(p->file, ", \"status\": %u", r->status);
     if (r->tid)
         fprintf(p->file, ", \"thread\": %u", r->tid);
     fprintf(p->file, "}}");
+}
+
+static void put_stages(const struct perfetto *p, const struct track *t, const struct stages *s)
+{
+    for (unsigned i = STAGE_SHOWN; i < STAGES; i++) {
+        if (!s->took_ns[i])
+            continue;
+        put_edge(p, t, 'B', s->end_ns[i] - s->took_ns[i]);
+        fprintf(p->file, ", \"name\": \"%s\"}", stage_name((enum stage)i));
+        put_edge(p, t, 'E', s->end_ns[i]);
+        fprintf(p->file, ", \"name\": \"%s\"}", stage_name((enum stage)i));
+    }
 }
 
 /* From where the first stage begins, perhaps the wait to be accepted, to where the last ends. */
@@ -136,15 +147,10 @@ void perfetto_request(struct perfetto *p, const struct request *r, const struct 
     snprintf(text, sizeof(text), "%s %s", r->method, r->target);
     escape_json(name, sizeof(name), (struct slice){text, strlen(text)});
     whole.name = name;
-    put_request(p, t, r, &whole);
-    for (unsigned i = STAGE_SHOWN; i < STAGES; i++) {
-        struct span part = {stage_name((enum stage)i), s->end_ns[i] - s->took_ns[i], s->end_ns[i]};
-
-        if (!s->took_ns[i])
-            continue;
-        put_slice(p, t, &part);
-        fprintf(p->file, "}");
-    }
+    put_begin(p, t, r, &whole);
+    put_stages(p, t, s);
+    put_edge(p, t, 'E', whole.to_ns);
+    fprintf(p->file, ", \"name\": \"%s\"}", name);
     if (ferror(p->file) && !p->err)
         p->err = -errno;
 }
