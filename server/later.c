@@ -3,9 +3,8 @@
  *
  * A loop calls later_find().  An answer that the site has at once is passed on; a listing becomes a
  * job with a copy of the request.  The helper, started by the first job, asks the site again and
- * writes to the loop's wake_fd; later_done() gives the loop the connections to resume, and the
- * connection's second later_find() takes the result.  A job belongs to a connection by address and
- * generation.
+ * writes to the loop's wake_fd; later_done() gives the loop the connections to resume, whose second
+ * later_find() takes the result.  A job belongs to a connection by address and generation.
  *
  * A listing that could not be finished then keeps its job: when its next() finds nothing at hand,
  * the job is queued again and the helper makes the next slice.  Three queues share the helper.
@@ -15,9 +14,8 @@
  * long one is not starved, and no more than LONGS_MAX hold entries while they are gathered.
  *
  * At most LATER_JOBS_MAX first looks are waiting, running or not fetched, and at most longs_max
- * long listings are waiting or running; one more is refused with -EAGAIN (503).  A client that
- * waits for a long listing keeps its seat and does nothing: if all did, others would wait for
- * minutes.
+ * long listings are waiting or running; one more is refused with -EAGAIN (503): clients that wait
+ * for long listings keep their seats, and others would wait for minutes.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -60,8 +58,7 @@ struct later {
     struct site *site;
     struct later_from from;  /* NULL: the site */
     int wake_fd;
-    unsigned longs_max;
-    unsigned jobs;           /* the loop's own: all of them */
+    unsigned longs_max, jobs; /* the loop's own: at most so many long ones; all there are */
     bool started;
     pthread_t helper;
     unsigned shorts, turn;   /* the helper's own: short jobs in a row; whose turn it is */
@@ -416,14 +413,13 @@ int later_find(struct later *l, const struct http_ask *ask, struct source **sour
 
 uint64_t later_asked(struct later *l, const struct conn *conn, uint64_t first_ns)
 {
+    uint64_t ns = 0;
     struct job *j;
-    uint64_t ns;
 
     pthread_mutex_lock(&l->lock);
     j = job_of(l, conn);
-    if (j && !j->asked_ns)
-        j->asked_ns = first_ns;
-    ns = j ? j->asked_ns : 0;
+    if (j)
+        ns = j->asked_ns = j->asked_ns ? j->asked_ns : first_ns;
     pthread_mutex_unlock(&l->lock);
     return ns;
 }
