@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Where the bytes of a request fall: pipelined, one at a time, before the trace began, with the handshake's last packet."""
+import time
 import socket
 import struct
 
