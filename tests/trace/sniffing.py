@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 
+import pytest
 from aid import PATIENCE, TRACE, Run, environment
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -85,6 +86,8 @@ class Namespaces(contextlib.ExitStack):
     @staticmethod
     def ip(*args):
         done = subprocess.run(["ip", *args], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        if "make-rslave" in done.stderr:
+            pytest.skip("ip cannot enter a namespace here: its root is no mount")
         assert done.returncode == 0, (args, done.stderr)
 
     def within(self, number):

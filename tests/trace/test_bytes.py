@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Where the bytes of a request fall: pipelined, one at a time, before the trace began, with the handshake's last packet."""
-import time
 import socket
 import struct
+import time
 
 import pytest
 from aid import SMALL, Lies, adds_up, exactly, request, rung, traced_load, tracing

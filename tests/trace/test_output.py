@@ -78,7 +78,8 @@ def test_left_out_is_missing():
     assert served == len(run.requests) == 50
     assert all(one["took_ns"]["woken"] is None and one["took_ns"]["running"] is None and one["queued_ns"] is None
                for one in run.requests)
-    assert len(run.summary["lacks"]) == 2 and "woken and running" in " ".join(run.summary["lacks"])
+    lacks = [sentence for sentence in run.summary["lacks"] if "accept4" not in sentence]  # which takes a tracefs
+    assert len(lacks) == 2 and "woken and running" in " ".join(lacks)
 
 
 def test_a_sample_of_connections():

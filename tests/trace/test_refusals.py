@@ -90,6 +90,9 @@ def with_rights(names, port):
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("missing", NEEDED)
 def test_one_right_is_missing(missing):
+    with open("/proc/self/mounts", encoding="utf-8") as mounts:
+        if missing == "net_admin" and "cgroup2" not in mounts.read():
+            pytest.skip("the control groups are mounted nowhere, which is said first")
     with Lies() as server:
         done = with_rights([name for name in NEEDED if name != missing], server.port)
     assert done.returncode == FAILED and done.stderr.rstrip().endswith(f"; missing: CAP_{missing.upper()}"), done.stderr
