@@ -138,10 +138,16 @@ static bool lies_ready(struct loop *l, const struct http_ask *ask, struct source
 
 static inline int find(struct loop *l, const struct http_ask *ask, struct source **source)
 {
+    const struct session *s = (const struct session *)ask->conn; /* its first member */
+    int err;
+
     look(l);
     if (lies_ready(l, ask, source))
         return 0;
-    return l->later ? later_find(l->later, ask, source) : find_now(l, ask, source);
+    err = l->later ? later_find(l->later, ask, source) : find_now(l, ask, source);
+    if (!err)
+        site_listing_client(*source, s->fd);
+    return err;
 }
 
 /* The same while somebody watches, away from the path of those who are not watched.  What a helper
@@ -168,12 +174,8 @@ find_stamped(struct loop *l, const struct http_ask *ask, struct source **source)
 static int host_find(void *site, const struct http_ask *ask, struct source **source)
 {
     struct loop *l = site;
-    const struct session *s = (const struct session *)ask->conn; /* its first member */
-    int err = probe_is_watched() ? find_stamped(l, ask, source) : find(l, ask, source);
 
-    if (!err)
-        site_listing_client(*source, s->fd);
-    return err;
+    return probe_is_watched() ? find_stamped(l, ask, source) : find(l, ask, source);
 }
 
 static int host_page(void *site, unsigned status, struct source **source)
