@@ -3,21 +3,12 @@
  * where it is, where its arguments are and which word is its semaphore. */
 #define _SDT_HAS_SEMAPHORES 1
 #include <sys/sdt.h>
-#include <time.h>
 #include "probe.h"
 
 /* Named in the notes alone, which an optimiser of the whole program does not see. */
 #define SEMAPHORE __attribute__((section(".probes"), used)) volatile unsigned short
 SEMAPHORE rung_accepted_semaphore;
 SEMAPHORE rung_answer_semaphore;
-
-uint64_t probe_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void probe_fire_accepted(int fd)
 {

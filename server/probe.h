@@ -14,6 +14,7 @@
 #define SERVER_PROBE_H
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 /* CLOCK_MONOTONIC in nanoseconds; 0: not reached.  tools/trace/trace.bpf.c reads this. */
 struct probe_stamps {
@@ -30,7 +31,14 @@ static inline bool probe_is_watched(void)
     return __builtin_expect(rung_answer_semaphore != 0, 0);
 }
 
-uint64_t probe_now(void);
+static inline uint64_t probe_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 void probe_fire_accepted(int fd);
 void probe_fire_answer(int fd, uint32_t ordinal, const struct probe_stamps *stamps);
 
