@@ -87,12 +87,16 @@ def with_rights(names, port):
                           capture_output=True, text=True, env=environment(), timeout=60, check=False)
 
 
+def control_groups_are_mounted():
+    with open("/proc/self/mounts", encoding="utf-8") as mounts:
+        return "cgroup2" in mounts.read()
+
+
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("missing", NEEDED)
 def test_one_right_is_missing(missing):
-    with open("/proc/self/mounts", encoding="utf-8") as mounts:
-        if missing == "net_admin" and "cgroup2" not in mounts.read():
-            pytest.skip("the control groups are mounted nowhere, which is said first")
+    if missing == "net_admin" and not control_groups_are_mounted():
+        pytest.skip("the control groups are mounted nowhere, which is said first")
     with Lies() as server:
         done = with_rights([name for name in NEEDED if name != missing], server.port)
     assert done.returncode == FAILED and done.stderr.rstrip().endswith(f"; missing: CAP_{missing.upper()}"), done.stderr
@@ -100,9 +104,8 @@ def test_one_right_is_missing(missing):
 
 @pytest.mark.usefixtures("traced")
 def test_these_rights_are_enough():
-    with open("/proc/self/mounts", encoding="utf-8") as mounts:
-        if "cgroup2" not in mounts.read():
-            pytest.skip("the control groups are mounted nowhere, and mounting them takes more")
+    if not control_groups_are_mounted():
+        pytest.skip("the control groups are mounted nowhere, and mounting them takes more")
     with Lies() as server:
         done = with_rights(NEEDED, server.port)
     assert done.returncode == 0 and "0 requests seen" in done.stdout, done.stderr
