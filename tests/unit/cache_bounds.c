@@ -160,19 +160,21 @@ static void many_in_turn(void **state)
 {
     enum { MANY = 4000 };
     struct tree *t = *state;
-    uint64_t fills;
+    uint64_t fills = 0;
     char path[33];
 
     open_cache(t, 2 * PLENTY);
     for (int n = 0; n <= CACHE_TIMES; n++) {
+        fills = stats_sum(stats, STAT_CACHE_FILLS); /* before the last turn, in the end */
         for (int i = 0; i < MANY; i++) {
             snprintf(path, sizeof(path), "/none/%05d", i);
             assert_int_equal(error_of(t, path), -ENOENT);
         }
     }
-    fills = stats_sum(stats, STAT_CACHE_FILLS);
+    /* One in ten times some set of places has more keys than places: the last turn fills for it. */
     assert_in_range(fills, MANY - MANY / 500, MANY);
     assert_int_equal(stats_sum(stats, STAT_CACHE_HITS), fills);
+    assert_in_range(stats_sum(stats, STAT_CACHE_FILLS), fills, MANY);
     close_cache();
 }
 
