@@ -104,6 +104,10 @@ struct host {
     void *(*answer)(void *site, const struct conn *conn, const struct http_receipt *receipt);
     void (*answered)(void *site, void *note, uint64_t body_bytes, bool complete);
 
+    /* HTTP: further fields of the answer that is decided next, each with its CRLF, into out, which
+     * has room for HOST_FIELDS_BYTES_MAX; how many bytes.  NULL: there are none. */
+    size_t (*fields)(void *site, const struct conn *conn, char *out);
+
     /* A connection that was told -EINPROGRESS will not ask again: drop the job, done or not. */
     void (*forget)(void *site, const struct conn *conn);
 

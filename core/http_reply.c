@@ -36,18 +36,6 @@ static const struct status *status_of(unsigned code)
     return &statuses[i];
 }
 
-const char *http_status_text(unsigned status)
-{
-    switch (status) {
-#define X(code, reason, meaning) \
-    case code: \
-        return reason;
-#include "status.def"
-#undef X
-    }
-    return "Unknown";
-}
-
 const char *http_status_meaning(unsigned status)
 {
     return status_of(status)->meaning;
@@ -87,9 +75,14 @@ void answer_open(struct answer *a, unsigned status)
 /* RFC 9112 9.3: persistence is the default of 1.1 and has to be said in 1.0. */
 void answer_close(struct answer *a)
 {
+    const struct host *host = a->c->host;
     size_t cap;
     char *start = conn_space(a->c, &cap);
 
+    if (host->fields) {
+        core_assert(a->text.end - a->text.at >= HOST_FIELDS_BYTES_MAX);
+        a->text.at += host->fields(host->site, a->c, a->text.at);
+    }
     if (!a->keep_alive)
         TEXT_LITERAL(&a->text, "Connection: close\r\n\r\n");
     else if (a->head->minor == 0)
@@ -331,7 +324,7 @@ static bool is_written(const struct found *f)
     const struct whole *whole = f->source->whole;
 
     return whole && whole->date_s == f->a.c->host->date_s && f->a.keep_alive &&
-           f->a.head->minor && f->a.head->method == HTTP_GET;
+           f->a.head->minor && f->a.head->method == HTTP_GET && !f->a.c->host->fields;
 }
 
 static void reply_written(struct found *f)

@@ -8,6 +8,18 @@
  */
 #include "http_inside.h"
 
+const char *http_status_text(unsigned status)
+{
+    switch (status) {
+#define X(code, reason, meaning) \
+    case code: \
+        return reason;
+#include "status.def"
+#undef X
+    }
+    return "Unknown";
+}
+
 /* Of a Location that the redirect's page repeats: escaped it is five times as long, and fits. */
 enum { LINK_BYTES_MAX = 256 };
 

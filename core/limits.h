@@ -65,6 +65,9 @@ enum {
     COMPRESS_BYTES_MIN = 512,
     COMPRESS_SAVES_PART = 8,
 
+    /* Fields of an answer's head that the host writes (host->fields). */
+    HOST_FIELDS_BYTES_MAX = 256,
+
     /* What one answer's head may need: a Location whose path is PATH_BYTES_MAX, each byte as
      * %XX, and the rest. */
     REPLY_HEAD_BYTES_MAX = 3 * PATH_BYTES_MAX + 2048,

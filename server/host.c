@@ -165,6 +165,8 @@ find_stamped(struct loop *l, const struct http_ask *ask, struct source **source)
         return err;
     }
     l->stamps.parsed = first ? first : now;
+    if (first)
+        l->received_ns = 0; /* other requests have been received since */
     l->stamps.found = probe_now();
     if (!err && (*source)->coding != CODING_IDENTITY)
         l->stamps.compressed = l->stamps.found;
@@ -208,8 +210,18 @@ static void host_forget(void *site, const struct conn *conn)
 
 /* --- What was answered ------------------------------------------------------------------------ */
 
-/* While somebody watches.  A request that is refused has asked for nothing: it has only been
- * parsed. */
+/* --server-timing.  A request that is refused has asked for nothing: it has only been parsed. */
+static size_t host_fields(void *site, const struct conn *conn, char *out)
+{
+    struct loop *l = site;
+
+    (void)conn;
+    if (!l->stamps.parsed)
+        l->stamps.parsed = probe_now();
+    return probe_field(&l->stamps, l->received_ns, out);
+}
+
+/* While somebody watches. */
 static __attribute__((cold, noinline)) void *
 answer_stamped(struct loop *l, const struct session *s, const struct http_receipt *receipt)
 {
@@ -260,6 +272,7 @@ void host_init(struct host *h, struct loop *l)
         .release = host_release,
         .answer = host_answer,
         .answered = host_answered,
+        .fields = srv->server_timing ? host_fields : NULL,
         .forget = host_forget,
         .alloc = host_alloc,
         .free = host_free,

@@ -173,6 +173,7 @@ struct server {
     unsigned backlog; /* connections that a listener's queue holds; 0: not known */
     struct arrangement arrangement;
     const char *server_field; /* what Server says in answers (host.server) */
+    bool server_timing;       /* answers have that field */
     uint32_t progress_bytes, body_bytes_max;
 };
 

@@ -92,7 +92,8 @@ int log_open(struct log **log, enum log_format format, const char *path)
         err = -errno;
         goto no_state;
     }
-    rung_answer_semaphore = (unsigned short)(rung_answer_semaphore + l->stages);
+    if (l->stages)
+        probe_watch();
     *log = l;
     return 0;
 
@@ -139,7 +140,8 @@ static void follow(struct log *l)
 
 void log_close(struct log *l)
 {
-    rung_answer_semaphore = (unsigned short)(rung_answer_semaphore - l->stages);
+    if (l->stages)
+        probe_watch_no_more();
     if (l->path)
         close(l->fd);
     munmap(l->state, sizeof(*l->state));

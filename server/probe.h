@@ -8,6 +8,8 @@
  * clock, and a request costs two tests of that word more.  A stop at a trace point takes about a
  * microsecond, so there is one for each answer, and it carries all times.
  *
+ * The same times are in the log (--log stages) and in answers (--server-timing), by the same names.
+ *
  * probe.c has them.  probe_absent.c takes its place where the build has no <sys/sdt.h>.
  */
 #ifndef SERVER_PROBE_H
@@ -23,8 +25,25 @@ struct probe_stamps {
     uint64_t compressed; /* what was found is a coding of it; a coding is made beforehand */
 };
 
+/* What Server-Timing says of them (probe_field.c), with its CRLF; 0: nothing is known.  received_ns
+ * is when the server received the head, or 0. */
+enum { PROBE_FIELD_BYTES_MAX = 192 };
+size_t probe_field(const struct probe_stamps *stamps, uint64_t received_ns,
+                   char out[PROBE_FIELD_BYTES_MAX]);
+
 /* How many watch.  The kernel counts in them. */
 extern volatile unsigned short rung_accepted_semaphore, rung_answer_semaphore;
+
+/* The server itself wants the times, for its log or its answers.  Before any thread exists. */
+static inline void probe_watch(void)
+{
+    rung_answer_semaphore = (unsigned short)(rung_answer_semaphore + 1);
+}
+
+static inline void probe_watch_no_more(void)
+{
+    rung_answer_semaphore = (unsigned short)(rung_answer_semaphore - 1);
+}
 
 static inline bool probe_is_watched(void)
 {

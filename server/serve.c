@@ -328,6 +328,9 @@ static void fill_server(struct server *srv, const struct serve_options *opt)
     if (opt->send == SEND_AUTO && opt->gather) /* else it is ways to send that are wanted */
         srv->cache_bytes = opt->cache;
     srv->server_field = opt->server_name ? "rung/" RUNG_VERSION : "rung";
+    srv->server_timing = opt->server_timing;
+    if (srv->server_timing)
+        probe_watch();
 }
 
 /* From engine to farewell; whatever was opened is closed. */

@@ -75,7 +75,8 @@ static const char *const echo_examples[] = {
 /* Rows that are about files or answers; the rest is about connections. */
 static bool is_about_files(const struct option_row *row)
 {
-    static const char *const names[] = {"log", "log-file", "max-body", "send", "gather", NULL};
+    static const char *const names[] = {"log", "log-file", "server-timing", "max-body", "send",
+                                        "gather", NULL};
     bool listed = strcmp(row->group, "What") == 0;
 
     for (unsigned i = 0; names[i]; i++)
