@@ -127,7 +127,8 @@ def limits(plan, some):
     return 0, max([cell.high / (1 - min(room[cell], 0.6)) for cell in known if cell.high > 0], default=1) * 1.01
 
 
-def draw(result, plot, plan, paper):
+def draw(result, plot, plan, paper, paint=None):
+    """paint(axes, (target, scenario), Middle, middle): what is drawn of a cell, if it is no plain bar."""
     looks = theme.looks(view.targets(result))
     span = limits(plan, plan.panels)
     for number, band_height in enumerate(plan.heights):
@@ -144,7 +145,8 @@ def draw(result, plot, plan, paper):
             axis.figure_x(axes, plan.log, span if plan.shared else limits(plan, [panel]), plan.inside)
             if "to" in plot:
                 axes.axvline(1, color=theme.DIM, lw=0.8, dashes=(3, 2), zorder=4)
-            fill(axes, result, panel, plan, looks)
+            fill(axes, panel, plan, paint or (lambda axes, place, cell, middle: one(axes, result, place, cell, middle,
+                                                                                    looks[place[0]], plan.log)))
             last = number * plan.columns + column + plan.columns >= len(plan.panels)
             if plan.once and not last:
                 axes.tick_params(labelbottom=False)
@@ -155,7 +157,7 @@ def draw(result, plot, plan, paper):
     paper.top += LABEL
 
 
-def fill(axes, result, panel, plan, looks):
+def fill(axes, panel, plan, paint):
     axes.set_ylim(body(panel, plan.labels), 0)
     axes.set_yticks([])
     axes.spines["left"].set_visible(not plan.log)
@@ -167,7 +169,7 @@ def fill(axes, result, panel, plan, looks):
             down = (number - (len(lines) - 1) / 2) * SIZE * sheet.LINE * 72
             axes.annotate(line, (0, middle), (-6, -down), xycoords=axes.get_yaxis_transform(), size=SIZE,
                           textcoords="offset points", ha="right", va="center", annotation_clip=False)
-        one(axes, result, (name, panel.scenario), panel.cells[name], middle, looks[name], plan.log)
+        paint(axes, (name, panel.scenario), panel.cells[name], middle)
         top += row_height(lines)
 
 

@@ -8,6 +8,7 @@ import axis
 import bars
 import lines
 import sheet
+import stack
 import svg
 import theme
 import view
@@ -25,20 +26,23 @@ def plots(result):
     return asked
 
 
+MAKERS = {"bars": bars, "stack": stack}
+
+
 def maker(plot):
-    return bars if plot["kind"] == "bars" else lines
+    return MAKERS.get(plot["kind"], lines)
 
 
 def heading(plot):
     return plot.get("title") or ("latency by percentile" if plot["kind"] == "percentiles" else
-                               bars.label(plot) if plot["kind"] == "bars" else words(plot["figure"]))
+                               bars.label(plot) if plot["kind"] in MAKERS else words(plot["figure"]))
 
 
 def better(plot):
     wish = FIGURES[plot["figure"]].better
     if wish not in (LESS, MORE):
         return "neither end is the better one"
-    if plot["kind"] == "bars":
+    if plot["kind"] in MAKERS:
         side = "left" if axis.is_log(plot) else "shorter"
         other = "right" if axis.is_log(plot) else "longer"
         return f"{side if wish == LESS else other} is better"
@@ -51,6 +55,8 @@ def reading(result, plot):
     plan = maker(plot).planned(result, plot, sheet.WIDE)
     if maker(plot) is bars:
         return bars.reading(plan, count, better(plot), plot.get("to", ""))
+    if maker(plot) is stack:
+        return stack.reading(plan, count, better(plot))
     return lines.reading(plan, plot, count, better(plot))
 
 

@@ -28,7 +28,7 @@ KEYS = {
               "minus": TEXT, "scenario": TEXT, "against": TEXT, "scenarios": TEXTS, "expect": TEXT, "reason": TEXT},
     "standing": {"name": TEXT, "figure": TEXT, "ours": TEXTS, "others": TEXTS, "floor": TEXT, "scenarios": TEXTS},
     "plot": {"kind": TEXT, "figure": TEXT, "to": TEXT, "log": TEXT, "x_label": TEXT, "scenario": TEXT, "scenarios": TEXTS,
-             "targets": TEXTS, "title": TEXT},
+             "targets": TEXTS, "title": TEXT, "parts": TEXTS},
     "target": {"name": TEXT, "engine": TEXT, "model": TEXT, "options": TEXT, "env": TABLE, "wrap": TEXT, "binary": TEXT, "build": TEXT,
                "peer": TEXT, "workers": COUNT, "program": TEXT, "args": TEXT, "generator": TEXT, "pinned": YES_NO,
                "scheduler": TEXT, "probe": TEXT, "not": TEXTS},
@@ -39,7 +39,7 @@ KEYS = {
                  "bytes": EITHER, "files": COUNT, "path": TEXT, "load": TEXT, "warm": YES_NO, "cold": YES_NO,
                  "pinned": YES_NO, "beside": TEXT, "server": TEXT, "kernel": TEXT, "short": COUNT, "long": COUNT,
                  "count_rounds": COUNT, "entries": COUNT, "source": COUNT, "gzip": YES_NO, "once": YES_NO,
-                 "folders": COUNT, "crawl": YES_NO},
+                 "folders": COUNT, "crawl": YES_NO, "sample": COUNT},
 }
 ORDERS = ("turns", "random")
 MUST = {"standing": ("figure", "ours", "others"), "experiment": ("title", "question", "method", "target", "scenario"), "claim": ("figure", "expect"),
@@ -84,11 +84,13 @@ KINDS = {
                          needs=("connections", "short", "long"), binaries=("rung", "rung-load")),
     "massif": Kind({"engine", "options", "wrap"}, {"load", "connections", "close", "short", "long"},
                    needs=("load", "short", "long"), binaries=("rung", "rung-load")),
+    "stages": Kind(RUNG | PEER, {"connections", "threads", "rate", "bytes", "files", "beside", "pinned", "options", "sample"},
+                   needs=("connections",), binaries=("rung", "rung-load"), timed=True),
     "program": Kind(PROGRAM, {"args"}, ("program",)),
     "count": Kind(PROGRAM, {"args", "count_rounds"}, ("program",)),
     "echo": ECHO, "steady": ECHO,
 }
-PLOTS = ("bars", "lines", "percentiles", "time")
+PLOTS = ("bars", "stack", "lines", "percentiles", "time")
 
 
 class Wrong(Exception):
@@ -171,6 +173,12 @@ def check_plot(plot, targets, scenarios, where):
     need_name(plot["figure"], list(figures.FIGURES), where)
     for name in [*plot.get("targets", []), *([plot["to"]] if "to" in plot else [])]:
         need_name(name, targets, where)
+    if (plot["kind"] == "stack") != bool(plot.get("parts")):
+        raise Wrong(f"{where}: `parts` are figures that add up to `figure`, of kind stack, which needs them")
+    for name in plot.get("parts", []):
+        need_name(name, list(figures.FIGURES), where)
+    if "parts" in plot and ("log" in plot or figures.FIGURES[plot["figure"]].log):
+        raise Wrong(f"{where}: parts do not add up on a logarithmic axis")
     if "to" in plot and plot["kind"] != "bars":
         raise Wrong(f"{where}: only bars are drawn of a ratio (`to`)")
     for name in [plot.get("scenario", scenarios[0]), *plot.get("scenarios", [])]:

@@ -89,6 +89,10 @@ def test_defaults(tmp_path):
     ('title = "T"', 'title = "T"\nstanding = {figure = "cpu_us", ours = ["a"], others = ["b"], scenarios = ["z"]}', "there is no z"),
     ('kind = "bars"', 'kind = "bars"\nto = "z"', "there is no z"),
     ('kind = "bars"', 'kind = "lines"\nto = "b"', "only bars are drawn of a ratio"),
+    ('kind = "bars"', 'kind = "stack"', "`parts` are figures that add up to `figure`"),
+    ('kind = "bars"', 'kind = "bars"\nparts = ["calls"]', "`parts` are figures that add up to `figure`"),
+    ('kind = "bars"', 'kind = "stack"\nparts = ["cals"]', "there is no cals; perhaps calls"),
+    ('kind = "bars"', 'kind = "stack"\nparts = ["calls"]\nlog = "x"', "parts do not add up on a logarithmic axis"),
 
     ('to = "b"', 'minus = "c"', "[[claim]] number 1: there is no c"),
     ('name = "s"', 'name = "s"\ncount_rounds = 4', "a key count_rounds that means nothing to kind load"),

@@ -118,11 +118,21 @@ def all_bad():
     return made
 
 
+def stacked():
+    """Of parts, one of which nobody has."""
+    made = sample.pools()
+    made["plan"]["plot"] = [{"kind": "stack", "figure": "traced_us", "parts": ["traced_read_us", "traced_found_us", "traced_out_us"]}]
+    for one in made["cells"]:
+        read = one["figures"].get("cpu_us")
+        one["figures"] = {"traced_us": 3 * read, "traced_read_us": read, "traced_found_us": 2 * read, "traced_out_us": 0} if read else {}
+    return made
+
+
 def rungs():
     return sample.ladder(("naive", "epoll"))
 
 
-EVERY = [sample.pools, rungs, empty, once, extreme, nasty, timed, all_bad, sample.standings]
+EVERY = [sample.pools, rungs, stacked, empty, once, extreme, nasty, timed, all_bad, sample.standings]
 
 
 def drawings(result):
@@ -174,6 +184,28 @@ def test_an_invalid_cell_is_a_gap():
     import lines as kind  # pylint: disable=import-outside-toplevel
     points = dict(kind.over_x(lines, draw.plots(lines)[0])[0].lines)["epoll"]
     assert [one.x for one in points if one.broken] == [16] and all(one.median is None for one in points if one.broken)
+
+
+def test_parts_add_up_to_the_bar():
+    """Each has a colour and a place in the legend, but for those that nobody has."""
+    made, drawn = stacked(), []
+
+    class Axes:
+        """What is drawn on."""
+
+        def barh(self, middle, wide, *_, left=0, color=None, **_more):
+            drawn.append((left, wide[0], color))
+
+        def annotate(self, *_args, **_more):
+            pass
+    plot = made["plan"]["plot"][0]
+    place = view.targets(made)[1], view.scenarios(made)[0]
+    cell = draw.bars.value(made, plot, *place)
+    draw.stack.one(Axes(), place, cell, 0, made, plot, draw.stack.colours(plot))
+    assert [round(wide / cell.median, 3) for _, wide, _ in drawn] == [0.333, 0.667, 0]
+    assert [left for left, _, _ in drawn][:2] == [0, drawn[0][1]] and len({colour for _, _, colour in drawn}) == 3
+    said = words_of(draw.as_svg(made, 1))
+    assert "read" in said.split() and "found" in said.split() and "out" not in said.split() and said.count("× invalid") == 1
 
 
 @pytest.mark.parametrize("key, log, found", [("cpu_us", "", False), ("per_second", "x", False), ("p99_us", "", True),
