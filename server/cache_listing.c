@@ -399,7 +399,6 @@ static int fill(struct cache *c, struct key *k, struct source **source)
     bool kept = false;
     int err;
 
-    k->want.now_ms = clock_ms();
     ch.deps = deps_for(&ch, path);
     if (ch.deps && watch(&ch, path))
         err = make(&ch, k, source, &kept);
@@ -477,7 +476,8 @@ int cache_list(struct cache_reader *reader, const struct http_ask *ask, struct s
     e = get_locked(c, &k.want);
     if (e)
         return compare(c, e, ask, source);
-    if (!is_admitted(c, k.want.hash, reader->now_ms))
+    k.want.now_ms = clock_ms(); /* what the reader has is for the loop's thread alone */
+    if (!is_admitted(c, k.want.hash, k.want.now_ms))
         return site_find(c->site, ask, true, source);
     return fill(c, &k, source);
 }
