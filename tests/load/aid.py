@@ -46,9 +46,9 @@ def start(*args, **options):
                             stderr=subprocess.PIPE, env=environment(), **options)
 
 
-def end(process):
+def end(process, patience=PATIENCE):
     try:
-        return Run(process, *process.communicate(timeout=PATIENCE))
+        return Run(process, *process.communicate(timeout=patience))
     finally:
         process.kill()
 

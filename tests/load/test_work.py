@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 import pytest
-from aid import DONE, FAULTS, LOAD, OK, USAGE, Witness, end, environment, load, measured, reply, rung, start
+from aid import DONE, FAULTS, LOAD, OK, PATIENCE, USAGE, Witness, end, environment, load, measured, reply, rung, start
 from test_replay import line, replayed
 
 # tools/load: how many URLs there may be, and what each may take; a small file, all of them, and how many large ones are mapped
@@ -192,7 +192,7 @@ def test_as_many_urls_as_there_may_be(tmp_path):
     with Witness(lambda request: OK) as server:
         urls = tmp_path / "urls"
         urls.write_text("".join(f"{server.url}/{number}\n" for number in range(URLS_MAX)))
-        run = end(start("-o", "-", "-n", 1, "--urls", urls, preexec_fn=bounded))
+        run = end(start("-o", "-", "-n", 1, "--urls", urls, preexec_fn=bounded), PATIENCE * (10 if SANITIZED else 1))
         assert run.status == DONE and run.json["urls"] == URLS_MAX, run.err
         run = load("--urls", urls, server.url)
     assert run.status == USAGE and run.err == f"rung: more than {URLS_MAX} URLs, which is all that one run takes\n"
