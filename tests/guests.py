@@ -47,8 +47,8 @@ WHAT = {"life": ("tests/kernel", ["--ignore", IDLE], 0, STRICT),
         "core": ("tests/wire", ["-m", "core"], AT_A_TIME, ""),
         "drop": ("tests/drop/test_module.py", ["tests/drop/test_choice.py", "tests/drop/test_rights.py"], 0, ""),
         **{what: (path, [], 0, "slub_debug=FZPU") for what, path in PROGRAMS.items()}}
-# Modules of the kernel's own that tests want: file systems that hang, and that change behind its back.
-WANTED = {"life": ("fuse", "nfsd", "nfsv4"), "short life": ("fuse", "nfsd", "nfsv4")}
+# Modules of the kernel's own that tests want: file systems that hang, and that change behind its back; and who listens.
+WANTED = dict.fromkeys(("life", "short life"), ("fuse", "nfsd", "nfsv4", "tcp_diag"))
 FEW_CYCLES = "10"
 DEEP_CYCLES = "1000"
 SEATS = 3  # of a guest where others run beside it (layer.py): two emulated processors that are seldom busy

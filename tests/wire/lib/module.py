@@ -36,7 +36,7 @@ PROCESS_ONLY = {
     "tcp_nodelay": "it always sends at once", "tcp_cork": "it gathers instead", "defer_accept": "it accepts at once",
     "busy": "nothing of it waits in a loop",
     "congestion": "its listener has the system's algorithm",
-    "log": "it keeps no log of answers", "user": "it opens files as nobody, always",
+    "log": "it keeps no log of answers", "server_timing": "it tells no times", "user": "it opens files as nobody, always",
 }
 IGNORED = ("drain_timeout",)  # of a stop by signals, and tests of those are left out
 NOT_HERE = {"files": "descriptors that could run out", "user": "user to become", "env": "environment"}

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""rung trace on this kernel: requests of a module, of a server in user space and of nginx, each followed by its socket."""
+import json
+import os
+import socket
+import sys
+
+import pytest
+from lib import module
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(os.path.dirname(HERE), "trace"), os.path.join(os.path.dirname(os.path.dirname(HERE)), "lab")]
+import aid  # noqa: E402
+import peers  # noqa: E402
+
+REQUESTS = 300
+PLAIN = ("-c", 4, "-n", REQUESTS)
+SHAPES = [PLAIN, (*PLAIN, "-k", "off"), ("-c", 2, "-n", REQUESTS, "--pipeline", 8)]
+OWN = ("parsed", "found")
+
+
+@pytest.fixture
+def server(start, site):
+    return start(site)
+
+
+def whole(run, served):
+    """Every request was seen once, with stages that add up."""
+    assert served == run.summary["seen"] == run.summary["answered"] == len(run.requests) == REQUESTS, run.summary
+    assert run.summary["lost_events"] == run.summary["cut"] == run.summary["merged"] == 0, run.summary
+    for one in run.requests:
+        aid.adds_up(one)
+        assert one["status"] == 200 and one["target"].startswith("/hello.txt") and one["took_ns"]["out"] is not None, json.dumps(one)
+
+
+def known(run, name):
+    return run.summary["stages"][name]["known"]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=["kept", "closed", "pipelined"])
+def test_of_a_module(server, shape):
+    """Its stages but for those that only a server in user space says; the summary has a sentence on that."""
+    run, served = aid.traced_load(server.port, *shape, url=f"http://127.0.0.1:{server.port}/hello.txt")
+    whole(run, served)
+    assert not any(known(run, name) for name in OWN)
+    assert any("rung:answer" in line for line in run.summary["lacks"]), run.summary["lacks"]
+    assert {one["ordinal"] for one in run.requests if one["took_ns"]["head"] is None} <= {1}
+
+
+def test_byte_by_byte(server):
+    """A head that comes slowly is one request, and the time that it takes to come is that of `head`."""
+    with aid.tracing("--json", server.port) as runs:
+        with socket.create_connection(("127.0.0.1", server.port), aid.PATIENCE) as client:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for byte in b"GET /hello.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n":
+                client.sendall(bytes([byte]))
+            while client.recv(1 << 16):
+                pass
+    one, = runs[0].requests
+    aid.adds_up(one)
+    assert one["status"] == 200 and one["took_ns"]["head"] > 0
+
+
+@pytest.mark.parametrize("engine", ["epoll", pytest.param("thread", marks=pytest.mark.long), pytest.param("uring", marks=pytest.mark.long)])
+def test_of_user_space(site, engine):
+    """The server's own trace points, too."""
+    if module.MODEL != "event":
+        pytest.skip("it asks no module: the guest of one model is enough")
+    with aid.rung(engine, folder=site) as port:
+        run, served = aid.traced_load(port, *PLAIN, url=f"http://127.0.0.1:{port}/hello.txt")
+    whole(run, served)
+    if not any("built without" in line or "no trace point" in line for line in run.summary["lacks"]):
+        assert all(known(run, name) == REQUESTS for name in OWN), run.summary
+
+
+def test_of_nginx(tmp_path):
+    if module.MODEL != "event":
+        pytest.skip("it asks no module: the guest of one model is enough")
+    if reason := peers.available()["nginx-tuned"]:
+        pytest.skip(reason)
+    (tmp_path / "hello.txt").write_bytes(b"Hello, world\n")
+    os.chmod(tmp_path, 0o755)
+    with peers.Peer("nginx-tuned", str(tmp_path)) as server:
+        run, served = aid.traced_load(server.port, *PLAIN, url=f"http://127.0.0.1:{server.port}/hello.txt")
+        server.stop()
+    whole(run, served)
+
+
+def test_beside_user_space(server, site):
+    """compare: a module and epoll, stage by stage, under the same load in turn."""
+    with aid.rung("epoll", folder=site) as port, aid.tracing("compare", "--json", f"{server.port}=module", f"{port}=epoll") as runs:
+        for one in server.port, port:
+            aid.subprocess.run([aid.LOAD, "-q", "-t", "1", "-c", "2", "-n", "200", f"http://127.0.0.1:{one}/hello.txt"], check=True,
+                               timeout=aid.PATIENCE, env=aid.environment())
+    found = json.loads(runs[0].out)["compare"]
+    assert [found[side]["answers"] for side in "ab"] == [200, 200] and found["a"]["lost_events"] == found["b"]["lost_events"] == 0
+    for side in "ab":
+        means = [found["stages"][name][side]["mean_ns"] or 0 for name in aid.STAGES if name not in ("head", "acked")]
+        assert sum(means) == pytest.approx(found["answer"][side]["mean_ns"], abs=1)
+    assert found["stages"]["found"]["a"]["mean_ns"] is None
