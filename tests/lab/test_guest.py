@@ -329,7 +329,7 @@ def test_the_command(linux):
 @pytest.mark.long
 def test_two_boots_count_the_same(linux):
     """With one seed to the instruction, whatever else this machine does; with another nearly, because things come to lie
-    elsewhere in the guest's memory (five seeds were 0.4 % apart)."""
+    elsewhere in the guest's memory (six seeds were 1.2 % apart)."""
     assert linux
     context = measures.Context(BIN, "/nonexistent", "quick")
     cells = [({"name": "epoll", "engine": "epoll"}, {"name": "s", "connections": 16}),
@@ -337,7 +337,7 @@ def test_two_boots_count_the_same(linux):
     (one, bad), (two, _), (again, _) = (kind_guest.measure_all(context, number, cells) for number in (0, 1, 0))
     assert not any(isinstance(each, Broken) for each in (one, two, again)), (one, two, again)
     first, second, third = (each["figures"]["instructions"] for each in (one, two, again))
-    assert first == third and first == pytest.approx(second, rel=0.01) and 20000 < first < 200000
+    assert first == third and first == pytest.approx(second, rel=0.02) and 20000 < first < 200000
     assert first != second  # the seed has moved something
     assert isinstance(bad, Broken) and "no-such" in str(bad)
 
