@@ -309,36 +309,6 @@ static void many_in_turn(void **state)
     close_cache();
 }
 
-static void *list_all(void *arg)
-{
-    struct tree *t = arg;
-
-    for (int i = 0; i < AGAIN; i++) {
-        struct http_ask ask = {.path = {"/d/", 3}, .q[CODING_IDENTITY] = 1000};
-        struct source *s;
-
-        if (cache_list(reader, &ask, &s) == 0)
-            site_release(t->site, s);
-    }
-    return NULL;
-}
-
-/* A helper makes listings while the loop goes on looking: nothing of the reader is for both. */
-static void a_loop_and_its_helper(void **state)
-{
-    struct tree *t = *state;
-    pthread_t helper;
-
-    make_folder(t, "d");
-    make_file(t, "d/file", "x");
-    open_cache(t, 64 * PLENTY);
-    assert_int_equal(pthread_create(&helper, NULL, list_all, t), 0);
-    for (int i = 0; i < ASKS_MAX; i++)
-        cache_look(reader, ++now_ms);
-    assert_int_equal(pthread_join(helper, NULL), 0);
-    close_cache();
-}
-
 /* A client may ask for as many views as it likes; that of nothing is a listing, too. */
 static void no_more_listings_than_that(void **state)
 {
@@ -500,7 +470,6 @@ int main(void)
         TREE_TEST(as_many_names_as_are_read_at_once),
         TREE_TEST(a_share_for_all),
         TREE_TEST(many_in_turn),
-        TREE_TEST(a_loop_and_its_helper),
         TREE_TEST(no_more_listings_than_that),
         TREE_TEST(watches_come_back),
         TREE_TEST(what_does_not_pay),

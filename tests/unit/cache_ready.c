@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cache_ready.c - whole answers that lie ready: for whom, how long, and in how much memory. */
+/* cache_ready.c - whole answers that lie ready: for whom, how long, in how much memory; and that a
+ * helper leaves the reader to its loop. */
 #include <sys/mman.h>
 #include <time.h>
 #include "kept.h"
@@ -420,6 +421,40 @@ static void many_at_once(void **state)
     close_cache();
 }
 
+/* --- Whose the reader is ---------------------------------------------------------------------- */
+
+enum { LISTED = 32, LOOKS = 4096 };
+
+static void *list_all(void *arg)
+{
+    struct tree *t = arg;
+
+    for (int i = 0; i < LISTED; i++) {
+        struct http_ask ask = {.path = {"/d/", 3}, .q[CODING_IDENTITY] = 1000};
+        struct source *s;
+
+        if (cache_list(reader, &ask, &s) == 0)
+            site_release(t->site, s);
+    }
+    return NULL;
+}
+
+/* A helper makes listings while the loop goes on looking: nothing of the reader is for both. */
+static void a_loop_and_its_helper(void **state)
+{
+    struct tree *t = *state;
+    pthread_t helper;
+
+    make_folder(t, "d");
+    make_file(t, "d/file", "x");
+    open_cache(t, 64 * PLENTY);
+    assert_int_equal(pthread_create(&helper, NULL, list_all, t), 0);
+    for (int i = 0; i < LOOKS; i++)
+        cache_look(reader, ++now_ms);
+    assert_int_equal(pthread_join(helper, NULL), 0);
+    close_cache();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -429,6 +464,7 @@ int main(void)
         TREE_TEST(until_it_is_compared),  TREE_TEST(compared_and_the_same),
         TREE_TEST(long_answers_are_not_made), TREE_TEST(memory_is_bounded),
         TREE_TEST(nobody_waits),          TREE_TEST(many_at_once),
+        TREE_TEST(a_loop_and_its_helper),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
