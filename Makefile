@@ -353,7 +353,7 @@ $(DROP): $(call objects,$(DROP_SRC)) $(LIB)
 
 # Its programs for the kernel are in it (tools/trace/object.c).
 BPF_OBJECTS := $(patsubst %.c,$(O)/%.o,$(wildcard tools/trace/*.bpf.c))
-$(BPF_OBJECTS): $(O)/%.o: %.c tools/trace/event.h tools/trace/kern.h tools/trace/probes.h Makefile
+$(BPF_OBJECTS): $(O)/%.o: %.c tools/trace/event.h tools/trace/kern.h tools/trace/probes.h tools/trace/calls.h Makefile
 	@mkdir -p $(@D)
 	$(call say,BPF,$@)
 	$(Q)$(BPF_CC) -target bpf -O2 -g -Wall -Wextra -Wno-unused-parameter $(if $(filter 1,$(WERROR)),-Werror) \
@@ -428,6 +428,14 @@ $(FUZZ): $(O)/%: $(O)/%.o $(call objects,$(FUZZ_AID) $(if $(filter fuzz,$(MODE))
 
 .PHONY: fuzz-programs
 fuzz-programs: $(FUZZ)
+
+# The system calls of the machine that is compiled for.
+$(G)/system_calls.h: Makefile
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)
+	$(Q)echo '#include <sys/syscall.h>' | $(CC) $(CPPFLAGS) -E -dM -x c - \
+	    | sed -n 's/^#define __NR_\([a-z0-9_]*\) .*/CALL(\1)/p' | LC_ALL=C sort >$@
+$(O)/tools/trace/calls.o: $(G)/system_calls.h
 
 $(G)/mime_types.h: scripts/gen-types.py core/mime.def $(wildcard /etc/mime.types)
 	@mkdir -p $(@D)

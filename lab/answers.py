@@ -22,6 +22,7 @@ import time
 
 import command
 import kind_echo
+import kind_stages
 import measures
 import scratch
 import table
@@ -41,6 +42,7 @@ CROWD, CROWD_WORKERS = 50000, 4
 REST_S = 4
 HOT = ("session_pump", "conn_feed", "http_parse_request", "conn_sent", "site_find")
 REQUESTS = 50
+COUNTED, LEAST = 2000, 0.05
 
 
 # --- TIME-WAIT ---------------------------------------------------------------------------------------------
@@ -255,6 +257,40 @@ def calls(binaries, folder):
             "socket options asked or set besides, by", "TCP options it sets on the way"], rows)
 
 
+def counted(binaries, folder):
+    import peers  # pylint: disable=import-outside-toplevel
+    context = measures.Context(binaries, folder, "quick")
+    servers = {"rung, epoll": {"engine": "epoll"}, "rung, uring": {"engine": "uring"}, "rung, thread": {"engine": "thread"},
+               "nginx, as Debian has it": {"peer": "nginx-default"}, "nginx, tuned": {"peer": "nginx-sendfile"},
+               "Apache, as Debian has it": {"peer": "apache-default"}}
+    rows, scenario, name = [], {"connections": 1}, measures.paths_of({})[0]
+    documents = measures.documents(context, scenario)
+    for server_name, target in servers.items():
+        try:
+            with measures.open_target(context, {"name": server_name, **target}, scenario, documents) as server:
+                peers.ask(server_name, server.port, "/" + name)
+                load = ["-n", str(COUNTED), *measures.load_options(context, scenario, server.port)]
+                measures.generate(context, load, PATIENCE_S)  # what is asked for again may be in memory then
+                with kind_stages.Tracer(context, server.port, "--quiet", "--calls") as tracer:
+                    measures.generate(context, load, PATIENCE_S)
+                    _, summary = tracer.ended()
+                server.stop()
+            rows.append([server_name, *in_words(summary)])
+        except Broken as error:
+            rows.append([server_name, str(error), ""])
+    return (f"One connection, {COUNTED} requests for a file of 1 KiB that were asked for before",
+            ["server", "calls for each request", "context switches for each request"], rows)
+
+
+def in_words(summary):
+    """Calls that are made for one request in twenty or more, and context switches, of a summary of rung trace."""
+    if summary["seen"] < COUNTED:
+        raise Broken(f"rung trace saw {summary['seen']} of {COUNTED} requests")
+    each = {one["call"]: one["count"] / summary["seen"] for one in summary["calls"]}
+    return (", ".join(f"{call} {times:.1f}" for call, times in sorted(each.items()) if times >= LEAST),
+            f"{sum(summary['switches'].values()) / summary['seen']:.1f}")
+
+
 # --- Timers at rest ----------------------------------------------------------------------------------------
 
 def rest(binaries, folder):
@@ -315,7 +351,7 @@ def tracing(binaries, _folder):
 
 # --- The command -------------------------------------------------------------------------------------------
 
-ANSWERS = {"time-wait": time_wait, "stream": stream, "silent": silent, "calls": calls, "rest": rest, "exports": exports,
+ANSWERS = {"time-wait": time_wait, "stream": stream, "silent": silent, "calls": calls, "counted": counted, "rest": rest, "exports": exports,
            "tracing": tracing}
 
 

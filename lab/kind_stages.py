@@ -30,10 +30,9 @@ READY = "tracing port"
 class Tracer:
     """rung trace beside a server, from when it says that it has begun."""
 
-    def __init__(self, context, port, sample):
+    def __init__(self, context, port, *options):
         self.out = tempfile.TemporaryFile("w+", dir=context.folder)
-        argv = [os.path.join(os.path.dirname(context.rung), "rung-trace"), "--json", "--slowest", "0", "--ring", RING, "--sample",
-                str(sample), str(port)]
+        argv = [os.path.join(os.path.dirname(context.rung), "rung-trace"), "--json", "--slowest", "0", "--ring", RING, *options, str(port)]
         self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=self.out, stderr=subprocess.PIPE, text=True,
                                         preexec_fn=end_with_us)
 
@@ -50,7 +49,7 @@ class Tracer:
         self.out.close()
 
     def ended(self):
-        """(the requests, the summary), when what was under way has been acknowledged."""
+        """(the requests that were shown, the summary), when what was under way has been acknowledged."""
         time.sleep(0.1)
         self.process.send_signal(signal.SIGINT)
         try:
@@ -87,7 +86,7 @@ def measure(context, target, scenario, seconds):
     with measures.open_target(context, target, scenario, folder) as server:
         peers.check_file(target["name"], server.port, folder, "file.bin")
         measures.warm(context, target, server, scenario, folder)
-        with Tracer(context, server.port, sample) as tracer:
+        with Tracer(context, server.port, "--sample", str(sample)) as tracer:
             options = measures.load_options(context, scenario, server.port)
             data = measures.generate(context, [*measures.duration(scenario, seconds), *options], seconds + PATIENCE_S, theirs)
             requests, summary = tracer.ended()

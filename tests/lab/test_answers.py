@@ -52,6 +52,16 @@ def test_what_strace_wrote():
     assert counts == {"epoll_wait": 1, "recvfrom": 1, "write": 1, "setsockopt": 1} and options == ["TCP_CORK"]
 
 
+def test_what_rung_trace_counted():
+    """Of a request; what is rare, and of no request, is left out."""
+    summary = {"seen": answers.COUNTED, "calls": [{"call": "sendto", "count": answers.COUNTED}, {"call": "brk", "count": 99},
+                                                  {"call": "poll", "count": 100}],
+               "switches": {"waiting": answers.COUNTED, "preempted": answers.COUNTED // 2}}
+    assert answers.in_words(summary) == ("poll 0.1, sendto 1.0", "1.5")
+    with pytest.raises(Broken, match="saw 1999 of 2000"):
+        answers.in_words({**summary, "seen": 1999})
+
+
 def test_what_cannot_be_had_is_said(monkeypatch, capsys):
     def nothing(*_):
         raise Broken("there is none")

@@ -22,7 +22,8 @@ enum kind {
     PACKETS,
     POINT, /* of the kernel, by its types */
     CALL,  /* of the kernel, by the file system tracefs */
-    PROBE  /* of the server */
+    PROBE, /* of the server */
+    COUNT  /* as POINT, for --calls alone */
 };
 
 struct program {
@@ -44,6 +45,10 @@ static const struct program programs[ATTACH_PROGRAMS] = {
     {"accepting", CALL, "sys_exit_accept4", false, "accepted, of servers without trace points"},
     {"taken", PROBE, "accepted", false, "accepted, where accept4() is not called or not seen"},
     {"answer", PROBE, "answer", false, "parsed, found and compressed"},
+    {"asking", COUNT, "sys_enter", false, "system calls"},
+    {"asked", COUNT, "sys_exit", false, "system calls"},
+    {"switching", COUNT, "sched_switch", false, "context switches"},
+    {"moving", COUNT, "sched_migrate_task", false, "migrations"},
 };
 
 enum { LACK_TEXT = 200 };
@@ -119,7 +124,7 @@ static int check_names(const struct trace_options *opt)
         bool known = false;
 
         for (unsigned k = 0; k < ATTACH_PROGRAMS; k++)
-            known = known || (!programs[k].needed &&
+            known = known || (!programs[k].needed && programs[k].kind != COUNT &&
                               strcmp(word(&programs[k]), opt->without.item[i]) == 0);
         if (!known) {
             say_error("--without %s: it is received, sent, waking, running, accepting or probe",
@@ -133,6 +138,8 @@ static int check_names(const struct trace_options *opt)
 /* Whether anything that it says is shown: a program that is attached costs each request time. */
 static bool is_shown(const struct trace_options *opt, const struct program *p)
 {
+    if (p->kind == COUNT)
+        return opt->calls;
     return opt->json || strcmp(p->name, "sent") != 0;
 }
 
@@ -153,7 +160,7 @@ static int choose(struct attached *a, const struct trace_options *opt)
         bool there = true, out = is_left_out(opt, word(p));
 
         a->program[i] = bpf_object__find_program_by_name(a->object, p->name);
-        if (p->kind == POINT) {
+        if (p->kind == POINT || p->kind == COUNT) {
             snprintf(type, sizeof(type), "btf_trace_%s", p->point);
             there = btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) > 0;
         }
@@ -161,7 +168,7 @@ static int choose(struct attached *a, const struct trace_options *opt)
             say_error("this kernel has no trace point %s: Linux 6.1 or later has it", p->point);
             code = EXIT_MISSING;
         } else if (!there || out || !is_shown(opt, p)) {
-            if (!there || out)
+            if ((!there && is_shown(opt, p)) || out)
                 lack(a, p, there ? "--without leaves out" : "this kernel has no trace point");
             bpf_program__set_autoload(a->program[i], false);
             a->program[i] = NULL;
@@ -181,7 +188,7 @@ static bool has(const struct attached *a, const char *name)
 
 /* The variables of trace.bpf.c that are constant once it is loaded. */
 struct fixed {
-    uint32_t port, sample_mask, watch_threads;
+    uint32_t port, sample_mask, watch_threads, count_calls;
 };
 
 static uint32_t power_of_two(uint64_t bytes)
@@ -195,7 +202,7 @@ static uint32_t power_of_two(uint64_t bytes)
 
 static int load(struct attached *a, const struct trace_options *opt, unsigned port)
 {
-    struct fixed fixed = {port, (uint32_t)opt->sample - 1, 0};
+    struct fixed fixed = {port, (uint32_t)opt->sample - 1, 0, opt->calls};
     struct bpf_map *map;
     int err, code;
 
@@ -367,6 +374,26 @@ void attach_counts(const struct attached *a, struct trace_counts *counts)
 const char *attach_lacks(const struct attached *a, unsigned *at)
 {
     return *at < a->lacks ? a->lack[(*at)++] : NULL;
+}
+
+bool attach_calls(const struct attached *a, struct call_count count[COUNTS])
+{
+    const struct bpf_map *map = bpf_object__find_map_by_name(a->object, "calls");
+    int processors = libbpf_num_possible_cpus();
+    struct call_count *each = processors > 0 ? calloc((size_t)processors, sizeof(*each)) : NULL;
+
+    for (uint32_t i = 0; i < COUNTS && each; i++) {
+        count[i] = (struct call_count){0};
+        if (bpf_map_lookup_elem(bpf_map__fd(map), &i, each) != 0)
+            continue;
+        for (int k = 0; k < processors; k++) {
+            count[i].times += each[k].times;
+            count[i].ns += each[k].ns;
+            count[i].max_ns = each[k].max_ns > count[i].max_ns ? each[k].max_ns : count[i].max_ns;
+        }
+    }
+    free(each);
+    return each != NULL;
 }
 
 bool attach_sees_sends(const struct attached *a)

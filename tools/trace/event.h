@@ -67,4 +67,18 @@ struct trace_counts {
     __u64 lost; /* events not written: the ring was full */
 };
 
+/* With --calls: places in the map of counts.  Before COUNT_CALLS are system calls, by number. */
+enum {
+    COUNT_CALLS = 512,
+    COUNT_SLEPT = COUNT_CALLS, /* a thread left its processor to wait */
+    COUNT_PREEMPTED,           /* ... because another was to run */
+    COUNT_MOVED,               /* a thread was given another processor */
+    COUNTS
+};
+
+struct call_count {
+    __u64 times;
+    __u64 ns, max_ns; /* of calls; waiting in it included */
+};
+
 #endif

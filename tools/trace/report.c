@@ -155,6 +155,8 @@ void report_summary(const struct report *r)
     put_table(t);
     if (r->opt->histogram)
         histogram_print(t);
+    if (r->opt->calls)
+        calls_print(r->attached, r->flows->seen);
     put_costs(r->attached);
     if (t->slows)
         printf("\nslowest\n");

@@ -154,6 +154,8 @@ void report_json_summary(const struct report *r)
     put_number("gaps", r->flows->lost);
     put_number("crowded", r->flows->crowded);
     put_stages(t, r->opt->histogram);
+    if (r->opt->calls)
+        calls_print_json(r->attached);
     put_rest(r);
     printf("}}\n");
 }

@@ -12,6 +12,7 @@
  *   waking, running  of threads that have received at the port
  *   accepting        connections that accept4() has returned
  *   answer, taken    the trace points of the server itself (server/probe.h)
+ *   asking, asked, switching, moving   system calls and processors of the server: --calls
  */
 #include "kern.h"
 #include <bpf/bpf_core_read.h>
@@ -35,6 +36,7 @@ enum {
 const volatile __u32 port = 0;        /* of the server, as people write it */
 const volatile __u32 sample_mask = 0; /* a connection is watched if its cookie has none of these */
 const volatile __u32 watch_threads = 0; /* waking and running are attached, both */
+const volatile __u32 count_calls = 0;   /* asking, asked, switching and moving are attached */
 struct trace_counts counts;
 
 struct {
@@ -90,6 +92,8 @@ static inline struct event *reserve(__u64 cookie, __u8 kind)
     e->kind = kind;
     return e;
 }
+
+#include "calls.h"
 
 /* --- Packets ---------------------------------------------------------------------------------- */
 
@@ -315,6 +319,7 @@ int BPF_PROG(received, struct sock *sk, int ret)
 
     if (ret <= 0 || !is_ours(sk))
         return 0;
+    note_server();
     cookie = cookie_of(sk);
     tcp = bpf_skc_to_tcp_sock(sk);
     e = cookie && tcp ? reserve(cookie, EVENT_RECV) : 0;

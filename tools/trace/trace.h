@@ -12,6 +12,7 @@
  *   draw.h     bars of text                         waterfall.c, histogram.c  pictures of them
  *   views.c    where each request is shown          perfetto.c  ... in a file
  *   top.c      a table that lives                   group.h    its rows
+ *   calls.c    system calls of the server
  *   run.c      one port from begin to end           compare.h  two of them
  *
  * attach_absent.c takes the place of attach.c where the build has no clang or no libbpf.
@@ -54,7 +55,7 @@ struct attach_cost {
     const char *name;
     uint64_t runs, ns;
 };
-enum { ATTACH_PROGRAMS = 10 };
+enum { ATTACH_PROGRAMS = 14 };
 
 /* 0, or an exit code after a sentence that says what is missing. */
 int attach_begin(struct attached **to, const struct trace_options *opt, unsigned port);
@@ -65,6 +66,8 @@ uint64_t attach_events(const struct attached *a); /* given so far */
 void attach_counts(const struct attached *a, struct trace_counts *counts);
 /* Why stages are missing: the next sentence, *at is 0 at first; NULL: no more. */
 const char *attach_lacks(const struct attached *a, unsigned *at);
+/* With --calls: what has been counted so far.  False: out of memory. */
+bool attach_calls(const struct attached *a, struct call_count count[COUNTS]);
 bool attach_sees_sends(const struct attached *a);
 /* With --cost: the programs, how many. */
 unsigned attach_costs(const struct attached *a, struct attach_cost cost[ATTACH_PROGRAMS]);
@@ -148,6 +151,12 @@ struct step {
 /* From the first step that has something in it to the last: how many. */
 unsigned histogram_of(const struct hist *h, struct step step[HISTOGRAM_STEPS]);
 void histogram_print(const struct tally *t);
+
+/* --- calls.c ---------------------------------------------------------------------------------- */
+
+/* What the server asked of the kernel, the costliest first.  requests: that were seen. */
+void calls_print(const struct attached *a, uint64_t requests);
+void calls_print_json(const struct attached *a);
 
 /* --- perfetto.c ------------------------------------------------------------------------------- */
 

@@ -4,6 +4,11 @@
 
 static int check(const struct trace_options *opt)
 {
+    if (opt->calls && opt->sample > 1) {
+        say_error("--calls and --sample: calls are counted of all connections, so that all have to "
+                  "be traced");
+        return EXIT_USAGE;
+    }
     if (!opt->json || (!opt->waterfall && !opt->top))
         return 0;
     say_error("--json and --%s: one is for programs, the other for people; choose one",

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""--calls: what the server asks of the kernel, by name; and that of nobody else."""
+import re
+import socket
+import subprocess
+
+import pytest
+from aid import DONE, FILE, LOAD, PATIENCE, USAGE, environment, exactly, request, rung, trace, traced_load, tracing
+
+pytestmark = pytest.mark.usefixtures("traced")
+REQUESTS = 500
+ANSWERING = {"sendto", "sendmsg", "sendfile", "writev"}
+
+
+def counts(summary):
+    return {one["call"]: one["count"] for one in summary["calls"]}
+
+
+@pytest.mark.parametrize("engine, waiting", [("epoll", "epoll_wait"), ("poll", "poll"), ("select", "pselect6"), ("thread", "recvfrom")])
+def test_calls_of_an_engine(engine, waiting):
+    """One receive and one send for each request."""
+    with rung(engine) as port:
+        run, served = traced_load(port, "-c", 2, "-n", REQUESTS, options=("--quiet", "--slowest", 0, "--calls"))
+    assert served == run.summary["seen"] == REQUESTS
+    found = counts(run.summary)
+    sends = sum(found.get(name, 0) for name in ANSWERING)
+    assert REQUESTS - 3 <= found["recvfrom"] <= REQUESTS + 20 and REQUESTS - 3 <= sends <= REQUESTS + 3, found
+    assert found[waiting] > 0
+    for one in run.summary["calls"]:
+        assert 0 < one["count"] and 0 < one["max_ns"] <= one["ns"] <= one["count"] * one["max_ns"]
+    times = [one["ns"] for one in run.summary["calls"]]
+    assert times == sorted(times, reverse=True)
+    assert sum(run.summary["switches"].values()) > 0 and run.summary["migrations"] >= 0
+
+
+def test_a_ring_makes_few():
+    """What is handed over in one call is many operations."""
+    with rung("uring") as port:
+        run, served = traced_load(port, "-c", 16, "-n", REQUESTS, options=("--quiet", "--slowest", 0, "--calls"))
+    found = counts(run.summary)
+    assert served == run.summary["seen"] == REQUESTS
+    assert found["io_uring_enter"] < 2 * REQUESTS and "recvfrom" not in found and found.get("sendto", 0) < REQUESTS / 10, found
+
+
+def test_others_are_not_counted():
+    """A process that is busy with calls and has nothing to do with the port."""
+    with rung("epoll") as port, subprocess.Popen(["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=100000000"], stdin=subprocess.DEVNULL,
+                                                 stderr=subprocess.DEVNULL) as busy:
+        run, _ = traced_load(port, "-c", 1, "-n", 50, options=("--quiet", "--slowest", 0, "--calls"))
+        busy.kill()
+    found = counts(run.summary)
+    assert found.get("write", 0) < 50 and found.get("read", 0) < 50 and found["recvfrom"] <= 60, found
+
+
+def test_only_if_asked_for():
+    with rung("epoll") as port:
+        run, _ = traced_load(port, "-n", 5)
+    assert not {"calls", "switches", "migrations"} & set(run.summary)
+
+
+def test_as_text():
+    with rung("epoll") as port:
+        with tracing("-q", "--slowest", 0, "--calls", port) as runs:
+            subprocess.run([LOAD, "-q", "-n", "40", f"http://127.0.0.1:{port}{FILE}"], check=True, env=environment(), timeout=PATIENCE)
+    text = runs[0].out[runs[0].out.index("system calls of the server"):]
+    assert re.search(r"^  +calls +a request +us each +us at most$", text, re.MULTILINE)
+    assert re.search(r"^  recvfrom +\d+ +[01]\.\d\d +\d+\.\d +\d+\.\d$", text, re.MULTILINE), text
+    assert re.search(r"^  \d+\.\d\d context switches a request to wait, \d+\.\d\d for another thread; \d+\.\d\d migrations a request$",
+                     text, re.MULTILINE), text
+
+
+def test_nothing_was_received():
+    """Then nobody is a server."""
+    with rung("epoll") as port:
+        with tracing("--json", "--calls", port) as runs:
+            socket.create_connection(("127.0.0.1", port), PATIENCE).close()
+    assert runs[0].summary["calls"] == [] and runs[0].summary["migrations"] == 0
+
+
+def test_not_of_a_sample():
+    with rung("epoll") as port:
+        run = trace("--calls", "--sample", 2, port)
+    assert run.status == USAGE and "--calls and --sample" in run.err and "counted of all connections" in run.err
+
+
+def test_a_program_of_another_kind():
+    """A server that is no rung: this process."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with tracing("--json", "--calls", port) as runs:
+            with socket.create_connection(("127.0.0.1", port), PATIENCE) as client:
+                there = listener.accept()[0]
+                for _ in range(20):
+                    client.sendall(request())
+                    exactly(there, len(request()))
+                    there.sendall(b"HTTP/1.1 204 X\r\n\r\n")
+                    exactly(client, 18)
+                there.close()
+    assert runs[0].status == DONE and runs[0].summary["seen"] == 20
+    found = counts(runs[0].summary)
+    assert 57 <= found["sendto"] + found["recvfrom"] <= 90, found  # both ends are here
