@@ -5,8 +5,8 @@ The figures are means over the answers that were traced, and then over the slowe
 not known has its time in the next one that is, so that the means of the stages add up to the mean of the whole.  The
 first answer of each connection is left out, because it waits to be accepted while all the others connect.
 
-A scenario may say `sample`: of so many connections one is traced.  Tracing costs the server up to half of its speed,
-alike for every target; it is told in the experiment, and a sample costs less.
+`sample` in a scenario is the number of connections of which one is traced.  Tracing slows the server down, alike for every
+target; a sample costs less.
 """
 import json
 import os
@@ -21,14 +21,14 @@ import peers
 from rig import PATIENCE_S, Broken, end_with_us
 
 STAGES = ("woken", "running", "read", "parsed", "found", "compressed", "out", "done")  # from the head's arrival to the last byte
-SLOW = 100   # of so many answers the slowest one is looked at apart
-LEAST = 200  # answers, for that to mean something
-RING = "128m"  # for what is not read in time, while server and generator have the processors
+SLOW = 100   # answers; the slowest one of them has figures of its own
+LEAST = 200  # answers; fewer say nothing of the slowest hundredth
+RING = "128m"  # the tracer reads late while server and generator have the processors
 READY = "tracing port"
 
 
 class Tracer:
-    """rung trace beside a server, from when it says that it has begun."""
+    """rung trace of a server's port; it has begun when the block does."""
 
     def __init__(self, context, port, *options):
         self.out = tempfile.TemporaryFile("w+", dir=context.folder)

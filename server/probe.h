@@ -4,8 +4,8 @@
  *   rung:accepted(fd)                  a connection was taken from the listener's queue
  *   rung:answer(fd, ordinal, stamps)   an answer was decided: stamps is a struct probe_stamps
  *
- * A tracer that attaches sets a semaphore, a word of this process.  Until then nobody looks at the
- * clock, and a request costs two tests of that word more.  A stop at a trace point takes about a
+ * A tracer that attaches sets a semaphore, a word of this process.  Until then the clock is not
+ * read, and a request costs two tests of that word more.  A stop at a trace point takes about a
  * microsecond, so there is one for each answer, and it carries all times.
  *
  * The same times are in the log (--log stages) and in answers (--server-timing), by the same names.
@@ -34,7 +34,7 @@ size_t probe_field(const struct probe_stamps *stamps, uint64_t received_ns,
 /* How many watch.  The kernel counts in them. */
 extern volatile unsigned short rung_accepted_semaphore, rung_answer_semaphore;
 
-/* The server itself wants the times, for its log or its answers.  Before any thread exists. */
+/* The log or the answers of the server itself need the times.  Call it before any thread exists. */
 static inline void probe_watch(void)
 {
     rung_answer_semaphore = (unsigned short)(rung_answer_semaphore + 1);

@@ -39,7 +39,7 @@ def known(run, name):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["kept", "closed", "pipelined"])
 def test_of_a_module(server, shape):
-    """Its stages but for those that only a server in user space says; the summary has a sentence on that."""
+    """Only a server in user space says when it has parsed and found; the summary has a sentence on that."""
     run, served = aid.traced_load(server.port, *shape, url=f"http://127.0.0.1:{server.port}/hello.txt")
     whole(run, served)
     assert not any(known(run, name) for name in OWN)

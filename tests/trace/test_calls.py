@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""--calls: what the server asks of the kernel, by name; and that of nobody else."""
+"""--calls: the server's system calls by name, and those of no other process."""
 import re
 import socket
 import subprocess
@@ -34,7 +34,7 @@ def test_calls_of_an_engine(engine, waiting):
 
 
 def test_a_ring_makes_few():
-    """What is handed over in one call is many operations."""
+    """One call hands over many operations."""
     with rung("uring") as port:
         run, served = traced_load(port, "-c", 16, "-n", REQUESTS, options=("--quiet", "--slowest", 0, "--calls"))
     found = counts(run.summary)
@@ -70,7 +70,7 @@ def test_as_text():
 
 
 def test_nothing_was_received():
-    """Then nobody is a server."""
+    """Then no process is a server."""
     with rung("epoll") as port:
         with tracing("--json", "--calls", port) as runs:
             socket.create_connection(("127.0.0.1", port), PATIENCE).close()

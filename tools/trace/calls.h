@@ -31,7 +31,7 @@ struct {
     __type(value, struct call_count);
 } calls SEC(".maps");
 
-/* It has received at the port. */
+/* This process has received at the port. */
 static inline void note_server(void)
 {
     __u32 process = bpf_get_current_pid_tgid() >> 32, one = 1;

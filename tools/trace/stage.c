@@ -18,9 +18,9 @@ static bool applies(const struct request *r, enum stage i)
     return i != STAGE_COMPRESSED || r->at[i] || !r->at[STAGE_PARSED];
 }
 
-/* A head that came before the connection was accepted was there to be read only then.  What the
- * server is said to have done after the answer has left, it did for something else: a server inside
- * the kernel answers before it takes the bytes, and a refusal waits for no more of them. */
+/* A head that came before the connection was accepted was there to be read only then.  A stage that
+ * lies behind `out` is not known: a server inside the kernel answers before it takes the bytes, and
+ * a refusal does not wait for the rest of them. */
 static uint64_t moment(const struct request *r, enum stage i)
 {
     uint64_t at = r->at[i], accepted = accepted_at(r);
