@@ -5,7 +5,7 @@
  *   rung:answer(fd, ordinal, stamps)   an answer was decided: stamps is a struct probe_stamps
  *
  * A tracer that attaches sets a semaphore, a word of this process.  Until then the clock is not
- * read, and a request costs two tests of that word more.  A stop at a trace point takes about a
+ * read, and a request costs three tests of that word more.  A stop at a trace point takes about a
  * microsecond, so there is one for each answer, and it carries all times.
  *
  * The same times are in the log (--log stages) and in answers (--server-timing), by the same names.
