@@ -23,7 +23,7 @@ const char *http_status_text(unsigned status)
 /* Of a Location that the redirect's page repeats: escaped it is five times as long, and fits. */
 enum { LINK_BYTES_MAX = 256 };
 
-/* The rest of that head, and a page without a link. */
+/* The rest of that head, with the fields of the host, and a page without a link. */
 enum { AFTER_LOCATION_BYTES_MAX = 512 };
 
 /* What some statuses must say. */

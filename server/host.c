@@ -165,8 +165,6 @@ find_stamped(struct loop *l, const struct http_ask *ask, struct source **source)
         return err;
     }
     l->stamps.parsed = first ? first : now;
-    if (first)
-        l->received_ns = 0; /* other requests have been received since */
     l->stamps.found = probe_now();
     if (!err && (*source)->coding != CODING_IDENTITY)
         l->stamps.compressed = l->stamps.found;
@@ -210,18 +208,17 @@ static void host_forget(void *site, const struct conn *conn)
 
 /* --- What was answered ------------------------------------------------------------------------ */
 
-/* --server-timing.  A request that is refused has asked for nothing: it has only been parsed. */
+/* --server-timing. */
 static size_t host_fields(void *site, const struct conn *conn, char *out)
 {
-    struct loop *l = site;
+    const struct loop *l = site;
 
     (void)conn;
-    if (!l->stamps.parsed)
-        l->stamps.parsed = probe_now();
-    return probe_field(&l->stamps, l->received_ns, out);
+    return probe_field(&l->stamps, out);
 }
 
-/* While somebody watches. */
+/* While somebody watches.  A request that is refused has asked for nothing: it has only been
+ * parsed. */
 static __attribute__((cold, noinline)) void *
 answer_stamped(struct loop *l, const struct session *s, const struct http_receipt *receipt)
 {

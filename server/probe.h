@@ -4,8 +4,8 @@
  *   rung:accepted(fd)                  a connection was taken from the listener's queue
  *   rung:answer(fd, ordinal, stamps)   an answer was decided: stamps is a struct probe_stamps
  *
- * A tracer that attaches sets a semaphore, a word of this process.  Until then the clock is not
- * read, and a request costs three tests of that word more.  A stop at a trace point takes about a
+ * A tracer that attaches sets a semaphore, a word of this process.  While it is 0 the clock is not
+ * read, and a request costs two tests of that word more.  A stop at a trace point takes about a
  * microsecond, so there is one for each answer, and it carries all times.
  *
  * The same times are in the log (--log stages) and in answers (--server-timing), by the same names.
@@ -25,11 +25,9 @@ struct probe_stamps {
     uint64_t compressed; /* what was found is a coding of it; a coding is made beforehand */
 };
 
-/* What Server-Timing says of them (probe_field.c), with its CRLF; 0: nothing is known.  received_ns
- * is when the server received the head, or 0. */
-enum { PROBE_FIELD_BYTES_MAX = 192 };
-size_t probe_field(const struct probe_stamps *stamps, uint64_t received_ns,
-                   char out[PROBE_FIELD_BYTES_MAX]);
+/* What Server-Timing says of them (probe_field.c), with its CRLF; 0: nothing was looked for. */
+enum { PROBE_FIELD_BYTES_MAX = 96 };
+size_t probe_field(const struct probe_stamps *stamps, char out[PROBE_FIELD_BYTES_MAX]);
 
 /* How many watch.  The kernel counts in them. */
 extern volatile unsigned short rung_accepted_semaphore, rung_answer_semaphore;

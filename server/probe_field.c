@@ -1,38 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* probe_field.c - the times of an answer as its Server-Timing field
- * (https://www.w3.org/TR/server-timing/): milliseconds with six digits behind the point, one metric
- * for each stage.  A stage that the answer did not have, or whose time is not known, is left out.
+ * (https://www.w3.org/TR/server-timing/): how long it took to find, in milliseconds, and whether
+ * what was found is compressed.  The time before that is not in it: only a tracer sees when a
+ * request arrived.
  */
 #include <stdio.h>
 #include "probe.h"
 
-struct field {
-    char *at, *end;
-    unsigned metrics;
-};
-
-static void metric(struct field *f, const char *name, uint64_t ns)
+size_t probe_field(const struct probe_stamps *stamps, char out[PROBE_FIELD_BYTES_MAX])
 {
     enum { NS_PER_MS = 1000000, MS_MAX = 999999999 };
-    unsigned long long ms = ns / NS_PER_MS < MS_MAX ? ns / NS_PER_MS : MS_MAX;
+    unsigned long long ns, ms;
 
-    f->at += snprintf(f->at, (size_t)(f->end - f->at), "%s%s;dur=%llu.%06llu",
-                      f->metrics++ ? ", " : "Server-Timing: ", name, ms,
-                      (unsigned long long)(ns % NS_PER_MS));
-}
-
-size_t probe_field(const struct probe_stamps *stamps, uint64_t received_ns,
-                   char out[PROBE_FIELD_BYTES_MAX])
-{
-    struct field f = {out, out + PROBE_FIELD_BYTES_MAX, 0};
-
-    if (received_ns && stamps->parsed >= received_ns)
-        metric(&f, "parsed", stamps->parsed - received_ns);
-    if (stamps->found)
-        metric(&f, "found", stamps->found - stamps->parsed);
-    if (stamps->compressed)
-        metric(&f, "compressed", stamps->compressed - stamps->found);
-    if (f.metrics)
-        f.at += snprintf(f.at, (size_t)(f.end - f.at), "\r\n");
-    return (size_t)(f.at - out);
+    if (!stamps->found)
+        return 0;
+    ns = stamps->found - stamps->parsed;
+    ms = ns / NS_PER_MS < MS_MAX ? ns / NS_PER_MS : MS_MAX;
+    return (size_t)snprintf(out, PROBE_FIELD_BYTES_MAX, "Server-Timing: found;dur=%llu.%06llu%s\r\n",
+                            ms, ns % NS_PER_MS, stamps->compressed ? ", compressed" : "");
 }

@@ -100,10 +100,7 @@ struct loop {
     uint32_t busy_mark;    /* what had happened when it last had something to do */
     uint64_t busy_us;      /* ... and until when it looks for events without sleeping */
     struct sender *sender;
-    /* While somebody watches: when this thread last received something; the times of the answer
-     * that is being made. */
-    uint64_t received_ns;
-    struct probe_stamps stamps;
+    struct probe_stamps stamps; /* of the answer that is being made, while it is watched */
     struct rehearsal *rehearsal; /* null engine only */
     struct victims *victims; /* sessions that give up their seats, from loop_expired(); or NULL */
     int wake_fd;          /* readable: loop_woken(); engines wait on it beside the sockets */
@@ -221,12 +218,7 @@ bool loop_has_memory(struct loop *l);
 
 /* A batch of receives is complete: call it before the first session_fed() of those, and again when
  * more have completed. */
-static inline void loop_received(struct loop *l)
-{
-    l->received++;
-    if (probe_is_watched())
-        l->received_ns = probe_now();
-}
+void loop_received(struct loop *l);
 
 /* n bytes were received, 0 at the end of the stream, or -errno.  What it wants now. */
 enum conn_want session_fed(struct loop *l, struct session *s, const char *bytes, long n);

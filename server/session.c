@@ -19,7 +19,7 @@
 struct line {
     int fd;
     struct conn *conn;
-    struct loop *loop;
+    uint32_t *received; /* of the loop */
     const struct received *ahead; /* what was received already; or NULL */
     bool corks, corked; /* whether an answer's bytes wait for the rest of it; whether they do now */
     struct sender *sender;
@@ -30,7 +30,7 @@ static struct line line_of(struct loop *l, struct session *s)
     bool corks = l->worker->server->arrangement.send.cork;
 
     return (struct line){
-        .fd = s->fd, .conn = &s->conn, .loop = l, .ahead = l->ahead,
+        .fd = s->fd, .conn = &s->conn, .received = &l->received, .ahead = l->ahead,
         .corks = corks, .sender = l->sender};
 }
 
@@ -65,7 +65,7 @@ static long socket_recv(void *io, char *buf, size_t cap)
         return n;
     }
     n = net_recv(line->fd, buf, cap);
-    loop_received(line->loop);
+    ++*line->received;
     return n;
 }
 
@@ -231,6 +231,11 @@ static enum conn_want moved(struct loop *l, struct session *s, uint64_t before_m
     return (enum conn_want)s->conn.want;
 }
 
+void loop_received(struct loop *l)
+{
+    l->received++;
+}
+
 enum conn_want session_fed(struct loop *l, struct session *s, const char *bytes, long n)
 {
     uint64_t before_ms = s->conn.deadline_ms;
@@ -337,7 +342,7 @@ enum conn_want session_pump_lent(struct loop *lane, struct session *s)
 {
     __atomic_store_n(&s->conn.owner_state, SESSION_LENT, __ATOMIC_RELEASE);
     s->conn.host = &lane->host;
-    loop_received(lane); /* by another lane, which left a request in the stash */
+    lane->received++; /* by another lane, which left a request in the stash */
     return pump_line(lane, s);
 }
 
