@@ -5,8 +5,8 @@ The figures are means over the answers that were traced, and then over the slowe
 not known has its time in the next one that is, so that the means of the stages add up to the mean of the whole.  The
 first answer of each connection is left out, because it waits to be accepted while all the others connect.
 
-`sample` in a scenario is the number of connections of which one is traced.  Tracing slows the server down, alike for every
-target; a sample costs less.
+`sample` in a scenario is the number of connections of which one is traced.  Tracing slows the server down; a sample
+costs less.
 """
 import json
 import os

@@ -121,10 +121,10 @@ def all_bad():
 def stacked():
     """Of parts, one of which nobody has."""
     made = sample.pools()
-    made["plan"]["plot"] = [{"kind": "stack", "figure": "traced_us", "parts": ["traced_read_us", "traced_found_us", "traced_out_us"]}]
+    made["plan"]["plot"] = [{"kind": "stack", "figure": "slow_us", "parts": ["slow_read_us", "slow_found_us", "slow_out_us"]}]
     for one in made["cells"]:
         read = one["figures"].get("cpu_us")
-        one["figures"] = {"traced_us": 3 * read, "traced_read_us": read, "traced_found_us": 2 * read, "traced_out_us": 0} if read else {}
+        one["figures"] = {"slow_us": 3 * read, "slow_read_us": read, "slow_found_us": 2 * read, "slow_out_us": 0} if read else {}
     return made
 
 
@@ -206,6 +206,7 @@ def test_parts_add_up_to_the_bar():
     assert [left for left, _, _ in drawn][:2] == [0, drawn[0][1]] and len({colour for _, _, colour in drawn}) == 3
     said = words_of(draw.as_svg(made, 1))
     assert "read" in said.split() and "found" in said.split() and "out" not in said.split() and said.count("× invalid") == 1
+    assert said.count("hundredth") == 2  # above and beneath, and at no part
 
 
 @pytest.mark.parametrize("key, log, found", [("cpu_us", "", False), ("per_second", "x", False), ("p99_us", "", True),
