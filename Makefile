@@ -434,7 +434,7 @@ $(G)/system_calls.h: Makefile
 	@mkdir -p $(@D)
 	$(call say,GEN,$@)
 	$(Q)echo '#include <sys/syscall.h>' | $(CC) $(CPPFLAGS) -E -dM -x c - \
-	    | sed -n 's/^#define __NR_\([a-z0-9_]*\) .*/CALL(\1)/p' | LC_ALL=C sort >$@
+	    | sed -n 's/^#define __NR_\([a-z0-9_]*\) .*/CALL(\1)/p' | grep -v '(syscalls)\|(arch_specific_syscall)' | LC_ALL=C sort >$@
 $(O)/tools/trace/calls.o: $(G)/system_calls.h
 
 $(G)/mime_types.h: scripts/gen-types.py core/mime.def $(wildcard /etc/mime.types)

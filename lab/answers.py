@@ -284,8 +284,8 @@ def counted(binaries, folder):
 
 def in_words(summary):
     """Calls that are made for one request in twenty or more, and context switches, of a summary of rung trace."""
-    if summary["seen"] < COUNTED:
-        raise Broken(f"rung trace saw {summary['seen']} of {COUNTED} requests")
+    if summary["seen"] != COUNTED or summary["lost_events"] or summary["calls"] is None:
+        raise Broken(f"rung trace saw {summary['seen']} of {COUNTED} requests, and lost {summary['lost_events']} events")
     each = {one["call"]: one["count"] / summary["seen"] for one in summary["calls"]}
     return (", ".join(f"{call} {times:.1f}" for call, times in sorted(each.items()) if times >= LEAST),
             f"{sum(summary['switches'].values()) / summary['seen']:.1f}")

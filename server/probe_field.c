@@ -16,6 +16,7 @@ size_t probe_field(const struct probe_stamps *stamps, char out[PROBE_FIELD_BYTES
         return 0;
     ns = stamps->found - stamps->parsed;
     ms = ns / NS_PER_MS < MS_MAX ? ns / NS_PER_MS : MS_MAX;
-    return (size_t)snprintf(out, PROBE_FIELD_BYTES_MAX, "Server-Timing: found;dur=%llu.%06llu%s\r\n",
-                            ms, ns % NS_PER_MS, stamps->compressed ? ", compressed" : "");
+    return (size_t)snprintf(out, PROBE_FIELD_BYTES_MAX,
+                            "Server-Timing: found;dur=%llu.%06llu%s\r\n", ms, ns % NS_PER_MS,
+                            stamps->compressed ? ", compressed" : "");
 }

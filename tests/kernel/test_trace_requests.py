@@ -63,12 +63,15 @@ def test_byte_by_byte(server):
 
 @pytest.mark.parametrize("engine", ["epoll", pytest.param("thread", marks=pytest.mark.long), pytest.param("uring", marks=pytest.mark.long)])
 def test_of_user_space(site, engine):
-    """The server's own trace points, too."""
+    """The server's own trace points, too; and what it asks of the kernel."""
     if module.MODEL != "event":
         pytest.skip("it asks no module: the guest of one model is enough")
     with aid.rung(engine, folder=site) as port:
-        run, served = aid.traced_load(port, *PLAIN, url=f"http://127.0.0.1:{port}/hello.txt")
+        run, served = aid.traced_load(port, *PLAIN, url=f"http://127.0.0.1:{port}/hello.txt", options=("--calls",))
     whole(run, served)
+    calls = {one["call"]: one["count"] for one in run.summary["calls"]}
+    assert sum(run.summary["switches"].values()) > 0
+    assert calls["io_uring_enter"] > 0 if engine == "uring" else calls["recvfrom"] >= REQUESTS, calls
     if not any("built without" in line or "no trace point" in line for line in run.summary["lacks"]):
         assert all(known(run, name) == REQUESTS for name in OWN), run.summary
 

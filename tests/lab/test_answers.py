@@ -54,12 +54,14 @@ def test_what_strace_wrote():
 
 def test_what_rung_trace_counted():
     """Of a request; what is rare, and of no request, is left out."""
-    summary = {"seen": answers.COUNTED, "calls": [{"call": "sendto", "count": answers.COUNTED}, {"call": "brk", "count": 99},
+    summary = {"seen": answers.COUNTED, "lost_events": 0, "calls": [{"call": "sendto", "count": answers.COUNTED}, {"call": "brk", "count": 99},
                                                   {"call": "poll", "count": 100}],
                "switches": {"waiting": answers.COUNTED, "preempted": answers.COUNTED // 2}}
     assert answers.in_words(summary) == ("poll 0.1, sendto 1.0", "1.5")
     with pytest.raises(Broken, match="saw 1999 of 2000"):
         answers.in_words({**summary, "seen": 1999})
+    with pytest.raises(Broken, match="lost 1 events"):
+        answers.in_words({**summary, "lost_events": 1})
 
 
 def test_what_cannot_be_had_is_said(monkeypatch, capsys):

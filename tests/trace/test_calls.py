@@ -3,9 +3,10 @@
 import re
 import socket
 import subprocess
+import time
 
 import pytest
-from aid import DONE, FILE, LOAD, PATIENCE, USAGE, environment, exactly, request, rung, trace, traced_load, tracing
+from aid import DONE, FILE, LOAD, PATIENCE, TRACE, USAGE, environment, exactly, request, rung, trace, traced_load, tracing
 
 pytestmark = pytest.mark.usefixtures("traced")
 REQUESTS = 500
@@ -27,7 +28,7 @@ def test_calls_of_an_engine(engine, waiting):
     assert REQUESTS - 3 <= found["recvfrom"] <= REQUESTS + 20 and REQUESTS - 3 <= sends <= REQUESTS + 3, found
     assert found[waiting] > 0
     for one in run.summary["calls"]:
-        assert 0 < one["count"] and 0 < one["max_ns"] <= one["ns"] <= one["count"] * one["max_ns"]
+        assert 0 < one["count"] and one["max_ns"] <= one["ns"] <= one["count"] * one["max_ns"]  # 0 where none has returned
     times = [one["ns"] for one in run.summary["calls"]]
     assert times == sorted(times, reverse=True)
     assert sum(run.summary["switches"].values()) > 0 and run.summary["migrations"] >= 0
@@ -65,22 +66,65 @@ def test_as_text():
     text = runs[0].out[runs[0].out.index("system calls of the server"):]
     assert re.search(r"^  +calls +a request +us each +us at most$", text, re.MULTILINE)
     assert re.search(r"^  recvfrom +\d+ +[01]\.\d\d +\d+\.\d +\d+\.\d$", text, re.MULTILINE), text
-    assert re.search(r"^  \d+\.\d\d context switches a request to wait, \d+\.\d\d for another thread; \d+\.\d\d migrations a request$",
+    assert re.search(r"^context switches a request: \d+\.\d\d waiting, \d+\.\d\d preempted; migrations a request: \d+\.\d\d$",
                      text, re.MULTILINE), text
 
 
-def test_nothing_was_received():
-    """Then no process is a server."""
-    with rung("epoll") as port:
-        with tracing("--json", "--calls", port) as runs:
-            socket.create_connection(("127.0.0.1", port), PATIENCE).close()
-    assert runs[0].summary["calls"] == [] and runs[0].summary["migrations"] == 0
+def test_processes_that_come_and_go():
+    """A child for each connection: counted from its birth to its end, which is no wait."""
+    with rung("fork") as port:
+        run, served = traced_load(port, "-c", 1, "-n", 100, "-k", "off", options=("--quiet", "--slowest", 0, "--calls"))
+    found = counts(run.summary)
+    assert served == run.summary["seen"] == 100
+    assert 100 <= found["recvfrom"] <= 220 and 100 <= found["exit_group"] <= 102 and found["accept4"] >= 100, found
+    clones = sum(found.get(name, 0) for name in ("clone", "clone3", "fork", "vfork"))
+    assert 100 <= clones <= 103, found
+    # The parent waits for each connection, a child for what it reads; the end of a child is no wait.
+    assert run.summary["switches"]["waiting"] < 3 * 100 + 50, run.summary["switches"]
 
 
-def test_not_of_a_sample():
+def test_without_the_program_that_sees_receives():
+    """The process that listens is known without it."""
     with rung("epoll") as port:
-        run = trace("--calls", "--sample", 2, port)
-    assert run.status == USAGE and "--calls and --sample" in run.err and "counted of all connections" in run.err
+        run, _ = traced_load(port, "-c", 1, "-n", 50, options=("--quiet", "--slowest", 0, "--calls", "--without", "received"))
+    assert 50 <= counts(run.summary)["recvfrom"] <= 60
+
+
+def test_calls_and_requests_are_of_the_same_time():
+    """What comes after the end is counted as neither, though the output is read late."""
+    with rung("epoll") as port, subprocess.Popen([TRACE, "--calls", "-d", "1s", str(port)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                                 stderr=subprocess.PIPE, text=True, env=environment()) as late:
+        assert "tracing port" in late.stderr.readline()
+        for _ in range(2):
+            subprocess.run([LOAD, "-q", "-n", "2000", f"http://127.0.0.1:{port}{FILE}"], check=True, env=environment(), timeout=PATIENCE)
+            time.sleep(1.2)
+        text = late.communicate(timeout=PATIENCE)[0]
+    seen = int(re.search(r"^(\d+) requests seen at port", text, re.MULTILINE)[1])
+    receives, each = re.search(r"^  recvfrom +(\d+) +(\d+\.\d\d) ", text, re.MULTILINE).groups()
+    # Each connection is read once more, to its end.
+    assert 0 < seen <= 2100 and 0 <= int(receives) - seen <= 60 and 1 <= float(each) <= 1.05, (seen, receives, each)
+
+
+def test_events_that_were_lost():
+    """Then it is not known how many requests there were, and nothing is divided by it."""
+    with rung("epoll") as port, tracing("-q", "--slowest", 0, "--calls", "--ring", "4k", port) as runs:
+        subprocess.run([LOAD, "-q", "-c", "64", "-n", "4000", f"http://127.0.0.1:{port}{FILE}"], check=True, env=environment(), timeout=PATIENCE)
+    text = runs[0].out
+    assert "events lost" in text and re.search(r"^  recvfrom +\d+ +- ", text, re.MULTILINE), text
+    assert "context switches a request: - waiting, - preempted; migrations a request: -" in text
+
+
+def test_nothing_was_asked():
+    with rung("epoll") as port, tracing("--json", "--calls", port) as runs:
+        pass
+    assert not {"recvfrom", "sendto", "accept4"} & set(counts(runs[0].summary))
+
+
+@pytest.mark.parametrize("more", [("--sample", 2), ("--count", 5)])
+def test_not_of_some_requests(more):
+    with rung("epoll") as port:
+        run = trace("--calls", *more, port)
+    assert run.status == USAGE and f"--calls and {more[0]}" in run.err and "all of them have to be traced" in run.err
 
 
 def test_a_program_of_another_kind():

@@ -49,6 +49,8 @@ static const struct program programs[ATTACH_PROGRAMS] = {
     {"asked", COUNT, "sys_exit", false, "system calls"},
     {"switching", COUNT, "sched_switch", false, "context switches"},
     {"moving", COUNT, "sched_migrate_task", false, "migrations"},
+    {"starting", COUNT, "sched_process_fork", false, "system calls of processes that are started"},
+    {"ending", COUNT, "sched_process_exit", false, "that a process has ended"},
 };
 
 enum { LACK_TEXT = 200 };
@@ -56,8 +58,7 @@ enum { LACK_TEXT = 200 };
 struct attached {
     struct bpf_object *object;
     struct bpf_link *link[ATTACH_PROGRAMS][OWNERS_MAX]; /* of the server's several programs */
-    char owner[OWNERS_MAX][OWNER_TEXT];
-    unsigned owners;
+    struct listen_owners owners;
     struct bpf_program *program[ATTACH_PROGRAMS];
     struct ring_buffer *ring;
     int cgroup, stats, counts; /* descriptors; of the map with the counters */
@@ -273,9 +274,9 @@ static bool attach_one(struct attached *a, unsigned i)
         a->link[i][n++] = bpf_program__attach_cgroup(a->program[i], a->cgroup);
     else if (p->kind != PROBE)
         a->link[i][n++] = bpf_program__attach(a->program[i]);
-    for (unsigned k = 0; k < a->owners && p->kind == PROBE; k++) {
-        a->link[i][n] = bpf_program__attach_usdt(a->program[i], -1, a->owner[k], "rung", p->point,
-                                                 NULL);
+    for (unsigned k = 0; k < a->owners.paths && p->kind == PROBE; k++) {
+        a->link[i][n] = bpf_program__attach_usdt(a->program[i], -1, a->owners.path[k], "rung",
+                                                 p->point, NULL);
         n += a->link[i][n] != NULL;
     }
     return n > 0 && a->link[i][0];
@@ -285,7 +286,7 @@ static const char *why_absent(const struct attached *a, const struct program *p)
 {
     if (p->kind == CALL)
         return "tracefs is not mounted (mount -t tracefs none /sys/kernel/tracing), or it lacks";
-    if (!a->owners)
+    if (!a->owners.paths)
         return "no process here is found to listen at the port, so none has the trace point";
     return "the server has no trace point";
 }
@@ -309,6 +310,22 @@ static int attach(struct attached *a)
         a->program[i] = NULL;
     }
     return 0;
+}
+
+static int map_of(const struct attached *a, const char *name)
+{
+    const struct bpf_map *map = bpf_object__find_map_by_name(a->object, name);
+
+    return map ? bpf_map__fd(map) : -1;
+}
+
+/* Before the programs are attached: what these processes do is counted from the beginning. */
+static void add_servers(const struct attached *a)
+{
+    int servers = map_of(a, "servers");
+
+    for (unsigned i = 0; i < a->owners.processes; i++)
+        bpf_map_update_elem(servers, &a->owners.process[i], &(uint32_t){1}, BPF_ANY);
 }
 
 static int take(void *arg, void *data, size_t size)
@@ -339,7 +356,9 @@ int attach_begin(struct attached **to, const struct trace_options *opt, unsigned
         a->stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
         code = a->stats < 0 ? refused("measure the programs", -errno) : 0;
     }
-    a->owners = listen_owners(port, a->owner);
+    listen_owners(port, &a->owners);
+    if (!code && opt->calls)
+        add_servers(a);
     code = code ? code : attach(a);
     if (code)
         return code;
@@ -376,15 +395,20 @@ const char *attach_lacks(const struct attached *a, unsigned *at)
     return *at < a->lacks ? a->lack[(*at)++] : NULL;
 }
 
+void attach_calls_until(const struct attached *a, uint64_t ns)
+{
+    bpf_map_update_elem(map_of(a, "until"), &(uint32_t){0}, &ns, BPF_ANY);
+}
+
 bool attach_calls(const struct attached *a, struct call_count count[COUNTS])
 {
-    const struct bpf_map *map = bpf_object__find_map_by_name(a->object, "calls");
-    int processors = libbpf_num_possible_cpus();
-    struct call_count *each = processors > 0 ? calloc((size_t)processors, sizeof(*each)) : NULL;
+    int calls = map_of(a, "calls"), processors = libbpf_num_possible_cpus();
+    struct call_count *each = has(a, "asking") && processors > 0
+                                  ? calloc((size_t)processors, sizeof(*each)) : NULL;
 
     for (uint32_t i = 0; i < COUNTS && each; i++) {
         count[i] = (struct call_count){0};
-        if (bpf_map_lookup_elem(bpf_map__fd(map), &i, each) != 0)
+        if (bpf_map_lookup_elem(calls, &i, each) != 0)
             continue;
         for (int k = 0; k < processors; k++) {
             count[i].times += each[k].times;

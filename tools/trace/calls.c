@@ -17,14 +17,7 @@ struct call {
     struct call_count count;
 };
 
-/* Calls that were made, that with the most time first. */
-struct counted {
-    struct call_count count[COUNTS];
-    struct call call[COUNT_CALLS];
-    unsigned calls;
-};
-
-static int later(const void *a, const void *b)
+static int costlier(const void *a, const void *b)
 {
     const struct call *one = a, *other = b;
 
@@ -33,16 +26,16 @@ static int later(const void *a, const void *b)
     return one->number < other->number ? -1 : 1;
 }
 
-static bool read_counts(const struct attached *a, struct counted *c)
+/* Those that were made, that with the most time first: how many. */
+static unsigned made(const struct call_count *count, struct call call[COUNT_CALLS])
 {
-    c->calls = 0;
-    if (!attach_calls(a, c->count))
-        return false;
+    unsigned calls = 0;
+
     for (unsigned i = 0; i < COUNT_CALLS; i++)
-        if (c->count[i].times)
-            c->call[c->calls++] = (struct call){i, c->count[i]};
-    qsort(c->call, c->calls, sizeof(c->call[0]), later);
-    return true;
+        if (count[i].times)
+            call[calls++] = (struct call){i, count[i]};
+    qsort(call, calls, sizeof(call[0]), costlier);
+    return calls;
 }
 
 enum { NAME_TEXT = 40 };
@@ -55,52 +48,72 @@ static void name_of(unsigned number, char text[NAME_TEXT])
         snprintf(text, NAME_TEXT, "call %u", number);
 }
 
-static double each(uint64_t n, uint64_t requests)
+/* Of a request; "-": how many requests there were is not known. */
+static void each(uint64_t n, uint64_t requests, char text[NAME_TEXT])
 {
-    return requests ? (double)n / (double)requests : 0;
+    if (requests)
+        snprintf(text, NAME_TEXT, "%.2f", (double)n / (double)requests);
+    else
+        snprintf(text, NAME_TEXT, "-");
 }
 
-void calls_print(const struct attached *a, uint64_t requests)
+static void put_switches(const struct call_count *count, uint64_t requests)
 {
-    static struct counted c;
-    char name[NAME_TEXT];
+    char waited[NAME_TEXT], preempted[NAME_TEXT], moved[NAME_TEXT];
 
-    if (!read_counts(a, &c))
-        return;
-    printf("\nsystem calls of the server\n  %-20s %10s %10s %10s %10s\n", "", "calls", "a request",
-           "us each", "us at most");
-    for (unsigned i = 0; i < c.calls; i++) {
-        const struct call_count *one = &c.call[i].count;
+    each(count[COUNT_WAITED].times, requests, waited);
+    each(count[COUNT_PREEMPTED].times, requests, preempted);
+    each(count[COUNT_MOVED].times, requests, moved);
+    printf("context switches a request: %s waiting, %s preempted; migrations a request: %s\n",
+           waited, preempted, moved);
+}
 
-        name_of(c.call[i].number, name);
-        printf("  %-20s %10llu %10.2f %10.1f %10.1f\n", name, (unsigned long long)one->times,
-               each(one->times, requests), (double)one->ns / 1e3 / (double)one->times,
-               (double)one->max_ns / 1e3);
+void calls_print(const struct call_count *count, uint64_t requests)
+{
+    static struct call call[COUNT_CALLS];
+    unsigned calls = count ? made(count, call) : 0;
+    char name[NAME_TEXT], times[NAME_TEXT];
+
+    printf("\nsystem calls of the server\n");
+    if (!count)
+        printf("  not known\n");
+    else if (!calls)
+        printf("  none: it runs inside the kernel, or had nothing to do\n");
+    else
+        printf("  %-20s %10s %10s %10s %10s\n", "", "calls", "a request", "us each", "us at most");
+    for (unsigned i = 0; i < calls; i++) {
+        const struct call_count *one = &call[i].count;
+
+        name_of(call[i].number, name);
+        each(one->times, requests, times);
+        printf("  %-20s %10llu %10s %10.1f %10.1f\n", name, (unsigned long long)one->times, times,
+               (double)one->ns / 1e3 / (double)one->times, (double)one->max_ns / 1e3);
     }
-    printf("  %.2f context switches a request to wait, %.2f for another thread; "
-           "%.2f migrations a request\n", each(c.count[COUNT_SLEPT].times, requests),
-           each(c.count[COUNT_PREEMPTED].times, requests),
-           each(c.count[COUNT_MOVED].times, requests));
+    if (count)
+        put_switches(count, requests);
 }
 
-void calls_print_json(const struct attached *a)
+void calls_print_json(const struct call_count *count)
 {
-    static struct counted c;
+    static struct call call[COUNT_CALLS];
+    unsigned calls = count ? made(count, call) : 0;
     char name[NAME_TEXT];
 
-    if (!read_counts(a, &c))
+    if (!count) {
+        printf(", \"calls\": null, \"switches\": null, \"migrations\": null");
         return;
+    }
     printf(", \"calls\": [");
-    for (unsigned i = 0; i < c.calls; i++) {
-        const struct call_count *one = &c.call[i].count;
+    for (unsigned i = 0; i < calls; i++) {
+        const struct call_count *one = &call[i].count;
 
-        name_of(c.call[i].number, name);
+        name_of(call[i].number, name);
         printf("%s{\"call\": \"%s\", \"count\": %llu, \"ns\": %llu, \"max_ns\": %llu}",
                i ? ", " : "", name, (unsigned long long)one->times, (unsigned long long)one->ns,
                (unsigned long long)one->max_ns);
     }
     printf("], \"switches\": {\"waiting\": %llu, \"preempted\": %llu}, \"migrations\": %llu",
-           (unsigned long long)c.count[COUNT_SLEPT].times,
-           (unsigned long long)c.count[COUNT_PREEMPTED].times,
-           (unsigned long long)c.count[COUNT_MOVED].times);
+           (unsigned long long)count[COUNT_WAITED].times,
+           (unsigned long long)count[COUNT_PREEMPTED].times,
+           (unsigned long long)count[COUNT_MOVED].times);
 }

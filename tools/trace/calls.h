@@ -1,17 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /* calls.h - the part of trace.bpf.c that counts what the server asks of the kernel: --calls.
  *
- * The server is every process that has received at the port, with all of its threads.
+ * The server is each process that listens at the port (attach.c puts it into the map) or has
+ * received there, and each process that one of them starts; with all of its threads.
  */
+
+enum { TASK_DEAD = 128 };
 
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
-    __uint(max_entries, 4096);
+    __uint(max_entries, SERVERS_MAX);
     __type(key, __u32); /* the process */
     __type(value, __u32);
 } servers SEC(".maps");
 
-/* The call that a thread of one is in. */
+/* When counting ends: CLOCK_MONOTONIC; 0: not yet.  Requests are counted until then, too. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, __u64);
+} until SEC(".maps");
+
+/* The call that a thread of the server is in. */
 struct asker {
     __u64 since; /* 0: in none */
     __u64 call;
@@ -31,68 +42,123 @@ struct {
     __type(value, struct call_count);
 } calls SEC(".maps");
 
-/* This process has received at the port. */
-static inline void note_server(void)
+static inline int is_server(__u32 process)
 {
-    __u32 process = bpf_get_current_pid_tgid() >> 32, one = 1;
+    return bpf_map_lookup_elem(&servers, &process) != 0;
+}
 
-    if (count_calls && !bpf_map_lookup_elem(&servers, &process))
+static inline void add_server(__u32 process)
+{
+    __u32 one = 1;
+
+    if (!is_server(process))
         bpf_map_update_elem(&servers, &process, &one, BPF_ANY);
 }
 
-static inline void count(__u32 what, __u64 ns)
+static inline struct asker *asker_of(struct task_struct *task, __u64 flags)
 {
-    struct call_count *c = bpf_map_lookup_elem(&calls, &what);
-
-    if (!c)
-        return;
-    c->times++;
-    c->ns += ns;
-    if (ns > c->max_ns)
-        c->max_ns = ns;
+    return bpf_task_storage_get(&askers, task, 0, flags);
 }
 
+/* This thread has received at the port.  It may be the kernel's own, which makes no calls. */
+static inline void note_server(void)
+{
+    if (!count_calls)
+        return;
+    add_server(bpf_get_current_pid_tgid() >> 32);
+    asker_of(bpf_get_current_task_btf(), BPF_LOCAL_STORAGE_GET_F_CREATE);
+}
+
+/* Where that is counted; 0: no more. */
+static inline struct call_count *count_of(__u32 what, __u64 now)
+{
+    __u32 only = 0;
+    __u64 *end = bpf_map_lookup_elem(&until, &only);
+
+    return end && (!*end || now < *end) ? bpf_map_lookup_elem(&calls, &what) : 0;
+}
+
+static inline void count(__u32 what)
+{
+    struct call_count *c = count_of(what, bpf_ktime_get_ns());
+
+    if (c)
+        c->times++;
+}
+
+/* Counted when it begins, because some do not return. */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(asking, struct pt_regs *regs, long call)
 {
-    __u32 process = bpf_get_current_pid_tgid() >> 32;
+    struct call_count *c;
     struct asker *a;
+    __u64 now;
 
-    if (call < 0 || call >= COUNT_CALLS || !bpf_map_lookup_elem(&servers, &process))
+    if (call < 0 || call >= COUNT_CALLS || !is_server(bpf_get_current_pid_tgid() >> 32))
         return 0;
-    a = bpf_task_storage_get(&askers, bpf_get_current_task_btf(), 0,
-                             BPF_LOCAL_STORAGE_GET_F_CREATE);
-    if (a) {
-        a->since = bpf_ktime_get_ns();
-        a->call = (__u64)call;
-    }
+    now = bpf_ktime_get_ns();
+    c = count_of((__u32)call, now);
+    a = asker_of(bpf_get_current_task_btf(), BPF_LOCAL_STORAGE_GET_F_CREATE);
+    if (!a || !c)
+        return 0;
+    c->times++;
+    a->since = now;
+    a->call = (__u64)call;
     return 0;
 }
 
 SEC("tp_btf/sys_exit")
 int BPF_PROG(asked, struct pt_regs *regs, long result)
 {
-    struct asker *a = bpf_task_storage_get(&askers, bpf_get_current_task_btf(), 0, 0);
+    struct asker *a = asker_of(bpf_get_current_task_btf(), 0);
+    struct call_count *c;
+    __u64 now, took;
 
     if (!a || !a->since)
         return 0;
-    count((__u32)a->call, bpf_ktime_get_ns() - a->since);
+    now = bpf_ktime_get_ns();
+    took = now - a->since;
+    c = count_of((__u32)a->call, now);
     a->since = 0;
+    if (!c)
+        return 0;
+    c->ns += took;
+    if (took > c->max_ns)
+        c->max_ns = took;
     return 0;
 }
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(switching, int preempted, struct task_struct *from, struct task_struct *to)
 {
-    if (bpf_task_storage_get(&askers, from, 0, 0))
-        count(!preempted && from->__state ? COUNT_SLEPT : COUNT_PREEMPTED, 0);
+    if (!(from->__state & TASK_DEAD) && asker_of(from, 0))
+        count(!preempted && from->__state ? COUNT_WAITED : COUNT_PREEMPTED);
     return 0;
 }
 
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(moving, struct task_struct *task, int to)
 {
-    if (bpf_task_storage_get(&askers, task, 0, 0))
-        count(COUNT_MOVED, 0);
+    if (asker_of(task, 0))
+        count(COUNT_MOVED);
+    return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(starting, struct task_struct *parent, struct task_struct *child)
+{
+    if (is_server((__u32)parent->tgid))
+        add_server((__u32)child->tgid);
+    return 0;
+}
+
+/* Its number may be another's next. */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(ending, struct task_struct *task)
+{
+    __u32 process = (__u32)task->tgid;
+
+    if (task->pid == task->tgid)
+        bpf_map_delete_elem(&servers, &process);
     return 0;
 }

@@ -70,15 +70,16 @@ struct trace_counts {
 /* With --calls: places in the map of counts.  Before COUNT_CALLS are system calls, by number. */
 enum {
     COUNT_CALLS = 512,
-    COUNT_SLEPT = COUNT_CALLS, /* a thread left its processor to wait */
-    COUNT_PREEMPTED,           /* ... because another was to run */
-    COUNT_MOVED,               /* a thread was given another processor */
-    COUNTS
+    COUNT_WAITED = COUNT_CALLS, /* a thread left its processor to wait */
+    COUNT_PREEMPTED,            /* ... because another was to run */
+    COUNT_MOVED,                /* a thread was given another processor */
+    COUNTS,
+    SERVERS_MAX = 4096 /* processes of the server that are known at a time */
 };
 
 struct call_count {
     __u64 times;
-    __u64 ns, max_ns; /* of calls; waiting in it included */
+    __u64 ns, max_ns; /* of calls that have returned; waiting is included */
 };
 
 #endif

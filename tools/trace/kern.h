@@ -62,6 +62,7 @@ struct files_struct {
 
 struct task_struct {
     unsigned int __state;
+    int pid, tgid;
     struct files_struct *files;
 };
 

@@ -149,17 +149,22 @@ static void note_program(struct owners *o, const char *process)
     o->file[o->paths++] = st.st_ino;
 }
 
-unsigned listen_owners(unsigned port, char path[OWNERS_MAX][OWNER_TEXT])
+void listen_owners(unsigned port, struct listen_owners *found)
 {
-    struct owners o = {.port = port, .path = path};
+    struct owners o = {.port = port, .path = found->path};
     DIR *dir = opendir("/proc");
     struct dirent *entry;
 
     walk_all(note_inode, &o);
-    while (dir && o.paths < OWNERS_MAX && (entry = readdir(dir)) != NULL)
-        if (isdigit((unsigned char)entry->d_name[0]) && holds(&o, entry->d_name))
+    found->processes = 0;
+    while (dir && found->processes < PROCESSES_MAX && (entry = readdir(dir)) != NULL) {
+        if (!isdigit((unsigned char)entry->d_name[0]) || !holds(&o, entry->d_name))
+            continue;
+        found->process[found->processes++] = (uint32_t)strtoul(entry->d_name, NULL, 10);
+        if (o.paths < OWNERS_MAX)
             note_program(&o, entry->d_name);
+    }
     if (dir)
         closedir(dir);
-    return o.paths;
+    found->paths = o.paths;
 }

@@ -81,6 +81,7 @@ static int trace(struct views *views, unsigned port)
         views_leave(views, run_now_ns());
         report.seconds = run->seconds;
         report.counts = run->counts;
+        report.calls = run->calls_known ? run->calls : NULL;
         if (!code)
             (opt->json ? report_json_summary : report_summary)(&report);
     }

@@ -156,7 +156,7 @@ void report_summary(const struct report *r)
     if (r->opt->histogram)
         histogram_print(t);
     if (r->opt->calls)
-        calls_print(r->attached, r->flows->seen);
+        calls_print(r->calls, r->counts.lost || r->flows->crowded ? 0 : r->flows->seen);
     put_costs(r->attached);
     if (t->slows)
         printf("\nslowest\n");

@@ -155,7 +155,7 @@ void report_json_summary(const struct report *r)
     put_number("crowded", r->flows->crowded);
     put_stages(t, r->opt->histogram);
     if (r->opt->calls)
-        calls_print_json(r->attached);
+        calls_print_json(r->calls);
     put_rest(r);
     printf("}}\n");
 }

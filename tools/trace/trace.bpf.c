@@ -12,7 +12,7 @@
  *   waking, running  of threads that have received at the port
  *   accepting        connections that accept4() has returned
  *   answer, taken    the trace points of the server itself (server/probe.h)
- *   asking, asked, switching, moving   system calls and processors of the server: --calls
+ *   asking, asked, switching, moving, starting, ending   the server's system calls: --calls
  */
 #include "kern.h"
 #include <bpf/bpf_core_read.h>
@@ -36,7 +36,7 @@ enum {
 const volatile __u32 port = 0;        /* of the server, as people write it */
 const volatile __u32 sample_mask = 0; /* a connection is watched if its cookie has none of these */
 const volatile __u32 watch_threads = 0; /* waking and running are attached, both */
-const volatile __u32 count_calls = 0;   /* asking, asked, switching and moving are attached */
+const volatile __u32 count_calls = 0;   /* the programs of calls.h are attached */
 struct trace_counts counts;
 
 struct {

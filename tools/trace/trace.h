@@ -41,9 +41,14 @@ enum { PORTS_FOUND_MAX = 16 };
 bool listen_is_at(unsigned port);
 /* The ports at which the process listens: how many, or -errno (-ESRCH: no such process). */
 int listen_ports(unsigned pid, unsigned port[PORTS_FOUND_MAX]);
-/* The programs that listen at the port, each once, as /proc/PID/exe: how many. */
-enum { OWNERS_MAX = 4, OWNER_TEXT = 32 };
-unsigned listen_owners(unsigned port, char path[OWNERS_MAX][OWNER_TEXT]);
+enum { OWNERS_MAX = 4, OWNER_TEXT = 32, PROCESSES_MAX = 1024 };
+struct listen_owners {
+    unsigned paths, processes;
+    char path[OWNERS_MAX][OWNER_TEXT]; /* of programs, each once, as /proc/PID/exe */
+    uint32_t process[PROCESSES_MAX];
+};
+/* Who listens at the port. */
+void listen_owners(unsigned port, struct listen_owners *found);
 
 /* --- attach.c --------------------------------------------------------------------------------- */
 
@@ -55,7 +60,7 @@ struct attach_cost {
     const char *name;
     uint64_t runs, ns;
 };
-enum { ATTACH_PROGRAMS = 14 };
+enum { ATTACH_PROGRAMS = 16 };
 
 /* 0, or an exit code after a sentence that says what is missing. */
 int attach_begin(struct attached **to, const struct trace_options *opt, unsigned port);
@@ -66,7 +71,9 @@ uint64_t attach_events(const struct attached *a); /* given so far */
 void attach_counts(const struct attached *a, struct trace_counts *counts);
 /* Why stages are missing: the next sentence, *at is 0 at first; NULL: no more. */
 const char *attach_lacks(const struct attached *a, unsigned *at);
-/* With --calls: what has been counted so far.  False: out of memory. */
+/* With --calls: they are counted until then (CLOCK_MONOTONIC; 0: without end). */
+void attach_calls_until(const struct attached *a, uint64_t ns);
+/* What has been counted so far.  False: they are not counted, or memory was short. */
 bool attach_calls(const struct attached *a, struct call_count count[COUNTS]);
 bool attach_sees_sends(const struct attached *a);
 /* With --cost: the programs, how many. */
@@ -117,6 +124,7 @@ struct report {
     const struct flow_counts *flows;
     const struct tally *tally;
     struct trace_counts counts;
+    const struct call_count *calls; /* with --calls, or NULL */
     unsigned port;
     double seconds;
 };
@@ -154,9 +162,10 @@ void histogram_print(const struct tally *t);
 
 /* --- calls.c ---------------------------------------------------------------------------------- */
 
-/* What the server asked of the kernel, the costliest first.  requests: that were seen. */
-void calls_print(const struct attached *a, uint64_t requests);
-void calls_print_json(const struct attached *a);
+/* What the server asked of the kernel, the costliest first; count is NULL if that is not known.
+ * requests: that were seen; 0: not known, because some were lost. */
+void calls_print(const struct call_count *count, uint64_t requests);
+void calls_print_json(const struct call_count *count);
 
 /* --- perfetto.c ------------------------------------------------------------------------------- */
 
@@ -208,6 +217,8 @@ struct run {
     double seconds;      /* that it took, at the end */
     struct trace_counts counts; /* likewise, */
     char lacks[LACKS_TEXT];     /* ... and a line for each reason why stages are missing */
+    struct call_count calls[COUNTS]; /* likewise, with --calls, */
+    bool calls_known;                /* ... if this says so */
     bool done;           /* the limit is reached */
     unsigned events;     /* of this look */
 };

@@ -4,9 +4,9 @@
 
 static int check(const struct trace_options *opt)
 {
-    if (opt->calls && opt->sample > 1) {
-        say_error("--calls and --sample: calls are counted of all connections, so that all have to "
-                  "be traced");
+    if (opt->calls && (opt->sample > 1 || opt->count)) {
+        say_error("--calls and --%s: the calls of all requests are counted, so that all of them "
+                  "have to be traced", opt->count ? "count" : "sample");
         return EXIT_USAGE;
     }
     if (!opt->json || (!opt->waterfall && !opt->top))
