@@ -129,6 +129,7 @@ def test_completion(tmp_path):
     assert complete("rung", "--log-file", "rung.") == {"rung.bash"}
 
 
+@pytest.mark.core
 def test_documented_table_is_current():
     with open(f"{TOP}/docs/serve.md", encoding="utf-8") as file:
         text = file.read()
