@@ -258,26 +258,24 @@ def calls(binaries, folder):
 
 
 def counted(binaries, folder):
-    import peers  # pylint: disable=import-outside-toplevel
     context = measures.Context(binaries, folder, "quick")
     servers = {"rung, epoll": {"engine": "epoll"}, "rung, uring": {"engine": "uring"}, "rung, thread": {"engine": "thread"},
                "nginx, as Debian has it": {"peer": "nginx-default"}, "nginx, tuned": {"peer": "nginx-sendfile"},
                "Apache, as Debian has it": {"peer": "apache-default"}}
-    rows, scenario, name = [], {"connections": 1}, measures.paths_of({})[0]
+    rows, scenario = [], {"connections": 1}
     documents = measures.documents(context, scenario)
-    for server_name, target in servers.items():
+    for name, target in servers.items():
         try:
-            with measures.open_target(context, {"name": server_name, **target}, scenario, documents) as server:
-                peers.ask(server_name, server.port, "/" + name)
+            with measures.open_target(context, {"name": name, **target}, scenario, documents) as server:
                 load = ["-n", str(COUNTED), *measures.load_options(context, scenario, server.port)]
                 measures.generate(context, load, PATIENCE_S)  # what is asked for again may be in memory then
                 with kind_stages.Tracer(context, server.port, "--quiet", "--calls") as tracer:
                     measures.generate(context, load, PATIENCE_S)
                     _, summary = tracer.ended()
                 server.stop()
-            rows.append([server_name, *in_words(summary)])
+            rows.append([name, *in_words(summary)])
         except Broken as error:
-            rows.append([server_name, str(error), ""])
+            rows.append([name, str(error), ""])
     return (f"One connection, {COUNTED} requests for a file of 1 KiB that were asked for before",
             ["server", "calls for each request", "context switches for each request"], rows)
 

@@ -17,7 +17,6 @@ import tempfile
 import time
 
 import measures
-import peers
 from rig import PATIENCE_S, Broken, end_with_us
 
 STAGES = ("woken", "running", "read", "parsed", "found", "compressed", "out", "done")  # from the head's arrival to the last byte
@@ -84,7 +83,6 @@ def measure(context, target, scenario, seconds):
     folder, (_, theirs) = measures.documents(context, scenario), measures.processors(scenario)
     sample = scenario.get("sample", 1)
     with measures.open_target(context, target, scenario, folder) as server:
-        peers.check_file(target["name"], server.port, folder, "file.bin")
         measures.warm(context, target, server, scenario, folder)
         with Tracer(context, server.port, "--sample", str(sample)) as tracer:
             options = measures.load_options(context, scenario, server.port)

@@ -397,7 +397,8 @@ const char *attach_lacks(const struct attached *a, unsigned *at)
 
 void attach_calls_until(const struct attached *a, uint64_t ns)
 {
-    bpf_map_update_elem(map_of(a, "until"), &(uint32_t){0}, &ns, BPF_ANY);
+    if (has(a, "asking"))
+        bpf_map_update_elem(map_of(a, "until"), &(uint32_t){0}, &ns, BPF_ANY);
 }
 
 bool attach_calls(const struct attached *a, struct call_count count[COUNTS])

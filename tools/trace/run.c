@@ -98,8 +98,7 @@ static void start(struct run *const run[], unsigned runs)
         run[i]->flows.sends_known = attach_sees_sends(run[i]->attached);
         run[i]->start_ns = now;
         run[i]->until_ns = run[i]->opt->duration ? now + run[i]->opt->duration * 1000000 : 0;
-        if (run[i]->opt->calls)
-            attach_calls_until(run[i]->attached, run[i]->until_ns);
+        attach_calls_until(run[i]->attached, run[i]->until_ns);
     }
 }
 
@@ -119,17 +118,16 @@ static void stop(struct run *const run[], unsigned runs, int *err)
 {
     uint64_t now = run_now_ns();
 
-    for (unsigned i = 0; i < runs; i++)
+    for (unsigned i = 0; i < runs; i++) {
         run[i]->until_ns = run[i]->until_ns && run[i]->until_ns < now ? run[i]->until_ns : now;
-    for (unsigned i = 0; i < runs; i++)
-        if (run[i]->opt->calls)
-            attach_calls_until(run[i]->attached, run[i]->until_ns);
+        attach_calls_until(run[i]->attached, run[i]->until_ns);
+    }
     interrupted = 0;
     look(run, runs, err); /* what came before the end */
     for (unsigned i = 0; i < runs; i++) {
         flows_end(&run[i]->flows);
         attach_counts(run[i]->attached, &run[i]->counts);
-        run[i]->calls_known = run[i]->opt->calls && attach_calls(run[i]->attached, run[i]->calls);
+        run[i]->calls_known = attach_calls(run[i]->attached, run[i]->calls);
         note_lacks(run[i]);
         run[i]->seconds = (double)(now - run[i]->start_ns) / 1e9;
     }

@@ -71,7 +71,7 @@ uint64_t attach_events(const struct attached *a); /* given so far */
 void attach_counts(const struct attached *a, struct trace_counts *counts);
 /* Why stages are missing: the next sentence, *at is 0 at first; NULL: no more. */
 const char *attach_lacks(const struct attached *a, unsigned *at);
-/* With --calls: they are counted until then (CLOCK_MONOTONIC; 0: without end). */
+/* If calls are counted: until then (CLOCK_MONOTONIC; 0: without end). */
 void attach_calls_until(const struct attached *a, uint64_t ns);
 /* What has been counted so far.  False: they are not counted, or memory was short. */
 bool attach_calls(const struct attached *a, struct call_count count[COUNTS]);
