@@ -216,7 +216,7 @@ def test_killed_at_any_moment(server, tracing):
     begin = time.monotonic()
     assert trace("-d", "1ms").returncode == 0
     around, busy = time.monotonic() - begin, 0
-    long = max(around / 2, 0.1)  # else no moment need fall into the trace itself, where the machine is slow
+    long = max(around / 2, 0.1)  # so that some moments fall into the trace, on a slow machine too
     for number in range(MOMENTS):
         with subprocess.Popen([TRACE, "kernel", "-d", f"{long * 1000:.0f}ms"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL) as process:

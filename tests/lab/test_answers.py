@@ -53,7 +53,7 @@ def test_what_strace_wrote():
 
 
 def test_what_rung_trace_counted():
-    """Of a request; what is rare, and of no request, is left out."""
+    """Counts are divided by the requests; a rare call, which belongs to no request, is left out."""
     summary = {"seen": answers.COUNTED, "lost_events": 0, "calls": [{"call": "sendto", "count": answers.COUNTED}, {"call": "brk", "count": 99},
                                                   {"call": "poll", "count": 100}],
                "switches": {"waiting": answers.COUNTED, "preempted": answers.COUNTED // 2}}

@@ -119,7 +119,7 @@ def all_bad():
 
 
 def stacked():
-    """Of parts, one of which nobody has."""
+    """Bars made of parts, one of which is nothing in each cell."""
     made = sample.pools()
     made["plan"]["plot"] = [{"kind": "stack", "figure": "slow_us", "parts": ["slow_read_us", "slow_found_us", "slow_out_us"]}]
     for one in made["cells"]:
@@ -187,7 +187,7 @@ def test_an_invalid_cell_is_a_gap():
 
 
 def test_parts_add_up_to_the_bar():
-    """Each has a colour and a place in the legend, but for those that nobody has."""
+    """Each has a colour, and a place in the legend if any cell has it."""
     made, drawn = stacked(), []
 
     class Axes:

@@ -18,7 +18,7 @@ def request(number, **more):
 
 
 def test_stages_add_up():
-    """Of all, and of the slowest hundredth; what is not known has no time of its own."""
+    """All answers, and the slowest hundredth; an unknown stage has no time of its own."""
     found = kind_stages.figures([request(number) for number in range(1, 401)])
     assert found["traced_us"] == pytest.approx(11 * 200.5) and found["slow_us"] == pytest.approx(11 * 398.5)
     for prefix in ("traced", "slow"):
