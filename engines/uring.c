@@ -57,7 +57,7 @@ static bool transmit_read(struct uring *u, const struct session *s, size_t n)
     return !ring_send_read(&u->ring, &op, &out, n);
 }
 
-void uring_pursue(struct uring *u, struct session *s, enum conn_want want)
+void uring_begin(struct uring *u, struct session *s, enum conn_want want)
 {
     bool begun, polls = false;
 
@@ -75,6 +75,12 @@ void uring_pursue(struct uring *u, struct session *s, enum conn_want want)
         s->slot |= FLYING;
     else
         session_close(u->loop, s);
+}
+
+void uring_pursue(struct uring *u, struct session *s, enum conn_want want)
+{
+    if (want != CONN_RECV || !u->starved.count || !uring_starve(u, s))
+        uring_begin(u, s, want);
 }
 
 /* --- Completions ------------------------------------------------------------------------------ */
@@ -205,7 +211,7 @@ static int turns(struct uring *u)
         int err;
 
         uring_doors_tend(u);
-        err = ring_wait(&u->ring, loop_wait_ms(l));
+        err = ring_wait(&u->ring, uring_may_feed(u) ? 0 : loop_wait_ms(l));
         if (err)
             return err;
         loop_tick(l);

@@ -38,12 +38,16 @@ struct uring {
     struct door door[LISTENERS_MAX + 2];
 };
 
-/* Begin what the session wants, or close it. */
+/* Begin what the session wants, or close it.  pursue: one that wants to receive waits behind those
+ * that wait for a buffer. */
+void uring_begin(struct uring *u, struct session *s, enum conn_want want);
 void uring_pursue(struct uring *u, struct session *s, enum conn_want want);
 
-/* The session waits for a buffer; false: there is no memory for that.  And those that came first
- * begin what they want: as many as there are buffers now. */
+/* The session waits for a buffer; false: there is no memory for that.  Whether there are buffers
+ * for some that wait.  And those that came first begin what they want: as many as there are buffers
+ * now. */
 bool uring_starve(struct uring *u, struct session *s);
+bool uring_may_feed(const struct uring *u);
 void uring_feed_starved(struct uring *u);
 
 /* Make each door what it is to be now; and what one of them has to say. */

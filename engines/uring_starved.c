@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* uring_starved.c - sessions that found no buffer to receive into, in the order in which they came.
+/* uring_starved.c - sessions that wait for a buffer to receive into, in the order in which they came.
  *
  * The kernel ends a receive with -ENOBUFS when all buffers of the set are taken.  If a thousand
  * clients send at once and each that found none began again with the next batch, nearly all of them
  * would fail each time.  So each waits here until buffers have been given back: as many begin
- * at a time as there are buffers.  Nothing of such a session is in flight; one whose time is up is
- * closed when its turn comes.
+ * at a time as there are buffers.  While some wait, a session that has been answered goes to the end
+ * of the line, too: it would take the buffer that the first in line waits for, and a client that
+ * asks again at once would be served many times before the others.  Nothing of a waiting session is
+ * in flight; one whose time is up is closed when its turn comes.
  */
 #include <stdlib.h>
 #include "uring.h"
@@ -38,6 +40,11 @@ bool uring_starve(struct uring *u, struct session *s)
     return true;
 }
 
+bool uring_may_feed(const struct uring *u)
+{
+    return u->starved.count && u->holding < RING_BUFFERS;
+}
+
 void uring_feed_starved(struct uring *u)
 {
     struct starved *q = &u->starved;
@@ -49,7 +56,7 @@ void uring_feed_starved(struct uring *u)
 
         q->first = (q->first + 1) % q->room;
         s->slot = 0;
-        uring_pursue(u, s, want);
+        uring_begin(u, s, want);
         buffers -= u->ring.flying > flying; /* else it was closed */
     }
 }

@@ -11,6 +11,7 @@ from lib.trees import content
 
 MANY = 1000
 SIZE = 4096
+TURNS = 4
 
 
 def completions(pid):
@@ -48,6 +49,27 @@ def test_who_finds_no_buffer_asks_once_more(start, standard):
     for wire in wires:
         assert wire.reply().body == content(SIZE, SIZE)
     assert 2 * MANY <= completions(server.pid) - before < 3.2 * MANY  # received, sent, and once in vain
+
+
+def test_each_has_its_turn(start, standard, tmp_path):
+    """Each client sends four requests at once, one of which fills a buffer.  A session that was answered would find a
+    buffer at once, before those that wait for one: they are answered first."""
+    log = tmp_path / "log"
+    server = start(standard, "--workers", 1, "--log", "combined", "--log-file", log)
+    wires = [server.wire() for _ in range(MANY)]
+    padding = [f"Padding: {'x' * 7000}", f"Padding: {'x' * 7000}"]
+    os.kill(server.pid, signal.SIGSTOP)
+    for i, wire in enumerate(wires):
+        wire.send(TURNS * request(f"/hello.txt?{i}", fields=padding))
+    os.kill(server.pid, signal.SIGCONT)
+    for wire in wires:
+        for _ in range(TURNS):
+            assert wire.reply().status == 200
+    os.kill(server.pid, signal.SIGTERM)
+    server.finish()
+    asked = re.findall(r"hello\.txt\?(\d+) ", log.read_text())
+    assert len(asked) == TURNS * MANY
+    assert len(set(asked[:MANY + MANY // 4])) > 0.9 * MANY
 
 
 @pytest.mark.parametrize("turns", [1, 3])
