@@ -61,6 +61,20 @@ def test_byte_by_byte(server):
     assert one["status"] == 200 and one["took_ns"]["head"] > 0
 
 
+def test_stacks(server, tmp_path):
+    """The kernel's own threads have stacks, too, and the module's functions are in them."""
+    if module.MODEL == "softirq":
+        pytest.skip("it has no thread: it answers in whatever process was interrupted")
+    path = tmp_path / "folded"
+    run, served = aid.traced_load(server.port, "-c", 4, "-n", 2 * REQUESTS, url=f"http://127.0.0.1:{server.port}/hello.txt",
+                                  options=("--stacks", path))
+    assert served == run.summary["seen"] == 2 * REQUESTS
+    lines = path.read_text().splitlines()
+    assert sum(int(line.rpartition(" ")[2]) for line in lines) > 10, lines
+    assert any("conn_pump_[k]" in line and "tcp_sendmsg_[k]" in line for line in lines), lines
+    assert not any("main" in line for line in lines), lines
+
+
 @pytest.mark.parametrize("engine", ["epoll", pytest.param("thread", marks=pytest.mark.long), pytest.param("uring", marks=pytest.mark.long)])
 def test_of_user_space(site, engine):
     """The server's own trace points, too; and what it asks of the kernel."""

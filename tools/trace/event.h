@@ -44,7 +44,11 @@ enum {
 struct event {
     __u64 ns;
     __u64 cookie;      /* of the socket */
-    __u32 seq, ack;
+    __u32 seq;
+    union {
+        __u32 ack;     /* IN, OUT */
+        __u32 pid;     /* RECV: the thread's process */
+    };
     __u32 len;         /* bytes of payload, or taken, or queued */
     __u32 tid;         /* RECV, SEND */
     __u8 kind, flags;

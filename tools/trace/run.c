@@ -53,6 +53,8 @@ static bool see(void *arg, const struct event *e)
     if (run->until_ns && e->ns >= run->until_ns)
         return false;
     run->events++;
+    if (e->kind == EVENT_RECV && run->views)
+        views_received(run->views, e->pid);
     flows_event(&run->flows, e, (const char *)(e + 1)); /* it has left the ring in any case */
     return !interrupted && !run->done;
 }

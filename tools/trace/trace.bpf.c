@@ -330,6 +330,7 @@ int BPF_PROG(received, struct sock *sk, int ret)
     e->seq = tcp->copied_seq;
     e->len = (__u32)ret;
     e->tid = (__u32)bpf_get_current_pid_tgid();
+    e->pid = (__u32)(bpf_get_current_pid_tgid() >> 32);
     if (t && t->known) {
         e->flags = EVENT_KNOWN | (t->asleep ? EVENT_ASLEEP : 0);
         e->woken = t->woken;

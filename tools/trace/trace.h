@@ -12,10 +12,10 @@
  *   draw.h     bars of text                         waterfall.c, histogram.c  pictures of them
  *   views.c    where each request is shown          perfetto.c  ... in a file
  *   top.c      a table that lives                   group.h    its rows
- *   calls.c    system calls of the server
+ *   calls.c    system calls of the server   stacks.h   its call stacks
  *   run.c      one port from begin to end           compare.h  two of them
  *
- * attach_absent.c takes the place of attach.c where the build has no clang or no libbpf.
+ * attach_absent.c takes the place of attach.c where the build has no clang, libbpf or libdw.
  */
 #ifndef TOOLS_TRACE_H
 #define TOOLS_TRACE_H
@@ -192,11 +192,13 @@ struct views {
     const struct trace_options *opt;
     struct perfetto *perfetto; /* NULL: not asked for */
     struct top *top;           /* likewise */
+    struct stacks *stacks;     /* likewise */
 };
 
 /* 0 or an exit code, said. */
 int views_begin(struct views *v, const struct trace_options *opt, unsigned port);
 bool views_tick(struct views *v, uint64_t now_ns); /* false: the user wants it to end */
+void views_received(struct views *v, uint32_t pid); /* a process of the server's */
 void views_request(struct views *v, const struct request *r, const struct stages *s);
 void views_leave(struct views *v, uint64_t now_ns); /* ... what is printed at the end may come */
 int views_end(struct views *v); /* after views_leave(), if there was a request */

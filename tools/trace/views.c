@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* views.c - where a request is shown: as a line, a picture or an object, and in a file. */
+#include "stacks.h"
 #include "trace.h"
 
 static int check(const struct trace_options *opt)
@@ -33,12 +34,20 @@ int views_begin(struct views *v, const struct trace_options *opt, unsigned port)
         say_error("--top: out of memory");
         return EXIT_FAILED;
     }
-    return 0;
+    return opt->stacks ? stacks_begin(&v->stacks, opt->stacks, port) : 0;
 }
 
 bool views_tick(struct views *v, uint64_t now_ns)
 {
+    if (v->stacks)
+        stacks_read(v->stacks);
     return !v->top || top_tick(v->top, now_ns);
+}
+
+void views_received(struct views *v, uint32_t pid)
+{
+    if (v->stacks)
+        stacks_process(v->stacks, pid);
 }
 
 void views_request(struct views *v, const struct request *r, const struct stages *s)
@@ -63,12 +72,13 @@ void views_leave(struct views *v, uint64_t now_ns)
 
 int views_end(struct views *v)
 {
-    int err = perfetto_end(v->perfetto);
+    int err = perfetto_end(v->perfetto), code = stacks_end(v->stacks);
 
     views_leave(v, 0);
     v->perfetto = NULL;
+    v->stacks = NULL;
     if (!err)
-        return 0;
+        return code;
     say_error("--perfetto %s: the file is not whole: %s", v->opt->perfetto, say_why(err));
     return EXIT_FAILED;
 }

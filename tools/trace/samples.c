@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/* samples.c - what each processor does, some hundred times a second: perf_event_open(2) with the
+ * processor's clock, which needs no counter of the hardware.
+ *
+ * Each processor has a ring of records that the kernel writes and this process reads.  A fork and
+ * the child's first sample may lie in two rings, so the records of all rings are read in the order
+ * of their times.
+ */
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <time.h>
+#include <unistd.h>
+#include "stacks.h"
+#include "trace.h"
+
+enum {
+    RECORD_MAX = 65536,
+    PAGES_MOST = 1024,
+    PAGES_ANYBODY = 128 /* with one for the head, what each may lock for a processor */
+};
+
+/* Which of the kernel's numbers of registers (asm/perf_regs.h) belongs to which of the tables'. */
+#if defined(__x86_64__)
+static const unsigned char number[UNWIND_REGISTERS] = {0, 3, 2, 1, 4, 5, 6, 7, 16, 17, 18,
+                                                       19, 20, 21, 22, 23, 8};
+enum { KERNEL_REGISTERS = 24 };
+#elif defined(__aarch64__)
+static const unsigned char number[UNWIND_REGISTERS] = {
+    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+    17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32};
+enum { KERNEL_REGISTERS = 33 };
+#endif
+
+struct processor {
+    int fd;
+    struct perf_event_mmap_page *page; /* NULL: it is off */
+    size_t pages;                      /* of its ring, without the head's */
+    uint64_t at, head;                 /* read to here; ends here */
+};
+
+struct samples {
+    unsigned processors;
+    size_t page_bytes;
+    uint64_t lost;
+    struct processor *processor;
+    char record[RECORD_MAX]; /* one that goes over the ring's end */
+};
+
+/* --- Rings ------------------------------------------------------------------------------------ */
+
+static uint64_t mask(void)
+{
+    uint64_t bits = 0;
+
+    for (unsigned i = 0; i < UNWIND_REGISTERS; i++)
+        bits |= 1ull << number[i];
+    return bits;
+}
+
+static bool map(const struct samples *s, struct processor *p, size_t pages)
+{
+    void *at = mmap(NULL, (pages + 1) * s->page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd,
+                    0);
+
+    p->page = at == MAP_FAILED ? NULL : at;
+    p->pages = pages;
+    return p->page != NULL;
+}
+
+static int open_one(struct samples *s, unsigned i)
+{
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_SOFTWARE,
+        .size = sizeof(attr),
+        .config = PERF_COUNT_SW_CPU_CLOCK,
+        .freq = 1,
+        .sample_freq = SAMPLES_A_SECOND,
+        .sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN |
+                       PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
+        .sample_id_all = 1,
+        .use_clockid = 1,
+        .clockid = CLOCK_MONOTONIC,
+        .exclude_idle = 1,
+        .exclude_callchain_user = 1,
+        .sample_regs_user = mask(),
+        .sample_stack_user = SAMPLE_STACK_BYTES,
+        .task = 1,
+        .comm = 1,
+        .comm_exec = 1,
+    };
+    struct processor *p = &s->processor[i];
+
+    p->fd = (int)syscall(SYS_perf_event_open, &attr, -1, i, -1, PERF_FLAG_FD_CLOEXEC);
+    if (p->fd < 0)
+        return errno == ENODEV ? 0 : -errno; /* that processor is off */
+    return map(s, p, PAGES_MOST) || map(s, p, PAGES_ANYBODY) ? 0 : -errno;
+}
+
+int samples_begin(struct samples **to)
+{
+    struct samples *s = calloc(1, sizeof(*s));
+    int err = 0;
+
+    *to = s;
+    if (!s)
+        return -ENOMEM;
+    s->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    s->processors = (unsigned)get_nprocs_conf();
+    s->processor = calloc(s->processors, sizeof(s->processor[0]));
+    if (!s->processor)
+        return -ENOMEM;
+    for (unsigned i = 0; i < s->processors; i++)
+        s->processor[i].fd = -1;
+    for (unsigned i = 0; i < s->processors && !err; i++)
+        err = open_one(s, i);
+    return err;
+}
+
+void samples_end(struct samples *s)
+{
+    for (unsigned i = 0; s && s->processor && i < s->processors; i++) {
+        if (s->processor[i].page)
+            munmap(s->processor[i].page, (s->processor[i].pages + 1) * s->page_bytes);
+        if (s->processor[i].fd >= 0)
+            close(s->processor[i].fd);
+    }
+    if (s)
+        free(s->processor);
+    free(s);
+}
+
+uint64_t samples_lost(const struct samples *s)
+{
+    return s->lost;
+}
+
+/* --- Records ---------------------------------------------------------------------------------- */
+
+/* The next 64 bits of a record; 0 behind its end. */
+static uint64_t next(const char **at, const char *end)
+{
+    uint64_t word = 0;
+
+    if (end - *at >= (ptrdiff_t)sizeof(word))
+        memcpy(&word, *at, sizeof(word));
+    *at += sizeof(word);
+    return word;
+}
+
+/* In the order of PERF_RECORD_SAMPLE in linux/perf_event.h. */
+static void read_sample(const char *at, const char *end, struct sample *s)
+{
+    static uint64_t kernel[SAMPLE_FRAMES_MAX];
+    uint64_t reg[KERNEL_REGISTERS] = {0}, ids = next(&at, end), count, size;
+
+    at += sizeof(uint64_t); /* the time */
+    count = next(&at, end);
+    *s = (struct sample){.pid = (uint32_t)ids, .tid = (uint32_t)(ids >> 32), .kernel = kernel};
+    for (uint64_t i = 0; i < count && at < end; i++) {
+        uint64_t address = next(&at, end);
+
+        if (address < PERF_CONTEXT_MAX && s->kernels < SAMPLE_FRAMES_MAX)
+            kernel[s->kernels++] = address;
+    }
+    s->in_program = next(&at, end) == PERF_SAMPLE_REGS_ABI_64;
+    if (!s->in_program)
+        return;
+    for (unsigned i = 0; i < KERNEL_REGISTERS; i++)
+        if (mask() >> i & 1)
+            reg[i] = next(&at, end);
+    for (unsigned i = 0; i < UNWIND_REGISTERS; i++)
+        s->reg[i] = reg[number[i]];
+    size = next(&at, end);
+    s->stack = at;
+    if (size > (uint64_t)(end > at ? end - at : 0))
+        return;
+    at += size;
+    s->stack_len = size ? next(&at, end) : 0; /* of the bytes above these are the stack's */
+    s->stack_len = s->stack_len < size ? s->stack_len : size;
+}
+
+/* Every record says when: a sample behind its process, any other at its end (sample_id_all). */
+static uint64_t time_of(const struct perf_event_header *h)
+{
+    const char *end = (const char *)h + h->size;
+    const char *at = h->type == PERF_RECORD_SAMPLE ? (const char *)(h + 1) + sizeof(uint64_t)
+                                                   : end - sizeof(uint64_t);
+
+    return next(&at, end);
+}
+
+/* The members of a fork's, an end's or a name's record, as in linux/perf_event.h. */
+static void see(struct samples *s, const struct perf_event_header *h,
+                const struct sample_reader *r)
+{
+    const char *at = (const char *)(h + 1), *end = (const char *)h + h->size;
+    struct sample sample;
+    uint32_t word[3] = {0}; /* FORK, EXIT: process, its parent, thread; COMM: process, thread */
+
+    memcpy(word, at, (size_t)(end - at) < sizeof(word) ? (size_t)(end - at) : sizeof(word));
+    if (h->type == PERF_RECORD_FORK && word[0] != word[1]) {
+        r->forked(r->arg, word[1], word[0]);
+    } else if (h->type == PERF_RECORD_COMM && h->misc & PERF_RECORD_MISC_COMM_EXEC) {
+        r->executes(r->arg, word[0]);
+    } else if (h->type == PERF_RECORD_SAMPLE) {
+        read_sample(at, end, &sample);
+        r->sampled(r->arg, &sample);
+    } else if (h->type == PERF_RECORD_LOST) {
+        at += sizeof(uint64_t); /* of which event */
+        s->lost += next(&at, end);
+    } else if (h->type == PERF_RECORD_EXIT && word[0] == word[2]) {
+        r->ended(r->arg, word[0]);
+    }
+}
+
+/* The next record of a ring, in one piece: in the ring, or copied to s->record.  NULL: none. */
+static const struct perf_event_header *record_at(struct samples *s, const struct processor *p)
+{
+    size_t bytes = p->pages * s->page_bytes, from = p->at % bytes;
+    const char *ring = (const char *)p->page + s->page_bytes;
+    const struct perf_event_header *h = (const void *)(ring + from); /* records are aligned */
+
+    if (p->at >= p->head || h->size < sizeof(*h))
+        return NULL;
+    if (from + h->size <= bytes)
+        return h;
+    memcpy(s->record, h, bytes - from);
+    memcpy(s->record + bytes - from, ring, h->size - (bytes - from));
+    return (const void *)s->record;
+}
+
+/* The ring with the oldest record that is older than that; NULL: none. */
+static struct processor *oldest(struct samples *s, uint64_t before_ns)
+{
+    struct processor *found = NULL;
+
+    for (unsigned i = 0; i < s->processors; i++) {
+        struct processor *p = &s->processor[i];
+        const struct perf_event_header *h = p->page ? record_at(s, p) : NULL;
+
+        if (h && time_of(h) < before_ns) {
+            before_ns = time_of(h);
+            found = p;
+        }
+    }
+    return found;
+}
+
+void samples_read(struct samples *s, const struct sample_reader *reader)
+{
+    uint64_t now = run_now_ns(); /* what is older is in its ring by now */
+    struct processor *p;
+
+    for (unsigned i = 0; i < s->processors; i++)
+        if (s->processor[i].page)
+            s->processor[i].head = __atomic_load_n(&s->processor[i].page->data_head,
+                                                   __ATOMIC_ACQUIRE);
+    while ((p = oldest(s, now)) != NULL) {
+        const struct perf_event_header *h = record_at(s, p);
+
+        see(s, h, reader);
+        p->at += h->size;
+        __atomic_store_n(&p->page->data_tail, p->at, __ATOMIC_RELEASE);
+    }
+}

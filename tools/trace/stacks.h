@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* stacks.h - the server's call stacks, sampled while it runs and written in the folded form that
+ * flame graphs are made of: --stacks.
+ *
+ *   samples.c   what each processor does, some hundred times a second (perf_event_open())
+ *   unwind.c    a sample's frames in a program, by its unwind tables (libdw)
+ *   ksyms.c     a sample's frames in the kernel
+ *   stacks.c    which samples are the server's; equal stacks are counted; the file
+ *
+ * unwind_absent.c takes the place of unwind.c where the build has no libdw.
+ */
+#ifndef TRACE_STACKS_H
+#define TRACE_STACKS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* --- samples.c -------------------------------------------------------------------------------- */
+
+enum {
+    SAMPLES_A_SECOND = 499,     /* on each processor; odd, so as not to fall in step with timers */
+    SAMPLE_STACK_BYTES = 16384, /* copied of a program's stack */
+    SAMPLE_FRAMES_MAX = 127     /* of the kernel: its own limit */
+};
+
+/* Registers of a program, in the order in which unwind tables number them. */
+#if defined(__x86_64__)
+enum { UNWIND_REGISTERS = 17, UNWIND_SP = 7, UNWIND_PC = 16 };
+#elif defined(__aarch64__)
+enum { UNWIND_REGISTERS = 33, UNWIND_SP = 31, UNWIND_PC = 32 /* is none of them */ };
+#endif
+
+/* Pointers are good until the reader returns. */
+struct sample {
+    uint32_t pid, tid;
+    const uint64_t *kernel;     /* addresses, the innermost first */
+    unsigned kernels;
+    bool in_program;            /* there is a program behind: the next two are known */
+    uint64_t reg[UNWIND_REGISTERS];
+    const char *stack;          /* what is there from the stack pointer on */
+    size_t stack_len;
+};
+
+/* Who hears of records, in the order of their times. */
+struct sample_reader {
+    void (*forked)(void *arg, uint32_t parent, uint32_t child); /* before a sample of the child */
+    void (*executes)(void *arg, uint32_t pid);                  /* another program, from now on */
+    void (*sampled)(void *arg, const struct sample *s);
+    void (*ended)(void *arg, uint32_t pid);                     /* after its last sample */
+    void *arg;
+};
+
+struct samples;
+
+/* 0; -EACCES, -EPERM: CAP_PERFMON is needed; another -errno: this kernel cannot. */
+int samples_begin(struct samples **to);
+void samples_read(struct samples *s, const struct sample_reader *reader); /* what has come */
+uint64_t samples_lost(const struct samples *s); /* there was no room: read too late */
+void samples_end(struct samples *s);
+
+/* --- ksyms.c ---------------------------------------------------------------------------------- */
+
+struct ksyms;
+
+/* 0 or -errno; -EACCES: the kernel hides where its functions are. */
+int ksyms_begin(struct ksyms **to);
+/* NULL: it is in none. */
+const char *ksyms_at(const struct ksyms *k, uint64_t address);
+void ksyms_end(struct ksyms *k);
+
+/* --- unwind.c --------------------------------------------------------------------------------- */
+
+enum { UNWIND_FRAMES_MAX = 128 };
+
+/* The mappings of a process; its forks share them until they execute another program. */
+struct space;
+
+struct space *space_open(pid_t pid); /* NULL: it has ended, or may not be looked at */
+/* Names of the sample's frames, the innermost first; how many.  Good until the space is closed. */
+unsigned space_unwind(struct space *space, const struct sample *s,
+                      const char *name[UNWIND_FRAMES_MAX]);
+void space_close(struct space *space);
+
+/* --- stacks.c --------------------------------------------------------------------------------- */
+
+struct stacks;
+
+/* 0 or an exit code, said; stacks_end() in any case. */
+int stacks_begin(struct stacks **to, const char *path, unsigned port);
+void stacks_process(struct stacks *s, uint32_t pid); /* it belongs to the server */
+void stacks_read(struct stacks *s);                  /* every few milliseconds */
+int stacks_end(struct stacks *s);                    /* 0 or an exit code, said */
+
+#endif
