@@ -66,12 +66,15 @@ def test_stacks(server, tmp_path):
     if module.MODEL == "softirq":
         pytest.skip("it has no thread: it answers in whatever process was interrupted")
     path = tmp_path / "folded"
-    run, served = aid.traced_load(server.port, "-c", 4, "-n", 2 * REQUESTS, url=f"http://127.0.0.1:{server.port}/hello.txt",
-                                  options=("--stacks", path))
-    assert served == run.summary["seen"] == 2 * REQUESTS
+    run, served = aid.traced_load(server.port, "-c", 4, "-n", 10 * REQUESTS, url=f"http://127.0.0.1:{server.port}/hello.txt",
+                                  options=("--quiet", "--stacks", path))
+    assert served == run.summary["seen"] == 10 * REQUESTS
+    if any("sock_recv_length" in line for line in run.summary["lacks"]):
+        pytest.skip("this kernel does not tell which threads receive")
     lines = path.read_text().splitlines()
     assert sum(int(line.rpartition(" ")[2]) for line in lines) > 10, lines
-    assert any("conn_pump_[k]" in line and "tcp_sendmsg_[k]" in line for line in lines), lines
+    for name in (";advance_[k]", ";tcp_sendmsg"):
+        assert any(name in line for line in lines), (name, lines)
     assert not any("main" in line for line in lines), lines
 
 

@@ -76,6 +76,7 @@ static int trace(struct views *views, unsigned port)
                                 .flows = &run->flows.counts, .tally = &run->tally};
 
         run->views = views;
+        views_start(views);
         say("tracing port %u; Ctrl-C ends it", port);
         code = run_watch(&run, 1) ? EXIT_DONE : EXIT_FAILED;
         views_leave(views, run_now_ns());

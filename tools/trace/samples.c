@@ -10,6 +10,7 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
@@ -78,6 +79,7 @@ static int open_one(struct samples *s, unsigned i)
         .type = PERF_TYPE_SOFTWARE,
         .size = sizeof(attr),
         .config = PERF_COUNT_SW_CPU_CLOCK,
+        .disabled = 1,
         .freq = 1,
         .sample_freq = SAMPLES_A_SECOND,
         .sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN |
@@ -119,6 +121,13 @@ int samples_begin(struct samples **to)
     for (unsigned i = 0; i < s->processors && !err; i++)
         err = open_one(s, i);
     return err;
+}
+
+void samples_start(struct samples *s)
+{
+    for (unsigned i = 0; i < s->processors; i++)
+        if (s->processor[i].page)
+            ioctl(s->processor[i].fd, PERF_EVENT_IOC_ENABLE, 0); /* fails for no open event */
 }
 
 void samples_end(struct samples *s)

@@ -285,8 +285,9 @@ int stacks_begin(struct stacks **to, const char *path, unsigned port)
     return 0;
 }
 
-/* Called when the tracer's programs are loaded: they are functions of the kernel's, too. */
-static void read_ksyms(struct stacks *s)
+/* The tracer's programs are functions of the kernel's, too.  Names are read before the first
+ * sample: that takes seconds on a slow machine, and the rings would be full. */
+void stacks_start(struct stacks *s)
 {
     int err = ksyms_begin(&s->ksyms);
 
@@ -295,14 +296,13 @@ static void read_ksyms(struct stacks *s)
     else if (err)
         say("missing: names of the kernel's functions, because /proc/kallsyms does not tell them: "
             "root may read it, or CAP_SYSLOG");
+    samples_start(s->samples);
 }
 
 void stacks_read(struct stacks *s)
 {
     const struct sample_reader reader = {forked, executes, sampled, ended, s};
 
-    if (!s->ksyms && !s->err)
-        read_ksyms(s);
     samples_read(s->samples, &reader);
 }
 

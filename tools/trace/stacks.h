@@ -53,8 +53,10 @@ struct sample_reader {
 
 struct samples;
 
-/* 0; -EACCES, -EPERM: CAP_PERFMON is needed; another -errno: this kernel cannot. */
+/* 0; -EACCES, -EPERM: CAP_PERFMON is needed; another -errno: this kernel cannot.  Nothing is
+ * sampled before samples_start(). */
 int samples_begin(struct samples **to);
+void samples_start(struct samples *s);
 void samples_read(struct samples *s, const struct sample_reader *reader); /* what has come */
 uint64_t samples_lost(const struct samples *s); /* there was no room: read too late */
 void samples_end(struct samples *s);
@@ -88,6 +90,7 @@ struct stacks;
 
 /* 0 or an exit code, said; stacks_end() in any case. */
 int stacks_begin(struct stacks **to, const char *path, unsigned port);
+void stacks_start(struct stacks *s); /* when the programs of the tracer are in the kernel */
 void stacks_process(struct stacks *s, uint32_t pid); /* it belongs to the server */
 void stacks_read(struct stacks *s);                  /* every few milliseconds */
 int stacks_end(struct stacks *s);                    /* 0 or an exit code, said */

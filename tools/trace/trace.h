@@ -197,6 +197,7 @@ struct views {
 
 /* 0 or an exit code, said. */
 int views_begin(struct views *v, const struct trace_options *opt, unsigned port);
+void views_start(struct views *v); /* the kernel's side is there */
 bool views_tick(struct views *v, uint64_t now_ns); /* false: the user wants it to end */
 void views_received(struct views *v, uint32_t pid); /* a process of the server's */
 void views_request(struct views *v, const struct request *r, const struct stages *s);

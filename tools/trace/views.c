@@ -37,6 +37,12 @@ int views_begin(struct views *v, const struct trace_options *opt, unsigned port)
     return opt->stacks ? stacks_begin(&v->stacks, opt->stacks, port) : 0;
 }
 
+void views_start(struct views *v)
+{
+    if (v->stacks)
+        stacks_start(v->stacks);
+}
+
 bool views_tick(struct views *v, uint64_t now_ns)
 {
     if (v->stacks)
