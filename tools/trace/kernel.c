@@ -13,8 +13,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+#include "interrupt.h"
 #include "kernel.h"
 
 enum {
@@ -42,22 +42,6 @@ struct run {
     unsigned absents, chosen;
     pid_t load;
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int signo)
-{
-    (void)signo;
-    interrupted = 1;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* --- Which functions -------------------------------------------------------------------------- */
 
@@ -179,11 +163,12 @@ static int drain(struct run *run)
 /* Until the load ends, the time is over, or it is interrupted: an exit code. */
 static int watch(struct run *run)
 {
-    uint64_t until = run->opt->duration ? now_ns() + run->opt->duration * 1000000u : 0;
+    uint64_t for_ns = run->opt->duration * 1000000u;
+    uint64_t until = for_ns ? now_ns(CLOCK_MONOTONIC) + for_ns : 0;
     int status = 0, err = 0;
     bool ended = false;
 
-    while (!err && !interrupted && !ended && (!until || now_ns() < until)) {
+    while (!err && !interrupted() && !ended && (!until || now_ns(CLOCK_MONOTONIC) < until)) {
         ended = load_ended(run, &status);
         err = drain(run);
         if (!ended && !err)
@@ -233,9 +218,9 @@ static int trace(struct run *run)
         return say_refused("the load", err);
     say("tracing %u functions of %s, model %s%s", run->chosen, run->module.name,
         run->module.model, run->opt->run ? "" : "; Ctrl-C ends it");
-    start = now_ns();
+    start = now_ns(CLOCK_MONOTONIC);
     code = watch(run);
-    report.seconds = (double)(now_ns() - start) / 1e9;
+    report.seconds = (double)(now_ns(CLOCK_MONOTONIC) - start) / 1e9;
     report.answers_known = report.answers_known && module_answers(&run->module, &after);
     report.answers = after - before;
     report.absent = run->absent;
@@ -263,7 +248,6 @@ static int guarded(struct run *run)
 
 static int run(const void *options, const struct option_found *found)
 {
-    struct sigaction action = {.sa_handler = interrupt};
     const struct kernel_options *opt = options;
     struct run *run;
     int code;
@@ -281,9 +265,7 @@ static int run(const void *options, const struct option_found *found)
     run->opt = opt;
     run->pipe = -1;
     graph_init(&run->graph, opt->awake ? NULL : THREAD_START);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    interrupt_catch();
     code = tracefs_open(&run->fs);
     code = code ? code : module_find(&run->module, opt->module);
     code = code ? code : guarded(run);

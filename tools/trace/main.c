@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include "compare.h"
+#include "interrupt.h"
 #include "kernel.h"
 #include "sniff.h"
 #include "trace.h"
@@ -79,7 +80,7 @@ static int trace(struct views *views, unsigned port)
         views_start(views);
         say("tracing port %u; Ctrl-C ends it", port);
         code = run_watch(&run, 1) ? EXIT_DONE : EXIT_FAILED;
-        views_leave(views, run_now_ns());
+        views_leave(views, now_ns(CLOCK_MONOTONIC));
         report.seconds = run->seconds;
         report.counts = run->counts;
         report.calls = run->calls_known ? run->calls : NULL;

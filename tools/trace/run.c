@@ -3,9 +3,9 @@
  * requests, times and a tally.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
+#include "interrupt.h"
 #include "trace.h"
 
 enum {
@@ -13,22 +13,6 @@ enum {
     LOOK_SOON_MS = 1, /* ... after a look that found MANY */
     MANY = 1000
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int signo)
-{
-    (void)signo;
-    interrupted = 1;
-}
-
-uint64_t run_now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* --- What happens to a request ---------------------------------------------------------------- */
 
@@ -56,14 +40,13 @@ static bool see(void *arg, const struct event *e)
     if (e->kind == EVENT_RECV && run->views)
         views_received(run->views, e->pid);
     flows_event(&run->flows, e, (const char *)(e + 1)); /* it has left the ring in any case */
-    return !interrupted && !run->done;
+    return !interrupted() && !run->done;
 }
 
 /* --- From begin to end ------------------------------------------------------------------------ */
 
 int run_begin(struct run **to, const struct trace_options *opt, unsigned port)
 {
-    struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESTART}; /* of writes */
     struct run *run = calloc(1, sizeof(*run));
 
     *to = run;
@@ -74,8 +57,7 @@ int run_begin(struct run **to, const struct trace_options *opt, unsigned port)
     run->opt = opt;
     run->port = port;
     flows_init(&run->flows, finish, run);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    interrupt_catch();
     return attach_begin(&run->attached, opt, port);
 }
 
@@ -94,7 +76,7 @@ static bool look(struct run *const run[], unsigned runs, int *err)
 
 static void start(struct run *const run[], unsigned runs)
 {
-    uint64_t now = run_now_ns();
+    uint64_t now = now_ns(CLOCK_MONOTONIC);
 
     for (unsigned i = 0; i < runs; i++) {
         run[i]->flows.sends_known = attach_sees_sends(run[i]->attached);
@@ -118,13 +100,13 @@ static void note_lacks(struct run *run)
 
 static void stop(struct run *const run[], unsigned runs, int *err)
 {
-    uint64_t now = run_now_ns();
+    uint64_t now = now_ns(CLOCK_MONOTONIC);
 
     for (unsigned i = 0; i < runs; i++) {
         run[i]->until_ns = run[i]->until_ns && run[i]->until_ns < now ? run[i]->until_ns : now;
         attach_calls_until(run[i]->attached, run[i]->until_ns);
     }
-    interrupted = 0;
+    interrupt_clear();
     look(run, runs, err); /* what came before the end */
     for (unsigned i = 0; i < runs; i++) {
         flows_end(&run[i]->flows);
@@ -144,12 +126,12 @@ bool run_watch(struct run *const run[], unsigned runs)
     start(run, runs);
     if (run[0]->views)
         views_tick(run[0]->views, run[0]->start_ns);
-    while (!err && more && !interrupted && !run[0]->done) {
+    while (!err && more && !interrupted() && !run[0]->done) {
         bool many = look(run, runs, &err);
 
         pause.tv_nsec = (many ? LOOK_SOON_MS : LOOK_EVERY_MS) * 1000000;
-        more = !run[0]->until_ns || run_now_ns() < run[0]->until_ns;
-        if (run[0]->views && !views_tick(run[0]->views, run_now_ns()))
+        more = !run[0]->until_ns || now_ns(CLOCK_MONOTONIC) < run[0]->until_ns;
+        if (run[0]->views && !views_tick(run[0]->views, now_ns(CLOCK_MONOTONIC)))
             break;
         if (fflush(stdout) != 0)
             err = -errno;

@@ -14,10 +14,9 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
-#include <time.h>
 #include <unistd.h>
+#include "interrupt.h"
 #include "stacks.h"
-#include "trace.h"
 
 enum {
     RECORD_MAX = 65536,
@@ -262,7 +261,7 @@ static struct processor *oldest(struct samples *s, uint64_t before_ns)
 
 void samples_read(struct samples *s, const struct sample_reader *reader)
 {
-    uint64_t now = run_now_ns(); /* what is older is in its ring by now */
+    uint64_t now = now_ns(CLOCK_MONOTONIC); /* what is older is in its ring by now */
     struct processor *p;
 
     for (unsigned i = 0; i < s->processors; i++)

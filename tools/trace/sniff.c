@@ -2,12 +2,11 @@
 /* sniff.c - rung trace sniff: options, the loop that reads packets, and what is printed: a line for
  * each first line, on standard output; what was left out, on standard error. */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <time.h>
 #include "../../base/escape.h"
 #include "../../base/version.h"
+#include "interrupt.h"
 #include "sniff.h"
 
 enum {
@@ -24,22 +23,6 @@ struct run {
     uint64_t begun_ns;
     bool done; /* the limit is reached */
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int signo)
-{
-    (void)signo;
-    interrupted = 1;
-}
-
-static uint64_t now_ns(clockid_t clock)
-{
-    struct timespec t;
-
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* --- Printing --------------------------------------------------------------------------------- */
 
@@ -163,7 +146,7 @@ static int watch(struct run *run)
     uint64_t until = run->opt->duration ? run->begun_ns + run->opt->duration * 1000000u : 0;
     int n = 0;
 
-    while (n >= 0 && !interrupted && !run->done && (!until || now_ns(CLOCK_MONOTONIC) < until)) {
+    while (n >= 0 && !interrupted() && !run->done && (!until || now_ns(CLOCK_MONOTONIC) < until)) {
         n = tap_read(run->tap, WAIT_MS, take, run);
         lines_tick(&run->lines, now_ns(CLOCK_REALTIME));
         if (fflush(stdout) != 0)
@@ -200,7 +183,6 @@ static int run_on(struct run *run)
 
 static int run(const void *options, const struct option_found *found)
 {
-    struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESTART}; /* of writes */
     struct run run = {.opt = options};
     int code;
 
@@ -211,8 +193,7 @@ static int run(const void *options, const struct option_found *found)
     }
     code = tap_open(&run.tap, run.opt);
     if (!code) {
-        sigaction(SIGINT, &action, NULL);
-        sigaction(SIGTERM, &action, NULL);
+        interrupt_catch();
         code = run_on(&run);
     }
     tap_close(run.tap);

@@ -14,6 +14,7 @@
  *   top.c      a table that lives                   group.h    its rows
  *   calls.c    system calls of the server   stacks.h   its call stacks
  *   run.c      one port from begin to end           compare.h  two of them
+ *   interrupt.h  when it ends
  *
  * attach_absent.c takes the place of attach.c where the build has no clang, libbpf or libdw.
  */
@@ -226,7 +227,6 @@ struct run {
     unsigned events;     /* of this look */
 };
 
-uint64_t run_now_ns(void); /* CLOCK_MONOTONIC */
 /* 0 or an exit code, said; run_end() in any case. */
 int run_begin(struct run **run, const struct trace_options *opt, unsigned port);
 /* Until a signal, or the limits of the first are reached.  False: failed, which was said. */
