@@ -52,10 +52,12 @@ LDLIBS := -luring $(if $(filter gzip,$(COMPRESSORS)),-ldeflate) $(if $(filter br
     $(if $(filter zstd,$(COMPRESSORS)),-lzstd)
 # The server's own trace points.
 PROBES := $(shell printf '\043if __has_include(<sys/sdt.h>)\nyes\n\043endif\n' | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
-# The tracer needs a compiler for the kernel's own machine (BPF), what loads its programs, and what unwinds stacks.
+# The tracer needs a compiler for the kernel's own machine (BPF) and what loads its programs.
 BPF_CC ?= clang
-TRACER := $(if $(shell command -v $(BPF_CC)),$(shell printf '\043if __has_include(<bpf/libbpf.h>) && __has_include(<elfutils/libdwfl.h>)\nyes\n\043endif\n' | \
+TRACER := $(if $(shell command -v $(BPF_CC)),$(shell printf '\043if __has_include(<bpf/libbpf.h>)\nyes\n\043endif\n' | \
     $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null))
+# ... and a library that unwinds the stacks of programs.
+UNWINDER := $(shell printf '\043if __has_include(<elfutils/libdwfl.h>)\nyes\n\043endif\n' | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
 HOSTED := # flags of everything but core/
 # The core uses mem* and strlen alone (tests/link.sh), so the compiler may know what those mean.  The kernel's
 # rule that declarations come first holds there, because Kbuild compiles the core too.
@@ -135,7 +137,8 @@ TWIN_CACHE := $(addprefix $(O)/tests/kernel/,site_cache site_changes site_races 
 FUZZ := $(FUZZ_SRC:%.c=$(O)/%)
 LOAD_SRC := $(sort $(wildcard tools/load/*.c))
 DROP_SRC := $(sort $(wildcard tools/drop/*.c))
-TRACE_SRC := $(sort $(filter-out tools/trace/%.bpf.c $(if $(TRACER),%_absent.c,%/attach.c %/sniff_filter.c %/unwind.c %/object.c),$(wildcard tools/trace/*.c)))
+TRACE_SRC := $(sort $(filter-out tools/trace/%.bpf.c $(if $(TRACER),%/attach_absent.c %/sniff_filter_absent.c,%/attach.c %/sniff_filter.c %/object.c) \
+    $(if $(UNWINDER),%/unwind_absent.c,%/unwind.c),$(wildcard tools/trace/*.c)))
 ALL_SRC := $(LIB_SRC) $(MAIN) $(LOAD_SRC) $(DROP_SRC) $(TRACE_SRC) $(UNIT_SRC) $(SIM_SRC) $(UNIT_AID) $(SIM_AID) $(FUZZ_SRC) $(FUZZ_AID) $(FUZZ_MAIN)
 # Each folder is a program of the lab.
 LAB_NAMES := $(notdir $(patsubst %/,%,$(wildcard lab/programs/*/)))
@@ -365,12 +368,13 @@ $(O)/tools/trace/object.o: CPPFLAGS += -DTRACE_OBJECT='"$(O)/tools/trace/trace.b
 # Says at each make that tracing is not built, and changes when that does.
 $(O)/trace.list: FORCE
 	@mkdir -p $(@D)
-	$(if $(TRACER),,@echo 'make: rung trace is built without tracing and sniffing: apt-get install clang libbpf-dev libdw-dev' >&2)
+	$(if $(TRACER),,@echo 'make: rung trace is built without tracing and sniffing: apt-get install clang libbpf-dev' >&2)
+	$(if $(UNWINDER),,@echo 'make: rung trace --stacks is built without the functions of programs: apt-get install libdw-dev' >&2)
 	$(call tell,$(TRACE_SRC))
 
 $(TRACE): $(call objects,$(TRACE_SRC)) $(LIB) $(O)/trace.list
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(if $(TRACER),-lbpf -ldw) -lm
+	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(if $(TRACER),-lbpf) $(if $(UNWINDER),-ldw) -lm
 
 # A lab program's own linker flags stand in its folder in ldflags, additional include folders in cppflags, and headers
 # that it can do without in optional: its objects are compiled again when one of those is installed or removed.

@@ -5,9 +5,9 @@
  * The kernel ends a receive with -ENOBUFS when all buffers of the set are taken.  If a thousand
  * clients send at once and each that found none began again with the next batch, nearly all of them
  * would fail each time.  So each waits here until buffers have been given back: as many begin
- * at a time as there are buffers.  While some wait, a session that has been answered goes to the
- * end of the line, too: it would take the buffer that the first in line waits for, and a client
- * that asks again at once would be served many times before the others.  Nothing of a waiting
+ * at a time as there are buffers.  While some wait, each session that wants to receive goes to the
+ * end of the line: it would take the buffer that the first in line waits for, and a client that
+ * asks again at once would be served many times before the others.  Nothing of a waiting
  * session is in flight; one whose time is up is closed when its turn comes.
  */
 #include <stdlib.h>

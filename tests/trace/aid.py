@@ -48,6 +48,8 @@ def tracing(*args):
     with subprocess.Popen([TRACE, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, env=environment()) as process:
         said = process.stderr.readline()
+        while said.rpartition("\n")[0].rpartition("\n")[2].startswith("rung: missing: "):
+            said += process.stderr.readline()
         assert "tracing port" in said, said + process.stderr.read()
         out = []
         reader = threading.Thread(target=lambda: out.append(process.stdout.read()), daemon=True)
@@ -74,9 +76,9 @@ def traced_load(port, *args, url=None, options=()):
 
 
 @contextlib.contextmanager
-def rung(engine, *args, folder=f"{TOP}/www"):
+def rung(engine, *args, folder=f"{TOP}/www", program=(RUNG,)):
     """A server for a folder: its port."""
-    with subprocess.Popen([RUNG, "serve", folder, "--engine", engine, "--port", "0", *map(str, args)], text=True,
+    with subprocess.Popen([*map(str, program), "serve", folder, "--engine", engine, "--port", "0", *map(str, args)], text=True,
                           stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**environment(), "RUNG_WORKERS": "1"}) as process:
         try:
             lines = []

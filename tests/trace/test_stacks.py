@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """--stacks: the server's call stacks, folded; those of no other process."""
 import contextlib
+import os
 import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -9,11 +11,11 @@ import sys
 import time
 
 import pytest
-from aid import DONE, FAILED, FILE, LOAD, PATIENCE, TRACE, Lies, environment, rung, trace, tracing
+from aid import DONE, FAILED, FILE, LOAD, PATIENCE, RUNG, TRACE, Lies, environment, rung, trace, tracing
 
 pytestmark = pytest.mark.usefixtures("traced")
 LINE = re.compile(r"([^ ;]+(?:;[^ ;]+)*) (\d+)")
-SAID = re.compile(r"^rung: (\d+) samples of the server, (\d+) lost: ", re.MULTILINE)
+SAID = re.compile(r"^rung: (\d+) samples of the server in .+; (\d+) records were lost, the server's or others'$", re.MULTILINE)
 
 
 def load(port, *args):
@@ -145,42 +147,123 @@ def test_a_server_that_is_no_rung(tmp_path):
     assert share(stacks, lambda names: any(name in ("writev", "sendfile", "sendfile64") for name in names)) > 0.1
 
 
+def test_a_program_that_was_replaced(tmp_path):
+    """Its file is found by the process, also if the path has become another program's."""
+    copy = tmp_path / "rung"
+    shutil.copy(RUNG, copy)
+    with rung("epoll", program=(copy,)) as port:
+        copy.unlink()
+        copy.write_bytes(b"no program")
+        with sampled(port, tmp_path / "folded") as stacks:
+            load(port, "-c", 4, "-d", "700ms")
+    assert share(stacks, lambda names: "main" in names and "epoll_run" in names) > 0.7, stacks
+
+
+def test_a_program_in_a_container(tmp_path):
+    """Its file has a path that leads nowhere here."""
+    if os.geteuid() != 0 or not shutil.which("unshare"):
+        pytest.skip("it takes root and unshare to make a mount that nobody else sees")
+    (tmp_path / "inside").mkdir()
+    script = f'mount -t tmpfs none {tmp_path}/inside && cp {RUNG} {tmp_path}/inside/rung && exec {tmp_path}/inside/rung "$@"'
+    with rung("epoll", program=("unshare", "--mount", "sh", "-c", script, "sh")) as port, sampled(port, tmp_path / "folded") as stacks:
+        assert not (tmp_path / "inside" / "rung").exists()
+        load(port, "-c", 4, "-d", "700ms")
+    assert share(stacks, lambda names: "main" in names and "epoll_run" in names) > 0.7, stacks
+
+
 def test_a_server_that_rests(tmp_path):
+    """What happens before the trace and after it is not in the file."""
     with rung("epoll") as port, sampled(port, tmp_path / "folded") as stacks:
         time.sleep(0.3)
-    assert sum(count for _, count in stacks) < 10
+    assert not any("recv" in name for names, _ in stacks for name in names), stacks
+
+
+def test_many_processes_of_one_program(tmp_path):
+    """Workers that are forks of each other are read once: descriptors for more are not needed."""
+    code = ("import os, socket, sys, time\ns = socket.create_server(('127.0.0.1', 0))\n"
+            "for i in range(40):\n    if not os.fork():\n        end = time.time() + 60\n"
+            "        while time.time() < end: time.sleep(0.0005)\n        os._exit(0)\n"
+            "print(s.getsockname()[1], flush=True)\nsys.stdin.readline()\nos.killpg(0, 9)\n")
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True) as server:
+        port = int(server.stdout.readline())
+        command = f'ulimit -n 60; exec "{TRACE}" -q --slowest 0 -d 1s --stacks {tmp_path}/folded {port}'
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=environment(), timeout=PATIENCE, check=False)
+        server.stdin.write("\n")
+        server.stdin.close()
+    assert done.returncode == DONE and "missing: functions of programs" not in done.stderr, done.stderr
+    stacks = folded(tmp_path / "folded")
+    assert sum(count for _, count in stacks) > 20 and share(stacks, lambda names: any("clock_nanosleep" in name for name in names)) > 0.1
+    assert share(stacks, lambda names: len(names) > 3) > 0.7, stacks
 
 
 def test_a_file_that_cannot_be_written(tmp_path):
     with Lies() as server:
         run = trace("--stacks", tmp_path / "none" / "folded", server.port)
-        assert run.status == FAILED and "cannot write this file: " in run.err
-        run = trace("-q", "-d", "100ms", "--stacks", "/dev/full", server.port)
-    assert run.status in (DONE, FAILED)  # nothing to write, if it was never seen
+    assert run.status == FAILED and "cannot write this file: " in run.err
     with rung("epoll") as port, subprocess.Popen([TRACE, "-q", "-d", "1s", "--stacks", "/dev/full", str(port)], stdout=subprocess.DEVNULL,
                                                  stderr=subprocess.PIPE, text=True, env=environment()) as full:
-        assert "tracing port" in full.stderr.readline()
-        load(port, "-d", "500ms")
+        load(port, "-d", "700ms")
         assert "the file is not whole: " in full.communicate(timeout=PATIENCE)[1]
     assert full.returncode == FAILED
 
 
-def test_names_that_the_kernel_hides(tmp_path):
-    """Without CAP_SYSLOG, where kptr_restrict hides them: it says so, and goes on."""
-    if not shutil.which("setpriv"):
-        pytest.skip("there is no setpriv")
-    with rung("epoll") as port, subprocess.Popen(
-            ["setpriv", "--reuid", "65534", "--clear-groups", "--inh-caps=-all,+bpf,+perfmon,+net_admin,+sys_ptrace,+dac_override",
-             "--ambient-caps=-all,+bpf,+perfmon,+net_admin,+sys_ptrace,+dac_override", TRACE, "-q", "-d", "1s", "--stacks", tmp_path / "folded",
-             str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()) as process:
-        said = process.stderr.readline()
-        if "names of the kernel's functions" in said:
-            said += process.stderr.readline()
-        if "tracing port" in said:
-            load(port, "-c", 8, "-d", "700ms")
+def lock_nothing():
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
+
+
+def with_rights(rights, path, port):
+    """The status, what was said: by somebody who is not root, has these capabilities and may lock no memory but what the kernel
+    allows each user for such rings."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("only root can give capabilities, by setpriv")
+    keep = ",".join(["-all", *(f"+{right}" for right in rights)])
+    copy = path.parent / "rung-trace"
+    shutil.copy(TRACE, copy)
+    if not path.exists():
+        path.touch()
+    os.chown(path, 65534, 65534)
+    for folder in path.parents:
+        if str(folder).startswith("/tmp/"):
+            folder.chmod(0o755)
+    with subprocess.Popen(["setpriv", "--reuid", "65534", "--clear-groups", f"--inh-caps={keep}", f"--ambient-caps={keep}", copy, "-q",
+                           "-d", "1s", "--stacks", path, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                          env=environment(), preexec_fn=lock_nothing) as process:
+        said = ""
+        while "tracing port" not in said and (line := process.stderr.readline()):
+            said += line
+        load(port, "-c", 8, "-d", "700ms")
         said += process.communicate(timeout=PATIENCE)[1]
-    if process.returncode != DONE:
-        pytest.skip(said)
-    assert "names of the kernel's functions" in said or "missing:" not in said
-    stacks = folded(tmp_path / "folded")
-    assert share(stacks, lambda names: "main" in names) > 0.7, stacks
+    return process.returncode, said
+
+
+def test_the_rights_that_are_documented(tmp_path):
+    """Without CAP_SYS_PTRACE and CAP_SYSLOG functions may have no names, and then it says so."""
+    path = tmp_path / "folded"
+    with rung("epoll") as port:
+        status, said = with_rights(("bpf", "perfmon", "net_admin"), path, port)
+    assert status == DONE, said
+    stacks = folded(path)
+    assert int(SAID.search(said)[1]) == sum(count for _, count in stacks) > 10
+    if "missing: functions of programs, because the server's mappings may not be read: root may, or CAP_SYS_PTRACE with " \
+            "CAP_DAC_READ_SEARCH" not in said:
+        assert share(stacks, lambda names: "main" in names) > 0.7, said
+    if "missing: names of the kernel's functions" not in said:
+        assert share(stacks, lambda names: any(name.startswith("tcp_sendmsg") for name in names)) > 0.1, said
+
+
+def test_the_rights_for_names(tmp_path):
+    path = tmp_path / "folded"
+    with rung("epoll") as port:
+        status, said = with_rights(("bpf", "perfmon", "net_admin", "sys_ptrace", "dac_read_search", "syslog"), path, port)
+    assert status == DONE and "missing: functions" not in said and "missing: names" not in said, said
+    assert share(folded(path), lambda names: "main" in names) > 0.7
+
+
+def test_nothing_is_lost_by_a_refusal(tmp_path):
+    """What an earlier trace has written stays, and nothing is said of samples."""
+    path = tmp_path / "folded"
+    path.write_text("an earlier one 1\n")
+    with rung("epoll") as port:
+        status, said = with_rights(("perfmon",), path, port)
+    assert status == FAILED and "missing: CAP_BPF" in said and "samples" not in said, said
+    assert path.read_text() == "an earlier one 1\n"

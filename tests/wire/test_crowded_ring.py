@@ -52,7 +52,7 @@ def test_who_finds_no_buffer_asks_once_more(start, standard):
 
 
 def test_each_has_its_turn(start, standard, tmp_path):
-    """Each client sends four requests at once, one of which fills a buffer.  A session that was answered would find a
+    """Each client sends four requests, each of which nearly fills a buffer.  A session that was answered would find a
     buffer at once, before those that wait for one: they are answered first."""
     log = tmp_path / "log"
     server = start(standard, "--workers", 1, "--log", "combined", "--log-file", log)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* attach_absent.c - what takes the place of attach.c where rung was built without clang, libbpf or
- * libdw: options, help and manual are there, and tracing says what to install. */
+/* attach_absent.c - what takes the place of attach.c where rung was built without clang or libbpf:
+ * options, help and manual are there, and tracing says what to install. */
 #include <errno.h>
 #include "trace.h"
 
@@ -9,8 +9,8 @@ int attach_begin(struct attached **to, const struct trace_options *opt, unsigned
     (void)opt;
     (void)port;
     *to = NULL;
-    say_error("this rung was built without clang, libbpf or libdw, so it cannot trace: apt-get "
-              "install clang libbpf-dev libdw-dev, then make all");
+    say_error("this rung was built without clang or libbpf, so it cannot trace: apt-get install "
+              "clang libbpf-dev, then make all");
     return EXIT_MISSING;
 }
 

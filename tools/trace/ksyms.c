@@ -20,7 +20,9 @@ static int by_address(const void *a, const void *b)
 {
     const struct ksym *one = a, *other = b;
 
-    return one->address < other->address ? -1 : one->address > other->address;
+    if (one->address != other->address)
+        return one->address < other->address ? -1 : 1;
+    return strcmp(other->name, one->name); /* of several names, always the same */
 }
 
 static int add(struct ksyms *k, uint64_t address, const char *name)

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -20,8 +21,8 @@
 
 enum {
     RECORD_MAX = 65536,
-    PAGES_MOST = 1024,
-    PAGES_ANYBODY = 128 /* with one for the head, what each may lock for a processor */
+    RING_MOST = 4 << 20,    /* bytes, without the head's page */
+    RING_ANYBODY = 512 << 10 /* of pages of 4 KiB each user may lock as much for each processor */
 };
 
 /* Which of the kernel's numbers of registers (asm/perf_regs.h) belongs to which of the tables'. */
@@ -39,13 +40,12 @@ enum { KERNEL_REGISTERS = 33 };
 struct processor {
     int fd;
     struct perf_event_mmap_page *page; /* NULL: it is off */
-    size_t pages;                      /* of its ring, without the head's */
     uint64_t at, head;                 /* read to here; ends here */
 };
 
 struct samples {
     unsigned processors;
-    size_t page_bytes;
+    size_t page_bytes, ring_bytes; /* of a ring without its head, a power of two */
     uint64_t lost;
     struct processor *processor;
     char record[RECORD_MAX]; /* one that goes over the ring's end */
@@ -60,16 +60,6 @@ static uint64_t mask(void)
     for (unsigned i = 0; i < UNWIND_REGISTERS; i++)
         bits |= 1ull << number[i];
     return bits;
-}
-
-static bool map(const struct samples *s, struct processor *p, size_t pages)
-{
-    void *at = mmap(NULL, (pages + 1) * s->page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd,
-                    0);
-
-    p->page = at == MAP_FAILED ? NULL : at;
-    p->pages = pages;
-    return p->page != NULL;
 }
 
 static int open_one(struct samples *s, unsigned i)
@@ -95,50 +85,85 @@ static int open_one(struct samples *s, unsigned i)
         .comm_exec = 1,
     };
     struct processor *p = &s->processor[i];
+    void *at;
 
     p->fd = (int)syscall(SYS_perf_event_open, &attr, -1, i, -1, PERF_FLAG_FD_CLOEXEC);
     if (p->fd < 0)
-        return errno == ENODEV ? 0 : -errno; /* that processor is off */
-    return map(s, p, PAGES_MOST) || map(s, p, PAGES_ANYBODY) ? 0 : -errno;
+        return errno == ENODEV ? 0 : errno == EPERM ? -EACCES : -errno; /* ENODEV: it is off */
+    at = mmap(NULL, s->page_bytes + s->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd, 0);
+    p->page = at == MAP_FAILED ? NULL : at;
+    return p->page ? 0 : -errno;
 }
 
-int samples_begin(struct samples **to)
+static void close_all(struct samples *s)
 {
-    struct samples *s = calloc(1, sizeof(*s));
+    for (unsigned i = 0; i < s->processors; i++) {
+        if (s->processor[i].page)
+            munmap(s->processor[i].page, s->page_bytes + s->ring_bytes);
+        if (s->processor[i].fd >= 0)
+            close(s->processor[i].fd);
+        s->processor[i] = (struct processor){.fd = -1};
+    }
+}
+
+/* All rings are of one size: what a user may lock is shared by all processors. */
+static int open_all(struct samples *s, size_t bytes)
+{
     int err = 0;
 
-    *to = s;
-    if (!s)
-        return -ENOMEM;
-    s->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    s->processors = (unsigned)get_nprocs_conf();
-    s->processor = calloc(s->processors, sizeof(s->processor[0]));
-    if (!s->processor)
-        return -ENOMEM;
-    for (unsigned i = 0; i < s->processors; i++)
-        s->processor[i].fd = -1;
+    s->ring_bytes = bytes;
     for (unsigned i = 0; i < s->processors && !err; i++)
         err = open_one(s, i);
     return err;
 }
 
-void samples_start(struct samples *s)
+int samples_begin(struct samples **to)
+{
+    struct samples *s = calloc(1, sizeof(*s));
+    unsigned processors = (unsigned)get_nprocs_conf();
+    int err;
+
+    *to = s;
+    if (!s)
+        return -ENOMEM;
+    s->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    s->processor = calloc(processors, sizeof(s->processor[0]));
+    if (!s->processor)
+        return -ENOMEM;
+    s->processors = processors;
+    for (unsigned i = 0; i < processors; i++)
+        s->processor[i].fd = -1;
+    err = open_all(s, RING_MOST);
+    if (err == -EPERM) {
+        close_all(s);
+        err = open_all(s, RING_ANYBODY);
+    }
+    return err;
+}
+
+static void switch_all(const struct samples *s, unsigned long request)
 {
     for (unsigned i = 0; i < s->processors; i++)
         if (s->processor[i].page)
-            ioctl(s->processor[i].fd, PERF_EVENT_IOC_ENABLE, 0); /* fails for no open event */
+            ioctl(s->processor[i].fd, request, 0); /* fails for no open event */
+}
+
+void samples_start(struct samples *s)
+{
+    switch_all(s, PERF_EVENT_IOC_ENABLE);
+}
+
+void samples_stop(struct samples *s)
+{
+    switch_all(s, PERF_EVENT_IOC_DISABLE);
 }
 
 void samples_end(struct samples *s)
 {
-    for (unsigned i = 0; s && s->processor && i < s->processors; i++) {
-        if (s->processor[i].page)
-            munmap(s->processor[i].page, (s->processor[i].pages + 1) * s->page_bytes);
-        if (s->processor[i].fd >= 0)
-            close(s->processor[i].fd);
-    }
-    if (s)
-        free(s->processor);
+    if (!s)
+        return;
+    close_all(s);
+    free(s->processor);
     free(s);
 }
 
@@ -207,29 +232,30 @@ static void see(struct samples *s, const struct perf_event_header *h,
                 const struct sample_reader *r)
 {
     const char *at = (const char *)(h + 1), *end = (const char *)h + h->size;
+    uint64_t first = next(&at, end); /* FORK, EXIT: process and its parent; COMM: and thread */
+    uint32_t pid = (uint32_t)first;
+    char name[PROCESS_TEXT];
     struct sample sample;
-    uint32_t word[3] = {0}; /* FORK, EXIT: process, its parent, thread; COMM: process, thread */
 
-    memcpy(word, at, (size_t)(end - at) < sizeof(word) ? (size_t)(end - at) : sizeof(word));
-    if (h->type == PERF_RECORD_FORK && word[0] != word[1]) {
-        r->forked(r->arg, word[1], word[0]);
+    if (h->type == PERF_RECORD_FORK) {
+        r->forked(r->arg, (uint32_t)(first >> 32), pid);
     } else if (h->type == PERF_RECORD_COMM && h->misc & PERF_RECORD_MISC_COMM_EXEC) {
-        r->executes(r->arg, word[0]);
+        snprintf(name, sizeof(name), "%.*s", (int)strnlen(at, (size_t)(end - at)), at);
+        r->executes(r->arg, pid, name);
     } else if (h->type == PERF_RECORD_SAMPLE) {
-        read_sample(at, end, &sample);
+        read_sample((const char *)(h + 1), end, &sample);
         r->sampled(r->arg, &sample);
     } else if (h->type == PERF_RECORD_LOST) {
-        at += sizeof(uint64_t); /* of which event */
-        s->lost += next(&at, end);
-    } else if (h->type == PERF_RECORD_EXIT && word[0] == word[2]) {
-        r->ended(r->arg, word[0]);
+        s->lost += next(&at, end); /* behind the number of the event */
+    } else if (h->type == PERF_RECORD_EXIT) {
+        r->ended(r->arg, pid);
     }
 }
 
 /* The next record of a ring, in one piece: in the ring, or copied to s->record.  NULL: none. */
 static const struct perf_event_header *record_at(struct samples *s, const struct processor *p)
 {
-    size_t bytes = p->pages * s->page_bytes, from = p->at % bytes;
+    size_t bytes = s->ring_bytes, from = p->at % bytes;
     const char *ring = (const char *)p->page + s->page_bytes;
     const struct perf_event_header *h = (const void *)(ring + from); /* records are aligned */
 

@@ -9,8 +9,8 @@ int filter_load(unsigned port, unsigned link, bool loopback, int *code)
     (void)port;
     (void)link;
     (void)loopback;
-    say_error("this rung was built without clang, libbpf or libdw, so it cannot sniff: apt-get "
-              "install clang libbpf-dev libdw-dev, then make all");
+    say_error("this rung was built without clang or libbpf, so it cannot sniff: apt-get install "
+              "clang libbpf-dev, then make all");
     *code = EXIT_MISSING;
     return -EOPNOTSUPP;
 }

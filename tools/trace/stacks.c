@@ -1,32 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* stacks.c - which samples are the server's: those of the processes that listen at the port or
- * receive there, and of all that they start.  A stack is written as one line, from its root on:
+/* stacks.c - samples of the server as lines of text, equal ones counted:
  *
- *   PROCESS;FUNCTION;...;FUNCTION_[k] COUNT      _[k]: of the kernel
+ *   PROCESS;FUNCTION;...;FUNCTION_[k] COUNT
  *
- * This is the form that flamegraph.pl, inferno and speedscope read.
+ * from the root on; _[k]: of the kernel.  flamegraph.pl, inferno and speedscope read this form.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <search.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "stacks.h"
 #include "trace.h"
 
-enum { PROCESS_CHAINS = 1024, NAME_TEXT = 32, STACK_TEXT = 16384 };
-
-/* A process and its forks have the same mappings. */
-struct shared {
-    struct space *space; /* NULL: no sample has needed it, or it could not be opened */
-    pid_t first;         /* the process that it was made for */
-    unsigned users;
-};
-
-struct process {
-    struct process *chain;
-    uint32_t pid;
-    struct shared *shared;
-    char name[NAME_TEXT];
-};
+enum { STACK_TEXT = 16384, STACKS_MAX = 100000 /* different ones; others are counted together */ };
 
 struct folded {
     uint64_t count;
@@ -35,134 +22,17 @@ struct folded {
 
 struct stacks {
     const char *path;
+    unsigned port;
     FILE *file;
     struct samples *samples;
     struct ksyms *ksyms;
-    struct process *chain[PROCESS_CHAINS];
+    struct server *server; /* NULL: it has not been started */
+    bool stopped;
     void *folded; /* a tree of struct folded */
+    unsigned kinds;
     uint64_t sampled;
     int err;
 };
-
-/* --- Processes -------------------------------------------------------------------------------- */
-
-static struct process **place_of(struct stacks *s, uint32_t pid)
-{
-    struct process **at = &s->chain[pid % PROCESS_CHAINS];
-
-    while (*at && (*at)->pid != pid)
-        at = &(*at)->chain;
-    return at;
-}
-
-static void leave_shared(struct shared *shared)
-{
-    if (!shared || --shared->users)
-        return;
-    space_close(shared->space);
-    free(shared);
-}
-
-static struct shared *new_shared(uint32_t pid)
-{
-    struct shared *shared = calloc(1, sizeof(*shared));
-
-    if (shared)
-        *shared = (struct shared){.first = (pid_t)pid, .users = 1};
-    return shared;
-}
-
-/* False: it has ended.  The name of a worker of the kernel's has its processor and its work behind
- * a slash, and both change. */
-static bool read_name(uint32_t pid, char name[NAME_TEXT])
-{
-    char path[64];
-    FILE *file;
-    bool read;
-
-    snprintf(path, sizeof(path), "/proc/%u/comm", pid);
-    file = fopen(path, "re");
-    read = file && fgets(name, NAME_TEXT, file);
-    if (file)
-        fclose(file);
-    if (!read)
-        return false;
-    name[strcspn(name, "\n/")] = 0;
-    for (char *c = name; *c; c++)
-        if (*c == ';' || *c == ' ')
-            *c = '_';
-    return true;
-}
-
-static struct process *add(struct stacks *s, uint32_t pid)
-{
-    struct process **at = place_of(s, pid);
-    struct process *p = calloc(1, sizeof(*p));
-
-    if (!p) {
-        s->err = -ENOMEM;
-        return NULL;
-    }
-    p->pid = pid;
-    *at = p;
-    return p;
-}
-
-static void add_server(struct stacks *s, uint32_t pid)
-{
-    char name[NAME_TEXT];
-    struct process *p = !*place_of(s, pid) && read_name(pid, name) ? add(s, pid) : NULL;
-
-    if (!p)
-        return;
-    memcpy(p->name, name, sizeof(p->name));
-    p->shared = new_shared(pid);
-}
-
-/* The process may be a child, and the record of its birth or end may not have been read yet. */
-void stacks_process(struct stacks *s, uint32_t pid)
-{
-    if (*place_of(s, pid))
-        return;
-    stacks_read(s);
-    add_server(s, pid);
-}
-
-static void forked(void *arg, uint32_t parent, uint32_t child)
-{
-    struct stacks *s = arg;
-    const struct process *of = *place_of(s, parent);
-    struct process *p = of && !*place_of(s, child) ? add(s, child) : NULL;
-
-    if (!p)
-        return;
-    memcpy(p->name, of->name, sizeof(p->name));
-    p->shared = of->shared;
-    if (p->shared)
-        p->shared->users++;
-}
-
-static void executes(void *arg, uint32_t pid)
-{
-    struct process *p = *place_of(arg, pid);
-
-    if (!p)
-        return;
-    leave_shared(p->shared);
-    (void)read_name(pid, p->name); /* if it has ended, its old name will do */
-    p->shared = new_shared(pid);
-}
-
-static void ended(void *arg, uint32_t pid)
-{
-    struct process **at = place_of(arg, pid), *p = *at;
-
-    if (!p)
-        return;
-    *at = p->chain;
-    leave_shared(p->shared);
-    free(p);
-}
 
 /* --- Folding ---------------------------------------------------------------------------------- */
 
@@ -187,80 +57,154 @@ static void count(struct stacks *s, const char *text)
         (*there)->count++;
     else
         s->err = -ENOMEM;
-    if (!there || *there != f)
+    if (there && *there == f)
+        s->kinds++;
+    else
         free(f);
 }
 
 struct line {
     char text[STACK_TEXT];
     size_t len;
+    bool full; /* a name did not fit: what it calls is left out, too */
 };
 
-/* A library's name may have a version behind it: main@@GLIBC_2.34. */
-static void put(struct line *line, const char *name, const char *end)
+static void put(struct line *line, const char *name, size_t len, const char *end)
 {
-    int n = snprintf(line->text + line->len, STACK_TEXT - line->len, "%s%.*s%s",
-                     line->len ? ";" : "", (int)strcspn(name, "@"), name, end);
+    size_t room = STACK_TEXT - line->len;
+    int n = snprintf(line->text + line->len, room, "%s%.*s%s", line->len ? ";" : "", (int)len, name,
+                     end);
 
-    line->len += n > 0 && (size_t)n < STACK_TEXT - line->len ? (size_t)n : 0;
-    line->text[line->len] = 0; /* no half names */
+    line->full = line->full || n < 0 || (size_t)n >= room;
+    line->len += line->full ? 0 : (size_t)n;
+    line->text[line->len] = 0;
 }
 
+/* The innermost address is that of an instruction, the others are where calls return to. */
 static void put_kernel(const struct stacks *s, struct line *line, const struct sample *sample)
 {
-    for (unsigned i = sample->kernels; i-- > 0;) {
-        const char *name = ksyms_at(s->ksyms, sample->kernel[i]);
+    for (unsigned i = sample->kernels; i-- > 0 && !line->full;) {
+        const char *name = ksyms_at(s->ksyms, sample->kernel[i] - (i > 0));
 
-        put(line, name ? name : "[kernel]", name ? "_[k]" : "");
+        if (name)
+            put(line, name, strlen(name), "_[k]");
+        else
+            put(line, "[kernel]", strlen("[kernel]"), "");
     }
-}
-
-static unsigned unwind(struct shared *shared, const struct sample *sample,
-                       const char *name[UNWIND_FRAMES_MAX])
-{
-    if (!shared || !sample->in_program)
-        return 0;
-    if (!shared->space)
-        shared->space = space_open(shared->first);
-    if (!shared->space)
-        shared->space = space_open((pid_t)sample->pid);
-    return shared->space ? space_unwind(shared->space, sample, name) : 0;
 }
 
 static void sampled(void *arg, const struct sample *sample)
 {
     static struct line line;
-    const char *name[UNWIND_FRAMES_MAX];
     struct stacks *s = arg;
-    const struct process *p = *place_of(s, sample->pid);
-    unsigned frames;
+    const char *name[UNWIND_FRAMES_MAX], *process;
+    unsigned frames = 0;
 
-    if (!p)
+    process = server_unwind(s->server, sample, name, &frames);
+    if (!process)
         return;
-    frames = unwind(p->shared, sample, name);
     line.len = 0;
-    put(&line, p->name, "");
-    while (frames)
-        put(&line, name[--frames], "");
-    put_kernel(s, &line, sample);
+    line.full = false;
+    put(&line, process, strlen(process), "");
+    if (s->kinds >= STACKS_MAX)
+        put(&line, "[others]", strlen("[others]"), "");
+    else {
+        for (; frames && !line.full; frames--) /* a version is behind some: main@@GLIBC_2.34 */
+            put(&line, name[frames - 1], strcspn(name[frames - 1], "@"), "");
+        put_kernel(s, &line, sample);
+    }
     count(s, line.text);
     s->sampled++;
+}
+
+/* --- While it runs ---------------------------------------------------------------------------- */
+
+static void forked(void *arg, uint32_t parent, uint32_t child)
+{
+    server_forked(((struct stacks *)arg)->server, parent, child);
+}
+
+static void executes(void *arg, uint32_t pid, const char *name)
+{
+    server_executes(((struct stacks *)arg)->server, pid, name);
+}
+
+static void ended(void *arg, uint32_t pid)
+{
+    server_ended(((struct stacks *)arg)->server, pid);
+}
+
+void stacks_read(struct stacks *s)
+{
+    const struct sample_reader reader = {forked, executes, sampled, ended, s};
+
+    if (s->server && !s->stopped)
+        samples_read(s->samples, &reader);
+}
+
+/* The process may be a child: the records of its birth and its end are read first. */
+void stacks_received(struct stacks *s, uint32_t pid)
+{
+    if (!s->server || s->stopped || server_knows(s->server, pid))
+        return;
+    stacks_read(s);
+    server_add(s->server, pid);
+}
+
+/* The tracer's programs are functions of the kernel's, too.  Names are read before the first
+ * sample: that takes seconds on a slow machine, and the rings would be full. */
+void stacks_start(struct stacks *s)
+{
+    int err = ksyms_begin(&s->ksyms);
+
+    if (err == -EACCES)
+        say("missing: names of the kernel's functions, because /proc/kallsyms hides them: root "
+            "may read them, or CAP_SYSLOG");
+    else if (err)
+        say("missing: names of the kernel's functions: /proc/kallsyms: %s", say_why(err));
+    samples_start(s->samples);
+    s->server = server_begin(s->port);
+    if (!s->server)
+        s->err = -ENOMEM;
+}
+
+void stacks_stop(struct stacks *s)
+{
+    if (!s || !s->server || s->stopped)
+        return;
+    samples_stop(s->samples);
+    stacks_read(s);
+    s->stopped = true;
 }
 
 /* --- From begin to end ------------------------------------------------------------------------ */
 
 static int refused(int err)
 {
-    if (err == -EACCES || err == -EPERM)
+    if (err == -EACCES)
         say_error("--stacks: not permitted to sample what processors do: root may, or CAP_PERFMON");
+    else if (err == -EPERM)
+        say_error("--stacks: not permitted to lock enough memory: root may, or CAP_IPC_LOCK; or "
+                  "raise ulimit -l");
     else
-        say_error("--stacks: this kernel cannot sample what processors do: %s", say_why(err));
+        say_error("--stacks: this kernel cannot sample what processors do %u times a second: %s",
+                  SAMPLES_A_SECOND, say_why(err));
     return err == -EACCES || err == -EPERM || err == -ENOMEM ? EXIT_FAILED : EXIT_MISSING;
+}
+
+/* The file keeps its old content until there is something to write. */
+static FILE *open_file(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+
+    if (fd >= 0 && !file)
+        close(fd);
+    return file;
 }
 
 int stacks_begin(struct stacks **to, const char *path, unsigned port)
 {
-    struct listen_owners owners;
     struct stacks *s = calloc(1, sizeof(*s));
     int err;
 
@@ -270,40 +214,15 @@ int stacks_begin(struct stacks **to, const char *path, unsigned port)
         return EXIT_FAILED;
     }
     s->path = path;
-    s->file = fopen(path, "we");
+    s->port = port;
+    s->file = open_file(path);
     if (!s->file) {
         say_error("--stacks %s: cannot write this file: %s", path, say_why(-errno));
         return EXIT_FAILED;
     }
     unsetenv("DEBUGINFOD_URLS"); /* libdw would ask the network for symbols */
     err = samples_begin(&s->samples);
-    if (err)
-        return refused(err);
-    listen_owners(port, &owners);
-    for (unsigned i = 0; i < owners.processes; i++)
-        add_server(s, owners.process[i]);
-    return 0;
-}
-
-/* The tracer's programs are functions of the kernel's, too.  Names are read before the first
- * sample: that takes seconds on a slow machine, and the rings would be full. */
-void stacks_start(struct stacks *s)
-{
-    int err = ksyms_begin(&s->ksyms);
-
-    if (err == -ENOMEM)
-        s->err = err;
-    else if (err)
-        say("missing: names of the kernel's functions, because /proc/kallsyms does not tell them: "
-            "root may read it, or CAP_SYSLOG");
-    samples_start(s->samples);
-}
-
-void stacks_read(struct stacks *s)
-{
-    const struct sample_reader reader = {forked, executes, sampled, ended, s};
-
-    samples_read(s->samples, &reader);
+    return err ? refused(err) : 0;
 }
 
 static void write_one(const void *node, VISIT which, void *file)
@@ -316,16 +235,18 @@ static void write_one(const void *node, VISIT which, void *file)
 
 static int write_all(struct stacks *s)
 {
+    const char *lacks = server_lacks(s->server);
     int err = s->err;
 
-    if (!s->samples || !s->file)
-        return 0; /* it has not begun, which was said */
-    stacks_read(s);
+    if (ftruncate(fileno(s->file), 0) != 0 && errno != EINVAL) /* EINVAL: it is no such file */
+        err = err ? err : -errno;
     twalk_r(s->folded, write_one, s->file);
     if (fflush(s->file) != 0 || ferror(s->file))
         err = err ? err : -errno;
-    say("%llu samples of the server, %llu lost: %s", (unsigned long long)s->sampled,
-        (unsigned long long)samples_lost(s->samples), s->path);
+    if (lacks)
+        say("missing: %s", lacks);
+    say("%llu samples of the server in %s; %llu records were lost, the server's or others'",
+        (unsigned long long)s->sampled, s->path, (unsigned long long)samples_lost(s->samples));
     return err;
 }
 
@@ -335,15 +256,14 @@ int stacks_end(struct stacks *s)
 
     if (!s)
         return 0;
-    err = write_all(s);
+    stacks_stop(s);
+    err = s->server ? write_all(s) : s->err;
     if (s->file && fclose(s->file) != 0)
         err = err ? err : -errno;
     if (err)
         say_error("--stacks %s: the file is not whole: %s", s->path, say_why(err));
-    for (unsigned i = 0; i < PROCESS_CHAINS; i++)
-        while (s->chain[i])
-            ended(s, s->chain[i]->pid);
     tdestroy(s->folded, free);
+    server_end(s->server);
     samples_end(s->samples);
     ksyms_end(s->ksyms);
     free(s);

@@ -5,7 +5,8 @@
  *   samples.c   what each processor does, some hundred times a second (perf_event_open())
  *   unwind.c    a sample's frames in a program, by its unwind tables (libdw)
  *   ksyms.c     a sample's frames in the kernel
- *   stacks.c    which samples are the server's; equal stacks are counted; the file
+ *   server.c    which processes are the server, and what they have mapped
+ *   stacks.c    equal stacks are counted; the file
  *
  * unwind_absent.c takes the place of unwind.c where the build has no libdw.
  */
@@ -21,7 +22,8 @@
 enum {
     SAMPLES_A_SECOND = 499,     /* on each processor; odd, so as not to fall in step with timers */
     SAMPLE_STACK_BYTES = 16384, /* copied of a program's stack */
-    SAMPLE_FRAMES_MAX = 127     /* of the kernel: its own limit */
+    SAMPLE_FRAMES_MAX = 127,    /* of the kernel: its own limit */
+    PROCESS_TEXT = 32
 };
 
 /* Registers of a program, in the order in which unwind tables number them. */
@@ -42,23 +44,25 @@ struct sample {
     size_t stack_len;
 };
 
-/* Who hears of records, in the order of their times. */
+/* Functions that are called for records, in the order of their times. */
 struct sample_reader {
-    void (*forked)(void *arg, uint32_t parent, uint32_t child); /* before a sample of the child */
-    void (*executes)(void *arg, uint32_t pid);                  /* another program, from now on */
+    /* A new process, or a new thread of the process: child and parent are the same then. */
+    void (*forked)(void *arg, uint32_t parent, uint32_t child);
+    void (*executes)(void *arg, uint32_t pid, const char *name); /* another program, from now on */
     void (*sampled)(void *arg, const struct sample *s);
-    void (*ended)(void *arg, uint32_t pid);                     /* after its last sample */
+    void (*ended)(void *arg, uint32_t pid); /* one of the process's threads */
     void *arg;
 };
 
 struct samples;
 
-/* 0; -EACCES, -EPERM: CAP_PERFMON is needed; another -errno: this kernel cannot.  Nothing is
- * sampled before samples_start(). */
+/* 0; -EACCES: CAP_PERFMON is needed; -EPERM: more memory has to be locked than this user may;
+ * another -errno: this kernel cannot. */
 int samples_begin(struct samples **to);
-void samples_start(struct samples *s);
+void samples_start(struct samples *s); /* nothing is sampled before */
+void samples_stop(struct samples *s);  /* nor after */
 void samples_read(struct samples *s, const struct sample_reader *reader); /* what has come */
-uint64_t samples_lost(const struct samples *s); /* there was no room: read too late */
+uint64_t samples_lost(const struct samples *s); /* records of any process, read too late */
 void samples_end(struct samples *s);
 
 /* --- ksyms.c ---------------------------------------------------------------------------------- */
@@ -73,16 +77,38 @@ void ksyms_end(struct ksyms *k);
 
 /* --- unwind.c --------------------------------------------------------------------------------- */
 
-enum { UNWIND_FRAMES_MAX = 128 };
+enum { UNWIND_FRAMES_MAX = 128 }; /* of a deeper stack the root is missing */
 
-/* The mappings of a process; its forks share them until they execute another program. */
+/* The mappings of a process. */
 struct space;
 
-struct space *space_open(pid_t pid); /* NULL: it has ended, or may not be looked at */
+/* 0 or -errno: -ESRCH: it has ended; -EACCES: it may not be looked at; -ENOSYS: no libdw. */
+int space_open(struct space **to, pid_t pid);
 /* Names of the sample's frames, the innermost first; how many.  Good until the space is closed. */
 unsigned space_unwind(struct space *space, const struct sample *s,
                       const char *name[UNWIND_FRAMES_MAX]);
 void space_close(struct space *space);
+
+/* --- server.c --------------------------------------------------------------------------------- */
+
+struct server;
+
+/* The processes that listen at the port now; NULL: out of memory.  Call it after samples_start():
+ * what they start from now on is known by its records. */
+struct server *server_begin(unsigned port);
+/* A process that has received at the port, as the tracer's programs in the kernel number it. */
+bool server_knows(const struct server *s, uint32_t pid);
+void server_add(struct server *s, uint32_t pid);
+/* For a reader of samples. */
+void server_forked(struct server *s, uint32_t parent, uint32_t child);
+void server_executes(struct server *s, uint32_t pid, const char *name);
+void server_ended(struct server *s, uint32_t pid);
+/* The name of the sample's process, and its frames; NULL: it is none of the server's. */
+const char *server_unwind(struct server *s, const struct sample *sample,
+                          const char *name[UNWIND_FRAMES_MAX], unsigned *frames);
+/* Why frames of programs are missing, a sentence; NULL: they are not. */
+const char *server_lacks(const struct server *s);
+void server_end(struct server *s);
 
 /* --- stacks.c --------------------------------------------------------------------------------- */
 
@@ -91,8 +117,9 @@ struct stacks;
 /* 0 or an exit code, said; stacks_end() in any case. */
 int stacks_begin(struct stacks **to, const char *path, unsigned port);
 void stacks_start(struct stacks *s); /* when the programs of the tracer are in the kernel */
-void stacks_process(struct stacks *s, uint32_t pid); /* it belongs to the server */
-void stacks_read(struct stacks *s);                  /* every few milliseconds */
-int stacks_end(struct stacks *s);                    /* 0 or an exit code, said */
+void stacks_received(struct stacks *s, uint32_t pid); /* the process has received at the port */
+void stacks_read(struct stacks *s);                   /* every few milliseconds */
+void stacks_stop(struct stacks *s);
+int stacks_end(struct stacks *s); /* writes the file: 0 or an exit code, said */
 
 #endif

@@ -16,7 +16,7 @@
  *   run.c      one port from begin to end           compare.h  two of them
  *   interrupt.h  when it ends
  *
- * attach_absent.c takes the place of attach.c where the build has no clang, libbpf or libdw.
+ * attach_absent.c takes the place of attach.c where the build has no clang or no libbpf.
  */
 #ifndef TOOLS_TRACE_H
 #define TOOLS_TRACE_H

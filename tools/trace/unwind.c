@@ -4,11 +4,15 @@
  * frame pointers and no information for debuggers.
  */
 #include <elfutils/libdwfl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include "stacks.h"
 
 struct space {
@@ -20,6 +24,8 @@ struct space {
     const char **name;
     unsigned frames;
 };
+
+static const struct space *asking; /* whose files libdw looks for */
 
 /* --- What libdw asks -------------------------------------------------------------------------- */
 
@@ -69,39 +75,66 @@ static const Dwfl_Thread_Callbacks thread_calls = {
     .set_initial_registers = set_registers,
 };
 
+/* The file of a mapping, as the process sees it: it may be in a container, or its program may have
+ * been replaced since. */
+static int find_file(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+                     char **path, Elf **elf)
+{
+    char text[PATH_MAX + 32], link[PATH_MAX];
+    ssize_t n;
+    int fd = -1;
+
+    snprintf(text, sizeof(text), "/proc/%d/exe", (int)asking->pid);
+    n = readlink(text, link, sizeof(link) - 1);
+    link[n > 0 ? n : 0] = 0;
+    if (n <= 0 || strcmp(link, name) != 0)
+        snprintf(text, sizeof(text), "/proc/%d/root%s", (int)asking->pid, name);
+    if (name[0] == '/')
+        fd = open(text, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) /* the process has ended, or it is the part that the kernel maps */
+        return dwfl_linux_proc_find_elf(module, data, name, base, path, elf);
+    *path = strdup(name);
+    return fd;
+}
+
 static char *debuginfo_path; /* libdw's default */
 static const Dwfl_Callbacks file_calls = {
-    .find_elf = dwfl_linux_proc_find_elf,
+    .find_elf = find_file,
     .find_debuginfo = dwfl_standard_find_debuginfo,
     .debuginfo_path = &debuginfo_path,
 };
 
 /* --- Spaces ----------------------------------------------------------------------------------- */
 
-/* Find its mappings; those that were found before are kept. */
-static bool look(struct space *space)
+/* Find its mappings; those that were found before are kept.  0 or an error of libdw's. */
+static int look(struct space *space)
 {
     int err;
 
+    asking = space;
     space->looked = time(NULL);
     dwfl_report_begin_add(space->dwfl);
     err = dwfl_linux_proc_report(space->dwfl, space->pid);
-    return dwfl_report_end(space->dwfl, NULL, NULL) == 0 && err == 0;
+    return dwfl_report_end(space->dwfl, NULL, NULL) == 0 ? err : -1;
 }
 
-struct space *space_open(pid_t pid)
+int space_open(struct space **to, pid_t pid)
 {
     struct space *space = calloc(1, sizeof(*space));
+    int err;
 
+    *to = NULL;
     if (!space)
-        return NULL;
+        return -ENOMEM;
     space->pid = pid;
     space->dwfl = dwfl_begin(&file_calls);
-    if (space->dwfl && look(space) &&
-        dwfl_attach_state(space->dwfl, NULL, pid, &thread_calls, space))
-        return space;
+    err = space->dwfl ? look(space) : -1;
+    if (!err && dwfl_attach_state(space->dwfl, NULL, pid, &thread_calls, space)) {
+        *to = space;
+        return 0;
+    }
     space_close(space);
-    return NULL;
+    return err > 0 ? err == ENOENT ? -ESRCH : -err : -ENOEXEC; /* libdw's are negative */
 }
 
 void space_close(struct space *space)
@@ -125,10 +158,11 @@ static int compare(const void *a, const void *b)
 static const char *made_of(struct space *space, const char *file)
 {
     const char *slash = file ? strrchr(file, '/') : NULL;
+    const char *base = !file || !*file ? "unknown" : slash ? slash + 1 : file;
     char text[128], *made;
     void *there;
 
-    snprintf(text, sizeof(text), "[%s]", !file || !*file ? "unknown" : slash ? slash + 1 : file);
+    snprintf(text, sizeof(text), "[%.*s]", (int)strcspn(base, " ;"), base); /* "x (deleted)" */
     there = tfind(text, &space->made, compare);
     made = there ? NULL : strdup(text);
     there = made ? tsearch(made, &space->made, compare) : there;
@@ -138,17 +172,16 @@ static const char *made_of(struct space *space, const char *file)
 static const char *name_at(struct space *space, uint64_t address)
 {
     Dwfl_Module *module = dwfl_addrmodule(space->dwfl, address);
-    const char *file = NULL, *name;
+    const char *name;
 
-    if (!module && time(NULL) != space->looked && look(space)) /* a library was loaded since */
+    if (!module && time(NULL) != space->looked && look(space) == 0) /* a library was loaded */
         module = dwfl_addrmodule(space->dwfl, address);
     if (!module)
         return made_of(space, NULL);
     name = dwfl_module_addrname(module, address);
     if (name)
         return name;
-    dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, &file, NULL);
-    return made_of(space, file);
+    return made_of(space, dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
 }
 
 static int see_frame(Dwfl_Frame *frame, void *arg)
@@ -166,6 +199,7 @@ static int see_frame(Dwfl_Frame *frame, void *arg)
 unsigned space_unwind(struct space *space, const struct sample *s,
                       const char *name[UNWIND_FRAMES_MAX])
 {
+    asking = space;
     space->now = s;
     space->name = name;
     space->frames = 0;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* unwind_absent.c - takes the place of unwind.c where rung was built without libdw: attach_absent.c
- * says then that nothing can be traced. */
+/* unwind_absent.c - takes the place of unwind.c where rung was built without libdw: stacks have no
+ * frames of programs, and a sentence says so. */
+#include <errno.h>
 #include "stacks.h"
 
-struct space *space_open(pid_t pid)
+int space_open(struct space **to, pid_t pid)
 {
     (void)pid;
-    return NULL;
+    *to = NULL;
+    return -ENOSYS;
 }
 
 unsigned space_unwind(struct space *space, const struct sample *s,

@@ -53,7 +53,7 @@ bool views_tick(struct views *v, uint64_t now_ns)
 void views_received(struct views *v, uint32_t pid)
 {
     if (v->stacks)
-        stacks_process(v->stacks, pid);
+        stacks_received(v->stacks, pid);
 }
 
 void views_request(struct views *v, const struct request *r, const struct stages *s)
@@ -72,6 +72,7 @@ void views_request(struct views *v, const struct request *r, const struct stages
 
 void views_leave(struct views *v, uint64_t now_ns)
 {
+    stacks_stop(v->stacks);
     top_end(v->top, now_ns);
     v->top = NULL;
 }
