@@ -185,8 +185,9 @@ fuzz: ## fuzz every target for a while: FUZZ_SECONDS (60) in all
 soak: all ## mixed traffic for a long time: HOURS=2 or MINUTES=30, ENGINES='epoll:2 pool'
 	@$(PYTHON) tests/soak.py --bin $(RUNG) $(HOURS:%=--hours %) $(MINUTES:%=--minutes %) $(ENGINES)
 
-docs: ## write the figures in the documents anew
+docs: ## write the figures and tables in the documents anew
 	@$(PYTHON) scripts/numbers
+	@$(PYTHON) scripts/rows
 
 cost: ## what each engine costs, relative to epoll (docs/cost.md); COST=--quick: in two minutes
 	@scripts/setup lab

@@ -33,6 +33,7 @@ def programs(version):
     return {**found, "nomem": MODELS[:2]} if version.startswith("debug-") else found
 
 
+# shows K36
 def cells():
     """(kernel, program, model), in the order of the table."""
     return [(version, program, model) for version in (*kernel.PACKAGES, *kernel.BUILT) for program, models in programs(version).items()

@@ -224,6 +224,7 @@ def built_kernel(version):
     return job
 
 
+# shows K06
 def rows():
     """(name, who runs it, job): what `make check` has takes some minutes; make check-kernel has all of it."""
     both, deep, debug = ("check", "kernel"), ("kernel",), ("debug-kernel",)

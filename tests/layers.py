@@ -131,6 +131,7 @@ def c_programs(mode, *patterns, prefix=(), timeout_s=300, parts=None):
     return job
 
 
+# shows D12
 def under_valgrind(job):
     def checked(layer):
         if shutil.which("valgrind"):
@@ -253,6 +254,7 @@ def fuzz(layer):
         list(pool.map(one, names))
 
 
+# shows S25
 def shape(layer):
     mode = "debug"
     if not layer.make("all", MODE=mode):
@@ -261,6 +263,7 @@ def shape(layer):
     layer.single("tidy.py catches what it should", [PYTHON, "tests/tidy.py", "--self-test"], 60)
     layer.single("the core needs nothing (link.sh)", ["tests/link.sh", layer.build], 120)
     layer.single("numbers in the documents (scripts/numbers)", [PYTHON, "scripts/numbers", "--check"], 60)
+    layer.single("what shows each row (scripts/rows)", [PYTHON, "scripts/rows", "--check"], 60)
     layer.single("what epoll tells, by the rules and as documented (lab/trigger.py)",
                  [PYTHON, "lab/trigger.py", "--check"], 60)
     layer.single("what the lab found, as documented (lab/plots.py)", [PYTHON, "-B", "lab/plots.py", "--check"], 60)
@@ -353,6 +356,7 @@ TSAN = {"thread": None, "pool": None, "dispatch": None,  # where threads meet
 VALGRIND_PARTS = {"faults": [("naive",), ("epoll",)]}
 
 
+# shows D04, D09, S15, S23, S35
 def plan():
     """(name, its plans, job) in the order of beginning, as far as there are seats: cheap and telling layers first."""
     unit = [src for src in glob.glob("tests/unit/*.c") if not os.path.basename(src).startswith("split")]

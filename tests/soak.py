@@ -386,6 +386,7 @@ def tree(root):
     trees.write(f"{root}/hello.txt", HELLO)
 
 
+# shows S10, S31
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--bin", help="rung (build/release/rung)")

@@ -28,6 +28,7 @@ def tell(data, path=MODULE_FILE):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+# shows E19
 def test_one_line(host):
     with Door(host) as door:
         door.end(10)
@@ -38,6 +39,7 @@ def test_one_line(host):
         assert tell(f"{chosen.pair}\n") == errno.ENOENT
 
 
+# shows E19
 def test_many_lines():
     with Door() as four, Door("::1") as six:
         four.end(40)
@@ -55,6 +57,7 @@ def test_some_that_are_there():
         assert tell("127.9.9.9:1 127.9.9.9:2\n" + lines) == 0 and not sockets("time-wait")
 
 
+# shows D30
 def test_open_connections():
     with Door() as door:
         client, server = door.connect()
@@ -66,6 +69,7 @@ def test_open_connections():
 
 
 @pytest.mark.parametrize("line", BAD_LINES.values(), ids=BAD_LINES)
+# shows E19
 def test_a_bad_line(there, line):
     wrong = line.replace("{}", there)
     for lines in ([wrong], [wrong, there], [there, wrong], [there, wrong, there]):
@@ -90,6 +94,7 @@ def test_blanks_do_no_harm(blanks):
         assert tell(blanks.format(sockets("time-wait")[0].pair).replace(" 127", " \t 127") + "\n") == 0
 
 
+# shows D30
 def test_length_of_a_line(there):
     line = "127.9.9.9:1 127.9.9.9:2"
     assert tell(line.ljust(LINE_MAX - 1) + "\n") == errno.ENOENT  # fine, and no such socket
@@ -125,6 +130,7 @@ def test_it_cannot_be_read():
 
 # --- Whose it is --------------------------------------------------------------------------------------------
 
+# shows D30, E19
 def test_each_namespace_has_its_own():
     with Door() as here:
         here.end(1)

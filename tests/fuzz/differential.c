@@ -2,6 +2,7 @@
 /* differential.c - the same bytes to http_parse_request() and to the naive parser: both take
  * them, and understand the same, or both refuse.  What is refused before its end is refused with
  * any end. */
+/* shows N23 */
 #include "../../core/http.h"
 #include "fuzz.h"
 #include "naive.h"

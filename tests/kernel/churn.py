@@ -163,6 +163,7 @@ def crowd():
     return wires
 
 
+# shows E13
 def conserved(what):
     """With all clients gone: nothing open, nothing unaccounted for.  The counters."""
     end = time.monotonic() + PATIENCE_S
@@ -216,6 +217,7 @@ def settled(before):
     return f"settled after {time.monotonic() - began:.1f} s, last " + (" ".join(sorted(last)) or "nothing")
 
 
+# shows K01
 def again_and_again():
     """Loaded, visited, unloaded; every tenth time the core too, every fifth with a request that is not whole."""
     for number in range(CYCLES + 3):
@@ -233,6 +235,7 @@ def again_and_again():
     return f"{CYCLES} times, {took / CYCLES:.2f} s each, {settled(before)}"
 
 
+# shows D16, D31, E04
 def beneath_silent():
     """Unloaded beneath silent clients, in numbers that make the lane's work queue itself again when none is left."""
     for what in ("rung_http", "rung_echo"):
@@ -249,6 +252,7 @@ def beneath_silent():
     return f"{TURNS} times each {' '.join(map(str, SILENT))} clients"
 
 
+# shows D19, K08, K36
 def rounds(board, what, variants):
     for more in variants:
         around(board, what, more)

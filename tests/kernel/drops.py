@@ -143,6 +143,7 @@ def load():
     churn.load("rung_drop", None)
 
 
+# shows D30
 def rounds(board):
     """Loaded while the droppers are there, and unloaded beneath them."""
     for _ in range(ROUNDS):

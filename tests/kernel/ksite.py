@@ -97,6 +97,7 @@ def options():
     return given
 
 
+# shows D13
 def main():
     given = options()
     if reason := guest.missing():

@@ -115,6 +115,7 @@ def at_rest(seconds=15):
     return seen[-1]
 
 
+# shows D02
 def more(before, seconds=15):
     """{what: how many more} are alive than before; asked until there are none, or some seconds, for some are freed
     a while later."""
@@ -126,6 +127,7 @@ def more(before, seconds=15):
     return found
 
 
+# shows K01
 def counts():
     """{what: how many} of everything that must be as before when a module has gone."""
     found = {cache: alive(cache) for cache in COUNTED if os.path.exists(TRACES.format(cache))}

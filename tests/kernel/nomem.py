@@ -50,6 +50,7 @@ def ours():
     return min(int(row[5], 16) for row in rows), max(int(row[5], 16) + int(row[1]) for row in rows)
 
 
+# shows D18
 def loading():
     """It fails, and says why, or does without; never half."""
     insmod.core()
@@ -93,6 +94,7 @@ def asked(name):
     return "right" if reply.status == 200 else str(reply.status)
 
 
+# shows D18
 def serving(percent):
     """Of what is asked for in our name, whoever asks.  An answer is right or the connection ends; afterwards all is as
     before."""

@@ -143,6 +143,7 @@ static void siblings_come_and_go(void **state)
     assert_int_equal(site_twin_try(t->site, &a, &s), -EINPROGRESS);
 }
 
+/* shows D26, K38 */
 static void compressed(void **state)
 {
     static const size_t sizes[] = {512, 513, 4095, 4096, 4097, 16384, 16385, 70000, KEPT_MAX};
@@ -176,6 +177,7 @@ static void compressed(void **state)
     free(text);
 }
 
+/* shows D26, K38 */
 static void not_compressed(void **state)
 {
     struct tree *t = *state;
@@ -254,6 +256,7 @@ static void bounded_by_bytes(void **state)
     assert_int_equal(try_once(t, "/f1"), -EINPROGRESS);
 }
 
+/* shows K37 */
 static void nobody_asks(void **state)
 {
     struct tree *t = *state;

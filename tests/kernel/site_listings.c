@@ -162,6 +162,7 @@ static void what_is_not_kept(void **state)
     assert_true(is_kept(t, "/dir/"));
 }
 
+/* shows D25 */
 static void both_sides_of_the_longest(void **state)
 {
     struct tree *t = *state;
@@ -262,6 +263,7 @@ static void remove_it(const struct tree *t)
 }
 
 /* Who is in the folder, who may read it and where it is are seen by the very next question. */
+/* shows D25, K33 */
 static void seen_at_once(void **state)
 {
     static void (*const changes[])(const struct tree *) = {
@@ -293,6 +295,7 @@ static void seen_at_once(void **state)
 }
 
 /* A folder does not tell that what is in it has grown. */
+/* shows K33 */
 static void sizes_are_two_seconds_old_at_most(void **state)
 {
     struct tree *t = *state, own = *t;
@@ -332,6 +335,7 @@ static void sizes_are_two_seconds_old_at_most(void **state)
 }
 
 /* Asked for or not. */
+/* shows K37 */
 static void two_seconds_of_life(void **state)
 {
     struct tree *t = *state;
@@ -356,6 +360,7 @@ static void two_seconds_of_life(void **state)
 
 /* --- Bounds ----------------------------------------------------------------------------------- */
 
+/* shows K33 */
 static void bounded_by_bytes(void **state)
 {
     struct tree *t = *state;
@@ -390,6 +395,7 @@ static void *ask_on(void *arg)
 }
 
 /* It is asked for, gets too old, is made again and let go of for want of memory, all at once. */
+/* shows K36 */
 static void all_at_once(void **state)
 {
     enum { ASKERS = 3 };

@@ -84,6 +84,7 @@ static void race(struct tree *t, bool in_place)
     assert_true(counts(t).stale > 10);
 }
 
+/* shows K36 */
 static void a_file_replaced_again_and_again(void **state)
 {
     race(*state, false);

@@ -31,8 +31,9 @@ def busy_s():
     return (sum(fields[:3]) + sum(fields[5:8])) / 100  # user, nice, system; interrupts, steal
 
 
+# shows D03, E21
 def test_silent_ones_keep_nobody_out(start, site):
-    """E21, D03: with a work item for each, the 257th client of a naive module waits for ever."""
+    """With a work item for each, the 257th client of a naive module waits for ever."""
     server = start(site, *PATIENT)
     wires = crowd.arrive(server, MANY, lambda _: b"")
     before = time.monotonic()
@@ -46,8 +47,9 @@ def test_silent_ones_keep_nobody_out(start, site):
 
 
 @pytest.mark.skipif(module.MODEL in module.BLOCKING, reason="who blocks looks round now and then")
+# shows D19, K25
 def test_waiting_costs_nothing(start, site):
-    """K25: nobody else works in this guest."""
+    """Nobody else works in this guest."""
     server = start(site, *PATIENT)
     wires = crowd.arrive(server, min(200, MANY))
     time.sleep(1)
@@ -57,6 +59,7 @@ def test_waiting_costs_nothing(start, site):
     crowd.leave(wires)
 
 
+# shows D19, K24
 def test_their_time_is_up(start, site):
     """All at once, and each is counted."""
     server = start(site, "--head-timeout", "2s", "--idle-timeout", "1s")
@@ -127,9 +130,10 @@ def test_who_has_asked_is_answered(start, site):
     assert stats["evicted"] > 50 and stats["broken"] == 0
 
 
+# shows D02
 def test_come_and_go(start, site, record_property):
     """One request each; they end in three ways.  Every socket is given back, and all else that is counted, while the
-    module stays (D02)."""
+    module stays."""
     server = start(site)
     plain, last = request("/hello.txt"), request("/hello.txt", fields=["Connection: close"])
     together, begin, before = 20, time.monotonic(), None
@@ -157,8 +161,9 @@ def begun():
     return int(re.search(r"^processes (\d+)", left.text_of("/proc/stat"), re.M)[1])
 
 
+# shows E03, K05
 def test_who_begins_a_thread_for_each(start, site):
-    """K05: kthread alone does."""
+    """Kthread alone does."""
     server = start(site)
     server.ask("/hello.txt")
     before = begun()
@@ -180,8 +185,9 @@ def connected(address):
     return sock
 
 
+# shows K03
 def test_the_backlog_is_listen_s(start, site):
-    """K03: so many wait to be accepted, and one more, as Linux counts; the next one's handshake must wait."""
+    """So many wait to be accepted, and one more, as Linux counts; the next one's handshake must wait."""
     server = start(site, *PATIENT, "--max-connections", "2", "--backlog", "5")
     wires = [server.wire(rcvbuf=4096) for _ in range(2)]
     for wire in wires:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""rung_echo: what is said comes back, to the byte, in order (E01-E04, E15); and it leaves as well as the other."""
+"""rung_echo: what is said comes back, to the byte, in order; and it leaves as well as the other."""
 import os
 import threading
 import time
@@ -20,6 +20,7 @@ def echo(start):
     return start(None, what="rung_echo")
 
 
+# shows E02
 def test_a_message_has_no_body_to_limit(echo):
     parameters = os.listdir(f"/sys/module/{echo.name}/parameters")
     assert "min_progress" in parameters and "max_body" not in parameters
@@ -35,14 +36,16 @@ def exchanged(wire, data):
 
 @pytest.mark.parametrize("make", [lambda size: content("echo", size), bytes, lambda size: b"\0\xff" * (size // 2 + 1)],
                          ids=["any", "zeros", "both"])
+# shows D01, E01, E15
 def test_every_size(echo, make):
-    """D01: a length is counted, never measured.  A naive module that measures it sends its stack, or dies."""
+    """A length is counted, never measured.  A naive module that measures it sends its stack, or dies."""
     with echo.wire() as wire:
         for size in SIZES:
             data = make(size)
             assert exchanged(wire, data) == data
 
 
+# shows E01
 def test_cut_anywhere(echo):
     data = content("cut", 3000)
     with echo.wire() as wire:
@@ -51,6 +54,7 @@ def test_cut_anywhere(echo):
         assert wire.take(3000) == data
 
 
+# shows E01, E08, E13, E14
 def test_half_closed(echo):
     """What was said before the end still comes back, and then the end."""
     data = content("half", 300_000)
@@ -64,8 +68,9 @@ def test_half_closed(echo):
     assert stats["accepted"] == stats["ends"] == 1
 
 
+# shows E22
 def test_who_never_reads(echo):
-    """E22: it is not read from any more, and takes what its windows hold; the others are served."""
+    """It is not read from any more, and takes what its windows hold; the others are served."""
     chunk, said = bytes(1 << 16), 0
     with echo.wire() as wire, echo.wire() as other:
         wire.sock.settimeout(1)
@@ -77,6 +82,7 @@ def test_who_never_reads(echo):
     echo.check_counts()
 
 
+# shows E03
 def test_silent_ones_keep_nobody_out(echo):
     wires = [echo.wire() for _ in range(MANY)]
     with echo.wire() as wire:
@@ -86,6 +92,7 @@ def test_silent_ones_keep_nobody_out(echo):
     echo.check_counts()
 
 
+# shows E04
 def test_unload_beneath_them(echo):
     wires = [echo.wire() for _ in range(min(100, MANY))]
     for number, wire in enumerate(wires):

@@ -98,6 +98,7 @@ def core_is_free():
 
 
 @pytest.mark.parametrize("answered", [(), pytest.param(fuse.FOUND, marks=pytest.mark.long)], ids=["nothing", "no byte"])
+# shows D16, S29
 def test_the_others_are_served(kernel, start, folder, hung, answered, record_property):
     """And the module can be unloaded, and loaded again, beneath those who wait."""
     kernel.expects("do not answer|does not answer")
@@ -164,6 +165,7 @@ def test_when_it_dies_all_are_answered(start, folder, hung):
     server.stop()
 
 
+# shows K04
 def test_mounts_are_not_crossed(start, folder, hung):
     """Unless that is asked for: nothing below asks the file system anything, be it by name, by link or in a listing."""
     silent = hung()

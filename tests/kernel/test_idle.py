@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Fifty thousand silent clients (E21): they keep nobody out, cost no thread and no time, and go when the module goes.
+"""Fifty thousand silent clients: they keep nobody out, cost no thread and no time, and go when the module goes.
 
 In a guest of its own, whose allocator keeps no books: here memory is weighed.
 """
@@ -73,6 +73,7 @@ def untold(crowd):
 
 
 @pytest.mark.timeout(1200)
+# shows D03, E21, K25
 def test_fifty_thousand(start, site, record_property):
     resource.setrlimit(resource.RLIMIT_NOFILE, (MANY + SPARE, MANY + SPARE))
     server = start(site, *PATIENT, "--backlog", "4096")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Listings that are kept in memory (K33-K37): the folder is not read again, one send carries head and body, and who reads
+"""Listings that are kept in memory: the folder is not read again, one send carries head and body, and who reads
 slowly, takes gzip or asks for something else gets what he would get without them."""
 import gzip
 import os
@@ -42,6 +42,7 @@ def kept(server, target, **options):
 
 
 @pytest.mark.parametrize("target", [SHORT, SHORT + "?format=json", SHORT + "?sort=size&order=desc", LONG])
+# shows K33, K34
 def test_no_second_walk(start, folders, target):
     plain, server = start(folders, "--cache=0"), start(folders)
     for _ in range(5):  # a slow machine may need longer for it than the two seconds that a listing lives
@@ -61,6 +62,7 @@ def test_no_second_walk(start, folders, target):
 
 @pytest.mark.parametrize("most", [64, 1000])
 @pytest.mark.parametrize("target", [SHORT, LONG])
+# shows K34
 def test_in_pieces(start, folders, target, most):
     """With send_bytes a call for each piece, and the same bytes."""
     body, server = start(folders).ask(target).body, start(folders, f"--send-bytes={most}")
@@ -94,6 +96,7 @@ def test_its_head_does_not_tell_whether_it_is_kept(start, folders):
     shutil.rmtree(f"{folders}/huge")
 
 
+# shows D25, K34
 def test_a_slow_reader(start, folders):
     """It leaves in many pieces, by a window that is often shut, while others expire and make it again."""
     server = start(folders)
@@ -106,6 +109,7 @@ def test_a_slow_reader(start, folders):
         assert wire.reply().body == whole
 
 
+# shows D25
 def test_nothing_but_the_body_is_kept(start, folders):
     server = start(folders)
     whole = kept(server, SHORT)
@@ -121,6 +125,7 @@ def test_nothing_but_the_body_is_kept(start, folders):
     assert old["Connection"] == "close" and old.body == whole.body
 
 
+# shows K38
 def test_compressed(start, folders):
     server = start(folders, "--compress=on")
     plain, coded = kept(server, LONG), kept(server, LONG, fields=["Accept-Encoding: gzip"])

@@ -13,6 +13,7 @@ from lib.trees import write
 HELLO = b"Hello, world\n"
 
 
+# shows E13, K01
 def test_serves(start, site):
     server = start(site)
     for _ in range(3):
@@ -34,6 +35,7 @@ def test_serves(start, site):
     ("max_connections", "9", "9"), ("send_bytes", "64", "64"),
     ("bind", "::1", "::1"), ("wq", "unbound", "unbound"), ("highpri", "1", "Y"),
     ("listing", "off", "N"), ("hidden", "on", "Y"), ("index", "start.html", "start.html")])
+# shows E02, K03, K06, K08
 def test_a_parameter_is_taken_and_can_be_read(start, site, name, value, reads):
     server = start(site, f"--{name}={value}")
     assert module.parameter(server.name, name) == reads
@@ -42,8 +44,9 @@ def test_a_parameter_is_taken_and_can_be_read(start, site, name, value, reads):
 
 
 @pytest.mark.parametrize("options, said", [([], False), (["--compress", "on"], True), (["--compress", "on", "--cache", "0"], False)])
+# shows K39
 def test_the_coding_it_makes(start, site, options, said):
-    """K39."""
+    """`compress` has it made, where there is memory to keep it."""
     cache = left.text_of(insmod.STATS.format(start(site, *options).name, "cache"))
     assert ("compresses gzip\n" in cache) == said
 
@@ -55,6 +58,7 @@ BAD = [("model", "nonsense"), ("bind", "300.1.1.1"), ("bind", ""), ("port", "700
 
 
 @pytest.mark.parametrize("name, value", BAD, ids=lambda text: text or "empty")
+# shows D18, K02, K04
 def test_a_bad_parameter(kernel, site, name, value):
     """An error, a word in the log that names it, and nothing that was begun remains."""
     value = value.format(site=site)
@@ -78,6 +82,7 @@ def test_a_parameter_nobody_knows(kernel, start, site):
     assert any("unknown parameter 'colour' ignored" in line for line in kernel.complaints())
 
 
+# shows E02, K02
 def test_the_port_is_taken(kernel, start, site):
     """By a process, and by another module; then it is free again, though old connections linger."""
     kernel.expects("rung_h")
@@ -99,6 +104,7 @@ def test_the_port_is_taken(kernel, start, site):
     assert again.ask("/hello.txt").body == HELLO
 
 
+# shows K02
 def test_two_at_once(start, site, tmp_path):
     """What one is told is not the other's: they share code, and nothing else."""
     os.chmod(tmp_path, 0o755)

@@ -36,6 +36,7 @@ def assert_ended(wires):
     crowd.leave(wires)
 
 
+# shows K24
 def test_an_end(start, site):
     server = start(site, "--idle-timeout", "1s")
     wires = crowd.arrive(server, 5, lambda _: request("/hello.txt"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a request goes through can be seen from outside, by names that stay (K11): docs/kernel.md lists them."""
+"""What a request goes through can be seen from outside, by names that stay: docs/kernel.md lists them."""
 import os
 import re
 import subprocess
@@ -32,6 +32,7 @@ def listed():
     return {row[0].strip("` "): re.findall(r"`(\w+)`", row[1]) for row in re.findall(r"^\| ([^|]+) \| ([^|]+) \|", table, re.M)}
 
 
+# shows K11
 def test_its_functions_can_be_traced(start, site, tracing):
     """They are there, and each is entered when a file is asked for: once anew, and then from memory."""
     server = start(site)

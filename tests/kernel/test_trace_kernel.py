@@ -102,6 +102,7 @@ def hot():
     return set(rows["all"].split()) | set(rows[module.MODEL].split())
 
 
+# shows K10, K30, K31
 def test_every_request_is_there(server, tracing):
     """All functions that docs/kernel.md names were entered; those of a request as often as there were requests."""
     before = server.stats()["accepted"]
@@ -129,6 +130,7 @@ def test_every_request_is_there(server, tracing):
 
 
 @pytest.mark.long
+# shows K30
 def test_as_text(server, tracing):
     run = trace("--run", load(server, "-n", 10))
     assert run.returncode == 0 and f"tracing {len(hot())} functions of {server.name}, model {module.MODEL}" in run.stderr
@@ -138,6 +140,7 @@ def test_as_text(server, tracing):
 
 
 @pytest.mark.long
+# shows K30
 def test_the_whole_module(server, tracing):
     """A pattern, levels, time without sleep."""
     run = trace("--json", "--function", "k*", "--depth", 1, "--awake", "--run", load(server, "-n", 5))
@@ -211,6 +214,7 @@ def test_killed(server, tracing, whom):
 
 
 @pytest.mark.long
+# shows K30
 def test_killed_at_any_moment(server, tracing):
     """While settings are saved, changed, used and restored."""
     begin = time.monotonic()

@@ -38,6 +38,7 @@ def known(run, name):
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["kept", "closed", "pipelined"])
+# shows S13, S14
 def test_of_a_module(server, shape):
     """Only a server in user space says when it has parsed and found; the summary has a sentence on that."""
     run, served = aid.traced_load(server.port, *shape, url=f"http://127.0.0.1:{server.port}/hello.txt")
@@ -79,6 +80,7 @@ def test_stacks(server, tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["epoll", pytest.param("thread", marks=pytest.mark.long), pytest.param("uring", marks=pytest.mark.long)])
+# shows S13
 def test_of_user_space(site, engine):
     """The server's own trace points, too; and what it asks of the kernel."""
     if module.MODEL != "event":

@@ -49,6 +49,7 @@ OPENINGS = {"silent": lambda _: b"", "idle": lambda _: request("/hello.txt"),
 
 
 @pytest.mark.parametrize("how", OPENINGS)
+# shows D16, D31, K07
 def test_many_connections(start, site, how, record_property):
     server = start(site, *PATIENT)
     wires = crowd.arrive(server, MANY, OPENINGS[how])
@@ -60,6 +61,7 @@ def test_many_connections(start, site, how, record_property):
 
 @pytest.mark.parametrize("what", ["rung_http", "rung_echo"])
 @pytest.mark.parametrize("count", [63, 64, 65, 128])
+# shows E04
 def test_a_whole_turn_of_them(start, site, what, count):
     """A work item that has pumped as many as a turn allows (64) queues itself once more, though the last of them has gone:
     its lane must stay until that turn has been, too."""
@@ -72,6 +74,7 @@ def test_a_whole_turn_of_them(start, site, what, count):
 
 
 @pytest.mark.long
+# shows K07
 def test_busy_ones(start, site, record_property):
     """In the middle of an answer that nobody reads."""
     server = start(site, *PATIENT)
@@ -84,6 +87,7 @@ def test_busy_ones(start, site, record_property):
     assert took < MOST_S
 
 
+# shows K07
 def test_those_in_the_queue(start, site):
     """Connected, and not yet accepted: the house is full."""
     server = start(site, *PATIENT, "--max-connections", "2")
@@ -117,6 +121,7 @@ def test_who_has_begun_to_ask_is_answered(start, site):
     assert not os.path.exists(f"/sys/module/{server.name}")
 
 
+# shows D16
 def test_under_load(start, site):
     """While clients come, ask, and go, each as fast as it can."""
     server = start(site)
@@ -160,6 +165,7 @@ def visit(server, busy=True):
     return wires
 
 
+# shows K01
 def test_again_and_again(start, site, record_property):
     """So many times with traffic, and then every count is what it was after the first."""
     before, began = None, time.monotonic()
@@ -176,6 +182,7 @@ def test_again_and_again(start, site, record_property):
     assert left.threads() == []
 
 
+# shows K07, K23
 def test_nothing_of_ours_is_left(start, site, strangers):
     """Of every object the allocator knows who asked for it: none of them was a module that has gone."""
     if not left.can_tell():
@@ -194,8 +201,9 @@ def test_nothing_of_ours_is_left(start, site, strangers):
     insmod.core()
 
 
+# shows K23
 def test_the_mount_is_free(start, tmp_path):
-    """K23: every file and folder is given back, whatever was done with it.  While it serves, the folder is in use."""
+    """Every file and folder is given back, whatever was done with it.  While it serves, the folder is in use."""
     place = f"{tmp_path}/mount"
     os.mkdir(place)
     os.chmod(tmp_path, 0o755)

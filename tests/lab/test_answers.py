@@ -14,6 +14,7 @@ from rig import Broken, text_of
 BIN = os.path.dirname(os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung"))
 
 
+# shows K09, K19
 def test_the_document_has_all_of_them():
     """Each in its place, with a table."""
     found = dict(re.findall(r"<!-- answer ([\w-]+) -->\n(.*?)<!-- /answer \1 -->", text_of(answers.PAGE), re.DOTALL))
@@ -21,6 +22,7 @@ def test_the_document_has_all_of_them():
     assert all(text.count("\n|") >= 3 for text in found.values())
 
 
+# shows E16
 def test_pieces_of_a_message(tmp_path):
     """The document's table again: every cell of it is a rule of TCP, so it is the same everywhere."""
     answers.make_folder(tmp_path)
@@ -29,6 +31,7 @@ def test_pieces_of_a_message(tmp_path):
     assert [row[-1] for row in rows] == ["whole"] * len(rows)
 
 
+# shows E20
 def test_who_closes_first_keeps_it(tmp_path, monkeypatch):
     monkeypatch.setattr(answers, "CONNECTIONS", 10)
     answers.make_folder(tmp_path)
@@ -40,6 +43,7 @@ def test_who_closes_first_keeps_it(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+# shows S05
 def test_at_rest(tmp_path, monkeypatch):
     monkeypatch.setattr(answers, "REST_S", 0.3)
     answers.make_folder(tmp_path)
@@ -52,6 +56,7 @@ def test_what_strace_wrote():
     assert counts == {"epoll_wait": 1, "recvfrom": 1, "write": 1, "setsockopt": 1} and options == ["TCP_CORK"]
 
 
+# shows N24
 def test_what_rung_trace_counted():
     """Counts are divided by the requests; a rare call, which belongs to no request, is left out."""
     summary = {"seen": answers.COUNTED, "lost_events": 0, "calls": [{"call": "sendto", "count": answers.COUNTED}, {"call": "brk", "count": 99},

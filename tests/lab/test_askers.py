@@ -83,6 +83,7 @@ def test_h2load():
             askers.h2load_told(text)
 
 
+# shows N20
 def test_wrk_and_rung_load():
     assert askers.wrk_told(WRK) == askers.Answer(17224, 0, 1.12, 7340)
     told = {"requests": {"answered": 5}, "errors": {"total": 2}, "elapsed_s": 0.5, "latency_us": {"mean": 70.5}}
@@ -191,6 +192,7 @@ def test_calls_of_a_peer(context):
 
 
 @wants("ab", "nginx")
+# shows S08
 def test_ab_against_both(context):
     scenario = {"name": "s", "connections": 20, "requests": 200, "bytes": 241}
     for target in ({"name": "epoll", "engine": "epoll"}, {"name": "nginx", "peer": "nginx-tuned"}):

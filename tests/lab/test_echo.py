@@ -105,6 +105,7 @@ def test_twelve_thousand_silent_clients(context):
         server.stop()
 
 
+# shows E22
 def test_who_never_stops_takes_little(context, monkeypatch):
     monkeypatch.setattr(kind_echo, "FLOOD_S", 0.3)
     found = figures(context, {"floods": 5}, engine="epoll")

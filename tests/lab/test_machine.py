@@ -86,6 +86,7 @@ def said(root, **scenario):
     return "\n".join(limits.binding(plan(**scenario), root))
 
 
+# shows E24
 def test_the_accept_queue_binds_a_burst(desktop):
     assert "The accept queue" in said(desktop, connections=129) and "room for 128" in said(desktop, connections=129)
     below = said(desktop, connections=64)
@@ -95,6 +96,7 @@ def test_the_accept_queue_binds_a_burst(desktop):
     assert "accept queue" not in said(desktop, idle=300) or "next is" in said(desktop, idle=300)
 
 
+# shows E24
 def test_cookies_lift_the_queue_of_half_open_ones(desktop):
     made_of = os.path.join(desktop, "proc/sys/net/ipv4/tcp_syncookies")
     with open(made_of, "w", encoding="ascii") as file:
@@ -110,6 +112,7 @@ def test_what_engines_need_is_asked_for_them_alone(desktop):
     assert "Mappings" not in said(desktop, idle=500, options="--engine coro")
 
 
+# shows E24
 def test_descriptors_and_ports(desktop):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     assert "Open files" in said(desktop, idle=hard) and "Ports" in said(desktop, idle=28233)

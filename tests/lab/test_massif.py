@@ -49,6 +49,7 @@ def test_the_peak():
 
 @pytest.mark.skipif(not (shutil.which("valgrind") and shutil.which("vgdb")), reason="valgrind is not installed")
 @pytest.mark.parametrize("load,least,most", [("file", 0, 0.5), ("slow", 1, 50)])  # a small file is kept in memory
+# shows S35
 def test_a_small_cell(context, load, least, most, monkeypatch):
     monkeypatch.setattr(kind_massif, "NAMES", 20)
     monkeypatch.setattr(kind_massif, "LARGE_BYTES", 300000)
@@ -93,6 +94,7 @@ def test_what_valgrind_needs_is_missing(context):
         kind_massif.serve(context, {"name": "t"}, context.folder)
 
 
+# shows S34
 def test_a_library_that_is_not_there(tmp_path):
     rig.make_folder(tmp_path)
     with pytest.raises(rig.Broken, match="libnone.so.*cannot be preloaded.*scripts/setup lab"):

@@ -375,6 +375,7 @@ def test_better_and_worse_depend_on_the_figure():
     assert view.better("cpu_us", Middle(0.8, 0.9, 1.1, 6, True)) == view.better("cpu_us", less._replace(sure=False)) == ""
 
 
+# shows T07
 def test_cells_as_csv():
     rows = list(csv.DictReader(io.StringIO(page.as_csv(sample.pools()))))
     bad = [row for row in rows if row["error"]]

@@ -28,6 +28,7 @@ def here():
     return names
 
 
+# shows K32, S24
 def test_all_give_the_same():
     run = parsers("check")
     assert json.loads(run.stdout) == {"parsers": len(here()), "wrong": 0} and run.stderr == ""

@@ -173,6 +173,7 @@ def directives(path):
     ("/etc/apache2/apache2.conf", "apache-default.conf",
      r"(DefaultRuntimeDir|PidFile|User|Group|ErrorLog|Include ports|IncludeOptional .*/sites|</?Directory|LogFormat \"%[{h].*"
      r"(referer|agent|common)$|Require all|AllowOverride|Options)")])
+# shows S36
 def test_default_is_what_debian_ships(shipped, ours, changed):
     said = {line.replace("IncludeOptional ", "IncludeOptional /etc/apache2/") for line in directives(shipped)}
     missing = said - directives(os.path.join(peers.CONFIGS, ours))

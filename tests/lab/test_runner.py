@@ -84,6 +84,7 @@ def run(plan, out, **more):
     return runner.run("small", plan, "quick", BIN, str(out), **more)
 
 
+# shows T07
 def test_a_small_run(plan, tmp_path):
     result = run(plan, tmp_path / "out")
     assert [one["error"] for one in result["cells"]] == [None] * 12
@@ -122,6 +123,7 @@ def test_what_a_target_does_not_offer_is_no_failure(plan, tmp_path, monkeypatch)
         ("epoll", None, None), ("poll", "poll does not do that", True)}
 
 
+# shows T07
 def test_an_interrupted_run_goes_on(plan, tmp_path, faked, monkeypatch):
     fake = measures.KINDS["load"]
 
@@ -418,6 +420,7 @@ def test_a_stop_leaves_no_process(plan, tmp_path, number, monkeypatch):
     assert not os.listdir(tmp_path / "tmp")
 
 
+# shows E17
 def test_a_setting_that_cannot_be_had_ends_it(plan, tmp_path):
     """Before anything is measured; and what the machine is, is told with what was measured."""
     wanted = {**plan, "settings": {"descriptors": 1 << 40}}

@@ -49,6 +49,7 @@ def as_before(root):
     return {name: value(root, name).split() for name in FILES} == {name: text.split() for name, text in FILES.items()}
 
 
+# shows E17
 def test_set_and_put_back(root):
     with settings(ALL, root) as told:
         assert {value(root, f"{CPU}/cpu{at}/cpufreq/scaling_governor") for at in (0, 1)} == {"performance"}
@@ -91,6 +92,7 @@ def test_put_back_when_it_fails(root, failure):
     ({"somaxconn": 9, "descriptors": 10 ** 9}, "descriptors cannot be set to"),
     ({"somaxconn": 9, "aslr": "maybe"}, 'neither "on" nor "off"'),
     ({"somaxconn": 9, "optional": ["turbo"]}, "optional names what is not set: turbo")])
+# shows E17
 def test_refused(root, wanted, word):
     """Whole: what could be set is put back."""
     for name in ("cpu0", "cpu1"):
@@ -139,6 +141,7 @@ def test_put_back_after_a_signal(root, number):
     assert as_before(root)
 
 
+# shows E17
 def test_put_back_at_the_next_start_after_a_kill(root):
     with held(root) as process:
         with pytest.raises(Refused, match="another run of the lab"), settings({"somaxconn": 5}, root):

@@ -16,6 +16,7 @@ def spread(*args):
     return done.returncode, done.stdout + done.stderr
 
 
+# shows N09
 def test_what_is_counted_obeys_the_rules(tmp_path):
     raw, page = tmp_path / "raw.json", tmp_path / "page.md"
     page.write_text("before\n<!-- spread -->\n<!-- /spread -->\n")

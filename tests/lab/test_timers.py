@@ -29,12 +29,14 @@ def built():
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
+# shows K26, K29
 def test_a_million_operations_are_as_the_model_says(timers, scheme):
     done = timers(scheme, "check", 1000000)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
+# shows K28
 def test_prolonging_takes_no_memory(timers, scheme):
     done = timers(scheme, "memory", 100000)
     assert (done.returncode, done.stderr) == (0, "")
@@ -42,6 +44,7 @@ def test_prolonging_takes_no_memory(timers, scheme):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("operation", ["start", "stop", "restart", "update", "expire", "serve"])
+# shows K29
 def test_every_operation_is_measured(timers, scheme, operation):
     done = timers(scheme, operation, 100, 2)
     told = json.loads(done.stdout)
@@ -56,12 +59,14 @@ def test_a_list_ends_where_it_would_take_minutes(timers, scheme, timers_count, s
     assert status == 0 or done.stderr.startswith("not run: ") and done.stdout == ""
 
 
+# shows K27
 def test_many_add_and_one_expires(timers):
     """Nothing lost, nothing twice."""
     done = timers("locked_heap", "shared", 4, 50000)
     assert done.returncode == 0 and json.loads(done.stdout)["expired"] > 0, done.stderr
 
 
+# shows K27
 def test_no_race(timers, tmp_path):
     """Nor does the thread sanitizer find one; without the lock it does, else this would tell nothing."""
     program = tmp_path / "timers"

@@ -64,6 +64,7 @@ def truth(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", LIES)
+# shows D28, H05, T02, T04
 def test_a_lie_is_caught(name, truth):
     lie, kind = LIES[name]
     with Liar(at(LIE_AT, lie)) as liar:
@@ -84,6 +85,7 @@ def test_where_a_byte_is_wrong(option, truth):
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 4096, 200001])
+# shows T04
 def test_bodies_that_differ_anywhere(size):
     """--body-check: whichever byte differs, however the body is cut."""
     body = bytes(range(256)) * (size // 256 + 1)
@@ -118,6 +120,7 @@ def test_threads_compare_with_each_other():
     assert run.errors() == {"wrong_body": 1} and run.status == FAULTS
 
 
+# shows E11
 def test_echo_that_changes_a_byte():
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -136,8 +139,9 @@ def test_echo_that_changes_a_byte():
     assert run.errors() == {"wrong_body": 1} and run.status == FAULTS
 
 
+# shows T04
 def test_one_byte_in_a_million_answers(truth):
-    """T04: a million answers, pipelined so that Python can keep up, and one wrong byte."""
+    """A million answers, pipelined so that Python can keep up, and one wrong byte."""
     lie, total, sent = 654321, 1_000_000, 0
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -193,6 +197,7 @@ def test_answers_in_single_bytes(truth):
     assert run.errors() == {} and run.json["requests"]["answered"] == 10
 
 
+# shows D27, D28
 def test_a_server_that_dies_is_not_waited_for(site):
     """Nor stormed: what fails to connect is tried again ever more slowly."""
     with Liar(at(50, lambda sock: False)) as liar:

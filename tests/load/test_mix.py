@@ -67,6 +67,7 @@ def kind_of(request):
         told[0], field["accept-encoding"] if told[0] == "accept-encoding" else None)
 
 
+# shows T02
 def test_shares_and_bytes_of_kinds(truth):
     """Each kind as often as told, in its own words; what is counted is what was sent."""
     mix = "conditional=20%,range=10%,gzip=30,br=5%,zstd=7.5%,missing=5%"

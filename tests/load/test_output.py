@@ -186,6 +186,7 @@ def test_a_dumb_terminal_has_no_live_line():
 # --- Where connections go ---------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("where", ["[::1%251]", "[::1%1]", "[0::1]"])
+# shows T01
 def test_addresses_with_a_zone(where):
     """A zone is of this machine: the server does not hear of it."""
     with Witness(lambda request: OK, socket.create_server(("::1", 0), family=socket.AF_INET6)) as server:
@@ -251,6 +252,7 @@ def test_threads_that_cannot_be_made(server):
         assert run.status == FAILED and said in run.err and run.err.count("\n") == 1, run.err
 
 
+# shows D27
 def test_each_connection_is_timed_by_itself():
     """Those that are made last do not count the time in which the others were begun."""
     with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener:

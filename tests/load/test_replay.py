@@ -49,6 +49,7 @@ def test_a_log_at_a_rate(tmp_path):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
+# shows T03
 def test_a_log_at_its_own_times(tmp_path, threads):
     """Gaps are the log's, N times shorter; lines of one second are spread over it; late ones come where they belong."""
     log = (line("/0") + line("/1") + line("/4", second=4) + line("/2", second=2) +

@@ -29,6 +29,7 @@ def server(site):
 
 # --- Honesty --------------------------------------------------------------------------------------------------
 
+# shows T03
 def test_a_stall_shows_in_the_corrected_time_alone():
     """The server sleeps one second once: hundreds of requests were due then, one was under way."""
     with Liar(at(500, lambda sock: (time.sleep(1), sock.sendall(OK), True)[-1])) as liar:
@@ -43,6 +44,7 @@ def test_a_stall_shows_in_the_corrected_time_alone():
 
 
 @pytest.mark.parametrize("model", [["-c", 2], ["-R", 40, "-c", 8]], ids=["closed", "open"])
+# shows D27
 def test_a_known_time_is_measured(model):
     """A server that takes 50 ms: no answer is faster, half of them hardly slower; the first bytes do not count."""
     def slowly(sock, _):
@@ -67,6 +69,7 @@ def test_a_closed_loop_does_not_see_it():
     assert run.json["latency_us"]["p99_9"] <= 500e3
 
 
+# shows T03
 def test_the_schedule_is_kept(server):
     run = measured("-R", 1000, "-d", "2s", "-c", 20, server.url)
     schedule = run.json["schedule"]
@@ -107,6 +110,7 @@ def test_limits_of_the_knee(server):
         assert run.status == USAGE and "a step lasts a time (-d)" in run.err and run.err.count("\n") == 1
 
 
+# shows D28
 def test_what_could_not_be_sent_is_told():
     """One connection and a slow server: most of what was due never leaves, and is not forgotten."""
     def slowly(sock, _):
@@ -120,8 +124,9 @@ def test_what_could_not_be_sent_is_told():
 
 
 @pytest.mark.parametrize("options", [[], ["-R", 1000000]], ids=["closed", "open"])
+# shows E09, E10
 def test_nobody_starts_early(server, options):
-    """E09, E10: no request leaves before the last thread is ready, in a hundred rounds of each model."""
+    """No request leaves before the last thread is ready, in a hundred rounds of each model."""
     for _ in range(ROUNDS):
         run = measured("-c", 32, "-t", 8, "-n", 32, *options, server.url)
         threads = run.json["generator"]["threads"]
@@ -331,6 +336,7 @@ def test_the_live_line_is_for_terminals(server):
 
 # --- Forms ----------------------------------------------------------------------------------------------------------
 
+# shows E09
 def test_json_fits_its_schema(server):
     runs = [measured("-n", 50, server.url), measured("-R", 500, "-n", 100, "--fail-if", "p99>1us", server.url),
             measured("-R", 500, "-d", "200ms", "--arrivals", "poisson", server.url + "nothere")]
@@ -358,6 +364,7 @@ def test_statuses_and_ports(server):
         assert ("connections made" in load("-n", made, "-k", "off", server.url).out) == told
 
 
+# shows E09, T02
 def test_csv_and_hgrm(server, tmp_path):
     run = measured("-R", 300, "-d", "2500ms", "--csv", tmp_path / "csv", "--hgrm", tmp_path / "hgrm", server.url)
     with open(tmp_path / "csv", encoding="ascii") as file:

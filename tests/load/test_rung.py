@@ -20,6 +20,7 @@ def requests_of(run):
 
 
 @pytest.mark.parametrize("row", SERVING, ids=lambda row: row["name"])
+# shows E08, T06
 def test_engines_count_the_same(row, site):
     if not row["available"]:
         pytest.skip(row["reason"])
@@ -41,6 +42,7 @@ def test_engines_count_the_same(row, site):
                                      ["-R", 3000], ["-R", 3000, "--arrivals", "poisson", "--pipeline", 3],
                                      ["-X", "HEAD"], ["--source", "127.0.0.2,127.0.0.3"], ["--body-check"],
                                      ["-H", "Range: bytes=0-9", "--status", 206]], ids=str)
+# shows S09, T01
 def test_ways_of_asking(options, site):
     with rung("serve", "-p", 0, site) as server:
         run = measured("-n", 700, "-c", 6, "-t", 2, *options, f"http://127.0.0.1:{server.port}/a.txt")
@@ -54,6 +56,7 @@ def test_ways_of_asking(options, site):
         assert 100 <= counted["accepted"] <= 106
 
 
+# shows S09, T01
 def test_addresses(site, tmp_path):
     path = tmp_path / "socket"
     with rung("serve", "-p", 0, site) as server:
@@ -71,8 +74,9 @@ def test_addresses(site, tmp_path):
 
 @pytest.mark.parametrize("engine", ["epoll", "pool", "coro"])
 @pytest.mark.parametrize("sizes", [(16, 32), (4090, 4090), (1, 65536), (1, 1000000), (1 << 20, 1 << 20)], ids=str)
+# shows D24, E07, E08, E11, E12, E15, T06
 def test_echo(engine, sizes):
-    """E11, E12, E15: random lengths and bytes, compared on return, however the server cuts them."""
+    """Random lengths and bytes, compared on return, however the server cuts them."""
     messages = 2000 if sizes[1] <= 65536 else 100
     with rung("echo", "-p", 0, "-e", engine) as server:
         run = measured("-n", messages, "-c", 8, "--message-min", sizes[0], "--message-max", sizes[1],
@@ -83,8 +87,9 @@ def test_echo(engine, sizes):
 
 
 @pytest.mark.parametrize("buffer", [1, 1024])
+# shows E12
 def test_echo_of_a_small_buffer(buffer):
-    """E12: messages of 4090 bytes come back in pieces of what the server reads at once."""
+    """Messages of 4090 bytes come back in pieces of what the server reads at once."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve():

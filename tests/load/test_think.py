@@ -46,6 +46,7 @@ def test_who_loses_the_connection_thinks_on():
     assert min(later - earlier for earlier, later in zip(times, times[1:])) >= 0.199
 
 
+# shows T03
 def test_sessions_and_the_end_of_a_run(site):
     """A session is a connection's requests; who thinks at the end is not waited for."""
     with Witness(lambda request: OK) as server:

@@ -46,6 +46,7 @@ def bears(url, *args):
 
 
 @pytest.mark.parametrize("row", [row for row in SERVING if row["name"] != "naive"], ids=lambda row: row["name"])
+# shows T05
 def test_rung_bears_all(row, site):
     if not row["available"]:
         pytest.skip(row["reason"])
@@ -62,6 +63,7 @@ def test_over_a_unix_socket(site, tmp_path):
     assert counted["accepted"] == counted["closed"], counted
 
 
+# shows N01
 def test_naive_serves_one_at_a_time(site):
     """Who is served holds up all others, so that even the control fails; afterwards it answers."""
     with rung("serve", "-p", 0, "-e", "naive", site) as server:
@@ -164,6 +166,7 @@ FLAWS = [  # trial, flaw, what is said of it, further options
 
 
 @pytest.mark.parametrize("name, flaw, said, more", FLAWS, ids=lambda value: value if isinstance(value, str) else "")
+# shows T05
 def test_each_trial_can_fail(name, flaw, said, more):
     with Mini(flaw) as server:
         options = {**dict(zip(BRIEF[::2], BRIEF[1::2])), **dict(zip(more[::2], more[1::2]))}
@@ -171,6 +174,7 @@ def test_each_trial_can_fail(name, flaw, said, more):
     assert run.status == FAULTS and re.search(said, run.json["trials"][0]["why"]), run.json["trials"][0]["why"]
 
 
+# shows T05
 def test_every_trial_is_shown_to_fail():
     assert {row[0] for row in FLAWS} == set(NAMES) and len(NAMES) >= 14
 

@@ -42,6 +42,7 @@ def core(tmp_path_factory):
 
 
 @pytest.mark.parametrize("seed", range(4))
+# shows T02
 def test_the_same_as_hdrhistogram(core, seed):
     """Same cells, same counts, same percentiles, value for value."""
     sys.path.append(f"{TOP}/build/pypi")

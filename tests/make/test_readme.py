@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Every command of README.md works as it is written, in a network namespace of its own; both READMEs have the same."""
+# shows S01
 import json
 import os
 import re

@@ -91,6 +91,7 @@ def test_a_leak(linux):
     assert not DEBUG or "unreferenced object" in output
 
 
+# shows D31
 def test_use_after_free(linux):
     heard, output = planted(linux, "free")
     word = "KASAN: " if DEBUG else "Poison overwritten"

@@ -57,6 +57,7 @@ static void expect_receives(const struct engine *e)
         expect(SEAM_recv, e->model != ENGINE_COMPLETION, 0);
 }
 
+/* shows N15 */
 static void count_small_file(const struct engine *e)
 {
     struct client *c;
@@ -176,6 +177,7 @@ static void long_file_by_each_way(void **state)
 }
 
 /* Its pages are in memory, so they are handed over by calls, and nothing is read into a piece. */
+/* shows S30 */
 static void long_file_by_the_ring(void **state)
 {
     struct client *c;

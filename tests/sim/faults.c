@@ -261,6 +261,7 @@ static bool rare(enum seam_call call)
     return call == SEAM_lseek64 || call == SEAM_realloc || call == SEAM_getsockopt;
 }
 
+/* shows D18, D33, N14, S11, S31 */
 static void test_fault(void **state)
 {
     const struct fault *f = *state;
@@ -290,6 +291,7 @@ static void test_no_fault(void **state)
 }
 
 /* No descriptor for as long as the client waits: nothing is accepted, and nothing spins. */
+/* shows S11 */
 static void test_shortage_does_not_spin(void **state)
 {
     (void)state;
@@ -326,6 +328,7 @@ static void test_shortage_does_not_spin(void **state)
 /* No thread can be started, from the n-th on.  A pool serves with the threads that it has.  The
  * engine thread refuses a connection that gets none, and serves the next one when it can.  It naps
  * RETRIES_MAX times before, which takes no time here. */
+/* shows N03 */
 static void test_threads_run_out(void **state)
 {
     static const struct engine *const with_threads[] = {&engine_thread, &engine_pool};

@@ -100,6 +100,7 @@ static void test_the_nth_fork_fails(void **state)
 }
 
 /* No process can be started while a child serves an idle client: that client makes room. */
+/* shows D10 */
 static void test_idle_child_makes_room(void **state)
 {
     struct serving s;
@@ -182,6 +183,7 @@ static void test_killed_child_is_counted(void **state)
 }
 
 /* Its seat is free again: a full house of one child after the other, each killed. */
+/* shows N02 */
 static void test_killed_children_leave_their_seats(void **state)
 {
     struct serving s;

@@ -65,6 +65,7 @@ static void transport_of(const struct conn_proto *proto)
     assert_true(runs > TALKS * 8 * 4);
 }
 
+/* shows S11 */
 static void transport(void **state)
 {
     (void)state;

@@ -57,6 +57,7 @@ static void leave(int client)
 }
 
 /* Each worker has one thread and so one seat; half a request keeps it. */
+/* shows D08, D32 */
 static void test_no_wake_up_is_lost(void **state)
 {
     int client[WORKERS];
@@ -157,6 +158,7 @@ static void test_half_a_head_that_is_cut_off_is_no_mistake(void **state)
 }
 
 /* As many clients as seats: none is turned away, though threads are late and clients silent. */
+/* shows N04 */
 static void test_a_last_seat_is_a_seat(void **state)
 {
     uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;

@@ -353,6 +353,7 @@ static void try_seed(uint64_t seed)
     crowd_close();
 }
 
+/* shows N08, S04 */
 static void every_engine_sends_the_same(void **state)
 {
     const char *asked = getenv("SEEDS");

@@ -18,6 +18,7 @@ def counts(summary):
 
 
 @pytest.mark.parametrize("engine, waiting", [("epoll", "epoll_wait"), ("poll", "poll"), ("select", "pselect6"), ("thread", "recvfrom")])
+# shows K31, N24, S13
 def test_calls_of_an_engine(engine, waiting):
     """One receive and one send for each request."""
     with rung(engine) as port:
@@ -127,6 +128,7 @@ def test_not_of_some_requests(more):
     assert run.status == USAGE and f"--calls and {more[0]}" in run.err and "all of them have to be traced" in run.err
 
 
+# shows N24
 def test_a_program_of_another_kind():
     """A server that is no rung: this process."""
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -46,6 +46,7 @@ def test_usage(args, words):
     assert run.status == USAGE and words in run.err and not run.out
 
 
+# shows K11
 def test_the_list_is_that_of_the_page():
     with open(f"{TOP}/docs/kernel.md", encoding="utf-8") as file:
         table = re.search(r"<!-- hot -->(.*?)<!-- /hot -->", file.read(), re.S)[1]

@@ -34,6 +34,7 @@ def get(port, *heads):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+# shows S13
 def test_every_engine_says_it(engine):
     """... of every request, in the right order, and of the first on a connection when that was accepted."""
     with rung(engine) as port:

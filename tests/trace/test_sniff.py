@@ -61,6 +61,7 @@ def talk(client, there, asked, answer, size=65536):
 
 
 @pytest.mark.parametrize("size", [65536, 7, 1])
+# shows S12
 def test_exactly_the_lines(server, size):
     """Each once, though loopback shows each packet twice; and who said it to whom."""
     with sniffing.sniffing("-i", "lo", "--port", server.port, "--json") as runs:
@@ -96,8 +97,9 @@ def test_in_json_no_byte_is_lost(able):
     assert runs[0].texts == ['GET /"\x01\xff\\ HTTP/1.1', "HTTP/1.1 200 OK"]
 
 
+# shows D29, S12
 def test_bodies_and_strangers_are_not_shown(able):
-    """A body that looks like a head; a protocol that is not HTTP (D29: no stray byte, and not only the first packet)."""
+    """A body that looks like a head; a protocol that is not HTTP (no stray byte, and not only the first packet)."""
     with Lies() as server, sniffing.sniffing("-i", "lo", "--port", server.port, "--json") as runs:
         client, there = server.pair()
         inner = request("/inner")
@@ -108,6 +110,7 @@ def test_bodies_and_strangers_are_not_shown(able):
     assert runs[0].texts == ["PUT / HTTP/1.1", "HTTP/1.1 200 OK", "GET /next HTTP/1.1"]
 
 
+# shows S12
 def test_a_load(able):
     """Requests of a load generator, all of them, on connections that come and go; pipelined ones too."""
     with rung("epoll") as port:
@@ -167,6 +170,7 @@ def test_dropped_packets_are_said(able):
 @pytest.mark.parametrize("addresses", [("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2")])
 @pytest.mark.parametrize("size", [65536, 1])
 @pytest.mark.parametrize("where", [0, 1])
+# shows D29, S12
 def test_between_namespaces(pair, addresses, size, where):
     """At either end of a pair of interfaces: what comes in and what goes out, each once."""
     with pair.answering(1, addresses[1], ANSWER) as port:
@@ -177,6 +181,7 @@ def test_between_namespaces(pair, addresses, size, where):
                              for line in ((*ends, f"GET /{number} HTTP/1.1"), (*ends[::-1], "HTTP/1.1 200 OK"))]
 
 
+# shows D29
 def test_vlans_and_options(pair):
     """Tags that the kernel takes off, and those that it leaves; options of IPv4; connections of two VLANs are two."""
     one, two = b"GET /one HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /two HTTP/1.1\r\nHost: a\r\n\r\n"

@@ -161,6 +161,7 @@ static void check_row(const struct row *row)
     }
 }
 
+/* shows H04 */
 static void test_chunked(void **state)
 {
     unsigned i;

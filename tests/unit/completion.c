@@ -14,6 +14,7 @@ static struct session *adopt(struct fixture *f, int *client)
     return loop_adopt(f->l, fd);
 }
 
+/* shows D33, S30 */
 static void fed_and_sent(void **state)
 {
     struct fixture f;

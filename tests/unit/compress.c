@@ -82,6 +82,7 @@ static void test_makes_what_decodes(void **state)
 }
 
 /* What does not fit is not begun, however near it comes; and nothing behind the end is written. */
+/* shows D26 */
 static void test_fits_or_is_nothing(void **state)
 {
     (void)state;

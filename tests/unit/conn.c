@@ -5,6 +5,7 @@
 
 /* --- The usual -------------------------------------------------------------------------------- */
 
+/* shows D12 */
 static void a_new_connection_is_small_and_empty(void **state)
 {
     struct rig r;
@@ -44,6 +45,7 @@ static void a_message_is_answered_and_buffers_go_back(void **state)
     rig_close(&r);
 }
 
+/* shows D06 */
 static void a_split_message_waits_in_the_stash(void **state)
 {
     struct rig r;

@@ -44,6 +44,7 @@ static void runs_and_ends(void **state)
     coro_close(co);
 }
 
+/* shows N18 */
 static void many_take_turns(void **state)
 {
     struct counter c[CROWD];
@@ -99,6 +100,7 @@ static void mix_main(struct coro *self, void *arg)
     m->result = mix(self, m->n, 1.5);
 }
 
+/* shows S22 */
 static void registers_survive(void **state)
 {
     struct mixer one = {.n = 17}, two = {.n = 23};

@@ -149,6 +149,7 @@ static void what_is_no_index_does_not_hide_its_folder(void **state)
     }
 }
 
+/* shows K12 */
 static void a_folder_is_listed_or_its_index_sent(void **state)
 {
     static const struct name names[] = {{"index.html", 0, LISTING_FILE, 1, 0, 0}, {.name = NULL}};

@@ -216,6 +216,7 @@ static void all_fail(const struct search *s, const struct docroot_ops *with, uns
     }
 }
 
+/* shows S11 */
 static void every_call_fails_once(void **state)
 {
     static const struct docroot_ops least = {

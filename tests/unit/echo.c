@@ -2,6 +2,7 @@
 /* echo.c - the echo protocol: what comes goes back, in the same order, and nothing is kept. */
 #include "../rig.h"
 
+/* shows D24 */
 static void what_comes_goes_back(void **state)
 {
     struct rig r;
@@ -18,6 +19,7 @@ static void what_comes_goes_back(void **state)
     rig_close(&r);
 }
 
+/* shows D01, E07 */
 static void every_size_of_a_receive(void **state)
 {
     static const size_t sizes[] = {1, 2, 4095, 4096, RECV_BYTES_MAX - 1, RECV_BYTES_MAX};

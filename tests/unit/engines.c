@@ -25,6 +25,7 @@ static void stop(struct serving *s)
     serving_empty(s);
 }
 
+/* shows E23 */
 static void answers_one_after_another(const struct engine *e)
 {
     struct serving s;
@@ -78,6 +79,7 @@ static void waits_for_a_slow_reader(const struct engine *e)
 }
 
 /* More has come before the first turn than one turn may move: what is left makes no event. */
+/* shows S04 */
 static void comes_again_without_an_event(const struct engine *e)
 {
     enum { BYTES = (PUMP_CALLS_MAX / 2 + 2) * RECV_BYTES_MAX };
@@ -140,6 +142,7 @@ static void talk(struct talker *t, unsigned *seed)
 
 /* Bytes come and are taken in any pattern, by several at once: all come back, and then the end,
  * though nobody ever speaks twice to be heard. */
+/* shows N08, S04 */
 static void loses_no_wake_up(const struct engine *e)
 {
     unsigned seed = 1, count = e->capacity && e->capacity < TALKERS ? e->capacity : TALKERS;
@@ -228,6 +231,7 @@ static void progress_rule_ends_a_stuck_reader(const struct engine *e)
 }
 
 /* At its capacity an engine gives the seat of the idlest to one who waits. */
+/* shows D32 */
 static void makes_room(const struct engine *e)
 {
     enum { SEATS = 3 };

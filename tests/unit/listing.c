@@ -135,6 +135,7 @@ static void names_in_order(void **state)
     }
 }
 
+/* shows K16 */
 static void columns_in_order(void **state)
 {
     struct listing_entry e[] = {
@@ -200,6 +201,7 @@ static unsigned decided_by_key(const struct listing_view *view, const char *one,
     return decided;
 }
 
+/* shows K16 */
 static void keys_agree(void **state)
 {
     char most_digits[256], as_many[256];

@@ -132,6 +132,7 @@ static void nearer_deadline_is_kept(void **state)
 }
 
 /* And one that moves away is not cut at the old time. */
+/* shows K28 */
 static void later_deadline_is_granted(void **state)
 {
     struct fixture f;

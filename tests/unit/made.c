@@ -98,6 +98,7 @@ static void check(size_t first, size_t pieces, bool chunked)
     fake_close(fake);
 }
 
+/* shows K20 */
 static void test_sizes(void **state)
 {
     (void)state;

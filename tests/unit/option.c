@@ -444,6 +444,7 @@ static void test_help_order(void **state)
 }
 
 /* A row that refuses its own default, or forgets what it needs, would fail for every user. */
+/* shows D20 */
 static void test_serve_rows(void **state)
 {
     char *argv[] = {NULL, NULL};

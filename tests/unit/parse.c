@@ -210,6 +210,7 @@ static void check_rows(const struct row *row, size_t rows)
 }
 #define CHECK(rows) check_rows(rows, sizeof(rows) / sizeof((rows)[0]))
 
+/* shows N23 */
 static void test_lines(void **state)
 {
     (void)state;

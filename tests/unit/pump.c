@@ -41,6 +41,7 @@ static enum conn_want pump(void)
     return want;
 }
 
+/* shows N15 */
 static void the_usual_request_is_one_receive_and_one_send(void **state)
 {
     (void)state;

@@ -86,6 +86,7 @@ static void holds_its_length(bool lockfree)
     }
 }
 
+/* shows D08, N04, S16 */
 static void full_waits_its_time(bool lockfree)
 {
     struct queue *q = open_queue(lockfree, 1, 2);
@@ -114,6 +115,7 @@ static void items_are_pointers(bool lockfree)
 }
 
 /* Items put before the end are taken after it. */
+/* shows S15 */
 static void end_drains(bool lockfree)
 {
     struct queue *q = open_queue(lockfree, 3, 30);
@@ -228,6 +230,7 @@ static void stress(bool lockfree, unsigned count, unsigned length, int wait_ms)
     queue_close(q);
 }
 
+/* shows D32, S15, S17, S21 */
 static void survives_stress(bool lockfree)
 {
     stress(lockfree, 1, 1, -1);
@@ -263,6 +266,7 @@ static void taking_wakes_the_producer(bool lockfree)
 }
 
 /* Consumers with nothing to do, and a producer that comes by now and then. */
+/* shows D09, S17 */
 static void parked_cost_nothing(bool lockfree)
 {
     struct consumer c[CONSUMERS_MAX] = {{0}};
@@ -287,6 +291,7 @@ static void parked_cost_nothing(bool lockfree)
 }
 
 /* The least loaded is served first: with all of them idle, they take turns. */
+/* shows S17 */
 static void test_rings_take_turns(void **state)
 {
     struct queue *q = open_queue(true, 4, 40);

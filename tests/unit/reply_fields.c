@@ -45,6 +45,7 @@ static void finish(void)
     drive_close(&drive);
 }
 
+/* shows K21 */
 static void every_answer_has_them(void **state)
 {
     static const char *const requests[] = {

@@ -232,6 +232,7 @@ static void one_transfer_is_bounded(void **state)
 
 /* Two connections share a sender and are full again and again: nothing of one gets into the other,
  * nothing is lost, nothing waits, and no descriptor is kept. */
+/* shows N14 */
 static void full_sockets_take_turns(void **state)
 {
     enum { BYTES = 1500000 };
@@ -344,6 +345,7 @@ static void peer_that_has_gone_is_an_error(void **state)
 /* --- Files that become shorter ---------------------------------------------------------------- */
 
 /* The head says ten bytes, the file has four by now, then none. */
+/* shows N13 */
 static void shorter_file_gives_what_is_there_then_0(void **state)
 {
     (void)state;

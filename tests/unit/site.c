@@ -74,6 +74,7 @@ static void an_empty_file_needs_no_descriptor(void **state)
     site_release(t->site, s);
 }
 
+/* shows K17 */
 static void a_file_of_five_gib(void **state)
 {
     struct tree *t = *state;

@@ -212,6 +212,7 @@ static void a_file_link_that_flips(void **state)
     race(t, &f, "/flip", inode_of(t, "mine"));
 }
 
+/* shows D13 */
 static void a_folder_link_that_flips(void **state)
 {
     struct tree *t = *state;

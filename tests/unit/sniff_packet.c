@@ -221,6 +221,7 @@ static void test_fragments(void **state)
 }
 
 /* Lengths that contradict each other. */
+/* shows D29 */
 static void test_lies(void **state)
 {
     struct tcp_segment seg;

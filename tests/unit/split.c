@@ -143,6 +143,7 @@ static void test_reference(void **state)
 }
 
 /* In two pieces, at every byte. */
+/* shows D07, H01, N23, S37 */
 static void test_cut_at_every_byte(void **state)
 {
     (void)state;

@@ -79,6 +79,7 @@ static void a_dead_process_loses_what_it_had_open(void **state)
     stats_close(s);
 }
 
+/* shows E08 */
 static void json_names_every_counter(void **state)
 {
     char buf[1024], small[16];

@@ -66,6 +66,7 @@ static void test_a_leaf(void **state)
 }
 
 /* A call that ends on another processor than it began on, and one inside of it that does not. */
+/* shows K31 */
 static void test_moved(void **state)
 {
     (void)state;
@@ -191,6 +192,7 @@ static void test_limits(void **state)
     assert_int_equal(function("f")->moved, GRAPH_DEPTH);
 }
 
+/* shows K10 */
 static void test_series_most(void **state)
 {
     (void)state;

@@ -110,6 +110,7 @@ static uint64_t random_deadline(void)
     }
 }
 
+/* shows S05 */
 static void test_random(void **state)
 {
     unsigned i, turn;
@@ -154,6 +155,7 @@ static void test_random(void **state)
 }
 
 /* Exactly: at its time where that is a tick's beginning, else at the next one. */
+/* shows K24 */
 static void test_exact(void **state)
 {
     struct timer *t = &timers[0];

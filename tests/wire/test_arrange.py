@@ -113,6 +113,7 @@ def allowed():
 
 
 @pytest.mark.parametrize("options, words", list(refusals()), ids=lambda text: text.replace(" ", "_"))
+# shows N19
 def test_refused(engine, tree, options, words):  # pylint: disable=unused-argument
     out = run("serve", "-p", "0", "-e", ENGINE, *options.split(), tree)
     assert out.returncode == EXIT_USAGE, out.stderr
@@ -121,6 +122,7 @@ def test_refused(engine, tree, options, words):  # pylint: disable=unused-argume
 
 
 @pytest.mark.parametrize("options", list(allowed()), ids=lambda text: text.replace(" ", "_"))
+# shows N19, S19
 def test_allowed(begin, site, options):
     server = begin("-p", "0", *options.split(), site)
     for _ in range(2):

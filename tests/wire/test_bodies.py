@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Request bodies (H02, H04): consumed to the byte up to a limit, so that the next request is never
+"""Request bodies: consumed to the byte up to a limit, so that the next request is never
 misread."""
 import threading
 
@@ -62,6 +62,7 @@ GOOD = [
 
 @pytest.mark.core
 @pytest.mark.parametrize("name, method, fields, body, status", GOOD, ids=[row[0] for row in GOOD])
+# shows H02, H04
 def test_consumed(wire, name, method, fields, body, status):
     head = request("/hello.txt", method, fields)
     wire.send(head + body + request("/alphabet.txt"))

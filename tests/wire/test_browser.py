@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The listing in a real browser: light, dark and on a phone, and its filter box (S28).
+"""The listing in a real browser: light, dark and on a phone, and its filter box.
 
 Pictures are kept in build/artefacts (or $RUNG_ARTEFACTS) for people to look at.
 """

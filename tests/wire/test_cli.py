@@ -67,6 +67,7 @@ def test_help_of_commands():
     assert out.returncode == EXIT_USAGE and "did you mean serve" in out.stderr
 
 
+# shows D20, N19
 def test_every_option_is_everywhere():
     brief, everything = run("--help").stdout, run("--help-all").stdout
     manual, completion = run("man").stdout.replace("\\-", "-"), run("completion").stdout
@@ -130,6 +131,7 @@ def test_completion(tmp_path):
 
 
 @pytest.mark.core
+# shows D20
 def test_documented_table_is_current():
     with open(f"{TOP}/docs/serve.md", encoding="utf-8") as file:
         text = file.read()
@@ -179,6 +181,7 @@ def test_documented_table_is_current():
     (["file.txt"], ["not a folder"]),
     (["--user", "no-such-user-here"], ["no such user"] if ROOT else ["only root"]),
 ])
+# shows N19, S02
 def test_mistakes_in_options(site, args, words):
     out = run("serve", "-p", "0", *args, cwd=site)
     assert out.returncode == EXIT_USAGE and out.stdout == ""
@@ -278,6 +281,7 @@ def test_neighbours(tmp_path):
 
 
 @pytest.mark.core
+# shows S02
 def test_environment(begin, site):
     port = no_port()
     server = begin("-b", "127.0.0.1", site, env={"RUNG_PORT": str(port)})

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.userspace("a command line")
 
 
 @pytest.mark.core
+# shows S02
 def test_opening_lines(begin, site):
     server = begin("-p", "0", site)
     match = re.fullmatch(r"rung: serving (\S+) at (.*)", server.opening)
@@ -43,6 +44,7 @@ def test_the_engine_is_chosen(begin, site):
     assert re.search(r"engine \w+ \(auto: .+\)", server.said("engine").string)
 
 
+# shows S01
 def test_serve_may_be_left_out(begin, site):
     for command in ([], ["."], ["serve"]):
         process = subprocess.Popen([BIN, *command], cwd=site, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,

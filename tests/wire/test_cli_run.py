@@ -23,6 +23,7 @@ pytestmark = pytest.mark.userspace("a command line")
 # --- What the options do -------------------------------------------------------------------------------
 
 
+# shows D20
 def test_options_of_the_site(begin, site):
     plain = begin("-p", "0", site)
     assert plain.get("/.secret").status == 404
@@ -227,6 +228,7 @@ def test_stderr_that_nobody_reads(site):
             os.close(writer)
 
 
+# shows N02
 def test_children_that_nobody_waits_for(start, tree):
     """A starter that ignores SIGCHLD hands that on, and the kernel then keeps no status of a child: seats are given back all
     the same."""

@@ -78,6 +78,7 @@ def test_curl_path_as_is(site):
 
 
 @wget
+# shows K14
 def test_wget_mirrors(site, standard, tree):
     """A recursive copy by links: what wget makes of our listings."""
     run("wget", "-q", "-r", "-np", "-nH", "--reject-regex", r"\?", "-P", tree, site.url("/a/"))

@@ -107,6 +107,7 @@ def test_slow_reader(server):
         assert answers(wire, b"").body == BIG
 
 
+# shows N15
 def test_one_packet(server):
     """Answer and end of stream share a segment.  The others that a client receives are of the handshake, and the
     acknowledgement of its request."""

@@ -104,6 +104,7 @@ def test_what_is_made(start, site, makes, path):
         assert codings.is_file(file.read())(reply)
 
 
+# shows D26
 def test_what_is_not_made(start, site, makes):
     server = start(site, "--workers", 1)
     for path in ("/smaller.txt", "/larger.txt", "/image.png", "/noise.txt"):

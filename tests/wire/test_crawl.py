@@ -56,6 +56,7 @@ def same_file(wire, root, path):
 
 
 @pytest.mark.long
+# shows K14
 def test_crawl(start):
     root = next((root for root in ROOTS if os.path.isdir(root)), None)
     if not root:

@@ -98,6 +98,7 @@ def test_a_stop_while_they_wait(start, standard):
     server.finish()
 
 
+# shows D33
 def test_time_is_up_while_they_wait(start, standard):
     """Clients send half a request, many more than there are buffers: each is closed in time."""
     server = start(standard, "--workers", 1, "--head-timeout", "1s")

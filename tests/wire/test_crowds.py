@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Crowds: ten thousand at once, thousands that are idle, clients that come and go by the thousand (C10K,
-section 2's exhaustion; D04, D05, N17).
+"""Crowds: ten thousand at once, thousands that are idle, clients that come and go by the thousand.
 
 How many depends on the engine and on the limit of descriptors: a connection takes one here and one in the
 server.  No speed is asserted, but how it changes when a crowd is there.  What a connection costs is said
@@ -40,6 +39,7 @@ def at_once(engine, most=10_000, beside=0):
 
 @pytest.mark.long
 @pytest.mark.capacity(16)
+# shows D11, N07, N25
 def test_ten_thousand_at_once(start, standard, engine, record_property):
     """All connected, all asking at the same time, all answered; then what an idle one costs."""
     count = at_once(engine)
@@ -140,8 +140,9 @@ class Reader(threading.Thread):
 
 @pytest.mark.long
 @pytest.mark.capacity(16)
+# shows N17
 def test_slow_reader_lives_and_stalled_one_dies(start, tree, enough):
-    """N17: progress is what the client has acknowledged.  64 KB a second through a receive buffer of 4 KiB
+    """Progress is what the client has acknowledged.  64 KB a second through a receive buffer of 4 KiB
     never empties the kernel's send buffer in --send-timeout, and is progress; taking nothing is none.  Three seconds, because
     the reader is a thread of this busy process, and was late by one."""
     sparse(f"{tree}/big.bin", 1 << 30, {})
@@ -197,6 +198,7 @@ def opened_and_said(server, count):
 
 
 @pytest.mark.long
+# shows D11, N06
 def test_descriptors_beyond_a_set(start, standard, engine):
     """select: a bit beyond FD_SETSIZE is never set.  Files being sent take numbers too, so sockets reach it
     before the seats are full; those are turned away or wait, and nobody else notices."""
@@ -232,8 +234,9 @@ OPENINGS = [b"", request("/hello.txt")[:17], request("/size/1048576.bin"), reque
 
 @pytest.mark.long
 @pytest.mark.capacity(16)
+# shows D04, D05
 def test_twenty_resets_harm_nobody(start, standard, enough):
-    """D05, D04: twenty go with a reset, twenty come and get their descriptors, and live on beyond the
+    """Twenty go with a reset, twenty come and get their descriptors, and live on beyond the
     deadlines of those before."""
     few = min(20, enough // 4)
     server = start(standard, "--head-timeout", "1s", "--idle-timeout", "60s")
@@ -301,6 +304,7 @@ def come_and_go(server, count, together):
 
 
 @pytest.mark.long
+# shows D02, D10, N02, N03
 def test_come_and_go(start, standard, engine, enough, record_property):
     """Tens of thousands of connections, one request each: memory and descriptors stay as they are."""
     count = CHURN.get(engine["name"], CHURN_OTHERS)

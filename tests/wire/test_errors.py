@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Error answers (H03, K18): a page that says what happened, of its own or of the site's, right to
+"""Error answers: a page that says what happened, of its own or of the site's, right to
 the byte."""
 import os
 import time
@@ -15,6 +15,7 @@ CAUSES = [("/missing", 404, []), ("/special/fifo", 403, []), ("/%zz", 400, []), 
 
 @pytest.mark.core
 @pytest.mark.parametrize("target, status, fields", CAUSES)
+# shows H03, K18
 def test_each_by_its_cause(site, target, status, fields):
     with site.wire() as wire:
         get = wire.ask(target, fields=fields)
@@ -76,6 +77,7 @@ REFUSALS = {"412": (request("/hello.txt", fields=['If-Match: "x"']), 412),
 
 @pytest.mark.core
 @pytest.mark.parametrize("data, status", REFUSALS.values(), ids=REFUSALS)
+# shows K21
 def test_own_page_of_every_cause(start, tree, data, status):
     """Also where nothing was looked for, and where what was asked for lies in memory."""
     page = write(f"{tree}/{status}.html", b"<!doctype html><title>no</title>")
@@ -109,8 +111,9 @@ def test_own_page_that_is_none(start, tree, kind):
     assert reply.status == 404 and b"root:" not in reply.body
 
 
+# shows K18
 def test_connection_stays_usable(wire):
-    """K18: a hundred errors on one connection."""
+    """A hundred errors on one connection."""
     for i in range(100):
         reply = wire.ask(f"/missing/{i}")
         assert reply.status == 404 and not reply.closes

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Files as they are, byte for byte, whatever happens to them meanwhile (K17, N14, N17, D14,
-K22)."""
+"""Files as they are, byte for byte, whatever happens to them meanwhile."""
 import os
 import re
 import time
@@ -15,6 +14,7 @@ TYPES = "/etc/mime.types"
 
 @pytest.mark.core
 @pytest.mark.parametrize("size", SIZES)
+# shows K17
 def test_identical(wire, size):
     reply = wire.ask(f"/size/{size}.bin")
     assert reply.length == size and reply.body == content(size, size)
@@ -22,8 +22,9 @@ def test_identical(wire, size):
 
 
 @pytest.mark.core
+# shows D14, N17
 def test_slow_reader_gets_everything(site):
-    """D14: a body larger than every buffer between us, to a client that reads in small pieces."""
+    """A body larger than every buffer between us, to a client that reads in small pieces."""
     with site.wire(rcvbuf=4096) as wire:
         wire.send(request("/size/1048576.bin") + request("/hello.txt"))
         time.sleep(0.2)
@@ -36,6 +37,7 @@ def test_slow_reader_gets_everything(site):
 
 
 @pytest.mark.core
+# shows K17
 def test_giant(wire):
     """5 GiB: its length, and bytes on both sides of 2 GiB and 4 GiB."""
     assert wire.ask("/giant.bin", "HEAD").length == GIANT
@@ -56,6 +58,7 @@ def test_giant_across_two_gib(wire):
 
 @pytest.mark.core
 @pytest.mark.parametrize("name", ["fifo", "socket", "device", "fifo?x", "locked/"])
+# shows K17
 def test_not_a_file(site, standard, name):
     """403 and at once: a FIFO without a writer would block for ever, /dev/zero never end."""
     if name in ("device",) and not os.path.exists(f"{standard}/special/device"):
@@ -66,6 +69,7 @@ def test_not_a_file(site, standard, name):
         assert site.ask(f"/special/{name}", method).status == 403
 
 
+# shows D21
 def test_unreadable(start, standard):
     """403 for what we may not read; as another user where the tests run as root."""
     options = ["--user", "nobody"] if os.geteuid() == 0 else []
@@ -103,8 +107,9 @@ def own_rows():
 
 @pytest.mark.skipif(not os.path.exists(TYPES),
                     reason=f"no {TYPES}: package media-types is not installed")
+# shows K22
 def test_every_type(start, tree):
-    """K22: each extension of the database and of our own rows, in small and capital letters."""
+    """Each extension of the database and of our own rows, in small and capital letters."""
     table = {e: t for e, t in database().items() if re.fullmatch(r"[a-z0-9+_-]{1,30}", e)}
     table.update({extension: {kind} for extension, kind in own_rows().items()})
     assert len(table) > 1000
@@ -119,6 +124,7 @@ def test_every_type(start, tree):
                 assert rest in ("", " charset=utf-8") and bool(rest) >= kind.startswith("text/"), name
 
 
+# shows K22
 def test_unknown_types(start, tree):
     for name in ("x.qqqq", "x.", "x.txt.qqqq", "plain", ".x.txt.", "x.tx", "x.txtt"):
         write(f"{tree}/{name}", b"x")
@@ -175,6 +181,7 @@ def changing(start, tree):
 
 @pytest.mark.core
 @pytest.mark.parametrize("size", [0, 65536, BIG // 2, BIG - 1])
+# shows N13
 def test_truncated(changing, tree, size):
     """No SIGBUS, nothing padded, the next answer never in the place of missing bytes: short file,
     close."""
@@ -223,8 +230,9 @@ def test_seen_at_once(start, tree):
         assert wire.ask("/file").status == 404
 
 
+# shows D23
 def test_descriptors_come_back(start, standard):
-    """D23: every kind of answer, many times; the server holds no more files than before."""
+    """Every kind of answer, many times; the server holds no more files than before."""
     server = start(standard)
     targets = ["/hello.txt", "/missing", "/list", "/list/", "/special/fifo", "/index/", "/link/etc",
                "/giant.bin"]

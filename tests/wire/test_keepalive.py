@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""H06, S06, K40, D23: who keeps a connection and who closes it."""
+"""Who keeps a connection and who closes it."""
 import pytest
 from lib.client import request
 from lib.server import wait_for
@@ -23,6 +23,7 @@ CASES = [
 @pytest.mark.core
 @pytest.mark.parametrize("minor, value, stays", CASES)
 @pytest.mark.parametrize("target, status", [("/hello.txt", 200), ("/missing", 404)])
+# shows D21, D23, H06, S06
 def test_connection_field(site, minor, value, stays, target, status):
     fields = [] if value is None else [f"Connection: {value}"]
     with site.wire() as wire:
@@ -38,6 +39,7 @@ def test_connection_field(site, minor, value, stays, target, status):
             wire.end()
 
 
+# shows H06, S06
 def test_two_connection_fields(site):
     """Several fields of a list count as one (RFC 9110 5.3)."""
     with site.wire() as wire:
@@ -46,8 +48,9 @@ def test_two_connection_fields(site):
 
 
 @pytest.mark.core
+# shows K40
 def test_ten_thousand_requests(site):
-    """K40: on one connection, one after the other and pipelined; nothing is left behind in the
+    """On one connection, one after the other and pipelined; nothing is left behind in the
     server."""
     with site.wire() as wire:
         data = request("/hello.txt")
@@ -65,8 +68,9 @@ def test_ten_thousand_requests(site):
 
 
 @pytest.mark.core
+# shows S01
 def test_thousand_connections(site):
-    """S01: one request each, one after the other."""
+    """One request each, one after the other."""
     for i in range(1000):
         reply = site.ask("/hello.txt", fields=["Connection: close"] if i % 2 else [])
         assert reply.body == b"Hello, world\n"

@@ -24,6 +24,7 @@ def refused(site, data, status):
 
 
 @pytest.mark.core
+# shows D15
 def test_target_at_its_limit(wire):
     target = "/hello.txt?" + "q" * (TARGET - 11)
     assert len(target) == TARGET
@@ -33,6 +34,7 @@ def test_target_at_its_limit(wire):
 
 @pytest.mark.core
 @pytest.mark.parametrize("size", [TARGET + 1, TARGET + 2, HEAD, HEAD + 1, 100_000, 1_000_000])
+# shows D15
 def test_target_beyond(site, size):
     refused(site, request("/hello.txt?" + "q" * (size - 11)), 414)
 
@@ -103,6 +105,7 @@ def test_method_beyond(site, size):
 
 
 @pytest.mark.parametrize("size", [255, 256, 1000, PATH - 2, PATH - 1, PATH, PATH + 1, TARGET - 1])
+# shows D15
 def test_long_names(wire, size):
     """No such file, whatever the length of the path: 404 or 414, and the server goes on."""
     assert wire.ask("/" + "a" * size).status in (404, 414)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Folders as pages: K12-K16, K20, S28. Parsed as a browser would, every link followed."""
+"""Folders as pages: parsed as a browser would, every link followed."""
 import html.parser
 import json
 import os
@@ -73,8 +73,9 @@ def listing(wire, target, *fields):
 
 
 @pytest.mark.core
+# shows K13, S28
 def test_every_name_once(wire, standard):
-    """K13: names with every kind of character, each listed once, each link leading to its file."""
+    """Names with every kind of character, each listed once, each link leading to its file."""
     reply = listing(wire, "/odd/")
     assert reply["content-type"] == "text/html; charset=utf-8"
     found = entries("/odd/", Page(reply.body.decode("utf-8")))
@@ -83,6 +84,7 @@ def test_every_name_once(wire, standard):
         assert wire.ask("/odd/" + quote(name)).body == content(f"odd {i}", 100 + i)
 
 
+# shows K13
 def test_names_are_text(wire):
     """A name is never markup, script or another site (nginx's autoindex XSS): none runs, all are
     shown."""
@@ -103,8 +105,9 @@ def test_bad_utf8_is_shown_as_such(wire):
 
 
 @pytest.mark.core
+# shows K20
 def test_chunks(wire):
-    """K20: a strict decoder takes it, and the next answer on the connection too."""
+    """A strict decoder takes it, and the next answer on the connection too."""
     reply = listing(wire, "/odd/")
     if "transfer-encoding" in reply.fields:
         assert reply.chunks and all(reply.chunks) and sum(reply.chunks) == len(reply.body)
@@ -114,8 +117,9 @@ def test_chunks(wire):
 
 
 @pytest.mark.core
+# shows K15, S28
 def test_parent_from_any_depth(wire):
-    """K15: up and up ends at the root and stays there; the seed's first version stuck at depth
+    """Up and up ends at the root and stays there; the seed's first version stuck at depth
     one."""
     here, steps = "/a/b/c/d/e/", []
     while here != "/":
@@ -144,8 +148,9 @@ def crawl(wire, start_at="/"):
     return seen
 
 
+# shows K14, S28
 def test_crawl_reaches_everything(start, tree):
-    """K14: a tree of many names and depths, from its root by its own links, byte for byte."""
+    """A tree of many names and depths, from its root by its own links, byte for byte."""
     expected = {}
     folders = [os.fsencode(tree)]
     for i, name in enumerate(ODD_NAMES):
@@ -159,8 +164,9 @@ def test_crawl_reaches_everything(start, tree):
 
 
 @pytest.mark.core
+# shows K16, S28
 def test_sorting(start, tree):
-    """K16: by each column, both ways, by links alone; folders stay first."""
+    """By each column, both ways, by links alone; folders stay first."""
     for i, (name, size) in enumerate([("bravo", 30), ("alpha", 20), ("delta", 10),
                                       ("charlie", 40)]):
         write(f"{tree}/{name}", bytes(size), mtime=1_600_000_000 + [3, 1, 4, 2][i] * 100_000)
@@ -265,6 +271,7 @@ def test_links_that_leave_are_not_linked(wire):
         assert wire.ask(quote(path)).status == 200, path
 
 
+# shows H07
 def test_filter_without_script(wire):
     page = Page(listing(wire, "/list/?filter=ON").body.decode())
     assert entries("/list/", page) == [b"/list/one.txt"]
@@ -288,8 +295,9 @@ def test_empty_folder(wire):
     assert json.loads(listing(wire, "/empty/?format=json").body)["entries"] == []
 
 
+# shows K12
 def test_switched_off(start, standard):
-    """K12: 403 for a folder without index; its files and the index of others stay."""
+    """403 for a folder without index; its files and the index of others stay."""
     with start(standard, "--listing", "off").wire() as wire:
         assert wire.ask("/list/").status == 403
         assert wire.ask("/list/one.txt").body == b"1\n"
@@ -297,6 +305,7 @@ def test_switched_off(start, standard):
         assert wire.ask("/hello.txt").status == 200
 
 
+# shows K12
 def test_other_index(start, standard):
     with start(standard, "--index", "one.txt").wire() as wire:
         assert wire.ask("/list/").body == b"1\n"
@@ -332,6 +341,7 @@ def crowd(engine):
 
 
 @pytest.mark.long
+# shows K13
 def test_hundred_thousand(crowd):
     """All of them, once each, in order; the links of HTML too."""
     with crowd.wire() as wire:
@@ -347,7 +357,7 @@ def test_hundred_thousand(crowd):
 @pytest.mark.long
 @pytest.mark.capacity(2)
 def test_others_are_served_meanwhile(crowd):
-    """K13, S28: while a large listing is made and sent, small files do not wait for it."""
+    """While a large listing is made and sent, small files do not wait for it."""
     done, counts = threading.Event(), []
 
     def lister():
@@ -365,6 +375,7 @@ def test_others_are_served_meanwhile(crowd):
     assert done.is_set() and len(counts) > 20, len(counts)
 
 
+# shows K20
 def test_beyond_the_limit_it_streams(crowd):
     """One entry more: unsorted, saying so, and still complete."""
     write(f"{crowd.root}/many/one-more", b"x")

@@ -109,6 +109,7 @@ def test_fairness(site):
     thread.join(30)
 
 
+# shows D08, N04, S16
 def test_queue_of_clients(site):
     """As many as wait in the queue, whatever the engine serves at once: all are served in the
     end."""

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""From a target to a file: decoded once, normalised by components, never out of the root (D13, K12,
-H07)."""
+"""From a target to a file: decoded once, normalised by components, never out of the root."""
 import os
 import subprocess
 import sys
@@ -47,6 +46,7 @@ PATHS = [
 
 @pytest.mark.core
 @pytest.mark.parametrize("target, status, body", PATHS)
+# shows K12
 def test_path(wire, target, status, body):
     reply = wire.ask(target)
     assert reply.status == status
@@ -73,6 +73,7 @@ ESCAPES = [f"/link/{name}" for name in ("passwd", "out", "out/", "etc", "etc/pas
 
 @pytest.mark.core
 @pytest.mark.parametrize("target", CLIMBS + ESCAPES)
+# shows D13, K04
 def test_no_way_out(site, target):
     """Nothing outside the root is served or redirected to, however it is spelt; and no link leads
     out."""
@@ -93,8 +94,9 @@ def test_climbing_is_clipped_nowhere(wire):
     ("///a//b", "/a/b/"), ("/a/../list", "/list/"), ("/%6cist", "/list/"),
     ("/link/dir", "/link/dir/"),
     ("http://evil.example/list", "/list/"), ("/.well-known", "/.well-known/")])
+# shows H03
 def test_folder_gets_its_slash(wire, target, location):
-    """H03: 301 to the same host, never //elsewhere, the query kept."""
+    """301 to the same host, never //elsewhere, the query kept."""
     reply = wire.ask(target)
     assert reply.status == 301
     assert reply["location"] == location or (location is None and reply["location"] in ("/list/",
@@ -176,6 +178,7 @@ for target in itertools.cycle(("real", "../secret")):
 """
 
 
+# shows D13, K04
 def test_a_link_that_swings(start, tree):
     """The race nginx and lighttpd lose: a link that points inside and outside by turns never
     leaks."""

@@ -46,6 +46,7 @@ def read(wire, kinds):
 
 @pytest.mark.core
 @pytest.mark.parametrize("seed", range(4))
+# shows D23, K18, K40
 def test_hundred_in_one_write(wire, seed):
     kinds = random.Random(seed).choices(KINDS, k=100)
     sender = threading.Thread(target=wire.send, args=(b"".join(kind[0] for kind in kinds),),
@@ -91,8 +92,9 @@ def test_one_answer_each_for_small_files(wire):
     sender.join(30)
 
 
+# shows D17
 def test_sizes_back_to_back(wire):
-    """D17: every length is what it says, for every size, with the next answer right behind."""
+    """Every length is what it says, for every size, with the next answer right behind."""
     wire.send(b"".join(request(f"/size/{size}.bin") for size in SIZES))
     for size in SIZES:
         reply = wire.reply()

@@ -155,6 +155,7 @@ def refused(site, data, status, more=b""):
 
 @pytest.mark.core
 @pytest.mark.parametrize("name, data, status", BAD, ids=[row[0] for row in BAD])
+# shows H01, H05
 def test_refused(site, name, data, status):
     for more in (b"", TAIL, TAIL * 1000):
         refused(site, data, status, more)

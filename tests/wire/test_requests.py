@@ -63,6 +63,7 @@ RIGHT = [
 @pytest.mark.core
 @pytest.mark.parametrize("data, status, stays", [row[1:] for row in RIGHT],
                          ids=[row[0] for row in RIGHT])
+# shows H03, H07, K18
 def test_right(wire, data, status, stays):
     minor = 0 if b"HTTP/1.0" in data.split(b"\r\n")[0] else 1
     wire.send(data)
@@ -81,6 +82,7 @@ def test_right(wire, data, status, stays):
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "TRACE", "CONNECT"])
+# shows H02
 def test_known_methods(wire, method):
     """Known but not ours: 405 with Allow (RFC 9110 15.5.6); the connection goes on, but not behind a CONNECT."""
     target = "localhost:80" if method == "CONNECT" else "/hello.txt"
@@ -122,8 +124,9 @@ def test_options(wire, target):
                          [(), ("Range: bytes=1-5",), ("Accept-Encoding: gzip",),
                           ("If-None-Match: *",)],
                          ids=["plain", "range", "gzip", "none-match"])
+# shows D21, H08
 def test_head_is_get(site, target, fields):
-    """H08, RFC 9110 9.3.2: the same head as GET, and no body. Range is for GET alone (14.2). The length of a listing is known
+    """RFC 9110 9.3.2: the same head as GET, and no body. Range is for GET alone (14.2). The length of a listing is known
     from the request on for which it was made to be kept, which is this GET perhaps."""
     with site.wire() as wire:
         head = wire.ask(target, "HEAD", fields)
@@ -138,6 +141,7 @@ def test_head_is_get(site, target, fields):
     assert (head.status, head.fields) == (get.status, get.fields)
 
 
+# shows H07
 def test_fragment_is_not_for_the_wire(wire):
     """RFC 9112 3.2: a target has no fragment; '#' may be refused or be part of a name, never cut
     off."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Clients that vanish with a RST or a FIN at any moment (D05, S03): they harm nobody, and nothing
+"""Clients that vanish with a RST or a FIN at any moment: they harm nobody, and nothing
 leaks."""
 import random
 import threading
@@ -73,8 +73,9 @@ def test_gone_while_the_answer_is_made(start, standard):
 
 @pytest.mark.long
 @pytest.mark.capacity(25)
+# shows D05
 def test_others_are_unharmed(start, standard):
-    """D05: 20 resets once killed 20 innocent connections that got the same descriptor numbers."""
+    """20 resets once killed 20 innocent connections that got the same descriptor numbers."""
     server = start(standard, "--idle-timeout", "1s")
     body, stop, failures, counts = content(65536, 65536), threading.Event(), [], []
 
@@ -108,8 +109,9 @@ def test_others_are_unharmed(start, standard):
     assert not failures and len(counts) == 4 and min(counts) > 5
 
 
+# shows D23
 def test_gone_before_it_is_accepted(start, standard):
-    """Connections that were reset in the queue are no error of the listener (D23: abort on any
+    """Connections that were reset in the queue are no error of the listener (abort on any
     accept error)."""
     server = start(standard)
     with server.wire() as wire:
@@ -134,6 +136,7 @@ def test_half_closed_and_silent(start, standard):
     server.check_counts()
 
 
+# shows S03
 def test_reader_that_leaves_a_pipe_of_answers(start, standard):
     """Hundreds of answers are due and the client goes: no SIGPIPE, no endless writing."""
     server = start(standard)

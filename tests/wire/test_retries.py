@@ -11,6 +11,7 @@ pytestmark = [*strace.needed, pytest.mark.skipif(ENGINE not in STARTS, reason="i
 
 
 @pytest.mark.core
+# shows N03
 def test_second_try(start, standard):
     """If the connection counted as waiting for ever, it would take the seats of idle ones, and its own."""
     server = start(standard, "--idle-timeout", "1m")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""No room: more clients than connections or descriptors (D22, section 2's fd exhaustion)."""
+"""No room: more clients than connections or descriptors."""
 import collections
 import time
 
@@ -52,6 +52,7 @@ def test_idlest_makes_room(start, standard):
 
 @pytest.mark.long
 @pytest.mark.capacity(8)
+# shows N04
 def test_busy_ones_are_not_evicted(start, standard):
     """All are in the middle of a transfer and read on: the next waits until one has gone, then it is served."""
     server = start(standard, "--max-connections", "3")
@@ -83,6 +84,7 @@ def test_busy_ones_are_not_evicted(start, standard):
 @pytest.mark.capacity(40)
 @pytest.mark.parametrize("options", [[], ["--max-connections", "10000"]],
                          ids=["own limit", "no limit"])
+# shows D22
 def test_descriptors_run_out(start, standard, options):
     """60 half requests, and descriptors for 40 connections, or 20 with pipes: it pauses and does not spin.  A half request
     loses its seat while others wait; those that have one when nobody waits any more are answered."""
@@ -115,8 +117,9 @@ def test_descriptors_run_out(start, standard, options):
 
 
 @pytest.mark.capacity(40)
+# shows D22
 def test_recovers_without_a_new_client(start, standard):
-    """D22: those that waited in the queue are served once there is room, though nobody new
+    """Those that waited in the queue are served once there is room, though nobody new
     knocks."""
     server = start(standard, files=32)
     busy = [server.wire() for _ in range(40)]
@@ -133,6 +136,7 @@ def test_recovers_without_a_new_client(start, standard):
 
 @pytest.mark.long
 @pytest.mark.capacity(50)
+# shows D32
 def test_idle_clients_make_room_for_active_ones(start, standard):
     """Fifty clients that come, ask and stay; 32 descriptors: every one of them gets its answer."""
     server = start(standard, files=32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How an answer leaves (N12-N16, N19, S29): each way sends the same bytes, whatever becomes of the file; and what
+"""How an answer leaves: each way sends the same bytes, whatever becomes of the file; and what
 Nagle's algorithm, the cork and deferred accepting do to the time it takes.
 
 A delay of the kernel's cannot be had sooner than it is due, and a busy machine only adds to it: so where there is
@@ -70,6 +70,7 @@ def changing(request, start, engine, tree):
 
 # --- The same bytes ----------------------------------------------------------------------------------------
 
+# shows N12, N13, S29, S33
 def test_every_size(sending):
     with sending.wire() as wire:
         for size in SIZES:
@@ -99,6 +100,7 @@ def test_ranges(sending):
         assert [part[4] for part in byteranges(reply)] == [whole[first:last + 1] for first, last in spans]
 
 
+# shows N14, S29
 def test_beyond_two_gib(sending):
     """A range that crosses 2 GiB, in full, and the last bytes."""
     first, last = (2 << 30) - 300000, (2 << 30) + 300000
@@ -117,6 +119,7 @@ def begin(server):
     return wire, wire.take(65536)
 
 
+# shows N12, N13, N14
 def test_cut(changing, tree):
     """What the file still has, exactly; then the end, never a signal, zeros or the next answer."""
     server, big = changing
@@ -174,8 +177,9 @@ def fastest_ms(ask, count=30):
 
 @pytest.mark.parametrize("cork", ["on", "off"])
 @pytest.mark.parametrize("nodelay", ["on", "off"])
+# shows N16
 def test_the_stall(start, sizes, nodelay, cork):
-    """N16: head and body as two small segments.  With neither, the second waits for the first's acknowledgement."""
+    """Head and body as two small segments.  With neither, the second waits for the first's acknowledgement."""
     server = start(sizes, "--gather", "off", "--tcp-nodelay", nodelay, "--tcp-cork", cork)
     with server.wire() as wire:
         def ask():  # after a pause, as on a busy machine, a kernel acknowledges at once again, unless it is told not to
@@ -192,6 +196,7 @@ def test_one_call_needs_neither(start, sizes):
 
 
 @pytest.mark.parametrize("what", ["pipelined", "error", "last", "list"])
+# shows N16
 def test_nothing_is_left_in_the_cork(start, sizes, what):
     """It would come loose after 200 ms.  A batch, a lingering end, one the client asked for, and a listing, which
     waits for its folder."""
@@ -245,6 +250,7 @@ def test_echo_is_corked_too(engine):
 
 @pytest.mark.core
 @pytest.mark.userspace("a command line: rung echo is a process; tests/kernel asks rung_echo")
+# shows D24, E07, E23
 def test_echo():
     """On every engine, though it has no option for what becomes of files: those are as they are by default."""
     with echoing() as wire:

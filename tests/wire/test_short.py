@@ -50,6 +50,7 @@ def root(tree):
 
 @pytest.mark.core
 @pytest.mark.skipif(crowd.sanitized(), reason="a sanitizer that gets no memory ends the program")
+# shows S31
 def test_little_memory(start, root):
     server = start(root)
     assert server.ask("/hello.txt", fields=["Connection: close"]).body == HELLO
@@ -62,6 +63,7 @@ def test_little_memory(start, root):
 
 
 @pytest.mark.core
+# shows S31
 def test_few_descriptors(start, root):
     """When all descriptors are sockets and a file has to be opened, the answer is 503, until some are closed."""
     server = start(root, "--max-connections", "10000", "--head-timeout", "60s", files=32)

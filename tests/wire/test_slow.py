@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Clients that take their time: who is cut off and who is not (S05, N17, slowloris, slow read, slow
-body).
+"""Clients that take their time: who is cut off and who is not
+(slowloris, slow read, slow body).
 
 Deadlines are set to a second. A cut may come late on a busy machine, never early: tests compare
 with the deadline from below, and wait patiently above. Their clocks begin before the bytes that begin
@@ -44,6 +44,7 @@ def cut_after(wire, begin, drip=b"", pause=0.05):
     (b"", b""), (b"GET / HTTP/1.1\r\nHost: x\r\n", b""), (b"G", b""), (b"GET /", b"aaaa"),
     (b"GET / HTTP/1.1\r\nHost: x\r\n", b"X: y\r\n"), (b"GET / HTTP/1.1\r\nHost: x\r\nX: ", b"a"),
     (b"\r\n", b"")], ids=["silent", "stops", "one byte", "target", "fields", "value", "empty line"])
+# shows D33
 def test_head_deadline(start, standard, opening, drip):
     """A total: a byte now and then does not move it. 408 or nothing (RFC 9112 9.5)."""
     server = start(standard, "--head-timeout", "1s", "--idle-timeout", "30s")
@@ -93,6 +94,7 @@ def ask_until(over, wire, pause, most):
 
 @pytest.mark.long
 @pytest.mark.core
+# shows K24, S05, S33
 def test_idle_is_closed(start, standard):
     """At --idle-timeout, without a word; and a client that asks in time is never closed."""
     server = start(standard, "--idle-timeout", "1s", "--head-timeout", "30s")
@@ -126,6 +128,7 @@ def test_reader_that_stalls_is_cut(start, tree):
 
 
 @pytest.mark.long
+# shows D14
 def test_slow_reader_that_goes_on_survives(start, tree):
     """Progress counts, not speed: several deadlines long, in small bites."""
     big = write(f"{tree}/big.bin", content("big", BIG))
@@ -169,8 +172,9 @@ def test_body_that_goes_on_survives(start, standard):
 
 
 @pytest.mark.capacity(101)
+# shows N17
 def test_slow_reader_and_a_hundred_others(start, tree):
-    """N17: one reads a kilobyte now and then of a large file, the others get theirs at full
+    """One reads a kilobyte now and then of a large file, the others get theirs at full
     speed."""
     sparse(f"{tree}/big.bin", 1 << 30, {})
     body = write(f"{tree}/small.bin", content("small", 20_000))
@@ -207,8 +211,9 @@ def test_slow_heads_do_not_hold_others_up(start, standard):
 
 @pytest.mark.long
 @pytest.mark.capacity(40)
+# shows D04, S10
 def test_expiry_harms_nobody(start, standard):
-    """D04: idle clients time out, again and again, while others keep asking: none of those is
+    """Idle clients time out, again and again, while others keep asking: none of those is
     cut."""
     server = start(standard, "--idle-timeout", "500ms")
     stop, failures = threading.Event(), []
@@ -261,8 +266,9 @@ def test_slow_reader_that_has_said_all(start, tree):
 
 
 @pytest.mark.long
+# shows D09, K25, N05, S05
 def test_waiting_costs_nothing(start, standard, enough):
-    """K25, S05: a server with an idle client sleeps until something happens or its time is up.
+    """A server with an idle client sleeps until something happens or its time is up.
 
     With one seat that is taken the house is full: there the watcher looks fifty times a second
     whether somebody waits for it.  And nonblock does not wait: it naps, a millisecond at the longest.

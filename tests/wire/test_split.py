@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""H01, D06, D07: the same bytes cut at any place give the same answers."""
+"""The same bytes cut at any place give the same answers."""
 import socket
 
 import pytest
@@ -34,6 +34,7 @@ def answers(wire, expected):
 
 @pytest.mark.core
 @pytest.mark.parametrize("name, data, expected", SET, ids=[row[0] for row in SET])
+# shows D07, H01
 def test_cut_everywhere(wire, name, data, expected):
     """In two, at each place; all on one connection, so that a byte too many or too few shows in the
     next."""
@@ -45,6 +46,7 @@ def test_cut_everywhere(wire, name, data, expected):
 
 
 @pytest.mark.parametrize("name, data, expected", SET, ids=[row[0] for row in SET])
+# shows D07
 def test_byte_by_byte(wire, name, data, expected):
     wire.send(data)
     whole = answers(wire, expected)
@@ -78,6 +80,7 @@ def test_urgent_data(wire):
         assert wire.reply().body == b"Hello, world\n"
 
 
+# shows D06, S10, S37
 def test_straddling_any_buffer(wire):
     """Heads of growing length, back to back: one of them straddles the end of whatever buffer there
     is."""

@@ -19,6 +19,7 @@ ASKED = [("/", "GET", ["Accept: application/json"]), ("/list/", "GET", []), ("/l
 
 @pytest.mark.core
 @pytest.mark.userspace("stacks of its own")
+# shows S22
 def test_stack_is_told(start, standard, engine):
     server = start(standard, "--log", "json")
     for target, method, fields in ASKED:

@@ -126,6 +126,7 @@ def test_steered_to_threads(start, standard):
 
 
 @pytest.mark.capacity(200)
+# shows N10
 def test_reuseport_spreads(start, standard):
     """By a hash: none is left out, nor far behind."""
     server = start(standard, *PROCESSES, "--accept", "reuseport")
@@ -137,6 +138,7 @@ def test_reuseport_spreads(start, standard):
 
 @pytest.mark.skipif(lib.ENGINE not in ("epoll", "coro", "uring", "select", "poll"),
                     reason="has other threads or processes to wake, or sleeps on nothing")
+# shows N09
 def test_shared_wakes_no_herd(start, standard):
     """Four workers sleep on a listener: with EPOLLEXCLUSIVE a connection wakes one, now and then two.  select and poll
     wake all."""

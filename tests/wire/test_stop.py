@@ -290,6 +290,7 @@ def test_port_is_free_again(start, root):
 
 
 @signals
+# shows S03
 def test_hangup_and_pipe_are_no_end(start, root):
     server = start(root)
     for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1, signal.SIGCONT, signal.SIGWINCH):

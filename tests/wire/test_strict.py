@@ -69,6 +69,7 @@ SLOPPY = [
 ]
 
 
+# shows H04
 def test_a_good_one_is_taken():
     with Said(GOOD + CHUNKED + b"2\r\nok\r\n0\r\nX-T: u\r\n\r\n") as wire:
         assert wire.reply().body == b"ok"
@@ -78,11 +79,13 @@ def test_a_good_one_is_taken():
 
 
 @pytest.mark.parametrize("name, said", SLOPPY, ids=[row[0] for row in SLOPPY])
+# shows H05, K20
 def test_sloppy_ones_are_not(name, said):
     with Said(said) as wire, pytest.raises(Sloppy):
         wire.reply()
 
 
+# shows D17
 def test_end_means_end():
     with Said(GOOD + b"x") as wire:
         wire.reply()
@@ -102,6 +105,7 @@ def test_multipart_is_strict(body):
         byteranges(wire.reply())
 
 
+# shows S23
 def test_alarms():
     """What a server may not say without failing the test."""
     for line in ("==1==ERROR: AddressSanitizer: heap-use-after-free",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Conditional requests in the order of RFC 9110 13.2.2 (S07), in each form of date, in any time
+"""Conditional requests in the order of RFC 9110 13.2.2, in each form of date, in any time
 zone."""
 import os
 import time
@@ -79,6 +79,7 @@ CASES = [
 @pytest.mark.core
 @pytest.mark.parametrize("fields, status", CASES, ids=[" & ".join(row[0]) for row in CASES])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
+# shows H03, S07
 def test_conditions(wire, method, fields, status):
     plain = wire.ask("/hello.txt")
     tag = plain["etag"]
@@ -110,8 +111,9 @@ def test_only_where_it_would_be_a_success(wire, fields):
 @pytest.mark.userspace("an environment")
 @pytest.mark.parametrize("zone",
                          ["UTC", "Asia/Tokyo", "America/Los_Angeles", "Asia/Kathmandu", "JUNK-27"])
+# shows D21, S07
 def test_any_time_zone(start, standard, zone):
-    """S07, D21: the date we are given takes us to 304, wherever the server believes to be."""
+    """The date we are given takes us to 304, wherever the server believes to be."""
     with start(standard, env={"TZ": zone}).wire() as wire:
         reply = wire.ask("/hello.txt")
         assert reply["last-modified"] == AT

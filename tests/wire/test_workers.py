@@ -69,6 +69,7 @@ def gone(wire):
 @pytest.mark.core
 @pytest.mark.parametrize("accept", ["shared", "reuseport"])
 @pytest.mark.parametrize("kind", KINDS)
+# shows N11
 def test_both_serve(two, kind, accept):
     """Two conversations at once, and each worker has room for one.  With a listener each the kernel chooses, so that
     many come: each is served in its turn."""
@@ -117,6 +118,7 @@ def test_fewer_seats_than_workers(start, standard, kind):
 
 @pytest.mark.long
 @pytest.mark.processes
+# shows N10
 def test_a_killed_worker_is_replaced(two):
     """Said, its connection counted as lost, the other unharmed, another in its place."""
     server = two("process")
@@ -147,6 +149,7 @@ def test_a_killed_worker_is_replaced(two):
 
 
 @pytest.mark.long
+# shows N10
 def test_those_who_wait_are_inherited(two):
     """Both workers die; whoever was in the listener's queue is served by their successors."""
     server = two("process")

@@ -10,6 +10,7 @@ FILES = ["bodies", "errors", "files", "keepalive", "listing", "many", "pipelinin
 LOOPS = ["nonblock", "select", "poll", "epoll", "uring"]  # one loop a worker: every combination
 
 
+# shows N08, N11, S04, S16
 def rows():
     for engine in LOOPS:
         for kind in ("thread", "process"):

@@ -36,6 +36,7 @@ class Served:
         host, port = self.address
         return f"http://{host}:{port}{path}"
 
+    # shows E13
     def check_counts(self):
         """With every client gone: nothing open, nothing unaccounted for."""
         seen = []
