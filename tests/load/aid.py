@@ -205,6 +205,7 @@ class Request:
     def __init__(self, head, connection):
         first, *lines = head.split("\r\n")
         self.method, self.path, _ = first.split(" ")
+        self.names = [line.partition(":")[0].lower() for line in lines]
         self.field = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         self.at, self.connection = time.monotonic(), connection
 

@@ -172,6 +172,9 @@ def test_one_byte_in_a_million_answers(truth):
 HONEST = {
     "length": always(OK),
     "chunked": always(CHUNKED),
+    "chunked, with extensions and trailers": always(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Sum\r\n\r\n"
+        b"2;a=1;b=\"x;y\"\r\nhe\r\n03 ; c\r\nllo\r\n0;last\r\nSum: 1\r\nOther: two, three\r\n\r\n"),
     "to the end of the stream": always(b"HTTP/1.1 200 OK\r\n\r\nhello", stay=False),
     "close": always(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"), stay=False),
     "interim": always(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK),
@@ -181,6 +184,7 @@ HONEST = {
 
 
 @pytest.mark.parametrize("name", HONEST)
+# shows H04
 def test_honest_servers_are_believed(name, truth):
     with Liar(HONEST[name]) as liar:
         run = measured("-n", 100, "-c", 2, "--check", truth, liar.url)

@@ -372,3 +372,13 @@ def test_json_fits_its_schema(tree, tmp_path):
                         ["--mix", "range=100%", "--check", tree]):
             run = measured("-n", 60, *options, url)
             assert run.status == DONE and run.json["form"] == 1  # aid.py compares each with the schema
+
+
+# shows T01
+def test_a_host_of_ones_own():
+    """It takes the place of the URL's, so that a name can be asked for at any address."""
+    with Witness(lambda request: OK) as server:
+        run = measured("-n", 20, "-c", 2, "-H", "Host: elsewhere.example", "-H", "X-More: 1", server.url)
+    assert run.status == DONE and len(server.asked) == 20
+    for one in server.asked:
+        assert one.names.count("host") == 1 and one.field["host"] == "elsewhere.example" and one.field["x-more"] == "1"

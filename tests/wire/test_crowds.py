@@ -5,6 +5,7 @@ How many depends on the engine and on the limit of descriptors: a connection tak
 server.  No speed is asserted, but how it changes when a crowd is there.  What a connection costs is said
 in lines that begin with `crowd:`.
 """
+import collections
 import threading
 import time
 
@@ -12,7 +13,7 @@ import pytest
 from lib import crowd
 from lib.client import request
 from lib.crowd import HELLO
-from lib.server import wait_for
+from lib.server import ENGINE, wait_for
 from lib.trees import GIANT_MARKS, content, sparse, write
 
 PATIENT = ["--head-timeout", "300s", "--idle-timeout", "300s"]  # nobody is to go for being idle
@@ -103,6 +104,41 @@ def test_more_than_there_is_room_for(start, standard, enough):
     stats = server.stats()
     assert stats["evicted"] >= 2 * seats and stats["refused"] == 0, stats
     crowd.leave(wires)
+
+
+@pytest.mark.long
+@pytest.mark.capacity(16)
+@pytest.mark.skipif(ENGINE not in ("epoll", "uring", "dispatch", "thread"), reason="half a minute: the others wait as one of these")
+# shows N25
+def test_ten_thousand_in_ten_seconds(start, standard, engine, record_property):
+    """A thousand arrive in each second, ask, stay for ten, ask again and go: all are answered, none is sent away."""
+    count = at_once(engine)
+    server = start(standard, "--max-connections", count, *PATIENT)
+    data, begun, waiting, late = request("/hello.txt"), time.monotonic(), collections.deque(), 0.0
+    before = crowd.settled(server, server.memory)
+
+    def second_time():
+        wire, at = waiting.popleft()
+        time.sleep(max(0, at - time.monotonic()))
+        assert wire.ask("/hello.txt").body == HELLO
+        wire.close()
+    for number in range(count):
+        due = begun + number / 1000
+        while waiting and waiting[0][1] < due:
+            second_time()
+        time.sleep(max(0, due - time.monotonic()))
+        late = max(late, time.monotonic() - due)
+        wire = server.wire()
+        wire.send(data)
+        assert wire.reply().body == HELLO
+        waiting.append((wire, time.monotonic() + 10))
+    stats, kib = server.stats(), (server.memory() - before) / 1024
+    while waiting:
+        second_time()
+    assert stats["refused"] == stats["evicted"] == stats["expired"] == 0 and stats["open"] > 0.5 * count, stats
+    record_property("crowd", f"{engine['name']}: {count} came in {time.monotonic() - begun - 10:.1f} s, {stats['open']} at once, "
+                    f"{kib / stats['open']:.2f} KiB each, at most {late:.1f} s late")
+    assert crowd.sanitized() or kib / stats["open"] <= KIB_MAX.get(engine["name"], KIB_MAX_LOOP)
 
 
 @pytest.mark.capacity(16)

@@ -2,9 +2,11 @@
 """Error answers: a page that says what happened, of its own or of the site's, right to
 the byte."""
 import os
+import shutil
 import time
 
 import pytest
+from lib import strace
 from lib.client import request
 from lib.trees import write
 
@@ -31,6 +33,22 @@ def test_each_by_its_cause(site, target, status, fields):
             assert wire.ask("/hello.txt").body == b"Hello, world\n"
         get.fields.pop("date"), head.fields.pop("date")
         assert get.fields == head.fields
+
+
+@pytest.mark.userspace("system calls that another process can make fail")
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is needed")
+# shows H03
+def test_a_disk_that_fails(start, tree):
+    """500, and the connection goes on."""
+    write(f"{tree}/hello.txt", b"hello")
+    write(f"{tree}/other.txt", b"other")
+    server = start(tree)
+    with server.wire() as wire:
+        assert wire.ask("/other.txt").body == b"other"
+        with strace.failing(server, "openat2", "error=EIO"):
+            reply = wire.ask("/hello.txt")
+        assert reply.status == 500 and b"500" in reply.body and reply.length == len(reply.body)
+        assert wire.ask("/hello.txt").body == b"hello"
 
 
 def test_errors_say_what_they_are(wire):

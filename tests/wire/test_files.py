@@ -6,10 +6,12 @@ import time
 
 import pytest
 from lib.client import request
-from lib.server import wait_for
-from lib.trees import GIANT, SIZES, content, giant_slice, write
+from lib.server import ENGINE, wait_for
+from lib.trees import GIANT, GIANT_MARKS, SIZES, content, giant_slice, write
 
 TYPES = "/etc/mime.types"
+
+PIECE = 1 << 20
 
 
 @pytest.mark.core
@@ -45,6 +47,23 @@ def test_giant(wire):
         reply = wire.ask("/giant.bin", fields=[f"Range: bytes={first}-{first + 19}"])
         assert reply.status == 206 and reply.body == giant_slice(first, first + 19)
         assert reply["content-range"] == f"bytes {first}-{first + 19}/{GIANT}"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(ENGINE not in ("epoll", "uring", "thread", "kernel"), reason="the others send as one of these")
+# shows K17
+def test_giant_whole(start, standard):
+    """All 5 GiB, and the next answer behind them."""
+    with start(standard).wire() as wire:
+        wire.send(request("/giant.bin"))
+        assert wire.head().length == GIANT
+        for offset in range(0, GIANT, PIECE):
+            data = wire.take(PIECE)
+            marks = {at - offset: mark for at, mark in GIANT_MARKS.items() if offset - len(mark) < at < offset + PIECE}
+            assert len(data) - data.count(0) <= sum(map(len, marks.values()))
+            for at, mark in marks.items():
+                assert data[max(0, at):at + len(mark)] == mark[max(0, -at):][:PIECE - at]
+        assert wire.ask("/hello.txt").body == b"Hello, world\n"
 
 
 def test_giant_across_two_gib(wire):

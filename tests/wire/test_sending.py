@@ -224,17 +224,24 @@ def test_nothing_is_left_in_the_cork(start, sizes, what):
 
 
 @contextlib.contextmanager
-def echoing(*options):
+def echo_server(*options):
+    """Its address."""
     command = [lib.BIN, "echo", "-e", lib.ENGINE, "-p", "0", "-b", "127.0.0.1", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=lib.CLEAN_ENV) as process:
         try:
             said = process.stderr.readline()
             assert "127.0.0.1" in said, said
-            with Wire(("127.0.0.1", int(said.rsplit(":", 1)[1].strip("/\n")))) as wire:
-                yield wire
+            yield "127.0.0.1", int(said.rsplit(":", 1)[1].strip("/\n"))
+            assert process.poll() is None, "it has ended"
         finally:
             process.terminate()
             process.stderr.read()
+
+
+@contextlib.contextmanager
+def echoing(*options):
+    with echo_server(*options) as address, Wire(address) as wire:
+        yield wire
 
 
 @pytest.mark.userspace("a command line")
@@ -297,3 +304,24 @@ def test_without_sockets(tree, options):
 def test_without_files(option):
     out = run("echo", "-p", "0", option, "on")
     assert out.returncode == EXIT_USAGE and f"{option}: no such option" in out.stderr
+
+
+@pytest.mark.core
+@pytest.mark.userspace("a command line: rung echo is a process; tests/kernel asks rung_echo")
+# shows D24, E07
+def test_echo_bears_resets(enough):
+    """Clients go with a reset: in the middle of a message, with an answer unread, with nothing said."""
+    others = max(0, min(8, enough - 1))
+    with echo_server() as address:
+        for turn in range(5):
+            wires = [Wire(address) for _ in range(others)]
+            for number, wire in enumerate(wires):
+                if number % 4 < 3:
+                    wire.send(BYTES[:1 + 30000 * (number % 4)])
+                if number % 4 == 0:
+                    assert wire.take(1) == BYTES[:1]
+            for wire in wires:
+                wire.reset()
+            with Wire(address) as wire:  # naive serves one at a time: those before have gone
+                wire.send(BYTES[turn:2000])
+                assert wire.take(2000 - turn) == BYTES[turn:2000]

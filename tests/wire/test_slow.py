@@ -183,12 +183,25 @@ def test_slow_reader_and_a_hundred_others(start, tree):
         slow.send(request("/big.bin"))
         assert slow.head().length == 1 << 30
         wires = [server.wire() for _ in range(100)]
-        for _ in range(5):
-            assert slow.take(1024) == bytes(1024)
+
+        def asked():
+            begun = time.monotonic()
             for wire in wires:
                 wire.send(request("/small.bin"))
             for wire in wires:
                 assert wire.reply().body == body
+            return time.monotonic() - begun
+        beside = []
+        for _ in range(5):
+            assert slow.take(1024) == bytes(1024)
+            beside.append(asked())
+        slow.reset()
+        alone = [asked() for _ in range(5)]
+        for _ in range(20):  # a busy machine may be slow at times, it is not slow each time
+            if min(beside) < 3 * min(alone):
+                break
+            alone.append(asked())
+        assert min(beside) < 3 * min(alone), (beside, alone)
         for wire in wires:
             wire.close()
 
