@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What a run of rung load says of itself: the model, the barrier, limits, forms of output, signals, mistakes."""
+import collections
 import csv
 import json
 import os
@@ -279,7 +280,7 @@ def test_nonsense_has_a_line_and_an_exit_code():
 
 
 def test_files_that_cannot_be_written(server):
-    for option in ("-o", "--csv", "--hgrm"):
+    for option in ("-o", "--csv", "--hgrm", "--samples"):
         for path in ("/nonexistent/x", "/dev/full"):
             run = load("-n", 5, option, path, server.url)
             assert run.status == FAILED and "cannot write" in run.err
@@ -379,6 +380,62 @@ def test_csv_and_hgrm(server, tmp_path):
     assert counts == sorted(counts) and counts[-1] == run.json["latency_us"]["count"]
     assert float(points[-1][0]) == pytest.approx(run.json["latency_us"]["max"] / 1e3, abs=1e-5)
     assert float(points[-1][1]) == 1 and len(points[-1]) == 3
+
+
+def samples(path):
+    with open(path, encoding="ascii") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("options", [[], ["-R", 2000], ["--pipeline", 4], ["-k", "off"]], ids=["closed", "open", "pipelined", "each its own"])
+# shows E09
+def test_each_sample_is_kept(server, tmp_path, options):
+    """One line for each request, by the time of sending; the quantiles are those of the report."""
+    run = measured("-n", 1000, "-c", 8, "-t", 2, "--samples", tmp_path / "samples", *options, server.url)
+    rows = samples(tmp_path / "samples")
+    assert run.json["requests"]["answered"] == len(rows) == 1000
+    assert {row["status"] for row in rows} == {"200"} and {row["error"] for row in rows} == {""}
+    assert {int(row["connection"]) for row in rows} == set(range(8))
+    sent, took = [float(row["sent_us"]) for row in rows], sorted(float(row["took_us"]) for row in rows)
+    assert sent == sorted(sent) and sent[0] >= 0
+    for row in rows:
+        late = float(row["sent_us"]) - float(row["intended_us"])
+        assert late >= -0.2 if options[:1] == ["-R"] else late == 0
+    service = run.json["service_us"]
+    assert took[-1] == pytest.approx(service["max"], abs=0.1)
+    assert took[499] == pytest.approx(service["p50"], rel=0.01, abs=0.2) and took[989] == pytest.approx(service["p99"], rel=0.01, abs=0.2)
+
+
+# shows E09
+def test_samples_of_what_failed(tmp_path):
+    """Answers that are wrong have status and error, requests that were lost have only an error."""
+    def answer(sock, number):
+        if number % 10 == 3:
+            return False
+        sock.sendall(OK.replace(b"200 OK", b"404 No") if number % 10 == 6 else OK)
+        return True
+    with Liar(answer) as liar:
+        run = measured("-n", 100, "-c", 1, "--samples", tmp_path / "samples", liar.url)
+    rows, errors = samples(tmp_path / "samples"), run.errors()
+    assert len(rows) == 100 and errors == {"closed_early": 10, "bad_status": 10}
+    found = collections.Counter((row["status"], row["error"]) for row in rows)
+    assert found == {("200", ""): 80, ("404", "bad_status"): 10, ("", "closed_early"): 10}
+
+
+def test_samples_to_standard_output(server):
+    run = load("-n", 3, "--samples", "-", server.url)
+    assert run.out.splitlines()[0] == "connection,intended_us,sent_us,took_us,status,error" and len(run.out.splitlines()) == 4
+
+
+@pytest.mark.parametrize("options, status, words", [
+    (["-d", "1s"], USAGE, "--samples: of how many requests? -n says it, 50 million at most"),
+    (["-n", 50_000_001], USAGE, "--samples: of how many requests? -n says it, 50 million at most"),
+    (["-n", 50_000_000], CONNECT, "Connection refused"), (["--find-knee"], USAGE, "are of one run")], ids=str)
+def test_how_many_samples(options, status, words):
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        url = f"http://127.0.0.1:{gone.getsockname()[1]}/"
+    run = load(*options, "--samples", "-", url)
+    assert run.status == status and words in run.err and run.out == "", run.err
 
 
 def test_report_for_people(server):

@@ -78,6 +78,8 @@ static void fail(struct worker *w, struct client *c, enum fault what)
         t->example[what].at = c->answer.wrong_at;
     }
     worker_fault(w, what, lost ? lost : 1);
+    for (uint32_t i = 0; i < lost && t->sample; i++)
+        samples_note(w, c, shot_at(w, c, c->oldest + i), (struct outcome){.fault = (uint8_t)what});
     t->lost += lost;
     renew(w, c);
 }

@@ -162,8 +162,10 @@ static void gather(struct result *r, struct worker *w)
 
     for (unsigned i = 0; i < r->plan->threads; i++) {
         pthread_join(w[i].thread, NULL);
-        if (all)
-            all[i] = w[i].tally;
+        if (!all)
+            continue;
+        all[i] = w[i].tally;
+        w[i].tally.sample = NULL; /* the result's from now on */
     }
     compare_references(r->plan, w);
     for (unsigned i = 0; all && i < r->plan->threads; i++) {

@@ -168,7 +168,23 @@ struct kind_tally {
     uint64_t uncompared; /* coded, and --check has no file of that coding */
 };
 
+/* What became of a request: status 0: no answer; fault 0: nothing is wrong. */
+struct outcome {
+    uint16_t status;
+    uint8_t fault; /* enum fault */
+};
+
+/* --samples: a request that has ended. */
+struct sample {
+    uint64_t intended_ns, sent_ns, took_ns; /* took: since it was sent */
+    uint32_t connection;
+    struct outcome outcome;
+};
+enum { SAMPLES_MAX = 50000000 };
+
 struct tally {
+    struct sample *sample; /* in the order in which they ended, or NULL */
+    uint64_t samples, samples_most;
     uint64_t sent, answers, lost, unanswered; /* sent = answers + lost + unanswered */
     uint64_t bytes_in, bytes_out;
     uint64_t connects, closed_idle; /* made; ended by the server between two requests */
@@ -233,6 +249,7 @@ void report_workload_json(const struct result *r, FILE *out);
 void report_put_string(FILE *out, const char *text); /* whole and quoted, as JSON has it */
 void report_csv(const struct result *r, FILE *out);
 void report_hgrm(const struct hist *h, FILE *out);
+void report_samples(const struct result *r, FILE *out);
 
 /* output.c.  Before the run: whether the files that are named can be written; an exit code. */
 int output_check(const struct load_options *o);

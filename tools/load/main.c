@@ -53,6 +53,7 @@ static int report(const struct result *r)
     code |= write_to(o->json, r, report_json);
     code |= write_to(o->csv, r, report_csv);
     code |= write_to(o->hgrm, r, write_hgrm);
+    code |= write_to(o->samples, r, report_samples);
     if (code)
         return code;
     for (unsigned i = 0; i < o->fail_if.count; i++)

@@ -12,6 +12,8 @@
 #include "../../base/say.h"
 #include "load.h"
 
+enum { FORMS = 4 };
+
 bool output_is_std(const char *path)
 {
     return path && strcmp(path, "-") == 0;
@@ -48,16 +50,17 @@ static int probe(const char *path)
 
 int output_check(const struct load_options *o)
 {
-    const char *path[] = {o->json, o->csv, o->hgrm};
+    const char *path[FORMS] = {o->json, o->csv, o->hgrm, o->samples};
     int err = 0;
 
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < FORMS; i++)
         for (unsigned j = 0; j < i; j++)
             if (path[i] && path[j] && strcmp(path[i], path[j]) == 0) {
-                say_error("--json, --csv and --hgrm: two of them would be written to %s", path[i]);
+                say_error("--json, --csv, --hgrm and --samples: two of them would be written to %s",
+                          path[i]);
                 return EXIT_USAGE;
             }
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < FORMS; i++) {
         if (path[i] && !output_is_std(path[i]))
             err = probe(path[i]);
         if (err)
@@ -69,7 +72,7 @@ int output_check(const struct load_options *o)
 bool output_has_report(const struct load_options *o)
 {
     return !o->quiet && !output_is_std(o->json) && !output_is_std(o->csv) &&
-           !output_is_std(o->hgrm);
+           !output_is_std(o->hgrm) && !output_is_std(o->samples);
 }
 
 FILE *output_open(const char *path)

@@ -301,8 +301,10 @@ static int check_sense(const struct plan *p)
         {p->echo && (o->check || o->body_check || o->header.count || o->method || o->mix),
          "echo:// has messages, and no heads or files; every message is compared"},
         {o->message_min > o->message_max, "--message-min: it is above --message-max"},
-        {o->find_knee && (o->csv || o->hgrm),
-         "--find-knee: --csv and --hgrm are of one run; use --json for all steps"},
+        {o->find_knee && (o->csv || o->hgrm || o->samples),
+         "--find-knee: --csv, --hgrm and --samples are of one run; use --json for all steps"},
+        {o->samples && (!o->requests || o->requests > SAMPLES_MAX),
+         "--samples: of how many requests? -n says it, 50 million at most"},
         {o->find_knee && o->requests,
          "--find-knee: a step lasts a time (-d); of a number of requests (-n) all would leave in "
          "the end, and any rate would pass for kept"},

@@ -216,6 +216,8 @@ int result_make(struct result *r)
 
 void result_free(struct result *r)
 {
+    for (unsigned i = 0; r->thread && i < r->plan->threads; i++)
+        free(r->thread[i].sample);
     for (unsigned i = 0; i < r->sum.seconds; i++)
         free(r->sum.second[i].latency.cell);
     free(r->sum.second);

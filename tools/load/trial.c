@@ -324,7 +324,8 @@ static int check_sense(const struct plan *p)
                 {o->walk, "--walk"}, {o->zipf, "--zipf"}, {o->mix, "--mix"},
                 {o->replay, "--replay"}, {o->think, "--think"}, {o->source, "--source"},
                 {o->body_check, "--body-check"}, {o->status, "--status"},
-                {o->fail_if.count, "--fail-if"}, {o->csv, "--csv"}, {o->hgrm, "--hgrm"}};
+                {o->fail_if.count, "--fail-if"}, {o->csv, "--csv"}, {o->hgrm, "--hgrm"},
+                {o->samples, "--samples"}};
 
     for (unsigned i = 0; i < sizeof(none) / sizeof(none[0]); i++)
         if (none[i].given) {

@@ -69,7 +69,7 @@ void worker_fault(struct worker *w, enum fault what, uint64_t times)
         w->second->faults += times;
 }
 
-static void note_fault(struct worker *w, const struct client *c, const struct shot *s)
+static enum fault note_fault(struct worker *w, const struct client *c, const struct shot *s)
 {
     const struct target *target = &w->plan->target[s->target];
     enum fault what = files_blame(w->plan, target, s->kind, c->answer.fault);
@@ -81,10 +81,12 @@ static void note_fault(struct worker *w, const struct client *c, const struct sh
         t->example[what].at = c->answer.wrong_at;
     }
     worker_fault(w, what, 1);
+    return what;
 }
 
 void worker_answer(struct worker *w, const struct client *c, const struct shot *s)
 {
+    struct outcome outcome = {.status = c->answer.status};
     struct tally *t = &w->tally;
     uint64_t latency = w->now_ns - s->sent_ns;
 
@@ -104,7 +106,9 @@ void worker_answer(struct worker *w, const struct client *c, const struct shot *
     if (w->learnt)
         mix_count(w, &c->answer, s);
     if (c->answer.fault)
-        note_fault(w, c, s);
+        outcome.fault = (uint8_t)note_fault(w, c, s);
+    if (t->sample)
+        samples_note(w, c, s, outcome);
 }
 
 /* --- The schedule ----------------------------------------------------------------------------- */
@@ -453,7 +457,7 @@ int worker_init(struct worker *w, struct crew *crew, unsigned index)
     w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (!w->client || !w->shots || !w->scratch || !w->cells || !w->seen ||
         (p->opt->body_check && !w->reference) || (p->mix && (!w->learnt || !w->asked)) ||
-        (p->opt->think && !w->sleeping))
+        (p->opt->think && !w->sleeping) || !samples_begin(w))
         return -ENOMEM;
     if (w->epoll_fd < 0 || w->wake_fd < 0)
         return -errno;
@@ -478,6 +482,7 @@ void worker_fini(struct worker *w)
     for (unsigned i = 0; i < w->tally.seconds; i++)
         free(w->tally.second[i].latency.cell);
     free(w->tally.second);
+    free(w->tally.sample);
     free(w->client);
     free(w->shots);
     free(w->scratch);

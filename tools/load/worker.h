@@ -134,6 +134,14 @@ bool think_begin(struct worker *w, struct client *c);
 /* Those whose pause is over ask. */
 void think_end(struct worker *w);
 
+/* --- samples.c -------------------------------------------------------------------------------- */
+
+/* --samples: room for all that the thread may send; false: there is none. */
+bool samples_begin(struct worker *w);
+/* The request has ended now. */
+void samples_note(struct worker *w, const struct client *c, const struct shot *s,
+                  struct outcome outcome);
+
 /* --- random.c --------------------------------------------------------------------------------- */
 
 void worker_random_init(struct worker *w, uint64_t seed); /* when w->index is set */
