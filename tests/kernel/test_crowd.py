@@ -2,6 +2,7 @@
 """Many connections: silent ones that keep nobody out, cost no time, and go when theirs is up; and those that come and
 go."""
 import contextlib
+import os
 import random
 import re
 import resource
@@ -21,6 +22,7 @@ MANY = min(1000, module.row()["capacity"] - 8)
 CHURN = 1000
 BUFFER_KIB = 36  # of a client that has sent half a head
 KEPT = 200       # buffers at most that are there for the next, of two processors and both kinds
+SLOW = float(os.environ.get("RUNG_SLOW") or 1)  # times as slow as a guest that has processors to itself
 PATIENT = ("--head-timeout", "10m", "--idle-timeout", "10m", "--send-timeout", "10m")
 
 
@@ -44,6 +46,65 @@ def test_silent_ones_keep_nobody_out(start, site):
         assert len(left.threads()) <= 4, "threads for connections"
     crowd.leave(wires)
     server.check_counts()
+
+
+@pytest.mark.parametrize("wq", ["bound", "unbound"])
+# shows K08
+def test_silent_ones_in_either_queue(start, site, wq):
+    """More than a queue runs at once: a newcomer is served in time, and the module goes in time."""
+    server = start(site, *PATIENT, "--wq", wq)
+    wires = crowd.arrive(server, min(600, MANY), lambda _: b"")
+    before = time.monotonic()
+    assert server.ask("/hello.txt").body == HELLO
+    assert time.monotonic() - before < 5
+    before = time.monotonic()
+    server.kill()
+    assert time.monotonic() - before < 1 + 3 * SLOW
+    crowd.leave(wires)
+
+
+# shows K24
+def test_who_rests_is_closed_in_time(start, site):
+    """After the time-out, and soon after; one that goes on asking stays, and one that vanished is given back."""
+    server = start(site, "--idle-timeout", "1s", "--head-timeout", "10s")
+    with server.wire() as idle, server.wire() as active, server.wire() as gone:
+        assert gone.ask("/hello.txt").body == HELLO  # it says nothing more, and reads nothing
+        for _ in range(3):
+            assert active.ask("/hello.txt").body == HELLO
+            assert idle.ask("/hello.txt").body == HELLO
+        rests, ended = time.monotonic(), None
+        while time.monotonic() - rests < 4:
+            assert active.ask("/hello.txt").body == HELLO
+            if not ended and select.select([idle.sock], [], [], 0)[0]:
+                assert idle.sock.recv(1) == b""
+                ended = time.monotonic() - rests
+            time.sleep(0.05)
+        assert ended and 0.9 < ended < 1.4 + 0.3 * SLOW, ended
+        assert active.ask("/hello.txt").body == HELLO and server.stats()["open"] == 1 and server.stats()["expired"] == 2
+
+
+# shows K25
+def test_accepting_does_not_wait_for_a_look(start, site):
+    """From connecting to the answer, after a silence: no interval at which somebody looks round is in it."""
+    server, took = start(site, *PATIENT), []
+    for _ in range(20):
+        time.sleep(0.2)
+        before = time.monotonic()
+        assert server.ask("/hello.txt").body == HELLO
+        took.append(time.monotonic() - before)
+    assert sorted(took)[10] < 0.05 * SLOW, took
+
+
+# shows K25
+def test_waiting_costs_little(start, site):
+    """Those that block look round now and then: a hundred of them together take less than a tenth of a processor."""
+    server = start(site, *PATIENT)
+    wires = crowd.arrive(server, min(100, MANY))
+    time.sleep(1)
+    alone = busy_s()
+    time.sleep(3)
+    assert busy_s() - alone < 0.3 + 0.2 * SLOW, "spins"
+    crowd.leave(wires)
 
 
 @pytest.mark.skipif(module.MODEL in module.BLOCKING, reason="who blocks looks round now and then")
@@ -183,6 +244,32 @@ def connected(address):
         sock.close()
         return None
     return sock
+
+
+# shows K03
+def test_twice_the_backlog(start, site):
+    """All at once: a handshake that finds no room is tried again by the kernel, a second later, and succeeds."""
+    server, poll, socks = start(site, *PATIENT, "--backlog", "50"), select.poll(), {}
+    for _ in range(100):
+        sock = socket.socket()
+        sock.setblocking(False)
+        sock.connect_ex(server.address)
+        socks[sock.fileno()] = sock
+        poll.register(sock, select.POLLOUT)
+    end, made = time.monotonic() + 20, 0
+    while made < 100 and time.monotonic() < end:
+        for fd, _ in poll.poll(1000):
+            poll.unregister(fd)
+            assert socks[fd].getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+            made += 1
+    assert made == 100
+    for sock in socks.values():
+        sock.setblocking(True)
+        sock.settimeout(20)
+        sock.sendall(request("/hello.txt", fields=["Connection: close"]))
+    for sock in socks.values():
+        assert HELLO in sock.recv(4096)
+        sock.close()
 
 
 # shows K03
