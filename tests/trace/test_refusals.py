@@ -54,7 +54,7 @@ def test_a_process_with_one_port():
 def test_an_unknown_program():
     with Lies() as server:
         run = trace("--without", "arrived", server.port)
-    assert run.status == USAGE and "it is received, sent, waking, running, accepting or probe" in run.err
+    assert run.status == USAGE and "it is received, sent, again, waking, running, accepting or probe" in run.err
 
 
 def test_without_the_rights(tmp_path):

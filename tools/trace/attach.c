@@ -40,6 +40,7 @@ static const struct program programs[ATTACH_PROGRAMS] = {
     {"state", POINT, "inet_sock_set_state", true, NULL},
     {"received", POINT, "sock_recv_length", false, "woken, running and read"},
     {"sent", POINT, "sock_send_length", false, "when the answer was queued"},
+    {"again", POINT, "tcp_retransmit_skb", false, "segments that were sent once more"},
     {"waking", POINT, "sched_waking", false, "woken and running"},
     {"running", POINT, "sched_switch", false, "woken and running"},
     {"accepting", CALL, "sys_exit_accept4", false, "accepted, of servers without trace points"},
@@ -128,8 +129,8 @@ static int check_names(const struct trace_options *opt)
             known = known || (!programs[k].needed && programs[k].kind != COUNT &&
                               strcmp(word(&programs[k]), opt->without.item[i]) == 0);
         if (!known) {
-            say_error("--without %s: it is received, sent, waking, running, accepting or probe",
-                      opt->without.item[i]);
+            say_error("--without %s: it is received, sent, again, waking, running, accepting or "
+                      "probe", opt->without.item[i]);
             return EXIT_USAGE;
         }
     }
@@ -189,7 +190,7 @@ static bool has(const struct attached *a, const char *name)
 
 /* The variables of trace.bpf.c that are constant once it is loaded. */
 struct fixed {
-    uint32_t port, sample_mask, watch_threads, count_calls;
+    uint32_t port, sample_mask, watch_threads, count_calls, count_times;
 };
 
 static uint32_t power_of_two(uint64_t bytes)
@@ -203,7 +204,7 @@ static uint32_t power_of_two(uint64_t bytes)
 
 static int load(struct attached *a, const struct trace_options *opt, unsigned port)
 {
-    struct fixed fixed = {port, (uint32_t)opt->sample - 1, 0, opt->calls};
+    struct fixed fixed = {port, (uint32_t)opt->sample - 1, 0, opt->calls, opt->histogram};
     struct bpf_map *map;
     int err, code;
 
@@ -419,6 +420,22 @@ bool attach_calls(const struct attached *a, struct call_count count[COUNTS])
     }
     free(each);
     return each != NULL;
+}
+
+void attach_call_times(const struct attached *a, uint64_t times[COUNT_CALLS][CALL_STEPS])
+{
+    int map = map_of(a, "call_times");
+    uint32_t key, *last = NULL;
+
+    memset(times, 0, COUNT_CALLS * sizeof(times[0]));
+    for (; bpf_map_get_next_key(map, last, &key) == 0; last = &key)
+        if (key < COUNT_CALLS * CALL_STEPS)
+            bpf_map_lookup_elem(map, &key, &times[key / CALL_STEPS][key % CALL_STEPS]);
+}
+
+bool attach_sees_retransmits(const struct attached *a)
+{
+    return has(a, "again");
 }
 
 bool attach_sees_sends(const struct attached *a)

@@ -54,6 +54,18 @@ bool attach_calls(const struct attached *a, struct call_count count[COUNTS])
     return false;
 }
 
+void attach_call_times(const struct attached *a, uint64_t times[COUNT_CALLS][CALL_STEPS])
+{
+    (void)a;
+    (void)times;
+}
+
+bool attach_sees_retransmits(const struct attached *a)
+{
+    (void)a;
+    return false;
+}
+
 bool attach_sees_sends(const struct attached *a)
 {
     (void)a;

@@ -93,8 +93,22 @@ void calls_print(const struct call_count *count, uint64_t requests)
         put_switches(count, requests);
 }
 
-void calls_print_json(const struct call_count *count)
+void calls_print_times(const struct call_count *count, const uint64_t (*times)[CALL_STEPS])
 {
+    static struct call call[COUNT_CALLS];
+    unsigned calls = made(count, call);
+    struct step step[CALL_STEPS];
+    char name[NAME_TEXT];
+
+    for (unsigned i = 0; i < calls; i++) {
+        name_of(call[i].number, name);
+        histogram_put(name, "calls", step, histogram_steps(times[call[i].number], step));
+    }
+}
+
+void calls_print_json(const struct call_count *count, const uint64_t (*times)[CALL_STEPS])
+{
+    struct step step[CALL_STEPS];
     static struct call call[COUNT_CALLS];
     unsigned calls = count ? made(count, call) : 0;
     char name[NAME_TEXT];
@@ -108,9 +122,12 @@ void calls_print_json(const struct call_count *count)
         const struct call_count *one = &call[i].count;
 
         name_of(call[i].number, name);
-        printf("%s{\"call\": \"%s\", \"count\": %llu, \"ns\": %llu, \"max_ns\": %llu}",
+        printf("%s{\"call\": \"%s\", \"count\": %llu, \"ns\": %llu, \"max_ns\": %llu",
                i ? ", " : "", name, (unsigned long long)one->times, (unsigned long long)one->ns,
                (unsigned long long)one->max_ns);
+        if (times)
+            report_json_steps(step, histogram_steps(times[call[i].number], step));
+        printf("}");
     }
     printf("], \"switches\": {\"waiting\": %llu, \"preempted\": %llu}, \"migrations\": %llu",
            (unsigned long long)count[COUNT_WAITED].times,

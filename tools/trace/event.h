@@ -69,6 +69,7 @@ struct event {
 /* What the programs count themselves. */
 struct trace_counts {
     __u64 lost; /* events not written: the ring was full */
+    __u64 again; /* segments that TCP has sent once more */
 };
 
 /* With --calls: places in the map of counts.  Before COUNT_CALLS are system calls, by number. */
@@ -80,6 +81,10 @@ enum {
     COUNTS,
     SERVERS_MAX = 4096 /* processes of the server that are known at a time */
 };
+
+/* How often a call took how long: the key is call * CALL_STEPS + step; step n > 0 ends at 2^n times
+ * FIRST_STEP_NS. */
+enum { FIRST_STEP_NS = 250, CALL_STEPS = 34, CALL_TIMES_MAX = 4096 /* places with a count */ };
 
 struct call_count {
     __u64 times;

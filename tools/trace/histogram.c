@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* histogram.c - how often a stage took how long, in steps of a factor of two, with bars.
+/* histogram.c - how often a stage or a call took how long, in steps of a factor of two, with bars.
  *
  * The edges are 1/4, 1/2, 1, 2, 4 ... microseconds.  A tally's cells are so narrow that each lies
  * between two edges, so no count is divided.
@@ -7,46 +7,52 @@
 #include "draw.h"
 #include "trace.h"
 
-enum { FIRST_NS = 250, BESIDE = 43 /* columns for edges, count and share */ };
+enum { BESIDE = 43 /* columns for edges, count and share */ };
 
 static unsigned step_of(uint64_t ns)
 {
-    return ns < FIRST_NS ? 0 : 64 - (unsigned)__builtin_clzll(ns / FIRST_NS);
+    return ns < FIRST_STEP_NS ? 0 : 64 - (unsigned)__builtin_clzll(ns / FIRST_STEP_NS);
 }
 
-unsigned histogram_of(const struct hist *h, struct step step[HISTOGRAM_STEPS])
+unsigned histogram_steps(const uint64_t count[CALL_STEPS], struct step step[CALL_STEPS])
 {
+    unsigned first = 0, end = CALL_STEPS;
+
+    while (first < end && !count[first])
+        first++;
+    while (end > first && !count[end - 1])
+        end--;
+    for (unsigned i = first; i < end; i++)
+        step[i - first] = (struct step){i ? (uint64_t)FIRST_STEP_NS << (i - 1) : 0,
+                                        (uint64_t)FIRST_STEP_NS << i, count[i]};
+    return end - first;
+}
+
+unsigned histogram_of(const struct hist *h, struct step step[CALL_STEPS])
+{
+    uint64_t count[CALL_STEPS] = {0};
     struct hist_cell cell;
     uint32_t at = 0;
-    unsigned first = HISTOGRAM_STEPS, end = 0;
 
-    memset(step, 0, HISTOGRAM_STEPS * sizeof(*step));
     while (hist_next(h, &at, &cell)) {
         unsigned i = step_of(cell.low);
 
-        i = i < HISTOGRAM_STEPS ? i : HISTOGRAM_STEPS - 1;
-        first = first < i ? first : i;
-        end = i + 1;
-        step[i].count += cell.count;
+        count[i < CALL_STEPS ? i : CALL_STEPS - 1] += cell.count;
     }
-    for (unsigned i = first; i < end; i++) {
-        step[i].from_ns = i ? (uint64_t)FIRST_NS << (i - 1) : 0;
-        step[i].to_ns = (uint64_t)FIRST_NS << i;
-        step[i - first] = step[i];
-    }
-    return end > first ? end - first : 0;
+    return histogram_steps(count, step);
 }
 
-static void put_hist(const char *name, const struct hist *h)
+void histogram_put(const char *name, const char *of, const struct step *step, unsigned n)
 {
-    struct step step[HISTOGRAM_STEPS];
-    unsigned n = histogram_of(h, step), columns = draw_columns() - BESIDE;
-    uint64_t most = 1;
+    unsigned columns = draw_columns() - BESIDE;
+    uint64_t most = 1, all = 0;
 
-    for (unsigned i = 0; i < n; i++)
+    for (unsigned i = 0; i < n; i++) {
         most = step[i].count > most ? step[i].count : most;
+        all += step[i].count;
+    }
     if (n)
-        printf("\n%s: microseconds, requests\n", name);
+        printf("\n%s: microseconds, %s\n", name, of);
     for (unsigned i = 0; i < n; i++) {
         struct bar bar = {0, (double)step[i].count / (double)most,
                           columns < BAR_COLUMNS_MAX ? columns : BAR_COLUMNS_MAX, draw_utf8()};
@@ -55,8 +61,15 @@ static void put_hist(const char *name, const struct hist *h)
         draw_bar(text, &bar);
         printf("%10.10g to %-10.10g %9llu %5.1f%%%s%s\n", (double)step[i].from_ns / 1e3,
                (double)step[i].to_ns / 1e3, (unsigned long long)step[i].count,
-               100.0 * (double)step[i].count / (double)h->total, *text ? "  " : "", text);
+               100.0 * (double)step[i].count / (double)all, *text ? "  " : "", text);
     }
+}
+
+static void put_hist(const char *name, const struct hist *h)
+{
+    struct step step[CALL_STEPS];
+
+    histogram_put(name, "requests", step, histogram_of(h, step));
 }
 
 void histogram_print(const struct tally *t)

@@ -84,6 +84,7 @@ static int trace(struct views *views, unsigned port)
         report.seconds = run->seconds;
         report.counts = run->counts;
         report.calls = run->calls_known ? run->calls : NULL;
+        report.call_times = run->calls_known && opt->histogram ? run->call_times : NULL;
         if (!code)
             (opt->json ? report_json_summary : report_summary)(&report);
     }

@@ -149,6 +149,7 @@ void report_summary(const struct report *r)
     put_count("late: connections that were open before the trace began", r->flows->late);
     put_count("events lost, because the ring was full (--ring)", r->counts.lost);
     put_count("gaps: places in a stream where bytes were not seen", r->flows->lost);
+    put_count("segments were sent once more, because TCP had no acknowledgement", r->counts.again);
     put_count("left out: more connections or requests than rung trace keeps", r->flows->crowded);
     while ((lacks = attach_lacks(r->attached, &at)) != NULL)
         printf("%s\n", lacks);
@@ -157,6 +158,8 @@ void report_summary(const struct report *r)
         histogram_print(t);
     if (r->opt->calls)
         calls_print(r->calls, r->counts.lost || r->flows->crowded ? 0 : r->flows->seen);
+    if (r->calls && r->call_times)
+        calls_print_times(r->calls, r->call_times);
     put_costs(r->attached);
     if (t->slows)
         printf("\nslowest\n");

@@ -84,16 +84,20 @@ static void put_hist(const struct hist *h)
         put_known(point[i].key, h->total != 0, hist_quantile(h, point[i].thousandths, 1000));
 }
 
-static void put_steps(const struct hist *h)
+void report_json_steps(const struct step *step, unsigned n)
 {
-    struct step step[HISTOGRAM_STEPS];
-    unsigned n = histogram_of(h, step);
-
     printf(", \"histogram\": [");
     for (unsigned i = 0; i < n; i++)
         printf("%s[%llu, %llu, %llu]", i ? ", " : "", (unsigned long long)step[i].from_ns,
                (unsigned long long)step[i].to_ns, (unsigned long long)step[i].count);
     printf("]");
+}
+
+static void put_steps(const struct hist *h)
+{
+    struct step step[CALL_STEPS];
+
+    report_json_steps(step, histogram_of(h, step));
 }
 
 static void put_stages(const struct tally *t, bool steps)
@@ -153,9 +157,10 @@ void report_json_summary(const struct report *r)
     put_number("lost_events", r->counts.lost);
     put_number("gaps", r->flows->lost);
     put_number("crowded", r->flows->crowded);
+    put_known("retransmits", attach_sees_retransmits(r->attached), r->counts.again);
     put_stages(t, r->opt->histogram);
     if (r->opt->calls)
-        calls_print_json(r->calls);
+        calls_print_json(r->calls, r->call_times);
     put_rest(r);
     printf("}}\n");
 }

@@ -112,6 +112,8 @@ static void stop(struct run *const run[], unsigned runs, int *err)
         flows_end(&run[i]->flows);
         attach_counts(run[i]->attached, &run[i]->counts);
         run[i]->calls_known = attach_calls(run[i]->attached, run[i]->calls);
+        if (run[i]->calls_known && run[i]->opt->histogram)
+            attach_call_times(run[i]->attached, run[i]->call_times);
         note_lacks(run[i]);
         run[i]->seconds = (double)(now - run[i]->start_ns) / 1e9;
     }

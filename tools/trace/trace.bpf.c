@@ -9,6 +9,7 @@
  *   arrived, left    cgroup_skb: each packet of any socket, of a process or of the kernel
  *   received, sent   whoever calls: read, recv, sendfile, io_uring, a module
  *   state            established, gone
+ *   again            segments that TCP sends once more
  *   waking, running  of threads that have received at the port
  *   accepting        connections that accept4() has returned
  *   answer, taken    the trace points of the server itself (server/probe.h)
@@ -37,6 +38,7 @@ const volatile __u32 port = 0;        /* of the server, as people write it */
 const volatile __u32 sample_mask = 0; /* a connection is watched if its cookie has none of these */
 const volatile __u32 watch_threads = 0; /* waking and running are attached, both */
 const volatile __u32 count_calls = 0;   /* the programs of calls.h are attached */
+const volatile __u32 count_times = 0;   /* ... and how long each call took is counted, too */
 struct trace_counts counts;
 
 struct {
@@ -360,6 +362,15 @@ int BPF_PROG(sent, struct sock *sk, int ret)
         e->tid = (__u32)bpf_get_current_pid_tgid();
         publish(e);
     }
+    return 0;
+}
+
+/* A segment that was not acknowledged in time is sent once more. */
+SEC("tp_btf/tcp_retransmit_skb")
+int BPF_PROG(again, const struct sock *sk, const void *skb)
+{
+    if (sk->__sk_common.skc_num == port)
+        __sync_fetch_and_add(&counts.again, 1);
     return 0;
 }
 

@@ -61,7 +61,7 @@ struct attach_cost {
     const char *name;
     uint64_t runs, ns;
 };
-enum { ATTACH_PROGRAMS = 16 };
+enum { ATTACH_PROGRAMS = 17 };
 
 /* 0, or an exit code after a sentence that says what is missing. */
 int attach_begin(struct attached **to, const struct trace_options *opt, unsigned port);
@@ -76,6 +76,9 @@ const char *attach_lacks(const struct attached *a, unsigned *at);
 void attach_calls_until(const struct attached *a, uint64_t ns);
 /* What has been counted so far.  False: they are not counted, or memory was short. */
 bool attach_calls(const struct attached *a, struct call_count count[COUNTS]);
+/* With --histogram, too: how often each call took how long. */
+void attach_call_times(const struct attached *a, uint64_t times[COUNT_CALLS][CALL_STEPS]);
+bool attach_sees_retransmits(const struct attached *a);
 bool attach_sees_sends(const struct attached *a);
 /* With --cost: the programs, how many. */
 unsigned attach_costs(const struct attached *a, struct attach_cost cost[ATTACH_PROGRAMS]);
@@ -126,6 +129,7 @@ struct report {
     const struct tally *tally;
     struct trace_counts counts;
     const struct call_count *calls; /* with --calls, or NULL */
+    const uint64_t (*call_times)[CALL_STEPS]; /* with --histogram, too, or NULL */
     unsigned port;
     double seconds;
 };
@@ -135,6 +139,8 @@ void report_request(const struct trace_options *opt, const struct request *r,
 void report_summary(const struct report *r);
 void report_json_request(const struct request *r, const struct stages *s);
 void report_json_summary(const struct report *r);
+struct step;
+void report_json_steps(const struct step *step, unsigned n); /* , "histogram": [...] */
 /* "127.0.0.1:40000", "[::1]:40000"; the address alone: "::1" */
 enum { PEER_TEXT = 64 };
 void report_peer(const struct request *r, char text[PEER_TEXT]);
@@ -150,15 +156,17 @@ void waterfall_request(const struct request *r, const struct stages *s);
 
 /* --- histogram.c ------------------------------------------------------------------------------ */
 
-enum { HISTOGRAM_STEPS = 34 /* as many as a tally's range needs */ };
-
+/* As many steps as a tally's range needs. */
 struct step {
     uint64_t from_ns, to_ns; /* to_ns belongs to the next step */
     uint64_t count;
 };
 
 /* From the first step that has something in it to the last: how many. */
-unsigned histogram_of(const struct hist *h, struct step step[HISTOGRAM_STEPS]);
+unsigned histogram_of(const struct hist *h, struct step step[CALL_STEPS]);
+unsigned histogram_steps(const uint64_t count[CALL_STEPS], struct step step[CALL_STEPS]);
+/* With bars; of: what is counted. */
+void histogram_put(const char *name, const char *of, const struct step *step, unsigned n);
 void histogram_print(const struct tally *t);
 
 /* --- calls.c ---------------------------------------------------------------------------------- */
@@ -166,7 +174,9 @@ void histogram_print(const struct tally *t);
 /* What the server asked of the kernel, the costliest first; count is NULL if that is not known.
  * requests: that were seen; 0: not known, because some were lost. */
 void calls_print(const struct call_count *count, uint64_t requests);
-void calls_print_json(const struct call_count *count);
+/* times: of each call by number, how often it took how long; or NULL. */
+void calls_print_times(const struct call_count *count, const uint64_t (*times)[CALL_STEPS]);
+void calls_print_json(const struct call_count *count, const uint64_t (*times)[CALL_STEPS]);
 
 /* --- perfetto.c ------------------------------------------------------------------------------- */
 
@@ -223,6 +233,7 @@ struct run {
     char lacks[LACKS_TEXT];     /* ... and a line for each reason why stages are missing */
     struct call_count calls[COUNTS]; /* likewise, with --calls, */
     bool calls_known;                /* ... if this says so */
+    uint64_t call_times[COUNT_CALLS][CALL_STEPS]; /* likewise, with --histogram, too */
     bool done;           /* the limit is reached */
     unsigned events;     /* of this look */
 };
