@@ -89,9 +89,11 @@ def test_the_port_is_taken(kernel, start, site):
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
+        before = left.at_rest()
         with pytest.raises(OSError) as told:
             start(site, "--port", holder.getsockname()[1])
         assert told.value.errno == errno.EADDRINUSE
+        assert left.more(before) == {}
     first = start(site)
     for _ in range(5):
         assert first.ask("/hello.txt", fields=["Connection: close"]).body == HELLO
