@@ -118,7 +118,7 @@ def verdict_in_short(told):
 
 def claims(result):
     for claim in view.claims(result):
-        said = [f"“{escaped(claim.document)}”"] if claim.document else []
+        said = [f"*{escaped(claim.source)}*: {escaped(claim.document)}"] if claim.source else [escaped(claim.document)] if claim.document else []
         said += [escaped(claim.says)] if claim.says else []
         yield f"- {' '.join(said)} Expected of {escaped(claim.looked)}: {escaped(claim.expected)}."
         for one in claim.verdicts:

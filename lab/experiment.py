@@ -7,6 +7,7 @@ it, under its name.
 """
 import difflib
 import os
+import re
 import tomllib
 from typing import NamedTuple
 
@@ -19,12 +20,14 @@ ROUNDS = {"quick": 9, "full": 15}  # six have an interval; of nine it leaves one
 SECONDS = {"quick": 0.25, "full": 1}
 
 TEXT, TABLE, TABLES, TEXTS, COUNT, NUMBER, YES_NO, EITHER = str, dict, list, list, int, (int, float), bool, (int, str)
+SOURCES = ("khttpd notes", "sehttpd report", "kecho report", "sehttpd assignment", "naughttpd report")
+SOURCE = re.compile(rf"({'|'.join(SOURCES)}), .*[^ ]; (text|chart|table)")
 NAMES = (str, list)  # one, or each of several
 KEYS = {
     "experiment": {"title": TEXT, "question": TEXT, "method": TEXT, "kind": TEXT, "base": TEXT, "of": TEXT, "rounds": TABLE,
                    "figures": TEXTS, "order": TEXT, "standing": TABLE, "seconds": TABLE, "needs": TEXTS, "settings": TABLE, "target": TABLES, "scenario": TABLES,
                    "claim": TABLES, "plot": TABLES},
-    "claim": {"document": TEXT, "says": TEXT, "figure": TEXT, "of": NAMES, "best_of": TEXTS, "to": NAMES, "to_best": TEXTS,
+    "claim": {"document": TEXT, "source": TEXT, "says": TEXT, "figure": TEXT, "of": NAMES, "best_of": TEXTS, "to": NAMES, "to_best": TEXTS,
               "minus": TEXT, "scenario": TEXT, "against": TEXT, "scenarios": TEXTS, "expect": TEXT, "reason": TEXT},
     "standing": {"name": TEXT, "figure": TEXT, "ours": TEXTS, "others": TEXTS, "floor": TEXT, "scenarios": TEXTS},
     "plot": {"kind": TEXT, "figure": TEXT, "to": TEXT, "log": TEXT, "x_label": TEXT, "scenario": TEXT, "scenarios": TEXTS,
@@ -150,6 +153,11 @@ def check_claim(claim, targets, scenarios, where):
     check_table("claim", claim, where)
     if not claim.get("document") and not claim.get("says"):
         raise Wrong(f"{where} needs `document`, what some document said, or `says`, what we claim")
+    if bool(claim.get("document")) != bool(claim.get("source")):
+        raise Wrong(f"{where}: `document`, what some document said, and `source`, which one and where, go together")
+    if claim.get("source") and not SOURCE.fullmatch(claim["source"]):
+        raise Wrong(f"{where}: source: '{claim['source']}' is none such as 'kecho report, Experiment; chart': one of {', '.join(SOURCES)}, "
+                    "its section, and whether text, chart or table say it")
     if not claim.get("of") and not claim.get("best_of") or "of" in claim and "best_of" in claim:
         raise Wrong(f"{where} needs `of`, a target or several that it is true of, or `best_of`, several of which one is enough")
     if len({"to", "to_best", "minus"} & set(claim)) > 1:

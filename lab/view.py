@@ -227,7 +227,8 @@ class Verdict(NamedTuple):
 
 
 class Claim(NamedTuple):
-    document: str  # its sentence, "" when the claim is ours
+    document: str  # what it says, in our words; "" when the claim is ours
+    source: str    # which document, and where; "" of results that were kept before that was told
     says: str      # our words for it, or ""
     looked: str    # which figure of what
     expected: str
@@ -290,7 +291,7 @@ def claims(result):
     """Each with what became of it in each of its scenarios."""
     told = judge.verdicts(result)
     for claim in result["plan"].get("claim", []):
-        yield Claim(claim.get("document") or "", claim.get("says") or "", looked(claim), expected(claim["expect"]),
+        yield Claim(claim.get("document") or "", claim.get("source") or "", claim.get("says") or "", looked(claim), expected(claim["expect"]),
                     [verdict_of(result, one) for one in told if one["claim"] is claim],
                     claim.get("reason", "") if any(one["verdict"] not in ("confirmed", "not measured") for one in told
                                                    if one["claim"] is claim) else "")

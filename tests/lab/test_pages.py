@@ -252,14 +252,14 @@ def test_an_axis_has_as_many_ticks_as_fit(log, limits, inches):
 def test_a_claim_says_of_whom_and_what_was_tested():
     result = sample.pools()
     result["plan"]["claim"] = [
-        {"document": "All are alike.", "says": "Tested: within a tenth.", "figure": "cpu_us", "of": ["mutex, drain all, yield", "nginx, tuned"],
+        {"document": "All are alike.", "source": "kecho report, Experiment; text", "says": "Tested: within a tenth.", "figure": "cpu_us", "of": ["mutex, drain all, yield", "nginx, tuned"],
          "to": "mutex", "scenario": "64 connections, 1 KiB", "expect": "0.9..1.1"},
         {"says": "One is better.", "figure": "per_second", "best_of": ["lock-free", "mutex, drain all, yield"], "to": "mutex",
          "scenario": "64 connections, 1 KiB", "expect": "> 1"},
         {"says": "By a thousand.", "figure": "per_second", "of": "lock-free", "minus": "mutex", "scenario": "64 connections, 1 KiB",
          "expect": "> 1e9"}]
     text = document.markdown(result)
-    assert "- “All are alike.” Tested: within a tenth. Expected of processor time a request [us], each of mutex, drain all, yield, " \
+    assert "- *kecho report, Experiment; text*: All are alike. Tested: within a tenth. Expected of processor time a request [us], each of mutex, drain all, yield, " \
         "nginx, tuned / mutex: 0.9 to 1.1." in text
     assert "**not measured**, nginx, tuned, 64 connections, 1 KiB (nginx, tuned: nginx is not installed)" in text
     assert "the best of lock-free, mutex, drain all, yield / mutex: more than 1." in text
