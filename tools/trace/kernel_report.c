@@ -141,7 +141,7 @@ static void put_threads(const struct graph *g)
         if (slice_calls(g, i, &s))
             printf("  %7zu to %7zu    %10.1f %10.1f %10.1f\n", s.from + 1, s.to, us(s.p50),
                    us(s.p99), us(s.max));
-    printf("  less than %u us: %.1f %%; kecho's document has most of them\n",
+    printf("  less than %u us: %.1f %%; khttpd's document has most of them\n",
            DOCUMENT_MOST_NS / 1000, 100.0 * (double)below / (double)g->series_count);
     printf("  %u us or more: %.2f %%; there it is some, towards the hundred-thousandth\n",
            DOCUMENT_TAIL_NS / 1000,
