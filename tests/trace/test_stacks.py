@@ -22,6 +22,16 @@ def load(port, *args):
     subprocess.run([LOAD, "-q", "-t", "1", *map(str, args), f"http://127.0.0.1:{port}{FILE}"], check=True, env=environment(), timeout=PATIENCE)
 
 
+@contextlib.contextmanager
+def running(*command, **options):
+    """A process that is there meanwhile, whatever becomes of the test."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
 def folded(path):
     """Stacks as lists of names, and how often each was found."""
     lines = [LINE.fullmatch(line) for line in path.read_text().splitlines()]
@@ -64,10 +74,8 @@ def test_from_the_root_to_the_kernel(engine, root, serves, tmp_path):
 
 
 def test_others_are_not_sampled(tmp_path):
-    with rung("epoll") as port, subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
-        with sampled(port, tmp_path / "folded") as stacks:
-            load(port, "-n", 2000)
-        busy.kill()
+    with rung("epoll") as port, running(sys.executable, "-c", "while True: pass"), sampled(port, tmp_path / "folded") as stacks:
+        load(port, "-n", 2000)
     assert {names[0] for names, _ in stacks} == {"rung"}
     assert not any("Py" in name for names, _ in stacks for name in names)
 
@@ -90,7 +98,7 @@ def test_a_child_that_becomes_another_program(tmp_path):
             "s = socket.create_server(('127.0.0.1', 0))\nprint(s.getsockname()[1], flush=True)\nsys.stdin.readline()\n"
             "subprocess.run(['dd', 'if=/dev/zero', 'of=/dev/null', 'bs=1', 'count=400000'], stderr=subprocess.DEVNULL)\n"
             "print('done', flush=True)\nsys.stdin.readline()\n")
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+    with running(sys.executable, "-c", code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         port = int(server.stdout.readline())
         with sampled(port, tmp_path / "folded") as stacks:
             server.stdin.write("\n")
@@ -112,7 +120,7 @@ def test_a_library_that_is_loaded_later(tmp_path):
             "end = time.time() + 1.2\nwhile time.time() < end: pass\n"
             f"import {module[1:]} as c\nend = time.time() + 2\ndata = bytes(range(256)) * 400\n"
             "while time.time() < end: c.compress(data)\nprint('done', flush=True)\nsys.stdin.readline()\n")
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+    with running(sys.executable, "-c", code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         port = int(server.stdout.readline())
         with sampled(port, tmp_path / "folded") as stacks:
             server.stdin.write("\n")
@@ -133,7 +141,7 @@ def test_a_server_that_is_no_rung(tmp_path):
     conf = tmp_path / "nginx.conf"
     conf.write_text(f"daemon off; pid {tmp_path}/pid; error_log stderr; worker_processes 1; user root; events {{}}\n"
                     f"http {{ access_log off; server {{ listen 127.0.0.1:{port}; root {tmp_path}/www; }} }}\n")
-    with subprocess.Popen(["nginx", "-e", "stderr", "-p", str(tmp_path), "-c", str(conf)], stderr=subprocess.DEVNULL) as server:
+    with running("nginx", "-e", "stderr", "-p", str(tmp_path), "-c", str(conf), stderr=subprocess.DEVNULL):
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
@@ -141,7 +149,6 @@ def test_a_server_that_is_no_rung(tmp_path):
         with sampled(port, tmp_path / "folded") as stacks:
             subprocess.run([LOAD, "-q", "-t", "1", "-c", "4", "-d", "1s", f"http://127.0.0.1:{port}/hello.txt"], check=True,
                            env=environment(), timeout=PATIENCE)
-        server.terminate()
     assert {names[0] for names, _ in stacks} == {"nginx"}
     assert share(stacks, lambda names: "main" in names or "[nginx]" in names) > 0.7
     assert share(stacks, lambda names: any(name in ("writev", "sendfile", "sendfile64") for name in names)) > 0.1

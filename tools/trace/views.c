@@ -79,9 +79,11 @@ void views_leave(struct views *v, uint64_t now_ns)
 
 int views_end(struct views *v)
 {
-    int err = perfetto_end(v->perfetto), code = stacks_end(v->stacks);
+    int err, code;
 
     views_leave(v, 0);
+    err = perfetto_end(v->perfetto);
+    code = stacks_end(v->stacks);
     v->perfetto = NULL;
     v->stacks = NULL;
     if (!err)
