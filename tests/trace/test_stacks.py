@@ -168,8 +168,8 @@ def test_a_program_that_was_replaced(tmp_path):
 
 def test_a_program_in_a_container(tmp_path):
     """Its file has a path that leads nowhere here."""
-    if os.geteuid() != 0 or not shutil.which("unshare"):
-        pytest.skip("it takes root and unshare to make a mount that nobody else sees")
+    if not shutil.which("unshare") or subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip("it takes root, unshare and a root that is a mount to make a mount that nobody else sees")
     (tmp_path / "inside").mkdir()
     script = f'mount -t tmpfs none {tmp_path}/inside && cp {RUNG} {tmp_path}/inside/rung && exec {tmp_path}/inside/rung "$@"'
     with rung("epoll", program=("unshare", "--mount", "sh", "-c", script, "sh")) as port, sampled(port, tmp_path / "folded") as stacks:
@@ -240,6 +240,8 @@ def with_rights(rights, path, port):
             said += line
         load(port, "-c", 8, "-d", "700ms")
         said += process.communicate(timeout=PATIENCE)[1]
+    if "no unified control groups are mounted" in said:
+        pytest.skip("only root may mount them: " + said)
     return process.returncode, said
 
 
