@@ -184,7 +184,7 @@ enum { SAMPLES_MAX = 50000000 };
 
 struct tally {
     struct sample *sample; /* in the order in which they ended, or NULL */
-    uint64_t samples, samples_most;
+    uint64_t samples, samples_most, samples_written; /* of them; what there is room for */
     uint64_t sent, answers, lost, unanswered; /* sent = answers + lost + unanswered */
     uint64_t bytes_in, bytes_out;
     uint64_t connects, closed_idle; /* made; ended by the server between two requests */
@@ -220,7 +220,7 @@ extern const char *const kind_words[KINDS], *const kind_due[KINDS];
 struct result {
     const struct plan *plan;
     struct tally sum;
-    const struct tally *thread; /* plan->threads of them */
+    struct tally *thread; /* plan->threads of them */
     uint64_t start_ns, elapsed_ns, start_unix_ms;
     bool interrupted, connected; /* connected: somebody answered at the start */
     unsigned first_port, last_port; /* that the system gives to connections; 0: unknown */

@@ -224,5 +224,5 @@ void result_free(struct result *r)
     free(r->sum.service.cell);
     free(r->sum.latency.cell);
     free(r->sum.connect.cell);
-    free((struct tally *)r->thread);
+    free(r->thread);
 }

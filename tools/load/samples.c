@@ -4,7 +4,6 @@
  * A thread has room for all that it may send, so nothing is allocated or written during the run.
  */
 #include <stdlib.h>
-#include "../../base/say.h"
 #include "worker.h"
 
 bool samples_begin(struct worker *w)
@@ -35,12 +34,9 @@ void samples_note(struct worker *w, const struct client *c, const struct shot *s
 
 static int earlier(const void *a, const void *b)
 {
-    const struct sample *one = *(const struct sample *const *)a;
-    const struct sample *other = *(const struct sample *const *)b;
+    const struct sample *one = a, *other = b;
 
-    if (one->sent_ns != other->sent_ns)
-        return one->sent_ns < other->sent_ns ? -1 : 1;
-    return one < other ? -1 : one > other;
+    return one->sent_ns < other->sent_ns ? -1 : one->sent_ns > other->sent_ns;
 }
 
 static double us_since(uint64_t ns, uint64_t start_ns)
@@ -48,31 +44,39 @@ static double us_since(uint64_t ns, uint64_t start_ns)
     return ns > start_ns ? (double)(ns - start_ns) / 1e3 : 0;
 }
 
+static void put_sample(const struct result *r, const struct sample *s, FILE *out)
+{
+    fprintf(out, "%u,%.1f,%.1f,%.1f,", s->connection, us_since(s->intended_ns, r->start_ns),
+            us_since(s->sent_ns, r->start_ns), (double)s->took_ns / 1e3);
+    if (s->outcome.status)
+        fprintf(out, "%u", s->outcome.status);
+    fprintf(out, ",%s\n", s->outcome.fault ? fault_keys[s->outcome.fault] : "");
+}
+
+/* Of all threads, the one whose next sample is the earliest; NULL: all are written. */
+static struct tally *earliest(const struct result *r)
+{
+    struct tally *found = NULL;
+
+    for (unsigned i = 0; i < r->plan->threads; i++) {
+        struct tally *t = &r->thread[i];
+
+        if (t->samples_written < t->samples &&
+            (!found || earlier(&t->sample[t->samples_written],
+                               &found->sample[found->samples_written]) < 0))
+            found = t;
+    }
+    return found;
+}
+
+/* Each thread's are sorted in their place, so that writing takes no memory. */
 void report_samples(const struct result *r, FILE *out)
 {
-    uint64_t count = 0, at = 0;
-    const struct sample **all;
+    struct tally *t;
 
     for (unsigned i = 0; i < r->plan->threads; i++)
-        count += r->thread[i].samples;
-    all = calloc(count ? count : 1, sizeof(*all));
-    if (!all) {
-        say_error("--samples: out of memory for %llu of them", (unsigned long long)count);
-        return;
-    }
-    for (unsigned i = 0; i < r->plan->threads; i++)
-        for (uint64_t k = 0; k < r->thread[i].samples; k++)
-            all[at++] = &r->thread[i].sample[k];
-    qsort(all, count, sizeof(all[0]), earlier);
+        qsort(r->thread[i].sample, r->thread[i].samples, sizeof(struct sample), earlier);
     fprintf(out, "connection,intended_us,sent_us,took_us,status,error\n");
-    for (at = 0; at < count; at++) {
-        const struct sample *s = all[at];
-
-        fprintf(out, "%u,%.1f,%.1f,%.1f,", s->connection, us_since(s->intended_ns, r->start_ns),
-                us_since(s->sent_ns, r->start_ns), (double)s->took_ns / 1e3);
-        if (s->outcome.status)
-            fprintf(out, "%u", s->outcome.status);
-        fprintf(out, ",%s\n", s->outcome.fault ? fault_keys[s->outcome.fault] : "");
-    }
-    free(all);
+    while ((t = earliest(r)) != NULL)
+        put_sample(r, &t->sample[t->samples_written++], out);
 }
