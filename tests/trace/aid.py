@@ -47,10 +47,11 @@ def tracing(*args):
     runs = []
     with subprocess.Popen([TRACE, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, env=environment()) as process:
-        said = process.stderr.readline()
-        while said.rpartition("\n")[0].rpartition("\n")[2].startswith("rung: missing: "):
-            said += process.stderr.readline()
-        assert "tracing port" in said, said + process.stderr.read()
+        lines = [process.stderr.readline()]
+        while lines[-1].startswith("rung: missing: "):
+            lines.append(process.stderr.readline())
+        said = "".join(lines)
+        assert "tracing port" in lines[-1], said + process.stderr.read()
         out = []
         reader = threading.Thread(target=lambda: out.append(process.stdout.read()), daemon=True)
         reader.start()

@@ -57,6 +57,20 @@ def sampled(port, path):
     assert sum(count for _, count in found) == int(SAID.search(runs[0].err)[1]), runs[0].err
 
 
+def sampled_python(code, path):
+    """The stacks of a Python that listens, while it does that."""
+    code = ("import socket, subprocess, sys, time\ns = socket.create_server(('127.0.0.1', 0))\n"
+            "print(s.getsockname()[1], flush=True)\nsys.stdin.readline()\n" + code + "print('done', flush=True)\nsys.stdin.readline()\n")
+    with running(sys.executable, "-c", code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        port = int(server.stdout.readline())
+        with sampled(port, path) as stacks:
+            server.stdin.write("\n")
+            server.stdin.flush()
+            assert server.stdout.readline() == "done\n"
+        server.stdin.close()
+    return stacks
+
+
 @pytest.mark.parametrize("engine, root, serves", [
     ("epoll", "main", "epoll_run"), ("uring", "main", "uring_run"), ("naive", "main", "naive_run"), ("thread", "start_thread", "session_serve")])
 def test_from_the_root_to_the_kernel(engine, root, serves, tmp_path):
@@ -94,17 +108,8 @@ def test_children_that_live_for_one_connection(tmp_path):
 
 def test_a_child_that_becomes_another_program(tmp_path):
     """A listener that starts something: by its own name, with its own functions."""
-    code = ("import socket, subprocess, sys\n"
-            "s = socket.create_server(('127.0.0.1', 0))\nprint(s.getsockname()[1], flush=True)\nsys.stdin.readline()\n"
-            "subprocess.run(['dd', 'if=/dev/zero', 'of=/dev/null', 'bs=1', 'count=400000'], stderr=subprocess.DEVNULL)\n"
-            "print('done', flush=True)\nsys.stdin.readline()\n")
-    with running(sys.executable, "-c", code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        port = int(server.stdout.readline())
-        with sampled(port, tmp_path / "folded") as stacks:
-            server.stdin.write("\n")
-            server.stdin.flush()
-            assert server.stdout.readline() == "done\n"
-        server.stdin.close()
+    stacks = sampled_python("subprocess.run(['dd', 'if=/dev/zero', 'of=/dev/null', 'bs=1', 'count=400000'], stderr=subprocess.DEVNULL)\n",
+                            tmp_path / "folded")
     dd = [(names, count) for names, count in stacks if names[0] == "dd"]
     assert sum(count for _, count in dd) > 20
     assert share(dd, lambda names: any("sys_write" in name or "sys_read" in name for name in names)) > 0.1
@@ -116,17 +121,9 @@ def test_a_library_that_is_loaded_later(tmp_path):
     module = next((name for name in ("_bz2", "_lzma") if subprocess.run([sys.executable, "-c", f"import {name}"], check=False).returncode == 0), None)
     if not module:
         pytest.skip("this Python has no compressor with a library of its own")
-    code = ("import socket, sys, time\ns = socket.create_server(('127.0.0.1', 0))\nprint(s.getsockname()[1], flush=True)\nsys.stdin.readline()\n"
-            "end = time.time() + 1.2\nwhile time.time() < end: pass\n"
-            f"import {module[1:]} as c\nend = time.time() + 2\ndata = bytes(range(256)) * 400\n"
-            "while time.time() < end: c.compress(data)\nprint('done', flush=True)\nsys.stdin.readline()\n")
-    with running(sys.executable, "-c", code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        port = int(server.stdout.readline())
-        with sampled(port, tmp_path / "folded") as stacks:
-            server.stdin.write("\n")
-            server.stdin.flush()
-            assert server.stdout.readline() == "done\n"
-        server.stdin.close()
+    stacks = sampled_python("end = time.time() + 1.2\nwhile time.time() < end: pass\n"
+                            f"import {module[1:]} as c\nend = time.time() + 2\ndata = bytes(range(256)) * 400\n"
+                            "while time.time() < end: c.compress(data)\n", tmp_path / "folded")
     assert share(stacks, lambda names: any("BZ2" in name or "lzma" in name for name in names)) > 0.2, stacks
 
 

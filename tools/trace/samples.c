@@ -189,6 +189,7 @@ static uint64_t next(const char **at, const char *end)
 static void read_sample(const char *at, const char *end, struct sample *s)
 {
     static uint64_t kernel[SAMPLE_FRAMES_MAX];
+    const uint64_t given = mask();
     uint64_t reg[KERNEL_REGISTERS] = {0}, ids = next(&at, end), count, size;
 
     at += sizeof(uint64_t); /* the time */
@@ -204,7 +205,7 @@ static void read_sample(const char *at, const char *end, struct sample *s)
     if (!s->in_program)
         return;
     for (unsigned i = 0; i < KERNEL_REGISTERS; i++)
-        if (mask() >> i & 1)
+        if (given >> i & 1)
             reg[i] = next(&at, end);
     for (unsigned i = 0; i < UNWIND_REGISTERS; i++)
         s->reg[i] = reg[number[i]];

@@ -158,13 +158,9 @@ static void drop(struct server *s, struct process **at)
     free(p);
 }
 
-bool server_knows(const struct server *s, uint32_t pid)
+bool server_knows(struct server *s, uint32_t pid)
 {
-    const struct process *p = s->chain[pid % PROCESS_CHAINS];
-
-    while (p && p->pid != pid)
-        p = p->chain;
-    return p || s->other_numbers || s->gone[pid % GONE] == pid;
+    return *place_of(s, pid) || s->other_numbers || s->gone[pid % GONE] == pid;
 }
 
 void server_add(struct server *s, uint32_t pid)
@@ -263,15 +259,11 @@ struct server *server_begin(unsigned port)
 
     s = s && owners ? s : (free(s), NULL);
     if (s) {
-        s->other_numbers = stat("/proc/self/ns/pid", &st) != 0 || st.st_ino != FIRST_PID_NAMESPACE;
         listen_owners(port, owners);
-        for (unsigned i = 0; i < owners->processes; i++) {
-            bool other = s->other_numbers;
-
-            s->other_numbers = false; /* these are /proc's own */
+        for (unsigned i = 0; i < owners->processes; i++)
             server_add(s, owners->process[i]);
-            s->other_numbers = other;
-        }
+        /* These were /proc's numbers; those of the tracer's programs are the kernel's. */
+        s->other_numbers = stat("/proc/self/ns/pid", &st) != 0 || st.st_ino != FIRST_PID_NAMESPACE;
     }
     free(owners);
     return s;

@@ -97,7 +97,7 @@ struct server;
  * what they start from now on is known by its records. */
 struct server *server_begin(unsigned port);
 /* A process that has received at the port, as the tracer's programs in the kernel number it. */
-bool server_knows(const struct server *s, uint32_t pid);
+bool server_knows(struct server *s, uint32_t pid);
 void server_add(struct server *s, uint32_t pid);
 /* For a reader of samples. */
 void server_forked(struct server *s, uint32_t parent, uint32_t child);
