@@ -95,29 +95,28 @@ def test_accepting_does_not_wait_for_a_look(start, site):
     assert sorted(took)[10] < 0.05 * SLOW, took
 
 
+def busy_beside(server, count):
+    """Seconds of work in three, while so many connections rest."""
+    wires = crowd.arrive(server, min(count, MANY))
+    time.sleep(1)
+    before = busy_s()
+    time.sleep(3)
+    worked = busy_s() - before
+    crowd.leave(wires)
+    return worked
+
+
 # shows K25
 def test_waiting_costs_little(start, site):
     """Those that block look round now and then: a hundred of them together take less than a tenth of a processor."""
-    server = start(site, *PATIENT)
-    wires = crowd.arrive(server, min(100, MANY))
-    time.sleep(1)
-    alone = busy_s()
-    time.sleep(3)
-    assert busy_s() - alone < 0.3 + 0.2 * SLOW, "spins"
-    crowd.leave(wires)
+    assert busy_beside(start(site, *PATIENT), 100) < 0.3 + 0.2 * SLOW, "spins"
 
 
 @pytest.mark.skipif(module.MODEL in module.BLOCKING, reason="who blocks looks round now and then")
 # shows D19, K25
 def test_waiting_costs_nothing(start, site):
     """Nobody else works in this guest."""
-    server = start(site, *PATIENT)
-    wires = crowd.arrive(server, min(200, MANY))
-    time.sleep(1)
-    alone = busy_s()
-    time.sleep(3)
-    assert busy_s() - alone < 0.5, "spins"
-    crowd.leave(wires)
+    assert busy_beside(start(site, *PATIENT), 200) < 0.5, "spins"
 
 
 # shows D19, K24
