@@ -118,8 +118,8 @@ def verdict_in_short(told):
 
 def claims(result):
     for claim in view.claims(result):
-        said = [f"*{escaped(claim.source)}*: {escaped(claim.document)}"] if claim.source else [escaped(claim.document)] if claim.document else []
-        said += [escaped(claim.says)] if claim.says else []
+        said = [f"*{escaped(claim.source)}*:"] if claim.source else []
+        said += [escaped(words) for words in (claim.document, claim.says) if words]
         yield f"- {' '.join(said)} Expected of {escaped(claim.looked)}: {escaped(claim.expected)}."
         for one in claim.verdicts:
             tail = f": {escaped(one.found)}" if one.found else ""
