@@ -57,6 +57,7 @@ def loading():
     set_all("ignore-gfp-wait", "N")
     set_all("verbose", 0)  # a trace for each would run over the log
     refused = 0
+    armed = os.open(nth(), os.O_RDWR)  # now, because opening it later may be the allocation that fails
     for number in range(1, MOST, STEP):
         put(nth(), number)
         try:
@@ -65,9 +66,8 @@ def loading():
         except OSError as error:
             require(error.errno in REFUSALS, number, error)
             refused, there = refused + 1, False
-        with open(nth(), encoding="ascii") as file:
-            spent = int(file.read()) == 0
-        put(nth(), 0)
+        spent = int(os.pread(armed, 16, 0)) == 0
+        os.pwrite(armed, b"0", 0)
         if there:
             insmod.unload("rung_http")
         if not spent:
