@@ -54,6 +54,22 @@ def kernel():
     assert not said, "the kernel complains:\n" + "\n".join(said[:40])
 
 
+@pytest.fixture(scope="module")
+def one_processor():
+    """Of tests that trace.  The kernel patches its code by a breakpoint that it takes away again, and a second processor of the
+    emulator runs into it afterwards (Oops: int3, on 6.12, in most runs), which no real processor does.  On 6.1 it has not been
+    seen, so that there tracing meets two processors."""
+    path = "/sys/devices/system/cpu/cpu1/online"
+    alone = os.path.exists(path) and not os.uname().release.startswith("6.1.")
+    if alone:
+        with open(path, "w", encoding="ascii") as file:
+            file.write("0")
+    yield
+    if alone:
+        with open(path, "w", encoding="ascii") as file:
+            file.write("1")
+
+
 @pytest.fixture(scope="session")
 def site():
     path = tempfile.mkdtemp(prefix="rung-kernel-")

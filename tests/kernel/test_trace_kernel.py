@@ -12,6 +12,7 @@ import left
 import pytest
 from lib import module
 
+pytestmark = pytest.mark.usefixtures("one_processor")
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RUNG = os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung"
 TRACE = os.path.join(os.path.dirname(RUNG), "rung-trace")
@@ -213,20 +214,7 @@ def test_killed(server, tracing, whom):
         assert settings() == tracing
 
 
-@pytest.fixture
-def one_processor():
-    """The kernel patches its code by a breakpoint that it takes away again.  A second processor of the emulator was seen to run
-    into it afterwards (Oops: int3, on 6.12 in two of three runs), which no real processor does."""
-    path = "/sys/devices/system/cpu/cpu1/online"
-    with open(path, "w", encoding="ascii") as file:
-        file.write("0")
-    yield
-    with open(path, "w", encoding="ascii") as file:
-        file.write("1")
-
-
 @pytest.mark.long
-@pytest.mark.usefixtures("one_processor")
 # shows K30
 def test_killed_at_any_moment(server, tracing):
     """While settings are saved, changed, used and restored."""

@@ -8,6 +8,7 @@ import sys
 import pytest
 from lib import module
 
+pytestmark = pytest.mark.usefixtures("one_processor")
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(os.path.dirname(HERE), "trace"), os.path.join(os.path.dirname(os.path.dirname(HERE)), "lab")]
 import aid  # noqa: E402
