@@ -72,6 +72,39 @@ void sender_close(struct sender *s)
     free(s);
 }
 
+/* --- Whether a range is in memory ------------------------------------------------------------- */
+
+static size_t at_once(const struct segment *seg)
+{
+    return seg->len < TRANSFER_BYTES_MAX ? (size_t)seg->len : TRANSFER_BYTES_MAX;
+}
+
+/* 0: the byte is there, -ENODATA: the disk has it, -EOPNOTSUPP: the file system does not tell.
+ * Of other errors, and where the file has ended, the call that sends it will tell. */
+static int byte_in_memory(int file, uint64_t off)
+{
+    char byte;
+    struct iovec iov = {&byte, 1};
+
+    if (preadv2(file, &iov, 1, (off_t)off, RWF_NOWAIT) >= 0)
+        return 0;
+    return errno == EAGAIN ? -ENODATA : errno == EOPNOTSUPP ? -EOPNOTSUPP : 0;
+}
+
+static bool has_to_be_read(int err)
+{
+    return err == -ENODATA || err == -EOPNOTSUPP;
+}
+
+/* What one call sends of it.  The kernel reads ahead, and forgets the oldest first, so that pages
+ * between the first and the last are nearly always there if those two are. */
+static int in_memory(const struct segment *seg, int file)
+{
+    int err = byte_in_memory(file, seg->off + at_once(seg) - 1);
+
+    return err || seg->len <= SMALL_FILE_BYTES_MAX ? err : byte_in_memory(file, seg->off);
+}
+
 /* --- Bytes of a range in memory, for as long as one call takes -------------------------------- */
 
 struct window {
@@ -86,17 +119,18 @@ static bool shows_bytes(const struct sender *s, const struct segment *seg)
            (s->how.way == SEND_AUTO && seg->len <= s->cap);
 }
 
-static int window_read(struct sender *s, const struct segment *seg, int file, struct window *w)
+static int window_read(struct sender *s, const struct segment *seg, struct send_file file,
+                       struct window *w)
 {
-    size_t len = w->len < s->cap ? w->len : s->cap;
+    struct iovec iov = {s->buf, w->len < s->cap ? w->len : s->cap};
     ssize_t n;
 
     do
-        n = pread(file, s->buf, len, (off_t)seg->off);
+        n = preadv2(file.fd, &iov, 1, (off_t)seg->off, file.asks ? RWF_NOWAIT : 0);
     while (n < 0 && errno == EINTR);
     w->bytes = s->buf;
     w->len = n < 0 ? 0 : (size_t)n;
-    return n < 0 ? -errno : 0;
+    return n >= 0 ? 0 : errno == EAGAIN ? -ENODATA : -errno;
 }
 
 /* A mapping begins with a page. */
@@ -124,10 +158,17 @@ static int window_map(const struct segment *seg, int file, struct window *w)
 
 /* The beginning of the range, at most room bytes.  0, with w->len 0: the file ends before it; or
  * -errno. */
-static int window_open(struct sender *s, const struct segment *seg, int file, struct window *w)
+static int window_open(struct sender *s, const struct segment *seg, struct send_file file,
+                       struct window *w)
 {
+    int err = 0;
+
     w->len = seg->len < w->len ? (size_t)seg->len : w->len;
-    return s->how.way == SEND_MMAP ? window_map(seg, file, w) : window_read(s, seg, file, w);
+    if (s->how.way != SEND_MMAP)
+        return window_read(s, seg, file, w);
+    if (file.asks)
+        err = in_memory(seg, file.fd);
+    return err ? err : window_map(seg, file.fd, w);
 }
 
 static void window_close(struct window *w)
@@ -137,11 +178,6 @@ static void window_close(struct window *w)
 }
 
 /* --- Ranges that never show their bytes ------------------------------------------------------- */
-
-static size_t at_once(const struct segment *seg)
-{
-    return seg->len < TRANSFER_BYTES_MAX ? (size_t)seg->len : TRANSFER_BYTES_MAX;
-}
 
 static long send_file(int fd, const struct segment *seg, int file)
 {
@@ -253,16 +289,30 @@ static long send_gather(int fd, struct iovec *iov, unsigned count, bool more)
     return n < 0 ? -errno : n;
 }
 
-static long send_range(struct sender *s, int fd, const struct segment *seg, int file)
+static long send_pages(struct sender *s, int fd, const struct segment *seg, struct send_file file)
+{
+    int err = file.asks ? in_memory(seg, file.fd) : 0;
+
+    if (err)
+        return err;
+    return s->how.way == SEND_SPLICE ? send_spliced(s, fd, seg, file.fd)
+                                     : send_file(fd, seg, file.fd);
+}
+
+static long send_range(struct sender *s, int fd, const struct segment *seg, struct send_file file)
 {
     struct window w = {.len = TRANSFER_BYTES_MAX};
     struct iovec iov;
     long n;
+    int err;
 
-    if (s->how.way == SEND_SPLICE)
-        return send_spliced(s, fd, seg, file);
-    if (!shows_bytes(s, seg) || window_open(s, seg, file, &w) < 0)
-        return send_file(fd, seg, file);
+    if (!shows_bytes(s, seg))
+        return send_pages(s, fd, seg, file);
+    err = window_open(s, seg, file, &w);
+    if (file.asks && has_to_be_read(err))
+        return err;
+    if (err)
+        return send_pages(s, fd, seg, file);
     if (w.len == 0)
         return 0;
     iov = (struct iovec){w.bytes, w.len};
@@ -272,7 +322,8 @@ static long send_range(struct sender *s, int fd, const struct segment *seg, int 
 }
 
 /* Memory, and the range behind it if its bytes can be shown. */
-static long send_memory(struct sender *s, int fd, const struct conn_out *out, int file)
+static long send_memory(struct sender *s, int fd, const struct conn_out *out,
+                        struct send_file file)
 {
     struct window w = {0};
     struct gather g;
@@ -287,7 +338,14 @@ static long send_memory(struct sender *s, int fd, const struct conn_out *out, in
         const struct segment *range = &out->seg[g.segments];
 
         w.len = g.room;
-        if (!shows_bytes(s, range) || window_open(s, range, file, &w) < 0)
+        int err = -ENODATA;
+
+        if (shows_bytes(s, range)) {
+            err = window_open(s, range, file, &w);
+            if (file.asks && has_to_be_read(err))
+                return err;
+        }
+        if (err)
             w.len = 0; /* it goes alone; if it cannot be read, the next call says so */
         more = out->last || w.len < range->len;
     }
@@ -301,16 +359,11 @@ static long send_memory(struct sender *s, int fd, const struct conn_out *out, in
 bool sender_at_hand(const struct conn_out *out, int file)
 {
     const struct segment *seg = &out->seg[out->count - 1];
-    struct iovec iov;
-    char byte;
 
-    if (seg->len <= SMALL_FILE_BYTES_MAX)
-        return false;
-    iov = (struct iovec){&byte, 1};
-    return preadv2(file, &iov, 1, (off_t)(seg->off + at_once(seg) - 1), RWF_NOWAIT) == 1;
+    return seg->len > SMALL_FILE_BYTES_MAX && !in_memory(seg, file);
 }
 
-long sender_send(struct sender *s, int fd, const struct conn_out *out, int file)
+long sender_send(struct sender *s, int fd, const struct conn_out *out, struct send_file file)
 {
     core_assert(out->count > 0 && out->count <= OUT_SEGMENTS_MAX);
     return out->seg[0].bytes ? send_memory(s, fd, out, file)

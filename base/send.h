@@ -48,15 +48,24 @@ void sender_close(struct sender *sender);
 /* Gives back the descriptors it holds; it makes them again when it needs them. */
 void sender_rest(struct sender *sender);
 
-/* One call's worth: what is in memory, and as much of a range of the descriptor file as the way
- * sends together with it; at most TRANSFER_BYTES_MAX.  A range that comes first goes alone.  A
- * count, 0: the file has become shorter (-EFAULT: during the call), or -errno.  Blocks if the
- * socket does. */
-long sender_send(struct sender *sender, int fd, const struct conn_out *out, int file);
+/* The descriptor of a range, and how to go about it. */
+struct send_file {
+    int fd;
+    bool asks; /* wait for no disk: say instead that it has to be read first */
+};
+
+/* One call's worth: what is in memory, and as much of a range of the file as the way sends together
+ * with it; at most TRANSFER_BYTES_MAX.  A range that comes first goes alone.  A count, 0: the file
+ * has become shorter (-EFAULT: during the call), or -errno.  Blocks if the socket does.
+ *
+ * If the file asks, nothing was sent and a range that belongs to this call has to be read first:
+ * -ENODATA: from the disk; -EOPNOTSUPP: its file system does not tell (tmpfs, overlayfs, FUSE,
+ * NFS). */
+long sender_send(struct sender *sender, int fd, const struct conn_out *out, struct send_file file);
 
 /* Whether the range of the descriptor file that out ends with is one whose pages auto hands over,
- * and the next transfer of it needs no disk: the last byte of the transfer is in the page cache
- * (RWF_NOWAIT; pages before it may have left).  False where the file system cannot tell. */
+ * and the next transfer of it needs no disk: its first and its last byte are in the page cache
+ * (RWF_NOWAIT; pages in between may have left).  False where the file system cannot tell. */
 bool sender_at_hand(const struct conn_out *out, int file);
 
 #endif

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -144,9 +145,11 @@ static int open_name(int folder, struct slice name, const char *suffix, struct s
     return err;
 }
 
+/* Another file system than the root's is asked what it is only if it has a block device: a file
+ * server might not answer. */
 static bool is_known(const struct way *w, int fd, const struct stat *st)
 {
-    return st->st_dev == w->c->dev || cache_fits(fd);
+    return st->st_dev == w->c->dev || (major(st->st_dev) != 0 && cache_fits(fd));
 }
 
 static bool is_passed(const struct way *w, const struct stat *st)

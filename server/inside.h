@@ -34,6 +34,11 @@ int site_find(struct site *site, const struct http_ask *ask, bool may_block,
 int site_page(struct site *site, unsigned status, struct source **source);
 void site_release(struct site *site, struct source *source);
 int site_source_fd(const struct source *source); /* the descriptor behind source->file */
+/* Whether the file is on a file server, or may be: on another file system than the root is, or on
+ * the root's, if that one is. */
+bool site_source_is_far(const struct source *source);
+/* The source gives its descriptor away; nothing is asked of it any more but to be released. */
+void site_source_give(struct source *source);
 
 /* A large listing is made in slices, after its head has been sent: the answer to those bytes tells
  * whether the client is still there.  next() says SOURCE_LATER once for that, and then makes the
@@ -82,6 +87,56 @@ void later_forget(struct later *later, const struct conn *conn);
 void later_release(struct later *later, struct source *source); /* whatever later_find() gave */
 /* next connection whose answer has come, or NULL */
 struct conn *later_done(struct later *later);
+
+/* --- Fetch (fetch.c): bytes that only the disk has, read on helper threads -------------------- */
+struct fetch;
+struct fetch_range {
+    uint64_t off;
+    size_t len;
+};
+int  fetch_open(struct fetch **fetch, int wake_fd);
+/* Does not wait for reads that hang: what the helpers use ends with the last of them. */
+void fetch_close(struct fetch *fetch); /* NULL is fine */
+/* That range of the session's source is read into the page cache; wake_fd becomes readable when it
+ * is done.  false: there is no memory and no thread for it. */
+bool fetch_ask(struct fetch *fetch, struct session *s, struct source *source,
+               const struct fetch_range *range);
+/* Whether the session is not yet to be pumped. */
+bool fetch_waits(struct fetch *fetch, const struct session *s);
+/* It is pumped: whether what it asked for was read. */
+bool fetch_take(struct fetch *fetch, struct session *s);
+/* It ends, and its source has not been released yet. */
+void fetch_forget(struct fetch *fetch, struct session *s);
+/* next session whose bytes have been read, or NULL */
+struct session *fetch_done(struct fetch *fetch);
+
+/* --- Line (line.c): a session's socket, as the core's pump sees it ---------------------------- */
+/* The socket, and what this thread sends by, for as long as it has the session. */
+struct line {
+    int fd;
+    struct conn *conn;
+    uint32_t *received; /* of the loop */
+    const struct received *ahead; /* what was received already; or NULL */
+    bool corks, corked; /* whether an answer's bytes wait for the rest of it; whether they do now */
+    struct sender *sender;
+    /* While a loop pumps it: what it asks for bytes that only the disk has; and whether the next
+     * range was read for it just now.  Else NULL: this thread may wait for the disk. */
+    struct loop *asks;
+    bool fetched;
+};
+
+struct line line_of(struct loop *l, struct session *s);
+extern const struct transport line_transport; /* its io is a struct line */
+long line_recv(void *io, char *buf, size_t cap);
+long line_send(void *io, const struct conn_out *out);
+void line_shut(void *io);
+/* Everything has been handed over: what waits goes now.  The pump that hands over the last bytes
+ * has sent, so it knows of the cork, whoever set it first. */
+void line_uncork(struct line *line);
+/* The last answer is out.  If the client keeps its promise and sends nothing more, closing resets
+ * nothing, and answer and end of stream leave in one packet (struct conn_out, last).  If it has
+ * sent something all the same, the connection lingers. */
+void line_end(struct conn *c, int fd);
 
 /* --- Stats (stats.c): counters in a shared mapping, one slot per process ---------------------- */
 /* accepted = open + closed + lost */

@@ -64,10 +64,15 @@ static int wake_open(struct loop *l)
     if (l->worker->server->site)
         err = later_open(&l->later, l->worker->server->site, l->wake_fd,
                          l->worker->seats / LONGS_SHARE + 1);
-    if (err)
+    if (!err && l->later)
+        err = fetch_open(&l->fetch, l->wake_fd);
+    if (err) {
+        later_close(l->later);
+        l->later = NULL;
         close(l->wake_fd);
-    else if (l->later && l->cache)
+    } else if (l->later && l->cache) {
         later_ask(l->later, (struct later_from){l->cache, cache_find, cache_list});
+    }
     return err;
 }
 
@@ -127,8 +132,8 @@ void loop_close(struct loop *l)
 {
     while (l->first)
         session_close(l, l->first);
-    if (l->later)
-        later_close(l->later);
+    later_close(l->later);
+    fetch_close(l->fetch);
     if (l->wake_fd >= 0)
         close(l->wake_fd);
     free(l->victims);
@@ -397,7 +402,7 @@ struct session *loop_resumed(struct loop *l)
     struct conn *c = l->later ? later_done(l->later) : NULL;
 
     if (!c)
-        return NULL;
+        return l->fetch ? fetch_done(l->fetch) : NULL;
     conn_resume(c, l->now_ms);
     return (struct session *)c; /* its first member */
 }

@@ -36,6 +36,8 @@ struct watch;   /* watch.c: deadlines of blocking engines */
 struct buffers; /* loop.c: stash and outbox memory, kept for the next connection */
 struct rehearsal; /* rehearse.c: what the null engine replays */
 struct later;   /* later.c: answers made on a helper thread */
+struct fetch;   /* fetch.c: bytes of files, read on helper threads */
+struct fetch_job;
 struct sender;  /* base/send.c: how bytes leave */
 struct victims; /* victims.c: sessions whose seats others need */
 struct cache;   /* cache.c: answers that are kept, for all threads of a process */
@@ -89,6 +91,8 @@ struct loop {
     struct session *first, *last;
     struct buffers *buffers;
     struct later *later;
+    struct fetch *fetch;  /* NULL: its sessions wait for the disk themselves */
+    bool untold;          /* the root's file system does not tell what is in memory */
     struct cache_reader *cache; /* or NULL */
     /* Receives so far, or batches of them; and how many there were when the cache last looked for
      * changes.  It looks before it answers from what was received since. */
@@ -125,6 +129,7 @@ struct session {
     struct session *prev, *next; /* in the loop's list */
     int fd;
     unsigned slot;               /* free for the engine: armed interest, array index, operation */
+    struct fetch_job *fetch;     /* what is read for it from the disk; or NULL */
 };
 _Static_assert(sizeof(struct session) <= 128, "an idle connection must stay small");
 

@@ -13,105 +13,23 @@
 #include "../base/net.h"
 #include "inside.h"
 
-/* --- Transport: the core's idea of a socket --------------------------------------------------- */
-
-/* The socket, and what this thread sends by, for as long as it has the session. */
-struct line {
-    int fd;
-    struct conn *conn;
-    uint32_t *received; /* of the loop */
-    const struct received *ahead; /* what was received already; or NULL */
-    bool corks, corked; /* whether an answer's bytes wait for the rest of it; whether they do now */
-    struct sender *sender;
-};
-
-static struct line line_of(struct loop *l, struct session *s)
-{
-    bool corks = l->worker->server->arrangement.send.cork;
-
-    return (struct line){
-        .fd = s->fd, .conn = &s->conn, .received = &l->received, .ahead = l->ahead,
-        .corks = corks, .sender = l->sender};
-}
-
-/* Nobody remembers whether the pump before left it set: each that sends sets it, once. */
-static void line_cork(struct line *line)
-{
-    if (line->corks && !line->corked)
-        net_cork(line->fd, true);
-    line->corked = line->corks;
-}
-
-/* Everything has been handed over: what waits goes now.  The pump that hands over the last bytes
- * has sent, so it knows of the cork, whoever set it first. */
-static void line_uncork(struct line *line)
-{
-    if (line->corked)
-        net_cork(line->fd, false);
-    line->corked = false;
-}
-
-static long socket_recv(void *io, char *buf, size_t cap)
-{
-    struct line *line = io;
-    long n;
-
-    line_uncork(line);
-    if (line->ahead) {
-        n = line->ahead->n;
-        if (n > 0)
-            memcpy(buf, line->ahead->bytes, (size_t)n);
-        line->ahead = NULL;
-        return n;
-    }
-    n = net_recv(line->fd, buf, cap);
-    ++*line->received;
-    return n;
-}
-
-static long socket_send(void *io, const struct conn_out *out)
-{
-    struct line *line = io;
-    const struct segment *last = &out->seg[out->count - 1];
-    int file = last->bytes ? -1 : site_source_fd(last->source);
-
-    line_cork(line);
-    return sender_send(line->sender, line->fd, out, file);
-}
-
-/* The last answer is out.  If the client keeps its promise and sends nothing more, closing resets
- * nothing, and answer and end of stream leave in one packet (struct conn_out, last).  If it has
- * sent something all the same, the connection lingers. */
-static void end_output(struct conn *c, int fd)
-{
-    if (conn_promised(c) && net_unread(fd) == 0)
-        conn_abort(c);
-    else
-        net_shut(fd);
-}
-
-static void socket_shut(void *io)
-{
-    struct line *line = io;
-
-    line_uncork(line);
-    end_output(line->conn, line->fd);
-}
-
-static const struct transport socket_transport = {socket_recv, socket_send, socket_shut};
-
 static enum conn_want pump_line(struct loop *l, struct session *s)
 {
     struct line line = line_of(l, s);
-    struct pump p = {.transport = &socket_transport, .io = &line, .scratch = l->scratch,
+    struct pump p = {.transport = &line_transport, .io = &line, .scratch = l->scratch,
                      .edge = l->edge};
-    enum conn_want want = conn_pump(&s->conn, &p, l->now_ms);
+    enum conn_want want;
 
+    if (l->fetch) {
+        line.asks = l;
+        line.fetched = s->fetch && fetch_take(l->fetch, s);
+    }
+    want = conn_pump(&s->conn, &p, l->now_ms);
     l->ahead = NULL;
     l->more = p.more;
     if (want != CONN_SEND)
         line_uncork(&line);
-    return want;
+    return s->fetch ? CONN_WAIT : want;
 }
 
 /* --- The loop's list -------------------------------------------------------------------------- */
@@ -186,6 +104,8 @@ void session_close(struct loop *l, struct session *s)
 {
     if (l->victims)
         victims_forget(l->victims, s);
+    if (s->fetch)
+        fetch_forget(l->fetch, s);
     s->conn.host = &l->host; /* a lane it was lent to is not ours to touch */
     wheel_del(&l->wheel, &s->timer);
     session_list_del(l, s);
@@ -212,8 +132,11 @@ static void retime(struct loop *l, struct session *s)
 enum conn_want session_pump(struct loop *l, struct session *s)
 {
     uint64_t before_ms = s->conn.deadline_ms;
-    enum conn_want want = pump_line(l, s);
+    enum conn_want want;
 
+    if (s->fetch && fetch_waits(l->fetch, s))
+        return CONN_WAIT; /* an event that was reported all the same */
+    want = pump_line(l, s);
     if (s->conn.deadline_ms < before_ms)
         retime(l, s);
     return want;
@@ -225,7 +148,7 @@ enum conn_want session_pump(struct loop *l, struct session *s)
 static enum conn_want moved(struct loop *l, struct session *s, uint64_t before_ms)
 {
     if (conn_shuts(&s->conn))
-        end_output(&s->conn, s->fd);
+        line_end(&s->conn, s->fd);
     if (s->conn.deadline_ms < before_ms)
         retime(l, s);
     return (enum conn_want)s->conn.want;
@@ -283,7 +206,7 @@ enum conn_want session_hand_over(struct loop *l, struct session *s, bool *polls)
     do {
         struct conn_out out = conn_out(&s->conn);
 
-        n = socket_send(&line, &out);
+        n = line_send(&line, &out);
         *polls = n == -EAGAIN;
         if (*polls)
             break;
@@ -393,7 +316,7 @@ static void serve_input(struct loop *l, struct session *s, struct line *line)
     long n;
 
     watch_leave(watch, s);
-    n = socket_recv(line, l->scratch, sizeof(l->scratch));
+    n = line_recv(line, l->scratch, sizeof(l->scratch));
     watch_enter(watch, s);
     loop_tick(l);
     if (n < 0 || (n == 0 && watch_has_shut(s))) /* the client cut nothing short */
@@ -409,7 +332,7 @@ static void serve_output(struct loop *l, struct session *s, struct line *line)
     long n;
 
     watch_leave(watch, s);
-    n = socket_send(line, &out);
+    n = line_send(line, &out);
     watch_enter(watch, s);
     loop_tick(l);
     if (n <= 0)
@@ -439,7 +362,7 @@ void session_run(struct loop *l, struct session *s)
 
     while (s->conn.want != CONN_CLOSE) {
         if (conn_shuts(&s->conn))
-            socket_shut(&line);
+            line_shut(&line);
         if (s->conn.want == CONN_SEND)
             serve_output(l, s, &line);
         else if (s->conn.want != CONN_CLOSE)

@@ -23,6 +23,7 @@ struct search {
     struct docroot_search search; /* first */
     struct site *site;
     bool may_block;
+    bool far;            /* a name was found on another file system than the root's */
     struct timespec now; /* before anything was looked at */
     uint32_t siblings_ms; /* before they were looked for, by clock_ms() */
     char path[DOCROOT_PATH_BYTES_MAX];
@@ -121,6 +122,16 @@ int site_source_fd(const struct source *source)
     return ((const struct site_source *)source)->fd;
 }
 
+bool site_source_is_far(const struct source *source)
+{
+    return ((const struct site_source *)source)->far;
+}
+
+void site_source_give(struct source *source)
+{
+    ((struct site_source *)source)->fd = -1;
+}
+
 /* --- What the core asks of it ----------------------------------------------------------------- */
 
 static int search_look(struct docroot_search *search, const char *name, struct docroot_thing *thing)
@@ -133,6 +144,7 @@ static int search_look(struct docroot_search *search, const char *name, struct d
         thing->kind = (uint8_t)docroot_kind(st.st_mode);
     if (fd < 0)
         return fd;
+    f->far = f->far || st.st_dev != f->site->young.dev;
     thing->fd = fd;
     thing->source = (struct source){
         .size = (uint64_t)st.st_size,
@@ -157,12 +169,13 @@ static void search_put(struct docroot_search *search, struct docroot_thing *thin
 static int search_open(struct docroot_search *search, struct docroot_thing *asked,
                        struct docroot_thing *sent, struct source **source)
 {
+    const struct search *f = (const struct search *)search;
     struct site_source *s = source_new(&sent->source);
 
-    (void)search;
     (void)asked;
     if (!s)
         return -ENOMEM;
+    s->far = f->far || f->site->young.foreign;
     if (s->source.size) {
         s->source.file = s;
         s->fd = sent->fd;
@@ -231,6 +244,7 @@ static void search_init(struct search *f, struct site *site)
     f->search.ops = &search_ops;
     f->search.rules = &site->rules;
     f->search.path = f->path;
+    f->far = false;
     clock_gettime(CLOCK_REALTIME_COARSE, &f->now);
 }
 

@@ -80,6 +80,7 @@ struct site {
 struct site_source {
     struct source source; /* first: the core knows only this */
     int fd;               /* -1: none */
+    bool far;             /* see site_source_is_far() */
     struct folder *folder;
     void *owner;          /* see struct listing_help */
     struct cache_entry *entry; /* that it is part of, or NULL */

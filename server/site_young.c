@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* site_young.c - what core/stamp.c has to know of the clocks that stamp files: the kernel's tick,
  * and whether it is the kernel that stamps them.  Of the root's file system that is asked once, of
- * another one at each file that was changed in the last minute.
+ * another one at each file that was changed in the last minute; but one without a block device is
+ * taken for a file server's, which might not answer.
  */
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
@@ -40,6 +41,9 @@ bool young_is(const struct young *young, int fd, const struct stat *st, const st
 
     if (!stamp_is_young(&clock, changed_s, changed_ns)) /* whatever the clock */
         return false;
-    clock.foreign = st->st_dev == young->dev ? young->foreign : is_foreign(fd, st);
+    if (st->st_dev == young->dev)
+        clock.foreign = young->foreign;
+    else
+        clock.foreign = major(st->st_dev) == 0 || is_foreign(fd, st);
     return stamp_is_young(&clock, changed_s, changed_ns);
 }

@@ -9,10 +9,9 @@ import signal
 import subprocess
 import time
 
-import fuse
 import left
 import pytest
-from lib import crowd, insmod, module
+from lib import crowd, fuse, insmod, module
 from lib.client import request
 from lib.served import wait_for
 from lib.trees import content, write

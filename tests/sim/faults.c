@@ -100,7 +100,7 @@ static bool may_show(struct fault_plan plan)
     case SEAM_close:
     case SEAM_getpeername:
         return false;
-    case SEAM_pread64:
+    case SEAM_preadv64v2:
         return plan.err == SEAM_NONE && run_how.way == SEND_COPY; /* so it says: nothing is left */
     default:
         return plan.err != EINTR && plan.err != SEAM_SHORT;
@@ -180,7 +180,7 @@ static const struct fault {
     FAULT(fstat64, EIO, ENOMEM),
     FAULT(fstatat64, EIO, ENOMEM),
     FAULT(open64, EMFILE, ENOMEM),
-    FAULT(pread64, EINTR, EIO, SEAM_SHORT, SEAM_NONE),
+    FAULT(preadv64v2, EINTR, EAGAIN, EIO, EOPNOTSUPP, SEAM_SHORT, SEAM_NONE),
     FAULT(getdents64, EIO, ENOENT),
     FAULT(lseek64, EIO),
     FAULT(epoll_create1, EMFILE, ENOMEM),
@@ -210,13 +210,16 @@ static const struct fault {
     FAULT(io_uring_queue_init_params, ENOMEM, EPERM),
     FAULT(io_uring_register_buf_ring, ENOMEM),
     FAULT(io_uring_submit_and_get_events, EBUSY, EAGAIN, EINTR, ENOMEM),
-    FAULT_BY(SEND_COPY, pread64, EINTR, EIO, SEAM_SHORT, SEAM_NONE),
+    FAULT_BY(SEND_COPY, preadv64v2, EINTR, EAGAIN, EIO, EOPNOTSUPP, SEAM_SHORT, SEAM_NONE),
     FAULT_BY(SEND_MMAP, mmap64, ENOMEM, ENODEV),
     FAULT_BY(SEND_MMAP, fstat64, EIO),
     FAULT_BY(SEND_MMAP, sendmsg, EFAULT, EINTR, EAGAIN, SEAM_SHORT),
     FAULT_BY(SEND_SENDFILE, sendfile64, EINTR, EAGAIN, SEAM_SHORT, SEAM_NONE),
     FAULT_BY(SEND_SPLICE, splice, EINTR, EAGAIN, EIO, SEAM_SHORT, SEAM_NONE),
     FAULT_BY(SEND_SPLICE, pipe2, EMFILE),
+    FAULT_BY(SEND_SENDFILE, preadv64v2, EAGAIN, EOPNOTSUPP),
+    FAULT_BY(SEND_SPLICE, preadv64v2, EAGAIN, EOPNOTSUPP),
+    FAULT_BY(SEND_MMAP, preadv64v2, EAGAIN, EOPNOTSUPP),
 };
 
 enum { FAULTS = sizeof(faults) / sizeof(faults[0]) };

@@ -33,7 +33,7 @@
 /* The calls that may fail, as the linker sees them. */
 #define SEAM_CALLS(X) \
     X(accept4) X(recv) X(sendmsg) X(sendfile64) X(syscall) X(fstat64) X(fstatat64) X(open64) \
-    X(pread64) X(getdents64) X(lseek64) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(eventfd) \
+    X(preadv64v2) X(getdents64) X(lseek64) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(eventfd) \
     X(poll) X(read) X(write) X(malloc) X(calloc) X(realloc) X(aligned_alloc) X(mmap64) \
     X(pthread_create) X(select) X(pipe2) X(ioctl) X(getsockopt) X(setsockopt) \
     X(shutdown) X(close) X(dup3) X(getpeername) X(socket) X(bind) X(listen) X(splice) X(munmap) \
@@ -163,13 +163,15 @@ ssize_t __wrap_recv(int fd, void *buf, size_t n, int flags)
     return part < 0 ? -1 : __real_recv(fd, buf, (size_t)part, flags);
 }
 
-ssize_t __real_pread64(int fd, void *buf, size_t n, off_t off);
-ssize_t __wrap_pread64(int fd, void *buf, size_t n, off_t off);
-ssize_t __wrap_pread64(int fd, void *buf, size_t n, off_t off)
+ssize_t __real_preadv64v2(int fd, const struct iovec *iov, int count, off_t off, int flags);
+ssize_t __wrap_preadv64v2(int fd, const struct iovec *iov, int count, off_t off, int flags);
+ssize_t __wrap_preadv64v2(int fd, const struct iovec *iov, int count, off_t off, int flags)
 {
-    ssize_t part = seam_transfer(SEAM_pread64, n);
+    struct iovec part = iov[0];
+    ssize_t n = seam_transfer(SEAM_preadv64v2, part.iov_len);
 
-    return part < 0 ? -1 : __real_pread64(fd, buf, (size_t)part, off);
+    part.iov_len = (size_t)n;
+    return n < 0 ? -1 : __real_preadv64v2(fd, &part, count, off, flags); /* count is always 1 */
 }
 
 ssize_t __real_sendfile64(int to, int from, off_t *off, size_t n);

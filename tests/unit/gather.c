@@ -59,7 +59,7 @@ static void many_pieces_take_turns(void **state)
         assert_int_equal(sender_open(&s, &(struct send_how){.way = way}), 0);
         while (first < PIECES || rest > 0) {
             struct conn_out out = {.seg = seg + first, .count = PIECES + 1 - first};
-            long n = sender_send(s, p.server, &out, file);
+            long n = sender_send(s, p.server, &out, (struct send_file){.fd = file});
             unsigned part = n < PIECES - first ? (unsigned)n : PIECES - first;
 
             assert_true(n > 0 && part < GATHER_PIECES_MAX);

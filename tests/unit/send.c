@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include "../../base/send.h"
 
+#define BY_FD(file) ((struct send_file){.fd = (file)})
 #define OUT(segments, n) (&(struct conn_out){.seg = (segments), .count = (n)})
 
 enum {
@@ -25,7 +26,7 @@ static struct sender *sender_of(enum send_way way, bool apart)
 
 static long send_one(struct sender *s, int fd, const struct segment *seg, int file)
 {
-    return sender_send(s, fd, OUT(seg, 1), file);
+    return sender_send(s, fd, OUT(seg, 1), BY_FD(file));
 }
 
 /* Head and range until all is out, as a connection would; at most so many calls. */
@@ -34,7 +35,7 @@ static unsigned send_all(struct sender *s, int fd, struct segment seg[2], int fi
     unsigned first = 0, calls = 0;
 
     while (first < 2) {
-        long n = sender_send(s, fd, OUT(seg + first, 2 - first), file);
+        long n = sender_send(s, fd, OUT(seg + first, 2 - first), BY_FD(file));
 
         calls++;
         assert_true(n > 0);
@@ -65,11 +66,11 @@ static void memory_leaves_in_one_gather(void **state)
     for (unsigned way = 0; way < WAYS; way++) {
         struct sender *s = sender_of(way, false);
 
-        assert_int_equal(sender_send(s, p.server, OUT(seg, 3), -1), 5);
+        assert_int_equal(sender_send(s, p.server, OUT(seg, 3), BY_FD(-1)), 5);
         expect_bytes(p.client, "abcde", 5);
         sender_close(s);
         s = sender_of(way, true); /* apart: the first alone */
-        assert_int_equal(sender_send(s, p.server, OUT(seg, 3), -1), 2);
+        assert_int_equal(sender_send(s, p.server, OUT(seg, 3), BY_FD(-1)), 2);
         expect_bytes(p.client, "ab", 2);
         sender_close(s);
     }
@@ -105,7 +106,7 @@ static void what_goes_with_the_head(void **state)
             struct sender *s = sender_of(way, false);
 
             rest.len = sizes[i] - rest.off;
-            assert_int_equal(sender_send(s, p.server, OUT(seg, 2), file),
+            assert_int_equal(sender_send(s, p.server, OUT(seg, 2), BY_FD(file)),
                              2 + rest.off);
             if (rest.len)
                 assert_int_equal(send_one(s, p.server, &rest, file), rest.len);
@@ -113,7 +114,7 @@ static void what_goes_with_the_head(void **state)
             expect_file(p.client, 0, sizes[i]);
             sender_close(s);
             s = sender_of(way, true);
-            assert_int_equal(sender_send(s, p.server, OUT(seg, 2), file), 2);
+            assert_int_equal(sender_send(s, p.server, OUT(seg, 2), BY_FD(file)), 2);
             expect_bytes(p.client, "HH", 2);
             sender_close(s);
             close(file);
@@ -213,7 +214,7 @@ static void one_transfer_is_bounded(void **state)
         long n;
 
         assert_int_equal(pthread_create(&thread, NULL, read_all, &r), 0);
-        assert_int_equal(sender_send(s, p.server, OUT(memory, 2), -1),
+        assert_int_equal(sender_send(s, p.server, OUT(memory, 2), BY_FD(-1)),
                          TRANSFER_BYTES_MAX);
         n = send_one(s, p.server, &range, file);
         assert_in_range(n, 1, TRANSFER_BYTES_MAX);
@@ -334,7 +335,7 @@ static void peer_that_has_gone_is_an_error(void **state)
         assert_int_equal(setsockopt(p.client, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
         close(p.client);
         assert_int_equal(net_recv(p.server, buf, sizeof(buf)), -ECONNRESET);
-        assert_int_equal(sender_send(s, p.server, OUT(seg, 1), -1), -EPIPE);
+        assert_int_equal(sender_send(s, p.server, OUT(seg, 1), BY_FD(-1)), -EPIPE);
         assert_int_equal(send_one(s, p.server, &seg[1], file), -EPIPE);
         close(p.server);
         sender_close(s);
@@ -357,7 +358,7 @@ static void shorter_file_gives_what_is_there_then_0(void **state)
         int file = file_of(4);
         long with = way == SEND_SENDFILE || way == SEND_SPLICE ? 0 : 4;
 
-        assert_int_equal(sender_send(s, p.server, OUT(head, 2), file), 2 + with);
+        assert_int_equal(sender_send(s, p.server, OUT(head, 2), BY_FD(file)), 2 + with);
         expect_bytes(p.client, "HH", with ? 2 : 0); /* else they wait for what follows */
         expect_file(p.client, 0, (size_t)with);
         assert_int_equal(send_one(s, p.server, &seg, file), 4);
@@ -367,7 +368,7 @@ static void shorter_file_gives_what_is_there_then_0(void **state)
         seg = (struct segment){.off = 4, .len = 6};
         assert_int_equal(send_one(s, p.server, &seg, file), 0);
         assert_int_equal(ftruncate(file, 0), 0);
-        assert_int_equal(sender_send(s, p.server, OUT(head, 2), file), 2);
+        assert_int_equal(sender_send(s, p.server, OUT(head, 2), BY_FD(file)), 2);
         seg = (struct segment){.off = 0, .len = 10};
         assert_int_equal(send_one(s, p.server, &seg, file), 0);
         close(file);
@@ -393,7 +394,7 @@ static void nothing_beyond_the_new_end(void **state)
         long n;
 
         assert_int_equal(ftruncate(file, END), 0);
-        n = sender_send(s, p.server, OUT(seg, 2), file);
+        n = sender_send(s, p.server, OUT(seg, 2), BY_FD(file));
         assert_true(n >= 2);
         for (n -= 2; n > 0 || sent == 0; n = send_one(s, p.server, &seg[1], file)) {
             sent += (uint64_t)n;

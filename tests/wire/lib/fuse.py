@@ -2,49 +2,64 @@
 # SPDX-License-Identifier: MIT
 """fuse.py - a file system that answers the requests given on its command line, and no others.
 
-    fuse.py PLACE [OPCODE[=ERROR]...]   is mounted at PLACE until this process ends; each request's opcode is a line of
-                                        output, and its answer may be an error number
+    fuse.py PLACE [OPCODE[=ERROR][~SECONDS]...]   is mounted at PLACE until this process ends; each request's opcode is a line
+                                                  of output; its answer may be an error number, and come later
 
 This program speaks the kernel's own protocol (include/uapi/linux/fuse.h, 7.31) on /dev/fuse, because a library would answer.
-The file system has one file, "file", with SIZE bytes.
+The file system has a file of each size in SIZES, by that name; any other name is one of SIZE bytes.
 """
 import ctypes
 import os
 import struct
 import subprocess
 import sys
+import time
 
-LOOKUP, FORGET, GETATTR, OPEN, READ, INIT = 1, 2, 3, 14, 15, 26
+LOOKUP, FORGET, GETATTR, OPEN, READ, FLUSH, INIT, POLL = 1, 2, 3, 14, 15, 25, 26, 40
 FOUND = (LOOKUP, GETATTR, OPEN)  # a file is found and opened, and its bytes never come
 SIZE = 64 << 10
+SIZES = {3: ("small", 2000), 4: ("large", 3 << 20)}  # {node: name and size}
 REQUEST_BYTES = 1 << 20
 MS_NOSUID, MS_NODEV, MNT_DETACH = 2, 4, 2
 VALID_S = 3600
+KEEP_CACHE = 2  # else the next to open the file would wait until what is being read has come
+ASYNC_READ = 1  # as libfuse asks for: a process that waits for bytes may be killed
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
+def size_of(node):
+    return SIZES.get(node, ("", SIZE))[1]
+
+
+def content(name):
+    """The bytes of that file."""
+    return b"f" * next((size for other, size in SIZES.values() if other == name), SIZE)
+
+
 def attributes(node):
-    mode = 0o40755 if node == 1 else 0o100644
-    return struct.pack("<6Q10I", node, SIZE, SIZE // 512, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
+    mode, size = 0o40755 if node == 1 else 0o100644, size_of(node)
+    return struct.pack("<6Q10I", node, size, size // 512, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 
 
 def answer(opcode, node, body):
     if opcode == INIT:
-        return struct.pack("<4I2H2I2HI28x", 7, 31, 65536, 0, 12, 9, 65536, 1, 16, 0, 0)
+        return struct.pack("<4I2H2I2HI28x", 7, 31, 65536, ASYNC_READ, 12, 9, 65536, 1, 16, 0, 0)
     if opcode == LOOKUP:
-        return struct.pack("<4Q2I", 2, 0, VALID_S, VALID_S, 0, 0) + attributes(2)
+        name = body.rstrip(b"\0").decode()
+        node = next((number for number, (other, _) in SIZES.items() if other == name), 2)
+        return struct.pack("<4Q2I", node, 0, VALID_S, VALID_S, 0, 0) + attributes(node)
     if opcode == GETATTR:
         return struct.pack("<Q2I", VALID_S, 0, 0) + attributes(node)
     if opcode == OPEN:
-        return struct.pack("<Q2I", 0, 0, 0)
+        return struct.pack("<Q2I", 0, KEEP_CACHE, 0)
     if opcode == READ:
         _, at, size = struct.unpack_from("<QQI", body)
-        return b"f" * max(0, min(size, SIZE - at))
+        return b"f" * max(0, min(size, size_of(node) - at))
     return b""
 
 
 def serve(place, answered):
-    """answered: {opcode: error number, or 0}."""
+    """answered: {opcode: (error number or 0, seconds until then)}."""
     fd = os.open("/dev/fuse", os.O_RDWR)
     words = f"fd={fd},rootmode=40755,user_id=0,group_id=0,allow_other,default_permissions"
     if LIBC.mount(b"none", place.encode(), b"fuse", MS_NOSUID | MS_NODEV, words.encode()):
@@ -53,7 +68,8 @@ def serve(place, answered):
         request = os.read(fd, REQUEST_BYTES)
         _, opcode, unique, node = struct.unpack_from("<IIQQ", request)
         if opcode == INIT or opcode in answered:
-            error = answered.get(opcode, 0)
+            error, later_s = answered.get(opcode, (0, 0))
+            time.sleep(later_s)
             data = b"" if error else answer(opcode, node, request[40:])
             os.write(fd, struct.pack("<IiQ", 16 + len(data), -error, unique) + data)
         print(opcode, flush=True)
@@ -63,7 +79,7 @@ class Mounted:
     """The process of this program and its mount, until end()."""
 
     def __init__(self, place, answered=()):
-        """answered: opcodes, or texts "opcode=error"."""
+        """answered: opcodes, or texts as on the command line."""
         self.place = place
         # The program appends: it shares the place in the file with asked(), which reads from the beginning.
         self.log = open(f"{place}.log", "a+", encoding="ascii")
@@ -89,5 +105,9 @@ class Mounted:
 
 
 if __name__ == "__main__":
-    words_of = (word.partition("=") for word in sys.argv[2:])
-    serve(sys.argv[1], {int(opcode): int(error or 0) for opcode, _, error in words_of})
+    told = {}
+    for word in sys.argv[2:]:
+        word, _, later = word.partition("~")
+        number, _, failure = word.partition("=")
+        told[int(number)] = (int(failure or 0), float(later or 0))
+    serve(sys.argv[1], told)

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* disk.c - a sender whose caller must not wait for the disk says that a range has to be read first
+ * (base/send.c), and has then sent nothing of it.
+ */
+#include "pair.h"
+#include <signal.h>
+#include "../../base/send.h"
+
+#define OUT(segment) (&(struct conn_out){.seg = (segment), .count = 1})
+
+enum {
+    SMALL = 4096,   /* SMALL_FILE_BYTES_MAX of send.c */
+    COPIED = 65536, /* COPY_BYTES */
+    WAYS = SEND_SPLICE + 1
+};
+
+/* What a sender that asks says once the file's pages have left memory: -ENODATA, or -EOPNOTSUPP
+ * where the file system does not tell. */
+static long without_pages(struct sender *s, const struct pair *p, struct segment *seg, int file)
+{
+    long n = 0;
+
+    /* The kernel keeps a page that it is using at that moment. */
+    for (unsigned tries = 0; tries < 100 && n != -ENODATA && n != -EOPNOTSUPP; tries++) {
+        assert_int_equal(fsync(file), 0);
+        assert_int_equal(posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED), 0);
+        n = sender_send(s, p->server, OUT(seg), (struct send_file){.fd = file, .asks = true});
+        if (n > 0)
+            expect_file(p->client, seg->off, (size_t)n);
+    }
+    return n;
+}
+
+/* Nothing is sent of a range that the disk has, by any way.  Once it is in memory it goes. */
+/* shows S29 */
+static void the_disk_is_not_waited_for(void **state)
+{
+    const uint64_t sizes[] = {10, SMALL, SMALL + 1, 3 * COPIED};
+
+    (void)state;
+    for (unsigned i = 0; i < WAYS * 4; i++) {
+        struct segment seg = {.len = sizes[i / WAYS]};
+        struct pair p = tcp_pair(true);
+        int file = file_of(seg.len);
+        struct sender *s;
+        long n;
+
+        assert_int_equal(sender_open(&s, &(struct send_how){.way = i % WAYS}), 0);
+        n = without_pages(s, &p, &seg, file);
+        if (n == -ENODATA) {
+            n = sender_send(s, p.server, OUT(&seg), (struct send_file){.fd = file});
+            assert_true(n > 0);
+            expect_file(p.client, 0, (size_t)n);
+            n = sender_send(s, p.server, OUT(&seg), (struct send_file){file, true});
+            assert_true(n > 0);
+            expect_file(p.client, 0, (size_t)n);
+        } else {
+            assert_int_equal(n, -EOPNOTSUPP);
+            n = sender_send(s, p.server, OUT(&seg), (struct send_file){.fd = file});
+            assert_true(n > 0);
+        }
+        close(file);
+        pair_close(p);
+        sender_close(s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_disk_is_not_waited_for),
+    };
+
+    signal(SIGPIPE, SIG_IGN); /* as the server does */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

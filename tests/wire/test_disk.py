@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""A disk that is slow, or that does not answer: only those who ask for what is on it wait.
+
+The disk is a file system in user space (lib/fuse.py), which answers a read later or never.  A loop has one thread for all
+clients, and would wait with it.  What a library for such file systems answers at once is answered at once: that a file is
+found, opened and closed, and that it knows no poll.
+"""
+import contextlib
+import errno
+import functools
+import os
+import subprocess
+import time
+
+import pytest
+from lib import fuse
+from lib.client import request
+from lib.crowd import sanitized
+from lib.server import ENGINE, wait_for
+from lib.trees import content, write
+
+HELLO, BIG = b"Hello, world\n", content("beside", 3 << 20)
+NAMES = ["small", "file", "large"]  # copied with its head; of one transfer; of many
+LATER_S = 0.5
+CLIENTS = 40  # more than there are helpers (FETCH_HELPERS)
+CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
+LOOPS = ("nonblock", "select", "poll", "epoll", "coro")
+
+
+def may_mount():
+    return os.geteuid() == 0 and os.path.exists("/dev/fuse") and \
+        subprocess.call(["unshare", "-m", "true"], stderr=subprocess.DEVNULL) == 0
+
+
+pytestmark = [pytest.mark.userspace("tests/kernel/test_hung.py has them of the modules"),
+              pytest.mark.skipif(not may_mount(), reason="needs root, /dev/fuse and the right to mount"),
+              pytest.mark.capacity(8)]
+
+
+@functools.lru_cache
+def own_mounts():
+    """From now on this process has mounts of its own, and so have the servers that it starts: a mount empties the cache of each
+    server that sees it, and other tests count what is in theirs."""
+    assert fuse.LIBC.unshare(CLONE_NEWNS) == 0 and fuse.LIBC.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0
+
+
+@pytest.fixture
+def slow(tree):
+    """slow(what the disk answers besides finding, opening and closing a file) -> a mount in the folder that is served."""
+    write(f"{tree}/hello.txt", HELLO)
+    write(f"{tree}/big.bin", BIG)
+    os.mkdir(f"{tree}/slow")
+    mounted = []
+    own_mounts()
+
+    def mount(*answered):
+        mounted.append(fuse.Mounted(f"{tree}/slow", [*fuse.FOUND, fuse.FLUSH, f"{fuse.POLL}={errno.ENOSYS}", *answered]))
+        wait_for(lambda: fuse.INIT in mounted[-1].asked(), "it is mounted")
+        return mounted[-1]
+    yield mount
+    for one in mounted:
+        one.end()
+
+
+def others(server):
+    """What others ask for meanwhile, each on a connection of its own: the longest of their times."""
+    longest = 0
+    for target, right in 3 * (("/hello.txt", HELLO), ("/big.bin", BIG), ("/no", None), ("/", None)):
+        began = time.monotonic()
+        reply = server.ask(target)
+        longest = max(longest, time.monotonic() - began)
+        assert reply.status == (404 if target == "/no" else 200)
+        same = right is None or reply.body == right
+        assert same, target
+    return longest
+
+
+def asking(server, mount, name, count=1):
+    """Clients that ask for that file, once the disk has been asked for its bytes."""
+    wires = [server.wire() for _ in range(count)]
+    before = mount.asked().count(fuse.READ)
+    for wire in wires:
+        wire.send(request(f"/slow/{name}"))
+    wait_for(lambda: mount.asked().count(fuse.READ) > before, "its bytes were asked for")
+    return wires
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
+# shows S29
+def test_others_are_served(start, tree, slow, name):
+    """Beside one whose bytes never come."""
+    mount = slow()
+    server = start(tree)
+    wire, = asking(server, mount, name)
+    assert others(server) < 2
+    assert server.stats()["open"] >= 1 and server.stats()["expired"] == 0
+    mount.die()  # it gets an error, and its client the end
+    with contextlib.suppress(ConnectionError), wire:
+        while wire.sock.recv(65536):
+            pass
+    assert others(server) < 2
+    server.check_counts()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
+# shows S29
+def test_what_comes_late_is_whole(start, tree, slow, name):
+    """And so is the next answer on the connection, and the same again, from memory or anew."""
+    mount = slow(f"{fuse.READ}~{0.02 if name == 'large' else LATER_S}")
+    server = start(tree)
+    wire, = asking(server, mount, name)
+    assert others(server) < LATER_S or name == "large"
+    with wire:
+        reply = wire.reply()
+        whole = reply.body == fuse.content(name)
+        assert reply.status == 200 and whole
+        assert wire.ask("/hello.txt").body == HELLO
+        whole = wire.ask(f"/slow/{name}").body == fuse.content(name)
+        assert whole
+    server.check_counts()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(ENGINE not in LOOPS, reason="a thread, a process or the ring that waits for the disk cannot be called off")
+@pytest.mark.parametrize("name", NAMES)
+def test_given_up(start, tree, slow, name):
+    """Whoever gets nothing for the time to send is cut off, and the server stops though its helper still waits."""
+    mount = slow()
+    server = start(tree, "--send-timeout", "1s")
+    wire, = asking(server, mount, name)
+    wait_for(lambda: server.stats()["expired"] == 1, "it is cut off")
+    wire.close()
+    server.check_counts()
+    assert others(server) < 2
+    if sanitized():
+        mount.die()  # a sanitizer that looks for leaks stops all threads first, and this one only stops when its read is over
+    server.process.terminate()
+    server.finish()
+    mount.die()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
+def test_clients_that_leave(start, tree, slow, name):
+    """Their bytes come when they are gone, and newcomers are none of theirs."""
+    mount = slow(f"{fuse.READ}~{LATER_S}")
+    server = start(tree, "--send-timeout", "2s")
+    for wire in asking(server, mount, name, 3):
+        wire.reset()
+    for _ in range(3):
+        assert server.ask("/hello.txt").body == HELLO
+    assert server.check_counts()["accepted"] >= 6
+
+
+@pytest.mark.long
+@pytest.mark.skipif(ENGINE not in LOOPS, reason="the others have a thread or a process for each, and run out of them")
+# shows S29
+def test_a_dead_disk_leaves_helpers_to_the_others(start, tree, slow):
+    """More clients of a dead disk than there are helpers; a file that has left memory still comes."""
+    mount = slow()
+    server = start(tree)
+    wires = asking(server, mount, "file", CLIENTS)
+    wait_for(lambda: server.stats()["answers"] >= CLIENTS, "all have been heard")
+    for turn in range(3):
+        with open(f"{tree}/big.bin", "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        assert others(server) < 2, turn
+    for wire in wires:
+        wire.reset()
+    mount.die()
+    server.check_counts()
