@@ -180,7 +180,7 @@ coverage: ## how much of core/ the unit, split and simulator tests reach
 
 fuzz: ## fuzz every target for a while: FUZZ_SECONDS (60) in all
 	@scripts/setup check
-	@$(PYTHON) tests/run.py --build $(BUILD) --only fuzz
+	@FUZZ_SECONDS="$${FUZZ_SECONDS:-60}" $(PYTHON) tests/run.py --build $(BUILD) --only fuzz
 
 soak: all ## mixed traffic for a long time: HOURS=2 or MINUTES=30, ENGINES='epoll:2 pool'
 	@$(PYTHON) tests/soak.py --bin $(RUNG) $(HOURS:%=--hours %) $(MINUTES:%=--minutes %) $(ENGINES)

@@ -42,7 +42,7 @@ SIXTHS = [(f"{share}/6",) for share in range(1, 7)]
 PARTS = {"engines": SIXTHS}
 QUICK = {"faults": SIXTHS, "queue": [("10000",)]}
 SANITIZED = {"faults": SIXTHS, "seeds": [("0", "1/3"), ("0", "2/3"), ("0", "3/3")]}
-FUZZ_SECONDS = int(os.environ.get("FUZZ_SECONDS", "60"))
+FUZZ_SECONDS = int(os.environ.get("FUZZ_SECONDS", "30"))
 
 
 @functools.lru_cache
@@ -352,8 +352,9 @@ TSAN = {"thread": None, "pool": None, "dispatch": None,  # where threads meet
         **{loop: (loop, "2 thread", "--workers 2") for loop in ("epoll", "uring")}}
 
 
-# Every engine meets every fault under asan; what valgrind adds, reading what was never written, is the sessions'.
-VALGRIND_PARTS = {"faults": [("naive",), ("epoll",)]}
+# Every engine meets every fault under asan, and every item its queue; what valgrind adds, reading what was never written, is
+# the sessions'.
+VALGRIND_PARTS = {"faults": [("naive",), ("epoll",)], "queue": QUICK["queue"]}
 
 
 # shows D04, D09, S15, S23, S35

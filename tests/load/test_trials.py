@@ -11,12 +11,13 @@ import subprocess
 import time
 
 import pytest
-from aid import CONNECT, DONE, FAILED, FAULTS, OK, TOP, USAGE, Liar, Request, end, environment, load, rung, start
+from aid import CONNECT, DONE, FAILED, FAULTS, LOAD, OK, TOP, USAGE, Liar, Request, end, environment, load, rung, start
 from mini import Mini
 from form import SCHEMA, complaints
 from test_rung import SERVING
 
 NAMES = re.findall(r"(?m)^  (\S+) +\S", load("--trial", "list").out)
+THREADED = ("thread", "pool", "dispatch", "epoll")  # with more than one thread; and a loop, which has a helper for listings
 PATIENT = ("-c", 4, "-d", "400ms", "-T", "20s", "--trial-worst", "20s", "--trial-close", "20s")
 BRIEF = ("-c", 4, "-d", "600ms", "-T", "3s", "--trial-worst", "10s", "--trial-close", "2s")
 
@@ -50,6 +51,8 @@ def bears(url, *args):
 def test_rung_bears_all(row, site):
     if not row["available"]:
         pytest.skip(row["reason"])
+    if "tsan" in LOAD and row["name"] not in THREADED:
+        pytest.skip("it has one thread, and the thread sanitizer looks at several")
     with rung("serve", "-p", 0, "-e", row["name"], "--head-timeout", "500ms", site) as server:
         bears(f"http://127.0.0.1:{server.port}/b%20b.bin", "--check", site)
         counted = server.settled()

@@ -13,6 +13,8 @@ from test_replay import line, replayed
 
 # tools/load: how many URLs there may be, and what each may take; a small file, all of them, and how many large ones are mapped
 SANITIZED = "asan" in LOAD or "tsan" in LOAD
+# Of tests that take the thread sanitizer a quarter of a minute or more, and in which no second thread does anything.
+ONE_THREAD = pytest.mark.skipif("tsan" in LOAD, reason="one thread does all of it, and the thread sanitizer looks at several")
 URLS_MAX, URL_BYTES, SMALL, HELD, MAPPED = 2000000, 300, 1 << 16, 256 << 20, 1 << 15
 
 
@@ -190,15 +192,15 @@ def test_more_files_than_a_process_can_map(tmp_path):
         assert run.json["examples"][0]["url"].endswith("?99999") and run.json["examples"][0]["body_byte"] == 1
 
 
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer's own memory is larger than the bound, and it takes a minute")
 def test_as_many_urls_as_there_may_be(tmp_path):
     """In memory that is in proportion; and one more."""
     def bounded():
-        if not SANITIZED:  # whose own memory is larger than that
-            resource.setrlimit(resource.RLIMIT_AS, (URLS_MAX * URL_BYTES,) * 2)
+        resource.setrlimit(resource.RLIMIT_AS, (URLS_MAX * URL_BYTES,) * 2)
     with Witness(lambda request: OK) as server:
         urls = tmp_path / "urls"
         urls.write_text("".join(f"{server.url}/{number}\n" for number in range(URLS_MAX)))
-        run = end(start("-o", "-", "-n", 1, "--urls", urls, preexec_fn=bounded), PATIENCE * (10 if SANITIZED else 1))
+        run = end(start("-o", "-", "-n", 1, "--urls", urls, preexec_fn=bounded), PATIENCE)
         assert run.status == DONE and run.json["urls"] == URLS_MAX, run.err
         run = load("--urls", urls, server.url)
     assert run.status == USAGE and run.err == f"rung: more than {URLS_MAX} URLs, which is all that one run takes\n"
@@ -215,11 +217,10 @@ def last_of(tmp_path, count, body, answer, *options):
     return [(one["error"], one["body_byte"]) for one in run.json["examples"]]
 
 
+@ONE_THREAD
 @pytest.mark.parametrize("size, count", [(SMALL, HELD // SMALL), (SMALL + 1, MAPPED)], ids=["copied", "mapped"])
 def test_files_whose_bytes_are_in_memory_and_those_that_have_a_digest(tmp_path, size, count):
     """What is wrong is found on both sides of the bound; where in the body, as long as the bytes are there."""
-    if count == MAPPED and "tsan" in LOAD:
-        pytest.skip("the sanitizer maps as much again, which is more than vm.max_map_count")
     body = (bytes(range(251)) * (size // 251 + 1))[:size]
     wrong = body[:777] + b"!" + body[778:]
     assert last_of(tmp_path, count, body, reply(200, body)) == []

@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 from lib import png
+from lib.crowd import sanitized
 from lib.server import ENGINE, TOP
 from lib.trees import content, write
 
@@ -22,6 +23,7 @@ ENGINES = ("epoll", "pool")
 # time-outs.
 pytestmark = [pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed"),
               pytest.mark.skipif(ENGINE not in ENGINES, reason="looks are asked of " + " and ".join(ENGINES)),
+              pytest.mark.skipif(sanitized(), reason="a sanitizer changes no byte of a page"),
               pytest.mark.capacity(8)]
 
 # A page of our own that drives the listing beside it, as a person would, and writes down what it

@@ -179,6 +179,15 @@ class Wire:
             have += len(data)
         return b"".join(parts)
 
+    def take_into(self, data):
+        """Fills the bytearray with the next bytes, without a copy more than the kernel's."""
+        have, view = min(len(data), len(self.rest)), memoryview(data)
+        view[:have], self.rest = self.rest[:have], self.rest[have:]
+        while have < len(data):
+            more = self.sock.recv_into(view[have:])
+            require(more, "stream ended", len(data) - have, "bytes early")
+            have += more
+
     def line(self):
         """A line that ends with CRLF and has no other CR or LF, without its end."""
         while b"\n" not in self.rest:
