@@ -9,6 +9,7 @@
 #define SERVER_INSIDE_H
 #include <stdatomic.h>
 #include "../base/congestion.h"
+#include "../base/net.h"
 #include "../base/send.h"
 #include "../core/docroot.h"
 #include "../core/room.h"
@@ -109,34 +110,6 @@ bool fetch_take(struct fetch *fetch, struct session *s);
 void fetch_forget(struct fetch *fetch, struct session *s);
 /* next session whose bytes have been read, or NULL */
 struct session *fetch_done(struct fetch *fetch);
-
-/* --- Line (line.c): a session's socket, as the core's pump sees it ---------------------------- */
-/* The socket, and what this thread sends by, for as long as it has the session. */
-struct line {
-    int fd;
-    struct conn *conn;
-    uint32_t *received; /* of the loop */
-    const struct received *ahead; /* what was received already; or NULL */
-    bool corks, corked; /* whether an answer's bytes wait for the rest of it; whether they do now */
-    struct sender *sender;
-    /* While a loop pumps it: what it asks for bytes that only the disk has; and whether the next
-     * range was read for it just now.  Else NULL: this thread may wait for the disk. */
-    struct loop *asks;
-    bool fetched;
-};
-
-struct line line_of(struct loop *l, struct session *s);
-extern const struct transport line_transport; /* its io is a struct line */
-long line_recv(void *io, char *buf, size_t cap);
-long line_send(void *io, const struct conn_out *out);
-void line_shut(void *io);
-/* Everything has been handed over: what waits goes now.  The pump that hands over the last bytes
- * has sent, so it knows of the cork, whoever set it first. */
-void line_uncork(struct line *line);
-/* The last answer is out.  If the client keeps its promise and sends nothing more, closing resets
- * nothing, and answer and end of stream leave in one packet (struct conn_out, last).  If it has
- * sent something all the same, the connection lingers. */
-void line_end(struct conn *c, int fd);
 
 /* --- Stats (stats.c): counters in a shared mapping, one slot per process ---------------------- */
 /* accepted = open + closed + lost */
@@ -352,5 +325,43 @@ void watch_enter(struct watch *watch, struct session *s);
 void watch_leave(struct watch *watch, struct session *s);
 /* Between enter and leave: whether the watcher has ended what can be received. */
 bool watch_has_shut(const struct session *s);
+
+/* --- Line (line.c): a session's socket, as the core's pump sees it ---------------------------- */
+/* The socket, and what this thread sends by, for as long as it has the session. */
+struct line {
+    int fd;
+    struct conn *conn;
+    uint32_t *received; /* of the loop */
+    const struct received *ahead; /* what was received already; or NULL */
+    bool corks, corked; /* whether an answer's bytes wait for the rest of it; whether they do now */
+    struct sender *sender;
+    /* While a loop pumps it: what it asks for bytes that only the disk has; and whether the next
+     * range was read for it just now.  Else NULL: this thread may wait for the disk. */
+    struct loop *asks;
+    bool fetched;
+};
+
+static inline struct line line_of(struct loop *l, struct session *s)
+{
+    return (struct line){
+        .fd = s->fd, .conn = &s->conn, .received = &l->received, .ahead = l->ahead,
+        .corks = l->worker->server->arrangement.send.cork, .sender = l->sender};
+}
+extern const struct transport line_transport; /* its io is a struct line */
+long line_recv(void *io, char *buf, size_t cap);
+long line_send(void *io, const struct conn_out *out);
+void line_shut(void *io);
+/* Everything has been handed over: what waits goes now.  The pump that hands over the last bytes
+ * has sent, so it knows of the cork, whoever set it first. */
+static inline void line_uncork(struct line *line)
+{
+    if (line->corked)
+        net_cork(line->fd, false);
+    line->corked = false;
+}
+/* The last answer is out.  If the client keeps its promise and sends nothing more, closing resets
+ * nothing, and answer and end of stream leave in one packet (struct conn_out, last).  If it has
+ * sent something all the same, the connection lingers. */
+void line_end(struct conn *c, int fd);
 
 #endif

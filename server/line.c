@@ -8,28 +8,12 @@
 #include "../base/net.h"
 #include "inside.h"
 
-struct line line_of(struct loop *l, struct session *s)
-{
-    bool corks = l->worker->server->arrangement.send.cork;
-
-    return (struct line){
-        .fd = s->fd, .conn = &s->conn, .received = &l->received, .ahead = l->ahead,
-        .corks = corks, .sender = l->sender};
-}
-
 /* Nobody remembers whether the pump before left it set: each that sends sets it, once. */
 static void line_cork(struct line *line)
 {
     if (line->corks && !line->corked)
         net_cork(line->fd, true);
     line->corked = line->corks;
-}
-
-void line_uncork(struct line *line)
-{
-    if (line->corked)
-        net_cork(line->fd, false);
-    line->corked = false;
 }
 
 long line_recv(void *io, char *buf, size_t cap)
@@ -65,24 +49,32 @@ static bool fetches(struct line *line, const struct segment *range, long why)
     return fetch_ask(line->asks->fetch, s, range->source, &part);
 }
 
-long line_send(void *io, const struct conn_out *out)
+static long send_file_part(struct line *line, const struct conn_out *out)
 {
-    struct line *line = io;
-    const struct segment *last = &out->seg[out->count - 1];
-    struct send_file file = {.fd = last->bytes ? -1 : site_source_fd(last->source)};
+    const struct segment *range = &out->seg[out->count - 1];
+    struct send_file file = {.fd = site_source_fd(range->source)};
     long n;
 
-    file.asks = line->asks && !last->bytes && !line->fetched &&
-                (!line->asks->untold || site_source_is_far(last->source));
+    file.asks = line->asks && !line->fetched &&
+                (!line->asks->untold || site_source_is_far(range->source));
     line->fetched = false;
-    line_cork(line);
     n = sender_send(line->sender, line->fd, out, file);
     if (!file.asks || (n != -ENODATA && n != -EOPNOTSUPP))
         return n;
-    if (fetches(line, last, n))
+    if (fetches(line, range, n))
         return -EAGAIN;
     file.asks = false;
     return sender_send(line->sender, line->fd, out, file);
+}
+
+long line_send(void *io, const struct conn_out *out)
+{
+    struct line *line = io;
+
+    line_cork(line);
+    if (!out->seg[out->count - 1].bytes)
+        return send_file_part(line, out);
+    return sender_send(line->sender, line->fd, out, (struct send_file){.fd = -1});
 }
 
 void line_end(struct conn *c, int fd)

@@ -13,23 +13,21 @@
 #include "../base/net.h"
 #include "inside.h"
 
-static enum conn_want pump_line(struct loop *l, struct session *s)
+static enum conn_want pump_line(struct loop *l, struct session *s, bool fetched)
 {
     struct line line = line_of(l, s);
     struct pump p = {.transport = &line_transport, .io = &line, .scratch = l->scratch,
                      .edge = l->edge};
     enum conn_want want;
 
-    if (l->fetch) {
-        line.asks = l;
-        line.fetched = s->fetch && fetch_take(l->fetch, s);
-    }
+    line.asks = l->fetch ? l : NULL;
+    line.fetched = fetched;
     want = conn_pump(&s->conn, &p, l->now_ms);
     l->ahead = NULL;
     l->more = p.more;
     if (want != CONN_SEND)
         line_uncork(&line);
-    return s->fetch ? CONN_WAIT : want;
+    return want;
 }
 
 /* --- The loop's list -------------------------------------------------------------------------- */
@@ -132,14 +130,18 @@ static void retime(struct loop *l, struct session *s)
 enum conn_want session_pump(struct loop *l, struct session *s)
 {
     uint64_t before_ms = s->conn.deadline_ms;
+    bool fetched = false;
     enum conn_want want;
 
-    if (s->fetch && fetch_waits(l->fetch, s))
-        return CONN_WAIT; /* an event that was reported all the same */
-    want = pump_line(l, s);
+    if (s->fetch) {
+        if (fetch_waits(l->fetch, s))
+            return CONN_WAIT; /* an event that was reported all the same */
+        fetched = fetch_take(l->fetch, s);
+    }
+    want = pump_line(l, s, fetched);
     if (s->conn.deadline_ms < before_ms)
         retime(l, s);
-    return want;
+    return s->fetch ? CONN_WAIT : want;
 }
 
 /* --- The kernel moved the bytes: completion --------------------------------------------------- */
@@ -266,7 +268,7 @@ enum conn_want session_pump_lent(struct loop *lane, struct session *s)
     __atomic_store_n(&s->conn.owner_state, SESSION_LENT, __ATOMIC_RELEASE);
     s->conn.host = &lane->host;
     lane->received++; /* by another lane, which left a request in the stash */
-    return pump_line(lane, s);
+    return pump_line(lane, s, false);
 }
 
 bool session_back(struct session *s)
