@@ -8,6 +8,7 @@ import figures
 import judge
 import standing
 import view
+from experiment import SOURCES
 
 
 def escaped(text):
@@ -193,6 +194,40 @@ def row(result):
     absent = f"; without {', '.join(result['missing'])}" if result["missing"] else ""
     return row_of([f"[{escaped(plan['title'])}]({result['name']}.md)", escaped(plan["question"]), told,
                    escaped(f"{result['when'][:10]}, {result['pace']}, commit {result['commit']}{absent}")])
+
+
+def claimed(plans, results):
+    """What some document says: {source: {its words: {experiment: [verdict]}}}, experiments in their order."""
+    found = {}
+    for name in sorted({*plans, *results}):
+        told = [(one.source, one.document, [each.verdict for each in one.verdicts]) for one in view.claims(results[name])] \
+            if name in results else [(one.get("source"), one.get("document"), []) for one in plans[name].get("claim", [])]
+        for source, words, verdicts in told:
+            if source and words:
+                found.setdefault(source, {}).setdefault(words, {}).setdefault(name, []).extend(verdicts)
+    return found
+
+
+def became(name, verdicts, plans, results):
+    """[Title](name.md): 2 confirmed, 1 undecided."""
+    if name not in results:
+        return f"{escaped(plans[name].get('title', name))}: not run here yet"
+    counts_of = ", ".join(f"{verdicts.count(word)} {word}" for word in view.ORDER if word in verdicts)
+    return f"[{escaped(results[name]['plan']['title'])}]({name}.md): {counts_of}"
+
+
+def said(plans, results):
+    """The block of docs/lab/claims.md: a table for each document."""
+    found, lines = claimed(plans, results), []
+    for who in SOURCES:
+        mine = {source: rows for source, rows in sorted(found.items()) if source.startswith(who + ", ")}
+        if mine:
+            lines += ["", f"## {who}", "", "| section | from | what it says | what became of it here |", "|---|---|---|---|"]
+        for source, rows in mine.items():
+            section, _, kind = source.removeprefix(who + ", ").rpartition("; ")
+            lines += [row_of([escaped(section), kind, escaped(words),
+                              "<br>".join(became(*place, plans, results) for place in places.items())]) for words, places in rows.items()]
+    return "\n".join(lines[1:])
 
 
 def index(plans, results):

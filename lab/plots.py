@@ -3,8 +3,8 @@
 """plots.py - everything that is made of lab/results, made anew without measuring (make plots).
 
 For each result a page, its plots as SVG and PNG and its cells as CSV in build/lab, the main plot in docs/lab/img, and the
-block of docs/lab/NAME.md; of all of them an index page and the table in docs/lab/README.md.  The same results give the
-same bytes.  --check changes nothing, needs nothing but Python, and complains about documents and pictures that are not
+block of docs/lab/NAME.md; of all of them an index page, the table in docs/lab/README.md and that of what other documents
+claim in docs/lab/claims.md.  The same results give the same bytes.  --check changes nothing, needs nothing but Python, and complains about documents and pictures that are not
 of these results.
 """
 import argparse
@@ -25,6 +25,7 @@ from rig import bytes_of
 
 RESULTS, EXPERIMENTS, DOCUMENTS = "lab/results", "lab/experiments", "docs/lab"
 INDEX, MARK = "README.md", "experiments"
+CLAIMS = "claims.md"
 KEYS = {"version", "name", "plan", "machine", "cells", "missing", "commit", "when"}
 
 
@@ -135,7 +136,7 @@ def text_of(path):
         return file.read()
 
 
-def stale(found):
+def stale(known, found):
     """Sentences.  Who adds an experiment need not draw: rows of what was never run are not looked at."""
     for path, text in documents(found):
         if text_of(path) != text:
@@ -143,6 +144,9 @@ def stale(found):
     rows = {line for line in text_of(f"{DOCUMENTS}/{INDEX}").split("\n") if re.match(r"\| \[.*\]\([\w.-]+\.md\) \|", line)}
     if rows != {document.row(result) for result in found.values()}:
         yield f"{DOCUMENTS}/{INDEX} does not say what {RESULTS} says: make plots"
+    path = f"{DOCUMENTS}/{CLAIMS}"
+    if text_of(path) != table.in_page(path, document.said(known, found), "claims"):
+        yield f"{path} does not say what {EXPERIMENTS} and {RESULTS} say: make plots"
     for result in found.values():
         path = f"{DOCUMENTS}/{document.picture(result)}"
         if pictured(result) and (not os.path.exists(path) or said_in(path) != view.fingerprint(result)):
@@ -164,6 +168,8 @@ def make(known, found, out):
         write(path, text)
     path = f"{DOCUMENTS}/{INDEX}"
     write(path, table.in_page(path, document.index(known, found), MARK))
+    path = f"{DOCUMENTS}/{CLAIMS}"
+    write(path, table.in_page(path, document.said(known, found), "claims"))
     draw_index(known, found, out)
 
 
@@ -176,7 +182,7 @@ def main():
     os.chdir(command.TOP)
     known, found = plans(EXPERIMENTS), results(RESULTS, lambda text: sys.exit(f"plots: {text}"))
     if options.check:
-        complaints = list(stale(found))
+        complaints = list(stale(known, found))
         print("\n".join(complaints) or f"{view.counted(len(found), 'result')}, and the documents say the same")
         return 1 if complaints else 0
     make(known, found, out)

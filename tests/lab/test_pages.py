@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What is made of a result: plots, pages, blocks of documents.  Whatever is in it, nothing is invented and nothing breaks."""
+"""What is made of a result: plots, pages, the block of its document.  Whatever is in it, nothing is invented and nothing breaks."""
 import csv
 import html.parser
 import io
 import json
-import os
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 
 import figures
@@ -406,86 +403,3 @@ def test_a_block_of_a_document(make):
     counts = [len(re.findall(r"(?<!\\)\|", line)) for line in rows]
     assert all(count > 2 for count in counts) and "<script" not in text
     assert text.count("<!--") == 2
-
-
-def documents_of(tmp_path, monkeypatch, *made):
-    """A tree with these results; what plots.py says, twice: with --check and having written."""
-    for folder in ("lab/results", "lab/experiments", "docs/lab"):
-        os.makedirs(tmp_path / folder)
-    for one in made:
-        (tmp_path / f"lab/results/{one['name']}.json").write_text(json.dumps(one))
-    (tmp_path / "lab/experiments/never.toml").write_text('title = "Never"\nquestion = "Why?"\n')
-    (tmp_path / "docs/lab/README.md").write_text("# Lab\n\n<!-- experiments -->\n<!-- /experiments -->\n")
-    monkeypatch.setattr(plots.command, "TOP", str(tmp_path))
-
-
-def plots_main(monkeypatch, *args):
-    monkeypatch.setattr("sys.argv", ["plots.py", *args])
-    monkeypatch.chdir(".")
-    return plots.main()
-
-
-def test_all_of_it_and_nothing_twice(tmp_path, monkeypatch, capsys):
-    documents_of(tmp_path, monkeypatch, small())
-    assert plots_main(monkeypatch, "--check") == 1
-    said = capsys.readouterr().out
-    assert "docs/lab/sample.md does not say" in said and "docs/lab/README.md does not say" in said
-    assert plots_main(monkeypatch, "--out", str(tmp_path / "out")) == 0
-    assert plots_main(monkeypatch, "--check") == 0
-    made = sorted(os.listdir(tmp_path / "out"))
-    assert made == sorted(["index.html", "sample.html", "sample.csv", "sample-1.png", "sample-1.svg"])
-    readme, page_path = (tmp_path / "docs/lab" / name for name in ("README.md", "sample.md"))
-    assert "not run here yet" in readme.read_text() and "[A sample](sample.md)" in readme.read_text()
-    page_path.write_text(page_path.read_text() + "\nBy hand.\n")
-    times = {path: os.stat(path).st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    assert plots_main(monkeypatch, "--out", str(tmp_path / "out")) == 0
-    assert times == {path: os.stat(path).st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    page_path.write_text(page_path.read_text().replace("6 rounds", "60 rounds"))
-    (tmp_path / "docs/lab/img/sample-1.png").write_bytes(b"\x89PNG\r\n\x1a\n")
-    capsys.readouterr()
-    assert plots_main(monkeypatch, "--check") == 1
-    said = capsys.readouterr().out
-    assert "docs/lab/sample.md does not say" in said and "sample-1.png is not drawn from" in said
-
-
-@pytest.mark.parametrize("text, words", [("{", "Expecting"), ("[]", "is no result"), ("{}", "is no result")])
-def test_a_file_that_is_no_result(tmp_path, monkeypatch, text, words):
-    documents_of(tmp_path, monkeypatch)
-    (tmp_path / "lab/results/bad.json").write_text(text)
-    with pytest.raises(SystemExit) as told:
-        plots_main(monkeypatch, "--check")
-    assert words in str(told.value) and "bad.json" in str(told.value)
-
-
-def test_code_stays_code():
-    text = "a_b is `make x_y | <z>` & `q`"
-    assert document.escaped(text) == "a\\_b is `make x_y \\| <z>` &amp; `q`"
-    assert page.words(text) == "a_b is <code>make x_y | &lt;z&gt;</code> &amp; <code>q</code>"
-    assert document.escaped("one ` alone <b>") == "one \\` alone &lt;b>" and page.words("one ` alone <b>") == "one ` alone &lt;b&gt;"
-
-
-def test_pages_of_a_run(tmp_path):
-    """rung lab draw: of what lies in its folder; what is no result is told, and keeps no other from being drawn."""
-    (tmp_path / "sample.json").write_text(json.dumps(small()))
-    (tmp_path / "bad.json").write_text("[]")
-    done = subprocess.run([sys.executable, "-B", "lab/lab.py", "--out", str(tmp_path), "draw"], cwd=plots.command.TOP, text=True,
-                          timeout=120, capture_output=True, check=False)
-    assert done.returncode == 0 and "bad.json is no result of rung lab run" in done.stderr and "Traceback" not in done.stderr
-    assert {"index.html", "sample.html", "sample.csv", "sample-1.png", "sample-1.svg"} <= set(os.listdir(tmp_path))
-    done = subprocess.run([sys.executable, "-B", "lab/lab.py", "--out", str(tmp_path), "draw", "none"], cwd=plots.command.TOP,
-                          text=True, timeout=120, capture_output=True, check=False)
-    assert done.returncode == 1 and "rung lab run none makes it" in done.stderr
-
-
-def test_what_is_shown_without_a_name(tmp_path):
-    """All that there is; when that is nothing, how to have something."""
-    def lab(*args):
-        return subprocess.run([sys.executable, "-B", "lab/lab.py", "--out", str(tmp_path), *args], cwd=plots.command.TOP, text=True,
-                              timeout=60, capture_output=True, check=False)
-    for what in ("show", "draw"):
-        done = lab(what)
-        assert (done.returncode, done.stdout) == (1, "") and f"there is no result in {tmp_path}; rung lab run NAME" in done.stderr
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.json").write_text(json.dumps({**small(), "name": name}))
-    both, one = lab("show"), lab("show", "a")
-    assert both.returncode == one.returncode == 0 and both.stdout == 2 * one.stdout and one.stdout.startswith("Which of these")
