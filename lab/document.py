@@ -148,7 +148,12 @@ def origin(result):
     load = (result.get("load_before") or [0])[0], (result.get("load_after") or [0])[0]
     return (f"{escaped(view.machine(result))}; commit {escaped(result['commit'])}; `{result['command']}` ({result['pace']}, "
             f"{view.counted(view.rounds(result), 'round')}) at {view.when(result)}, {result['seconds']:.0f} s; "
-            f"load average {load[0]:.1f} before, {load[1]:.1f} after.")
+            f"load average {load[0]:.1f} before, {load[1]:.1f} after." + elsewhere(result))
+
+
+def elsewhere(result):
+    """Where the clients were, if not here."""
+    return f" Clients were on another machine, by `{result['client']}`." if result.get("client") else ""
 
 
 def markdown(result):

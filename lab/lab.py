@@ -17,6 +17,7 @@ import sys
 import command
 import counts
 import experiment
+import far
 import figures
 import judge
 import plots
@@ -171,6 +172,11 @@ def build(binaries, plans):
 
 def run(options):
     plans = plans_of(options.names or experiment.names())
+    try:
+        far.settle(options.client, options.address)
+    except far.Unfit as error:
+        say(error)
+        return 2
     here = runnable(plans)
     status = 0 if len(here) == len(plans) else 1
     if here and SOURCES and not options.no_build:
@@ -285,6 +291,8 @@ def main():
     pace.add_argument("--full", action="store_true", help="measure more and longer rounds")
     running.add_argument("--again", action="store_true", help="forget what an interrupted run measured")
     running.add_argument("--no-build", action="store_true", help="measure the binaries as they are, as an installed lab always does")
+    running.add_argument("--client", metavar="COMMAND", help="start rung load on another machine by this, such as 'ssh HOST rung-load'")
+    running.add_argument("--address", metavar="IP", help="IPv4 address of this machine on which that one reaches the servers")
     running.set_defaults(what=run)
     showing = known.add_parser("show", help="print what the last run found")
     showing.add_argument("names", metavar="NAME", nargs="*")

@@ -16,6 +16,8 @@ import subprocess
 import tempfile
 import time
 
+import far
+from far import Far
 from rig import (ENGINE, PATIENCE_S, Broken, Cannot, Crowd, Server, busy, bytes_of, cpu_ns, each_file, end_with_us, family,
                  field_kib, make_folder, scheduled, text_of, used_s)
 
@@ -117,7 +119,7 @@ def processors(scenario):
     """Of the server and of the generator, or None: the kernel decides."""
     mine = sorted(os.sched_getaffinity(0))
     if not scenario.get("pinned", True) or len(mine) < 2:
-        return None, None
+        return (mine if Far.client else None), None
     return mine[:1], mine[-1:]
 
 
@@ -137,6 +139,8 @@ def open_target(context, target, scenario, folder, wrap=()):
         context.started(target, server.command, server.config_text)
         return server
     if "program" in target:
+        if Far.client:
+            raise Cannot(f"{target['name']} listens on {far.HERE} only, where clients on another machine do not reach it")
         import floors  # pylint: disable=import-outside-toplevel
         body = os.path.join(folder, paths_of(scenario)[0])
         words = floors.words_of(target, scenario, body)
@@ -165,14 +169,26 @@ def told(out, err, whole=True):
 
 
 def generate(context, argv, patience_s, allowed=None, whole=True):
+    """Here; its JSON."""
     def prepare():
         end_with_us()
         if allowed:
             os.sched_setaffinity(0, allowed)
-    process = subprocess.Popen([context.load, "-o", "-", *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, preexec_fn=prepare)
+    return answer_of([context.load, "-o", "-", *argv], patience_s, whole, prepare)
+
+
+def generate_far(argv, patience_s):
+    """The same on the other machine, which has none of our files: a list of URLs goes through the standard input."""
+    urls = bytes_of(argv[argv.index("--urls") + 1]).decode() if "--urls" in argv else None
+    words = ["-" if urls and before == "--urls" else word for before, word in zip([None, *argv], argv)]
+    return answer_of(far.command(["-o", "-", *words]), patience_s + far.PATIENCE_S, True, end_with_us, urls)
+
+
+def answer_of(argv, patience_s, whole, prepare, said=None):
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL if said is None else subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, preexec_fn=prepare)
     try:
-        return told(*process.communicate(timeout=patience_s), whole)
+        return told(*process.communicate(said, timeout=patience_s), whole)
     except subprocess.TimeoutExpired:
         raise Broken(f"rung load did not end within {patience_s:.0f} s") from None
     finally:
@@ -192,7 +208,7 @@ def load_options(context, scenario, port, before=False):
     if scenario.get("gzip"):
         options += ["-H", "Accept-Encoding: gzip"]
     options += scenario.get("load", "").split()
-    url, names = f"http://127.0.0.1:{port}/", paths_of(scenario)
+    url, names = f"http://{Far.address}:{port}/", paths_of(scenario)
     if len(names) == 1:
         return [*options, url + scenario.get("path", names[0])]
     random.Random(1).shuffle(names)
@@ -310,7 +326,8 @@ def under_load(context, target, server, scenario, seconds):
         if scenario.get("idle") and not idle.grow(scenario["idle"], PATIENCE_S):
             raise Broken(f"{scenario['idle']} idle connections were not all answered")
         before_s, queued_ns = used_s(server.pid), scheduled(server.pid)[1]
-        data = generate(context, [*duration(scenario, seconds), *options], seconds + PATIENCE_S, theirs)
+        asked = [*duration(scenario, seconds), *options]
+        data = generate_far(asked, seconds + PATIENCE_S) if Far.client else generate(context, asked, seconds + PATIENCE_S, theirs)
         if scenario.get("once"):
             settled(server.pid)
         if scenario.get("crawl") and data["requests"]["sent"] > data["urls"]:

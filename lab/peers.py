@@ -20,6 +20,7 @@ import time
 from typing import NamedTuple
 
 import scratch
+from far import Far
 from rig import (LIBC, PATIENCE_S, SETUP, Broken, bytes_of, children, cpu_ns, each_file, end_with_us, family, raise_descriptors,
                  text_of)
 
@@ -94,7 +95,7 @@ def ourselves():
 
 def free_port():
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((Far.address, 0))
         return probe.getsockname()[1]
 
 
@@ -142,7 +143,7 @@ class PortTaken(Exception):
 
 
 class Peer:
-    """One such server on a free port of 127.0.0.1, its folder the given one; rig.Server has the same face.
+    """One such server on a free port, its folder the given one; rig.Server has the same face.
 
     `workers` is what a configuration takes as that; "default" ones have what Debian gives them.  `compress`: text, on
     the fly.
@@ -190,7 +191,7 @@ class Peer:
             user, group = "nobody", "nogroup"
         config = os.path.join(self.scratch.name, "config")
         command, text = self.recipe.filled({
-            "root": self.folder, "port": self.port, "scratch": self.scratch.name, "config": config, "user": user,
+            "root": self.folder, "address": Far.address, "port": self.port, "scratch": self.scratch.name, "config": config, "user": user,
             "group": group, "files": raise_descriptors(), **({"compress": ""} if self.compress else {}),
             **parts(self.workers)})
         with open(config, "w", encoding="utf-8") as file:
@@ -315,7 +316,7 @@ def living(group):
 
 def fetch(name, port, path, coding="identity"):
     """(status, coding, body) of an answer to a client that takes this coding."""
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    client = http.client.HTTPConnection(Far.address, port, timeout=PATIENCE_S)
     try:
         client.request("GET", path, headers={"Accept-Encoding": coding, "Connection": "close"})
         answer = client.getresponse()

@@ -16,6 +16,8 @@ import subprocess
 import tempfile
 import time
 
+from far import Far
+
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = os.path.exists(os.path.join(TOP, "Makefile"))  # false: this is what make install has installed
 SETUP = "scripts/setup lab" if SOURCES else f"{TOP}/scripts/setup lab"
@@ -28,7 +30,7 @@ KERNEL_STACK_BYTES = 16384  # THREAD_SIZE of x86-64 and arm64
 WORDS_MAX = 65536
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 CPUCLOCK_SCHED = 2  # clock_getcpuclockid(3): of a process by its number
-SERVING = re.compile(r"serving .* at http://127\.0\.0\.1:(\d+)/")
+SERVING = re.compile(r"serving .* at http://[\d.]+:(\d+)/")
 CLEAN_ENV = {name: value for name, value in os.environ.items() if not name.startswith("RUNG_")}
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -210,7 +212,7 @@ class Server:
     says = SERVING  # once it can be connected to
 
     def argv(self, rung, engine, folder):
-        return [rung, "serve", folder, "--engine", engine, "--bind", "127.0.0.1", "--port", "0",
+        return [rung, "serve", folder, "--engine", engine, "--bind", Far.address, "--port", "0",
                 "--workers", "1", "--idle-timeout", "600s", "--drain-timeout", "1s"]
 
     def __init__(self, rung, engine, folder, wrap=(), options=(), processors=None, env=None):
@@ -297,7 +299,7 @@ class Client:
     """One connection that asks for the file and counts the answers that are whole."""
 
     def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+        self.socket = socket.create_connection((Far.address, port), PATIENCE_S)
         self.socket.setblocking(False)
         self.rest = b""
         self.answers, self.gone = 0, False

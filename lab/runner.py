@@ -17,6 +17,7 @@ import subprocess
 import time
 
 import experiment
+import far
 import machine
 import measures
 import scratch
@@ -209,6 +210,10 @@ def cannot_run(plan):
     for kind in kinds_of(plan):
         if not measures.kind(kind):
             raise Stopped(f"there is no kind {kind}: neither in measures.py nor as kind_{kind}.py")
+    try:
+        far.check(kinds_of(plan))
+    except far.Unfit as error:
+        raise Stopped(f"{error}") from None
     found = {}
     wanted = {one["name"]: one["peer"] for one in plan["target"] if "peer" in one}
     if wanted:
@@ -336,7 +341,8 @@ def run_alone(name, source, asked, binaries, out, tell):
     raise_descriptors()
     began, before = time.time(), os.getloadavg()
     header = {"version": VERSION, "name": name, "source": source, "pace": pace, "plan": plan, "commit": machine.commit(),
-              "binaries": binaries_of(plan, binaries)}
+              "binaries": binaries_of(plan, binaries),
+              **({"client": " ".join(far.Far.client), "address": far.Far.address} if far.Far.client else {})}
     journal = Journal(os.path.join(out, name + ".journal"), header, again)
     if journal.done:
         tell(f"goes on: {len(journal.done)} cells were measured before")

@@ -5,7 +5,7 @@ import sys
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "lab"))
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.dirname(HERE)), "lab"), os.path.dirname(HERE)]
 
 
 def pytest_configure(config):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What the tests of rung trace sniff share: a sniffer beside a test, network namespaces, frames made by hand."""
 import contextlib
-import itertools
 import json
 import os
 import signal
@@ -11,11 +10,10 @@ import subprocess
 import sys
 import threading
 
-import pytest
-from aid import PATIENCE, TRACE, Run, environment
-
 HERE = os.path.dirname(os.path.abspath(__file__))
-COUNT = itertools.count()
+sys.path[:0] = [os.path.dirname(HERE)]  # also where it is a program of its own
+from aid import PATIENCE, TRACE, Run, environment  # noqa: E402
+from namespaces import Namespaces  # noqa: E402
 
 
 class Sniffed(Run):
@@ -67,31 +65,8 @@ def say(address, port):
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-class Namespaces(contextlib.ExitStack):
-    """Two network namespaces and a pair of Ethernet interfaces between them, both called eth0."""
-
-    def __init__(self):
-        super().__init__()
-        self.name = [f"rung-{os.getpid()}-{next(COUNT)}" for _ in range(2)]
-        for name in self.name:
-            self.ip("netns", "add", name)
-            self.callback(self.ip, "netns", "delete", name)
-        self.ip("link", "add", "eth0", "netns", self.name[0], "type", "veth", "peer", "name", "eth0", "netns", self.name[1])
-        for number, name in enumerate(self.name, 1):
-            self.ip("-n", name, "link", "set", "lo", "up")
-            self.ip("-n", name, "link", "set", "eth0", "up")
-            self.ip("-n", name, "address", "add", f"10.9.0.{number}/24", "dev", "eth0")
-            self.ip("-n", name, "address", "add", f"fd09::{number}/64", "dev", "eth0", "nodad")
-
-    @staticmethod
-    def ip(*args):
-        done = subprocess.run(["ip", *args], capture_output=True, text=True, timeout=PATIENCE, check=False)
-        if "make-rslave" in done.stderr:
-            pytest.skip("ip cannot enter a namespace here: its root is no mount")
-        assert done.returncode == 0, (args, done.stderr)
-
-    def within(self, number):
-        return ["ip", "netns", "exec", self.name[number]]
+class Two(Namespaces):
+    """With commands of this file within them."""
 
     def run(self, number, *args):
         """Runs this file there: what main() does."""

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 import sniffing
 from aid import DONE, FAILED, LOAD, SMALL, TRACE, USAGE, Lies, environment, exactly, request, rung, trace
-from sniffing import Namespaces, Sniffer, frame, say
+from sniffing import Sniffer, Two, frame, say
 from words import Words
 
 ANSWER = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n\r\nend"
@@ -39,7 +39,7 @@ def able(unable):
 def pair(able):
     if os.geteuid() != 0 or not shutil.which("ip"):
         pytest.skip("network namespaces need root, and iproute2's ip")
-    with Namespaces() as found:
+    with Two() as found:
         yield found
 
 

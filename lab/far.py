@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""far.py - clients on another machine: how rung load is started there, and the address of this machine that it asks.
+
+Servers are started here and listen on that address; a command (`ssh HOST rung-load`) starts the generator.  What compares
+answers with files, or keeps connections that rest, runs on this machine still, before and beside what is measured.
+"""
+import os
+import shlex
+import socket
+import subprocess
+
+HERE = "127.0.0.1"
+SHELLS = ("ssh", "rsh")  # what they are given is words of a shell again
+KINDS = {"load"}         # of experiments, which have no other clients than these
+PATIENCE_S = 30
+
+
+class Far:
+    """One for the whole program: client () says that the generator runs here."""
+    address, client = HERE, ()
+
+
+class Unfit(Exception):
+    """A sentence: why clients cannot be there."""
+
+
+def command(argv):
+    """What starts rung load with these arguments on that machine."""
+    quoted = map(shlex.quote, argv) if os.path.basename(Far.client[0]) in SHELLS else argv
+    return [*Far.client, *quoted]
+
+
+def settle(client, address):
+    """From now on they are there.  Both or neither are given; what cannot work is told before anything is measured."""
+    if bool(client) != bool(address):
+        raise Unfit("--client, how rung load is started on another machine, and --address, where it reaches this one, go together")
+    if not client:
+        return
+    try:
+        with socket.create_server((address, 0)):
+            pass
+    except (OSError, OverflowError) as error:
+        raise Unfit(f"--address {address}: no server can listen there: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        Far.address, Far.client = address, tuple(shlex.split(client))
+        done = subprocess.run(command(["--help"]), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S,
+                              check=False)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise Unfit(f"--client '{client}' cannot be started: {error}") from None
+    if done.returncode or "rung load" not in done.stdout:
+        said = " ".join((done.stderr or done.stdout).split())[-200:]
+        raise Unfit(f"--client '{client}' does not start rung load: {said or f'it left with {done.returncode}'}")
+
+
+def check(kinds):
+    """Whether an experiment of these kinds can have its clients there."""
+    if Far.client and kinds - KINDS:
+        raise Unfit(f"--client: {', '.join(sorted(kinds - KINDS))} measures on one machine; only experiments of the kind load can do "
+                    "with clients elsewhere")
