@@ -77,13 +77,14 @@ def traced_load(port, *args, url=None, options=()):
 
 
 @contextlib.contextmanager
-def rung(engine, *args, folder=f"{TOP}/www", program=(RUNG,)):
-    """A server for a folder: its port."""
-    with subprocess.Popen([*map(str, program), "serve", folder, "--engine", engine, "--port", "0", *map(str, args)], text=True,
+def rung(engine, *args, folder=f"{TOP}/www", program=(RUNG,), echo=False):
+    """A server for a folder, or one that echoes: its port."""
+    what = ["echo"] if echo else ["serve", folder]
+    with subprocess.Popen([*map(str, program), *what, "--engine", engine, "--port", "0", *map(str, args)], text=True,
                           stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**environment(), "RUNG_WORKERS": "1"}) as process:
         try:
             lines = []
-            while not lines or not (found := re.search(r"http://[^ ]*:(\d+)/", lines[-1])):
+            while not lines or not (found := re.search(r"(?:http|echo)://[^ ]*:(\d+)/", lines[-1])):
                 lines.append(process.stderr.readline())
                 assert lines[-1], lines
             threading.Thread(target=process.stderr.read, daemon=True).start()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """--calls: the server's system calls by name, and those of no other process."""
+import json
 import os
 import re
 import shutil
@@ -36,6 +37,22 @@ def test_calls_of_an_engine(engine, waiting):
     times = [one["ns"] for one in run.summary["calls"]]
     assert times == sorted(times, reverse=True)
     assert sum(run.summary["switches"].values()) > 0 and run.summary["migrations"] >= 0
+
+
+@pytest.mark.parametrize("engine", ["epoll", "poll", "thread", "pool"])
+# shows E08
+def test_an_echo_server_did_what_the_load_did(engine):
+    """A receive and a send for each message, and for each connection one receive more, which is its end."""
+    clients, messages = 4, 400
+    with rung(engine, echo=True) as port:
+        with tracing("--json", "--quiet", "--slowest", 0, "--calls", port) as runs:
+            done = subprocess.run([LOAD, "-o", "-", "-t", "1", "-c", str(clients), "-n", str(messages), f"echo://127.0.0.1:{port}"],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment(), timeout=PATIENCE, check=True)
+            time.sleep(0.3)  # the ends of the connections are received, too
+    asked, found = json.loads(done.stdout)["requests"], counts(runs[0].summary)
+    assert asked["sent"] == asked["answered"] == messages
+    assert found["sendto"] == messages and found["accept4"] >= clients, found
+    assert messages + clients <= found["recvfrom"] <= messages + 2 * clients, found
 
 
 def test_a_ring_makes_few():
