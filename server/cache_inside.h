@@ -167,6 +167,7 @@ struct cache {
     _Atomic uint32_t mounts_ms;  /* when mounts were last looked at; lower half */
     _Atomic uint64_t epoch;
     pthread_mutex_t lock; /* guards all below, and writing to buckets */
+    uint64_t mounts_below;       /* cache_mounts() */
     size_t entries, retired_bytes;
     uint64_t versions;           /* of entries that were ever in the table */
     size_t listing_bytes;        /* of listings in the table; and their watches, with others' */
@@ -300,5 +301,10 @@ void cache_ready_close(struct cache_reader *r);
 
 /* Whether every change to what lies on that file system, by this machine, sends its event. */
 bool cache_fits(int fd);
+
+/* --- cache_mounts.c --------------------------------------------------------------------------- */
+
+/* The mounts below the root, summed up; 0: they are not known. */
+uint64_t cache_mounts(const struct cache *c);
 
 #endif

@@ -401,11 +401,12 @@ static void drain(struct cache *c)
     cache_reclaim(c);
 }
 
-/* What is mounted over a folder hides it without an event.  The list of mounts can be
- * polled for news; asking once per tick of the clock is enough for something so rare. */
+/* What is mounted over a folder hides it without an event.  The list of mounts can be polled for
+ * news; asking once per tick of the clock is enough for something so rare. */
 static void look_at_mounts(struct cache *c, uint32_t now_ms)
 {
     struct pollfd p = {.fd = c->mounts, .events = POLLPRI};
+    uint64_t below;
 
     if (atomic_load_explicit(&c->mounts_ms, memory_order_relaxed) == now_ms)
         return;
@@ -413,7 +414,10 @@ static void look_at_mounts(struct cache *c, uint32_t now_ms)
     if (poll(&p, 1, 0) <= 0)
         return;
     pthread_mutex_lock(&c->lock);
-    cut_all(c);
+    below = cache_mounts(c);
+    if (!below || below != c->mounts_below)
+        cut_all(c);
+    c->mounts_below = below;
     cache_reclaim(c);
     pthread_mutex_unlock(&c->lock);
 }
@@ -458,6 +462,7 @@ int cache_watch_open(struct cache *c)
     c->mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
     p.fd = c->mounts;
     (void)poll(&p, 1, 0); /* from now on it reports what is new */
+    c->mounts_below = cache_mounts(c);
     return 0;
 }
 

@@ -7,13 +7,11 @@ found, opened and closed, and that it knows no poll.
 """
 import contextlib
 import errno
-import functools
 import os
-import subprocess
 import time
 
 import pytest
-from lib import fuse
+from lib import fuse, mounts
 from lib.client import request
 from lib.crowd import sanitized
 from lib.server import ENGINE, wait_for
@@ -23,25 +21,12 @@ HELLO, BIG = b"Hello, world\n", content("beside", 3 << 20)
 NAMES = ["small", "file", "large"]  # copied with its head; of one transfer; of many
 LATER_S = 0.5
 CLIENTS = 40  # more than there are helpers (FETCH_HELPERS)
-CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
 LOOPS = ("nonblock", "select", "poll", "epoll", "coro")
 
 
-def may_mount():
-    return os.geteuid() == 0 and os.path.exists("/dev/fuse") and \
-        subprocess.call(["unshare", "-m", "true"], stderr=subprocess.DEVNULL) == 0
-
-
 pytestmark = [pytest.mark.userspace("tests/kernel/test_hung.py has them of the modules"),
-              pytest.mark.skipif(not may_mount(), reason="needs root, /dev/fuse and the right to mount"),
+              pytest.mark.skipif(not mounts.may() or not os.path.exists("/dev/fuse"), reason="needs root, /dev/fuse and the right to mount"),
               pytest.mark.capacity(8)]
-
-
-@functools.lru_cache
-def own_mounts():
-    """From now on this process has mounts of its own, and so have the servers that it starts: a mount empties the cache of each
-    server that sees it, and other tests count what is in theirs."""
-    assert fuse.LIBC.unshare(CLONE_NEWNS) == 0 and fuse.LIBC.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0
 
 
 @pytest.fixture
@@ -51,7 +36,7 @@ def slow(tree):
     write(f"{tree}/big.bin", BIG)
     os.mkdir(f"{tree}/slow")
     mounted = []
-    own_mounts()
+    mounts.own()  # one below the folder empties the cache of each server that sees it
 
     def mount(*answered):
         mounted.append(fuse.Mounted(f"{tree}/slow", [*fuse.FOUND, fuse.FLUSH, f"{fuse.POLL}={errno.ENOSYS}", *answered]))
