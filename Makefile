@@ -182,8 +182,8 @@ fuzz: ## fuzz every target for a while: FUZZ_SECONDS (60) in all
 	@scripts/setup check
 	@FUZZ_SECONDS="$${FUZZ_SECONDS:-60}" $(PYTHON) tests/run.py --build $(BUILD) --only fuzz
 
-soak: all ## mixed traffic for a long time: HOURS=2 or MINUTES=30, ENGINES='epoll:2 pool'
-	@$(PYTHON) tests/soak.py --bin $(RUNG) $(HOURS:%=--hours %) $(MINUTES:%=--minutes %) $(ENGINES)
+soak: all ## mixed traffic for a long time: HOURS=2 or MINUTES=30, ENGINES='epoll:2 pool', KEEP=1
+	@$(PYTHON) tests/soak.py --bin $(RUNG) $(HOURS:%=--hours %) $(MINUTES:%=--minutes %) $(KEEP:%=--keep) $(ENGINES)
 
 docs: ## write the figures and tables in the documents anew
 	@$(PYTHON) scripts/numbers

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """soak.py - hours of mixed traffic, or seconds of it: what must hold at the end holds after a long time too.
 
-    soak.py [--bin RUNG] [--hours H] [--minutes M] [--seconds S] [ENGINE[:WORKERS]...]
+    soak.py [--bin RUNG] [--hours H] [--minutes M] [--seconds S] [--keep] [ENGINE[:WORKERS]...]
 
 Each engine gets its share of the time (default: epoll with two workers 60 s, pool 20 s).  Clients come
 and go in waves; each does one thing after the other: keeps a connection, makes a new one for each request,
@@ -28,8 +28,9 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(HERE, "wire"))
+sys.path[:0] = [os.path.join(HERE, "wire"), HERE]
 
+import soaked  # noqa: E402
 from lib import crowd, server as wire_server, trees  # noqa: E402
 from lib.client import PATIENCE, byteranges, request  # noqa: E402
 from lib.server import Server, wait_for  # noqa: E402
@@ -206,7 +207,8 @@ class Run:
         self.allowed = 0     # clients with a lower number are at work, the others pause without a connection
         self.pausing = self.over = False
         self.paused = set()
-        self.memory, self.results = [], []
+        self.memory, self.results, self.failed = [], [], []
+        self.censuses, self.thirds = 0, (0, 0)
 
     # --- what the clients call
 
@@ -238,6 +240,7 @@ class Run:
 
     def judge(self, truth, text):
         self.results.append(truth)
+        self.failed += [] if truth else [text]
         print(f"{'passed' if truth else 'failed'}: {self.name}: {text}", flush=True)
 
     def census(self):
@@ -295,7 +298,6 @@ class Run:
 
     def whole(self, root, most):
         args = ["--workers", self.workers, "--idle-timeout", "120s", "--send-timeout", "30s"]
-        self.censuses = 0
         try:
             self.server = Server(root, *args, engine=self.name)
         except AssertionError as error:
@@ -326,6 +328,7 @@ class Run:
                    "that made room")
         third = len(self.memory) // 3
         first, last = (statistics.median(part) for part in (self.memory[:third], self.memory[-third:]))
+        self.thirds = round(first / 1024), round(last / 1024)
         self.judge(last <= first * GROWTH + GROWTH_BYTES,
                    f"memory stays: {first / 1024:.0f} KiB in the first third, {last / 1024:.0f} in the last "
                    f"(at most {first * GROWTH / 1024 + GROWTH_BYTES / 1024:.0f})")
@@ -334,6 +337,12 @@ class Run:
         self.attempt(f"no more than {files} descriptors at the end, as at the beginning", lambda: wait_for(
             lambda: self.server.files() <= files and not self.server.leaks(), "descriptors given back"))
         self.attempt("it stops when told, and has said nothing alarming", self.server.stop)
+
+    def told(self):
+        """What is kept of it: soaked.py."""
+        return {"seconds": round(self.seconds), "answers": self.counts["answers"], "connections": self.counts["connections"],
+                "wrong": self.wrongs, "first_kib": self.thirds[0], "last_kib": self.thirds[1], "censuses": self.censuses,
+                "judged": len(self.results), "failed": self.failed}
 
     def attempt(self, text, what):
         try:
@@ -386,18 +395,26 @@ def tree(root):
     trees.write(f"{root}/hello.txt", HELLO)
 
 
+def kept(row):
+    if why := soaked.why_not(row):
+        print(f"{row['engine']} is not kept: {why}", flush=True)
+    else:
+        soaked.keep(row)
+
+
 # shows S10, S31
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--bin", help="rung (build/release/rung)")
     for unit in UNITS:
         parser.add_argument(f"--{unit}", type=float, default=0, help="in all")
+    parser.add_argument("--keep", action="store_true", help="put what was found into lab/results/soak, of runs of an hour or more")
     parser.add_argument("engine", nargs="*", metavar="ENGINE[:WORKERS]")
     opt = parser.parse_args()
     if opt.bin:
         wire_server.BIN = os.path.abspath(opt.bin)
     seconds = sum(getattr(opt, unit) * length for unit, length in UNITS.items())
-    results = []
+    results, commit = [], soaked.commit()
     with tempfile.TemporaryDirectory(prefix="rung-soak-") as folder:
         os.chmod(folder, 0o755)
         tree(f"{folder}/tree")
@@ -405,6 +422,8 @@ def main():
             run = Run(name, workers, seconds)
             run.whole(f"{folder}/tree", most_of(name))
             results += run.results
+            if opt.keep:
+                kept(soaked.row(name, workers, run.told(), commit))
     print(f"{sum(results)} passed, {len(results) - sum(results)} failed", flush=True)
     return 0 if results and all(results) else 1
 
