@@ -79,8 +79,9 @@ static size_t at_once(const struct segment *seg)
     return seg->len < TRANSFER_BYTES_MAX ? (size_t)seg->len : TRANSFER_BYTES_MAX;
 }
 
-/* 0: the byte is there, -ENODATA: the disk has it, -EOPNOTSUPP: the file system does not tell.
- * Of other errors, and where the file has ended, the call that sends it will tell. */
+/* Whether that byte is in memory: 0, -ENODATA: it is not, -EOPNOTSUPP: the file system does not
+ * tell (tmpfs, overlayfs, FUSE, NFS).  The call that sends it reports other errors and the end of
+ * the file. */
 static int byte_in_memory(int file, uint64_t off)
 {
     char byte;
@@ -91,11 +92,6 @@ static int byte_in_memory(int file, uint64_t off)
     return errno == EAGAIN ? -ENODATA : errno == EOPNOTSUPP ? -EOPNOTSUPP : 0;
 }
 
-static bool has_to_be_read(int err)
-{
-    return err == -ENODATA || err == -EOPNOTSUPP;
-}
-
 /* What one call sends of it.  The kernel reads ahead, and forgets the oldest first, so that pages
  * between the first and the last are nearly always there if those two are. */
 static int in_memory(const struct segment *seg, int file)
@@ -103,6 +99,14 @@ static int in_memory(const struct segment *seg, int file)
     int err = byte_in_memory(file, seg->off + at_once(seg) - 1);
 
     return err || seg->len <= SMALL_FILE_BYTES_MAX ? err : byte_in_memory(file, seg->off);
+}
+
+/* Whether it has to be read first: 0 or -ENODATA. */
+static int asked(const struct segment *seg, struct send_file file)
+{
+    int err = file.asks ? in_memory(seg, file.fd) : 0;
+
+    return err == -EOPNOTSUPP ? (file.far ? -ENODATA : 0) : err;
 }
 
 /* --- Bytes of a range in memory, for as long as one call takes -------------------------------- */
@@ -119,18 +123,29 @@ static bool shows_bytes(const struct sender *s, const struct segment *seg)
            (s->how.way == SEND_AUTO && seg->len <= s->cap);
 }
 
+static ssize_t read_at(int file, const struct iovec *iov, uint64_t off, int flags)
+{
+    ssize_t n;
+
+    do
+        n = preadv2(file, iov, 1, (off_t)off, flags);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
 static int window_read(struct sender *s, const struct segment *seg, struct send_file file,
                        struct window *w)
 {
     struct iovec iov = {s->buf, w->len < s->cap ? w->len : s->cap};
-    ssize_t n;
+    ssize_t n = read_at(file.fd, &iov, seg->off, file.asks ? RWF_NOWAIT : 0);
 
-    do
-        n = preadv2(file.fd, &iov, 1, (off_t)seg->off, file.asks ? RWF_NOWAIT : 0);
-    while (n < 0 && errno == EINTR);
+    if (file.asks && n == -EOPNOTSUPP && !file.far)
+        n = read_at(file.fd, &iov, seg->off, 0);
     w->bytes = s->buf;
     w->len = n < 0 ? 0 : (size_t)n;
-    return n >= 0 ? 0 : errno == EAGAIN ? -ENODATA : -errno;
+    if (n >= 0)
+        return 0;
+    return file.asks && (n == -EAGAIN || n == -EOPNOTSUPP) ? -ENODATA : (int)n;
 }
 
 /* A mapping begins with a page. */
@@ -161,13 +176,12 @@ static int window_map(const struct segment *seg, int file, struct window *w)
 static int window_open(struct sender *s, const struct segment *seg, struct send_file file,
                        struct window *w)
 {
-    int err = 0;
+    int err;
 
     w->len = seg->len < w->len ? (size_t)seg->len : w->len;
     if (s->how.way != SEND_MMAP)
         return window_read(s, seg, file, w);
-    if (file.asks)
-        err = in_memory(seg, file.fd);
+    err = asked(seg, file);
     return err ? err : window_map(seg, file.fd, w);
 }
 
@@ -291,7 +305,7 @@ static long send_gather(int fd, struct iovec *iov, unsigned count, bool more)
 
 static long send_pages(struct sender *s, int fd, const struct segment *seg, struct send_file file)
 {
-    int err = file.asks ? in_memory(seg, file.fd) : 0;
+    int err = asked(seg, file);
 
     if (err)
         return err;
@@ -309,7 +323,7 @@ static long send_range(struct sender *s, int fd, const struct segment *seg, stru
     if (!shows_bytes(s, seg))
         return send_pages(s, fd, seg, file);
     err = window_open(s, seg, file, &w);
-    if (file.asks && has_to_be_read(err))
+    if (file.asks && err == -ENODATA)
         return err;
     if (err)
         return send_pages(s, fd, seg, file);
@@ -338,14 +352,7 @@ static long send_memory(struct sender *s, int fd, const struct conn_out *out,
         const struct segment *range = &out->seg[g.segments];
 
         w.len = g.room;
-        int err = -ENODATA;
-
-        if (shows_bytes(s, range)) {
-            err = window_open(s, range, file, &w);
-            if (file.asks && has_to_be_read(err))
-                return err;
-        }
-        if (err)
+        if (!shows_bytes(s, range) || window_open(s, range, file, &w) < 0)
             w.len = 0; /* it goes alone; if it cannot be read, the next call says so */
         more = out->last || w.len < range->len;
     }
@@ -354,6 +361,11 @@ static long send_memory(struct sender *s, int fd, const struct conn_out *out,
     sent = send_gather(fd, g.iov, g.pieces, more);
     window_close(&w);
     return sent;
+}
+
+long sender_send_read(struct sender *s, int fd, struct iovec bytes, bool more)
+{
+    return send_gather(fd, &bytes, 1, more && !s->how.apart);
 }
 
 bool sender_at_hand(const struct conn_out *out, int file)

@@ -48,24 +48,27 @@ void sender_close(struct sender *sender);
 /* Gives back the descriptors it holds; it makes them again when it needs them. */
 void sender_rest(struct sender *sender);
 
-/* The descriptor of a range, and how to go about it. */
+/* The descriptor of a range, and how to read it. */
 struct send_file {
     int fd;
-    bool asks; /* wait for no disk: say instead that it has to be read first */
+    bool asks; /* do not wait for the disk; report that the range must be read first */
+    bool far;  /* asks: where the file system does not tell, take it for not in memory */
 };
 
 /* One call's worth: what is in memory, and as much of a range of the file as the way sends together
  * with it; at most TRANSFER_BYTES_MAX.  A range that comes first goes alone.  A count, 0: the file
  * has become shorter (-EFAULT: during the call), or -errno.  Blocks if the socket does.
  *
- * If the file asks, nothing was sent and a range that belongs to this call has to be read first:
- * -ENODATA: from the disk; -EOPNOTSUPP: its file system does not tell (tmpfs, overlayfs, FUSE,
- * NFS). */
+ * With asks, -ENODATA: a range that comes first is not in memory, and nothing was sent. */
 long sender_send(struct sender *sender, int fd, const struct conn_out *out, struct send_file file);
+
+/* Bytes that were read from a file; more: others of it follow.  A count or -errno. */
+long sender_send_read(struct sender *sender, int fd, struct iovec bytes, bool more);
 
 /* Whether the range of the descriptor file that out ends with is one whose pages auto hands over,
  * and the next transfer of it needs no disk: its first and its last byte are in the page cache
- * (RWF_NOWAIT; pages in between may have left).  False where the file system cannot tell. */
+ * (RWF_NOWAIT; pages in between may have left), or the file ends before them.  False where the file
+ * system does not tell. */
 bool sender_at_hand(const struct conn_out *out, int file);
 
 #endif

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -145,11 +144,11 @@ static int open_name(int folder, struct slice name, const char *suffix, struct s
     return err;
 }
 
-/* Another file system than the root's is asked what it is only if it has a block device: a file
- * server might not answer. */
+/* A server of files is not asked what it is: it might not answer. */
 static bool is_known(const struct way *w, int fd, const struct stat *st)
 {
-    return st->st_dev == w->c->dev || (major(st->st_dev) != 0 && cache_fits(fd));
+    return st->st_dev == w->c->dev ||
+           (site_place_of(w->c->site, fd, st->st_dev) != SITE_FAR && cache_fits(fd));
 }
 
 static bool is_passed(const struct way *w, const struct stat *st)
@@ -337,7 +336,7 @@ static bool read_body(int fd, char *to, size_t n)
         struct iovec left = {to + at, n - (size_t)at};
         ssize_t got = preadv2(fd, &left, 1, at, RWF_NOWAIT);
 
-        if (got < 0 && errno == EOPNOTSUPP) /* tmpfs, before Linux 6.6: it has no disk */
+        if (got < 0 && errno == EOPNOTSUPP) /* tmpfs: it has no disk */
             got = preadv(fd, &left, 1, at);
         if (got < 0 && errno == EINTR)
             continue;

@@ -10,22 +10,33 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include "cache_inside.h"
 #include "hash.h"
 
-enum { MOUNT_POINT = 4, ESCAPED_BYTES = 4 }; /* the field before which so many spaces are; \040 */
+enum {
+    MOUNT_POINT = 4,   /* spaces before that field */
+    ESCAPED_BYTES = 4, /* \040 */
+    LINE_BYTES = 8192
+};
+
+/* Too large for the stack of a coroutine. */
+struct scratch {
+    char path[PATH_MAX], root[PATH_MAX * ESCAPED_BYTES + 2], line[LINE_BYTES];
+};
 
 /* The root's path as the list has it, with a slash behind.  0: it is not known. */
-static size_t root_of(const struct cache *c, char root[PATH_MAX * ESCAPED_BYTES + 2])
+static size_t root_of(const struct cache *c, struct scratch *s)
 {
-    char name[32], path[PATH_MAX];
+    const char *path = s->path;
+    char name[32], *root = s->root;
     size_t len = 0;
     ssize_t n;
 
     snprintf(name, sizeof(name), "/proc/self/fd/%d", c->site->root_fd);
-    n = readlink(name, path, sizeof(path));
-    if (n <= 0 || n == (ssize_t)sizeof(path) || path[0] != '/')
+    n = readlink(name, s->path, sizeof(s->path));
+    if (n <= 0 || n == (ssize_t)sizeof(s->path) || path[0] != '/')
         return 0;
     for (ssize_t i = 0; i < n; i++) {
         if (strchr(" \t\n\\", path[i]))
@@ -40,31 +51,39 @@ static size_t root_of(const struct cache *c, char root[PATH_MAX * ESCAPED_BYTES 
     return len;
 }
 
+/* One whose mount point is not to be seen, for the line is longer than the buffer, may be. */
 static bool is_below(const char *line, const char *root, size_t len)
 {
     for (unsigned field = 0; line && field < MOUNT_POINT; field++) {
         line = strchr(line, ' ');
         line = line ? line + 1 : NULL;
     }
-    return line && strncmp(line, root, len) == 0 && line[len] != ' ';
+    return !line || (strncmp(line, root, len) == 0 && line[len] != ' ');
+}
+
+static uint64_t sum_of(const struct cache *c, FILE *list, struct scratch *s)
+{
+    size_t len = root_of(c, s);
+    bool below = false, begins = true; /* of a line; else its rest follows */
+    uint64_t sum = 1;
+
+    while (len && fgets(s->line, sizeof(s->line), list)) {
+        below = begins ? is_below(s->line, s->root, len) : below;
+        begins = strchr(s->line, '\n') != NULL;
+        if (below)
+            sum = sum * HASH_MIX ^ hash_of(c->key, s->line, strlen(s->line));
+    }
+    return ferror(list) || !feof(list) ? 0 : sum;
 }
 
 uint64_t cache_mounts(const struct cache *c)
 {
-    char root[PATH_MAX * ESCAPED_BYTES + 2], *line = NULL;
     FILE *list = fopen("/proc/self/mountinfo", "re");
-    size_t len = root_of(c, root), room = 0;
-    uint64_t sum = 1;
-    ssize_t n;
+    struct scratch *s = malloc(sizeof(*s));
+    uint64_t sum = list && s ? sum_of(c, list, s) : 0;
 
-    if (!list)
-        return 0;
-    while (len && (n = getline(&line, &room, list)) > 0)
-        if (is_below(line, root, len))
-            sum = sum * HASH_MIX ^ hash_of(c->key, line, (size_t)n);
-    if (ferror(list) || !feof(list))
-        sum = 0;
-    free(line);
-    fclose(list);
+    free(s);
+    if (list)
+        fclose(list);
     return sum;
 }

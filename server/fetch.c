@@ -1,29 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* fetch.c - bytes of files that are not in memory are read on helper threads, so that a slow disk
- * holds up those who ask for what is on it, and not the loop.
+/* fetch.c - helper threads read parts of files that are not in memory, so that a slow disk delays
+ * only the clients that ask for its files, not the loop.
  *
- * A loop that is about to send a range finds out whether the kernel has it in memory (base/send.c).
- * If not, fetch_ask() makes a job of the range, and the session waits for nothing meanwhile.  A
- * helper reads the range, which leaves it in the page cache, and writes to the loop's wake_fd;
- * fetch_done() gives the loop the sessions to resume, whose next call sends what was read without
- * asking again.
+ * Before a loop sends a range, it finds out whether the kernel has it in memory (base/send.c).  If
+ * not, fetch_ask() makes a job of the range, and until that is done the engine does not wait for
+ * the session's socket.  A helper reads the range and writes to the loop's wake_fd; fetch_done()
+ * gives the loop the sessions to resume.  What was read of a disk is in the page cache now, and the
+ * next call sends it from there.  A server of files may let nothing stay there, so what was read
+ * from one is sent from the job's own memory.  If reading failed, the loop does not try again.
  *
- * A job that finds no helper at leisure starts one, up to FETCH_HELPERS.  Reads that may go to a
- * file server take at most FETCH_FAR of them: one that does not answer leaves some to the disk.  A
- * read that hangs cannot be called off, and nothing waits for it.  If its session ends, the helper
- * gets the descriptor; if the loop ends, the last helper frees what they share.
+ * If no helper is idle, a job starts one, up to FETCH_HELPERS.  Jobs of one device have FETCH_DISK
+ * of them at most, those of one server FETCH_SERVER and those of all servers FETCH_DISK: whatever
+ * hangs leaves some to the others.  A read that hangs cannot be cancelled, and nothing waits for
+ * it.  If its session ends, the helper gets the descriptor; if the loop ends, the last helper frees
+ * what they share.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include "inside.h"
 
 enum {
-    FETCH_HELPERS = 16,        /* of one loop: a disk of today serves more reads at once */
-    FETCH_FAR = 12,
-    FETCH_PIECE_BYTES = 65536, /* of one read */
+    FETCH_HELPERS = 16, /* of one loop: a disk of today serves more reads at once */
+    FETCH_DISK = 12,
+    FETCH_SERVER = 4,
+    FETCH_PIECE_BYTES = 65536, /* of one read; and what is read from a server at once */
 };
 
 enum job_state { JOB_WAITS, JOB_RUNS, JOB_DONE, JOB_TOLD /* by fetch_done() */ };
@@ -33,9 +37,12 @@ struct fetch_job {
     struct session *session;       /* NULL: it ended while the job ran */
     struct source *source;         /* the session's: whose descriptor is read */
     int file;
+    dev_t dev;
     bool far;
-    enum job_state state;
+    _Atomic enum job_state state;
     struct fetch_range range;
+    long result;  /* bytes read, or -errno */
+    char bytes[]; /* far: of the range */
 };
 
 struct list {
@@ -43,16 +50,16 @@ struct list {
 };
 
 struct fetch {
-    /* Guards everything here and in the jobs. */
+    /* Guards everything here and in the jobs, except what only the loop touches. */
     pthread_mutex_t lock;
     pthread_cond_t work;
     struct list waiting, done;
-    unsigned waits;            /* jobs that wait */
-    unsigned runs, far;        /* ... that run; and of those, that are far */
+    dev_t busy[FETCH_HELPERS]; /* devices of the jobs that run */
+    unsigned runs, far;        /* ... that run; and of those, from servers */
     unsigned helpers, idle;
     int wake_fd;               /* the loop's; -1: it is ending */
     bool left;                 /* it has ended: the last helper frees all this */
-    unsigned jobs;             /* the loop's own, without the lock: that are not taken yet */
+    unsigned jobs;             /* the loop's: not yet told */
 };
 
 /* --- Lists ------------------------------------------------------------------------------------ */
@@ -73,36 +80,58 @@ static void take_out(struct list *list, struct fetch_job *j)
 
 /* --- The helpers' side ------------------------------------------------------------------------ */
 
-static struct fetch_job *pick(struct fetch *f)
+static bool may_run(const struct fetch *f, const struct fetch_job *j)
+{
+    unsigned same = 0;
+
+    for (unsigned i = 0; i < f->runs; i++)
+        same += f->busy[i] == j->dev;
+    return same < (j->far ? FETCH_SERVER : FETCH_DISK) && (!j->far || f->far < FETCH_DISK);
+}
+
+static struct fetch_job *pick(const struct fetch *f)
 {
     struct fetch_job *j = f->waiting.first;
 
-    while (j && j->far && f->far == FETCH_FAR)
+    while (j && !may_run(f, j))
         j = j->next;
     return j;
 }
 
-/* What cannot be read is told by the call that sends it. */
-static void read_in(const struct fetch_job *j)
+/* Bytes read, or -errno.  What was read of a disk stays in the page cache only. */
+static long read_in(struct fetch_job *j)
 {
     char piece[FETCH_PIECE_BYTES];
     size_t at = 0;
 
     while (at < j->range.len) {
         size_t left = j->range.len - at;
-        ssize_t n = pread(j->file, piece, left < sizeof(piece) ? left : sizeof(piece),
-                          (off_t)(j->range.off + at));
+        ssize_t n = pread(j->file, j->far ? j->bytes + at : piece,
+                          left < sizeof(piece) ? left : sizeof(piece), (off_t)(j->range.off + at));
 
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0)
-            return;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
         at += (size_t)n;
     }
+    return (long)at;
 }
 
-/* A full counter or an interrupted write loses nothing: the descriptor is readable, or is tried
- * again. */
+static void runs_no_more(struct fetch *f, dev_t dev, bool far)
+{
+    unsigned i = 0;
+
+    while (f->busy[i] != dev)
+        i++;
+    f->busy[i] = f->busy[--f->runs];
+    f->far -= far;
+}
+
+/* A full counter or an interrupted write loses nothing: in the first case the descriptor is
+ * readable already, in the second the write is repeated. */
 static void wake(const struct fetch *f)
 {
     const uint64_t one = 1;
@@ -114,31 +143,29 @@ static void wake(const struct fetch *f)
 /* Locked. */
 static void run(struct fetch *f, struct fetch_job *j)
 {
+    const dev_t dev = j->dev;
     const bool far = j->far;
-    bool wanted;
+    long result;
 
     take_out(&f->waiting, j);
-    f->waits--;
     j->state = JOB_RUNS;
-    f->runs++;
-    f->far += j->far;
+    f->busy[f->runs++] = dev;
+    f->far += far;
     pthread_mutex_unlock(&f->lock);
-    read_in(j);
+    result = read_in(j);
     pthread_mutex_lock(&f->lock);
-    wanted = j->session;
-    if (wanted) {
-        j->state = JOB_DONE;
+    if (j->session) {
+        j->result = result;
         put(&f->done, j);
+        j->state = JOB_DONE;
         wake(f);
     } else {
         pthread_mutex_unlock(&f->lock);
         close(j->file); /* with some file systems that may hang, too */
+        free(j);
         pthread_mutex_lock(&f->lock);
     }
-    f->runs--;
-    f->far -= far;
-    if (!wanted)
-        free(j);
+    runs_no_more(f, dev, far);
 }
 
 static void fetch_free(struct fetch *f)
@@ -219,36 +246,48 @@ void fetch_close(struct fetch *f)
         fetch_free(f);
 }
 
-/* One more if those that are idle will all be busy with the jobs before this one; whether there is
- * any.  Locked. */
-static bool start_helper(struct fetch *f)
+/* One more, if those that are idle will all be busy with the jobs that may run.  Returns whether
+ * there is one that this job may wait for.  Locked. */
+static bool has_helper(struct fetch *f, const struct fetch_job *j)
 {
+    unsigned wanted = 1;
     pthread_t helper;
 
-    if (f->idle > f->waits || f->helpers == FETCH_HELPERS)
-        return true;
-    if (pthread_create(&helper, NULL, help, f))
+    for (const struct fetch_job *one = f->waiting.first; one && wanted <= f->idle; one = one->next)
+        wanted += may_run(f, one);
+    if (wanted <= f->idle || f->helpers == FETCH_HELPERS || !may_run(f, j))
         return f->helpers > 0;
+    if (pthread_create(&helper, NULL, help, f))
+        return f->helpers > (j->far ? 0 : f->far);
     pthread_detach(helper);
     f->helpers++;
     return true;
 }
 
-bool fetch_ask(struct fetch *f, struct session *s, struct source *source,
-               const struct fetch_range *range)
+bool fetch_ask(struct fetch *f, struct session *s, const struct segment *range)
 {
-    struct fetch_job *j = malloc(sizeof(*j));
-    bool asked;
+    struct fetch_job *j;
+    size_t most = TRANSFER_BYTES_MAX;
+    dev_t dev;
+    bool far = site_source_place(range->source, &dev) == SITE_FAR, asked;
 
+    if (far)
+        most = FETCH_PIECE_BYTES;
+    most = range->len < most ? (size_t)range->len : most;
+    j = malloc(sizeof(*j) + (far ? most : 0));
     if (!j)
         return false;
-    *j = (struct fetch_job){.session = s, .source = source, .range = *range,
-                            .file = site_source_fd(source), .far = site_source_is_far(source)};
+    memset(j, 0, sizeof(*j));
+    j->session = s;
+    j->source = range->source;
+    j->file = site_source_fd(range->source);
+    j->dev = dev;
+    j->far = far;
+    j->range = (struct fetch_range){range->off, most};
     pthread_mutex_lock(&f->lock);
-    asked = start_helper(f);
+    asked = has_helper(f, j);
     if (asked) {
         put(&f->waiting, j);
-        f->waits++;
         s->fetch = j;
         f->jobs++;
         pthread_cond_signal(&f->work);
@@ -259,30 +298,41 @@ bool fetch_ask(struct fetch *f, struct session *s, struct source *source,
     return asked;
 }
 
-/* Its state, while a helper may change it. */
-static enum job_state state_of(struct fetch *f, const struct fetch_job *j)
+bool fetch_waits(const struct session *s)
 {
-    enum job_state state;
-
-    pthread_mutex_lock(&f->lock);
-    state = j->state;
-    pthread_mutex_unlock(&f->lock);
-    return state;
+    return s->fetch && s->fetch->state != JOB_TOLD;
 }
 
-bool fetch_waits(struct fetch *f, const struct session *s)
+static void drop(struct session *s)
 {
-    return s->fetch && state_of(f, s->fetch) != JOB_TOLD;
-}
-
-bool fetch_take(struct fetch *f, struct session *s)
-{
-    if (!s->fetch)
-        return false;
     free(s->fetch);
     s->fetch = NULL;
-    f->jobs--;
-    return true;
+}
+
+long fetch_take(struct session *s)
+{
+    long result = s->fetch->result;
+
+    if (result <= 0 || !s->fetch->far)
+        drop(s);
+    return result;
+}
+
+struct iovec fetch_bytes(const struct session *s, uint64_t off)
+{
+    struct fetch_job *j = s->fetch;
+    size_t sent;
+
+    if (!j)
+        return (struct iovec){NULL, 0};
+    sent = (size_t)(off - j->range.off);
+    return (struct iovec){j->bytes + sent, (size_t)j->result - sent};
+}
+
+void fetch_sent(struct session *s, uint64_t end)
+{
+    if (end == s->fetch->range.off + (uint64_t)s->fetch->result)
+        drop(s);
 }
 
 void fetch_forget(struct fetch *f, struct session *s)
@@ -292,17 +342,14 @@ void fetch_forget(struct fetch *f, struct session *s)
     if (!j)
         return;
     s->fetch = NULL;
-    f->jobs--;
+    f->jobs -= j->state != JOB_TOLD;
     pthread_mutex_lock(&f->lock);
     if (j->state == JOB_RUNS) {
         site_source_give(j->source); /* the helper closes it */
         j->session = NULL;
         j = NULL;
-    } else if (j->state == JOB_WAITS) {
-        take_out(&f->waiting, j);
-        f->waits--;
-    } else if (j->state == JOB_DONE) {
-        take_out(&f->done, j);
+    } else if (j->state != JOB_TOLD) {
+        take_out(j->state == JOB_WAITS ? &f->waiting : &f->done, j);
     }
     pthread_mutex_unlock(&f->lock);
     free(j);
@@ -319,6 +366,7 @@ struct session *fetch_done(struct fetch *f)
     if (j) {
         take_out(&f->done, j);
         j->state = JOB_TOLD;
+        f->jobs--;
     }
     pthread_mutex_unlock(&f->lock);
     return j ? j->session : NULL;

@@ -35,9 +35,10 @@ int site_find(struct site *site, const struct http_ask *ask, bool may_block,
 int site_page(struct site *site, unsigned status, struct source **source);
 void site_release(struct site *site, struct source *source);
 int site_source_fd(const struct source *source); /* the descriptor behind source->file */
-/* Whether the file is on a file server, or may be: on another file system than the root is, or on
- * the root's, if that one is. */
-bool site_source_is_far(const struct source *source);
+/* Where a file lies: in memory, on a disk of this machine, or far: with a server of files, on this
+ * machine or another, which may take any time to answer. */
+enum site_place { SITE_MEMORY, SITE_DISK, SITE_FAR };
+enum site_place site_source_place(const struct source *source, dev_t *dev);
 /* The source gives its descriptor away; nothing is asked of it any more but to be released. */
 void site_source_give(struct source *source);
 
@@ -89,7 +90,7 @@ void later_release(struct later *later, struct source *source); /* whatever late
 /* next connection whose answer has come, or NULL */
 struct conn *later_done(struct later *later);
 
-/* --- Fetch (fetch.c): bytes that only the disk has, read on helper threads -------------------- */
+/* --- Fetch (fetch.c): helper threads read parts of files that are not in memory --------------- */
 struct fetch;
 struct fetch_range {
     uint64_t off;
@@ -98,17 +99,21 @@ struct fetch_range {
 int  fetch_open(struct fetch **fetch, int wake_fd);
 /* Does not wait for reads that hang: what the helpers use ends with the last of them. */
 void fetch_close(struct fetch *fetch); /* NULL is fine */
-/* That range of the session's source is read into the page cache; wake_fd becomes readable when it
- * is done.  false: there is no memory and no thread for it. */
-bool fetch_ask(struct fetch *fetch, struct session *s, struct source *source,
-               const struct fetch_range *range);
+/* The beginning of that range of a file is read; wake_fd becomes readable when that is done.
+ * false: there is no memory, or no thread for it. */
+bool fetch_ask(struct fetch *fetch, struct session *s, const struct segment *range);
 /* Whether the session is not yet to be pumped. */
-bool fetch_waits(struct fetch *fetch, const struct session *s);
-/* It is pumped: whether what it asked for was read. */
-bool fetch_take(struct fetch *fetch, struct session *s);
+bool fetch_waits(const struct session *s);
+/* What became of its job, which is done: so many bytes can be sent without waiting for the disk, 0:
+ * the file ends before them, or -errno.  They are in the page cache, or in fetch_bytes(). */
+long fetch_take(struct session *s);
+/* Those from that offset on; NULL: its job has none.  They stay until fetch_sent() has been
+ * told of the last one. */
+struct iovec fetch_bytes(const struct session *s, uint64_t off);
+void fetch_sent(struct session *s, uint64_t end);
 /* It ends, and its source has not been released yet. */
 void fetch_forget(struct fetch *fetch, struct session *s);
-/* next session whose bytes have been read, or NULL */
+/* next session whose job is done, or NULL */
 struct session *fetch_done(struct fetch *fetch);
 
 /* --- Stats (stats.c): counters in a shared mapping, one slot per process ---------------------- */
@@ -335,10 +340,7 @@ struct line {
     const struct received *ahead; /* what was received already; or NULL */
     bool corks, corked; /* whether an answer's bytes wait for the rest of it; whether they do now */
     struct sender *sender;
-    /* While a loop pumps it: what it asks for bytes that only the disk has; and whether the next
-     * range was read for it just now.  Else NULL: this thread may wait for the disk. */
-    struct loop *asks;
-    bool fetched;
+    struct fetch *fetch; /* of the loop that pumps it; NULL: this thread may wait for the disk */
 };
 
 static inline struct line line_of(struct loop *l, struct session *s)

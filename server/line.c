@@ -2,7 +2,7 @@
 /* line.c - a session's socket as the core's pump sees it: receive, send, shut.
  *
  * A loop that pumps must not wait for the disk.  It asks whether the range of a file that comes
- * next is in memory, and has it read by a helper if it is not (fetch.c).
+ * next is in memory, and lets a helper (fetch.c) read it if not.
  */
 #include <errno.h>
 #include "../base/net.h"
@@ -34,34 +34,44 @@ long line_recv(void *io, char *buf, size_t cap)
     return n;
 }
 
-/* A range has to be read first: whether a helper does it.  Of a file system that does not tell
- * (-EOPNOTSUPP) this thread reads itself, unless a file server may be behind it. */
-static bool fetches(struct line *line, const struct segment *range, long why)
+/* What a helper has read: it is sent from the job, or from the page cache. */
+static long send_fetched(struct line *line, struct session *s, const struct segment *range)
 {
-    struct session *s = (struct session *)line->conn; /* its first member */
-    struct fetch_range part = {range->off, range->len < TRANSFER_BYTES_MAX ? (size_t)range->len
-                                                                           : TRANSFER_BYTES_MAX};
+    struct iovec bytes;
+    long n = fetch_take(s);
 
-    if (why == -EOPNOTSUPP && !site_source_is_far(range->source)) {
-        line->asks->untold = true;
-        return false;
-    }
-    return fetch_ask(line->asks->fetch, s, range->source, &part);
+    if (n <= 0)
+        return n;
+    bytes = fetch_bytes(s, range->off);
+    if (!bytes.iov_base)
+        return sender_send(line->sender, line->fd, &(struct conn_out){.seg = range, .count = 1},
+                           (struct send_file){.fd = site_source_fd(range->source)});
+    n = sender_send_read(line->sender, line->fd, bytes, bytes.iov_len < range->len);
+    if (n > 0)
+        fetch_sent(s, range->off + (uint64_t)n);
+    return n;
 }
 
 static long send_file_part(struct line *line, const struct conn_out *out)
 {
+    struct session *s = (struct session *)line->conn; /* its first member */
     const struct segment *range = &out->seg[out->count - 1];
     struct send_file file = {.fd = site_source_fd(range->source)};
+    dev_t dev;
     long n;
 
-    file.asks = line->asks && !line->fetched &&
-                (!line->asks->untold || site_source_is_far(range->source));
-    line->fetched = false;
+    if (line->fetch) {
+        enum site_place place = site_source_place(range->source, &dev);
+
+        if (s->fetch)
+            return send_fetched(line, s, range);
+        file.asks = place != SITE_MEMORY;
+        file.far = place == SITE_FAR;
+    }
     n = sender_send(line->sender, line->fd, out, file);
-    if (!file.asks || (n != -ENODATA && n != -EOPNOTSUPP))
+    if (n != -ENODATA || !file.asks)
         return n;
-    if (fetches(line, range, n))
+    if (fetch_ask(line->fetch, s, range))
         return -EAGAIN;
     file.asks = false;
     return sender_send(line->sender, line->fd, out, file);

@@ -26,6 +26,7 @@ enum {
     LONGS_SHARE = 2,      /* one seat in two may wait for a long listing, and one more */
     PAUSE_MS = ROOM_IDLE_MS, /* then there may be one to evict; or when a session closes */
     DRAIN_TICK_MS = 20,   /* stopping: idle connections and a second signal are seen this soon */
+    RESUMED_MAX = 64, /* in a turn, of sessions whose part of a file was read: then come events */
     VICTIM_LOOKS_MIN = 64, /* sessions looked at in a row; the next time others are */
     VICTIM_LOOKS = 4       /* ... or this times the connections that wait */
 };
@@ -194,6 +195,7 @@ void loop_tick(struct loop *l)
     int signals = atomic_load_explicit(l->worker->stopping, memory_order_relaxed);
 
     l->now_ms = clock_ms();
+    l->resumed = 0;
     date_refresh(l);
     if (l->paused && l->now_ms >= l->retry_ms)
         l->paused = false;
@@ -259,7 +261,8 @@ int loop_wait_ms(struct loop *l)
 {
     int wait_ms = wheel_next_ms(&l->wheel, l->now_ms);
 
-    if (victims_pending(l) || (l->worker->tuning.busy_us && loop_is_busy(l)))
+    if (victims_pending(l) || l->resumed == RESUMED_MAX ||
+        (l->worker->tuning.busy_us && loop_is_busy(l)))
         return 0;
     if (l->paused || loop_steps_back(l)) {
         int retry_ms = l->retry_ms > l->now_ms ? (int)(l->retry_ms - l->now_ms) : 0;
@@ -400,9 +403,13 @@ void loop_woken(struct loop *l)
 struct session *loop_resumed(struct loop *l)
 {
     struct conn *c = l->later ? later_done(l->later) : NULL;
+    struct session *s;
 
-    if (!c)
-        return l->fetch ? fetch_done(l->fetch) : NULL;
+    if (!c) {
+        s = l->fetch && l->resumed < RESUMED_MAX ? fetch_done(l->fetch) : NULL;
+        l->resumed += s != NULL;
+        return s;
+    }
     conn_resume(c, l->now_ms);
     return (struct session *)c; /* its first member */
 }

@@ -91,8 +91,8 @@ struct loop {
     struct session *first, *last;
     struct buffers *buffers;
     struct later *later;
-    struct fetch *fetch;  /* NULL: its sessions wait for the disk themselves */
-    bool untold;          /* the root's file system does not tell what is in memory */
+    struct fetch *fetch;  /* NULL: this thread waits for the disk itself */
+    unsigned resumed;     /* sessions given out by loop_resumed() in this turn */
     struct cache_reader *cache; /* or NULL */
     /* Receives so far, or batches of them; and how many there were when the cache last looked for
      * changes.  It looks before it answers from what was received since. */
@@ -129,7 +129,7 @@ struct session {
     struct session *prev, *next; /* in the loop's list */
     int fd;
     unsigned slot;               /* free for the engine: armed interest, array index, operation */
-    struct fetch_job *fetch;     /* what is read for it from the disk; or NULL */
+    struct fetch_job *fetch;     /* its read under way, or what was read; or NULL */
 };
 _Static_assert(sizeof(struct session) <= 128, "an idle connection must stay small");
 
@@ -160,9 +160,10 @@ struct session *loop_welcome(struct loop *l, unsigned i);
  * after the batch of events: an event must never point at a session that expired in between. */
 struct session *loop_expired(struct loop *l);
 
-/* wake_fd is readable: empties it.  loop_resumed() gives the sessions whose answer has come, each
- * to be pumped; NULL: no more.  It too comes after the batch: earlier answers may still be going
- * out, so that the same session is in there, and this pump may be the one that ends it. */
+/* wake_fd is readable: empties it.  loop_resumed() gives the sessions whose answer has come, or
+ * whose part of a file has been read, each to be pumped; NULL: no more in this turn.  It too comes
+ * after the batch: earlier answers may still be going out, so that the same session is in there,
+ * and this pump may be the one that ends it. */
 void loop_woken(struct loop *l);
 struct session *loop_resumed(struct loop *l);
 
@@ -176,9 +177,9 @@ bool loop_done(struct loop *l);
 /* --- Sessions --------------------------------------------------------------------------------- */
 
 /* Run it until it would block.  What to wait for next: CONN_RECV and CONN_LINGER readable,
- * CONN_SEND writable, CONN_WAIT nothing (take it out of the set), CONN_CLOSE: close it.  With
- * loop->more it is to be pumped again though nothing happens: readiness that is still there is no
- * edge. */
+ * CONN_SEND writable, CONN_WAIT nothing (take it out of the set; conn.want may say CONN_SEND, of a
+ * part of a file that is read meanwhile), CONN_CLOSE: close it.  With loop->more it is to be pumped
+ * again though nothing happens: readiness that is still there is no edge. */
 enum conn_want session_pump(struct loop *l, struct session *s);
 
 /* Level-triggered: from sessions that are ready in one turn, up to BATCH_MAX requests are received

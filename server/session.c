@@ -13,15 +13,14 @@
 #include "../base/net.h"
 #include "inside.h"
 
-static enum conn_want pump_line(struct loop *l, struct session *s, bool fetched)
+static enum conn_want pump_line(struct loop *l, struct session *s)
 {
     struct line line = line_of(l, s);
     struct pump p = {.transport = &line_transport, .io = &line, .scratch = l->scratch,
                      .edge = l->edge};
     enum conn_want want;
 
-    line.asks = l->fetch ? l : NULL;
-    line.fetched = fetched;
+    line.fetch = l->fetch;
     want = conn_pump(&s->conn, &p, l->now_ms);
     l->ahead = NULL;
     l->more = p.more;
@@ -130,18 +129,16 @@ static void retime(struct loop *l, struct session *s)
 enum conn_want session_pump(struct loop *l, struct session *s)
 {
     uint64_t before_ms = s->conn.deadline_ms;
-    bool fetched = false;
     enum conn_want want;
 
-    if (s->fetch) {
-        if (fetch_waits(l->fetch, s))
-            return CONN_WAIT; /* an event that was reported all the same */
-        fetched = fetch_take(l->fetch, s);
+    if (fetch_waits(s)) { /* an event came all the same, or a sweep */
+        l->more = false;
+        return CONN_WAIT;
     }
-    want = pump_line(l, s, fetched);
+    want = pump_line(l, s);
     if (s->conn.deadline_ms < before_ms)
         retime(l, s);
-    return s->fetch ? CONN_WAIT : want;
+    return fetch_waits(s) ? CONN_WAIT : want;
 }
 
 /* --- The kernel moved the bytes: completion --------------------------------------------------- */
@@ -268,7 +265,7 @@ enum conn_want session_pump_lent(struct loop *lane, struct session *s)
     __atomic_store_n(&s->conn.owner_state, SESSION_LENT, __ATOMIC_RELEASE);
     s->conn.host = &lane->host;
     lane->received++; /* by another lane, which left a request in the stash */
-    return pump_line(lane, s, false);
+    return pump_line(lane, s);
 }
 
 bool session_back(struct session *s)

@@ -23,7 +23,8 @@ struct search {
     struct docroot_search search; /* first */
     struct site *site;
     bool may_block;
-    bool far;            /* a name was found on another file system than the root's */
+    dev_t dev;           /* of the file found last */
+    enum site_place place;
     struct timespec now; /* before anything was looked at */
     uint32_t siblings_ms; /* before they were looked for, by clock_ms() */
     char path[DOCROOT_PATH_BYTES_MAX];
@@ -49,6 +50,7 @@ static int root_open(struct site *s, const struct site_options *opt, const char 
         return -errno;
     s->counts_links = fstat(s->root_fd, &st) == 0 && st.st_nlink > 0;
     young_init(&s->young, s->root_fd);
+    s->place = site_place_of(s, s->root_fd, s->young.dev);
     *why = "have a random number";
     if (absent_init(&s->absent) || absent_init(&s->straight))
         return -errno;
@@ -122,9 +124,12 @@ int site_source_fd(const struct source *source)
     return ((const struct site_source *)source)->fd;
 }
 
-bool site_source_is_far(const struct source *source)
+enum site_place site_source_place(const struct source *source, dev_t *dev)
 {
-    return ((const struct site_source *)source)->far;
+    const struct site_source *s = (const struct site_source *)source;
+
+    *dev = s->dev;
+    return s->place;
 }
 
 void site_source_give(struct source *source)
@@ -144,7 +149,9 @@ static int search_look(struct docroot_search *search, const char *name, struct d
         thing->kind = (uint8_t)docroot_kind(st.st_mode);
     if (fd < 0)
         return fd;
-    f->far = f->far || st.st_dev != f->site->young.dev;
+    f->dev = st.st_dev;
+    f->place = st.st_dev == f->site->young.dev ? f->site->place
+                                               : site_place_of(f->site, fd, st.st_dev);
     thing->fd = fd;
     thing->source = (struct source){
         .size = (uint64_t)st.st_size,
@@ -153,7 +160,7 @@ static int search_look(struct docroot_search *search, const char *name, struct d
         .mtime_ns = (uint32_t)st.st_mtim.tv_nsec,
         .ctime_s = st.st_ctim.tv_sec,
         .ctime_ns = (uint32_t)st.st_ctim.tv_nsec,
-        .young = young_is(&f->site->young, fd, &st, &f->now),
+        .young = young_is(f->site, fd, &st, &f->now),
     };
     return 0;
 }
@@ -175,7 +182,8 @@ static int search_open(struct docroot_search *search, struct docroot_thing *aske
     (void)asked;
     if (!s)
         return -ENOMEM;
-    s->far = f->far || f->site->young.foreign;
+    s->dev = f->dev;
+    s->place = f->place;
     if (s->source.size) {
         s->source.file = s;
         s->fd = sent->fd;
@@ -244,7 +252,6 @@ static void search_init(struct search *f, struct site *site)
     f->search.ops = &search_ops;
     f->search.rules = &site->rules;
     f->search.path = f->path;
-    f->far = false;
     clock_gettime(CLOCK_REALTIME_COARSE, &f->now);
 }
 

@@ -27,6 +27,7 @@ enum {
     SITE_FIRST_NAMES = 1024,
     /* How long a file is sent as it is before its compressed siblings are looked for again. */
     SITE_ABSENT_MS = 1000,
+    SITE_PLACES = 8, /* file systems of which it is known where they lie */
     ABSENT_PLACES = 1024, /* files of which that is remembered, 8 bytes each */
 };
 
@@ -57,6 +58,8 @@ struct site_shared {
 struct site {
     int root_fd;
     struct young young;
+    enum site_place place; /* of the root */
+    _Atomic uint64_t places[SITE_PLACES]; /* of others: site_place.c */
     struct docroot_rules rules;
     bool compress; /* text is compressed where answers are kept */
     bool counts_links; /* the file system counts those of the root: some FUSE servers do not */
@@ -80,7 +83,8 @@ struct site {
 struct site_source {
     struct source source; /* first: the core knows only this */
     int fd;               /* -1: none */
-    bool far;             /* see site_source_is_far() */
+    dev_t dev;            /* on which it lies, and where that is */
+    enum site_place place;
     struct folder *folder;
     void *owner;          /* see struct listing_help */
     struct cache_entry *entry; /* that it is part of, or NULL */
@@ -117,12 +121,17 @@ bool site_is_gone(const struct site *site);
  * st->st_mode, which is 0 if none is known: it is neither, and was not opened. */
 int site_open_file(struct site *site, const char *path, struct stat *st);
 
+/* --- site_place.c ----------------------------------------------------------------------------- */
+
+/* Of an open file on that device.  Asks no server of files. */
+enum site_place site_place_of(struct site *site, int fd, dev_t dev);
+
 /* --- site_young.c ----------------------------------------------------------------------------- */
 
 void young_init(struct young *young, int root_fd);
 /* Whether that file's next change may leave its times as they are.  now: CLOCK_REALTIME_COARSE,
  * read before *st was. */
-bool young_is(const struct young *young, int fd, const struct stat *st, const struct timespec *now);
+bool young_is(struct site *site, int fd, const struct stat *st, const struct timespec *now);
 
 /* --- site_absent.c ---------------------------------------------------------------------------- */
 

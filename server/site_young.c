@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* site_young.c - what core/stamp.c has to know of the clocks that stamp files: the kernel's tick,
  * and whether it is the kernel that stamps them.  Of the root's file system that is asked once, of
- * another one at each file that was changed in the last minute; but one without a block device is
- * taken for a file server's, which might not answer.
+ * another one at each file that was changed in the last minute, unless a server has it, which might
+ * not answer.
  */
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
@@ -33,8 +33,9 @@ void young_init(struct young *young, int root_fd)
         *young = (struct young){young->tick_ns, st.st_dev, is_foreign(root_fd, &st)};
 }
 
-bool young_is(const struct young *young, int fd, const struct stat *st, const struct timespec *now)
+bool young_is(struct site *site, int fd, const struct stat *st, const struct timespec *now)
 {
+    const struct young *young = &site->young;
     struct stamp_clock clock = {now->tv_sec, now->tv_nsec, young->tick_ns, true};
     int64_t changed_s = st->st_ctim.tv_sec;
     uint32_t changed_ns = (uint32_t)st->st_ctim.tv_nsec;
@@ -44,6 +45,6 @@ bool young_is(const struct young *young, int fd, const struct stat *st, const st
     if (st->st_dev == young->dev)
         clock.foreign = young->foreign;
     else
-        clock.foreign = major(st->st_dev) == 0 || is_foreign(fd, st);
+        clock.foreign = site_place_of(site, fd, st->st_dev) == SITE_FAR || is_foreign(fd, st);
     return stamp_is_young(&clock, changed_s, changed_ns);
 }

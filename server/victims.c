@@ -11,6 +11,8 @@ struct room_place session_place(struct session *s, const struct room *r)
     struct room_peer peer = {.heard_ms = UINT64_MAX};
     struct room_place place;
 
+    if (fetch_waits(s)) /* the disk takes its time, not the peer */
+        return (struct room_place){.claim = ROOM_KEEPS};
     if (s->conn.want == CONN_SEND) {
         peer.acked = net_acked(s->fd, s->conn.sent);
     } else if (!s->conn.sent && conn_idle(&s->conn)) {

@@ -13,19 +13,20 @@ static void another_file_system(void **state)
     struct tree *t = *state;
     const struct timespec now = {.tv_sec = NOW_S + 1};
     struct stat st = {.st_dev = 7, .st_ctim = {.tv_sec = NOW_S, .tv_nsec = HALF_NS}};
-    struct young young = {.tick_ns = TICK_NS, .dev = 7};
+    static struct site site;
 
-    assert_false(young_is(&young, -1, &st, &now));
-    young.foreign = true;
-    assert_true(young_is(&young, -1, &st, &now));
+    site.young = (struct young){.tick_ns = TICK_NS, .dev = 7};
+    assert_false(young_is(&site, -1, &st, &now));
+    site.young.foreign = true;
+    assert_true(young_is(&site, -1, &st, &now));
     st.st_ctim.tv_sec -= 61;
-    assert_false(young_is(&young, -1, &st, &now));
+    assert_false(young_is(&site, -1, &st, &now));
     st.st_ctim.tv_sec += 61;
-    young = (struct young){.tick_ns = TICK_NS, .dev = 8};
-    assert_true(young_is(&young, -1, &st, &now));
-    young_init(&young, t->root);
+    site.young = (struct young){.tick_ns = TICK_NS, .dev = 8};
+    assert_true(young_is(&site, -1, &st, &now));
+    young_init(&site.young, t->root);
     st.st_dev = makedev(8, 1); /* a disk, but what it is cannot be asked */
-    assert_true(young_is(&young, -1, &st, &now));
+    assert_true(young_is(&site, -1, &st, &now));
 }
 
 /* A tick is what clock_getres() says, and file systems are told apart by device and kind. */

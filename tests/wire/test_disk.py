@@ -12,7 +12,7 @@ import time
 
 import pytest
 from lib import fuse, mounts
-from lib.client import request
+from lib.client import Sloppy, request
 from lib.crowd import sanitized
 from lib.server import ENGINE, wait_for
 from lib.trees import content, write
@@ -38,9 +38,11 @@ def slow(tree):
     mounted = []
     mounts.own()  # one below the folder empties the cache of each server that sees it
 
-    def mount(*answered):
-        mounted.append(fuse.Mounted(f"{tree}/slow", [*fuse.FOUND, fuse.FLUSH, f"{fuse.POLL}={errno.ENOSYS}", *answered]))
+    def mount(*answered, place="slow"):
+        os.makedirs(f"{tree}/{place}", exist_ok=True)
+        mounted.append(fuse.Mounted(f"{tree}/{place}", [*fuse.FOUND, fuse.FLUSH, f"{fuse.POLL}={errno.ENOSYS}", *answered]))
         wait_for(lambda: fuse.INIT in mounted[-1].asked(), "it is mounted")
+        os.stat(f"{tree}/{place}")  # known from now on: what lists the folder above asks for it
         return mounted[-1]
     yield mount
     for one in mounted:
@@ -89,11 +91,12 @@ def test_others_are_served(start, tree, slow, name):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("cached", [[], [fuse.DIRECT]], ids=["cached", "direct"])
 @pytest.mark.parametrize("name", NAMES)
 # shows S29
-def test_what_comes_late_is_whole(start, tree, slow, name):
+def test_what_comes_late_is_whole(start, tree, slow, name, cached):
     """And so is the next answer on the connection, and the same again, from memory or anew."""
-    mount = slow(f"{fuse.READ}~{0.02 if name == 'large' else LATER_S}")
+    mount = slow(f"{fuse.READ}~{0.02 if name == 'large' else LATER_S}", *cached)
     server = start(tree)
     wire, = asking(server, mount, name)
     assert others(server) < LATER_S or name == "large"
@@ -105,6 +108,60 @@ def test_what_comes_late_is_whole(start, tree, slow, name):
         whole = wire.ask(f"/slow/{name}").body == fuse.content(name)
         assert whole
     server.check_counts()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
+def test_a_read_that_fails(start, tree, slow, name):
+    """After a while: the client is cut off, and nobody waits for it to fail again."""
+    mount = slow(f"{fuse.READ}={errno.EIO}~{LATER_S}")
+    server = start(tree)
+    wire, = asking(server, mount, name)
+    assert others(server) < LATER_S
+    with pytest.raises((Sloppy, ConnectionError)), wire:
+        wire.reply()
+    server.check_counts()
+    if ENGINE in LOOPS:
+        assert mount.asked().count(fuse.READ) <= 2  # the kernel tries a page that could not be read ahead once more
+
+
+@pytest.mark.long
+@pytest.mark.skipif(ENGINE not in LOOPS, reason="elsewhere each answer is sent by itself")
+def test_finished_answers_do_not_wait(start, tree, slow):
+    """Pipelined before one that the disk holds up: in memory, and not."""
+    slow()
+    server = start(tree)
+    with server.wire() as wire:
+        wire.send(request("/hello.txt") + request("/slow/small") + request("/hello.txt"))
+        began = time.monotonic()
+        assert wire.reply().body == HELLO and time.monotonic() - began < 2
+        wire.reset()
+    server.check_counts()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(ENGINE not in LOOPS, reason="the others have a thread or a process for each, and run out of them")
+def test_a_dead_server_leaves_helpers_to_another(start, tree, slow):
+    """And what lies in memory needs none."""
+    dead, well = slow(), slow(fuse.READ, place="well")
+    os.mkdir(f"{tree}/memory")
+    mounts.mount("none", f"{tree}/memory", "tmpfs")
+    try:
+        write(f"{tree}/memory/file", BIG)
+        server = start(tree)
+        wires = asking(server, dead, "file", CLIENTS)
+        wait_for(lambda: server.stats()["answers"] >= CLIENTS, "all have been heard")
+        for target, right in (("/well/large", fuse.content("large")), ("/memory/file", BIG), ("/well/small", fuse.content("small"))):
+            began = time.monotonic()
+            same = server.ask(target).body == right
+            assert same and time.monotonic() - began < 2, target
+        assert others(server) < 2
+        for wire in wires:
+            wire.reset()
+        dead.die()
+        server.check_counts()
+    finally:
+        mounts.unmount(f"{tree}/memory")
 
 
 @pytest.mark.long

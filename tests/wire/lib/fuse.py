@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """fuse.py - a file system that answers the requests given on its command line, and no others.
 
-    fuse.py PLACE [OPCODE[=ERROR][~SECONDS]...]   is mounted at PLACE until this process ends; each request's opcode is a line
-                                                  of output; its answer may be an error number, and come later
+    fuse.py PLACE [direct] [OPCODE[=ERROR][~SECONDS]...]   is mounted at PLACE until this process ends; each request's opcode is
+                    a line of output; its answer may be an error number, and come later; direct: nothing stays in the page cache
 
 This program speaks the kernel's own protocol (include/uapi/linux/fuse.h, 7.31) on /dev/fuse, because a library would answer.
 The file system has a file of each size in SIZES, by that name; any other name is one of SIZE bytes.
@@ -22,7 +22,8 @@ SIZES = {3: ("small", 2000), 4: ("large", 3 << 20)}  # {node: name and size}
 REQUEST_BYTES = 1 << 20
 MS_NOSUID, MS_NODEV, MNT_DETACH = 2, 4, 2
 VALID_S = 3600
-KEEP_CACHE = 2  # else the next to open the file would wait until what is being read has come
+DIRECT = "direct"
+DIRECT_IO, KEEP_CACHE = 1, 2  # else the next to open the file would wait until what is being read has come
 ASYNC_READ = 1  # as libfuse asks for: a process that waits for bytes may be killed
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -51,7 +52,7 @@ def answer(opcode, node, body):
     if opcode == GETATTR:
         return struct.pack("<Q2I", VALID_S, 0, 0) + attributes(node)
     if opcode == OPEN:
-        return struct.pack("<Q2I", 0, KEEP_CACHE, 0)
+        return struct.pack("<Q2I", 0, DIRECT_IO if DIRECT in sys.argv else KEEP_CACHE, 0)
     if opcode == READ:
         _, at, size = struct.unpack_from("<QQI", body)
         return b"f" * max(0, min(size, size_of(node) - at))
@@ -106,7 +107,7 @@ class Mounted:
 
 if __name__ == "__main__":
     told = {}
-    for word in sys.argv[2:]:
+    for word in [word for word in sys.argv[2:] if word != DIRECT]:
         word, _, later = word.partition("~")
         number, _, failure = word.partition("=")
         told[int(number)] = (int(failure or 0), float(later or 0))
