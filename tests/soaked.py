@@ -52,8 +52,9 @@ def table(path=KEPT):
     """Lines of Markdown."""
     lines = ["| engine | workers | hours | answers | connections | wrong | KiB, first third | KiB, last third | counters agreed | failed | when |",
              "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|"]
-    for one in load(path):
+    rows = load(path)
+    for one in rows:
         lines.append(f"| `{one['engine']}` | {one['workers']} | {one['seconds'] / 3600:.1f} | {one['answers']:,} | {one['connections']:,} | "
                      f"{one['wrong']} | {one['first_kib']:,} | {one['last_kib']:,} | {one['censuses']} times | {len(one['failed'])} of "
                      f"{one['judged']} | {one['date']}, {one['commit']}, Linux {one['kernel']} |")
-    return lines
+    return lines if rows else ["No run is kept yet."]
