@@ -2,6 +2,7 @@
 """Clients on another machine: here it is another network namespace, which reaches this one by a cable of its own."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -41,7 +42,7 @@ of = "ours"
 expect = "> 0"
 """
 FLOOR = '[[target]]\nname = "floor"\nprogram = "floor"\n'
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root for network namespaces")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("ip"), reason="network namespaces need root, and iproute2's ip")
 
 
 @pytest.fixture
