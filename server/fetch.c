@@ -40,7 +40,8 @@ struct fetch_job {
     dev_t dev;
     bool far;
     _Atomic enum job_state state;
-    struct fetch_range range;
+    uint64_t off;
+    size_t len;
     long result;  /* bytes read, or -errno */
     char bytes[]; /* far: of the range */
 };
@@ -104,10 +105,10 @@ static long read_in(struct fetch_job *j)
     char piece[FETCH_PIECE_BYTES];
     size_t at = 0;
 
-    while (at < j->range.len) {
-        size_t left = j->range.len - at;
+    while (at < j->len) {
+        size_t left = j->len - at;
         ssize_t n = pread(j->file, j->far ? j->bytes + at : piece,
-                          left < sizeof(piece) ? left : sizeof(piece), (off_t)(j->range.off + at));
+                          left < sizeof(piece) ? left : sizeof(piece), (off_t)(j->off + at));
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -130,16 +131,6 @@ static void runs_no_more(struct fetch *f, dev_t dev, bool far)
     f->far -= far;
 }
 
-/* A full counter or an interrupted write loses nothing: in the first case the descriptor is
- * readable already, in the second the write is repeated. */
-static void wake(const struct fetch *f)
-{
-    const uint64_t one = 1;
-
-    while (write(f->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-        continue;
-}
-
 /* Locked. */
 static void run(struct fetch *f, struct fetch_job *j)
 {
@@ -158,7 +149,7 @@ static void run(struct fetch *f, struct fetch_job *j)
         j->result = result;
         put(&f->done, j);
         j->state = JOB_DONE;
-        wake(f);
+        loop_wake(f->wake_fd);
     } else {
         pthread_mutex_unlock(&f->lock);
         close(j->file); /* with some file systems that may hang, too */
@@ -225,16 +216,11 @@ int fetch_open(struct fetch **fetch, int wake_fd)
 
 void fetch_close(struct fetch *f)
 {
-    struct fetch_job *j;
     bool last;
 
     if (!f)
         return;
     pthread_mutex_lock(&f->lock);
-    while ((j = f->waiting.first ? f->waiting.first : f->done.first)) {
-        take_out(j->state == JOB_WAITS ? &f->waiting : &f->done, j);
-        free(j);
-    }
     f->wake_fd = -1;
     pthread_cond_broadcast(&f->work);
     while (f->helpers > f->runs)
@@ -253,10 +239,12 @@ static bool has_helper(struct fetch *f, const struct fetch_job *j)
     unsigned wanted = 1;
     pthread_t helper;
 
+    if (!may_run(f, j))
+        return true; /* those that run are its device's */
     for (const struct fetch_job *one = f->waiting.first; one && wanted <= f->idle; one = one->next)
         wanted += may_run(f, one);
-    if (wanted <= f->idle || f->helpers == FETCH_HELPERS || !may_run(f, j))
-        return f->helpers > 0;
+    if (wanted <= f->idle || f->helpers == FETCH_HELPERS)
+        return true;
     if (pthread_create(&helper, NULL, help, f))
         return f->helpers > (j->far ? 0 : f->far);
     pthread_detach(helper);
@@ -267,12 +255,9 @@ static bool has_helper(struct fetch *f, const struct fetch_job *j)
 bool fetch_ask(struct fetch *f, struct session *s, const struct segment *range)
 {
     struct fetch_job *j;
-    size_t most = TRANSFER_BYTES_MAX;
-    dev_t dev;
-    bool far = site_source_place(range->source, &dev) == SITE_FAR, asked;
+    bool far = site_source_place(range->source) == SITE_FAR, asked;
+    size_t most = far ? FETCH_PIECE_BYTES : TRANSFER_BYTES_MAX;
 
-    if (far)
-        most = FETCH_PIECE_BYTES;
     most = range->len < most ? (size_t)range->len : most;
     j = malloc(sizeof(*j) + (far ? most : 0));
     if (!j)
@@ -281,9 +266,10 @@ bool fetch_ask(struct fetch *f, struct session *s, const struct segment *range)
     j->session = s;
     j->source = range->source;
     j->file = site_source_fd(range->source);
-    j->dev = dev;
+    j->dev = site_source_dev(range->source);
     j->far = far;
-    j->range = (struct fetch_range){range->off, most};
+    j->off = range->off;
+    j->len = most;
     pthread_mutex_lock(&f->lock);
     asked = has_helper(f, j);
     if (asked) {
@@ -325,13 +311,13 @@ struct iovec fetch_bytes(const struct session *s, uint64_t off)
 
     if (!j)
         return (struct iovec){NULL, 0};
-    sent = (size_t)(off - j->range.off);
+    sent = (size_t)(off - j->off);
     return (struct iovec){j->bytes + sent, (size_t)j->result - sent};
 }
 
 void fetch_sent(struct session *s, uint64_t end)
 {
-    if (end == s->fetch->range.off + (uint64_t)s->fetch->result)
+    if (end == s->fetch->off + (uint64_t)s->fetch->result)
         drop(s);
 }
 

@@ -7,7 +7,9 @@
  */
 #ifndef SERVER_INSIDE_H
 #define SERVER_INSIDE_H
+#include <errno.h>
 #include <stdatomic.h>
+#include <unistd.h>
 #include "../base/congestion.h"
 #include "../base/net.h"
 #include "../base/send.h"
@@ -38,7 +40,8 @@ int site_source_fd(const struct source *source); /* the descriptor behind source
 /* Where a file lies: in memory, on a disk of this machine, or far: with a server of files, on this
  * machine or another, which may take any time to answer. */
 enum site_place { SITE_MEMORY, SITE_DISK, SITE_FAR };
-enum site_place site_source_place(const struct source *source, dev_t *dev);
+enum site_place site_source_place(const struct source *source);
+dev_t site_source_dev(const struct source *source);
 /* The source gives its descriptor away; nothing is asked of it any more but to be released. */
 void site_source_give(struct source *source);
 
@@ -62,6 +65,16 @@ bool site_listing_ready(const struct source *source);
 bool site_listing_long(const struct source *source);
 /* One slice: 0: ready, -EINPROGRESS: there is more to do, or -errno, which next() will report. */
 int site_listing_step(struct source *source);
+
+/* On a helper thread: the loop's wake_fd becomes readable.  A full counter or an interrupted write
+ * loses nothing: in the first case it is readable already, in the second the write is repeated. */
+static inline void loop_wake(int wake_fd)
+{
+    const uint64_t one = 1;
+
+    while (write(wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+        continue;
+}
 
 /* --- Later (later.c): answers made on one helper thread per loop ------------------------------ */
 /* Ask for it: 0, -EINPROGRESS: queued (a copy of the ask is kept), -EAGAIN: too many are queued;
@@ -92,12 +105,9 @@ struct conn *later_done(struct later *later);
 
 /* --- Fetch (fetch.c): helper threads read parts of files that are not in memory --------------- */
 struct fetch;
-struct fetch_range {
-    uint64_t off;
-    size_t len;
-};
 int  fetch_open(struct fetch **fetch, int wake_fd);
-/* Does not wait for reads that hang: what the helpers use ends with the last of them. */
+/* Every session has ended.  Does not wait for reads that hang: what the helpers use ends with the
+ * last of them. */
 void fetch_close(struct fetch *fetch); /* NULL is fine */
 /* The beginning of that range of a file is read; wake_fd becomes readable when that is done.
  * false: there is no memory, or no thread for it. */

@@ -105,16 +105,6 @@ static struct job *first_asked(const struct later *l, enum job_state state)
 
 /* --- The helper's side ------------------------------------------------------------------------ */
 
-/* A full counter or an interrupted write loses nothing: the descriptor is readable, or is tried
- * again. */
-static void wake(const struct later *l)
-{
-    const uint64_t one = 1;
-
-    while (write(l->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-        continue;
-}
-
 static struct job *pick_long(struct later *l)
 {
     struct job *first[LONGS_MAX], *j = l->list[LONG].first;
@@ -156,7 +146,7 @@ static void run_asked(struct later *l, struct job *j)
     j->result = result;
     j->source = source;
     j->state = JOB_DONE;
-    wake(l);
+    loop_wake(l->wake_fd);
 }
 
 /* One slice.  A long listing with more to gather keeps its place, because the oldest come out
@@ -176,7 +166,7 @@ static void run_slice(struct later *l, struct job *j)
     take_out(l, j, HELD);
     put(l, j, going ? REFILL : DONE); /* it is too long to be sorted, so it will be streamed */
     if (!going)
-        wake(l);
+        loop_wake(l->wake_fd);
 }
 
 static void *help(void *arg)

@@ -57,11 +57,10 @@ static long send_file_part(struct line *line, const struct conn_out *out)
     struct session *s = (struct session *)line->conn; /* its first member */
     const struct segment *range = &out->seg[out->count - 1];
     struct send_file file = {.fd = site_source_fd(range->source)};
-    dev_t dev;
     long n;
 
     if (line->fetch) {
-        enum site_place place = site_source_place(range->source, &dev);
+        enum site_place place = site_source_place(range->source);
 
         if (s->fetch)
             return send_fetched(line, s, range);

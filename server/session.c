@@ -101,8 +101,7 @@ void session_close(struct loop *l, struct session *s)
 {
     if (l->victims)
         victims_forget(l->victims, s);
-    if (s->fetch)
-        fetch_forget(l->fetch, s);
+    fetch_forget(l->fetch, s);
     s->conn.host = &l->host; /* a lane it was lent to is not ours to touch */
     wheel_del(&l->wheel, &s->timer);
     session_list_del(l, s);

@@ -124,12 +124,14 @@ int site_source_fd(const struct source *source)
     return ((const struct site_source *)source)->fd;
 }
 
-enum site_place site_source_place(const struct source *source, dev_t *dev)
+enum site_place site_source_place(const struct source *source)
 {
-    const struct site_source *s = (const struct site_source *)source;
+    return ((const struct site_source *)source)->place;
+}
 
-    *dev = s->dev;
-    return s->place;
+dev_t site_source_dev(const struct source *source)
+{
+    return ((const struct site_source *)source)->dev;
 }
 
 void site_source_give(struct source *source)
