@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """far.py - clients on another machine: how rung load is started there, and the address of this machine that it asks.
 
-Servers are started here and listen on that address; a command (`ssh HOST rung-load`) starts the generator.  What compares
-answers with files, or keeps connections that rest, runs on this machine still, before and beside what is measured.
+Servers are started here and listen on that address; a command (`ssh HOST rung-load`) starts the generator.  This machine
+still compares answers with files before each measurement, and keeps the connections that rest.
 """
 import os
 import shlex
@@ -31,7 +31,7 @@ def command(argv):
 
 
 def settle(client, address):
-    """From now on they are there.  Both or neither are given; what cannot work is told before anything is measured."""
+    """From now on they are there.  Both or neither are given; what cannot work is said before anything is measured."""
     if bool(client) != bool(address):
         raise Unfit("--client, how rung load is started on another machine, and --address, where it reaches this one, go together")
     if not client:

@@ -51,7 +51,7 @@ static size_t root_of(const struct cache *c, struct scratch *s)
     return len;
 }
 
-/* One whose mount point is not to be seen, for the line is longer than the buffer, may be. */
+/* If the line is longer than the buffer and its mount point is not in there, it may be. */
 static bool is_below(const char *line, const char *root, size_t len)
 {
     for (unsigned field = 0; line && field < MOUNT_POINT; field++) {

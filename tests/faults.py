@@ -6,15 +6,14 @@ its cell, so cells can be run at different times.  A row names the sources that 
 core/: where they are others now, it is stale, and table() says so; a cell without a row is missing, and listed too.
 """
 import datetime
-import fcntl
 import hashlib
-import json
 import os
 import subprocess
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(TOP, "lab"))
+sys.path[:0] = [os.path.join(TOP, "lab"), os.path.join(TOP, "tests")]
+import kept  # noqa: E402 - found by the line above
 from vm import kernel  # noqa: E402 - found by the line above
 
 KEPT = os.path.join(TOP, "lab/results/kernels/faults.json")
@@ -76,24 +75,13 @@ def key(one):
 
 
 def load(path=KEPT):
-    if not os.path.exists(path):
-        return []
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)["rows"]
+    return kept.load(path)
 
 
 def keep(new, path=KEPT):
-    """The row replaces that of its cell; two layers may end at once."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "a+", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        text = file.read()
-        rows = [one for one in (json.loads(text)["rows"] if text else []) if key(one) != key(new)] + [new]
-        order = {cell: number for number, cell in enumerate(cells())}
-        rows.sort(key=lambda one: (order.get(key(one), len(order)), key(one)))
-        file.truncate(0)
-        file.write(json.dumps({"version": 1, "rows": rows}, indent=1) + "\n")
+    """The row replaces that of its cell."""
+    order = {cell: number for number, cell in enumerate(cells())}
+    kept.replace(path, new, key, lambda one: (order.get(key(one), len(order)), key(one)))
 
 
 # --- The table --------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import left
 import pytest
 from lib import crowd, fuse, insmod, module
 from lib.client import request
-from lib.served import wait_for
+from lib.served import served_beside, wait_for
 from lib.trees import content, write
 
 HELLO = b"Hello, world\n"
@@ -55,17 +55,7 @@ def hung(folder):
 
 
 def served(server):
-    """What others ask for meanwhile, each on a connection of its own: the longest of their times."""
-    longest = 0
-    for _ in range(3):
-        for target, right in (("/hello.txt", HELLO), ("/big.bin", BIG), ("/no", None), ("/", None)):
-            began = time.monotonic()
-            reply = server.ask(target)
-            longest = max(longest, time.monotonic() - began)
-            assert reply.status == (404 if target == "/no" else 200)
-            same = right is None or reply.body == right
-            assert same, target
-    return longest
+    return served_beside(server, HELLO, BIG)
 
 
 def asking(server, count):

@@ -14,6 +14,7 @@ import pytest
 from lib import fuse, mounts
 from lib.client import Sloppy, request
 from lib.crowd import sanitized
+from lib.served import served_beside
 from lib.server import ENGINE, wait_for
 from lib.trees import content, write
 
@@ -22,7 +23,6 @@ NAMES = ["small", "file", "large"]  # copied with its head; of one transfer; of 
 LATER_S = 0.5
 CLIENTS = 40  # more than there are helpers (FETCH_HELPERS)
 LOOPS = ("nonblock", "select", "poll", "epoll", "coro")
-
 
 pytestmark = [pytest.mark.userspace("tests/kernel/test_hung.py has them of the modules"),
               pytest.mark.skipif(not mounts.may() or not os.path.exists("/dev/fuse"), reason="needs root, /dev/fuse and the right to mount"),
@@ -34,7 +34,6 @@ def slow(tree):
     """slow(what the disk answers besides finding, opening and closing a file) -> a mount in the folder that is served."""
     write(f"{tree}/hello.txt", HELLO)
     write(f"{tree}/big.bin", BIG)
-    os.mkdir(f"{tree}/slow")
     mounted = []
     mounts.own()  # one below the folder empties the cache of each server that sees it
 
@@ -50,16 +49,7 @@ def slow(tree):
 
 
 def others(server):
-    """What others ask for meanwhile, each on a connection of its own: the longest of their times."""
-    longest = 0
-    for target, right in 3 * (("/hello.txt", HELLO), ("/big.bin", BIG), ("/no", None), ("/", None)):
-        began = time.monotonic()
-        reply = server.ask(target)
-        longest = max(longest, time.monotonic() - began)
-        assert reply.status == (404 if target == "/no" else 200)
-        same = right is None or reply.body == right
-        assert same, target
-    return longest
+    return served_beside(server, HELLO, BIG)
 
 
 def asking(server, mount, name, count=1):

@@ -17,6 +17,19 @@ def wait_for(question, what, seconds=PATIENCE):
         time.sleep(0.01)
 
 
+def served_beside(server, hello, big):
+    """What others ask for meanwhile, each on a connection of its own: the longest of their times."""
+    longest = 0
+    for target, right in 3 * (("/hello.txt", hello), ("/big.bin", big), ("/no", None), ("/", None)):
+        began = time.monotonic()
+        reply = server.ask(target)
+        longest = max(longest, time.monotonic() - began)
+        assert reply.status == (404 if target == "/no" else 200)
+        same = right is None or reply.body == right
+        assert same, target
+    return longest
+
+
 class Served:
     """Whoever inherits it has addresses, [(host, port)], and stats(), a dict."""
 
