@@ -3,7 +3,6 @@
 import os
 import sys
 
-sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.dirname(HERE)), "lab"), os.path.dirname(HERE)]
 

@@ -10,7 +10,6 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 LIMIT_S = 280
 # What a make around these tests hands down: a variable of its command line is in the environment, too.
 GIVEN = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "WERROR", "BUILD", "MODE", "V", "KERNEL", "PREFIX", "DESTDIR")
-sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(TOP, "tests"))
 
 

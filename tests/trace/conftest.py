@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 pytest.register_assert_rewrite("words")

@@ -7,7 +7,6 @@ import signal
 import sys
 import tempfile
 
-sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import pytest  # noqa: E402
