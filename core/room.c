@@ -12,9 +12,14 @@ uint32_t room_patience_ms(const struct room *r)
     return ms > ROOM_IDLE_MS ? ms : ROOM_IDLE_MS;
 }
 
+static uint64_t idle_since_ms(const struct conn *c, const struct host *times)
+{
+    return c->deadline_ms - (c->sent ? times->idle_ms : times->head_ms);
+}
+
 uint64_t room_idle_since_ms(const struct conn *c)
 {
-    return c->deadline_ms - (c->sent ? c->host->idle_ms : c->host->head_ms);
+    return idle_since_ms(c, c->host);
 }
 
 /* In its state since then: it goes if that is longer than ms. */
@@ -26,36 +31,25 @@ static struct room_place place(enum room_claim claim, uint64_t since_ms, const s
     return (struct room_place){goes ? claim : ROOM_KEEPS, since_ms};
 }
 
-/* A body, of a request or an answer.  If the peer has less than when the window began, earlier
- * answers were on their way then, and how much it has taken since is not known. */
-static struct room_place place_body(struct conn *c, const struct room *r, uint64_t acked)
+static struct room_place place_idle(const struct conn *c, const struct host *times,
+                                    const struct room *r, uint64_t heard_ms)
 {
-    uint64_t since_ms = c->deadline_ms - c->host->send_ms;
-    uint64_t lasted_ms = r->now_ms > since_ms ? r->now_ms - since_ms : 0;
-    uint32_t grown = c->want == CONN_SEND ? (uint32_t)acked - c->moved : c->moved;
-    /* However many wait: a rate shows only over some round trips, as acknowledgements come in
-     * bursts. */
-    struct room_place p = place(ROOM_SLOW, since_ms, r, ROOM_PATIENCE_MS);
+    uint64_t since_ms = idle_since_ms(c, times);
 
-    if (p.claim == ROOM_KEEPS)
-        return p;
-    if ((uint64_t)grown * 1000 < lasted_ms * ROOM_PACE_BYTES)
-        return p;
-    if (grown >= c->host->progress_bytes) { /* "less" wraps to a great deal: see conn_overdue() */
-        c->moved = c->want == CONN_SEND ? (uint32_t)acked : 0;
-        c->deadline_ms = r->now_ms + c->host->send_ms;
-    }
-    p.claim = ROOM_KEEPS;
-    return p;
+    if (heard_ms < since_ms) /* it waited in the accept queue, and was silent there too */
+        since_ms = heard_ms;
+    return place(ROOM_IDLE, since_ms, r, ROOM_IDLE_MS);
 }
 
-struct room_place room_place(struct conn *c, const struct room *r, const struct room_peer *peer)
+/* As if every body were slow. */
+static struct room_place look(const struct conn *c, const struct host *times, const struct room *r,
+                              uint64_t heard_ms)
 {
-    uint64_t since_ms;
-
     switch (c->want) {
     case CONN_SEND:
-        return place_body(c, r, peer->acked);
+        /* However many wait: a rate shows only over some round trips, as acknowledgements come in
+         * bursts. */
+        return place(ROOM_SLOW, c->deadline_ms - times->send_ms, r, ROOM_PATIENCE_MS);
     case CONN_LINGER:
         return place(ROOM_SAID, c->deadline_ms - LINGER_MS, r, ROOM_LINGER_MS);
     case CONN_RECV:
@@ -64,13 +58,40 @@ struct room_place room_place(struct conn *c, const struct room *r, const struct 
         return (struct room_place){ROOM_KEEPS, r->now_ms};
     }
     if (c->flags & CONN_BODY)
-        return place_body(c, r, 0);
+        return place(ROOM_SLOW, c->deadline_ms - times->send_ms, r, ROOM_PATIENCE_MS);
     if (!conn_idle(c))
-        return place(ROOM_HEADLESS, c->deadline_ms - c->host->head_ms, r, room_patience_ms(r));
-    since_ms = room_idle_since_ms(c);
-    if (peer->heard_ms < since_ms) /* it waited in the accept queue, and was silent there too */
-        since_ms = peer->heard_ms;
-    return place(ROOM_IDLE, since_ms, r, ROOM_IDLE_MS);
+        return place(ROOM_HEADLESS, c->deadline_ms - times->head_ms, r, room_patience_ms(r));
+    return place_idle(c, times, r, heard_ms);
+}
+
+struct room_place room_look(const struct conn *c, const struct host *times, const struct room *r)
+{
+    return look(c, times, r, UINT64_MAX);
+}
+
+/* Of a body.  If the peer has less than when the window began, earlier answers were on their way
+ * then, and how much it has taken since is not known. */
+static bool is_slow(struct conn *c, const struct room *r, uint64_t acked)
+{
+    uint64_t since_ms = c->deadline_ms - c->host->send_ms;
+    uint32_t grown = c->want == CONN_SEND ? (uint32_t)acked - c->moved : c->moved;
+
+    if ((uint64_t)grown * 1000 < (r->now_ms - since_ms) * ROOM_PACE_BYTES)
+        return true;
+    if (grown >= c->host->progress_bytes) { /* "less" wraps to a great deal: see conn_overdue() */
+        c->moved = c->want == CONN_SEND ? (uint32_t)acked : 0;
+        c->deadline_ms = r->now_ms + c->host->send_ms;
+    }
+    return false;
+}
+
+struct room_place room_place(struct conn *c, const struct room *r, const struct room_peer *peer)
+{
+    struct room_place p = look(c, c->host, r, peer->heard_ms);
+
+    if (p.claim == ROOM_SLOW && !is_slow(c, r, peer->acked))
+        p.claim = ROOM_KEEPS;
+    return p;
 }
 
 bool room_before(const struct room_place *a, const struct room_place *b)

@@ -8,10 +8,10 @@
  * idlest client makes room (kdoor.c), else a crowd of silent ones would keep everybody out.
  *
  * A thread that waits cannot look at a clock.  A delayed work item for each connection does, and
- * ends an overdue one by shutting its socket: the transfer returns, and the connection is closed by
- * whoever serves it.  Of one that rests and is to go only the receiving is ended: what has come by
- * then, seen or not, is answered.  The mutex is held while the machine is looked at, never while
- * bytes move.
+ * ends one that is overdue, or loses its seat in the middle of something, by shutting its socket:
+ * the transfer returns, and the connection is closed by whoever serves it.  Of one that rests and
+ * is to go only the receiving is ended: what has come by then, seen or not, is answered.  The mutex
+ * is held while the machine is looked at, never while bytes move.
  */
 #include <linux/jiffies.h>
 #include <linux/kthread.h>
@@ -60,8 +60,12 @@ static void block_watch(struct work_struct *work)
         over = true;
         ksock_end(&b->k); /* whoever serves it finds the end */
     }
-    if (!over && kconn_unwanted(&b->k))
-        ksock_deafen(&b->k); /* ... behind what it has received and we have not seen yet */
+    if (!over && kconn_unwanted(&b->k, now_ms)) {
+        if (conn_idle(&b->k.conn))
+            ksock_deafen(&b->k); /* ... behind what it has received and we have not seen yet */
+        else
+            ksock_end(&b->k);
+    }
     if (!over)
         watch_at(b, now_ms);
     mutex_unlock(&b->machine);

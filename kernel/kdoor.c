@@ -2,9 +2,10 @@
 /* kdoor.c - listening sockets, and letting connections in.
  *
  * A listener's callback queues one work item, which accepts without waiting, with a budget.  When
- * all seats are taken, or memory is short, connections wait in the kernel's own queue: the idlest
- * of a handful is asked to leave, and it is tried again when one has left, or after PAUSE_MS.
- * Nothing spins, and who waits is not dropped.
+ * all seats are taken, or memory is short, connections wait in the kernel's own queue.  Some of
+ * those that make least of their seats (core/room.h) are asked to leave, and accepting is tried
+ * again when one has left, or after PAUSE_MS.  Nothing spins, and no connection that waits is
+ * dropped.
  */
 #include <linux/inet.h>
 #include <linux/jiffies.h>
@@ -19,39 +20,74 @@
 enum {
     ACCEPT_BUDGET = 64,   /* connections a turn, then the established ones run */
     PAUSE_MS = 40,        /* then it is tried again */
-    VICTIM_LOOKS_MAX = 64 /* connections looked at for one seat; the next time others are */
+    VICTIMS_MAX = 8,      /* connections asked to leave at a time */
+    LOOKS_MAX = 64,       /* connections looked at for that; the next time others are */
+
+    /* An answer that was sent whole and stays unread is dropped by TCP after so many send_ms.  What
+     * is not sent whole ends before, by a look at the clock that may come one of them late. */
+    STALLS_MAX = 3
 };
 
 /* --- A full house ----------------------------------------------------------------------------- */
 
-static u64 idle_since_ms(const struct kserve *s, const struct conn *c)
+struct victims {
+    unsigned wanted, count;
+    struct kconn *conn[VICTIMS_MAX]; /* those that go first are first */
+    struct room_place place[VICTIMS_MAX];
+};
+
+/* Keeps it if it goes before another, or there is room. */
+static void victim_add(struct victims *v, struct kconn *k, const struct room_place *p)
 {
-    return READ_ONCE(c->deadline_ms) - (READ_ONCE(c->sent) ? s->opt.idle_ms : s->opt.head_ms);
+    unsigned i;
+
+    if (v->count == v->wanted && !room_before(p, &v->place[v->count - 1]))
+        return;
+    v->count += v->count < v->wanted;
+    for (i = v->count - 1; i > 0 && room_before(p, &v->place[i - 1]); i--) {
+        v->conn[i] = v->conn[i - 1];
+        v->place[i] = v->place[i - 1];
+    }
+    v->conn[i] = k;
+    v->place[i] = *p;
 }
 
-/* Other threads may be pumping a connection that is looked at here: its owner decides, and this
- * only proposes.  room_place() is not for that: it writes to the connection and reads its host, a
- * lane that may be freed meanwhile. */
+/* Connections that nobody has accepted yet. */
+static unsigned waiting(const struct kserve *s)
+{
+    unsigned i, n = 0;
+
+    for (i = 0; i < s->doors; i++)
+        n += READ_ONCE(s->door[i].sock->sk->sk_ack_backlog);
+    return n;
+}
+
+/* Other threads may be pumping a connection that is looked at here: its owner decides
+ * (kconn_unwanted()), and this only proposes. */
 static void make_room(struct kserve *s)
 {
-    u64 now_ms = (u64)ktime_to_ms(ktime_get_coarse());
-    struct kconn *k, *idlest = NULL;
-    unsigned looks;
+    const struct host times = {.head_ms = s->opt.head_ms, .idle_ms = s->opt.idle_ms,
+                               .send_ms = s->opt.send_ms};
+    struct room room = {(u64)ktime_to_ms(ktime_get_coarse()), s->seats, 0};
+    struct victims v = {0};
+    unsigned i;
 
     spin_lock(&s->lock);
-    for (looks = 0; looks < VICTIM_LOOKS_MAX && !list_empty(&s->conns); looks++) {
-        k = list_first_entry(&s->conns, struct kconn, node);
+    room.waiting = waiting(s);
+    WRITE_ONCE(s->waiting, room.waiting);
+    v.wanted = clamp_t(unsigned, room.waiting, 1, VICTIMS_MAX);
+    for (i = 0; i < LOOKS_MAX && !list_empty(&s->conns); i++) {
+        struct kconn *k = list_first_entry(&s->conns, struct kconn, node);
+        struct room_place p = data_race(room_look(&k->conn, &times, &room));
+
         list_move_tail(&k->node, &s->conns);
-        if (!data_race(conn_idle(&k->conn)) ||
-            idle_since_ms(s, &k->conn) + ROOM_IDLE_MS > now_ms)
-            continue;
-        if (!idlest || idle_since_ms(s, &k->conn) < idle_since_ms(s, &idlest->conn))
-            idlest = k;
+        if (p.claim != ROOM_KEEPS)
+            victim_add(&v, k, &p);
     }
-    if (idlest) {
-        set_bit(KCONN_UNSEAT, &idlest->flags);
+    for (i = 0; i < v.count; i++) {
+        set_bit(KCONN_UNSEAT, &v.conn[i]->flags);
         smp_mb__after_atomic(); /* whoever pumps it next sees it */
-        s->way->look(idlest);
+        s->way->look(v.conn[i]);
     }
     spin_unlock(&s->lock);
 }
@@ -176,13 +212,15 @@ static u16 port_of(const struct sockaddr_storage *at)
 }
 
 /* What the accepted ones shall have too: they are copies.  An answer is gathered before it is sent,
- * so there is nothing to wait for (TCP_NODELAY). */
+ * so there is nothing to wait for (TCP_NODELAY), and what nobody acknowledges does not stay in
+ * memory (TCP_USER_TIMEOUT, RFC 5482). */
 static int socket_listen(struct kserve *s, struct socket *sock, struct sockaddr_storage *at)
 {
     int err;
 
     sock_set_reuseaddr(sock->sk);
     tcp_sock_set_nodelay(sock->sk);
+    tcp_sock_set_user_timeout(sock->sk, STALLS_MAX * s->opt.send_ms);
     if (at->ss_family == AF_INET6)
         ip6_sock_set_v6only(sock->sk);
     err = kcompat_bind(sock, at, at->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)

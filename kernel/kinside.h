@@ -79,7 +79,8 @@ struct kconn {
 
 enum kconn_flag {
     KCONN_DUE,     /* its timer fired */
-    KCONN_UNSEAT,  /* it is to go if it is idle: somebody waits */
+    KCONN_UNSEAT,  /* it is to go if it makes nothing of its seat: somebody waits */
+    KCONN_CUT,     /* it ends in the middle of an answer: by a reset */
     KCONN_SHUT,    /* no more will be sent: the transport is to be told where sleeping is allowed */
     KCONN_END      /* found done where it could not be closed */
 };
@@ -125,6 +126,7 @@ struct kserve {
     struct kcalls calls;
     int stop;        /* enum kstop */
     bool paused;     /* somebody waits for a seat */
+    unsigned waiting; /* ... so many, when it was last looked at */
     atomic_t live;
     wait_queue_head_t gone;
     long buffer_bytes_max;      /* of stashes and outboxes together */
@@ -148,8 +150,9 @@ void kconn_finish(struct kconn *k);
 /* ... whose memory is free now: wakes who waits for that.  In a work item of one of the two queues
  * only: kserve_close() waits for those before it frees serve. */
 void kserve_left(struct kserve *s);
-/* Whether it is to end for a reason of the server's: it stops, or the seat is wanted. */
-bool kconn_unwanted(struct kconn *k);
+/* Whether it is to end for a reason of the server's: it stops, or the seat is wanted.  Its owner
+ * asks, as for kconn_overdue(). */
+bool kconn_unwanted(struct kconn *k, u64 now_ms);
 /* Its deadline is asked about; true: its time is up (counted). */
 bool kconn_overdue(struct kconn *k, u64 now_ms);
 

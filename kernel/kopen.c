@@ -20,6 +20,7 @@
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 #include <net/sock.h>
+#include "../core/room.h"
 #include "kinside.h"
 
 /* The work item of a blocking connection holds a worker for as long as it lives, and a queue has so
@@ -57,9 +58,11 @@ void kconn_finish(struct kconn *k)
     list_del(&k->node);
     spin_unlock(&s->lock);
     kstat_add(s, KSTAT_BYTES, (unsigned long)k->conn.sent);
+    /* Cut off: a reset says so, and no queue stays behind. */
+    if (READ_ONCE(s->stop) == KSTOP_NOW || test_bit(KCONN_CUT, &k->flags) ||
+        conn_unfinished(&k->conn))
+        sock_no_linger(k->sock->sk);
     conn_fini(&k->conn);
-    if (READ_ONCE(s->stop) == KSTOP_NOW)
-        sock_no_linger(k->sock->sk); /* cut off: a reset says so, and no queue stays behind */
     sock_release(k->sock);
     kstat_add(s, KSTAT_CLOSED, 1);
 }
@@ -80,7 +83,30 @@ static bool kconn_idle(const struct kconn *k)
     return conn_idle(&k->conn) && !ksock_unread(k);
 }
 
-bool kconn_unwanted(struct kconn *k)
+/* Its time is up, or its seat is wanted.  What ends a blocking connection makes its send fail, and
+ * then it does not look unfinished any more. */
+static bool cut(struct kconn *k, enum kstat_id why)
+{
+    if (conn_unfinished(&k->conn))
+        set_bit(KCONN_CUT, &k->flags);
+    kstat_add(k->serve, why, 1);
+    return true;
+}
+
+/* Whether it gives up its seat. */
+static bool makes_room(struct kconn *k, u64 now_ms)
+{
+    const struct kserve *s = k->serve;
+    const struct room room = {now_ms, s->seats, READ_ONCE(s->waiting)};
+    const struct room_peer peer = {.acked = ksock_acked(k), .heard_ms = U64_MAX};
+    enum room_claim claim = room_place(&k->conn, &room, &peer).claim;
+
+    if (claim == ROOM_IDLE || claim == ROOM_HEADLESS)
+        return !ksock_unread(k);
+    return claim != ROOM_KEEPS;
+}
+
+bool kconn_unwanted(struct kconn *k, u64 now_ms)
 {
     int how = READ_ONCE(k->serve->stop);
 
@@ -89,20 +115,14 @@ bool kconn_unwanted(struct kconn *k)
     if (!test_bit(KCONN_UNSEAT, &k->flags))
         return false;
     clear_bit(KCONN_UNSEAT, &k->flags);
-    if (!kconn_idle(k))
-        return false;
-    kstat_add(k->serve, KSTAT_EVICTED, 1);
-    return true;
+    return makes_room(k, now_ms) && cut(k, KSTAT_EVICTED);
 }
 
 bool kconn_overdue(struct kconn *k, u64 now_ms)
 {
     if (now_ms < k->conn.deadline_ms || (ksock_unread(k) && conn_spoken(&k->conn, now_ms)))
         return false;
-    if (!conn_overdue(&k->conn, ksock_acked(k), now_ms))
-        return false;
-    kstat_add(k->serve, KSTAT_EXPIRED, 1);
-    return true;
+    return conn_overdue(&k->conn, ksock_acked(k), now_ms) && cut(k, KSTAT_EXPIRED);
 }
 
 /* --- Stopping --------------------------------------------------------------------------------- */

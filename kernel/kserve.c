@@ -97,7 +97,7 @@ static bool ready_ends(struct kready *r, u64 now_ms)
     struct kconn *k = &r->k;
     bool due = test_bit(KCONN_DUE, &k->flags) && test_and_clear_bit(KCONN_DUE, &k->flags);
 
-    if (k->conn.want == CONN_CLOSE || kconn_unwanted(k))
+    if (k->conn.want == CONN_CLOSE || kconn_unwanted(k, now_ms))
         return true;
     if (due && kconn_overdue(k, now_ms))
         return true;

@@ -57,10 +57,10 @@ def kernel():
 @pytest.fixture(scope="module")
 def one_processor():
     """Of tests that trace.  The kernel patches its code by a breakpoint that it takes away again, and a second processor of the
-    emulator runs into it afterwards (Oops: int3, on 6.12, in most runs), which no real processor does.  On 6.1 it has not been
-    seen, so that there tracing meets two processors."""
+    emulator runs into it afterwards, which no real processor does: Oops: int3, or it runs into it for ever (on 6.12 in most runs,
+    on 6.1 in few)."""
     path = "/sys/devices/system/cpu/cpu1/online"
-    alone = os.path.exists(path) and not os.uname().release.startswith("6.1.")
+    alone = os.path.exists(path)
     if alone:
         with open(path, "w", encoding="ascii") as file:
             file.write("0")

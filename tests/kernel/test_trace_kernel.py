@@ -11,13 +11,13 @@ import time
 import left
 import pytest
 from lib import module
+from tracefs import TRACING, mounted, put
 
 pytestmark = pytest.mark.usefixtures("one_processor")
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RUNG = os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung"
 TRACE = os.path.join(os.path.dirname(RUNG), "rung-trace")
 LOAD = os.path.join(os.path.dirname(RUNG), "rung-load")
-TRACING = "/sys/kernel/tracing"
 EVENT = "events/sched/sched_migrate_task"
 # Settings that somebody left there.
 ODD = {"set_ftrace_filter": "vfs_read\nvfs_write\n", "set_ftrace_notrace": "do_exit\n", "set_graph_function": "vfs_fsync\n",
@@ -29,16 +29,6 @@ PLAIN = {"set_ftrace_filter": "", "set_ftrace_notrace": "", "set_graph_function"
          "options/overwrite": "1", "options/funcgraph-irqs": "1", f"{EVENT}/filter": "0", "tracing_on": "1"}
 MOMENTS = 24  # at which it is killed
 PATIENCE = 120 * float(os.environ.get("RUNG_SLOW") or 1)
-
-
-def put(name, text, mode="w"):
-    with open(f"{TRACING}/{name}", mode, encoding="ascii") as file:
-        file.write(text)
-
-
-def mounted():
-    if not os.path.exists(f"{TRACING}/available_tracers"):
-        subprocess.run(["mount", "-t", "tracefs", "none", TRACING], check=True)
 
 
 def settings():

@@ -119,6 +119,32 @@ static void earlier_answers_are_on_their_way(void **state)
     assert_int_equal(place_at(START + 2 * PATIENCE, 1).claim, ROOM_SLOW);
 }
 
+/* From outside a body counts as slow whatever it moves, nothing is written, and the host is not
+ * looked at. */
+static void looked_at_from_outside(void **state)
+{
+    const struct host times = {.head_ms = 3000, .idle_ms = 2000, .send_ms = 1000};
+    struct room r = {.now_ms = START + ROOM_IDLE_MS - 1, .seats = 1};
+    struct conn other = c;
+
+    (void)state;
+    other.host = NULL;
+    other.deadline_ms = START + times.head_ms;
+    assert_int_equal(room_look(&other, &times, &r).claim, ROOM_KEEPS);
+    r.now_ms++;
+    assert_int_equal(room_look(&other, &times, &r).claim, ROOM_IDLE);
+    assert_int_equal(room_look(&other, &times, &r).since_ms, START);
+    feed_at(START, "eon\n");
+    other = c;
+    other.host = NULL;
+    other.deadline_ms = START + times.send_ms;
+    r.now_ms = START + PATIENCE - 1;
+    assert_int_equal(room_look(&other, &times, &r).claim, ROOM_KEEPS);
+    r.now_ms++;
+    assert_int_equal(room_look(&other, &times, &r).claim, ROOM_SLOW);
+    assert_int_equal(other.deadline_ms, START + times.send_ms);
+}
+
 static void order(void **state)
 {
     static const struct room_place row[] = {
@@ -152,7 +178,7 @@ int main(void)
         TEST(last_answer_is_out),
         TEST(slow_reader),
         TEST(earlier_answers_are_on_their_way),
-        TEST(order),
+        TEST(looked_at_from_outside), TEST(order),
         TEST(others_keep_their_seats),
     };
 

@@ -8,7 +8,6 @@ from lib.client import request
 from lib.server import wait_for
 from lib.trees import content, sparse, write
 
-pytestmark = pytest.mark.userspace("orphaned sockets of its own")
 BIG = 64 << 20
 SMALL = 1 << 20  # less than a socket's buffer takes
 TIME_WAIT = "06"
@@ -56,6 +55,7 @@ def test_cut_off_reader_leaves_nothing(start, root):
 
 @pytest.mark.long
 @pytest.mark.core
+@pytest.mark.userspace("a process that can be stopped")
 def test_a_late_server_still_cuts_off(start, root):
     """The server does not run when the second --send-timeout is over: the kernel leaves the end to the server."""
     server = start(root, "--send-timeout", "1s")
@@ -72,6 +72,7 @@ def test_a_late_server_still_cuts_off(start, root):
 
 
 @pytest.mark.core
+@pytest.mark.userspace("a time to drain that is set")
 def test_cut_off_at_the_end_leaves_nothing(start, root):
     server = start(root, "--drain-timeout", "0")
     with asked(server, "/big.bin") as wire:
