@@ -41,15 +41,35 @@ static struct room_place place_idle(const struct conn *c, const struct host *tim
     return place(ROOM_IDLE, since_ms, r, ROOM_IDLE_MS);
 }
 
-/* As if every body were slow. */
-static struct room_place look(const struct conn *c, const struct host *times, const struct room *r,
-                              uint64_t heard_ms)
+/* Whether a body moves less than its pace.  If the peer has less than when the window began,
+ * earlier answers were on their way then, and how much it has taken since is not known: "less"
+ * wraps to a great deal. */
+static bool is_slow(const struct conn *c, uint64_t since_ms, const struct room *r, uint64_t acked)
+{
+    uint32_t grown = c->want == CONN_SEND ? (uint32_t)acked - c->moved : c->moved;
+
+    return (uint64_t)grown * 1000 < (r->now_ms - since_ms) * ROOM_PACE_BYTES;
+}
+
+/* However many wait: a rate shows only over some round trips, as acknowledgements come in
+ * bursts. */
+static struct room_place place_body(const struct conn *c, const struct host *times,
+                                    const struct room *r, uint64_t acked)
+{
+    uint64_t since_ms = c->deadline_ms - times->send_ms;
+    struct room_place p = place(ROOM_SLOW, since_ms, r, ROOM_PATIENCE_MS);
+
+    if (p.claim == ROOM_SLOW && !is_slow(c, since_ms, r, acked))
+        p.claim = ROOM_KEEPS;
+    return p;
+}
+
+struct room_place room_look(const struct conn *c, const struct host *times, const struct room *r,
+                            const struct room_peer *peer)
 {
     switch (c->want) {
     case CONN_SEND:
-        /* However many wait: a rate shows only over some round trips, as acknowledgements come in
-         * bursts. */
-        return place(ROOM_SLOW, c->deadline_ms - times->send_ms, r, ROOM_PATIENCE_MS);
+        return place_body(c, times, r, peer->acked);
     case CONN_LINGER:
         return place(ROOM_SAID, c->deadline_ms - LINGER_MS, r, ROOM_LINGER_MS);
     case CONN_RECV:
@@ -58,39 +78,35 @@ static struct room_place look(const struct conn *c, const struct host *times, co
         return (struct room_place){ROOM_KEEPS, r->now_ms};
     }
     if (c->flags & CONN_BODY)
-        return place(ROOM_SLOW, c->deadline_ms - times->send_ms, r, ROOM_PATIENCE_MS);
+        return place_body(c, times, r, 0);
     if (!conn_idle(c))
         return place(ROOM_HEADLESS, c->deadline_ms - times->head_ms, r, room_patience_ms(r));
-    return place_idle(c, times, r, heard_ms);
+    return place_idle(c, times, r, peer->heard_ms);
 }
 
-struct room_place room_look(const struct conn *c, const struct host *times, const struct room *r)
+void room_body_again(struct conn *c, uint64_t acked, uint64_t now_ms)
 {
-    return look(c, times, r, UINT64_MAX);
+    c->moved = c->want == CONN_SEND ? (uint32_t)acked : 0;
+    c->deadline_ms = now_ms + c->host->send_ms;
 }
 
-/* Of a body.  If the peer has less than when the window began, earlier answers were on their way
- * then, and how much it has taken since is not known. */
-static bool is_slow(struct conn *c, const struct room *r, uint64_t acked)
+/* Whether a body's window is over its patience, and so much moved in it that a new one may begin:
+ * with less, conn_overdue() would lose count. */
+static bool body_goes_on(const struct conn *c, const struct room *r, uint64_t acked)
 {
-    uint64_t since_ms = c->deadline_ms - c->host->send_ms;
+    bool body = c->want == CONN_SEND || (c->want == CONN_RECV && c->flags & CONN_BODY);
     uint32_t grown = c->want == CONN_SEND ? (uint32_t)acked - c->moved : c->moved;
 
-    if ((uint64_t)grown * 1000 < (r->now_ms - since_ms) * ROOM_PACE_BYTES)
-        return true;
-    if (grown >= c->host->progress_bytes) { /* "less" wraps to a great deal: see conn_overdue() */
-        c->moved = c->want == CONN_SEND ? (uint32_t)acked : 0;
-        c->deadline_ms = r->now_ms + c->host->send_ms;
-    }
-    return false;
+    return body && c->deadline_ms - c->host->send_ms + ROOM_PATIENCE_MS <= r->now_ms &&
+           grown >= c->host->progress_bytes;
 }
 
 struct room_place room_place(struct conn *c, const struct room *r, const struct room_peer *peer)
 {
-    struct room_place p = look(c, c->host, r, peer->heard_ms);
+    struct room_place p = room_look(c, c->host, r, peer);
 
-    if (p.claim == ROOM_SLOW && !is_slow(c, r, peer->acked))
-        p.claim = ROOM_KEEPS;
+    if (p.claim == ROOM_KEEPS && body_goes_on(c, r, peer->acked))
+        room_body_again(c, peer->acked, r->now_ms);
     return p;
 }
 

@@ -59,9 +59,13 @@ uint64_t room_idle_since_ms(const struct conn *c);
  * --send-timeout, so that it is judged by what moves from now on. */
 struct room_place room_place(struct conn *c, const struct room *r, const struct room_peer *peer);
 
-/* The same from outside, while another thread may be pumping it: nothing is written, the host is
- * not looked at (times has its time-outs), and every body counts as slow.  It only proposes. */
-struct room_place room_look(const struct conn *c, const struct host *times, const struct room *r);
+/* The same from outside, while another thread may be pumping it: nothing is written, and the host
+ * is not looked at (times has its time-outs).  It only proposes. */
+struct room_place room_look(const struct conn *c, const struct host *times, const struct room *r,
+                            const struct room_peer *peer);
+
+/* A body is judged by what moves from now on, for example because until now the host was late. */
+void room_body_again(struct conn *c, uint64_t acked, uint64_t now_ms);
 
 /* Whether a goes before b. */
 bool room_before(const struct room_place *a, const struct room_place *b);

@@ -4,8 +4,8 @@
  *
  * They are here to be compared with event, not to be used.  What each costs while a client is
  * silent: cmwq a worker of the queue, and a queue has no more than WQ_MAX_ACTIVE at once; kthread a
- * thread and its stack.  Both a scratch buffer.  So there are seats, and when they are taken the
- * idlest client makes room (kdoor.c), else a crowd of silent ones would keep everybody out.
+ * thread and its stack.  Both a scratch buffer.  So there are seats, and when they are taken those
+ * that make least of theirs leave (kdoor.c), else a crowd of silent ones would keep everybody out.
  *
  * A thread that waits cannot look at a clock.  A delayed work item for each connection does, and
  * ends one that is overdue, or loses its seat in the middle of something, by shutting its socket:
@@ -18,9 +18,10 @@
 #include <linux/mutex.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
+#include "../core/room.h"
 #include "kinside.h"
 
-/* The machine is being moved: this long, and the watcher looks again. */
+/* The machine is being moved, or a look was put off: this long, and the watcher looks again. */
 enum { BUSY_MS = 20 };
 
 struct kblock {
@@ -43,6 +44,9 @@ static void watch_at(struct kblock *b, u64 now_ms)
     b->watch_ms = at_ms;
     mod_delayed_work(b->k.serve->door_wq, &b->watch,
                      1 + msecs_to_jiffies(at_ms > now_ms ? at_ms - now_ms : 0));
+    smp_mb(); /* a look that this has put off was asked for before */
+    if (test_bit(KCONN_UNSEAT, &b->k.flags) || READ_ONCE(b->k.serve->stop) != KSTOP_NOT)
+        mod_delayed_work(b->k.serve->door_wq, &b->watch, msecs_to_jiffies(BUSY_MS));
 }
 
 static void block_watch(struct work_struct *work)
@@ -61,7 +65,7 @@ static void block_watch(struct work_struct *work)
         ksock_end(&b->k); /* whoever serves it finds the end */
     }
     if (!over && kconn_unwanted(&b->k, now_ms)) {
-        if (conn_idle(&b->k.conn))
+        if (b->k.conn.want == CONN_RECV)
             ksock_deafen(&b->k); /* ... behind what it has received and we have not seen yet */
         else
             ksock_end(&b->k);
@@ -105,6 +109,7 @@ static void serve_output(struct kblock *b, struct kline *line)
     long n;
 
     mutex_unlock(&b->machine);
+    line->late = false;
     n = kline_transport.send(line, &out);
     mutex_lock(&b->machine);
     now_ms = klane_tick(&b->lane);
@@ -112,6 +117,10 @@ static void serve_output(struct kblock *b, struct kline *line)
         conn_abort(&b->k.conn); /* gone, or the file has become shorter: nothing may follow */
     else
         conn_sent(&b->k.conn, (size_t)n, now_ms);
+    if (n > 0 && b->k.conn.want != CONN_SEND)
+        clear_bit(KCONN_CUT, &b->k.flags); /* the answer was sent whole after all */
+    else if (n > 0 && line->late)
+        room_body_again(&b->k.conn, ksock_acked(&b->k), now_ms);
     if (b->k.conn.deadline_ms < b->watch_ms)
         watch_at(b, now_ms);
 }

@@ -4,8 +4,8 @@
  * A listener's callback queues one work item, which accepts without waiting, with a budget.  When
  * all seats are taken, or memory is short, connections wait in the kernel's own queue.  Some of
  * those that make least of their seats (core/room.h) are asked to leave, and accepting is tried
- * again when one has left, or after PAUSE_MS.  Nothing spins, and no connection that waits is
- * dropped.
+ * again when one has left, or after PAUSE_MS.  Nothing spins.  No connection is dropped while it
+ * waits there; one that was accepted is, if there is no memory or thread for it (`refused`).
  */
 #include <linux/inet.h>
 #include <linux/jiffies.h>
@@ -23,8 +23,8 @@ enum {
     VICTIMS_MAX = 8,      /* connections asked to leave at a time */
     LOOKS_MAX = 64,       /* connections looked at for that; the next time others are */
 
-    /* An answer that was sent whole and stays unread is dropped by TCP after so many send_ms.  What
-     * is not sent whole ends before, by a look at the clock that may come one of them late. */
+    /* An answer that was sent whole and stays unread is dropped by TCP after so many send_ms.  One
+     * that is not sent whole is ended sooner by our own timer, which may be late by one send_ms. */
     STALLS_MAX = 3
 };
 
@@ -62,29 +62,48 @@ static unsigned waiting(const struct kserve *s)
     return n;
 }
 
-/* Other threads may be pumping a connection that is looked at here: its owner decides
- * (kconn_unwanted()), and this only proposes. */
-static void make_room(struct kserve *s)
+/* Whether it is asked already, or told to go. */
+static bool is_leaving(const struct kconn *k)
+{
+    return test_bit(KCONN_UNSEAT, &k->flags) || test_bit(KCONN_GOES, &k->flags);
+}
+
+/* Those that are leaving among the first connections, and of the others some that should. */
+static unsigned victims_find(struct victims *v, struct kserve *s, const struct room *room)
 {
     const struct host times = {.head_ms = s->opt.head_ms, .idle_ms = s->opt.idle_ms,
                                .send_ms = s->opt.send_ms};
+    unsigned i, leaving = 0, looks = min_t(unsigned, s->listed, LOOKS_MAX);
+
+    for (i = 0; i < looks; i++) {
+        struct kconn *k = list_first_entry(&s->conns, struct kconn, node);
+        const struct room_peer peer = {.acked = ksock_acked(k), .heard_ms = U64_MAX};
+        struct room_place p = data_race(room_look(&k->conn, &times, room, &peer));
+
+        list_move_tail(&k->node, &s->conns);
+        if (is_leaving(k))
+            leaving++;
+        else if (p.claim != ROOM_KEEPS && !ksock_has_all(k))
+            victim_add(v, k, &p);
+    }
+    return leaving;
+}
+
+/* Asks as many connections to leave as wait, less those that are about to, `most` of them at once.
+ * Other threads may be pumping a connection that is looked at here: its owner decides
+ * (kconn_unwanted()), and this only proposes. */
+static void make_room(struct kserve *s, unsigned most)
+{
     struct room room = {(u64)ktime_to_ms(ktime_get_coarse()), s->seats, 0};
-    struct victims v = {0};
-    unsigned i;
+    struct victims v = {.wanted = most};
+    unsigned i, leaving;
 
     spin_lock(&s->lock);
     room.waiting = waiting(s);
     WRITE_ONCE(s->waiting, room.waiting);
-    v.wanted = clamp_t(unsigned, room.waiting, 1, VICTIMS_MAX);
-    for (i = 0; i < LOOKS_MAX && !list_empty(&s->conns); i++) {
-        struct kconn *k = list_first_entry(&s->conns, struct kconn, node);
-        struct room_place p = data_race(room_look(&k->conn, &times, &room));
-
-        list_move_tail(&k->node, &s->conns);
-        if (p.claim != ROOM_KEEPS)
-            victim_add(&v, k, &p);
-    }
-    for (i = 0; i < v.count; i++) {
+    WRITE_ONCE(s->asked_ms, room.now_ms);
+    leaving = victims_find(&v, s, &room) + (unsigned)atomic_read(&s->live) - s->listed;
+    for (i = 0; i < v.count && i + leaving < room.waiting; i++) {
         set_bit(KCONN_UNSEAT, &v.conn[i]->flags);
         smp_mb__after_atomic(); /* whoever pumps it next sees it */
         s->way->look(v.conn[i]);
@@ -92,10 +111,11 @@ static void make_room(struct kserve *s)
     spin_unlock(&s->lock);
 }
 
-static void pause_accepting(struct kdoor *d)
+/* Until a connection has left, or for PAUSE_MS.  most: connections that are asked to leave. */
+static void pause_accepting(struct kdoor *d, unsigned most)
 {
     WRITE_ONCE(d->serve->paused, true);
-    make_room(d->serve);
+    make_room(d->serve, most);
     queue_delayed_work(d->serve->door_wq, &d->accept, msecs_to_jiffies(PAUSE_MS));
 }
 
@@ -157,7 +177,7 @@ static int accept_one(struct kdoor *d)
     err = s->way->welcome(s, sock);
     if (err)
         kstat_add(s, KSTAT_REFUSED, 1);
-    return err;
+    return err == -EAGAIN ? -ENOMEM : err; /* no thread is to be had */
 }
 
 static void door_accept(struct work_struct *work)
@@ -169,14 +189,14 @@ static void door_accept(struct work_struct *work)
     for (n = 0; n < ACCEPT_BUDGET; n++) {
         if (atomic_read(&d->serve->live) >= (int)d->serve->seats) {
             if (awaited(d))
-                pause_accepting(d);
+                pause_accepting(d, VICTIMS_MAX);
             return;
         }
         err = accept_one(d);
         if (err == -EAGAIN)
             return;
         if (err) {
-            pause_accepting(d);
+            pause_accepting(d, 1);
             return;
         }
     }
@@ -270,7 +290,9 @@ static int door_open(struct kdoor *d, struct kserve *s, const char *address)
         return err;
     }
     door_hook(d);
+    spin_lock(&s->lock); /* against make_room(), for the door before this one */
     s->doors++;
+    spin_unlock(&s->lock);
     queue_delayed_work(s->door_wq, &d->accept, 0); /* who came before the callback was there */
     return 0;
 }

@@ -73,9 +73,9 @@ static void far_work(struct work_struct *work)
     atomic_dec(&s->far[away]);
 }
 
-bool kfar_has_room(const struct kserve *s, enum kreach reach)
+bool kfar_has_room(const struct kserve *s)
 {
-    return (unsigned)atomic_read(&s->far[reach != KREACH_MEMORY]) < s->far_most;
+    return (unsigned)atomic_read(&s->far[true]) < s->far_most;
 }
 
 void kfar_init(struct kready *r)

@@ -15,6 +15,7 @@
 #include <linux/net.h>
 #include <linux/percpu.h>
 #include <linux/spinlock.h>
+#include <linux/tcp.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 #include "kcompat.h"
@@ -80,7 +81,8 @@ struct kconn {
 enum kconn_flag {
     KCONN_DUE,     /* its timer fired */
     KCONN_UNSEAT,  /* it is to go if it makes nothing of its seat: somebody waits */
-    KCONN_CUT,     /* it ends in the middle of an answer: by a reset */
+    KCONN_GOES,    /* its time is up, or it gave up its seat: it is about to end */
+    KCONN_CUT,     /* ... in the middle of an answer: by a reset */
     KCONN_SHUT,    /* no more will be sent: the transport is to be told where sleeping is allowed */
     KCONN_END      /* found done where it could not be closed */
 };
@@ -117,8 +119,8 @@ struct kserve {
     struct workqueue_struct *wq;      /* of the way */
     struct workqueue_struct *door_wq; /* accepting, watching: never kept busy for long */
     struct workqueue_struct *far_wq[2]; /* kfar.c: KREACH_HOME, KREACH_AWAY; NULL: no files */
-    atomic_t far[2]; /* connections that wait there or are pumped, each below far_most */
-    unsigned far_most;
+    atomic_t far[2]; /* connections that wait there or are pumped */
+    unsigned far_most; /* ... in the second queue */
     atomic_t away;   /* kblock.c: connections with an answer from another file system */
     struct kdoor door[KSERVE_BINDS_MAX];
     unsigned doors;
@@ -126,13 +128,15 @@ struct kserve {
     struct kcalls calls;
     int stop;        /* enum kstop */
     bool paused;     /* somebody waits for a seat */
-    unsigned waiting; /* ... so many, when it was last looked at */
+    unsigned waiting; /* ... so many, when room was last made */
+    u64 asked_ms;     /* ... which was then */
     atomic_t live;
     wait_queue_head_t gone;
     long buffer_bytes_max;      /* of stashes and outboxes together */
     atomic_long_t buffer_bytes; /* <= buffer_bytes_max */
-    spinlock_t lock; /* conns */
+    spinlock_t lock; /* conns, listed, doors */
     struct list_head conns;
+    unsigned listed; /* in conns */
     struct kpercpu __percpu *percpu;
     struct klane *lane, *soft; /* kserve.c: one for each processor, in work items and below */
     struct llist_head dead;    /* kblock.c: threads that have done */
@@ -186,6 +190,7 @@ struct kline {
     struct klane *lane;
     int flags;  /* MSG_DONTWAIT, or 0: receive and send wait */
     bool empty; /* the last receive found nothing */
+    bool late;  /* before the last send the peer had all that was sent: it waited for us */
     bool hand;  /* to go on needs more than this lane may do */
 };
 extern const struct transport kline_transport, kline_soft_transport;
@@ -199,6 +204,14 @@ void ksock_deafen(struct kconn *k);             /* what has come is received, th
 void ksock_end(struct kconn *k);                /* neither: both wake who waits in it */
 void ksock_reset(struct sock *sk);              /* in the middle of whatever it does; sleeps */
 u64 ksock_acked(const struct kconn *k);         /* bytes that the peer is known to have */
+/* The peer has all that was sent, and an answer is not over: the file system takes its time. */
+static inline bool ksock_has_all(const struct kconn *k)
+{
+    const struct tcp_sock *tp = tcp_sk(k->sock->sk);
+
+    return READ_ONCE(k->conn.want) == CONN_SEND &&
+           READ_ONCE(tp->snd_una) == READ_ONCE(tp->write_seq);
+}
 
 /* --- kstats.c --------------------------------------------------------------------------------- */
 static inline void kstat_add(struct kserve *s, enum kstat_id stat, unsigned long n)

@@ -238,8 +238,10 @@ static int host_find(void *site, const struct http_ask *ask, struct source **sou
         *source = ready_or(l, *source);
     if (err != -EINPROGRESS)
         return err;
+    /* For the folder's own file system a request waits as long as it takes: without it there is
+     * little to serve. */
     if (l->serve->way != &kway_block)
-        return kfar_has_room(l->serve, l->reach) ? err : -EAGAIN;
+        return l->reach == KREACH_MEMORY || kfar_has_room(l->serve) ? err : -EAGAIN;
     return lane_goes_away(l) ? w->find(w->ctx, ask, KREACH_AWAY, source) : -EAGAIN;
 }
 

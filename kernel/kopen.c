@@ -35,6 +35,10 @@ enum { LOOK_MS = 100 };
  * others: there may be a million. */
 enum { LOOKS_MAX = 64 };
 
+/* Who waits for seats asks for them at least every 40 ms (kdoor.c).  A connection that was asked so
+ * long ago, and was elsewhere meanwhile, stays: nobody waits any more. */
+enum { ASKED_MS = 200 };
+
 /* --- Connections, whatever the way ------------------------------------------------------------ */
 
 void kconn_begin(struct kconn *k, struct kserve *s, struct socket *sock, const struct host *host)
@@ -47,6 +51,7 @@ void kconn_begin(struct kconn *k, struct kserve *s, struct socket *sock, const s
     atomic_inc(&s->live);
     spin_lock(&s->lock);
     list_add_tail(&k->node, &s->conns);
+    s->listed++;
     spin_unlock(&s->lock);
 }
 
@@ -56,6 +61,7 @@ void kconn_finish(struct kconn *k)
 
     spin_lock(&s->lock);
     list_del(&k->node);
+    s->listed--;
     spin_unlock(&s->lock);
     kstat_add(s, KSTAT_BYTES, (unsigned long)k->conn.sent);
     /* Cut off: a reset says so, and no queue stays behind. */
@@ -83,13 +89,14 @@ static bool kconn_idle(const struct kconn *k)
     return conn_idle(&k->conn) && !ksock_unread(k);
 }
 
-/* Its time is up, or its seat is wanted.  What ends a blocking connection makes its send fail, and
- * then it does not look unfinished any more. */
-static bool cut(struct kconn *k, enum kstat_id why)
+/* Its time is up, or it gives up its seat.  What ends a blocking connection makes its send fail,
+ * and then it does not look unfinished any more. */
+static bool goes(struct kconn *k, enum kstat_id why)
 {
     if (conn_unfinished(&k->conn))
         set_bit(KCONN_CUT, &k->flags);
-    kstat_add(k->serve, why, 1);
+    if (!test_and_set_bit(KCONN_GOES, &k->flags))
+        kstat_add(k->serve, why, 1);
     return true;
 }
 
@@ -101,9 +108,9 @@ static bool makes_room(struct kconn *k, u64 now_ms)
     const struct room_peer peer = {.acked = ksock_acked(k), .heard_ms = U64_MAX};
     enum room_claim claim = room_place(&k->conn, &room, &peer).claim;
 
-    if (claim == ROOM_IDLE || claim == ROOM_HEADLESS)
-        return !ksock_unread(k);
-    return claim != ROOM_KEEPS;
+    if (claim == ROOM_KEEPS || ksock_has_all(k))
+        return false;
+    return k->conn.want != CONN_RECV || !ksock_unread(k);
 }
 
 bool kconn_unwanted(struct kconn *k, u64 now_ms)
@@ -115,14 +122,16 @@ bool kconn_unwanted(struct kconn *k, u64 now_ms)
     if (!test_bit(KCONN_UNSEAT, &k->flags))
         return false;
     clear_bit(KCONN_UNSEAT, &k->flags);
-    return makes_room(k, now_ms) && cut(k, KSTAT_EVICTED);
+    if (now_ms > READ_ONCE(k->serve->asked_ms) + ASKED_MS)
+        return false;
+    return makes_room(k, now_ms) && goes(k, KSTAT_EVICTED);
 }
 
 bool kconn_overdue(struct kconn *k, u64 now_ms)
 {
     if (now_ms < k->conn.deadline_ms || (ksock_unread(k) && conn_spoken(&k->conn, now_ms)))
         return false;
-    return conn_overdue(&k->conn, ksock_acked(k), now_ms) && cut(k, KSTAT_EXPIRED);
+    return conn_overdue(&k->conn, ksock_acked(k), now_ms) && goes(k, KSTAT_EXPIRED);
 }
 
 /* --- Stopping --------------------------------------------------------------------------------- */

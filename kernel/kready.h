@@ -38,7 +38,7 @@ void kready_close(struct kready *r);            /* the one close path; the owner
 int kfar_open(struct kserve *s);
 void kfar_close(struct kserve *s); /* no connection is left */
 void kfar_init(struct kready *r);
-bool kfar_has_room(const struct kserve *s, enum kreach reach); /* for one more beyond that reach */
+bool kfar_has_room(const struct kserve *s); /* for one more that waits for another mount */
 void kfar_queue(struct kready *r); /* pump it there; its owner, until then.  Any context */
 
 #endif

@@ -22,6 +22,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <net/sock.h>
+#include "../core/room.h"
 #include "kready.h"
 
 /* Connections pumped in one turn, before others on this processor have theirs; behind a bottom half
@@ -103,6 +104,22 @@ static bool ready_ends(struct kready *r, u64 now_ms)
         return true;
     if (due || k->conn.deadline_ms < r->timer_ms)
         kready_time(r, now_ms);
+    return false;
+}
+
+/* The bottom half found that it is to end.  What has come since then is answered first, unless it
+ * ends in the middle of an answer. */
+static bool ready_still_ends(struct kready *r)
+{
+    struct kconn *k = &r->k;
+    bool answers = k->conn.want == CONN_SEND || k->conn.want == CONN_WAIT;
+
+    if (!test_bit(KCONN_END, &k->flags))
+        return false;
+    if (!answers || test_bit(KCONN_CUT, &k->flags) || READ_ONCE(k->serve->stop) == KSTOP_NOW)
+        return true;
+    clear_bit(KCONN_END, &k->flags);
+    clear_bit(KCONN_GOES, &k->flags);
     return false;
 }
 
@@ -198,7 +215,9 @@ void kready_run(struct klane *l, struct kready *r)
         return;
     }
     k->conn.host = &k->serve->lane[0].host; /* this lane may be freed before the connection is */
-    ends = ready_ends(r, now_ms) || test_bit(KCONN_END, &k->flags);
+    if (line.late && k->conn.want == CONN_SEND)
+        room_body_again(&k->conn, ksock_acked(k), now_ms);
+    ends = ready_ends(r, now_ms) || ready_still_ends(r);
     if (ends && l->may_sleep)
         kready_close(r);
     else if (ends || line.hand || !ready_may_stay(l, r))

@@ -267,6 +267,7 @@ static long gather_send(struct kline *line, struct gather *g, bool more)
 {
     struct sock *sk = line->k->sock->sk;
     int flags = line->flags | MSG_NOSIGNAL | (more ? MSG_MORE : 0);
+    bool late = ksock_has_all(line->k);
     long n;
 
     if (line->lane->may_sleep)
@@ -274,8 +275,10 @@ static long gather_send(struct kline *line, struct gather *g, bool more)
     n = kcompat_send_pages(sk, g->piece, g->count, flags);
     if (line->lane->may_sleep)
         release_sock(sk);
-    if (n > 0)
+    if (n > 0) {
         gather_taken(line, g, (size_t)n);
+        line->late = late;
+    }
     return n;
 }
 

@@ -159,6 +159,36 @@ def test_half_of_the_seats_are_for_others(start, folder, hung):
     server.stop()
 
 
+# shows S29
+def test_a_folder_that_hangs(kernel, start, folder, hung):
+    """The folder itself, not a mount below it: clients wait, are answered when it goes on, and the module can be unloaded."""
+    kernel.expects("do not answer|does not answer")
+    slow = hung((*fuse.FOUND, fuse.READ))
+    server = start(f"{folder}/hung", *PATIENT)
+    assert server.ask("/small").body == fuse.content("small")
+    slow.process.send_signal(signal.SIGSTOP)
+    wires = [server.wire() for _ in range(2 * PLACES)]
+    for number, wire in enumerate(wires):
+        wire.send(request(f"/file{number}"))
+    assert server.ask("*", "OPTIONS").status < 300
+    slow.process.send_signal(signal.SIGCONT)
+    for wire in wires:
+        assert wire.reply().body == fuse.content("file")
+    slow.process.send_signal(signal.SIGSTOP)
+    before = server.stats()["receives"]
+    for number, wire in enumerate(wires):
+        wire.send(request(f"/other{number}"))
+    wait_for(lambda: server.stats()["receives"] >= before + len(wires), "all have been heard")
+    began = time.monotonic()
+    server.kill()
+    assert time.monotonic() - began < UNLOADED_S
+    crowd.leave(wires)
+    assert not core_is_free()
+    slow.die()
+    wait_for(core_is_free, "the rest has gone")
+    insmod.core()
+
+
 def test_when_it_dies_all_are_answered(start, folder, hung):
     """With an error, and the connection goes on."""
     silent = hung()

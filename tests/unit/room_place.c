@@ -119,30 +119,48 @@ static void earlier_answers_are_on_their_way(void **state)
     assert_int_equal(place_at(START + 2 * PATIENCE, 1).claim, ROOM_SLOW);
 }
 
-/* From outside a body counts as slow whatever it moves, nothing is written, and the host is not
- * looked at. */
+/* From outside nothing is written, and the host is not looked at. */
 static void looked_at_from_outside(void **state)
 {
+    const uint64_t enough = (uint64_t)ROOM_PACE_BYTES * PATIENCE / 1000;
     const struct host times = {.head_ms = 3000, .idle_ms = 2000, .send_ms = 1000};
+    struct room_peer peer = {0, UINT64_MAX};
     struct room r = {.now_ms = START + ROOM_IDLE_MS - 1, .seats = 1};
     struct conn other = c;
 
     (void)state;
     other.host = NULL;
     other.deadline_ms = START + times.head_ms;
-    assert_int_equal(room_look(&other, &times, &r).claim, ROOM_KEEPS);
+    assert_int_equal(room_look(&other, &times, &r, &peer).claim, ROOM_KEEPS);
     r.now_ms++;
-    assert_int_equal(room_look(&other, &times, &r).claim, ROOM_IDLE);
-    assert_int_equal(room_look(&other, &times, &r).since_ms, START);
+    assert_int_equal(room_look(&other, &times, &r, &peer).claim, ROOM_IDLE);
+    assert_int_equal(room_look(&other, &times, &r, &peer).since_ms, START);
+    other.sent = 4; /* it has been answered */
+    other.deadline_ms = START + times.idle_ms;
+    assert_int_equal(room_look(&other, &times, &r, &peer).since_ms, START);
     feed_at(START, "eon\n");
     other = c;
     other.host = NULL;
+    other.moved = 0;
     other.deadline_ms = START + times.send_ms;
     r.now_ms = START + PATIENCE - 1;
-    assert_int_equal(room_look(&other, &times, &r).claim, ROOM_KEEPS);
+    assert_int_equal(room_look(&other, &times, &r, &peer).claim, ROOM_KEEPS);
     r.now_ms++;
-    assert_int_equal(room_look(&other, &times, &r).claim, ROOM_SLOW);
+    assert_int_equal(room_look(&other, &times, &r, &peer).claim, ROOM_SLOW);
+    peer.acked = enough;
+    assert_int_equal(room_look(&other, &times, &r, &peer).claim, ROOM_KEEPS);
     assert_int_equal(other.deadline_ms, START + times.send_ms);
+}
+
+/* The host was late, not the peer: what moves is counted from now on. */
+static void begins_again(void **state)
+{
+    (void)state;
+    feed_at(START, "eon\n");
+    assert_int_equal(place_at(START + PATIENCE, 0).claim, ROOM_SLOW);
+    room_body_again(&c, 0, START + PATIENCE);
+    assert_int_equal(place_at(START + 2 * PATIENCE - 1, 0).claim, ROOM_KEEPS);
+    assert_int_equal(place_at(START + 2 * PATIENCE, 0).claim, ROOM_SLOW);
 }
 
 static void order(void **state)
@@ -178,7 +196,9 @@ int main(void)
         TEST(last_answer_is_out),
         TEST(slow_reader),
         TEST(earlier_answers_are_on_their_way),
-        TEST(looked_at_from_outside), TEST(order),
+        TEST(looked_at_from_outside),
+        TEST(begins_again),
+        TEST(order),
         TEST(others_keep_their_seats),
     };
 

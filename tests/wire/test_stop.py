@@ -14,6 +14,7 @@ from lib.trees import content, write
 BIG = 24 << 20
 IDLE_S = 0.04  # ROOM_IDLE_MS of core/room.h
 NEW_S = 0.5  # a new client is refused or served in this time
+CLOSED_S = 10  # far less than --drain-timeout; on an idle machine it takes 30 ms
 signals = pytest.mark.userspace("signals")
 
 
@@ -165,7 +166,9 @@ def test_new_clients_are_refused_at_once(start, root):
     server = start(root, "--drain-timeout", "60s")
     with transfer(server) as wire:
         server.process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
         closed_door(server)
+        assert time.monotonic() - began < CLOSED_S
         for _ in range(5):
             assert is_refused(server)
         assert server.process.poll() is None
