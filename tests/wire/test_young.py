@@ -56,7 +56,6 @@ def strong(wire):
     return wait_for(lambda: (tag := wire.ask("/file", "HEAD")["etag"]).startswith('"') and tag, "its tag is strong")
 
 
-@pytest.mark.core
 def test_no_two_versions_are_joined(start, place, file):
     """A part, another version in the same tick, and the rest of it: If-Range must not be content with that."""
     weak = 0
