@@ -2,15 +2,16 @@
 /* kblock.c - cmwq and kthread: one context for each connection, which waits inside receive and
  * send.
  *
- * They are here to be compared with event, not to be used.  What each costs while a client is
+ * Both are here to be compared with event, not to be used.  What each costs while a client is
  * silent: cmwq a worker of the queue, and a queue has no more than WQ_MAX_ACTIVE at once; kthread a
- * thread and its stack.  Both a scratch buffer.  So there are seats, and when they are taken those
- * that make least of theirs leave (kdoor.c), else a crowd of silent ones would keep everybody out.
+ * thread and its stack.  Both a scratch buffer.  So the number of connections is limited, and when
+ * it is reached those that do least leave (kdoor.c): a crowd of silent clients must not keep all
+ * others out.
  *
  * A thread that waits cannot look at a clock.  A delayed work item for each connection does, and
  * ends one that is overdue, or loses its seat in the middle of something, by shutting its socket:
- * the transfer returns, and the connection is closed by whoever serves it.  Of one that rests and
- * is to go only the receiving is ended: what has come by then, seen or not, is answered.  The mutex
+ * the transfer returns, and the thread that serves the connection closes it.  If the connection
+ * rests, only receiving is ended: what has come by then, seen or not, is answered.  The mutex
  * is held while the machine is looked at, never while bytes move.
  */
 #include <linux/jiffies.h>
@@ -62,7 +63,7 @@ static void block_watch(struct work_struct *work)
     over = b->k.conn.want == CONN_CLOSE;
     if (!over && (READ_ONCE(b->k.serve->stop) == KSTOP_NOW || kconn_overdue(&b->k, now_ms))) {
         over = true;
-        ksock_end(&b->k); /* whoever serves it finds the end */
+        ksock_end(&b->k); /* the thread that serves it finds the end */
     }
     if (!over && kconn_unwanted(&b->k, now_ms)) {
         if (b->k.conn.want == CONN_RECV)
@@ -84,7 +85,7 @@ static void block_look(struct kconn *k)
 
 /* --- Serving one connection ------------------------------------------------------------------- */
 
-/* With the machine held, but for the transfer. */
+/* With the machine held, except during the transfer. */
 static void serve_input(struct kblock *b, struct kline *line)
 {
     u64 now_ms;
@@ -151,7 +152,7 @@ static void block_finish(struct kblock *b)
     mutex_lock(&b->machine);
     conn_abort(&b->k.conn);
     mutex_unlock(&b->machine);
-    kconn_finish(&b->k); /* out of the list: nobody has it looked at any more */
+    kconn_finish(&b->k); /* out of the list: look() is not called for it any more */
     cancel_delayed_work_sync(&b->watch);
     klane_home(&b->lane);
     klane_close(&b->lane);
@@ -179,7 +180,7 @@ static int block_thread(void *arg)
 
     block_serve(b);
     block_finish(b);
-    /* Only who stops us knows that we are out of this code; b is his. */
+    /* Only the caller of kthread_stop() knows that this thread is out of this code, and frees b. */
     if (llist_add(&b->dead, &s->dead))
         queue_work(s->door_wq, &s->reap);
     return 0;

@@ -52,7 +52,7 @@ static void victim_add(struct victims *v, struct kconn *k, const struct room_pla
     v->place[i] = *p;
 }
 
-/* Connections that nobody has accepted yet. */
+/* Connections in the listeners' queues, which wait to be accepted. */
 static unsigned waiting(const struct kserve *s)
 {
     unsigned i, n = 0;
@@ -62,13 +62,14 @@ static unsigned waiting(const struct kserve *s)
     return n;
 }
 
-/* Whether it is asked already, or told to go. */
+/* Whether it has been asked to leave, or is about to end. */
 static bool is_leaving(const struct kconn *k)
 {
     return test_bit(KCONN_UNSEAT, &k->flags) || test_bit(KCONN_GOES, &k->flags);
 }
 
-/* Those that are leaving among the first connections, and of the others some that should. */
+/* Looks at the first connections: returns how many of them are leaving, and adds others that should
+ * leave to v. */
 static unsigned victims_find(struct victims *v, struct kserve *s, const struct room *room)
 {
     const struct host times = {.head_ms = s->opt.head_ms, .idle_ms = s->opt.idle_ms,
@@ -105,7 +106,7 @@ static void make_room(struct kserve *s, unsigned most)
     leaving = victims_find(&v, s, &room) + (unsigned)atomic_read(&s->live) - s->listed;
     for (i = 0; i < v.count && i + leaving < room.waiting; i++) {
         set_bit(KCONN_UNSEAT, &v.conn[i]->flags);
-        smp_mb__after_atomic(); /* whoever pumps it next sees it */
+        smp_mb__after_atomic(); /* its owner sees it at the next pump */
         s->way->look(v.conn[i]);
     }
     spin_unlock(&s->lock);
@@ -159,7 +160,7 @@ static bool awaited(const struct kdoor *d)
     return !reqsk_queue_empty(&inet_csk(d->sock->sk)->icsk_accept_queue);
 }
 
-/* 0: go on; -EAGAIN: nobody waits; other: a shortage. */
+/* 0: go on; -EAGAIN: the queue is empty; other: a shortage. */
 static int accept_one(struct kdoor *d)
 {
     struct kserve *s = d->serve;
@@ -177,7 +178,7 @@ static int accept_one(struct kdoor *d)
     err = s->way->welcome(s, sock);
     if (err)
         kstat_add(s, KSTAT_REFUSED, 1);
-    return err == -EAGAIN ? -ENOMEM : err; /* no thread is to be had */
+    return err == -EAGAIN ? -ENOMEM : err; /* no thread can be started */
 }
 
 static void door_accept(struct work_struct *work)
@@ -203,7 +204,7 @@ static void door_accept(struct work_struct *work)
     queue_delayed_work(d->serve->door_wq, &d->accept, 0);
 }
 
-/* Called for connections that nobody has accepted yet, too: they have the listener's callbacks. */
+/* Called for connections in the queue, too: they have the listener's callbacks. */
 static void door_data_ready(struct sock *sk)
 {
     struct kdoor *d;
@@ -231,9 +232,9 @@ static u16 port_of(const struct sockaddr_storage *at)
                                            : ((const struct sockaddr_in *)at)->sin_port);
 }
 
-/* What the accepted ones shall have too: they are copies.  An answer is gathered before it is sent,
- * so there is nothing to wait for (TCP_NODELAY), and what nobody acknowledges does not stay in
- * memory (TCP_USER_TIMEOUT, RFC 5482). */
+/* Accepted sockets are copies, so these options are theirs too.  An answer is gathered before it is
+ * sent, so there is nothing to wait for (TCP_NODELAY), and what is never acknowledged does not stay
+ * in memory (TCP_USER_TIMEOUT, RFC 5482). */
 static int socket_listen(struct kserve *s, struct socket *sock, struct sockaddr_storage *at)
 {
     int err;
@@ -293,7 +294,7 @@ static int door_open(struct kdoor *d, struct kserve *s, const char *address)
     spin_lock(&s->lock); /* against make_room(), for the door before this one */
     s->doors++;
     spin_unlock(&s->lock);
-    queue_delayed_work(s->door_wq, &d->accept, 0); /* who came before the callback was there */
+    queue_delayed_work(s->door_wq, &d->accept, 0); /* some came before the callback */
     return 0;
 }
 
@@ -306,7 +307,7 @@ static void door_close(struct kdoor *d)
     sk->sk_data_ready = d->serve->calls.data_ready;
     write_unlock_bh(&sk->sk_callback_lock);
     cancel_delayed_work_sync(&d->accept);
-    sock_release(d->sock); /* who was not accepted is reset */
+    sock_release(d->sock); /* connections in its queue are reset */
 }
 
 void kdoors_close(struct kserve *s)

@@ -35,8 +35,9 @@ enum { LOOK_MS = 100 };
  * others: there may be a million. */
 enum { LOOKS_MAX = 64 };
 
-/* Who waits for seats asks for them at least every 40 ms (kdoor.c).  A connection that was asked so
- * long ago, and was elsewhere meanwhile, stays: nobody waits any more. */
+/* While connections wait for seats, others are asked to leave at least every 40 ms (kdoor.c).  A
+ * connection that finds out later than this, because a file system kept it, stays: the queue is
+ * empty by now. */
 enum { ASKED_MS = 200 };
 
 /* --- Connections, whatever the way ------------------------------------------------------------ */
@@ -89,8 +90,8 @@ static bool kconn_idle(const struct kconn *k)
     return conn_idle(&k->conn) && !ksock_unread(k);
 }
 
-/* Its time is up, or it gives up its seat.  What ends a blocking connection makes its send fail,
- * and then it does not look unfinished any more. */
+/* The connection's time is up, or it gives up its seat.  What ends a blocking connection makes its
+ * send fail, and then it does not look unfinished any more. */
 static bool goes(struct kconn *k, enum kstat_id why)
 {
     if (conn_unfinished(&k->conn))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* kserve.c - event and softirq: sockets call back, and a connection that can move is put on a list
- * of the processor it happened on; whoever drains the list runs the same pump as every engine.
+ * of the processor it happened on; the work item that drains the list runs the same pump as every
+ * engine.
  *
  * The idea: readiness without a wait.  The callbacks (bytes, room, state) run where the packet was
  * handled, in the bottom half.  They only mark and queue; one work item for each processor pumps
@@ -9,7 +10,7 @@
  *
  * One owner at a time, as in NAPI.  IDLE: the callbacks'.  QUEUED: in one list.  RUNNING: being
  * pumped.  AGAIN: something happened meanwhile, it is queued once more.  Only the owner pumps, re-
- * times and closes, in process context; everybody else marks.
+ * times and closes, in process context; all others mark.
  *
  * softirq is a shortcut: the same list, drained in the bottom half, as long as nothing need be
  * waited for.  A farewell, a socket in use, no memory at hand: the connection is handed to the work
@@ -31,7 +32,7 @@ enum { TURN_MAX = 64, SOFT_TURN_MAX = 16 };
 
 /* --- Marking: from callbacks, timers, and whoever wants it looked at -------------------------- */
 
-/* Into the list of a lane; whoever finds that empty starts its drain. */
+/* Adds r to the list of a lane; if the list was empty, starts its drain. */
 static void lane_add(struct klane *l, struct kready *r)
 {
     struct kserve *s = l->serve;
@@ -45,7 +46,7 @@ static void lane_add(struct klane *l, struct kready *r)
         kcompat_bh_queue(&l->bh);
 }
 
-/* Its state is QUEUED, by us.  The list is this processor's: the packet's data is in its cache. */
+/* The caller has made r QUEUED.  The list is this processor's, whose cache has the packet. */
 void kready_queue(struct kready *r)
 {
     struct kserve *s = r->k.serve;
@@ -71,7 +72,7 @@ void kready_mark(struct kready *r)
 
 /* --- Pumping: the owner's --------------------------------------------------------------------- */
 
-/* One pump.  False: the bottom half could not, for somebody uses the socket. */
+/* One pump.  False: the bottom half could not, because a process has the socket. */
 static bool ready_pump(struct kline *line, struct pump *p, u64 now_ms)
 {
     struct conn *c = &line->k->conn;
@@ -107,8 +108,8 @@ static bool ready_ends(struct kready *r, u64 now_ms)
     return false;
 }
 
-/* The bottom half found that it is to end.  What has come since then is answered first, unless it
- * ends in the middle of an answer. */
+/* The bottom half found that the connection is to end.  A request that has come since then is
+ * answered first, unless the connection ends in the middle of an answer. */
 static bool ready_still_ends(struct kready *r)
 {
     struct kconn *k = &r->k;
@@ -166,7 +167,7 @@ static void ready_rest(struct klane *l, struct kready *r, bool again)
     lane_add(far ? &s->lane[raw_smp_processor_id()] : l, r);
 }
 
-/* Whether nobody will call us for what is to be done now. */
+/* Whether there is something to do now for which no callback will come. */
 static bool ready_again(const struct kline *line, const struct pump *p)
 {
     switch (line->k->conn.want) {
