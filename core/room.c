@@ -41,14 +41,17 @@ static struct room_place place_idle(const struct conn *c, const struct host *tim
     return place(ROOM_IDLE, since_ms, r, ROOM_IDLE_MS);
 }
 
-/* Whether a body moves less than its pace.  If the peer has less than when the window began,
- * earlier answers were on their way then, and how much it has taken since is not known: "less"
- * wraps to a great deal. */
-static bool is_slow(const struct conn *c, uint64_t since_ms, const struct room *r, uint64_t acked)
+/* Bytes of a body that moved since its window began.  If the peer has less than then, earlier
+ * answers were on their way, and how much it has taken since is not known: "less" wraps to a great
+ * deal. */
+static uint32_t grown(const struct conn *c, uint64_t acked)
 {
-    uint32_t grown = c->want == CONN_SEND ? (uint32_t)acked - c->moved : c->moved;
+    return c->want == CONN_SEND ? (uint32_t)acked - c->moved : c->moved;
+}
 
-    return (uint64_t)grown * 1000 < (r->now_ms - since_ms) * ROOM_PACE_BYTES;
+static bool is_body(const struct conn *c)
+{
+    return c->want == CONN_SEND || (c->want == CONN_RECV && c->flags & CONN_BODY);
 }
 
 /* However many wait: a rate shows only over some round trips, as acknowledgements come in
@@ -59,7 +62,7 @@ static struct room_place place_body(const struct conn *c, const struct host *tim
     uint64_t since_ms = c->deadline_ms - times->send_ms;
     struct room_place p = place(ROOM_SLOW, since_ms, r, ROOM_PATIENCE_MS);
 
-    if (p.claim == ROOM_SLOW && !is_slow(c, since_ms, r, acked))
+    if ((uint64_t)grown(c, acked) * 1000 >= (r->now_ms - since_ms) * ROOM_PACE_BYTES)
         p.claim = ROOM_KEEPS;
     return p;
 }
@@ -67,18 +70,12 @@ static struct room_place place_body(const struct conn *c, const struct host *tim
 struct room_place room_look(const struct conn *c, const struct host *times, const struct room *r,
                             const struct room_peer *peer)
 {
-    switch (c->want) {
-    case CONN_SEND:
+    if (is_body(c))
         return place_body(c, times, r, peer->acked);
-    case CONN_LINGER:
+    if (c->want == CONN_LINGER)
         return place(ROOM_SAID, c->deadline_ms - LINGER_MS, r, ROOM_LINGER_MS);
-    case CONN_RECV:
-        break;
-    default:
+    if (c->want != CONN_RECV)
         return (struct room_place){ROOM_KEEPS, r->now_ms};
-    }
-    if (c->flags & CONN_BODY)
-        return place_body(c, times, r, 0);
     if (!conn_idle(c))
         return place(ROOM_HEADLESS, c->deadline_ms - times->head_ms, r, room_patience_ms(r));
     return place_idle(c, times, r, peer->heard_ms);
@@ -90,22 +87,13 @@ void room_body_again(struct conn *c, uint64_t acked, uint64_t now_ms)
     c->deadline_ms = now_ms + c->host->send_ms;
 }
 
-/* Whether a body's window is over its patience, and so much moved in it that a new one may begin:
- * with less, conn_overdue() would lose count. */
-static bool body_goes_on(const struct conn *c, const struct room *r, uint64_t acked)
-{
-    bool body = c->want == CONN_SEND || (c->want == CONN_RECV && c->flags & CONN_BODY);
-    uint32_t grown = c->want == CONN_SEND ? (uint32_t)acked - c->moved : c->moved;
-
-    return body && c->deadline_ms - c->host->send_ms + ROOM_PATIENCE_MS <= r->now_ms &&
-           grown >= c->host->progress_bytes;
-}
-
 struct room_place room_place(struct conn *c, const struct room *r, const struct room_peer *peer)
 {
     struct room_place p = room_look(c, c->host, r, peer);
 
-    if (p.claim == ROOM_KEEPS && body_goes_on(c, r, peer->acked))
+    /* With less than progress_bytes moved, conn_overdue() would lose count of them. */
+    if (p.claim == ROOM_KEEPS && is_body(c) && p.since_ms + ROOM_PATIENCE_MS <= r->now_ms &&
+        grown(c, peer->acked) >= c->host->progress_bytes)
         room_body_again(c, peer->acked, r->now_ms);
     return p;
 }

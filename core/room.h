@@ -59,8 +59,8 @@ uint64_t room_idle_since_ms(const struct conn *c);
  * --send-timeout, so that it is judged by what moves from now on. */
 struct room_place room_place(struct conn *c, const struct room *r, const struct room_peer *peer);
 
-/* The same from outside, while another thread may be pumping it: nothing is written, and the host
- * is not looked at (times has its time-outs).  It only proposes. */
+/* Where a connection seems to stand that another thread may be pumping: nothing is written, and the
+ * host is not looked at (times has its time-outs).  Its owner decides by room_place(). */
 struct room_place room_look(const struct conn *c, const struct host *times, const struct room *r,
                             const struct room_peer *peer);
 
