@@ -102,3 +102,17 @@ bool room_before(const struct room_place *a, const struct room_place *b)
 {
     return a->claim != b->claim ? a->claim < b->claim : a->since_ms < b->since_ms;
 }
+
+unsigned room_row_add(struct room_victim *row, unsigned count, unsigned most,
+                      struct room_victim new)
+{
+    unsigned i;
+
+    if (!most || (count == most && !room_before(&new.place, &row[count - 1].place)))
+        return count;
+    count += count < most;
+    for (i = count - 1; i > 0 && room_before(&new.place, &row[i - 1].place); i--)
+        row[i] = row[i - 1];
+    row[i] = new;
+    return count;
+}

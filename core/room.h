@@ -70,4 +70,14 @@ void room_body_again(struct conn *c, uint64_t acked, uint64_t now_ms);
 /* Whether a goes before b. */
 bool room_before(const struct room_place *a, const struct room_place *b);
 
+struct room_victim {
+    struct room_place place;
+    struct conn *conn; /* NULL: it has ended meanwhile */
+};
+
+/* A row of at most `most` victims, count of them so far, those that go first in front: new is added
+ * if there is room, or if it goes before the last one.  Returns the new count. */
+unsigned room_row_add(struct room_victim *row, unsigned count, unsigned most,
+                      struct room_victim new);
+
 #endif

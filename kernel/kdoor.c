@@ -31,26 +31,9 @@ enum {
 /* --- A full house ----------------------------------------------------------------------------- */
 
 struct victims {
-    unsigned wanted, count;
-    struct kconn *conn[VICTIMS_MAX]; /* those that go first are first */
-    struct room_place place[VICTIMS_MAX];
+    unsigned most, count;
+    struct room_victim row[VICTIMS_MAX];
 };
-
-/* Keeps it if it goes before another, or there is room. */
-static void victim_add(struct victims *v, struct kconn *k, const struct room_place *p)
-{
-    unsigned i;
-
-    if (v->count == v->wanted && !room_before(p, &v->place[v->count - 1]))
-        return;
-    v->count += v->count < v->wanted;
-    for (i = v->count - 1; i > 0 && room_before(p, &v->place[i - 1]); i--) {
-        v->conn[i] = v->conn[i - 1];
-        v->place[i] = v->place[i - 1];
-    }
-    v->conn[i] = k;
-    v->place[i] = *p;
-}
 
 /* Connections in the listeners' queues, which wait to be accepted. */
 static unsigned waiting(const struct kserve *s)
@@ -79,13 +62,13 @@ static unsigned victims_find(struct victims *v, struct kserve *s, const struct r
     for (i = 0; i < looks; i++) {
         struct kconn *k = list_first_entry(&s->conns, struct kconn, node);
         const struct room_peer peer = {.acked = ksock_acked(k), .heard_ms = U64_MAX};
-        struct room_place p = data_race(room_look(&k->conn, &times, room, &peer));
+        struct room_victim new = {data_race(room_look(&k->conn, &times, room, &peer)), &k->conn};
 
         list_move_tail(&k->node, &s->conns);
         if (is_leaving(k))
             leaving++;
-        else if (p.claim != ROOM_KEEPS && !ksock_has_all(k))
-            victim_add(v, k, &p);
+        else if (new.place.claim != ROOM_KEEPS && !ksock_has_all(k))
+            v->count = room_row_add(v->row, v->count, v->most, new);
     }
     return leaving;
 }
@@ -96,7 +79,7 @@ static unsigned victims_find(struct victims *v, struct kserve *s, const struct r
 static void make_room(struct kserve *s, unsigned most)
 {
     struct room room = {(u64)ktime_to_ms(ktime_get_coarse()), s->seats, 0};
-    struct victims v = {.wanted = most};
+    struct victims v = {.most = most};
     unsigned i, leaving;
 
     spin_lock(&s->lock);
@@ -105,9 +88,11 @@ static void make_room(struct kserve *s, unsigned most)
     WRITE_ONCE(s->asked_ms, room.now_ms);
     leaving = victims_find(&v, s, &room) + (unsigned)atomic_read(&s->live) - s->listed;
     for (i = 0; i < v.count && i + leaving < room.waiting; i++) {
-        set_bit(KCONN_UNSEAT, &v.conn[i]->flags);
+        struct kconn *k = container_of(v.row[i].conn, struct kconn, conn);
+
+        set_bit(KCONN_UNSEAT, &k->flags);
         smp_mb__after_atomic(); /* its owner sees it at the next pump */
-        s->way->look(v.conn[i]);
+        s->way->look(k);
     }
     spin_unlock(&s->lock);
 }

@@ -293,10 +293,7 @@ enum { VICTIMS_MAX = ACCEPT_BUDGET };
 struct victims {
     struct room room;
     unsigned wanted, next, count;
-    struct victim {
-        struct room_place place;
-        struct session *session; /* NULL: ended meanwhile */
-    } row[VICTIMS_MAX];
+    struct room_victim row[VICTIMS_MAX];
 };
 /* As many as connections wait for a seat of this worker. */
 void victims_begin(struct victims *v, const struct worker *w, uint64_t now_ms);

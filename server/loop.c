@@ -341,7 +341,8 @@ struct session *loop_welcome(struct loop *l, unsigned i)
 static struct session *victim_take(struct loop *l)
 {
     while (victims_pending(l)) {
-        struct session *s = l->victims->row[l->victims->next++].session;
+        struct conn *c = l->victims->row[l->victims->next++].conn;
+        struct session *s = (struct session *)c; /* its first member */
 
         if (!s || !session_home(s) || session_place(s, &l->victims->room).claim == ROOM_KEEPS)
             continue;

@@ -40,22 +40,15 @@ void victims_begin(struct victims *v, const struct worker *w, uint64_t now_ms)
 
 void victims_look(struct victims *v, struct session *s)
 {
-    struct victim new = {session_place(s, &v->room), s};
-    unsigned i;
+    struct room_victim new = {session_place(s, &v->room), &s->conn};
 
-    if (new.place.claim == ROOM_KEEPS || !v->wanted)
-        return;
-    if (v->count == v->wanted && !room_before(&new.place, &v->row[v->count - 1].place))
-        return;
-    v->count += v->count < v->wanted;
-    for (i = v->count - 1; i > 0 && room_before(&new.place, &v->row[i - 1].place); i--)
-        v->row[i] = v->row[i - 1];
-    v->row[i] = new;
+    if (new.place.claim != ROOM_KEEPS)
+        v->count = room_row_add(v->row, v->count, v->wanted, new);
 }
 
 void victims_forget(struct victims *v, const struct session *s)
 {
     for (unsigned i = v->next; i < v->count; i++)
-        if (v->row[i].session == s)
-            v->row[i].session = NULL;
+        if (v->row[i].conn == &s->conn)
+            v->row[i].conn = NULL;
 }

@@ -303,7 +303,7 @@ static void evict_all(struct watch *watch, const struct victims *v)
     unsigned leaving = watch->now_ms - watch->evicted_ms < LEAVING_MS ? watch->leaving : 0;
 
     for (unsigned i = 0; i + leaving < v->wanted && i < v->count; i++)
-        evict(watch, v->row[i].session, &v->room);
+        evict(watch, (struct session *)v->row[i].conn, &v->room); /* its first member */
 }
 
 /* Whether any free thread of a crew takes what is queued; else it waits for one certain thread. */

@@ -66,7 +66,7 @@ static void newcomer_is_not_evicted(void **state)
     f.l->paused = false;
     f.l->now_ms++;
     assert_null(loop_welcome(f.l, 0));
-    assert_ptr_equal(f.l->victims->row[0].session, s);
+    assert_ptr_equal(f.l->victims->row[0].conn, &s->conn);
     close(client);
     close(waiting);
     end(&f);
@@ -88,7 +88,7 @@ static void busy_one_is_not_evicted(void **state)
     waiting = knock(&f);
     grow_old(&f);
     assert_null(loop_welcome(f.l, 0)); /* chosen ... */
-    assert_ptr_equal(f.l->victims->row[0].session, s);
+    assert_ptr_equal(f.l->victims->row[0].conn, &s->conn);
     assert_true(client_send(client, "wait", 4));
     while (net_unread(s->fd) < 4)
         serving_nap(1);
