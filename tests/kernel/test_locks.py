@@ -11,8 +11,12 @@ from tracefs import TRACING, mounted, put
 pytestmark = pytest.mark.usefixtures("one_processor")
 LOCK = re.compile(r"\b(_raw_(spin|read|write)_\w*lock|mutex_(try)?lock|down_(read|write)|down|rt_mutex_lock|queued_\w+_slowpath)\w*(?= ?[\[(])")
 ASKED = 200
+AWAY = ("softirq", "schedule", "rcu_note_context_switch")  # the processor was at something else in the middle of the call
+# The kernel patches each function that it traces: with all of them an emulator is busy for so long that RCU complains.
+TRACED = ("kcache_*", "kwitness_*", "_raw_*lock*", "mutex_*lock*", "down*", "rt_mutex_*lock*", "*queued_*_slowpath",
+          *(f"*{name}*" for name in AWAY))
 PATIENT = ("--head-timeout", "5m", "--idle-timeout", "5m")  # turning the tracer on takes seconds in an emulator
-SETTINGS = {"set_graph_function": "", "options/funcgraph-irqs": "1", "tracing_on": "1"}
+SETTINGS = {"set_graph_function": "", "set_ftrace_filter": "", "options/funcgraph-irqs": "1", "tracing_on": "1"}
 
 
 @pytest.fixture
@@ -25,14 +29,16 @@ def tracing():
 
 
 def calls_of(function, act):
-    """What each call of the function has called, as lines of the tracer, without those that an interrupt came into."""
+    """What each call of the function has called, as lines of the tracer, without those that were interrupted or preempted."""
+    put("set_ftrace_filter", "\n".join(TRACED) + "\n")
     put("set_graph_function", function)
     put("options/funcgraph-irqs", "0")
     put("current_tracer", "function_graph")
     act()
     put("tracing_on", "0")
     text = left.text_of(f"{TRACING}/trace")
-    return [call for call in re.split(rf"(?=\| {{1,2}}{function}\b)", text)[1:] if "softirq" not in call]
+    return [call for call in re.split(rf"(?=\| {{1,2}}{function}\b)", text)[1:]
+            if not any(name in call for name in AWAY)]
 
 
 def kept(server, wire, target):
@@ -51,8 +57,7 @@ def test_a_hit_takes_no_lock(start, site, tracing):
         kept(server, wire, "/hello.txt")
         hits = calls_of("kcache_find", lambda: [wire.ask("/hello.txt") for _ in range(ASKED)])
     assert len(hits) > ASKED / 2 and sum("kwitness_agrees" in call for call in hits) > ASKED / 2
-    locks = {found[0] for call in hits for found in LOCK.finditer(call)}
-    assert not locks
+    assert not [call for call in hits if LOCK.search(call)]
 
 
 # shows K36
