@@ -92,8 +92,8 @@ static bool next_streamed(void *ctx, struct listing_entry *e)
 {
     struct folder *f = ctx;
 
-    f->listing.dry = f->next == f->batched && !f->ended;
-    if (f->next == f->batched)
+    f->listing.dry = f->next == f->end && !f->ended;
+    if (f->next == f->end)
         return false;
     *e = f->batch[f->next++];
     return true;
@@ -110,18 +110,23 @@ static void stream(struct folder *f)
     f->again = true;
 }
 
-/* The next entries, as far as their names are in one buffer. */
+/* The next entries, as far as their names are in one buffer.  The first one behind the page ends it
+ * all. */
 static int refill(struct folder *f)
 {
-    f->next = f->batched = 0;
+    const struct listing_view *v = &f->listing.view;
+
+    f->next = f->end = 0;
     if (f->dents_at == f->dents_len && !read_names(f)) {
         f->ended = true;
         return f->error;
     }
     f->budget = (unsigned)f->batch_max; /* so no more entries than that */
-    while (read_entry(f, &f->batch[f->batched]) == READ_ENTRY)
-        f->batched++;
-    return f->batched ? 0 : -EINPROGRESS;
+    while (!f->ended && read_entry(f, &f->batch[f->end]) == READ_ENTRY) {
+        f->ended = f->listing.more = v->limit && f->seen == (uint64_t)v->offset + v->limit;
+        f->end += !f->ended && f->seen++ >= v->offset;
+    }
+    return f->end || f->ended ? 0 : -EINPROGRESS;
 }
 
 /* --- Gathering -------------------------------------------------------------------------------- */
@@ -241,10 +246,21 @@ static bool next_sorted(void *ctx, struct listing_entry *e)
 {
     struct folder *f = ctx;
 
-    if (f->next == count_of(f->roll))
+    if (f->next == f->end)
         return false;
     *e = *entry_at(f->roll, f->next++);
     return true;
+}
+
+/* The page's first entry is the next one. */
+static void turn_to_page(struct folder *f)
+{
+    const struct listing_view *v = &f->listing.view;
+    size_t count = count_of(f->roll);
+
+    f->next = v->offset < count ? v->offset : count;
+    f->end = v->limit && v->limit < count - f->next ? f->next + v->limit : count;
+    f->listing.more = f->end < count;
 }
 
 /* The roll is made. */
@@ -258,6 +274,7 @@ static int sorted(struct folder *f)
     f->listing.others = totals->others;
     f->listing.bytes = totals->bytes;
     f->listing.entry = next_sorted;
+    turn_to_page(f);
     f->ops->done(f);
     return 0;
 }
@@ -336,7 +353,7 @@ bool folder_ready(const struct folder *f)
 {
     return f->error || f->stage == FOLDER_SORTED ||
            (f->stage == FOLDER_STREAMED &&
-            (f->listing.holds || f->next < f->batched || f->ended));
+            (f->listing.holds || f->next < f->end || f->ended));
 }
 
 bool folder_long(const struct folder *f)
@@ -383,5 +400,5 @@ size_t folder_next(struct folder *f, char *buf, size_t cap)
 void folder_rewind(struct folder *f)
 {
     listing_rewind(&f->listing);
-    f->next = 0;
+    turn_to_page(f);
 }

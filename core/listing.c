@@ -1,82 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* listing.c - a folder in pieces: what is asked for, in which order, and the formats for machines.
+/* listing.c - a folder in pieces: in which order, and the formats for machines.
  *
  * A format is a table of steps, each writing one piece that fits a chunk: the row of an entry, one
  * component of the path.  A step that does not fit is taken back and done again in the next buffer,
- * so that rows are never cut.  listing_html.c has the format for people, listing_out.c the
- * escaping.
+ * so that rows are never cut.  listing_view.c has what is asked for, listing_html.c the format for
+ * people, listing_out.c the escaping.
  */
 #include "byte.h"
 #include "listing_out.h"
-
-/* A form's text: '+' is a space, %XX a byte; a broken escape means itself. */
-static void read_filter(struct listing_view *view, struct slice raw)
-{
-    size_t i = 0;
-
-    view->filter_len = 0;
-    while (i < raw.len && view->filter_len < sizeof(view->filter)) {
-        char c = raw.ptr[i++];
-
-        if (c == '+') {
-            c = ' ';
-        } else if (c == '%' && raw.len - i >= 2 && byte_is(raw.ptr[i], BYTE_HEX) &&
-                   byte_is(raw.ptr[i + 1], BYTE_HEX)) {
-            c = (char)(byte_hex(raw.ptr[i]) << 4 | byte_hex(raw.ptr[i + 1]));
-            i += 2;
-        }
-        view->filter[view->filter_len++] = c;
-    }
-}
-
-static void read_pair(struct listing_view *view, struct slice key, struct slice value)
-{
-    if (slice_is(key, "filter"))
-        read_filter(view, value);
-    else if (slice_is(key, "order"))
-        view->descending = slice_is(value, "desc");
-    else if (slice_is(key, "sort"))
-        view->sort = slice_is(value, "size") ? LISTING_BY_SIZE :
-            slice_is(value, "time") ? LISTING_BY_TIME : LISTING_BY_NAME;
-}
-
-void listing_view_read(struct listing_view *view, const struct http_ask *ask)
-{
-    struct slice query = ask->query;
-
-    memset(view, 0, sizeof(*view));
-    view->format = ask->json ? LISTING_JSON : ask->text ? LISTING_TEXT : LISTING_HTML;
-    while (query.len) {
-        const char *amp = memchr(query.ptr, '&', query.len);
-        size_t len = amp ? (size_t)(amp - query.ptr) : query.len;
-        const char *equals = memchr(query.ptr, '=', len);
-
-        if (equals) {
-            struct slice key = {query.ptr, (size_t)(equals - query.ptr)};
-            struct slice value = {equals + 1, len - key.len - 1};
-
-            read_pair(view, key, value);
-        }
-        len += amp != NULL;
-        query.ptr += len;
-        query.len -= len;
-    }
-}
-
-bool listing_match(const struct listing_view *view, struct slice name)
-{
-    size_t start, i;
-
-    for (start = 0; start + view->filter_len <= name.len; start++) {
-        for (i = 0; i < view->filter_len; i++) {
-            if (byte_lower(name.ptr[start + i]) != byte_lower(view->filter[i]))
-                break;
-        }
-        if (i == view->filter_len)
-            return true;
-    }
-    return false;
-}
 
 static bool digit_at(struct slice s, size_t i)
 {
@@ -260,6 +191,15 @@ enum listing_step listing_wrote(struct listing *l, const struct listing_out *o)
     return STEP_AGAIN;
 }
 
+/* For programs: how to ask for what follows the page. */
+static void out_next(const struct listing *l, struct listing_out *o)
+{
+    struct listing_view next = l->view;
+
+    next.offset += next.limit;
+    out_query(o, &next, "&");
+}
+
 /* --- JSON ------------------------------------------------------------------------------------- */
 
 static enum listing_step json_open(struct listing *l, struct listing_out *o)
@@ -342,6 +282,14 @@ static enum listing_step json_end(struct listing *l, struct listing_out *o)
     out_number(o, l->others);
     out_text(o, ",\"size_bytes\":");
     out_number(o, l->bytes);
+    if (listing_is_page(&l->view)) {
+        out_text(o, ",\"next\":");
+        out_text(o, l->more ? "\"" : "null");
+        if (l->more) {
+            out_next(l, o);
+            out_text(o, "\"");
+        }
+    }
     out_text(o, "}\n");
     return STEP_DONE;
 }
@@ -387,6 +335,11 @@ static enum listing_step text_end(struct listing *l, struct listing_out *o)
 {
     if (l->streamed)
         out_text(o, "# not sorted: too many entries to sort at once\n");
+    if (l->more) {
+        out_text(o, "# next: ");
+        out_next(l, o);
+        out_text(o, "\n");
+    }
     return STEP_DONE;
 }
 

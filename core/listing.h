@@ -39,6 +39,7 @@ struct listing_view {
     enum listing_format format;
     enum listing_sort sort;
     bool descending;
+    uint32_t offset, limit; /* a page: entries left out before it, and on it; 0: all that follow */
     size_t filter_len;
     char filter[LISTING_FILTER_BYTES_MAX]; /* decoded */
 };
@@ -48,7 +49,8 @@ struct listing {
     struct listing_view view;
     struct slice path; /* decoded, begins and ends with '/'; lives as long as the listing */
     bool streamed;     /* entries come unsorted, and the totals are not known beforehand */
-    uint64_t folders, files, others, bytes; /* totals, unless streamed */
+    uint64_t folders, files, others, bytes; /* totals of all pages, unless streamed */
+    bool more;         /* entries follow the page's last one; need not be known before it */
     /* The next entry, valid until the next call; false: there are no more, or, with dry set, none
      * now: listing_next() then ends early, and 0 is not the end. */
     bool (*entry)(void *ctx, struct listing_entry *e);
@@ -64,9 +66,9 @@ struct listing {
     char day[10];   /* ... and its date */
 };
 
-/* The view that is asked for: by the query sort=name|size|time, order=asc|desc, filter=... and
- * format=html|json|text, of which the last has come into ask->json and text already; anything else
- * is ignored. */
+/* The view that is asked for: by the query sort=name|size|time, order=asc|desc, filter=...,
+ * offset=N, limit=N (below 10^9) and format=html|json|text, of which the last has come into
+ * ask->json and text already; anything else is ignored. */
 void listing_view_read(struct listing_view *view, const struct http_ask *ask);
 
 /* Whether an entry of that name belongs to the view: it contains the filter, ASCII case ignored. */

@@ -11,7 +11,10 @@
 
 const char listing_policy[] = PAGE_POLICY;
 
-enum { CRUMBS_MAX = 8 /* components shown of a deep path: its last ones */ };
+enum {
+    CRUMBS_MAX = 8,   /* components shown of a deep path: its last ones */
+    PAGE_ROWS = 1000, /* on pages of our own proposal; a browser shows as many in a moment */
+};
 
 static size_t depth_of(struct slice path)
 {
@@ -43,20 +46,14 @@ static struct slice component(struct slice path, size_t wanted)
     return c;
 }
 
-/* The query of a link to this folder in another order or format. */
-static void out_query(const struct listing *l, struct listing_out *o, enum listing_sort sort,
-                      bool descending)
+/* The beginning of a link to this folder in another view. */
+static void out_view(struct listing_out *o, const struct listing_view *view, const char *rel)
 {
-    static const char *const name[] = {"name", "size", "time"};
-    struct slice filter = {l->view.filter, l->view.filter_len};
-
-    out_text(o, "?sort=");
-    out_text(o, name[sort]);
-    out_text(o, descending ? "&amp;order=desc" : "&amp;order=asc");
-    if (filter.len) {
-        out_text(o, "&amp;filter=");
-        out_url(o, filter);
-    }
+    out_text(o, "<a rel=\"");
+    out_text(o, rel);
+    out_text(o, "\" href=\"");
+    out_query(o, view, "&amp;");
+    out_text(o, "\">");
 }
 
 static enum listing_step html_open(struct listing *l, struct listing_out *o)
@@ -139,7 +136,14 @@ static enum listing_step html_filter(struct listing *l, struct listing_out *o)
     static const char *const sort[] = {"name", "size", "time"};
     struct slice filter = {l->view.filter, l->view.filter_len};
 
-    out_text(o, "<form role=\"search\"><input type=\"hidden\" name=\"sort\" value=\"");
+    out_text(o, listing_is_page(&l->view) ? "<form role=\"search\" data-page>" :
+        "<form role=\"search\">");
+    if (l->view.limit) {
+        out_text(o, "<input type=\"hidden\" name=\"limit\" value=\"");
+        out_number(o, l->view.limit);
+        out_text(o, "\">");
+    }
+    out_text(o, "<input type=\"hidden\" name=\"sort\" value=\"");
     out_text(o, sort[l->view.sort]);
     out_text(o, "\"><input type=\"hidden\" name=\"order\" value=\"");
     out_text(o, l->view.descending ? "desc" : "asc");
@@ -184,9 +188,8 @@ static void out_totals(const struct listing *l, struct listing_out *o)
 static void out_column(const struct listing *l, struct listing_out *o, enum listing_sort sort)
 {
     static const char *const title[] = {"Name", "Size", "Modified"};
-    bool current = l->view.sort == sort;
-    /* Largest and newest first. */
-    bool next = current ? !l->view.descending : sort != LISTING_BY_NAME;
+    bool current = l->view.sort == sort; /* of the others, the largest and newest come first */
+    struct listing_view view = l->view;
 
     if (l->streamed) {
         out_text(o, "<th scope=\"col\">");
@@ -196,9 +199,11 @@ static void out_column(const struct listing *l, struct listing_out *o, enum list
     out_text(o, "<th scope=\"col\"");
     if (current)
         out_text(o, l->view.descending ? " aria-sort=\"descending\"" : " aria-sort=\"ascending\"");
-    out_text(o, "><a rel=\"nofollow\" href=\"");
-    out_query(l, o, sort, next);
-    out_text(o, "\">");
+    out_text(o, ">");
+    view.sort = sort;
+    view.descending = current ? !view.descending : sort != LISTING_BY_NAME;
+    view.offset = 0;
+    out_view(o, &view, "nofollow");
     out_text(o, title[sort]);
     if (current)
         out_text(o, l->view.descending ? " <span aria-hidden=\"true\">\xE2\x96\xBE</span>" :
@@ -284,11 +289,68 @@ static enum listing_step html_row(struct listing *l, struct listing_out *o)
     return listing_wrote(l, o);
 }
 
+/* Which rows these are, and where the others are. */
+static void out_page(const struct listing *l, struct listing_out *o)
+{
+    uint64_t first = l->view.offset, total = l->folders + l->files + l->others;
+    uint64_t last = l->streamed ? first + total : l->more ? first + l->view.limit : total;
+    struct listing_view other = l->view;
+
+    out_text(o, "<nav aria-label=\"Pages\">");
+    if (first && l->view.limit) {
+        other.offset = first > l->view.limit ? l->view.offset - l->view.limit : 0;
+        out_view(o, &other, "prev");
+        out_text(o, "Previous</a>");
+    }
+    out_text(o, "<span>");
+    out_grouped(o, l->begun ? first + 1 : 0);
+    if (l->begun) {
+        out_text(o, "\xE2\x80\x93");
+        out_grouped(o, last);
+    }
+    if (!l->streamed) {
+        out_text(o, " of ");
+        out_grouped(o, total);
+    }
+    out_text(o, "</span>");
+    if (l->more) {
+        other.offset = l->view.offset + l->view.limit;
+        out_view(o, &other, "next");
+        out_text(o, "Next</a>");
+    }
+    out_text(o, "</nav>\n");
+}
+
+/* The same in another format, in pages, or whole. */
+static void out_footer(const struct listing *l, struct listing_out *o)
+{
+    struct listing_view view = l->view;
+    bool page = listing_is_page(&view);
+
+    out_text(o, "<footer><span>Times are UTC</span>");
+    if (view.filter_len || page)
+        out_text(o, "<a href=\"./\">Show all</a>");
+    if (!page && l->folders + l->files + l->others > PAGE_ROWS) {
+        view.limit = PAGE_ROWS;
+        out_view(o, &view, "nofollow");
+        out_text(o, "In pages</a>");
+        view.limit = 0;
+    }
+    view.format = LISTING_JSON;
+    out_view(o, &view, "nofollow");
+    out_text(o, "JSON</a>");
+    view.format = LISTING_TEXT;
+    out_view(o, &view, "nofollow");
+    out_text(o, "Text</a></footer>\n");
+}
+
 static enum listing_step html_end(struct listing *l, struct listing_out *o)
 {
     struct slice filter = {l->view.filter, l->view.filter_len};
 
-    if (!l->begun && filter.len) {
+    if (!l->begun && l->view.offset) {
+        out_text(o, "<tr class=\"none\"><td colspan=\"3\">Nothing follows the page before.\n");
+    } else if (!l->begun && filter.len) {
         out_text(o, "<tr class=\"none\"><td colspan=\"3\">No name contains \xE2\x80\x9C<bdi>");
         out_html(o, filter);
         out_text(o, "</bdi>\xE2\x80\x9D.\n");
@@ -298,14 +360,9 @@ static enum listing_step html_end(struct listing *l, struct listing_out *o)
     out_text(o, "</table></main>\n");
     if (l->streamed)
         out_totals(l, o);
-    out_text(o, "<footer><span>Times are UTC</span>");
-    if (filter.len)
-        out_text(o, "<a href=\"./\">Show all</a>");
-    out_text(o, "<a rel=\"nofollow\" href=\"");
-    out_query(l, o, l->view.sort, l->view.descending);
-    out_text(o, "&amp;format=json\">JSON</a><a rel=\"nofollow\" href=\"");
-    out_query(l, o, l->view.sort, l->view.descending);
-    out_text(o, "&amp;format=text\">Text</a></footer>\n");
+    if (listing_is_page(&l->view))
+        out_page(l, o);
+    out_footer(l, o);
     out_bytes(o, page_script, sizeof(page_script) - 1);
     out_text(o, "\n</body></html>\n");
     return STEP_DONE;

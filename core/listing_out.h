@@ -70,6 +70,14 @@ bool listing_links(const struct listing *l);
 /* The held entry has been written. */
 enum listing_step listing_wrote(struct listing *l, const struct listing_out *o);
 
+/* The query by which that view is asked for; between two of its parts stands `amp`. */
+void out_query(struct listing_out *o, const struct listing_view *view, const char *amp);
+
+static inline bool listing_is_page(const struct listing_view *view)
+{
+    return view->offset || view->limit;
+}
+
 extern const struct listing_format_step listing_html_steps[];
 
 #endif

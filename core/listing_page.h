@@ -66,6 +66,8 @@ static const char page_style[] =
     "footer{display:flex;gap:1.2rem;justify-content:flex-end;font-size:.85rem;color:var(--dim);"
     "margin-top:.9rem}"
     "footer span{margin-right:auto}"
+    "main~nav{display:flex;gap:1.2rem;margin-top:.9rem;font-size:.9rem;color:var(--dim);"
+    "font-variant-numeric:tabular-nums}"
     "@media(max-width:36rem){form{flex:1 1 100%}th,td{padding:.6rem .5rem}time span{display:none}"
     "td:first-child{padding-left:2.4rem}td:first-child:before{left:.8rem;top:.84rem}"
     "th:first-child{padding-left:.8rem}"
@@ -75,14 +77,15 @@ static const char page_style[] =
 static const char page_script[] =
     "<script>"
     "(()=>{const f=document.querySelector('input[type=search]'),n=document.getElementById('n'),"
-    "t=n.textContent,"
+    "p='page' in f.form.dataset,t=n.textContent,"
     "w=f.value.toLowerCase(),r=[...document.querySelectorAll('tbody tr:not(.up,.none)')].map(e=>"
     "[e,e.querySelector('bdi').textContent.toLowerCase()]);let s;"
     "f.addEventListener('input',()=>{const q=f.value.toLowerCase();let k=0;clearTimeout(s);"
     /* The server left rows out: others are wanted now. */
-    "if(!q.includes(w)){s=setTimeout(()=>f.form.submit(),400);return}"
+    "if(p||!q.includes(w)){s=setTimeout(()=>f.form.submit(),400);return}"
     "for(const[e,x]of r){e.hidden=!x.includes(q);if(!e.hidden)k++}"
     "n.textContent=q==w?t:k+' of '+r.length+(r.length==1?' entry':' entries')});"
+    "if(p&&w){f.focus();f.setSelectionRange(w.length,w.length)}"
     "addEventListener('keydown',e=>{"
     "if(e.key=='/'&&document.activeElement!=f&&!e.ctrlKey&&!e.metaKey){"
     "e.preventDefault();f.focus()}})})()"
@@ -93,8 +96,8 @@ static const char page_script[] =
  * they should be.  The picture is the empty icon. */
 #define PAGE_POLICY \
     "default-src 'none'; " \
-    "style-src 'sha256-ZfyZ38E3Q4Rm/WYfqXptjcSWOTxjWkx2Fq/GOP5eVxc='; " \
-    "script-src 'sha256-QtYRfMoF92ynFTTe73WrNRwPbHaoj+FWQ8uxWfAQ2V8='; " \
+    "style-src 'sha256-wa+e/Rtlo+5LfRMKNVKeqcKjR0JlhuHK/gPbA7x6r94='; " \
+    "script-src 'sha256-4H9/yh/bkDjKTsAPZVuEdjz+VPNuE5suRbucjt/RQ7M='; " \
     "img-src data:; form-action 'self'; base-uri 'none'"
 
 #endif

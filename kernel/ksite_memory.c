@@ -4,8 +4,9 @@
  *
  * A question is a path and the order in which the client likes codings (http_order()).  Where there
  * is but one answer the order does not matter.  Of a folder it is a view besides, of eighteen; with
- * a filter it is not kept, for who else types that?  Names with a symbolic link on their way are
- * not kept, so that no link need be watched; neither is what kwitness.c cannot vouch for.
+ * a filter, or cut into pages, it is not kept: few ask for the same.  Names with a symbolic link on
+ * their way are not kept, so that no link need be watched; neither is what kwitness.c cannot vouch
+ * for.
  */
 #include <linux/slab.h>
 #include "../core/types.h"
@@ -21,14 +22,14 @@ int ksite_remember(struct ksite *site, const struct ksite_options *opt)
 }
 
 /* Of what is asked for by a name that ends with a slash: the view as a number. */
-enum { VIEW_FILTERED = 0xfe, VIEW_COLUMNS = 3 };
+enum { VIEW_RARE = 0xfe, VIEW_COLUMNS = 3 };
 static noinline uint8_t view_of_folder(const struct http_ask *ask)
 {
     struct listing_view view;
 
     listing_view_read(&view, ask);
-    if (view.filter_len)
-        return VIEW_FILTERED;
+    if (view.filter_len || view.offset || view.limit)
+        return VIEW_RARE;
     return (uint8_t)((view.format * VIEW_COLUMNS + view.sort) * 2 + view.descending);
 }
 
@@ -125,7 +126,7 @@ static bool is_lasting(const struct ksite *site, const struct ksite_kept *kept,
                        const struct ksite_source *s, struct kcache_fill *fill)
 {
     if (s->folder) {
-        if (view_of(kept->ask) == VIEW_FILTERED || !kfolder_rests(s->folder, kept->rested))
+        if (view_of(kept->ask) == VIEW_RARE || !kfolder_rests(s->folder, kept->rested))
             return false;
     } else {
         fill->seen = kwitness_sum(fill);

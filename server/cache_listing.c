@@ -26,7 +26,7 @@
 #include "hash.h"
 
 enum {
-    VIEW_BYTES = 3, /* in the key: format, column, direction */
+    VIEW_BYTES = 3 + 2 * sizeof(uint32_t), /* in the key: format, column, direction, page */
     DENTS_BYTES = 32768,
     PAYS = 16,
     AGAIN_MIN = 32,
@@ -56,6 +56,8 @@ static bool key_make(struct key *k, const struct cache *c, const struct http_ask
     view[0] = (char)('0' + k->view.format);
     view[1] = (char)('0' + k->view.sort);
     view[2] = (char)('0' + k->view.descending);
+    memcpy(view + 3, &k->view.offset, sizeof(uint32_t));
+    memcpy(view + 3 + sizeof(uint32_t), &k->view.limit, sizeof(uint32_t));
     memcpy(view + VIEW_BYTES, k->view.filter, k->view.filter_len);
     len += VIEW_BYTES + k->view.filter_len;
     k->want = (struct cache_want){.kind = CACHE_LISTING, .ask = ask, .path = {k->text, len},

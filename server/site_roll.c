@@ -80,7 +80,7 @@ static bool same_bytes(const char *a, const char *b, size_t n)
     return n == 0 || memcmp(a, b, n) == 0;
 }
 
-/* The format does not count: it is made of the same entries. */
+/* Format and page do not count: they are made of the same entries. */
 static bool is_same(const struct listing *a, const struct listing *b)
 {
     const struct listing_view *v = &a->view, *w = &b->view;

@@ -36,6 +36,7 @@ struct table {
     struct roll roll;
     struct docroot_rules rules;
     char path[64];
+    char query[64];
     size_t at;         /* rows that were read in this pass */
     unsigned pass;     /* times that reading began again */
     unsigned calls, fail_at;
@@ -248,7 +249,8 @@ static void take_all(struct folder *f, struct listed *l)
 
 static void list(struct table *h, const struct way *way, struct listed *l)
 {
-    const struct http_ask ask = {.path = {"/x/y/", 5}, .text = true};
+    const struct http_ask ask = {.path = {"/x/y/", 5}, .text = true,
+        .query = {h->query, strlen(h->query)}};
 
     memset(l, 0, sizeof(*l));
     h->rules.entries_max = way->entries_max;
@@ -371,9 +373,60 @@ static void every_call_fails_once(void **state)
     assert_int_equal(seen, (1u << (CALL_GONE + 1)) - 2);
 }
 
+/* One with that offset and limit has the whole's entries from there on; 0: no limit. */
+static void check_page(const struct way *way, const struct listed *whole, size_t offset,
+                       size_t limit)
+{
+    struct table h = {.fail_at = 0};
+    struct listed l;
+    size_t left = offset < ROWS ? ROWS - offset : 0;
+
+    snprintf(h.query, sizeof(h.query), "offset=%zu&limit=%zu", offset, limit);
+    list(&h, way, &l);
+    assert_int_equal(l.count, limit && limit < left ? limit : left);
+    assert_int_equal(h.folder.listing.more, l.count < left);
+    assert_memory_equal(l.line, whole->line + (left ? offset : 0), l.count * sizeof(l.line[0]));
+}
+
+static void every_page(void **state)
+{
+    (void)state;
+    for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++) {
+        struct table h = {.fail_at = 0};
+        struct listed whole;
+
+        list(&h, &ways[w], &whole);
+        for (size_t offset = 0; offset <= ROWS + 1; offset++)
+            for (size_t limit = 0; limit <= ROWS + 1; limit++)
+                check_page(&ways[w], &whole, offset, limit);
+    }
+}
+
+/* A listing that is kept is read twice. */
+static void a_page_again(void **state)
+{
+    const struct http_ask ask = {.path = {"/x/y/", 5}, .text = true,
+        .query = {"offset=2&limit=3", 16}};
+    struct table h = {.rules.entries_max = ALL, .early = true};
+    char first[CHUNK_BYTES_MAX], again[CHUNK_BYTES_MAX];
+    size_t len;
+
+    (void)state;
+    h.folder = (struct folder){.ops = &ops, .rules = &h.rules, .path = h.path, .batch_max = BATCH};
+    assert_int_equal(folder_look(&h.folder, &ask, ALL), 0);
+    len = folder_next(&h.folder, first, sizeof(first));
+    assert_int_equal(folder_next(&h.folder, again, sizeof(again)), 0);
+    folder_rewind(&h.folder);
+    assert_int_equal(folder_next(&h.folder, again, sizeof(again)), len);
+    assert_memory_equal(first, again, len);
+    forget(&h.folder, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_page),
+        cmocka_unit_test(a_page_again),
         cmocka_unit_test(every_call_fails_once),
     };
 

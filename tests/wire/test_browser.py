@@ -111,6 +111,27 @@ def test_filter_box(pretty, tree, tmp_path):
     assert seen["zzz"] == "" and seen[""] == seen["all"]
 
 
+# The filter of a page asks the server, since what matches may be on another; and one goes on typing.
+PAGED = """<!doctype html><title>paged</title><iframe id=f src="/?limit=2"></iframe><pre id=out></pre><script>
+const frame = document.getElementById("f"), say = [];
+frame.onload = () => {
+  const page = frame.contentDocument, box = page.querySelector("input[type=search]");
+  say.push([...page.querySelectorAll("tbody tr a")].map(a => a.textContent.trim()).join(",") + " " +
+    (page.activeElement == box) + box.selectionStart + " " + frame.contentWindow.location.search);
+  if (say.length == 1) { box.value = "note"; box.dispatchEvent(new Event("input", {bubbles: true})); }
+  else document.getElementById("out").textContent = say.join("\\n");
+};
+</script>"""
+
+
+@pytest.mark.long
+def test_filter_box_of_a_page(pretty, tree, tmp_path):
+    write(f"{tree}/docs/probe.html", PAGED.encode())
+    text = chromium(tmp_path, "--dump-dom", pretty.url("/docs/probe.html"))
+    seen = re.search(r'<pre id="out">(.*?)</pre>', text, re.S)[1].split("\n")
+    assert seen == ["docs/,music/ false0 ?limit=2", "notes.txt true4 ?limit=2&amp;sort=name&amp;order=asc&amp;filter=note"], text
+
+
 def test_dom(pretty, tmp_path):
     """What the browser made of it: standards mode, nothing repaired away, no error of the
     script."""
@@ -136,7 +157,7 @@ document.getElementById("f").onload = event => {
 @pytest.mark.long
 def test_policy(pretty, tree, tmp_path):
     """Nothing of the listing's own is refused, sorted or filtered; what is added to it is, and runs nothing."""
-    for query in ("/", "/?sort=size&order=desc", "/?filter=photo"):
+    for query in ("/", "/?sort=size&order=desc", "/?filter=photo", "/?limit=2&offset=2&filter=o"):
         chromium(tmp_path, "--dump-dom", "--enable-logging=stderr", pretty.url(query))
         assert REFUSED not in SAID[0], SAID[0]
     write(f"{tree}/docs/intruder.html", INTRUDER.encode())

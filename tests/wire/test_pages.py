@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT
+"""A folder in pages, by ?offset=N&limit=N: put together they are the whole, in every order and format."""
+import json
+import os
+import re
+import urllib.parse
+
+import pytest
+from lib.trees import write
+
+ENTRIES = 23
+SORTED = "--listing-max", str(ENTRIES)
+STREAMED = "--listing-max", str(ENTRIES - 1)
+WHOLE = {"folders": 3, "files": ENTRIES - 3, "others": 0, "size_bytes": sum(i % 5 for i in range(3, ENTRIES))}
+
+
+@pytest.fixture
+def shelf(tree):
+    """Sizes and times are shared by many, so that their order needs the names too."""
+    for i in range(ENTRIES):
+        if i < 3:
+            os.mkdir(f"{tree}/folder {i}")
+        else:
+            write(f"{tree}/{i}.txt", b"x" * (i % 5))
+        os.utime(f"{tree}/folder {i}" if i < 3 else f"{tree}/{i}.txt", (1_500_000_000 + i % 4,) * 2)
+    return tree
+
+
+def page(wire, query):
+    reply = wire.ask("/?format=json&" + query)
+    assert reply.status == 200, reply
+    return json.loads(reply.body)
+
+
+def names(data):
+    return [row["name"] for row in data["entries"]]
+
+
+def followed(wire, query):
+    """The pages that begin with that one, each by what the one before says; as lists of names."""
+    found, data = [], page(wire, query)
+    while True:
+        found.append(names(data))
+        if data["next"] is None:
+            return found
+        data = json.loads(wire.ask("/" + data["next"]).body)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("limit", [1, 7, ENTRIES - 1, ENTRIES, ENTRIES + 1, 999_999_999])
+# shows K16, S28
+def test_pages_are_the_whole(start, shelf, limit):
+    """Sorted: each entry once, in the whole's order, and the totals are of all pages."""
+    with start(shelf, *SORTED).wire() as wire:
+        for order in ("", "sort=size&order=desc", "sort=time", "filter=1"):
+            whole = page(wire, order)
+            assert "next" not in whole
+            pages = followed(wire, f"{order}&limit={limit}")
+            assert sum(pages, []) == names(whole)
+            assert {len(one) for one in pages[:-1]} <= {limit} and len(pages) == -(-len(names(whole)) // limit)
+        assert {key: page(wire, f"limit={limit}")[key] for key in WHOLE} == WHOLE
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("limit", [1, 7, ENTRIES - 1, ENTRIES, ENTRIES + 1])
+def test_pages_of_a_stream(start, shelf, limit):
+    """Too many to sort: in the folder's own order, and the totals are the page's."""
+    with start(shelf, *STREAMED).wire() as wire:
+        whole = page(wire, "")
+        assert whole["sorted"] is False
+        pages = followed(wire, f"limit={limit}")
+        assert sum(pages, []) == names(whole) and len(pages) == -(-ENTRIES // limit)
+        last = page(wire, f"offset={ENTRIES - 2}&limit=9")
+        assert last["folders"] + last["files"] == 2 and last["next"] is None
+
+
+@pytest.mark.parametrize("options", [SORTED, STREAMED])
+@pytest.mark.parametrize("query, wanted", [
+    ("offset=5", slice(5, None)), ("offset=5&limit=0", slice(5, None)), ("limit=5&offset=0", slice(0, 5)),
+    ("offset=20&limit=5", slice(20, None)), (f"offset={ENTRIES}&limit=5", slice(0, 0)), ("offset=999999999", slice(0, 0)),
+    ("limit=5&limit=7", slice(0, 7)), ("limit=05", slice(0, 5)),
+    *((f"{key}={text}", slice(None)) for key in ("offset", "limit")
+      for text in ("", "x", "-1", "+1", "1x", "%31", "0", "1000000000", "18446744073709551617")),
+])
+def test_odd_pages(start, shelf, options, query, wanted):
+    """A number that is none, or that no folder has entries for, is ignored, as all else in a query is."""
+    with start(shelf, *options).wire() as wire:
+        assert names(page(wire, query)) == names(page(wire, ""))[wanted]
+
+
+def links(text, rel):
+    return [urllib.parse.unquote(href.replace("&amp;", "&")) for href in re.findall(rf'<a rel="{rel}" href="([^"]*)"', text)]
+
+
+@pytest.mark.core
+# shows K16, S28
+def test_pages_for_people(start, shelf):
+    """Plain links lead through all pages and back, and nothing else is lost on the way."""
+    with start(shelf, *SORTED).wire() as wire:
+        assert not links(wire.ask("/").body.decode(), "(?:next|prev)")
+        at, seen = "?sort=size&order=desc&filter=t&limit=6", []
+        while True:
+            text = wire.ask("/" + at).body.decode()
+            seen.append((at, re.findall(r"<bdi>(\S+\.txt)</bdi>", text), re.search(r"<nav aria-label=\"Pages\">.*?<span>(.*?)</span>", text)[1]))
+            assert not seen[1:] or links(text, "prev")[0].replace("&offset=0", "") == seen[-2][0]
+            assert "data-page" in text and 'name="limit" value="6"' in text
+            if not links(text, "next"):
+                break
+            at = links(text, "next")[0]
+        whole = page(wire, "sort=size&order=desc&filter=t")
+        assert sum((found for _, found, _ in seen), []) == names(whole)
+        assert [where for _, _, where in seen] == ["1\u20136 of 20", "7\u201312 of 20", "13\u201318 of 20", "19\u201320 of 20"]
+        assert all("limit=6" in href and "offset" not in href for href in links(seen and text, "nofollow")[:3])
+        beyond = wire.ask("/?offset=99&limit=6").body.decode()
+        assert "Nothing follows the page before." in beyond and links(beyond, "prev")
+
+
+def test_text_says_what_follows(start, shelf):
+    with start(shelf, *SORTED).wire() as wire:
+        lines = wire.ask("/?format=text&limit=20").body.decode().splitlines()
+        assert len(lines) == 21 and lines[-1].startswith("# next: ?")
+        assert len(wire.ask("/" + lines[-1].split()[-1]).body.decode().splitlines()) == ENTRIES - 20
+
+
+@pytest.mark.parametrize("count, offered", [(1000, False), (1001, True)])
+def test_long_folders_offer_pages(start, tree, count, offered):
+    for i in range(count):
+        write(f"{tree}/{i}", b"")
+    with start(tree).wire() as wire:
+        text = wire.ask("/").body.decode()
+        assert (">In pages</a>" in text) is offered
+        assert not offered or any("limit=1000" in href for href in links(text, "nofollow"))
+
+
+@pytest.mark.core
+def test_kept_pages(start, shelf):
+    """Asked for so often that a cache has them: each is itself, and none is older than a change."""
+    with start(shelf).wire() as wire:
+        for name in ("0", "1.5"):
+            whole = names(page(wire, ""))
+            for _ in range(30):
+                assert names(page(wire, "limit=8")) == whole[:8]
+                assert names(page(wire, "limit=8&offset=8")) == whole[8:16]
+                assert names(page(wire, "offset=8")) == whole[8:]
+                assert names(page(wire, "")) == whole
+            write(f"{shelf}/{name}.txt", b"")
