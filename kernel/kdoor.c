@@ -16,6 +16,7 @@
 #include <net/tcp.h>
 #include "../core/room.h"
 #include "kinside.h"
+#include "ktrace.h"
 
 enum {
     ACCEPT_BUDGET = 64,   /* connections a turn, then the established ones run */
@@ -159,6 +160,7 @@ static int accept_one(struct kdoor *d)
             kstat_add(s, KSTAT_ACCEPT_ERRORS, 1);
         return err;
     }
+    trace_rung_accepted(sock->sk);
     ksock_unhook(s, sock); /* it is a copy of the listener's */
     err = s->way->welcome(s, sock);
     if (err)

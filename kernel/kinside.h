@@ -50,6 +50,11 @@ struct kpercpu {
 enum { KSEATS_WAIT_SHARE = 2 };
 
 /* What one context needs to run connections, one at a time. */
+/* CLOCK_MONOTONIC in nanoseconds; 0: not reached.  As struct probe_stamps of the server. */
+struct ktimes {
+    u64 parsed, found, compressed;
+};
+
 struct klane {
     struct host host; /* site: this lane */
     struct kserve *serve;
@@ -61,6 +66,7 @@ struct klane {
     char *scratch;     /* RECV_BYTES_MAX */
     struct page_frag frag; /* where ksock.c copies what it sends; sockets hold references */
     char date[32];
+    struct ktimes times;   /* of the answer that is being made, while somebody traces */
     struct kwholes *wholes; /* kwhole.c; NULL: none are made */
     /* of connections that can move; kserve.c's */
     struct llist_head ready;
@@ -75,6 +81,7 @@ struct kconn {
     struct kserve *serve;
     struct socket *sock;
     struct list_head node; /* in serve->conns */
+    u64 asked_ns;          /* while somebody traces: since when its search goes on; 0: none does */
     unsigned long flags;   /* bits: enum kconn_flag */
 };
 

@@ -14,6 +14,7 @@
 #include "../core/conn_inside.h"
 #include "../core/http.h"
 #include "kready.h"
+#include "ktrace.h"
 
 /* For each processor, where connections are pumped in the bottom half: as many may wait there for
  * their peers to read before others are handed to the work item. */
@@ -228,9 +229,8 @@ static struct source *ready_or(struct klane *l, struct source *source)
     return ready;
 }
 
-static int host_find(void *site, const struct http_ask *ask, struct source **source)
+static int find(struct klane *l, const struct http_ask *ask, struct source **source)
 {
-    struct klane *l = site;
     const struct kworld *w = &l->serve->world;
     int err = w->find(w->ctx, ask, l->reach, source);
 
@@ -243,6 +243,30 @@ static int host_find(void *site, const struct http_ask *ask, struct source **sou
     if (l->serve->way != &kway_block)
         return l->reach == KREACH_MEMORY || kfar_has_room(l->serve) ? err : -EAGAIN;
     return lane_goes_away(l) ? w->find(w->ctx, ask, KREACH_AWAY, source) : -EAGAIN;
+}
+
+/* The same while somebody traces.  What another context looks for was asked for at the first
+ * call. */
+static noinline int find_timed(struct klane *l, const struct http_ask *ask, struct source **source)
+{
+    struct kconn *k = container_of(ask->conn, struct kconn, conn);
+    u64 now = ktime_get_ns(), first = k->asked_ns ? k->asked_ns : now;
+    int err = find(l, ask, source);
+
+    l->times = (struct ktimes){0};
+    k->asked_ns = err == -EINPROGRESS ? first : 0;
+    if (err == -EINPROGRESS)
+        return err;
+    l->times.parsed = first;
+    l->times.found = ktime_get_ns();
+    if (!err && (*source)->coding != CODING_IDENTITY)
+        l->times.compressed = l->times.found;
+    return err;
+}
+
+static int host_find(void *site, const struct http_ask *ask, struct source **source)
+{
+    return trace_rung_answer_enabled() ? find_timed(site, ask, source) : find(site, ask, source);
 }
 
 static int host_page(void *site, unsigned status, struct source **source)
@@ -263,11 +287,24 @@ static void host_release(void *site, struct source *source)
         l->serve->world.release(l->serve->world.ctx, source);
 }
 
+/* While somebody traces.  A request that is refused has asked for nothing: it was only read. */
+static noinline void answer_timed(struct klane *l, const struct kconn *k)
+{
+    struct ktimes t = l->times;
+
+    l->times = (struct ktimes){0};
+    if (!t.parsed)
+        t.parsed = ktime_get_ns();
+    trace_rung_answer(k->sock->sk, k->conn.requests + 1, t.parsed, t.found, t.compressed);
+}
+
 static void *host_answer(void *site, const struct conn *conn, const struct http_receipt *receipt)
 {
     struct klane *l = site;
 
     kstat_add(l->serve, KSTAT_ANSWERS, 1);
+    if (trace_rung_answer_enabled())
+        answer_timed(l, container_of(conn, const struct kconn, conn));
     return NULL;
 }
 
@@ -293,6 +330,7 @@ int klane_open(struct klane *l, struct kserve *s, bool may_sleep, enum kreach re
     l->reach = reach;
     l->away = false;
     l->brief = false;
+    l->times = (struct ktimes){0};
     l->wholes = NULL;
     l->frag = (struct page_frag){.page = NULL};
     l->scratch = kmalloc(RECV_BYTES_MAX, GFP_KERNEL);

@@ -35,6 +35,7 @@ struct ksite {
     atomic_long_t listings_bytes; /* <= KSITE_LISTINGS_BYTES_MAX */
     atomic_long_t dents_bytes;    /* <= KSITE_DENTS_BYTES_MAX */
     atomic_long_t walks;
+    unsigned long gone_next; /* jiffies: when to say again that the root is gone; 0: not said */
 };
 
 struct ksite_source {
@@ -56,7 +57,7 @@ int ksite_look(const struct path *from, const char *name, unsigned flags, struct
  * and a link that leads to a hidden name is not followed: -ENOENT. */
 int ksite_walk(const struct path *from, const char *name, unsigned flags, struct path *found);
 /* Whether the root itself was removed: nothing is found any more.  The kernel's log says so. */
-bool ksite_is_gone(const struct ksite *site);
+bool ksite_is_gone(struct ksite *site);
 /* Closes a file, in any context.  It sleeps only in a thread of the kernel, and for no other file
  * system or machine. */
 void ksite_shut(struct ksite *site, struct file *file);

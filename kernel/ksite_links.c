@@ -60,15 +60,14 @@ static int judge(const struct ksite *site, struct path *found)
     return err;
 }
 
-bool ksite_is_gone(const struct ksite *site)
+bool ksite_is_gone(struct ksite *site)
 {
-    static unsigned long next; /* jiffies; 0: nothing was said yet */
-    unsigned long due = READ_ONCE(next);
+    unsigned long due = READ_ONCE(site->gone_next);
 
     if (!IS_DEADDIR(d_inode(site->root.dentry)))
         return false;
     if ((!due || time_after_eq(jiffies, due)) &&
-        cmpxchg(&next, due, (jiffies + GONE_SAID_S * HZ) | 1) == due)
+        cmpxchg(&site->gone_next, due, (jiffies + GONE_SAID_S * HZ) | 1) == due)
         pr_notice("rung_http: the folder that is served was removed; every request gets 503\n");
     return true;
 }

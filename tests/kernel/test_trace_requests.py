@@ -41,11 +41,12 @@ def known(run, name):
 @pytest.mark.parametrize("shape", SHAPES, ids=["kept", "closed", "pipelined"])
 # shows S13, S14
 def test_of_a_module(server, shape):
-    """Only a server in user space says when it has parsed and found; the summary has a sentence on that."""
+    """The module says when it has parsed and found, as a server in user space does, and nobody need miss that."""
     run, served = aid.traced_load(server.port, *shape, url=f"http://127.0.0.1:{server.port}/hello.txt")
     whole(run, served)
-    assert not any(known(run, name) for name in OWN)
-    assert any("rung:answer" in line for line in run.summary["lacks"]), run.summary["lacks"]
+    assert [known(run, name) for name in OWN] == [REQUESTS] * 2, run.summary
+    assert known(run, "accepted") == len({one["connection"] for one in run.requests}), run.summary
+    assert not any("parsed" in line or "accepted" in line for line in run.summary["lacks"]), run.summary["lacks"]
     assert {one["ordinal"] for one in run.requests if one["took_ns"]["head"] is None} <= {1}
 
 
@@ -120,4 +121,17 @@ def test_beside_user_space(server, site):
     for side in "ab":
         means = [found["stages"][name][side]["mean_ns"] or 0 for name in aid.STAGES if name not in ("head", "acked")]
         assert sum(means) == pytest.approx(found["answer"][side]["mean_ns"], abs=1)
-    assert found["stages"]["found"]["a"]["mean_ns"] is None
+    assert all(found["stages"][name][side]["known"] == 200 for name in OWN for side in "ab")
+
+
+def test_what_is_found_by_another(start, site):
+    """What is not in memory is looked for elsewhere, and `found` has that time; what is refused is not looked for."""
+    server = start(site, "--cache=0")
+    with aid.tracing("--json", server.port) as runs, server.wire() as wire:
+        for target in ("/hello.txt", "/list/", "/missing", "/%00"):
+            wire.ask(target)
+    by = {one["target"]: one for one in runs[0].requests}
+    for target in ("/hello.txt", "/list/", "/missing"):
+        aid.adds_up(by[target])
+        assert by[target]["took_ns"]["parsed"] is not None and by[target]["took_ns"]["found"] > 0, by[target]
+    assert by["/%00"]["status"] == 400 and by["/%00"]["took_ns"]["found"] is None

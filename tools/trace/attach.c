@@ -22,7 +22,8 @@ enum kind {
     PACKETS,
     POINT, /* of the kernel, by its types */
     CALL,  /* of the kernel, by the file system tracefs */
-    PROBE, /* of the server */
+    MODULE, /* of rung's modules */
+    PROBE, /* of the server; looked for where no module has it */
     COUNT  /* as POINT, for --calls alone */
 };
 
@@ -44,6 +45,8 @@ static const struct program programs[ATTACH_PROGRAMS] = {
     {"waking", POINT, "sched_waking", false, "woken and running"},
     {"running", POINT, "sched_switch", false, "woken and running"},
     {"accepting", CALL, "sys_exit_accept4", false, "accepted, of servers without trace points"},
+    {"module_taken", MODULE, "rung_accepted", false, NULL},
+    {"module_answer", MODULE, "rung_answer", false, NULL},
     {"taken", PROBE, "accepted", false, "accepted, where accept4() is not called or not seen"},
     {"answer", PROBE, "answer", false, "parsed, found and compressed"},
     {"asking", COUNT, "sys_enter", false, "system calls"},
@@ -66,6 +69,7 @@ struct attached {
     char lack[ATTACH_PROGRAMS][LACK_TEXT];
     unsigned lacks;
     uint64_t events; /* taken from the ring */
+    bool module; /* its trace points are there: the port may be one's */
     bool (*see)(void *arg, const struct event *e);
     void *arg;
 };
@@ -106,10 +110,10 @@ static void lack(struct attached *a, const struct program *p, const char *why)
 
 /* --- Loading ---------------------------------------------------------------------------------- */
 
-/* What --without calls it: both trace points of the server are one. */
+/* What --without calls it: all trace points of the server are one. */
 static const char *word(const struct program *p)
 {
-    return p->kind == PROBE ? "probe" : p->name;
+    return p->kind == PROBE || p->kind == MODULE ? "probe" : p->name;
 }
 
 static bool is_left_out(const struct trace_options *opt, const char *name)
@@ -170,7 +174,7 @@ static int choose(struct attached *a, const struct trace_options *opt)
             say_error("this kernel has no trace point %s: Linux 6.1 or later has it", p->point);
             code = EXIT_MISSING;
         } else if (!there || out || !is_shown(opt, p)) {
-            if ((!there && is_shown(opt, p)) || out)
+            if (((!there && is_shown(opt, p)) || out) && p->loses)
                 lack(a, p, there ? "--without leaves out" : "this kernel has no trace point");
             bpf_program__set_autoload(a->program[i], false);
             a->program[i] = NULL;
@@ -273,6 +277,8 @@ static bool attach_one(struct attached *a, unsigned i)
     complaint[0] = 0;
     if (p->kind == PACKETS)
         a->link[i][n++] = bpf_program__attach_cgroup(a->program[i], a->cgroup);
+    else if (p->kind == MODULE && a->owners.paths) /* a process listens, so no module does */
+        return false;
     else if (p->kind != PROBE)
         a->link[i][n++] = bpf_program__attach(a->program[i]);
     for (unsigned k = 0; k < a->owners.paths && p->kind == PROBE; k++) {
@@ -303,11 +309,18 @@ static int attach(struct attached *a)
     if (a->cgroup < 0)
         return refused("open the control groups", a->cgroup);
     for (unsigned i = 0; i < ATTACH_PROGRAMS; i++) {
-        if (!a->program[i] || attach_one(a, i))
+        const struct program *p = &programs[i];
+
+        if (!a->program[i])
             continue;
-        if (programs[i].kind != CALL && programs[i].kind != PROBE)
+        if (attach_one(a, i)) {
+            a->module = a->module || p->kind == MODULE;
+            continue;
+        }
+        if (p->kind == PACKETS || p->kind == POINT || p->kind == COUNT)
             return refused("attach the programs", -errno);
-        lack(a, &programs[i], why_absent(a, &programs[i]));
+        if (p->loses && !(a->module && p->kind == PROBE))
+            lack(a, p, why_absent(a, p));
         a->program[i] = NULL;
     }
     return 0;

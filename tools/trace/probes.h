@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* probes.h - the part of trace.bpf.c that meets the server itself: its trace points
- * (server/probe.h), and the end of accept4().  They mean a socket by a descriptor of the process.
+ * (server/probe.h), and the end of accept4(), which mean a socket by a descriptor of the process;
+ * and the trace points of the modules (kernel/ktrace.h), which have the socket.
  */
 #include <bpf/usdt.bpf.h>
+
+/* 0: it is not one of ours. */
+static inline __u64 cookie_of_any(const struct sock *sk)
+{
+    __u64 cookie;
+
+    if (BPF_CORE_READ(sk, __sk_common.skc_num) != port)
+        return 0;
+    cookie = (__u64)BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
+    return (cookie & sample_mask) != 0 ? 0 : cookie;
+}
 
 /* The socket behind a descriptor of this process, if it is one of ours; else 0. */
 static inline __u64 cookie_behind(long fd)
@@ -11,8 +23,6 @@ static inline __u64 cookie_behind(long fd)
     struct fdtable *table = BPF_CORE_READ(task, files, fdt);
     struct file **at, *file = 0;
     struct socket *socket;
-    struct sock *sk;
-    __u64 cookie;
 
     if (fd < 0 || fd >= BPF_CORE_READ(table, max_fds))
         return 0;
@@ -21,16 +31,11 @@ static inline __u64 cookie_behind(long fd)
     socket = BPF_CORE_READ(file, private_data);
     if (!socket || BPF_CORE_READ(socket, file) != file) /* something else lies there */
         return 0;
-    sk = BPF_CORE_READ(socket, sk);
-    if (BPF_CORE_READ(sk, __sk_common.skc_num) != port)
-        return 0;
-    cookie = (__u64)BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
-    return (cookie & sample_mask) != 0 ? 0 : cookie;
+    return cookie_of_any(BPF_CORE_READ(socket, sk));
 }
 
-static inline void publish_accept(long fd)
+static inline void publish_accept(__u64 cookie)
 {
-    __u64 cookie = cookie_behind(fd);
     struct event *e = cookie ? reserve(cookie, EVENT_ACCEPT) : 0;
 
     if (e)
@@ -45,14 +50,14 @@ struct exit_of_call {
 SEC("tp/syscalls/sys_exit_accept4")
 int accepting(struct exit_of_call *call)
 {
-    publish_accept(call->result);
+    publish_accept(cookie_behind(call->result));
     return 0;
 }
 
 SEC("usdt")
 int BPF_USDT(taken, int fd)
 {
-    publish_accept(fd);
+    publish_accept(cookie_behind(fd));
     return 0;
 }
 
@@ -60,20 +65,44 @@ struct stamps {
     __u64 parsed, found, compressed;
 };
 
+static inline void publish_answer(__u64 cookie, __u32 ordinal, const struct stamps *s)
+{
+    struct event *e = cookie ? reserve(cookie, EVENT_ANSWER) : 0;
+
+    if (!e)
+        return;
+    e->seq = ordinal;
+    e->parsed = s->parsed;
+    e->found = s->found;
+    e->compressed = s->compressed;
+    publish(e);
+}
+
 SEC("usdt")
 int BPF_USDT(answer, int fd, __u32 ordinal, const struct stamps *from)
 {
     __u64 cookie = cookie_behind(fd);
-    struct event *e = cookie ? reserve(cookie, EVENT_ANSWER) : 0;
     struct stamps s = {0};
 
-    if (!e)
-        return 0;
-    bpf_probe_read_user(&s, sizeof(s), from);
-    e->seq = ordinal;
-    e->parsed = s.parsed;
-    e->found = s.found;
-    e->compressed = s.compressed;
-    publish(e);
+    if (cookie)
+        bpf_probe_read_user(&s, sizeof(s), from);
+    publish_answer(cookie, ordinal, &s);
+    return 0;
+}
+
+/* A module has no description of its types, so these get plain numbers. */
+SEC("raw_tp/rung_accepted")
+int module_taken(struct bpf_raw_tracepoint_args *args)
+{
+    publish_accept(cookie_of_any((const struct sock *)args->args[0]));
+    return 0;
+}
+
+SEC("raw_tp/rung_answer")
+int module_answer(struct bpf_raw_tracepoint_args *args)
+{
+    const struct stamps s = {args->args[2], args->args[3], args->args[4]};
+
+    publish_answer(cookie_of_any((const struct sock *)args->args[0]), (__u32)args->args[1], &s);
     return 0;
 }

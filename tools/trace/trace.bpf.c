@@ -12,7 +12,8 @@
  *   again            segments that TCP sends once more
  *   waking, running  of threads that have received at the port
  *   accepting        connections that accept4() has returned
- *   answer, taken    the trace points of the server itself (server/probe.h)
+ *   answer, taken    the trace points of the server itself (server/probe.h), or, with module_
+ *                    before their names, of the modules (kernel/ktrace.h)
  *   asking, asked, switching, moving, starting, ending   the server's system calls: --calls
  */
 #include "kern.h"

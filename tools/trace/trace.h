@@ -61,7 +61,7 @@ struct attach_cost {
     const char *name;
     uint64_t runs, ns;
 };
-enum { ATTACH_PROGRAMS = 17 };
+enum { ATTACH_PROGRAMS = 19 };
 
 /* 0, or an exit code after a sentence that says what is missing. */
 int attach_begin(struct attached **to, const struct trace_options *opt, unsigned port);
