@@ -47,8 +47,8 @@ WHAT = {"life": ("tests/kernel", ["--ignore", IDLE], 0, STRICT),
         "core": ("tests/wire", ["-m", "core"], AT_A_TIME, ""),
         "drop": ("tests/drop/test_module.py", ["tests/drop/test_choice.py", "tests/drop/test_rights.py"], 0, ""),
         **{what: (path, [], 0, "slub_debug=FZPU") for what, path in PROGRAMS.items()}}
-# Modules of the kernel's own that tests want: file systems that hang, and that change behind its back; and who listens.
-WANTED = dict.fromkeys(("life", "short life"), ("fuse", "nfsd", "nfsv4", "tcp_diag"))
+# Modules of the kernel's own that tests want: file systems that hang, and that change behind its back; who listens; a cable.
+WANTED = dict.fromkeys(("life", "short life"), ("fuse", "nfsd", "nfsv4", "tcp_diag", "veth"))
 FEW_CYCLES = "10"
 # Loaded and unloaded so often: a thousand times where that takes five minutes, and not fifteen.
 DEEP_CYCLES = {name: "100" if name in DEBUG else "1000" for name in kernel.BUILT}

@@ -11,14 +11,15 @@ import time
 import left
 import nfs
 import pytest
-from lib import crowd
+from lib import crowd, insmod
 from lib.client import request
 from lib.served import wait_for
 from lib.trees import content, write
-from test_hung import PATIENT, UNLOADED_S
+from test_hung import BIG, HELLO, PATIENT, SERVED_S, UNLOADED_S, core_is_free, served
 
 SIZE = 200_000  # sent page by page, were they in memory
 ROUNDS = 5
+SEARCHES = 20
 
 
 @pytest.fixture
@@ -127,3 +128,36 @@ def test_files_of_a_dead_server(start, exported):
     finally:
         nfs.serve(folder)
         wait_for(lambda: not closing(), "the server lives again")
+
+
+@pytest.mark.long
+# shows D16
+def test_searches_of_a_dead_server(kernel, start, exported):
+    """Names and listings that wait for it hold up nobody else, nor unloading; what is left goes when it lives again."""
+    kernel.expects("NFSD|nfsd|FS-Cache|NFS:|nfs:|not responding|do not answer|does not answer")
+    folder, place = exported
+    root = os.path.dirname(place)
+    os.chmod(root, 0o755)
+    write(f"{root}/hello.txt", HELLO)
+    write(f"{root}/big.bin", BIG)
+    server = start(root, "--cross-mounts=on", *PATIENT)
+    nfs.die()
+    try:
+        wires = [server.wire() for _ in range(SEARCHES)]
+        for number, wire in enumerate(wires):
+            wire.send(request(f"/{os.path.basename(place)}/{number if number % 2 else ''}"))
+        wait_for(lambda: server.stats()["receives"] >= SEARCHES, "all have been heard")
+        assert served(server) < SERVED_S
+        began = time.monotonic()
+        server.kill()
+        assert time.monotonic() - began < UNLOADED_S
+        crowd.leave(wires)
+        assert not core_is_free()
+        assert served(again := start(root, *PATIENT)) < SERVED_S
+        again.stop()
+    finally:
+        nfs.serve(folder)
+        os.unlink(f"{root}/hello.txt")
+        os.unlink(f"{root}/big.bin")
+    wait_for(core_is_free, "the rest has gone")
+    insmod.core()

@@ -17,7 +17,6 @@ HELLO = b"Hello, world\n"
 CYCLES = int(os.environ.get("RUNG_CYCLES") or 50)
 TURNS = 5
 MANY = min(1000, module.row()["capacity"] - 8)
-FEW = 100
 PATIENT = ("--head-timeout", "10m", "--idle-timeout", "10m", "--send-timeout", "10m")
 # KSERVE_DRAIN_MS for those who are served, and for an emulated machine to close a thousand.
 MOST_S = 1 + 3 * float(os.environ.get("RUNG_SLOW") or 1)
@@ -78,13 +77,13 @@ def test_a_whole_turn_of_them(start, site, what, count):
 def test_busy_ones(start, site, record_property):
     """In the middle of an answer that nobody reads."""
     server = start(site, *PATIENT)
-    wires = [server.wire(rcvbuf=4096) for _ in range(min(FEW, MANY))]
+    wires = [server.wire(rcvbuf=4096) for _ in range(MANY)]
     for wire in wires:
         wire.send(request("/giant.bin"))
         assert wire.head().status == 200
     took = unloaded(server, wires)
     record_property("unloading", f"{len(wires)} busy: {took:.2f} s")
-    assert took < MOST_S
+    assert took < 2 * MOST_S  # hundreds of megabytes that were queued are given back, page by page
 
 
 # shows K07

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""An interface that wants each packet in one piece (no scatter-gather, as some drivers and tunnels): the pages that a module
+hands over are copied on their way, and each byte arrives."""
+import contextlib
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+import subprocess
+
+import pytest
+from lib import module
+from lib.trees import content, write
+
+SIOCETHTOOL, GET_SG, SET_SG = 0x8946, 0x18, 0x19  # linux/sockios.h, linux/ethtool.h
+NEAR, FAR, SPACE = "10.9.7.1", "10.9.7.2", "rung-far"
+SIZES = (13, 1024, 4097, 20_000, 200_000)
+SECONDS = "3"
+
+
+def scatters(name, value=None):
+    """Whether the interface does; with a value, from now on."""
+    words = struct.pack("II", GET_SG if value is None else SET_SG, value or 0)
+    held = ctypes.create_string_buffer(words, len(words))
+    with socket.socket() as any_socket:
+        fcntl.ioctl(any_socket, SIOCETHTOOL, struct.pack("16sP16x", name.encode(), ctypes.addressof(held)))
+    return struct.unpack("II", held.raw)[1] != 0
+
+
+def ip(*args, inside=False):
+    prefix = ["nsenter", f"--net=/run/netns/{SPACE}"] if inside else []
+    subprocess.run([*prefix, "ip", *args], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["scattered", "in one piece"])
+def cable(request):
+    """Its other end is in another network namespace; so is who loads."""
+    with contextlib.ExitStack() as stack:
+        ip("netns", "add", SPACE)
+        stack.callback(ip, "netns", "delete", SPACE)
+        ip("link", "add", "near", "type", "veth", "peer", "name", "far", "netns", SPACE)
+        stack.callback(ip, "link", "delete", "near")
+        ip("address", "add", f"{NEAR}/24", "dev", "near")
+        ip("link", "set", "near", "up")
+        ip("address", "add", f"{FAR}/24", "dev", "far", inside=True)
+        ip("link", "set", "far", "up", inside=True)
+        assert scatters("near")
+        if not request.param:
+            scatters("near", 0)
+        assert scatters("near") is request.param
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("scatter")
+    for one in (path, path.parent):
+        os.chmod(one, 0o755)
+    for size in SIZES:
+        write(f"{path}/{size}.bin", content(f"scatter {size}", size))
+    return str(path)
+
+
+@pytest.mark.long
+# shows K17
+def test_each_byte_arrives(start, folder, cable, record_property):
+    server = start(folder, "--bind", NEAR)
+    argv = ["nsenter", f"--net=/run/netns/{SPACE}", os.environ["RUNG_BIN"], "load", "-c", "8", "-t", "1", "-d", SECONDS, "--walk", folder,
+            "--check", folder, "--fail-if", "errors>0", f"http://{NEAR}:{server.port}/"]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    answers = server.stats()["complete"]
+    record_property("scatter", f"{module.MODEL}: {answers} answers")
+    assert answers > 100
