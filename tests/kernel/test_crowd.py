@@ -8,6 +8,7 @@ import re
 import resource
 import select
 import socket
+import threading
 import time
 
 import left
@@ -245,6 +246,22 @@ def connected(address):
     return sock
 
 
+@contextlib.contextmanager
+def reading(wires):
+    """Meanwhile they read, each some 100 kB a second."""
+    ending = threading.Event()
+
+    def read():
+        while not ending.wait(0.04):
+            for wire in wires:
+                assert wire.sock.recv(4096)
+    thread = threading.Thread(target=read)
+    thread.start()
+    yield
+    ending.set()
+    thread.join()
+
+
 # shows K03
 def test_twice_the_backlog(start, site):
     """All at once: a handshake that finds no room is tried again by the kernel, a second later, and succeeds."""
@@ -279,11 +296,12 @@ def test_the_backlog_is_listen_s(start, site):
     for wire in wires:
         wire.send(request("/giant.bin"))
         assert wire.head().status == 200
-    waiting = [connected(server.address) for _ in range(8)]
-    assert [sock is not None for sock in waiting] == [True] * 6 + [False] * 2
-    for sock in waiting[:6]:
-        sock.settimeout(20)
-        sock.sendall(request("/hello.txt", fields=["Connection: close"]))  # one that is silent may be closed for the next one
+    with reading(wires):  # those that read nothing for half a second lose their seats to those that wait
+        waiting = [connected(server.address) for _ in range(8)]
+        assert [sock is not None for sock in waiting] == [True] * 6 + [False] * 2
+        for sock in waiting[:6]:
+            sock.settimeout(20)
+            sock.sendall(request("/hello.txt", fields=["Connection: close"]))  # one that is silent may be closed for the next one
     crowd.leave(wires)
     for sock in waiting[:6]:
         assert HELLO in sock.recv(4096)
