@@ -27,7 +27,7 @@ ODD = {"set_ftrace_filter": "vfs_read\nvfs_write\n", "set_ftrace_notrace": "do_e
 PLAIN = {"set_ftrace_filter": "", "set_ftrace_notrace": "", "set_graph_function": "", "set_graph_notrace": "", "max_graph_depth": "0",
          "trace_clock": "local", "tracing_thresh": "0", "set_ftrace_pid": "", "set_event_pid": "", "options/sleep-time": "1",
          "options/overwrite": "1", "options/funcgraph-irqs": "1", f"{EVENT}/filter": "0", "tracing_on": "1"}
-MOMENTS = 24  # at which it is killed
+MOMENTS = 12  # at which it is killed; each takes an emulator ten seconds, and there are eight guests
 PATIENCE = 120 * float(os.environ.get("RUNG_SLOW") or 1)
 
 
