@@ -78,7 +78,13 @@ static enum reading read_entry(struct folder *f, struct listing_entry *e)
         d = (const struct folder_name *)(f->dents + f->dents_at);
         f->dents_at += d->bytes;
         *e = (struct listing_entry){.name = {d->name, strlen(d->name)}};
-        if (folder_shows(f->rules, &f->listing.view, e->name) && describe(f, d, e)) {
+        if (!folder_shows(f->rules, &f->listing.view, e->name))
+            continue;
+        if (f->stage == FOLDER_STREAMED && f->seen < f->listing.view.offset) {
+            f->seen++;
+            continue;
+        }
+        if (describe(f, d, e)) {
             f->budget--;
             return READ_ENTRY;
         }
@@ -110,8 +116,8 @@ static void stream(struct folder *f)
     f->again = true;
 }
 
-/* The next entries, as far as their names are in one buffer.  The first one behind the page ends it
- * all. */
+/* The next entries, as far as their names are in one buffer.  Reading stops at the first entry
+ * after the page. */
 static int refill(struct folder *f)
 {
     const struct listing_view *v = &f->listing.view;
@@ -122,9 +128,13 @@ static int refill(struct folder *f)
         return f->error;
     }
     f->budget = (unsigned)f->batch_max; /* so no more entries than that */
-    while (!f->ended && read_entry(f, &f->batch[f->end]) == READ_ENTRY) {
-        f->ended = f->listing.more = v->limit && f->seen == (uint64_t)v->offset + v->limit;
-        f->end += !f->ended && f->seen++ >= v->offset;
+    while (read_entry(f, &f->batch[f->end]) == READ_ENTRY) {
+        if (v->limit && f->seen - v->offset == v->limit) {
+            f->ended = f->listing.more = true;
+            break;
+        }
+        f->seen++;
+        f->end++;
     }
     return f->end || f->ended ? 0 : -EINPROGRESS;
 }

@@ -91,8 +91,8 @@ struct folder {
     bool offered; /* SOURCE_LATER was said once, so that the head is sent; or need not be */
     struct roll *roll;
     enum folder_stage stage;
-    size_t next, end; /* of the roll's entries, or of batch: the next one, and behind the last */
-    uint64_t seen;    /* streamed: entries so far, those before the page too */
+    size_t next, end; /* of the roll's entries, or of batch: the next one, and one past the last */
+    uint64_t seen;    /* streamed: entries so far, with those before the page */
     bool ended;       /* streamed: nothing follows the batch */
     bool plain;       /* as the roll's, so far */
     bool again;       /* it is read from its beginning, again */

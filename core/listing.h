@@ -39,7 +39,7 @@ struct listing_view {
     enum listing_format format;
     enum listing_sort sort;
     bool descending;
-    uint32_t offset, limit; /* a page: entries left out before it, and on it; 0: all that follow */
+    uint32_t offset, limit; /* a page: entries before it; entries on it, 0: all that follow */
     size_t filter_len;
     char filter[LISTING_FILTER_BYTES_MAX]; /* decoded */
 };

@@ -13,7 +13,7 @@ const char listing_policy[] = PAGE_POLICY;
 
 enum {
     CRUMBS_MAX = 8,   /* components shown of a deep path: its last ones */
-    PAGE_ROWS = 1000, /* on pages of our own proposal; a browser shows as many in a moment */
+    PAGE_ROWS = 1000, /* of the pages that a long listing offers: a browser renders them at once */
 };
 
 static size_t depth_of(struct slice path)
@@ -182,6 +182,8 @@ static void out_totals(const struct listing *l, struct listing_out *o)
         out_human(o, l->bytes);
         out_text(o, "</span>");
     }
+    if (l->streamed && listing_is_page(&l->view))
+        out_text(o, " on this page");
     out_text(o, "</p>\n");
 }
 
@@ -289,6 +291,16 @@ static enum listing_step html_row(struct listing *l, struct listing_out *o)
     return listing_wrote(l, o);
 }
 
+/* Of the page before this one; beyond the end that is the last one. */
+static uint32_t offset_before(const struct listing *l, uint64_t total)
+{
+    uint32_t offset = l->view.offset, limit = l->view.limit;
+
+    if (!l->streamed && offset >= total)
+        return total ? (uint32_t)(total - 1) / limit * limit : 0;
+    return offset > limit ? offset - limit : 0;
+}
+
 /* Which rows these are, and where the others are. */
 static void out_page(const struct listing *l, struct listing_out *o)
 {
@@ -298,7 +310,7 @@ static void out_page(const struct listing *l, struct listing_out *o)
 
     out_text(o, "<nav aria-label=\"Pages\">");
     if (first && l->view.limit) {
-        other.offset = first > l->view.limit ? l->view.offset - l->view.limit : 0;
+        other.offset = offset_before(l, total);
         out_view(o, &other, "prev");
         out_text(o, "Previous</a>");
     }
@@ -321,21 +333,22 @@ static void out_page(const struct listing *l, struct listing_out *o)
     out_text(o, "</nav>\n");
 }
 
-/* The same in another format, in pages, or whole. */
+/* Links to the folder without the filter, on one page or several, and in other formats. */
 static void out_footer(const struct listing *l, struct listing_out *o)
 {
     struct listing_view view = l->view;
     bool page = listing_is_page(&view);
 
     out_text(o, "<footer><span>Times are UTC</span>");
-    if (view.filter_len || page)
+    if (view.filter_len)
         out_text(o, "<a href=\"./\">Show all</a>");
-    if (!page && l->folders + l->files + l->others > PAGE_ROWS) {
-        view.limit = PAGE_ROWS;
+    if (page || l->folders + l->files + l->others > PAGE_ROWS) {
+        view.offset = 0;
+        view.limit = page ? 0 : PAGE_ROWS;
         out_view(o, &view, "nofollow");
-        out_text(o, "In pages</a>");
-        view.limit = 0;
+        out_text(o, page ? "On one page</a>" : "Split into pages</a>");
     }
+    view = l->view;
     view.format = LISTING_JSON;
     out_view(o, &view, "nofollow");
     out_text(o, "JSON</a>");
@@ -348,8 +361,8 @@ static enum listing_step html_end(struct listing *l, struct listing_out *o)
 {
     struct slice filter = {l->view.filter, l->view.filter_len};
 
-    if (!l->begun && l->view.offset) {
-        out_text(o, "<tr class=\"none\"><td colspan=\"3\">Nothing follows the page before.\n");
+    if (!l->begun && l->view.offset && (l->streamed || l->folders + l->files + l->others)) {
+        out_text(o, "<tr class=\"none\"><td colspan=\"3\">This page is past the last entry.\n");
     } else if (!l->begun && filter.len) {
         out_text(o, "<tr class=\"none\"><td colspan=\"3\">No name contains \xE2\x80\x9C<bdi>");
         out_html(o, filter);

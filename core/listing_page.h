@@ -81,11 +81,13 @@ static const char page_script[] =
     "w=f.value.toLowerCase(),r=[...document.querySelectorAll('tbody tr:not(.up,.none)')].map(e=>"
     "[e,e.querySelector('bdi').textContent.toLowerCase()]);let s;"
     "f.addEventListener('input',()=>{const q=f.value.toLowerCase();let k=0;clearTimeout(s);"
-    /* The server left rows out: others are wanted now. */
-    "if(p||!q.includes(w)){s=setTimeout(()=>f.form.submit(),400);return}"
+    /* The server left rows out, and others are wanted now.  By the fragment the next page knows
+     * that somebody types. */
+    "if(p||!q.includes(w)){s=setTimeout(()=>{f.form.action='#f';f.form.submit()},400);"
+    "return}"
     "for(const[e,x]of r){e.hidden=!x.includes(q);if(!e.hidden)k++}"
     "n.textContent=q==w?t:k+' of '+r.length+(r.length==1?' entry':' entries')});"
-    "if(p&&w){f.focus();f.setSelectionRange(w.length,w.length)}"
+    "if(location.hash=='#f'){f.focus();f.setSelectionRange(w.length,w.length)}"
     "addEventListener('keydown',e=>{"
     "if(e.key=='/'&&document.activeElement!=f&&!e.ctrlKey&&!e.metaKey){"
     "e.preventDefault();f.focus()}})})()"
@@ -97,7 +99,7 @@ static const char page_script[] =
 #define PAGE_POLICY \
     "default-src 'none'; " \
     "style-src 'sha256-wa+e/Rtlo+5LfRMKNVKeqcKjR0JlhuHK/gPbA7x6r94='; " \
-    "script-src 'sha256-4H9/yh/bkDjKTsAPZVuEdjz+VPNuE5suRbucjt/RQ7M='; " \
+    "script-src 'sha256-bMOeDQHuvulQkILSBHtZjTnV8f4bRt6dKhtVGEf7YZI='; " \
     "img-src data:; form-action 'self'; base-uri 'none'"
 
 #endif

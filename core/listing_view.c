@@ -3,7 +3,9 @@
 #include "byte.h"
 #include "listing_out.h"
 
-enum { COUNT_DIGITS_MAX = 9 /* of offset and limit: their sum is a uint32_t */ };
+/* Of offset and limit: their sum is a uint32_t.  The link behind 10^9 entries would have a digit
+ * too many. */
+enum { COUNT_DIGITS_MAX = 9 };
 
 /* A form's text: '+' is a space, %XX a byte; a broken escape means itself. */
 static void read_filter(struct listing_view *view, struct slice raw)

@@ -4,9 +4,9 @@
  *
  * A question is a path and the order in which the client likes codings (http_order()).  Where there
  * is but one answer the order does not matter.  Of a folder it is a view besides, of eighteen; with
- * a filter, or cut into pages, it is not kept: few ask for the same.  Names with a symbolic link on
- * their way are not kept, so that no link need be watched; neither is what kwitness.c cannot vouch
- * for.
+ * a filter, or cut into pages, it is not kept: few ask for the same one.  Names with a symbolic
+ * link on their way are not kept, so that no link need be watched; neither is what kwitness.c
+ * cannot vouch for.
  */
 #include <linux/slab.h>
 #include "../core/types.h"

@@ -36,23 +36,24 @@ enum {
     WATCH_SHARE = 2,      /* all listings together: one in two of the cache's watches */
 };
 
-/* --- The key: path and view ------------------------------------------------------------------- */
+/* --- The key: path, NUL, and view ------------------------------------------------------------- */
 
 struct key {
     struct cache_want want;
     struct listing_view view;
-    char text[CACHE_PATH_BYTES_MAX + VIEW_BYTES + LISTING_FILTER_BYTES_MAX];
+    char text[CACHE_PATH_BYTES_MAX + 1 + VIEW_BYTES + LISTING_FILTER_BYTES_MAX];
 };
 
 static bool key_make(struct key *k, const struct cache *c, const struct http_ask *ask)
 {
     size_t len = ask->path.len;
-    char *view = k->text + len;
+    char *view = k->text + len + 1;
 
     if (len == 0 || len > CACHE_PATH_BYTES_MAX || ask->path.ptr[len - 1] != '/')
         return false;
     listing_view_read(&k->view, ask);
     memcpy(k->text, ask->path.ptr, len);
+    k->text[len++] = '\0'; /* in a view there may be any byte, in a path all but this */
     view[0] = (char)('0' + k->view.format);
     view[1] = (char)('0' + k->view.sort);
     view[2] = (char)('0' + k->view.descending);

@@ -186,6 +186,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                   .text = data[0] % 3 == 2});
     promise(l.view.filter_len <= LISTING_FILTER_BYTES_MAX);
     l.streamed = data[0] >> 2 & 1;
+    l.more = l.view.limit && data[0] >> 5 & 1;
     for (unsigned i = 0; !l.streamed && i < in.count; i++)
         listing_count(&l, &in.entry[i]);
     check_order(&l.view, &in);
@@ -199,7 +200,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else if (l.view.format == LISTING_JSON) {
         promise(json_is_valid(whole.bytes, whole.len));
     } else {
-        promise(count_of(&whole, "\n") == in.count + l.streamed);
+        promise(count_of(&whole, "\n") == in.count + l.streamed + l.more);
         promise(count_of(&whole, "\x1b\x7f\r\t") == 0);
     }
     return 0;

@@ -146,11 +146,14 @@ static void what_is_not_kept(void **state)
 {
     struct tree *t = *state;
     struct http_ask filtered = ask_for("/dir/", "filter=a"), linked = plain("/name/");
+    struct http_ask first = ask_for("/dir/", "limit=1"), later = ask_for("/dir/", "offset=1");
     struct http_ask indexed = ask_for("/index/", "filter=a");
     struct source *s;
 
     open_cached(t, (struct twin_cache){.bytes = CACHE_BYTES});
     assert_true(is_never_kept(t, &filtered));
+    assert_true(is_never_kept(t, &first));
+    assert_true(is_never_kept(t, &later));
     assert_true(is_never_kept(t, &linked));
     assert_int_equal(site_find(t->site, &filtered, true, &s), 0);
     assert_non_null(s->bytes); /* it is made before its head is, all the same */

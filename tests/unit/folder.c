@@ -416,6 +416,7 @@ static void a_page_again(void **state)
     assert_int_equal(folder_look(&h.folder, &ask, ALL), 0);
     len = folder_next(&h.folder, first, sizeof(first));
     assert_int_equal(folder_next(&h.folder, again, sizeof(again)), 0);
+    assert_int_equal(first[NAME_AT], 'a');
     folder_rewind(&h.folder);
     assert_int_equal(folder_next(&h.folder, again, sizeof(again)), len);
     assert_memory_equal(first, again, len);

@@ -72,6 +72,13 @@ def test_pages_of_a_stream(start, shelf, limit):
         assert sum(pages, []) == names(whole) and len(pages) == -(-ENTRIES // limit)
         last = page(wire, f"offset={ENTRIES - 2}&limit=9")
         assert last["folders"] + last["files"] == 2 and last["next"] is None
+        text = wire.ask(f"/?offset={limit}&limit={limit}&format=text").body.decode()
+        assert "# not sorted" in text and ("# next: ?" in text) is (2 * limit < ENTRIES)
+        html = wire.ask(f"/?offset={limit}&limit={limit}").body.decode()
+        shown = min(limit, max(ENTRIES - limit, 0))
+        where = f"{limit + 1}\u2013{limit + shown}" if shown else "0"
+        assert f"<span>{where}</span>" in html and " on this page</p>" in html
+        assert bool(links(html, "next")) is (2 * limit < ENTRIES) and len(links(html, "prev")) == 1
 
 
 @pytest.mark.parametrize("options", [SORTED, STREAMED])
@@ -102,7 +109,7 @@ def test_pages_for_people(start, shelf):
         while True:
             text = wire.ask("/" + at).body.decode()
             seen.append((at, re.findall(r"<bdi>(\S+\.txt)</bdi>", text), re.search(r"<nav aria-label=\"Pages\">.*?<span>(.*?)</span>", text)[1]))
-            assert not seen[1:] or links(text, "prev")[0].replace("&offset=0", "") == seen[-2][0]
+            assert not seen[1:] or links(text, "prev") == [seen[-2][0]]
             assert "data-page" in text and 'name="limit" value="6"' in text
             if not links(text, "next"):
                 break
@@ -110,9 +117,14 @@ def test_pages_for_people(start, shelf):
         whole = page(wire, "sort=size&order=desc&filter=t")
         assert sum((found for _, found, _ in seen), []) == names(whole)
         assert [where for _, _, where in seen] == ["1\u20136 of 20", "7\u201312 of 20", "13\u201318 of 20", "19\u201320 of 20"]
-        assert all("limit=6" in href and "offset" not in href for href in links(seen and text, "nofollow")[:3])
-        beyond = wire.ask("/?offset=99&limit=6").body.decode()
-        assert "Nothing follows the page before." in beyond and links(beyond, "prev")
+        columns = links(text, "nofollow")[:3]
+        assert len(columns) == 3 and all("limit=6" in href and "offset" not in href for href in columns)
+        assert "?sort=size&order=desc&filter=t" in links(text, "nofollow") and ">On one page</a>" in text
+        for query, last in (("", 18), ("filter=t&", 18), ("filter=19&", 0)):
+            beyond = wire.ask(f"/?{query}offset=99&limit=6").body.decode()
+            assert "This page is past the last entry." in beyond and not links(beyond, "next")
+            assert f"offset={last}&" in links(beyond, "prev")[0] if last else "offset" not in links(beyond, "prev")[0]
+        assert "No name contains" in wire.ask("/?filter=zz&offset=6&limit=6").body.decode()
 
 
 def test_text_says_what_follows(start, shelf):
@@ -128,8 +140,19 @@ def test_long_folders_offer_pages(start, tree, count, offered):
         write(f"{tree}/{i}", b"")
     with start(tree).wire() as wire:
         text = wire.ask("/").body.decode()
-        assert (">In pages</a>" in text) is offered
+        assert (">Split into pages</a>" in text) is offered
         assert not offered or any("limit=1000" in href for href in links(text, "nofollow"))
+
+
+def test_keys_do_not_meet(start, tree):
+    """A page of the root whose numbers and filter look like a folder's name is not taken for that folder."""
+    os.mkdir(f"{tree}/000")
+    write(f"{tree}/000/file", b"")
+    with start(tree).wire() as wire:
+        for query in ("offset=808464431&filter=%00%00%00%00", "filter=%2F000", "filter=000", "filter=000%00000"):
+            for _ in range(5):
+                assert wire.ask(f"/?{query}").status == 200
+            assert [names(page(wire, "")), wire.ask("/000/").body.count(b'href="./file"')] == [["000"], 1]
 
 
 @pytest.mark.core
