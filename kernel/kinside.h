@@ -4,7 +4,7 @@
  * kdoor.c accepts; a way (kserve.c: event and softirq, kblock.c: cmwq and kthread) makes a
  * connection of each socket and pumps it; kfar.c does so where a file system may have to be waited
  * for; kwhole.c has answers that lie ready; klane.c is the host that the machine asks, ksock.c
- * moves the bytes, kstats.c counts; kopen.c starts all of it and ends it.
+ * moves the bytes, kstats.c counts, ktrace.h says when; kopen.c starts all of it and ends it.
  */
 #ifndef KERNEL_KINSIDE_H
 #define KERNEL_KINSIDE_H
@@ -50,11 +50,6 @@ struct kpercpu {
 enum { KSEATS_WAIT_SHARE = 2 };
 
 /* What one context needs to run connections, one at a time. */
-/* CLOCK_MONOTONIC in nanoseconds; 0: not reached.  As struct probe_stamps of the server. */
-struct ktimes {
-    u64 parsed, found, compressed;
-};
-
 struct klane {
     struct host host; /* site: this lane */
     struct kserve *serve;
@@ -66,7 +61,6 @@ struct klane {
     char *scratch;     /* RECV_BYTES_MAX */
     struct page_frag frag; /* where ksock.c copies what it sends; sockets hold references */
     char date[32];
-    struct ktimes times;   /* of the answer that is being made, while somebody traces */
     struct kwholes *wholes; /* kwhole.c; NULL: none are made */
     /* of connections that can move; kserve.c's */
     struct llist_head ready;
@@ -75,13 +69,20 @@ struct klane {
     struct kcompat_bh bh;
 } ____cacheline_aligned_in_smp;
 
+/* CLOCK_MONOTONIC in nanoseconds, 0: not reached, as in struct probe_stamps of the server; and of
+ * which answer on the connection, from 1 on. */
+struct ktimes {
+    u64 parsed, found, compressed;
+    u32 ordinal;
+};
+
 /* One accepted connection, whatever the way. */
 struct kconn {
     struct conn conn;      /* first: the host is handed a struct conn */
     struct kserve *serve;
     struct socket *sock;
     struct list_head node; /* in serve->conns */
-    u64 asked_ns;          /* while somebody traces: since when its search goes on; 0: none does */
+    struct ktimes times;   /* of the latest answer that was traced */
     unsigned long flags;   /* bits: enum kconn_flag */
 };
 

@@ -229,7 +229,7 @@ static struct source *ready_or(struct klane *l, struct source *source)
     return ready;
 }
 
-static int find(struct klane *l, const struct http_ask *ask, struct source **source)
+static int lane_find(struct klane *l, const struct http_ask *ask, struct source **source)
 {
     const struct kworld *w = &l->serve->world;
     int err = w->find(w->ctx, ask, l->reach, source);
@@ -245,28 +245,31 @@ static int find(struct klane *l, const struct http_ask *ask, struct source **sou
     return lane_goes_away(l) ? w->find(w->ctx, ask, KREACH_AWAY, source) : -EAGAIN;
 }
 
-/* The same while somebody traces.  What another context looks for was asked for at the first
+/* The same while somebody traces.  A search that another context finishes began with the first
  * call. */
-static noinline int find_timed(struct klane *l, const struct http_ask *ask, struct source **source)
+static noinline __cold int find_timed(struct klane *l, const struct http_ask *ask,
+                                      struct source **source)
 {
     struct kconn *k = container_of(ask->conn, struct kconn, conn);
-    u64 now = ktime_get_ns(), first = k->asked_ns ? k->asked_ns : now;
-    int err = find(l, ask, source);
+    struct ktimes *t = &k->times;
+    int err;
 
-    l->times = (struct ktimes){0};
-    k->asked_ns = err == -EINPROGRESS ? first : 0;
-    if (err == -EINPROGRESS)
+    if (t->ordinal != k->conn.requests + 1)
+        *t = (struct ktimes){.parsed = ktime_get_ns(), .ordinal = k->conn.requests + 1};
+    err = lane_find(l, ask, source);
+    if (err == -EINPROGRESS || t->found)
         return err;
-    l->times.parsed = first;
-    l->times.found = ktime_get_ns();
+    t->found = ktime_get_ns();
     if (!err && (*source)->coding != CODING_IDENTITY)
-        l->times.compressed = l->times.found;
+        t->compressed = t->found;
     return err;
 }
 
 static int host_find(void *site, const struct http_ask *ask, struct source **source)
 {
-    return trace_rung_answer_enabled() ? find_timed(site, ask, source) : find(site, ask, source);
+    struct klane *l = site;
+
+    return trace_rung_answer_enabled() ? find_timed(l, ask, source) : lane_find(l, ask, source);
 }
 
 static int host_page(void *site, unsigned status, struct source **source)
@@ -287,15 +290,13 @@ static void host_release(void *site, struct source *source)
         l->serve->world.release(l->serve->world.ctx, source);
 }
 
-/* While somebody traces.  A request that is refused has asked for nothing: it was only read. */
-static noinline void answer_timed(struct klane *l, const struct kconn *k)
+/* While somebody traces.  A refused request was read, and its page looked for; nothing else was. */
+static noinline __cold void answer_timed(const struct kconn *k)
 {
-    struct ktimes t = l->times;
+    const struct ktimes refused = {.parsed = ktime_get_ns(), .ordinal = k->conn.requests + 1};
+    const struct ktimes *t = k->times.ordinal == refused.ordinal ? &k->times : &refused;
 
-    l->times = (struct ktimes){0};
-    if (!t.parsed)
-        t.parsed = ktime_get_ns();
-    trace_rung_answer(k->sock->sk, k->conn.requests + 1, t.parsed, t.found, t.compressed);
+    trace_rung_answer(k->sock->sk, t->ordinal, t->parsed, t->found, t->compressed);
 }
 
 static void *host_answer(void *site, const struct conn *conn, const struct http_receipt *receipt)
@@ -304,7 +305,7 @@ static void *host_answer(void *site, const struct conn *conn, const struct http_
 
     kstat_add(l->serve, KSTAT_ANSWERS, 1);
     if (trace_rung_answer_enabled())
-        answer_timed(l, container_of(conn, const struct kconn, conn));
+        answer_timed(container_of(conn, struct kconn, conn));
     return NULL;
 }
 
@@ -330,7 +331,6 @@ int klane_open(struct klane *l, struct kserve *s, bool may_sleep, enum kreach re
     l->reach = reach;
     l->away = false;
     l->brief = false;
-    l->times = (struct ktimes){0};
     l->wholes = NULL;
     l->frag = (struct page_frag){.page = NULL};
     l->scratch = kmalloc(RECV_BYTES_MAX, GFP_KERNEL);

@@ -47,7 +47,7 @@ void kconn_begin(struct kconn *k, struct kserve *s, struct socket *sock, const s
     k->serve = s;
     k->sock = sock;
     k->flags = 0;
-    k->asked_ns = 0;
+    k->times = (struct ktimes){0};
     conn_init(&k->conn, s->world.proto, host, (u64)ktime_to_ms(ktime_get_coarse()));
     kstat_add(s, KSTAT_ACCEPTED, 1);
     atomic_inc(&s->live);

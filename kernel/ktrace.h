@@ -7,8 +7,8 @@
  *                        when its head was read and what it asks for found (CLOCK_MONOTONIC in
  *                        nanoseconds, 0: not reached); `compressed` if that is a coding
  *
- * tools/trace/probes.h reads the arguments.  While nobody watches, each is a jump over nothing, and
- * no clock is read.
+ * tools/trace/probes.h reads the arguments.  While nobody watches, each costs a nop, and no clock
+ * is read.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM rung

@@ -2,11 +2,14 @@
 """rung trace on this kernel: requests of a module, of a server in user space and of nginx, each followed by its socket."""
 import json
 import os
+import signal
 import socket
 import sys
+import time
 
 import pytest
-from lib import module
+from lib import crowd, fuse, module
+from test_hung import PATIENT, PLACES, asking, folder, hung  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.usefixtures("one_processor")
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -18,6 +21,7 @@ REQUESTS = 300
 PLAIN = ("-c", 4, "-n", REQUESTS)
 SHAPES = [PLAIN, (*PLAIN, "-k", "off"), ("-c", 2, "-n", REQUESTS, "--pipeline", 8)]
 OWN = ("parsed", "found")
+HELD_S = 1
 
 
 @pytest.fixture
@@ -41,7 +45,7 @@ def known(run, name):
 @pytest.mark.parametrize("shape", SHAPES, ids=["kept", "closed", "pipelined"])
 # shows S13, S14
 def test_of_a_module(server, shape):
-    """The module says when it has parsed and found, as a server in user space does, and nobody need miss that."""
+    """The module says when it has parsed and found, as a server in user space does; no sentence says that it is missing."""
     run, served = aid.traced_load(server.port, *shape, url=f"http://127.0.0.1:{server.port}/hello.txt")
     whole(run, served)
     assert [known(run, name) for name in OWN] == [REQUESTS] * 2, run.summary
@@ -121,11 +125,43 @@ def test_beside_user_space(server, site):
     for side in "ab":
         means = [found["stages"][name][side]["mean_ns"] or 0 for name in aid.STAGES if name not in ("head", "acked")]
         assert sum(means) == pytest.approx(found["answer"][side]["mean_ns"], abs=1)
-    assert all(found["stages"][name][side]["known"] == 200 for name in OWN for side in "ab")
+    assert all(found["stages"][name]["a"]["known"] == 200 for name in OWN), found["stages"]
 
 
-def test_what_is_found_by_another(start, site):
-    """What is not in memory is looked for elsewhere, and `found` has that time; what is refused is not looked for."""
+def test_what_waits_for_a_place(start, folder, hung):
+    """More ask another file system than it is asked for at a time: the wait is that of `found`, not of `parsed`."""
+    silent = hung((*fuse.FOUND, fuse.READ))
+    server = start(folder, "--cross-mounts=on", *PATIENT)
+    with aid.tracing("--json", server.port) as runs:
+        silent.process.send_signal(signal.SIGSTOP)
+        wires = asking(server, PLACES + 8)
+        time.sleep(HELD_S)
+        silent.process.send_signal(signal.SIGCONT)
+        for wire in wires:
+            wire.reply()
+        crowd.leave(wires)
+    assert len(runs[0].requests) == len(wires)
+    for one in runs[0].requests:
+        aid.adds_up(one)
+        assert one["took_ns"]["found"] > HELD_S * 5e8 > one["took_ns"]["parsed"], one
+
+
+def test_times_are_the_request_s_own(start, site):
+    """A file in memory is found at once, and its page of a refusal elsewhere; the next one that looks for nothing has no time of it."""
+    server = start(site)
+    with server.wire() as one, server.wire() as other:
+        for _ in range(3):
+            one.ask("/hello.txt")
+        with aid.tracing("--json", server.port) as runs:
+            for _ in range(5):
+                assert one.ask("/hello.txt", fields=["Range: bytes=999999-"]).status == 416
+                assert other.ask("*", "OPTIONS").status in (200, 204)
+    for request in runs[0].requests:
+        assert request["took_ns"]["parsed"] is not None and (request["took_ns"]["found"] is not None) is (request["status"] == 416), request
+
+
+def test_what_is_refused(start, site):
+    """It is not looked for, as all else is, found or not."""
     server = start(site, "--cache=0")
     with aid.tracing("--json", server.port) as runs, server.wire() as wire:
         for target in ("/hello.txt", "/list/", "/missing", "/%00"):

@@ -204,9 +204,9 @@ def test_a_file_that_cannot_be_written(tmp_path):
     with Lies() as server:
         run = trace("--stacks", tmp_path / "none" / "folded", server.port)
     assert run.status == FAILED and "cannot write this file: " in run.err
-    with rung("epoll") as port, subprocess.Popen([TRACE, "-q", "-d", "1s", "--stacks", "/dev/full", str(port)], stdout=subprocess.DEVNULL,
+    with rung("epoll") as port, subprocess.Popen([TRACE, "-q", "-d", "3s", "--stacks", "/dev/full", str(port)], stdout=subprocess.DEVNULL,
                                                  stderr=subprocess.PIPE, text=True, env=environment()) as full:
-        load(port, "-d", "700ms")
+        load(port, "-d", "2500ms")
         assert "the file is not whole: " in full.communicate(timeout=PATIENCE)[1]
     assert full.returncode == FAILED
 

@@ -22,8 +22,8 @@ enum kind {
     PACKETS,
     POINT, /* of the kernel, by its types */
     CALL,  /* of the kernel, by the file system tracefs */
-    MODULE, /* of rung's modules */
-    PROBE, /* of the server; looked for where no module has it */
+    MODULE, /* of rung's modules, where no process is found that listens */
+    PROBE, /* of the server */
     COUNT  /* as POINT, for --calls alone */
 };
 
@@ -67,9 +67,9 @@ struct attached {
     struct ring_buffer *ring;
     int cgroup, stats, counts; /* descriptors; of the map with the counters */
     char lack[ATTACH_PROGRAMS][LACK_TEXT];
+    bool unless_module[ATTACH_PROGRAMS]; /* a module's events may take the place of what it lacks */
     unsigned lacks;
     uint64_t events; /* taken from the ring */
-    bool module; /* its trace points are there: the port may be one's */
     bool (*see)(void *arg, const struct event *e);
     void *arg;
 };
@@ -277,7 +277,7 @@ static bool attach_one(struct attached *a, unsigned i)
     complaint[0] = 0;
     if (p->kind == PACKETS)
         a->link[i][n++] = bpf_program__attach_cgroup(a->program[i], a->cgroup);
-    else if (p->kind == MODULE && a->owners.paths) /* a process listens, so no module does */
+    else if (p->kind == MODULE && a->owners.paths)
         return false;
     else if (p->kind != PROBE)
         a->link[i][n++] = bpf_program__attach(a->program[i]);
@@ -313,14 +313,14 @@ static int attach(struct attached *a)
 
         if (!a->program[i])
             continue;
-        if (attach_one(a, i)) {
-            a->module = a->module || p->kind == MODULE;
+        if (attach_one(a, i))
             continue;
-        }
         if (p->kind == PACKETS || p->kind == POINT || p->kind == COUNT)
             return refused("attach the programs", -errno);
-        if (p->loses && !(a->module && p->kind == PROBE))
+        if (p->loses) {
+            a->unless_module[a->lacks] = p->kind == PROBE;
             lack(a, p, why_absent(a, p));
+        }
         a->program[i] = NULL;
     }
     return 0;
@@ -406,6 +406,11 @@ void attach_counts(const struct attached *a, struct trace_counts *counts)
 
 const char *attach_lacks(const struct attached *a, unsigned *at)
 {
+    struct trace_counts counts;
+
+    attach_counts(a, &counts);
+    while (*at < a->lacks && a->unless_module[*at] && counts.module)
+        ++*at;
     return *at < a->lacks ? a->lack[(*at)++] : NULL;
 }
 

@@ -70,6 +70,7 @@ struct event {
 struct trace_counts {
     __u64 lost; /* events not written: the ring was full */
     __u64 again; /* segments that TCP has sent once more */
+    __u64 module; /* events of rung's modules at the port */
 };
 
 /* With --calls: places in the map of counts.  Before COUNT_CALLS are system calls, by number. */

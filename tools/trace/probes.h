@@ -5,8 +5,9 @@
  */
 #include <bpf/usdt.bpf.h>
 
-/* 0: it is not one of ours. */
-static inline __u64 cookie_of_any(const struct sock *sk)
+/* 0: the socket has another port, is not sampled, or has sent and received nothing since the trace
+ * began. */
+static inline __u64 cookie_read(const struct sock *sk)
 {
     __u64 cookie;
 
@@ -31,7 +32,7 @@ static inline __u64 cookie_behind(long fd)
     socket = BPF_CORE_READ(file, private_data);
     if (!socket || BPF_CORE_READ(socket, file) != file) /* something else lies there */
         return 0;
-    return cookie_of_any(BPF_CORE_READ(socket, sk));
+    return cookie_read(BPF_CORE_READ(socket, sk));
 }
 
 static inline void publish_accept(__u64 cookie)
@@ -90,11 +91,20 @@ int BPF_USDT(answer, int fd, __u32 ordinal, const struct stamps *from)
     return 0;
 }
 
-/* A module has no description of its types, so these get plain numbers. */
+/* A module may have no description of its types, so these take plain numbers. */
+static inline __u64 cookie_of_module(struct bpf_raw_tracepoint_args *args)
+{
+    __u64 cookie = cookie_read((const struct sock *)args->args[0]);
+
+    if (cookie)
+        __sync_fetch_and_add(&counts.module, 1);
+    return cookie;
+}
+
 SEC("raw_tp/rung_accepted")
 int module_taken(struct bpf_raw_tracepoint_args *args)
 {
-    publish_accept(cookie_of_any((const struct sock *)args->args[0]));
+    publish_accept(cookie_of_module(args));
     return 0;
 }
 
@@ -103,6 +113,6 @@ int module_answer(struct bpf_raw_tracepoint_args *args)
 {
     const struct stamps s = {args->args[2], args->args[3], args->args[4]};
 
-    publish_answer(cookie_of_any((const struct sock *)args->args[0]), (__u32)args->args[1], &s);
+    publish_answer(cookie_of_module(args), (__u32)args->args[1], &s);
     return 0;
 }

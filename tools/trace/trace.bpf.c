@@ -12,8 +12,8 @@
  *   again            segments that TCP sends once more
  *   waking, running  of threads that have received at the port
  *   accepting        connections that accept4() has returned
- *   answer, taken    the trace points of the server itself (server/probe.h), or, with module_
- *                    before their names, of the modules (kernel/ktrace.h)
+ *   answer, taken    the trace points of the server itself (server/probe.h)
+ *   module_answer, module_taken   those of rung's modules (kernel/ktrace.h)
  *   asking, asked, switching, moving, starting, ending   the server's system calls: --calls
  */
 #include "kern.h"
