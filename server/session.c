@@ -242,7 +242,7 @@ void session_keep(struct loop *l, struct session *s)
 bool session_lend(struct loop *l, struct session *s)
 {
     const struct host *h = &l->host;
-    uint64_t nearest_ms = h->head_ms < h->idle_ms ? h->head_ms : h->idle_ms;
+    uint64_t nearest_ms = h->head_ms < LINGER_MS ? h->head_ms : LINGER_MS;
     uint8_t state = __atomic_load_n(&s->conn.owner_state, __ATOMIC_ACQUIRE);
 
     while (state != SESSION_HOME)
@@ -250,6 +250,7 @@ bool session_lend(struct loop *l, struct session *s)
                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             return false;
     /* Whatever deadline it comes back with is at least this far away. */
+    nearest_ms = h->idle_ms < nearest_ms ? h->idle_ms : nearest_ms;
     nearest_ms = h->send_ms < nearest_ms ? h->send_ms : nearest_ms;
     if (s->conn.deadline_ms > l->now_ms + nearest_ms) { /* else a drip would put it off for ever */
         wheel_del(&l->wheel, &s->timer);

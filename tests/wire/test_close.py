@@ -18,6 +18,7 @@ from lib.trees import write
 pytestmark = pytest.mark.userspace("a process that closes; the module lingers")
 CLOSE = ["Connection: close"]
 A_WHILE = 0.3
+LINGER_S, LATE_S = 2, 2
 SEGMENTS_IN = 140  # of struct tcp_info: where tcpi_segs_in lies
 BIG = bytes(range(256)) * 4096
 
@@ -87,6 +88,17 @@ def test_not_promised(server, name):
         wire.send(OTHERS[name])
         assert answers(wire, OTHERS[name]).closes
         assert not is_reset(wire, A_WHILE)
+
+
+@pytest.mark.long
+def test_a_silent_client_is_waited_for_two_seconds(server):
+    """A client that keeps its side open after the last answer: LINGER_MS, whatever the other time-outs are."""
+    with server.wire() as wire:
+        wire.send(OTHERS["refused"])
+        assert answers(wire, OTHERS["refused"]).closes
+        began = time.monotonic()
+        wait_for(lambda: server.stats()["closed"] == 1, "closed")
+        assert LINGER_S - 0.5 < time.monotonic() - began < LINGER_S + LATE_S
 
 
 def test_half_closed(server):
