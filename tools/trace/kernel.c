@@ -138,10 +138,17 @@ static void end_load(struct run *run)
 
 /* --- Reading ---------------------------------------------------------------------------------- */
 
-/* All that is there: 0 or -errno. */
-static int drain(struct run *run)
+/* The server may write lines as fast as they are read here: so the time and the user are asked after
+ * each read. */
+static bool goes_on(uint64_t until)
 {
-    for (;;) {
+    return !interrupted() && (!until || now_ns(CLOCK_MONOTONIC) < until);
+}
+
+/* Reads all that is there, or as long as the trace goes on: 0 or -errno. */
+static int drain(struct run *run, bool all, uint64_t until)
+{
+    do {
         size_t room = sizeof(run->bytes) - run->used;
         ssize_t n = read(run->pipe, run->bytes + run->used, room < READ_BYTES ? room : READ_BYTES);
         char *line = run->bytes, *end;
@@ -157,7 +164,8 @@ static int drain(struct run *run)
         memmove(run->bytes, line, run->used);
         if (run->used == sizeof(run->bytes))
             run->used = 0; /* no line is so long */
-    }
+    } while (all || goes_on(until));
+    return 0;
 }
 
 /* Until the load ends, the time is over, or it is interrupted: an exit code. */
@@ -168,16 +176,16 @@ static int watch(struct run *run)
     int status = 0, err = 0;
     bool ended = false;
 
-    while (!err && !interrupted() && !ended && (!until || now_ns(CLOCK_MONOTONIC) < until)) {
+    while (!err && !ended && goes_on(until)) {
         ended = load_ended(run, &status);
-        err = drain(run);
+        err = drain(run, false, until);
         if (!ended && !err)
             poll(NULL, 0, LOOK_EVERY_MS);
     }
     if (!ended)
         end_load(run);
     tracefs_stop(&run->fs);
-    err = err ? err : drain(run);
+    err = err ? err : drain(run, true, 0);
     if (err)
         say_error("cannot read the tracer: %s", say_why(err));
     return err ? EXIT_FAILED : ended ? judge_load(status) : EXIT_DONE;
