@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-# Makefile - the only door: everything that can be built, run, tested or installed is a target here.
+# Makefile - the only entry point: everything that can be built, run, tested or installed is a target here.
 #
-# One file, no recursion into folders.  Everything made lies under BUILD (default build/), objects in
+# One file, no recursion into folders.  Everything made is under BUILD (default build/), objects in
 # a folder per MODE, so `make clean` and `rm -rf build` are always safe.  MODE selects how it is compiled:
 #   release  what people run: optimised and hardened     debug  for a debugger, and for unit tests
 #   asan     address + undefined behaviour sanitizers    tsan   thread sanitizer
 #   coverage gcov counters                               fuzz   clang's libFuzzer (CC=clang)
-# release-lto, -pgo, -o3, -native, or several (release-lto-pgo): a release compiled by gcc as a whole, with a profile that
-# scripts/train gathers, with -O3, for this processor alone.  docs/lab/builds.md has what each brings.
+# release-lto, -pgo, -o3, -native, or several (release-lto-pgo): a release with link-time optimisation, with a profile
+# that scripts/train gathers, with -O3, for this processor only.  docs/lab/builds.md shows the gain of each.
 # WERROR=1 makes a warning an error: our own checks set it; another compiler may warn of more than ours does.
 # V=1 shows the commands.  `make` alone lists the targets.
 BUILD ?= build
@@ -22,7 +22,7 @@ PYTHON ?= /usr/bin/python3
 .SECONDARY:
 MAKEFLAGS += --no-builtin-rules
 
-# One name for one folder, however it was given: lists of prerequisites (*.d) name the objects as make did.
+# BUILD has one spelling, however it was given: the lists of prerequisites (*.d) name the objects as make did.
 override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))
 O := $(BUILD)/$(MODE)
 G := $(BUILD)/gen
@@ -43,27 +43,27 @@ ifeq ($(WERROR),1)
 FLAGS += -Werror
 endif
 LINK := -pie -pthread -Wl,-z,relro,-z,now
-# Codings that the server can make: of those whose library has its header here.
+# Codings that the server can make; it is built with those whose library has its header here.
 CODINGS := gzip br zstd
 COMPRESSORS := $(shell printf '\043if __has_include(<%s>)\n%s\n\043endif\n' libdeflate.h gzip brotli/encode.h br \
     zstd.h zstd | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
 MISSING := $(filter-out $(COMPRESSORS),$(CODINGS))
 LDLIBS := -luring $(if $(filter gzip,$(COMPRESSORS)),-ldeflate) $(if $(filter br,$(COMPRESSORS)),-lbrotlienc) \
     $(if $(filter zstd,$(COMPRESSORS)),-lzstd)
-# The server's own trace points.
+# The server's own trace points need this header.
 PROBES := $(shell printf '\043if __has_include(<sys/sdt.h>)\nyes\n\043endif\n' | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
-# The tracer needs a compiler for the kernel's own machine (BPF) and what loads its programs.
+# The tracer needs a compiler for BPF and a library that loads its programs into the kernel.
 BPF_CC ?= clang
 TRACER := $(if $(shell command -v $(BPF_CC)),$(shell printf '\043if __has_include(<bpf/libbpf.h>)\nyes\n\043endif\n' | \
     $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null))
-# ... and a library that unwinds the stacks of programs.
+# For --stacks the tracer needs a library that unwinds the stacks of programs.
 UNWINDER := $(shell printf '\043if __has_include(<elfutils/libdwfl.h>)\nyes\n\043endif\n' | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
-HOSTED := # flags of everything but core/
-# The core uses mem* and strlen alone (tests/link.sh), so the compiler may know what those mean.  The kernel's
+HOSTED := # flags for everything except core/
+# The core uses only mem* and strlen (tests/link.sh), so the compiler may know what those mean.  The kernel's
 # rule that declarations come first holds there, because Kbuild compiles the core too.
 CORE := -ffreestanding -fbuiltin -Wdeclaration-after-statement
 
-# How a release is made besides; train: it counts what it does, for a profile.
+# The variants of a release; train: it counts what it executes, for a profile.
 WAYS := $(if $(filter release-%,$(MODE)),$(subst -, ,$(MODE:release-%=%)))
 ifneq ($(filter-out lto pgo train o3 native,$(WAYS)),)
 $(error MODE=release is followed by -lto, -pgo, -o3 or -native; not by '$(filter-out lto pgo train o3 native,$(WAYS))')
@@ -84,7 +84,7 @@ ifneq ($(filter train,$(WAYS)),)
 FLAGS += -fprofile-generate -fprofile-update=atomic
 LINK += -fprofile-generate
 endif
-# What training did not reach is compiled as if there were no profile.
+# Code that training did not reach is compiled as if there were no profile.
 ifneq ($(filter pgo,$(WAYS)),)
 FLAGS += -fprofile-use -fprofile-partial-training -fprofile-correction -Wno-missing-profile
 PROFILE := $(O)/profile
@@ -107,11 +107,11 @@ else
 $(error MODE is release (-lto, -pgo, -o3, -native), debug, asan, tsan, coverage or fuzz; not '$(MODE)')
 endif
 
-# --- What there is ----------------------------------------------------------------------------------------
+# --- Sources and programs ---------------------------------------------------------------------------------
 
 MAIN := server/main.c
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
-# base/coro_MACHINE.c is for one machine each.
+# Each base/coro_MACHINE.c is for one machine.
 OTHERS := $(filter-out base/coro_$(MACHINE).c,$(wildcard base/coro_*.c)) $(MISSING:%=server/compress_%.c) \
     $(if $(PROBES),server/probe_absent.c,server/probe.c)
 LIB_SRC := $(sort $(filter-out $(MAIN) $(OTHERS),$(wildcard core/*.c base/*.c server/*.c engines/*.c)))
@@ -219,7 +219,7 @@ load-cost: all ## what a request costs rung load and wrk, asking the same nginx;
 	@scripts/setup lab
 	@$(PYTHON) lab/load_cost.py --load $(LOAD) $(LOAD_COST)
 
-lab-programs: $(LAB) $(O)/openat2.so # what the lab measures besides servers
+lab-programs: $(LAB) $(O)/openat2.so # programs that the lab measures, other than servers
 
 kernel-compile: ## compile core/ as part of a kernel module, against Debian's headers
 	@scripts/setup check
@@ -254,7 +254,7 @@ LIB_DIR := $(DESTDIR)$(PREFIX)/lib/rung
 MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETION_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 INSTALLED := rung rung-load rung-drop rung-trace
-# Manual pages; what rung-trace does besides has pages of its own.
+# Manual pages; the commands of rung-trace have pages of their own.
 TRACES := compare sniff kernel
 PAGES := $(INSTALLED) $(TRACES:%=rung-trace-%)
 
@@ -291,8 +291,8 @@ uninstall: ## remove what install has installed
 
 # A file's text on one line, nothing if there is no file.  GNU make 4.3 may leave the newline at the end.
 content = $(strip $(if $(wildcard $(1)),$(file <$(1))))
-# Writes a line to the target if it says something else, at once and under a name of its own before: several makes may
-# look at the same time.
+# Writes a line to the target if its text differs: first to a file of its own, then by a rename, because several makes may
+# do so at the same time.
 tell = @echo '$(1)' | cmp -s - $@ || { echo '$(1)' >$@.$$$$ && mv -f $@.$$$$ $@; }
 
 # Warnings are kept in OBJECT.warned, so that WERROR=1 finds those of an earlier build too and compiles them again.
@@ -313,11 +313,11 @@ $(O)/%.o: %.c Makefile $(PROFILE) | $(GEN)
 	$(call say,CC,$<)
 	$(call compile,$(HOSTED))
 
-# Its functions are assembler outside of any function, of which the whole knows nothing.
+# The functions of this file are top-level assembler, which link-time optimisation does not see.
 $(O)/base/coro_$(MACHINE).o: FLAGS += $(if $(filter lto,$(WAYS)),-fno-lto)
 
-# The profile of release-pgo: the same sources and options, counting, do what scripts/train asks; gcc looks for an object's
-# counts beside the object.
+# The profile of release-pgo: a counting build of the same sources and options runs the load of scripts/train.  gcc looks
+# for an object's counts next to the object.
 ifneq ($(PROFILE),)
 TRAIN := $(subst -pgo,-train,$(MODE))
 $(PROFILE): scripts/train $(LIB_SRC) $(MAIN) $(wildcard core/*.[hd]* base/*.[hd]* server/*.[hd]* engines/*.[hd]*) Makefile
@@ -335,7 +335,7 @@ $(LIB): $(call objects,$(LIB_SRC)) $(O)/lib.list
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcsD $@ $(filter %.o,$^)
 
-# Changes when a source file comes or goes, so that the library forgets those that are gone.
+# Changes when a source file is added or removed, so that the library drops the removed ones.
 $(O)/lib.list: FORCE
 	@mkdir -p $(@D)
 	$(if $(PROBES),,@echo 'make: rung is built without its trace points: apt-get install systemtap-sdt-dev' >&2)
@@ -355,7 +355,7 @@ $(DROP): $(call objects,$(DROP_SRC)) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ -lmnl
 
-# Its programs for the kernel are in it (tools/trace/object.c).
+# rung-trace contains its programs for the kernel (tools/trace/object.c).
 BPF_OBJECTS := $(patsubst %.c,$(O)/%.o,$(wildcard tools/trace/*.bpf.c))
 $(BPF_OBJECTS): $(O)/%.o: %.c tools/trace/event.h tools/trace/kern.h tools/trace/probes.h tools/trace/calls.h Makefile
 	@mkdir -p $(@D)
@@ -366,7 +366,7 @@ $(BPF_OBJECTS): $(O)/%.o: %.c tools/trace/event.h tools/trace/kern.h tools/trace
 $(O)/tools/trace/object.o: $(BPF_OBJECTS)
 $(O)/tools/trace/object.o: CPPFLAGS += -DTRACE_OBJECT='"$(O)/tools/trace/trace.bpf.o"' -DSNIFF_OBJECT='"$(O)/tools/trace/sniff.bpf.o"'
 
-# Says at each make that tracing is not built, and changes when that does.
+# Reports at each make what the tracer is built without, and changes when its sources do.
 $(O)/trace.list: FORCE
 	@mkdir -p $(@D)
 	$(if $(TRACER),,@echo 'make: rung trace is built without tracing and sniffing: apt-get install clang libbpf-dev' >&2)
@@ -377,8 +377,8 @@ $(TRACE): $(call objects,$(TRACE_SRC)) $(LIB) $(O)/trace.list
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(if $(TRACER),-lbpf) $(if $(UNWINDER),-ldw) -lm
 
-# A lab program's own linker flags stand in its folder in ldflags, additional include folders in cppflags, and headers
-# that it can do without in optional: its objects are compiled again when one of those is installed or removed.
+# The folder of a lab program may have its own linker flags in ldflags, additional include folders in cppflags, and headers
+# that it does not require in optional: its objects are compiled again when one of those is installed or removed.
 define lab_program
 $(O)/lab/$(1).optional: FORCE
 	@mkdir -p $$(@D)
@@ -398,7 +398,7 @@ $(O)/rung-lab: Makefile
 	$(Q)printf '#!/bin/sh\nexec %s -B %s/lab/lab.py --bin %s --out %s "$$@"\n' '$(PYTHON)' '$(CURDIR)' \
 	    '$(abspath $(O))' '$(abspath $(BUILD))/lab' >$@ && chmod +x $@
 
-# What valgrind lacks: see tests/aid/openat2.c.
+# A system call that valgrind lacks: see tests/aid/openat2.c.
 $(O)/openat2.so: tests/aid/openat2.c Makefile
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -414,7 +414,7 @@ $(SIM): $(O)/%: $(O)/%.o $(call objects,$(SIM_AID)) $(LIB) $(wildcard tests/sim/
 	$(call say,LINK,$@)
 	$(test_link) -lcmocka
 
-# The unit tests of server/site.c, asking the kernel's site instead.
+# The unit tests of server/site.c, run against the kernel's site instead.
 $(TWIN): $(O)/tests/kernel/%: $(O)/tests/unit/%.o $(O)/tests/kernel/site_twin.o $(call objects,$(UNIT_AID)) $(LIB)
 	$(call say,LINK,$@)
 	$(test_link) -lcmocka
@@ -434,7 +434,7 @@ $(FUZZ): $(O)/%: $(O)/%.o $(call objects,$(FUZZ_AID) $(if $(filter fuzz,$(MODE))
 .PHONY: fuzz-programs
 fuzz-programs: $(FUZZ)
 
-# The system calls of the machine that is compiled for.
+# The system calls of the target machine.
 $(G)/system_calls.h: Makefile
 	@mkdir -p $(@D)
 	$(call say,GEN,$@)
@@ -447,7 +447,7 @@ $(G)/mime_types.h: scripts/gen-types.py core/mime.def $(wildcard /etc/mime.types
 	$(call say,GEN,$@)
 	$(Q)$(PYTHON) scripts/gen-types.py >$@
 
-# Says at each make what this program cannot do, and changes when a header comes or goes.
+# Reports at each make which codings are missing, and changes when a header is installed or removed.
 $(CODERS): FORCE
 	@mkdir -p $(@D)
 	$(if $(MISSING),@echo 'make: not compressed on the way: $(MISSING); scripts/setup run installs what that needs' >&2)

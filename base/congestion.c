@@ -105,8 +105,8 @@ bool congestion_loopback(const struct sockaddr_storage *sa)
            IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)sa)->sin6_addr);
 }
 
-/* RFC 1918, RFC 3927; RFC 4193, RFC 4291 2.5.6.  The addresses that carriers share (RFC 6598) are
- * as far as any. */
+/* RFC 1918, RFC 3927; RFC 4193, RFC 4291 2.5.6.  Addresses that carriers share (RFC 6598) count
+ * as far. */
 bool congestion_near(const struct sockaddr_storage *sa)
 {
     const struct in6_addr *in6 = &((const struct sockaddr_in6 *)sa)->sin6_addr;
@@ -131,5 +131,5 @@ void congestion_far(int fd, const char *name)
     if (getpeername(fd, (struct sockaddr *)&sa, &len) < 0 || sa.ss_family == AF_UNIX ||
         congestion_near(&sa))
         return;
-    (void)congestion_set(fd, name); /* it is the system's default: refused only without memory */
+    (void)congestion_set(fd, name); /* the system's default: only lack of memory refuses it */
 }

@@ -12,17 +12,19 @@ enum { CONGESTION_NAME = 16 }; /* TCP_CA_NAME_MAX: the longest name, with its NU
 
 /* The algorithm that a new connection gets, unless an option says otherwise.  0 or -errno. */
 int congestion_default(char name[CONGESTION_NAME]);
-/* A listener's connections inherit it.  0; -ENOENT: the kernel has none of that name; -EPERM: it
- * is for root; or -errno. */
+/* Sets the algorithm; a listener's connections inherit it.  0; -ENOENT: the kernel has no such
+ * algorithm; -EPERM: only root may set it; or -errno. */
 int congestion_set(int fd, const char *name);
-/* Sets it on a socket that is then closed, to learn whether it can be set.  0 or -errno. */
+/* Sets the algorithm on a socket that is then closed, to learn whether it can be set.  0 or
+ * -errno. */
 int congestion_try(const char *name);
-/* What this kernel offers without rights: "reno cubic".  "reno" if it does not say. */
+/* The algorithms that this kernel offers to every user: "reno cubic".  "reno" if it does not
+ * say. */
 void congestion_offered(char *buf, size_t cap);
 
-/* Whether it spreads packets over time by a timer, as BBR does. */
+/* Whether the algorithm spreads packets over time by a timer, as BBR does. */
 bool congestion_paces(const char *name);
-/* One that does not: cubic if it is offered, else reno, which every kernel has. */
+/* An algorithm that does not: cubic if it is offered, otherwise reno, which every kernel has. */
 const char *congestion_prompt(void);
 
 /* Whether the address is loopback; and whether it is near: loopback, private or link-local. */

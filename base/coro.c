@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* coro.c - coroutines: stacks with a guard page, and who is to be returned to.
+/* coro.c - coroutines: stacks with a guard page, and the place to return to.
  *
- * The coroutine's own data lies at the top of its stack: one call maps both, and no malloc.
+ * A coroutine's own data is at the top of its stack: one call maps both, without malloc.
  */
 #include <stdio.h>
 #include <sys/mman.h>
@@ -10,8 +10,8 @@
 #include "coro.h"
 
 struct coro {
-    void *sp;      /* where it stopped */
-    void *home_sp; /* where the one who resumed it stopped */
+    void *sp;      /* where the coroutine stopped */
+    void *home_sp; /* where its resumer stopped */
     char *mapping;
     void (*body)(struct coro *self, void *arg);
     void *arg;

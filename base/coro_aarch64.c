@@ -2,8 +2,8 @@
 /* coro_aarch64.c - switching stacks on arm64 (AAPCS64 6.1: x19-x28, the frame pointer x29 and the
  * low halves of v8-v15 are the callee's to preserve; x30 is where to return).
  *
- * A stack at rest holds those twenty.  A new one is laid out alike, with the entry and its
- * argument in x19 and x20 and a small piece of code to return to, which calls it.  The stack
+ * A suspended stack holds those twenty.  A new one is laid out the same way, with the entry and its
+ * argument in x19 and x20 and a small piece of code to return to, which calls the entry.  The stack
  * pointer is a multiple of 16 at all times.
  */
 #include <stdint.h>

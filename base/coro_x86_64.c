@@ -2,9 +2,10 @@
 /* coro_x86_64.c - switching stacks on x86-64 (System V ABI, 3.2.1: rbx, rbp, r12-r15 are the
  * callee's to preserve).
  *
- * A stack at rest holds those six and the address to return to.  A new one is laid out alike, with
- * the entry and its argument in r12 and r13 and a small piece of code to return to, which calls it.
- * That piece keeps the alignment that a call expects: rsp + 8 is a multiple of 16 at an entry.
+ * A suspended stack holds those six and the address to return to.  A new one is laid out the same
+ * way, with the entry and its argument in r12 and r13 and a small piece of code to return to, which
+ * calls the entry.  That piece keeps the alignment that a call expects: rsp + 8 is a multiple of 16
+ * at an entry.
  */
 #include <stdint.h>
 #include "coro.h"
@@ -34,7 +35,7 @@ __asm__(".text\n"
         ".type coro_first, @function\n"
         "coro_first:\n"
         "    movq %r13, %rdi\n"
-        "    xorl %ebp, %ebp\n" /* the end of the chain, for whoever walks it */
+        "    xorl %ebp, %ebp\n" /* the end of the chain, for stack unwinders */
         "    call *%r12\n"
         "    ud2\n"
         ".size coro_first, . - coro_first\n");
@@ -45,7 +46,7 @@ void *coro_prepare(void *top, void (*entry)(void *arg), void *arg)
 {
     uint64_t *sp = top;
 
-    *--sp = 0; /* a return address nobody uses: after the ret below rsp is 16-byte aligned again */
+    *--sp = 0; /* an unused return address: after the ret below rsp is 16-byte aligned again */
     *--sp = 0;
     *--sp = (uint64_t)(uintptr_t)coro_first;
     *--sp = 0;                         /* rbp */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* escape.c - escaping: one loop, two notations.
  *
- * Whether all fits is known before the first byte is written, so that a text that is cut can keep
- * room for the dots that say so.
+ * Whether all of a text fits is known before its first byte is written, so that a text that will be
+ * cut keeps room for the dots that show the cut.
  */
 #include "escape.h"
 #include <stdbool.h>
@@ -17,7 +17,7 @@ static bool is_plain(unsigned char c)
     return c >= 0x20 && c <= 0x7e && c != '"' && c != '\\';
 }
 
-/* How much all of it would take. */
+/* The bytes that the whole text would take. */
 static size_t whole(const char *bytes, size_t n, size_t wide)
 {
     size_t sum = 0;

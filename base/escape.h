@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* escape.h - bytes from a stranger as text that is safe to print, in ASCII, always NUL-terminated.
+/* escape.h - untrusted bytes as text that is safe to print, in ASCII, always NUL-terminated.
  *
- * What does not fit is cut between two characters, and the cut shows: the text ends with "...".
+ * Text that does not fit is cut between two characters, and the cut shows: it ends with "...".
  */
 #ifndef BASE_ESCAPE_H
 #define BASE_ESCAPE_H

@@ -2,7 +2,7 @@
 /* failed.c - what a broken promise of the core does in user space: it says which one and ends the
  * process.
  *
- * A machine whose own promises are broken serves nobody; the supervisor starts another.
+ * A process that has broken its own promises must not go on serving; the supervisor starts another.
  */
 #include <stdio.h>
 #include <stdlib.h>

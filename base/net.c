@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* net.c - sockets as plain calls: 0, a count or a descriptor, else -errno.
+/* net.c - sockets as plain calls: 0, a count or a descriptor, otherwise -errno.
  *
- * Owns nothing: descriptors go out and come in as numbers.  What connections inherit is set on the
- * listener, once.  One decision lives here, which errors are news: a peer that died in the accept
- * queue is not, a shortage of descriptors is.  How an answer leaves is send.c.
+ * Owns nothing: descriptors are passed as numbers.  Options that connections inherit are set once,
+ * on the listener.  One decision is made here, which errors the caller sees: a peer that died in
+ * the accept queue is skipped, a shortage of descriptors is reported.  send.c sends answers.
  */
 #include "net.h"
 #include <arpa/inet.h>
@@ -22,10 +22,10 @@
 #include <unistd.h>
 #include "congestion.h"
 
-/* Dead peers passed over by one net_accept(): it must return some day. */
+/* Dead peers that one net_accept() skips: it must return some day. */
 enum { ACCEPT_SKIPS_MAX = 16 };
 
-/* A socket that nobody owns any more may answer for a second: asked so many times. */
+/* A socket whose process is dead may answer for a second: that many tries, that far apart. */
 enum { DYING_TIMES = 10, DYING_NS = 100000000 };
 
 /* --- Addresses -------------------------------------------------------------------------------- */
@@ -155,8 +155,9 @@ static bool is_refused(const struct net_address *a)
     return refused;
 }
 
-/* A socket file that nobody listens on is left over from a server that died: remove it, and only
- * then.  What io_uring held outlives a process that was killed, for a moment: asked again. */
+/* A socket file without a listener is left over from a server that died: only such a file is
+ * removed.  A listener that io_uring holds outlives its killed process for a moment, therefore
+ * several tries. */
 static bool stale_removed(const struct net_address *a, unsigned times)
 {
     static const struct timespec moment = {.tv_nsec = DYING_NS};
@@ -173,7 +174,7 @@ static bool stale_removed(const struct net_address *a, unsigned times)
     return unlink(path) == 0;
 }
 
-/* Whether it is a unix socket with a name in the file system: that name. */
+/* Whether fd is a unix socket with a name in the file system; a becomes that name. */
 static bool unix_name(int fd, struct net_address *a)
 {
     const struct sockaddr_un *un = (const struct sockaddr_un *)&a->sa;
@@ -193,7 +194,7 @@ void net_unlisten(int fd)
     named = unix_name(fd, &a);
     close(fd);
     if (named)
-        (void)stale_removed(&a, 1); /* if it is another server's by now, that one answers */
+        (void)stale_removed(&a, 1); /* if another server has the name by now, it answers */
 }
 
 int net_unlisten_keep(int fd, int inert)
@@ -220,7 +221,7 @@ static int listener_options(int fd, int family, const struct net_listening *how)
     int err;
 
     if (family == AF_UNIX)
-        return 0; /* they are shared by their name alone */
+        return 0; /* unix sockets are shared by their name alone */
     err = set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (!err && how->reuseport)
         err = set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
@@ -271,8 +272,8 @@ int net_listen(const struct net_address *a, const struct net_listening *how)
     return fd;
 }
 
-/* accept(2): errors of the new connection are reported by the listener and are to be treated
- * like EAGAIN. They say that this peer has gone, not that the queue is empty. */
+/* accept(2): errors of the new connection are reported by the listener and must be treated like
+ * EAGAIN.  They say that this peer has gone, not that the queue is empty. */
 bool net_peer_died(int err)
 {
     static const int dead[] = {ECONNABORTED, ENETDOWN,     EPROTO,     ENOPROTOOPT,
@@ -383,9 +384,9 @@ long net_queued(int listener)
     return err ? err : (long)info.tcpi_unacked;
 }
 
-/* What the kernel says the peer acknowledged, bytes of a send that is still under way included:
- * a blocked thread cannot tell how far it has come.  Else what was sent less what is still
- * queued (unix sockets). */
+/* The bytes that the kernel says the peer acknowledged, including those of a send that is still
+ * under way: a blocked thread cannot tell how far it has come.  If the kernel does not say (unix
+ * sockets), the bytes sent less those still queued. */
 uint64_t net_acked(int fd, uint64_t sent)
 {
     struct tcp_info info;

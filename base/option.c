@@ -92,7 +92,7 @@ static int set_value(struct parse *p, const struct option_row *row, const char *
 
 /* --- Defaults and environment ----------------------------------------------------------------- */
 
-/* A list's default and its environment have commas. */
+/* The items of a list's default and of its variable are separated by commas. */
 static int set_list(struct parse *p, const struct option_row *row, const char *shown,
                     const char *text)
 {
@@ -118,7 +118,7 @@ static int set_text(struct parse *p, const struct option_row *row, const char *s
     return set_value(p, row, shown, text);
 }
 
-/* An empty variable counts as none, so that RUNG_X= takes one away. */
+/* An empty variable counts as unset, so that RUNG_X= removes a value. */
 static int set_before_arguments(struct parse *p, const struct option_row *row)
 {
     char name[64];

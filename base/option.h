@@ -42,7 +42,7 @@ enum {
 struct option_list {
     const char *item[OPTION_LIST_MAX];
     unsigned count;
-    char text[OPTION_LIST_TEXT]; /* what items point into when they came with commas */
+    char text[OPTION_LIST_TEXT]; /* items point into it if they came with commas */
 };
 
 struct option_row {
@@ -60,7 +60,7 @@ struct option_row {
     const char *more;          /* the man page's further words, or NULL */
 };
 
-/* What a row of each type fills: X(KIND, field, ...) of a .def makes a member of it. */
+/* The C type that a row of each type fills: X(KIND, field, ...) of a .def makes a member of it. */
 #define OPTION_FIELD_FLAG bool
 #define OPTION_FIELD_SWITCH bool
 #define OPTION_FIELD_NUMBER uint64_t
@@ -74,7 +74,7 @@ struct option_row {
 enum option_after {
     OPTION_AFTER_NOTHING,
     OPTION_AFTER_COMMAND, /* the name of a command: help load */
-    OPTION_AFTER_PROGRAM  /* what the program PAGE-NAME takes; it prints its own completion */
+    OPTION_AFTER_PROGRAM  /* arguments of the program PAGE-NAME; it prints its own completion */
 };
 
 /* A word that a program takes first: rung COMMAND. */
@@ -104,7 +104,7 @@ struct option_table {
     const char *const *man_notes; /* pairs: heading, text of a man page section; or NULL */
 };
 
-enum { OPTION_OK, OPTION_HELP, OPTION_HELP_ALL }; /* what option_parse() says */
+enum { OPTION_OK, OPTION_HELP, OPTION_HELP_ALL }; /* results of option_parse() */
 
 /* The words that option_parse() found between options, and its complaint. */
 struct option_found {
@@ -126,17 +126,17 @@ void option_man(const struct option_table *t, FILE *out);            /* mdoc(7) 
 void option_completion(const struct option_table *t, FILE *out);     /* for bash */
 void option_markdown(const struct option_table *t, FILE *out);       /* a table for docs/ */
 
-/* One of the last three by what the build asks a tool for: --man, --completion or --options.
- * False: it is none of these, and nothing was written. */
+/* One of the last three, as the build asks a tool for it: --man, --completion or --options.  False:
+ * `what` is none of these, and nothing was written. */
 bool option_generate(const struct option_table *t, const char *what, FILE *out);
 
 /* The whole of a main(): does what the build asks for, or parses argv into options and calls run(),
  * or prints help.  Exit code: that of run(), or EXIT_USAGE, or EXIT_FAILED when standard output
- * cannot be written.  Errors are said. */
+ * cannot be written.  Errors are printed. */
 int option_main(const struct option_table *t, void *options, char **argv,
                 int (*run)(const void *options, const struct option_found *found));
 
-/* Units, for others: 0, or -EINVAL (not one) or -ERANGE (does not fit in 64 bits). */
+/* Values with units, for others: 0, or -EINVAL (not one) or -ERANGE (does not fit in 64 bits). */
 int option_number(const char *text, uint64_t *n);
 int option_size(const char *text, uint64_t *bytes);
 int option_time(const char *text, uint64_t *ms);
@@ -154,7 +154,7 @@ const char *option_nearest(const char *typed, const char *const *words);
 int option_set(const struct option_row *row, void *target, const char *text);
 bool option_takes_value(const struct option_row *row);
 
-/* Whether no row before that one has its group: groups come in the order of their first row. */
+/* Whether no earlier row has the group of this one: groups come in the order of their first row. */
 bool option_opens_group(const struct option_table *t, unsigned row);
 
 /* A row in words, cut to cap bytes with the NUL: what its value is called ("N"; of a flag ""; gives

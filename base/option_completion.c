@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* option_completion.c - a table as completion for bash; a table with commands brings theirs along.
+/* option_completion.c - a table as completion for bash; a table with commands includes theirs.
  *
  * Each table becomes one function, _rung_load for the page rung-load.  Where there are commands,
  * the first word decides which function completes the rest.  A command that is a program of its
- * own is asked for its function when it is needed first (NAME --completion), so that this file
- * need not know its options.
+ * own prints its function when that is first needed (NAME --completion), so that this file need not
+ * know its options.
  */
 #include <string.h>
 #include "option.h"
@@ -64,7 +64,7 @@ static void put_function(const char *page, const char *command, FILE *out)
         fprintf(out, "_%s", command);
 }
 
-/* bash takes --engine=ep apart at the sign. */
+/* bash splits --engine=ep at the '='. */
 static void put_words(FILE *out)
 {
     fputs("() {\n    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
@@ -92,7 +92,7 @@ static void put_options(const struct option_table *t, FILE *out)
     fputs("    fi\n}\n", out);
 }
 
-/* What completes the words after a command. */
+/* The case that completes the words after a command. */
 static void put_command(const struct option_table *t, const struct option_command *c, FILE *out)
 {
     fprintf(out, "        %s) ", c->name);
@@ -118,8 +118,8 @@ static const char program_function[] =
     "    declare -F \"$name\" >/dev/null && \"$name\"\n"
     "}\n";
 
-/* Where the command's word is: that of a program with a hyphen may be run by the other one's name,
- * rung trace sniff, and is the second word then. */
+/* Where the command's word is.  A program with a hyphen in its name may be run as a command of
+ * another one, rung trace sniff: then it is the second word. */
 static void put_place(const char *page, FILE *out)
 {
     fputs("    local at=1\n", out);

@@ -16,7 +16,7 @@ bool option_takes_value(const struct option_row *row)
     return row->type != OPTION_FLAG;
 }
 
-/* The words of a choice in one line, as far as it goes. */
+/* The words of a choice in one line, as far as they fit. */
 static void join(const char *const *words, const char *between, char *buf, size_t cap)
 {
     size_t used = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* option_man.c - a table as a man page (mdoc(7)) and as Markdown for docs/.
  *
- * Help's one line and the row's further words become sentences; what mandoc complains about is
- * avoided here, so that rows need not know roff.
+ * Help's one line and the row's further words become sentences.  Whatever mandoc complains about
+ * is avoided here, so that rows need not know roff.
  */
 #include <ctype.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static void put_roff(FILE *out, const char *text)
     }
 }
 
-/* A sentence, in lines that mandoc does not find too long. */
+/* A sentence, in lines that are not too long for mandoc. */
 static void put_wrapped(FILE *out, const char *text, size_t n)
 {
     char line[MAN_COLUMNS + 1];
@@ -51,7 +51,7 @@ static void put_wrapped(FILE *out, const char *text, size_t n)
     }
 }
 
-/* Help's lines begin small and have no full stop. */
+/* Help's lines begin in lower case and have no full stop. */
 static void put_sentence(FILE *out, const char *text)
 {
     char line[256];

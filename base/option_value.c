@@ -17,7 +17,7 @@ struct unit {
     uint64_t factor;
 };
 
-/* The first is the one a bare number is in; descending ones follow for option_text(). */
+/* The first unit is that of a bare number; the others descend, for option_text(). */
 static const struct unit count_units[] = {
     {"", 1}, {"g", 1000000000}, {"m", 1000000}, {"k", 1000}, {NULL, 0}};
 static const struct unit size_units[] = {
@@ -202,7 +202,7 @@ const char *option_nearest(const char *typed, const char *const *words)
         /* the start of a word says which was meant */
         if (len >= 3 && strncmp(typed, *words, len) == 0)
             far = 1;
-        /* of two that are as near, the one that begins alike: first letters are rarely wrong */
+        /* if two are equally near, the one that begins alike: first letters are rarely wrong */
         rank = 2 * far + (*typed != **words);
         if (far <= far_max && far < strlen(*words) && rank < least) {
             nearest = *words;

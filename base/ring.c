@@ -3,8 +3,8 @@
  *
  * COOP_TASKRUN (Linux 5.19) lets completions be made when this thread enters the kernel anyway,
  * instead of interrupting it.  DEFER_TASKRUN (6.1) would make them only when we ask, but poll() on
- * such a ring is not woken by what is to be made (6.18): whoever uses it must sleep in the ring.
- * A kernel older than 5.19 has no buffer rings, and is refused.
+ * such a ring is not woken by completions still to be made (6.18): its thread must sleep in the
+ * ring.  A kernel older than 5.19 has no buffer rings, and is refused.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 #include "ring.h"
 
 enum {
-    RETRY_MS = 10, /* when the kernel took not all */
+    RETRY_MS = 10, /* when the kernel did not take everything */
     NAP_NS = 1000000,
     OPEN_TRIES = 20,
     OPEN_NS = 10000000,
@@ -38,7 +38,7 @@ static int set_open(struct ring *r)
     long page = sysconf(_SC_PAGESIZE);
     int err;
 
-    /* Whole pages, for the kernel pins them. */
+    /* Whole pages, because the kernel pins them. */
     r->set = aligned_alloc((size_t)page, SET_BYTES < page ? (size_t)page : SET_BYTES);
     r->bytes = calloc(RING_BUFFERS, RECV_BYTES_MAX); /* valgrind does not see the kernel write */
     if (!r->set || !r->bytes)
@@ -98,12 +98,13 @@ static int try_open(struct ring *r)
         ring_close(r);
         return err;
     }
-    (void)io_uring_register_ring_fd(&r->uring); /* saves a look-up a call; goes without, too */
+    (void)io_uring_register_ring_fd(&r->uring); /* saves a look-up per call; not needed */
     return 0;
 }
 
-/* The memory of a ring counts towards a limit of its user's (6.14 and later), and is given back
- * some milliseconds after it was closed: that of a probe, or of the server before. */
+/* A ring's memory counts towards a limit of its user (6.14 and later), and is released only some
+ * milliseconds after the ring was closed: that of a probe or of the previous server may still
+ * count. */
 int ring_open(struct ring *r)
 {
     static const struct timespec moment = {.tv_nsec = OPEN_NS};
@@ -126,7 +127,7 @@ void ring_close(struct ring *r)
 
 /* --- Whether it can --------------------------------------------------------------------------- */
 
-/* Why it is forbidden: the administrator's switch, or somebody's filter. */
+/* Why io_uring is forbidden: the administrator's switch, or a filter of system calls. */
 static const char *forbidden(void)
 {
     FILE *f = fopen("/proc/sys/kernel/io_uring_disabled", "re");
@@ -147,7 +148,7 @@ static const char *forbidden(void)
     }
 }
 
-/* All at once, as they will be: 0 or -errno. */
+/* Opens all rings at once, as the server will.  0 or -errno. */
 static int open_and_close(unsigned rings)
 {
     struct ring *r = calloc(rings, sizeof(*r));
@@ -193,7 +194,7 @@ static struct io_uring_sqe *entry(struct ring *r, uint64_t data)
     struct io_uring_sqe *sqe;
 
     if (!io_uring_sq_space_left(&r->uring))
-        (void)io_uring_submit(&r->uring); /* what fails shows below */
+        (void)io_uring_submit(&r->uring); /* a failure shows below */
     sqe = io_uring_get_sqe(&r->uring);
     if (sqe)
         io_uring_sqe_set_data64(sqe, data);
@@ -263,12 +264,12 @@ bool ring_cancel(struct ring *r, uint64_t data)
     if (!sqe)
         return false;
     io_uring_prep_cancel64(sqe, data, 0);
-    io_uring_sqe_set_data64(sqe, 0); /* nobody asks how it went */
+    io_uring_sqe_set_data64(sqe, 0); /* its result is not used */
     sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
     return true;
 }
 
-/* The kernel is busy, or out of memory: what it did not take stays in the queue. */
+/* The kernel is busy or out of memory: operations that it did not take stay in the queue. */
 static bool passing(int err)
 {
     return err == -EAGAIN || err == -EBUSY || err == -EINTR || err == -ENOMEM;
@@ -289,9 +290,9 @@ int ring_wait(struct ring *r, int wait_ms)
     if (err < 0 && (wait_ms < 0 || wait_ms > RETRY_MS))
         wait_ms = RETRY_MS;
     if (poll(&p, 1, wait_ms) < 0 && errno != EINTR)
-        nanosleep(&retry, NULL); /* no memory, for a moment */
+        nanosleep(&retry, NULL); /* out of memory, for a moment */
     if (!io_uring_cq_ready(&r->uring))
-        (void)io_uring_get_events(&r->uring); /* what the kernel keeps in a list, if anything */
+        (void)io_uring_get_events(&r->uring); /* completions in the kernel's own list, if any */
     return 0;
 }
 
@@ -303,7 +304,7 @@ bool ring_next(struct ring *r, struct io_uring_cqe *cqe)
     io_uring_for_each_cqe(&r->uring, head, next) {
         *cqe = *next;
         io_uring_cq_advance(&r->uring, 1);
-        if (!cqe->user_data) /* a cancelling that found nothing */
+        if (!cqe->user_data) /* a cancellation that found nothing */
             continue;
         r->flying -= !(cqe->flags & IORING_CQE_F_MORE);
         return true;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* ring_send.c - a connection's output by io_uring: what net_send() does in calls.
+/* ring_send.c - a connection's output by io_uring: what sender_send() does in calls.
  *
- * Memory goes out as it lies.  A file's bytes have to be read first: into a piece, by an operation
- * to which the sending is linked.  Nothing waits for a slow reader: such a send says -EAGAIN, the
- * caller gives the piece back, for they are few, and has the rest read again when the socket takes
- * more.  The file's pages are in memory by then.  Without a piece the kernel could wait, but for a
- * peer that has closed its half it does so in a thread for each (6.18: POLLRDHUP ends its waiting).
+ * Memory is sent from where it is.  A file's bytes have to be read first: into a piece, by an
+ * operation to which the send is linked.  Nothing waits for a slow reader: the send then returns
+ * -EAGAIN, the caller gives the piece back, because there are few, and has the rest read again when
+ * the socket takes more.  The file's pages are in memory by then.  The kernel could wait in a send
+ * without a piece, but if the peer has closed its half, it waits in a thread for each such send
+ * (6.18: POLLRDHUP ends its waiting).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include "ring.h"
 #include "send.h"
 
-/* The kernel has copied it when the operation has been handed over. */
+/* The kernel has copied the message when its operation has been handed over. */
 struct ring_message {
     struct msghdr head;
     struct gather gather;
@@ -25,7 +26,7 @@ static const size_t pieces_bytes = (size_t)RING_PIECES * RING_PIECE_BYTES;
 int ring_send_open(struct ring *r)
 {
     r->message = calloc(RING_SQES, sizeof(*r->message));
-    /* Only what is used is ever touched, and so takes memory. */
+    /* Only pieces that are used are ever touched, and so take memory. */
     r->piece_bytes = mmap(NULL, pieces_bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (r->piece_bytes == MAP_FAILED)
@@ -109,6 +110,6 @@ int ring_send(struct ring *r, struct ring_send *op, const struct conn_out *out)
     io_uring_sqe_set_data64(sqe, op->read_data);
     if (op->thread)
         sqe->flags |= IOSQE_ASYNC;
-    sqe->flags |= IOSQE_IO_LINK | IOSQE_CQE_SKIP_SUCCESS; /* if it fails, only it is heard of */
+    sqe->flags |= IOSQE_IO_LINK | IOSQE_CQE_SKIP_SUCCESS; /* a failed read alone is reported */
     return ring_send_read(r, op, out, n);
 }

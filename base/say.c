@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* say.c - one line to stderr in one write; error numbers in plain words.
  *
- * What cannot be written is lost: there is nobody left to tell.
+ * A line that cannot be written is lost: there is no other place to report it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -24,11 +24,11 @@ bool say_may_write(int fd, int patience_ms)
 {
     struct pollfd p = {.fd = fd, .events = POLLOUT};
 
-    return poll(&p, 1, patience_ms) != 0; /* an error too: the write will tell */
+    return poll(&p, 1, patience_ms) != 0; /* an error, too: the write will report it */
 }
 
-/* How many bytes a control character has, or 0: it is none.  The second set too (C2 80 to C2 9F in
- * UTF-8), for some terminals take U+009B for ESC [. */
+/* How many bytes the control character at c has, or 0: it is none.  The second set counts, too (C2
+ * 80 to C2 9F in UTF-8), because some terminals take U+009B for ESC [. */
 static size_t control_bytes(const unsigned char *c)
 {
     if (*c < ' ' || *c == 127)

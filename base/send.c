@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* send.c - how an answer leaves: 0, a count, else -errno.
+/* send.c - how an answer is sent: 0, a count, otherwise -errno.
  *
- * Two kinds of ways.  Some show the file's bytes in memory, so that they can go out in one call
- * with the head before them: copy reads into a buffer, mmap maps a window.  The others never show
- * them: sendfile() and splice() hand the pages of the cache from the file to the socket, and the
- * head goes before with the word that more follows, so that both share a packet.  auto copies what
- * is small and hands over what is large.
+ * There are two kinds of ways.  Some show the file's bytes in memory, so that one call can send
+ * them with the head before them: copy reads into a buffer, mmap maps a window.  The others never
+ * show them: sendfile() and splice() hand the pages of the cache from the file to the socket.  The
+ * head is sent before them and marked that more follows, so that both share a packet.  auto copies
+ * a small file and hands over a large one.
  *
- * A file may become shorter meanwhile.  Reading notices.  A mapping does not: pages beyond the end
- * fault, therefore nothing here ever looks into one: the kernel does, in sendmsg(), and says
- * -EFAULT instead of a signal.  And the rest of the last page reads as zeros, therefore the size is
- * asked for just before each call; who shortens a file during that one call can still put zeros
- * into it.
+ * A file may become shorter while it is sent.  Reading notices, a mapping does not.  Pages beyond
+ * the end fault, therefore nothing here ever looks into a mapping: the kernel does, in sendmsg(),
+ * and returns -EFAULT instead of raising a signal.  The rest of the last page reads as zeros,
+ * therefore the size is queried just before each call; a process that shortens the file during that
+ * one call can still put zeros into the answer.
  *
- * No call here raises SIGPIPE but sendfile() and splice(), which have no flag against it: the
+ * No call here raises SIGPIPE except sendfile() and splice(), which have no flag against it: the
  * server ignores that signal.
  */
 #include "send.h"
@@ -27,8 +27,8 @@
 #include <unistd.h>
 
 enum {
-    /* Sent with its head.  Beyond it two copies cost more than handing over pages: docs/sending.md
-     * has the measurement. */
+    /* A file up to this size is sent with its head.  Beyond it two copies cost more than handing
+     * over pages: docs/sending.md has the measurement. */
     SMALL_FILE_BYTES_MAX = 4096,
     COPY_BYTES = 65536            /* read at once: two copies that stay in a core's own cache */
 };
@@ -79,8 +79,8 @@ static size_t at_once(const struct segment *seg)
     return seg->len < TRANSFER_BYTES_MAX ? (size_t)seg->len : TRANSFER_BYTES_MAX;
 }
 
-/* Whether that byte is in memory: 0, -ENODATA: it is not, -EOPNOTSUPP: the file system does not
- * tell (tmpfs, overlayfs, FUSE, NFS).  The call that sends it reports other errors and the end of
+/* 0: the byte at off is in memory; -ENODATA: it is not; -EOPNOTSUPP: the file system does not tell
+ * (tmpfs, overlayfs, FUSE, NFS).  The call that sends the byte reports other errors and the end of
  * the file. */
 static int byte_in_memory(int file, uint64_t off)
 {
@@ -92,8 +92,9 @@ static int byte_in_memory(int file, uint64_t off)
     return errno == EAGAIN ? -ENODATA : errno == EOPNOTSUPP ? -EOPNOTSUPP : 0;
 }
 
-/* What one call sends of it.  The kernel reads ahead, and forgets the oldest first, so that pages
- * between the first and the last are nearly always there if those two are. */
+/* Like byte_in_memory(), for the part of seg that one call sends.  The kernel reads ahead and
+ * evicts the oldest pages first, so pages between the first and the last are nearly always there if
+ * those two are. */
 static int in_memory(const struct segment *seg, int file)
 {
     int err = byte_in_memory(file, seg->off + at_once(seg) - 1);
@@ -101,7 +102,7 @@ static int in_memory(const struct segment *seg, int file)
     return err || seg->len <= SMALL_FILE_BYTES_MAX ? err : byte_in_memory(file, seg->off);
 }
 
-/* Whether it has to be read first: 0 or -ENODATA. */
+/* -ENODATA: the range has to be read first; otherwise 0. */
 static int asked(const struct segment *seg, struct send_file file)
 {
     int err = file.asks ? in_memory(seg, file.fd) : 0;
@@ -171,7 +172,7 @@ static int window_map(const struct segment *seg, int file, struct window *w)
     return 0;
 }
 
-/* The beginning of the range, at most room bytes.  0, with w->len 0: the file ends before it; or
+/* The beginning of the range, at most w->len bytes.  0, with w->len 0: the file ends before it; or
  * -errno. */
 static int window_open(struct sender *s, const struct segment *seg, struct send_file file,
                        struct window *w)
@@ -212,8 +213,8 @@ static bool pipe_ready(struct sender *s)
         s->pipe[0] = s->pipe[1] = -1;
         return false;
     }
-    /* As much as a transfer, for fewer calls; if that is more than this user may have, what it
-     * holds by itself must do. */
+    /* Room for a whole transfer, for fewer calls; if this user may not have that much, the pipe's
+     * own size must do. */
     (void)fcntl(s->pipe[1], F_SETPIPE_SZ, (int)TRANSFER_BYTES_MAX);
     return true;
 }
@@ -240,8 +241,9 @@ static long pipe_drain(const struct sender *s, int fd, size_t len, unsigned flag
 }
 
 /* From the file to the pipe, which is empty, so that this does not wait for room; and on to the
- * socket, which may take less.  What it leaves belongs to this connection, and the next call may
- * be another's: it goes with the pipe, and is spliced anew.  Without a pipe sendfile() does it. */
+ * socket, which may take less.  The rest in the pipe belongs to this connection, but the next call
+ * may be for another: so the pipe is closed, and the rest is spliced again.  Without a pipe
+ * sendfile() is used. */
 static long send_spliced(struct sender *s, int fd, const struct segment *seg, int file)
 {
     long filled, n;
@@ -290,7 +292,7 @@ bool gather_reaches_file(const struct gather *g, const struct conn_out *out)
     return g->segments < out->count && !out->seg[g->segments].bytes && g->room > 0;
 }
 
-/* Of one piece the kernel need not copy a list: with its receive it takes 0.97 of the time. */
+/* For one piece the kernel need not copy a list: with its receive it takes 0.97 of the time. */
 static long send_gather(int fd, struct iovec *iov, unsigned count, bool more)
 {
     const int flags = MSG_NOSIGNAL | (more ? MSG_MORE : 0);
@@ -353,7 +355,7 @@ static long send_memory(struct sender *s, int fd, const struct conn_out *out,
 
         w.len = g.room;
         if (!shows_bytes(s, range) || window_open(s, range, file, &w) < 0)
-            w.len = 0; /* it goes alone; if it cannot be read, the next call says so */
+            w.len = 0; /* the range goes alone; if it cannot be read, the next call says so */
         more = out->last || w.len < range->len;
     }
     if (w.len > 0)

@@ -21,7 +21,7 @@ static int attach(int fd, int option, struct sock_filter *code, unsigned short l
 {
     struct sock_fprog program;
 
-    memset(&program, 0, sizeof(program)); /* it has a gap, and the kernel is given all of it */
+    memset(&program, 0, sizeof(program)); /* it has padding, and the kernel gets all of it */
     program.len = len;
     program.filter = code;
     return setsockopt(fd, SOL_SOCKET, option, &program, sizeof(program)) < 0 ? -errno : 0;

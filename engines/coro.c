@@ -2,16 +2,16 @@
 /* coro.c - a coroutine for each connection: straight-line code, all of it on one thread.
  *
  * The idea: the loop of a blocking server, once per connection, each on a small stack of its own.
- * Where that would sleep in the kernel, the coroutine is switched away, and back when epoll says
- * that it can go on.  No state is saved by hand: where it was is where its stack is.
+ * Where a thread would sleep in the kernel, the coroutine is switched out, and in again when epoll
+ * says that it can go on.  No state is saved by hand: the stack keeps it.
  *
  * What it costs: two switches a turn, a dozen or two instructions each (see base/coro_x86_64.c),
- * and a stack per connection, of which the touched pages stay: more than epoll.c keeps of an idle
- * client.  And two mappings, the stack and its guard page: the kernel allows vm.max_map_count a
- * process, and who gets none is refused.  What it buys here is little, for the machine keeps its
- * state anyway; where code is written as it reads (a database, a proxy's two sides) it is the
- * cure for saving it by hand.  Why there is more: all of these ask whether a call would succeed;
- * completion hands over the call itself.
+ * and a stack per connection, of which the touched pages stay in memory: more than epoll.c keeps of
+ * an idle client.  A stack and its guard page are two mappings: the kernel allows vm.max_map_count
+ * of them per process, and a connection that gets none is refused.  The gain is small here, because
+ * the machine keeps its state anyway.  Code that is written as it reads (a database, a proxy's two
+ * sides) no longer has to save its state by hand.  Why there is more: all engines up to this one
+ * ask whether a call would succeed; completion hands over the call itself.
  */
 #include <stdlib.h>
 #include "../base/coro.h"
@@ -24,7 +24,7 @@ struct fiber {
     struct coro *coro;
     struct sched *sched;
     struct session *session;
-    enum conn_want want; /* what it was switched away for */
+    enum conn_want want; /* what it waits for while it is switched out */
     uint32_t armed;      /* events it is registered for; 0: not in the set */
     unsigned number;
 };
@@ -32,13 +32,13 @@ struct fiber {
 struct sched {
     struct loop *loop;
     struct epset set;
-    struct fiber **fiber; /* by number; NULL: free */
+    struct fiber **fiber; /* by number, below count */
     unsigned room, count;
 };
 
 /* --- What a connection does ------------------------------------------------------------------- */
 
-/* As naive.c would have it: serve until it is over.  Waiting is a call. */
+/* Serve the connection until it ends, as naive.c does; waiting is a call. */
 static void converse(struct coro *self, void *arg)
 {
     struct fiber *f = arg;
@@ -66,7 +66,7 @@ static bool fiber_place(struct sched *sc, struct fiber *f)
     return true;
 }
 
-/* The last one takes its number. */
+/* Close a fiber; the last one takes its number. */
 static void fiber_close(struct fiber *f)
 {
     struct sched *sc = f->sched;
@@ -148,7 +148,7 @@ static void handle(struct sched *sc, void *who)
         run(who);
 }
 
-/* Whoever may close a session that has not been reported comes after the batch, which may hold its
+/* Calls that may close a session that was not reported come after the batch, which may hold its
  * event. */
 static int turns(struct sched *sc)
 {

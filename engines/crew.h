@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* crew.h - the threads of pool.c and dispatch.c: hired once, fed by a queue, and sent home at the
+/* crew.h - the threads of pool.c and dispatch.c: started once, fed by a queue, and joined at the
  * end.
  *
- * Each hand has a lane, which serves sessions and is not woken, and a worker of its own, for
- * accepting is a thread's own business: its turn, its end.  Threads that could not be had are done
- * without, down to one.
+ * A hand is one thread.  Each has a lane, a loop that is not woken, to serve sessions with.  Each
+ * also has a worker of its own, because the state of accepting (the listener's turn, the end) is
+ * per thread.  If some threads cannot be started, the crew works with fewer, down to one.
  */
 #ifndef ENGINES_CREW_H
 #define ENGINES_CREW_H
@@ -21,19 +21,19 @@ struct hand {
     struct worker worker;
     struct loop *lane;
     unsigned number;
-    unsigned next, taken; /* of item[]: what was taken from the queue at once */
+    unsigned next, taken; /* of item[]: the items taken from the queue in one call */
     intptr_t item[QUEUE_TAKE_MAX];
 };
 
 struct crew {
     struct worker *worker;
-    struct queue *queue; /* NULL: each accepts for itself */
-    void *boss;          /* whoever hires: an engine's own */
+    struct queue *queue; /* NULL: each thread accepts for itself */
+    void *boss;          /* the engine's own */
     unsigned count;
     struct hand hand[];
 };
 
-/* Nobody hired yet.  0 or -errno. */
+/* No thread is started yet.  0 or -errno. */
 static inline int crew_open(struct crew **crew, struct worker *w, void *boss)
 {
     const struct tuning *t = &w->tuning;
@@ -53,7 +53,7 @@ static inline int crew_open(struct crew **crew, struct worker *w, void *boss)
     return err;
 }
 
-/* Start the threads: work(struct hand *).  0, or -errno: not even one. */
+/* Start the threads, which run work(struct hand *).  0, or -errno if not even one started. */
 static inline int crew_hire(struct crew *c, void *(*work)(void *))
 {
     int err = 0;
@@ -79,7 +79,7 @@ static inline int crew_hire(struct crew *c, void *(*work)(void *))
     return c->count ? 0 : err;
 }
 
-/* What this hand is to do next; false: the queue has ended. */
+/* Give this hand its next item; false: the queue has ended. */
 static inline bool crew_take(struct hand *h, intptr_t *item)
 {
     const struct tuning *t = &h->worker.tuning;
@@ -97,7 +97,7 @@ static inline bool crew_take(struct hand *h, intptr_t *item)
     return true;
 }
 
-/* When all is done that was queued. */
+/* End the queue, wait until the threads have done all that was queued, and free the crew. */
 static inline void crew_close(struct crew *c)
 {
     if (c->queue)

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* dispatch.c - one thread waits for all, a crew does the work: readiness handed to a pool.
+/* dispatch.c - one thread waits for all connections, a crew does the work: readiness handed to a
+ * pool.
  *
- * The idea: epoll finds who is ready, a queue hands him to a thread, the thread pumps until the
- * connection would block and gives it back.  EPOLLONESHOT sees to it that one thread at a time has
- * a connection: who is out is not reported.  The thread arms it again by itself; what happens
- * between arming and giving back is noted on the session (see session_lend()) and done at once.
- * Only the waiting thread closes: those that have ended come home through a pipe.
+ * The idea: epoll reports the ready connections, a queue hands each one to a thread, and the thread
+ * pumps until the connection would block and gives it back.  EPOLLONESHOT ensures that one thread
+ * at a time has a connection: one that is lent out is not reported again until it is re-armed.  The
+ * thread re-arms it by itself; an event between arming and giving back is noted on the session (see
+ * session_lend()) and handled at once.  Only the waiting thread closes: sessions that have ended
+ * are returned to it through a pipe.
  *
- * What it costs: a request passes through two threads and a queue, so a wake-up and an epoll_ctl
- * more than epoll.c, and the session's lines of cache travel.  What it buys: finding an answer may
- * block (a cold disk, a large folder), and the others go on; with --pool-queue lockfree those in
- * the same ring do not.  Where every answer is at hand it only loses.  Why there is more: a
- * coroutine may wait in the middle of its work without a thread: see coro.c.
+ * What it costs: a request passes through two threads and a queue, so it costs a wake-up and an
+ * epoll_ctl more than with epoll.c, and the session's cache lines move between processors.  What it
+ * gains: finding an answer may block (a cold disk, a large folder) while the others go on; with
+ * --pool-queue lockfree those in the same ring do not.  Where no answer blocks, all this is only a
+ * cost.  Why there is more: a coroutine may wait in the middle of its work without a thread: see
+ * coro.c.
  */
 #include <fcntl.h>
 #include "crew.h"
@@ -46,7 +49,7 @@ static void work_on(struct hand *h, struct session *s)
         want = session_pump_lent(h->lane, s);
         if (want == CONN_CLOSE || !arm(b, s, want)) {
             while (write(b->home[1], &s, sizeof(s)) < 0 && errno == EINTR)
-                continue; /* a pipe takes a pointer whole or waits */
+                continue; /* a pipe takes the whole pointer, or write() waits */
             return;
         }
     } while (!session_back(s));
@@ -76,8 +79,8 @@ static void welcome(struct boss *b, unsigned listener)
     }
 }
 
-/* Those that have ended.  None of them has an event left in the batch at hand: it is armed for one
- * at a time, and was lent once more for that one. */
+/* Close the sessions that have ended.  None of them has an event left in the current batch: its
+ * descriptor is armed for one event at a time, and the session was lent again for that event. */
 static void bury(struct boss *b)
 {
     struct session *s[EVENTS_MAX];
@@ -90,8 +93,8 @@ static void bury(struct boss *b)
     } while (n == (ssize_t)sizeof(s));
 }
 
-/* The queue is full: the others wait with us.  But the crew may be waiting for us: when thousands
- * end at once the pipe is full too. */
+/* While the queue is full, all connections wait with this thread.  But the crew may be waiting for
+ * this thread: when thousands of sessions end at once, the pipe is full too. */
 static void hand_out(struct boss *b, struct session *s)
 {
     int wait_ms = 0;
@@ -140,7 +143,7 @@ static int boss_open(struct boss *b, struct worker *w)
         err = -errno;
     if (err)
         return err;
-    fcntl(b->home[0], F_SETFL, O_NONBLOCK); /* only ours: the other end waits */
+    fcntl(b->home[0], F_SETFL, O_NONBLOCK); /* only this end: a write may wait */
     err = epset_add(&b->set, b->home[0], EPOLLIN, b);
     if (!err)
         err = crew_open(&b->crew, w, b);
@@ -150,7 +153,7 @@ static int boss_open(struct boss *b, struct worker *w)
 static void boss_close(struct boss *b)
 {
     if (b->home[0] >= 0)
-        close(b->home[0]); /* nobody reads any more: no hand is to wait for that */
+        close(b->home[0]); /* not read any more: a hand must not wait for it to be emptied */
     if (b->crew)
         crew_close(b->crew);
     if (b->home[1] >= 0)
@@ -158,7 +161,7 @@ static void boss_close(struct boss *b)
     epset_close(&b->set);
 }
 
-/* Our own loop finds no answers, so it need not be woken for any: it is a lane too. */
+/* The waiting thread finds no answers, so no helper has to wake it: its loop is a lane too. */
 static int dispatch_run(struct worker *w)
 {
     struct boss b = {.home = {-1, -1}};
@@ -170,7 +173,7 @@ static int dispatch_run(struct worker *w)
     if (!err)
         err = turns(&b);
     boss_close(&b);
-    loop_close(b.loop); /* also those that ended last, and came home to nobody */
+    loop_close(b.loop); /* also closes sessions that ended last and were not read from the pipe */
     return err;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* engine.h - what an engine is, and the list of them in the order a newcomer should read. */
+/* engine.h - what an engine is, and the list of all engines in the order to read them in. */
 #ifndef ENGINES_ENGINE_H
 #define ENGINES_ENGINE_H
 #include "../server/server.h"
@@ -11,13 +11,14 @@ struct engine {
     const char *use;         /* when to choose it: ends the sentence "use it when" */
     enum engine_model model; /* for docs and plots; no code branches on it */
     bool may_block;          /* gets a host that blocks, and the watcher */
-    bool forks;              /* has children of its own: its workers cannot be threads */
+    bool forks;              /* starts child processes, so its workers cannot be threads */
     bool crew;               /* serves on --threads threads; those are its seats if it may block */
     unsigned capacity;       /* connections at once: 1, or ENGINE_DESCRIPTORS; tests scale to it */
-    unsigned stack_bytes;    /* of the stack that each connection has; 0: it has none of its own */
-    /* NULL: so many workers can run here; else a sentence that says why not.  May be absent */
+    unsigned stack_bytes;    /* stack of each connection; 0: a connection has none of its own */
+    /* gives NULL if that many workers can run here, otherwise a sentence that says why not; the
+     * member may be NULL */
     const char *(*probe)(unsigned workers);
-    int (*run)(struct worker *w); /* serve until told to stop; 0 or -errno */
+    int (*run)(struct worker *w); /* serve until the server stops; 0 or -errno */
 };
 
 enum {

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* epoll.c - one thread waits for all: the kernel keeps the set and reports who is ready.
+/* epoll.c - one thread waits for all: the kernel keeps the set and reports the ready connections.
  *
  * The idea: readiness.  Every socket is registered once with what its connection wants;
  * epoll_wait() returns only those that can move, so a turn costs O(events), whatever the number of
- * connections.  Three ways to report (--epoll-trigger).  level: a socket that still has bytes is
- * reported again, so a short read needs no second call to learn that nothing is left.  edge: what
- * happens is reported once, so transfers go on until -EAGAIN.  oneshot: reported once, and armed
- * again after each turn.
+ * connections.  There are three ways to report (--epoll-trigger).  level: a socket that still has
+ * bytes is reported again, so a short read needs no second call to learn that nothing is left.
+ * edge: what happens is reported once, so transfers go on until -EAGAIN.  oneshot: a socket is
+ * reported once, and armed again after each turn.
  *
  * What it costs: a request is epoll_wait, receive, send; many events share one epoll_wait.  With
- * level a change of interest is one epoll_ctl more, paid only by those that must wait for something
- * else: an answer that does not fit the socket's buffer, or one that is being made elsewhere.  Such
- * a descriptor leaves the set altogether, for a peer that resets is reported whatever the interest,
- * again and again.  With edge each turn has a receive more, in vain; with oneshot an epoll_ctl.
- * Why there is more: readiness says that a call will succeed, and the call must still be made;
- * completion (io_uring) hands over the call itself.
+ * level a change of interest is one epoll_ctl more, paid only by connections that must wait for
+ * something else: an answer that does not fit the socket's buffer, or one that is being made
+ * elsewhere.  While an answer is made elsewhere the descriptor leaves the set, because a peer that
+ * resets is reported again and again, whatever the interest.  With edge each turn has one more
+ * receive, which finds nothing; with oneshot one more epoll_ctl.  Why there is more: readiness says
+ * that a call will succeed, and the call must still be made; completion (io_uring) hands over the
+ * call itself.
  */
 #include "epset.h"
 
@@ -36,10 +37,10 @@ static uint32_t interest(enum epoll_trigger trigger, enum conn_want want)
     }
 }
 
-/* Make the set say what the session wants.  0 or -errno: then it cannot be waited for.  Whatever
- * the trigger, EPOLL_CTL_MOD reports who is ready now.  So it arms one-shot anew; and with edges it
- * is the way back for a session that the budget stopped: behind the others, in the kernel's own
- * list of who is ready. */
+/* Make the set say what the session wants.  0 or -errno: then it cannot be waited for.  With every
+ * trigger EPOLL_CTL_MOD reports a socket that is ready now.  So it arms one-shot again; and with
+ * edges it is the way back for a session that the budget stopped: behind the others, in the
+ * kernel's own list of ready sockets. */
 static int arm(const struct epset *set, const struct loop *l, struct session *s,
                enum conn_want want)
 {
@@ -64,8 +65,8 @@ static void pump(const struct epset *set, struct loop *l, struct session *s)
         session_close(l, s); /* closing takes it out of the set */
 }
 
-/* A new connection is looked at before it is armed.  If its request is there, as it mostly is when
- * clients make a connection for each, it saves a turn, and often epoll_ctl() too. */
+/* A new connection is pumped before it is armed.  If its request is there already, as it mostly is
+ * when clients make a connection for each request, this saves a turn, and often epoll_ctl() too. */
 static void welcome(const struct epset *set, struct loop *l, unsigned listener)
 {
     for (unsigned n = 0; n < ACCEPT_BUDGET; n++) {
@@ -98,7 +99,7 @@ static void pump_batch(const struct epset *set, struct loop *l)
         pump(set, l, s);
 }
 
-/* Whoever may close a session that has not been reported comes after the batch, which may hold its
+/* Calls that may close a session that was not reported come after the batch, which may hold its
  * event. */
 static int turns(struct epset *set, struct loop *l)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* epset.h - the set that epoll.c, dispatch.c and coro.c wait on, and who is in it beside the
+/* epset.h - the set that epoll.c, dispatch.c and coro.c wait on, and what it has in addition to the
  * connections.
  *
- * An event carries a pointer that says who it is: the worker is the descriptor that says "stop",
- * an entry of its listener[] is that listener, anything else is the engine's own.
+ * Each event carries a pointer that says what is ready.  A pointer to the worker stands for the
+ * descriptor that says "stop", one to an entry of its listener[] for that listener; any other
+ * pointer is the engine's own.
  */
 #ifndef ENGINES_EPSET_H
 #define ENGINES_EPSET_H
@@ -13,8 +14,8 @@
 #include "engine.h"
 
 enum {
-    EVENTS_MAX = 256, /* a turn; the kernel goes round, so nobody starves behind them */
-    RETRY_MS = 100    /* listeners that could not be added */
+    EVENTS_MAX = 256, /* in a turn; the kernel takes ready descriptors in rotation: none starves */
+    RETRY_MS = 100    /* how soon to try again to add the listeners */
 };
 
 struct epset {
@@ -34,7 +35,7 @@ static inline int epset_open(struct epset *set, struct worker *w)
     *set = (struct epset){.fd = epoll_create1(EPOLL_CLOEXEC)};
     if (set->fd < 0)
         return -errno;
-    /* readable for ever once told to stop, so told of once; loop_tick() sees to it */
+    /* stop_fd stays readable, so it is reported only once; loop_tick() sees the stop */
     return epset_add(set, w->stop_fd, EPOLLIN | EPOLLONESHOT, w);
 }
 
@@ -44,8 +45,9 @@ static inline void epset_close(const struct epset *set)
         close(set->fd);
 }
 
-/* Listeners are in the set while there is room.  EXCLUSIVE: a connection wakes one or a few of the
- * workers that share the listener, not all.  False: the kernel has no memory for that now. */
+/* Listeners are in the set while there is room for connections.  EXCLUSIVE: a connection wakes one
+ * or a few of the workers that share the listener, not all.  False: the kernel has no memory for
+ * that now. */
 static inline bool epset_listen(struct epset *set, const struct loop *l)
 {
     struct worker *w = l->worker;
@@ -63,7 +65,7 @@ static inline bool epset_listen(struct epset *set, const struct loop *l)
     return true;
 }
 
-/* The listener's number, or -1: who is none. */
+/* The number of the listener that `who` points to, or -1 if it is something else. */
 static inline int epset_listener(const struct worker *w, const void *who)
 {
     const int *fd = who;
@@ -71,7 +73,7 @@ static inline int epset_listener(const struct worker *w, const void *who)
     return fd >= w->listener && fd < w->listener + w->listeners ? (int)(fd - w->listener) : -1;
 }
 
-/* Wait, and refresh the clock: how many events, or -errno. */
+/* Wait, and refresh the clock.  Gives the number of events, or -errno. */
 static inline int epset_wait(struct epset *set, struct loop *l, struct epoll_event ev[EVENTS_MAX])
 {
     bool armed = epset_listen(set, l);

@@ -2,8 +2,8 @@
 /* fork.c - a process for each connection: the oldest way to serve many at once.
  *
  * The idea: the parent accepts, a child serves one connection and exits, the parent reaps it.  No
- * child can harm another by a leak, a crash or a lock it holds, and the kernel cleans up whatever
- * way it ends.  They share one thing: the memory of the connection machines.
+ * child can harm another by a leak, a crash or a lock it holds, and the kernel cleans up however it
+ * ends.  The processes share one thing: the memory of the connection machines.
  *
  * What it costs: copying the page tables and the descriptor table for each connection, an exit and
  * a wait.  The parent keeps each child's socket, and the machines lie in shared memory, so that
@@ -22,7 +22,7 @@
 #include <unistd.h>
 #include "engine.h"
 
-/* A child and its connection, in memory that both see. */
+/* A child and its connection, in memory that the parent shares with it. */
 struct seat {
     struct session session;
     struct seat *next_free;
@@ -33,7 +33,7 @@ struct nursery {
     struct worker *worker;
     struct loop *loop;
     pid_t parent;
-    int first_fd;         /* connections have numbers from here */
+    int first_fd;         /* the lowest descriptor that a connection can have */
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
     struct seat *seat, *free;
@@ -56,7 +56,7 @@ static void child(const struct nursery *n, struct seat *seat)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != n->parent)
-        _exit(1); /* it went before we asked to be told */
+        _exit(1); /* the parent ended before prctl() asked for a signal */
     let_go(n, seat->session.fd);
     session_run(n->loop, &seat->session);
     session_leave(n->loop, &seat->session);
@@ -74,7 +74,7 @@ static void seat_back(struct nursery *n, struct seat *seat)
     pthread_cond_broadcast(&n->changed);
 }
 
-/* Whose child it was; the end of its connection as the parent sees it. */
+/* Find the seat of a child that has ended, and end its connection on the parent's side. */
 static void bury(struct nursery *n, pid_t pid, int status)
 {
     pthread_mutex_lock(&n->lock);
@@ -88,7 +88,7 @@ static void bury(struct nursery *n, pid_t pid, int status)
     pthread_mutex_unlock(&n->lock);
 }
 
-/* Waits for children, so that none is a zombie for longer than it takes to be told. */
+/* The thread that waits for children, so that each is reaped as soon as it has ended. */
 static void *reap(void *arg)
 {
     struct nursery *n = arg;
@@ -110,8 +110,8 @@ static void *reap(void *arg)
     }
 }
 
-/* Until fewer than `taken` seats are, whatever it takes: the watcher ends the idle and the
- * overdue. */
+/* Wait, however long, until fewer than `taken` seats are in use: the watcher ends idle and overdue
+ * connections. */
 static void wait_below(struct nursery *n, unsigned taken)
 {
     pthread_mutex_lock(&n->lock);
@@ -121,7 +121,7 @@ static void wait_below(struct nursery *n, unsigned taken)
 }
 
 /* The parent never serves: a slow client would keep all others waiting.  If no process can be
- * started, one of those that serve ends first; meanwhile the kernel's queue holds the rest. */
+ * started, one of those that serve must end first; until then the kernel's queue holds the rest. */
 static pid_t child_start(struct nursery *n, struct seat *seat)
 {
     unsigned tries = 0;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* naive.c - accept, serve, repeat: the server of every textbook's first page.
  *
- * The idea: one blocking loop.  Whoever is being served has the server to himself; all others
- * wait in the kernel's accept queue.
+ * The idea: one blocking loop.  The connection that is being served has the server to itself; all
+ * others wait in the kernel's accept queue.
  *
- * What it costs: the calls that move bytes and nothing else; no set of descriptors, no handing on.
- * For one client at a time there is nothing left to take away.  But the wait of each is the sum of
- * all before him: a client that thinks for a second between two requests makes everybody wait a
- * second.  The watcher (a thread that looks at the clock while this one cannot) softens that: a
- * connection that idles goes when another waits, and no one may dawdle past a deadline.  It cannot
- * mend it.  Why there is more: while one peer is slow, a server should do something else.  Either
- * each connection gets somebody who may wait for it (fork.c, thread.c, pool.c), or one thread asks
- * the kernel which of them is ready (select.c and what follows it).
+ * What it costs: the calls that move bytes and nothing else; no set of descriptors, no queue
+ * between threads.  For one client at a time there is nothing left to take away.  But each client
+ * waits for all clients before it: one that thinks for a second between two requests makes all
+ * others wait a second.  The watcher (a thread that looks at the clock while this one cannot)
+ * softens that: it ends an idle connection when another waits, and a slow one at its deadline.  It
+ * cannot remove the wait.  Why there is more: while one peer is slow, a server should do something
+ * else.  Either each connection gets a process or a thread that may wait for it (fork.c, thread.c,
+ * pool.c), or one thread asks the kernel which connections are ready (select.c and those after it).
  */
 #include "engine.h"
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* nonblock.c - no waiting at all: ask every socket in turn, and nap when nobody had anything.
+/* nonblock.c - no waiting at all: try every socket in turn, and nap when none was ready.
  *
  * The idea: sockets that never block, and a sweep.  Each turn tries every connection and every
  * listener; -EAGAIN means not yet, on to the next.  No set, no registration, no call that waits:
- * the least an event loop can be.
+ * an event loop cannot be smaller.
  *
  * What it costs: a sweep is one system call per connection, ready or not, so ten thousand idle
- * connections are ten thousand useless calls before the one that matters.  Between sweeps in vain
- * it sleeps, a little longer each time up to --nap: a busy loop would burn a processor to learn
- * nothing, a long nap is latency added to the next request.  There is no good length; that is the
- * point.  Why there is more: the kernel knows who is ready; select() asks it once for all.
+ * connections are ten thousand useless calls before the one that matters.  After a sweep that found
+ * nothing the loop sleeps, longer each time up to --nap: a busy loop would burn a processor to
+ * learn nothing, and a long nap is latency added to the next request.  There is no good length;
+ * that is the point.  Why there is more: the kernel knows which sockets are ready; select() asks it
+ * once for all of them.
  */
 #include <time.h>
 #include "engine.h"
@@ -24,7 +25,7 @@ static void nap(unsigned *length_us, unsigned longest_us)
     *length_us = *length_us * 2 < longest_us ? *length_us * 2 : longest_us;
 }
 
-/* Try it; whether anything moved. */
+/* Pump the session.  Says whether anything moved. */
 static bool try(struct loop *l, struct session *s)
 {
     uint64_t sent = s->conn.sent;
@@ -32,7 +33,7 @@ static bool try(struct loop *l, struct session *s)
     enum conn_want want;
 
     if (s->conn.want == CONN_WAIT)
-        return false; /* its answer is being made: loop_resumed() says when */
+        return false; /* its answer is being made: loop_resumed() gives it out when it is ready */
     want = session_pump(l, s);
     if (want == CONN_CLOSE) {
         session_close(l, s);
@@ -41,7 +42,7 @@ static bool try(struct loop *l, struct session *s)
     return s->conn.sent != sent || s->conn.requests != requests;
 }
 
-/* One look at everybody; whether anything moved. */
+/* Try all sessions and listeners once.  Says whether anything moved. */
 static bool sweep(struct loop *l)
 {
     struct session *s, *next;

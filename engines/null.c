@@ -2,10 +2,10 @@
 /* null.c - no sockets, no clients, no waiting: what a request costs when nothing is paid to the
  * kernel for it.
  *
- * The idea: replay one request through the same machine all engines share, many times, and divide.
- * What it costs is the floor under every other engine's figures; whatever they need on top is the
- * price of their way to wait and to move bytes.  Each figure is the best of several rounds: noise
- * only ever adds.  It is the ground that the ladder stands on, so it comes last in the list.
+ * The idea: replay one request through the machine that all engines share, many times, and divide.
+ * This cost is the floor under every other engine's figures; whatever an engine needs on top is the
+ * price of its way to wait and to move bytes.  Each figure is the best of several rounds: noise
+ * only ever adds.  As the base for all the others, null comes last in the list.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 enum {
     ROUNDS = 7,
-    ROUND_NS = 20000000, /* long for the clock, short enough to fall between two interruptions */
+    ROUND_NS = 20000000, /* long enough for the clock, short enough to fit between interruptions */
     BATCH = 64,          /* requests between two looks at the clock */
     PARTS_MAX = 8
 };
@@ -54,7 +54,7 @@ static double measure(const struct part *part, struct rehearsal *r)
     return rehearsal_failed(r) ? -1 : best;
 }
 
-/* What of a part's time is its own. */
+/* The time of a part without the parts that are contained in it. */
 static double own(const struct part *part, const double ns[PARTS_MAX], double whole)
 {
     for (unsigned k = 0; k < PARTS_MAX; k++)

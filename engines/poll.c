@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* poll.c - one thread waits for all: it hands the kernel the whole list, every time.
+/* poll.c - one thread waits for all connections: it hands the kernel the whole list, every time.
  *
  * The idea: readiness, with an array.  One pollfd per connection says what it wants; poll() marks
- * those that can move, and the loop walks the array to find them.  The array grows with use:
- * there is no fixed limit, which is what select() lacks.
+ * those that can move, and the loop walks the array to find them.  The array grows with use, so
+ * there is no fixed limit as there is with select().
  *
  * What it costs: a turn is O(connections) twice, once in the kernel, which looks at every socket,
  * and once here.  With ten connections that is nothing, with ten thousand idle ones each request
- * pays for all of them.  Many that are ready at once share the walk: a crowd that is busy hides
- * the price, a crowd that idles shows it.  Why there is more: a kernel that remembers the set need
- * not be told it again: see epoll.c.
+ * pays for all of them.  Connections that are ready in the same turn share the cost of one walk, so
+ * the cost is hidden when most connections are busy and visible when most are idle.  Why there is
+ * more: a kernel that remembers the set does not have to be given it again: see epoll.c.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,23 +18,23 @@
 
 enum { STOP, WAKE, LISTENERS, ROOM_FIRST = 64 };
 
-/* fd[i] belongs to who[i]; the first ones have no session.  session->slot is the index.  There is
- * never a spare entry: poll() refuses more of them than the process may have descriptors. */
+/* fd[i] belongs to who[i]; the first entries have no session.  session->slot is the index.  No
+ * spare entry is ever passed: poll() refuses more of them than the process may have descriptors. */
 struct crowd {
     struct pollfd *fd;
     struct session **who;
     unsigned fixed, count, room;
 };
 
-/* What an entry asks for; a connection that waits for its answer is left out, for a peer that
- * resets would be reported again and again. */
+/* Set what an entry waits for.  A connection that waits for its answer is left out, because a peer
+ * that resets would be reported again and again. */
 static void ask(struct pollfd *p, const struct session *s, enum conn_want want)
 {
     p->fd = want == CONN_WAIT ? -1 : s->fd;
     p->events = want == CONN_SEND ? POLLOUT : POLLIN;
 }
 
-/* Twice the room.  False: there is no memory. */
+/* Double the room.  False: there is no memory. */
 static bool grow(struct crowd *c)
 {
     unsigned room = c->room ? c->room * 2 : LISTENERS + LISTENERS_MAX + ROOM_FIRST;
@@ -63,7 +63,7 @@ static bool join(struct crowd *c, struct session *s)
     return true;
 }
 
-/* The last one takes the place of the one that goes. */
+/* Close a session; the last entry takes its place. */
 static void leave(struct crowd *c, struct loop *l, struct session *s)
 {
     unsigned hole = s->slot, last = --c->count;
@@ -96,8 +96,8 @@ static void welcome(struct crowd *c, struct loop *l, unsigned listener)
     }
 }
 
-/* Everything that poll() marked.  From the end: whoever takes a leaver's place was looked at
- * already. */
+/* Handle everything that poll() marked.  The walk starts at the end, so that an entry that takes
+ * the place of a closed one was looked at already. */
 static void handle(struct crowd *c, struct loop *l)
 {
     const struct worker *w = l->worker;
@@ -107,7 +107,7 @@ static void handle(struct crowd *c, struct loop *l)
         if (c->fd[i].fd >= 0 && c->fd[i].revents)
             pump(c, l, c->who[i]);
     if (c->fd[STOP].revents)
-        c->fd[STOP].fd = -1; /* readable for ever: seen once is enough */
+        c->fd[STOP].fd = -1; /* stays readable: seeing it once is enough */
     if (c->fd[WAKE].revents)
         loop_woken(l);
     while ((s = loop_resumed(l)))

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* pool.c - a fixed crew of blocking threads: each serves one connection after the other.
  *
- * The idea: threads are made once.  Somebody must give each newcomer to one of them.  With
- * --pool-queue accept the kernel's accept queue is the queue, and each thread accepts for itself;
- * otherwise one thread accepts and hands on: mutex is one ring under a lock, lockfree a ring for
- * each thread without one (see queue.h).  A full queue makes the accepting thread wait, and the
- * kernel holds the newcomers: back-pressure, nothing is dropped.
+ * The idea: the threads are started once, and each new connection is given to one of them.  With
+ * --pool-queue accept the kernel's accept queue is the queue, and each thread accepts for itself.
+ * Otherwise one thread accepts and queues the connections: mutex is one ring under a lock, lockfree
+ * is a ring for each thread, without a lock (see queue.h).  A full queue makes the accepting thread
+ * wait, and the kernel holds the new connections: back-pressure, nothing is dropped.
  *
- * What it costs: no thread is started per connection; handing on costs a wake-up, and with accept
- * one for each idle thread, because all of them sleep in poll() on the same listeners.  A thread
- * belongs to its connection until that ends.  As many silent clients as there are threads would
- * keep all others out, so the watcher ends idle and slow connections while others wait.  Why there
- * is more: dispatch.c lends a thread to a connection only while there is something to do, and
- * select.c needs one thread for all.
+ * What it costs: no thread is started per connection, but handing one on costs a wake-up; with
+ * accept a connection wakes one or a few of the idle threads, which all wait for the same listeners
+ * (EPOLLEXCLUSIVE).  A thread belongs to its connection until that ends.  As many silent clients as
+ * there are threads would keep all others out, so the watcher ends idle and slow connections while
+ * others wait.  Why there is more: dispatch.c lends a thread to a connection only while there is
+ * something to do, and select.c needs one thread for all connections.
  */
 #include "crew.h"
 
@@ -43,8 +43,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Hand on what comes.  Once told to stop, whoever waits for a thread gets his turn: the watcher
- * ends the others. */
+/* Queue each connection that is accepted.  Once the server stops, those in the queue still get a
+ * thread, because the watcher ends the ones that have one. */
 static void hand_on(struct crew *c)
 {
     int fd;

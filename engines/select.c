@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* select.c - the oldest way to wait for many: two sets of bits, copied for every call.
+/* select.c - the oldest way to wait for many sockets: two sets of bits, copied for every call.
  *
  * The idea: readiness, with a bitmap.  Bit n stands for descriptor n; select() gets the bits of
- * what each connection wants and leaves those that can move.  It overwrites the sets, so they are
- * copied before every call.
+ * what each connection wants and leaves the bits of those that can move.  It overwrites the sets,
+ * so they are copied before every call.
  *
  * What it costs: a turn looks at every number up to the highest descriptor there ever was, in the
  * kernel and here.  And the sets have FD_SETSIZE bits, fixed when the C library was built: setting
- * a bit beyond them writes past the end of the set.  The capacity declared below makes room for a
- * newcomer before numbers run out; one that is too high all the same is refused (numbers belong to
- * the process: worker threads share them, worker processes do not).  Why there is more: poll()
- * drops the limit, and names only the descriptors that exist.
+ * a bit beyond them writes past the end of the set.  The capacity declared below is lower, so that
+ * a connection is evicted for a new one before numbers run out.  One whose number is too high all
+ * the same is refused (numbers belong to the process: worker threads share them, worker processes
+ * do not).  Why there is more: poll() has no such limit, and names only the descriptors that exist.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 
 /* who[fd] is the session of that descriptor, or NULL. */
 struct crowd {
-    fd_set readable, writable; /* what is asked */
+    fd_set readable, writable; /* what to wait for */
     int top;                   /* no descriptor in the sets is higher */
     struct session *who[FD_SETSIZE];
 };
@@ -69,7 +69,7 @@ static void welcome(struct crowd *c, struct loop *l, unsigned listener)
     }
 }
 
-/* Everything left in the sets. */
+/* Handle everything that select() left in the sets. */
 static void handle(struct crowd *c, struct loop *l, const fd_set *readable, const fd_set *writable)
 {
     const struct worker *w = l->worker;
@@ -79,7 +79,7 @@ static void handle(struct crowd *c, struct loop *l, const fd_set *readable, cons
         if (c->who[fd] && (FD_ISSET(fd, readable) || FD_ISSET(fd, writable)))
             pump(c, l, c->who[fd]);
     if (FD_ISSET(w->stop_fd, readable))
-        FD_CLR(w->stop_fd, &c->readable); /* readable for ever: seen once is enough */
+        FD_CLR(w->stop_fd, &c->readable); /* stays readable: seeing it once is enough */
     if (FD_ISSET(l->wake_fd, readable))
         loop_woken(l);
     while ((s = loop_resumed(l)))
@@ -155,6 +155,6 @@ const struct engine engine_select = {
     .use = "you compare with the oldest call of this kind",
     .model = ENGINE_READINESS,
     .may_block = false,
-    .capacity = FD_SETSIZE - 64, /* other numbers are listeners, files being sent, the rest */
+    .capacity = FD_SETSIZE - 64, /* the other numbers: listeners, files being sent, the rest */
     .run = select_run,
 };

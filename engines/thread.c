@@ -7,9 +7,9 @@
  *
  * What it costs: starting and ending a thread for each connection, a stack and a set of buffers
  * while it lives (rung's stacks are small: STACK_BYTES), and a context switch each time a
- * connection waits.  A request on a connection that is kept alive costs no more calls than
- * naive's.  A thousand idle clients are a thousand stacks that do nothing.  Why there is more: a
- * fixed crew pays for its threads once (pool.c), and one thread can wait for all (select.c).
+ * connection waits.  A request on a kept-alive connection makes no more calls than with naive.c.
+ * A thousand idle clients are a thousand stacks that do nothing.  Why there is more: a fixed crew
+ * pays for its threads once (pool.c), and one thread can wait for all connections (select.c).
  */
 #include <errno.h>
 #include <limits.h>
@@ -63,8 +63,9 @@ static void *run_errand(void *arg)
     return NULL;
 }
 
-/* Never on this thread: a slow client would keep all others waiting.  If no thread can be started,
- * one of those that serve ends first; meanwhile the queue of the kernel holds the rest. */
+/* The accepting thread never serves: a slow client would keep all others waiting.  If no thread can
+ * be started, one of those that serve must end first; until then the kernel's queue holds the
+ * rest. */
 static int start(struct crew *c, int fd)
 {
     struct errand *e = malloc(sizeof(*e));
@@ -96,7 +97,7 @@ static void send_out(struct crew *c, int fd)
     leave(c);
 }
 
-/* Until fewer than n are out, or the server stops and n is not 1. */
+/* Wait until fewer than n threads serve; if n is not 1, until the server stops at the latest. */
 static void wait_for_seat(struct crew *c, unsigned n)
 {
     struct timespec ts;
@@ -127,7 +128,7 @@ static int thread_run(struct worker *w)
         send_out(&c, fd);
         wait_for_seat(&c, w->seats);
     }
-    wait_for_seat(&c, 1); /* all of them: the watcher sees to it that they end */
+    wait_for_seat(&c, 1); /* for all threads: the watcher ends their connections */
     pthread_attr_destroy(&c.attr);
     pthread_cond_destroy(&c.gone);
     pthread_mutex_destroy(&c.lock);

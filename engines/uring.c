@@ -5,12 +5,12 @@
  * in memory shared with the kernel (io_uring), many of them enter with one system call, and each
  * leaves a completion.  A connection either reads or writes, never both, so it has at most one
  * operation in flight; session->slot records it.  Memory that an operation points to stays until it
- * completes: a session whose time is up is cancelled first and closed afterwards.
+ * completes: if a session's time is up, its operation is cancelled first, then it is closed.
  *
  * Receive: into a buffer that the kernel chooses from a set when bytes are there, so that an idle
- * session owns none.  Send: memory goes out as it lies; a file's pages are handed over by a call if
- * they are in memory.  Else it is read and then sent, two operations linked, and the loop waits
- * neither for its disk nor for a slow reader.
+ * session owns none.  Send: memory is sent in place; a file's pages are handed over by a call if
+ * they are in memory.  Otherwise the file is read and then sent, two operations linked, and the
+ * loop waits neither for the disk nor for a slow reader.
  *
  * How connections are accepted: uring_doors.c.  What it costs: docs/engines/uring.md.
  */
@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 #include "uring.h"
 
-enum { END_MS = 5000 }; /* for operations that cannot be cancelled: a disk that hangs */
+enum { END_MS = 5000 }; /* wait for operations that cannot be cancelled: a disk may hang */
 
 /* --- Operations ------------------------------------------------------------------------------- */
 
@@ -29,7 +29,7 @@ static uint64_t data_of(const struct session *s, enum tag tag)
     return (uintptr_t)s | tag;
 }
 
-/* thread: see ring_send. */
+/* thread: see struct ring_send. */
 static bool transmit(struct uring *u, struct session *s, bool thread)
 {
     struct conn_out out = conn_out(&s->conn);
@@ -42,7 +42,7 @@ static bool transmit(struct uring *u, struct session *s, bool thread)
     int err = ring_send(&u->ring, &op, &out);
 
     s->slot = op.piece << PIECE_SHIFT;
-    if (err == -ENOBUFS) /* those that are waiting for a disk come first */
+    if (err == -ENOBUFS) /* no piece is free: sessions that wait for a disk come first */
         return ring_nap(&u->ring, data_of(s, TAG_NAP));
     return !err;
 }
@@ -85,10 +85,11 @@ void uring_pursue(struct uring *u, struct session *s, enum conn_want want)
 
 /* --- Completions ------------------------------------------------------------------------------ */
 
-/* Whether its operation goes on.  The kernel adds POLLRDHUP to the events asked for, so if the peer
- * has ended its side and reads slowly, an operation for one event would complete at once, for ever.
- * A watch, which reports each change, is used then, and cancelled when it reports another event.
- * If the ring takes no cancel while the session is leaving, loop_expired() returns it again. */
+/* Whether the session's operation goes on.  The kernel adds POLLRDHUP to the events asked for, so
+ * if the peer has ended its side and reads slowly, a poll for one event would complete at once, for
+ * ever.  A watch, which reports each change, is used then, and cancelled when it reports another
+ * event.  If the ring takes no cancel while the session is leaving, loop_expired() gives it out
+ * again. */
 static bool stays_watched(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
 {
     uint64_t data = data_of(s, TAG_WRITABLE);
@@ -105,8 +106,8 @@ static bool stays_watched(struct uring *u, struct session *s, const struct io_ur
 }
 
 /* A batch of completions brings more requests at once than a readiness loop has in hand, and each
- * holds its memory until it is sent.  When there is none, its bytes stay where they are and are
- * looked at again a millisecond later, until the session's time is up. */
+ * holds memory until its answer is sent.  If there is none for a request, its bytes stay where they
+ * are and are looked at again a millisecond later, until the session's time is up. */
 static bool waits_for_memory(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
 {
     if (cqe->res <= 0 || loop_has_memory(u->loop) ||
@@ -152,7 +153,7 @@ static void session_moved(struct uring *u, struct session *s, const struct io_ur
         uring_pursue(u, s, want);
 }
 
-/* A nap of bytes that wait for memory is over: as if they had come now. */
+/* If this ends the nap of bytes that wait for memory, handle them as if they had come now. */
 static void unhold(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
 {
     struct io_uring_cqe held = *cqe;
@@ -166,7 +167,7 @@ static void unhold(struct uring *u, struct session *s, const struct io_uring_cqe
     session_moved(u, s, &held);
 }
 
-/* The session's time is up, or its seat is needed. */
+/* End a session whose time is up or whose seat is needed. */
 static void leave(struct uring *u, struct session *s)
 {
     if (!(s->slot & (FLYING | STARVED))) {
@@ -180,13 +181,13 @@ static void leave(struct uring *u, struct session *s)
     if (s->conn.want == CONN_SEND)
         (void)ring_cancel(&u->ring, data_of(s, TAG_WRITABLE)); /* a watch may report no more */
     if (s->conn.want == CONN_SEND || !ring_cancel(&u->ring, data_of(s, TAG_RECV)))
-        shutdown(s->fd, SHUT_RDWR); /* ends whatever is under way */
+        shutdown(s->fd, SHUT_RDWR); /* ends the operation that is in flight */
 }
 
 /* --- Turns ------------------------------------------------------------------------------------ */
 
-/* Only the completions that are there now: operations begun here may complete at once, and other
- * sessions wait. */
+/* Handle only the completions that are there now: operations begun here may complete at once, and
+ * other sessions wait. */
 static void reap(struct uring *u)
 {
     struct io_uring_cqe cqe;
@@ -223,7 +224,7 @@ static int turns(struct uring *u)
     return 0;
 }
 
-/* All sessions that are not leaving yet. */
+/* End all sessions that are not leaving yet. */
 static void leave_all(struct uring *u)
 {
     struct session *s, *next;
@@ -235,8 +236,8 @@ static void leave_all(struct uring *u)
     }
 }
 
-/* Everything in flight is ended and waited for: what an operation points to must outlive it.
- * False: a disk hangs, and what it may still write to has to stay. */
+/* End every operation in flight and wait for it: memory that it points to must outlive it.  False:
+ * a disk hangs, and the memory that it may still write to has to stay. */
 static bool end(struct uring *u)
 {
     u->ring.ending = true;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* uring.h - what the files of uring share: uring.c moves the bytes of sessions, uring_doors.c lets
- * them in, uring_starved.c lets those wait that find no buffer. */
+/* uring.h - what the files of uring share: uring.c moves the bytes of sessions, uring_doors.c
+ * accepts connections, uring_starved.c queues the sessions that found no buffer. */
 #ifndef ENGINES_URING_H
 #define ENGINES_URING_H
 #include "../base/ring.h"
 #include "engine.h"
 
-/* What a completion is of: the low bits of its data.  The others say whose. */
+/* The low bits of a completion's data say what it is of, the other bits whose it is. */
 enum tag { TAG_RECV = 1, TAG_SEND, TAG_READ, TAG_WRITABLE, TAG_NAP, TAG_DOOR, TAGS = 16 };
 
-/* session->slot: an operation is in flight; it is being cancelled; its bytes wait for memory; it
- * waits for a buffer.  The bits above: a piece of the ring's, or ring_held() of the bytes that
- * wait. */
+/* session->slot.  FLYING: an operation is in flight.  LEAVING: the session is being ended.
+ * HOLDING: its bytes wait for memory.  STARVED: it waits for a buffer.  The bits above: a piece of
+ * the ring, or ring_held() of the bytes that wait. */
 enum { FLYING = 1, LEAVING = 2, HOLDING = 4, STARVED = 8, PIECE_SHIFT = 8 };
 
-/* What is waited for besides the sessions: listeners, to be woken, to be told to stop. */
+/* A descriptor to wait for other than a session's: a listener, wake_fd or stop_fd. */
 enum door_state { SHUT, WATCHED, ACCEPTING };
 struct door {
     int fd;
@@ -22,7 +22,7 @@ struct door {
     bool leaving; /* being cancelled */
 };
 
-/* Sessions that wait for a buffer: a circular queue, which grows. */
+/* Sessions that wait for a buffer: a circular queue that grows. */
 struct starved {
     struct session **session;
     unsigned room, first, count;
@@ -31,26 +31,26 @@ struct starved {
 struct uring {
     struct ring ring;
     struct loop *loop;
-    bool ahead; /* this kernel can accept for ever */
+    bool ahead; /* this kernel can accept for ever (multishot) */
     unsigned holding; /* sessions whose bytes wait for memory */
     struct starved starved;
     unsigned doors;
     struct door door[LISTENERS_MAX + 2];
 };
 
-/* Begin what the session wants, or close it.  pursue: one that wants to receive waits behind those
- * that wait for a buffer. */
+/* Begin what the session wants, or close it.  pursue: the same, except that a session that wants to
+ * receive queues behind those that wait for a buffer. */
 void uring_begin(struct uring *u, struct session *s, enum conn_want want);
 void uring_pursue(struct uring *u, struct session *s, enum conn_want want);
 
-/* The session waits for a buffer; false: there is no memory for that.  Whether there are buffers
- * for some that wait.  And those that came first begin what they want: as many as there are buffers
- * now. */
+/* starve: queue the session until there is a buffer; false: no memory for the queue.  may_feed:
+ * whether there are buffers for sessions that wait.  feed_starved: begin what the first of them
+ * want, for as many as there are buffers now. */
 bool uring_starve(struct uring *u, struct session *s);
 bool uring_may_feed(const struct uring *u);
 void uring_feed_starved(struct uring *u);
 
-/* Make each door what it is to be now; and what one of them has to say. */
+/* Bring each door to the state that it should have now; and handle a completion of door i. */
 void uring_doors_tend(struct uring *u);
 void uring_door_moved(struct uring *u, unsigned i, const struct io_uring_cqe *cqe);
 

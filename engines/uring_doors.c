@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* uring_doors.c - how uring lets connections in, and what else it waits for: to be woken, to be
- * told to stop.
+/* uring_doors.c - how uring accepts connections, and the other descriptors that it watches: wake_fd
+ * and stop_fd.
  *
- * One operation accepts for ever, and each connection costs no call at all.  But it never asks
- * whether there is a seat, so it is used while there are more seats than connections can come
- * unasked.  With fewer the listener is watched, as by epoll.c, and each is accepted when it has a
+ * One operation accepts for ever, so a connection costs no call at all.  But it never asks whether
+ * there is a seat, so it is used while more seats are free than it can take before it is ended.
+ * With fewer the listener is watched, as by epoll.c, and each connection is accepted when it has a
  * seat.
  */
 #include <errno.h>
@@ -14,18 +14,18 @@
 #include "uring.h"
 
 enum {
-    /* What may be accepted until listening can be ended: a batch of completions, and as many as
-     * there is room for meanwhile. */
+    /* Connections that may be accepted before listening can be ended: a batch of completions, and
+     * as many as there is room for while it is handled. */
     SEATS_AHEAD = 2 * RING_CQES + LISTENERS_MAX
 };
 
-/* What a door is to be now. */
+/* The state that a door should have now. */
 static enum door_state door_want(const struct uring *u, unsigned i)
 {
     const struct loop *l = u->loop;
 
-    if (i == l->worker->listeners + 1) /* readable for ever, and watched until it is acted upon: */
-        return l->drain_ms ? SHUT : WATCHED; /* it may be told of after loop_tick() has asked */
+    if (i == l->worker->listeners + 1) /* stays readable, and is watched until it is acted upon: */
+        return l->drain_ms ? SHUT : WATCHED; /* it may be reported after loop_tick() has looked */
     if (i == l->worker->listeners)
         return WATCHED;
     if (!loop_listening(l))
@@ -42,7 +42,7 @@ static void door_open(struct uring *u, unsigned i, enum door_state want)
 
     if (want == ACCEPTING ? ring_accept(&u->ring, d->fd, data)
                           : ring_poll(&u->ring, d->fd, events, data))
-        d->state = want; /* else at the next turn */
+        d->state = want; /* otherwise the next turn tries again */
 }
 
 void uring_doors_tend(struct uring *u)
@@ -91,7 +91,7 @@ static void woken(struct uring *u)
 
     loop_woken(u->loop);
     while ((s = loop_resumed(u->loop)))
-        if (!(s->slot & FLYING)) /* else earlier answers are still going out */
+        if (!(s->slot & FLYING)) /* otherwise earlier answers are still being sent */
             uring_pursue(u, s, session_woken(u->loop, s));
 }
 

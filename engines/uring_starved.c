@@ -6,16 +6,16 @@
  * clients send at once and each that found none began again with the next batch, nearly all of them
  * would fail each time.  So each waits here until buffers have been given back: as many begin
  * at a time as there are buffers.  While some wait, each session that wants to receive goes to the
- * end of the line: it would take the buffer that the first in line waits for, and a client that
- * asks again at once would be served many times before the others.  Nothing of a waiting
- * session is in flight; one whose time is up is closed when its turn comes.
+ * end of the queue.  Otherwise it would take the buffer that the first in the queue waits for, and
+ * a client that asks again at once would be served many times before the others.  A waiting session
+ * has no operation in flight; if its time is up, it is closed when its turn comes.
  */
 #include <stdlib.h>
 #include "uring.h"
 
 enum { STARVED_MIN = 256 };
 
-/* Twice the room: what was at the end of the ring comes to the end of the new one. */
+/* Double the room; the sessions keep their order and begin at index 0. */
 static bool grow(struct starved *q)
 {
     unsigned room = q->room ? 2 * q->room : STARVED_MIN;
@@ -58,6 +58,6 @@ void uring_feed_starved(struct uring *u)
         q->first = (q->first + 1) % q->room;
         s->slot = 0;
         uring_begin(u, s, want);
-        buffers -= u->ring.flying > flying; /* else it was closed */
+        buffers -= u->ring.flying > flying; /* otherwise the session was closed */
     }
 }

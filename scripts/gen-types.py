@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 """gen-types.py - content types as C tables, on stdout.
 
-Debian's media-types database (/etc/mime.types) first, the rows of core/mime.def over it.  Two arrays come
-out, `extensions` and `whole_names`, each sorted by bytes for a binary search, with names in lower case and
-the charset already in the type: at run time a type is only looked up, never put together.
+The types are those of Debian's media-types database (/etc/mime.types), overridden by the rows of
+core/mime.def.  The output is two arrays, `extensions` and `whole_names`, each sorted by bytes for a binary
+search, with names in lower case and the charset already in the type: at run time a type is only looked up,
+never put together.
 
 usage: gen-types.py [DATABASE [OWN]]
 """
@@ -20,9 +21,9 @@ TEXT = {"application/json", "application/jsonl", "application/x-ndjson", "applic
 
 
 def is_text(kind):
-    """Whether a type is text whose bytes are UTF-8 unless it says otherwise itself."""
+    """Whether files of a type are text in UTF-8, unless they say otherwise themselves."""
     kind = kind.lower()
-    if kind == "text/rtf":  # it names its encoding inside
+    if kind == "text/rtf":  # an RTF file names its encoding itself
         return False
     return kind.startswith("text/") or kind in TEXT or kind.endswith(("+json", "+xml"))
 
@@ -46,7 +47,7 @@ def read_database(text):
 
 
 def read_own(text):
-    """Rows of mime.def: ({extension: type}, {whole name: type}).  A double or misspelt row is an error."""
+    """Rows of mime.def: ({extension: type}, {whole name: type}).  A duplicate or misspelt row is an error."""
     tables = {"X": {}, "NAME": {}}
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     for line in filter(None, (line.strip() for line in text.splitlines())):

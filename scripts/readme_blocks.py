@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""readme_blocks.py - what README.md and README.zh-TW.md have from the sources and from the lab, and whether both say
-the same.
+"""readme_blocks.py - the parts of README.md and README.zh-TW.md that come from the sources and the lab, and a check that
+both pages say the same.
 
-A Chinese word for a text of the sources stands in scripts/zh-TW.json; a text that has none is an error, and so is a word
-that nothing needs any more.
+The Chinese for a text of the sources is in scripts/zh-TW.json; a text without an entry is an error, and so is an entry
+that is no longer needed.
 """
 import json
 import os
@@ -56,7 +56,7 @@ WORDS = {
 
 
 class Wrong(Exception):
-    """A sentence for people: make docs cannot write the pages."""
+    """A message for people: why make docs cannot write the pages."""
 
 
 def text_of(path):
@@ -65,7 +65,7 @@ def text_of(path):
 
 
 class Chinese:
-    """The translations; remembers which were needed."""
+    """The translations; an object remembers which were needed."""
 
     def __init__(self):
         self.known, self.used = json.loads(text_of("scripts/zh-TW.json")), set()
@@ -120,7 +120,7 @@ def interval(found):
 
 
 def sentences(result, scenario, language):
-    """One for the peers that cost the same, one for those that cost less, one for those that cost more."""
+    """One sentence for the peers that cost the same, one for those that cost less, one for those that cost more."""
     words, found = WORDS[language], {}
     for peer in PEERS:
         if ratio := judge.ratio(result, peer, OURS, scenario, COST):
@@ -167,7 +167,7 @@ def foreign(text):
 # --- Both pages say the same --------------------------------------------------------------------------------
 
 def shape(text):
-    """What must be alike: levels of headings, commands, pictures, links, marks; each in its order."""
+    """The parts of a page that must be alike: levels of headings, commands, pictures, links, marks, tables."""
     prose = re.sub(r"(?s)```.*?```", "", text)
     return {
         "headings": [len(level) for level in re.findall(r"(?m)^(#+) ", prose)],

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* arrange.c - from options to an arrangement of workers, and which ones are refused, with the
+/* arrange.c - from options to an arrangement of workers, and which options are refused, with the
  * reason.
  *
  * A combination that makes no sense is an error, not ignored: a queue for an engine that has none

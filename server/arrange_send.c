@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* arrange_send.c - from options to how answers leave, and which of that is refused, with the
+/* arrange_send.c - from options to how answers are sent, and which options are refused, with the
  * reason.
  *
- * As in arrange.c, an option without effect is an error: a way to send is asked for to see it at
+ * As in arrange.c, an option without effect is an error: a way to send is chosen to see it at
  * work.
  */
 #include <string.h>

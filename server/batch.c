@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* batch.c - requests of several sessions are received before the first of them is answered.
  *
- * The cache looks for changes between a receive and the answer: one ioctl().  Of sessions that are
- * ready in one turn, BATCH_MAX are received first, and then one look serves all of them.  What was
- * received is the next thing that session_pump() receives.
+ * The cache looks for changes between a receive and the answer: one ioctl().  Up to BATCH_MAX
+ * sessions that are ready in one turn are received first, and then one look serves all of them.
+ * session_pump() then receives these bytes before any others.
  *
  * Only the first bytes of a request are taken, BATCH_BYTES at most; the pump receives the rest,
  * and bodies, by itself.

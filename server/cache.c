@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* cache.c - the table of answers: finding, eviction, and when memory is given back.
+/* cache.c - the table of answers: finding, eviction, and when memory is released.
  *
- * A reader says in which epoch it enters the table, walks one bucket, takes a reference and leaves:
- * no lock, and of what others read it writes only the count of references.  A thread that takes an
- * entry out waits for none: the entry is retired with the next epoch, and the table's reference is
- * given up when no reader is left that entered before (as in RCU, with the epoch for a grace
- * period).  A body that is being sent lives until the last byte is out.
+ * A reader records in which epoch it enters the table, walks one bucket, takes a reference and
+ * leaves.  It takes no lock, and writes nothing that other readers read except the count of
+ * references.  A thread that removes an entry does not wait for readers: the entry is retired with
+ * the next epoch, and the table's reference is released when no reader is left that entered before
+ * (as in RCU, with the epoch for a grace period).  A body that is being sent lives until its last
+ * byte is sent.
  *
- * Eviction follows SIEVE (Zhang et al., NSDI 2024): entries stand in the order of arrival, a hit
- * only marks its entry, and a hand that moves from the oldest to the newest evicts the first one
- * that has no mark and takes the marks from the others.  A key becomes an entry when it is
- * asked for again, so that a crawl over a million files leaves everything as it was.
+ * Eviction follows SIEVE (Zhang et al., NSDI 2024): entries are in the order of arrival, a hit only
+ * marks its entry, and a hand that moves from the oldest to the newest evicts the first entry
+ * without a mark and takes the marks from those it passes.  A key becomes an entry when it is asked
+ * for again, so that a crawl over a million files leaves everything as it was.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -94,14 +95,14 @@ void cache_unpublish(struct cache *c, struct cache_entry *e)
     stats_add(c->stats, STAT_CACHE_ENDS, 1);
 }
 
-/* Marked, or sources of it are out: then its memory would not come back. */
+/* Whether the entry is marked, or its sources are in use: evicting it would free no memory then. */
 static bool is_spared(struct cache_entry *e)
 {
     return atomic_load_explicit(&e->refs, memory_order_relaxed) > 1 ||
            atomic_exchange_explicit(&e->visited, false, memory_order_relaxed);
 }
 
-/* The second time round, only what is being sent or was just asked for is spared. */
+/* In the second round only entries that are being sent or were just asked for are spared. */
 bool cache_evict(struct cache *c)
 {
     struct cache_entry *e = c->hand ? c->hand : c->oldest;
@@ -135,8 +136,8 @@ static struct cache_entry *predecessor(struct cache *c, const struct cache_entry
     return old;
 }
 
-/* What is retired will be free when its readers have left: no more is evicted instead of it, and
- * meanwhile there is no room. */
+/* Retired entries will be free when their readers have left: no others are evicted in their place,
+ * and until then there is no room. */
 bool cache_make_room(struct cache *c, const struct cache_entry *e)
 {
     while (atomic_load(&c->bytes) - c->retired_bytes + e->bytes > c->bytes_max ||
@@ -154,7 +155,7 @@ struct cache_entry *cache_entry_new(struct cache *c, const struct cache_want *wa
 
     if (!e)
         return NULL;
-    memset(e, 0, sizeof(*e)); /* text is filled as it is used */
+    memset(e, 0, sizeof(*e)); /* text is filled when it is used */
     e->cache = c;
     e->kind = (uint8_t)want->kind;
     e->hash = want->hash;
@@ -233,7 +234,8 @@ struct cache_entry *cache_get(struct cache_reader *r, const struct cache_want *w
     return e;
 }
 
-/* Whether it may still be given out: events say so, and of changes that send none a comparison. */
+/* Whether the entry may still be given out: events decide that, and a comparison for changes that
+ * send none. */
 static bool is_good(struct cache *c, struct cache_entry *e, uint32_t now_ms)
 {
     uint32_t age_ms = now_ms - atomic_load_explicit(&e->checked_ms, memory_order_relaxed);
@@ -330,7 +332,7 @@ static struct cache *cache_open(struct site *site, size_t bytes, struct stats *s
 
     if (!bytes || !cache_fits(site->root_fd) || fstat(site->root_fd, &st) < 0)
         return NULL;
-    c = calloc(1, sizeof(*c)); /* of its tables only the pages that are used */
+    c = calloc(1, sizeof(*c)); /* only used pages of its tables take memory */
     if (!c)
         return NULL;
     c->site = site;
@@ -381,7 +383,7 @@ void cache_leave(struct cache *cache)
         return;
     cache_variants_close(cache);
     if (cache->readers)
-        return; /* a disk hangs, and what it may still write to stays: see uring.c */
+        return; /* a disk hangs, and memory it may still write to stays: see uring.c */
     cache_watch_close(cache);
     cache_reclaim(cache);
     core_assert(!cache->retired && !atomic_load(&cache->bytes));

@@ -6,7 +6,7 @@
  * received a request, and then finds that no event is queued (cache_look()), may answer from
  * memory whatever it finds there.  The order is the proof: receive, look, find.
  *
- *   cache.c        the table, references, what is evicted
+ *   cache.c        the table, references, eviction
  *   cache_watch.c  watches, and which entries an event ends
  *   cache_fill.c   an answer becomes an entry: watch first, read afterwards
  *   cache_variant.c  an entry's bytes in gzip, br or zstd, made by a thread of the cache
@@ -25,39 +25,39 @@
 struct cache;
 struct cache_reader;
 
-/* A share in the process's cache of that site, which the first one opens and the last one closes.
- * bytes: what it may hold.  NULL: none is kept, because bytes is 0, the folder lies on a file
- * system that does not allow it, or the kernel has no inotify instance left. */
+/* A share in the process's cache of that site; the first share opens the cache, the last one closes
+ * it.  bytes: what it may hold.  NULL: there is no cache, because bytes is 0, the folder is on a
+ * file system that does not allow it, or the kernel has no inotify instance left. */
 struct cache *cache_share(struct site *site, size_t bytes, struct stats *stats);
-/* No reader is left, and no source of the cache is held. */
+/* Call it when no reader is left, and no source of the cache is held. */
 void cache_leave(struct cache *cache); /* NULL is fine */
 
-/* For one thread.  NULL: no memory, or the cache is NULL; then the site is asked. */
+/* For one thread.  NULL: no memory, or the cache is NULL; then ask the site. */
 struct cache_reader *cache_reader_open(struct cache *cache);
 void cache_reader_close(struct cache_reader *reader); /* NULL is fine */
 
-/* Events that are queued by now are acted upon when it returns.  Call it after the receive and
- * before cache_find(), which takes the time to be now_ms. */
+/* Acts upon all events that are queued by now.  Call it after the receive and before cache_find(),
+ * which takes the time to be now_ms. */
 void cache_look(struct cache_reader *reader, uint64_t now_ms);
 
-/* As site_find() with may_block false, and site_page(). */
+/* Like site_find() with may_block false, and site_page(). */
 int cache_find(struct cache_reader *reader, const struct http_ask *ask, struct source **source);
 int cache_page(struct cache_reader *reader, unsigned status, struct source **source);
 
-/* The same for an ask with a number, if a whole answer lies ready for it.  False: ask
+/* Like cache_find(), for an ask with a number, if a whole answer is ready for it.  False: call
  * cache_find(). */
 bool cache_ready(struct cache_reader *reader, const struct http_ask *ask, struct source **source);
 
-/* As site_find() with may_block true, for what cache_find() put off (-EINPROGRESS): a listing,
+/* Like site_find() with may_block true, for what cache_find() put off (-EINPROGRESS): a listing,
  * which may be kept.  On any thread that may block. */
 int cache_list(struct cache_reader *reader, const struct http_ask *ask, struct source **source);
 
-/* For site_release(): a reference to an entry is given back. */
+/* For site_release(): releases a reference to an entry. */
 struct cache_entry;
 void cache_release(struct cache_entry *entry);
 
-/* Why nothing is kept of files on the file system of fd, or NULL: it is.  The text has the file
- * system's name if it is a known one. */
+/* Why no answers are kept for files on the file system of fd; NULL: they are kept.  The text has
+ * the file system's name if it is a known one. */
 const char *cache_refusal(int fd);
 
 #endif

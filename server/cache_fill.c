@@ -3,12 +3,12 @@
  *
  * From the root down each folder is watched before the next name is looked up in it, and the file
  * before it is read.  So whatever the site finds afterwards either is still true or has sent an
- * event that is in the queue, and that event ends the entry: before it is in the table or after.
+ * event that is in the queue, and that event ends the entry, whether it is in the table yet or not.
  *
- * What is kept: files of up to CACHE_BODY_BYTES_MAX that are in the kernel's memory now, redirects
- * to a folder, and that nothing is there.  Not kept: refusals, and whatever a symbolic link leads
- * to, because a link's own path may change in folders that are not on the way.  Listings have a
- * file of their own: cache_listing.c.
+ * Kept are files of up to CACHE_BODY_BYTES_MAX that are in the kernel's memory now, redirects to a
+ * folder, and the answer that nothing is there.  Not kept are refusals, and whatever a symbolic
+ * link leads to, because a link's own path may change in folders that are not on the way.  Listings
+ * have a file of their own: cache_listing.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +26,8 @@ enum {
     PAGE_NAME_BYTES = 16,
     MARK_TIMES = 7 << 1,     /* of a doorkeeper's mark: how often the key was asked for */
     MARK_BITS = 4,           /* ... below the bits of its hash */
-    REFUSED_BITS = 10,       /* of a doorkeeper's mark: when a refusal was, and that it is one */
-    REFUSED_MS_LOG = 14,     /* every 16 s it is tried again */
+    REFUSED_BITS = 10,       /* of a doorkeeper's mark: when it was refused, and that it was */
+    REFUSED_MS_LOG = 14,     /* every 16 s keeping is tried again */
 };
 
 bool cache_equals_file(struct cache *c, const struct cache_entry *e)
@@ -52,13 +52,13 @@ static uint32_t doorkeeper_tag(const struct cache_want *want)
     return (uint32_t)(want->hash >> 29) << MARK_BITS | 1; /* never 0 */
 }
 
-/* A mark of this key: how often it was asked for, or of any refusal. */
+/* Whether the mark is this key's: how often it was asked for, or a refusal at any time. */
 static bool is_mark_of(uint32_t mark, uint32_t tag)
 {
     return mark & 1 ? (mark & ~MARK_TIMES) == tag : mark && !((mark ^ tag) >> REFUSED_BITS);
 }
 
-/* Where the key's mark is, or shall be.  It may lie in any place of a set: two keys that had one
+/* Where the key's mark is, or will be.  It may lie in any place of a set: two keys that had one
  * place and were asked for in turn would overwrite each other's marks for ever, and neither would
  * be kept.  If all places are taken, the one whose mark is lost depends on the others' and on the
  * time, so that no two keys lose theirs to each other again and again. */
@@ -88,9 +88,9 @@ static uint32_t mark_of(const struct cache_want *want, unsigned times)
     return doorkeeper_tag(want) | times << 1;
 }
 
-/* Whether an entry is made now.  Where there is next to no room, each new one takes the place of
- * another that may be asked for as often, and to make one costs more than to answer twice without:
- * it has to be asked for oftener. */
+/* Whether an entry is made now.  If there is next to no room, each new entry takes the place of
+ * another that may be asked for as often, and making one costs more than answering twice without:
+ * so the key has to be asked for more often. */
 static bool is_worth_it(struct cache *c, const struct cache_want *want, unsigned times)
 {
     bool crowded = atomic_load_explicit(&c->bytes, memory_order_relaxed) >=
@@ -101,8 +101,8 @@ static bool is_worth_it(struct cache *c, const struct cache_want *want, unsigned
     return want->was_kept || times + 1 >= (crowded ? CACHE_TIMES_CROWDED : CACHE_TIMES);
 }
 
-/* It was asked for again, and cannot be kept: not tried anew at each request, but after a while.
- * Even, so that it is no tag. */
+/* The mark of a key that was asked for again and cannot be kept: keeping it is tried again after a
+ * while, not at each request.  The mark is even, so that it is no tag. */
 static uint32_t doorkeeper_refusal(const struct cache_want *want)
 {
     uint32_t when = (uint32_t)(want->now_ms >> REFUSED_MS_LOG) & ((1u << (REFUSED_BITS - 1)) - 1);
@@ -112,15 +112,15 @@ static uint32_t doorkeeper_refusal(const struct cache_want *want)
 
 /* --- Watching the way ------------------------------------------------------------------------- */
 
-/* On the way down. */
+/* State of the way down. */
 struct way {
     struct cache *c;
     _Atomic uint32_t *mark; /* the doorkeeper's, of the key */
     struct cache_deps *deps;
     int folder;
     unsigned depth;
-    bool lasting; /* what cannot be kept is of a kind that stays so: nothing was just in the way */
-    bool varies; /* a sibling is there, so what is sent depends on what the client accepts */
+    bool lasting; /* the reason not to keep it is lasting: nothing was just in the way */
+    bool varies; /* a sibling is there, so the answer depends on what the client accepts */
     unsigned files; /* 1 << coding: the sibling is a file */
 };
 
@@ -144,7 +144,7 @@ static int open_name(int folder, struct slice name, const char *suffix, struct s
     return err;
 }
 
-/* A server of files is not asked what it is: it might not answer. */
+/* A file server is not asked what it is: it might not answer. */
 static bool is_known(const struct way *w, int fd, const struct stat *st)
 {
     return st->st_dev == w->c->dev ||
@@ -161,7 +161,7 @@ static bool is_lasting(const struct way *w, int fd, const struct stat *st)
     return S_ISLNK(st->st_mode) || !is_known(w, fd, st);
 }
 
-/* Into that folder. */
+/* Enters that folder. */
 static enum step enter(struct way *w, struct slice name)
 {
     struct cache_names names = {.count = 1, .name = {name}};
@@ -185,7 +185,7 @@ static enum step enter(struct way *w, struct slice name)
     return S_ISREG(st.st_mode) ? STEP_END : STEP_NO;
 }
 
-/* A file by that name, in one of its codings, or nothing. */
+/* Watches the file of that name and coding, if there is one.  False: it cannot be kept. */
 static bool watch_file(struct way *w, struct slice name, enum coding coding)
 {
     struct stat st;
@@ -227,7 +227,7 @@ unsigned cache_deps_room(const struct cache *c, const struct cache_want *want)
            2 * (has_siblings(c, want, name) ? CACHE_NAMES : 1);
 }
 
-/* The last name on the way, with its siblings' names. */
+/* Watches the last name on the way, with its siblings' names. */
 static bool watch_name(struct way *w, const struct cache_want *want, struct slice name)
 {
     char text[CODINGS][NAME_BYTES_MAX + CODING_SUFFIX_BYTES_MAX + 1];
@@ -250,7 +250,7 @@ static bool watch_name(struct way *w, const struct cache_want *want, struct slic
     return true;
 }
 
-/* False: what is there cannot be kept. */
+/* False: the answer cannot be kept. */
 static bool watch_path(struct way *w, const struct cache_want *want, struct slice path)
 {
     const char *slash;
@@ -327,7 +327,7 @@ static bool is_kept(const struct cache *c, const struct cache_want *want, int er
                     (s->kind == SOURCE_BODY && s->size <= c->body_max));
 }
 
-/* All of it, from memory: the loop waits for no disk. */
+/* Reads all of it, from memory: the loop does not wait for a disk. */
 static bool read_body(int fd, char *to, size_t n)
 {
     off_t at = 0;
@@ -368,7 +368,7 @@ static void file_path(const struct cache *c, const struct cache_want *want,
     file->len = (size_t)n;
 }
 
-/* The site's answer, kept; NULL: it cannot be. */
+/* An entry with the site's answer; NULL: it cannot be kept. */
 static struct cache_entry *entry_make(struct cache *c, const struct cache_want *want, int err,
                                       const struct source *s)
 {
@@ -421,7 +421,7 @@ static bool has_rival(const struct way *w, const struct cache_want *want)
     return false;
 }
 
-/* The way has been watched: asked now, the site's answer can be kept. */
+/* The way is being watched, so the answer that the site gives now can be kept. */
 static int fill(struct way *w, const struct cache_want *want, struct source **source)
 {
     struct cache *c = w->c;
@@ -435,7 +435,7 @@ static int fill(struct way *w, const struct cache_want *want, struct source **so
         e->preference = w->varies ? PREFERENCE_ORDER | http_order(want->ask->q) : 0;
         e->compares = e->compares && !has_rival(w, want);
         cache_variant_begin(c, want, e);
-        atomic_fetch_add(&e->refs, 1); /* besides the table's: what is given out */
+        atomic_fetch_add(&e->refs, 1); /* of the source given out; the table has one, too */
     }
     if (!e || !cache_publish(c, e, w->deps)) {
         cache_deps_free(c, w->deps);

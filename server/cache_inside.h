@@ -17,20 +17,20 @@
 
 enum {
     CACHE_BODY_BYTES_MAX = 256 << 10, /* a longer file is sent from its descriptor */
-    CACHE_BODY_SHARE = 4,    /* ... and one that takes more than one part in so many */
+    CACHE_BODY_SHARE = 4,    /* ... as is one that takes more than one part in this many */
     CACHE_PATH_BYTES_MAX = 1024,
     CACHE_DEPTH_MAX = 16,    /* folders on the way: each has a watch */
     CACHE_NAMES = CODINGS,   /* a file and its siblings */
     CACHE_DEPS_MAX = CACHE_DEPTH_MAX + 2 * CACHE_NAMES, /* folders, last names, inodes */
-    CACHE_BUCKETS = 1 << 16, /* of entries, and of names that are waited for; pointers */
+    CACHE_BUCKETS = 1 << 16, /* of entries, and of watched names; pointers */
     CACHE_WD_BUCKETS = 1 << 14,
     /* Keys that were asked for and are not kept: sets, and places of four bytes in each. */
     CACHE_DOORKEEPER = 1 << 14,
     CACHE_DOORKEEPER_WAYS = 4,
-    CACHE_TIMES = 2,         /* asked for so often, an answer is kept ... */
-    CACHE_TIMES_CROWDED = 4, /* ... and so often where all but a share of the room is taken: */
-    CACHE_CROWDED_SHARE = 16, /* one part in so many, of bytes or of watches */
-    CACHE_WATCH_SHARE = 4,   /* of the watches that a user may have: one in so many */
+    CACHE_TIMES = 2,         /* asked for this often, an answer is kept ... */
+    CACHE_TIMES_CROWDED = 4, /* ... and this often if all but a share of the room is taken: */
+    CACHE_CROWDED_SHARE = 16, /* one part in this many, of bytes or of watches */
+    CACHE_WATCH_SHARE = 4,   /* of the watches that a user may have: one in this many */
     /* An entry this old is compared with its file: libaio and stores through shared mappings
      * send no event. */
     CACHE_CHECK_MS = 1000,
@@ -40,25 +40,25 @@ enum {
     /* A change ends all listings of a folder at once, and a client makes as many as it likes: each
      * filter is one. */
     CACHE_LISTINGS_MAX = 1024,
-    /* Listings of which it is remembered whether keeping them paid: sets, and places in each. */
+    /* Records of whether keeping a listing paid: sets, and places in each. */
     CACHE_LISTED = 1 << 8,
     CACHE_LISTED_WAYS = 4,
     CACHE_CHILD_BYTES_MAX = NAME_BYTES_MAX,
     CACHE_READY = 1 << RECENT_LOG, /* whole answers of a thread: one for each head that is kept */
-    CACHE_READY_TIMES = 4,   /* asked for so often in one second: with fewer it does not pay */
-    CACHE_READY_SHARE = 16,  /* of the bytes: whole answers take one part in so many */
+    CACHE_READY_TIMES = 4,   /* requests in one second: with fewer it does not pay */
+    CACHE_READY_SHARE = 16,  /* of the bytes: whole answers take one part in this many */
 };
 
 /* An inode with a watch, while an entry depends on it. */
 struct cache_node {
     struct cache_node *next; /* in its bucket */
     int wd;
-    bool held;               /* its deps are being ended: it stays meanwhile */
+    bool held;               /* its deps are being ended: it stays until then */
     struct cache_dep *deps;
 };
 
-/* In two lists at most: of its node, and of its name.  In a listing's deps, node NULL: it was ended
- * already. */
+/* A dep is in two lists at most: of its node, and of its name.  node NULL, in a listing's deps: it
+ * was ended already. */
 struct cache_dep {
     struct cache_node *node;
     struct cache_deps *owner;
@@ -72,7 +72,7 @@ struct cache_deps {
     bool cut;                  /* one of them has changed */
     unsigned room;             /* of dep[] */
     struct cache_entry *entry; /* NULL until it is in the table */
-    struct cache_deps *next, **link; /* of all there are */
+    struct cache_deps *next, **link; /* in the list of all */
     unsigned count;
     struct cache_dep dep[];
 };
@@ -85,10 +85,10 @@ static inline size_t cache_deps_bytes(unsigned room)
 struct cache_want;
 enum cache_kind { CACHE_FIND, CACHE_PAGE, CACHE_LISTING, CACHE_WHOLE };
 
-/* Whether a coding of an entry is to be made.  NONE: no, or no more. */
+/* Whether a coding of an entry will be made.  NONE: no, or not any more. */
 enum cache_variant { VARIANT_NONE, VARIANT_WANTED, VARIANT_QUEUED };
 
-/* Of a client: http_order() of codings, where siblings lie beside the file; or the best coding that
+/* A client's preference: http_order() of codings, if the file has siblings; or the best coding that
  * can be made. */
 enum { PREFERENCE_ORDER = 1 << 8, PREFERENCE_BEST = 1 << 9 };
 
@@ -98,38 +98,38 @@ struct cache_entry {
     struct cache *cache;
     _Atomic(struct cache_entry *) next; /* in its bucket */
     uint64_t hash;
-    atomic_uint refs;             /* the table's, and one for each source that is out */
-    atomic_bool visited;          /* since the hand came by: see evict() */
+    atomic_uint refs;             /* the table's, and one for each source given out */
+    atomic_bool visited;          /* since the hand passed: see cache_evict() */
     _Atomic uint32_t checked_ms;  /* when it was last known to equal its file; lower half */
     uint16_t life_ms;             /* how long it then counts as equal */
     uint8_t kind;                 /* enum cache_kind */
     uint8_t coding_wanted;        /* enum coding, of its variant */
     atomic_uchar variant;         /* enum cache_variant; changes under the lock */
-    bool compares;                /* ... and then is compared with its file; else it ends */
-    bool file;                    /* it has one */
-    uint16_t preference;          /* for which it was chosen; 0: for all */
-    int err;                      /* what find() says */
+    bool compares;                /* ... and then is compared with its file; false: it ends */
+    bool file;                    /* it has a file */
+    uint16_t preference;          /* of clients it is for; 0: of all */
+    int err;                      /* the result of find() */
     atomic_uint hits;             /* of a listing */
-    unsigned watches;             /* ... and those that it needs, with others' */
+    unsigned watches;             /* ... and those that it needs, shared ones included */
     uint32_t path_len;            /* of the path asked for, in text; the file's follows, with NUL */
     size_t bytes;
     struct cache_deps *deps;             /* the lock's */
     struct cache_entry *newer, *older;   /* the lock's: order of arrival */
-    struct cache_entry *listing;         /* the lock's: of a listing, the next newer one */
+    struct cache_entry *listing;         /* the lock's: of a listing, the next older one */
     struct cache_entry *retired;         /* the lock's: the next one that waits for readers */
     uint64_t retired_at;
     char text[];
 };
 
-/* What a request that repeats was answered from.  Its thread's own. */
+/* The answer to a request that repeats.  Its thread's own. */
 struct cache_ready {
-    uint64_t again;   /* the request, as struct http_ask has it */
+    uint64_t again;   /* the request's number, as in struct http_ask */
     uint64_t version; /* of the entry */
-    int64_t date_s;   /* in that second, */
+    int64_t date_s;   /* the second in which times counts */
     unsigned times;
     struct cache_entry *entry; /* the whole answer, or NULL */
     uint64_t epoch;   /* when the entry was last looked up; until then nothing had left the table */
-    uint64_t until_ms; /* when the entry is to be compared with its file */
+    uint64_t until_ms; /* when the entry must be compared with its file */
 };
 
 /* A thread that may be inside the table: at is the epoch when it entered, 0: it is not. */
@@ -170,10 +170,10 @@ struct cache {
     uint64_t mounts_below;       /* cache_mounts() */
     size_t entries, retired_bytes;
     uint64_t versions;           /* of entries that were ever in the table */
-    size_t listing_bytes;        /* of listings in the table; and their watches, with others' */
+    size_t listing_bytes;        /* of listings in the table; their watches, shared included */
     unsigned listing_watches;
-    struct cache_entry *listings; /* the oldest one */
-    struct cache_deps *dying;    /* of listings: their watches are to be removed */
+    struct cache_entry *listings; /* the newest one */
+    struct cache_deps *dying;    /* of listings: their watches must be removed */
     struct cache_entry *newest, *oldest, *hand, *retired;
     struct cache_deps *all;
     struct cache_reader *readers;
@@ -188,22 +188,22 @@ struct cache {
 
 /* --- cache.c ---------------------------------------------------------------------------------- */
 
-/* A new one for that key, with room for so many bytes behind the path in text.  It has one
+/* A new entry for that key, with room for `more` bytes behind the path in text.  It has one
  * reference, the table's, and counts as checked at want->now_ms.  NULL: no memory. */
 struct cache_entry *cache_entry_new(struct cache *c, const struct cache_want *want, size_t more);
 /* The entry becomes visible; it and its deps are the table's from then on.  False: something that
  * it depends on has changed, or there is no room; then they stay the caller's. */
 bool cache_publish(struct cache *c, struct cache_entry *e, struct cache_deps *deps);
-/* Room for that entry, for which others go.  Locked. */
+/* Makes room for that entry, by evicting others.  Locked. */
 bool cache_make_room(struct cache *c, const struct cache_entry *e);
-/* In the place of old, which the caller holds: made depends on the same.  False: old has come to
- * its end, or there is no room.  Locked. */
+/* Puts made in the place of old, which the caller holds: made takes over its deps.  False: old has
+ * been cut, or there is no room.  Locked. */
 bool cache_replace(struct cache *c, struct cache_entry *old, struct cache_entry *made);
-/* Out of the table; it is freed by cache_reclaim(), if all readers have left that may see it.
- * Locked. */
+/* Takes the entry out of the table; cache_reclaim() frees it when all readers that may see it have
+ * left.  Locked. */
 void cache_unpublish(struct cache *c, struct cache_entry *e);
 void cache_reclaim(struct cache *c);
-/* One entry fewer.  False: there is none that is not being sent.  Locked. */
+/* Evicts one entry.  False: there is none that is not being sent.  Locked. */
 bool cache_evict(struct cache *c);
 
 /* A reference to the entry, or NULL. */
@@ -214,10 +214,10 @@ struct cache_entry *cache_get(struct cache_reader *r, const struct cache_want *w
 
 int  cache_watch_open(struct cache *c); /* 0 or -errno */
 void cache_watch_close(struct cache *c);
-/* room: for so many; more than CACHE_DEPS_MAX are those of a listing.  NULL: no memory. */
+/* room: how many deps; more than CACHE_DEPS_MAX are those of a listing.  NULL: no memory. */
 struct cache_deps *cache_deps_new(struct cache *c, unsigned room);
 void cache_deps_free(struct cache *c, struct cache_deps *deps);
-/* Something has changed: the entry goes.  Locked. */
+/* Something has changed: the entry leaves the table.  Locked. */
 void cache_cut(struct cache *c, struct cache_deps *deps);
 void cache_cut_entry(struct cache *c, struct cache_entry *e); /* not locked */
 /* From now on deps is cut when one of these names in the folder fd changes its meaning; or when the
@@ -237,8 +237,8 @@ struct cache_child {
     bool folder;
 };
 bool cache_depend_child(struct cache *c, struct cache_deps *deps, const struct cache_child *child);
-/* Remove the watches of listings that have ended: not locked, and for long.  _one: of one of them,
- * locked; false: there is none. */
+/* Remove the watches of listings that have ended; not locked, and takes long.  _one: those of one
+ * listing, locked; false: there is none. */
 void cache_sweep(struct cache *c);
 bool cache_sweep_one(struct cache *c);
 
@@ -252,24 +252,25 @@ struct cache_want {
     struct slice path;          /* the key */
     uint64_t hash;
     uint64_t now_ms;
-    bool was_kept;              /* its entry has just come to its end */
+    bool was_kept;              /* its entry has just been cut */
 };
-/* The site is asked; if the key was asked for before, the answer becomes an entry. */
+/* Asks the site; if the key was asked for before, the answer becomes an entry. */
 int cache_fill(struct cache *c, const struct cache_want *want, struct source **source);
-/* On how many things an answer to that may depend: folders on the way, last names, inodes. */
+/* How many things the answer may depend on: folders on the way, last names, inodes. */
 unsigned cache_deps_room(const struct cache *c, const struct cache_want *want);
 /* Whether that old entry still equals its file. */
 bool cache_equals_file(struct cache *c, const struct cache_entry *e);
-/* From now on deps is cut when that path leads to another folder, or when what is in it does.  The
- * folder by O_PATH; -1: it cannot be watched.  *lasting: nor later. */
+/* From now on deps is cut when that path leads to another folder, or when a name in that folder
+ * changes its meaning.  Returns the folder, by O_PATH; -1: it cannot be watched.  *lasting: nor
+ * later. */
 int cache_watch_folder(struct cache *c, struct cache_deps *deps, struct slice path, bool *lasting);
 
 /* --- cache_listing.c -------------------------------------------------------------------------- */
 
-/* The listing asked for, if it is kept: 0 and *source.  -ENODATA: it is not.  -EINPROGRESS: it is
- * to be compared with its folder first, by cache_list(). */
+/* The listing asked for, if it is kept: 0 and *source.  -ENODATA: it is not.  -EINPROGRESS: it
+ * must be compared with its folder first, by cache_list(). */
 int cache_listing_find(struct cache_reader *r, const struct http_ask *ask, struct source **source);
-/* Room for that listing within the share of all.  Locked. */
+/* Makes room for that listing within the share of all listings.  Locked. */
 bool cache_listing_room(struct cache *c, const struct cache_entry *e);
 /* The entry of a listing is in the table, or has left it.  Locked. */
 void cache_listing_added(struct cache *c, struct cache_entry *e);
@@ -279,7 +280,7 @@ void cache_listing_ended(struct cache *c, struct cache_entry *e);
 
 void cache_variants_open(struct cache *c);
 void cache_variants_close(struct cache *c); /* ends the thread */
-/* Whether it is for clients with these weights. */
+/* Whether the entry is for clients with these weights. */
 bool cache_variant_matches(const struct cache_entry *e, const uint16_t q[CODINGS]);
 /* Before the entry is in the table: decides whether a variant of it is wanted, and for which
  * clients. */
@@ -291,15 +292,16 @@ void cache_variant_forget(struct cache *c, const struct cache_entry *e);
 
 /* --- cache_ready.c ---------------------------------------------------------------------------- */
 
-/* An ask with a number is to be answered from e, which was found at the epoch or later.  What to
- * give out: e, or the whole answer in its place; the caller's reference is one to that now. */
+/* An ask with a number will be answered from e, which was found at the epoch or later.  Returns the
+ * entry to give out, e or the whole answer in its place; the caller's reference is one to that
+ * now. */
 struct cache_entry *cache_ready_put(struct cache_reader *r, const struct http_ask *ask,
                                     struct cache_entry *e, uint64_t epoch);
 void cache_ready_close(struct cache_reader *r);
 
 /* --- cache_kind.c ----------------------------------------------------------------------------- */
 
-/* Whether every change to what lies on that file system, by this machine, sends its event. */
+/* Whether every change that this machine makes on that file system sends its event. */
 bool cache_fits(int fd);
 
 /* --- cache_mounts.c --------------------------------------------------------------------------- */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* cache_kind.c - the file systems on which every change sends its event.
  *
- * inotify sees what is done through this machine's kernel.  On a network file system others change
- * files; a FUSE server or the layers below overlayfs may change behind the kernel's back.  There
- * nothing is kept.  A file system that is not in the list is not kept either: what it does is not
- * known.  Tested by experiment: ext4, XFS, Btrfs, tmpfs.
+ * inotify sees what is done through this machine's kernel.  On a network file system other machines
+ * change files; a FUSE server or the layers below overlayfs may change behind the kernel's back.
+ * Nothing is kept there, nor on a file system that is not in the list: its behaviour is not known.
+ * Tested by experiment: ext4, XFS, Btrfs, tmpfs.
  *
  * Before Linux 5.17 the event of a removal is sent before the name is gone (fsnotify_delete() moved
- * behind d_delete() then): a search in between would find the file, and no event would follow.
+ * behind d_delete() then): a look-up in between would find the file, and no event would follow.
  */
 #include <linux/magic.h>
 #include <stdio.h>

@@ -5,16 +5,16 @@
  * names in its folder, and on every child that it shows.  Each child has a watch of its own: the
  * folder's watch reports a write only if it goes by a name in that folder, and a file may be
  * written to by another one, or by a descriptor that was opened under another one; that it has one
- * link now does not exclude it.  A subfolder's time changes with the names in it, and so its watch
+ * link now does not rule that out.  A subfolder's time changes with the names in it, so its watch
  * is a folder's.  All watches are placed before the folder is read.
  *
- * What sends no event (docs/cache.md) is found by making the listing again when the kept one is
- * older than CACHE_CHECK_MS, and comparing the bytes.
+ * A change that sends no event (docs/cache.md) is found by making the listing again when the kept
+ * one is older than CACHE_CHECK_MS, and comparing the bytes.
  *
  * The watches of a thousand children cost more than making their listing does, and so does their
  * removal.  A listing is kept when it is asked for again; one that ended before it was given out
  * PAYS times is not kept again before it was asked for 32 times, the next time 64 times, and so on.
- * That, and the removal, are done where listings are made: on a thread that may block.
+ * Keeping and removal are done where listings are made: on a thread that may block.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -31,7 +31,7 @@ enum {
     PAYS = 16,
     AGAIN_MIN = 32,
     FAILS_MAX = 10,
-    FAILS_LASTING = 4,    /* what cannot be kept now cannot be kept soon */
+    FAILS_LASTING = 4,    /* a listing that cannot be kept now cannot be kept soon */
     FAILS_SHIFT = 24, TAG_SHIFT = 32, /* in a word of listed_before: tag, fails, left */
     WATCH_SHARE = 2,      /* all listings together: one in two of the cache's watches */
 };
@@ -53,7 +53,7 @@ static bool key_make(struct key *k, const struct cache *c, const struct http_ask
         return false;
     listing_view_read(&k->view, ask);
     memcpy(k->text, ask->path.ptr, len);
-    k->text[len++] = '\0'; /* in a view there may be any byte, in a path all but this */
+    k->text[len++] = '\0'; /* a view may have any byte, a path any but this one */
     view[0] = (char)('0' + k->view.format);
     view[1] = (char)('0' + k->view.sort);
     view[2] = (char)('0' + k->view.descending);
@@ -78,8 +78,8 @@ static bool is_word_of(uint64_t word, uint64_t hash)
     return word >> TAG_SHIFT == word_of(hash, 0, 0) >> TAG_SHIFT;
 }
 
-/* Where the key's word is, or shall be: in any place of a set, as the doorkeeper's marks
- * (cache_fill.c).  If all are taken, which one is lost changes from second to second. */
+/* Where the key's word is, or will be: in any place of a set, like the doorkeeper's marks
+ * (cache_fill.c).  If all places are taken, the one lost differs from second to second. */
 static _Atomic uint64_t *before_at(struct cache *c, uint64_t hash, uint64_t now_ms)
 {
     _Atomic uint64_t *set = c->listed_before[hash % CACHE_LISTED], *free_one = NULL;
@@ -96,14 +96,14 @@ static _Atomic uint64_t *before_at(struct cache *c, uint64_t hash, uint64_t now_
     return free_one ? free_one : &set[(all >> 32) % CACHE_LISTED_WAYS];
 }
 
-/* How often it failed; the key may be another's by now. */
+/* How often keeping failed; the word may be another key's by now. */
 static unsigned fails_of(uint64_t word, uint64_t hash)
 {
     return is_word_of(word, hash) ? (unsigned)(word >> FAILS_SHIFT) & UINT8_MAX : 0;
 }
 
-/* Whether this request is the one for which it is made to be kept: others that come meanwhile are
- * counted as if that failed. */
+/* Whether the listing is made to be kept for this request: requests that arrive until it is made
+ * are counted as if that failed. */
 static bool is_admitted(struct cache *c, uint64_t hash, uint64_t now_ms)
 {
     _Atomic uint64_t *at = before_at(c, hash, now_ms);
@@ -132,7 +132,7 @@ static void note_failure(struct cache *c, uint64_t hash, unsigned least)
 
 /* --- The share of all listings ---------------------------------------------------------------- */
 
-/* The oldest one that is not being sent, nor was asked for since the last time. */
+/* Evicts the oldest one that is not being sent and was not asked for since the last time. */
 static bool evict_listing(struct cache *c)
 {
     struct cache_entry *oldest = NULL;
@@ -192,7 +192,7 @@ void cache_listing_ended(struct cache *c, struct cache_entry *e)
 static bool is_fresh(const struct cache_entry *e, uint64_t now_ms)
 {
     uint32_t checked_ms = atomic_load_explicit(&e->checked_ms, memory_order_relaxed);
-    int32_t age_ms = (int32_t)((uint32_t)now_ms - checked_ms); /* < 0: meanwhile, by another */
+    int32_t age_ms = (int32_t)((uint32_t)now_ms - checked_ms); /* < 0: checked by another thread */
 
     return age_ms < e->life_ms && age_ms > -(int32_t)e->life_ms; /* it wraps after 25 days */
 }
@@ -220,7 +220,7 @@ int cache_listing_find(struct cache_reader *r, const struct http_ask *ask, struc
     if (is_fresh(e, r->now_ms) && !site_is_gone(r->cache->site))
         return give(r->cache, e, source);
     cache_release(e);
-    return ask->head ? -ENODATA : -EINPROGRESS; /* of a head nothing need be made */
+    return ask->head ? -ENODATA : -EINPROGRESS; /* for HEAD nothing need be made */
 }
 
 /* --- The children ----------------------------------------------------------------------------- */
@@ -231,10 +231,10 @@ struct children {
     const struct listing_view *view;
     int folder;
     unsigned names, shown;
-    bool lasting; /* there is one that cannot be kept: see docs/cache.md */
+    bool lasting; /* one of them cannot be kept: see docs/cache.md */
 };
 
-/* To open what waits to be mounted would mount it; and what is mounted there is not kept. */
+/* Opening a folder that waits to be mounted would mount it; and a mounted one is not kept. */
 static bool is_mount(const struct children *ch, const char *name)
 {
     struct stat folder, st;
@@ -282,7 +282,7 @@ static bool see_children(struct children *ch)
     return good;
 }
 
-/* An index that is no page now, but may become one by what it leads to or by its rights. */
+/* Whether there is an index that is no page now, but may become one by its target or its rights. */
 static bool has_index(const struct site *site, int folder)
 {
     struct stat st;
@@ -315,7 +315,7 @@ static struct cache_deps *deps_for(struct children *ch, struct slice path)
     return good ? cache_deps_new(ch->c, CACHE_DEPS_MAX + ch->shown + 1) : NULL;
 }
 
-/* Everything that the listing depends on. */
+/* Watches everything that the listing depends on. */
 static bool watch(struct children *ch, struct slice path)
 {
     int folder = cache_watch_folder(ch->c, ch->deps, path, &ch->lasting);
@@ -338,7 +338,8 @@ static bool watch(struct children *ch, struct slice path)
 static const size_t TOO_LONG = SIZE_MAX;
 
 /* The length of the whole body, or TOO_LONG if it has more than max bytes.  There is room for a
- * chunk more.  The listing is as if nothing had been taken. */
+ * chunk more.  Afterwards the listing is as if nothing had been
+ * read. */
 static size_t read_body(struct source *s, char *to, size_t max)
 {
     size_t len = 0, n = 1;
@@ -352,8 +353,8 @@ static size_t read_body(struct source *s, char *to, size_t max)
     return n == 0 ? len : TOO_LONG;
 }
 
-/* It has exactly the memory that it needs: to shrink a large entry would leave it a mapping of its
- * own, and a change that ends a thousand would unmap each. */
+/* The entry has exactly the memory that it needs: shrinking a large one would leave it a mapping of
+ * its own, and a change that ends a thousand would unmap each. */
 static struct cache_entry *entry_make(struct cache *c, const struct key *k, struct source *s)
 {
     char *body = malloc(c->body_max + CHUNK_BYTES_MAX);
@@ -366,7 +367,7 @@ static struct cache_entry *entry_make(struct cache *c, const struct key *k, stru
     if (!e)
         return NULL;
     e->life_ms = CACHE_CHECK_MS;
-    atomic_init(&e->refs, 2); /* the table's, and what is given out */
+    atomic_init(&e->refs, 2); /* the table's, and that of the source given out */
     e->src.source = (struct source){.kind = SOURCE_MADE, .type = s->type, .size = size,
                                     .bytes = e->text + e->path_len};
     return e;
@@ -432,7 +433,7 @@ static bool same_body(const struct cache_entry *e, struct source *s)
     return at == kept->size;
 }
 
-/* The kept listing, if it still is what would be made now. */
+/* Gives the kept listing if it equals one made now, otherwise the one made now. */
 static int compare(struct cache *c, struct cache_entry *e, const struct http_ask *ask,
                    struct source **source)
 {
@@ -455,7 +456,7 @@ static int compare(struct cache *c, struct cache_entry *e, const struct http_ask
     return err;
 }
 
-/* As cache_get(), of any thread. */
+/* Like cache_get(), for any thread. */
 static struct cache_entry *get_locked(struct cache *c, const struct cache_want *want)
 {
     struct cache_reader r = {.cache = c};
@@ -479,7 +480,7 @@ int cache_list(struct cache_reader *reader, const struct http_ask *ask, struct s
     e = get_locked(c, &k.want);
     if (e)
         return compare(c, e, ask, source);
-    k.want.now_ms = clock_ms(); /* what the reader has is for the loop's thread alone */
+    k.want.now_ms = clock_ms(); /* the reader's now_ms is for the loop's thread alone */
     if (!is_admitted(c, k.want.hash, k.want.now_ms))
         return site_find(c->site, ask, true, source);
     return fill(c, &k, source);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* cache_mounts.c - what is mounted below the folder that is served.
  *
- * A mount hides files without an event, and the kernel tells only that the list of mounts has
- * changed (proc_pid_mountinfo(5)).  On a machine with containers that is often, and hardly ever has
- * it to do with the folder.  So the lines of mounts below the folder are summed up in a number: as
- * long as it is the same, what is kept stays true.  A mount on the folder itself, or above it, does
- * not change what the root's descriptor leads to.
+ * A mount hides files without an event, and the kernel reports only that the list of mounts has
+ * changed (proc_pid_mountinfo(5)).  On a machine with containers that happens often, and hardly
+ * ever concerns the folder.  So the lines of mounts below the folder are summed up in a number: as
+ * long as it is the same, the kept answers stay true.  A mount on the folder itself, or above it,
+ * does not change what the root's descriptor leads to.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ struct scratch {
     char path[PATH_MAX], root[PATH_MAX * ESCAPED_BYTES + 2], line[LINE_BYTES];
 };
 
-/* The root's path as the list has it, with a slash behind.  0: it is not known. */
+/* The root's path as the list has it, followed by a slash.  0: it is not known. */
 static size_t root_of(const struct cache *c, struct scratch *s)
 {
     const char *path = s->path;
@@ -51,7 +51,7 @@ static size_t root_of(const struct cache *c, struct scratch *s)
     return len;
 }
 
-/* If the line is longer than the buffer and its mount point is not in there, it may be. */
+/* True, too, if the line does not fit in the buffer with its mount point: it may be below. */
 static bool is_below(const char *line, const char *root, size_t len)
 {
     for (unsigned field = 0; line && field < MOUNT_POINT; field++) {
@@ -64,7 +64,7 @@ static bool is_below(const char *line, const char *root, size_t len)
 static uint64_t sum_of(const struct cache *c, FILE *list, struct scratch *s)
 {
     size_t len = root_of(c, s);
-    bool below = false, begins = true; /* of a line; else its rest follows */
+    bool below = false, begins = true; /* of a line; false: its rest follows */
     uint64_t sum = 1;
 
     while (len && fgets(s->line, sizeof(s->line), list)) {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* cache_ready.c - whole answers, head and body, that lie ready for requests that repeat.
+/* cache_ready.c - whole answers, head and body, that are ready for requests that repeat.
  *
- * What a file's answer says does not change while its entry is in the table, but for the date, and
- * that changes once a second.  So a thread that gets the same request several times in one second
- * writes all of the answer once, and for the rest of the second gives that out: no field is
- * written, and nothing is hashed or looked up.
+ * A file's answer does not change while its entry is in the table, except for the date, which
+ * changes once a second.  So a thread that gets the same request several times in one second writes
+ * the whole answer once, and gives that out for the rest of the second: no field is written, and
+ * nothing is hashed or looked up.
  *
- * It may do so while nothing has left the table since the entry was found there.  The epoch says
- * that: it moves when an entry goes, and before the thread that acts upon an event has done so.
- * When it has moved the entry is looked up again; if it is the same one, by its number, the whole
- * answer still holds.  Until when an entry counts as equal to its file is kept with it.
+ * The thread may do so while nothing has left the table since the entry was found there.  The epoch
+ * tells: it moves when an entry leaves, and before the thread that acts upon an event is done.
+ * When the epoch has moved, the entry is looked up again; if it is the same one, by its number, the
+ * whole answer is still valid.  The time until which the entry counts as equal to its file is kept
+ * with it.
  *
  * A whole answer is an entry that is in no table.  Each thread has its own, one for each head that
- * its connections keep (core/http_recent.c), of bytes that would be copied anyway.  They count as
- * memory of the cache, of which all together take no more than a share.
+ * its connections keep (core/http_recent.c), of bytes that would be copied anyway.  Whole answers
+ * count as memory of the cache, and all together take no more than a share of it.
  */
 #include <stdlib.h>
 #include "cache_inside.h"
@@ -43,7 +44,7 @@ bool cache_ready(struct cache_reader *r, const struct http_ask *ask, struct sour
 
 /* --- Making one ------------------------------------------------------------------------------- */
 
-/* Room is made as for any entry; who would have to wait for the lock does without. */
+/* Room is made as for any entry; a thread that would have to wait for the lock gets none. */
 static bool has_room(struct cache *c, const struct cache_entry *e)
 {
     bool has = atomic_load(&c->ready_bytes) + e->bytes <= c->bytes_max / CACHE_READY_SHARE &&

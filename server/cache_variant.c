@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* cache_variant.c - variants: an entry's bytes in gzip, br or zstd, which take the entry's place.
  *
- * The first hit on an entry whose client prefers a coding queues it.  One thread of the cache,
- * which the first of them starts, compresses the bytes that are in memory, and meanwhile the file
- * goes out as it is.  Then the variant takes over what the entry depends on, under the lock and in
- * one step: if anything has changed since the file was read, the entry has been cut, there is
+ * The first hit on an entry by a client that prefers a coding queues the entry.  One thread of the
+ * cache, which the first such hit starts, compresses the bytes that are in memory; until then the
+ * file is sent as it is.  Then the variant takes over what the entry depends on, under the lock and
+ * in one step: if anything has changed since the file was read, the entry has been cut, there is
  * nothing to take over, and the variant is thrown away.  So a variant is as true as an entry.
  *
- * If coding saves too little, the entry stays and is not tried again.  The queue is short, an entry
- * leaves it when it leaves the table, and when it is full the next hit tries again: a crawl queues
- * nothing, because it hits nothing, and what is evicted before it is hit costs no compression.
+ * If coding saves too little, the entry stays and is not tried again.  The queue is short.  An
+ * entry leaves it when it leaves the table; when the queue is full, the next hit tries again.  A
+ * crawl queues nothing, because it hits nothing, and an entry that is evicted before it is hit
+ * costs no compression.
  *
- * Siblings that lie beside the file are the site's choice and go first.
+ * Siblings in the file's folder are the site's choice and take precedence.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@
 #include "compress.h"
 
 enum {
-    NICENESS = 10, /* of the thread: those that answer go first */
+    NICENESS = 10, /* of the thread: threads that answer go first */
 };
 
 /* --- Which clients an entry is for ------------------------------------------------------------ */
@@ -50,7 +51,7 @@ void cache_variant_begin(struct cache *c, const struct cache_want *want, struct 
     if (!e->preference) /* no siblings: only which coding is the best one makes a difference */
         e->preference = (uint16_t)(PREFERENCE_BEST | best);
     if (best == CODING_IDENTITY || !e->compares)
-        return; /* what does not live longer than a moment is not worth it */
+        return; /* an entry that lives only for a moment is not worth it */
     e->coding_wanted = (uint8_t)best;
     atomic_init(&e->variant, VARIANT_WANTED);
 }
@@ -106,7 +107,7 @@ static struct cache_entry *entry_of(const struct cache_entry *e, struct slice co
     made->compares = e->compares;
     made->file = e->file;
     made->preference = e->preference;
-    made->bytes += cache_deps_bytes(cache_deps_room(e->cache, &want)); /* e's, it takes over */
+    made->bytes += cache_deps_bytes(cache_deps_room(e->cache, &want)); /* e's, taken over */
     at = made->text + e->path_len;
     memcpy(at, e->text + e->path_len, file_len);
     at += file_len;
@@ -138,7 +139,7 @@ static struct cache_entry *variant_of(const struct cache_entry *e)
     return made;
 }
 
-/* The first of the queue.  Locked, but not while it compresses. */
+/* Makes the variant of the first entry in the queue.  Locked, but not while it compresses. */
 static void make_one(struct cache *c)
 {
     struct cache_entry *e = take(&c->variants), *made;
@@ -160,7 +161,7 @@ static void *work(void *arg)
 {
     struct cache *c = arg;
 
-    (void)setpriority(PRIO_PROCESS, 0, NICENESS); /* this thread's; without it, like others */
+    (void)setpriority(PRIO_PROCESS, 0, NICENESS); /* this thread's; if it fails, like others */
     pthread_mutex_lock(&c->lock);
     while (!c->variants.ending) {
         if (atomic_load(&c->variants.count))

@@ -3,16 +3,16 @@
  *
  * fsnotify queues an event inside the call that makes the change, under the queue's lock, before
  * the call returns (fs/notify/).  So "FIONREAD says 0" means: every change whose event was not yet
- * taken out of the queue is still to come.  What was taken out by another thread may not be acted
+ * taken out of the queue is still to come.  Events taken out by another thread may not be acted
  * upon yet; that thread has set draining before its read(), and a thread that sees draining waits
  * for the lock.  Wake-ups prove nothing: an event that is merged with the last one sends none.
  *
- * A watch is placed with IN_MASK_ADD: to replace the mask of a watch that is there loses what
+ * A watch is placed with IN_MASK_ADD: replacing the mask of a watch that is there would lose what
  * happens in between.  A folder's watch says which of its names has changed its meaning; the
  * inode's own watch reports writes through other links, too.  An entry depends on both, because an
  * unlink is reported for the inode before the name is gone, and for the name afterwards.
  *
- * Under the lock: all lists.  A watch is added and its dep is entered in one piece, so that no
+ * The lock guards all lists.  A watch is added and its dep is entered in one piece, so that no
  * other thread removes the watch in between.
  */
 #include <errno.h>
@@ -34,7 +34,7 @@ enum {
     EVENT_BYTES = 16384, /* of one read() */
     WATCHES_UNKNOWN = 8192, /* the kernel's default on small machines */
     PROC_NAME_BYTES = 32,
-    DELS_MAX = 64, /* deps of a listing that are ended in one piece: 0.1 ms */
+    DELS_MAX = 64, /* deps of a listing that are ended under one lock: 0.1 ms */
 };
 
 static const char ANY_NAME[] = ""; /* no name is empty: stands for all of a folder */
@@ -59,8 +59,9 @@ static void node_free(struct cache *c, struct cache_node *node)
     free(node);
 }
 
-/* Where names are equal that differ in case (chattr +F), an event may carry another spelling than
- * the one that was asked for.  A folder that cannot be opened may be such a one. */
+/* Whether names that differ only in case are equal in the folder (chattr +F): then an event may
+ * carry another spelling than the one that was asked for.  A folder that cannot be opened may be
+ * such a one. */
 static bool folds_case(const char *name)
 {
     int flags = 0, fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -81,7 +82,7 @@ static struct cache_node *node_of(struct cache *c, const char *name, uint32_t ev
 
     wd = inotify_add_watch(c->events, name, events | IN_MASK_ADD);
     if (wd < 0) {
-        if (errno == ENOSPC && !cache_sweep_one(c)) /* others use them, too: room for the next */
+        if (errno == ENOSPC && !cache_sweep_one(c)) /* other programs use them: room for the next */
             (void)cache_evict(c);
         return NULL;
     }
@@ -185,8 +186,8 @@ static void deps_unlink(struct cache_deps *deps)
     deps->link = NULL;
 }
 
-/* Takes the deps out of all lists; if there are very many, out of some, so that other threads can
- * go on.  True: no more are left.  Locked. */
+/* Takes the deps out of all lists; if there are very many, only some of them, so that other threads
+ * can go on.  True: no more are left.  Locked. */
 static bool deps_del(struct cache *c, struct cache_deps *deps)
 {
     for (unsigned n = 0; deps->count && n < DELS_MAX; n++)
@@ -213,8 +214,8 @@ void cache_deps_free(struct cache *c, struct cache_deps *deps)
     free(deps);
 }
 
-/* The many watches of a listing are not removed at once, by a loop that has connections to serve:
- * cache_sweep() does it. */
+/* The many watches of a listing are not removed here, by a loop that has connections to serve, but
+ * by cache_sweep(). */
 void cache_cut(struct cache *c, struct cache_deps *deps)
 {
     struct cache_entry *e = deps->entry;
@@ -228,7 +229,7 @@ void cache_cut(struct cache *c, struct cache_deps *deps)
     }
     if (deps->room > CACHE_DEPS_MAX) {
         deps->next = e ? c->dying : NULL;
-        c->dying = e ? deps : c->dying; /* without an entry the filler frees it */
+        c->dying = e ? deps : c->dying; /* without an entry its maker frees it */
         return;
     }
     (void)deps_del(c, deps);
@@ -317,7 +318,7 @@ bool cache_depend_child(struct cache *c, struct cache_deps *deps, const struct c
 
 /* --- Events ----------------------------------------------------------------------------------- */
 
-/* Of deps that are being removed, cuts this one only. */
+/* Cuts the deps that d belongs to; if those are being removed already, only d. */
 static void cut_dep(struct cache *c, struct cache_dep *d)
 {
     struct cache_deps *owner = d->owner;
@@ -342,14 +343,14 @@ static void cut_name(struct cache *c, const struct cache_node *node, uint64_t na
     while (d) {
         if (d->name == name && d->node == node) {
             cut_dep(c, d);
-            d = c->name[name % CACHE_BUCKETS]; /* its others may have been in this list, too */
+            d = c->name[name % CACHE_BUCKETS]; /* its owner's other deps may have been here, too */
         } else {
             d = d->name_next;
         }
     }
 }
 
-/* Everything that depends on this inode, or on a name in this folder. */
+/* Cuts everything that depends on this inode, or on a name in this folder. */
 static void cut_node(struct cache *c, struct cache_node *node)
 {
     node->held = true;
@@ -358,7 +359,7 @@ static void cut_node(struct cache *c, struct cache_node *node)
     node_free(c, node);
 }
 
-/* What depends on that name, or on all of them. */
+/* Cuts everything that depends on that name, or on all names. */
 static void cut_names(struct cache *c, struct cache_node *node, const char *name)
 {
     node->held = true;
@@ -381,7 +382,7 @@ static void act_upon(struct cache *c, const struct inotify_event *ev)
         cut_node(c, node);
 }
 
-/* Until nothing is queued.  Locked. */
+/* Acts upon events until none is queued.  Locked. */
 static void drain(struct cache *c)
 {
     _Alignas(struct inotify_event) char buf[EVENT_BYTES];
@@ -401,8 +402,8 @@ static void drain(struct cache *c)
     cache_reclaim(c);
 }
 
-/* What is mounted over a folder hides it without an event.  The list of mounts can be polled for
- * news; asking once per tick of the clock is enough for something so rare. */
+/* A mount over a folder hides it without an event.  The list of mounts can be polled for changes;
+ * once per tick of the clock is enough for something so rare. */
 static void look_at_mounts(struct cache *c, uint32_t now_ms)
 {
     struct pollfd p = {.fd = c->mounts, .events = POLLPRI};
@@ -461,7 +462,7 @@ int cache_watch_open(struct cache *c)
     c->watches_max = watches_allowed();
     c->mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
     p.fd = c->mounts;
-    (void)poll(&p, 1, 0); /* from now on it reports what is new */
+    (void)poll(&p, 1, 0); /* from now on it reports changes */
     c->mounts_below = cache_mounts(c);
     return 0;
 }

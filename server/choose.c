@@ -4,10 +4,10 @@
  *
  * An engine that needs more than any kernel has is probed in a child, for two reasons.  The child
  * becomes the user that is to serve, because io_uring may be open to root and closed to that user.
- * And a filter of system calls may kill whoever asks for a ring: then only the child is gone.
+ * And a filter of system calls may kill a process that asks for a ring: then only the child dies.
  *
  * --engine auto tries the engines below in their order, and takes the first that can run here and
- * whose rules the other options keep.
+ * fits the other options.
  */
 #include <errno.h>
 #include <pwd.h>
@@ -25,14 +25,14 @@ static const char *probed(const struct engine *e, unsigned workers, const char *
     const struct rlimit none = {0};
     const struct passwd *entry = user ? getpwnam(user) : NULL;
 
-    (void)setrlimit(RLIMIT_CORE, &none); /* if it is killed, nobody has to look into that */
+    (void)setrlimit(RLIMIT_CORE, &none); /* if it is killed, a core file is of no use */
     if (entry)
-        (void)user_become(entry); /* who may not is told so later */
+        (void)user_become(entry); /* if that is not permitted, it is reported later */
     return e->probe(workers);
 }
 
-/* The child has our constants, so an address says which of them.  A pipe and not the exit code
- * carries it: where SIGCHLD is ignored there is no code. */
+/* The child has our constants, so an address says which of them.  A pipe carries it, not the exit
+ * code: where SIGCHLD is ignored there is no code. */
 const char *engine_refusal(const struct engine *e, const struct serve_options *opt)
 {
     const char *why = "whoever asks the kernel for it is killed, as by a filter of system calls";
@@ -44,7 +44,7 @@ const char *engine_refusal(const struct engine *e, const struct serve_options *o
         return NULL;
     if (pipe(fd) < 0)
         return e->probe(workers);
-    (void)fflush(stdout); /* else a sanitizer writes it in the child, too; main() asks ferror() */
+    (void)fflush(stdout); /* or a sanitizer writes it in the child, too; main() asks ferror() */
     pid = fork();
     if (pid == 0) {
         why = probed(e, workers, opt ? opt->user : NULL);
@@ -63,8 +63,8 @@ const char *engine_refusal(const struct engine *e, const struct serve_options *o
 
 /* --- Which one serves ------------------------------------------------------------------------- */
 
-/* Best first: why it is taken; and why another one is, if it cannot run here or the options are not
- * for it.  docs/decisions/011-what-auto-chooses.md has the measurements. */
+/* Best first: why the engine is taken; and why another one is, if it cannot run here or the options
+ * are not for it.  docs/decisions/011-what-auto-chooses.md has the measurements. */
 static const struct {
     const char *name, *why, *cannot, *unfit;
 } preferred[] = {

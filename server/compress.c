@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* compress.c - which codings can be made here, which one a client gets, and what is worth trying.
  *
- * Bounds are those of core/limits.h, by which the kernel module goes, too.
+ * Bounds are those of core/limits.h, which the kernel module uses, too.
  */
 #include "../core/types.h"
 #include "compress.h"
 #include "hash.h"
 
-enum { HASH_PLACE = 0x2545f491 }; /* any will do, but it stays: tags are compared across restarts */
+enum { HASH_PLACE = 0x2545f491 }; /* any will do, but never change it: tags outlive restarts */
 
 static const struct compressor *const compressors[CODINGS + 1] = { /* in any order, then NULL */
 #define X(name) &compress_##name,

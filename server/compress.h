@@ -9,7 +9,7 @@
  * docs/cache.md says how libraries and levels were chosen.  The Makefile leaves out the file of a
  * library whose header is not installed, and generates compressors.def, a row for each that is.
  *
- * All is in memory, in one call, and takes milliseconds: no loop calls compress_write().
+ * Coding is done in memory, in one call, and takes milliseconds: no loop calls compress_write().
  */
 #ifndef SERVER_COMPRESS_H
 #define SERVER_COMPRESS_H
@@ -24,10 +24,10 @@ struct compressor {
 
 extern const struct compressor compress_gzip, compress_br, compress_zstd; /* if they are built */
 
-/* The one for that coding, or NULL: this program was built without it, or it is identity. */
+/* The compressor for that coding, or NULL: this program was built without it, or it is identity. */
 const struct compressor *compressor_of(enum coding coding);
 bool compress_makes_any(void);
-/* The coding that the client likes best, of identity and those that can be made. */
+/* The coding that the client prefers among identity and those that can be made. */
 enum coding compress_best(const uint16_t q[CODINGS]);
 /* The coded bytes, at most cap: how many, or 0: they do not fit, or there is no memory. */
 size_t compress_write(enum coding coding, struct slice in, char *out, size_t cap);

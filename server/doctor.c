@@ -146,7 +146,7 @@ static void check_cache(struct check *c)
         close(fd);
 }
 
-/* Fine whatever it is: --congestion auto sees to those that pace. */
+/* Any algorithm is fine: --congestion auto deals with those that pace. */
 static void check_congestion(struct check *c)
 {
     char name[CONGESTION_NAME];
@@ -249,7 +249,7 @@ static void print_engines(void)
     engine_print_auto(chosen, why);
 }
 
-/* Words and numbers of ours need no escaping; the value comes from the kernel. */
+/* Our own words and numbers need no escaping; the value comes from the kernel. */
 static void print_json(const struct check *c, bool last)
 {
     char value[VALUE_TEXT];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* engines_print.c - rung engines: the list, for people and (--json) for programs, on stdout.
  *
- * What --json prints is a promise: names of members stay, new ones may come.
+ * The output of --json is a promise: names of members stay, new ones may be added.
  */
 #include <stdio.h>
 #include <string.h>

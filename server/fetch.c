@@ -5,15 +5,15 @@
  * Before a loop sends a range, it finds out whether the kernel has it in memory (base/send.c).  If
  * not, fetch_ask() makes a job of the range, and until that is done the engine does not wait for
  * the session's socket.  A helper reads the range and writes to the loop's wake_fd; fetch_done()
- * gives the loop the sessions to resume.  What was read of a disk is in the page cache now, and the
- * next call sends it from there.  A server of files may let nothing stay there, so what was read
- * from one is sent from the job's own memory.  If reading failed, the loop does not try again.
+ * gives the loop the sessions to resume.  Bytes read from a disk are in the page cache now, and the
+ * next call sends them from there.  A file server may let nothing stay there, so bytes read from
+ * one are sent from the job's own memory.  If reading failed, the loop does not try again.
  *
  * If no helper is idle, a job starts one, up to FETCH_HELPERS.  Jobs of one device have FETCH_DISK
- * of them at most, those of one server FETCH_SERVER and those of all servers FETCH_DISK: whatever
- * hangs leaves some to the others.  A read that hangs cannot be cancelled, and nothing waits for
- * it.  If its session ends, the helper gets the descriptor; if the loop ends, the last helper frees
- * what they share.
+ * helpers at most, those of one server FETCH_SERVER and those of all servers FETCH_DISK: a device
+ * or server that hangs leaves some to the others.  A read that hangs cannot be cancelled, and
+ * nothing waits for it.  If its session ends, the helper gets the descriptor; if the loop ends, the
+ * last helper frees what they share.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -27,15 +27,15 @@ enum {
     FETCH_HELPERS = 16, /* of one loop: a disk of today serves more reads at once */
     FETCH_DISK = 12,
     FETCH_SERVER = 4,
-    FETCH_PIECE_BYTES = 65536, /* of one read; and what is read from a server at once */
+    FETCH_PIECE_BYTES = 65536, /* of one read; and of one job of a server */
 };
 
 enum job_state { JOB_WAITS, JOB_RUNS, JOB_DONE, JOB_TOLD /* by fetch_done() */ };
 
 struct fetch_job {
-    struct fetch_job *prev, *next; /* in the list of those that wait, or that are done */
+    struct fetch_job *prev, *next; /* in the list of jobs that wait, or that are done */
     struct session *session;       /* NULL: it ended while the job ran */
-    struct source *source;         /* the session's: whose descriptor is read */
+    struct source *source;         /* the session's; its descriptor is read */
     int file;
     dev_t dev;
     bool far;
@@ -60,7 +60,7 @@ struct fetch {
     unsigned helpers, idle;
     int wake_fd;               /* the loop's; -1: it is ending */
     bool left;                 /* it has ended: the last helper frees all this */
-    unsigned jobs;             /* the loop's: not yet told */
+    unsigned jobs;             /* the loop's: not yet returned by fetch_done() */
 };
 
 /* --- Lists ------------------------------------------------------------------------------------ */
@@ -99,7 +99,7 @@ static struct fetch_job *pick(const struct fetch *f)
     return j;
 }
 
-/* Bytes read, or -errno.  What was read of a disk stays in the page cache only. */
+/* Bytes read, or -errno.  Bytes of a disk stay in the page cache only. */
 static long read_in(struct fetch_job *j)
 {
     char piece[FETCH_PIECE_BYTES];
@@ -232,8 +232,8 @@ void fetch_close(struct fetch *f)
         fetch_free(f);
 }
 
-/* One more, if those that are idle will all be busy with the jobs that may run.  Returns whether
- * there is one that this job may wait for.  Locked. */
+/* Starts one more helper if all idle ones will be busy with the jobs that may run.  Returns whether
+ * there is a helper that this job may wait for.  Locked. */
 static bool has_helper(struct fetch *f, const struct fetch_job *j)
 {
     unsigned wanted = 1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* hash.h - a hash of names whose collisions nobody outside can choose.
+/* hash.h - a hash of names whose collisions no client can choose.
  *
  * A polynomial modulo 2^61 - 1, taken at a random place (Carter, Wegman: Universal Classes of Hash
  * Functions, 1979).  Two different names of n bytes collide with a probability below n / 2^61,
- * whoever chose them, because the place is not known.
+ * even if a client chose them, because it does not know the place.
  *
  * The differences of such hashes are as regular as those of the names: at one place in some
  * thousands all pairs like a10 and a20, a11 and a21 would agree in their low bits.  So the bits are
@@ -54,8 +54,8 @@ static inline uint64_t hash_polynomial(uint64_t key, const char *name, size_t le
     return hash_times(hash_times(hash, key) + word, key);
 }
 
-/* For tables: 64 bits, any of which are as good as others.  Each step can be undone, so different
- * numbers stay different. */
+/* For tables: 64 bits that are all equally good.  Each step can be undone, so different numbers
+ * stay different. */
 static inline uint64_t hash_of(uint64_t key, const char *name, size_t len)
 {
     uint64_t hash = hash_polynomial(key, name, len);

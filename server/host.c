@@ -2,9 +2,9 @@
 /* host.c - what the core asks of the world, answered by the server: files by the site, notes by log
  * and stats, memory by the loop.
  *
- * Stash and outbox memory goes round in short lists: the next connection gets what the last one
- * gave back, still warm in the cache.  The lists are the loop's alone (no lock) and bounded, so
- * that a flood of connections does not keep its peak for ever.
+ * Stash and outbox memory is reused through short lists: the next connection gets what the last one
+ * released, still warm in the cache.  The lists are the loop's alone (no lock) and bounded, so that
+ * a flood of connections does not keep its peak for ever.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -109,7 +109,7 @@ void buffers_close(struct buffers *b)
 
 /* --- Files ------------------------------------------------------------------------------------ */
 
-/* What was received may have been sent after a change: then the cache is to know of it. */
+/* A request just received may have been sent after a change: then the cache must know of it. */
 static void look(struct loop *l)
 {
     if (!l->cache || l->looked == l->received)
@@ -129,7 +129,7 @@ static int find_now(struct loop *l, const struct http_ask *ask, struct source **
     return err == -EINPROGRESS ? cache_list(l->cache, ask, source) : err;
 }
 
-/* A connection whose listing is made elsewhere takes that first. */
+/* A connection whose listing is made on another thread takes that first. */
 static bool lies_ready(struct loop *l, const struct http_ask *ask, struct source **source)
 {
     return ask->again && l->cache && !(l->later && later_is_busy(l->later)) &&
@@ -150,8 +150,8 @@ static inline int find(struct loop *l, const struct http_ask *ask, struct source
     return err;
 }
 
-/* The same while somebody watches, away from the path of those who are not watched.  What a helper
- * looks for was asked for at the first call. */
+/* find() while a tracer watches, kept out of the path of requests without one.  If a helper makes
+ * the answer, it was asked for at the first call. */
 static __attribute__((cold, noinline)) int
 find_stamped(struct loop *l, const struct http_ask *ask, struct source **source)
 {
@@ -217,7 +217,7 @@ static size_t host_fields(void *site, const struct conn *conn, char *out)
     return probe_field(&l->stamps, out);
 }
 
-/* While somebody watches.  A request that is refused has asked for nothing: it has only been
+/* host_answer() while a tracer watches.  A refused request has asked for nothing: it has only been
  * parsed. */
 static __attribute__((cold, noinline)) void *
 answer_stamped(struct loop *l, const struct session *s, const struct http_receipt *receipt)

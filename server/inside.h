@@ -31,33 +31,33 @@ struct site_options {
 int site_open(struct site **site, const struct site_options *opt, const char **why);
 void site_close(struct site *site);
 /* As in struct host; callable from every thread at once.  may_block false: a folder's listing
- * gives -EINPROGRESS and the same call with may_block true on another thread makes it. */
+ * gives -EINPROGRESS, and the same call with may_block true on another thread makes it. */
 int site_find(struct site *site, const struct http_ask *ask, bool may_block,
               struct source **source);
 int site_page(struct site *site, unsigned status, struct source **source);
 void site_release(struct site *site, struct source *source);
 int site_source_fd(const struct source *source); /* the descriptor behind source->file */
-/* Where a file lies: in memory, on a disk of this machine, or far: with a server of files, on this
- * machine or another, which may take any time to answer. */
+/* Where a file is: in memory, on a disk of this machine, or far: on a file server, on this machine
+ * or another, which may take any time to answer. */
 enum site_place { SITE_MEMORY, SITE_DISK, SITE_FAR };
 enum site_place site_source_place(const struct source *source);
 dev_t site_source_dev(const struct source *source);
-/* The source gives its descriptor away; nothing is asked of it any more but to be released. */
+/* The source gives its descriptor away; after that it can only be released. */
 void site_source_give(struct source *source);
 
-/* A large listing is made in slices, after its head has been sent: the answer to those bytes tells
- * whether the client is still there.  next() says SOURCE_LATER once for that, and then makes the
- * slices itself; but with a helper it says so until the helper has called step().  Never on two
- * threads at once. */
+/* A large listing is made in slices, after its head has been sent: the reply to those bytes tells
+ * whether the client is still there.  next() returns SOURCE_LATER once for that, and then makes the
+ * slices itself; with a helper it returns SOURCE_LATER until the helper has called step().  A
+ * source is never used on two threads at once. */
 struct listing_help {
     size_t (*next)(struct source *source, char *buf, size_t cap); /* stands for the source's own */
     void *owner;
 };
 void site_listing_help(struct source *source, struct listing_help help);
 void *site_listing_owner(const struct source *source); /* NULL: it has no helper */
-/* What the next() that was replaced would say: SOURCE_LATER unless bytes are at hand. */
+/* The result of the next() that was replaced: SOURCE_LATER unless bytes are at hand. */
 size_t site_listing_next(struct source *source, char *buf, size_t cap);
-/* The client's socket: when it is found dead, next() says SOURCE_FAILED. */
+/* The client's socket: when it is found dead, next() returns SOURCE_FAILED. */
 void site_listing_client(struct source *source, int fd);
 /* Whether next() needs no step() first; true of all other sources. */
 bool site_listing_ready(const struct source *source);
@@ -77,12 +77,12 @@ static inline void loop_wake(int wake_fd)
 }
 
 /* --- Later (later.c): answers made on one helper thread per loop ------------------------------ */
-/* Ask for it: 0, -EINPROGRESS: queued (a copy of the ask is kept), -EAGAIN: too many are queued;
- * wake_fd becomes readable when it is done.  A second ask of the same session after loop_resumed()
- * takes the result, which may not be finished: only later_release() releases it.  It is -EAGAIN if
- * the listing is long, and longs_max such wait already. */
+/* later_find(): 0, -EINPROGRESS: queued (a copy of the ask is kept), -EAGAIN: too many are queued;
+ * wake_fd becomes readable when the job is done.  A second ask of the same session after
+ * loop_resumed() takes the result, which may not be finished: only later_release() releases it.
+ * The result is -EAGAIN if the listing is long, and longs_max long ones wait already. */
 int  later_open(struct later **later, struct site *site, int wake_fd, unsigned longs_max);
-/* What is asked in the place of the site: find() does not block, list() is for the helper. */
+/* Functions to call instead of the site's: find() does not block, list() is for the helper. */
 struct cache_reader;
 struct later_from {
     struct cache_reader *cache;
@@ -92,8 +92,8 @@ struct later_from {
 void later_ask(struct later *later, struct later_from from);
 void later_close(struct later *later);
 int  later_find(struct later *later, const struct http_ask *ask, struct source **source);
-/* When the session's job was asked for first, in ns: first_ns, if it has not been told yet; 0: it
- * has no job. */
+/* When the session's job was asked for first, in ns: first_ns, if that was not set yet; 0: the
+ * session has no job. */
 uint64_t later_asked(struct later *later, const struct conn *conn, uint64_t first_ns);
 /* whether a session waits for its answer, or is getting it */
 bool later_is_busy(const struct later *later);
@@ -106,22 +106,23 @@ struct conn *later_done(struct later *later);
 /* --- Fetch (fetch.c): helper threads read parts of files that are not in memory --------------- */
 struct fetch;
 int  fetch_open(struct fetch **fetch, int wake_fd);
-/* Every session has ended.  Does not wait for reads that hang: what the helpers use ends with the
- * last of them. */
+/* Call it when every session has ended.  Does not wait for reads that hang: the last helper frees
+ * what the helpers use. */
 void fetch_close(struct fetch *fetch); /* NULL is fine */
-/* The beginning of that range of a file is read; wake_fd becomes readable when that is done.
- * false: there is no memory, or no thread for it. */
+/* Has a helper read the beginning of that range of a file; wake_fd becomes readable when that is
+ * done.  false: there is no memory, or no thread for it. */
 bool fetch_ask(struct fetch *fetch, struct session *s, const struct segment *range);
-/* Whether the session is not yet to be pumped. */
+/* Whether the session must not be pumped yet. */
 bool fetch_waits(const struct session *s);
-/* What became of its job, which is done: so many bytes can be sent without waiting for the disk, 0:
- * the file ends before them, or -errno.  They are in the page cache, or in fetch_bytes(). */
+/* The result of the session's job, which is done: how many bytes can be sent without waiting for
+ * the disk, 0: the file ends before them, or -errno.  The bytes are in the page cache, or in
+ * fetch_bytes(). */
 long fetch_take(struct session *s);
-/* Those from that offset on; NULL: its job has none.  They stay until fetch_sent() has been
- * told of the last one. */
+/* The bytes that the job has from that offset on; NULL: it has none.  They stay until fetch_sent()
+ * has reported the last one. */
 struct iovec fetch_bytes(const struct session *s, uint64_t off);
 void fetch_sent(struct session *s, uint64_t end);
-/* It ends, and its source has not been released yet. */
+/* The session ends, and its source has not been released yet. */
 void fetch_forget(struct fetch *fetch, struct session *s);
 /* next session whose job is done, or NULL */
 struct session *fetch_done(struct fetch *fetch);
@@ -139,22 +140,22 @@ int  stats_open(struct stats **stats, unsigned slots);
 void stats_close(struct stats *stats);
 /* this process counts there; slot 0 unless told */
 void stats_use(struct stats *stats, unsigned slot);
-/* its process died: what it had open is lost */
+/* the slot's process died: connections that it had open are lost */
 void stats_lose(struct stats *stats, unsigned slot);
 /* relaxed, this process's slot */
 void stats_add(struct stats *stats, enum stat_id stat, uint64_t n);
-/* ... where not the sum is wanted but the largest: STAT_STACK_MOST */
+/* ... for a counter whose largest value is wanted, not the sum: STAT_STACK_MOST */
 void stats_most(struct stats *stats, enum stat_id stat, uint64_t n);
 uint64_t stats_live(const struct stats *stats);      /* connections open now */
-/* of all slots; of STAT_STACK_MOST the largest */
+/* of all slots; for STAT_STACK_MOST the largest */
 uint64_t stats_sum(const struct stats *stats, enum stat_id stat);
 void stats_json(const struct stats *stats, char *buf, size_t cap); /* one line */
 
 /* --- Log (log.c): off, combined, json; what the client sent is escaped ------------------------ */
 struct log;
 enum log_format { LOG_OFF, LOG_COMBINED, LOG_JSON, LOG_STAGES /* JSON with times */ };
-/* path "-": stdout.  With LOG_STAGES times are taken until it is closed, as if a tracer watched; no
- * thread and no child exists yet. */
+/* path "-": stdout.  With LOG_STAGES times are taken until the log is closed, as if a tracer
+ * watched; call it before any thread or child exists. */
 int  log_open(struct log **log, enum log_format format, const char *path);
 /* Notes of one answer: begin copies what it needs from the receipt and from the times, or NULL;
  * end writes one line and frees.  NULL is fine when off. */
@@ -166,16 +167,16 @@ void log_close(struct log *log);
 
 /* --- Signals (signals.c): read from a descriptor, no handler runs ----------------------------- */
 struct signals;
-/* Before any other thread exists: they inherit the mask.  0 or -errno. */
+/* Call it before any other thread exists: threads inherit the mask.  0 or -errno. */
 int signals_block(void);
-/* srv outlives it.  0 or -errno. */
+/* srv must outlive *signals.  0 or -errno. */
 int signals_open(struct signals **signals, struct server *srv);
 /* readable: signals_act() has something to do */
 int signals_fd(const struct signals *signals);
 void signals_act(struct signals *signals);     /* does not wait */
-/* A thread acts on them from now on.  0 or -errno. */
+/* Starts a thread that acts on signals from now on.  0 or -errno. */
 int signals_watch(struct signals *signals);
-void signals_close(struct signals *signals); /* ends it */
+void signals_close(struct signals *signals); /* ends that thread */
 
 /* --- The server ------------------------------------------------------------------------------- */
 struct serve_options; /* options.def by way of serve.h */
@@ -183,7 +184,7 @@ struct serve_options; /* options.def by way of serve.h */
 /* How many workers, and what they are and share. */
 struct arrangement {
     unsigned workers;
-    bool processes;  /* else threads */
+    bool processes;  /* false: threads */
     bool reuseport;  /* a set of listeners for each worker */
     bool steered;    /* ... chosen by the processor that receives a connection */
     bool pinned;     /* worker i stays on the i-th processor */
@@ -203,7 +204,7 @@ struct server {
     struct site *site;   /* NULL for echo */
     struct log *log;     /* NULL: off */
     struct stats *stats;
-    struct signals *signals; /* for the supervisor of processes; NULL: a thread sees to them */
+    struct signals *signals; /* for the supervisor of processes; NULL: a thread handles them */
     unsigned listeners;
     int (*listener)[LISTENERS_MAX]; /* one set, or one for each worker (SO_REUSEPORT) */
     int stop_fd;            /* eventfd written once at the first stop signal */
@@ -220,34 +221,35 @@ struct server {
     uint32_t progress_bytes, body_bytes_max;
 };
 
-/* workers.c: run the engine on all workers until told to stop.  0 or -errno. */
+/* workers.c: run the engine on all workers until asked to stop.  0 or -errno. */
 int server_run(struct server *srv);
-/* worker.c: the same for one of them, on this thread.  If it fails, others in this process stop. */
+/* worker.c: the same for one worker, on this thread.  If it fails, others in this process stop. */
 int worker_run(struct server *srv, unsigned number);
 /* Async-signal-safe: one more stop signal.  With the first the listeners take no new handshake. */
 void server_stop(struct server *srv);
 
 /* The end of listening (worker.c).  Handshakes under way at the first stop signal have LAST_CALL_MS
- * to complete, several round trips of a local network.  A new one meanwhile is delayed, because its
- * client sends the first packet again a second later.  Until the listeners are closed, each thread
- * that could close them looks every LEAVE_TICK_MS. */
+ * to complete, several round trips of a local network.  A new one is delayed, because its client
+ * sends the first packet again a second later.  Until the listeners are closed, each thread that
+ * could close them looks every LEAVE_TICK_MS. */
 enum { LAST_CALL_MS = 10, LEAVE_TICK_MS = 5 };
 /* A listener is closed when every process has closed it.  Nothing is shut down: a process that is
  * not ours may hold the listener too, and keeps its queue. */
 void worker_leave(struct worker *w);                         /* the last one in a process closes */
 void listeners_only(const struct server *srv, unsigned set); /* this process closes the others */
 void listeners_leave(const struct server *srv);              /* this process closes all */
-/* Stopping: whether one that has accepted `taken` connections since the first signal takes more: it
- * takes as many as its queues can have held then, and as many handshakes under way.  Clients that
- * never stop connecting to a unix socket, which has no filter, would always find it open. */
+/* Stopping: whether a thread that has accepted `taken` connections since the first signal accepts
+ * more.  It accepts as many as its queues can have held then, and as many handshakes under way.
+ * Otherwise clients that never stop connecting to a unix socket, which has no filter, would always
+ * find it open. */
 bool worker_takes_last(const struct worker *w, unsigned taken);
 /* A connection from any listener of the worker, without waiting; -EAGAIN: none, or -errno. */
 int worker_accept_now(struct worker *w);
 
 /* Whether a client waits in one of the listeners' queues. */
 bool worker_awaited(const struct worker *w);
-/* Connections that wait for a seat, in the listeners' queues and for a thread; where the number
- * cannot be known, 1 for all. */
+/* Connections that wait for a seat, in the listeners' queues and for a thread; if the number cannot
+ * be known, 1 for all. */
 unsigned worker_waiting(const struct worker *w);
 /* Whether other workers sleep on the same listeners.  The kernel wakes one of them for a client;
  * if that one had no seat, the client would wait though another worker has one.  So a worker that
@@ -257,8 +259,8 @@ bool worker_shares(const struct worker *w);
 /* Processors that this thread may use, and all that the machine may have (processors.c). */
 unsigned processors_usable(void);
 unsigned processors_all(void);
-/* This thread, and those it starts from now on, stay on the number-th that it may use; beyond the
- * last it begins anew.  0 or -errno. */
+/* This thread, and those it starts from now on, stay on the number-th that it may use; after the
+ * last the first follows again.  0 or -errno. */
 int processors_pin(unsigned number);
 
 /* Say on stderr that descriptors or memory are short, at most once in ten seconds. */
@@ -275,20 +277,19 @@ struct session *session_open(struct loop *l, int fd);
 struct session *session_of_timer(struct wheel_node *n);
 void session_list_add(struct loop *l, struct session *s); /* at the back */
 void session_list_del(struct loop *l, struct session *s);
-bool session_home(const struct session *s); /* nobody else has it now: see session_lend() */
-bool session_idle(const struct session *s); /* and nothing waits unread in its socket */
+bool session_home(const struct session *s); /* no other thread has it now: see session_lend() */
+bool session_idle(const struct session *s); /* idle, and nothing waits unread in its socket */
 /* Stopping: whether it can be closed without loss.  A connection that was answered, or accepted,
  * only just now keeps its seat for a moment, because its next request may be on the way. */
 bool session_may_leave(const struct session *s, uint64_t now_ms);
-/* Where it stands when others wait for its seat (core/room.h), now. */
+/* The session's place now, when others wait for its seat (core/room.h). */
 struct room_place session_place(struct session *s, const struct room *r);
-/* Its deadline has passed: true, the time is up; false, there was progress, or a request has come
- * that nobody has read, and a new deadline is set. */
+/* The session's deadline has passed: true, the time is up; false, there was progress, or an unread
+ * request has arrived, and a new deadline is set. */
 bool session_overdue(struct session *s, uint64_t now_ms);
 
 /* --- Victims (victims.c): sessions that give up their seats ----------------------------------- */
-/* At most a turn's worth, which are as many as a turn accepts: row[next..count), first to go
- * first. */
+/* At most as many as a turn accepts: row[next..count), the first to close first. */
 enum { VICTIMS_MAX = ACCEPT_BUDGET };
 struct victims {
     struct room room;
@@ -302,10 +303,10 @@ void victims_forget(struct victims *v, const struct session *s);
 
 /* --- Batches (batch.c) ------------------------------------------------------------------------ */
 
-enum { BATCH_BYTES = 2048 }; /* most heads; of a longer one the rest is received by itself */
+enum { BATCH_BYTES = 2048 }; /* most heads fit; the rest of a longer one is received by itself */
 struct received {
     struct session *session;
-    long n; /* as net_recv() says */
+    long n; /* the result of net_recv() */
     char bytes[BATCH_BYTES];
 };
 struct batch {
@@ -317,17 +318,18 @@ struct batch {
 int  watch_open(struct watch **watch, struct worker *w);
 void watch_close(struct watch *watch);
 /* A session is registered from accept to close; the serving thread brackets every look at the
- * machine (not the transfers) with enter/leave, so that the watcher reads a steady deadline.  It
- * never closes: it shuts the socket down under the lock, and the serving thread sees the end. */
+ * machine (not the transfers) with enter/leave, so that the watcher reads a steady deadline.  The
+ * watcher never closes: it shuts the socket down under the lock, and the serving thread sees the
+ * end. */
 void watch_add(struct watch *watch, struct session *s);
 void watch_del(struct watch *watch, struct session *s);
-/* Whether all seats are taken, or as good as: others wait in this worker for one. */
+/* Whether all seats are taken, or as good as taken: other connections wait in this worker. */
 bool watch_full(struct watch *watch);
 /* Whether others wait, and this session, which its own thread has, has been silent too long. */
 bool watch_turns_away(struct watch *watch, struct session *s);
-/* There are fewer seats: not all threads could be started. */
+/* Sets a smaller number of seats: not all threads could be started. */
 void watch_seats(struct watch *watch, unsigned seats);
-/* Somebody waits for a seat: look soon. */
+/* A connection waits for a seat: the watcher looks soon. */
 void watch_hurry(struct watch *watch);
 /* Stopping: whether the watcher has taken what was left in the listeners' queues and closed them;
  * the next of those connections, or -ECANCELED: there is none. */
@@ -335,11 +337,11 @@ bool watch_left(const struct watch *watch);
 int  watch_last(struct watch *watch);
 void watch_enter(struct watch *watch, struct session *s);
 void watch_leave(struct watch *watch, struct session *s);
-/* Between enter and leave: whether the watcher has ended what can be received. */
+/* Between enter and leave: whether the watcher has shut the socket for receiving. */
 bool watch_has_shut(const struct session *s);
 
 /* --- Line (line.c): a session's socket, as the core's pump sees it ---------------------------- */
-/* The socket, and what this thread sends by, for as long as it has the session. */
+/* The socket, and what this thread sends with, while it has the session. */
 struct line {
     int fd;
     struct conn *conn;
@@ -360,8 +362,8 @@ extern const struct transport line_transport; /* its io is a struct line */
 long line_recv(void *io, char *buf, size_t cap);
 long line_send(void *io, const struct conn_out *out);
 void line_shut(void *io);
-/* Everything has been handed over: what waits goes now.  The pump that hands over the last bytes
- * has sent, so it knows of the cork, whoever set it first. */
+/* Everything has been handed over: waiting bytes are sent now.  The pump that hands over the last
+ * bytes has sent some, so it knows of the cork, even if an earlier pump set it first. */
 static inline void line_uncork(struct line *line)
 {
     if (line->corked)
@@ -369,8 +371,8 @@ static inline void line_uncork(struct line *line)
     line->corked = false;
 }
 /* The last answer is out.  If the client keeps its promise and sends nothing more, closing resets
- * nothing, and answer and end of stream leave in one packet (struct conn_out, last).  If it has
- * sent something all the same, the connection lingers. */
+ * nothing, and answer and end of stream share one packet (struct conn_out, last).  If the client
+ * has sent something anyway, the connection lingers. */
 void line_end(struct conn *c, int fd);
 
 #endif

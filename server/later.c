@@ -26,7 +26,7 @@
 
 enum {
     LATER_JOBS_MAX = 512, /* of one loop; each result may hold a descriptor and 128 KB */
-    LONGS_MAX = 4,        /* so that a long listing among very long ones comes out soon */
+    LONGS_MAX = 4,        /* so that a long listing among very long ones is done soon */
     SHORTS_MAX = 16,      /* a long slice is as long as about five of them */
 };
 
@@ -45,7 +45,7 @@ struct job {
     bool headed;             /* next() was called: the head of the answer is on its way */
     int result;
     struct source *source;
-    uint64_t asked_ns;       /* see later_asked(); 0: not told */
+    uint64_t asked_ns;       /* see later_asked(); 0: not set */
     struct http_ask ask;     /* its slices point into text[] */
     char text[];
 };
@@ -58,7 +58,7 @@ struct later {
     struct site *site;
     struct later_from from;  /* NULL: the site */
     int wake_fd;
-    unsigned longs_max, jobs; /* the loop's own: at most so many long ones; all there are */
+    unsigned longs_max, jobs; /* the loop's own: limit of long ones; all there are */
     bool started;
     pthread_t helper;
     unsigned shorts, turn;   /* the helper's own: short jobs in a row; whose turn it is */
@@ -130,7 +130,7 @@ static struct job *pick(struct later *l)
     return pick_long(l);
 }
 
-/* A first look: it stays where it is, and changes its state. */
+/* A first look: the job stays in its list, and changes its state. */
 static void run_asked(struct later *l, struct job *j)
 {
     struct source *source = NULL;
@@ -149,7 +149,7 @@ static void run_asked(struct later *l, struct job *j)
     loop_wake(l->wake_fd);
 }
 
-/* One slice.  A long listing with more to gather keeps its place, because the oldest come out
+/* One slice.  A long listing with more to gather keeps its place, because the oldest are finished
  * first.  A refill that found nothing goes to the back: with a filter that may take very long. */
 static void run_slice(struct later *l, struct job *j)
 {
@@ -220,7 +220,7 @@ void later_ask(struct later *later, struct later_from from)
     later->from = from;
 }
 
-/* The last of a job that is in no list, and of its result. */
+/* Frees a job that is in no list, and its result. */
 static void end(struct later *l, struct job *j)
 {
     l->jobs--;
@@ -297,7 +297,7 @@ static int look_later(struct later *l, const struct http_ask *ask)
     return -EINPROGRESS;
 }
 
-/* The connection's job whose result it has not taken yet.  Locked. */
+/* The connection's job whose result was not taken yet.  Locked. */
 static struct job *job_of(const struct later *l, const struct conn *conn)
 {
     struct job *j = l->list[ASKED].first;
@@ -312,8 +312,8 @@ static bool same_text(struct slice a, struct slice b)
     return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
-/* source.next of a listing that the helper goes on with.  The first call follows the head of the
- * answer at once, which is to be sent before more is done: see site_folder.c. */
+/* source.next of a listing that the helper goes on with.  The first call comes right after the head
+ * of the answer, which must be sent before more is done: see site_folder.c. */
 static size_t later_next(struct source *source, char *buf, size_t cap)
 {
     struct job *j = site_listing_owner(source);
@@ -335,7 +335,7 @@ static size_t later_next(struct source *source, char *buf, size_t cap)
     return n;
 }
 
-/* Whether it is too much that this listing is long, too. */
+/* Whether this listing is one long listing too many. */
 static bool is_one_too_many(const struct later *l, const struct source *source)
 {
     return l->count[LONG] >= l->longs_max && !site_listing_ready(source) &&
@@ -362,8 +362,8 @@ static int fetch(struct later *l, struct job *j, struct source **source)
     return result;
 }
 
-/* What has become of the connection's job: its result, -EINPROGRESS: it waits or runs, -ENODATA:
- * it has none. */
+/* The result of the connection's job; -EINPROGRESS: the job waits or runs; -ENODATA: there is
+ * none. */
 static int take(struct later *l, const struct http_ask *ask, struct source **source)
 {
     int result = -EINPROGRESS;

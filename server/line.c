@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* line.c - a session's socket as the core's pump sees it: receive, send, shut.
  *
- * A loop that pumps must not wait for the disk.  It asks whether the range of a file that comes
- * next is in memory, and lets a helper (fetch.c) read it if not.
+ * A loop that pumps must not wait for the disk.  It checks whether the range of a file that comes
+ * next is in memory, and lets a helper (fetch.c) read the range if not.
  */
 #include <errno.h>
 #include "../base/net.h"
 #include "inside.h"
 
-/* Nobody remembers whether the pump before left it set: each that sends sets it, once. */
+/* No record is kept of whether the previous pump left the cork set: each pump that sends sets it,
+ * once. */
 static void line_cork(struct line *line)
 {
     if (line->corks && !line->corked)
@@ -34,7 +35,7 @@ long line_recv(void *io, char *buf, size_t cap)
     return n;
 }
 
-/* What a helper has read: it is sent from the job, or from the page cache. */
+/* Sends bytes that a helper has read: from the job, or from the page cache. */
 static long send_fetched(struct line *line, struct session *s, const struct segment *range)
 {
     struct iovec bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* listen.c - the addresses of the options become listeners, all on one port.
  *
- * Port 0 is settled by the first address; the others must get the same number, so when one is
- * taken all are closed and the kernel is asked again.  An address that this machine lacks is left
+ * The first address settles port 0; the others must get the same number, so when one is taken all
+ * are closed and the kernel chooses again.  An address that this machine lacks is left
  * out only if it was not asked for by name.  Errors are reported here, with the process that holds
  * the port and what to try.
  */
@@ -89,7 +89,7 @@ static int open_set(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
     return open_all(plan, port, fd);
 }
 
-/* The first port above that every address has free; 0: none found. */
+/* The first port above `port` that is free at every address; 0: none found. */
 static unsigned free_port(const struct plan *plan, unsigned port)
 {
     struct plan trial = *plan;
@@ -110,8 +110,8 @@ static unsigned free_port(const struct plan *plan, unsigned port)
     return 0;
 }
 
-/* What io_uring held, a listener too, outlives a process that was killed, for some milliseconds.
- * Nobody is seen to hold the port then, and after a moment it is free. */
+/* Descriptors that io_uring holds, listeners too, outlive a killed process for some milliseconds.
+ * No process is seen to hold the port then, and after a moment it is free. */
 static bool may_be_dying(const struct plan *plan, unsigned port)
 {
     static const struct timespec moment = {.tv_nsec = DYING_NS};
@@ -374,7 +374,7 @@ void listen_text(const struct server *srv, char *buf, size_t cap)
     }
 }
 
-/* Addresses of the listener's family but loopback and link-local ones, which need a zone to be
+/* Addresses of the listener's family, except loopback and link-local ones, which need a zone to be
  * opened. */
 static void say_reachable(const struct ifaddrs *list, const struct net_address *a)
 {

@@ -3,8 +3,8 @@
  * far peers (--congestion).
  *
  * auto changes nothing unless the system's default paces.  Then listeners get one that does not,
- * and connections inherit it; those from far peers are given the default back, which takes two
- * calls each.  Where all listeners are on loopback there are none of those.
+ * and connections inherit it; connections from far peers get the default back, which takes two
+ * calls each.  If all listeners are on loopback, there are no far peers.
  */
 #include <errno.h>
 #include <string.h>

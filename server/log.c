@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* log.c - the access log: a line for each answer, in NCSA combined format or as one JSON object.
  *
- * What the client sent is hostile: everything outside 0x20-0x7e, quotes and backslashes are
- * escaped, long values are cut visibly, and a whole line stays below PIPE_BUF, so that it is one
- * write that no other line can cut in two, be it to a file (O_APPEND), a pipe or a terminal.  The
- * first half is made when the answer begins, for the request's bytes do not live longer; the
- * second when its last byte is out.  Threads share the descriptor; processes have one each, and
- * share what was said about its troubles and how often it was opened anew: each looks before it
- * writes a line, and follows.  The server does not wait for a log whose reader sleeps: stdout,
- * which is shared and stays blocking, is asked first, with some patience once and none while
- * lines are being lost.
+ * The client's bytes are hostile: everything outside 0x20-0x7e, quotes and backslashes are escaped,
+ * and long values are cut visibly.  A whole line stays below PIPE_BUF, so that it is one write that
+ * no other line can cut in two, be it to a file (O_APPEND), a pipe or a terminal.  The first half
+ * is made when the answer begins, because the request's bytes do not live longer; the second when
+ * the answer's last byte is sent.  Threads share the descriptor; processes have one each.
+ * Processes share whether a failure was reported and how often the log was reopened: each checks
+ * that before it writes a line, and reopens the log, too.  The server does not wait for a log whose
+ * reader sleeps: stdout, which is shared and stays blocking, is polled first, with some patience
+ * once and none while lines are being lost.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,21 +39,21 @@ _Static_assert(LOG_TARGET_BYTES + LOG_REFERER_BYTES + LOG_AGENT_BYTES + LOG_METH
 
 /* What all processes of the server share. */
 struct log_state {
-    atomic_bool failed; /* said once; a line that gets out clears it */
-    atomic_bool torn;   /* half a line is out: the next begins on a line of its own */
-    atomic_uint opened; /* anew, by log_reopen() */
+    atomic_bool failed; /* said once; a line that is written clears it */
+    atomic_bool torn;   /* half a line was written: the next begins on its own line */
+    atomic_uint opened; /* how often by log_reopen() */
 };
 
 struct log {
     enum log_format format;
     bool stages;
-    const char *path; /* NULL: stdout, which is not opened anew */
+    const char *path; /* NULL: stdout, which is not reopened */
     int fd;
     atomic_uint opened; /* as often as state->opened: fd is the newest */
     struct log_state *state;
 };
 
-/* The line in two halves, around what is known only at the end. */
+/* The line in two halves; what is known only at the end goes between them. */
 struct log_note {
     size_t head, tail;
     struct probe_stamps stamps; /* parsed 0: no times */
@@ -61,8 +61,8 @@ struct log_note {
 };
 
 /* Non-blocking, for the sake of named pipes: without a reader they refuse (ENXIO) instead of
- * waiting for one, and full ones lose lines instead of holding up the server.  Files do not
- * care. */
+ * waiting for one, and full ones lose lines instead of holding up the server.  Files are
+ * not affected. */
 static int open_file(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0640);
@@ -129,7 +129,8 @@ int log_reopen(struct log *l)
     return 0;
 }
 
-/* Another process opened it anew: so do we.  If that fails the next line tries again. */
+/* If another process has reopened the log, so does this one.  If that fails the next line tries
+ * again. */
 static void follow(struct log *l)
 {
     unsigned opened = atomic_load(&l->state->opened);
@@ -301,7 +302,7 @@ static void write_line(struct log *l, char *line, size_t len)
 
 enum { STAGES_TEXT = 200, NUMBER_TEXT = 24 }; /* four numbers of up to 20 digits, their names */
 
-/* A time since the one before; null if it was not reached. */
+/* The time since the previous stage; null if the stage was not reached. */
 static void since(uint64_t ns, uint64_t before_ns, char text[NUMBER_TEXT])
 {
     if (ns)

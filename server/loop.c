@@ -2,10 +2,10 @@
 /* loop.c - what one thread needs to run sessions: clock, timers, date, wake-ups, and when to
  * accept.
  *
- * The rules when all seats are taken.  No room (worker->seats) or no descriptor: the listeners are
- * left alone, so that nothing spins.  As many connections as wait, a turn's worth at most, give up
- * their seats: core/room.h says which.  Accepting resumes when any connection has closed, or after
- * PAUSE_MS.
+ * The rules when all seats are taken.  If there is no seat (worker->seats) or no descriptor, the
+ * listeners are left alone, so that nothing spins.  As many connections as wait, a turn's worth at
+ * most, give up their seats: core/room.h says which.  Accepting resumes when any connection has
+ * closed, or after PAUSE_MS.
  *
  * The rules of stopping.  Answers say that the connection ends, and idle connections are closed.
  * Connections in the accept queues are still accepted, whatever the seats, and then the listeners
@@ -24,10 +24,10 @@
 
 enum {
     LONGS_SHARE = 2,      /* one seat in two may wait for a long listing, and one more */
-    PAUSE_MS = ROOM_IDLE_MS, /* then there may be one to evict; or when a session closes */
+    PAUSE_MS = ROOM_IDLE_MS, /* then a session may be idle enough to evict; or when one closes */
     DRAIN_TICK_MS = 20,   /* stopping: idle connections and a second signal are seen this soon */
-    RESUMED_MAX = 64, /* in a turn, of sessions whose part of a file was read: then come events */
-    VICTIM_LOOKS_MIN = 64, /* sessions looked at in a row; the next time others are */
+    RESUMED_MAX = 64, /* sessions in a turn whose part of a file was read; events come next */
+    VICTIM_LOOKS_MIN = 64, /* sessions looked at in a row; the next look takes others */
     VICTIM_LOOKS = 4       /* ... or this times the connections that wait */
 };
 
@@ -54,7 +54,7 @@ static void date_refresh(struct loop *l)
 
 /* --- Open and close --------------------------------------------------------------------------- */
 
-/* What a loop needs beyond a clock: to be woken, and answers that are made elsewhere meanwhile. */
+/* Opens what a loop needs beyond a clock: wake-ups, and answers that are made on other threads. */
 static int wake_open(struct loop *l)
 {
     int err = 0;
@@ -101,12 +101,12 @@ int lane_open(struct worker *w, struct loop **loop)
         return err;
     }
     l->cache = cache_reader_open(w->cache);
-    l->host.recent = calloc(1, sizeof(*l->host.recent)); /* without it each head is read anew */
+    l->host.recent = calloc(1, sizeof(*l->host.recent)); /* without it every head is parsed */
     *loop = l;
     return 0;
 }
 
-/* What lane_open() opened. */
+/* Closes what lane_open() opened. */
 static void lane_close(struct loop *l)
 {
     cache_reader_close(l->cache);
@@ -178,8 +178,8 @@ static bool loop_steps_back(const struct loop *l)
     return worker_shares(l->worker) && l->live >= l->worker->seats && !l->drain_ms;
 }
 
-/* Stepped back: no event reports that a client waits.  A queue that is not empty at two looks has
- * found no other worker. */
+/* A worker that has stepped back gets no event when a client waits.  A queue that is not empty at
+ * two looks has found no other worker. */
 static void look_at_queue(struct loop *l)
 {
     bool awaited = worker_awaited(l->worker);
@@ -210,9 +210,9 @@ void loop_tick(struct loop *l)
     }
 }
 
-/* Stopping: the listeners are given up once their queues have been emptied.  It takes two turns,
- * because the engine must first take them out of its set: another process may hold a listener too,
- * and then closing it here does not. */
+/* Stopping: the listeners are given up once their queues have been emptied.  This takes two turns,
+ * because the engine must first take them out of its set: another process may hold a listener, too,
+ * and then closing it here does not take it out. */
 static void leave_listeners(struct loop *l)
 {
     struct worker *w = l->worker;
@@ -279,7 +279,7 @@ bool loop_listening(const struct loop *l)
     return !l->paused && !l->closed && !loop_steps_back(l);
 }
 
-/* Told to cut off whatever is left. */
+/* Whether it is time to cut off whatever is left. */
 static bool loop_over(const struct loop *l)
 {
     return l->drain_ms && (l->now_ms >= l->drain_ms ||
@@ -328,7 +328,7 @@ struct session *loop_welcome(struct loop *l, unsigned i)
     if (!loop_listening(l))
         return NULL;
     if (l->live >= l->worker->seats && !l->drain_ms) {
-        if (worker_awaited(l->worker)) /* else the one before was the last */
+        if (worker_awaited(l->worker)) /* if not, the one before was the last */
             pause_listening(l);
         return NULL;
     }
@@ -398,7 +398,7 @@ void loop_woken(struct loop *l)
     uint64_t count;
 
     if (read(l->wake_fd, &count, sizeof(count)) < 0)
-        return; /* nothing there: somebody emptied it before */
+        return; /* nothing there: it was emptied before */
 }
 
 struct session *loop_resumed(struct loop *l)

@@ -54,7 +54,7 @@ static const char *nearest_command(const char *word)
     return option_nearest(word, names);
 }
 
-/* Parse, or give the help that was asked for.  -1: go on; otherwise the exit code. */
+/* Parse, or print the help that was asked for.  -1: go on; otherwise the exit code. */
 static int parse(const struct option_table *t, void *target, char **argv,
                  struct option_found *found)
 {
@@ -86,7 +86,7 @@ static int run_serve(char **argv)
 
 static int run_echo(char **argv)
 {
-    struct serve_options opt = {.gather = true}; /* it has no such row: as by default */
+    struct serve_options opt = {.gather = true}; /* echo has no such row: the default */
     struct option_found found;
     int code = parse(echo_table(), &opt, argv, &found);
 
@@ -115,10 +115,10 @@ static int run_doctor(char **argv)
 
 enum { NEIGHBOUR_PATH = PATH_MAX + 64 };
 
-/* --- Programs beside this one ----------------------------------------------------------------- */
+/* --- Programs of the same folder -------------------------------------------------------------- */
 
 /* Become rung-NAME, argv[0] being NAME, from the folder this program is in.  Returns only if there
- * is none; path is then the one that was tried, or "". */
+ * is no such program; path is then the one that was tried, or "". */
 static void become_neighbour(char **argv, char path[NEIGHBOUR_PATH])
 {
     char name[64];
@@ -137,7 +137,8 @@ static void become_neighbour(char **argv, char path[NEIGHBOUR_PATH])
     exit(EXIT_FAILED);
 }
 
-/* A program of its own: a server needs none of it, and what measures a server should not be one. */
+/* A separate program: a server needs none of it, and a program that measures a server should not be
+ * one itself. */
 static int run_neighbour(char **argv)
 {
     char path[NEIGHBOUR_PATH];
@@ -239,7 +240,8 @@ static int flushed(int code)
     return code ? code : EXIT_FAILED;
 }
 
-/* A standard descriptor that is closed would be given to the next socket, and messages with it. */
+/* If a standard descriptor were closed, the next socket would get its number, and messages would go
+ * to that socket. */
 static void hold_standard_files(void)
 {
     int fd;

@@ -5,7 +5,8 @@
 #include <sys/sdt.h>
 #include "probe.h"
 
-/* Named in the notes alone, which an optimiser of the whole program does not see. */
+/* Only the ELF notes name these words, and an optimiser of the whole program does not see the
+ * notes. */
 #define SEMAPHORE __attribute__((section(".probes"), used)) volatile unsigned short
 SEMAPHORE rung_accepted_semaphore;
 SEMAPHORE rung_answer_semaphore;

@@ -4,13 +4,15 @@
  *   rung:accepted(fd)                  a connection was taken from the listener's queue
  *   rung:answer(fd, ordinal, stamps)   an answer was decided: stamps is a struct probe_stamps
  *
- * A tracer that attaches sets a semaphore, a word of this process.  While it is 0 the clock is not
- * read, and a request costs two tests of that word more.  A stop at a trace point takes about a
- * microsecond, so there is one for each answer, and it carries all times.
+ * A tracer that attaches sets a semaphore, a word of this process.  While it is 0, the clock is not
+ * read, and a request costs only two more tests of that word.  A stop at a trace point takes about
+ * a microsecond, so there is one for each answer, and it carries all times.
  *
- * The same times are in the log (--log stages) and in answers (--server-timing), by the same names.
+ * The same times are in the log (--log stages) and in answers (--server-timing), under the same
+ * names.
  *
- * probe.c has them.  probe_absent.c takes its place where the build has no <sys/sdt.h>.
+ * probe.c defines the trace points.  probe_absent.c takes its place where the build has no
+ * <sys/sdt.h>.
  */
 #ifndef SERVER_PROBE_H
 #define SERVER_PROBE_H
@@ -20,19 +22,20 @@
 
 /* CLOCK_MONOTONIC in nanoseconds; 0: not reached.  tools/trace/trace.bpf.c reads this. */
 struct probe_stamps {
-    uint64_t parsed;     /* the head was read, and what it asks for is looked for */
-    uint64_t found;      /* ... until here, found or not */
-    uint64_t compressed; /* what was found is a coding of it; a coding is made beforehand */
+    uint64_t parsed;     /* the head was read, and the search for the answer begins */
+    uint64_t found;      /* the search has ended, found or not */
+    uint64_t compressed; /* set if a compressed coding was found, which was made before */
 };
 
-/* What Server-Timing says of them (probe_field.c), with its CRLF; 0: nothing was looked for. */
+/* Write the times as a Server-Timing field with its CRLF (probe_field.c).  Returns its length; 0:
+ * nothing was looked for. */
 enum { PROBE_FIELD_BYTES_MAX = 96 };
 size_t probe_field(const struct probe_stamps *stamps, char out[PROBE_FIELD_BYTES_MAX]);
 
-/* How many watch.  The kernel counts in them. */
+/* The number of watchers: the kernel counts tracers in these words. */
 extern volatile unsigned short rung_accepted_semaphore, rung_answer_semaphore;
 
-/* The log or the answers of the server itself need the times.  Call it before any thread exists. */
+/* The server's own log or answers need the times.  Call it before any thread exists. */
 static inline void probe_watch(void)
 {
     rung_answer_semaphore = (unsigned short)(rung_answer_semaphore + 1);

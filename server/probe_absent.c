@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* probe_absent.c - what takes the place of probe.c where there is no <sys/sdt.h>: nobody can
+/* probe_absent.c - takes the place of probe.c where there is no <sys/sdt.h>: no tracer can
  * attach. */
 #include "probe.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* probe_field.c - the times of an answer as its Server-Timing field
- * (https://www.w3.org/TR/server-timing/): how long it took to find, in milliseconds, and whether
- * what was found is compressed.  The time before that is not in it: only a tracer sees when a
- * request arrived.
+ * (https://www.w3.org/TR/server-timing/): how long the search took, in milliseconds, and whether
+ * what was found is compressed.  The time before the search is not included: only a tracer sees
+ * when a request arrived.
  */
 #include <stdio.h>
 #include "probe.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* processors.c - how many there are for this process, and to stay on one of them (--pin on).
+/* processors.c - counts the processors that this process may use, and pins a thread to one of them
+ * (--pin on).
  *
  * "May use" is the thread's affinity: what taskset, a container or a batch system has left.  A
- * thread that is pinned hands it on to those that it starts, so a worker pins itself first and its
- * crew, its watcher and its children follow.
+ * pinned thread passes its affinity on to the threads that it starts, so a worker pins itself
+ * first, and its crew, its watcher and its children follow.
  */
 #include <errno.h>
 #include <sched.h>

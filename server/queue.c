@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* queue.c - two bounded queues with one face: see queue.h for what they are.
+/* queue.c - two bounded queues with one interface: see queue.h for what they are.
  *
- * Parking, lock-free side.  Who wants to sleep says so (asleep = true), looks once more, and only
- * then waits on its semaphore; who changes the ring looks at the flag afterwards.  Both steps are
- * sequentially consistent, so at least one of the two sees the other: either the sleeper finds
- * the item, or the other finds the flag and wakes him.
+ * Parking, lock-free side.  A thread about to sleep sets asleep = true, checks the ring once more,
+ * and only then waits on its semaphore.  The other thread changes the ring first and checks the
+ * flag afterwards.  Both steps are sequentially consistent, so at least one thread sees the other's
+ * step: either the sleeper finds the item, or the other thread finds the flag and wakes it.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,13 +21,13 @@ struct parking {
     atomic_bool asleep;
 };
 
-/* head is the reader's, tail the writer's; both count up for ever, the difference is what is
- * queued. */
+/* The reader owns head, the writer owns tail.  Both count up for ever; their difference is the
+ * number of queued items. */
 struct ring {
     _Alignas(CACHE_LINE) atomic_uint head;
     struct parking reader;
     _Alignas(CACHE_LINE) atomic_uint tail;
-    unsigned length, mask; /* at most; the room for it is a power of two */
+    unsigned length, mask; /* most items; size of item[], a power of two, less 1 */
     intptr_t *item;
 };
 
@@ -37,7 +37,7 @@ struct queue {
     struct ring *ring;
     struct parking writer;
     atomic_bool ended;
-    unsigned turn; /* the producer's: where to look first */
+    unsigned turn; /* the producer's: the ring to look at first */
     /* QUEUE_MUTEX: lock guards ring[0] and ended. */
     pthread_mutex_t lock;
     pthread_cond_t filled, emptied;
@@ -77,7 +77,7 @@ static struct timespec later(int wait_ms)
 {
     struct timespec ts;
 
-    clock_gettime(CLOCK_REALTIME, &ts); /* what sem_timedwait() and condition variables go by */
+    clock_gettime(CLOCK_REALTIME, &ts); /* the clock of sem_timedwait() and condition variables */
     ts.tv_sec += wait_ms / 1000;
     ts.tv_nsec += wait_ms % 1000 * 1000000L;
     if (ts.tv_nsec >= 1000000000L) {
@@ -97,7 +97,7 @@ static void park(struct parking *p, const struct timespec *until)
         err = until ? sem_timedwait(&p->sem, until) : sem_wait(&p->sem);
     while (err < 0 && errno == EINTR);
     if (err < 0 && !atomic_exchange(&p->asleep, false))
-        sem_wait(&p->sem); /* the time was up, and somebody posted all the same: take it */
+        sem_wait(&p->sem); /* timed out, but a post has come all the same: take it */
 }
 
 static void unpark(struct parking *p)
@@ -108,7 +108,8 @@ static void unpark(struct parking *p)
 
 /* --- One ring for each consumer --------------------------------------------------------------- */
 
-/* The emptiest ring; the search begins behind the last one, so equals take turns. */
+/* The least loaded ring.  The search begins after the ring that was chosen last, so that equally
+ * loaded rings take turns. */
 static struct ring *least_loaded(struct queue *q)
 {
     struct ring *best = NULL;
@@ -116,7 +117,7 @@ static struct ring *least_loaded(struct queue *q)
 
     for (unsigned n = 0; n < q->used; n++) {
         struct ring *r = &q->ring[(q->turn + n) % q->used];
-        /* A reader at work is an item more: a ring that is empty but busy waits too. */
+        /* A reader at work counts as an item: a new one in its empty ring has to wait for it. */
         unsigned used = ring_used(r) + !atomic_load(&r->reader.asleep);
 
         if (!best || used < least) {
@@ -171,12 +172,12 @@ static unsigned take_lockfree(struct queue *q, struct ring *r, intptr_t item[], 
             return got;
         }
         if (atomic_load(&q->ended))
-            return ring_take(r, item, n); /* what was put before the end is seen now */
+            return ring_take(r, item, n); /* sees what was put before the end */
         atomic_store(&r->reader.asleep, true);
         if (!ring_used(r) && !atomic_load(&q->ended))
             park(&r->reader, NULL);
         else if (!atomic_exchange(&r->reader.asleep, false))
-            sem_wait(&r->reader.sem); /* as above */
+            sem_wait(&r->reader.sem); /* woken already: take the post */
     }
 }
 
@@ -192,7 +193,7 @@ static int put_locked(struct queue *q, intptr_t item, int wait_ms)
     while (!(put = ring_put(q->ring, item)) && !err)
         err = wait_ms < 0 ? pthread_cond_wait(&q->emptied, &q->lock)
                           : pthread_cond_timedwait(&q->emptied, &q->lock, &until);
-    if (put) /* perhaps at the very last moment */
+    if (put) /* perhaps just as the time was up */
         pthread_cond_signal(&q->filled);
     pthread_mutex_unlock(&q->lock);
     return put ? 0 : -EAGAIN;
@@ -211,7 +212,7 @@ static unsigned take_locked(struct queue *q, intptr_t item[], unsigned n)
     return got;
 }
 
-/* --- The face --------------------------------------------------------------------------------- */
+/* --- The interface ---------------------------------------------------------------------------- */
 
 void queue_consumers(struct queue *q, unsigned n)
 {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* queue.h - items handed from one thread to many; full means wait, nothing is ever dropped.
+/* queue.h - items handed from one thread to many; a full queue makes the producer wait, and nothing
+ * is ever dropped.
  *
- * mutex       one bounded ring for all, a mutex and two condition variables.  Whoever is free
+ * mutex       one bounded ring for all, a mutex and two condition variables.  Any free consumer
  *             takes the next item.
  * lockfree    one ring for each consumer, with one writer and one reader, so that two counters
- *             are all the agreement needed: no compare-and-swap loop, hence no ABA problem.  The
- *             producer fills the ring with the fewest items, a reader at work counting as one.
- *             An item that is in a ring stays there: when all were at work and another is done
- *             first, it waits for its own reader all the same.
+ *             are all the synchronisation needed: no compare-and-swap loop, hence no ABA problem.
+ *             The producer fills the ring with the fewest items, a reader at work counting as one.
+ *             An item stays in its ring: if all readers were at work and another one becomes free
+ *             first, it still waits for its own reader.
  *
- * In both, whoever finds nothing to do sleeps in the kernel: no spinning.  One producer;
- * consumers are numbered from 0.  Items are the caller's: a descriptor, a pointer.
+ * In both, a thread that finds nothing to do sleeps in the kernel and does not spin.  There is one
+ * producer; consumers are numbered from 0.  Items are the caller's: a descriptor, a pointer.
  */
 #ifndef SERVER_QUEUE_H
 #define SERVER_QUEUE_H
@@ -23,15 +24,15 @@ struct queue;
 struct queue_plan {
     bool lockfree;
     unsigned consumers;
-    unsigned length; /* items waiting at most, of all rings together; at least one a ring */
+    unsigned length; /* most items waiting, in all rings together; at least one a ring */
 };
 
 /* 0 or -ENOMEM. */
 int queue_open(struct queue **queue, const struct queue_plan *plan);
-/* Every consumer must have seen the end. */
+/* Call it after every consumer has seen the end. */
 void queue_close(struct queue *queue);
 
-/* Only the first n consumers came.  Before the first put. */
+/* Only the first n consumers exist.  Call it before the first put. */
 void queue_consumers(struct queue *queue, unsigned n);
 
 /* Waits while the queue is full, wait_ms at most; -1: for ever.  0, or -EAGAIN: still full. */

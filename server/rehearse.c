@@ -3,9 +3,9 @@
  * replays.
  *
  * Each part does the work of one request, as often as it is called.  Some contain others; `less`
- * says which, so that subtraction gives what cannot be run alone.  The memory part asks a host that
- * always has the same short body at hand; the file part asks the real one.  Owner of everything:
- * the rehearsal, on one thread.
+ * says which, so that subtraction gives the cost of what cannot be run alone.  The memory part asks
+ * a host that always has the same short body at hand; the file part asks the real host.  The
+ * rehearsal owns everything, on one thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct rehearsal {
     struct source body;
     const char *bytes; /* the request */
     size_t n;
-    bool failed;       /* an exchange did not end where it began: its time says nothing */
+    bool failed;       /* an exchange did not complete: its time says nothing */
     struct session echo, memory, file;
 };
 

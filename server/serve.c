@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* serve.c - rung serve: from options to a running server, and back.
  *
- * The order matters.  Signals are blocked before any thread exists; ports are bound while we may
- * still be root; everything else is opened as the user we stay: what cannot be reached after a
- * restart of the log must not be reached before it either.  Whatever fails is said here, and what
- * was opened is closed in reverse.
+ * The order matters.  Signals are blocked before any thread exists.  Ports are bound while we may
+ * still be root.  Everything else is opened as the user that we remain: a file that this user
+ * cannot open when the log is reopened must not be open before either.  Failures are reported here,
+ * and what was opened is closed in reverse order.
  */
 #include <errno.h>
 #include <grp.h>
@@ -28,7 +28,7 @@ enum {
 
 /* --- Descriptors ------------------------------------------------------------------------------ */
 
-/* Raise the limit of descriptors as far as it goes; returns it. */
+/* Raise the limit of descriptors as far as possible.  Returns the limit. */
 static uint64_t raise_descriptors(void)
 {
     struct rlimit limit;
@@ -45,7 +45,7 @@ static uint64_t raise_descriptors(void)
     return limit.rlim_cur;
 }
 
-/* Each process has as many descriptors as the limit says. */
+/* The limit of descriptors holds for each process by itself. */
 static uint64_t connections_allowed(const struct server *srv, uint64_t descriptors)
 {
     const struct serve_options *opt = srv->opt;
@@ -66,7 +66,7 @@ static uint64_t connections_allowed(const struct server *srv, uint64_t descripto
 
 /* --- Folder and user -------------------------------------------------------------------------- */
 
-/* The absolute path, to be freed; NULL and said why. */
+/* The absolute path, to be freed; NULL: the error was reported. */
 static char *find_folder(const char *folder)
 {
     struct stat st;
@@ -84,7 +84,7 @@ static char *find_folder(const char *folder)
     return NULL;
 }
 
-/* The user to become; NULL and *code, and said why. */
+/* The user to become; NULL: *code is set and the error was reported. */
 static const struct passwd *find_user(const char *name, int *code)
 {
     const struct passwd *user;
@@ -131,7 +131,8 @@ static int become(const struct passwd *user)
     return EXIT_DONE;
 }
 
-/* Unix sockets become the user's, and a process stays behind that can remove their names. */
+/* Give the Unix sockets to the user, leave a process behind that can remove their names, and become
+ * the user. */
 static int drop_privileges(const char *name, const struct server *srv, struct sweep **sweep)
 {
     int code, err;
@@ -151,7 +152,7 @@ static int drop_privileges(const char *name, const struct server *srv, struct sw
     return EXIT_FAILED;
 }
 
-/* At least the owner connects: three octal digits, or four with a zero in front. */
+/* Three octal digits, or four with a zero in front; at least the owner must be able to connect. */
 static bool is_socket_mode(const char *text)
 {
     size_t n = strlen(text);
@@ -170,7 +171,7 @@ static struct docroot_rules rules_of(const struct serve_options *opt)
                                   .entries_max = opt->listing_max};
 }
 
-/* What single rows cannot tell. */
+/* Checks that a single row of options.def cannot make. */
 static int check_options(const struct serve_options *opt)
 {
     struct docroot_rules rules = rules_of(opt);
@@ -325,7 +326,7 @@ static void fill_server(struct server *srv, const struct serve_options *opt)
     srv->backlog = (unsigned)opt->backlog;
     srv->progress_bytes = (uint32_t)opt->min_progress;
     srv->body_bytes_max = (uint32_t)opt->max_body;
-    if (opt->send == SEND_AUTO && opt->gather) /* else it is ways to send that are wanted */
+    if (opt->send == SEND_AUTO && opt->gather) /* otherwise a way to send was asked for */
         srv->cache_bytes = opt->cache;
     srv->server_field = opt->server_name ? "rung/" RUNG_VERSION : "rung";
     srv->server_timing = opt->server_timing;
@@ -333,7 +334,7 @@ static void fill_server(struct server *srv, const struct serve_options *opt)
         probe_watch();
 }
 
-/* From engine to farewell; whatever was opened is closed. */
+/* From the choice of an engine to the last message; whatever was opened is closed. */
 static int serve(struct server *srv, const struct serve_options *opt, const char *folder)
 {
     struct sweep *sweep = NULL;
@@ -382,7 +383,7 @@ int serve_run(const struct serve_options *opt, const char *folder_named)
     folder = folder_named ? find_folder(folder_named) : NULL;
     if (folder_named && !folder)
         return EXIT_USAGE;
-    /* Zeroed; workers that are processes see the same counters and the same flag to stop. */
+    /* Zeroed; workers that are processes see the same counters and the same stop flag. */
     srv = mmap(NULL, sizeof(*srv), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (srv == MAP_FAILED) {
         say_error("cannot start: %s", say_why(errno));

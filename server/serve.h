@@ -5,15 +5,15 @@
  *   commands.def     every command of rung; commands.c makes a list of them
  *   serve_table.c    the rows of options.def as a table, and the list of engines
  *   arrange.c        how many workers, and of what kind; what is refused
- *   arrange_send.c   how answers leave; what of that is refused
+ *   arrange_send.c   how answers are sent; what of that is refused
  *   listen.c         addresses become listeners, and what to say when that fails
- *   listen_congestion.c  which algorithm decides how fast they send
+ *   listen_congestion.c  which congestion control their connections use
  *   holder.c         which process holds a port
  *   signals.c        signals are read from a descriptor, so that no handler ever runs
  *   engines_print.c  what rung engines prints
  *   doctor.c         what rung doctor prints
  *
- * Functions that return an exit code have already said on stderr what went wrong.
+ * Functions that return an exit code have already reported on stderr what went wrong.
  */
 #ifndef SERVER_SERVE_H
 #define SERVER_SERVE_H
@@ -39,10 +39,10 @@ struct print_options {
 };
 extern const struct option_table engines_table, doctor_table;
 
-/* The rows that make sense without files, and a port of its own: rung echo. */
+/* The options of rung echo: the rows that make sense without files, and a port of its own. */
 const struct option_table *echo_table(void);
 
-/* Serve folder, or with NULL echo what arrives, until a signal stops it; an exit code
+/* Serve folder, or with NULL echo what arrives, until a signal stops it.  Returns an exit code
  * (base/say.h). */
 int serve_run(const struct serve_options *opt, const char *folder);
 
@@ -51,36 +51,36 @@ int doctor_print(bool json);
 
 /* --- Names that only root may remove (sweep.c) ------------------------------------------------ */
 struct sweep;
-/* Before the rights are given up, and before any thread exists.  *sweep is NULL where there are no
- * unix sockets.  0 or -errno. */
+/* Call it before the rights are given up, and before any thread exists.  *sweep is NULL if there
+ * are no unix sockets.  0 or -errno. */
 int sweep_begin(struct sweep **sweep, const struct server *srv);
-void sweep_end(struct sweep *sweep); /* once this was called everywhere; NULL is fine */
+void sweep_end(struct sweep *sweep); /* names are removed when no process holds it; NULL is fine */
 
 /* --- Engines: all of them in reading order, NULL-terminated ----------------------------------- */
 extern const struct engine *const engine_list[];
 const struct engine *engine_find(const char *name);
-/* Why it cannot run here with these options (NULL: with none); NULL: it can (choose.c).  Before any
- * thread exists. */
+/* Why the engine cannot run here with these options (NULL: with none); NULL: it can (choose.c).
+ * Call it before any thread exists. */
 const char *engine_refusal(const struct engine *e, const struct serve_options *opt);
 /* The engine that --engine auto chooses here with these options (NULL: with none), and why; NULL:
  * none can run. */
 const struct engine *engine_auto(const struct serve_options *opt, const char **why);
-/* The one asked for, or as above; NULL: it cannot run, and that was said. */
+/* The engine asked for, or engine_auto()'s; NULL: it cannot run, which was reported. */
 const struct engine *engine_choose(const struct serve_options *opt, const char **why);
 struct passwd;
-/* Groups first, because only root may change them.  False: some of it failed. */
+/* Changes the groups first, because only root may change them.  False: some step failed. */
 bool user_become(const struct passwd *user);
 int engines_print(bool json);
-void engine_print_auto(const struct engine *chosen, const char *why); /* what it returned */
+void engine_print_auto(const struct engine *chosen, const char *why); /* from engine_auto() */
 
-/* How many workers and how they share (arrange.c), into srv; a combination that makes no sense is
- * refused with its reason.  An exit code. */
+/* Set in srv how many workers there are and how they share (arrange.c).  A combination that makes
+ * no sense is refused with its reason.  Returns an exit code. */
 int arrange(struct server *srv, const struct serve_options *opt);
-/* As many as help, unless a number was given. */
+/* The number of workers: as many as the engine benefits from, unless a number was given. */
 unsigned arrange_workers(const struct engine *e, const struct serve_options *opt);
-/* That reason, or NULL: the options fit the engine. */
+/* The reason for which arrange() refuses, or NULL: the options fit the engine. */
 const char *arrange_refusal(const struct engine *e, const struct serve_options *opt);
-/* How answers leave (arrange_send.c), into a.  NULL, or a sentence: why that cannot be. */
+/* Set in a how answers are sent (arrange_send.c).  NULL, or a sentence: why that cannot be. */
 const char *arrange_sending(struct arrangement *a, const struct engine *e,
                             const struct serve_options *opt);
 /* Descriptors of pipes: for each connection, and for all threads together. */
@@ -88,17 +88,17 @@ unsigned arrange_pipes_each(const struct arrangement *a, const struct engine *e)
 unsigned arrange_pipes(const struct arrangement *a, const struct engine *e);
 
 /* --- Listeners (listen.c) --------------------------------------------------------------------- */
-/* Open those of opt into srv; what was left out or went wrong is said.  An exit code. */
+/* Open the listeners of opt into srv, and report what was left out or went wrong.  An exit code. */
 int listen_open(struct server *srv, const struct serve_options *opt);
-/* --congestion WORD, for listeners on those addresses, into srv->arrangement
- * (listen_congestion.c).  An exit code. */
+/* Apply --congestion WORD, for listeners on those addresses, to srv->arrangement
+ * (listen_congestion.c).  Returns an exit code. */
 int listen_congestion(struct server *srv, const char *word, const struct option_list *bind);
 /* Give the unix sockets, which are root's, to that user.  0 or -errno. */
 int listen_give(const struct server *srv, uid_t uid, gid_t gid);
 void listen_close(struct server *srv); /* and removes unix sockets */
 /* "http://127.0.0.1:8080/ and http://[::1]:8080/" */
 void listen_text(const struct server *srv, char *buf, size_t cap);
-/* Addresses of this machine where a public server can be reached, said one a line. */
+/* Print the addresses of this machine where a public server can be reached, one a line. */
 void listen_say_public(const struct server *srv);
 
 /* The process that listens on the TCP port, as "nginx (pid 42)"; false: that cannot be known

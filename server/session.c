@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* session.c - a connection in user space: the machine, its socket, its timer.
  *
- * One owner, one close path.  Non-blocking engines call session_pump() when the socket is ready;
- * blocking ones give a thread to session_serve(), which is the same conversation with the waiting
- * done by the socket: there the clock is read after each transfer, for a blocking receive may have
- * taken seconds, and the watcher may look at the machine only while the thread is inside a
- * transfer.
+ * One owner, one close path.  Non-blocking engines call session_pump() when the socket is ready.
+ * Blocking engines give a thread to session_serve(), which is the same conversation with the
+ * waiting done by the socket.  There the clock is read after each transfer, because a blocking
+ * receive may have taken seconds; and the watcher may look at the machine only while the thread is
+ * inside a transfer.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -68,7 +68,8 @@ static void session_init(struct loop *l, struct session *s, int fd)
     stats_add(l->worker->server->stats, STAT_ACCEPTED, 1);
 }
 
-/* The end of every connection, whoever served it. */
+/* The end of a connection, whichever thread served it.  In parts: session_leave(),
+ * session_gone(). */
 static void session_fini(struct loop *l, struct session *s)
 {
     struct stats *stats = l->worker->server->stats;
@@ -102,7 +103,7 @@ void session_close(struct loop *l, struct session *s)
     if (l->victims)
         victims_forget(l->victims, s);
     fetch_forget(l->fetch, s);
-    s->conn.host = &l->host; /* a lane it was lent to is not ours to touch */
+    s->conn.host = &l->host; /* a lane it was lent to is another thread's */
     wheel_del(&l->wheel, &s->timer);
     session_list_del(l, s);
     session_fini(l, s);
@@ -123,14 +124,14 @@ static void retime(struct loop *l, struct session *s)
     wheel_add(&l->wheel, &s->timer, s->conn.deadline_ms);
 }
 
-/* A deadline that moves away costs nothing: the timer fires early and is added again.  Only one
- * that comes nearer (the first byte of a head, after idling) must be told to the wheel. */
+/* A deadline that moves later costs nothing: the timer fires early and is added again.  Only one
+ * that moves earlier (the first byte of a head, after idling) has to change the wheel. */
 enum conn_want session_pump(struct loop *l, struct session *s)
 {
     uint64_t before_ms = s->conn.deadline_ms;
     enum conn_want want;
 
-    if (fetch_waits(s)) { /* an event came all the same, or a sweep */
+    if (fetch_waits(s)) { /* an event or a sweep called it all the same */
         l->more = false;
         return CONN_WAIT;
     }
@@ -142,7 +143,7 @@ enum conn_want session_pump(struct loop *l, struct session *s)
 
 /* --- The kernel moved the bytes: completion --------------------------------------------------- */
 
-/* As after a pump. */
+/* Do what follows a pump, after the kernel has moved bytes. */
 static enum conn_want moved(struct loop *l, struct session *s, uint64_t before_ms)
 {
     if (conn_shuts(&s->conn))
@@ -191,7 +192,7 @@ static bool at_hand(const struct session *s)
     return !last->bytes && sender_at_hand(&out, session_file(last));
 }
 
-/* The ring waits only for sockets that may block. */
+/* The ring waits only for sockets that may block; during these calls this one may not. */
 enum conn_want session_hand_over(struct loop *l, struct session *s, bool *polls)
 {
     struct line line = line_of(l, s);
@@ -218,7 +219,7 @@ enum conn_want session_hand_over(struct loop *l, struct session *s, bool *polls)
 
 enum conn_want session_woken(struct loop *l, struct session *s)
 {
-    return moved(l, s, UINT64_MAX); /* what the deadline was before loop_resumed() is forgotten */
+    return moved(l, s, UINT64_MAX); /* the deadline before loop_resumed() is not known */
 }
 
 int session_file(const struct segment *seg)
@@ -249,10 +250,10 @@ bool session_lend(struct loop *l, struct session *s)
         if (__atomic_compare_exchange_n(&s->conn.owner_state, &state, SESSION_AGAIN, false,
                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             return false;
-    /* Whatever deadline it comes back with is at least this far away. */
+    /* Any deadline that the other thread sets is at least this far away. */
     nearest_ms = h->idle_ms < nearest_ms ? h->idle_ms : nearest_ms;
     nearest_ms = h->send_ms < nearest_ms ? h->send_ms : nearest_ms;
-    if (s->conn.deadline_ms > l->now_ms + nearest_ms) { /* else a drip would put it off for ever */
+    if (s->conn.deadline_ms > l->now_ms + nearest_ms) { /* a drip must not delay it for ever */
         wheel_del(&l->wheel, &s->timer);
         wheel_add(&l->wheel, &s->timer, l->now_ms + nearest_ms);
     }
@@ -264,7 +265,7 @@ enum conn_want session_pump_lent(struct loop *lane, struct session *s)
 {
     __atomic_store_n(&s->conn.owner_state, SESSION_LENT, __ATOMIC_RELEASE);
     s->conn.host = &lane->host;
-    lane->received++; /* by another lane, which left a request in the stash */
+    lane->received++; /* another lane may have left a request in the stash */
     return pump_line(lane, s);
 }
 
@@ -318,7 +319,7 @@ static void serve_input(struct loop *l, struct session *s, struct line *line)
     n = line_recv(line, l->scratch, sizeof(l->scratch));
     watch_enter(watch, s);
     loop_tick(l);
-    if (n < 0 || (n == 0 && watch_has_shut(s))) /* the client cut nothing short */
+    if (n < 0 || (n == 0 && watch_has_shut(s))) /* ended by the watcher, not by the client */
         conn_abort(&s->conn);
     else
         conn_feed(&s->conn, l->scratch, (size_t)n, l->now_ms);
@@ -344,7 +345,7 @@ void session_begin(struct loop *l, struct session *s, int fd)
 {
     loop_tick(l);
     session_init(l, s, fd);
-    watch_add(l->worker->watch, s); /* entered */
+    watch_add(l->worker->watch, s); /* as after watch_enter() */
 }
 
 bool session_turned_away(struct loop *l, struct session *s)
@@ -369,9 +370,9 @@ void session_run(struct loop *l, struct session *s)
     }
 }
 
-/* Another process may hold the socket too, so that closing it would tell the peer nothing: it is
- * shut down, unless the last close is to reset it.  And what this one sent by must not be a later
- * child's as well. */
+/* Another process may hold the socket too, so closing it would send nothing to the peer: it is shut
+ * down instead, unless the last close is to reset it.  And a later child must not inherit the
+ * descriptors that this process sent with. */
 void session_leave(struct loop *l, struct session *s)
 {
     bool failed = conn_unfinished(&s->conn);

@@ -2,16 +2,16 @@
 /* signals.c - signals are read from a descriptor, so that no handler ever runs and no call is ever
  * interrupted.
  *
- * Every thread has them blocked.  INT and TERM stop the server, a second one at once; HUP reopens
- * the log, unless it says that the terminal was closed: that stops the server too.  USR1 prints
- * the counters.  PIPE is ignored: writing to a peer that has gone is an error code and ends
+ * Every thread has them blocked.  INT and TERM stop the server, a second one at once.  HUP reopens
+ * the log, unless it means that the terminal was closed, which stops the server too.  USR1 prints
+ * the counters.  PIPE is ignored: writing to a peer that has gone returns an error code and ends
  * nothing.
  *
- * HUP has two senders with different meanings.  A terminal that is closed sends it, or the shell
- * there does, to every job: a folder must not stay shared after its window is gone.  Programs that
+ * HUP has two senders with different meanings.  A terminal that is closed sends it to every job, or
+ * the shell there does: a folder must not stay shared after its window is gone.  Programs that
  * rotate logs send it to a server on any terminal or none.  So the controlling terminal is opened
- * at the start and looked at when HUP comes: the kernel hangs up its descriptors before it sends
- * the signal (__tty_hangup() in drivers/tty/tty_io.c).
+ * at the start and checked when HUP comes: the kernel hangs up its descriptors before it sends the
+ * signal (__tty_hangup() in drivers/tty/tty_io.c).
  *
  * One thread waits for signals, unless workers are processes: then their supervisor does, which
  * has nothing else to do.  A process that forks should have a single thread: the child also gets
@@ -30,8 +30,9 @@
 #include "serve.h"
 
 enum {
-    /* A shell passes the signal on as soon as its terminal is closed; a busy machine delays it.  A
-     * server that was left running without the signal (disown, exit) has HUP for its log again. */
+    /* A shell passes the signal on as soon as its terminal is closed; a busy machine delays it.  If
+     * a server was left running without the signal (disown, exit), HUP reopens its log
+     * afterwards. */
     HANGUP_MS = 5000
 };
 
@@ -40,7 +41,7 @@ struct signals {
     pthread_t thread;
     bool watched; /* there is a thread */
     int signal_fd;
-    int terminal_fd; /* the controlling terminal; -1: there is none, or it may close */
+    int terminal_fd; /* the controlling terminal; -1: there is none, or closing it means nothing */
     int wait_fd;     /* epoll: readable when one of these two has something new */
     int end_fd;      /* readable: the thread must end */
     unsigned stops;
@@ -85,7 +86,7 @@ static void stop(struct signals *s)
     server_stop(s->srv);
 }
 
-/* nohup ignores HUP and so asks that a closed terminal ends nothing. */
+/* nohup ignores HUP, which asks that closing the terminal ends nothing. */
 static int open_terminal(void)
 {
     struct sigaction before;
@@ -118,7 +119,7 @@ static void dispatch(struct signals *s, unsigned signal)
     if (signal == SIGINT || signal == SIGTERM) {
         stop(s);
     } else if (signal == SIGHUP && hung_up(s)) {
-        if (s->stops == 0) { /* the kernel and a shell may both send it: that is one reason */
+        if (s->stops == 0) { /* the kernel and a shell may both send it: it counts once */
             say("the terminal was closed");
             stop(s);
         }

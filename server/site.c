@@ -25,14 +25,14 @@ struct search {
     bool may_block;
     dev_t dev;           /* of the file found last */
     enum site_place place;
-    struct timespec now; /* before anything was looked at */
-    uint32_t siblings_ms; /* before they were looked for, by clock_ms() */
+    struct timespec now; /* read before anything was looked at */
+    uint32_t siblings_ms; /* clock_ms() before siblings were looked for */
     char path[DOCROOT_PATH_BYTES_MAX];
 };
 
 /* --- The root --------------------------------------------------------------------------------- */
 
-/* 0, or -errno of what *why says. */
+/* 0, or -errno; *why says what failed. */
 static int root_open(struct site *s, const struct site_options *opt, const char **why)
 {
     struct stat st;
@@ -174,7 +174,7 @@ static void search_put(struct docroot_search *search, struct docroot_thing *thin
         close(thing->fd);
 }
 
-/* The descriptor becomes the source's.  Of an empty file nothing is read, so it is not kept. */
+/* The source takes the descriptor, but not an empty file's, from which nothing is read. */
 static int search_open(struct docroot_search *search, struct docroot_thing *asked,
                        struct docroot_thing *sent, struct source **source)
 {
@@ -203,7 +203,7 @@ static int search_folder(struct docroot_search *search, const char *name,
 
     if (fd >= 0 && search->len == 0 && site_is_gone(f->site)) {
         close(fd);
-        fd = -ESTALE; /* it has no entries, but is no empty folder */
+        fd = -ESTALE; /* the root has no entries, but is no empty folder */
     }
     thing->fd = fd;
     return fd < 0 ? fd : 0;
@@ -247,7 +247,7 @@ static const struct docroot_ops search_ops = {
     .folder = search_folder, .list = search_list, .alone = search_alone,
 };
 
-/* Not cleared: only as much of the path as is used. */
+/* The struct is not cleared: only the part of its path that is in use counts. */
 static void search_init(struct search *f, struct site *site)
 {
     f->site = site;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* site_absent.c - the files that had no compressed sibling a moment ago.
  *
- * Most files have none, and to find that out at every request costs more than to open the file.  So
- * where no answers are kept (cache.h), it is remembered for SITE_ABSENT_MS: a sibling that comes
- * meanwhile counts a second later at most, and until then the file itself is sent.  Nothing else is
- * remembered: what is there, the file and any sibling, is looked at for each request.
+ * Most files have none, and finding that out at every request costs more than opening the file.  So
+ * where no answers are kept (cache.h), it is remembered for SITE_ABSENT_MS that there are none: a
+ * sibling that appears meanwhile is found a second later at most, and until then the file itself is
+ * sent.  Nothing else is remembered: a file that exists, and any sibling of it, is looked at for
+ * each request.
  *
- * One word for a path: 32 bits of its hash and the time; ten other bits say where it is.  Words are
- * read and written whole, so threads need no lock, and a path that comes to the same place just
- * takes it; a process that was forked has words of its own.  Two paths that agree in all 42 bits
- * are taken for each other, and one goes without its siblings for that second.  Nobody can choose
- * such a pair: see hash.h.
+ * A path has one word: 32 bits of its hash, and the time; ten other bits of the hash say where the
+ * word is.  Words are read and written whole, so threads need no lock.  A path that falls on the
+ * same place takes it over; a process that was forked has words of its own.  Two paths that agree
+ * in all 42 bits are taken for each other, and one goes without its siblings for that second.  No
+ * client can choose such a pair: see hash.h.
  */
 #include "hash.h"
 #include "site_inside.h"

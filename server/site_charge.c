@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* site_charge.c - the memory of all sorted listings, in all processes: what each of them has.
+/* site_charge.c - counts the memory of all sorted listings, for each process.
  *
- * One sum would stay too large for ever when a process is killed that has a part of it.  So each
- * process counts what it has in a claim of its own, a word that also says whose it is, and what all
- * of them have is added up.  A claim is given back with its last byte.  Those of processes that
- * have died are found when there is too much, or no claim is free: a death needs no call, nor a
- * parent that lives to see it.
+ * A single sum would stay too large for ever when a process is killed that has a part of it.  So
+ * each process counts its bytes in a claim of its own, a word that also names the process, and all
+ * claims are added up.  A claim is released with its last byte.  Claims of processes that have died
+ * are found when the sum is too large, or when no claim is free: a dying process need not call
+ * anything, and its parent need not be alive to see it.
  *
  * The process that opened the site, often the only one, counts in shared->listings_bytes.
  *
- * Cost: two additions in shared memory a step of growing, and a look at each claim there was.
+ * Cost: two additions in shared memory for each step of growth, and a look at each claim that was
+ * ever used.
  */
 #include <errno.h>
 #include <poll.h>
@@ -19,7 +20,7 @@
 #include <unistd.h>
 #include "site_inside.h"
 
-/* The upper half of a claim is the process, 0: it is free; the lower one its bytes. */
+/* The upper half of a claim is the process id (0: the claim is free), the lower half its bytes. */
 enum { OWNER_SHIFT = 32 };
 _Static_assert(SITE_LISTINGS_BYTES_MAX < 1ll << (OWNER_SHIFT - 1), "a claim's bytes stay below");
 
@@ -60,10 +61,10 @@ static size_t sum(const struct site_shared *shared)
     return all;
 }
 
-/* So is a zombie: it keeps its number until its parent waits for it, but has no memory any more. */
+/* A zombie is dead too: it keeps its number until its parent waits, but has no memory any more. */
 static bool is_dead(pid_t pid)
 {
-    static atomic_bool unknown; /* to valgrind, the call is */
+    static atomic_bool unknown; /* valgrind does not know the call */
     struct pollfd end = {.events = POLLIN};
     bool dead;
 
@@ -81,8 +82,8 @@ static bool is_dead(pid_t pid)
     return dead;
 }
 
-/* Free the claims of processes that have died.  A number that another process has by now keeps its
- * claim until that one ends, or claims. */
+/* Release the claims of processes that have died.  If another process has the number by now, the
+ * claim stays until that process ends, or claims. */
 static bool sweep(struct site_shared *shared)
 {
     unsigned claims = atomic_load(&shared->claims);
@@ -112,7 +113,8 @@ static _Atomic uint64_t *free_claim(struct site_shared *shared)
     return NULL;
 }
 
-/* This process's claim, or NULL: none is free.  One that came with fork() is another's.  Locked. */
+/* This process's claim, or NULL: none is free.  A claim inherited through fork() is another
+ * process's.  Called with the lock held. */
 static _Atomic uint64_t *claim(struct site *site)
 {
     struct site_shared *shared = site->shared;
@@ -120,7 +122,7 @@ static _Atomic uint64_t *claim(struct site *site)
     if (site->claim && is_own(site->claim))
         return site->claim;
     for (unsigned i = 0; i < atomic_load(&shared->claims); i++)
-        if (is_own(&shared->claim[i])) /* it died, and we have its number */
+        if (is_own(&shared->claim[i])) /* its process died, and we have its number */
             atomic_store(&shared->claim[i], 0);
     site->claim = free_claim(shared);
     if (!site->claim && sweep(shared))
@@ -134,7 +136,7 @@ static bool fits(struct site *site)
            (sweep(site->shared) && sum(site->shared) <= SITE_LISTINGS_BYTES_MAX);
 }
 
-/* Locked. */
+/* Called with the lock held. */
 static void claim_less(struct site *site, size_t bytes)
 {
     uint64_t own = own_word();

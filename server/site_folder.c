@@ -3,12 +3,13 @@
  * streams.
  *
  * Reading uses the folder's own descriptor; the target of a symbolic link is looked up from the
- * root like a request for it.  It may wait for the disk, so it belongs on a thread that may block.
- * Between two slices the client's socket is looked at.
+ * root like a request for it.  Reading may wait for the disk, so it belongs on a thread that may
+ * block.  Between two slices the client's socket is checked.
  *
- * Sorted: struct site_roll holds the entries, and the descriptor is closed before the first byte is
- * sent.  Streamed, when there are more than rules.entries_max or all listings together would need
- * more than SITE_LISTINGS_BYTES_MAX: buffers of DENTS_BYTES and STREAM_NAMES entries.
+ * A sorted listing has its entries in struct site_roll, and the descriptor is closed before the
+ * first byte is sent.  A listing is streamed when it has more than rules.entries_max entries, or
+ * when all listings together would need more than SITE_LISTINGS_BYTES_MAX: then its buffers are
+ * DENTS_BYTES and STREAM_NAMES entries.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -32,8 +33,8 @@ struct site_folder {
     struct site *site;
     int client;           /* its socket, or -1 */
     int fd;               /* of the folder; -1: all has been read */
-    dev_t dev;            /* where it lies */
-    uint64_t asked;       /* rolls_now() then */
+    dev_t dev;            /* the device that the folder lies on */
+    uint64_t asked;       /* rolls_now() when the listing was asked for */
     char path[];
 };
 
@@ -195,7 +196,7 @@ void site_folder_close(struct folder *folder)
     free(f);
 }
 
-/* --- For those who send it -------------------------------------------------------------------- */
+/* --- For the code that sends it --------------------------------------------------------------- */
 
 bool site_listing_ready(const struct source *source)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* site_inside.h - shared by the site's own files: site.c, site_open.c, site_young.c (times),
  * site_absent.c (siblings that are not there), site_folder.c (listings), site_roll.c (their
- * entries) and site_charge.c (the memory of those).  No other includes it.
+ * entries) and site_charge.c (the memory of those).  No other file includes it.
  *
- * The site is one for all threads.  It does not change, except for a counter, the paths without
- * siblings, the list of rolls and the cache; a source is its connection's, with the descriptor or
- * the listing in it, or part of an entry of the cache.
+ * All threads share one site.  It does not change, except for a counter, the paths without
+ * siblings, the list of rolls and the cache.  A source belongs to its connection and has the
+ * descriptor or the listing in it, or is part of an entry of the cache.
  */
 #ifndef SERVER_SITE_INSIDE_H
 #define SERVER_SITE_INSIDE_H
@@ -17,18 +17,18 @@
 #include "inside.h"
 
 enum {
-    /* Memory of all sorted listings that are being made or sent, in all processes: a dozen of
-     * DOCROOT_ENTRIES_MAX names.  One that would exceed it is streamed. */
+    /* Memory of all sorted listings that are being made or sent, in all processes: enough for a
+     * dozen of DOCROOT_ENTRIES_MAX names.  A listing that would exceed it is streamed. */
     SITE_LISTINGS_BYTES_MAX = 128 << 20,
     /* Processes that have sorted listings at once: four workers with all children that fork.c may
-     * have.  The listings of one more are streamed. */
+     * have.  The listings of one more process are streamed. */
     SITE_CLAIMS = 4096,
     /* Names read at once: a millisecond, and 256 clients that leave cost 0.3 s. */
     SITE_FIRST_NAMES = 1024,
     /* How long a file is sent as it is before its compressed siblings are looked for again. */
     SITE_ABSENT_MS = 1000,
-    SITE_PLACES = 8, /* file systems of which it is known where they lie */
-    ABSENT_PLACES = 1024, /* files of which that is remembered, 8 bytes each */
+    SITE_PLACES = 8, /* file systems whose place is remembered */
+    ABSENT_PLACES = 1024, /* paths that struct absent remembers, 8 bytes each */
 };
 
 struct cache;
@@ -50,7 +50,7 @@ struct young {
 /* In memory that all processes share. */
 struct site_shared {
     atomic_size_t listings_bytes; /* the opener's part of SITE_LISTINGS_BYTES_MAX */
-    _Atomic uint64_t gone_ms; /* not before then it is said again that the root was removed */
+    _Atomic uint64_t gone_ms; /* when it may be reported again that the root was removed */
     atomic_uint claims;       /* claim[0..claims) may be taken: see site_charge.c */
     _Atomic uint64_t claim[SITE_CLAIMS];
 };
@@ -62,20 +62,20 @@ struct site {
     _Atomic uint64_t places[SITE_PLACES]; /* of others: site_place.c */
     struct docroot_rules rules;
     bool compress; /* text is compressed where answers are kept */
-    bool counts_links; /* the file system counts those of the root: some FUSE servers do not */
-    bool world; /* what others may not read is refused, though this process may read it */
+    bool counts_links; /* the file system counts the root's links: some FUSE servers do not */
+    bool world; /* files that others may not read are refused, though this process may read them */
     struct site_shared *shared;
     pid_t opener;                  /* the process that opened it */
-    _Atomic uint64_t *claim;       /* this process's, if it is another, or an ancestor's */
+    _Atomic uint64_t *claim;       /* this process's (if not the opener), or an ancestor's */
     /* Guards claim, the next two, each roll's refs and links, and cache_shares. */
     pthread_mutex_t rolls_lock;
-    struct site_roll *rolls;       /* those that are made and still sent */
+    struct site_roll *rolls;       /* rolls that are complete and still sent */
     uint64_t moments;              /* passed so far: see rolls_now() */
-    struct cache *cache;           /* of this process, with those who share it */
+    struct cache *cache;           /* of this process; cache_shares have it open */
     unsigned cache_shares;
-    /* There is a cache: nothing else is remembered, because a second is too long for it. */
+    /* There is a cache, for which a second is too long: nothing else is remembered. */
     atomic_bool exact;
-    atomic_size_t compress_max; /* bytes of a file that may be compressed; 0: none is */
+    atomic_size_t compress_max; /* the largest file that may be compressed; 0: none is */
     struct absent absent;
     struct absent straight; /* folders that are reached without a link: site_open.c */
 };
@@ -83,11 +83,11 @@ struct site {
 struct site_source {
     struct source source; /* first: the core knows only this */
     int fd;               /* -1: none */
-    dev_t dev;            /* on which it lies, and where that is */
+    dev_t dev;            /* the device it lies on, and where that is */
     enum site_place place;
     struct folder *folder;
     void *owner;          /* see struct listing_help */
-    struct cache_entry *entry; /* that it is part of, or NULL */
+    struct cache_entry *entry; /* the cache entry that it is part of, or NULL */
 };
 
 static inline bool site_is_exact(const struct site *site)
@@ -109,21 +109,22 @@ static inline void site_has_cache(struct site *site, size_t body_max)
 
 /* --- site_open.c ------------------------------------------------------------------------------ */
 
-/* Open a path relative to the root (NUL-terminated, no leading slash), never outside it, nor by a
- * link what is hidden.  flags: O_DIRECTORY or O_PATH is among them.  A descriptor or -errno, of
- * which -ENOENT means 404 and -EACCES 403. */
+/* Open a path relative to the root (NUL-terminated, no leading slash), never outside the root, and
+ * nothing hidden by way of a link.  flags include O_DIRECTORY or O_PATH.  Returns a descriptor or
+ * -errno, of which -ENOENT means 404 and -EACCES 403. */
 int site_open_beneath(const struct site *site, const char *path, int flags);
 
-/* Whether the root itself was removed: nothing is found any more.  Says so on stderr at times. */
+/* Whether the root was removed, so that nothing is found any more.  Reported on stderr at times. */
 bool site_is_gone(const struct site *site);
 
-/* Open a regular file so, and look at it: *st.  -EISDIR: it is a folder; -EACCES with a kind in
- * st->st_mode, which is 0 if none is known: it is neither, and was not opened. */
+/* Open a regular file in the same way, and fill *st.  -EISDIR: it is a folder.  -EACCES with a kind
+ * in st->st_mode (0: none is known): it is neither, or others may not read it; it was not
+ * opened. */
 int site_open_file(struct site *site, const char *path, struct stat *st);
 
 /* --- site_place.c ----------------------------------------------------------------------------- */
 
-/* Of an open file on that device.  Asks no server of files. */
+/* The place of an open file on that device.  No file server is asked. */
 enum site_place site_place_of(struct site *site, int fd, dev_t dev);
 
 /* --- site_young.c ----------------------------------------------------------------------------- */
@@ -135,14 +136,14 @@ bool young_is(struct site *site, int fd, const struct stat *st, const struct tim
 
 /* --- site_absent.c ---------------------------------------------------------------------------- */
 
-int absent_init(struct absent *absent); /* it is all zeroes.  0, or -1 and errno */
-/* Whether that path was found without siblings less than SITE_ABSENT_MS ago, by clock_ms(), of
- * which the lower half will do. */
+int absent_init(struct absent *absent); /* *absent is all zeroes.  0, or -1 and errno */
+/* Whether that path was found without siblings less than SITE_ABSENT_MS ago.  now_ms: clock_ms(),
+ * of which the lower half is enough. */
 bool absent_lately(const struct absent *absent, const char *path, size_t len, uint32_t now_ms);
-/* That path has none; since_ms: when the search began. */
+/* The path has no siblings; since_ms: when the search began. */
 void absent_note(struct absent *absent, const char *path, size_t len, uint32_t since_ms);
 
-/* --- site_roll.c: a folder's entries, sorted, of which several listings are made -------------- */
+/* --- site_roll.c: a folder's sorted entries, from which several listings are made ------------- */
 
 struct site_roll {
     struct roll roll;      /* first; view and path of its totals are the key */
@@ -155,30 +156,32 @@ struct site_roll {
 
 int rolls_open(struct site *site); /* 0, or -1 and errno */
 void rolls_close(struct site *site);
-/* A number that grows with each call, so that of two calls the later one has the larger. */
+/* A number that grows with each call: of two calls, the later one returns the larger. */
 uint64_t rolls_now(struct site *site);
-/* An empty one for that listing's path and view; NULL: no memory.  The reading begins now. */
+/* An empty roll for that listing's path and view; NULL: no memory.  The reading begins now. */
 struct roll *roll_open(struct site *site, const struct listing *listing);
-/* All are there, and sorted.  From now on it does not change, and roll_find() finds it. */
+/* All entries are there, and sorted.  From now on the roll does not change; roll_find() finds
+ * it. */
 void roll_made(struct site *site, struct roll *roll);
-/* A reference to one of the same path and view whose reading began after that moment, or NULL: one
- * that began before it might lack what has changed in between. */
+/* A reference to a roll of the same path and view whose reading began after `asked`, or NULL.  A
+ * roll that began before might lack what has changed in between. */
 struct roll *roll_find(struct site *site, const struct listing *listing, uint64_t asked);
 void roll_put(struct site *site, struct roll *roll); /* NULL is fine */
 
-/* --- site_charge.c: what all listings take ---------------------------------------------------- */
+/* --- site_charge.c: the memory of all listings ------------------------------------------------ */
 
 int charges_open(struct site *site); /* 0, or -1 and errno */
 void charges_close(struct site *site);
-/* This process has that many bytes more.  False: it has not, because all together would have more
- * than SITE_LISTINGS_BYTES_MAX. */
+/* Count that many more bytes for this process.  False: they were not counted, because all processes
+ * together would have more than SITE_LISTINGS_BYTES_MAX, or no claim is free. */
 bool charge(struct site *site, size_t bytes);
 void charge_back(struct site *site, size_t bytes);
 
 /* --- site_folder.c ---------------------------------------------------------------------------- */
 
-/* Begin the listing of the open folder fd, which is taken over, also on failure; a short one is
- * made.  0 or -errno.  As a source's it is asked by site_listing_...() in inside.h. */
+/* Begin the listing of the open folder fd, which is taken over, also on failure; a short listing is
+ * made at once.  0 or -errno.  When a source has it, it is used by site_listing_...() in
+ * inside.h. */
 int site_folder_open(struct site *site, const struct http_ask *ask, int fd, struct folder **folder);
 void site_folder_close(struct folder *folder); /* NULL is fine */
 /* NULL: the source is no listing. */

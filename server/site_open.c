@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* site_open.c - from a name to a descriptor: beneath the root, never a hidden thing, never a FIFO.
  *
- * Every open goes from the root's descriptor by openat2(RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
- * and is looked at by fstat: there is no moment between a check and a use.
+ * Every open starts at the root's descriptor with openat2(RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS),
+ * and the result is checked with fstat: there is no moment between a check and a use.
  *
  *   usual      RESOLVE_NO_SYMLINKS too: the path asked for is the path found, so its names were
  *              judged (path_is_hidden) before anything was opened
@@ -13,15 +13,16 @@
  * Opening a FIFO would wake a writer that waits for a reader, and closing it would break the pipe.
  * O_PATH first would cost every file a second open; so the name is looked at with fstatat, and only
  * a regular file is opened.  A FIFO that takes the name just then is opened, seen by fstat and
- * refused: O_NONBLOCK keeps it from blocking, and O_NOCTTY a terminal from becoming ours.
+ * refused: O_NONBLOCK keeps it from blocking, and O_NOCTTY keeps a terminal from becoming our
+ * controlling terminal.
  *
- * Root may open everything.  A server that is started as root and stays root serves what others may
- * read (site->world): files and folders by their modes, and folders on the way by theirs, except
- * the root itself, which was named on purpose.
+ * Root may open everything.  A server that is started as root and stays root serves only what
+ * others may read (site->world): files and folders by their modes, and folders on the way by
+ * theirs, except the root itself, which was named on purpose.
  *
- * fstatat follows links of the folders above the name, and might so leave the root.  It is called
- * when those folders were found to be no links less than a second ago (SITE_ABSENT_MS), or just
- * now if there is a cache.
+ * fstatat follows links among the folders above the name, and so might leave the root.  It is
+ * called only when those folders were found to be no links less than a second ago (SITE_ABSENT_MS),
+ * or just now if there is a cache.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,8 +65,8 @@ static int mode_error(const struct site *site, mode_t mode, mode_t needed)
     return site->world && (mode & needed) != needed ? -EACCES : 0;
 }
 
-/* Whether others may pass the folders on a path without links, of which the last component is not
- * one of them: 0 or -errno. */
+/* Whether others may pass the folders on a path without links; the last component is not one of
+ * them.  0 or -errno. */
 static int folders_error(const struct site *site, const char *path)
 {
     char folder[PATH_MAX];
@@ -107,8 +108,8 @@ static struct slice path_of(int fd, char buf[PATH_MAX])
     return (struct slice){buf, (size_t)n};
 }
 
-/* Whether visitors are shown the thing that a link led to: 0, or -errno.  It has a path beneath the
- * root's, no name on which is hidden, and they may pass its folders. */
+/* Whether visitors may see the thing that a link led to: 0, or -errno.  Its path must lie beneath
+ * the root's and contain no hidden name, and visitors must be allowed to pass its folders. */
 static int judge(const struct site *site, int fd)
 {
     char of_root[PATH_MAX], of_thing[PATH_MAX];
@@ -117,11 +118,11 @@ static int judge(const struct site *site, int fd)
     if (root.ptr && thing.ptr)
         thing = docroot_beneath(&site->rules, root, thing);
     if (!root.ptr || !thing.ptr)
-        return -ENOENT; /* as hidden names are */
+        return -ENOENT; /* like a hidden name */
     return folders_error(site, thing.ptr);
 }
 
-/* The thing that a path with a link in it leads to, by O_PATH.  A descriptor or -errno. */
+/* Open by O_PATH the thing that a path with a link in it leads to.  A descriptor or -errno. */
 static int open_linked(const struct site *site, const char *path, int flags)
 {
     int fd = open_as(site, path, O_PATH | (flags & O_DIRECTORY), 0), err;
@@ -135,7 +136,7 @@ static int open_linked(const struct site *site, const char *path, int flags)
     return err;
 }
 
-/* Opens the thing that fd, by O_PATH, names; fd is closed. */
+/* Open again the thing that fd, opened by O_PATH, names; fd is closed. */
 static int open_again(int fd, int flags)
 {
     char name[PROC_NAME_BYTES];
@@ -152,7 +153,7 @@ static int open_again(int fd, int flags)
     return err ? docroot_error(err) : opened;
 }
 
-/* Whether others may list that folder; what everyone is served from, the root, is not asked. */
+/* Whether others may list that folder.  Not called for the root, from which everyone is served. */
 static int list_error(const struct site *site, int fd)
 {
     struct stat st;
@@ -202,8 +203,8 @@ bool site_is_gone(const struct site *site)
 
 /* --- Files ------------------------------------------------------------------------------------ */
 
-/* 0: no folder on the way to that name is a link, nor was one lately.  -ELOOP: one may be; or
- * -EACCES. */
+/* 0: no folder on the way to that name is a link, or none was less than SITE_ABSENT_MS ago.
+ * -ELOOP: one may be; or -EACCES. */
 static int way_error(struct site *site, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -232,7 +233,7 @@ static int way_error(struct site *site, const char *path)
     return err;
 }
 
-/* 0: it may be opened; or why not. */
+/* 0: it may be opened; otherwise -errno. */
 static int error_of_kind(const struct site *site, const struct stat *st)
 {
     if (S_ISREG(st->st_mode))
@@ -269,7 +270,7 @@ int site_open_file(struct site *site, const char *path, struct stat *st)
     if (err)
         return err;
     fd = open_as(site, path, OPEN_FLAGS, RESOLVE_NO_SYMLINKS);
-    if (fd == -ELOOP) /* a link has come */
+    if (fd == -ELOOP) /* a link has appeared */
         return open_linked_file(site, path, st);
     if (fd < 0)
         return docroot_error(fd);

@@ -3,8 +3,8 @@
  * may not answer.
  *
  * statfs(2) would tell, but it asks that server.  So the file's mount is looked up in the list of
- * mounts, by its number; a name that is not known there is taken for a server's.  What was found is
- * kept by device number for a second, because another file system may get that number later.
+ * mounts, by its number; a file system that is not known here is taken for a server's.  The result
+ * is kept by device number for a second, because another file system may get that number later.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static enum site_place place_of_kind(const char *name, size_t len)
     return SITE_FAR;
 }
 
-/* Of a line of proc_pid_mountinfo(5), which has the kind behind " - ". */
+/* A line of proc_pid_mountinfo(5) has the kind after " - ". */
 static enum site_place place_of_line(const char *line)
 {
     const char *kind = strstr(line, " - ");

@@ -2,8 +2,8 @@
 /* site_roll.c - a folder's entries, sorted by core/folder.c: made by one thread, then read by every
  * listing that may show them.
  *
- * A roll lives as long as a listing reads it.  It is given to another only if its folder was read
- * after that one was asked for: an answer never lacks a change that was complete before its
+ * A roll lives as long as a listing reads it.  Another listing gets it only if its folder was read
+ * after that listing was asked for: an answer never lacks a change that was complete before its
  * request.
  */
 #include <errno.h>
@@ -80,7 +80,7 @@ static bool same_bytes(const char *a, const char *b, size_t n)
     return n == 0 || memcmp(a, b, n) == 0;
 }
 
-/* Format and page do not count: they are made of the same entries. */
+/* Format and page do not count: all are made from the same entries. */
 static bool is_same(const struct listing *a, const struct listing *b)
 {
     const struct listing_view *v = &a->view, *w = &b->view;

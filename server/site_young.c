@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* site_young.c - what core/stamp.c has to know of the clocks that stamp files: the kernel's tick,
- * and whether it is the kernel that stamps them.  Of the root's file system that is asked once, of
- * another one at each file that was changed in the last minute, unless a server has it, which might
- * not answer.
+ * and whether the kernel stamps them.  The root's file system is asked once.  Another one is asked
+ * at each file that was changed in the last minute, unless it is a server's, which might not
+ * answer.
  */
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* stats.c - counters in memory that all processes of the server share: one slot each.
  *
- * A process adds to its own slot only, relaxed and on cache lines of its own, and anyone sums them
- * up.  What was accepted is open, closed or lost, always: when a process dies the supervisor moves
- * what it had open to LOST.  A sum taken while others count may be a few events behind; it never
- * loses one.
+ * A process adds to its own slot only, relaxed and on cache lines of its own, and any process may
+ * sum them up.  Every accepted connection is open, closed or lost: when a process dies, the
+ * supervisor counts as LOST what it had open.  A sum taken while others count may be a few events
+ * behind; it never loses one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -101,8 +101,8 @@ uint64_t stats_sum(const struct stats *stats, enum stat_id stat)
 
 uint64_t stats_live(const struct stats *stats)
 {
-    /* What has ended is read first: a connection that ends in between is counted as open, never
-     * as minus one. */
+    /* Ended connections are read first: one that ends in between counts as open, never as minus
+     * one. */
     uint64_t ended = stats_sum(stats, STAT_CLOSED) + stats_sum(stats, STAT_LOST);
     uint64_t begun = stats_sum(stats, STAT_ACCEPTED);
 

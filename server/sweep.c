@@ -2,11 +2,11 @@
 /* sweep.c - removes the names of Unix sockets when a server that became another user has ended.
  *
  * A socket is usually in a folder that only root may change, such as /run, and --user gives up that
- * right for good.  So a process stays behind that may remove names, and nothing else: it waits for
+ * right for good.  So a process stays behind that may remove names, and nothing else.  It waits for
  * the end of a pipe that every process of the server holds, and sees it however they end, SIGKILL
- * included.  It takes no signals and no input.  A name is removed only if it still means the socket
- * that was bound: a successor that has taken the name keeps it.  It is no child of the server's, so
- * that no engine waits for it.
+ * included.  It takes no signals and no input.  It removes a name only if the name still means the
+ * socket that was bound: a successor that has taken the name keeps it.  It is no child of the
+ * server's, so that no engine waits for it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,9 +24,9 @@
 #include <unistd.h>
 #include "serve.h"
 
-enum { SWEEP_MS = 2000 /* how long the server waits for it at the end */ };
+enum { SWEEP_MS = 2000 /* how long the server waits for that process at the end */ };
 
-/* A socket's name, in a folder that is held open: what happens to the path above it later does not
+/* A socket's name, in a folder that is held open: later changes of the path above it do not
  * matter. */
 struct name {
     int folder;
@@ -57,7 +57,7 @@ static int name_set(struct name *n, const char *path)
     return fstatat(n->folder, n->base, &n->st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-/* A number may be given again to a new socket; the time of its last change is not. */
+/* A new socket may get the same inode number, but not the same time of last change. */
 static void remove_name(const struct name *n)
 {
     struct stat st;
@@ -87,7 +87,7 @@ static void close_others(const int *keep, unsigned count)
     }
 }
 
-/* Names may be removed from any folder, a sticky one too; all other rights are given up. */
+/* Keep the right to remove names from any folder, a sticky one too; give up all others. */
 static void drop_rights(void)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -122,7 +122,7 @@ static void sweep_main(const struct name *names, unsigned count, int alive, int 
     _exit(0);
 }
 
-/* A child's child. */
+/* Start the process as a child's child. */
 static int start(const struct name *names, unsigned count, const int alive[2], const int done[2])
 {
     pid_t pid = fork();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* victims.c - the sessions that give up their seats: a short list, kept in the order in which they
- * go.  Which one goes before which is decided in core/room.c; here the socket is asked for what the
- * machine does not know.  The caller owns the sessions and looks at each again before it ends it.
+/* victims.c - the sessions that give up their seats: a short list, in the order in which they are
+ * closed.  core/room.c decides that order; here the socket is asked for what the machine does not
+ * know.  The caller owns the sessions and looks at each again before it ends it.
  */
 #include "../base/net.h"
 #include "inside.h"
@@ -11,7 +11,7 @@ struct room_place session_place(struct session *s, const struct room *r)
     struct room_peer peer = {.heard_ms = UINT64_MAX};
     struct room_place place;
 
-    if (fetch_waits(s)) /* the disk takes its time, not the peer */
+    if (fetch_waits(s)) /* it waits for the disk, not for the peer */
         return (struct room_place){.claim = ROOM_KEEPS};
     if (s->conn.want == CONN_SEND) {
         peer.acked = net_acked(s->fd, s->conn.sent);
@@ -23,7 +23,7 @@ struct room_place session_place(struct session *s, const struct room *r)
     }
     place = room_place(&s->conn, r, &peer);
     if ((place.claim == ROOM_IDLE || place.claim == ROOM_HEADLESS) && net_unread(s->fd) > 0)
-        place.claim = ROOM_KEEPS; /* its request is there, or more of it */
+        place.claim = ROOM_KEEPS; /* a request has come, or more of one */
     return place;
 }
 
@@ -31,7 +31,7 @@ void victims_begin(struct victims *v, const struct worker *w, uint64_t now_ms)
 {
     unsigned waiting = worker_waiting(w), workers = w->server->arrangement.workers;
 
-    if (worker_shares(w)) /* each makes room for its part of the queue that all share */
+    if (worker_shares(w)) /* each worker makes room for its part of the shared queue */
         waiting = (waiting + workers - 1) / workers;
     v->room = (struct room){now_ms, w->seats, waiting};
     v->wanted = v->room.waiting < VICTIMS_MAX ? v->room.waiting : VICTIMS_MAX;

@@ -4,19 +4,18 @@
  * A thread that sits in recv() or send() cannot look at the clock, and socket time-outs do not
  * help: a reader that takes a byte now and then resets them for ever.  So one more thread looks at
  * all sessions of the process, and ends a wait by shutdown() on the socket; the serving thread sees
- * the end and closes.  Reading is shut down where nothing is owed: a request that arrives at that
- * very moment is still read and answered.
+ * the end and closes.  If no answer is owed, only reading is shut down: a request that arrives at
+ * that very moment is still read and answered.
  *
- * The registry is locked by `lock`.  A session's machine is its thread's, but during a transfer
- * the watcher may look at it: owner_state says whose turn it is.  A thread whose transfer ends
- * while the watcher looks waits until the look is over.  That works between processes too
- * (fork.c).
+ * `lock` guards the registry.  A session's machine belongs to its thread, but during a transfer the
+ * watcher may look at it: owner_state says whose turn it is.  A thread whose transfer ends while
+ * the watcher looks waits until the look is over.  That works between processes too (fork.c).
  *
- * Cost: none a transfer but two atomic stores.  The watcher sleeps until the next deadline; every
- * new deadline is at least `shortest_ms` away when it is set, so it looks no less often than that
- * and is never late.  It looks every TICK_MS only while connections come, while one waits for a
- * seat, or while the server stops.  When all seats are taken and none waits, it sleeps: the
- * listeners wake it.
+ * Cost of a transfer: two atomic operations and nothing else.  The watcher sleeps until the next
+ * deadline.  Every new deadline is at least `shortest_ms` away when it is set, so the watcher looks
+ * no less often than that and is never late.  It looks every TICK_MS only while connections come,
+ * while one waits for a seat, or while the server stops.  When all seats are taken and none waits,
+ * it sleeps: the listeners wake it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -32,11 +31,11 @@ enum {
     TICK_MS = 20,
     PRESSED_MS = 2,     /* between two rounds that make room */
     PRESSED_LOOKS = 64, /* ... and a millisecond more for each 64 sessions to look at */
-    LEAVING_MS = 1000,  /* an evicted session may take this long, before another goes instead */
+    LEAVING_MS = 1000,  /* an evicted session may take this long; then another one is evicted */
     WAITED_MS = 100, /* a connection that waits longer is not about to get a thread or worker */
     STARVED_MS = 1000, /* ... where any thread may take it: a busy machine may be that slow */
     LAST_FIRST = 64, /* places for connections that are queued when the server stops */
-    QUIET_TICKS = 50 /* without need, before sleeping longer: a busy engine need not wake it */
+    QUIET_TICKS = 50 /* ticks without need, then it sleeps longer: a busy engine need not wake it */
 };
 
 enum { TURN_SERVER, TURN_TRANSFER, TURN_WATCHER };   /* session.conn.owner_state */
@@ -49,7 +48,7 @@ struct watch {
     unsigned count;
     bool ticking; /* looks every TICK_MS: need not be woken */
     bool added;   /* since the last look */
-    bool attends; /* to the listeners, while it sleeps */
+    bool attends; /* waits for the listeners too, while it sleeps */
     bool over;
     /* The watcher's own: */
     pthread_t thread;
@@ -57,12 +56,12 @@ struct watch {
     unsigned quiet;
     uint64_t now_ms, drain_ms, shortest_ms, seats;
     unsigned emptied;         /* worker->emptied at the last look */
-    bool waited;              /* somebody was in the queue then */
-    uint64_t waiting_ms;      /* ... and has been since */
+    bool waited;              /* a connection was waiting then */
+    uint64_t waiting_ms;      /* ... since that time */
     unsigned leaving;         /* sessions that were ended and are still there */
     uint64_t evicted_ms;      /* when the last one was evicted */
-    /* Stopping: connections that were taken from the listeners' queues before those were closed,
-     * last[next..count) still to be served.  Guarded by lock. */
+    /* Stopping: connections that were taken from the listeners' queues before the listeners were
+     * closed, last[next..count) still to be served.  Guarded by lock. */
     uint64_t call_ms;
     int *last;
     unsigned last_next, last_count, last_room;
@@ -76,7 +75,7 @@ static void wake(struct watch *watch)
     uint64_t one = 1;
 
     if (write(watch->wake_fd, &one, sizeof(one)) < 0)
-        return; /* full: it is awake */
+        return; /* the counter is full: the watcher is awake */
 }
 
 bool watch_full(struct watch *watch)
@@ -98,9 +97,9 @@ bool watch_turns_away(struct watch *watch, struct session *s)
     pthread_mutex_lock(&watch->lock);
     free_seats = watch->count < watch->seats ? (unsigned)(watch->seats - watch->count) : 0;
     pthread_mutex_unlock(&watch->lock);
-    /* The watcher looks at what waits in a listener that other workers share. */
+    /* If other workers share a listener, the watcher looks at what waits there. */
     r.waiting = worker_shares(w) ? atomic_load(&w->queued) : worker_waiting(w);
-    r.waiting -= r.waiting < free_seats ? r.waiting : free_seats; /* these are about to get one */
+    r.waiting -= r.waiting < free_seats ? r.waiting : free_seats; /* as many will get a seat */
     return r.waiting && session_place(s, &r).claim == ROOM_IDLE;
 }
 
@@ -135,8 +134,8 @@ int watch_last(struct watch *watch)
     return fd;
 }
 
-/* Where threads are fed by a queue it comes from there, and leaves it as it takes its seat: were
- * there a moment in which it has neither, watch_full() would be wrong then. */
+/* If a queue feeds the threads, the session's connection leaves the queue as it takes its seat,
+ * under one lock: if it had neither for a moment, watch_full() would be wrong then. */
 void watch_add(struct watch *watch, struct session *s)
 {
     pthread_mutex_lock(&watch->lock);
@@ -187,9 +186,9 @@ void watch_leave(struct watch *watch, struct session *s)
 
 void watch_enter(struct watch *watch, struct session *s)
 {
-    (void)watch; /* perhaps another process's: its lock is out of reach */
+    (void)watch; /* it may be another process's, whose lock is out of reach */
     while (!turn_take(s, TURN_SERVER))
-        sched_yield(); /* the watcher looks at it: a few instructions */
+        sched_yield(); /* the watcher looks at the session: a few instructions */
 }
 
 bool watch_has_shut(const struct session *s)
@@ -230,10 +229,11 @@ static bool cut_off(const struct watch *watch)
     return watch->drain_ms && (watch->now_ms >= watch->drain_ms || stop_signals(watch) > 1);
 }
 
-/* One session, its machine at rest.  Gives its deadline. */
+/* Look at one session whose machine is at rest.  Returns its deadline. */
 static uint64_t look(struct watch *watch, struct session *s)
 {
-    /* Its thread may have a request in hand and not be here yet: that one is answered. */
+    /* The session's thread may have received a request before its turn: that request is
+     * answered. */
     bool idle = conn_idle(&s->conn);
 
     if (watch->drain_ms && session_may_leave(s, watch->now_ms))
@@ -249,8 +249,8 @@ static uint64_t look(struct watch *watch, struct session *s)
     return s->conn.deadline_ms > watch->now_ms ? s->conn.deadline_ms : watch->now_ms;
 }
 
-/* All sessions: ends those whose time is up and gives the next deadline; with v, finds those to
- * evict. */
+/* Look at all sessions: end those whose time is up, and return the next deadline.  With v, find
+ * those to evict. */
 static uint64_t look_at_all(struct watch *watch, struct victims *v)
 {
     uint64_t next_ms = watch->now_ms + watch->shortest_ms;
@@ -262,8 +262,8 @@ static uint64_t look_at_all(struct watch *watch, struct victims *v)
         watch->leaving += s->slot != 0;
         if (!turn_take(s, TURN_WATCHER)) {
             if (cut_off(watch))
-                end(s, ENDED); /* needs no look at the machine */
-            continue; /* its thread is at work: whatever deadline it sets is shortest_ms away */
+                end(s, ENDED); /* this needs no look at the machine */
+            continue; /* its thread is at work: any deadline it sets is shortest_ms away */
         }
         if (cut_off(watch))
             cut(s);
@@ -276,8 +276,8 @@ static uint64_t look_at_all(struct watch *watch, struct victims *v)
     return next_ms;
 }
 
-/* Unless it has come to life in the meantime.  An idle session is shut for reading alone: a request
- * that arrives at this moment is still answered. */
+/* Evict a session, unless it has come to life in the meantime.  An idle session is shut down for
+ * reading only: a request that arrives at this moment is still answered. */
 static void evict(struct watch *watch, struct session *s, const struct room *r)
 {
     enum room_claim claim;
@@ -296,8 +296,8 @@ static void evict(struct watch *watch, struct session *s, const struct room *r)
     turn_give(s);
 }
 
-/* As many as wait, less those that are about to make room: a thread, or even a process, needs a
- * moment to end.  A client that keeps asking may take longer than that. */
+/* Evict as many sessions as connections wait, less those that are ending already: a thread, or even
+ * a process, needs a moment to end.  A client that keeps asking may delay that further. */
 static void evict_all(struct watch *watch, const struct victims *v)
 {
     unsigned leaving = watch->now_ms - watch->evicted_ms < LEAVING_MS ? watch->leaving : 0;
@@ -306,7 +306,8 @@ static void evict_all(struct watch *watch, const struct victims *v)
         evict(watch, (struct session *)v->row[i].conn, &v->room); /* its first member */
 }
 
-/* Whether any free thread of a crew takes what is queued; else it waits for one certain thread. */
+/* Whether any free thread of a crew takes a queued connection.  Otherwise the connection waits for
+ * one certain thread. */
 static bool any_takes(const struct worker *w)
 {
     return w->server->engine->crew && w->tuning.queue != QUEUE_LOCKFREE && !w->tuning.drain_all;
@@ -367,7 +368,7 @@ static void leave_listeners(struct watch *watch)
     worker_leave(watch->worker);
 }
 
-/* One round under the lock.  How long to sleep: ms, or -1 = until something happens. */
+/* One round under the lock.  Returns how long to sleep: ms, or -1 = until something happens. */
 static int round_of_looks(struct watch *watch)
 {
     struct victims v = {.count = 0};
@@ -376,7 +377,7 @@ static int round_of_looks(struct watch *watch)
     uint64_t next_ms;
 
     watch->now_ms = clock_ms();
-    awaited = !stop_signals(watch) && is_awaited(watch, full); /* then all may finish */
+    awaited = !stop_signals(watch) && is_awaited(watch, full); /* while stopping, all may finish */
     if (stop_signals(watch) && !watch->drain_ms) {
         watch->drain_ms = watch->now_ms + watch->worker->server->drain_ms + 1;
         watch->call_ms = watch->now_ms + LAST_CALL_MS;
@@ -410,12 +411,12 @@ static void sleep_until_needed(struct watch *watch, int wait_ms)
     uint64_t n;
 
     if (watch->drain_ms)
-        p[1].fd = -1; /* seen, and readable for ever */
+        p[1].fd = -1; /* seen already, and readable for ever */
     for (unsigned i = 0; i < w->listeners; i++)
         p[2 + i] = (struct pollfd){.fd = w->listener[i], .events = POLLIN};
     if (poll(p, watch->attends ? 2 + w->listeners : 2, wait_ms) > 0 && p[0].revents &&
         read(watch->wake_fd, &n, sizeof(n)) < 0)
-        return; /* somebody emptied it; it was a hint only */
+        return; /* it was emptied already; it was a hint only */
 }
 
 static void *watch_main(void *arg)
@@ -479,7 +480,7 @@ void watch_close(struct watch *watch)
     wake(watch);
     pthread_join(watch->thread, NULL);
     close(watch->wake_fd);
-    while (watch->last_next < watch->last_count) /* the time to drain was over before their turn */
+    while (watch->last_next < watch->last_count) /* the time to drain ended before their turn */
         close(watch->last[watch->last_next++]);
     free(watch->last);
     pthread_mutex_destroy(&watch->lock);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* worker.c - one worker: its engine, and how a blocking one accepts.
+/* worker.c - one worker: its engine, and how a blocking engine accepts.
  *
- * The supervisor opened the listeners and keeps them until the first stop signal; a worker
- * borrows them, so that another worker, or a new process of the same number, inherits what is
- * queued.  Stopping is a counter and a descriptor that stays readable: a thread that sleeps in a
- * poll sees the descriptor, a thread that comes from work sees the counter.
+ * The supervisor opened the listeners and keeps them until the first stop signal.  A worker borrows
+ * them, so that another worker, or a new process of the same number, inherits what is queued.  A
+ * stop is a counter and a descriptor that stays readable: a thread that sleeps in a poll sees the
+ * descriptor, a thread that comes from work sees the counter.
  */
 #include <errno.h>
 #include <poll.h>
@@ -65,7 +65,7 @@ bool worker_shares(const struct worker *w)
 
 /* --- The end of listening --------------------------------------------------------------------- */
 
-/* The sets of listeners that there are. */
+/* The number of sets of listeners. */
 static unsigned listener_sets(const struct server *srv)
 {
     return srv->arrangement.reuseport ? srv->arrangement.workers : 1;
@@ -89,12 +89,12 @@ void listeners_leave(const struct server *srv)
 {
     for (unsigned n = 0; n < listener_sets(srv); n++)
         for (unsigned i = 0; i < srv->listeners; i++)
-            if (is_own(srv, n, i)) /* if it fails, it ends with the process */
+            if (is_own(srv, n, i)) /* if this fails, the listener ends with the process */
                 (void)net_unlisten_keep(srv->listener[n][i], srv->stop_fd);
 }
 
-/* Threads share the numbers.  A listener that one worker alone waits on is closed by that one, and
- * the others by the last worker. */
+/* Threads share the descriptors' numbers.  A listener that only one worker waits on is closed by
+ * that worker, and the others by the last worker. */
 void worker_leave(struct worker *w)
 {
     struct server *srv = w->server;
@@ -144,9 +144,9 @@ static bool accept_over(const struct worker *w, uint64_t *until_ms)
     return signals > 1 || (signals && clock_ms() >= *until_ms);
 }
 
-/* A set to sleep on.  EXCLUSIVE: of many threads that sleep on the same listener a connection
- * wakes one or a few; poll() would wake them all.  Without a set (no descriptor for it) poll()
- * has to do. */
+/* An epoll set to sleep on.  EPOLLEXCLUSIVE: a connection wakes one or a few of the threads that
+ * sleep on its listener; poll() would wake them all.  Without a set (no descriptor for it) poll()
+ * is used. */
 static int accept_set(const struct worker *w)
 {
     int ep = epoll_create1(EPOLL_CLOEXEC);
@@ -202,7 +202,7 @@ int worker_accept(struct worker *w)
         if (fd >= 0)
             return fd;
         if (watch_left(w->watch))
-            continue; /* closed meanwhile */
+            continue; /* the listeners were closed meanwhile */
         if (fd == -EAGAIN && w->drain_ms) {
             poll(NULL, 0, LEAVE_TICK_MS);
         } else if (fd == -EAGAIN) {
@@ -262,18 +262,18 @@ bool worker_retries(struct worker *w, int err, unsigned *tries)
 
 /* --- Running ---------------------------------------------------------------------------------- */
 
-/* A worker's share of what the server may hold, and what the engine can. */
+/* A worker's share of the server's connections, limited to what the engine can serve. */
 static unsigned seats(const struct server *srv)
 {
     const struct engine *e = srv->engine;
     uint64_t part = srv->connections_max / srv->arrangement.workers;
-    uint64_t share = part ? part : 1; /* without a seat it would keep a client waiting */
+    uint64_t share = part ? part : 1; /* without a seat the worker would keep a client waiting */
     uint64_t most = e->capacity ? e->capacity : share;
 
     if (e->crew && e->may_block)
         most = srv->arrangement.tuning.threads;
     else if (!e->may_block && e->capacity && !srv->arrangement.processes)
-        most = e->capacity / srv->arrangement.workers; /* what limits it is the process's */
+        most = e->capacity / srv->arrangement.workers; /* the limit is the process's */
     return (unsigned)(most < share ? most : share);
 }
 
@@ -298,7 +298,7 @@ static void pin(unsigned number)
 {
     int err = processors_pin(number);
 
-    if (err) /* taken away meanwhile: better to serve on others than not to serve */
+    if (err) /* the processor was taken away: better to serve on others than not to serve */
         say_error("worker %u cannot be pinned: %s; it runs unpinned", number, say_why(err));
 }
 
@@ -335,10 +335,10 @@ int worker_run(struct server *srv, unsigned number)
     if (w.watch)
         watch_close(w.watch);
     cache_leave(w.cache);
-    if (err && w.siblings > 1) /* the others would serve on, and the failure go unnoticed */
+    if (err && w.siblings > 1) /* the others would serve on, and the failure would go unnoticed */
         server_stop(srv);
     if (atomic_load(&srv->stopping))
-        worker_leave(&w); /* cut off, or failed: the others need not wait for it */
+        worker_leave(&w); /* cut off, or failed: the others need not wait for this worker */
     return err;
 }
 
@@ -352,6 +352,6 @@ void server_stop(struct server *srv)
             (void)net_deafen(srv->listener[n][i]); /* without it a client or two may be reset */
     atomic_fetch_add(&srv->stopping, 1);
     if (write(srv->stop_fd, &one, sizeof(one)) < 0)
-        errno = saved; /* full: it is readable, and that is all that counts */
+        errno = saved; /* the counter is full: the descriptor is readable, and only that counts */
     errno = saved;
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* workers.c - how many workers there are, and what they are: threads of this process, or
- * processes.
+/* workers.c - runs the workers: threads of this process, or processes.
  *
- * One worker alone runs here, on this thread.  Several threads share everything but their loops.
- * Several processes share the listeners, the counters and the flag to stop, which live in shared
+ * A single worker runs here, on this thread.  Several threads share everything except their loops.
+ * Several processes share the listeners, the counters and the stop flag, which live in shared
  * memory, and nothing else: one that dies takes only its own connections with it.  The supervisor
- * then counts those as lost, says so, and starts another on the same number, which inherits the
- * listeners and the connections in their queues.  A worker that dies young is replaced only after a
- * pause.
+ * then counts those as lost, reports it, and starts another worker with the same number, which
+ * inherits the listeners and the connections in their queues.  A worker that dies young is replaced
+ * only after a pause.
  */
 #include <errno.h>
 #include <poll.h>
@@ -23,7 +22,7 @@
 #include "inside.h"
 
 enum {
-    YOUNG_MS = 1000 /* a worker that died this young waits as long for its successor */
+    YOUNG_MS = 1000 /* a worker is replaced this long after its start, at the earliest */
 };
 
 struct hand {
@@ -56,7 +55,7 @@ static int run_threads(struct server *srv, struct hand *hand)
         err = -pthread_create(&hand[n].thread, NULL, thread_main, &hand[n]);
     }
     if (err) {
-        atomic_fetch_add(&srv->left, srv->arrangement.workers - n); /* they were never there */
+        atomic_fetch_add(&srv->left, srv->arrangement.workers - n); /* the rest never started */
         server_stop(srv);
     }
     while (n-- > 0) {
@@ -75,7 +74,7 @@ static void process_main(struct server *srv, unsigned number, pid_t supervisor)
         _exit(1); /* it ended before prctl() asked for a signal */
     stats_use(srv->stats, number + 1);
     if (srv->arrangement.reuseport)
-        listeners_only(srv, number); /* this process must not keep another worker's open */
+        listeners_only(srv, number); /* do not keep another worker's listeners open */
     _exit(worker_run(srv, number) ? 1 : 0);
 }
 
@@ -93,7 +92,7 @@ static int start(struct hand *h)
     return 0;
 }
 
-/* One that has ended: whether it was meant to. */
+/* Record the end of a worker process.  Returns whether it was meant to end. */
 static bool bury(struct hand *h, int status)
 {
     bool asked = atomic_load(&h->server->stopping) > 0;
@@ -130,12 +129,12 @@ static bool tend(struct hand *h)
     return false;
 }
 
-/* Until a worker ends, a stop signal comes, or a worker that died young may be replaced; signals
- * are acted upon.  A worker without a descriptor (a filter forbids it, or there is none
- * left) is looked at now and then. */
+/* Wait until a worker ends, a stop signal comes, or a worker that died young may be replaced; act
+ * on signals.  A worker without a descriptor (a filter forbids it, or there is none left) is looked
+ * at now and then. */
 static void tend_wait(struct server *srv, const struct hand *hand)
 {
-    struct pollfd p[2 + WORKERS_MAX]; /* not from the heap, where a child would lose it */
+    struct pollfd p[2 + WORKERS_MAX]; /* not from the heap: a child would leak it */
     unsigned n = 0;
     int wait_ms = -1;
 
@@ -175,7 +174,7 @@ static int run_processes(struct server *srv, struct hand *hand)
             left += hand[i].server != NULL;
         }
         if (atomic_load(&srv->stopping))
-            listeners_leave(srv); /* the workers have their own */
+            listeners_leave(srv); /* the workers keep their own */
     }
     return err;
 }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""faults.py - what kernels built to find faults have said of the modules: kept in the tree, cell by cell.
+"""faults.py - the complaints of kernels built to find faults about the modules: kept in the tree, cell by cell.
 
-A cell is a kernel, a program (tests/kernel/churn.py and its like, or life: all tests there) and a model.  The result of a run replaces the row of
-its cell, so cells can be run at different times.  A row names the sources that were asked, by a digest of kernel/ and
-core/: where they are others now, it is stale, and table() says so; a cell without a row is missing, and listed too.
+A cell is a kernel, a program (tests/kernel/churn.py and similar ones, or life: all tests there) and a model.  The result of a run replaces the row of
+its cell, so cells can be run at different times.  A row names the tested sources by a digest of kernel/ and
+core/: if they have changed since, the row is stale, and table() says so; a cell without a row is missing, and is listed too.
 """
 import datetime
 import hashlib
@@ -17,9 +17,9 @@ import kept  # noqa: E402 - found by the line above
 from vm import kernel  # noqa: E402 - found by the line above
 
 KEPT = os.path.join(TOP, "lab/results/kernels/faults.json")
-SOURCES = ("kernel", "core")  # what a module is compiled from
+SOURCES = ("kernel", "core")  # folders that a module is compiled from
 MODELS = ("event", "softirq", "cmwq", "kthread")
-COMPLAINTS_MAX, COMPLAINT_MAX = 20, 200  # lines kept, and of how many characters
+COMPLAINTS_MAX, COMPLAINT_MAX = 20, 200  # number of lines kept, and of characters in each
 NUMBERS = ("tests", "cycles", "answers", "connections", "seconds")
 DIGITS = 12  # of a digest
 
@@ -42,7 +42,7 @@ def cells():
 # --- Rows -----------------------------------------------------------------------------------------------------
 
 def digest(top=TOP):
-    """Names and bytes of all sources that a module is compiled from."""
+    """A digest of the names and bytes of all sources that a module is compiled from."""
     found = hashlib.sha256()
     for folder in SOURCES:
         for name in sorted(os.listdir(os.path.join(top, folder))):
@@ -79,7 +79,7 @@ def load(path=KEPT):
 
 
 def keep(new, path=KEPT):
-    """The row replaces that of its cell."""
+    """Replaces the row of the same cell."""
     order = {cell: number for number, cell in enumerate(cells())}
     kept.replace(path, new, key, lambda one: (order.get(key(one), len(order)), key(one)))
 
@@ -87,7 +87,7 @@ def keep(new, path=KEPT):
 # --- The table --------------------------------------------------------------------------------------------------
 
 def state(one, sources):
-    """What a reader must know of a row, or of a cell without one."""
+    """The state of a row, or of a cell without one."""
     if not one:
         return "**missing**: not run"
     said = f"**{len(one['complaints'])} complaints**" if one["complaints"] else "nothing"
@@ -95,7 +95,7 @@ def state(one, sources):
 
 
 def table(path=KEPT, top=TOP):
-    """Lines of Markdown: every cell, whether there is a row or not."""
+    """Lines of Markdown: every cell, with or without a row."""
     rows, sources = {key(one): one for one in load(path)}, digest(top)
     lines = ["| kernel | program | model | tests | loaded | answers | connections | s | the kernel said | when |",
              "|---|---|---|---:|---:|---:|---:|---:|---|---|"]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""guests.py - the layers that run inside a guest: modules are built, a Debian kernel boots, pytest runs in it, or in a
-kernel that finds faults and is slow one small program.
+"""guests.py - the layers that run inside a guest: modules are built, a Debian kernel boots, and pytest runs in it; a kernel
+that finds faults is slow and runs one small program.
 
-One boot does many tests; they are counted one by one, from the report that comes back through a shared folder.  The
-guest sees this machine's files and cannot change them (lab/vm/boot --root /).  If its kernel has something to say
-against the module, the layer has failed, whatever the tests think; if it dies, the last tests that it began are told.
+One boot runs many tests; they are counted one by one, from the report that the guest writes to a shared folder.  The
+guest sees this machine's files and cannot change them (lab/vm/boot --root /).  If its kernel complains of the module,
+the layer has failed, whatever the tests report; if the guest dies, the last tests that it began are named.
 """
 import glob
 import json
@@ -26,18 +26,18 @@ PYTHON = "/usr/bin/python3"
 PLANTED = "tests/planted"
 IDLE = "tests/kernel/test_idle.py"
 SENDER = "tests/kernel/test_sender.py"
-DEBUG = tuple(name for name in kernel.BUILT if name.startswith("debug-"))  # those with KASAN and fault injection
-MEMORY_MIB = dict.fromkeys(DEBUG, 3072)  # KASAN's allocator keeps freed memory, and has shadows
+DEBUG = tuple(name for name in kernel.BUILT if name.startswith("debug-"))  # the kernels with KASAN and fault injection
+MEMORY_MIB = dict.fromkeys(DEBUG, 3072)  # KASAN keeps freed memory, and needs shadow memory
 MEMORY_IDLE_MIB = 4096
 MEMORY_OTHERS_MIB = 2048
 VERSIONS = tuple(kernel.PACKAGES)
-AT_A_TIME = 4  # of tests that mostly wait
+AT_A_TIME = 4  # tests, which mostly wait
 PROGRAMS = {name: f"tests/kernel/{name}.py" for name in ("churn", "nomem", "drops")}
-# {what: (folder, pytest's arguments, tests at a time, words for a stock kernel)}.  The life of a module is looked at
-# alone, with an allocator that keeps who asked for what, checks its objects' edges and fills what was freed (left.py).
-# The kernel preempts everywhere meanwhile, so that a work item and the thread that waits for it meet in more orders; in
-# the other layers it preempts as Debian's does by itself.  The short life is what a minute has room for: `make check`
-# meets it each time.
+# {what: (folder, pytest's arguments, tests at a time, words for a stock kernel)}.  The life of a module runs on its own,
+# with an allocator that records which code asked for what, checks its objects' edges and fills freed objects (left.py).
+# Its kernel preempts everywhere, so that a work item and the thread that waits for it meet in more orders; in the other
+# layers the kernel preempts as Debian's does by default.  The short life is the part that takes a minute: `make check`
+# runs it each time.
 STRICT = "slub_debug=FZPU preempt=full"
 WHAT = {"life": ("tests/kernel", ["--ignore", IDLE], 0, STRICT),
         "short life": ("tests/kernel", ["--ignore", IDLE, "--ignore", SENDER, "-m", "not long"], 0, STRICT),
@@ -47,23 +47,23 @@ WHAT = {"life": ("tests/kernel", ["--ignore", IDLE], 0, STRICT),
         "core": ("tests/wire", ["-m", "core"], AT_A_TIME, ""),
         "drop": ("tests/drop/test_module.py", ["tests/drop/test_choice.py", "tests/drop/test_rights.py"], 0, ""),
         **{what: (path, [], 0, "slub_debug=FZPU") for what, path in PROGRAMS.items()}}
-# Modules of the kernel's own that tests want: file systems that hang, and that change behind its back; who listens; a cable.
+# The kernel's own modules that tests need: file systems that hang, and that change unseen; a list of listeners; a cable.
 WANTED = dict.fromkeys(("life", "short life"), ("fuse", "nfsd", "nfsv4", "tcp_diag", "veth"))
 FEW_CYCLES = "10"
-# Loaded and unloaded so often: a thousand times where that takes five minutes, and not fifteen.
+# Times that a module is loaded and unloaded: a thousand where that takes five minutes, not fifteen.
 DEEP_CYCLES = {name: "100" if name in DEBUG else "1000" for name in kernel.BUILT}
-SEATS = 3  # of a guest where others run beside it (layer.py): two emulated processors that are seldom busy
+SEATS = 3  # of a guest that runs next to other layers (layer.py): two emulated processors that are seldom busy
 SLOW = dict.fromkeys(kernel.BUILT, 10)  # times as slow as a stock kernel
 TEST_S = 300  # for a test that hangs
 LIMIT_S = dict.fromkeys(kernel.BUILT, 5400)
 LIMIT_OTHERS_S = 2400
-# A kernel says this if it boots while the machine is too busy to give it a whole millisecond.  Its clock then goes many
-# times too fast, and it complains of stalls that are the emulator's.
+# A kernel says this if it boots while the machine is too busy to give it a whole millisecond.  Its clock then runs many
+# times too fast, and it complains of stalls that the emulator causes.
 MISTIMED = re.compile(r"tsc: PIT calibration deviates")
 
 
 def slow(version):
-    """How many times as long as usual a bounded time may be: RUNG_SLOW says it of a machine that does other work."""
+    """How many times as long as usual a bounded time may be; RUNG_SLOW gives the factor for a machine that does other work."""
     return float(os.environ.get("RUNG_SLOW") or 1) * SLOW.get(version, 1)
 
 
@@ -72,7 +72,7 @@ def cache(layer):
 
 
 def built(layer, version):
-    """The folder of the modules for that kernel, or None: then the layer knows why."""
+    """The folder of the modules for that kernel, or None if the layer already has the reason."""
     if reason := guest.missing():
         layer.skip(f"Linux {version}", reason)
         return None
@@ -86,7 +86,7 @@ def built(layer, version):
 
 
 def booted(layer, version, tests, append):
-    """Runs tests in a guest: (the folder that was shared, the guest's result or None, why it died or None).  Modules
+    """Runs tests in a guest: (the shared folder, the guest's result or None, why it died or None).  Modules
     that the tests do not load themselves are loaded before."""
     folder = tempfile.mkdtemp(prefix="rung-share-")
     with open(f"{folder}/job.json", "w", encoding="utf-8") as file:
@@ -106,7 +106,7 @@ def booted(layer, version, tests, append):
 
 
 def complaints(folder, result):
-    """Lines that the kernel should not have said: on its console, and as the guest itself heard them."""
+    """Lines that the kernel should not have logged: on its console, and as the guest itself found them."""
     inside = text_of(f"{folder}/complaints").split("\n") if os.path.exists(f"{folder}/complaints") else []
     return list(dict.fromkeys([*(result.complaints if result else []), *filter(None, inside)]))
 
@@ -175,7 +175,7 @@ def inside(version, model, what):
 
 
 def planted(version):
-    """The test of the test, outside: a guest for each fault."""
+    """The test of the tests, run outside: a guest for each fault."""
     def job(layer):
         modules = built(layer, version)
         if not modules:
@@ -195,7 +195,7 @@ def newest(layer):
 
 
 def dkms(layer):
-    """DKMS builds the modules from what `make dkms` lays out, for a kernel that is not this machine's."""
+    """DKMS builds the modules from the output of `make dkms`, for a kernel that is not this machine's."""
     if not shutil.which("dkms"):
         layer.skip("dkms", "it is not installed")
         return
@@ -227,7 +227,7 @@ def built_kernel(version):
 
 # shows K06
 def rows():
-    """(name, who runs it, job): what `make check` has takes some minutes; make check-kernel has all of it."""
+    """(name, its plans, job): the rows of `make check` take some minutes; make check-kernel has all of them."""
     both, deep, debug = ("check", "kernel"), ("kernel",), ("debug-kernel",)
     found = []
     for version in VERSIONS:

@@ -13,7 +13,7 @@ def load(path):
 
 
 def replace(path, new, key, order):
-    """key, order: of a row.  Two runs may end at once."""
+    """key, order: functions of a row.  Two runs may end at once."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

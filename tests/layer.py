@@ -2,10 +2,10 @@
 """layer.py - a layer of the tests: what it runs and how it counts; and layers that run side by side.
 
 A layer runs in a process of its own, and a process that outlives its parent becomes that process's child, so each process
-left running is reported by the layer that left it.  Layers begin in their order as long as there are seats, a quarter of
-a processor each; where the next one does not fit, a smaller one after it may begin.  A layer without a number of seats
-takes all of them.  Layers are reported in their order, each as a whole.  If other layers ran at the same time, tests that
-failed run again when all of those are done: alone().  If none did, load was not the reason, and the failure stands.
+left running is reported by the layer that left it.  Layers start in their order as long as there are seats, a quarter of
+a processor each; where the next one does not fit, a smaller one after it may start.  A layer without a number of seats
+takes all of them.  Layers are reported in their order, each as a whole.  If other layers ran at the same time, failed
+tests run again when all of those are done: alone().  If none did, load was not the reason, and the failure stands.
 """
 import ctypes
 import fcntl
@@ -27,9 +27,9 @@ CPUS = min(2, os.cpu_count() or 1)
 SEATS = 4 * CPUS
 SHOWN_LINES = 60  # of a failure's output; all of it is in the log
 SHOWN_REASONS = 5  # lines in which pytest says what was wrong, shown first where the output is cut
-GRACE_S = 10  # for what a layer leaves running: it may be about to end
+GRACE_S = 10  # for processes that a layer leaves running: they may be about to end
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-TOLD = ("passed", "failed", "skipped", "unsteady", "row", "said", "cpu_s")  # what a layer's process sends
+TOLD = ("passed", "failed", "skipped", "unsteady", "row", "said", "cpu_s")  # the fields that a layer's process sends
 
 
 def seats(number, job):
@@ -53,8 +53,8 @@ def adopt_orphans():
 
 
 def leftovers(grace_s):
-    """Names of the children still running after a grace; they are ended.  The dead are reaped."""
-    names, deadline = {}, time.monotonic() + grace_s  # by process id: one may be seen again until it is dead
+    """Ends the children that still run after a grace, and returns their names.  Dead children are reaped."""
+    names, deadline = {}, time.monotonic() + grace_s  # by process id: a child may be seen again until it is dead
     while pids := rig.children("self"):
         for pid in pids:
             if time.monotonic() > deadline:
@@ -79,14 +79,14 @@ class Layer:
     def __init__(self, name, build, quick, job):
         self.name, self.build, self.quick, self.job = name, os.path.abspath(build), quick, job
         self.passed, self.failed, self.skipped, self.unsteady = [], [], [], []
-        self.row = None  # of the table at the end: engine and arrangement
+        self.row = None  # for the table at the end: engine and arrangement
         self.said, self.cpu_s = [], 0
         self.log_path = os.path.join(build, "log", name.replace(" ", "-") + ".txt")
         self.lock, self.starter, self.may_retry = threading.Lock(), None, None
         self.overtakes = False
 
     def run(self, starter):
-        """In a process of its own: the job, whose outcome is sent through starter."""
+        """Runs the job in a process of its own, and sends its outcome through starter."""
         start, self.starter = time.monotonic(), starter
         adopt_orphans()
         try:
@@ -110,7 +110,7 @@ class Layer:
                          f"({seconds:.0f} s, {self.cpu_s:.0f} s of processor)")
 
     def alone(self):
-        """Whether other layers ran at the same time, so that what failed may run again; returns when they are done."""
+        """Whether other layers ran at the same time, so that failed tests may run again; returns when they are done."""
         if self.may_retry is None:
             self.starter.send(None)
             self.may_retry = self.starter.recv()
@@ -136,7 +136,7 @@ class Layer:
         self.said += [f"FAILED in {self.name}: {name}", *(f"    {line}" for line in why + cut + lines[-SHOWN_LINES:])]
 
     def command(self, argv, timeout_s, env=None):
-        """Run to the end: (status, output).  Over time its whole process group is killed: status 'timeout'."""
+        """Runs a program to its end: (status, output).  Over time its whole process group is killed: status 'timeout'."""
         start = time.monotonic()
         with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               start_new_session=True, env={**os.environ, **(env or {})}) as process:
@@ -151,7 +151,7 @@ class Layer:
         return (status, text + f"\n(ended after {timeout_s} s)" if status == "timeout" else text)
 
     def once(self, argv, timeout_s):
-        """As command(), of what builds: one layer at a time, and nothing twice that has ended well in this run."""
+        """As command(), for programs that build: one layer at a time, and none again that has succeeded in this run."""
         tool, wanted = os.path.basename(argv[0]), " ".join(argv) + "\n"
         with open(os.path.join(self.build, "log", f"built-{tool}.txt"), "a+", encoding="utf-8") as built:
             def done():
@@ -189,7 +189,7 @@ class Layer:
 # --- Side by side -----------------------------------------------------------------------------------------
 
 def heard(pipe):
-    """What a layer says: None if it asks to be alone, its tally when it is done, an empty tally if it died."""
+    """A layer's message: None if it asks to be alone, its tally when it is done, an empty tally if it died."""
     try:
         return pipe.recv()
     except EOFError:
@@ -217,8 +217,8 @@ class Running:
 
 
 def fitting(ahead, running, places):
-    """The layer to begin now, or None: the first of those ahead.  While there is no room for it a smaller one may overtake
-    it, but those that did never have more than a quarter of the places, or it would wait for ever."""
+    """The layer to start now, or None: the first of those ahead.  While there is no room for it a smaller one may overtake
+    it, but overtaking layers never have more than a quarter of the places, or the first would wait for ever."""
     free = places - sum(one.seats for one in running)
     for number, layer in enumerate(ahead):
         if not running or seats_of(layer) <= free:
@@ -229,7 +229,7 @@ def fitting(ahead, running, places):
 
 
 def begin(layer, running):
-    """Starts it while those are running: {pipe: Running}."""
+    """Starts the layer while those are running: {pipe: Running}."""
     one = Running(layer)
     for other in running.values():
         one.had_company = other.had_company = True
@@ -237,8 +237,8 @@ def begin(layer, running):
 
 
 def side_by_side(layers, places=SEATS):
-    """Runs them all; yields each in its order, with what it says, when it and those before it are done.  Those that
-    have something to run again alone say so then, and are yielded a second time, at the end."""
+    """Runs all layers; yields each in its order, with its output, when it and those before it are done.  Layers that
+    must run tests again alone say so then, and are yielded a second time, at the end."""
     ahead, running, patient, untold = list(layers), {}, {}, list(layers)
     while ahead or running or patient:
         while one := fitting(ahead, running.values(), places):

@@ -26,17 +26,17 @@ from layer import CPUS, SEATS, Layer, seats, side_by_side  # noqa: E402
 from lib import arrangements  # noqa: E402
 from reports import ended, junit, note_pytest  # noqa: E402
 
-WIRES = 2 * CPUS  # wire tests at a time, of a layer that has many: more than half of what they do is waiting
+WIRES = 2 * CPUS  # wire tests at a time, in a layer that has many: they wait for more than half of their time
 PYTHON = "/usr/bin/python3"
-ROOMY = 3 * CPUS  # seats for tests of rates and times, and for all C programs at once: little may run at the same time
-HALF = ROOMY // 2  # seats, so that two such layers and small ones are side by side
-PROGRAMS = 4 * CPUS  # C programs at a time: those that take long do next to nothing but wait
-WIRE_SECONDS = 900  # that a wire layer may take, and once more for those that failed
+ROOMY = 3 * CPUS  # seats for tests of rates and times, and for all C programs at once: little else may run then
+HALF = ROOMY // 2  # seats, so that two such layers and small ones run side by side
+PROGRAMS = 4 * CPUS  # C programs at a time: the long ones do little except wait
+WIRE_SECONDS = 900  # time limit for a wire layer, and again for its failed tests
 # C programs that run whole servers on threads and real sockets: like the wire tests, they depend on load.
 WITH_SOCKETS = {"calls", "engines", "faults", "forks", "later", "loop", "net", "room", "seats", "send", "stale", "stops"}
-LONGEST = ("seeds", "faults", "engines", "queue", "calls", "body", "split")  # they begin first
-# Shares of the engines, each asked of a program of its own.  In the debug build of `make check` faults is whole, because it
-# then asks of each kind of call whether any engine makes it; `make quick` runs its shares side by side, and
+LONGEST = ("seeds", "faults", "engines", "queue", "calls", "body", "split")  # they start first
+# Shares of the engines, each run by a program of its own.  In the debug build of `make check` faults is whole, because it
+# then checks for each kind of call whether any engine makes it; `make quick` runs its shares side by side, and
 # a tenth of the items that pass through the queues.
 SIXTHS = [(f"{share}/6",) for share in range(1, 7)]
 PARTS = {"engines": SIXTHS}
@@ -59,7 +59,7 @@ VALGRIND = ["env", "LD_PRELOAD={build}/debug/openat2.so", "valgrind", "--quiet",
 # --- C programs -------------------------------------------------------------------------------------------
 
 def cmocka(layer, prefix, program, timeout_s):
-    """One cmocka program and its arguments: (passed, skipped, failed, output); a test that started and never ended
+    """Runs a cmocka program with its arguments: (passed, skipped, failed, output); a test that started and never ended
     has died."""
     name = " ".join([os.path.basename(program[0]), *program[1:]])
     status, output = layer.command([*prefix, *program], timeout_s, {"CMOCKA_MESSAGE_OUTPUT": "STDOUT"})
@@ -100,17 +100,17 @@ def programs_of(layer, mode, pattern):
 
 
 def may_start_threads(path):
-    """Whether the program is linked with anything that starts one; otherwise it never has a second."""
+    """Whether the program is linked with code that starts a thread; otherwise it never has a second one."""
     return b" pthread_create" in subprocess.run(["nm", "-u", path], stdout=subprocess.PIPE, check=True).stdout
 
 
 def c_programs(mode, *patterns, prefix=(), timeout_s=300, parts=None):
-    """Programs, many at a time, because those that take long mostly wait; parts: {program: arguments} of those that are
-    run once with each.  The thread sanitizer has nothing to say of a program without threads."""
+    """Runs programs, many at a time, because the long ones mostly wait; parts: {program: arguments} of programs that are
+    run once with each.  The thread sanitizer finds nothing in a program without threads."""
     parts, many = {**PARTS, **(parts or {})}, PROGRAMS // 2 if prefix else PROGRAMS
 
     def job(layer):
-        layer.make("tests", MODE=mode)  # what does not build has failed; the others run
+        layer.make("tests", MODE=mode)  # a program that does not build has failed; the others run
         paths = sum((programs_of(layer, mode, pattern) for pattern in patterns), [])
         if mode == "tsan":
             paths = list(filter(may_start_threads, paths))
@@ -144,7 +144,7 @@ def under_valgrind(job):
 # --- Wire -------------------------------------------------------------------------------------------------
 
 def engine_names():
-    """The list in engine.h but null, which has no sockets."""
+    """The list in engine.h except null, which has no sockets."""
     text = open("engines/engine.h", encoding="ascii").read()
     body = re.search(r"#define ENGINES\(X\)((?:.*\\\n)*.*)\n", text)[1]
     return [name for name in re.findall(r"X\((\w+)\)", body) if name != "null"]
@@ -163,7 +163,7 @@ def wrapper(layer, mode, prefix):
 
 
 def unavailable(layer, mode, engine):
-    """Why this machine cannot run the engine, by its own word, or None."""
+    """Why this machine cannot run the engine, as rung itself reports it, or None."""
     status, output = layer.command([os.path.join(layer.build, mode, "rung"), "engines", "--json"], 30)
     if status != 0:
         return None  # the tests will say what is wrong
@@ -172,13 +172,13 @@ def unavailable(layer, mode, engine):
 
 
 def compiled_once(layer):
-    """The environment in which the tests are compiled once, in the build's folder: otherwise each process of a hundred layers
-    spends a second of processor on it."""
+    """The environment in which the tests are compiled once, into the build's folder: otherwise each process of a hundred layers
+    spends a second of processor time on it."""
     return {"PYTHONPYCACHEPREFIX": f"{layer.build}/pycache", "PYTHONDONTWRITEBYTECODE": ""}
 
 
 def pytest_run(layer, env, timeout_s, many, *args, paths):
-    """pytest once, so many tests at a time: {test: (word, text)}, its status and its output."""
+    """Runs pytest once, `many` tests at a time: {test: (word, text)}, its status and its output."""
     report = os.path.join(layer.build, "log", layer.name.replace(" ", "-") + ".xml")
     if os.path.exists(report):
         os.unlink(report)
@@ -189,14 +189,14 @@ def pytest_run(layer, env, timeout_s, many, *args, paths):
 
 
 def pytest_twice(layer, env, timeout_s, many, *args, paths):
-    """pytest, and once more alone, one test at a time, for the few that failed while other layers ran."""
+    """Runs pytest, and again alone, one test at a time, for the few that failed while other layers ran."""
     def once(many, *more):
         return pytest_run(layer, env, timeout_s, many, *more, *args, paths=paths)
     note_pytest(layer, once(many), lambda: once(1, "--last-failed")[0])
 
 
 def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None):
-    """The suite under one engine, so many tests at a time; arranged: a row of arrangements.py, for which its FILES are
+    """The suite under one engine, `many` tests at a time; arranged: a row of arrangements.py, for which its FILES are
     enough."""
     called, options, paths = "one worker", "", ["tests/wire"]
     if arranged:
@@ -218,7 +218,7 @@ def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None):
 
 
 def tool(name, many, mode, places):
-    """One of the tools: the load generator against rung and servers that lie, sockets that are dropped, requests seen."""
+    """One of the tools: the load generator against rung and against misbehaving servers, dropped sockets, traced requests."""
     def job(layer):
         if not layer.make("all", MODE=mode):
             return
@@ -228,7 +228,7 @@ def tool(name, many, mode, places):
     return seats(places, job)
 
 
-# --- The others -------------------------------------------------------------------------------------------
+# --- Other layers -----------------------------------------------------------------------------------------
 
 def fuzz(layer):
     """Each target twice: our own driver replays the corpus and mutates it blindly, libFuzzer then looks for more."""
@@ -282,7 +282,7 @@ def shape(layer):
 
 
 def made(layer):
-    """What the Makefile and scripts/setup do, and how run.py counts."""
+    """Tests of the Makefile and scripts/setup, and of how run.py counts."""
     if layer.make("all", "lab-programs", MODE="debug"):
         pytest_twice(layer, {"RUNG_BUILD": layer.build}, 300, CPUS, paths=["tests/make"])
 
@@ -301,7 +301,7 @@ def arm64(layer):
 
 
 def lab(layer):
-    """The measurements' own tests: figures, tables, and a run that is very small."""
+    """The measurements' own tests: figures, tables, and a very small run."""
     if not layer.make("all") or not layer.make("lab-programs"):
         return
     env = {"RUNG_BIN": os.path.join(layer.build, "release", "rung")}
@@ -317,13 +317,13 @@ def guest(layer):
 
 
 def soak(layer):
-    """A minute of what `make soak` does for hours: a line for each property that held or did not."""
+    """A minute of the test that `make soak` runs for hours: a line for each property that held or did not."""
     if not layer.make("all"):
         return
     rung = os.path.join(layer.build, "release", "rung")
     argv = [PYTHON, "tests/soak.py", "--bin", rung]
     status, output = layer.command(argv, 600)
-    if status == 1 and layer.alone():  # like the wire tests it depends on load: once more, and listed
+    if status == 1 and layer.alone():  # like the wire tests it depends on load: run it again, and list it
         layer.log(output)
         layer.unsteady += re.findall(r"^failed: (.*)$", output, re.M)
         status, output = layer.command(argv, 600)
@@ -339,7 +339,7 @@ def soak(layer):
 
 
 def coverage(build):
-    """Runs the C tests with counters; prints what of core/ they reached, by line and branch."""
+    """Runs the C tests with counters; prints how much of core/ they reached, by line and branch."""
     os.makedirs(os.path.join(build, "log"), exist_ok=True)
     job = c_programs("coverage", "tests/unit/*.c", "tests/sim/*.c")
     for old in glob.glob(f"{build}/coverage/**/*.gcda", recursive=True):
@@ -353,19 +353,19 @@ def coverage(build):
 
 
 PLANS = ("quick", "check", "kernel", "debug-kernel")  # a layer belongs to some of them
-ASAN_IN_FULL = ("epoll", "pool")  # one that never blocks and one that does; the others: core
+ASAN_IN_FULL = ("epoll", "pool")  # an engine that never blocks and one that does; the others: core
 TSAN = {"thread": None, "pool": None, "dispatch": None,  # where threads meet
         **{loop: (loop, "2 thread", "--workers 2") for loop in ("epoll", "uring")}}
 
 
-# Every engine meets every fault under asan, and every item its queue; what valgrind adds, reading what was never written, is
-# the sessions'.
+# Every engine meets every fault under asan, and every item its queue; valgrind adds reads of uninitialized memory, which
+# concern the sessions.
 VALGRIND_PARTS = {"faults": [("naive",), ("epoll",)], "queue": QUICK["queue"]}
 
 
 # shows D04, D09, S15, S23, S35
 def plan():
-    """(name, its plans, job) in the order of beginning, as far as there are seats: cheap and telling layers first."""
+    """(name, its plans, job) in the order of starting, as far as there are seats: cheap and telling layers first."""
     unit = [src for src in glob.glob("tests/unit/*.c") if not os.path.basename(src).startswith("split")]
     c_tests = ("tests/unit/*.c", "tests/sim/*.c")
     both, check = ("quick", "check"), ("check",)
@@ -394,12 +394,12 @@ def plan():
              ("tsan load", check, tool("load", WIRES, "tsan", ROOMY)),
              ("valgrind", check, seats(ROOMY, under_valgrind(c_programs("debug", *c_tests, prefix=VALGRIND, timeout_s=600,
                                                                         parts=VALGRIND_PARTS))))]
-    # The layers below fill the seats that those above leave.
+    # The layers below take the seats that those above leave free.
     rows += [(f"wire {row[0]} {row[1]}", check, wire(row[0], 1, marks="core", arranged=row)) for row in arrangements.ROWS
              if row[0] in engines]
     rows += [(f"asan wire {engine}", check, wire(engine, CPUS, "asan", "core")) for engine in engines
              if engine not in ASAN_IN_FULL]
-    # The sanitizer knows no threads after a fork of many; what a crowd of two may hold is not asked of epoll here.
+    # The sanitizer loses track of threads after a fork with many; what a crowd of two may hold is not tested with epoll here.
     rows += [(f"tsan wire {engine}", check, wire(engine, CPUS, "tsan", "core and not processes", arranged=row))
              for engine, row in TSAN.items() if engine in engines]
     rows += [("valgrind wire naive", check, under_valgrind(wire("naive", CPUS, "debug", "core", prefix=VALGRIND))),

@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 FOLDER = "docs/models"
 DEPTH_MAX = 1000000
-LIMIT_S = 300  # for one search, on a machine with other work; alone each takes seconds
+LIMIT_S = 300  # for one search, on a busy machine; alone each takes seconds
 NEEDED = {"spin": "spin", "gcc": "gcc"}
 NAMED = re.compile(r"(\w+/[\w/]+\.[ch]) (\w+\(\)(?:(?:, | and | or )\w+\(\))*)")
 
@@ -34,7 +34,7 @@ class Variant:
     """One search: the model as it is, with a planted bug, or for a property of endless runs."""
     model: str
     name: str = ""
-    expected: str = ""  # by the planted bug; empty: nothing may be found
+    expected: str = ""  # complaint for the planted bug; empty: nothing may be found
     ltl: bool = False
 
     def __str__(self):
@@ -68,7 +68,7 @@ def variants(path):
 # --- Functions that a model names ---------------------------------------------------------------------------
 
 def named(text):
-    """[(path, function)] of the comments."""
+    """[(path, function)] named by the comments."""
     joined = re.sub(r"\s*\n \* ", " ", text)
     return [(path, name) for path, names in NAMED.findall(joined) for name in re.findall(r"(\w+)\(\)", names)]
 
@@ -79,7 +79,7 @@ def defined(source, name):
 
 
 def lost(path):
-    """Functions that the model names and the sources do not have."""
+    """Functions that the model names and the sources do not define."""
     pairs = named(text_of(path))
     missing = [f"{where} {name}()" for where, name in pairs
                if not os.path.exists(where) or not defined(text_of(where), name)]
@@ -103,7 +103,7 @@ def steps(variant):
 
 
 def read(output, seconds):
-    """What the verifier says."""
+    """Reads the verifier's output."""
     states = re.search(r"^\s*(\d+) states, stored", output, re.MULTILINE)
     errors = re.search(r"errors: (\d+)", output)
     complaint = re.search(r"^pan:\d+: (.*)$", output, re.MULTILINE)

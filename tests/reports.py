@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""reports.py - what pytest's report says, and how a layer counts it."""
+"""reports.py - reads pytest's report, and counts its results in a layer."""
 import os
 import xml.etree.ElementTree
 
-FEW = 10  # that load may have made late
+FEW = 10  # failed tests, which load may have made late
 
 
 def ended(status):
@@ -29,7 +29,7 @@ def junit(path):
 
 
 def note_pytest(layer, outcome, once_more):
-    """A few tests that failed while other layers ran run once more alone: load made them late, or they are broken."""
+    """Runs a few failed tests again, alone, if other layers ran: load made them late, or they are broken."""
     results, status, output = outcome
     failed = [name for name, (word, _) in results.items() if word == "failed"]
     again = {}

@@ -3,10 +3,10 @@
 """run.py - every test there is, in layers, with totals: what `make check`, `quick`, `check-kernel` and `coverage` call.
 
 One line per layer: LAYER: N passed, N failed, N skipped (T s, T s of processor).  Layers that leave room for others run
-side by side (layer.py).  Then come the tests that failed while other layers ran and passed alone, those that were skipped
-and why, those that failed, a table of engines and their arrangements, and on the very last line the sum.  A layer's whole
+side by side (layer.py).  Then come the tests that failed while other layers ran and passed alone, the skipped tests
+with reasons, the failed tests, a table of engines and their arrangements, and on the very last line the sum.  A layer's whole
 output is in build/log/LAYER.txt.  Nothing may hang: every program has a time limit, and a process that outlives its test
-is ended and reported.  The status is 0 when something passed and nothing failed.
+is ended and reported.  The status is 0 when at least one test passed and none failed.
 """
 import argparse
 import glob
@@ -37,7 +37,7 @@ def table(tally):
 
 
 def listed(plan, tally):
-    """The honest end: failures, unsteady ones, skipped ones with reasons, the sum."""
+    """Prints the end: failures, unsteady tests, skipped tests with reasons, the sum."""
     for layer in tally:
         for name in layer.unsteady:
             print(f"unsteady in {layer.name}: {name} (failed beside other layers, passed alone)")
@@ -77,7 +77,7 @@ def main():
     opt = parser.parse_args()
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     os.environ["LC_ALL"] = "C.UTF-8"
-    os.environ["WERROR"] = "1"  # of the Makefile: a warning is an error
+    os.environ["WERROR"] = "1"  # for the Makefile: a warning is an error
     if opt.coverage:
         return layers.coverage(opt.build)
     plan = "quick" if opt.quick else opt.plan
@@ -89,8 +89,8 @@ def main():
     os.makedirs(os.path.join(opt.build, "log"), exist_ok=True)
     for old in glob.glob(os.path.join(opt.build, "log", "*.txt")):
         os.unlink(old)
-    # A script starts its background jobs with SIGINT ignored, and programs inherit that: the tests that interrupt a
-    # program would wait for ever.  A signal with a handler is at its default in a new program.
+    # A script starts its background jobs with SIGINT ignored, and programs inherit that: tests that interrupt a
+    # program would wait for ever.  A signal with a handler has its default action in a new program.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     tally = [Layer(name, opt.build, opt.quick, job) for name, job in todo]
     for layer in side_by_side(tally, opt.seats):

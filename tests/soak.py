@@ -5,12 +5,12 @@
     soak.py [--bin RUNG] [--hours H] [--minutes M] [--seconds S] [--keep] [ENGINE[:WORKERS]...]
 
 Each engine gets its share of the time (default: epoll with two workers 60 s, pool 20 s).  Clients come
-and go in waves; each does one thing after the other: keeps a connection, makes a new one for each request,
+and go in waves; each does one thing after another: keeps a connection, makes a new one for each request,
 asks for ranges, with conditions, in a pipe, halfway, reads slowly, rests, vanishes with a reset.  Every
-byte of every answer is compared.  Every few seconds all of them pause with what they have open, and the
+byte of every answer is compared.  Every few seconds all clients pause with their connections open, and the
 server's counters (SIGUSR1) must agree with that: accepted = open + closed + lost.
 
-It prints a line for each property, `passed: ENGINE: ...` or `failed: ENGINE: ...`, then the sum.
+The output is a line for each property, `passed: ENGINE: ...` or `failed: ENGINE: ...`, then the sum.
 """
 import argparse
 import json
@@ -40,7 +40,7 @@ DEFAULT = [("epoll", 2, 60), ("pool", 1, 20)]
 MOST = 24         # clients at once; fewer where the engine serves fewer
 WAVE_S = 6        # from few clients to many and back; a run has at least four of them
 SAMPLE_S = 0.25
-GROWTH, GROWTH_BYTES = 1.10, 1 << 20  # last third's median of memory over the first's, and a little
+GROWTH, GROWTH_BYTES = 1.10, 1 << 20  # limit: the last third's median of memory over the first's, and a little more
 SAID_MAX = 5      # errors shown
 BIG = 8 << 20
 HELLO = b"Hello, world\n"
@@ -49,7 +49,7 @@ FILES = {size: trees.content(size, size) for size in [*SIZES, BIG]}
 
 
 class Client(threading.Thread):
-    """One of the crowd.  It holds at most one connection while it pauses."""
+    """One of the clients.  It holds at most one connection while it pauses."""
 
     def __init__(self, run, number):
         super().__init__(daemon=True)
@@ -63,9 +63,9 @@ class Client(threading.Thread):
             self.what = act.__name__
             try:
                 act(self)
-            except Exception as error:  # told to the run, which fails with it
+            except Exception as error:  # reported to the run, which fails with it
                 if closed_between(error):
-                    run.add("ended")  # a full house may do that to whoever is idle: see verdict()
+                    run.add("ended")  # when all seats are taken, an idle connection may be closed: see verdict()
                 else:
                     run.wrong(f"client {self.number}, {self.what}: {type(error).__name__}: {error}")
                 self.leave()
@@ -74,7 +74,7 @@ class Client(threading.Thread):
     # --- connections
 
     def connected(self, rcvbuf=None):
-        """The one it has, or a new one."""
+        """The client's connection, or a new one."""
         if rcvbuf or not self.wire:
             self.leave()
             self.wire = self.run_.server.wire(rcvbuf=rcvbuf)
@@ -150,7 +150,7 @@ class Client(threading.Thread):
             self.check(wire.reply().body, data)
 
     def others(self):
-        """Listings, errors, bodies nobody wants, heads alone, bytes one by one."""
+        """Listings, errors, unwanted bodies, heads alone, bytes one by one."""
         wire = self.connected()
         assert wire.ask("/").status == 200 and wire.ask("/missing").status == 404
         path, data = self.file()
@@ -172,7 +172,7 @@ class Client(threading.Thread):
             time.sleep(0.01)
         if self.rng.random() < 0.3:
             self.check(wire.take(BIG - got), FILES[BIG][got:])
-        self.leave(reset=self.rng.random() < 0.5)  # else a reset too, for much is unread
+        self.leave(reset=self.rng.random() < 0.5)  # without reset=True it is a reset too, because much is unread
 
     def rests(self):
         self.check(self.connected().ask("/hello.txt").body, HELLO)
@@ -198,11 +198,11 @@ ACTS, WEIGHTS = zip((Client.keeps, 6), (Client.comes_and_goes, 6), (Client.range
 
 
 class Run:
-    """One engine for so many seconds."""
+    """The run of one engine."""
 
     def __init__(self, name, workers, seconds):
         self.name, self.workers, self.seconds = name, workers, seconds
-        self.lock = threading.Condition()  # guards all below
+        self.lock = threading.Condition()  # guards everything below
         self.errors, self.wrongs, self.counts = [], 0, {"answers": 0, "connections": 0, "ended": 0}
         self.allowed = 0     # clients with a lower number are at work, the others pause without a connection
         self.pausing = self.over = False
@@ -223,7 +223,7 @@ class Run:
                 self.errors.append(text)
 
     def may_go_on(self, client):
-        """Between two acts: pauses as long as it must.  False: it is over."""
+        """Between two acts: pauses as long as it must.  Returns False when the run is over."""
         with self.lock:
             if client.number >= self.allowed:
                 client.leave()
@@ -244,7 +244,7 @@ class Run:
         print(f"{'passed' if truth else 'failed'}: {self.name}: {text}", flush=True)
 
     def census(self):
-        """All pause; the server must have open what they hold, and all others accounted for."""
+        """All clients pause; the server must have open the connections that they hold, and account for all others."""
         with self.lock:
             self.pausing = True
             end = time.monotonic() + PATIENCE
@@ -265,7 +265,7 @@ class Run:
         self.censuses += not stuck and agrees(stats, held)
 
     def held(self):
-        """Connections that the pausing clients have; one that the server has ended is none."""
+        """Connections that the pausing clients have, without those that the server has ended."""
         return sum(client.wire is not None and not has_ended(client.wire) for client in self.clients)
 
     def conduct(self):
@@ -289,7 +289,7 @@ class Run:
             time.sleep(SAMPLE_S)
 
     def warm_up(self):
-        """One of everything, so that what is opened or filled once is there before it is measured."""
+        """Does one of everything, so that whatever is opened or filled once is there before it is measured."""
         with self.lock:
             self.allowed = len(self.clients)
         for client in self.clients:
@@ -339,7 +339,7 @@ class Run:
         self.attempt("it stops when told, and has said nothing alarming", self.server.stop)
 
     def told(self):
-        """What is kept of it: soaked.py."""
+        """The part of the result that is kept: soaked.py."""
         return {"seconds": round(self.seconds), "answers": self.counts["answers"], "connections": self.counts["connections"],
                 "wrong": self.wrongs, "first_kib": self.thirds[0], "last_kib": self.thirds[1], "censuses": self.censuses,
                 "judged": len(self.results), "failed": self.failed}
@@ -353,7 +353,7 @@ class Run:
 
 
 def closed_between(error):
-    """Whether it says that the connection ended where an answer should begin."""
+    """Whether the error says that the connection ended where an answer should begin."""
     return isinstance(error, (ConnectionResetError, BrokenPipeError)) or str(error).endswith("within a line: b''")
 
 
@@ -369,7 +369,7 @@ def agrees(stats, held):
 
 
 def asked(words, seconds):
-    """(engine, workers, seconds) of the command line."""
+    """(engine, workers, seconds) from the command line."""
     if not words:
         whole = sum(row[2] for row in DEFAULT)
         return [(name, workers, (seconds or whole) * share / whole) for name, workers, share in DEFAULT]
@@ -380,7 +380,7 @@ def asked(words, seconds):
 
 
 def most_of(name):
-    """Clients for that engine: half of what it serves, for one that has just left may still have its seat."""
+    """Clients for that engine: half of its capacity, because a client that has just left may still have its seat."""
     out = subprocess.run([wire_server.BIN, "engines", "--json"], stdout=subprocess.PIPE, timeout=30, check=True)
     rows = {row["name"]: row for row in json.loads(out.stdout)}
     if name not in rows:

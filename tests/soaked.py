@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""soaked.py - long runs of soak.py, kept in the tree: a row for each engine, replaced by a later run that was as long."""
+"""soaked.py - long runs of soak.py, kept in the tree: a row for each engine, replaced by a later run that is long enough."""
 import datetime
 import os
 import subprocess
@@ -16,12 +16,12 @@ def git(*args):
 
 
 def commit():
-    """Of the sources; what was built of others has no row."""
+    """The commit of the sources; changed sources have none, so their run gets no row."""
     return "" if git("status", "--porcelain", "--", "core", "base", "server", "engines", "tests/soak.py") else git("rev-parse", "--short", "HEAD")
 
 
 def row(engine, workers, told, of):
-    """of: the commit when it began."""
+    """of: the commit at the start of the run."""
     return {"engine": engine, "workers": workers, **told, "commit": of, "kernel": os.uname().release,
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M")}
 

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""tidy.py - the house rules that can be counted (STYLE.md), over every file that git knows or would know.
+"""tidy.py - the house rules that can be counted (STYLE.md), over every file that git knows or would add.
 
-Each complaint is FILE:LINE, what is wrong, and what to do.  --self-test feeds it one bad sample for each
-rule, and good ones that look alike: a rule that catches nothing is a broken rule.
+Each complaint is FILE:LINE, what is wrong, and what to do.  --self-test gives it one bad sample for each
+rule, and good ones that look similar: a rule that catches nothing is a broken rule.
 """
 import os
 import re
@@ -11,12 +11,12 @@ import subprocess
 import sys
 
 LINES_MAX, ENGINE_LINES_MAX, FUNCTION_LINES_MAX, COLUMNS_MAX = 500, 300, 70, 100
-PARAMETERS_MAX, KERNEL_PARAMETERS_MAX = 4, 6  # what the kernel calls back has up to six
-CALLED_BACK = {"tools/trace/unwind.c": {"find_file"}}  # by a library, which says what it gives them
+PARAMETERS_MAX, KERNEL_PARAMETERS_MAX = 4, 6  # callbacks of the kernel have up to six
+CALLED_BACK = {"tools/trace/unwind.c": {"find_file"}}  # called by a library, which determines their parameters
 DUAL, MIT = "MIT OR GPL-2.0-only", "MIT"
 C, PYTHON, SHELL, MAKE, MARKDOWN = range(5)
 
-# Where a folder's files may take headers from (STYLE.md): a waist has two sides.
+# From which folders a folder's files may include headers (STYLE.md): a waist has two sides.
 MAY_INCLUDE = {
     "core": {"core"},
     "base": {"base", "core"},
@@ -67,7 +67,7 @@ LITERAL = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n]
 
 
 def blank(text):
-    """C without its comments and what stands in quotes; lines keep their numbers."""
+    """C without its comments and the insides of literals; lines keep their numbers."""
     def spaces(match):
         word = match[0]
         if word[0] in "\"'":
@@ -234,7 +234,7 @@ def helps(src):
 
 
 def rule_help(src):
-    """Help begins with the noun that the value stands for; that of an option without a value with a verb."""
+    """Help begins with the noun that the value stands for; help of an option without a value begins with a verb."""
     if src.kind != C or src.folder == "tests":
         return
     for number, takes_value, text in helps(src):
@@ -252,7 +252,7 @@ RULES = [rule_spdx, rule_purpose, rule_file_length, rule_columns, rule_space, ru
 # --- Rules over the whole tree ------------------------------------------------------------------------------
 
 def limits_tested(sources):
-    """Every limit of core/limits.h is named in some test: a test stands on both sides of it."""
+    """Every limit of core/limits.h is named in some test: a test checks both sides of it."""
     header = sources.get("core/limits.h")
     if not header:
         return
@@ -264,7 +264,7 @@ def limits_tested(sources):
 
 
 def wire_documented(sources):
-    """docs/http.md says which wire test shows which rule; a file it does not know shows nothing."""
+    """docs/http.md says which wire test shows which rule; a file that it does not name shows nothing."""
     page = sources.get("docs/http.md")
     for path in sources:
         if re.match(r"tests/wire/test_\w+\.py$", path) and page and os.path.basename(path) not in page.text:
@@ -295,7 +295,7 @@ def complaints(sources):
 
 
 def tree():
-    """What is committed or would be, as text."""
+    """The text of files that are committed or would be."""
     names = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], check=True,
                            capture_output=True, text=True).stdout.split("\n")
     found = {}
@@ -309,12 +309,12 @@ def tree():
     return found
 
 
-# --- The test of the test -----------------------------------------------------------------------------------
+# --- The test of the tests ----------------------------------------------------------------------------------
 
 HEAD = "/* SPDX-License-Identifier: MIT */\n/* a.c - a sample. */\n"
 CORE_HEAD = "/* SPDX-License-Identifier: MIT OR GPL-2.0-only */\n/* a.c - a sample. */\n"
 LONG = HEAD + "int f(void)\n{\n" + "    g();\n" * 80 + "}\n"
-BAD = [  # path, text, what must be said
+BAD = [  # path, text, what the complaint must contain
     ("base/a.c", "int x;\n", "SPDX"),
     ("core/a.c", HEAD, "SPDX"),
     ("base/a.c", HEAD.replace("a.c", "b.c"), "first screen"),

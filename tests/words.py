@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""words.py - help, manual, completion and page of a tool say the same options: tests for any tool that has an aid
+"""words.py - help, manual, completion and page of a tool list the same options: tests for any tool that has an aid
 module with its run, and a folder of tests.
 
     class TestWords(Words):
@@ -19,7 +19,7 @@ WIDTH = 80  # columns of a terminal
 
 
 def continued(brief, everything):
-    """Help is no wider than a terminal; what an option of the first screen means fits on its line."""
+    """Help is no wider than a terminal; the meaning of an option on the first screen fits on its line."""
     for line in (brief + everything).splitlines():
         assert len(line) <= WIDTH, line
     assert not re.search(r"(?m)^ {28}\S.*", brief), re.findall(r"(?m)^ {28}\S.*", brief)
@@ -27,7 +27,7 @@ def continued(brief, everything):
 
 
 class Words:
-    name = least = run = None  # the tool, how many options it has or more, what runs it: run(argument).out
+    name = least = run = None  # the tool, the least number of options it has, what runs it: run(argument).out
 
     def said(self, what):
         return self.run(what).out

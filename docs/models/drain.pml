@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* drain.pml - a server is told to stop while clients connect: the end of listening (server/worker.c, server/loop.c).
+/* drain.pml - a server stops while clients connect: the end of listening (server/worker.c, server/loop.c).
  *
  * Clients, the kernel's listener with its half-made handshakes and its accept queue, two workers (threads or processes)
  * that share the listener, and one stop signal.  Assumed: handshakes that are under way at the signal are completed
@@ -9,16 +9,16 @@
  * successor at once; the listener is closed and the server ends (ends).
  *
  * spin:ltl ENDS
- * spin:planted HEARS half==0  the listener takes new handshakes until it is closed, as it did
+ * spin:planted HEARS half==0  the listener takes new handshakes until it is closed, as it used to
  * spin:planted NO_CALL half==0  the listeners are closed without waiting for handshakes under way
- * spin:planted BLIND half==0  a worker leaves without looking whether a client is queued
+ * spin:planted BLIND half==0  a worker leaves without checking whether a client is queued
  * spin:planted STAYS invalid end state  a worker process that was forked early keeps its copy of the listener
  */
 #define CLIENTS 3
 #define WORKERS 2
 
-byte half, queued, served, refused; /* clients: in a handshake; accepted by the kernel alone; by a worker; by nobody */
-byte holders = WORKERS;             /* that have not closed the listener: it ends with the last */
+byte half, queued, served, refused; /* clients: in a handshake; accepted only by the kernel; by a worker; refused */
+byte holders = WORKERS;             /* workers that have not closed the listener, which ends with the last copy */
 byte working = WORKERS;
 bool deaf, stopping, calling = true, over;
 ltl ends { <> over }
@@ -58,12 +58,12 @@ active proctype signal() {
 #endif
 }
 
-/* server/loop.c loop_tick(), loop_done() and leave_listeners(): two turns without a client before it leaves */
+/* server/loop.c loop_tick(), loop_done() and leave_listeners(): a worker leaves after two turns without a client */
 proctype worker() {
     bool closed, left, awaited;
     do
     :: atomic { queued > 0 && !left && !closed -> queued--; served++ } /* server/loop.c loop_welcome() */
-    :: stopping && !left && (closed || queued == 0) -> /* after a turn in which it has accepted all */
+    :: stopping && !left && (closed || queued == 0) -> /* after a turn in which it has accepted all clients */
         /* server/worker.c worker_awaited() */
 #ifdef BLIND
         awaited = false;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* fetch.pml - helper threads read for a loop what is not in memory (server/fetch.c).
+/* fetch.pml - helper threads read, for a loop, bytes of files that are not in memory (server/fetch.c).
  *
  * The loop, its sessions, up to HELPERS helpers, and a disk that may never answer.  Sessions 0 and 1 ask for files of
- * that disk, session 2 for one of another.  What the code does under its lock is one step here.
+ * that disk, session 2 for a file of another disk.  Steps that the code takes under its lock are one step here.
  *
- * Verified: a job, a session, a descriptor and what the threads share are each let go of once, and nothing touches them
- * afterwards; whatever hangs, the loop ends, and the job of session 2 is done.  Threads can always be started here.
+ * Verified: a job, a session, a descriptor and the data that the threads share are each released once, and nothing
+ * touches them afterwards; whatever hangs, the loop ends, and the job of session 2 is done.  In this model threads can
+ * always be started.
  *
  * spin:also HELPERS=3
  * spin:planted FREES memory[  a session that ends frees its job, though a helper reads into it
- * spin:planted CLOSES open[  it closes the descriptor, though a helper reads from it
+ * spin:planted CLOSES open[  a session that ends closes its descriptor, though a helper reads from it
  * spin:planted KEEPS open[  a helper does not close the descriptor that it was given
  * spin:planted LATE wake_fd  a helper wakes the loop without the lock, while its job still counts as running
  * spin:planted NO_WAKE served  a helper does not wake the loop
- * spin:planted ONE_IDLE served  one idle helper is thought enough for all jobs that wait
+ * spin:planted ONE_IDLE served  one idle helper counts as enough for all jobs that wait
  * spin:planted NO_LIMIT served  a disk that hangs may take all helpers
  * spin:planted WAITS_ALL !(wake_fd)  the loop waits at its end for helpers that hang, too
- * spin:planted EARLY shared  the last helper frees what is shared, though the loop has not left
+ * spin:planted EARLY shared  the last helper frees the shared data, though the loop has not left
  */
 #define SESSIONS 3
 #define OTHER 2   /* the session whose disk answers */
@@ -31,9 +32,9 @@
 #define MOST (HELPERS - 1) /* FETCH_DISK */
 #endif
 
-mtype = {NOTHING, WAITS, RUNS, DONE, ORPHAN}; /* job_state; ORPHAN: it runs, and its session has ended */
+mtype = {NOTHING, WAITS, RUNS, DONE, ORPHAN}; /* job_state; ORPHAN: the job runs, and its session has ended */
 mtype job[SESSIONS] = NOTHING;
-bool memory[SESSIONS];                        /* of the job */
+bool memory[SESSIONS];                        /* the job's */
 bool open[SESSIONS] = true, ended[SESSIONS];  /* the session's descriptor, the session */
 byte runs[2];                                 /* jobs that run, of each disk */
 byte helpers, asleep, awake;                  /* awake: woken, but without the lock yet */
@@ -89,7 +90,7 @@ end_hangs:
         goto locked
 #endif
     };
-orphan: /* The lock is let go of, for closing may hang, too. */
+orphan: /* The lock is released, because closing may hang, too. */
     atomic {
 #ifndef KEEPS
         open[s] = false;
@@ -150,7 +151,7 @@ inline ask(s) {
     }
 }
 
-/* A session ends: server/fetch.c fetch_forget(), then the descriptor is closed by whoever has it. */
+/* A session ends: server/fetch.c fetch_forget(), then the session or the helper that has the descriptor closes it. */
 inline end(s) {
     atomic {
         assert(shared && !ended[s] && job[s] != ORPHAN);
@@ -173,7 +174,7 @@ inline end(s) {
     }
 }
 
-/* server/fetch.c fetch_done(): and each is resumed */
+/* server/fetch.c fetch_done(), which also resumes each session */
 inline done(s) {
     atomic {
         if
@@ -212,7 +213,7 @@ active proctype loop() {
     :: asks > 0 && job[2] == NOTHING && !ended[2] -> asks--; ask(2)
     :: asks > 0 && !ended[0] -> asks--; end(0)
     :: asks > 0 && !ended[2] -> asks--; end(2)
-    :: asks > 0 -> asks-- /* they ask for no more */
+    :: asks > 0 -> asks-- /* the sessions ask for no more */
     :: woken -> woken = false; done(0); done(1); done(2)
     :: stop -> break
     od;
@@ -223,7 +224,7 @@ active proctype loop() {
     close_all()
 }
 
-/* It answers at some time, or not before the loop has ended. */
+/* The disk answers at some time, or not before the loop has ended. */
 active proctype disk() {
     if
     :: answers = true
@@ -231,8 +232,8 @@ active proctype disk() {
     fi
 }
 
-/* When nothing moves any more, the one whose disk answers has been served.  Then the server is told to stop, and once
- * more nothing moves: by then all is closed but what the other disk holds. */
+/* When nothing moves any more, the session whose disk answers has been served.  Then the server is asked to stop.  When
+ * nothing moves again, everything is closed except what the other disk holds. */
 active proctype clients() {
     bool served;
     if

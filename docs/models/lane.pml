@@ -6,12 +6,12 @@
  * work item queues itself again, as the code does after TURN_MAX.
  *
  * Verified: nothing touches a freed lane or connection; a connection is in at most one list and has at most one owner;
- * what a callback announced is pumped; unloading is never stuck.
+ * bytes that a callback announced are pumped; unloading is never stuck.
  *
  * spin:planted FLUSH !(gone[l])  unload calls flush_workqueue(): it misses a work item that queues itself again
  * spin:planted SOFT_LAST !(gone[to])  unload waits for the work item before the bottom half, which may still start it
  * spin:planted FAR_LAST !(gone[to])  unload waits for the lanes' work item before the far ones, which may start it, too
- * spin:planted FORGETS invalid end state  a pumped connection goes to IDLE and ignores that it was marked meanwhile
+ * spin:planted FORGETS invalid end state  a pumped connection goes to IDLE and ignores a mark made during the pump
  * spin:planted UNHOOKED (state[c]!=  a connection is freed without waiting for callbacks that have begun
  */
 #define CONNS 2
@@ -21,7 +21,7 @@
 #define SOFT 1
 #define FAR 2  /* not a lane: a work item of the connection's own */
 #define NONE 3 /* no lane owns it */
-#define CALL 4 /* its callback does, with the bottom half's lane */
+#define CALL 4 /* its callback owns it, with the bottom half's lane */
 
 mtype = {IDLE, QUEUED, RUNNING, AGAIN, FREED};
 mtype state[CONNS] = IDLE;
@@ -76,8 +76,8 @@ inline mark(c) {
     start()
 }
 
-/* kernel/kserve.c kready_call(): it is pumped in the callback.  Then it waits for its socket (ready_rest()), or
- * is handed to the work item.  ends: it is not done with. */
+/* kernel/kserve.c kready_call(): the connection is pumped in the callback.  Then it waits for its socket (ready_rest()),
+ * or is handed to the work item.  ends: it is not done with. */
 inline call(c) {
     atomic { assert(owner[c] == NONE && !gone[SOFT]); news[c] = false; owner[c] = CALL; ends = stop }
     atomic {
@@ -125,7 +125,7 @@ inline close(c) {
     live--
 }
 
-/* kernel/kserve.c kready_run() and ready_ends(): of a connection from a list, or whose far work item runs */
+/* kernel/kserve.c kready_run() and ready_ends(): for a connection from a list, or one whose far work item runs */
 inline pump(l, c) {
     atomic {
         assert(state[c] == QUEUED && owner[c] == NONE);
@@ -136,8 +136,9 @@ inline pump(l, c) {
     ends = stop
 }
 
-/* kernel/kserve.c ready_hand_on(), of a lane that cannot do what is next: the bottom half to the work item, which may
- * sleep (ready_hand()), and both to where a file system may be waited for (kernel/kfar.c kfar_queue()) */
+/* kernel/kserve.c ready_hand_on(), for a lane that cannot do the next step: the bottom half hands the connection to the
+ * work item, which may sleep (ready_hand()), and both to the queue that may wait for a file system (kernel/kfar.c
+ * kfar_queue()) */
 inline hand(l, c) {
     atomic {
         if
@@ -226,7 +227,7 @@ end:
 /* kernel/kserve.c lanes_close(): tasklet_kill() or cancel_work_sync() */
 inline end_soft() { atomic { !pending[SOFT] && !running[SOFT] -> gone[SOFT] = true } }
 
-/* kernel/kfar.c kfar_close(): destroy_workqueue() waits for what is queued and runs */
+/* kernel/kfar.c kfar_close(): destroy_workqueue() waits for queued and running work */
 inline end_far() { !far[0] && !far[1] && !far_runs }
 
 /* kernel/kserve.c ready_way_close() */
@@ -239,7 +240,7 @@ inline end_work() {
 #endif
 }
 
-/* kernel/kopen.c kserve_close(), stop() and look_at_some(), which leaves the lock now and then */
+/* kernel/kopen.c kserve_close(), stop() and look_at_some(), which releases the lock now and then */
 active proctype unload() {
     byte c, to = NONE;
     if

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* lend.pml - how dispatch lends a session to a thread of its crew and gets it back (server/session.c, engines/dispatch.c).
  *
- * The waiting thread (the boss), two hands, the queue between them, the pipe by which ended sessions come home, and
- * clients who send, run out of time and finally tell the server to stop.
+ * The waiting thread (the boss), two hands, the queue between them, the pipe by which ended sessions are returned, and
+ * clients that send, run out of time and finally stop the server.
  *
  * Verified: one thread at a time touches a session, and never a closed one; each is closed once; bytes that have come
  * are received; neither a full queue nor a full pipe nor the end leaves a thread stuck.
  *
  * spin:planted DROPS news[  an event for a session that is lent out is dropped instead of noted as AGAIN
- * spin:planted STORES news[  the hand gives back by a plain store, over the AGAIN that the boss wrote meanwhile
+ * spin:planted STORES news[  the hand gives the session back by a plain store, over an AGAIN that the boss has written
  * spin:planted EXPIRES state[  a session is closed when its time is up, though it is lent out
  * spin:also PIPE=0
  * spin:planted NO_BURY news[  a boss that waits for room in the queue leaves the pipe full
@@ -30,7 +30,7 @@ mtype state[SESSIONS] = HOME; /* conn.owner_state */
 bool news[SESSIONS], armed[SESSIONS] = true, due[SESSIONS];
 bool event[SESSIONS];     /* in the batch that epoll_wait() has returned */
 byte toucher[SESSIONS] = NONE;
-bool stop, unread, ended; /* told to stop; the pipe's reading end is closed; the queue has ended */
+bool stop, unread, ended; /* the server is to stop; the pipe's reading end is closed; the queue has ended */
 byte crew = HANDS;
 
 chan queue = [0] of {byte}; /* no room at all is the hardest case: a put waits for a take */
@@ -39,7 +39,7 @@ chan home = [PIPE] of {byte};
 inline touch(s, me) { atomic { assert(state[s] != CLOSED && toucher[s] == NONE); toucher[s] = me } }
 inline leave(s) { toucher[s] = NONE }
 
-/* server/session.c session_close(), of the boss alone */
+/* server/session.c session_close(), called by the boss alone */
 inline close(s) {
     touch(s, _pid);
     atomic { state[s] = CLOSED; news[s] = false; armed[s] = false; due[s] = false; leave(s) }
@@ -173,7 +173,7 @@ proctype boss() {
 #endif
     ended = true; /* engines/crew.h crew_close() */
     crew == 0;
-    /* server/loop.c loop_close(): every session that is left, also those that came home to a closed pipe */
+    /* server/loop.c loop_close(): every session that is left, also those that were returned to a closed pipe */
     s = 0;
     do
     :: s < SESSIONS && state[s] != CLOSED -> close(s); s++

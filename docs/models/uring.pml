@@ -5,7 +5,8 @@
  * completions.  One session's memory is used for LIVES sessions, one after the other, as malloc() may do.
  *
  * Verified: a session is closed once, and never while an operation of its memory is in flight or a completion is on its
- * way; cancelling reaches no other operation than the one it was meant for; the end comes (ends), however slow a peer is.
+ * way; cancelling reaches no other operation than the one it was meant for; the end is reached (ends), however slow a
+ * peer is.
  *
  * spin:ltl ENDS
  * spin:planted CLOSES (in_flight==0)  a session is closed when its time is up, and its operation goes on
@@ -27,7 +28,7 @@ chan sq = [4] of {mtype};
 chan cq = [4] of {mtype, mtype, bool}; /* operation, result, more to come */
 
 byte lives = LIVES, bytes = BYTES, naps = NAPS, slow = SLOW, shortages = SHORTAGES, in_flight;
-byte changes;     /* 1: a watch has room to tell; 9: it has told that the socket is shut down */
+byte changes;     /* 1: a watch has room to report; 9: it has reported that the socket is shut down */
 bool open, flying, leaving, held, ending, over; /* flying, leaving: session->slot; held: SESSION_LENT */
 bool shut;        /* the socket has been shut down */
 mtype want, op = NOTHING;
@@ -58,7 +59,7 @@ taken:      if
     :: atomic { op == POLL && (bytes > 0 || shut) -> COMPLETES(POLL, WRITABLE) }
     :: atomic { op == POLL && !shut -> COMPLETES(POLL, RDHUP) } /* the peer has ended its side */
     :: atomic { op == NAP -> COMPLETES(NAP, DONE) } /* a millisecond is over */
-    /* A watch tells each change, and goes on until it is cancelled. */
+    /* A watch reports each change, and goes on until it is cancelled. */
     :: atomic { op == WATCH && changes == 1 && bytes > 0 -> changes = 0; cq!WATCH, WRITABLE, true }
     :: atomic { op == WATCH && changes != 9 && shut -> changes = 9; cq!WATCH, WRITABLE, true }
     od
@@ -128,8 +129,8 @@ inline leave() {
 /* engines/uring.c session_moved() and stays_watched(), server/session.c session_keep() */
 inline moved() {
     assert(open);
-    assert(!(res == CANCELED && what == RECV && !leaving)); /* a cancel of earlier, come late */
-    /* engines/uring.c unhold(), waits_for_memory(): the bytes stay in the ring's buffer, and come once more */
+    assert(!(res == CANCELED && what == RECV && !leaving)); /* an earlier cancel that came late */
+    /* engines/uring.c unhold(), waits_for_memory(): the bytes stay in the ring's buffer, and are taken again */
     what = (what == NAP -> RECV : what);
     if
     :: what == RECV && res == DONE && !leaving && !ending && naps > 0 -> naps--; waits = true
@@ -146,7 +147,7 @@ inline moved() {
         cancel(UNWATCH);
 #ifndef NO_RETRY
         if
-        :: !taken && leaving -> leaving = false; held = false; due = true /* it is given out once more */
+        :: !taken && leaving -> leaving = false; held = false; due = true /* the session is given out again */
         :: else
         fi
 #endif

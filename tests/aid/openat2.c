@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* openat2.c - openat2(2) where there is none: under valgrind, whose 3.19 does not know the call.
+/* openat2.c - openat2(2) for programs under valgrind, whose version 3.19 does not know the call.
  *
- * A shared object put before the C library (LD_PRELOAD) by the valgrind layers alone.  It follows
- * the links of a path itself, refuses what RESOLVE_BENEATH refuses, and opens what is left: right
- * for a tree that does not change meanwhile, so the server itself does nothing of the kind.
+ * A shared object that is preloaded (LD_PRELOAD) only under valgrind.  It resolves the links of a
+ * path itself, refuses what RESOLVE_BENEATH refuses, and opens the resulting path.  That is correct
+ * only for a tree that does not change during the call, so the server itself does nothing of the
+ * kind.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,9 +18,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { LINKS_MAX = 40 }; /* the kernel's */
+enum { LINKS_MAX = 40 }; /* the kernel's limit */
 
-/* One component more at the end of a path.  0 or -errno; ".." may not leave the root. */
+/* Appends a component to a path.  Returns 0 or -errno; ".." may not leave the root. */
 static int step(char at[PATH_MAX], const char *name, size_t n)
 {
     size_t len = strlen(at);
@@ -40,7 +41,7 @@ static int step(char at[PATH_MAX], const char *name, size_t n)
     return 0;
 }
 
-/* Writes the same path without links and dots to at.  0 or -errno. */
+/* Writes the path without links and dots to at.  Returns 0 or -errno. */
 static int resolve(int root_fd, const char *path, bool no_links, char at[PATH_MAX])
 {
     char rest[2 * PATH_MAX], target[PATH_MAX], tail[PATH_MAX];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of rung drop share: a run of it, connections to drop, texts that are no pairs."""
+"""Helpers for the tests of rung drop: runs of it, connections to drop, texts that are no pairs."""
 import contextlib
 import json
 import os
@@ -20,7 +20,7 @@ PATIENCE = 60
 DONE, FAILED, USAGE, _, MISSING, REFUSED = range(6)
 not_by_module = pytest.mark.skipif(THROUGH == "module", reason="the module knows pairs alone, of sockets that do not listen")
 
-# Each is refused wherever a pair is read: as operands, in a file, by the module.  {} is a pair that is there.
+# Each line is refused wherever a pair is read: as operands, in a file, by the module.  {} is the pair of an existing socket.
 BAD_LINES = {
     "one end": "127.0.0.1:8080",
     "three ends": "{} 127.0.0.1:1",
@@ -81,7 +81,7 @@ def drop(*args, text=b"", start=(), **env):
 
 
 def dropped(*args, **how):
-    """A run that does what it was asked, as JSON; its counts add up."""
+    """The JSON of a run that must succeed; its counts must add up."""
     run = drop("--json", "--yes", *args, **how)
     assert run.status == DONE and run.json, f"status {run.status}: {run.err}"
     count = run.json
@@ -98,7 +98,7 @@ def until(happens):
 
 
 class Door(contextlib.ExitStack):
-    """A listener, the connections that were made to it, and those that have ended."""
+    """A listener with its connections, open and ended."""
 
     def __init__(self, host="127.0.0.1", port=0, dual=False, client=None, backlog=1024):
         super().__init__()
@@ -109,14 +109,14 @@ class Door(contextlib.ExitStack):
         self.host = client or ("::1" if family == socket.AF_INET6 else "127.0.0.1")
 
     def connect(self, source=None):
-        """Both ends of a connection: the client's, the server's."""
+        """Makes a connection and returns both ends: the client's, the server's."""
         client = socket.create_connection((self.host, self.port), PATIENCE, source_address=source)
         server = self.listener.accept()[0]
         return self.enter_context(client), self.enter_context(server)
 
     def end(self, count, first="server", source=None):
-        """So many connections made and ended: whoever was first is left in TIME-WAIT.  A client that comes from a port
-        once more takes the place of what is there."""
+        """Makes and ends `count` connections; the end that closes first is left in TIME-WAIT.  A client that reuses a port
+        replaces the socket that is left there."""
         ports = set()
         while len(ports) < count:
             client, server = self.connect(source)

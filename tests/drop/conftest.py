@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The tests of rung drop: RUNG_DROP names the program, RUNG_DROP_THROUGH the way that it must take, RUNG_DROP_KO the
-file of the module where it may be loaded and unloaded.
+module's file if the module may be loaded and unloaded.
 
-Each test is in a network namespace of its own: nobody else's sockets are in it, and none of this machine's is at risk.
+Each test is in a network namespace of its own: it holds no other sockets, and none of this machine's is at risk.
 """
 import os
 import sys
@@ -17,7 +17,7 @@ from aid import Door, drop  # noqa: E402
 
 
 def pytest_sessionstart():
-    """The program is run once, for a guest fetches it slowly, and TIME-WAIT lasts a minute."""
+    """Runs the program once, because a guest loads it slowly and TIME-WAIT lasts only a minute."""
     drop("--help")
 
 
@@ -34,7 +34,7 @@ def own_space():
 
 @pytest.fixture
 def there(own_space):  # pylint: disable=unused-argument
-    """The pair of a socket that is there, and must be there at the end."""
+    """The pair of a socket that exists; all sockets must still be there at the end."""
     with Door() as door:
         door.end(3)
         before = space.sockets()

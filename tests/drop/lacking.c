@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* lacking.c - preloaded by a test, it makes of this kernel one that lacks something: LACKS=destroy
- * or LACKS=list.
+/* lacking.c - preloaded by a test, it makes this kernel look like one that lacks a feature:
+ * LACKS=destroy or LACKS=list.
  *
- * The program's question is changed to one that every kernel refuses in the very way in which a
- * kernel without that would refuse ours: Unix sockets have no destruction, and nobody lists those
- * of DCCP any more.
+ * The program's request is changed to one that every kernel refuses exactly as a kernel without
+ * that feature would refuse ours: Unix sockets cannot be destroyed, and no kernel still lists
+ * sockets of DCCP.
  */
 #include <dlfcn.h>
 #include <libmnl/libmnl.h>

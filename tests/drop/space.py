@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""space.py - network namespaces that this thread enters and leaves, and what sockets are in the one it is in."""
+"""space.py - network namespaces that this thread enters and leaves, and the sockets in its present one."""
 import contextlib
 import ctypes
 import fcntl
@@ -39,7 +39,7 @@ def entered(fd):
 
 @contextlib.contextmanager
 def fresh():
-    """In a new namespace, whose loopback is up; yields a descriptor of it."""
+    """Enters a new namespace, whose loopback is up; yields a descriptor of it."""
     home = open_here()
     if LIBC.unshare(CLONE_NEWNET) != 0:
         os.close(home)
@@ -56,7 +56,7 @@ def fresh():
 
 
 class Seen(typing.NamedTuple):
-    """A socket as the kernel's own table has it."""
+    """A socket as the kernel's own table lists it."""
     local: str
     peer: str
     state: str
@@ -76,7 +76,7 @@ def end_text(text):
 
 
 def sockets(*states):
-    """TCP sockets of this thread's namespace, sorted; all, or those in these states."""
+    """The TCP sockets of this thread's namespace, sorted: all, or those in the given states."""
     found = []
     for table in ("tcp", "tcp6"):
         with open(f"{HERE}/net/{table}", encoding="ascii") as file:

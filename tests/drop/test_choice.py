@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which sockets are dropped: by pair, port, peer, state and family; that one and no other."""
+"""Which sockets are dropped, by pair, port, peer, state and family: those chosen and no others."""
 import socket
 import struct
 
@@ -24,7 +24,7 @@ def test_a_pair_in_time_wait(host, at):
 
 @anywhere
 def test_a_pair_that_is_open(host):
-    """Who holds it is told, and so is the other end, by a reset; the connection beside it goes on."""
+    """The process that holds the socket gets an error and the other end a reset; a second connection is not disturbed."""
     with Door(host) as door:
         client, server = door.connect()
         others = door.connect()
@@ -39,7 +39,7 @@ def test_a_pair_that_is_open(host):
 
 @anywhere
 def test_both_ends_are_sockets_of_their_own(host):
-    """On loopback the pair the other way round is the other end."""
+    """On loopback the reversed pair is the other end."""
     with Door(host) as door:
         door.end(1, "client")
         [seen] = sockets("time-wait")
@@ -103,7 +103,7 @@ def test_families():
     with Door() as four, Door("::1") as six, Door("::", dual=True, client="127.0.0.1") as both:
         four.end(1)
         six.end(2)
-        both.end(4)  # sockets of IPv6 that talk IPv4
+        both.end(4)  # IPv6 sockets with IPv4 addresses
         assert dropped("-6", "--state", "time-wait")["dropped"] == 2
         assert dropped("-4", "--state", "time-wait")["dropped"] == 5
 
@@ -130,7 +130,7 @@ def test_time_wait_unless_said():
         assert dropped("-p", door.port)["dropped"] == 3
         assert len(sockets("established")) == 2
         assert dropped("-p", door.port, "--state", "established")["dropped"] == 1
-        assert len(sockets("established")) == 0  # the other end has had its reset
+        assert len(sockets("established")) == 0  # the other end has received its reset
 
 
 def test_half_closed():
@@ -144,7 +144,7 @@ def test_half_closed():
 
 
 def test_what_no_process_holds():
-    """Closed, and the other end is not: the kernel keeps it as a small record, in FIN-WAIT-2."""
+    """A socket that is closed while its other end is open: the kernel keeps it as a small record, in FIN-WAIT-2."""
     with Door() as door:
         client, _ = door.connect()
         client.close()
@@ -195,7 +195,7 @@ def test_who_listens_is_dropped_when_named():
 
 @not_by_module
 def test_several_that_listen_at_one_port():
-    """The kernel finds one of them by chance: those that it did not find are not called gone."""
+    """The kernel finds a listener at random; those that it did not find are not reported as gone."""
     wires = []
     for _ in range(4):
         wires.append(socket.socket())
@@ -220,7 +220,7 @@ def bound(wire):
 
 
 def bound_door(door):
-    """A connection whose server's end is bound to a device, and one beside it."""
+    """Makes a connection whose server's end is bound to a device."""
     bound(door.listener)
     return door.connect()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Dry runs: nothing changes, and what they count is what ss counts and what would be dropped."""
+"""Dry runs: nothing changes, and they count the sockets that ss counts and that would be dropped."""
 import collections
 import re
 import subprocess
@@ -88,7 +88,7 @@ def test_the_list_is_what_pairs_reads(crowd):
 @pytest.mark.parametrize("text", [b"", b"\n", b"# nothing\n\n  \n"])
 @pytest.mark.parametrize("more", [[], ["-p", "1-65535"], ["-s", "all"]])
 def test_no_pair_is_no_socket(crowd, text, more):
-    """What chose the pairs found none: that is no reason to drop all that the other options fit."""
+    """An empty list of pairs is no reason to drop every socket that fits the other options."""
     before = sockets()
     assert dropped("--pairs", "-", *more, text=text)["chosen"] == 0
     assert sockets() == before

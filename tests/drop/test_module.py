@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The file of the module rung_drop itself, without the tool: what it takes, what it refuses, whose it is."""
+"""The file of the module rung_drop itself, without the tool: what it accepts and refuses, and which processes may use it."""
 import errno
 import os
 import subprocess
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not os.path.exists(MODULE_FILE), reason="the mod
 
 
 def tell(data, path=MODULE_FILE):
-    """One write: 0, or the error's number."""
+    """Makes one write; returns 0 or the error's number."""
     fd = os.open(path, os.O_WRONLY)
     try:
         assert os.write(fd, data if isinstance(data, bytes) else data.encode()) == len(data)
@@ -83,7 +83,7 @@ def test_what_is_no_line(there, data):
 
 @pytest.mark.parametrize("cut", [1, 2, 5, 20])
 def test_a_line_that_was_cut(there, cut):
-    """Without the end of the last line it may be another pair: a port's last digit is missing."""
+    """A last line without its end may be another pair, because a port's last digit may be missing."""
     assert tell((there + "\n")[:-cut]) == errno.EINVAL
 
 
@@ -97,7 +97,7 @@ def test_blanks_do_no_harm(blanks):
 # shows D30
 def test_length_of_a_line(there):
     line = "127.9.9.9:1 127.9.9.9:2"
-    assert tell(line.ljust(LINE_MAX - 1) + "\n") == errno.ENOENT  # fine, and no such socket
+    assert tell(line.ljust(LINE_MAX - 1) + "\n") == errno.ENOENT  # valid, and no such socket
     assert tell(line.ljust(LINE_MAX) + "\n") == errno.EINVAL
     assert tell(there + "\n" + line.ljust(LINE_MAX) + "\n") == errno.EINVAL
 
@@ -128,7 +128,7 @@ def test_it_cannot_be_read():
             file.read(1)
 
 
-# --- Whose it is --------------------------------------------------------------------------------------------
+# --- Which processes may use it -----------------------------------------------------------------------------
 
 # shows D30, E19
 def test_each_namespace_has_its_own():
@@ -141,7 +141,7 @@ def test_each_namespace_has_its_own():
 
 
 TELL = "import os,sys; f=os.open(sys.argv[1],os.O_WRONLY); os.write(f,sys.argv[2].encode()+b'\\n')"
-# Opened by nobody, and root writes: as if its messages went there.
+# User nobody opens the file and root writes to it, as if root's messages were redirected there.
 HAND_ON = ("import os,sys; a,b=os.pipe(); os.seteuid(65534); f=os.open(sys.argv[1],os.O_WRONLY); os.seteuid(0); "
            "os.write(f,sys.argv[2].encode()+b'\\n')")
 
@@ -170,7 +170,7 @@ def test_the_capability_is_enough():
 
 
 def test_root_of_another_user_namespace(there):
-    """Who is root in a user namespace of its own is nobody here."""
+    """A process that is root in a user namespace of its own has no rights here."""
     need("unshare", "setpriv")
     start = ["setpriv", "--reuid=65534", "--clear-groups", "unshare", "--user", "--map-root-user"]
     if subprocess.run([*start, "true"], stderr=subprocess.DEVNULL, timeout=60, check=False).returncode:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is refused: lines that are no pairs, beyond limits, wrong words.  Nothing is changed then."""
+"""Refusals: lines that are no pairs, input beyond the limits, wrong words.  A refusal changes nothing."""
 import pytest
 from aid import BAD_LINES, DONE, FAILED, USAGE, Door, drop, dropped
 from space import sockets
@@ -10,7 +10,7 @@ bad = pytest.mark.parametrize("line", BAD_LINES.values(), ids=BAD_LINES)
 
 @bad
 def test_a_bad_line(there, line, tmp_path):
-    """First, in the middle, last: those around it are not dropped."""
+    """A bad line is refused at the start, in the middle and at the end; the pairs around it are not dropped."""
     path = tmp_path / "pairs"
     wrong = line.replace("{}", there)
     for number in (1, 2, 3):
@@ -35,7 +35,7 @@ def test_bytes_that_are_no_text(there, data):
 
 
 def test_a_line_without_its_end(there):
-    """Standard input that was cut: what is left of a line would be another pair."""
+    """If standard input is cut off, the rest of a line is read as another pair."""
     local, peer = there.split()
     assert drop("--yes", "--pairs", "-", text=f"{local} {peer[:-1]}".encode()).status == DONE  # a pair, of no socket
 
@@ -59,7 +59,7 @@ def test_length_of_a_line(there, length, status, end):
 
 
 def test_long_lines_that_say_nothing(there):
-    """A comment may be as long as a pair, and so may blanks."""
+    """A comment may be as long as a pair, and so may a line of blanks."""
     for text in ("#" * LINE_MAX, " " * LINE_MAX):
         assert drop("--yes", "--pairs", "-", text=text.encode()).status == DONE
         assert drop("--yes", "--pairs", "-", text=text[:1].encode() + text.encode()).status == USAGE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who may: root, CAP_NET_ADMIN, nobody; and network namespaces beside one's own."""
+"""The rights needed: root, CAP_NET_ADMIN, neither; and network namespaces other than the caller's."""
 import contextlib
 import os
 import shutil
@@ -19,7 +19,7 @@ NOBODY, SOMEBODY = 65534, 12345
 
 @pytest.fixture
 def open_program(monkeypatch):
-    """The program where other users can start it."""
+    """Copies the program to a place where other users can start it."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         shutil.copy(aid.DROP, folder)
@@ -36,7 +36,7 @@ def user(number, *capabilities):
 
 @contextlib.contextmanager
 def server_of(number, port):
-    """A process of another user that serves a connection: a line when it has."""
+    """A process of another user, which holds one connection and has closed one that it made as root."""
     code = ("import os,socket,sys; w=socket.create_connection(('127.0.0.1',int(sys.argv[2]))); os.setuid(int(sys.argv[1])); "
             "x=socket.create_connection(('127.0.0.1',int(sys.argv[2]))); w.close(); print('ready',flush=True); sys.stdin.read()")
     with subprocess.Popen([sys.executable, "-c", code, str(number), str(port)], stdin=subprocess.PIPE,
@@ -75,7 +75,7 @@ def test_root_without_the_capability():
 
 
 def test_a_capability_is_no_right_to_everything(open_program):
-    """With CAP_NET_ADMIN alone: one's own, and what no process holds."""
+    """CAP_NET_ADMIN alone allows dropping the user's own sockets and those that no process holds."""
     with Door() as door:
         door.end(4)
         with server_of(SOMEBODY, door.port):
@@ -97,7 +97,7 @@ def test_a_capability_is_no_right_to_everything(open_program):
 # --- Namespaces ---------------------------------------------------------------------------------------------
 
 def test_another_namespace():
-    """Three of them: from the third the second is named, and the first and the third keep what they have."""
+    """There are three namespaces: the program in the third names the second, and the first and the third keep their sockets."""
     with Door() as first:
         first.end(3)
         with space.fresh() as fd, Door() as second:
@@ -170,7 +170,7 @@ def test_without_the_module():
 
 @pytest.fixture(scope="module")
 def lacking(tmp_path_factory):
-    """What must be in the environment for this kernel to be one that lacks something: lacking.c."""
+    """The environment that makes this kernel look like one that lacks a feature (lacking.c)."""
     need("gcc")
     path = tmp_path_factory.mktemp("lacking") / "lacking.so"
     subprocess.run(["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", str(path), f"{aid.TOP}/tests/drop/lacking.c"], check=True,
@@ -180,7 +180,7 @@ def lacking(tmp_path_factory):
 
 @pytest.mark.parametrize("through", ["auto", "diag"])
 def test_a_kernel_that_drops_nothing(lacking, through):
-    """It does not offer SOCK_DESTROY: then the module does it, where there is one and it is not forbidden."""
+    """If the kernel lacks SOCK_DESTROY, the module drops the sockets, if it is loaded and allowed."""
     module = os.path.exists(aid.MODULE_FILE) and through == "auto"
     with Door() as door:
         door.end(3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What ended between the listing and the dropping: the kernel's search by address goes on to who listens at that port.
+"""A socket that ended between listing and dropping: the kernel's search by address then finds the listener at that port.
 
 strace stops the program after it has asked for the second family, when the sockets of IPv4 are listed and none is
 dropped.
@@ -13,7 +13,7 @@ import aid
 from aid import PATIENCE, Door, Run, need, not_by_module, pair_of
 from space import sockets
 
-STOPPED_S = 0.3  # a program that is traced stops for a moment at each call; this is longer
+STOPPED_S = 0.3  # a traced program stops briefly at each call; this is longer
 
 
 def state_of(pid):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Help, manual, completion and docs/drop.md say the same options; output that nobody can read is a failure."""
+"""Help, manual, completion and docs/drop.md list the same options; output that cannot be written is a failure."""
 import re
 import subprocess
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* accept.c - fuzzing Accept-Encoding and Accept: the same bytes as value of both, and as the
+/* accept.c - fuzz Accept-Encoding and Accept: the same bytes as the value of both, and as the
  * query.
  *
  * Two fields of a list are one field with a comma between them (RFC 9110 5.3), unless a quoted
@@ -18,7 +18,7 @@ static void set(struct http_head *head, enum http_field_id id, struct slice valu
         head->first[id] = (uint8_t)head->fields;
 }
 
-/* The value as it is, and in two fields cut at its first comma. */
+/* The value as it is, and split into two fields at its first comma. */
 static void check_split(const struct http_head *whole, enum http_field_id id)
 {
     struct slice value = http_field(whole, id), rest;

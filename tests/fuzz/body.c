@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* body.c - fuzz the decoder of bodies: cut anywhere, it says the same.  The first byte chooses the
- * framing, the second how the rest is cut. */
+/* body.c - fuzz the decoder of bodies: however it is cut, the result is the same.  The first byte
+ * chooses the framing, the second how the rest is cut. */
 #include "../../core/http.h"
 #include "fuzz.h"
 
@@ -10,7 +10,7 @@ struct result {
     long status;
 };
 
-/* seed 0: in one piece. */
+/* seed 0: decode in one piece. */
 static struct result decode(const uint8_t *bytes, size_t n, enum http_framing framing,
                             unsigned seed)
 {
@@ -45,7 +45,7 @@ static struct result decode(const uint8_t *bytes, size_t n, enum http_framing fr
         free(copy);
     }
     if (r.status < 0)
-        r.used = 0; /* where in the piece it was is not told */
+        r.used = 0; /* the place of the fault in the piece is not reported */
     else
         r.status = http_body_done(&b);
     return r;

@@ -2,8 +2,8 @@
 /* A whole connection: any bytes, cut anywhere, short sends, errors, no memory, waits, time jumps.
  *
  * The first 16 bytes say how the world behaves, the rest is what the peer sends.  world.h checks
- * what must hold at each step; and where nothing goes wrong the output must not depend on how the
- * bytes moved, nor on heads that came before being known.
+ * the invariants at each step.  When nothing goes wrong, the output must not depend on how the
+ * bytes moved, nor on heads seen before.
  */
 #include "../world.h"
 
@@ -18,7 +18,7 @@ static size_t draw_max(uint8_t byte)
     return max[byte % 8];
 }
 
-/* Nothing but the way the bytes move. */
+/* Only the way the bytes move. */
 static void set_moves(struct world *w, const uint8_t *control)
 {
     w->recv_max = draw_max(control[1]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* date.c - fuzz HTTP dates: what can be read is written and read the same; any time can be
+/* date.c - fuzz HTTP dates: a date that can be read is written and read the same; any time can be
  * written. */
 #include "../../core/http.h"
 #include "fuzz.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* differential.c - the same bytes to http_parse_request() and to the naive parser: both take
- * them, and understand the same, or both refuse.  What is refused before its end is refused with
- * any end. */
+/* differential.c - the same bytes to http_parse_request() and to the naive parser: both accept
+ * them with the same meaning, or both refuse.  A head refused before its end is refused with any
+ * end. */
 /* shows N23 */
 #include "../../core/http.h"
 #include "fuzz.h"
@@ -27,7 +27,7 @@ static void compare(const char *bytes, const struct http_head *h, const struct n
     promise(!want->query || h->query.ptr + h->query.len == h->target.ptr + h->target.len);
 }
 
-/* An early refusal promises that no continuation helps: try some that would help most
+/* An early refusal promises that no continuation helps: try some that would complete most
  * beginnings. */
 static void check_hopeless(const char *bytes, size_t n)
 {

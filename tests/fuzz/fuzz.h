@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fuzz.h - what every fuzz target starts from: its entry point, promises, and bytes with a hard
+/* fuzz.h - the common base of every fuzz target: its entry point, promises, and bytes with a hard
  * end. */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
         } \
     } while (0)
 
-/* A copy in memory of exactly n bytes, so that the sanitizer sees one byte too far.  free() it. */
+/* A copy in memory of exactly n bytes, so that the sanitizer sees a read past the end.  free()
+ * it. */
 static inline char *hard_copy(const void *bytes, size_t n)
 {
     char *copy = malloc(n > 0 ? n : 1);

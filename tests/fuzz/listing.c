@@ -2,9 +2,9 @@
 /* listing.c - any names, in any path, through every format of a folder's listing.
  *
  * Input: a byte of options, then lines (ended by 0xFE): the query, the path, and the names.
- * Promises:   - how it is cut changes nothing;   - JSON is strict;   - text has one line for each
- * entry and no control byte;   - HTML has the same marks (< > " and ') as the same folder with
- * harmless names: no name is markup;   - the order of entries is a total one.
+ * Promises:   - the way it is cut changes nothing;   - JSON is strict;   - text has one line for
+ * each entry and no control byte;   - HTML has the same marks (< > " and ') as the same folder with
+ * harmless names: no name is markup;   - the order of entries is total.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -109,8 +109,8 @@ static size_t count_of(const struct output *out, const char *set)
     return n;
 }
 
-/* A harmless name of that length, linked if the name is: one that is not has overlong UTF-8.
- * False: it is too short for that. */
+/* Make a harmless name of that length, linked if the name is; one that is not linked has overlong
+ * UTF-8.  Returns false if the name is too short for that. */
 static bool tame_name(const struct input *in, const struct listing_entry *e, char *name)
 {
     memset(name, 'a', e->name.len);
@@ -122,7 +122,7 @@ static bool tame_name(const struct input *in, const struct listing_entry *e, cha
     return true;
 }
 
-/* The same folder with every byte of a name and of the path's components an 'a'. */
+/* Compare with the same folder, in which every byte of names and path components is an 'a'. */
 static void check_marks(const struct listing *l, const struct input *in, const struct output *out)
 {
     static struct input tame;

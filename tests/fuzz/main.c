@@ -5,8 +5,8 @@
  *   TARGET [-max_total_time=SECONDS] [-seed=N] [-dict=FILE] [-artifact_prefix=PATH] [FILE or
  * FOLDER]...
  *
- * The names are libFuzzer's.  It is blind (no coverage tells it what is new), but quick, and a seed
- * makes it do the same again.  An input that ends the program is kept as PATHcrash-SEED.
+ * The options are libFuzzer's.  This driver is blind (no coverage shows it what is new), but quick,
+ * and a seed repeats a run.  An input that ends the program is kept as PATHcrash-SEED.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-/* Of the sanitizers, where they are linked: they end the program without a signal. */
+/* From the sanitizers, where they are linked: they end the program without a signal. */
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
 enum { INPUT_MAX = 65536, INPUTS_MAX = 4096, WORDS_MAX = 512, WORD_MAX = 64, ALARM_S = 60 };
@@ -36,7 +36,7 @@ static struct input corpus[INPUTS_MAX], word[WORDS_MAX];
 static unsigned inputs, words;
 static uint64_t seed, rng;
 static const char *prefix = "";
-static struct input now; /* what the target is looking at */
+static struct input now; /* the input that the target has now */
 
 static uint64_t draw(uint64_t below)
 {
@@ -46,7 +46,7 @@ static uint64_t draw(uint64_t below)
     return below ? rng % below : 0;
 }
 
-/* --- Keep what kills -------------------------------------------------------------------------- */
+/* --- Keep inputs that crash ------------------------------------------------------------------- */
 
 static void keep(void)
 {
@@ -83,7 +83,7 @@ static void watch_for_death(void)
         sigaction(SIGSEGV, &act, NULL);
 }
 
-/* The target sees a block of exactly that size, so that a byte too far is seen. */
+/* The target gets a block of exactly that size, so that a read past the end is seen. */
 static void run(const uint8_t *bytes, size_t len)
 {
     now.bytes = malloc(len ? len : 1);
@@ -213,7 +213,7 @@ static size_t mutate(uint8_t *buf, size_t len)
     case 3: /* less */
         memmove(buf + at, buf + at + n, len - at - n);
         return len - n;
-    case 4: /* a piece once more, elsewhere */
+    case 4: /* a piece again, elsewhere */
         memcpy(copy, buf + at, n);
         return insert(buf, len, copy, n);
     case 5: /* a piece of another input */
@@ -283,7 +283,7 @@ int main(int argc, char **argv)
             err = read_words(value);
         else if (option(argv[i], "-artifact_prefix=", &value))
             prefix = value;
-        else if (argv[i][0] != '-') /* libFuzzer's other options mean nothing here */
+        else if (argv[i][0] != '-') /* libFuzzer's other options are ignored */
             err = add_path(argv[i]);
         if (err)
             fprintf(stderr, "%s: %s\n", argv[i], strerror(-err));

@@ -15,7 +15,7 @@
 #define TCHAR "!#$%&'*+-.^_`|~" DIGIT ALPHA
 #define REG_NAME "-._~!$&'()*+,;=" DIGIT ALPHA
 
-/* What the fields have said so far. */
+/* Counts from the fields so far. */
 struct seen {
     unsigned hosts, lengths, codings;
 };
@@ -123,7 +123,7 @@ static bool read_request_line(const char *line, size_t at, struct naive *head)
     return is_target(method, target, head);
 }
 
-/* The members of a comma list, trimmed; a comma between quotes is none.  *rest moves on. */
+/* The members of a comma list, trimmed; a comma between quotes does not count.  *rest moves on. */
 static bool next_member(char **rest, char **member)
 {
     char *end = *rest;
@@ -216,7 +216,7 @@ static bool read_field(char *line, char **value)
     return true;
 }
 
-/* A head that is whole, as one string, without its empty line.  lead: bytes of it before this
+/* Read a complete head, as one string, without its empty line.  lead: bytes of the head before this
  * string. */
 static bool read_head(char *text, size_t lead, struct naive *head)
 {

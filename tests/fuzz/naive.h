@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* naive.h - a second parser of request heads, written to be read beside the RFCs: slow, no
- * tables, one rule after the other over whole lines.  It shares nothing with core/ but the
+/* naive.h - a second parser of request heads, written to be compared with the RFCs: slow, no
+ * tables, one rule after another over whole lines.  It shares nothing with core/ except the
  * limits. */
 #ifndef TESTS_FUZZ_NAIVE_H
 #define TESTS_FUZZ_NAIVE_H
@@ -11,7 +11,7 @@
 enum naive_framing { NAIVE_NONE, NAIVE_LENGTH, NAIVE_CHUNKED };
 
 struct naive {
-    long length;       /* > 0: of the head; 0: it has no end yet; < 0: refused */
+    long length;       /* > 0: length of the head; 0: it has no end yet; < 0: refused */
     size_t target_at, target_len;
     size_t path_len;   /* of the target's path; the query is behind the '?' that follows it */
     bool query;

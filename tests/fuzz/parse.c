@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* parse.c - fuzz http_parse_request() and http_parse_response(): the answer for a prefix is
- * "more" or the answer for the whole, and every slice lies in the bytes. */
+ * "more" or the answer for the whole, and every slice is within the bytes. */
 /* shows N23 */
 #include "../../core/http.h"
 #include "fuzz.h"

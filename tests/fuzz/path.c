@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* path.c - fuzz path_decode(): what it lets through is absolute, normal, and its own encoding. */
+/* path.c - fuzz path_decode(): a path that it accepts is absolute, normal, and its own encoding. */
 #include "../../core/http.h"
 #include "fuzz.h"
 
@@ -12,7 +12,7 @@ static void check_normal(const char *path, long n)
         promise(i == n || path[i] != '\0');
         if (i < n && path[i] != '/')
             continue;
-        promise(i > start || i == n); /* no empty component but the last */
+        promise(i > start || i == n); /* no empty component except the last */
         promise(!(i - start == 1 && path[start] == '.'));
         promise(!(i - start == 2 && path[start] == '.' && path[start + 1] == '.'));
         start = i + 1;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* range.c - fuzzing Range: eight bytes of size, then the field's value.
+/* range.c - fuzz Range: eight bytes of size, then the field's value.
  *
- * Whatever is said, what is kept lies inside the representation and is no more than it; and a
- * naive reader with numbers that cannot overflow agrees about the first range.
+ * Whatever the field says, the ranges kept are within the representation and no larger than it; and
+ * a naive reader with numbers that cannot overflow agrees about the first range.
  */
 #include "../../core/http_inside.h"
 #include "fuzz.h"
 
-/* Digits as a number that stops growing far beyond 64 bits.  False: none. */
+/* Read digits as a number that stops growing far beyond 64 bits.  False: there are none. */
 static bool naive_number(struct slice *s, unsigned __int128 *number)
 {
     size_t digits = 0;
@@ -18,7 +18,7 @@ static bool naive_number(struct slice *s, unsigned __int128 *number)
     return digits > 0;
 }
 
-/* "bytes=A-B" and nothing else: what must come out. */
+/* If the value is "bytes=A-B" and nothing else, check the result. */
 static void check_single(struct slice value, uint64_t size, enum http_range_want want,
                          const struct http_ranges *ranges)
 {
@@ -34,7 +34,7 @@ static void check_single(struct slice value, uint64_t size, enum http_range_want
     value.len--;
     if (!naive_number(&value, &last) || value.len)
         return;
-    if (last < first) { /* beyond 64 bits both are the same: not to be had either way */
+    if (last < first) { /* beyond 64 bits both are the same: not satisfiable either way */
         promise(want == RANGE_WHOLE || (first > UINT64_MAX && last >= UINT64_MAX));
         return;
     }

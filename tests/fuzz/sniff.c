@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* sniff.c - fuzz rung trace sniff: frames of any bytes, and segments of one connection in any
- * order, never read beyond what there is, say nothing but first lines, and leave no memory behind.
+ * order.  They are never read past the end, produce only first lines, and leave no memory behind.
  *
- * A record is a byte that says what it is, a byte that says how long it is, and its bytes.  Bit 0:
- * a segment, whose sequence number follows in two bytes; else a frame.
+ * A record is a byte for its kind, a byte for its length, and its bytes.  Bit 0: a segment, whose
+ * sequence number follows in two bytes; otherwise a frame.
  */
 #include "../../tools/trace/sniff_heads.c"
 #include "../../tools/trace/sniff_lines.c"

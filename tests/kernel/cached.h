@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cached.h - a tree whose site keeps files in memory, and how to ask what it has there. */
+/* cached.h - a tree whose site keeps files in memory, and how to query what it has there. */
 #ifndef TESTS_KERNEL_CACHED_H
 #define TESTS_KERNEL_CACHED_H
 #include <time.h>
@@ -44,7 +44,7 @@ static inline struct http_ask coded(const char *path)
     return a;
 }
 
-/* Asked until it is kept: what has only just changed is not, yet.  The source, or NULL. */
+/* Ask until the answer is kept, because a fresh change is not kept yet.  The source, or NULL. */
 static inline struct source *kept(const struct tree *t, const struct http_ask *a)
 {
     int64_t deadline = now_ms() + PATIENCE_MS;
@@ -70,7 +70,7 @@ static inline bool is_kept(const struct tree *t, const char *path)
     return s;
 }
 
-/* Never: asked again and again for a while. */
+/* Whether the answer is never kept, although it is asked for again and again for a while. */
 static inline bool is_never_kept(const struct tree *t, const struct http_ask *a)
 {
     struct source *s;
@@ -130,7 +130,7 @@ static inline void assert_gunzips(const struct tree *t, struct source *s, const 
     size_t len;
     char *body = body_of(t, s, &len), *out = malloc(n + 1);
 
-    assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK); /* gzip alone: checks the sum and length */
+    assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK); /* gzip only; checks the sum and length */
     z.next_in = (unsigned char *)body;
     z.avail_in = (unsigned)len;
     z.next_out = (unsigned char *)out;

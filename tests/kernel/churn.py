@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""churn.py - clients that do everything, at once, while modules come and go: what a kernel that finds faults is shown.
+"""churn.py - clients that do everything, at once, while modules are loaded and unloaded: run in a kernel that finds faults.
 
-A kernel that finds faults is slow: pytest takes ten minutes to begin there.  This has few imports, is run by tests/kernel/inside.py,
-and does three things with one model (RUNG_ARGS): each kind of request, in any order, from as many processes as there
-are processors and one more, with other parameters each time, then unloads beneath them; the same with rung_echo; loading,
-one visit and unloading, RUNG_CYCLES times.  Bodies are compared to the byte, connections counted to the last one, and
-the kernel must have nothing to say.  The findings are in /share/found.json: [[what, fault or "", figures, numbers]].
+A kernel that finds faults is slow: pytest takes ten minutes to start there.  This has few imports, is run by tests/kernel/inside.py,
+and does three things with one model (RUNG_ARGS): each kind of request, in any order, from one more process than there are
+processors, with other parameters each time, then unloads the module beneath them; the same with rung_echo; loading, one visit
+and unloading, RUNG_CYCLES times.  Bodies are compared to the byte, connections are counted to the last one, and
+the kernel must not complain.  The findings are in /share/found.json: [[what, fault or "", figures, numbers]].
 """
 import collections
 import gzip
@@ -29,28 +29,28 @@ from lib.client import Sloppy, Wire, request, require  # noqa: E402
 ADDRESS = ("127.0.0.1", 8000)  # below the ports that clients get: a client without a server might connect to itself
 GIVEN = dict(word.partition("=")[::2] for word in (os.environ.get("RUNG_ARGS") or "model=event").split())
 SILENT = (63, 64, 65, 128)  # clients: one turn of a lane pumps 64 connections (TURN_MAX in kernel/kserve.c)
-TURNS = 5  # times each: whether a turn is full depends on when its processor begins it
+TURNS = 5  # times for each count: whether a turn is full depends on when its processor begins it
 CYCLES = int(os.environ.get("RUNG_CYCLES") or 50)
 CLIENTS = (os.cpu_count() or 1) + 1
 ROUND_S, BENEATH_S = 12, 3
 PATIENCE_S = 120
 FAULT, KMEMLEAK = "/run/t/fault", "/sys/kernel/debug/kmemleak"
 TIMES = ("head_timeout", "idle_timeout", "send_timeout")
-# Each round has something that the next has not: no cache, a small one, one whose entries are soon old; compressed
+# Each round has something that the next has not: no cache, a small one, one whose entries soon expire; compressed
 # bodies; no free seat, so silent clients are evicted; answers in many pieces; silent clients that expire; other queues.
 ROUNDS = [{}, {"compress": "on"}, {"cache": 0}, {"cache": 60000, "compress": "on"}, {"cache_time": 10}, {"max_connections": 24},
           {"send_bytes": 100}, {**dict.fromkeys(TIMES, 3000), "compress": "on"},
           {"wq": "unbound", "highpri": 1, "cpu_intensive": 1}]
 
 
-# --- What is known to all --------------------------------------------------------------------------------------
+# --- Shared state ----------------------------------------------------------------------------------------------
 
-REST, ASK, LEAVE, END = range(4)  # all have hung up; all ask; the module goes beneath them; no more
+REST, ASK, LEAVE, END = range(4)  # all hang up; all ask; the module is unloaded beneath them; all end
 PHASE, WAY, SERIAL, EXCUSED, ROWS = range(5)  # words of the board; then each client's: the last rest, answers, connections
 
 
 class Board:
-    """Memory of all processes: what is to be done, and for each client how far it is."""
+    """Memory shared by all processes: the phase, and the progress of each client."""
 
     def __init__(self):
         self.memory = mmap.mmap(-1, 4096)
@@ -69,8 +69,8 @@ class Board:
         return [sum(column) for column in list(zip(*self.rows()))[1:]]
 
     def turn(self, phase, excused=False):
-        """Says what is to be done.  If that is nothing, returns when all have hung up.  A client that is left
-        in the middle is excused."""
+        """Announces the phase.  For REST, returns when all clients have hung up.  excused: a client may be cut off
+        in the middle."""
         if phase != REST:
             self.put(EXCUSED, excused)
         serial = self.get(SERIAL) + 1
@@ -84,7 +84,7 @@ class Board:
 
 
 def look_after():
-    """A client that has found a fault has ended."""
+    """Raises if a client has ended, because a client that has found a fault ends."""
     pid, status = os.waitpid(-1, os.WNOHANG)
     if pid:
         with open(FAULT, encoding="utf-8") as file:
@@ -104,7 +104,7 @@ class Client:
         return Wire(ADDRESS, timeout=PATIENCE_S, **more)
 
     def ask(self, wire, target, *args, status=200, truth=None, **more):
-        """An answer that must be so; its body is unpacked."""
+        """Asks, and requires the answer to be as expected; its body is unpacked."""
         reply = wire.ask(target, *args, **more)
         self.answers += 1
         require(reply.status == status, target, args, more, reply)
@@ -122,14 +122,14 @@ class Client:
             move = self.chance.choice(ways[self.board.get(WAY)])
             try:
                 move(self)
-            except (OSError, Sloppy) as error:  # a wrong answer is one, whenever it comes
+            except (OSError, Sloppy) as error:  # a wrong answer is a fault at any time
                 if not self.board.get(EXCUSED) or isinstance(error, Sloppy) and "stream ended" not in str(error):
                     raise Sloppy(f"{move.__name__}: {type(error).__name__}: {error}") from error
                 time.sleep(0.01)
 
 
 def forked(job):
-    """Runs the job in a process of its own, which reports what it finds wrong when it ends."""
+    """Runs the job in a process of its own, which reports the fault that it found when it ends."""
     pid = os.fork()
     if pid:
         return
@@ -144,7 +144,7 @@ def forked(job):
 
 # --- The modules -----------------------------------------------------------------------------------------------
 
-LOADED = collections.Counter()  # how often each was
+LOADED = collections.Counter()  # how often each module was loaded
 
 
 def load(what, more):
@@ -156,7 +156,7 @@ def load(what, more):
 
 
 def crowd():
-    """Clients that are silent or stop in the middle of a word: they expire, or their seats are needed."""
+    """Clients that are silent or stop in the middle of a request: they expire, or their seats are needed."""
     wires = [Wire(ADDRESS, timeout=PATIENCE_S) for _ in range(30)]
     for wire in wires[::2]:
         wire.send(request("/hello.txt")[:20])
@@ -165,7 +165,7 @@ def crowd():
 
 # shows E13
 def conserved(what):
-    """With all clients gone: nothing open, nothing unaccounted for.  The counters."""
+    """With all clients gone, nothing is open and nothing is unaccounted for.  Returns the counters."""
     end = time.monotonic() + PATIENCE_S
     while (stats := insmod.stats_of(what))["open"] or stats["accepted"] != stats["closed"]:
         require(time.monotonic() < end, "connections are left open:", stats)
@@ -182,7 +182,7 @@ def busy(board, seconds):
 
 
 def around(board, what, more):
-    """One round: all ask, all hang up, all is counted; then all ask again, and it is unloaded beneath them."""
+    """One round: all ask, all hang up, everything is counted; then all ask again, and the module is unloaded beneath them."""
     load(what, more)
     board.put(WAY, what == "rung_echo")
     wires = crowd()
@@ -206,8 +206,8 @@ def around(board, what, more):
 
 
 def settled(before):
-    """When no more is alive than was before, and what was so last; complains if that never comes.  KASAN keeps files a while
-    that were freed; where it does kmemleak knows better."""
+    """Waits until no more objects are alive than before, and returns what was left last; complains if that never happens.
+    KASAN keeps freed files for a while; kmemleak is more reliable there."""
     began, last = time.monotonic(), {}
     end = began + 15 * float(os.environ.get("RUNG_SLOW") or 1)
     while found := {what: n for what, n in left.more(before, 0).items() if what != "filp" or not os.path.exists(KMEMLEAK)}:
@@ -219,7 +219,7 @@ def settled(before):
 
 # shows K01
 def again_and_again():
-    """Loaded, visited, unloaded; every tenth time the core too, every fifth with a request that is not whole."""
+    """Loads, visits and unloads; every tenth time the core too, every fifth time with an incomplete request."""
     for number in range(CYCLES + 3):
         insmod.core()
         load("rung_http", {})
@@ -229,7 +229,7 @@ def again_and_again():
             insmod.unload("rung_http")
         if number % 10 == 0:
             insmod.unload("rung_core")
-        if number == 2:  # pools and caches of the kernel's own are filled
+        if number == 2:  # the kernel's own pools and caches are filled
             before, began = left.at_rest(), time.monotonic()
     took = time.monotonic() - began
     return f"{CYCLES} times, {took / CYCLES:.2f} s each, {settled(before)}"
@@ -237,7 +237,7 @@ def again_and_again():
 
 # shows D16, D31, E04
 def beneath_silent():
-    """Unloaded beneath silent clients, in numbers that make the lane's work queue itself again when none is left."""
+    """Unloads beneath silent clients, in numbers for which the lane's work queues itself again when no client is left."""
     for what in ("rung_http", "rung_echo"):
         for count in SILENT * TURNS:
             load(what, {})
@@ -260,8 +260,8 @@ def rounds(board, what, variants):
 
 
 def told(what, job, expected, count):
-    """A chapter: what it was, what was wrong, how much of it there was, in words and in numbers.  Anything the kernel
-    says meanwhile is wrong, too."""
+    """Runs a chapter; returns what it was, what was wrong, and how much was done, in words and in numbers.  A complaint
+    of the kernel during the chapter is a fault, too."""
     log, began, before, loaded = klog.Log(), time.monotonic(), count(), LOADED.total()
     try:
         figures, fault = job(), ""
@@ -278,7 +278,7 @@ def told(what, job, expected, count):
 
 
 def tell(chapters, expected=None, count=lambda: (0, 0)):
-    """Runs them up to the first fault, because the kernel's state is unknown afterwards.  The exit status."""
+    """Runs the chapters up to the first fault, because the kernel's state is unknown afterwards.  Returns the exit status."""
     found = []
     for what, job in chapters:
         found.append(told(what, job, expected, count))

@@ -32,8 +32,8 @@ def has(what):
 
 @pytest.fixture(scope="session", autouse=True)
 def strangers():
-    """What other modules have asked for, as left.leaks() has it: they were there before ours."""
-    if insmod.loaded() == ["rung_core"]:  # of a run before this one
+    """The leaks of other modules, as left.leaks() has them: they were there before ours."""
+    if insmod.loaded() == ["rung_core"]:  # left by an earlier run
         insmod.unload("rung_core")
     assert insmod.loaded() == []
     return left.leaks()
@@ -41,7 +41,7 @@ def strangers():
 
 @pytest.fixture(autouse=True)
 def kernel():
-    """What it says meanwhile is no complaint, unless the test expects() it."""
+    """The kernel must not complain during a test, unless the test expects() it."""
     log = klog.Log()
     log.expected = None
 
@@ -56,8 +56,8 @@ def kernel():
 
 @pytest.fixture(scope="module")
 def one_processor():
-    """Of tests that trace.  The kernel patches its code by a breakpoint that it takes away again, and a second processor of the
-    emulator runs into it afterwards, which no real processor does: Oops: int3, or it runs into it for ever (on 6.12 in most runs,
+    """For tests that trace.  The kernel patches its code with a breakpoint that it removes again, and the emulator's second
+    processor runs into it afterwards, which no real processor does: Oops: int3, or it runs into it for ever (on 6.12 in most runs,
     on 6.1 in few)."""
     path = "/sys/devices/system/cpu/cpu1/online"
     alone = os.path.exists(path)
@@ -86,7 +86,7 @@ def site():
 
 @pytest.fixture
 def start():
-    """start(root, options...) -> a module that is unloaded at the end, whatever became of it."""
+    """start(root, options...) -> a module that is unloaded at the end, whatever happened to it."""
     running = []
 
     def begin(*args, **options):

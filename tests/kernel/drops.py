@@ -3,7 +3,7 @@
 """drops.py - rung_drop under clients: sockets dropped by their pairs, in namespaces that come and go, while the module
 is loaded and unloaded beneath the processes that write to its file.
 
-In the manner of churn.py: few imports, run by tests/kernel/inside.py, and /share/found.json says what was found.  Each
+Like churn.py, it has few imports and is run by tests/kernel/inside.py; /share/found.json has the findings.  Each
 process makes a network namespace, connections in it, and drops some of them: both ends of a dropped connection must have
 an error, and every other connection must still pass a byte.
 """
@@ -38,7 +38,7 @@ def pair_of(end):
 
 
 def tell(text):
-    """One write: 0, or the error's number.  None: the module is not there."""
+    """Makes one write: 0, or the error's number; None if the module is not loaded."""
     try:
         fd = os.open(FILE, os.O_WRONLY)
     except FileNotFoundError:
@@ -85,7 +85,7 @@ class Dropper:
         return found
 
     def drop(self, pairs):
-        """Some of them, each by one end; a wrong line among them changes nothing."""
+        """Drops some of the connections, each by one end; a wrong line among them changes nothing."""
         chosen = self.chance.sample(pairs, self.chance.randrange(1, len(pairs) + 1))
         lines = "".join(f"{pair_of(self.chance.choice(one))}\n" for one in chosen)
         wrong = tell(f"{lines}{self.chance.choice(WRONG)}\n")
@@ -104,7 +104,7 @@ class Dropper:
         return True
 
     def waiting(self, pairs):
-        """Connections in TIME-WAIT: the client has closed first."""
+        """Drops connections in TIME-WAIT: the client has closed first."""
         lines = ""
         for client, server in pairs:
             lines += pair_of(client) + "\n"
@@ -145,7 +145,7 @@ def load():
 
 # shows D30
 def rounds(board):
-    """Loaded while the droppers are there, and unloaded beneath them."""
+    """Loads while the droppers run, and unloads beneath them."""
     for _ in range(ROUNDS):
         load()
         board.turn(churn.ASK)
@@ -158,7 +158,7 @@ def rounds(board):
 
 
 def again_and_again(board):
-    """Loaded and unloaded without a rest, while namespaces are made and left."""
+    """Loads and unloads without a rest, while namespaces are made and left."""
     board.turn(churn.ASK, True)
     for _ in range(churn.CYCLES):
         load()

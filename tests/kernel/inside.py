@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""inside.py - what a guest runs: pytest over the modules, then the few tests that failed once more; or one program.
+"""inside.py - runs in a guest: pytest over the modules, then again the tests that failed, if they are few; or one program.
 
-The second run is at once, one test at a time.  Its outcome counts only if other layers ran meanwhile (reports.py).
-/share/job.json says which tests and how many at a time; reports, and what the kernel said, come back beside it.  The
+The second run is at once, one test at a time.  Its outcome counts only if other layers ran during the first (reports.py).
+/share/job.json says which tests and how many at a time; reports and the kernel's messages are written next to it.  The
 status is pytest's, or the program's.
 """
 import json
@@ -15,10 +15,10 @@ import sys
 SHARE = "/share"
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-SCRATCH = "/run/t"  # in memory: what the guest's own root has comes slowly, and cannot be unmounted
+SCRATCH = "/run/t"  # in memory: the guest's own root is slow, and cannot be unmounted
 SHM = "nr_inodes=1m"  # four folders of a hundred thousand files at once
 FEW = 10
-EXPECTED_TAINTS = 1 << 12 | 1 << 13  # a module from outside the tree, which nobody has signed
+EXPECTED_TAINTS = 1 << 12 | 1 << 13  # an unsigned module from outside the tree
 TAINTS = {1: "forced load", 4: "machine check", 5: "bad page", 7: "oops", 9: "warning", 14: "lockup"}
 HUNG_S = 100
 sys.dont_write_bytecode = True
@@ -39,7 +39,7 @@ def prepare():
     os.makedirs(SCRATCH, mode=0o777, exist_ok=True)
     os.chmod(SCRATCH, 0o1777)
     setting("kernel/hung_task_timeout_secs", HUNG_S)
-    setting("kernel/hung_task_panic", 1)  # a module that cannot be unloaded is to end the guest, with everybody's stack
+    setting("kernel/hung_task_panic", 1)  # a module that cannot be unloaded must end the guest, with all stacks
     setting("kernel/hung_task_all_cpu_backtrace", 0)
     setting("net/core/somaxconn", 4096)
     setting("net/ipv4/tcp_max_syn_backlog", 4096)
@@ -63,7 +63,7 @@ def run(job, argv):
 
 
 def program(job):
-    """One that needs no more than Python itself: isolated, it begins in seconds where pytest takes minutes."""
+    """Runs a program that needs only Python itself: isolated, it starts in seconds where pytest takes minutes."""
     return run(job, [sys.executable, "-I", "-S", "-B", job["program"]])
 
 
@@ -81,7 +81,7 @@ def failed(report):
 
 
 def leak_scan():
-    """kmemleak's word, where the kernel has it: what nobody points to any more.  Two scans, for it doubts the young."""
+    """Objects without a pointer to them, as kmemleak reports them, if the kernel has it.  Two scans, because it ignores young objects."""
     path = "/sys/kernel/debug/kmemleak"
     if not os.path.exists(path):
         return []
@@ -97,7 +97,7 @@ def leak_scan():
 
 
 def unloaded(before):
-    """Nothing may hold the modules when all tests have ended, and those that they loaded have gone."""
+    """Unloads the modules: nothing may hold them when all tests have ended, and the tests must have unloaded their own."""
     found = []
     for name in sorted(insmod.loaded(), key="rung_core".__eq__):  # the core last
         try:

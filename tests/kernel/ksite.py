@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""ksite.py - the unit tests of server/site.c asked of the kernel's site, in a guest.
+"""ksite.py - the unit tests of server/site.c, run against the kernel's site in a guest.
 
     tests/kernel/ksite.py BUILD [--kernel 6.1] [--cache DIR] [--only NAME]
 
-kernel/ksite*.c become a module behind a device (ksite_test.c); tests/unit/site*.c are linked with site_twin.c, which asks
-that device.  Status 77: there is no guest, or there are no kernel and headers to be had.
+kernel/ksite*.c become a module behind a device (ksite_test.c); tests/unit/site*.c are linked with site_twin.c, which queries
+that device.  Status 77: there is no guest, or no kernel and headers are available.
 """
 import argparse
 import filecmp
@@ -24,8 +24,8 @@ from vm.image import Image, libraries  # noqa: E402
 PROGRAMS = ("site", "site_links", "site_codings", "site_folder")
 OF_MEMORY = ("site_cache", "site_changes", "site_races", "site_listings")
 OURS = ("ksite", "kcache", "kwitness", "kgzip", "kcompat")
-SECONDS = ("loop", "ext4", "crc32c_generic")  # modules for a disk whose times are whole seconds
-NO_BTF = "CONFIG_DEBUG_INFO_BTF_MODULES="  # it would take a tool that nobody else needs
+SECONDS = ("loop", "ext4", "crc32c_generic")  # modules for a disk that stores times in whole seconds
+NO_BTF = "CONFIG_DEBUG_INFO_BTF_MODULES="  # it would need a tool that nothing else needs
 SKIPPED, LIMIT_S = 77, 400
 COMMAND = """mount -t tmpfs none /tmp && cd /tmp || exit 1
 status=0 places=/tmp
@@ -55,7 +55,7 @@ ccflags-y := -Werror
 
 
 def copied(build, folder, pattern):
-    """The C files of a folder of the tree, below the build folder: Kbuild writes beside them."""
+    """Copies the C files of a folder of the tree into the build folder, because Kbuild writes next to them; their names."""
     there = os.path.join(build, folder)
     os.makedirs(there, exist_ok=True)
     names = sorted(name for name in os.listdir(os.path.join(TOP, folder)) if pattern(name))
@@ -118,7 +118,7 @@ def main():
         for library in libraries(path):
             image.copy(library)
     seconds = given.kernel in kernel.PACKAGES and "site_changes" in programs
-    again = [name for name in programs if name in PROGRAMS[1:]]  # the first asks where a body lies
+    again = [name for name in programs if name in PROGRAMS[1:]]  # the first asks where a body is in memory
     command = COMMAND.format(programs=" ".join(programs), again=" ".join(again), seconds=ON_SECONDS if seconds else "")
     job = guest.Job(command, image=image, cpus=2, limit_s=LIMIT_S, append=given.append,
                     modules=(module(given.build, chosen.release, headers), *(SECONDS if seconds else ())))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* ksite_test.c - a device that asks the kernel's site what user space wants to know: so the unit
- * tests of server/site.c are asked of kernel/ksite.c too, and both must answer alike (twin.h).
+/* ksite_test.c - a device that queries the kernel's site for user space, so that the unit tests of
+ * server/site.c also test kernel/ksite.c, and both must answer alike (twin.h).
  *
- * For the laboratory only: whoever opens the device may ask for any folder to be served to him.
+ * For the laboratory only: any process that opens the device may have any folder served to it.
  */
 #include <linux/bottom_half.h>
 #include <linux/delay.h>
@@ -19,14 +19,14 @@
 
 struct table {
     struct ksite *site;
-    char *index;             /* its option's */
-    struct mutex lock;       /* what follows */
+    char *index;             /* the option's string */
+    struct mutex lock;       /* protects the fields below */
     struct source *source[TWIN_SOURCES_MAX];
     long charged;
 };
 
-/* The witness asks for the time before it looks (ksite.py makes it ask here): the moment between
- * what was found and what is looked at is made as long as a slow disk could make it. */
+/* The witness reads the time before it looks (ksite.py makes it call this).  A delay here makes the
+ * time between the search and that look as long as a slow disk could make it. */
 static unsigned late_us;
 
 void twin_late_real_ts64(struct timespec64 *now);
@@ -42,7 +42,7 @@ void core_failed(const char *promise, const char *file, int line)
     WARN_ONCE(1, "rung: broken promise: %s (%s:%d)\n", promise, file, line);
 }
 
-/* The user's bytes with a NUL behind them; address 0 is NULL. */
+/* Copy the user's bytes and append a NUL; address 0 gives NULL. */
 static char *words_of(__u64 address, __u64 len)
 {
     if (!address)
@@ -67,7 +67,7 @@ static int site_begin(struct table *t, const struct twin *w, char *root, char *i
     return t->site ? -EBUSY : ksite_open(&t->site, &opt);
 }
 
-/* A number for it; the table has it then. */
+/* Put the source into the table and return its number. */
 static int seat(struct table *t, struct source *s)
 {
     int i;
@@ -112,7 +112,7 @@ static int find(struct table *t, struct twin *w, const char *path, const char *q
     BUILD_BUG_ON(sizeof(ask.q) != sizeof(w->q));
     memcpy(ask.q, w->q, sizeof(ask.q));
     if (w->op == TWIN_TRY) {
-        local_bh_disable(); /* as where it will be asked: whoever sleeps now is told of */
+        local_bh_disable(); /* as in real use; a call that sleeps now is reported */
         err = ksite_try(t->site, &ask, &s);
         local_bh_enable();
     } else if (w->op == TWIN_PAGE) {
@@ -144,7 +144,7 @@ static int descriptor_of(const struct source *s)
     return fd;
 }
 
-/* The next bytes of a made body, or all bytes of one in memory. */
+/* Copy the next bytes of a made body, or all bytes of one in memory. */
 static long bytes_of(struct source *s, const struct twin *w)
 {
     void __user *to = u64_to_user_ptr(w->first);
@@ -287,7 +287,7 @@ static const struct file_operations operations = {
 
 static struct miscdevice device = {
     .minor = MISC_DYNAMIC_MINOR,
-    .name = "rung_ksite_test", /* some of the tests are another user for a while */
+    .name = "rung_ksite_test", /* some of the tests run as another user for a while */
     .mode = 0666,
     .fops = &operations,
 };

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""left.py - what is alive in the kernel, counted: sockets, files, threads, memory by who asked for it.
+"""left.py - counts the objects alive in the kernel: sockets, files, threads, memory by the code that asked for it.
 
-With slub_debug=U on its command line a stock kernel keeps, for every object of its allocator, who asked for it
+With slub_debug=U on its command line a stock kernel records, for every object of its allocator, which code asked for it
 (/sys/kernel/debug/slab/CACHE/alloc_traces).  A line of a module that has been unloaded has no name any more, only an
-address where modules lie: an object that nobody will ever free.  What the module had others make for it (a socket, an
-open file) is seen by the trace below the line; caches of the kernel's own (directory entries, inodes) are no leak.
+address in the range of modules: an object that will never be freed.  An object made by other code for the module (a socket,
+an open file) is recognized by the trace below the line; the kernel's own caches (directory entries, inodes) are no leak.
 """
 import collections
 import glob
@@ -14,19 +14,19 @@ import socket
 import time
 
 TRACES = "/sys/kernel/debug/slab/{}/alloc_traces"
-# Modules lie in the last GiB and a half of the address space; a name that is still known stands in brackets.
+# Modules are in the last 1.5 GiB of the address space; a name that is still known is in brackets.
 OURS = re.compile(r"0xffffffff[ac-f][0-9a-f]{7}\b|\[rung_\w+\]|\[planted_\w+\]")
-# Others make these for us, and they are ours to give back.  Heads of segments are not among them: the network keeps
-# some that were freed, on each processor, for the next, or until that processor has something to receive (receive()).
+# Other code makes these for us, and we must give them back.  Heads of segments are not among them: the network keeps
+# some freed ones on each processor, for the next use or until that processor has something to receive (receive()).
 LENT = re.compile(r"(kmalloc-(?!rcl|cg-)\S+|filp|TCP|TCPv6|sock_inode_cache|cred_jar|rung\S*)$")
-# What the network remembers for whoever asks next, whoever asked first: of neighbours it frees the oldest itself.
+# Objects that the network keeps for later users, whichever code asked first: it frees the oldest neighbours itself.
 KEPT = re.compile(r"___neigh_create\b")
-# Of files /proc/sys/fs/file-nr has a number that each processor adds to by 32 at a time: it is no count.
+# For files, each processor updates /proc/sys/fs/file-nr by 32 at a time, so that number is not exact.
 COUNTED = ("TCP", "TCPv6", "sock_inode_cache", "filp")
 
 
 def blocks(text):
-    """[(objects, who asked, the trace below)] of an alloc_traces file."""
+    """[(objects, code that asked, the trace below)] of an alloc_traces file."""
     found = []
     for line in text.split("\n"):
         if head := re.match(r"\s*(\d+) (\S.*)$", line):
@@ -37,7 +37,7 @@ def blocks(text):
 
 
 def leaked(cache, text):
-    """[(objects, who asked, and for whom)] that are a module's and will not be freed by anybody."""
+    """[(objects, code that asked, and for which module)] that are a module's and will never be freed."""
     found = []
     for count, who, trace in blocks(text):
         ours = OURS.search(who) or LENT.match(cache) and OURS.search(trace)
@@ -47,7 +47,7 @@ def leaked(cache, text):
 
 
 def pages(text):
-    """Lines of /proc/vmallocinfo that a module asked for; its own text and data were asked for by who loaded it."""
+    """Lines of /proc/vmallocinfo that a module asked for; the module loader asked for its own text and data."""
     return [line for line in text.split("\n") if OURS.search(line.partition(" ")[2])]
 
 
@@ -56,8 +56,8 @@ def can_tell():
 
 
 def receive():
-    """Each processor receives something.  A segment that was freed on another than the one that made it waits for that:
-    skb_attempt_defer_free() in net/core/skbuff.c."""
+    """Makes each processor receive something.  A segment that was freed on another processor than the one that made it waits
+    for that: skb_attempt_defer_free() in net/core/skbuff.c."""
     usual = os.sched_getaffinity(0)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:
         wire.bind(("127.0.0.1", 0))
@@ -74,8 +74,8 @@ def text_of(path):
 
 
 def leaks(beside=()):
-    """What is leaked now, as leaked() has it, beside what was so before: modules that drive this machine are strangers
-    too, and the part of them that only begins has gone."""
+    """Leaks as leaked() has them, minus those in `beside`, seen earlier: modules that drive this machine are strangers
+    too, and those of their parts that only run at the start are gone."""
     found = []
     for path in sorted(glob.glob(TRACES.format("*"))):
         if not os.path.islink(os.path.dirname(path)):
@@ -90,12 +90,12 @@ def leaks(beside=()):
 
 
 def alive(cache):
-    """Objects of a cache, to the last one."""
+    """Counts the objects of a cache, to the last one."""
     return sum(count for count, _, _ in blocks(text_of(TRACES.format(cache))))
 
 
 def threads():
-    """Names of kernel threads that are ours."""
+    """Names of our kernel threads."""
     found = []
     for path in glob.glob("/proc/[0-9]*/comm"):
         try:
@@ -107,7 +107,7 @@ def threads():
 
 
 def at_rest(seconds=15):
-    """What is alive, counted when it is the same three times: a file that was closed is freed a moment later."""
+    """The counts of what is alive, once they are the same three times: a closed file is freed a moment later."""
     end, seen = time.monotonic() + seconds, [counts()]
     while seen[-3:] != [seen[-1]] * 3 and time.monotonic() < end:
         time.sleep(0.1)
@@ -117,8 +117,8 @@ def at_rest(seconds=15):
 
 # shows D02
 def more(before, seconds=15):
-    """{what: how many more} are alive than before; asked until there are none, or some seconds, for some are freed
-    a while later."""
+    """{what: how many} are alive in addition to those before; repeated until there are none or the seconds are over,
+    because some are freed a while later."""
     end = time.monotonic() + seconds
     while (found := {what: now - before[what] for what, now in counts().items() if now > before[what]}):
         if time.monotonic() >= end:

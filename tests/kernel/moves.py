@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""moves.py - what a client of tests/kernel/churn.py does: one connection or a few, and answers that must be true.
+"""moves.py - the moves of a client of tests/kernel/churn.py: one connection or a few, and answers that must be true.
 
-Each takes a Client: ask() is one request and its answer, chance says which.
+Each move takes a Client: ask() is one request and its answer, chance draws which one.
 """
 import gzip
 import os
@@ -14,14 +14,14 @@ GIANT_BYTES = 1 << 26
 LISTED = [f"{number:02}.txt" for number in range(40)]
 QUERIES = ["", "?format=json", "?format=text", "?sort=size&order=desc", "?sort=time", "?filter=1"]
 TEXT = b"".join(b"%d lines of text, more or less the same.\n" % number for number in range(1200))
-# Of all sizes that are treated differently: in memory or not, behind the head, a page, more.
+# Files of all sizes that are treated differently: in memory or not, behind the head, a page, more.
 FILES = {"hello.txt": b"Hello, world\n", "page.html": content("page", 3000), "empty.bin": b"", "text.txt": TEXT,
          "twin.txt": TEXT[::-1], "four.bin": content("four", 4096), "mid.bin": content("mid", 200_000),
          "big.bin": content("big", 1_500_000)}
 
 
 def furnish(clients):
-    """The folder that is served; some of it was there long before, and each client has a folder of its own."""
+    """Makes the folder to serve; some files are much older than the others, and each client has a folder of its own."""
     for name, data in FILES.items():
         write(f"{SITE}/{name}", data, 1e9)
     write(f"{SITE}/twin.txt.gz", gzip.compress(FILES["twin.txt"]), 1e9)
@@ -45,7 +45,7 @@ def kept(c):
 
 
 def changed(c):
-    """What it is sent is never older than what it has written."""
+    """No answer is older than the last write of this client."""
     path = f"{SITE}/{c.own}/file.txt"
     with c.wire() as wire:
         for _ in range(3):
@@ -64,7 +64,7 @@ def changed(c):
 
 
 def replaced(c):
-    """Somebody else replaces it meanwhile: it is one or another, never half of each."""
+    """Other clients replace the file too: an answer is one file or another, never half of each."""
     seed = c.chance.randrange(1000)
     write(f"{SITE}/{c.own}/new", b"%03d" % seed + content(seed, 4000 + 5 * seed))
     os.replace(f"{SITE}/{c.own}/new", f"{SITE}/turns.txt")
@@ -139,7 +139,7 @@ def pipelined(c):
 
 
 def cut(c):
-    """Requests and answers that end in the middle, in order or with a reset."""
+    """Requests and answers that are cut off in the middle, in order or with a reset."""
     for target, read in (("/big.bin", 100_000), ("/giant.bin", 1), ("/list/", 10), ("/mid.bin", 0)):
         with c.wire(rcvbuf=c.chance.choice([None, 4096])) as wire:
             data = request(target)

@@ -2,14 +2,14 @@
 """nfs.py - a folder of this guest, exported by its own kernel over NFS 4 and mounted again over loopback.
 
 The kernel's server asks user space which clients there are and which folders they may have; the usual programs for that
-are not needed, because the answers are written into its caches beforehand (linux/net/sunrpc/cache.c).  The client asks
-for attributes each time (actimeo=0).
+are not needed, because the answers are written into its caches beforehand (linux/net/sunrpc/cache.c).  The client requests
+attributes each time (actimeo=0).
 """
 import ctypes
 import os
 import subprocess
 
-NEVER = 2**31 - 1  # seconds since 1970 until which an answer holds
+NEVER = 2**31 - 1  # seconds since 1970 until which an answer is valid
 CLIENT, ROOT = "guest", b"\0\0\0\0"
 FSID_NUM = 1
 INSECURE_PORT, ASYNC, NO_SUBTREE_CHECK, FSID = 0x2, 0x10, 0x400, 0x2000  # linux/nfsd/export.h
@@ -28,7 +28,7 @@ def put(path, text):
 
 
 def serve(folder):
-    """Exports the folder as the root; what it takes to end that."""
+    """Exports the folder as the root."""
     flags = INSECURE_PORT | ASYNC | NO_SUBTREE_CHECK | FSID
     os.makedirs("/var/lib/nfs/v4recovery", exist_ok=True)
     if not os.path.exists(f"{NFSD}/threads"):
@@ -44,7 +44,7 @@ def serve(folder):
 
 
 def die():
-    """The server is gone, and requests wait for serve()."""
+    """Ends the server; requests wait for serve()."""
     put(f"{NFSD}/threads", "0\n")
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""nomem.py - memory that cannot be had: the n-th allocation fails, for every n, while a module is loaded; and now and
-then while it serves.  Only a kernel with fault injection can do that (scripts/debug-kernel); tests/kernel/inside.py runs
-this there, in the manner of churn.py: few imports, and /share/found.json says what was found."""
+"""nomem.py - memory that cannot be allocated: the n-th allocation fails, for every n, while a module is loaded; then some
+fail at random while it serves.  Only a kernel with fault injection can do that (scripts/debug-kernel); tests/kernel/inside.py
+runs this there.  Like churn.py, it has few imports and writes its findings to /share/found.json."""
 import errno
 import os
 import sys
@@ -18,13 +18,13 @@ from lib.client import Sloppy, Wire, require  # noqa: E402
 from lib.trees import write  # noqa: E402
 
 FAULTS = [f"/sys/kernel/debug/{what}" for what in ("failslab", "fail_page_alloc")]
-# The last three are the network's words for it: no socket, no buffer, no entry in the table of ports.
+# The last three are the network's errors for lack of memory: no socket, no buffer, no entry in the table of ports.
 REFUSALS = (errno.ENOMEM, errno.ENFILE, errno.ENOBUFS, errno.EADDRINUSE)
-MOST = 2000  # allocations of one loading, far more than there are
-STEP = int(os.environ.get("RUNG_NTH_STEP") or 1)  # each so many-th alone, where time is short
+MOST = 2000  # allocations of one loading, far more than are made
+STEP = int(os.environ.get("RUNG_NTH_STEP") or 1)  # only every STEP-th allocation, where time is short
 REQUESTS = 300
-WAIT_S = 20  # what was lost on its way for want of memory comes again, later and later
-# Much is said of memory that cannot be had, by the kernel and by us.  Nobody is alarmed.
+WAIT_S = 20  # a packet lost for lack of memory is sent again, after longer and longer pauses
+# The kernel and our modules say much about allocations that fail.  None of it may be an alarm.
 TOLD = f"^(?!.*({klog.ALARM.pattern}))"
 
 
@@ -34,7 +34,7 @@ def put(path, value):
 
 
 def nth():
-    """The file that makes this thread's n-th allocation from now fail.  It reads 0 when that has happened."""
+    """The file that makes this thread's n-th allocation from now on fail.  It reads 0 once that has happened."""
     return f"/proc/self/task/{threading.get_native_id()}/fail-nth"
 
 
@@ -44,7 +44,7 @@ def set_all(name, value):
 
 
 def ours():
-    """Where code of our modules lies: from the first to the end of the last."""
+    """The address range of our modules' code: from the first to the end of the last."""
     with open("/proc/modules", encoding="ascii") as file:
         rows = [line.split() for line in file if line.startswith("rung_")]
     return min(int(row[5], 16) for row in rows), max(int(row[5], 16) + int(row[1]) for row in rows)
@@ -52,12 +52,12 @@ def ours():
 
 # shows D18
 def loading():
-    """It fails, and says why, or does without; never half."""
+    """Loading fails, and says why, or works without the allocation; never half."""
     insmod.core()
     set_all("ignore-gfp-wait", "N")
-    set_all("verbose", 0)  # a trace for each would run over the log
+    set_all("verbose", 0)  # a trace for each would overflow the log
     refused = 0
-    armed = os.open(nth(), os.O_RDWR)  # now, because opening it later may be the allocation that fails
+    armed = os.open(nth(), os.O_RDWR)  # opened now, because opening it later may be the allocation that fails
     for number in range(1, MOST, STEP):
         put(nth(), number)
         try:
@@ -78,7 +78,7 @@ def loading():
 
 
 def asked(name):
-    """What becomes of one request."""
+    """Makes one request and returns its outcome."""
     try:
         with Wire(churn.ADDRESS, timeout=WAIT_S) as wire:
             reply = wire.ask("/" + name)
@@ -96,8 +96,8 @@ def asked(name):
 
 # shows D18
 def serving(percent):
-    """Of what is asked for in our name, whoever asks.  An answer is right or the connection ends; afterwards all is as
-    before."""
+    """Fails allocations made in our modules' name.  An answer is right or the connection ends; afterwards everything is
+    as before."""
     churn.load("rung_http", {})
     for name, value in (*zip(("require-start", "require-end"), ours()), ("times", -1), ("probability", percent)):
         set_all(name, value)
@@ -117,7 +117,7 @@ def main():
     if not os.path.exists(nth()):
         sys.exit("this kernel cannot make allocations fail")
     moves.furnish(0)
-    for what in ("rung_core", "rung_http"):  # in memory: how reading them may fail is not the question
+    for what in ("rung_core", "rung_http"):  # in memory, because failures to read them are not tested here
         with open(f"{insmod.FOLDER}/{what}.ko", "rb") as file:
             write(f"/run/t/{what}.ko", file.read())
     insmod.FOLDER = "/run/t"

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""sender.py - a stranger to the module: one process sends known bytes over loopback, the other compares each of them.
+"""sender.py - a process that does not use the module: it sends known bytes over loopback, and a second process compares them.
 
-SIGTERM ends it: the sender stops, the receiver reads to the end and prints how many bytes came.  If one of them is wrong,
+SIGTERM ends it: the sender stops, the receiver reads to the end and prints how many bytes arrived.  If one of them is wrong,
 the receiver prints where, and the bytes that it found there, and the status is 1.
 """
 import os

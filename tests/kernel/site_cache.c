@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* site_cache.c - what the kernel's site keeps in memory: asked for without sleeping, it says what
- * the disk would say, as gzip where that saves, and stays within its bounds.  Runs in a guest, as
- * root (ksite.py).
+/* site_cache.c - files that the kernel's site keeps in memory: queried without sleeping, it answers
+ * as the disk would, as gzip where that is smaller, and stays within its bounds.  Runs in a guest,
+ * as root (ksite.py).
  */
 #include "cached.h"
 
@@ -40,7 +40,7 @@ static void the_same_answer(void **state)
     body = body_of(t, memory, &len);
     assert_string_equal(body, "<p>hello");
     free(body);
-    free(disk); /* of another site, which is closed */
+    free(disk); /* it belongs to another site, which is closed */
     /* An index by its folder's name, and a file without a byte. */
     a = plain("/dir/");
     memory = kept(t, &a);
@@ -68,14 +68,14 @@ static void what_is_not_kept(void **state)
     make_link(t, "dir", "link");
     make_link(t, "dir/file", "name");
     make_folder(t, "dir/empty");
-    /* By way of a link; folders and redirects; what is not there. */
+    /* Reached through a link; folders and redirects; a missing name. */
     const char *const never[] = {"/link/file", "/name", "/dir", "/dir/empty/", "/nothing"};
     for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
         a = plain(never[i]);
         assert_true(is_never_kept(t, &a));
     }
     assert_true(is_kept(t, "/dir/file"));
-    /* Both sides of the largest body. */
+    /* A body of the largest size, and one byte more. */
     memset(big, 'b', KEPT_MAX + 1);
     make_file(t, "big", big);
     a = plain("/big");
@@ -85,7 +85,7 @@ static void what_is_not_kept(void **state)
     close(fd);
     assert_true(is_kept(t, "/big"));
     free(big);
-    /* ... and of the longest path. */
+    /* ... and a path of the greatest length, and one byte more. */
     memset(path, 'd', sizeof(path));
     path[0] = path[201] = path[402] = '/';
     path[201] = path[402] = '\0';
@@ -124,7 +124,7 @@ static void siblings_come_and_go(void **state)
     assert_int_equal(s->coding, CODING_GZIP);
     assert_true(s->vary);
     site_release(t->site, s);
-    assert_int_equal(try_once(t, "/page.html"), -EINPROGRESS); /* theirs is another */
+    assert_int_equal(try_once(t, "/page.html"), -EINPROGRESS); /* other clients get another */
     s = kept(t, &p);
     assert_int_equal(s->coding, CODING_IDENTITY);
     assert_true(s->vary);
@@ -136,7 +136,7 @@ static void siblings_come_and_go(void **state)
     s = kept(t, &a);
     assert_int_equal(s->coding, CODING_IDENTITY);
     site_release(t->site, s);
-    /* The sibling is written: it is young again.  Its folder does not change by that. */
+    /* The sibling is written, so it is newer again.  That does not change its folder. */
     make_file(t, "page.html.gz", "GZIP");
     rest_ms(50);
     assert_int_equal(unlinkat(t->root, "page.html.gz", 0), 0);
@@ -167,7 +167,7 @@ static void compressed(void **state)
         assert_true(s->vary);
         assert_true(s->size <= sizes[i] - sizes[i] / 8);
         assert_gunzips(t, s, text, sizes[i]);
-        p = plain(path); /* those who do not take it get the file, and hear that it varies */
+        p = plain(path); /* clients that do not take gzip get the file, with Vary */
         s = kept(t, &p);
         assert_int_equal(s->coding, CODING_IDENTITY);
         assert_int_equal(s->size, sizes[i]);
@@ -208,7 +208,7 @@ static void not_compressed(void **state)
         assert_false(s->vary);
         site_release(t->site, s);
     }
-    /* Liked less than the file itself; refused; and a sibling comes first. */
+    /* gzip liked less than the file itself; and a sibling, which is preferred. */
     make_bytes(t, "text.txt", text, 600);
     a = coded("/text.txt");
     a.q[CODING_GZIP] = 500;
@@ -245,7 +245,7 @@ static void bounded_by_bytes(void **state)
         snprintf(path, sizeof(path), "/f%u", i);
         assert_true(is_kept(t, path));
         assert_true(counts(t).bytes <= SMALL_CACHE);
-        assert_true(is_kept(t, "/f0")); /* who is asked for stays */
+        assert_true(is_kept(t, "/f0")); /* a requested entry stays */
         rest_ms(10);
     }
     w = counts(t);
@@ -268,7 +268,7 @@ static void nobody_asks(void **state)
     assert_true(is_kept(t, "/file"));
     assert_true(is_kept(t, "/other"));
     began = now_ms();
-    while (now_ms() < began + 1500) { /* who is asked for stays */
+    while (now_ms() < began + 1500) { /* a requested entry stays */
         assert_int_equal(try_once(t, "/file"), 0);
         rest_ms(20);
     }
@@ -282,7 +282,7 @@ static void nobody_asks(void **state)
     assert_int_equal(counts(t).bytes, 0);
 }
 
-/* Memory is asked back: everything goes, but what is being sent stays whole. */
+/* The kernel reclaims memory: every entry goes, but a body that is being sent stays whole. */
 static void memory_is_short(void **state)
 {
     struct tree *t = *state;

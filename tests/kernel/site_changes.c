@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* site_changes.c - what the kernel's site keeps in memory is never older than what was on disk when
- * it was asked, however that changed.  Runs in a guest, as root (ksite.py).  An argument chooses
- * among the tests by their names.
+/* site_changes.c - files that the kernel's site keeps in memory are never older than the disk was
+ * when the answer was requested, however the disk changed.  Runs in a guest, as root (ksite.py).
+ * An argument chooses among the tests by their names.
  */
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
@@ -105,7 +105,7 @@ static void put_a_fifo_in_place(const struct tree *t)
     assert_int_equal(mkfifoat(t->root, "a/b/file.txt", 0666), 0);
 }
 
-/* Seen by the very next question, and answered as the disk says: content, or -errno. */
+/* The very next request sees the change, and the answer is the disk's: content, or -errno. */
 static void changes_are_seen(void **state)
 {
     static const struct {
@@ -157,8 +157,8 @@ static void changes_are_seen(void **state)
     assert_true(counts(t).stale >= sizeof(rows) / sizeof(rows[0]));
 }
 
-/* Two writes so close together that no attribute tells them apart, and a question in between: in
- * the same tick of the clock, or on a disk that counts seconds in the same second. */
+/* Two writes so close together that no attribute distinguishes them, with a request in between: in
+ * the same tick of the clock, or within the same second on a disk that stores whole seconds. */
 static void changes_within_a_tick(void **state)
 {
     struct tree *t = *state;
@@ -182,7 +182,7 @@ static void changes_within_a_tick(void **state)
     }
 }
 
-/* What happens elsewhere leaves an entry alone. */
+/* A change elsewhere leaves an entry alone. */
 static void other_changes_do_not_matter(void **state)
 {
     struct tree *t = *state;
@@ -202,7 +202,7 @@ static void other_changes_do_not_matter(void **state)
     assert_int_equal(try_once(t, "/a/b/image.png"), 0);
 }
 
-/* Through a mapping nobody is told: it lasts as long as an entry may live. */
+/* A write through a mapping is not reported: the old answer lasts as long as an entry may live. */
 static void a_mapping(void **state)
 {
     struct tree *t = *state;
@@ -227,7 +227,7 @@ static void a_mapping(void **state)
     close(fd);
 }
 
-/* --- A write that takes its time -------------------------------------------------------------- */
+/* --- A slow write ----------------------------------------------------------------------------- */
 
 /* A page that its reader waits for until it is filled (userfaultfd(2)). */
 struct late_page {
@@ -249,7 +249,7 @@ static void late_open(struct late_page *p)
     assert_int_equal(ioctl(p->faults, UFFDIO_REGISTER, &range), 0);
 }
 
-/* Until then the writer waits: his file has its new times already, and its old bytes. */
+/* Fill the page late.  Until then the writer waits: the file has its new times, but old bytes. */
 static void late_fill(struct late_page *p, const char *text)
 {
     char page[4096] __attribute__((aligned(4096))) = "";

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* site_listings.c - listings that the kernel's site keeps in memory: what the disk would say, each
- * view by itself, without a walk; who is in the folder is seen at once, and what a listing says of
- * them is two seconds old at most.  Runs in a guest, as root (ksite.py).
+/* site_listings.c - listings that the kernel's site keeps in memory: as the disk would answer, each
+ * view by itself, without a walk.  An added or removed entry is seen at once, and the data that a
+ * listing shows of an entry is two seconds old at most.  Runs in a guest, as root (ksite.py).
  */
 #include "cached.h"
 
-/* Kept if nothing in it has changed for two seconds, or three: whole seconds are compared. */
+/* A listing is kept if nothing in it has changed for two seconds, or three: seconds are whole. */
 enum { AGE_MS = 2000, LATE_MS = 600, KEPT_LISTING_MAX = KEPT_MAX - CHUNK_BYTES_MAX };
 
 static char *listed(const struct tree *t, const struct http_ask *a, size_t *len)
@@ -36,7 +36,7 @@ static void fill(const struct tree *t)
     make_link(t, "a", "dir/link");
 }
 
-/* A folder whose listing as text has so many bytes: rows of a known length. */
+/* Make a folder whose listing as text has that many bytes: rows of a known length. */
 enum { ROW_BYTES = 41 };
 static void make_listing_of(const struct tree *t, const char *folder, size_t bytes)
 {
@@ -64,8 +64,8 @@ static int open_own(const struct tree *t, unsigned number)
     return openat(t->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* One tree for all tests, which has to rest before anything of it is kept.  Tests that change it
- * have a tree of their own in it. */
+/* One tree for all tests; it has to rest before any of it is kept.  Tests that change it have a
+ * tree of their own in it. */
 enum { OWN_TREES = 10, FOLDERS = 40, SMALL_CACHE = 128 << 10 };
 
 static int prepare(void **state)
@@ -97,7 +97,7 @@ static int prepare(void **state)
     return err;
 }
 
-/* --- The same, without a walk ----------------------------------------------------------------- */
+/* --- The same answer, without a walk ---------------------------------------------------------- */
 
 static void every_view(void **state)
 {
@@ -156,7 +156,7 @@ static void what_is_not_kept(void **state)
     assert_true(is_never_kept(t, &later));
     assert_true(is_never_kept(t, &linked));
     assert_int_equal(site_find(t->site, &filtered, true, &s), 0);
-    assert_non_null(s->bytes); /* it is made before its head is, all the same */
+    assert_non_null(s->bytes); /* it is still made before its head */
     site_release(t->site, s);
     s = kept(t, &indexed); /* an index is one for all views */
     assert_non_null(s);
@@ -182,7 +182,7 @@ static void both_sides_of_the_longest(void **state)
     free(kept_body(t, &none, &len));
     assert_int_equal(len, 0);
     assert_true(is_never_kept(t, &more));
-    body = listed(t, &more, &len); /* what was made in vain is made again, whole */
+    body = listed(t, &more, &len); /* a listing too long to keep is made again, whole */
     assert_int_equal(len, KEPT_LISTING_MAX + 1);
     assert_int_equal(body[len - 1], '\n');
     free(body);
@@ -265,7 +265,7 @@ static void remove_it(const struct tree *t)
     assert_int_equal(unlinkat(t->root, "dir", AT_REMOVEDIR), 0);
 }
 
-/* Who is in the folder, who may read it and where it is are seen by the very next question. */
+/* Changes of a folder's entries, its mode or its place are seen by the very next request. */
 /* shows D25, K33 */
 static void seen_at_once(void **state)
 {
@@ -297,7 +297,7 @@ static void seen_at_once(void **state)
     }
 }
 
-/* A folder does not tell that what is in it has grown. */
+/* A folder's attributes do not change when a file in it grows. */
 /* shows K33 */
 static void sizes_are_two_seconds_old_at_most(void **state)
 {
@@ -319,7 +319,7 @@ static void sizes_are_two_seconds_old_at_most(void **state)
         free(body);
         rest_ms(20);
     }
-    /* What changes again and again is not kept: each answer is the disk's. */
+    /* A listing that changes again and again is not kept: each answer is the disk's. */
     for (unsigned i = 0; i < 12; i++) {
         char text[16], size[32];
 
@@ -337,7 +337,7 @@ static void sizes_are_two_seconds_old_at_most(void **state)
     close(own.root);
 }
 
-/* Asked for or not. */
+/* A listing lives for two seconds, requested or not. */
 /* shows K37 */
 static void two_seconds_of_life(void **state)
 {
@@ -397,7 +397,7 @@ static void *ask_on(void *arg)
     return NULL;
 }
 
-/* It is asked for, gets too old, is made again and let go of for want of memory, all at once. */
+/* A listing is requested, expires, is made again and is evicted for lack of memory, all at once. */
 /* shows K36 */
 static void all_at_once(void **state)
 {

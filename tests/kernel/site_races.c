@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* site_races.c - what the kernel's site keeps in memory is never older than what was on disk when
- * it was asked: files that change all the time while several ask.  Runs in a guest, as root
- * (ksite.py).  An argument chooses among the tests by their names.
+/* site_races.c - files that the kernel's site keeps in memory are never older than the disk was
+ * when the answer was requested: files that change all the time while several threads ask.  Runs in
+ * a guest, as root (ksite.py).  An argument chooses among the tests by their names.
  */
 #include "cached.h"
 
 /* --- Races ------------------------------------------------------------------------------------ */
 
-/* The file holds a number that only grows; what has been written is known before anyone is asked,
- * so an answer that is smaller is stale. */
+/* The file holds a number that only grows.  The number written is published before anyone asks, so
+ * a smaller answer is stale. */
 struct counter {
     atomic_uint written;
     bool in_place;
@@ -97,8 +97,8 @@ static void a_file_written_again_and_again(void **state)
 
 /* --- Slow searches ---------------------------------------------------------------------------- */
 
-/* Whatever search finds is old by so much, at random, before it is kept: longer than the ticks by
- * which times tell changes apart. */
+/* A search result ages by up to this much, at random, before it is kept: longer than the ticks by
+ * which times distinguish changes. */
 enum { LATE_US = 40000, FILES = 8, SECONDS = 6, OLD = 1600000000 };
 
 struct asker {
@@ -138,7 +138,7 @@ static void asker_end(struct asker *asker)
         pthread_join(asker->thread[i], NULL);
 }
 
-/* How many of the files are answered without a look at the disk, in that coding. */
+/* How many of the files are answered from memory, in that coding. */
 static unsigned found_kept(const struct asker *asker, enum coding coding)
 {
     struct source *s;
@@ -158,8 +158,8 @@ static unsigned found_kept(const struct asker *asker, enum coding coding)
     return n;
 }
 
-/* Asked all the time, while `spoil` makes answers in that coding wrong and puts that right again:
- * none is kept that was found before and is wrong now. */
+/* Ask all the time, while `spoil` makes answers in that coding wrong and right again: no answer
+ * that was found earlier and is wrong now is kept. */
 static void spoil_again_and_again(struct asker *asker, enum coding coding,
                                   void (*spoil)(const struct tree *t, bool wrong))
 {
@@ -193,8 +193,8 @@ static void below_two_folders(char path[16], unsigned number)
     snprintf(path, 16, "/a/b/%u.txt", number);
 }
 
-/* One that was found just before a folder above is locked, and kept just after, is not had by
- * others who ask then. */
+/* An answer found just before a folder above is locked, and kept just after, is not given to other
+ * requests that come then. */
 static void a_folder_locked_again_and_again(void **state)
 {
     struct tree *t = *state;
@@ -226,7 +226,7 @@ static void make_newer(const struct tree *t, bool wrong)
     }
 }
 
-/* A sibling that was chosen just before its original has become newer is not kept for it. */
+/* A sibling that was chosen just before its original became newer is not kept for it. */
 static void originals_made_newer_again_and_again(void **state)
 {
     struct tree *t = *state;

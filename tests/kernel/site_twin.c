@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* site_twin.c - server/site.c's functions, answered by the kernel's site (twin.h).  Linked in front
- * of it, they turn the unit tests of the one into tests of the other.
+/* site_twin.c - the functions of server/site.c, answered by the kernel's site (twin.h).  Linked in
+ * front of site.c, they turn its unit tests into tests of the kernel's site.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include "twin_site.h"
 
-/* The kernel allows all listings together less memory than user space does.  What a test has put
- * down as taken is put down there so that as much is left. */
+/* The kernel allows all listings together less memory than user space does.  Memory that a test has
+ * charged is adjusted so that the same amount is left. */
 enum { KERNEL_LISTINGS_BYTES_MAX = 64 << 20 };
 
 struct twin_source {
@@ -25,7 +25,8 @@ struct twin_source {
 
 struct twin_cache site_twin_cache;
 
-/* shared.listings_bytes: ours, as the kernel told it last, and whatever the test has put on top. */
+/* shared.listings_bytes: ours, as last reported by the kernel, plus the amount that a test
+ * added. */
 static size_t told;
 static struct site_shared shared;
 static pthread_mutex_t telling = PTHREAD_MUTEX_INITIALIZER;
@@ -111,7 +112,7 @@ static size_t next(struct source *source, char *buf, size_t cap)
     return (size_t)n;
 }
 
-/* What came of a question as a source. */
+/* Make a source of the result of a request. */
 static int source_of(struct site *site, const struct twin *w, struct source **source)
 {
     struct twin_source *s = calloc(1, sizeof(*s));
@@ -191,7 +192,7 @@ int site_find(struct site *site, const struct http_ask *a, bool may_block, struc
         return err;
     err = source_of(site, &w, source);
     if (!err && w.kind == SOURCE_MADE && !w.in_memory && !may_block && !a->head) {
-        site_release(site, *source); /* the kernel's lanes may block or do not ask */
+        site_release(site, *source); /* the kernel's lanes may block, or do not ask */
         return -EINPROGRESS;
     }
     return err;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Many connections: silent ones that keep nobody out, cost no time, and go when theirs is up; and those that come and
-go."""
+"""Many connections: silent clients that block no other client, cost no time, and are closed at their deadline; and clients
+that come and go."""
 import contextlib
 import os
 import random
@@ -22,7 +22,7 @@ HELLO = b"Hello, world\n"
 MANY = min(1000, module.row()["capacity"] - 8)
 CHURN = 1000
 BUFFER_KIB = 36  # of a client that has sent half a head
-KEPT = 200       # buffers at most that are there for the next, of two processors and both kinds
+KEPT = 200       # spare buffers at most, of two processors and both kinds
 SLOW = float(os.environ.get("RUNG_SLOW") or 1)  # times as slow as a guest that has processors to itself
 PATIENT = ("--head-timeout", "10m", "--idle-timeout", "10m", "--send-timeout", "10m")
 
@@ -36,7 +36,7 @@ def busy_s():
 
 # shows D03, E21
 def test_silent_ones_keep_nobody_out(start, site):
-    """With a work item for each, the 257th client of a naive module waits for ever."""
+    """With a work item for each connection, the 257th client of a naive module waits for ever."""
     server = start(site, *PATIENT)
     wires = crowd.arrive(server, MANY, lambda _: b"")
     before = time.monotonic()
@@ -52,7 +52,7 @@ def test_silent_ones_keep_nobody_out(start, site):
 @pytest.mark.parametrize("wq", ["bound", "unbound"])
 # shows K08
 def test_silent_ones_in_either_queue(start, site, wq):
-    """More than a queue runs at once: a newcomer is served in time, and the module goes in time."""
+    """More connections than a queue runs at once: a new client is served in time, and the module is unloaded in time."""
     server = start(site, *PATIENT, "--wq", wq)
     wires = crowd.arrive(server, min(600, MANY), lambda _: b"")
     before = time.monotonic()
@@ -66,7 +66,7 @@ def test_silent_ones_in_either_queue(start, site, wq):
 
 # shows K24
 def test_who_rests_is_closed_in_time(start, site):
-    """After the time-out, and soon after; one that goes on asking stays, and one that vanished is given back."""
+    """After the time-out, and soon after; a client that goes on asking stays, and the seat of one that vanished is released."""
     server = start(site, "--idle-timeout", "1s", "--head-timeout", "10s")
     with server.wire() as idle, server.wire() as active, server.wire() as gone:
         assert gone.ask("/hello.txt").body == HELLO  # it says nothing more, and reads nothing
@@ -86,7 +86,7 @@ def test_who_rests_is_closed_in_time(start, site):
 
 # shows K25
 def test_accepting_does_not_wait_for_a_look(start, site):
-    """From connecting to the answer, after a silence: no interval at which somebody looks round is in it."""
+    """The time from connecting to the answer, after a silence, does not include an interval of polling."""
     server, took = start(site, *PATIENT), []
     for _ in range(20):
         time.sleep(0.2)
@@ -97,7 +97,7 @@ def test_accepting_does_not_wait_for_a_look(start, site):
 
 
 def busy_beside(server, count):
-    """Seconds of work in three, while so many connections rest."""
+    """Seconds of work in three seconds, while `count` connections are idle."""
     wires = crowd.arrive(server, min(count, MANY))
     time.sleep(1)
     before = busy_s()
@@ -109,20 +109,20 @@ def busy_beside(server, count):
 
 # shows K25
 def test_waiting_costs_little(start, site):
-    """Those that block look round now and then: a hundred of them together take less than a tenth of a processor."""
+    """The blocking models poll now and then: a hundred connections together take less than a tenth of a processor."""
     assert busy_beside(start(site, *PATIENT), 100) < 0.3 + 0.2 * SLOW, "spins"
 
 
 @pytest.mark.skipif(module.MODEL in module.BLOCKING, reason="who blocks looks round now and then")
 # shows D19, K25
 def test_waiting_costs_nothing(start, site):
-    """Nobody else works in this guest."""
+    """Nothing else runs in this guest."""
     assert busy_beside(start(site, *PATIENT), 200) < 0.5, "spins"
 
 
 # shows D19, K24
 def test_their_time_is_up(start, site):
-    """All at once, and each is counted."""
+    """All expire at once, and each is counted."""
     server = start(site, "--head-timeout", "2s", "--idle-timeout", "1s")
     count = min(300, MANY)
     wires = crowd.arrive(server, count, lambda i: (b"", request("/hello.txt")[:9], request("/hello.txt"))[i % 3])
@@ -139,7 +139,8 @@ def memory_kib():
 
 @pytest.mark.skipif(module.MODEL in module.BLOCKING, reason="it has fewer seats")
 def test_half_heads_have_a_quarter_of_the_memory(start, site):
-    """Else a cheap trick has other processes killed.  Who needs a buffer beyond that is closed, and counted."""
+    """Otherwise a cheap trick would make the kernel kill other processes.  A client that needs a buffer beyond that is closed and
+    counted."""
     most, half = memory_kib() // 4 // BUFFER_KIB, request("/hello.txt")[:20]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most + 2000, most + 2000))
     server = start(site, *PATIENT)
@@ -159,7 +160,7 @@ def test_half_heads_have_a_quarter_of_the_memory(start, site):
 
 
 def ask_and_rest(server, count, seconds):
-    """So many clients ask, rest for about as long as one must to lose his seat, and ask again; who has lost it comes anew."""
+    """`count` clients ask, rest for about as long as it takes to lose a seat, and ask again; one that lost its seat reconnects."""
     with contextlib.ExitStack() as stack:
         poll, wires, due, end = select.poll(), {}, {}, time.monotonic() + seconds
         while time.monotonic() < end:
@@ -180,11 +181,11 @@ def ask_and_rest(server, count, seconds):
                 poll.unregister(fd)
                 wires.pop(fd).close()
                 due.pop(fd, None)
-        time.sleep(0.5)  # nobody leaves who waits for an answer
+        time.sleep(0.5)  # no client leaves while it waits for an answer
 
 
 def test_who_has_asked_is_answered(start, site):
-    """Clients ask just when they lose their seats: what a server has received, it answers."""
+    """Clients ask just when they lose their seats: the server answers every request that it has received."""
     server = start(site, *PATIENT, "--max-connections", "8")
     ask_and_rest(server, 16, 15)
     stats = server.check_counts()
@@ -193,13 +194,13 @@ def test_who_has_asked_is_answered(start, site):
 
 # shows D02
 def test_come_and_go(start, site, record_property):
-    """One request each; they end in three ways.  Every socket is given back, and all else that is counted, while the
-    module stays."""
+    """One request each; the clients end in three ways.  Every socket, and everything else that is counted, is given back
+    while the module stays."""
     server = start(site)
     plain, last = request("/hello.txt"), request("/hello.txt", fields=["Connection: close"])
     together, begin, before = 20, time.monotonic(), None
     for number in range(CHURN // together):
-        if number == 5:  # what is kept for the next is there
+        if number == 5:  # objects kept for reuse exist by now
             before = left.at_rest()
         wires = [server.wire() for _ in range(together)]
         for i, wire in enumerate(wires):
@@ -218,13 +219,13 @@ def test_come_and_go(start, site, record_property):
 
 
 def begun():
-    """Processes and threads that anybody has begun on this machine."""
+    """Processes and threads started on this machine so far."""
     return int(re.search(r"^processes (\d+)", left.text_of("/proc/stat"), re.M)[1])
 
 
 # shows E03, K05
 def test_who_begins_a_thread_for_each(start, site):
-    """Kthread alone does."""
+    """Only kthread does."""
     server = start(site)
     server.ask("/hello.txt")
     before = begun()
@@ -235,7 +236,7 @@ def test_who_begins_a_thread_for_each(start, site):
 
 
 def connected(address):
-    """Within half a second: longer than the kernel takes, and shorter than until it asks again."""
+    """Connects within half a second: longer than the kernel takes, and shorter than its next attempt."""
     sock = socket.socket()
     sock.settimeout(0.5)
     try:
@@ -248,7 +249,7 @@ def connected(address):
 
 @contextlib.contextmanager
 def reading(wires):
-    """Meanwhile they read, each some 100 kB a second."""
+    """While the block runs, these clients read, each some 100 kB a second."""
     ending = threading.Event()
 
     def read():
@@ -264,7 +265,7 @@ def reading(wires):
 
 # shows K03
 def test_twice_the_backlog(start, site):
-    """All at once: a handshake that finds no room is tried again by the kernel, a second later, and succeeds."""
+    """All connect at once: the kernel repeats a handshake that finds no room a second later, and it succeeds."""
     server, poll, socks = start(site, *PATIENT, "--backlog", "50"), select.poll(), {}
     for _ in range(100):
         sock = socket.socket()
@@ -290,18 +291,18 @@ def test_twice_the_backlog(start, site):
 
 # shows K03
 def test_the_backlog_is_listen_s(start, site):
-    """So many wait to be accepted, and one more, as Linux counts; the next one's handshake must wait."""
+    """As many connections as the backlog says wait to be accepted, plus one, as Linux counts; the next handshake must wait."""
     server = start(site, *PATIENT, "--max-connections", "2", "--backlog", "5")
     wires = [server.wire(rcvbuf=4096) for _ in range(2)]
     for wire in wires:
         wire.send(request("/giant.bin"))
         assert wire.head().status == 200
-    with reading(wires):  # those that read nothing for half a second lose their seats to those that wait
+    with reading(wires):  # clients that read nothing for half a second lose their seats to waiting ones
         waiting = [connected(server.address) for _ in range(8)]
         assert [sock is not None for sock in waiting] == [True] * 6 + [False] * 2
         for sock in waiting[:6]:
             sock.settimeout(20)
-            sock.sendall(request("/hello.txt", fields=["Connection: close"]))  # one that is silent may be closed for the next one
+            sock.sendall(request("/hello.txt", fields=["Connection: close"]))  # a silent one may be closed for the next one
     crowd.leave(wires)
     for sock in waiting[:6]:
         assert HELLO in sock.recv(4096)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""rung_echo: what is said comes back, to the byte, in order; and it leaves as well as the other."""
+"""rung_echo: the bytes of a client are returned exactly, in order; and it unloads as well as the other module."""
 import json
 import os
 import subprocess
@@ -54,7 +54,7 @@ def exchanged(wire, data):
                          ids=["any", "zeros", "both"])
 # shows D01, E01, E15
 def test_every_size(echo, make):
-    """A length is counted, never measured.  A naive module that measures it sends its stack, or dies."""
+    """Lengths are passed along, never measured.  A naive module that measures one sends its stack, or crashes."""
     with echo.wire() as wire:
         for size in SIZES:
             data = make(size)
@@ -72,7 +72,7 @@ def test_cut_anywhere(echo):
 
 # shows E01, E08, E13, E14
 def test_half_closed(echo):
-    """What was said before the end still comes back, and then the end."""
+    """Bytes sent before the end are still returned, and then the end."""
     data = content("half", 300_000)
     with echo.wire() as wire:
         sender = threading.Thread(target=lambda: (wire.send(data), wire.finish()))
@@ -86,7 +86,7 @@ def test_half_closed(echo):
 
 # shows E08, E13
 def test_counters_are_what_the_load_did(echo):
-    """Messages that arrive whole: a receive and a send for each, and an end, which is no receive, for each client."""
+    """Messages that arrive whole: one receive and one send for each; the end of a client is counted apart, not as a receive."""
     clients, messages = 4, 400
     run = json.loads(subprocess.run(
         [aid.LOAD, "-o", "-", "-t", "1", "-c", str(clients), "-n", str(messages), "--message-min", "10", "--message-max", "1000",
@@ -101,7 +101,7 @@ def test_counters_are_what_the_load_did(echo):
 
 # shows E13
 def test_errors_are_counted(echo):
-    """Clients that go with a reset while an answer is on its way to them, or before they were read."""
+    """Clients that reset while an answer is on its way to them, or before their bytes were read."""
     chunk = bytes(1 << 16)
     for _ in range(20):
         with echo.wire(rcvbuf=4096) as wire:
@@ -117,7 +117,7 @@ def test_errors_are_counted(echo):
 
 # shows E22
 def test_who_never_reads(echo):
-    """It is not read from any more, and takes what its windows hold; the others are served."""
+    """The server stops reading from that client, so it takes only what its windows hold; the others are served."""
     chunk, said, before = bytes(1 << 16), 0, echo.stats()["buffer_bytes"]
     with echo.wire() as wire, echo.wire() as other:
         wire.sock.settimeout(1)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Bodies that are kept in memory leave as the pages they lie in, and a socket holds these until the client has
-acknowledged them: the entry, the file, the client and the module may disappear meanwhile, and each byte stays as it was."""
+"""Bodies that are kept in memory are sent as the pages that hold them, and a socket keeps these pages until the client has
+acknowledged them: the entry, the file, the client and the module may disappear before that, and each byte stays as it was."""
 import os
 
 import pytest
@@ -12,11 +12,11 @@ from test_memory import at_hand_bytes, meminfo, used_bytes
 
 SIZE = 200_000  # less than a send buffer on loopback holds; the entry needs 49 pages
 CLIENTS = 16
-OTHERS = 40     # bodies that want memory, and would get any page that is free
-ROUNDS = 150    # of other contents: 30 MB, if no page was ever given back
+OTHERS = 40     # bodies that need memory, and would get any free page
+ROUNDS = 150    # with other contents: 30 MB, if no page were ever given back
 SPARE = 12 << 20
 UNREAD = 1600   # clients that do not read a small answer
-UNREAD_BYTES_MAX = 32 << 10  # of each: a page, and slabs that grow; 51 KB were seen where each had 32 KiB to copy into
+UNREAD_BYTES_MAX = 32 << 10  # for each: a page, and slabs that grow; with 32 KiB to copy into it was 51 KB
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def replace(folder, data):
 
 
 def kept(server):
-    """Asks until the answer comes from memory; the body."""
+    """Asks until the answer comes from memory, and returns the body."""
     def hit():
         before = insmod.stats_of(server.name, "cache")["hits"]
         body.append(server.ask("/body.bin").body)
@@ -43,7 +43,7 @@ def kept(server):
 
 
 def asked(server, count=CLIENTS):
-    """Wires that have asked but read nothing: for the module these answers are done."""
+    """Clients that have asked but read nothing: for the module these answers are complete."""
     done = server.stats()["complete"]
     wires = [server.wire(rcvbuf=4096) for _ in range(count)]
     for wire in wires:
@@ -53,7 +53,7 @@ def asked(server, count=CLIENTS):
 
 
 def crowd_out(server, folder):
-    """Other bodies take the place of what was kept, and the memory that is free."""
+    """Other bodies take the place of the kept one, and use the free memory."""
     for number in range(OTHERS):
         write(f"{folder}/{number}", bytes([number]) * SIZE)
     wait_for(lambda: all(server.ask(f"/{number}").status == 200 for number in range(OTHERS))
@@ -92,14 +92,14 @@ def test_the_module_goes(start, folder):
 
 
 def free_bytes():
-    """A body is allocated as one block, and its pages go back one by one: to the list of the processor that does it."""
+    """A body is allocated as one block, and its pages are freed one by one, to the list of the processor that frees them."""
     rows = meminfo()
     return rows["MemFree"] + rows["Cached"] + rows["SReclaimable"] + at_hand_bytes()
 
 
 @pytest.mark.long
 def test_clients_go(start, folder):
-    """Reset in the middle, each time of another entry: its pages are given back."""
+    """Clients reset in the middle, each time with another entry: its pages are given back."""
     server = start(folder)
     for number in range(ROUNDS):
         if number == ROUNDS // 10:
@@ -121,7 +121,7 @@ def test_clients_go(start, folder):
 
 @pytest.mark.skipif(module.MODEL in module.BLOCKING, reason="each connection has a page fragment of its own")
 def test_a_small_answer_takes_a_page(start, folder, record_property):
-    """The head is copied where a file system may be waited for; the page is not shared with other answers there."""
+    """The head is copied where the server may wait for a file system; the page is not shared with other answers there."""
     replace(folder, b"x" * 100)
     server = start(folder, "--cache", "0", "--idle-timeout", "10m", "--head-timeout", "10m")
     wires = [server.wire() for _ in range(UNREAD)]

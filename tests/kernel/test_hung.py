@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A file system below the folder that does not answer: it is left out, or only clients that ask for it wait; the module is
-unloaded in bounded time, and the rest goes when the file system has answered or died."""
+unloaded in bounded time, and the rest is freed when the file system has answered or died."""
 import contextlib
 import errno
 import os
@@ -20,13 +20,13 @@ from lib.trees import content, write
 HELLO = b"Hello, world\n"
 BIG = content("hung", 3 << 20)
 ASKED = b"/hung/file"
-# More than may wait for it at once (KFAR_PLACES, KSEATS_WAIT_SHARE).
+# More clients than may wait for it at once (KFAR_PLACES, KSEATS_WAIT_SHARE).
 MANY = 300
 PLACES = 32  # KFAR_PLACES
 SLOW = float(os.environ.get("RUNG_SLOW") or 1)
 SERVED_S = 3 * SLOW
 WAITED_S = 10 * SLOW
-# KSERVE_DRAIN_MS, KSERVE_STUCK_MS, and time to reset MANY.
+# KSERVE_DRAIN_MS, KSERVE_STUCK_MS, and the time to reset MANY connections.
 UNLOADED_S = 6 + 3 * SLOW
 PATIENT = ("--idle-timeout", "10m", "--send-timeout", "10m", "--cache", "0")
 
@@ -44,7 +44,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def hung(folder):
-    """hung(opcodes that are answered) -> what is mounted in the folder."""
+    """hung(opcodes that are answered) -> the file system mounted in the folder."""
     mounted = []
 
     def mount(answered=()):
@@ -61,7 +61,7 @@ def served(server):
 
 
 def asking(server, count):
-    """Clients that ask for what never comes."""
+    """Clients that ask for a file that never comes."""
     wires = [server.wire() for _ in range(count)]
     for wire in wires:
         wire.send(request(ASKED.decode()))
@@ -70,7 +70,7 @@ def asking(server, count):
 
 
 def was_refused(wire):
-    """Whether it got only a 503, because as many waited as may; otherwise it must have been cut off."""
+    """Whether the client got only a 503, because the limit of waiting clients was reached; otherwise it must have been cut off."""
     said = b""
     with contextlib.suppress(ConnectionResetError):
         while more := wire.sock.recv(1 << 16):
@@ -91,10 +91,10 @@ def core_is_free():
 @pytest.mark.parametrize("answered", [(), pytest.param(fuse.FOUND, marks=pytest.mark.long)], ids=["nothing", "no byte"])
 # shows D16, S29
 def test_the_others_are_served(kernel, start, folder, hung, answered, record_property):
-    """And the module can be unloaded, and loaded again, beneath those who wait."""
+    """The module can be unloaded, and loaded again, beneath waiting clients."""
     kernel.expects("do not answer|does not answer")
     start(folder).stop()
-    hung(fuse.FOUND).end()  # what the kernel keeps of a first time is there
+    hung(fuse.FOUND).end()  # the kernel keeps some objects after the first use
     before = left.at_rest()
     silent = hung(answered)
     server = start(folder, "--cross-mounts=on", *PATIENT)
@@ -123,7 +123,7 @@ def test_the_others_are_served(kernel, start, folder, hung, answered, record_pro
 
 
 def one_waits(server, number):
-    """Returns when so many clients have a place to wait in: a request that has only been received may be overtaken."""
+    """Returns when `number` clients have a place to wait in: a request that has only been received may be overtaken."""
     if module.MODEL in module.BLOCKING:
         wait_for(lambda: server.stats()["receives"] >= number, "it has been heard")
     else:
@@ -131,14 +131,14 @@ def one_waits(server, number):
 
 
 def refused_one(wires):
-    """The one that has been answered, taken from those that wait."""
+    """The client that has been answered, removed from the waiting ones."""
     ready = select.select([wire.sock for wire in wires], [], [], WAITED_S)[0]
     assert len(ready) == 1, f"{len(ready)} of {len(wires)} were answered"
     return wires.pop([wire.sock for wire in wires].index(ready[0]))
 
 
 def test_half_of_the_seats_are_for_others(start, folder, hung):
-    """Clients that ask for what never comes take no more of them: one more, and one is answered 503."""
+    """Clients that ask for a file that never comes take no more seats than that: if one more asks, one is answered 503."""
     silent = hung()
     server = start(folder, "--cross-mounts=on", "--max-connections", "40", *PATIENT)
     most, wires = server.stats()["seats"] // 2, []
@@ -161,7 +161,7 @@ def test_half_of_the_seats_are_for_others(start, folder, hung):
 
 # shows S29
 def test_a_folder_that_hangs(kernel, start, folder, hung):
-    """The folder itself, not a mount below it: clients wait, are answered when it goes on, and the module can be unloaded."""
+    """The folder itself hangs, not a mount below it: clients wait, are answered when it goes on, and the module can be unloaded."""
     kernel.expects("do not answer|does not answer")
     slow = hung((*fuse.FOUND, fuse.READ))
     server = start(f"{folder}/hung", *PATIENT)
@@ -190,7 +190,7 @@ def test_a_folder_that_hangs(kernel, start, folder, hung):
 
 
 def test_when_it_dies_all_are_answered(start, folder, hung):
-    """With an error, and the connection goes on."""
+    """The answer is an error, and the connection goes on."""
     silent = hung()
     server = start(folder, "--cross-mounts=on", *PATIENT)
     wires = asking(server, 20)
@@ -204,7 +204,7 @@ def test_when_it_dies_all_are_answered(start, folder, hung):
 
 # shows K04
 def test_mounts_are_not_crossed(start, folder, hung):
-    """Unless that is asked for: nothing below asks the file system anything, be it by name, by link or in a listing."""
+    """Without the option, no request asks the file system anything, whether by name, by link or in a listing."""
     silent = hung()
     os.symlink("hung/file", f"{folder}/link")
     before = len(silent.asked())
@@ -256,7 +256,7 @@ def test_an_automount_point(start, folder):
 
 
 def test_a_read_that_says_again(start, folder, hung):
-    """EAGAIN of the file system is no word of the socket's: it is an error like others, and ends the answer."""
+    """EAGAIN of the file system does not come from the socket: it is an error like others, and ends the answer."""
     hung((*fuse.FOUND, f"{fuse.READ}={errno.EAGAIN}"))
     server = start(folder, "--cross-mounts=on", *PATIENT)
     with server.wire() as wire:
@@ -268,7 +268,7 @@ def test_a_read_that_says_again(start, folder, hung):
 
 @pytest.mark.skipif(module.MODEL in module.BLOCKING, reason="each connection has its own place to wait in")
 def test_clients_that_left_before_their_turn(start, folder, hung):
-    """The file system is asked for those that have a place, and for none of those that left while they waited for one."""
+    """The file system is asked only for clients that have a place, not for those that left while they waited for one."""
     silent = hung((*fuse.FOUND, fuse.READ))
     server = start(folder, "--cross-mounts=on", *PATIENT)
     silent.process.send_signal(signal.SIGSTOP)
@@ -284,7 +284,7 @@ def test_clients_that_left_before_their_turn(start, folder, hung):
 
 
 def test_unloading_that_is_killed(kernel, start, folder, hung):
-    """The call ends all the same, and the rest goes when the file system has died."""
+    """The call ends anyway, and the rest is freed when the file system has died."""
     kernel.expects("do not answer|does not answer")
     silent = hung()
     server = start(folder, "--cross-mounts=on", *PATIENT)
@@ -307,7 +307,7 @@ def test_unloading_that_is_killed(kernel, start, folder, hung):
 
 @pytest.mark.skipif(module.MODEL not in module.BLOCKING, reason="it has no context for each connection")
 def test_half_of_the_seats(start, folder, hung):
-    """As many may wait for it (KSEATS_WAIT_SHARE); the next are refused, and the seats are theirs again when it has died."""
+    """Half of the seats may wait for it (KSEATS_WAIT_SHARE); further requests are refused.  When it has died, the seats are free."""
     silent = hung()
     server = start(folder, "--cross-mounts=on", "--max-connections", "10", *PATIENT)
     waiting = asking(server, 5)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Fifty thousand silent clients: they keep nobody out, cost no thread and no time, and go when the module goes.
+"""Fifty thousand silent clients: they block no other client, cost no thread and no time, and end when the module is unloaded.
 
-In a guest of its own, whose allocator keeps no books: here memory is weighed.
+In a guest of its own, whose allocator keeps no records, because memory is measured here.
 """
 import resource
 import select
@@ -17,11 +17,11 @@ from test_crowd import HELLO, PATIENT, busy_s
 
 MANY = 50_000
 A_SOURCE = 10_000   # connections from one address: a third of its ports, so that a free one is found soon
-BATCH = 500         # less than the listener's queue holds
+BATCH = 500         # fewer than the listener's queue holds
 SPARE = 1000        # descriptors
 BYTES_MAX = 16_384  # for a connection, both of its ends, the client's file and the kernel's tables included
 UNLOADED_S = 60     # of an emulated machine
-TOLD_S = 30         # who was closed in order is told again and again, after 200 ms and twice as long each time
+TOLD_S = 30         # a FIN is sent again and again, after 200 ms and twice as long each time
 
 pytestmark = pytest.mark.skipif(module.MODEL in module.BLOCKING, reason="it has a worker or a thread for each")
 
@@ -33,7 +33,7 @@ def memory_bytes():
 
 
 def arrive(server):
-    """The crowd; every second client asks once before it falls silent."""
+    """Opens all connections; every second client asks once before it falls silent."""
     sockets = []
     while len(sockets) < MANY:
         batch = []
@@ -52,7 +52,7 @@ def arrive(server):
 
 
 def told(sock):
-    """That the server has gone."""
+    """Requires that the client sees the server's end."""
     try:
         assert sock.recv(1) == b""
     except ConnectionResetError:
@@ -60,7 +60,7 @@ def told(sock):
 
 
 def untold(crowd):
-    """Those who hear nothing of it within TOLD_S."""
+    """Clients that see no end within TOLD_S."""
     waiting, poll = {sock.fileno(): sock for sock in crowd}, select.poll()
     for fd in waiting:
         poll.register(fd, select.POLLIN)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Listings that are kept in memory: the folder is not read again, one send carries head and body, and who reads
-slowly, takes gzip or asks for something else gets what he would get without them."""
+"""Listings that are kept in memory: the folder is not read again, and one send carries head and body.  A client that reads
+slowly, takes gzip or asks for something else gets the same as without them."""
 import gzip
 import os
 import re
@@ -13,7 +13,7 @@ from lib import crowd, module
 from lib.client import request
 from lib.trees import write
 
-RESTED_S = 3.1  # what has changed in the last two seconds is not kept; whole seconds are compared
+RESTED_S = 3.1  # a folder that changed in the last two seconds is not kept; whole seconds are compared
 LONG, SHORT = "/long/", "/short/"
 
 
@@ -36,12 +36,12 @@ def memory(server):
 
 
 def sent(server):
-    """Sends, of which the last is counted a moment after its client has it."""
+    """The number of sends; the last one is counted a moment after its client has it."""
     return crowd.settled(server, lambda: server.stats()["sends"])
 
 
 def kept(server, target, **options):
-    """What is asked for, once it is in memory."""
+    """The answer once it is in memory."""
     server.ask(target, **options)
     return server.ask(target, **options)
 
@@ -50,7 +50,7 @@ def kept(server, target, **options):
 # shows K33, K34
 def test_no_second_walk(start, folders, target):
     plain, server = start(folders, "--cache=0"), start(folders)
-    for _ in range(5):  # a slow machine may need longer for it than the two seconds that a listing lives
+    for _ in range(5):  # a slow machine may need longer than the two seconds that a listing lives
         first = server.ask(target)
         sends = sent(server)
         before = memory(server)
@@ -70,17 +70,17 @@ def test_no_second_walk(start, folders, target):
 @pytest.mark.parametrize("target", [SHORT, LONG])
 # shows K34
 def test_in_pieces(start, folders, target, most):
-    """With send_bytes a call for each piece, and the same bytes."""
+    """With send_bytes there is a call for each piece, and the bytes are the same."""
     body, server = start(folders).ask(target).body, start(folders, f"--send-bytes={most}")
-    for again in (False, True):  # made anew, and kept
+    for again in (False, True):  # made for this request, then kept
         sends = sent(server)
         assert server.ask(target).body == body, again
         assert sent(server) - sends >= len(body) / most
 
 
 def test_its_head_does_not_tell_whether_it_is_kept(start, folders):
-    """RFC 9110 9.3.2: HEAD and GET say the same, whichever comes first; of what is too young, too, or of one view of many.
-    One that is too long to be kept has no length that could be told, ever."""
+    """RFC 9110 9.3.2: HEAD and GET send the same fields, whichever comes first; also for a listing that is too young, or one
+    view of many.  A listing that is too long to be kept never has a length that could be sent."""
     server, fresh = start(folders), f"{folders}/fresh"
     os.mkdir(fresh)
     write(f"{fresh}/file.txt", b"x")
@@ -104,7 +104,7 @@ def test_its_head_does_not_tell_whether_it_is_kept(start, folders):
 
 # shows D25, K34
 def test_a_slow_reader(start, folders):
-    """It leaves in many pieces, by a window that is often shut, while others expire and make it again."""
+    """The listing leaves in many pieces, through a window that is often shut, while others expire and make it again."""
     server = start(folders)
     whole = kept(server, LONG).body
     assert len(whole) > 60_000

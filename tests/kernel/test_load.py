@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Loading: parameters that are right, and can be read; those that are wrong, and leave nothing behind; the port."""
+"""Loading: parameters that are right, and can be read; wrong ones, which leave nothing behind; the port."""
 import errno
 import os
 import socket
@@ -46,7 +46,7 @@ def test_a_parameter_is_taken_and_can_be_read(start, site, name, value, reads):
 @pytest.mark.parametrize("options, said", [([], False), (["--compress", "on"], True), (["--compress", "on", "--cache", "0"], False)])
 # shows K39
 def test_the_coding_it_makes(start, site, options, said):
-    """`compress` has it made, where there is memory to keep it."""
+    """`compress` turns the coding on, if there is memory to keep its results."""
     cache = left.text_of(insmod.STATS.format(start(site, *options).name, "cache"))
     assert ("compresses gzip\n" in cache) == said
 
@@ -60,7 +60,7 @@ BAD = [("model", "nonsense"), ("bind", "300.1.1.1"), ("bind", ""), ("port", "700
 @pytest.mark.parametrize("name, value", BAD, ids=lambda text: text or "empty")
 # shows D18, K02, K04
 def test_a_bad_parameter(kernel, site, name, value):
-    """An error, a word in the log that names it, and nothing that was begun remains."""
+    """An error, a message in the log that names the parameter, and nothing is left behind."""
     value = value.format(site=site)
     kernel.expects("rung_h")
     before = left.at_rest()
@@ -76,7 +76,7 @@ def test_a_bad_parameter(kernel, site, name, value):
 
 
 def test_a_parameter_nobody_knows(kernel, start, site):
-    """Linux loads the module all the same, and says so; the tests take that for a complaint."""
+    """Linux loads the module anyway and logs a message, which the tests treat as a complaint."""
     kernel.expects("unknown parameter 'colour' ignored")
     start(site, "--colour=blue")
     assert any("unknown parameter 'colour' ignored" in line for line in kernel.complaints())
@@ -84,7 +84,7 @@ def test_a_parameter_nobody_knows(kernel, start, site):
 
 # shows E02, K02
 def test_the_port_is_taken(kernel, start, site):
-    """By a process, and by another module; then it is free again, though old connections linger."""
+    """The port is taken by a process, then by another module; then it is free again, though old connections linger."""
     kernel.expects("rung_h")
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
@@ -108,7 +108,7 @@ def test_the_port_is_taken(kernel, start, site):
 
 # shows K02
 def test_two_at_once(start, site, tmp_path):
-    """What one is told is not the other's: they share code, and nothing else."""
+    """The parameters of one module do not affect the other: they share code, and nothing else."""
     os.chmod(tmp_path, 0o755)
     os.chmod(tmp_path.parent, 0o755)
     write(f"{tmp_path}/hello.txt", b"other\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A hit in the module's memory takes no lock: the kernel's tracer shows all that it calls."""
+"""A hit in the module's memory takes no lock: the kernel's tracer shows all its calls."""
 import re
 
 import left
@@ -11,7 +11,7 @@ from tracefs import TRACING, mounted, put
 pytestmark = pytest.mark.usefixtures("one_processor")
 LOCK = re.compile(r"\b(_raw_(spin|read|write)_\w*lock|mutex_(try)?lock|down_(read|write)|down|rt_mutex_lock|queued_\w+_slowpath)\w*(?= ?[\[(])")
 ASKED = 200
-AWAY = ("softirq", "schedule", "rcu_note_context_switch")  # the processor was at something else in the middle of the call
+AWAY = ("softirq", "schedule", "rcu_note_context_switch")  # the processor did something else in the middle of the call
 # The kernel patches each function that it traces: with all of them an emulator is busy for so long that RCU complains.
 TRACED = ("kcache_*", "kwitness_*", "_raw_*lock*", "mutex_*lock*", "down*", "rt_mutex_*lock*", "*queued_*_slowpath",
           *(f"*{name}*" for name in AWAY))
@@ -29,7 +29,7 @@ def tracing():
 
 
 def calls_of(function, act):
-    """What each call of the function has called, as lines of the tracer, without those that were interrupted or preempted."""
+    """The calls made by each call of the function, as lines of the tracer, without those that were interrupted or preempted."""
     put("set_ftrace_filter", "\n".join(TRACED) + "\n")
     put("set_graph_function", function)
     put("options/funcgraph-irqs", "0")
@@ -42,7 +42,7 @@ def calls_of(function, act):
 
 
 def kept(server, wire, target):
-    """Asks until it is answered from memory: what has only just changed is not."""
+    """Asks until the answer comes from memory: a fresh change is not kept."""
     def hit():
         before = insmod.stats_of(server.name, "cache")["hits"]
         wire.ask(target)
@@ -62,7 +62,7 @@ def test_a_hit_takes_no_lock(start, site, tracing):
 
 # shows K36
 def test_keeping_takes_one(start, site, tracing):
-    """Otherwise no lock would be seen above."""
+    """If keeping took no lock, the test above would prove nothing."""
     server = start(site, *PATIENT)
     with server.wire() as wire:
         calls = calls_of("kcache_keep", lambda: [kept(server, wire, f"/list/{number}.txt") for number in range(20)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What gets lost on the way is sent again, after the connection has been closed and after the module has gone, too."""
+"""A lost packet is sent again, even after the connection has been closed or the module has been unloaded."""
 import contextlib
 import fcntl
 import socket
@@ -10,12 +10,12 @@ from lib.client import request
 from lib.served import wait_for
 
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
-PATIENCE_S = 30  # it is tried after 200 ms, and each time after twice as long
+PATIENCE_S = 30  # the packet is repeated after 200 ms, and then after twice as long each time
 
 
 @contextlib.contextmanager
 def no_way():
-    """Meanwhile no packet arrives on this machine."""
+    """While the block runs, no packet arrives on this machine."""
     def flags(call, value=0):
         row = fcntl.ioctl(sock, call, struct.pack("16sH14x", b"lo", value))
         return struct.unpack("16sH14x", row)[1]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Memory: what is counted is what is taken, to the page, and has a limit; and a long walk through a folder takes no processor's
-connections with it."""
+"""Memory: the counters match the memory taken, to the page, and there is a limit; and a long walk through a folder does not
+stop the other connections of its processor."""
 import os
 import re
 import select
@@ -17,8 +17,8 @@ from test_listing import memory
 HELLO = b"Hello, world\n"
 PAGE = 4096
 STASH, OUTBOX = 9 * PAGE, 16 * PAGE  # struct stash and struct outbox, in whole pages
-STOCK = 8                            # of each, for a processor with a bottom half (KSHELF_STOCK)
-KEPT = 32                            # of each that was given back, for a processor (KSHELF_KEPT_MAX)
+STOCK = 8                            # of each kind, for a processor with a bottom half (KSHELF_STOCK)
+KEPT = 32                            # of each kind, given back, for a processor (KSHELF_KEPT_MAX)
 CPUS = 2
 DENTS = 32 << 10                     # DENTS_BYTES
 STREAMS = (32 << 20) // DENTS        # KSITE_DENTS_BYTES_MAX
@@ -34,7 +34,7 @@ def meminfo():
 
 
 def at_hand_bytes():
-    """Pages that a processor keeps at hand are free, too, though MemFree does not count them."""
+    """Pages in the processors' own lists are free, too, though MemFree does not count them."""
     return sum(map(int, re.findall(r"^\s+count: +(\d+)", left.text_of("/proc/zoneinfo"), re.M))) * PAGE
 
 
@@ -44,8 +44,8 @@ def used_bytes():
 
 
 def test_half_a_head(start, site, record_property):
-    """A stash takes 36 KiB, not the next power of two.  Outboxes that were taken for a moment, to look at the head, are
-    kept for the next."""
+    """A stash takes 36 KiB, not the next power of two.  Outboxes taken for a moment, to look at the head, are kept for
+    reuse."""
     server, count = start(site, *PATIENT), 400
     wires = crowd.arrive(server, count, lambda _: b"")
     wait_for(lambda: server.stats()["open"] == count, "all are accepted")
@@ -63,9 +63,9 @@ def test_half_a_head(start, site, record_property):
 
 @pytest.mark.skipif(module.MODEL not in module.BLOCKING, reason="it has no context for each connection")
 def test_an_idle_connection(start, site, record_property):
-    """The page that an answer was copied to goes with the answer: the connection's context does not keep its 32 KiB."""
+    """The page that an answer was copied to is freed with the answer: the connection's context does not keep its 32 KiB."""
     server, count = start(site, "--cache", "0", *PATIENT), 400
-    crowd.leave(crowd.arrive(server, count))  # what the kernel keeps of a first time is there
+    crowd.leave(crowd.arrive(server, count))  # the kernel keeps some objects after the first use
     wait_for(lambda: server.stats()["open"] == 0, "they have gone")
     wires = crowd.arrive(server, count, lambda _: b"")
     wait_for(lambda: server.stats()["open"] == count, "all are accepted")
@@ -82,7 +82,7 @@ def test_an_idle_connection(start, site, record_property):
 @pytest.mark.skipif(module.MODEL != "softirq", reason="nothing in it lacks the time to ask for memory")
 @pytest.mark.parametrize("there", [1, 2])
 def test_a_stock_for_each_processor_that_is_there(start, site, there):
-    """One that comes later is served all the same."""
+    """A processor that comes online later is served, too."""
     def online(how):
         with open(CPU, "w", encoding="ascii") as file:
             file.write(how)
@@ -114,7 +114,7 @@ def folders():
 
 
 def reading(server, count):
-    """Clients that have begun to read a listing that is streamed, and read no further."""
+    """Clients that have begun to read a streamed listing, and read no further."""
     return asking([server.wire(rcvbuf=2048) for _ in range(count)])
 
 
@@ -127,7 +127,7 @@ def asking(wires):
 
 
 def test_a_listing_that_is_streamed(start, folders, record_property):
-    """Each is counted while it is under way, and no longer."""
+    """Each listing is counted while it is being sent, and no longer."""
     server, count = start(folders, "--listing-max", "1", *PATIENT), 100
     crowd.leave(reading(server, 2))
     silent = [server.wire(rcvbuf=2048) for _ in range(count)]
@@ -159,7 +159,7 @@ def test_as_many_as_may_be_streamed(start, folders):
 @READY
 @pytest.mark.long
 def test_a_long_walk_takes_no_processor(start, folders):
-    """On the same processor others are served before it has ended, time and again."""
+    """Other clients on the same processor are served again and again before the walk has ended."""
     server, before, served = start(folders), os.sched_getaffinity(0), 0
     os.sched_setaffinity(0, {0})
     with server.wire() as slow:

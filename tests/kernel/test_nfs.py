@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A folder on NFS, whose files change behind this machine's page cache: what is sent is what the head says."""
+"""A folder on NFS, whose files change behind this machine's page cache: the bytes sent are those that the head describes."""
 import contextlib
 import glob
 import os
@@ -17,14 +17,14 @@ from lib.served import wait_for
 from lib.trees import content, write
 from test_hung import BIG, HELLO, PATIENT, SERVED_S, UNLOADED_S, core_is_free, served
 
-SIZE = 200_000  # sent page by page, were they in memory
+SIZE = 200_000  # would be sent page by page if they were in memory
 ROUNDS = 5
 SEARCHES = 20
 
 
 @pytest.fixture
 def exported(kernel):
-    """(a folder, the same as NFS shows it)."""
+    """(a folder, the same folder as mounted by NFS)."""
     kernel.expects("NFSD|nfsd|FS-Cache|NFS:")
     folder, place = tempfile.mkdtemp(prefix="rung-export-"), tempfile.mkdtemp(prefix="rung-nfs-")
     os.chmod(folder, 0o755)
@@ -40,7 +40,7 @@ def same_as(body):
 
 
 def overwrite(path, data):
-    """In its place, so that it stays the same file of the same size."""
+    """Overwrites the file in place, so that it stays the same file of the same size."""
     with open(path, "r+b") as file:
         file.write(data)
 
@@ -63,7 +63,7 @@ def test_new_tag_new_bytes(start, exported):
 
 
 def test_ranges_and_a_slow_reader(start, exported):
-    """Parts of it, and a whole that leaves in many pieces."""
+    """Ranges of the file, and the whole file in many pieces."""
     folder, place = exported
     data = write(f"{folder}/file.bin", content("nfs", 4 * SIZE))
     server = start(place)
@@ -82,7 +82,7 @@ def test_ranges_and_a_slow_reader(start, exported):
 
 
 def closing():
-    """Whether a thread of the kernel's is closing a file of NFS."""
+    """Whether a kernel thread is closing a file of NFS."""
     for path in glob.glob("/proc/[0-9]*/stack"):
         with contextlib.suppress(OSError):
             if "nfs4_do_close" in left.text_of(path):
@@ -99,7 +99,7 @@ def reading(server, target):
 
 
 def test_files_of_a_dead_server(start, exported):
-    """Closing them takes until it lives again.  Neither unloading nor the folder's own files wait for that."""
+    """Closing them lasts until the server is alive again.  Neither unloading nor the folder's own files wait for that."""
     folder, place = exported
     root = os.path.dirname(place)
     os.chmod(root, 0o755)
@@ -133,7 +133,7 @@ def test_files_of_a_dead_server(start, exported):
 @pytest.mark.long
 # shows D16
 def test_searches_of_a_dead_server(kernel, start, exported):
-    """Names and listings that wait for it hold up nobody else, nor unloading; what is left goes when it lives again."""
+    """Names and listings that wait for it hold up no other request, nor unloading; the rest is freed when it lives again."""
     kernel.expects("NFSD|nfsd|FS-Cache|NFS:|nfs:|not responding|do not answer|does not answer")
     folder, place = exported
     root = os.path.dirname(place)

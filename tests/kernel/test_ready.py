@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Answers that lie ready: a file that is asked for again and again leaves as a whole page, right where its request came
-in, and nobody can tell but by the counters."""
+"""Ready answers: a file that is requested again and again is sent as a whole page, right where its request came in, and only
+the counters show the difference."""
 import os
 
 import pytest
@@ -10,7 +10,7 @@ from lib.trees import content, write
 
 SIZE = 1024
 LONG_AGO = 10**9
-ASKED = 60   # times, in less than a second or two
+ASKED = 60   # times, within a second or two
 UNREAD = 200 # answers that a client asks for and does not read
 FITS = 3500  # a body that leaves room for its head in a page
 HOT = pytest.mark.skipif(module.MODEL in module.BLOCKING, reason="each connection has a context of its own")
@@ -30,7 +30,7 @@ def replace(folder, data):
 
 
 def kept(wire, server, body):
-    """Asks until the answer comes from memory, and then so often that it lies ready, if it may."""
+    """Asks until the answer comes from memory, and then often enough to make it ready, if it can be."""
     while True:
         before = insmod.stats_of(server.name, "cache")["hits"]
         assert wire.ask("/body.bin").body == body
@@ -41,15 +41,15 @@ def kept(wire, server, body):
 
 
 def plain(reply):
-    """Its fields, without what changes by itself."""
+    """The reply's fields, without the date, which changes by itself."""
     return {name: value for name, value in reply.fields.items() if name != "date"}
 
 
 @HOT
 @pytest.mark.parametrize("size, lies", [(SIZE, True), (FITS, True), (4096, False), (0, False)])
 def test_what_lies_ready(start, folder, size, lies):
-    """What fits into a page with its head; it is the same answer as before, and in the bottom half it is sent from the
-    callback."""
+    """A body that fits into a page with its head is ready; the answer is the same as before, and in the bottom half it is sent
+    from the callback."""
     body = content("ready", size)
     replace(folder, body)
     server = start(folder)
@@ -65,7 +65,7 @@ def test_what_lies_ready(start, folder, size, lies):
 
 @HOT
 def test_other_questions(start, folder):
-    """HEAD, a range, a condition, a farewell and HTTP/1.0 get answers of their own while one lies ready."""
+    """HEAD, a range, a condition, Connection: close and HTTP/1.0 get answers of their own while one is ready."""
     body = content("others", SIZE)
     replace(folder, body)
     server = start(folder)
@@ -85,7 +85,7 @@ def test_other_questions(start, folder):
 
 @HOT
 def test_a_change_is_seen_at_once(start, folder):
-    """However often it is asked for, the answer is the file as it is."""
+    """However often the file is requested, the answer is its present content."""
     server = start(folder)
     with server.wire() as wire:
         for number in range(8):
@@ -99,7 +99,7 @@ def test_a_change_is_seen_at_once(start, folder):
 
 @HOT
 def test_what_is_not_read_stays(start, folder):
-    """A page is another's only when no socket has it: who reads late reads what was sent."""
+    """A page is reused only when no socket has it: a client that reads late reads the bytes that were sent."""
     body = content("late", SIZE)
     replace(folder, body)
     server = start(folder)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """An interface that wants each packet in one piece (no scatter-gather, as some drivers and tunnels): the pages that a module
-hands over are copied on their way, and each byte arrives."""
+hands over are copied before they are sent, and each byte arrives."""
 import contextlib
 import ctypes
 import fcntl
@@ -20,7 +20,7 @@ SECONDS = "3"
 
 
 def scatters(name, value=None):
-    """Whether the interface does; with a value, from now on."""
+    """Whether the interface does scatter-gather; with a value, sets it first."""
     words = struct.pack("II", GET_SG if value is None else SET_SG, value or 0)
     held = ctypes.create_string_buffer(words, len(words))
     with socket.socket() as any_socket:
@@ -35,7 +35,7 @@ def ip(*args, inside=False):
 
 @pytest.fixture(scope="module", params=[True, False], ids=["scattered", "in one piece"])
 def cable(request):
-    """Its other end is in another network namespace; so is who loads."""
+    """The far end of the cable and the load generator are in another network namespace."""
     with contextlib.ExitStack() as stack:
         ip("netns", "add", SPACE)
         stack.callback(ip, "netns", "delete", SPACE)

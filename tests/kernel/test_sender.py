@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""While the module serves, a process that has nothing to do with it sends over TCP: each byte arrives, and only its own.
+"""While the module serves, an unrelated process sends over TCP: each of its bytes arrives, and no others.
 
 A bottom half interrupts any process.  On Linux >= 6.2 a socket that copies in it writes into the page that the
-interrupted process is just filling (sk_use_task_frag), unless the socket says that it has one of its own.
+interrupted process is just filling (sk_use_task_frag), unless the socket is marked as having a page of its own.
 """
 import os
 import subprocess
@@ -15,9 +15,9 @@ from lib.trees import content, write
 HERE = os.path.dirname(os.path.abspath(__file__))
 SECOND_CPU = "/sys/devices/system/cpu/cpu1/online"
 RPS = "/sys/class/net/lo/queues/rx-0/rps_cpus"
-SIZES = (13, 1024, 4097, 20_000, 200_000)  # a head's packet has room for the first; the last has many pages
+SIZES = (13, 1024, 4097, 20_000, 200_000)  # the first fits into the head's packet; the last has many pages
 SECONDS = "6"
-LEAST = 4 << 20  # bytes that the stranger sends meanwhile, or nothing was tried
+LEAST = 4 << 20  # bytes that the stranger must send, or nothing was tested
 
 
 def setting(path, value):
@@ -27,7 +27,7 @@ def setting(path, value):
 
 @pytest.fixture(params=["1 processor", "2 processors"])
 def processors(request):
-    """With two, packets are spread over both, so that each is interrupted by the other's."""
+    """With two, packets are spread over both, so that each is interrupted for the other's packets."""
     one = request.param == "1 processor"
     if one:
         setting(SECOND_CPU, "0")
@@ -59,7 +59,7 @@ def stranger():
 
 
 def assert_served(*args):
-    """Each answer, too, is compared."""
+    """Runs a load that compares each answer, too."""
     argv = [os.environ["RUNG_BIN"], "load", "-c", "16", "-t", "2", "-d", SECONDS, *args]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a request goes through can be seen from outside, by names that stay: docs/kernel.md lists them."""
+"""The path of a request can be seen from outside, by stable function names: docs/kernel.md lists them."""
 import os
 import re
 import subprocess
@@ -27,14 +27,14 @@ def put(name, text):
 
 
 def listed():
-    """{model, or "all": names} of the document's table."""
+    """{model, or "all": names} from the document's table."""
     table = re.search(r"<!-- hot -->(.*?)<!-- /hot -->", left.text_of(f"{TOP}/docs/kernel.md"), re.S)[1]
     return {row[0].strip("` "): re.findall(r"`(\w+)`", row[1]) for row in re.findall(r"^\| ([^|]+) \| ([^|]+) \|", table, re.M)}
 
 
 # shows K11
 def test_its_functions_can_be_traced(start, site, tracing):
-    """They are there, and each is entered when a file is asked for: once anew, and then from memory."""
+    """The functions exist, and each is entered when a file is requested: first from disk, and then from memory."""
     server = start(site)
     names = set(listed()["all"] + listed()[module.MODEL])
     there = set(re.findall(rf"^(\w+) \[(?:rung_core|{server.name})\]", left.text_of(f"{TRACING}/available_filter_functions"), re.M))

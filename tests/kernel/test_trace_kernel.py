@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""rung trace kernel: time inside of a module's functions during a load, and every setting of the tracer as it was before."""
+"""rung trace kernel: time spent in a module's functions during a load, and every setting of the tracer restored."""
 import contextlib
 import fcntl
 import json
@@ -19,7 +19,7 @@ RUNG = os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung"
 TRACE = os.path.join(os.path.dirname(RUNG), "rung-trace")
 LOAD = os.path.join(os.path.dirname(RUNG), "rung-load")
 EVENT = "events/sched/sched_migrate_task"
-# Settings that somebody left there.
+# Settings left there by another user.
 ODD = {"set_ftrace_filter": "vfs_read\nvfs_write\n", "set_ftrace_notrace": "do_exit\n", "set_graph_function": "vfs_fsync\n",
        "set_graph_notrace": "vfs_open\n", "max_graph_depth": "3", "trace_clock": "boot", "tracing_thresh": "7", "set_ftrace_pid": "1\n2\n",
        "set_event_pid": "1\n", "buffer_size_kb": "2048", "options/sleep-time": "0", "options/funcgraph-tail": "0", "options/overwrite": "0",
@@ -27,12 +27,12 @@ ODD = {"set_ftrace_filter": "vfs_read\nvfs_write\n", "set_ftrace_notrace": "do_e
 PLAIN = {"set_ftrace_filter": "", "set_ftrace_notrace": "", "set_graph_function": "", "set_graph_notrace": "", "max_graph_depth": "0",
          "trace_clock": "local", "tracing_thresh": "0", "set_ftrace_pid": "", "set_event_pid": "", "options/sleep-time": "1",
          "options/overwrite": "1", "options/funcgraph-irqs": "1", f"{EVENT}/filter": "0", "tracing_on": "1"}
-MOMENTS = 12  # at which it is killed; each takes an emulator ten seconds, and there are eight guests
+MOMENTS = 12  # at which the tool is killed; each takes an emulator ten seconds, and there are eight guests
 PATIENCE = 120 * float(os.environ.get("RUNG_SLOW") or 1)
 
 
 def settings():
-    """{file: text} of all that the tool changes, and of all options."""
+    """{file: text} of all settings that the tool changes, and of all options."""
     names = [*PLAIN, "current_tracer", "buffer_size_kb", "set_ftrace_notrace_pid", "set_event_notrace_pid", f"{EVENT}/enable"]
     names += [f"options/{name}" for name in os.listdir(f"{TRACING}/options")]
     found = {}
@@ -43,7 +43,7 @@ def settings():
 
 
 def unlocked():
-    """Waits until no tracer and no guard of one is there."""
+    """Waits until no tracer and no guard of a tracer runs."""
     fd = os.open(TRACING, os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -53,7 +53,7 @@ def unlocked():
 
 @pytest.fixture
 def tracing():
-    """The tracer, with settings that somebody has left: they must be there afterwards."""
+    """The tracer, with settings left by another user: they must be the same afterwards."""
     mounted()
     put("buffer_size_kb", "1408")
     for name, text in ODD.items():
@@ -99,12 +99,12 @@ def test_every_request_is_there(server, tracing):
     before = server.stats()["accepted"]
     run = trace("--json", "--run", load(server, "-c", 2, "-n", 60, "-k", "off"))
     assert run.returncode == 0, run.stderr
-    accepted = server.stats()["accepted"] - before  # the load may have one more on which it asks nothing
+    accepted = server.stats()["accepted"] - before  # the load may have one more connection, without a request
     found = json.loads(run.stdout)
     calls = {one["function"]: one for one in found["functions"]}
     assert found["module"] == server.name and found["model"] == module.MODEL and found["requests"] == 60
     assert found["lost_events"] == found["unread"] == found["crowded"] == 0 and found["absent"] == []
-    long_ones = {"block_thread", "block_serve", "block_work"}  # one that has begun and not ended is not counted
+    long_ones = {"block_thread", "block_serve", "block_work"}  # a call that has not ended is not counted
     assert hot() - long_ones <= set(calls), hot() - set(calls)
     assert calls["conn_sent"]["calls"] == 60 and calls["kconn_begin"]["calls"] == accepted
     for one in found["functions"]:
@@ -196,7 +196,7 @@ def test_interrupted(server, tracing):
 
 @pytest.mark.parametrize("whom", ["it", pytest.param("its group", marks=pytest.mark.long)])
 def test_killed(server, tracing, whom):
-    """By SIGKILL, in the midst of a load: what `tracing` compares is as it was."""
+    """By SIGKILL, in the middle of a load: the settings that `tracing` compares are as before."""
     with begun(server) as process:
         os.kill(process.pid if whom == "it" else -process.pid, signal.SIGKILL)
         process.wait(PATIENCE)
@@ -225,11 +225,11 @@ def test_killed_at_any_moment(server, tracing):
 
 @pytest.mark.long
 def test_the_guard_is_killed(server, tracing):
-    """Then the tracer itself restores."""
+    """Then the tracer itself restores the settings."""
     with begun(server) as process:
         with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
             children = file.read().split()
-        guard, = (int(pid) for pid in children if os.getsid(int(pid)) == int(pid))  # the load has none of its own
+        guard, = (int(pid) for pid in children if os.getsid(int(pid)) == int(pid))  # the load has no session of its own
         os.kill(guard, signal.SIGKILL)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE)
@@ -238,7 +238,7 @@ def test_the_guard_is_killed(server, tracing):
 
 @pytest.mark.long
 def test_tracefs_that_is_mounted_nowhere(server, tracing):
-    """And debugfs, by whose counters requests are known."""
+    """Debugfs is not mounted either; its counters give the number of requests."""
     script = f"umount {TRACING}; umount -l /sys/kernel/debug; exec {TRACE} kernel --json --run '{load(server, '-n', 5)}'"
     run = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert run.returncode == 0, run.stderr

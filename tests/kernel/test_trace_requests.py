@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""rung trace on this kernel: requests of a module, of a server in user space and of nginx, each followed by its socket."""
+"""rung trace on this kernel: requests to a module, to a server in user space and to nginx, each followed by its socket."""
 import json
 import os
 import signal
@@ -45,7 +45,7 @@ def known(run, name):
 @pytest.mark.parametrize("shape", SHAPES, ids=["kept", "closed", "pipelined"])
 # shows S13, S14
 def test_of_a_module(server, shape):
-    """The module says when it has parsed and found, as a server in user space does; no sentence says that it is missing."""
+    """The module reports when it has parsed and found, as a server in user space does; no sentence says that it is missing."""
     run, served = aid.traced_load(server.port, *shape, url=f"http://127.0.0.1:{server.port}/hello.txt")
     whole(run, served)
     assert [known(run, name) for name in OWN] == [REQUESTS] * 2, run.summary
@@ -55,7 +55,7 @@ def test_of_a_module(server, shape):
 
 
 def test_byte_by_byte(server):
-    """A head that comes slowly is one request, and the time that it takes to come is that of `head`."""
+    """A head that comes slowly is one request, and the time until it is complete belongs to `head`."""
     with aid.tracing("--json", server.port) as runs:
         with socket.create_connection(("127.0.0.1", server.port), aid.PATIENCE) as client:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -88,7 +88,7 @@ def test_stacks(server, tmp_path):
 @pytest.mark.parametrize("engine", ["epoll", pytest.param("thread", marks=pytest.mark.long), pytest.param("uring", marks=pytest.mark.long)])
 # shows S13
 def test_of_user_space(site, engine):
-    """The server's own trace points, too; and what it asks of the kernel."""
+    """The server's own trace points are used, too; and its calls to the kernel are counted."""
     if module.MODEL != "event":
         pytest.skip("it asks no module: the guest of one model is enough")
     with aid.rung(engine, folder=site) as port:
@@ -129,7 +129,7 @@ def test_beside_user_space(server, site):
 
 
 def test_what_waits_for_a_place(start, folder, hung):
-    """More ask another file system than it is asked for at a time: the wait is that of `found`, not of `parsed`."""
+    """More requests for another file system than it gets at a time: the wait belongs to `found`, not to `parsed`."""
     silent = hung((*fuse.FOUND, fuse.READ))
     server = start(folder, "--cross-mounts=on", *PATIENT)
     with aid.tracing("--json", server.port) as runs:
@@ -147,7 +147,7 @@ def test_what_waits_for_a_place(start, folder, hung):
 
 
 def test_times_are_the_request_s_own(start, site):
-    """A file in memory is found at once, and its page of a refusal elsewhere; the next one that looks for nothing has no time of it."""
+    """A file in memory is found at once, and so is a page of refusal; a later request that looks for nothing gets no time of them."""
     server = start(site)
     with server.wire() as one, server.wire() as other:
         for _ in range(3):
@@ -161,7 +161,7 @@ def test_times_are_the_request_s_own(start, site):
 
 
 def test_what_is_refused(start, site):
-    """It is not looked for, as all else is, found or not."""
+    """A refused request has no search; every other one has, whether its target is found or not."""
     server = start(site, "--cache=0")
     with aid.tracing("--json", server.port) as runs, server.wire() as wire:
         for target in ("/hello.txt", "/list/", "/missing", "/%00"):

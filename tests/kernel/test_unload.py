@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Unloading, at every moment: in bounded time, and nothing is left of it, however often."""
+"""Unloading, at every moment: in bounded time, and nothing of the module is left, however often it is repeated."""
 import os
 import subprocess
 import threading
@@ -18,12 +18,12 @@ CYCLES = int(os.environ.get("RUNG_CYCLES") or 50)
 TURNS = 5
 MANY = min(1000, module.row()["capacity"] - 8)
 PATIENT = ("--head-timeout", "10m", "--idle-timeout", "10m", "--send-timeout", "10m")
-# KSERVE_DRAIN_MS for those who are served, and for an emulated machine to close a thousand.
+# KSERVE_DRAIN_MS for clients being served, and the time an emulated machine needs to close a thousand.
 MOST_S = 1 + 3 * float(os.environ.get("RUNG_SLOW") or 1)
 
 
 def end_of(wire):
-    """How a connection ends; what was on the way may come before."""
+    """How a connection ends; bytes that were on the way may come before."""
     try:
         while wire.sock.recv(1 << 20):
             pass
@@ -33,7 +33,7 @@ def end_of(wire):
 
 
 def unloaded(server, wires):
-    """Unloads it beneath them all; the seconds that took."""
+    """Unloads the module beneath all clients; returns the seconds that took."""
     before = time.monotonic()
     server.kill()
     took = time.monotonic() - before
@@ -62,8 +62,8 @@ def test_many_connections(start, site, how, record_property):
 @pytest.mark.parametrize("count", [63, 64, 65, 128])
 # shows E04
 def test_a_whole_turn_of_them(start, site, what, count):
-    """A work item that has pumped as many as a turn allows (64) queues itself once more, though the last of them has gone:
-    its lane must stay until that turn has been, too."""
+    """A work item that has pumped as many connections as a turn allows (64) queues itself again, though the last connection has
+    gone: its lane must stay until that turn is over, too."""
     if what == "rung_http" or has(what):
         for _ in range(TURNS):
             server = start(site if what == "rung_http" else None, *PATIENT, what=what)
@@ -75,7 +75,7 @@ def test_a_whole_turn_of_them(start, site, what, count):
 @pytest.mark.long
 # shows K07
 def test_busy_ones(start, site, record_property):
-    """In the middle of an answer that nobody reads."""
+    """In the middle of an answer that the client does not read."""
     server = start(site, *PATIENT)
     wires = [server.wire(rcvbuf=4096) for _ in range(MANY)]
     for wire in wires:
@@ -83,12 +83,12 @@ def test_busy_ones(start, site, record_property):
         assert wire.head().status == 200
     took = unloaded(server, wires)
     record_property("unloading", f"{len(wires)} busy: {took:.2f} s")
-    assert took < 2 * MOST_S  # hundreds of megabytes that were queued are given back, page by page
+    assert took < 2 * MOST_S  # hundreds of megabytes that were queued are freed, page by page
 
 
 # shows K07
 def test_those_in_the_queue(start, site):
-    """Connected, and not yet accepted: the house is full."""
+    """Connected, and not yet accepted: all seats are taken."""
     server = start(site, *PATIENT, "--max-connections", "2")
     wires = [server.wire(rcvbuf=4096) for _ in range(2)]
     for wire in wires:
@@ -103,7 +103,7 @@ def goes(name):
 
 
 def test_who_has_begun_to_ask_is_answered(start, site):
-    """And told that it was the last."""
+    """The answer says that it was the last one."""
     server = start(site, *PATIENT)
     whole = request("/hello.txt")
     with server.wire() as wire:
@@ -122,7 +122,7 @@ def test_who_has_begun_to_ask_is_answered(start, site):
 
 # shows D16
 def test_under_load(start, site):
-    """While clients come, ask, and go, each as fast as it can."""
+    """While clients connect, ask, and leave, each as fast as it can."""
     server = start(site)
     done, wrong, ending = [], [], threading.Event()
 
@@ -151,7 +151,7 @@ def test_under_load(start, site):
 
 
 def visit(server, busy=True):
-    """Some traffic that leaves everything in the middle, or nobody who would have to be waited for."""
+    """Makes some traffic that leaves everything in the middle, or (busy=False) no client that must be waited for."""
     wires = [server.wire() for _ in range(4)]
     for target in ("/hello.txt", "/list/", "/missing"):
         wires[0].ask(target)
@@ -166,14 +166,14 @@ def visit(server, busy=True):
 
 # shows K01
 def test_again_and_again(start, site, record_property):
-    """So many times with traffic, and then every count is what it was after the first."""
+    """Loads and unloads CYCLES times with traffic; then every count is what it was after the first few."""
     before, began = None, time.monotonic()
     for number in range(CYCLES + 3):
         server = start(site)
         wires = visit(server, number % 5 == 0)
         server.kill()
         crowd.leave(wires)
-        if number == 2:  # pools and caches of the kernel's own are filled
+        if number == 2:  # the kernel's own pools and caches are filled
             time.sleep(1)
             before, began = left.at_rest(), time.monotonic()
     record_property("unloading", f"{CYCLES} times in {time.monotonic() - began:.1f} s")
@@ -183,7 +183,7 @@ def test_again_and_again(start, site, record_property):
 
 # shows K07, K23
 def test_nothing_of_ours_is_left(start, site, strangers):
-    """Of every object the allocator knows who asked for it: none of them was a module that has gone."""
+    """The allocator records for every object which code asked for it: no object was asked for by a module that is gone."""
     if not left.can_tell():
         pytest.skip("the kernel does not keep who allocated: slub_debug=U on its command line makes it")
     server = start(site)
@@ -202,7 +202,7 @@ def test_nothing_of_ours_is_left(start, site, strangers):
 
 # shows K23
 def test_the_mount_is_free(start, tmp_path):
-    """Every file and folder is given back, whatever was done with it.  While it serves, the folder is in use."""
+    """Every file and folder is given back, whatever was done with it.  While the module serves, the folder is in use."""
     place = f"{tmp_path}/mount"
     os.mkdir(place)
     os.chmod(tmp_path, 0o755)

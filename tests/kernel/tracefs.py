@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The kernel's tracer by its files."""
+"""The kernel's tracer, used through its files."""
 import os
 import subprocess
 

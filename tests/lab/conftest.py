@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tests of lab/: its modules are found beside it, and what it measures is RUNG_BIN."""
+"""The tests of lab/.  They import the modules of lab/ and measure the binary that RUNG_BIN names."""
 import os
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""sample.py - results that were never measured, for tests of what is made of results."""
+"""sample.py - results that were never measured, for tests of what the lab makes from results."""
 import copy
 import random
 
@@ -15,7 +15,7 @@ def plan(targets, scenarios, **more):
 
 
 def result(made, rounds=6, **more):
-    """Of a plan: every cell has figures that depend on its names alone."""
+    """A result of this plan: the figures of a cell depend only on its names and its round."""
     cells = [cell(target["name"], scenario, number) for number in range(rounds) for scenario in made["scenario"]
              for target in made["target"]]
     return {"version": 1, "name": "sample", "plan": made, "pace": "quick", "machine": dict(MACHINE), "commit": "abc1234",
@@ -53,7 +53,7 @@ ENGINES = ("naive", "fork", "thread", "pool", "nonblock", "select", "poll", "epo
 
 
 def pools():
-    """A comparison of few targets, with claims of every verdict, an invalid cell and a peer that is not here."""
+    """A comparison of a few targets, with claims of every verdict, an invalid cell and a peer that is not installed."""
     names = ["mutex", "lock-free", "mutex, drain all, yield", "nginx, tuned"]
     made = plan(names, ["64 connections, 1 KiB", "1 connection, 1 KiB", "64 connections, 1 MiB, a connection for each request"],
                 of="queue", plot=[{"kind": "bars", "figure": "cpu_us"}, {"kind": "bars", "figure": "p99_us"},
@@ -85,7 +85,7 @@ def ladder(names=ENGINES):
 
 
 def standings():
-    """One of ours beside others: one that takes no part somewhere, and one that is not here."""
+    """One of our servers compared with others and a floor: the floor is left out of one scenario, one server cannot do one."""
     made = plan(["floor", "ours", "theirs", "others"], ["small", "large"], of="server",
                        standing={"figure": "cpu_us", "ours": ["ours"], "others": ["theirs", "others"], "floor": "floor"},
                        plot=[{"kind": "bars", "figure": "cpu_us", "to": "floor", "targets": ["ours", "theirs", "others"]}],

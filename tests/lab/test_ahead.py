@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is shown of an experiment that asks who is ahead: first that, then everybody, then verdicts and reasons."""
+"""The page of an experiment that asks which server is ahead: first the answer, then all targets, then verdicts and reasons."""
 import re
 
 import pytest
@@ -22,7 +22,7 @@ def test_who_is_ahead_comes_first():
 
 
 def test_a_table_of_everybody():
-    """Ratios to the floor with the interval beneath, its own figure in its column, the figure where it takes no part."""
+    """Cells are ratios to the floor with the interval beneath.  The floor's own column, and scenarios without the floor, have figures."""
     small, large = [line for line in document.markdown(sample.standings()).split("\n") if re.match(r"\| (small|large) \| (\d|-)", line)]
     assert "Bold" in document.markdown(sample.standings())
     number = r"(\*\*)?[\d.]+( =)?(\*\*)?( =)?<br>[\d.]+\.\.[\d.]+( =)?"

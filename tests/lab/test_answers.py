@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""answers.py: what docs/questions.md shows is what comes out, and what cannot be had is said."""
+"""answers.py: docs/questions.md shows what the demonstrations print, and a demonstration that cannot run is reported."""
 import os
 import re
 import shutil
@@ -16,7 +16,7 @@ BIN = os.path.dirname(os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/buil
 
 # shows K09, K19
 def test_the_document_has_all_of_them():
-    """Each in its place, with a table."""
+    """Each answer is in its place and has a table."""
     found = dict(re.findall(r"<!-- answer ([\w-]+) -->\n(.*?)<!-- /answer \1 -->", text_of(answers.PAGE), re.DOTALL))
     assert set(found) == set(answers.ANSWERS)
     assert all(text.count("\n|") >= 3 for text in found.values())
@@ -24,7 +24,7 @@ def test_the_document_has_all_of_them():
 
 # shows E16
 def test_pieces_of_a_message(tmp_path):
-    """The document's table again: every cell of it is a rule of TCP, so it is the same everywhere."""
+    """The document's table is reproduced: every cell follows from the rules of TCP, so it is the same on every machine."""
     answers.make_folder(tmp_path)
     caption, head, rows = answers.stream(BIN, str(tmp_path))
     assert answers.markdown((caption, head, rows)) in text_of(answers.PAGE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What generators that are not ours tell is read rightly, or refused; and what strace wrote down is counted by name."""
+"""The output of other load generators is read correctly or refused, and the calls that strace logged are counted by name."""
 import json
 import os
 import shutil
@@ -113,7 +113,7 @@ def test_a_trace():
 
 
 def test_counts_of_rounds():
-    """The median of each name, where a round without it counts; invalid stays invalid."""
+    """The median of each name is shown.  A round without the name counts as zero; an invalid cell stays invalid."""
     def cell(number, found, error=None, target="a"):
         return {"target": target, "scenario": "s", "round": number, "figures": {}, "error": error, "counts": {"Calls_": found}}
     cells = [cell(0, {"read": 1, "futex": 2}), cell(1, {"read": 1}), cell(2, {"read": 1.004, "futex": 0.5, "times": 9}),
@@ -148,7 +148,7 @@ def test_calls_of_our_own(context, close):
 
 @wants("strace")
 def test_how_many_are_asked(context, monkeypatch):
-    """What threads do once each is no request's: a longer life may be asked for."""
+    """The calls that each thread makes once belong to no request, so a scenario may ask for longer runs (short, long)."""
     asked, ask = [], kind_calls.ask
     monkeypatch.setattr(kind_calls, "ask", lambda port, count, close: asked.append(count) or ask(port, count, close))
     found = kind_calls.measure(context, {"name": "epoll", "engine": "epoll"}, {"name": "s", "short": 3, "long": 7}, 1)
@@ -165,13 +165,13 @@ def is_rung(pid):
 
 @wants("strace")
 def test_nobody_outlives_whoever_traces(tmp_path):
-    """strace that writes to a file keeps off the signals that would end it."""
+    """By default a strace that writes to a file blocks the signals that would end it."""
     code = f"""import sys; sys.path.insert(0, {TOP + "/lab"!r})
 import kind_calls, measures
 kind_calls.measure(measures.Context({BIN!r}, {str(tmp_path)!r}, "quick"), {{"name": "epoll", "engine": "epoll"}}, {{"long": 10 ** 6, "short": 10 ** 6}}, 1)"""
     with subprocess.Popen([sys.executable, "-B", "-c", code]) as process:
         end, pids = time.monotonic() + 30, []
-        while not any(map(is_rung, pids)) and time.monotonic() < end:  # strace tries what it can first, in a child
+        while not any(map(is_rung, pids)) and time.monotonic() < end:  # strace first probes its features in a child
             pids = rig.family(process.pid)
             time.sleep(0.01)
         process.kill()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who shares a processor with what is measured: it is busy while it is there, gone afterwards, and the kernel tells the wait."""
+"""A neighbour on the processor of the measured server is busy while it runs and gone afterwards; the kernel reports the waiting."""
 import os
 import subprocess
 import threading

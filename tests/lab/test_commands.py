@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""cost.py as a command: a small run from end to end, and what is said when there is none to be had.
+"""cost.py as a command: a small run from end to end, and its messages when it cannot run.
 
-A document is never left half written, nor written with figures that are missing.
+A document is never left half written, and never written while figures are missing.
 """
 import json
 import os
@@ -63,7 +63,7 @@ def test_a_small_run(page, tmp_path):
     text = page.read_text()
     assert text.startswith("before\n<!-- cost -->\nRatio to epoll") and text.endswith("<!-- /cost -->\nafter\n")
     assert os.stat(page).st_mode & 0o777 == 0o640 and sorted(os.listdir(tmp_path)) == ["page.md", "raw.json"]
-    again = run("--from", raw, "--write", page)  # shown once more, without measuring
+    again = run("--from", raw, "--write", page)  # shown again, without measuring
     assert again == (0, out, "") and page.read_text() == text
 
 
@@ -98,7 +98,7 @@ def test_a_page_without_a_place_is_told_at_once(tmp_path):
 
 
 def fake(tmp_path, engines, serve):
-    """A program that lists these engines and starts like this."""
+    """A program that lists these engines and runs this script as a server."""
     path = tmp_path / "rung"
     path.write_text(f"#!/bin/sh\n[ \"$1\" = serve ] || {{ echo '{json.dumps(engines)}'; exit; }}\n{serve}\n")
     path.chmod(0o755)
@@ -112,7 +112,7 @@ def row(name, **more):
 
 @tools
 def test_an_engine_that_cannot_run_here_is_told(page, tmp_path):
-    """And whatever fails leaves the document as it was."""
+    """The reason is printed, and a failure leaves the document unchanged."""
     rung = fake(tmp_path, [row("epoll"), row("uring", available=False, reason="io_uring is off")],
                 "echo 'rung: no luck' >&2; exit 1")
     status, out, err = run("--rung", rung, "--engines", "uring", "--write", page)
@@ -124,7 +124,7 @@ def test_an_engine_that_cannot_run_here_is_told(page, tmp_path):
 @tools
 @pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted(page, tmp_path, number, status):
-    """No server outlives it, nothing is written."""
+    """No server outlives the command, and nothing is written."""
     pids = tmp_path / "pids"
     rung = fake(tmp_path, [row("epoll")], f'echo $$ >>{pids}; exec {RUNG} "$@"')
     raw = tmp_path / "raw.json"
@@ -140,7 +140,7 @@ def test_interrupted(page, tmp_path, number, status):
     if number == signal.SIGINT:
         assert err == "cost: interrupted: nothing was written\n"
     assert page.read_text() == PAGE and not raw.exists()
-    while any(map(lives, pids.read_text().split())):  # the kernel tells one that was just begun
+    while any(map(lives, pids.read_text().split())):  # the kernel signals a server that was just started
         assert time.monotonic() < end + 60
         time.sleep(0.01)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Documents and pages of all results together: written anew, compared, and made of a run."""
+"""Documents and pages of all results together: rewritten, compared, and made from a run."""
 import json
 import os
 import subprocess
@@ -18,7 +18,7 @@ from test_pages import small  # noqa: E402 pylint: disable=wrong-import-position
 
 
 def test_what_documents_claim():
-    """A row for each sentence of theirs, by document and section; one experiment's verdicts are counted together."""
+    """Each sentence of a document has a row, grouped by document and section; the verdicts of one experiment are counted together."""
     source, result = "kecho report, One | two; chart", {**sample.pools(), "name": "pools"}
     mine, *_ = result["plan"]["claim"]
     result["plan"] = {**result["plan"], "claim": [{**mine, "document": "It is fast.", "source": source} for _ in range(2)]}
@@ -33,7 +33,7 @@ def test_what_documents_claim():
 
 
 def documents_of(tmp_path, monkeypatch, *made):
-    """A tree with these results; what plots.py says, twice: with --check and having written."""
+    """Makes a tree with these results, in which plots.py then runs."""
     for folder in ("lab/results", "lab/experiments", "docs/lab"):
         os.makedirs(tmp_path / folder)
     for one in made:
@@ -92,7 +92,7 @@ def test_code_stays_code():
 
 
 def test_pages_of_a_run(tmp_path):
-    """rung lab draw: of what lies in its folder; what is no result is told, and keeps no other from being drawn."""
+    """rung lab draw draws the results of its folder.  A file that is no result is reported, and the others are drawn all the same."""
     (tmp_path / "sample.json").write_text(json.dumps(small()))
     (tmp_path / "bad.json").write_text("[]")
     done = subprocess.run([sys.executable, "-B", "lab/lab.py", "--out", str(tmp_path), "draw"], cwd=plots.command.TOP, text=True,
@@ -105,7 +105,7 @@ def test_pages_of_a_run(tmp_path):
 
 
 def test_what_is_shown_without_a_name(tmp_path):
-    """All that there is; when that is nothing, how to have something."""
+    """Without a name all results are shown; when there is none, the message says how to make one."""
     def lab(*args):
         return subprocess.run([sys.executable, "-B", "lab/lab.py", "--out", str(tmp_path), *args], cwd=plots.command.TOP, text=True,
                               timeout=60, capture_output=True, check=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Kinds echo, steady and logged: what they measure, and that a server which cheats makes a cell invalid."""
+"""Kinds echo, steady and logged: what they measure, and that a server that cheats makes a cell invalid."""
 import os
 import subprocess
 import sys
@@ -62,7 +62,7 @@ def lying(context, what):
 def test_a_server_that_sends_something_else(context, what):
     lying(context, what)
     found = figures(context, {"connections": 1, "bytes": 100})
-    assert list(found) == ["failed"] and found["failed"] > 0  # how many is known, and nothing else means anything
+    assert list(found) == ["failed"] and found["failed"] > 0  # the number of failures is known, and no other figure means anything
     with pytest.raises(Broken, match="requests failed"):
         figures(context, {"clients": 2, "times": 1, "bytes": 100})
 
@@ -81,7 +81,7 @@ def test_a_crowd_is_there_and_leaves(context):
 
 
 def test_a_crowd_that_is_not_held_is_told(context, monkeypatch):
-    """A server that makes room by closing the idle does not carry them."""
+    """A server that closes idle connections to accept others does not hold the crowd."""
     monkeypatch.setattr(kind_echo, "PATIENCE_S", 1)
     with pytest.raises(Broken, match="of 40 silent connections .* are held"):
         figures(context, {"connections": 1, "idle": 40}, engine="epoll", options="--max-connections 20")
@@ -93,8 +93,8 @@ def test_a_crowd_that_is_not_held_is_told(context, monkeypatch):
 
 
 def test_twelve_thousand_silent_clients(context):
-    """Or as many as descriptors allow: more than a process of the server takes by itself.  Who comes next is answered.
-    (`make answers NAME=silent` has fifty thousand.)"""
+    """As many clients as descriptors allow, up to 12,000: more than one process of the server holds.  The next client is
+    answered.  (`make answers NAME=silent` has fifty thousand.)"""
     count = min(12000, 2 * (raise_descriptors() - 2000))
     with kind_echo.opened(context, {"name": "it", "engine": "epoll"}, {"workers": 2, "idle": count}) as server:
         before = kind_echo.sockets(server.pid)
@@ -113,7 +113,7 @@ def test_who_never_stops_takes_little(context, monkeypatch):
 
 
 def test_time_of_threads_that_ended_is_counted():
-    """And of children that were waited for."""
+    """The time of children that were waited for is counted, too."""
     code = ("import threading, time, os\nend = time.monotonic() + 0.3\ndef spin():\n    while time.process_time() < 0.2: pass\n"
             "t = threading.Thread(target=spin); t.start(); t.join()\nprint('done', flush=True); time.sleep(30)")
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
@@ -123,7 +123,7 @@ def test_time_of_threads_that_ended_is_counted():
 
 
 def test_who_ends_while_we_look_is_not_lost(monkeypatch):
-    """His time is his parent's by then, who may have been asked already."""
+    """The time of a child that has ended belongs to its parent, whose time may have been read already."""
     told = iter([1.0, OSError(), 3.0, 0.5])
 
     def own_s(_pid):
@@ -136,7 +136,7 @@ def test_who_ends_while_we_look_is_not_lost(monkeypatch):
 
 
 def test_what_is_not_a_request_is_not_counted(context, monkeypatch):
-    """Warming up, the leaving of idle connections, the server's end."""
+    """Processor time of the warm-up, of closing idle connections and of the server's end is left out."""
     held, told = [], iter([1.0, 1.5])
 
     def used_s(pid):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A file of lab/experiments: all that are there make sense, and what makes none is told in a sentence."""
+"""The files of lab/experiments: all of them make sense, and one that makes none is refused with a sentence."""
 import os
 import subprocess
 import sys
@@ -126,7 +126,7 @@ def test_wrong(tmp_path, old, new, told):
 
 
 def test_keys_of_two_kinds(tmp_path):
-    """A target that is asked in two ways may have what means something to one of them; who knows what another kind reads."""
+    """A target that is asked in two ways may have a key that means something to one of them; the keys of an unknown kind are not checked."""
     path = tmp_path / "e.toml"
     path.write_text(GOOD.replace('name = "s"', 'name = "s"\n[[scenario]]\nname = "t"\nkind = "echo"\nconnections = 2')
                     .replace('name = "a"', 'name = "a"\npinned = false'))
@@ -141,7 +141,7 @@ def lab(*args):
 
 
 def test_two_of_one_name_are_refused(tmp_path):
-    """Their results would be one file."""
+    """The results of both would be one file."""
     for folder in ("one", "two"):
         os.mkdir(tmp_path / folder)
         (tmp_path / folder / "e.toml").write_text(GOOD)
@@ -151,7 +151,7 @@ def test_two_of_one_name_are_refused(tmp_path):
 
 
 def test_what_is_missing_is_told_before_anything_is_built(tmp_path):
-    """A --bin that does not exist: make would fail."""
+    """--bin names a folder that does not exist, so make would fail."""
     (tmp_path / "e.toml").write_text(GOOD.replace('title =', 'needs = ["no-such-command"]\ntitle ='))
     (tmp_path / "f.toml").write_text(GOOD.replace('title =', 'kind = "none"\ntitle ='))
     done = lab("--bin", tmp_path / "none/release", "--out", tmp_path / "out", "run", tmp_path / "e.toml", tmp_path / "f.toml")

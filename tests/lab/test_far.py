@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Clients on another machine: here it is another network namespace, which reaches this one by a cable of its own."""
+"""Clients on another machine: here it is another network namespace, with its own link to this one."""
 import json
 import os
 import shutil
@@ -52,7 +52,7 @@ def machines():
 
 
 def run(machines, tmp_path, client, address, kind="load"):
-    """rung lab run, on the first of them."""
+    """rung lab run on the first machine."""
     text = PLAN.format(kind=kind)
     (tmp_path / "far.toml").write_text(text if kind == "load" else text.replace(FLOOR, ""))
     return subprocess.run([*machines.within(0), sys.executable, "-B", f"{TOP}/lab/lab.py", "--bin", os.path.dirname(RUNG), "--out",
@@ -62,7 +62,7 @@ def run(machines, tmp_path, client, address, kind="load"):
 
 # shows N20, T07
 def test_clients_elsewhere(machines, tmp_path):
-    """Every server is asked by the other address; the floor, which listens on this machine alone, has no figure."""
+    """Every server is reached by the given address; the floor, which listens on 127.0.0.1 only, has no figure."""
     client = " ".join([*machines.within(1), LOAD])
     done = run(machines, tmp_path, client, "10.9.0.1")
     result = json.loads((tmp_path / "out/far.json").read_text())
@@ -83,7 +83,7 @@ def test_clients_elsewhere(machines, tmp_path):
     ("CLIENT", "", "load", "go together"),
     ("", "10.9.0.1", "load", "go together")])
 def test_what_cannot_be(machines, tmp_path, client, address, kind, words):
-    """Said in a sentence, and nothing is measured."""
+    """The reason is printed as a sentence, and nothing is measured."""
     done = run(machines, tmp_path, client.replace("CLIENT", " ".join([*machines.within(1), LOAD])), address, kind)
     assert done.returncode in (1, 2) and words in done.stderr and "Traceback" not in done.stderr, done.stderr
     assert not (tmp_path / "out/far.json").exists()
@@ -97,7 +97,7 @@ def test_a_shell_gets_words(monkeypatch):
 
 
 def test_a_server_may_have_all_processors(monkeypatch):
-    """Nobody shares them, so that they are its limit when they are busy."""
+    """No client shares the server's processors, so they are its limit when they are busy."""
     monkeypatch.setattr(far.Far, "client", ("ssh", "host"))
     mine = sorted(os.sched_getaffinity(0))
     assert measures.processors({"pinned": False}) == (mine, None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is kept of the kernels that find faults: a row for each cell, none hidden that is stale or missing."""
+"""The kept results of the fault-finding kernels: each cell has a row, also when its result is stale or missing."""
 import json
 import os
 import sys

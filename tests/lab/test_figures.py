@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the lab makes of figures: medians, ratios with their spread, tables, places in documents."""
+"""What the lab makes from figures: medians, ratios with their spread, tables, places in documents."""
 import pytest
 import table
 
@@ -35,7 +35,7 @@ def test_median_leaves_out_what_failed():
 
 
 def test_a_ratio_is_of_one_round():
-    """Not of medians: a machine that is slow for a while is slow for both."""
+    """A ratio is not made from medians: a machine that is slow for a while is slow for both."""
     found = data(epoll=[1, 10, 100], pool=[2, 20, 200])
     assert table.ratios(found, "pool", "cpu_one", table.total_us) == [2, 2, 2]
     assert table.cell(found, "pool", "cpu_one", table.total_us) == "2.00"
@@ -45,7 +45,7 @@ def test_rounds_that_failed_have_no_ratio():
     found = data(epoll=[1, None, 2, 0], pool=[None, 5, 6, 7], poll=[None] * 4)
     assert table.ratios(found, "pool", "cpu_one", table.total_us) == [3]
     assert table.cell(found, "poll", "cpu_one", table.total_us) == "failed"
-    assert table.cell(found, "poll", "cpu_crowd", table.total_us) == "-"  # was not asked
+    assert table.cell(found, "poll", "cpu_crowd", table.total_us) == "-"  # was not measured
     assert table.ratios(found, "none", "cpu_one", table.total_us) == []
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The floor: one answer for whatever arrives, on epoll and on io_uring, whole, however large and however many."""
+"""The floor sends one answer to whatever arrives, on epoll and on io_uring: whole, of any size, to any number of requests."""
 import os
 import socket
 import subprocess
@@ -31,7 +31,7 @@ def target(how):
 
 
 def answers(port, asked, length):
-    """What comes for these bytes: so many, or all until the end (None)."""
+    """What the server sends for these bytes: the first `length` bytes, or all until the end (None)."""
     with socket.create_connection(("127.0.0.1", port), 10) as wire:
         wire.sendall(asked)
         found = b""
@@ -42,7 +42,7 @@ def answers(port, asked, length):
         if length is not None:
             wire.settimeout(0.05)
             with pytest.raises(TimeoutError):
-                wire.recv(1)  # no more comes
+                wire.recv(1)  # nothing more arrives
         return found
 
 
@@ -54,7 +54,7 @@ def parted(answer):
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("size", [0, 1024, 65536, 65537, 1 << 20])
 def test_a_file_is_sent_whole(context, how, size):
-    """Up to 64 KiB from memory, and above by sendfile() on epoll."""
+    """Files up to 64 KiB are sent from memory; on epoll, larger ones by sendfile()."""
     path = os.path.join(context.folder, "body")
     with open(path, "wb") as file:
         file.write(os.urandom(size))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""lab/vm and kind_guest.py: what is put into a guest and what is made of its words; and, marked long, guests that boot."""
+"""lab/vm and kind_guest.py: what is put into a guest and how its output is read; and, marked long, guests that boot."""
 import gzip
 import json
 import lzma
@@ -99,7 +99,7 @@ def test_a_kernel_packed_otherwise():
 
 @pytest.fixture
 def tree(tmp_path):
-    """A kernel whose module c needs b and in_it, and b needs a; b is packed."""
+    """A kernel whose module c needs b and in_it, and whose b needs a; b is packed."""
     folder = tmp_path / "linux-6.1/lib/modules/6.1.0-9/kernel"
     (folder / "deep").mkdir(parents=True)
     (folder / "a.ko").write_bytes(b"A\0depends=\0name=a\0")
@@ -160,7 +160,7 @@ def test_a_cell_that_means_nothing(output, words):
 
 
 def test_the_same_rest_in_both_runs_is_no_rest():
-    """While connections are made it may rest; that is before the first request."""
+    """The guest may be idle while connections are made, which is before the first request."""
     assert kind_guest.cell_of(kind_guest.told(said(0, run(1, 0.1), run(2, 0.2), "0 5000000 10000000"))[0])
 
 
@@ -188,7 +188,7 @@ def test_what_is_asked_for(tmp_path):
 
 @pytest.fixture
 def built(tmp_path, monkeypatch):
-    """lab/vm/build does what the file `does` says, in the tree of a build."""
+    """Replaces lab/vm/build with a script that the test writes, in the tree of a build."""
     build = tmp_path / "build"
     (build / "release").mkdir(parents=True)
     (tmp_path / "lab/vm").mkdir(parents=True)
@@ -209,7 +209,7 @@ def test_a_module_is_built_for_the_guests_kernel(built):
     assert [image.entries[f"lab/{name}"][1] for name in ("rung_core.ko", "rung_http.ko", "module.sh")] == \
         [b"rung_core6.12", b"rung_http6.12", b"as it is"]
     assert context.commands == {"m": command.replace("/lab/", "")}
-    kind_guest.put_target(Image(), context, {"name": "n", "model": "softirq"}, "6.12")  # what is built is not built again
+    kind_guest.put_target(Image(), context, {"name": "n", "model": "softirq"}, "6.12")  # the modules are not built again
 
 
 def test_a_module_that_cannot_be_built_is_the_targets_own_fault(built):
@@ -272,7 +272,7 @@ def linux():
 
 @pytest.mark.long
 def test_a_command_in_a_guest(linux, tmp_path):
-    """What it says and how it ends; a file it is given, a folder it shares, a module that it asks for, processors."""
+    """A command's output and status; a file in the image, a shared folder, a module that it asks for, processors."""
     image = Image()
     image.put("/srv/x", "given")
     job = guest.Job("uname -r; cat /srv/x; nproc; lsmod | grep -c tls; cat /share/in >/share/out; exit 7", image,
@@ -285,7 +285,7 @@ def test_a_command_in_a_guest(linux, tmp_path):
 
 @pytest.mark.long
 def test_a_guest_is_told_how_fast_its_clock_ticks(linux):
-    """A second later the kernel measures with time for it, and says that it refines the figure only if that is within 1%."""
+    """A second after boot the kernel measures again, more precisely, and says that it refines the figure only if the two are within 1%."""
     said = guest.boot(guest.Job("for i in 1 2 3 4 5 6 7 8; do sleep 1; dmesg | grep -q Refined && break; done; "
                                 "dmesg | grep 'tsc: '"), linux).output
     assert "Refined TSC clocksource calibration" in said and "calibrate against" not in said and "reference" not in said, said
@@ -293,7 +293,7 @@ def test_a_guest_is_told_how_fast_its_clock_ticks(linux):
 
 @pytest.mark.long
 def test_a_guest_with_this_machines_files(linux, tmp_path):
-    """They cannot be changed from there."""
+    """The guest cannot change this machine's files."""
     (tmp_path / "file").write_text("as it was")
     result = guest.boot(guest.Job(f"cat {tmp_path}/file; echo new >{tmp_path}/file; exec {sys.executable} -c 'print(6 * 7)'",
                                   root="/"), linux)
@@ -328,8 +328,8 @@ def test_the_command(linux):
 
 @pytest.mark.long
 def test_two_boots_count_the_same(linux):
-    """With one seed to the instruction, whatever else this machine does; with another nearly, because things come to lie
-    elsewhere in the guest's memory (six seeds were 1.2 % apart)."""
+    """With one seed the counts are equal to the instruction, whatever else this machine does.  With another seed they are nearly
+    equal, because data is placed elsewhere in the guest's memory (six seeds were 1.2 % apart)."""
     assert linux
     context = measures.Context(BIN, "/nonexistent", "quick")
     cells = [({"name": "epoll", "engine": "epoll"}, {"name": "s", "connections": 16}),
@@ -338,13 +338,13 @@ def test_two_boots_count_the_same(linux):
     assert not any(isinstance(each, Broken) for each in (one, two, again)), (one, two, again)
     first, second, third = (each["figures"]["instructions"] for each in (one, two, again))
     assert first == third and first == pytest.approx(second, rel=0.02) and 20000 < first < 200000
-    assert first != second  # the seed has moved something
+    assert first != second  # the seed has moved some data
     assert isinstance(bad, Broken) and "no-such" in str(bad)
 
 
 @pytest.mark.long
 def test_a_module_is_a_server_among_others(linux):
-    """It is there for its own cell alone: the next one finds the port free.  One that does not load says why."""
+    """The module is loaded for its own cell alone: the next cell finds the port free.  A module that does not load says why."""
     assert linux
     cells = [({"name": name, "model": model, "options": options}, {"name": "s", "connections": 16})
              for name, model, options in (("one", "event", ""), ("bad", "no-such", ""), ("two", "softirq", "cache=1000000"))]
@@ -356,8 +356,8 @@ def test_a_module_is_a_server_among_others(linux):
 
 @pytest.mark.long
 def test_where_instructions_go(linux, monkeypatch):
-    """Each instruction has an owner: together they are the instructions that counting counts, between the same answers of
-    a run (the floor takes 4 % fewer between later ones).  Neither waits for this machine, so its load changes nothing."""
+    """Each instruction has an owner: their sum is the number that counting finds between the same answers of a run (the floor
+    takes 4 % fewer between later ones).  Neither method waits for this machine, so its load changes nothing."""
     assert linux
     monkeypatch.setattr(kind_guest, "ANSWERS", where.ANSWERS)
     scenario, context = {"name": "s", "connections": 16, "args": "keep"}, measures.Context(BIN, "/nonexistent", "quick")
@@ -369,7 +369,7 @@ def test_where_instructions_go(linux, monkeypatch):
 
 @pytest.mark.long
 def test_a_guest_with_work_of_its_own_counts_nothing(linux, monkeypatch):
-    """Whoever else works in there would be counted too: a kernel that still tries its ciphers, say."""
+    """Other work in the guest would be counted, too: for example a kernel that is still testing its ciphers."""
     assert linux
     boot = guest.boot
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kind_inside.py and what runs in its guest: what a round asks of which guest, what is made of the answers; and, marked
+"""kind_inside.py and what runs in its guest: what a round asks of which guest, and how the answers are read; and, marked
 long, a guest."""
 import json
 import os
@@ -54,7 +54,7 @@ def context(tmp_path):
 
 @pytest.fixture
 def boots(monkeypatch):
-    """Guests that do not boot: boots.say(job, its cells) is what comes back of them, as text."""
+    """Fakes the guests, which do not boot: boots.say(job, its cells) gives their output, as text."""
     class Boots:
         jobs, say, complaints, dies = [], staticmethod(lambda job, cells: ""), [], ""
     boots = Boots()
@@ -91,7 +91,7 @@ def test_a_guest_for_each_number_of_processors(context, boots):
 
 
 def test_a_guest_that_died(context, boots):
-    """What was measured before is kept."""
+    """Cells measured before the guest died are kept."""
     boots.say, boots.dies = lambda *_: line({"found": FOUND}) + '{"found": {"fig', "Kernel panic"
     first, second = kind_inside.measure_all(context, 0, [(EVENT, ONE), (EPOLL, ONE)])
     assert first == FOUND and isinstance(second, Broken) and str(second) == "the guest died: Kernel panic"
@@ -106,7 +106,7 @@ def test_cells_that_failed_or_are_missing(context, boots):
 
 
 def test_a_kernel_that_complains(context, boots):
-    """Nobody knows since when: nothing of that guest counts."""
+    """When the kernel's trouble began is unknown, so no result of that guest counts."""
     boots.say, boots.complaints = lambda *_: line({"found": FOUND}), ["BUG: bad"]
     (found,) = kind_inside.measure_all(context, 0, [(EVENT, ONE)])
     assert isinstance(found, Broken) and str(found) == "the kernel complains: BUG: bad"
@@ -215,7 +215,7 @@ print(time.monotonic() - began)
 
 @pytest.mark.long
 def test_a_program_that_starts_asks_nothing_of_the_emulator(tmp_path):
-    """While an idle guest waits for the emulator, its clock jumps from timer to timer: a start took up to 800 s of its time."""
+    """While an idle guest waits for the emulator, its clock jumps from timer to timer: starting a program took up to 800 s of guest time."""
     if reason := guest.missing():
         pytest.skip(reason)
     try:

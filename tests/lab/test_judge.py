@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What becomes of figures: intervals that hold, ratios by round, verdicts that can go either way."""
+"""How figures are judged: intervals that hold, ratios by round, verdicts that can go either way."""
 import math
 import random
 
@@ -27,13 +27,13 @@ def verdict(expect, a, b=None, to="b"):
 
 @pytest.mark.parametrize("count, rank", [(1, 0), (5, 0), (6, 1), (8, 1), (9, 2), (12, 3), (20, 6)])
 def test_rank(count, rank):
-    """The k-th of n: tables of the sign test."""
+    """The rank k of n values, from tables of the sign test."""
     assert judge.rank(count) == rank
 
 
 @pytest.mark.parametrize("count", [6, 9, 12])
 def test_the_interval_holds_the_median(count):
-    """As often as it says, of a skewed distribution whose median is known."""
+    """The interval holds the median as often as it promises, for a skewed distribution whose median is known."""
     draw = random.Random(7)
     held = 0
     for _ in range(2000):
@@ -49,7 +49,7 @@ def test_few_rounds_are_never_sure():
 
 
 def test_a_count_that_repeats_is_sure():
-    """Counted, and twice, and alike: else it is a sample like any other."""
+    """A count that two rounds or more agree on is sure; otherwise it is a sample like any other."""
     assert judge.middle([1000, 1004.9], counted=True).sure
     for numbers, counted in (([1000, 1005.1], True), ([1000, 1000], False), ([1000], True)):
         assert not judge.middle(numbers, counted).sure
@@ -83,7 +83,7 @@ def test_a_value_without_another():
 
 
 def test_less_than_a_number_is_not_that_number():
-    """As many as were asked for are held: that is no fewer."""
+    """If the server holds as many as were asked for, it does not hold fewer."""
     assert verdict("< 40", [40] * 6)["verdict"] == verdict("> 40", [40] * 6)["verdict"] == "contradicted"
     assert verdict("40..40", [40] * 6)["verdict"] == "confirmed"
 
@@ -94,7 +94,7 @@ def test_one_invalid_round_makes_no_verdict():
 
 
 def test_a_round_without_the_figure_is_not_left_out():
-    """Nor one in which nothing can be divided by what was found."""
+    """A round whose figure cannot be a divisor is not left out, either."""
     data = result([claim("< 1")], a=[1] * 6, b=[2] * 5 + [0])
     assert judge.figure_of(data, "b", "s", "cpu_us").low == 0 and judge.ratio(data, "a", "b", "s", "cpu_us") is None
     data["cells"][0]["figures"] = {"failed": 3}
@@ -120,7 +120,7 @@ def told_of(claim, **series):
 
 
 def test_a_claim_about_several_is_judged_of_each():
-    """And to each: "all methods" is not the first of them."""
+    """The claim is judged against each, too: "all methods" is not the first of them."""
     series = {"a": [1] * 6, "b": [2] * 6, "c": [4] * 6}
     assert told_of({**claim("< 1", None), "of": ["a", "c"], "to": ["b"]}, **series) == [
         ("a", "b", "confirmed"), ("c", "b", "contradicted")]
@@ -151,11 +151,11 @@ def test_that_none_does_it_is_known_of_all_or_not_at_all():
     ("< -1000", [20000] * 6, "confirmed"), ("< -1000", [20500] * 6, "contradicted"),
     ("< -1000", [20300, 21900] * 3, "no significant difference"), ("< -1000", [19000, 20900] * 3, "undecided")])
 def test_a_difference(expect, a, wanted):
-    """More than a thousand is not any difference; when nothing differs that is 0, not 1."""
+    """A difference must exceed the thousand of the claim; equal figures have the difference 0, not 1."""
     asked = {"says": "x", "figure": "cpu_us", "of": "a", "minus": "b", "expect": expect}
     b = [21400] * 6
     assert told_of(asked, a=a, b=b) == [("a", "b", wanted)]
-    assert told_of(asked, a=a, b=[0] * 6)[0][2] == "contradicted"  # nothing is divided
+    assert told_of(asked, a=a, b=[0] * 6)[0][2] == "contradicted"  # a difference divides by nothing
 
 
 def test_who_was_left_out_is_told():
@@ -180,7 +180,7 @@ def to_best(expect="< 1", **more):
     ([9] * 6, [7] * 6, "c", "contradicted"), ([9] * 6, [10] * 6, "b", "confirmed"),
     ([9] * 6, [9, 1, 9, 30, 30, 30], "b", "confirmed")])
 def test_a_ratio_to_the_best(b, c, best, wanted):
-    """By the median of the rounds, not by the least of any; a ratio is of one round all the same."""
+    """The best target is chosen by its median, not by its least round; each ratio is still of one round."""
     (told,) = judge.verdicts(result([to_best()], a=[8] * 6, b=b, c=c))
     assert (told["to"], told["verdict"], told["why"]) == ((best, "s"), wanted, "")
 
@@ -193,7 +193,7 @@ def test_the_best_of_what_is_more():
 
 
 def test_one_that_failed_may_have_been_the_best():
-    """Ahead of all is known of all or not at all; behind one needs no more than that one."""
+    """A server is ahead of all only if all are known; to be behind, one that is known to be better is enough."""
     (told,) = judge.verdicts(result([to_best()], a=[8] * 6, b=[9] * 6, c=[10, 10, None, 10, 10, 10]))
     assert (told["verdict"], told["why"]) == ("undecided", "not known of c: c: died")
     (told,) = judge.verdicts(result([to_best()], a=[8] * 6, b=[7] * 6, c=[10, 10, None, 10, 10, 10]))

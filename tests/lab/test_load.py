@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Kind load: what is asked for is what is served, whole, and cold where it says so."""
+"""Kind load: the files that are requested are the files served, whole, and cold where the scenario says so."""
 import gzip
 import os
 
@@ -49,7 +49,7 @@ def test_cold_files_are_asked_for_once(context, monkeypatch):
     ({"files": 7}, ["14", "-d"]), ({"files": 7, "once": True}, ["7"]), ({"files": 7, "warm": False}, ["-d"]),
     ({"connections": 30}, ["30", "-d"])])
 def test_how_often_a_file_is_asked_for(context, monkeypatch, scenario, asked):
-    """Twice before it is measured, because a server may keep what is asked for again; or once in all."""
+    """Each file is requested twice before measuring, because a server may cache a file on its second request; or once in all."""
     found, generate = [], measures.generate
 
     def noted(context, argv, *rest):
@@ -61,7 +61,7 @@ def test_how_often_a_file_is_asked_for(context, monkeypatch, scenario, asked):
 
 
 def test_a_crawl(context, monkeypatch):
-    """Some files are known before; each of the others is asked for once at most, and it is said when there are too few."""
+    """Some files are requested before; each of the others is requested at most once, and too few files are reported."""
     found, generate = [], measures.generate
     monkeypatch.setattr(measures, "KNOWN", 10)
 
@@ -108,7 +108,7 @@ def test_text_that_is_not_compressed(context, monkeypatch):
 
 
 def test_text_that_is_compressed(context, monkeypatch):
-    """The first answers may come as they are; the text is compared."""
+    """The first answers may be uncompressed; the text is compared."""
     folder = measures.documents(context, {"gzip": True, "bytes": 5000})
     with open(os.path.join(folder, "file.txt"), "rb") as file:
         text = file.read()
@@ -139,7 +139,7 @@ def test_no_file_is_cold_in_memory(tmp_path, monkeypatch):
 
 
 class Half:
-    """A crowd of whom every second one is held."""
+    """A crowd of clients, of which the server holds every second one."""
 
     def __init__(self, _port):
         self.clients = []
@@ -171,7 +171,7 @@ def test_who_is_not_held_takes_no_memory(context, monkeypatch):
 
 @pytest.mark.parametrize("limit, held", [("1s", 0), ("600s", 20)])
 def test_whom_the_server_ends_while_they_rest(context, monkeypatch, limit, held):
-    """It has room for them: that fewer are held is the doing of its limit, and what one costs cannot be told then."""
+    """The server has room for all of them; its idle limit closed some, so the cost of one is unknown."""
     monkeypatch.setattr(kind_crowd, "SETTLE_S", 1.5)
     target = {"name": "it", "engine": "epoll", "options": f"--idle-timeout {limit}"}
     found = kind_crowd.measure(context, target, {"name": "s", "clients": 20}, 0)
@@ -188,7 +188,7 @@ def test_whom_the_server_ends_while_they_rest(context, monkeypatch, limit, held)
     (0.9, 0.4, 0, False, "waiting: the processors that server and generator share were not all busy"),
 ])
 def test_what_the_limit_was(monkeypatch, cpu_s, busy, waited, pinned, told):
-    """Where both share two processors, neither has more than one of them to itself."""
+    """If the server and the generator share two processors, neither has more than one of them to itself."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     threads = [{"cpu_share": busy, "waited_for_cpu_share": waited}]
     data = {"elapsed_s": 1, "generator": {"threads": threads, "was_the_limit": False}}

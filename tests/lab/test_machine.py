@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a result says of the machine, and what an experiment is told of its limits, on machines made of files."""
+"""What a result says about the machine, and what an experiment says about its limits, on machines made of files."""
 import json
 import os
 import resource
@@ -55,7 +55,7 @@ def test_what_a_machine_is(desktop):
     assert told["caches"] == {"L1d": "48K"} and told["memory_mib"] == 8192 and told["virtual"] is False
     assert told["governor"] == "performance and powersave" and told["turbo"] == "on" and told["isolated"] == "3"
     assert told["mitigations"] == {"mds": "Vulnerable"} and told["huge_pages"] == "madvise"
-    assert told["command_line"] == ["mitigations=off", "isolcpus=3"]  # nothing that is nobody's business
+    assert told["command_line"] == ["mitigations=off", "isolcpus=3"]  # nothing private
     assert told["sysctls"]["net.core.somaxconn"] == "128" and told["sysctls"]["net.ipv4.tcp_congestion_control"] is None
     assert told["sysctls"]["net.ipv4.ip_local_port_range"] == "32768 60999"
     assert told["descriptors"]["hard"] == resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -63,7 +63,7 @@ def test_what_a_machine_is(desktop):
 
 
 def test_what_this_machine_is():
-    """Whatever it lacks, it can be told; and the binary says how it was made."""
+    """This machine can be described, whatever it lacks, and the binary says how it was built."""
     told = machine.describe(RUNG)
     assert told["cores"] >= 1 and told["online"] >= told["cores"] and told["kernel"] in os.uname().release
     assert told["versions"]["python3"].split(".")[:2] == [str(part) for part in sys.version_info[:2]]
@@ -92,7 +92,7 @@ def test_the_accept_queue_binds_a_burst(desktop):
     below = said(desktop, connections=64)
     assert "next is half-open connections" in below and "To do" not in below
     both = said(desktop, connections=300)
-    assert both.index("Half-open") < both.index("The accept queue")  # the least room first
+    assert both.index("Half-open") < both.index("The accept queue")  # the tightest limit first
     assert "accept queue" not in said(desktop, idle=300) or "next is" in said(desktop, idle=300)
 
 
@@ -130,8 +130,8 @@ def test_noise(desktop, tmp_path):
 
 
 def test_who_else_is_busy_is_counted_and_not_named():
-    """In files, and in life: a process that is nobody's of ours, for it has another parent."""
-    assert limits.busy({"1": 0, "2": 5}, {"1": 50, "2": 5, "3": 900}, 100) == (1, 0.5)  # 3 began meanwhile
+    """Busy processes are counted from given figures and on this machine, with a process that has another parent and so is not ours."""
+    assert limits.busy({"1": 0, "2": 5}, {"1": 50, "2": 5, "3": 900}, 100) == (1, 0.5)  # process 3 began in between
     spin = subprocess.run(["sh", "-c", "(while :; do :; done) >/dev/null 2>&1 & echo $!"], stdout=subprocess.PIPE,
                           text=True, timeout=20, check=True)
     pid = int(spin.stdout)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""kind_massif.py: what valgrind tells is read rightly, a server that keeps something makes no figure, and a small cell
-from end to end.  And a library that is to be preloaded and is not there is told."""
+"""kind_massif.py: valgrind's output is read correctly, a server that leaks makes no figure, and a small cell runs from
+end to end.  A library that cannot be preloaded is reported."""
 import contextlib
 import os
 import shutil
@@ -48,7 +48,7 @@ def test_the_peak():
 
 
 @pytest.mark.skipif(not (shutil.which("valgrind") and shutil.which("vgdb")), reason="valgrind is not installed")
-@pytest.mark.parametrize("load,least,most", [("file", 0, 0.5), ("slow", 1, 50)])  # a small file is kept in memory
+@pytest.mark.parametrize("load,least,most", [("file", 0, 0.5), ("slow", 1, 50)])  # a small file is cached in memory
 # shows S35
 def test_a_small_cell(context, load, least, most, monkeypatch):
     monkeypatch.setattr(kind_massif, "NAMES", 20)
@@ -60,7 +60,7 @@ def test_a_small_cell(context, load, least, most, monkeypatch):
 
 @contextlib.contextmanager
 def swinging(place):
-    """Something is mounted there and unmounted again all the while."""
+    """Mounts and unmounts a file system at this place all the time."""
     over = threading.Event()
 
     def swing():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tests/models.py makes of a model's head, of the functions it names, and of what Spin's verifier says."""
+"""How tests/models.py reads a model's head, the functions that it names, and the output of Spin's verifier."""
 import os
 import sys
 

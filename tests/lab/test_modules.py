@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What listens to a kernel under test: which of its words are complaints, what is a leak, how a module gets a name and
+"""The tools that watch a kernel under test: which of its messages are complaints, what is a leak, how a module gets a name and
 its parameters.  Guests that boot with faults planted are tests/planted."""
 import os
 import pathlib
@@ -64,7 +64,8 @@ TRACES = """      3 planted_init+0x1a/0x1000 [planted_leak] age=1/2/3 pid=90 cpu
 
 
 def test_leaks():
-    """By who asked, whose name may be gone; and, where others ask for us, by who asked them; not what others keep."""
+    """A leak is found by the function that allocated, whose name may be gone, or by its caller where the kernel allocates for us.
+    Memory that the kernel keeps for itself is left out."""
     assert [count for count, _ in left.leaked("kmalloc-64", TRACES)] == [3, 2, 7]
     assert [what for _, what in left.leaked("dentry", TRACES)] == [
         "dentry: planted_init+0x1a/0x1000 [planted_leak] [planted_leak]", "dentry: 0xffffffffc0371011 0xffffffffc0371011"]
@@ -96,7 +97,7 @@ __attribute__((section("__versions"))) char version[] = "rung_http_symbol";
 
 
 def test_a_module_gets_another_name(tmp_path):
-    """Where it names itself; not where it names what it needs."""
+    """The name is replaced where the module names itself, not where it names what it needs."""
     (tmp_path / "x.c").write_text(SOURCE)
     subprocess.run(["gcc", "-c", "-o", tmp_path / "x.o", tmp_path / "x.c"], check=True, timeout=60)
     data = (tmp_path / "x.o").read_bytes()
@@ -110,7 +111,7 @@ def test_a_module_gets_another_name(tmp_path):
 
 
 def test_headers_of_a_kernel_that_is_built(tmp_path):
-    """They are the tree it was built from; who has not built it is told how."""
+    """The headers are the tree that the kernel was built from; if it is not built, the message says how to build it."""
     with pytest.raises(Broken, match="the kernel debug-6.12 is not built: scripts/debug-kernel debug 6.12 does that"):
         kernel.headers("debug-6.12", str(tmp_path))
     os.makedirs(tmp_path / "linux-debug-6.12/lib/modules/6.12.0-rung/kernel")
@@ -119,7 +120,7 @@ def test_headers_of_a_kernel_that_is_built(tmp_path):
 
 
 def test_headers_for_two_at_once(monkeypatch, tmp_path):
-    """One fetches them, and nobody replaces them while another compiles with them."""
+    """One caller fetches the headers, and none replaces them while another compiles with them."""
     downloads, together = [], threading.Barrier(2)
 
     def run(*argv, cwd=None):

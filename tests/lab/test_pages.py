@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is made of a result: plots, pages, the block of its document.  Whatever is in it, nothing is invented and nothing breaks."""
+"""What the lab makes from a result: plots, pages, the block of its document.  Whatever a result holds, nothing is invented or breaks."""
 import csv
 import html.parser
 import io
@@ -26,7 +26,7 @@ NASTY = ['<script>alert(1)</script>', '"quoted" & \'single\'', "$x^2$ _under_ `t
 
 
 class Checker(html.parser.HTMLParser):
-    """Every element that was opened is closed, in order; ids are one of a kind; what they point at is there."""
+    """Every element that was opened is closed, in order; ids are unique, and each reference has its target."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -78,7 +78,7 @@ def once():
 
 
 def extreme():
-    """Nothing, next to nothing, and more than anybody has."""
+    """Figures of 0, of nearly 0, and beyond anything measured."""
     made = sample.pools()
     factors = {"mutex": 0, "lock-free": 1e12, "mutex, drain all, yield": 1e-9}
     for one in made["cells"]:
@@ -116,7 +116,7 @@ def all_bad():
 
 
 def stacked():
-    """Bars made of parts, one of which is nothing in each cell."""
+    """Bars made of parts, one of which is 0 in each cell."""
     made = sample.pools()
     made["plan"]["plot"] = [{"kind": "stack", "figure": "slow_us", "parts": ["slow_read_us", "slow_found_us", "slow_out_us"]}]
     for one in made["cells"]:
@@ -139,7 +139,7 @@ def drawings(result):
 
 
 def words_of(svg):
-    """What stands in it, lines joined: a long text may be on several."""
+    """The text in a picture, with its lines joined, because a long text may be on several lines."""
     return " ".join("".join(one.itertext()) for one in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"))
 
 
@@ -172,7 +172,7 @@ def test_nothing_measured_is_never_a_figure(make):
 
 
 def test_an_invalid_cell_is_a_gap():
-    """Of bars, it says so where the bar would be; a line has a cross, and no point."""
+    """Among bars, a note is where the bar would be; a line has a cross and no point."""
     result = sample.pools()
     assert words_of(draw.as_svg(result, 1)).count("× invalid") == 1
     assert "× invalid" not in words_of(draw.as_svg({**result, "cells": [one for one in result["cells"] if not one["error"]]}, 1))
@@ -184,11 +184,11 @@ def test_an_invalid_cell_is_a_gap():
 
 
 def test_parts_add_up_to_the_bar():
-    """Each has a colour, and a place in the legend if any cell has it."""
+    """Each part has a colour, and an entry in the legend if it is more than 0 in some cell."""
     made, drawn = stacked(), []
 
     class Axes:
-        """What is drawn on."""
+        """The axes that the bars are drawn on."""
 
         def barh(self, middle, wide, *_, left=0, color=None, **_more):
             drawn.append((left, wide[0], color))
@@ -203,7 +203,7 @@ def test_parts_add_up_to_the_bar():
     assert [left for left, _, _ in drawn][:2] == [0, drawn[0][1]] and len({colour for _, _, colour in drawn}) == 3
     said = words_of(draw.as_svg(made, 1))
     assert "read" in said.split() and "found" in said.split() and "out" not in said.split() and said.count("× invalid") == 1
-    assert said.count("hundredth") == 2  # above and beneath, and at no part
+    assert said.count("hundredth") == 2  # above and beneath the plot, and in no part's name
 
 
 @pytest.mark.parametrize("key, log, found", [("cpu_us", "", False), ("per_second", "x", False), ("p99_us", "", True),
@@ -214,7 +214,7 @@ def test_which_axes_are_logarithmic(key, log, found):
 
 
 def test_a_row_of_bars_is_of_who_was_asked():
-    """Who was left out of a scenario has no empty row there; who failed or is not here has one that says so."""
+    """A target that was left out of a scenario has no empty row there; one that failed or is not installed has a row that says so."""
     result = sample.pools()
     result["plan"]["target"][2]["not"] = ["1 connection, 1 KiB"]
     result["cells"] = [one for one in result["cells"] if (one["target"], one["scenario"]) != ("mutex, drain all, yield",
@@ -238,7 +238,7 @@ def test_sizes_are_called_as_people_call_them():
 @pytest.mark.parametrize("log, limits, inches", [(False, (0, 64), 1.9), (False, (0, 64), 5), (False, (0, 9.7e7), 3.5),
                                                  (True, (50, 9000), 2.7)])
 def test_an_axis_has_as_many_ticks_as_fit(log, limits, inches):
-    """Two are no scale."""
+    """Two ticks are no scale."""
     from matplotlib.figure import Figure  # pylint: disable=import-outside-toplevel
     axes = Figure().add_axes([0, 0, 1, 1])
     draw.axis.figure_x(axes, log, limits, inches)
@@ -272,7 +272,7 @@ def test_linear_axes_begin_at_zero():
 
 
 def test_a_name_has_one_look():
-    """An engine the same in every plot; in one plot no two the same, as long as there are looks."""
+    """An engine has the same look in every plot; no two names in a plot have the same look while there are looks left."""
     looks = draw.theme.looks
     assert looks(["a", "b", "epoll"])["epoll"] == looks(["epoll", "uring"])["epoll"] == draw.theme.NAMED["epoll"]
     names = [*sample.ENGINES, "nginx, tuned", "nginx, default", "Apache, tuned", "Apache, default", "lighttpd", "h2o", "Caddy"]

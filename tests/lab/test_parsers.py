@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The parsers that the lab compares: each gives what the corpus says, cut anywhere, and then only is measured."""
+"""The parsers that the lab compares: each must give what the corpus says, with the input cut anywhere, before it is measured."""
 import glob
 import json
 import os
@@ -21,7 +21,7 @@ def parsers(*args, ok=0, program=PROGRAM):
 
 
 def here():
-    """Names of those that can run here; ours always can."""
+    """Names of the parsers that can run here; ours always can."""
     lines = parsers("list").stdout.splitlines()
     names = [line.split()[0] for line in lines if "cannot run here" not in line]
     assert names[:len(OURS)] == OURS and len(lines) == len(OURS) + 3
@@ -42,7 +42,7 @@ def test_times_are_counted_in_rows(corpus):
 
 
 def test_builds_where_no_other_parser_is_installed(tmp_path):
-    """With the headers of other parsers hidden, ours are built all the same, and the others say why they cannot run."""
+    """If the headers of other parsers are hidden, ours are still built, and the others say why they cannot run."""
     alone = str(tmp_path / "parsers")
     library = os.path.join(os.path.dirname(os.environ["RUNG_BIN"]), "librung.a")
     built = subprocess.run(["gcc", "-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-Wundef", "-DOURS_ALONE",
@@ -70,7 +70,7 @@ def test_what_is_not_understood_is_said(args):
 
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
 def test_no_parser_looks_beyond_what_it_is_fed():
-    """Each piece is fed from memory of its own."""
+    """Each piece is fed from its own block of memory."""
     run = subprocess.run(["valgrind", "-q", "--error-exitcode=9", PROGRAM, "check"], capture_output=True, text=True,
                          timeout=100, check=False)
     assert run.returncode == 0, run.stderr

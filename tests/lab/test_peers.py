@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Servers that are not ours: each that is installed starts, sends the file, is paid for whole, and leaves nothing behind."""
+"""Other servers: each one that is installed starts, sends the file, has all its processor time counted, and leaves nothing behind."""
 import os
 import re
 import signal
@@ -24,7 +24,7 @@ def folder(tmp_path):
 
 
 def nothing_is_left(server):
-    """No process of its group, nobody on its port, no file."""
+    """No process of its group, no listener on its port and no file is left."""
     assert not peers.living(server.process.pid)
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -49,7 +49,7 @@ def asks(server, connections=20, each=50):
 
 @pytest.mark.parametrize("name", INSTALLED)
 def test_it_serves_and_is_paid_for(name, folder):
-    """The time of workers is in what stop() returns: nobody that the master did not wait for."""
+    """stop() returns the time of the workers, too: the master has waited for each of them."""
     with peers.Peer(name, folder, processors=sorted(os.sched_getaffinity(0))[:1]) as server:
         peers.check_file(name, server.port, folder, "index.html")
         assert "@" not in re.sub(r"#.*", "", server.config_text).replace("webmaster@localhost", "")
@@ -73,7 +73,7 @@ def test_it_is_ended_without_being_asked(name, folder):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_port_taken(name, folder, monkeypatch):
-    """Another is tried; the stranger who has the first is never measured."""
+    """Another port is tried; the program that listens at the first one is never measured."""
     found = []
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         taken, real = stranger.getsockname()[1], peers.free_port
@@ -110,7 +110,7 @@ def test_killed_while_measured(name, folder):
 @apache
 @pytest.mark.parametrize("name", ["nginx-tuned", "apache-tuned"])
 def test_a_worker_killed_while_measured(name, folder):
-    """The master begins another: what was measured is not one server."""
+    """The master starts another worker, so the figures are not of one server."""
     with peers.Peer(name, folder) as server:
         before = rig.children(server.pid)
         os.kill(before[0], signal.SIGKILL)
@@ -160,7 +160,7 @@ def test_bytes_that_differ(folder, tmp_path_factory):
 
 
 def directives(path):
-    """One a line, without comments, spaces evened out."""
+    """The directives, one a line, without comments and with single spaces."""
     lines = (re.sub(r"#.*", "", line).split() for line in rig.text_of(path).splitlines())
     return {" ".join(words) for words in lines if words and words != ["}"]}
 

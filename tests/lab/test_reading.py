@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A result is read as its experiment is worded now, and never as another one than was measured."""
+"""A result is shown in the present words of its experiment, but never as another experiment than was measured."""
 import json
 import os
 
@@ -62,7 +62,7 @@ def test_claims_and_plots_are_as_they_are_worded_now(place):
                                       ("connections = 8", "connections = 9"), ("title =", "kind = 'logged'\ntitle ="),
                                       ('title = "T"', "title = "), ('of = ["a", "b"]', 'of = "c"')])
 def test_another_experiment_does_not_word_it(tmp_path, old, new):
-    """Other targets, other scenarios, another kind; or what is none."""
+    """Other targets, other scenarios, another kind, or a file that is no experiment."""
     (tmp_path / "sample.toml").write_text(TOML.replace(old, new, 1))
     was = measured()
     assert reading.read(was, str(tmp_path)) == was and reading.read(was, str(tmp_path / "none")) == was
@@ -76,7 +76,7 @@ def test_a_file_elsewhere_words_its_own(place, tmp_path):
 
 
 def test_what_follows_from_other_figures(place):
-    """Of valid cells, where it is asked for; nothing of it is in the file."""
+    """Figures are derived for valid cells, where the plan asks for them; the result itself is not changed."""
     was = measured()
     sample.break_cell(was, "a", "s", 0)
     before = json.dumps(was)
@@ -99,7 +99,7 @@ def test_ours(name):
 
 
 def test_an_old_result_says_what_its_experiment_says_now():
-    """As long as targets and scenarios are the same: here of sending, whose first plot could not be read."""
+    """An old result is reworded while targets and scenarios are the same: here that of sending, whose first plot could not be read."""
     result = RESULTS["sending"]
     assert result["plan"]["plot"][0]["figure"] == "cpu_us_a_mib"
     assert all("cpu_us_a_mib" in one["figures"] for one in result["cells"] if not one["error"])

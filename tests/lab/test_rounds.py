@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A kind that measures a round's cells at once (measure_all): the runner asks for what is left, round by round."""
+"""A kind that measures a round's cells at once (measure_all): the runner asks for the missing cells, round by round."""
 import sys
 import types
 
@@ -13,7 +13,7 @@ PLAN = {"title": "T", "question": "Q?", "kind": "together", "base": "a", "rounds
 
 @pytest.fixture
 def asked(monkeypatch):
-    """What the kind was asked for; `hook` sees each round before it answers."""
+    """The cells that the kind was asked for; `hook` is called in each round before the kind answers."""
     found = []
 
     def measure_all(context, number, cells):
@@ -55,7 +55,7 @@ def test_a_round_that_fails_as_a_whole(asked, tmp_path):
 
 
 def test_rounds_that_are_there_are_not_asked_for_again(asked, tmp_path):
-    """But for what was invalid."""
+    """Only invalid cells of such rounds are measured again."""
     def hook(number):
         if number == 1:
             raise KeyboardInterrupt

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The lab from end to end with small work: what is measured, resumed, invalid, and left whole when something fails."""
+"""The lab from end to end with little work: what is measured, resumed, invalid, and left whole when something fails."""
 import contextlib
 import itertools
 import json
@@ -69,7 +69,7 @@ def plan(tmp_path):
 
 @pytest.fixture
 def faked(monkeypatch):
-    """A kind that costs nothing, on a machine that nobody takes time of; what it was asked for."""
+    """A kind that costs nothing, on a machine that loses no time to its host; gives the cells that the kind was asked for."""
     asked = []
 
     def measure(_context, target, scenario, _seconds):
@@ -164,7 +164,7 @@ def test_again_forgets(plan, tmp_path, faked, monkeypatch):
 
 
 def test_what_was_invalid_is_measured_again(plan, tmp_path, monkeypatch):
-    """What ended the run may be what made its last cells fail."""
+    """The cause that ended a run may have made its last cells fail, too."""
     asked = []
 
     def measure(_context, target, scenario, _seconds):
@@ -204,7 +204,7 @@ def test_what_is_not_built_is_told_at_once(plan, tmp_path, faked):
 
 @pytest.mark.parametrize("ends", [True, False])
 def test_another_file_of_that_name(plan, tmp_path, faked, monkeypatch, ends):
-    """Neither its result nor what an interrupted run of it measured is taken, or replaced."""
+    """The result of the other file, or the journal of its interrupted run, is neither used nor replaced."""
     (tmp_path / "a").mkdir()
     mine, other = str(tmp_path / "small.toml"), str(tmp_path / "a/small.toml")
     out, fake = str(tmp_path / "out"), measures.KINDS["load"]
@@ -225,7 +225,7 @@ def test_another_file_of_that_name(plan, tmp_path, faked, monkeypatch, ends):
 
 
 def test_another_build_is_not_gone_on_with(plan, tmp_path):
-    """Sources that are not committed have the same commit before and after a change."""
+    """Binaries are compared, because sources that are not committed have the same commit before and after a change."""
     path = tmp_path / "rung"
     plan["target"][0]["binary"] = str(path)
     found = set()
@@ -237,7 +237,7 @@ def test_another_build_is_not_gone_on_with(plan, tmp_path):
 
 
 def test_a_target_that_is_compiled_otherwise(plan, tmp_path, monkeypatch):
-    """Its program lies beside the others, in the folder of its MODE; an installed lab has no sources to make it of."""
+    """The target's program is in the folder of its MODE, next to that of the others; an installed lab has no sources to build it from."""
     context = measures.Context(f"{tmp_path}/release", str(tmp_path / "run"), "quick")
     target = {"name": "lto", "build": "release-lto"}
     assert measures.rung_of(context, target) == f"{tmp_path}/release-lto/rung"
@@ -270,7 +270,7 @@ def test_a_target_that_dies_is_an_invalid_cell(plan, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("stolen, tries, kept", [([0, 0], 1, 1), ([0, 9, 9, 9], 2, 2), ([0, 90, 90, 110, 110, 170, 170, 200], 4, 2)])
 def test_what_the_host_disturbed_is_measured_again(monkeypatch, stolen, tries, kept):
-    """Until it took hardly anything; else the least disturbed of four is kept."""
+    """A cell is repeated until the host takes hardly any time from it; after four tries the least disturbed is kept."""
     clock, asked = iter(stolen), []
     monkeypatch.setattr(machine, "stolen_s", lambda: next(clock))
     monkeypatch.setattr(runner.time, "monotonic", itertools.count().__next__)
@@ -281,7 +281,7 @@ def test_what_the_host_disturbed_is_measured_again(monkeypatch, stolen, tries, k
 
 
 def test_a_host_that_takes_all_the_time_is_not_asked_for_calm_again_and_again(monkeypatch, plan, tmp_path):
-    """Three cells in vain, then one try each; four again when a cell was calm."""
+    """After three cells without a calm try each cell gets one; when a cell was calm, four again."""
     taken, calm = itertools.count(0, 1000), [True]
     monkeypatch.setattr(machine, "stolen_s", lambda: 0 if calm[0] else next(taken))
     monkeypatch.setattr(runner, "PAUSE_S", 0)
@@ -336,7 +336,7 @@ def test_a_server_that_sends_other_bytes(plan, tmp_path, monkeypatch):
 
 
 def test_a_full_disk(plan, tmp_path, faked):
-    """The earlier result stays, and a sentence says what to do."""
+    """The earlier result stays, and the message says what to do."""
     (tmp_path / "small.json").write_text("{}")
     code = f"""import sys; sys.path.insert(0, {TOP + "/lab"!r})
 import resource, signal, experiment, measures, runner
@@ -363,7 +363,7 @@ def test_a_result_that_finds_no_room_leaves_nothing_behind(tmp_path, monkeypatch
 
 
 def test_peers_that_are_not_here(plan, monkeypatch):
-    """Each target of them is named, and a name that is none is told before anything is measured."""
+    """Each target that needs a missing peer is named, and an unknown peer is reported before anything is measured."""
     monkeypatch.setattr(peers, "available", lambda: {"nginx-tuned": "nginx is not installed", "h2o": None})
     plan["target"] = [{"name": "one", "peer": "nginx-tuned"}, {"name": "two", "peer": "nginx-tuned"}, {"name": "h2o", "peer": "h2o"}]
     assert runner.cannot_run(plan) == dict.fromkeys(["one", "two"], "nginx is not installed")
@@ -389,7 +389,7 @@ def test_no_place_for_results(plan, tmp_path, faked):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_a_stop_leaves_no_process(plan, tmp_path, number, monkeypatch):
-    """Nor a folder: of whoever was killed the next start removes it."""
+    """No folder is left, either; if the lab was killed, its next start removes the folder."""
     del plan
     path = tmp_path / "small.toml"
     path.write_text(PLAN.replace("0.05", "5"))
@@ -410,7 +410,7 @@ def test_a_stop_leaves_no_process(plan, tmp_path, number, monkeypatch):
         assert number != signal.SIGINT or "the same command goes on from there" in said
         assert process.returncode == {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGKILL: -9}[number]
     assert pids
-    while any(lives(pid) for pid in pids):  # the kernel tells those that we did not wait for
+    while any(lives(pid) for pid in pids):  # the kernel signals the processes that we did not wait for
         assert time.monotonic() < end + 20
         time.sleep(0.01)
     assert not (tmp_path / "out/small.json").exists()
@@ -422,7 +422,7 @@ def test_a_stop_leaves_no_process(plan, tmp_path, number, monkeypatch):
 
 # shows E17
 def test_a_setting_that_cannot_be_had_ends_it(plan, tmp_path):
-    """Before anything is measured; and what the machine is, is told with what was measured."""
+    """The run ends before anything is measured.  A result describes the machine along with the figures."""
     wanted = {**plan, "settings": {"descriptors": 1 << 40}}
     with pytest.raises(runner.Stopped, match="descriptors cannot be set to .*; nothing was measured"):
         runner.run("small", wanted, "quick", BIN, str(tmp_path), tell=lambda text: None)

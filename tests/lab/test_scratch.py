@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Folders of files that nobody needs afterwards: those of the living stay, those of the dead go, and nothing else does."""
+"""Scratch folders: those of running processes stay, those of dead processes are removed, and nothing else is."""
 import os
 import signal
 import subprocess
@@ -56,7 +56,7 @@ def test_of_the_killed_it_goes_of_the_living_it_stays(place):
 
 
 def test_nothing_else_goes(place):
-    """A file, a link, and folders that are called otherwise: they may be of somebody who holds no lock."""
+    """A file, a link and folders with other names stay: they may belong to a program that holds no lock."""
     for name in ("rung-lab-abcd1234", "rung-other-x-y", "mine"):
         (place / name).mkdir()
     (place / "rung-lab-run-file").write_text("")

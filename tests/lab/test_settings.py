@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""settings.py: what is set is set, and put back however the experiment ends; what cannot be set is refused.
+"""settings.py: settings take effect and are put back however the experiment ends; what cannot be set is refused.
 
-The machine is a folder of files; address randomisation is real, for it is a process's own.
+The machine is a folder of files; address randomisation is real, because it is an attribute of the process.
 """
 import os
 import resource
@@ -94,7 +94,7 @@ def test_put_back_when_it_fails(root, failure):
     ({"somaxconn": 9, "optional": ["turbo"]}, "optional names what is not set: turbo")])
 # shows E17
 def test_refused(root, wanted, word):
-    """Whole: what could be set is put back."""
+    """The request is refused as a whole: settings already made are put back."""
     for name in ("cpu0", "cpu1"):
         os.remove(os.path.join(root, f"{CPU}/{name}/cpufreq/scaling_governor"))
     with pytest.raises(Refused, match="(?s).*" + word.replace("(", ".")), settings(wanted, root):
@@ -103,7 +103,7 @@ def test_refused(root, wanted, word):
 
 
 def test_refused_when_it_does_not_hold(root, monkeypatch):
-    """Taken by the file, and not in force."""
+    """The file accepts the value, but the value does not take effect."""
     import settings as module
     monkeypatch.setattr(module.File, "write", lambda self, text: None)
     with pytest.raises(Refused, match="it was taken, and is 128"), settings({"somaxconn": 9}, root):
@@ -125,7 +125,7 @@ def test_what_somebody_else_changed_meanwhile_is_theirs(root):
 
 
 def held(root):
-    def usual():  # whoever runs the tests may ignore some, as nohup does
+    def usual():  # the parent of the tests may ignore some, as nohup does
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
     process = subprocess.Popen([sys.executable, "-c", HOLD, root], cwd=TOP, stdout=subprocess.PIPE, text=True, preexec_fn=usual)
@@ -146,11 +146,11 @@ def test_put_back_at_the_next_start_after_a_kill(root):
     with held(root) as process:
         with pytest.raises(Refused, match="another run of the lab"), settings({"somaxconn": 5}, root):
             pytest.fail("two at once")
-        with settings({}, root) as told:  # whoever changes nothing need not wait
+        with settings({}, root) as told:  # a run that changes nothing need not wait
             assert told == {}
         process.kill()
     assert value(root, f"{NET}/core/somaxconn") == "4096"
-    put(root, f"{CPU}/intel_pstate/no_turbo", "0")  # by hand, meanwhile
+    put(root, f"{CPU}/intel_pstate/no_turbo", "0")  # changed by hand in between
     with settings({}, root) as told:
         assert as_before(root)
     assert len(told) == 1 and "was killed and left 4096; put back to 128" in told["left behind"]
@@ -178,12 +178,12 @@ def test_what_is_inherited_is_put_back(root):
     first = min(before)
     with settings({"processors": str(first), "descriptors": soft - 1}, root):
         assert os.sched_getaffinity(0) == {first} and resource.getrlimit(resource.RLIMIT_NOFILE)[0] == soft - 1
-        assert not os.path.exists(os.path.join(root, JOURNAL))  # nothing of the machine's
+        assert not os.path.exists(os.path.join(root, JOURNAL))  # the settings are not the machine's
     assert os.sched_getaffinity(0) == before and resource.getrlimit(resource.RLIMIT_NOFILE)[0] == soft
 
 
 def test_addresses_for_real(root):
-    """Those that we start have them fixed, the machine keeps its own, and afterwards all is as it was."""
+    """Programs that we start have fixed addresses, the machine's own setting stays, and afterwards ours is put back."""
     if Randomisation().read() == "off":
         pytest.skip("this machine does not randomise addresses")
     try:

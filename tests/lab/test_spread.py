@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""spread.py: every connection is somebody's, a herd is seen where there is one, and steering is even."""
+"""spread.py: every connection is counted at a worker, a thundering herd is seen where there is one, and steering is even."""
 import json
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Kind stages: what is made of the requests that rung trace saw, and a small cell where it can be run."""
+"""Kind stages: how the requests that rung trace saw become figures, and a small cell where it can be run."""
 import os
 
 import kind_stages
@@ -12,13 +12,13 @@ BIN = os.path.dirname(os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/buil
 
 
 def request(number, **more):
-    """The later, the slower: `read` takes its number in microseconds, found ten times as long."""
+    """A later request is slower: `read` takes its number in microseconds, `found` ten times as long."""
     took = {**dict.fromkeys(kind_stages.STAGES), "woken": "busy", "running": "busy", "read": 1000 * number, "found": 10000 * number}
     return {"ended": "answered", "ordinal": 2, "server_ns": 11000 * number, "took_ns": took, **more}
 
 
 def test_stages_add_up():
-    """All answers, and the slowest hundredth; an unknown stage has no time of its own."""
+    """The stages add up for all answers and for the slowest hundredth; an unknown stage has no time of its own."""
     found = kind_stages.figures([request(number) for number in range(1, 401)])
     assert found["traced_us"] == pytest.approx(11 * 200.5) and found["slow_us"] == pytest.approx(11 * 398.5)
     for prefix in ("traced", "slow"):
@@ -28,7 +28,7 @@ def test_stages_add_up():
 
 
 def test_whose_time_is_not_meant():
-    """The first of a connection waited to be accepted; what was cut off has no end."""
+    """The first request of a connection is left out, because it waited to be accepted; one that was cut off has no end."""
     some = [request(1) for _ in range(200)]
     others = [request(900, ordinal=1), request(900, ended="cut"), request(900, server_ns=None)]
     assert kind_stages.figures(some + others) == kind_stages.figures(some)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who is ahead: the best of ours beside the best of the others, by how much, and what is not known."""
+"""Which server is ahead: the best of ours against the best of the others, by how much, and what is not known."""
 import pytest
 import standing
 
@@ -7,7 +7,7 @@ PLAN = {"figure": "cpu_us", "ours": ["epoll", "uring"], "others": ["nginx", "h2o
 
 
 def result(cannot=(), missing=(), key="cpu_us", **series):
-    """name=[figures by round]; None: it failed there."""
+    """name=[figures by round]; None: the target failed in that round."""
     cells = [{"target": name, "scenario": "s", "round": number, "error": "died" if figure is None else None, "limiter": None,
               "figures": {} if figure is None else {key: figure}, **({"cannot": True} if name in cannot else {})}
              for name, figures in series.items() for number, figure in enumerate(figures)]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""lab/programs/timers: every scheme against a model, its memory, threads beside each other, and what is said to a wrong
-question."""
+"""lab/programs/timers: every scheme against a model, its memory, threads at the same time, and the answer to wrong
+arguments."""
 import glob
 import json
 import os
@@ -61,14 +61,14 @@ def test_a_list_ends_where_it_would_take_minutes(timers, scheme, timers_count, s
 
 # shows K27
 def test_many_add_and_one_expires(timers):
-    """Nothing lost, nothing twice."""
+    """No timer is lost, and none expires twice."""
     done = timers("locked_heap", "shared", 4, 50000)
     assert done.returncode == 0 and json.loads(done.stdout)["expired"] > 0, done.stderr
 
 
 # shows K27
 def test_no_race(timers, tmp_path):
-    """Nor does the thread sanitizer find one; without the lock it does, else this would tell nothing."""
+    """The thread sanitizer finds no race; without the lock it does, which shows that it would."""
     program = tmp_path / "timers"
     made = subprocess.run(["gcc", "-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-fsanitize=thread", "-pthread", "-o", program,
                            *glob.glob("lab/programs/timers/*.c"), "core/wheel.c", "base/failed.c"], cwd=TOP, timeout=120,

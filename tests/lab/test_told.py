@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tools and /proc tell is read rightly, or refused: a figure that means nothing is no figure."""
+"""The output of tools and /proc is read correctly or refused: a value that means nothing is no figure."""
 import os
 import time
 
@@ -17,7 +17,7 @@ best of 7 rounds of 20 ms; again: rung --engine null [DIR]
 
 
 def test_null():
-    """The first script's."""
+    """The figures of the first script."""
     assert cost.null_told(NULL) == {"parse": 383, "file": 6095}
 
 

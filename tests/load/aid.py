@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of rung load share: a run of it, a rung to ask, and servers that lie.
+"""Shared by the tests of rung load: a run of rung load, a rung to send requests to, and servers that lie.
 
-A Liar is a server in a few lines of Python whose answers are given by a function: it gets the socket and the number of
-the request (over all connections, from 0) and sends what it likes; what it returns as false ends the connection.
+A Liar is a server in a few lines of Python.  A function gives its answers: it gets the socket and the number of the
+request (counted over all connections, from 0) and sends any bytes; a false return value ends the connection.
 """
 import contextlib
 import json
@@ -29,7 +29,7 @@ def environment():
 
 
 class Run:
-    """A run that has ended: status, what was printed, and the JSON if it was asked for."""
+    """A run that has ended: its exit status, its output, and the JSON if it was requested."""
 
     def __init__(self, process, out, err):
         self.status, self.out, self.err = process.returncode, out.decode(), err.decode()
@@ -70,7 +70,7 @@ def measured(*args):
 
 @contextlib.contextmanager
 def rung(*args):
-    """A rung that is asked, told to stop, and whose counters are read: yields an object with port and counters()."""
+    """Start a rung and stop it at the end: yields an object with port and counters()."""
     process = subprocess.Popen([RUNG, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, env=environment(), text=True)
 
@@ -153,7 +153,7 @@ class Liar:
 
 
 def always(data, stay=True):
-    """An answer function that always sends the same."""
+    """An answer function that always sends the same bytes."""
     def answer(sock, _):
         sock.sendall(data)
         return stay
@@ -161,7 +161,7 @@ def always(data, stay=True):
 
 
 def at(wanted, lie, honest=OK):
-    """Honest but for one request; lie: bytes, or a function of the socket that says whether to stay."""
+    """Honest except for one request; lie: bytes, or a function of the socket that returns whether to keep it open."""
     def answer(sock, number):
         if number != wanted:
             sock.sendall(honest)
@@ -174,8 +174,8 @@ def at(wanted, lie, honest=OK):
 
 
 class Witness(Liar):
-    """A server that is honest, and knows what it was asked: answer(request) gives bytes; the requests are kept, in the
-    order they came, as Request objects."""
+    """An honest server that records its requests: reply(request) returns the answer's bytes; the requests are kept as
+    Request objects, in the order in which they arrived."""
 
     def __init__(self, reply, listener=None):
         self.asked, self.connections = [], 0
@@ -211,7 +211,7 @@ class Request:
 
 
 def reply(status, body=b"", **fields):
-    """An answer as bytes; of a name '_' becomes '-'."""
+    """An answer as bytes; a '_' in a field's name becomes '-'."""
     lines = [f"HTTP/1.1 {status} Any", *(f"{name.replace('_', '-')}: {value}" for name, value in fields.items())]
     if status not in (204, 304):
         lines.append(f"Content-Length: {len(body)}")

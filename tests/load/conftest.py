@@ -12,7 +12,7 @@ pytest.register_assert_rewrite("words")
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
-    """A folder whose bytes are known: served, and compared with."""
+    """A folder with known bytes, both to serve and to compare with."""
     folder = tmp_path_factory.mktemp("site")
     (folder / "index.html").write_bytes(b"<p>index\n")
     (folder / "a.txt").write_bytes(b"alpha\n" * 100)

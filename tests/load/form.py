@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The published form of what rung load -o writes, and what of a result does not fit it."""
+"""The published schema of the output of rung load -o, and the parts of a result that do not fit it."""
 import json
 import os
 import re
@@ -10,7 +10,7 @@ with open(f"{TOP}/docs/load-schema.json", encoding="utf-8") as published:
 
 
 def read(text):
-    """A result as JSON, which has no NaN, and which fits."""
+    """Parse a result as JSON; it must not contain NaN and must fit the schema."""
     def refuse(word):
         raise AssertionError(f"{word} is no JSON")
     value = json.loads(text, parse_constant=refuse)
@@ -19,7 +19,7 @@ def read(text):
 
 
 def complaints(schema, value, root, where="$"):
-    """What of the JSON does not fit; as much of JSON Schema as docs/load-schema.json uses, and no more."""
+    """The parts of the JSON that do not fit.  Supports only as much of JSON Schema as docs/load-schema.json uses."""
     known = {"$schema", "title", "description", "$defs", "$ref", "type", "properties", "required", "additionalProperties",
              "items", "enum", "const", "minimum", "pattern", "oneOf"}
     assert set(schema) <= known, f"{where}: {set(schema) - known} is not looked at"

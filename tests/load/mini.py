@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A small honest server that bears hostile clients; and the same with one flaw, by name."""
+"""A small honest server that withstands hostile clients; and the same server with one flaw, chosen by name."""
 import contextlib
 import socket
 import struct
@@ -8,7 +8,7 @@ import time
 
 BODY = bytes(range(256)) * 800
 HEAD_MAX = 16384
-PATIENCE_S = 0.7  # for a head
+PATIENCE_S = 0.7  # time limit for a head
 
 
 class Mini:
@@ -101,7 +101,7 @@ class Mini:
                 return
 
     def receive(self, sock, data):
-        """Until a head is there: (bytes, None); or what to refuse with, 0: nothing."""
+        """Read until a head is complete: (bytes, None); or (bytes, status to refuse with; 0: no answer)."""
         deadline = time.monotonic() + (20 if self.flaw == "waits for ever" else PATIENCE_S)
         while b"\r\n\r\n" not in data[-HEAD_MAX:]:
             sock.settimeout(max(deadline - time.monotonic(), 0.001))
@@ -152,7 +152,7 @@ class Mini:
     def refuse(sock, status):
         sock.sendall(b"HTTP/1.1 %d Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % status)
         sock.shutdown(socket.SHUT_WR)
-        sock.settimeout(0.2)  # what is unread would make the end a reset, which takes the answer with it
+        sock.settimeout(0.2)  # closing with unread bytes would send a reset, which discards the answer
         with contextlib.suppress(OSError):
             while sock.recv(65536):
                 pass

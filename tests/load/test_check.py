@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Files of --check that change while they are compared with: told by their own name, and nobody dies of it."""
+"""Files of --check that change during the run: a fault with a name of its own, and rung load does not crash."""
 import os
 import re
 import time
@@ -19,7 +19,7 @@ def replaced(path):
 
 
 def linked(path):
-    """As a folder is changed by its link: what comes in its place is not new."""
+    """Put an older link in its place, as when the link to a folder is changed: the replacement is not new."""
     os.replace(path.with_name("older"), path)
 
 
@@ -51,7 +51,7 @@ def changing(folder, change, answer, *options, requests=40):
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_the_server_changes_with_its_file(tmp_path, name):
-    """It is honest, and its answers are no longer what was compared with."""
+    """The server is honest, but its answers no longer match the bytes that rung load read at the start."""
     run = changing(tmp_path, CHANGES[name], lambda request, late: reply(200, b"new" if late else BIG))
     assert run.errors() == {"check_file_changed": 40 - CHANGED_AT + 1} and run.status == FAULTS
     assert run.json["examples"][0]["error"] == "check_file_changed" and run.json["requests"]["answered"] == 40
@@ -60,7 +60,7 @@ def test_the_server_changes_with_its_file(tmp_path, name):
 @pytest.mark.parametrize("name", [name for name in CHANGES if "short" in name or name == "emptied"])
 @pytest.mark.parametrize("options", [[], ["--mix", "range=50%"], ["--pipeline", 4], ["-t", 2, "-c", 2]], ids=str)
 def test_a_file_that_is_cut_is_no_death(tmp_path, name, options):
-    """The server goes on with what was; the pages of the file are gone.  Parts that are still there are the same."""
+    """The server keeps sending the old bytes; the pages of the file are gone.  Parts that are still there match."""
     def answer(request, _):
         if "range" not in request.field:
             return reply(200, BIG)
@@ -72,7 +72,7 @@ def test_a_file_that_is_cut_is_no_death(tmp_path, name, options):
 
 
 def test_an_answer_that_ends_where_its_file_does(tmp_path):
-    """A server that has promised more than there is can only close."""
+    """A server that has promised more bytes than there are can only close."""
     def cut(sock):
         os.truncate(tmp_path / "x", 5000)
         sock.sendall(reply(200, BIG)[:-1000])
@@ -91,7 +91,7 @@ def test_a_sibling_that_is_cut(tmp_path):
 
 
 def test_a_lie_beside_a_change_is_a_lie(tmp_path):
-    """Another status, and another file: neither has to do with it."""
+    """A wrong status, and a wrong body while another file changes: the change excuses neither."""
     run = changing(tmp_path, lambda path: os.truncate(path, 0), lambda request, late: reply(503 if late else 200, BIG))
     assert run.errors() == {"bad_status": 40 - CHANGED_AT + 1}
     (tmp_path / "again").mkdir()
@@ -101,7 +101,7 @@ def test_a_lie_beside_a_change_is_a_lie(tmp_path):
 
 
 def test_rung_and_a_file_that_is_cut_again_and_again(tmp_path):
-    """Both read it while it changes; a line says what happened."""
+    """rung and rung load both read the file while it changes; a line of the report says what happened."""
     (tmp_path / "x").write_bytes(BIG)
     with rung("serve", "-p", 0, tmp_path) as server:
         process = start("-d", "1s", "-c", 4, "--check", tmp_path, f"http://127.0.0.1:{server.port}/x")
@@ -131,6 +131,6 @@ def test_a_trial_and_a_file_that_is_cut(tmp_path):
 
 
 def test_a_file_that_is_touched_is_the_same(tmp_path):
-    """Other times alone are no error."""
+    """A change of times alone is no error."""
     run = changing(tmp_path, os.utime, lambda request, _: reply(200, BIG))
     assert run.status == DONE and run.errors() == {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Events are told once: what is received in several steps, and what stands behind it, is read to its end."""
+"""Readiness is reported once: an answer received in several steps, and anything behind it, is read to the end."""
 import socket
 import struct
 import time
@@ -8,11 +8,11 @@ import pytest
 from aid import DONE, Liar, always, measured, reply, rung
 
 SCRATCH = 65536  # bytes of one receive
-IN_A_ROW = 16    # receives before others have their turn
+IN_A_ROW = 16    # receives before the other connections have their turn
 
 
 def answer_of(size, **fields):
-    """An answer that has so many bytes with its head."""
+    """An answer that has size bytes, including its head."""
     head = len(reply(200, b"", **fields)) - 1
     body = size - head - len(str(size))
     data = reply(200, bytes(i * 7 % 251 for i in range(body)), **fields)
@@ -24,7 +24,7 @@ def answer_of(size, **fields):
 @pytest.mark.parametrize("more", [-1, 0, 1])
 @pytest.mark.parametrize("close", [False, True], ids=["stay", "close"])
 def test_answers_that_fill_receives(receives, more, close):
-    """Exactly, all but a byte, and a byte more; then the next answer, or the end of the stream."""
+    """The receives filled exactly, a byte less, and a byte more; then the next answer, or the end of the stream."""
     data = answer_of(receives * SCRATCH + more, **({"Connection": "close"} if close else {}))
     with Liar(always(data, stay=not close)) as liar:
         run = measured("-n", 8, "-c", 2, "--body-check", "-T", "20s", liar.url)
@@ -34,7 +34,7 @@ def test_answers_that_fill_receives(receives, more, close):
 
 @pytest.mark.parametrize("size", [5, SCRATCH, 20 * SCRATCH])
 def test_an_end_behind_an_answer_that_stays(size):
-    """The server does not say that it closes, and does: seen at once, not after the time-out."""
+    """The server closes without announcing it: noticed at once, not after the time-out."""
     data = answer_of(size) if size > 5 else reply(200, b"hello")
 
     def answer(sock, number):
@@ -62,7 +62,7 @@ def test_a_reset_behind_an_answer(size):
 
 
 def test_sending_is_held_up_and_goes_on():
-    """Messages larger than what a socket takes at once, each echoed while the next one waits."""
+    """Messages larger than a socket's send buffer, each echoed while the next one waits."""
     with rung("echo", "-p", 0) as server:
         run = measured("-n", 60, "-c", 3, "--pipeline", 4, "--message-min", "900k", "--message-max", "1m", "-T", "20s",
                        f"echo://127.0.0.1:{server.port}")

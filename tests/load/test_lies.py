@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Servers that lie, each in one answer of many: the lie is counted by its name, once, and the run fails."""
+"""Servers that lie, each in one of many answers: the lie is counted once, under its name, and the run fails."""
 import socket
 import struct
 import threading
@@ -77,7 +77,7 @@ def test_a_lie_is_caught(name, truth):
 
 @pytest.mark.parametrize("option", [["--check"], ["--body-check"]], ids=str)
 def test_where_a_byte_is_wrong(option, truth):
-    """Both ways of checking see it; the file tells the place too."""
+    """--check and --body-check find the wrong byte; --check also reports its place."""
     with Liar(at(LIE_AT, OK.replace(b"hello", b"helLo"))) as liar:
         run = measured("-n", 100, "-c", 1, *option, *([truth] if option == ["--check"] else []), liar.url)
     assert run.errors() == {"wrong_body": 1}
@@ -87,7 +87,7 @@ def test_where_a_byte_is_wrong(option, truth):
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 4096, 200001])
 # shows T04
 def test_bodies_that_differ_anywhere(size):
-    """--body-check: whichever byte differs, however the body is cut."""
+    """--body-check finds any byte that differs, however the body is split."""
     body = bytes(range(256)) * (size // 256 + 1)
     body = body[:size]
     head = f"HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n".encode()
@@ -108,7 +108,7 @@ def test_bodies_that_differ_anywhere(size):
 
 
 def test_threads_compare_with_each_other():
-    """Each thread sees one constant body, and they are not the same."""
+    """Each thread sees one constant body, but the two bodies differ."""
     bodies = {}
 
     def answer(sock, _):
@@ -203,7 +203,7 @@ def test_answers_in_single_bytes(truth):
 
 # shows D27, D28
 def test_a_server_that_dies_is_not_waited_for(site):
-    """Nor stormed: what fails to connect is tried again ever more slowly."""
+    """The dead server is not flooded with attempts either: failed connects are retried ever more slowly."""
     with Liar(at(50, lambda sock: False)) as liar:
         def dying(sock, number):
             if number == 50:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Mixes of kinds of requests: what is sent, what is due, and that a wrong answer of each kind is told."""
+"""Mixes of kinds of requests: the requests sent, the answers expected, and a report for each kind of wrong answer."""
 import collections
 import itertools
 import re
@@ -14,7 +14,7 @@ KINDS = ("plain", "conditional", "range", "gzip", "br", "zstd", "missing")
 
 @pytest.fixture(scope="module")
 def truth(tmp_path_factory):
-    """x has siblings, y has none, empty is empty."""
+    """A folder of files to compare with: x has siblings, y has none, empty is empty."""
     folder = tmp_path_factory.mktemp("truth")
     (folder / "x").write_bytes(BODY)
     (folder / "y").write_bytes(BODY[:1000])
@@ -29,7 +29,7 @@ def body_of(request):
 
 
 def honest(request):
-    """A server that knows conditions, one range, and siblings of /x."""
+    """The answers of a server that supports conditions, single ranges, and siblings of /x."""
     body, field = body_of(request), request.field
     if body is None:
         return reply(404, b"no")
@@ -55,7 +55,7 @@ def mixed(answer, truth, mix, *options, path="/x"):
     return run, server
 
 
-# --- What is sent -----------------------------------------------------------------------------------------------
+# --- Requests that are sent -------------------------------------------------------------------------------------
 
 def kind_of(request):
     field = request.field
@@ -69,7 +69,7 @@ def kind_of(request):
 
 # shows T02
 def test_shares_and_bytes_of_kinds(truth):
-    """Each kind as often as told, in its own words; what is counted is what was sent."""
+    """Each kind is sent as often as requested, with its own fields; the counts agree with the requests received."""
     mix = "conditional=20%,range=10%,gzip=30,br=5%,zstd=7.5%,missing=5%"
     run, server = mixed(honest, truth, mix, "-n", 6000, "--pipeline", 16)
     assert run.status == DONE and run.errors() == {}
@@ -100,7 +100,7 @@ def test_a_missing_name_is_in_the_same_folder(truth):
 
 
 def test_large_files_are_asked_in_parts_of_a_mebibyte():
-    """Of a file that has grown to a tebibyte, which its parts say: places beyond 32 bits, never more at once."""
+    """A file that has grown to a tebibyte, as its parts say: offsets beyond 32 bits, never more than 1 MiB at once."""
     size = 1 << 40
 
     def answer(request):
@@ -116,7 +116,7 @@ def test_large_files_are_asked_in_parts_of_a_mebibyte():
 
 
 def test_what_cannot_be_is_asked_plainly(truth):
-    """No validator, no condition; nothing of an empty file; and neither before the first answer."""
+    """No condition without a validator, no part of an empty file, and neither before the first answer."""
     run, server = mixed(lambda request: reply(200, BODY), None, "conditional=100%")
     assert run.json["mix"]["plain"]["sent"] == 40 and {kind_of(request) for request in server.asked} == {"plain"}
     run, server = mixed(honest, truth, "range=100%", path="/empty")
@@ -144,17 +144,17 @@ def test_dates_where_there_is_no_tag():
 
 
 def test_threads_draw_each_for_itself():
-    """No two threads have the same chance: names are new over all of them, and so are parts."""
+    """No two threads draw the same random numbers: names are new over all threads, and so are parts."""
     for seed in ("1", "2"):
         with Witness(lambda request: reply(404)) as server:
             run = measured("-c", 3, "-t", 3, "-n", 90, "--seed", seed, "--mix", "missing=100%", server.url + "/")
         assert run.status == DONE and len(set(server.paths())) == 90
 
 
-# --- What is due --------------------------------------------------------------------------------------------------
+# --- Answers that are expected ------------------------------------------------------------------------------------
 
 def lying(**lie):
-    """Honest but for requests of one kind, which get what the function of that kind makes of them."""
+    """Honest, except that the function given for a kind answers the requests of that kind."""
     def answer(request):
         kind = kind_of(request)
         return lie[kind](request) if kind in lie else honest(request)
@@ -252,7 +252,7 @@ def test_what_the_protocol_allows(name, truth):
     seen = set()
 
     def once(request):
-        """A file changes once; then it is what it is."""
+        """A file changes once and then stays the same."""
         if name == "a changed file" and (seen or kind_of(request) == "conditional"):
             fresh = request.field.get("if-none-match") == '"new"'
             seen.add(request)
@@ -266,7 +266,7 @@ def test_what_the_protocol_allows(name, truth):
 
 
 def test_a_file_that_shrinks_is_no_error_without_check():
-    """The server ends a part where the file ends, and says so."""
+    """The server ends a part where the file now ends, and says so."""
     def answer(request):
         size = len(BODY) if kind_of(request) == "plain" else 3000
         if kind_of(request) == "plain":
@@ -343,14 +343,14 @@ def test_mistakes(words, said):
 
 
 def test_shares_are_added_up_as_they_are_written(truth):
-    """16.6 + 66.7 + 16.7 is 100, whatever a double makes of it; and then nothing is plain."""
+    """16.6 + 66.7 + 16.7 is 100 despite the rounding of doubles, so that no request is plain."""
     for mix in ("gzip=16.7,br=66.7,missing=16.6", "gzip=33.3,br=33.4,missing=33.3", "gzip=1,br=1.7,missing=97.3"):
         run, _ = mixed(honest, truth, mix)
         assert run.status == DONE and run.json["mix"]["plain"] == dict.fromkeys(run.json["mix"]["plain"], 0)
 
 
 def test_a_name_that_leaves_no_room_for_a_suffix(tmp_path):
-    """Of 252 bytes it has a sibling, of 255 it cannot have one; a link to itself is none either."""
+    """A name of 252 bytes has a sibling, one of 255 cannot have any; a link to itself is no sibling either."""
     for name in (252 * "a", 255 * "b"):
         (tmp_path / name).write_bytes(BODY)
     (tmp_path / (252 * "a" + ".gz")).write_bytes(b"gz")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where results go: files, standard output, terminals; and what becomes of them when nobody takes them."""
+"""Where results are written: files, standard output, terminals; and what happens when they cannot be written."""
 import contextlib
 import fcntl
 import json
@@ -30,7 +30,7 @@ def server():
 # --- JSON -----------------------------------------------------------------------------------------------------------
 
 def test_paths_of_any_bytes_and_any_length(server, tmp_path):
-    """Each character of a path is the byte of its number; nothing is cut, and a URL is what was asked."""
+    """Each character of a path stands for the byte of that number; nothing is cut, and a URL is the requested one."""
     folder = os.fsencode(tmp_path)
     for name in (b"\xc3\xbc\xff\"\\\n" * 20, b"\x80" * 250, b"\xfe" * 250, b"\xfd" * 250):
         folder += b"/" + name
@@ -58,7 +58,7 @@ def test_urls_of_examples_are_whole():
 
 
 def test_other_forms_on_standard_output(server):
-    """In place of the report, not behind it."""
+    """The form replaces the report; it does not follow it."""
     assert load("-n", 5, "--csv", "-", server.url).out.startswith("second,answers,")
     assert re.match(r" +Value +Percentile ", load("-n", 5, "--hgrm", "-", server.url).out)
 
@@ -66,7 +66,7 @@ def test_other_forms_on_standard_output(server):
 # --- Files and pipes --------------------------------------------------------------------------------------------------
 
 def test_what_cannot_be_written_is_told_before_the_run(server, tmp_path):
-    """Nothing is asked for nothing; and a file that is there stays as it is until then."""
+    """No request is sent in that case; and an existing file stays as it is until the results are written."""
     (tmp_path / "old").write_text("old")
     for option in ("-o", "--csv", "--hgrm"):
         for path in ("/nonexistent/x", tmp_path, tmp_path / "old" / "x"):
@@ -92,7 +92,7 @@ def test_a_full_disk_behind_standard_output(server, words):
 
 
 def test_a_reader_that_leaves(server, tmp_path):
-    """The report has nobody to go to, and the files are written all the same."""
+    """The report has no reader any more, but the files are still written."""
     theirs, ours = os.pipe()
     os.close(theirs)
     run = subprocess.run([LOAD, "-n", "3", "-o", str(tmp_path / "json"), server.url], stdout=ours, stderr=subprocess.PIPE,
@@ -103,7 +103,7 @@ def test_a_reader_that_leaves(server, tmp_path):
 
 
 def test_a_report_that_nobody_reads_can_be_ended(server):
-    """Ctrl-C ends a run with a report; once that waits, it ends the program."""
+    """Ctrl-C ends a run with a report; once the report is waiting for a reader, Ctrl-C ends the program."""
     theirs, ours = os.pipe()
     os.set_blocking(ours, False)
     with contextlib.suppress(BlockingIOError):
@@ -127,7 +127,7 @@ def test_a_report_that_nobody_reads_can_be_ended(server):
 
 
 def test_an_interrupted_knee(server):
-    """What was found so far; no limit was broken."""
+    """The report has the rates found so far; no limit was broken."""
     process = start("--find-knee", "-R", 50, "-d", "60s", server.url)
     while not server.asked and process.poll() is None:
         time.sleep(0.01)
@@ -137,7 +137,7 @@ def test_an_interrupted_knee(server):
 
 
 def test_a_knee_whose_server_dies(tmp_path):
-    """What was kept until then is told, and written."""
+    """The rate kept until then is reported and written."""
     with Witness(lambda request: OK) as server:
         process = start("--find-knee", "-R", 50, "-d", "500ms", "-T", "500ms", "-c", 1, "-o", tmp_path / "json", server.url)
         while len(server.asked) < 40 and process.poll() is None:
@@ -151,7 +151,7 @@ def test_a_knee_whose_server_dies(tmp_path):
 # --- Terminals --------------------------------------------------------------------------------------------------------
 
 def shown(columns, **more):
-    """What a terminal of that width gets to see of a run of two seconds."""
+    """The bytes that a terminal of that width gets during a run of two seconds."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     seen = []
@@ -183,12 +183,12 @@ def test_a_dumb_terminal_has_no_live_line():
     assert shown(80, TERM="dumb") == ""
 
 
-# --- Where connections go ---------------------------------------------------------------------------------------------
+# --- Addresses of connections -----------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("where", ["[::1%251]", "[::1%1]", "[0::1]"])
 # shows T01
 def test_addresses_with_a_zone(where):
-    """A zone is of this machine: the server does not hear of it."""
+    """A zone only has a meaning on this machine, so it is not sent to the server."""
     with Witness(lambda request: OK, socket.create_server(("::1", 0), family=socket.AF_INET6)) as server:
         assert measured("-n", 3, f"http://{where}:{server.port}/").status == DONE
         host = where.partition("%")[0].rstrip("]") + "]"
@@ -198,7 +198,7 @@ def test_addresses_with_a_zone(where):
 
 
 def test_urls_without_a_scheme():
-    """What stands in a query is no scheme; an empty port is none (RFC 3986 3.2.3), here 80."""
+    """A "://" in a query does not make a scheme; an empty port counts as none (RFC 3986 3.2.3), so it is 80."""
     with Witness(lambda request: OK) as server:
         assert measured("-n", 1, server.url[7:] + "/x?to=http://elsewhere/").status == DONE
         assert measured("-n", 1, server.url.replace("http", "HTTP")).status == DONE
@@ -218,7 +218,7 @@ def test_paths_of_unix_sockets_on_both_sides(tmp_path, monkeypatch):
 
 
 class Slow(socket.socket):
-    """Takes twenty connections a second."""
+    """A listener that accepts twenty connections a second."""
 
     def accept(self):
         time.sleep(0.05)
@@ -226,7 +226,7 @@ class Slow(socket.socket):
 
 
 def test_a_unix_socket_whose_queue_is_full(tmp_path):
-    """Who has to wait for a place there has not failed; who waits for longer than --timeout has."""
+    """A connect that has to wait for a place in the queue has not failed, unless it waits longer than --timeout."""
     listener = Slow(socket.AF_UNIX)
     listener.bind(str(tmp_path / "s"))
     listener.listen(1)
@@ -242,7 +242,7 @@ def test_a_unix_socket_whose_queue_is_full(tmp_path):
 
 @pytest.mark.skipif("asan" in LOAD or "tsan" in LOAD, reason="sanitizers need more address space than there is")
 def test_threads_that_cannot_be_made(server):
-    """A reason and an exit code, whoever had begun already."""
+    """A reason and an exit code, even if some threads had already started."""
     def limit():
         resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, 8 << 20))
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
@@ -254,7 +254,7 @@ def test_threads_that_cannot_be_made(server):
 
 # shows D27
 def test_each_connection_is_timed_by_itself():
-    """Those that are made last do not count the time in which the others were begun."""
+    """The connect times of the last connections do not include the time in which the others were begun."""
     with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener:
         run = measured("-c", 2000, "-t", 1, "-d", "1ms", "-T", "500ms", "http://127.0.0.1:%d/" % listener.getsockname()[1])
     assert run.json["connects"]["made"] == 2000 and 4 * run.json["connect_us"]["min"] < run.json["connect_us"]["max"], run.out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Access logs that rung load asks again: their order, their times, what is left out of them."""
+"""Access logs that rung load replays: their order, their times, and the lines that are left out."""
 import collections
 import contextlib
 import itertools
@@ -51,7 +51,7 @@ def test_a_log_at_a_rate(tmp_path):
 @pytest.mark.parametrize("threads", [1, 2])
 # shows T03
 def test_a_log_at_its_own_times(tmp_path, threads):
-    """Gaps are the log's, N times shorter; lines of one second are spread over it; late ones come where they belong."""
+    """Gaps are the log's, N times shorter; lines of one second are spread over it; lines out of order are sorted."""
     log = (line("/0") + line("/1") + line("/4", second=4) + line("/2", second=2) +
            line("/3", second=3, zone="-0000") + line("/6", second=6).replace(":13:", ":14:").replace("+0000", "+0100"))
     run, server = replayed(tmp_path, log, "--replay-speed", 4, "-c", 4, "-t", threads)
@@ -72,7 +72,7 @@ def test_a_log_at_its_own_times(tmp_path, threads):
     ("01/Jan/2024:00:30:00 +0530", "31/Dec/2023:11:00:02 -0800", 2),
 ])
 def test_days_and_zones(tmp_path, first, then, gap):
-    """Half a second when it is reckoned rightly; a day too many would not end."""
+    """The gap is half a second if it is computed correctly; with a day too many the run would not end."""
     log = "".join(f'- - - [{time}] "GET /{number} HTTP/1.1" 200 5\n' for number, time in enumerate((first, then)))
     run, server = replayed(tmp_path, log, "--replay-speed", 2 * gap, "-c", 2)
     assert server.paths() == ["/0", "/1"] and run.status == DONE
@@ -80,7 +80,7 @@ def test_days_and_zones(tmp_path, first, then, gap):
 
 
 def test_a_timed_log_is_open_and_may_be_cut_short(tmp_path):
-    """A slow server delays nobody's intended time; --requests and --duration end it early."""
+    """A slow server does not delay the intended time of any request; --requests and --duration end the run early."""
     log = "".join(line(f"/{second}", second=second) for second in range(4))
     run, _ = replayed(tmp_path, log, "--replay-speed", "real", "-n", 2)
     assert run.json["requests"]["answered"] == 2 and 1 <= run.json["elapsed_s"]
@@ -91,7 +91,7 @@ def test_a_timed_log_is_open_and_may_be_cut_short(tmp_path):
 
 
 def test_the_knee_of_a_log_and_a_mix(tmp_path, site):
-    """Each step asks the log again from its beginning, for as long as a step is."""
+    """Each step replays the log from its beginning, for as long as a step lasts."""
     (tmp_path / "log").write_text(line("/a.txt") + line("/empty"))
     with rung("serve", "-p", 0, site) as server:
         for what in (["--replay", tmp_path / "log"], ["--mix", "range=50%"]):
@@ -112,7 +112,7 @@ def test_the_knee_of_a_short_log_has_all_connections(tmp_path):
 
 @pytest.mark.parametrize("years, speed", [((1, 9999), "real"), ((2000, 2001), "1e-300"), ((1, 2000), "0.5")])
 def test_a_log_that_would_take_centuries_is_not_hurried(tmp_path, years, speed):
-    """Its second line is due beyond what nanoseconds can count: it is not sent at once for that."""
+    """The log's second line is due later than nanoseconds can count, but it is not sent at once for that reason."""
     log = "".join(line(f"/{year}").replace("/2000", f"/{year:04}", 1) for year in years)
     run, server = replayed(tmp_path, log, "--replay-speed", speed, "-d", "300ms")
     assert server.paths() == [f"/{years[0]}"] and run.json["schedule"]["due"] == 1 and run.status == DONE
@@ -171,7 +171,7 @@ def test_lines_on_both_sides():
 
 
 def test_how_long_a_line_may_be(tmp_path):
-    """On both sides, of logs and of lists; of a file without lines no more is kept."""
+    """Lines on both sides of the limit, in logs and lists of URLs; a file without lines is not kept beyond it."""
     longest = line("/a")[:-1].ljust(128 * 1024, "x")
     for log in (line("/b") + longest + "\n", line("/b") + longest):
         run, server = replayed(tmp_path, log, "-c", 1)
@@ -205,7 +205,7 @@ def test_forms_of_lines(tmp_path):
 
 
 def test_heads_and_failures_of_a_log(tmp_path):
-    """What the log says failed may fail so; nothing else may."""
+    """A request that failed in the log may fail with the same status; no other failure is allowed."""
     log = line("/gone", 404) + line("/x", method="HEAD") + line("/x", 304) + line("/back", 403) + line("/was500", 500)
 
     def answer(request):
@@ -223,7 +223,7 @@ def test_heads_and_failures_of_a_log(tmp_path):
 
 
 def test_rungs_own_log(site, tmp_path):
-    """rung writes it, rung load asks it again, rung writes the same."""
+    """rung writes a log, rung load replays it, and rung logs the same requests again."""
     logs = [tmp_path / "first", tmp_path / "again"]
     for log in logs:
         with rung("serve", "-p", 0, "--log", "combined", "--log-file", log, site) as server:

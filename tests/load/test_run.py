@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a run of rung load says of itself: the model, the barrier, limits, forms of output, signals, mistakes."""
+"""What a run of rung load reports about itself: the model, the barrier, limits, forms of output, signals, mistakes."""
 import collections
 import csv
 import json
@@ -32,7 +32,7 @@ def server(site):
 
 # shows T03
 def test_a_stall_shows_in_the_corrected_time_alone():
-    """The server sleeps one second once: hundreds of requests were due then, one was under way."""
+    """The server sleeps once for a second: hundreds of requests are due in that time, but only one is under way."""
     with Liar(at(500, lambda sock: (time.sleep(1), sock.sendall(OK), True)[-1])) as liar:
         run = measured("-R", 500, "-d", "4s", "-c", 1, liar.url)
     assert run.status == DONE and run.json["model"] == "open"
@@ -47,7 +47,7 @@ def test_a_stall_shows_in_the_corrected_time_alone():
 @pytest.mark.parametrize("model", [["-c", 2], ["-R", 40, "-c", 8]], ids=["closed", "open"])
 # shows D27
 def test_a_known_time_is_measured(model):
-    """A server that takes 50 ms: no answer is faster, half of them hardly slower; the first bytes do not count."""
+    """A server takes 50 ms: no measured time is shorter, half are hardly longer; a time ends with the last byte."""
     def slowly(sock, _):
         sock.sendall(OK[:10])
         time.sleep(0.05)
@@ -61,7 +61,7 @@ def test_a_known_time_is_measured(model):
 
 
 def test_a_closed_loop_does_not_see_it():
-    """... which is why it says what it is."""
+    """A closed loop does not notice the stall, which is why the report says that the loop was closed."""
     with Liar(at(500, lambda sock: (time.sleep(1), sock.sendall(OK), True)[-1])) as liar:
         run = load("-n", 2000, "-c", 1, liar.url)
         assert "closed loop" in run.out and "use -R" in run.out
@@ -80,7 +80,7 @@ def test_the_schedule_is_kept(server):
 
 
 def test_the_knee_is_found():
-    """A server of 5 ms for each request on its one connection keeps no more than 200 a second, and half of that."""
+    """A server that takes 5 ms for each request on its one connection keeps fewer than 200 a second (and 50)."""
     def slowly(sock, _):
         time.sleep(0.005)
         sock.sendall(OK)
@@ -97,7 +97,7 @@ def test_the_knee_is_found():
 
 
 def test_limits_of_the_knee(server):
-    """--fail-if says what must not be: everything takes longer than no time."""
+    """--fail-if gives a condition that must not hold; "p50>0us" always holds."""
     run = load("--find-knee", "-R", 2, "-d", "600ms", "--fail-if", "p50>0us", "-o", "-", server.url)
     assert run.status == LIMIT and run.json["kept_per_s"] == 0
     assert [step["rate_per_s"] for step in run.json["steps"]] == [2, 1]
@@ -113,7 +113,7 @@ def test_limits_of_the_knee(server):
 
 # shows D28
 def test_what_could_not_be_sent_is_told():
-    """One connection and a slow server: most of what was due never leaves, and is not forgotten."""
+    """One connection and a slow server: most of the due requests are never sent, but they are counted."""
     def slowly(sock, _):
         time.sleep(0.1)
         sock.sendall(OK)
@@ -127,7 +127,7 @@ def test_what_could_not_be_sent_is_told():
 @pytest.mark.parametrize("options", [[], ["-R", 1000000]], ids=["closed", "open"])
 # shows E09, E10
 def test_nobody_starts_early(server, options):
-    """No request leaves before the last thread is ready, in a hundred rounds of each model."""
+    """No request is sent before the last thread is ready, in a hundred rounds of each model."""
     for _ in range(ROUNDS):
         run = measured("-c", 32, "-t", 8, "-n", 32, *options, server.url)
         threads = run.json["generator"]["threads"]
@@ -136,7 +136,7 @@ def test_nobody_starts_early(server, options):
 
 
 def test_the_generator_as_the_limit(server):
-    """Late by its own fault: stopped for a while although a connection was free."""
+    """The generator is late by its own fault: it is stopped for a while although a connection is free."""
     before = server.counters()["answers"]
     process = start("-o", "-", "-R", 1000, "-d", "3s", "-c", 10, server.url)
     while server.counters()["answers"] < before + 200:
@@ -151,7 +151,7 @@ def test_the_generator_as_the_limit(server):
 
 
 def test_ports_run_out(site, server):
-    """In a network namespace with few ports: counted by its name, with advice, and more addresses help."""
+    """In a network namespace with few ports, the error is counted by its name, with advice; more addresses help."""
     inside = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && echo "20000 20019" >'
               '/proc/sys/net/ipv4/ip_local_port_range && "$0" serve -p 8080 -q "$1" & sleep 0.1; '
               'for i in 1 2 3 4 5 6 7 8 9; do "$2" -q -n 1 127.0.0.1:8080 && break; sleep 0.3; done; shift 2; '
@@ -173,7 +173,7 @@ def test_ports_run_out(site, server):
 
 
 def test_a_source_whose_ports_all_rest(site):
-    """Ports in TIME-WAIT are no reason to refuse an address: after a second they serve again."""
+    """Ports in TIME-WAIT are no reason to refuse an address: after a second they can be used again."""
     script = ('ip link set lo up && echo "20000 20001" >/proc/sys/net/ipv4/ip_local_port_range && "$0" serve -p 8080 -q "$1" & '
               'sleep 0.1; for i in 1 2 3 4 5 6 7 8 9; do "$2" -q -c 2 -n 2 127.0.0.1:8080 && break; sleep 0.3; done; '
               'sleep 2; "$2" -q -c 2 -n 2 --source 127.0.0.1 127.0.0.1:8080; code=$?; kill $!; wait; exit $code')
@@ -299,7 +299,7 @@ def test_a_signal_ends_it_with_a_report(server, number):
 
 
 def test_a_signal_while_nobody_accepts():
-    """Connections that hang are not waited for either: a listener whose queue is full."""
+    """Connects that hang, because the listener's queue is full, are not waited for either."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -390,7 +390,7 @@ def samples(path):
 @pytest.mark.parametrize("options", [[], ["-R", 2000], ["--pipeline", 4], ["-k", "off"]], ids=["closed", "open", "pipelined", "each its own"])
 # shows E09
 def test_each_sample_is_kept(server, tmp_path, options):
-    """One line for each request, by the time of sending; the quantiles are those of the report."""
+    """One line for each request, in the order of sending; the quantiles are those of the report."""
     run = measured("-n", 1000, "-c", 8, "-t", 2, "--samples", tmp_path / "samples", *options, server.url)
     rows = samples(tmp_path / "samples")
     assert run.json["requests"]["answered"] == len(rows) == 1000
@@ -408,7 +408,7 @@ def test_each_sample_is_kept(server, tmp_path, options):
 
 # shows E09
 def test_samples_of_what_failed(tmp_path):
-    """Answers that are wrong have status and error, requests that were lost have only an error."""
+    """Wrong answers have a status and an error, lost requests have only an error."""
     def answer(sock, number):
         if number % 10 == 3:
             return False

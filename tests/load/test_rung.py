@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""rung load asks rung: every engine, both protocols, every kind of address; both sides count the same."""
+"""rung load against rung: every engine, both protocols, every kind of address; both sides count the same."""
 import json
 import socket
 import subprocess
@@ -76,7 +76,7 @@ def test_addresses(site, tmp_path):
 @pytest.mark.parametrize("sizes", [(16, 32), (4090, 4090), (1, 65536), (1, 1000000), (1 << 20, 1 << 20)], ids=str)
 # shows D24, E07, E08, E11, E12, E15, T06
 def test_echo(engine, sizes):
-    """Random lengths and bytes, compared on return, however the server cuts them."""
+    """Random lengths and bytes, compared with the echo, however the server splits it."""
     messages = 2000 if sizes[1] <= 65536 else 100
     with rung("echo", "-p", 0, "-e", engine) as server:
         run = measured("-n", messages, "-c", 8, "--message-min", sizes[0], "--message-max", sizes[1],
@@ -89,7 +89,7 @@ def test_echo(engine, sizes):
 @pytest.mark.parametrize("buffer", [1, 1024])
 # shows E12
 def test_echo_of_a_small_buffer(buffer):
-    """Messages of 4090 bytes come back in pieces of what the server reads at once."""
+    """Messages of 4090 bytes are echoed in pieces as large as one read of the server."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve():
@@ -120,7 +120,7 @@ def test_urls_of_a_file(site, tmp_path):
 
 
 def test_an_idle_crowd(site):
-    """They are there before the first request, until the last, and ask nothing."""
+    """The idle connections are open before the first request and until the last, and send nothing."""
     with rung("serve", "-p", 0, site) as server:
         process = start("-o", "-", "-c", 4, "--idle", 150, "-d", "1500ms", f"http://127.0.0.1:{server.port}/a.txt")
         while (now := server.counters())["answers"] == 0:

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Heads that come again are compared rather than parsed: whatever changes in one is still noticed."""
+"""A head that was seen before is compared rather than parsed: any change in it is still noticed."""
 import time
 
 import pytest
 from aid import DONE, OK, Liar, Witness, measured, reply
 
 HEAD = b"HTTP/1.1 200 OK\r\nDate: Tue, 24 Nov 2026 12:00:00 GMT\r\nX-Connection: close\r\nContent-Length: 5\r\n\r\n"
-SEEN_PLACES = 16  # of answer.h: so many targets apart, two share a place
+SEEN_PLACES = 16  # of answer.h: two targets that are this far apart share a place
 LONGER = HEAD.replace(b"X-", b"X-Long: " + b"l" * 1100 + b"\r\nX-")
 
 
 def in_turn(answers):
-    """An answer function: they come in this order; each is bytes, or pieces of them that are sent apart."""
+    """An answer function that sends these answers in order; each is bytes, or a list of pieces to send separately."""
     def answer(sock, number):
         for piece in answers[number] if isinstance(answers[number], list) else [answers[number]]:
             sock.sendall(piece)
@@ -34,7 +34,7 @@ def truth(tmp_path_factory):
 
 @pytest.mark.parametrize("head", [HEAD, LONGER], ids=["short", "beyond what is kept"])
 def test_each_byte_of_a_head_is_compared(head):
-    """A NUL is malformed wherever it stands."""
+    """A NUL anywhere makes the head malformed."""
     places = range(len(head)) if head is HEAD else [*range(1000, 1050), len(head) - 1]
     answers = []
     for place in places:
@@ -58,7 +58,7 @@ def test_a_status_is_wrong_each_time_it_comes():
 
 
 def test_a_server_that_closes_is_believed_each_time():
-    """Connection: close in a head that came before; each answer is the connection's last."""
+    """A head seen before says Connection: close; each such answer is the last one of its connection."""
     run = asked_in_turn([HEAD + b"hello", *[HEAD.replace(b"X-Connection", b"Connection") + b"hello"] * 5, HEAD + b"hello"])
     assert run.errors() == {} and run.json["connects"]["made"] == 6
 
@@ -74,14 +74,14 @@ def test_an_answer_is_split_at_every_byte(truth, body, errors):
 
 @pytest.mark.parametrize("head", [HEAD, LONGER], ids=["short", "beyond what is kept"])
 def test_many_answers_in_one_piece(truth, head):
-    """Pipelined: each begins where the one before it ends."""
+    """Pipelined answers: each begins where the one before it ends."""
     lie = head + b"hellO"
     run = asked_in_turn([head + b"hello"] * 3 + [lie] + [head + b"hello"] * 60, "--check", truth, "--pipeline", 16)
     assert run.errors() == {"wrong_body": 1} and run.json["requests"]["answered"] == 64
 
 
 def test_targets_that_share_a_place(tmp_path):
-    """Each has its own length; then one gets what the other should."""
+    """Each target has its own length; then one of two that share a place gets the other's answer."""
     for n in range(SEEN_PLACES + 1):
         (tmp_path / f"{n:02}").write_bytes(b"a" * (10 + n))
     bodies = [one.read_bytes() for one in sorted(tmp_path.iterdir())]
@@ -94,7 +94,7 @@ def test_targets_that_share_a_place(tmp_path):
 
 
 def test_methods_that_share_a_place(tmp_path):
-    """The same head, byte for byte, has no body when it answers HEAD."""
+    """A head that is the same byte for byte has no body when it answers HEAD."""
     wanted = ["GET /0", *[f"GET /{n}" for n in range(1, SEEN_PLACES)], "HEAD /0"]
     (tmp_path / "log").write_text("".join(f'1.2.3.4 - - [01/Jan/2026:00:00:00 +0000] "{one} HTTP/1.1" 200 5\n' for one in wanted))
 
@@ -107,6 +107,6 @@ def test_methods_that_share_a_place(tmp_path):
 
 
 def test_a_head_that_is_refused_is_not_kept():
-    """Malformed twice, and right between: neither is taken for the other."""
+    """Malformed heads between right ones: neither is taken for the other."""
     bad = OK.replace(b"Length: 5", b"Length: x")
     assert asked_in_turn([OK, bad, OK, bad, bad, OK]).errors() == {"bad_framing": 3}

@@ -7,7 +7,7 @@ from aid import DONE, OK, Liar, Witness, load, measured, rung
 
 
 def gaps(server):
-    """Between requests that follow each other on a connection."""
+    """Seconds between successive requests of a connection."""
     by = collections.defaultdict(list)
     for request in server.asked:
         by[request.connection].append(request.at)
@@ -23,7 +23,7 @@ def test_a_constant_pause():
 
 
 def test_exponential_pauses():
-    """Five milliseconds in the mean, many shorter and some longer."""
+    """Five milliseconds on average, many shorter and some longer."""
     with Witness(lambda request: OK) as server:
         run = measured("-n", 400, "-c", 1, "--think", "5ms", server.url)
         found = sorted(gaps(server))
@@ -33,7 +33,7 @@ def test_exponential_pauses():
 
 
 def test_who_loses_the_connection_thinks_on():
-    """The server closes while the client thinks: it comes back, and asks when it is time."""
+    """The server closes while the client thinks: the client reconnects and sends its request when the pause is over."""
     times = []
 
     def answer(sock, _):
@@ -48,7 +48,7 @@ def test_who_loses_the_connection_thinks_on():
 
 # shows T03
 def test_sessions_and_the_end_of_a_run(site):
-    """A session is a connection's requests; who thinks at the end is not waited for."""
+    """A session is the requests of one connection; a client that is thinking at the end is not waited for."""
     with Witness(lambda request: OK) as server:
         run = measured("-n", 12, "-c", 2, "--requests-per-connection", 3, "--think", "100ms", "--thinking", "constant",
                        server.url)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Trials: a server that bears them passes, rung among them; and each trial fails for a server that has what it looks
-for.  A trial that could not fail would be worth nothing."""
+"""Trials: a server that withstands them passes, rung among them; and each trial fails for a server with the flaw that
+it looks for.  A trial that could not fail would be worth nothing."""
 import contextlib
 import os
 import re
@@ -17,13 +17,13 @@ from form import SCHEMA, complaints
 from test_rung import SERVING
 
 NAMES = re.findall(r"(?m)^  (\S+) +\S", load("--trial", "list").out)
-THREADED = ("thread", "pool", "dispatch", "epoll")  # with more than one thread; and a loop, which has a helper for listings
+THREADED = ("thread", "pool", "dispatch", "epoll")  # several threads; epoll is a loop with a helper thread for listings
 PATIENT = ("-c", 4, "-d", "400ms", "-T", "20s", "--trial-worst", "20s", "--trial-close", "20s")
 BRIEF = ("-c", 4, "-d", "600ms", "-T", "3s", "--trial-worst", "10s", "--trial-close", "2s")
 
 
 def tried(names, url, *args):
-    """A run of these trials whose result is JSON that fits its schema, and whose exit code says the same."""
+    """Run these trials: the result is JSON that fits its schema, and the exit code agrees with it."""
     run = load("-o", "-", "--trial", names, *args, url)
     assert run.json, f"status {run.status}: {run.err}"
     assert not list(complaints(SCHEMA["$defs"]["trials"], run.json, SCHEMA))
@@ -68,7 +68,7 @@ def test_over_a_unix_socket(site, tmp_path):
 
 # shows N01
 def test_naive_serves_one_at_a_time(site):
-    """Who is served holds up all others, so that even the control fails; afterwards it answers."""
+    """The client being served holds up all others, so that even the control fails; afterwards the server answers."""
     with rung("serve", "-p", 0, "-e", "naive", site) as server:
         run = tried("calm", f"http://127.0.0.1:{server.port}/a.txt", "-T", "20s")
     one = run.json["trials"][0]
@@ -78,7 +78,7 @@ def test_naive_serves_one_at_a_time(site):
 @pytest.mark.skipif(not shutil.which("nginx", path="/usr/sbin:/usr/bin"), reason="nginx is not installed")
 def test_nginx_bears_all(site, tmp_path):
     (tmp_path / "conf").write_text(
-        ("user root;\n" if os.geteuid() == 0 else "") +  # one that may read the folder
+        ("user root;\n" if os.geteuid() == 0 else "") +  # a user that may read the folder
         f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/errors; worker_processes 1;\n"
         "events { worker_connections 2000; }\n"
         "http { access_log off; client_header_timeout 500ms;\n"
@@ -103,7 +103,7 @@ def test_the_honest_one_bears_all():
 
 
 class Plain(Liar):
-    """Honest, and of the simplest kind: answers have no length, so that each ends its connection; hints come before."""
+    """An honest, very simple server: answers have no length, so each ends its connection; a 103 comes before."""
 
     def __init__(self):
         super().__init__(None)
@@ -133,13 +133,13 @@ def test_answers_without_a_length_and_before_the_answer():
 
 
 def test_a_reset_that_is_our_own_doing():
-    """Who answers one request of many, says that it closes, and closes, resets what else was asked: it may."""
+    """A server may answer one of many requests, say that it closes, and close: the others then cause a reset."""
     with Liar(lambda sock, _: sock.sendall(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1))) as liar:
         run = tried("reset", liar.url, *PATIENT)
     assert run.status == DONE and run.json["trials"][0]["hostile"]["answered"] >= 4, run.out
 
 
-FLAWS = [  # trial, flaw, what is said of it, further options
+FLAWS = [  # trial, flaw, pattern of the reason for failing, further options
     ("calm", "stalls", "beside: an answer took", ("--trial-worst", "1s")),
     ("calm", "garbles", "beside: .* bodies with other bytes", ()),
     ("slow-reader", "garbles what comes together", "hostile: 4 of 4 wrong: reading slowly: .* other bytes", ("-d", "2s")),
@@ -216,7 +216,7 @@ def test_mistakes(words, said):
 
 
 def test_chance_comes_from_the_seed():
-    """The same nonsense for the same seed, as far as both came; other nonsense for another."""
+    """Runs with the same seed send the same nonsense, as far as both got; another seed gives other nonsense."""
     def heard(seed):
         seen = []
         with Mini() as server:
@@ -238,7 +238,7 @@ def test_descriptors_on_both_sides():
 
 
 def test_clients_on_both_sides():
-    """A thousand of them, and no more: test_mistakes."""
+    """A thousand hostile clients are allowed; test_mistakes has one more."""
     with Mini() as server:
         assert tried("calm", server.url, "-c", 1000, "-d", "200ms", "--trial-worst", "20s", "-T", "20s").status == DONE
 

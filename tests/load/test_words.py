@@ -44,7 +44,7 @@ def core(tmp_path_factory):
 @pytest.mark.parametrize("seed", range(4))
 # shows T02
 def test_the_same_as_hdrhistogram(core, seed):
-    """Same cells, same counts, same percentiles, value for value."""
+    """The histograms have the same cells, counts and percentiles, value for value."""
     sys.path.append(f"{TOP}/build/pypi")
     hdrh = pytest.importorskip("hdrh.histogram", reason="the PyPI package hdrhistogram is not there: scripts/setup check")
     highest, digits, bits = 3_600_000_000, 3, 11

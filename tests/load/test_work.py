@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What rung load asks: folders, popularity."""
+"""The URLs that rung load requests: folders, popularity."""
 import collections
 import os
 import re
@@ -11,16 +11,16 @@ import pytest
 from aid import DONE, FAULTS, LOAD, OK, PATIENCE, USAGE, Witness, end, environment, load, measured, reply, rung, start
 from test_replay import line, replayed
 
-# tools/load: how many URLs there may be, and what each may take; a small file, all of them, and how many large ones are mapped
+# tools/load: the most URLs, and the bytes each may take; bytes of a small file, of all of them; large files that are mapped
 SANITIZED = "asan" in LOAD or "tsan" in LOAD
-# Of tests that take the thread sanitizer a quarter of a minute or more, and in which no second thread does anything.
+# For tests that take the thread sanitizer a quarter of a minute or more, and in which no second thread does anything.
 ONE_THREAD = pytest.mark.skipif("tsan" in LOAD, reason="one thread does all of it, and the thread sanitizer looks at several")
 URLS_MAX, URL_BYTES, SMALL, HELD, MAPPED = 2000000, 300, 1 << 16, 256 << 20, 1 << 15
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """A folder with all kinds of names; what rung serves of it is in NAMED."""
+    """A folder with all kinds of names; NAMED has the paths that rung serves."""
     top = tmp_path_factory.mktemp("tree")
     for name in ("index.html", "a.txt", "b b.bin", "a#b?c%20", "\u00fc.txt", "sub/index.html", "sub/c.css", "sub/deep/x",
                  "sub/xindex.html", "a.txt.gz", ".hidden", ".git/config", "sub/.x", ".well-known/security.txt"):
@@ -55,7 +55,7 @@ def test_a_walk_asks_every_file_once(tree):
 
 @pytest.mark.parametrize("clients, threads", [(8, 1), (16, 2)])
 def test_connections_share_the_urls(tmp_path, clients, threads):
-    """Each begins at a URL of its own, and leaves out as many as the others ask for meanwhile, however fast it is served."""
+    """Each connection begins at a URL of its own and skips those of the others, however fast it is served."""
     count = 400
     with Witness(lambda request: OK) as server:
         (tmp_path / "urls").write_text("".join(f"{server.url}/{number}\n" for number in range(count)))
@@ -77,7 +77,7 @@ def test_few_urls_are_asked_for_by_each_connection(tmp_path):
 
 
 def test_rung_serves_what_a_walk_names(tree):
-    """Every name is there, and every body is the file's; in threads, too."""
+    """Every name exists, and every body is the file's; with several threads, too."""
     with rung("serve", "-p", 0, tree) as server:
         run = measured("-n", 20 * len(NAMED), "-c", 4, "-t", 2, "--walk", f"{tree}/", "--check", tree,
                        f"http://127.0.0.1:{server.port}")
@@ -138,9 +138,9 @@ def walked(folder, *before):
 
 
 def test_what_a_walk_cannot_read_is_told(tree):
-    """A folder that is locked, even to root; a name that has gone when its turn comes; no half a walk."""
+    """A folder that not even root may read, or a name that has gone when its turn comes: the whole walk fails."""
     weak = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
-    for locked, told in (("sub/deep", "sub/deep"), ("sub", "inside")):  # a link whose target nobody can look at
+    for locked, told in (("sub/deep", "sub/deep"), ("sub", "inside")):  # inside: a link whose target is not visible
         (tree / locked).chmod(0)
         try:
             run = walked(tree, *weak)
@@ -149,21 +149,21 @@ def test_what_a_walk_cannot_read_is_told(tree):
         if "setpriv: " in run.stderr:
             pytest.skip(run.stderr)
         assert run.returncode == USAGE and run.stderr == f"rung: --walk: cannot read {tree}/{told}: permission denied\n"
-    run = walked("/proc/self/fd/")  # its own descriptor of that folder is listed, and then closed
+    run = walked("/proc/self/fd/")  # the program's own descriptor of that folder is listed, and then closed
     assert run.returncode == USAGE
     assert re.fullmatch(r"rung: --walk: cannot read /proc/self/fd/\d+: it does not exist any more\n", run.stderr)
 
 
 @pytest.mark.skipif(not shutil.which("strace") or "asan" in LOAD, reason="strace is needed, and no sanitizer of leaks")
 def test_a_folder_that_ends_in_an_error(tree):
-    """Half of its names are not all of them."""
+    """Part of a folder's names must not pass for all of them."""
     run = walked(tree, "strace", "-f", "-o", "/dev/null", "-e", "trace=getdents64",
                  "-e", "inject=getdents64:error=EIO:when=2")
     assert run.returncode == USAGE and run.stderr == f"rung: --walk: cannot read {tree}: Input/output error\n"
 
 
 def test_a_path_that_is_too_long(tmp_path):
-    """Deeper than any path may be: it ends, with a reason."""
+    """Folders deeper than any path may be: the walk ends, with a reason."""
     here = os.open(tmp_path, os.O_RDONLY)
     for _ in range(20):
         os.mkdir("d" * 250, dir_fd=here)
@@ -182,7 +182,7 @@ def test_an_empty_folder(tmp_path):
 
 
 def test_more_files_than_a_process_can_map(tmp_path):
-    """The last one is compared as the first."""
+    """The last file is compared like the first."""
     (tmp_path / "x").write_bytes(b"hello")
     with Witness(lambda request: OK.replace(b"hello", b"hullo") if request.path == "/x?99999" else OK) as server:
         urls = tmp_path / "urls"
@@ -194,7 +194,7 @@ def test_more_files_than_a_process_can_map(tmp_path):
 
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer's own memory is larger than the bound, and it takes a minute")
 def test_as_many_urls_as_there_may_be(tmp_path):
-    """In memory that is in proportion; and one more."""
+    """The memory for all URLs is in proportion to their number; one URL more is refused."""
     def bounded():
         resource.setrlimit(resource.RLIMIT_AS, (URLS_MAX * URL_BYTES,) * 2)
     with Witness(lambda request: OK) as server:
@@ -207,7 +207,7 @@ def test_as_many_urls_as_there_may_be(tmp_path):
 
 
 def last_of(tmp_path, count, body, answer, *options):
-    """What is found wrong with the last of so many files, which are one file under many URLs; the others are not sent."""
+    """The errors found in the last of count files, one file under many URLs; the others are answered with 304."""
     (tmp_path / "x").write_bytes(body)
     with Witness(lambda request: answer if request.path == f"/x?{count - 1}" else reply(304)) as server:
         urls = tmp_path / "urls"
@@ -220,7 +220,7 @@ def last_of(tmp_path, count, body, answer, *options):
 @ONE_THREAD
 @pytest.mark.parametrize("size, count", [(SMALL, HELD // SMALL), (SMALL + 1, MAPPED)], ids=["copied", "mapped"])
 def test_files_whose_bytes_are_in_memory_and_those_that_have_a_digest(tmp_path, size, count):
-    """What is wrong is found on both sides of the bound; where in the body, as long as the bytes are there."""
+    """A wrong byte is found on both sides of the bound; its place in the body if the bytes are in memory."""
     body = (bytes(range(251)) * (size // 251 + 1))[:size]
     wrong = body[:777] + b"!" + body[778:]
     assert last_of(tmp_path, count, body, reply(200, body)) == []
@@ -234,7 +234,7 @@ def test_files_whose_bytes_are_in_memory_and_those_that_have_a_digest(tmp_path, 
 
 
 def test_heads_of_files_that_have_a_digest(tmp_path):
-    """A head brings no body; its length is compared."""
+    """An answer to HEAD has no body; its Content-Length is compared."""
     count, body = HELD // SMALL + 1, b"x" * SMALL
     whole = reply(200, body)
     assert last_of(tmp_path, count, body, whole.removesuffix(body), "-X", "HEAD") == []
@@ -242,7 +242,7 @@ def test_heads_of_files_that_have_a_digest(tmp_path):
 
 
 def test_a_file_with_a_digest_that_changes(tmp_path):
-    """It is told apart, as one whose bytes are in memory."""
+    """The change is recognized, as for a file whose bytes are in memory."""
     count = HELD // SMALL + 1
 
     def answer(request):
@@ -259,7 +259,7 @@ def test_a_file_with_a_digest_that_changes(tmp_path):
 
 
 def test_parts_of_files_beyond_the_bound(tmp_path):
-    """A mix asks for parts, so it has all files' bytes, and says where one is wrong."""
+    """A mix requests parts, so it keeps all files' bytes and reports the place of a wrong one."""
     count, body = HELD // SMALL + 1, b"x" * SMALL
     (tmp_path / "x").write_bytes(body)
 
@@ -292,7 +292,7 @@ def test_files_that_are_copied_and_mapped(tmp_path, size):
 # --- Popularity ---------------------------------------------------------------------------------------------------
 
 def chi_square(counts, exponent):
-    """Of counts in the order of places, against the shares of Zipf's law."""
+    """The chi-square statistic of counts, in the order of places, against the shares of Zipf's law."""
     weights = [1 / place ** exponent for place in range(1, len(counts) + 1)]
     expected = [sum(counts) * weight / sum(weights) for weight in weights]
     return sum((found - wanted) ** 2 / wanted for found, wanted in zip(counts, expected))
@@ -313,7 +313,7 @@ def drawn(tmp_path, *options):
 
 
 def test_the_most_of_the_law_and_of_speed(tmp_path):
-    """At 10 nearly all is the first one's; a log may be a million times faster."""
+    """With exponent 10 nearly all requests are for the first URL; a log may be replayed a million times faster."""
     counts, run = drawn(tmp_path, "--zipf", "10")
     assert counts[0] > 0.99 * DRAWS and run.status == DONE
     run, server = replayed(tmp_path, line("/a") + line("/b", second=60), "--replay-speed", "1000000", "-c", 1)
@@ -322,7 +322,7 @@ def test_the_most_of_the_law_and_of_speed(tmp_path):
 
 @pytest.mark.parametrize("exponent", ["0", "0.7", "1.0", "2"])
 def test_zipf_over_a_list(tmp_path, exponent):
-    """Places are those of the list, shares are those of the law, and of no other."""
+    """The places are those of the list; the shares are those of the law with this exponent, and of no other."""
     counts, run = drawn(tmp_path, "--zipf", exponent)
     assert sum(counts) == DRAWS and chi_square(counts, float(exponent)) < SURELY_MORE, counts
     assert chi_square(counts, float(exponent) + 0.2) > SURELY_MORE, counts
@@ -345,7 +345,7 @@ def test_draws_are_seeded(tmp_path):
 
 
 def test_zipf_over_a_walk(tmp_path):
-    """The places are drawn too, by the seed: names say nothing of popularity."""
+    """The places are drawn too, from the seed: names say nothing about popularity."""
     folder = tmp_path / "many"
     folder.mkdir()
     for place in range(PLACES):
@@ -377,7 +377,7 @@ def test_json_fits_its_schema(tree, tmp_path):
 
 # shows T01
 def test_a_host_of_ones_own():
-    """It takes the place of the URL's, so that a name can be asked for at any address."""
+    """A Host field of the command replaces the URL's, so that a name can be requested from any address."""
     with Witness(lambda request: OK) as server:
         run = measured("-n", 20, "-c", 2, "-H", "Host: elsewhere.example", "-H", "X-More: 1", server.url)
     assert run.status == DONE and len(server.asked) == 20

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tests of what builds and installs: make runs as if nothing had started these tests."""
+"""The tests of building and installing: make runs as if no make had started these tests."""
 import os
 import subprocess
 import sys
@@ -8,14 +8,14 @@ import pytest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIMIT_S = 280
-# What a make around these tests hands down: a variable of its command line is in the environment, too.
+# Variables that a make around these tests passes on: those of its command line are in the environment, too.
 GIVEN = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "WERROR", "BUILD", "MODE", "V", "KERNEL", "PREFIX", "DESTDIR")
 sys.path.insert(0, os.path.join(TOP, "tests"))
 
 
 @pytest.fixture
 def make():
-    """make in a folder, without the flags of a make around it: (status, output, errors)."""
+    """Runs make in a folder, without the flags of a make around it: (status, output, errors)."""
     clean = {key: value for key, value in os.environ.items() if key not in GIVEN}
 
     def run(*args, cwd=TOP, **env):

@@ -17,7 +17,7 @@ OBJECT = "build/release/core/one.o"
 
 @pytest.fixture
 def tree(tmp_path):
-    """The Makefile, what it generates a header from, and one source."""
+    """The Makefile, the files that it generates a header from, and one source."""
     for path in ("Makefile", "scripts/gen-types.py", "core/mime.def", "base/version.h"):
         os.makedirs(tmp_path / os.path.dirname(path), exist_ok=True)
         shutil.copy(f"{TOP}/{path}", tmp_path / path)
@@ -28,7 +28,7 @@ def tree(tmp_path):
 def test_a_warning_ends_only_the_checks(tree, make):
     status, _, errors = make(OBJECT, cwd=tree)
     assert status == 0 and "unused" in errors and os.path.exists(tree / OBJECT)
-    status, _, errors = make(OBJECT, cwd=tree, WERROR="1")  # the object was made before, and its warning was only shown
+    status, _, errors = make(OBJECT, cwd=tree, WERROR="1")  # the object exists, and its warning was only shown
     assert status != 0 and "unused" in errors
     (tree / "core/one.c").write_text(WARNED.replace("    int unused;\n\n", ""))
     status, said, errors = make(OBJECT, cwd=tree, WERROR="1")
@@ -53,7 +53,7 @@ def test_a_folder_has_one_name(tree, make):
 
 
 def test_what_a_program_can_do_without(tree, make):
-    """What headers there are is written when that changes, and otherwise left alone, however many makes look at once."""
+    """The list of present headers is written only when it changes, even if several makes check at once."""
     (tree / "lab/programs/one").mkdir(parents=True)
     (tree / "lab/programs/one/optional").write_text(f"{tree}/header.h\n")
     said = tree / "build/release/lab/one.optional"
@@ -73,7 +73,7 @@ def test_what_a_program_can_do_without(tree, make):
 
 
 def test_a_library_that_is_missing(tree, make):
-    """What cannot be compressed is said, and left out of the table."""
+    """A coding without its library is reported and left out of the table."""
     for has, rows in (("gzip br zstd", "X(gzip) X(br) X(zstd)\n"), ("zstd", "X(zstd)\n"), ("", "\n")):
         status, _, errors = make("build/gen/compressors.def", f"COMPRESSORS={has}", cwd=tree)
         missing = [name for name in ("gzip", "br", "zstd") if name not in has.split()]
@@ -82,7 +82,7 @@ def test_a_library_that_is_missing(tree, make):
 
 
 def test_a_tracer_without_clang(make, tmp_path):
-    """It is built, says what to install when it is to trace, and has its help; from the objects of the build under test."""
+    """A tracer without clang is built, has its help, and says what to install when asked to trace.  It uses the objects of the build."""
     build = os.environ.get("RUNG_BUILD") or f"{TOP}/build"
     status, _, errors = make("all", f"BUILD={build}", "MODE=debug")
     assert status == 0, errors
@@ -100,7 +100,7 @@ def test_a_tracer_without_clang(make, tmp_path):
 
 
 def test_ways_of_making_a_release(tree, make):
-    """Each has a folder and its options; what is no way, and what another compiler has otherwise, is said."""
+    """Each MODE has its folder and options; an unknown MODE, or one that CC does not support, is refused with a reason."""
     for mode, options in (("release", "-O2"), ("release-o3", "-O3"), ("release-lto", "-O2 -flto=auto"),
                           ("release-lto-native", "-O2 -march=native -flto=auto"), ("release-train", "-O2 -fprofile-generate")):
         status, said, errors = make(f"build/{mode}/core/one.o", f"MODE={mode}", "V=1", cwd=tree)
@@ -118,7 +118,7 @@ def test_ways_of_making_a_release(tree, make):
 
 
 def test_a_profile(tmp_path):
-    """Whoever counts is asked and stopped, and leaves counts; who does not start, or dies, is no profile."""
+    """A server that does not start, or does not answer, makes no profile."""
     train = [sys.executable, "-B", f"{TOP}/scripts/train"]
 
     def trained(name, text):
@@ -134,7 +134,7 @@ def test_a_profile(tmp_path):
 
 
 def test_the_checks_ask_for_it():
-    """Every make that run.py or one of its layers starts has it in the environment."""
+    """Every make that run.py or one of its layers starts has WERROR=1 in its environment."""
     code = (f"import os, sys; sys.path.insert(0, {TOP + '/tests'!r}); import run; sys.argv = ['run.py', '--list', '--only', 'none']; "
             "run.main(); print(os.environ['WERROR'])")
     done = subprocess.run([sys.executable, "-B", "-c", code], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,

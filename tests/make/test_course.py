@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/course.md sends its readers to what is there: files, experiments, options, headings, targets of make."""
+"""docs/course.md refers only to things that exist: files, experiments, options, headings, targets of make."""
 import os
 import re
 import subprocess
@@ -22,7 +22,7 @@ def said(*argv):
 
 
 def headings(path):
-    """Their anchors, as GitHub makes them."""
+    """The anchors of a page's headings, as GitHub makes them."""
     return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in re.findall(r"(?m)^#+ (.*)$", text_of(path))}
 
 

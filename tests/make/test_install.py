@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""make install and uninstall: what lies where, and a lab that measures from there and writes into its user's home."""
+"""make install and uninstall: which files go where, and an installed lab that measures and writes into its user's home."""
 import json
 import os
 import stat

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every command of README.md works as it is written, in a network namespace of its own; both READMEs have the same."""
+"""Every command of README.md works as it is written, in a network namespace of its own; both READMEs have the same commands."""
 # shows S01
 import json
 import os
@@ -33,7 +33,7 @@ def of_rung(command):
 
 @pytest.fixture
 def home():
-    """A home folder with pictures and a folder www; any user can read it."""
+    """A home folder with the folders pictures and www; any user can read it."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         for name in ("pictures", "www"):
@@ -45,7 +45,7 @@ def home():
 
 @pytest.fixture
 def shell(home):
-    """Runs a script where port 8080 is free, and so are all others: (status, output, errors)."""
+    """Runs a script where every port is free, 8080 included: (status, output, errors)."""
     env = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": home, "RUNG_LOAD_DURATION": "1s"}
 
     def run(script):
@@ -70,7 +70,7 @@ def test_targets_exist(command, make):
 
 
 def test_numbers_in_words():
-    """How many engines have sockets, and how many files are to be read."""
+    """The READMEs give, in words, the number of engines with sockets and the number of files to read."""
     words = {9: ("nine", "九"), 10: ("ten", "十"), 11: ("eleven", "十一"), 12: ("twelve", "十二"), 13: ("thirteen", "十三")}
     with open(f"{TOP}/engines/engine.h", encoding="utf-8") as file:
         engines = len(re.findall(r"(?m)^    X\(\w+\)", file.read())) - 1  # null has no sockets
@@ -87,7 +87,7 @@ def available():
 
 
 def serves(command):
-    """Whether it goes on until a signal comes."""
+    """Whether a command runs until it gets a signal."""
     words = command.removeprefix("sudo ").split()[1:]
     with open(f"{TOP}/server/commands.def", encoding="utf-8") as file:
         others = set(re.findall(r"(?m)^COMMAND\((\w+)", file.read())) - {"serve", "echo"}
@@ -100,7 +100,7 @@ def test_commands_work(command, shell, home):
         if engine[1] not in available():
             pytest.skip(f"engine {engine[1]} cannot run here")
     script = command.removeprefix("sudo ").replace("/srv/www", f"{home}/www").replace("-d 30s", "-d 1s")
-    if "lab run" in command:  # it takes minutes; that it is there is enough
+    if "lab run" in command:  # it takes minutes, so only its existence is checked
         status, said, errors = shell("rung lab list")
         assert status == 0 and re.search(rf"(?m)^{command.split()[-1]} ", said), errors
         return

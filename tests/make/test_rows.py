@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page of rows (scripts/rows): marks become links, and what is missing is not passed over."""
+"""The page of rows (scripts/rows): marks become links, and a row without a mark is reported."""
 import importlib.machinery
 import importlib.util
 import os
@@ -16,7 +16,7 @@ of = ["khttpd notes"]
 
 @pytest.fixture
 def rows(tmp_path, monkeypatch, capsys):
-    """The script for a tree of one's own: files by name, its options; (status, what it said, the page)."""
+    """Runs the script on a tree of given files, with its options: (status, output, page)."""
     loader = importlib.machinery.SourceFileLoader("rows", f"{TOP}/scripts/rows")
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("rows", loader))
     loader.exec_module(module)

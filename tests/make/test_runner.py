@@ -27,7 +27,7 @@ def layers(tmp_path):
 
 
 def late(retried=None):
-    """A job whose test fails at first and passes then; the path retried is made by the second run."""
+    """A job whose test fails at first and then passes; its second run creates the file `retried`."""
     def job(layer):
         def once_more():
             if retried:
@@ -38,7 +38,7 @@ def late(retried=None):
 
 
 def until(path, ended=None):
-    """A job that lasts until there is the file, or for a moment, and says when it ended."""
+    """A job that lasts until the file `path` exists, or half a second without one, and writes into `ended` when it ended."""
     def job(layer):
         end = time.monotonic() + (PATIENCE_S if path else 0.5)
         while time.monotonic() < end and not (path and path.exists()):
@@ -60,8 +60,8 @@ def test_a_layer_that_ran_alone_has_failed(layers, tmp_path, capsys):
 
 @pytest.mark.parametrize("alone", [True, False])
 def test_a_guest_retries_at_once_and_counts_as_others_do(layers, tmp_path, monkeypatch, alone):
-    """A guest cannot wait for other layers to end, so it has run its failures again already.  That is looked at only if
-    others ran at the same time."""
+    """A guest cannot wait for other layers to end, so it has already repeated its failures.  The second results count only
+    if other layers ran at the same time."""
     def booted(*_):
         folder = tmp_path / "shared"
         folder.mkdir()
@@ -77,7 +77,7 @@ def test_a_guest_retries_at_once_and_counts_as_others_do(layers, tmp_path, monke
 
 
 def test_layers_one_after_the_other_are_alone(layers):
-    """Each takes all seats, or one has ended when the other begins."""
+    """Each layer takes all seats, or one has ended when the other begins."""
     for found in (layers(one=late(), two=late()), layers(1, one=seats(1, late()), two=seats(1, late()))):
         assert [(layer.failed, layer.unsteady) for layer in found.values()] == [(["t::late"], [])] * 2
 

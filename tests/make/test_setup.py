@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scripts/setup, on a machine whose package manager only notes what it is asked: nothing is installed here."""
+"""scripts/setup with a package manager that only records its calls: nothing is installed here."""
 import os
 import re
 import subprocess
@@ -15,14 +15,14 @@ PROGRAMS = {
     "dpkg-query": 'grep -qx -- "$3" "$FAKES/installed" && printf installed',
     "apt-get": 'echo "apt-get $*" >>"$FAKES/asked"',
     "id": "echo 1000",
-    # What sudo starts: apt-get is ours, and nothing else may touch this machine.
+    # sudo starts only our apt-get: no other command may touch this machine.
     "sudo": 'while [ "$1" = env ] || [ "${1#*=}" != "$1" ]; do shift; done\n[ "$1" != apt-get ] || "$@"',
 }
 
 
 @pytest.fixture
 def setup(tmp_path):
-    """Runs scripts/setup KIND where these packages are installed: the list of calls of apt-get."""
+    """Runs scripts/setup KIND as if these packages were installed: the list of calls of apt-get."""
     for name, text in PROGRAMS.items():
         path = tmp_path / name
         path.write_text(f"#!/bin/sh\n{text}\n")

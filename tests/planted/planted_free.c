@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* planted_free.c - a fault: an object is written to after it was freed.
  *
- * Where KASAN is, it says so at once.  Else the allocator has filled the object with a pattern, if
- * it was told to (slub_debug=P), and complains when it next hands the object out; so more are asked
- * for.
+ * KASAN reports it at once.  Without KASAN the allocator fills the object with a pattern, if
+ * slub_debug=P is set, and complains when it next hands the object out; so the module asks for more
+ * objects.
  */
 #include <linux/module.h>
 #include <linux/slab.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* planted_leak.c - a fault: three objects of the allocator, and a page by vmalloc(), that are never
- * given back, and that nobody points to.
+/* planted_leak.c - a fault: three objects of the allocator, and a page from vmalloc(), that are
+ * never freed, and that no pointer refers to.
  */
 #include <linux/module.h>
 #include <linux/slab.h>

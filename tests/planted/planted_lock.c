@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* planted_lock.c - a fault: two locks, taken in one order and then in the other.
  *
- * Nobody waits here, for there is only one who takes them; two who did would wait for ever.  Only
+ * No thread waits here, because only one takes the locks; two threads could wait for ever.  Only
  * lockdep sees that before it happens.
  */
 #include <linux/module.h>

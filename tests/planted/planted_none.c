@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* planted_none.c - a module without a fault: what the others do, done right.  Nobody may complain.
+/* planted_none.c - a module without a fault: it does right what the others do wrong.  The kernel
+ * must not complain.
  */
 #include <linux/delay.h>
 #include <linux/module.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* planted_sleep.c - a fault: it sleeps while it holds a spin lock.
  *
- * A kernel with DEBUG_ATOMIC_SLEEP says so wherever somebody might sleep; one without only when
- * somebody really does.  So it really does.
+ * A kernel with DEBUG_ATOMIC_SLEEP complains wherever a thread might sleep; one without only when a
+ * thread really does.  So this one really sleeps.
  */
 #include <linux/delay.h>
 #include <linux/module.h>

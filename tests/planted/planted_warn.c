@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* planted_warn.c - a fault: a promise of ours is broken, and WARN_ONCE() says so, as core_failed()
- * does.
+/* planted_warn.c - a fault: a promise of ours is broken, and WARN_ONCE() reports it, as
+ * core_failed() does.
  */
 #include <linux/bug.h>
 #include <linux/module.h>

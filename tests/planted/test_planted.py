@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The test of the test: faults that were planted are heard, each in a guest of its own; a module without one is not.
+"""The test of the tests: planted faults are detected, each in a guest of its own, and a module without a fault is not reported.
 
-A stock kernel has neither KASAN nor DEBUG_ATOMIC_SLEEP nor kmemleak.  What it has: an allocator that, told to, keeps
-who asked for each object (a leak is seen after unloading) and fills what is freed with a pattern (a write is seen when
-the object is next handed out); and a scheduler that notices somebody who really goes to sleep in atomic context.  A
-*read* after free, and a call that only might have slept, it does not see: scripts/debug-kernel builds one that does,
+A stock kernel has neither KASAN nor DEBUG_ATOMIC_SLEEP nor kmemleak.  It has an allocator that can record which
+code asked for each object (a leak is seen after unloading) and fill freed objects with a pattern (a write is seen when
+the object is next handed out); and a scheduler that notices a thread that really goes to sleep in atomic context.  It
+does not see a *read* after free, nor a call that only might have slept: scripts/debug-kernel builds a kernel that does,
 with lockdep for locks in two orders, and one with KCSAN for races.
 
-These run outside the guest; RUNG_PLANTED is the folder of the modules, RUNG_KERNEL which kernel, RUNG_CACHE its place.
+The tests run outside the guest; RUNG_PLANTED is the folder of the modules, RUNG_KERNEL which kernel, RUNG_CACHE its place.
 """
 import os
 import sys
@@ -27,7 +27,7 @@ VERSION = os.environ.get("RUNG_KERNEL") or "6.1"
 DEBUG, RACE = VERSION.startswith("debug-"), VERSION.startswith("race-")
 BUILT = DEBUG or RACE
 WATCHED = "slub_debug=FZPU"
-# Loads it, unloads it, and says what the kernel has said since, with levels, then what is left.
+# Loads the module, unloads it, and prints the kernel's messages since, with levels, then the objects that are left.
 COMMAND = """mount -t debugfs none /sys/kernel/debug
 dmesg -c >/dev/null
 [ ! -e /sys/kernel/debug/kcsan ] || echo on >/sys/kernel/debug/kcsan
@@ -51,7 +51,7 @@ def linux():
 
 
 def planted(linux, what):
-    """What a guest says in which that module was loaded and unloaded: (complaints on its console, all it said)."""
+    """Output of a guest in which that module was loaded and unloaded: (complaints on its console, everything it printed)."""
     image = guest.Image()
     image.copy(f"{os.environ['RUNG_PLANTED']}/planted_{what}.ko", "/planted.ko")
     result = guest.boot(guest.Job(COMMAND.format(what=what), image, append=WATCHED, memory_mib=1024 if BUILT else 512,
@@ -60,7 +60,7 @@ def planted(linux, what):
 
 
 def leaked(output):
-    """What left.py makes of it: (objects, whose) of the allocator, and lines of vmallocinfo."""
+    """What left.py finds in it: (objects, whose) of the allocator, and lines of vmallocinfo."""
     found = []
     for part in output.split("@ ")[1:]:
         cache, _, text = part.partition("\n")
@@ -72,7 +72,7 @@ def leaked(output):
 
 
 def log_of(output):
-    """Complaints among the lines of dmesg -r, as the tests' own ears hear them."""
+    """Complaints among the lines of dmesg -r, as klog.py judges them."""
     lines = [line.partition(">")[::2] for line in output.split("\n") if line.startswith("<")]
     return [text for level, text in lines if klog.complaint(int(level[1:]) & 7, text.replace("planted_", "rung_"))]
 
@@ -107,7 +107,7 @@ def test_sleep_in_atomic_context(linux):
 
 
 def test_a_broken_promise(linux):
-    """At the level of a warning, which a quiet console would not show."""
+    """The complaint has the level of a warning, which a quiet console would not show."""
     heard, output = planted(linux, "warn")
     assert any("WARNING: " in line for line in heard), heard
     assert any("broken promise: planted" in line for line in log_of(output))

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* calls.c - what a request costs in system calls, counted: one receive and one send for a small
- * file, under every engine; and what each other way to send makes of it.
+/* calls.c - the system calls that a request costs, counted: one receive and one send for a small
+ * file, under every engine, and the calls of each other way to send.
  *
  * The seam of faults.c counts here and lets everything pass.  The client sends the next request
- * only when it has the answer to the last, so nothing is shared between two.
+ * only when it has the answer to the last, so no call serves two requests.
  */
 #include "faults_server.h"
 
 enum { REQUESTS = 100, WARM_UP = 3 };
 
-/* Exactly so many for each request, or at most so many more for all of them. */
+/* Exactly `each` calls for each request, plus at most `beyond` in all. */
 static void expect(enum seam_call call, unsigned each, unsigned beyond)
 {
     assert_in_range(atomic_load(&seam_made[call]), each * REQUESTS, each * REQUESTS + beyond);
 }
 
-/* A server that is warm, and has answered so many requests of one client since. */
+/* A warm server that has then answered REQUESTS requests of one client. */
 static struct run *answered(const struct engine *e, struct client **c)
 {
     struct run *r;
@@ -40,9 +40,10 @@ static void over(struct run *r, struct client *c)
     alarm(0);
 }
 
-/* Who asks without being told pays for it, and who is told once asks until nothing is left, which
- * the next request may forestall; a blocking one is at the next already, and perhaps was
- * not yet when counting began; others need one each. */
+/* nonblock receives without being notified, so some of its receives find nothing.  Edge-triggered
+ * epoll is notified once and receives until nothing is left, unless the next request comes first.
+ * A blocking engine is in the next receive already, and perhaps was not yet in the first one when
+ * counting began.  The others need one receive each. */
 static void expect_receives(const struct engine *e)
 {
     unsigned made = atomic_load(&seam_made[SEAM_recv]);
@@ -74,12 +75,12 @@ static void count_small_file(const struct engine *e)
     expect(SEAM_preadv64v2, e->model != ENGINE_COMPLETION, 0); /* an operation, too */
     /* The answer's note or the source; a thread that sees its first request has cold memory. */
     expect(SEAM_malloc, 0, REQUESTS + (e->crew ? 4 * r->srv.arrangement.tuning.threads : 0));
-    /* One-shot is armed anew after the answer is out, of a crew by whoever pumped it; else once. */
+    /* One-shot re-arms after each answer, in a crew by the thread that pumped; otherwise once. */
     if (e == &serving_oneshot || (e->crew && !e->may_block))
         assert_in_range(atomic_load(&seam_made[SEAM_epoll_ctl]), REQUESTS - 1, REQUESTS + 1);
-    else if (e == &serving_edge) /* a turn that the next request prolongs may spend its budget */
+    else if (e == &serving_edge) /* a turn prolonged by the next request may use up its budget */
         expect(SEAM_epoll_ctl, 0, REQUESTS / (PUMP_CALLS_MAX / 2) + 1);
-    else /* a blocking thread makes the set it sleeps on, of a listener and the stop, once */
+    else /* a blocking thread fills its set (a listener and the stop) once */
         expect(SEAM_epoll_ctl, 0, e->may_block ? 2 * r->srv.arrangement.tuning.threads : 1);
     over(r, c);
 }
@@ -121,7 +122,7 @@ static void count_way(const struct engine *e, unsigned way)
     r = answered(e, &c);
     threads = e->crew ? r->srv.arrangement.tuning.threads : 0;
     expect(SEAM_sendmsg, ways[way].sendmsg, 0);
-    /* A loop asks whether pages that it will not see are in memory. */
+    /* A loop asks whether pages that it will not read itself are in memory. */
     expect(SEAM_preadv64v2, ways[way].pread || e->may_block || e->crew ? ways[way].pread : 1, 0);
     expect(SEAM_sendfile64, ways[way].sendfile, 0);
     expect(SEAM_splice, ways[way].splice, 0);
@@ -129,7 +130,7 @@ static void count_way(const struct engine *e, unsigned way)
     expect(SEAM_pipe2, 0, run_how.way == SEND_SPLICE ? threads : 0);
     expect(SEAM_fstat64, 1 + ways[way].maps, 0);
     expect(SEAM_mmap64, ways[way].maps, 0);
-    /* What comes after an answer may be too late for the last, or still be the first one's. */
+    /* A call made after an answer may miss the end of the count, or precede its beginning. */
     after = atomic_load(&seam_made[SEAM_munmap]);
     assert_in_range(after + 1, ways[way].maps * REQUESTS, ways[way].maps * REQUESTS + 2);
     after = atomic_load(&seam_made[SEAM_setsockopt]);
@@ -148,7 +149,7 @@ static void small_file_by_each_way(void **state)
     running[0] = '\0';
 }
 
-/* A file of several transfers, to a socket that takes each whole. */
+/* A file of several transfers, to a socket that takes each transfer whole. */
 static void long_file_by_each_way(void **state)
 {
     static const struct {
@@ -177,7 +178,7 @@ static void long_file_by_each_way(void **state)
     run_how = (struct send_how){0};
 }
 
-/* Its pages are in memory, so they are handed over by calls, and nothing is read into a piece. */
+/* The file's pages are in memory, so calls send them and nothing is read into a piece. */
 /* shows S30 */
 static void long_file_by_the_ring(void **state)
 {

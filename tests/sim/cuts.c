@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* cuts.c - the same bytes come out however the input was cut, the output was taken, and whatever
- * came in between. */
+/* cuts.c - the output is the same however the input was cut, the output was taken, and whatever
+ * happened in between. */
 #include "talk.h"
 
 enum { TALKS = 60, RUNS = 8, MESSAGES = 12 };
 
-/* How much one call moves, drawn anew for each run: down to single bytes unless there are very
+/* How much one call moves, drawn again for each run: down to single bytes unless there are very
  * many. */
 static size_t draw_max(uint64_t *rng, size_t bytes)
 {
@@ -65,7 +65,7 @@ static void http(void **state)
     same_output(&http_proto);
 }
 
-/* Each seed twice: a failure that names its seed can be had again. */
+/* Run each seed twice: a failure that names its seed can be reproduced. */
 static void a_seed_is_a_run(void **state)
 {
     static struct world a, b;

@@ -3,20 +3,21 @@
  * server, with each error it can plausibly return, under every engine.
  *
  * A run is: a server opens everything it needs and serves a small folder on loopback; a client asks
- * for a file, a long file, a listing, something that is not there, then a few requests at once.
- * With one call failing, each answer is right, or an error that says so, or the connection ends.
- * Afterwards, with nothing failing any more, the same server answers a new client, stops at a
- * signal, and has given back all memory and descriptors.  When a failure keeps the server from
- * starting, it must say so and leave nothing behind.  Then all of it once more with the failure in
- * the last moments, while a stopping server closes the connection of an idle client.  n grows until
- * the call is not made that often.  naive and epoll meet every error number, the other engines one
- * or two of each kind: see in_full().  An argument says which engines: serving_asked().
+ * for a file, a long file, a listing, a name that does not exist, then sends a few requests at
+ * once.  While one call fails, each answer is right, or an error that says so, or the connection
+ * ends.  Afterwards, with nothing failing any more, the same server answers a new client, stops at
+ * a signal, and has given back all memory and descriptors.  When a failure keeps the server from
+ * starting, it must say so and leave nothing behind.  Then the whole run is repeated with the
+ * failure in the last moments, while a stopping server closes the connection of an idle client.  n
+ * grows until the call is not made that often.  naive, epoll and uring meet every error number, the
+ * other engines one or two of each kind: see in_full().  An argument says which engines:
+ * serving_asked().
  */
 #include "faults_server.h"
 
 /* --- The conversation ------------------------------------------------------------------------- */
 
-/* The small conversation.  The worst verdict. */
+/* Hold the small conversation and return the worst verdict. */
 static enum verdict converse(int port)
 {
     static const struct {
@@ -78,7 +79,7 @@ static bool still_serves(struct run *r)
     return v == RIGHT;
 }
 
-/* Every thread of it has ended and everything is given back. */
+/* Every thread of the server has ended and everything is given back. */
 static void run_end(struct run *r)
 {
     assert_true(wait_left(r));
@@ -86,8 +87,8 @@ static void run_end(struct run *r)
     assert_true(r->result == 0 || atomic_load(&seam_hits) > 0);
 }
 
-/* Whether the client may notice.  Not an interruption or a short transfer, nor what has nothing
- * to do with the answer: those are to be made good. */
+/* Whether the client may notice the failure.  An interruption, a short transfer, and a call that
+ * has nothing to do with the answer must be handled without a trace. */
 static bool may_show(struct fault_plan plan)
 {
     switch (plan.call) {
@@ -101,13 +102,13 @@ static bool may_show(struct fault_plan plan)
     case SEAM_getpeername:
         return false;
     case SEAM_preadv64v2:
-        return plan.err == SEAM_NONE && run_how.way == SEND_COPY; /* so it says: nothing is left */
+        return plan.err == SEAM_NONE && run_how.way == SEND_COPY; /* it reads as an end of file */
     default:
         return plan.err != EINTR && plan.err != SEAM_SHORT;
     }
 }
 
-/* The failure comes while it starts or serves. */
+/* The failure comes while the server starts or serves. */
 static void fail_serving(const struct engine *e, struct fault_plan plan)
 {
     struct run *r;
@@ -126,7 +127,7 @@ static void fail_serving(const struct engine *e, struct fault_plan plan)
     run_end(r);
 }
 
-/* The failure comes while it stops, with an idle client. */
+/* The failure comes while the server stops, with an idle client. */
 static void fail_stopping(const struct engine *e, struct fault_plan plan)
 {
     struct run *r;
@@ -224,16 +225,16 @@ static const struct fault {
 
 enum { FAULTS = sizeof(faults) / sizeof(faults[0]) };
 
-/* The part of the server that no engine changes is failed under two of them in full; under the
- * others the first error number of each kind, for every n, because they differ only in what waits
- * for what. */
+/* The part of the server that is the same under every engine is failed in full under three engines.
+ * The others get the first error number of each kind, for every n, because they differ only in
+ * which part waits for which. */
 static bool in_full(const struct engine *e, const struct fault *f, unsigned k)
 {
     return e == &engine_naive || e == &engine_epoll || e == &engine_uring || k == 0 ||
            f->err[k] < 0;
 }
 
-/* An engine that asks all the time makes some calls without end: only ASKED_MAX of them fail. */
+/* An engine that polls all the time makes some calls endlessly: only ASKED_MAX of them fail. */
 static bool asked_too_often(const struct engine *e, struct fault_plan plan)
 {
     enum { ASKED_MAX = 60 };
@@ -242,7 +243,7 @@ static bool asked_too_often(const struct engine *e, struct fault_plan plan)
            (plan.call == SEAM_recv || plan.call == SEAM_accept4 || plan.call == SEAM_read);
 }
 
-/* Every n; how many there were. */
+/* Fail every n; return how many there were. */
 static unsigned every_n(const struct engine *e, const struct fault *f, int err, bool stopping)
 {
     struct fault_plan plan = {.call = f->call, .err = err};
@@ -258,7 +259,7 @@ static unsigned every_n(const struct engine *e, const struct fault *f, int err, 
     return plan.n - 1;
 }
 
-/* Calls that an engine need not make in so short a life. */
+/* Calls that an engine need not make in such a short life. */
 static bool rare(enum seam_call call)
 {
     return call == SEAM_lseek64 || call == SEAM_realloc || call == SEAM_getsockopt;
@@ -279,7 +280,7 @@ static void test_fault(void **state)
     assert_true(only || runs > 0 || rare(f->call)); /* otherwise nothing was tested */
 }
 
-/* Without a fault: all is right; what follows means something. */
+/* Without a fault everything is right, so the tests that follow mean something. */
 static void test_no_fault(void **state)
 {
     (void)state;
@@ -315,7 +316,7 @@ static void test_shortage_does_not_spin(void **state)
         serving_nap(500);
         waits = atomic_load(&seam_made[SEAM_epoll_wait]) + atomic_load(&seam_made[SEAM_accept4]) +
                 atomic_load(&seam_made[SEAM_poll]) + atomic_load(&seam_made[SEAM_select]);
-        assert_in_range(waits, 1, serving_ms() - began_ms); /* spinning makes thousands each ms */
+        assert_in_range(waits, 1, serving_ms() - began_ms); /* spinning makes thousands per ms */
         seam_disarm();
         assert_int_equal(judge(c, false, short_body, SHORT_BYTES, 200), RIGHT);
         client_free(c);
@@ -329,8 +330,8 @@ static void test_shortage_does_not_spin(void **state)
 }
 
 /* No thread can be started, from the n-th on.  A pool serves with the threads that it has.  The
- * engine thread refuses a connection that gets none, and serves the next one when it can.  It naps
- * RETRIES_MAX times before, which takes no time here. */
+ * engine thread refuses a connection for which it gets no thread, and serves the next one when it
+ * can.  Before that it naps RETRIES_MAX times, which takes no time here. */
 /* shows N03 */
 static void test_threads_run_out(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* faults_client.h - a client that judges an answer: right, an error that says so, ended, or wrong.
  *
- * It reads with the core's parser of responses, which is tested elsewhere; what is judged here is
+ * The client reads with the core's parser of responses, which is tested elsewhere; this file judges
  * whether the bytes are those of the file, and whether anything hangs.
  */
 #ifndef TESTS_FAULTS_CLIENT_H
@@ -34,7 +34,7 @@ static inline void client_free(struct client *c)
         close(c->fd);
 }
 
-/* More of the answer.  1, 0: the connection has ended; -1: the server hangs. */
+/* Receive more of the answer.  1; 0: the connection has ended; -1: the server hangs. */
 static inline int more(struct client *c)
 {
     long n = client_recv(c->fd, c->in + c->len, sizeof(c->in) - c->len);
@@ -47,7 +47,7 @@ static inline int more(struct client *c)
     return 1;
 }
 
-/* The body behind the head: collected at the front of c->in, where head and framing were.  Its
+/* Read the body behind the head into the front of c->in, where head and framing were.  Returns its
  * length, or -1. */
 static inline long body_read(struct client *c, size_t head_len, const struct http_head *head)
 {
@@ -72,7 +72,7 @@ static inline long body_read(struct client *c, size_t head_len, const struct htt
     return (long)len;
 }
 
-/* Read one answer: body (n bytes; NULL: any) with status 200, or status 404 if nothing was to be
+/* Read one answer: body (n bytes; NULL: any) with status 200, or status 404 if nothing should be
  * found. */
 static inline enum verdict judge(struct client *c, bool head_only, const char *body, size_t n,
                           unsigned status)

@@ -4,8 +4,8 @@
  *
  * The linker redirects the calls (-Wl,--wrap, see faults.ldflags), so that no line of the server
  * knows of it. One plan at a time: the n-th call of one kind fails with an error number, once or
- * from then on.  The test's own thread is exempt, and so is libc's inside.  The calls that wait
- * are in faults_time.h.  Included by one source file: it defines functions.
+ * from then on.  The test's own thread is exempt, and so are calls inside libc.  The calls that
+ * wait are in faults_time.h.  Included by one source file: it defines functions.
  */
 #ifndef TESTS_FAULTS_SEAM_H
 #define TESTS_FAULTS_SEAM_H
@@ -63,7 +63,7 @@ static atomic_uint seam_armed;
 static atomic_uint seam_made[SEAM_COUNT]; /* calls so far */
 static atomic_uint seam_hits;
 static atomic_long seam_memory;           /* allocations and mappings not given back */
-static atomic_bool seam_no_openat2;       /* not known here: under valgrind */
+static atomic_bool seam_no_openat2;       /* valgrind does not know the call */
 static _Thread_local bool seam_exempt;    /* the test's thread */
 
 static inline void seam_arm(struct fault_plan plan)
@@ -134,7 +134,7 @@ SEAM(int, pthread_create,
      (pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg),
      (t, attr, run, arg), errno)
 
-/* The calls of liburing return the error that others leave in errno. */
+/* The calls of liburing return the error that other calls leave in errno. */
 SEAM(int, io_uring_queue_init_params,
      (unsigned n, struct io_uring *ring, struct io_uring_params *p), (n, ring, p), -errno)
 SEAM(int, io_uring_register_buf_ring,
@@ -142,7 +142,7 @@ SEAM(int, io_uring_register_buf_ring,
      -errno)
 SEAM(int, io_uring_submit_and_get_events, (struct io_uring *ring), (ring), -errno)
 
-/* --- Those that are more than that ------------------------------------------------------------ */
+/* --- Calls that need more than that ----------------------------------------------------------- */
 
 /* How many bytes a transfer moves; -1: it fails. */
 static inline ssize_t seam_transfer(enum seam_call call, size_t n)
@@ -209,7 +209,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags)
     return __real_sendmsg(fd, &shorter, flags);
 }
 
-/* One piece is sent so: the same as far as tests are concerned. */
+/* send() sends one piece; to the tests it is the same as sendmsg(). */
 ssize_t __wrap_send(int fd, const void *bytes, size_t n, int flags);
 ssize_t __wrap_send(int fd, const void *bytes, size_t n, int flags)
 {
@@ -219,8 +219,8 @@ ssize_t __wrap_send(int fd, const void *bytes, size_t n, int flags)
     return __wrap_sendmsg(fd, &msg, flags);
 }
 
-/* A write to an eventfd fails only if its counter is full; a write to a file can fail.  What the
- * server says of its troubles on stderr would hide the test's own words. */
+/* A write to an eventfd fails only if its counter is full; a write to a file can fail.  The
+ * server's complaints on stderr would hide the test's own words, so they are dropped. */
 ssize_t __real_write(int fd, const void *buf, size_t n);
 ssize_t __wrap_write(int fd, const void *buf, size_t n);
 int __real_fstat64(int fd, struct stat *st);
@@ -236,7 +236,7 @@ ssize_t __wrap_write(int fd, const void *buf, size_t n)
     return part < 0 ? -1 : __real_write(fd, buf, (size_t)part);
 }
 
-/* The descriptor is gone all the same (close(2)). */
+/* The descriptor is closed even if the call fails (close(2)). */
 int __real_close(int fd);
 int __wrap_close(int fd);
 int __wrap_close(int fd)
@@ -277,8 +277,8 @@ int __wrap_ioctl(int fd, unsigned long what, ...)
     return seam_fails(SEAM_ioctl) ? -1 : __real_ioctl(fd, what, arg);
 }
 
-/* openat2(2) and others that this libc has no name for: up to six arguments.  Valgrind 3.19 does
- * not know it at all; for a folder without links openat() does the same. */
+/* openat2(2) and other calls that this libc has no name for: up to six arguments.  Valgrind 3.19
+ * does not know openat2(); for a folder without links openat() does the same. */
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 long __wrap_syscall(long number, ...)
@@ -314,7 +314,7 @@ int __real_munmap(void *mem, size_t n);
 int __wrap_munmap(void *mem, size_t n);
 int __wrap_munmap(void *mem, size_t n)
 {
-    (void)seam_fails(SEAM_munmap); /* only counted: it fails for wrong arguments alone */
+    (void)seam_fails(SEAM_munmap); /* only counted: it fails only for wrong arguments */
     atomic_fetch_sub(&seam_memory, 1);
     return __real_munmap(mem, n);
 }

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 enum {
-    DEADLINE_MS = 3000,   /* of the server: what was lost is given up after it */
+    DEADLINE_MS = 3000,   /* of the server: a connection that lost data is closed after it */
     PATIENCE_S = 30,      /* of one run; a hang ends the program and names its case */
     LONG_BYTES = 300000,  /* more than one transfer of sendfile */
     SHORT_BYTES = 700
@@ -81,9 +81,9 @@ static inline void *run_main(void *arg)
     return NULL;
 }
 
-static struct send_how run_how; /* of the next run */
+static struct send_how run_how; /* how the next run sends */
 
-/* The test waits this long between two looks: a server starts or stops in little more. */
+/* The test waits this long between two looks: a server starts or stops in little more time. */
 static inline void short_nap(void)
 {
     static const struct timespec length = {.tv_nsec = 100000};
@@ -113,7 +113,7 @@ static inline void run_stop(struct run *r)
     server_stop(&r->srv);
 }
 
-/* The descriptor to stop it by is closed last: server_stop() may still be at it. */
+/* The descriptor that stops the server is closed last: server_stop() may still be using it. */
 static inline void run_join(struct run *r)
 {
     pthread_join(r->thread, NULL);
@@ -208,7 +208,7 @@ static inline void begin_program(char **argv)
 
 /* --- Engines ---------------------------------------------------------------------------------- */
 
-/* Which case it was that failed: a teardown. */
+/* A teardown that names the case that failed. */
 static inline int tell(void **state)
 {
     (void)state;
@@ -220,13 +220,13 @@ static inline int tell(void **state)
 
 static const char *only; /* the program's argument: serving_asked() */
 
-/* Calls made in a child are out of the seam's reach: forks.c is about those. */
+/* The seam does not reach calls made in a child: forks.c tests those. */
 static inline bool can_run(const struct engine *e)
 {
     return !e->forks && !serving_left_out(e) && serving_asked(e, only);
 }
 
-/* Says which engines are left out, with the reason. */
+/* Print the engines that are left out, with the reason. */
 static inline void tell_left_out(void)
 {
     for (size_t i = 0; i < SERVING_ENGINES; i++) {

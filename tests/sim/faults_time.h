@@ -24,8 +24,8 @@ static inline void time_skips(bool on)
     atomic_store(&time_left_us, on ? SKIPPED_MS * 1000L : 0);
 }
 
-/* Whether a wait is skipped.  Other threads get the processor, because the server may be waiting
- * for one of them. */
+/* Whether a wait is skipped.  If so, other threads get the processor, because the server may be
+ * waiting for one of them. */
 static inline bool time_skip(long us)
 {
     long left = atomic_load(&time_left_us);

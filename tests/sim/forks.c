@@ -3,8 +3,8 @@
  * is killed in the middle of a connection.
  *
  * The linker sends fork() through here.  The parent never serves by itself: it tries again, an idle
- * child makes room, and a connection that gets no process at all is refused.  A killed child costs
- * its own connection, which is counted as lost, and leaves no zombie.
+ * child is ended to free its seat, and a connection that gets no process at all is refused.  A
+ * killed child costs its own connection, which is counted as lost, and leaves no zombie.
  */
 #include "../serving.h"
 #include <setjmp.h>
@@ -15,8 +15,8 @@
 
 enum { FROM_NOW_ON = 1000, CHILDREN_MAX = 64 };
 
-static atomic_uint forks;                /* so far */
-static atomic_uint fails_from, fails_to; /* these fail; 0: none */
+static atomic_uint forks;                /* made so far */
+static atomic_uint fails_from, fails_to; /* the forks that fail; 0: none */
 static _Atomic pid_t child[CHILDREN_MAX];
 
 pid_t __real_fork(void);
@@ -52,7 +52,7 @@ static void begin(struct serving *s, unsigned from, unsigned to)
     serving_start(s);
 }
 
-/* A child may have answered before its parent comes to write down who it is. */
+/* A child may have answered before its parent has recorded its process id. */
 static pid_t nth_child(unsigned n)
 {
     uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
@@ -63,7 +63,7 @@ static pid_t nth_child(unsigned n)
     return atomic_load(&child[n]);
 }
 
-/* Stopped, everything counted, and no child is left, neither alive nor dead. */
+/* The server has stopped, everything is counted, and no child is left, neither running nor dead. */
 static void end(struct serving *s, unsigned accepted, unsigned lost)
 {
     server_stop(&s->srv);
@@ -99,7 +99,7 @@ static void test_the_nth_fork_fails(void **state)
     }
 }
 
-/* No process can be started while a child serves an idle client: that client makes room. */
+/* No process can be started while a child serves an idle client: that child gives up its seat. */
 /* shows D10 */
 static void test_idle_child_makes_room(void **state)
 {
@@ -142,7 +142,7 @@ static void test_no_fork_at_all(void **state)
     end(&s, CLIENTS, 0);
 }
 
-/* Counted as lost; and gone altogether: a zombie would still have its number. */
+/* The child is counted as lost and has been reaped: a zombie would still have its number. */
 static bool is_buried(const struct serving *s, pid_t pid, uint64_t lost)
 {
     uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
@@ -182,7 +182,7 @@ static void test_killed_child_is_counted(void **state)
     end(&s, 5, 3);
 }
 
-/* Its seat is free again: a full house of one child after the other, each killed. */
+/* A killed child's seat is free again: one child after another takes a seat, and each is killed. */
 /* shows N02 */
 static void test_killed_children_leave_their_seats(void **state)
 {
@@ -213,6 +213,6 @@ int main(void)
         cmocka_unit_test(test_killed_children_leave_their_seats),
     };
 
-    alarm(200); /* what hangs fails */
+    alarm(200); /* a test that hangs fails */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static void run(const struct talk *t, bool edge)
     world_run(&w);
 }
 
-/* What came out must follow from what the peer sent before it went wrong. */
+/* The output must follow from the bytes that the peer sent before it went wrong. */
 static void judge(const struct talk *t, enum wrong wrong, unsigned n)
 {
     struct text want;
@@ -74,7 +74,7 @@ static void transport(void **state)
     transport_of(&http_proto);
 }
 
-/* No memory: what was answered before comes out whole, and nothing after. */
+/* No memory: everything answered before comes out whole, and nothing after. */
 static void memory_of(const struct conn_proto *proto)
 {
     struct talk t;
@@ -107,7 +107,7 @@ static void memory(void **state)
     memory_of(&http_proto);
 }
 
-/* The host cannot find it: an answer says so, the conversation goes on. */
+/* The host cannot find the resource: an answer says so, and the conversation goes on. */
 static void finding_of(const struct conn_proto *proto)
 {
     struct talk t;
@@ -139,7 +139,7 @@ static void finding(void **state)
     finding_of(&http_proto);
 }
 
-/* The connection is given up after any turn: nothing is lost. */
+/* The connection is aborted after any turn: nothing is leaked. */
 static void abort_of(const struct conn_proto *proto)
 {
     struct talk t;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* seats.c - who waits on a shared listener is served while any worker has a seat, however long a
- * connection is on its way from the queue to its thread; and nobody loses his seat for him.
+/* seats.c - a client waiting on a shared listener is served while any worker has a free seat,
+ * however long a connection is on its way from the queue to its thread, and no other client loses
+ * its seat for it.
  *
- * The linker sends watch_add() through here, where a thread that begins to serve is late.  A worker
- * that for that moment believed in a free seat would sleep on the listener with none: the kernel
- * wakes one worker for a client, and if it is that one he waits beside a free worker for ever.
+ * The linker sends watch_add() through here, which delays a thread that begins to serve.  A worker
+ * that believed in a free seat during that time would sleep on the listener without having one.
+ * The kernel wakes one worker for a client; if it wakes that worker, the client waits for ever
+ * although another worker is free.
  */
 #include "../serving.h"
 #include <setjmp.h>
@@ -21,7 +23,7 @@ void __wrap_watch_add(struct watch *watch, struct session *s)
     __real_watch_add(watch, s);
 }
 
-static atomic_int glimpses; /* so many times a worker sees somebody wait who is not there */
+static atomic_int glimpses; /* times a worker sees a waiting client that is not there */
 
 bool __real_worker_awaited(const struct worker *w);
 bool __wrap_worker_awaited(const struct worker *w);
@@ -34,7 +36,7 @@ bool __wrap_worker_awaited(const struct worker *w)
 }
 
 static const char half_head[] = "GET / HTTP/1.1\r\n";
-static atomic_int late_client = -1; /* it speaks just as its connection is shut for reading */
+static atomic_int late_client = -1; /* it sends just as its connection is shut for reading */
 
 int __real_shutdown(int fd, int how);
 int __wrap_shutdown(int fd, int how);
@@ -47,7 +49,7 @@ int __wrap_shutdown(int fd, int how)
     return __real_shutdown(fd, how);
 }
 
-/* With a reset: to a mere end of half a request there is an answer, and no site has its page. */
+/* Leave with a reset: a plain end after half a request is answered, and no site has its page. */
 static void leave(int client)
 {
     const struct linger reset = {.l_onoff = 1};
@@ -56,7 +58,7 @@ static void leave(int client)
     close(client);
 }
 
-/* Each worker has one thread and so one seat; half a request keeps it. */
+/* Each worker has one thread and so one seat; half a request keeps that seat. */
 /* shows D08, D32 */
 static void test_no_wake_up_is_lost(void **state)
 {
@@ -77,7 +79,7 @@ static void test_no_wake_up_is_lost(void **state)
         while (stats_live(s.srv.stats) <= i && serving_ms() < until_ms)
             serving_nap(1);
         assert_int_equal(stats_live(s.srv.stats), i + 1);
-        serving_nap(2 * LATE_MS); /* whoever serves has a seat by now */
+        serving_nap(2 * LATE_MS); /* the serving thread has its seat by now */
     }
     for (unsigned i = 0; i < WORKERS; i++)
         leave(client[i]);
@@ -97,8 +99,9 @@ static void wait_until_evicted(struct serving *s, uint64_t count)
     assert_int_equal(stats_sum(s->srv.stats, STAT_EVICTED), count);
 }
 
-/* A worker without a seat sees a client wait, and at its next look another worker has him: no
- * reason to close the idle one here.  Who stays has found nobody else. */
+/* A worker without a free seat sees a waiting client, and at its next look another worker has
+ * accepted it.  That is no reason to close the idle connection here.  A client that still waits
+ * after that has found no other worker. */
 static void test_a_glimpse_evicts_nobody(void **state)
 {
     uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
@@ -128,8 +131,8 @@ static void test_a_glimpse_evicts_nobody(void **state)
     serving_empty(&s);
 }
 
-/* An idle connection gives up its seat while half a request arrives.  The server reads no more, so
- * the client made no mistake: the connection ends, and no 400 is sent. */
+/* An idle connection loses its seat while half a request arrives.  The server reads no more, so the
+ * client made no mistake: the connection ends, and no 400 is sent. */
 static void test_half_a_head_that_is_cut_off_is_no_mistake(void **state)
 {
     struct serving s;

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* seeds.c - one seed, one crowd of clients, every readiness engine: each client gets the same
- * bytes from all of them.
+ * bytes from all engines.
  *
- * The engines and all that serves below them are the real ones, the files too; sockets, readiness,
+ * The engines, all the code that serves below them, and the files are real; sockets, readiness,
  * sleeping and the clock are simulated (seeds_net.h, seeds_calls.h, seeds_wait.h), so that a run
- * with a minute of time-outs takes milliseconds, and is the same again whenever its seed is.  The
- * seed draws the clients (seeds_script.h); for each engine another one draws how the network treats
- * them.  What each client must get is computed without an engine.  The rules:
+ * with a minute of time-outs takes milliseconds and can be repeated from its seed.  The seed draws
+ * the clients (seeds_script.h); for each engine another seed draws how the network treats them.
+ * The bytes that each client must get are computed without an engine.  The rules:
  *
  *   ends its stream, or waits for the server   exactly that, then the end of the stream; if it
  *   to lose patience                           waited, when its deadline had come
  *   lets a head drip                           what it asked for before; cut off in time
- *   stops reading at some byte                 exactly so many; given up
- *   resets the connection                      the beginning of it
- *   is there when the server is told to stop   whole answers, of which the last may say that the
+ *   stops reading at some byte                 exactly that many bytes; its connection is closed
+ *   resets the connection                      the beginning of the answers
+ *   is connected when the server must stop     whole answers, of which the last may say that the
  *                                              connection ends; if it stays, not a part of one
  *
- * And in the end every connection is closed and counted, no descriptor is left, virtual or real.
- * dispatch is left out: its threads run as the kernel likes, which no seed decides; so are engines
- * that block, and completion, which is another waist (tests/unit/engines.c has all of them).
+ * In the end every connection is closed and counted, and no descriptor is left, virtual or real.
+ * dispatch is left out: no seed decides how the kernel schedules its threads.  Engines that block
+ * and completion engines wait in other ways and are left out too (tests/unit/engines.c has all).
  *
- * SEEDS=n tries more; `seeds SEED [ENGINE]` repeats one, `seeds 0 1/3` has a share of the engines.
+ * SEEDS=n tries more; `seeds SEED [ENGINE]` repeats one, `seeds 0 1/3` runs a third of the engines.
  */
 #include "seeds_wait.h"
 #include "../serving.h"
@@ -55,12 +55,12 @@ static struct script scripts[PEERS_MAX];
 static struct peer peers[PEERS_MAX];
 static const char *only;
 
-/* What the clients of a seed share. */
+/* State that the clients of a seed share. */
 static struct {
     struct worker worker;
-    struct loop *lane;   /* what they must get is computed with it */
+    struct loop *lane;   /* computes the bytes that they must get */
     unsigned count;
-    uint64_t stop_us;    /* when the server is told to stop; NEVER: once they all have ended */
+    uint64_t stop_us;    /* when the server must stop; NEVER: once they all have ended */
 } crowd;
 
 /* --- The server ------------------------------------------------------------------------------- */
@@ -160,7 +160,7 @@ static const char *left_open(void)
     return NULL;
 }
 
-/* The clients read what is on its way. */
+/* The clients read the bytes that are still on their way. */
 static void sim_end(void)
 {
     while (sim.ended < sim.peers && sim_next_us() < NEVER - 1) {
@@ -179,9 +179,9 @@ static bool same(const struct peer *p, size_t n)
     return n <= want->len && (!n || memcmp(p->out.bytes, want->bytes, n) == 0);
 }
 
-/* Whoever waits for the server's patience is not cut off early, nor kept.  The server cannot have
- * begun to wait before the client's last byte but for the pauses of a message, nor after the last
- * of its own was read. */
+/* A client that waits for a deadline of the server is neither cut off early nor kept too long.  The
+ * server began to wait no earlier than the client's last byte, less the pauses of a message, and no
+ * later than the client's last read. */
 static const char *late_or_early(const struct peer *p)
 {
     const struct script *s = p->script;
@@ -200,8 +200,8 @@ static const char *late_or_early(const struct peer *p)
     return (p->end_us - since_us) / 1000 > most_ms ? "it is kept beyond its deadline" : NULL;
 }
 
-/* Whether it got what it would get from a server told to stop before that message: a part of it if
- * it did not stay until the end, all of it or whole answers if it did. */
+/* Whether the client got the bytes of a server that stopped before that message: a part of them if
+ * the client did not stay until the end; otherwise all of them, or whole answers. */
 static bool stopped_before(const struct peer *p, unsigned message)
 {
     bool to_the_end = p->end == END_FIN && p->end_us < sim.stopped_us + DRAIN_MS * 1000u;
@@ -217,8 +217,8 @@ static bool stopped_before(const struct peer *p, unsigned message)
     return begins && whole;
 }
 
-/* A message whose end came after the stop is answered by a server that knows of it, or not at all;
- * who waits idly is not kept. */
+/* A message that ends after the stop is answered by a server that knows of the stop, or not at all;
+ * an idle client is not kept. */
 static const char *stopped_wrong(const struct peer *p)
 {
     const struct script *s = p->script;
@@ -262,7 +262,7 @@ static const char *peer_wrong(const struct peer *p)
     return late_or_early(p);
 }
 
-/* What there is to know about a client that was wronged. */
+/* Show everything known about a client that got the wrong answer. */
 static void peer_show(const struct peer *p)
 {
     const struct script *s = p->script;
@@ -280,7 +280,7 @@ static void peer_show(const struct peer *p)
            (int)(s->in.len < 400 ? s->in.len : 400), s->in.bytes ? s->in.bytes : "");
 }
 
-/* One engine; what is wrong, or NULL. */
+/* Run one engine; return what is wrong, or NULL. */
 static const char *ride(const struct rider *r, uint64_t seed, unsigned flip)
 {
     static char text[256];
@@ -313,7 +313,7 @@ static const char *ride(const struct rider *r, uint64_t seed, unsigned flip)
 
 /* --- Seeds ------------------------------------------------------------------------------------ */
 
-/* Of every four crowds one sees the server stop. */
+/* One crowd in four sees the server stop. */
 static void crowd_open(uint64_t seed)
 {
     uint64_t rng = seed * 0x9e3779b97f4a7c15u + 1;
@@ -364,7 +364,7 @@ static void every_engine_sends_the_same(void **state)
         try_seed(seed);
 }
 
-/* A transfer that turns over one bit is noticed, whichever it is. */
+/* A flipped bit is noticed in whichever transfer it occurs. */
 static void a_wrong_byte_is_noticed(void **state)
 {
     (void)state;
@@ -377,8 +377,8 @@ static void a_wrong_byte_is_noticed(void **state)
 
 /* --- The folder ------------------------------------------------------------------------------- */
 
-/* Several ticks of any clock: tags of younger files are weak, and those seen first would differ
- * from those seen later. */
+/* Several ticks of any clock: tags of younger files are weak, and the first tags seen would differ
+ * from later ones. */
 enum { GROW_OLD_NS = 100000000 };
 
 static const struct {

@@ -2,7 +2,7 @@
 /* seeds_calls.h - the system calls that the linker sends here (seeds.ldflags): those about virtual
  * descriptors and time are answered by the simulated network, all others by the kernel.
  *
- * Each does what Linux does, in what an engine can tell; where that is free to choose, the run's
+ * Each does what Linux does, as far as an engine can tell; where Linux is free to choose, the run's
  * seed chooses.  Included by one source file: it defines functions.
  */
 #ifndef TESTS_SEEDS_CALLS_H
@@ -107,7 +107,7 @@ ssize_t __wrap_recv(int fd, void *buf, size_t n, int flags)
     return 0;
 }
 
-/* What fits of n bytes; 0: errno says why not. */
+/* How many of n bytes fit; 0: errno says why none do. */
 static inline size_t sim_fits(struct peer *p, size_t n)
 {
     size_t room = peer_room(p);
@@ -127,7 +127,7 @@ static inline size_t sim_fits(struct peer *p, size_t n)
     return sim_part(n < room ? n : room);
 }
 
-/* Bytes leave; the self-check turns over a bit of one of them that is going to be read. */
+/* Bytes leave; the self-check flips a bit in one of them that will be read. */
 static inline void sim_sent(struct peer *p, const char *bytes, size_t n)
 {
     text_add(&p->out, bytes, n);
@@ -168,7 +168,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags)
     return (ssize_t)n;
 }
 
-/* One piece is sent so: the same as far as tests are concerned. */
+/* send() sends one piece; to the tests it is the same as sendmsg(). */
 ssize_t __wrap_send(int fd, const void *bytes, size_t n, int flags);
 ssize_t __wrap_send(int fd, const void *bytes, size_t n, int flags)
 {
@@ -272,8 +272,8 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
     return 0;
 }
 
-/* A listener refuses new handshakes (a client that has not connected yet may still do so here), or
- * a connection will be reset when it is closed. */
+/* Either a listener refuses new handshakes (a client that has not connected yet may still do so
+ * here), or a connection will be reset when it is closed. */
 int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t len)
@@ -287,7 +287,7 @@ int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t 
     return 0;
 }
 
-/* A listener's number becomes a copy of what is readable once the server stops. */
+/* A listener's number becomes a copy of a descriptor that is readable once the server stops. */
 int __real_dup3(int from, int to, int flags);
 int __wrap_dup3(int from, int to, int flags);
 int __wrap_dup3(int from, int to, int flags)
@@ -351,8 +351,8 @@ ssize_t __wrap_read(int fd, void *buf, size_t n)
 
 /* --- Time ------------------------------------------------------------------------------------- */
 
-/* The date stands still: answers of different runs can be compared.  Coarse clocks lag by up to a
- * tick. */
+/* The date does not change, so answers of different runs can be compared.  Coarse clocks lag by up
+ * to a tick. */
 int __real_clock_gettime(clockid_t clock, struct timespec *ts);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* seeds_helper.h - the helper thread of later.c, made deterministic: it finishes a job when the
- * simulation says so, and not a moment before.
+ * simulation says so, and no earlier.
  *
- * The thread is real.  It stops at a gate when it is about to ask the site, and whoever queues a
- * job, or opens the gate, waits until it has come to the gate again, sleeps or has ended.  So at
- * every moment but those exactly one of the two threads runs.
+ * The thread is real.  It stops at a gate before it queries the site.  The thread that queues a job
+ * or opens the gate waits until the helper is at the gate again, sleeps or has ended.  So except in
+ * those moments exactly one of the two threads runs.
  */
 #ifndef TESTS_SEEDS_HELPER_H
 #define TESTS_SEEDS_HELPER_H
@@ -18,7 +18,7 @@ enum helper_state { HELPER_NONE, HELPER_RUNS, HELPER_SLEEPS, HELPER_AT_GATE };
 static struct {
     atomic_int state; /* enum helper_state */
     sem_t gate, settled;
-    bool called;      /* it was signalled by somebody who still holds its lock */
+    bool called;      /* it was signalled by a thread that still holds its lock */
     void *(*run)(void *);
     void *arg;
 } helper;
@@ -30,7 +30,7 @@ static inline void helper_becomes(enum helper_state state)
     sem_post(&helper.settled);
 }
 
-/* Wait for it to stop; then, if it is at the gate, its job takes a while. */
+/* Wait for the helper to stop; if it is then at the gate, its job takes a while. */
 static inline void helper_settle(void)
 {
     while (atomic_load(&helper.state) == HELPER_RUNS)

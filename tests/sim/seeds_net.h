@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* seeds_net.h - a network without wires: listeners, sockets and clients in memory, and a clock that
- * moves only when somebody sleeps.
+ * moves only while the server sleeps or spends time.
  *
  * A client follows its script (seeds_script.h): at given moments its bytes arrive, it reads some of
- * what was sent, it ends or resets the connection.  The server's side of each connection is what
- * the kernel would keep of it: a receive queue, a bounded send queue, errors that wait to be told.
+ * the bytes sent to it, it ends or resets the connection.  The server's side of each connection has
+ * what the kernel would keep: a receive queue, a bounded send queue, errors not reported yet.
  * Readiness is derived from that as tcp_poll() derives it.  Everything that the kernel leaves open
  * is drawn from a second seed: how late an event is, how short a transfer, which number a
- * descriptor gets, in which order and how many at a time those that are ready are told.
+ * descriptor gets, and in which order and how many at a time ready descriptors are reported.
  *
  * One thread; one run at a time.  What an engine may not do (use a closed descriptor, sleep for
  * ever, spin) ends the program with the run's name.
@@ -27,13 +27,13 @@ enum {
     FDS = 100,
     LATE_US_MAX = 2000,      /* of an event beyond its time */
     TURN_US = 20000,         /* no turn of a server is longer */
-    VIRTUAL_S_MAX = 300,     /* a run that takes longer has forgotten somebody */
-    SPURIOUS = 1600,         /* one entry of a set in so many is told that has nothing */
-    SPINS_MAX = 64           /* waits in a row that told of something, and nothing came of it */
+    VIRTUAL_S_MAX = 300,     /* a run that takes longer has forgotten a client */
+    SPURIOUS = 1600,         /* one in this many reported entries is not ready */
+    SPINS_MAX = 64           /* waits in a row that reported something, without progress */
 };
 #define NEVER UINT64_MAX
 
-/* --- What there is ---------------------------------------------------------------------------- */
+/* --- State ------------------------------------------------------------------------------------ */
 
 enum kind { KIND_NONE, KIND_LISTENER, KIND_SOCKET, KIND_EVENT, KIND_EPOLL };
 
@@ -42,24 +42,24 @@ struct thing {
     enum kind kind;
     struct peer *peer;  /* KIND_SOCKET */
     uint64_t count;     /* KIND_EVENT */
-    bool in_set, rung;  /* rung: something happened since it was told (edge) */
-    bool spent;         /* told once (one shot): silent until it is modified */
+    bool in_set, rung;  /* rung: something happened since the last report (edge) */
+    bool spent;         /* reported once (one shot): silent until it is modified */
     uint32_t events;
     epoll_data_t data;
 };
 
 enum end { END_NOT, END_FIN, END_RST, END_OWN, END_STALLED };
 
-/* A client and the connection it has. */
+/* A client and its connection. */
 struct peer {
     const struct script *script;
     unsigned number, step, step_done; /* step_done: bytes of a drip */
     int fd;                   /* the server's; 0: not accepted yet, or closed */
     bool queued, closed;      /* waits in the listener; the server has closed it */
-    size_t arrived, consumed; /* of the script's bytes: between them lies the receive queue */
-    size_t heeded;            /* of them, what had arrived when the server must have stopped */
-    bool fin, rst;            /* of the client, arrived */
-    int err;                  /* told by the next call */
+    size_t arrived, consumed; /* of the script's bytes: the difference is the receive queue */
+    size_t heeded;            /* bytes that had arrived when the server must have stopped */
+    bool fin, rst;            /* from the client; has arrived */
+    int err;                  /* reported by the next call */
     bool eof_told;
     struct text out;          /* what was sent to it */
     size_t taken;             /* ... and read by it */
@@ -68,7 +68,7 @@ struct peer {
     bool cut;                 /* the server closed abruptly or with input unread: a reset comes */
     uint64_t step_us, read_us;
     enum end end;
-    /* A drip's first byte, the last byte sent, the last one read, the end. */
+    /* Times of a drip's first byte, the last byte sent, the last one read, the end. */
     uint64_t begun_us, last_us, heard_us, end_us;
 };
 
@@ -78,19 +78,19 @@ struct sim {
     unsigned peers;
     unsigned ended;
     uint64_t now_us, stop_us, job_us, tick_us;
-    uint64_t stopped_us;      /* when it was told */
-    bool early;               /* ... without waiting for the clients to end */
+    uint64_t stopped_us;      /* when the server was stopped */
+    bool early;               /* ... before the clients had ended */
     uint64_t rng;
     unsigned drowsy_in, drowsy_us; /* how often a sleeper runs late, and how late */
     unsigned short_in;        /* how often a transfer is short */
     uint64_t progress, progress_seen;
     unsigned spins;
-    bool told;                /* the last wait, of something */
+    bool told;                /* the last wait reported something */
     uint64_t waits, calls;
-    void (*stop)(void);       /* tells the server */
+    void (*stop)(void);       /* stops the server */
     void (*job_done)(void);   /* lets the helper finish */
     char name[160];           /* of the run, and how to repeat it */
-    unsigned flip;            /* the self-check: this transfer loses a byte */
+    unsigned flip;            /* the self-check: a bit is flipped in this transfer */
     bool on;
 };
 
@@ -108,7 +108,7 @@ static inline uint64_t sim_random(uint64_t below)
     return script_random(&sim.rng, below);
 }
 
-/* One in n. */
+/* True once in n draws. */
 static inline bool sim_chance(unsigned n)
 {
     return sim_random(n) == 0;
@@ -119,7 +119,7 @@ static inline bool sim_has(int fd)
     return sim.on && fd >= FD_FIRST && fd < FD_FIRST + FDS;
 }
 
-/* What stands behind a number that the server uses. */
+/* The object behind a descriptor that the server uses. */
 static inline struct thing *sim_thing(int fd)
 {
     struct thing *t = &sim.thing[fd - FD_FIRST];
@@ -129,7 +129,7 @@ static inline struct thing *sim_thing(int fd)
     return t;
 }
 
-/* A free number, any. */
+/* Return a free descriptor, drawn at random. */
 static inline int sim_open(enum kind kind)
 {
     unsigned at = (unsigned)sim_random(FDS);
@@ -146,7 +146,7 @@ static inline int sim_open(enum kind kind)
     return -1;
 }
 
-/* Who is told of it may find nothing there (select(2), BUGS). */
+/* Whether readiness is reported although there is nothing to read (select(2), BUGS). */
 static inline bool sim_spurious(const struct thing *t)
 {
     return (t->kind == KIND_SOCKET || t->kind == KIND_LISTENER) && sim_chance(SPURIOUS);
@@ -196,8 +196,8 @@ static inline uint32_t thing_ready(const struct thing *t)
     return 0;
 }
 
-/* Of the events asked for.  A look at a full queue is remembered, as by tcp_poll(): the next time
- * there is room somebody is to be woken. */
+/* Which of the requested events are ready.  A look at a full queue is remembered, as by tcp_poll():
+ * the next time there is room the waiter is woken. */
 static inline uint32_t thing_look(struct thing *t, uint32_t events)
 {
     uint32_t ready = thing_ready(t);
@@ -207,7 +207,7 @@ static inline uint32_t thing_look(struct thing *t, uint32_t events)
     return ready & (events | EPOLLERR | EPOLLHUP);
 }
 
-/* Something happened that a sleeper on the descriptor hears of. */
+/* Something happened that wakes a sleeper on the descriptor. */
 static inline void sim_ring(int fd, uint32_t events)
 {
     struct thing *t = &sim.thing[fd - FD_FIRST];
@@ -247,8 +247,8 @@ static inline void peer_fin(struct peer *p)
     peer_ring(p, EPOLLIN | EPOLLRDHUP | (p->shut ? EPOLLHUP : 0));
 }
 
-/* Bytes arrive; at a socket that is closed they are answered by a reset, which takes with it what
- * was on its way. */
+/* Bytes arrive.  A closed socket answers them with a reset, which destroys everything that was on
+ * its way. */
 static inline void peer_bytes(struct peer *p, size_t n)
 {
     p->last_us = sim.now_us;
@@ -273,7 +273,7 @@ static inline void peer_reset(struct peer *p)
     peer_end(p, END_OWN);
 }
 
-/* One step of the script, and when the next one is due. */
+/* Take one step of the script, and set when the next one is due. */
 static inline void peer_step(struct peer *p)
 {
     const struct step *s = &p->script->step[p->step];
@@ -315,7 +315,7 @@ static inline bool peer_stalled(const struct peer *p)
     return p->taken >= p->script->stall_at;
 }
 
-/* The client reads.  At the end of the stream it ends its own. */
+/* The client reads.  At the end of the server's stream it ends its own. */
 static inline void peer_read(struct peer *p)
 {
     size_t n = p->out.len - p->taken, most = 1 + sim_random(p->script->read_max);
@@ -343,14 +343,14 @@ static inline void peer_read(struct peer *p)
     }
 }
 
-/* There is something to read, or the end of it. */
+/* There is something to read, or the end of the stream. */
 static inline void peer_hears(struct peer *p)
 {
     if (p->end == END_NOT && p->read_us == NEVER && (!peer_stalled(p) || p->closed))
         p->read_us = soon(p->script->read_us);
 }
 
-/* The server closes: with input unread that is a reset, which destroys what is on its way. */
+/* The server closes.  With unread input that is a reset, which destroys everything on its way. */
 static inline void peer_closed(struct peer *p)
 {
     p->closed = true;
@@ -378,7 +378,7 @@ static inline uint64_t sim_next_us(void)
     return next;
 }
 
-/* Everything that is due. */
+/* Let everything that is due happen. */
 static inline void sim_happen(void)
 {
     for (unsigned i = 0; i < sim.peers; i++) {
@@ -402,14 +402,14 @@ static inline void sim_happen(void)
         sim_broken("it has not come to an end in time: somebody is forgotten");
 }
 
-/* Time passes for whoever does something. */
+/* Time passes while the server does something. */
 static inline void sim_spend(uint64_t us)
 {
     sim.now_us += us;
     sim_happen();
 }
 
-/* Sleep until ready(who), or for so long; -1: however long.  Whether it is ready. */
+/* Sleep until ready() is true, or for for_us; -1: without limit.  Returns whether it is ready. */
 static inline bool sim_sleep(int64_t for_us, bool (*ready)(void *), void *who)
 {
     uint64_t until_us = for_us < 0 ? NEVER - 1 : sim.now_us + (uint64_t)for_us;
@@ -424,17 +424,17 @@ static inline bool sim_sleep(int64_t for_us, bool (*ready)(void *), void *who)
             sim_broken("the server sleeps, and nothing will ever wake it");
         next_us = next_us < until_us ? next_us : until_us;
         sim.now_us = next_us > sim.now_us ? next_us : sim.now_us;
-        if (next_us == until_us) /* timers are late, never early */
+        if (next_us == until_us) /* a timer may be late, never early */
             sim.now_us += sim_random(500);
         sim_happen();
     }
-    if (sim_chance(sim.drowsy_in)) /* others become ready before it runs again */
+    if (sim_chance(sim.drowsy_in)) /* other descriptors become ready before the sleeper runs */
         sim_spend(sim_random(sim.drowsy_us));
     return true;
 }
 
-/* A wait begins.  If the last one told of something, or did not sleep, something must have come of
- * it, by and by. */
+/* A wait begins.  If the last one reported something, or did not sleep, there must be progress
+ * within SPINS_MAX waits. */
 static inline void sim_wait_begins(void)
 {
     sim.waits++;

@@ -2,9 +2,9 @@
 /* seeds_script.h - what a client does, drawn from a seed, and what it must get for it.
  *
  * A script is the client's bytes, the moments at which they leave, how it reads, and how it ends.
- * Pauses are either far shorter than every deadline or longer than all, so that no answer hangs on
- * a race with the clock.  What must come out is computed by the core's machine and the real site
- * alone: fed message by message, nothing short, no socket, no engine.
+ * Pauses are either far shorter than every deadline or longer than all, so that no answer depends
+ * on a race with the clock.  The expected output is computed by the core's machine and the real
+ * site alone: fed message by message, no short transfers, no socket, no engine.
  */
 #ifndef TESTS_SEEDS_SCRIPT_H
 #define TESTS_SEEDS_SCRIPT_H
@@ -23,25 +23,25 @@ enum {
     SEND_MS = 5000,
     DRAIN_MS = 7000,      /* enough for the slowest reader */
     PROGRESS = 1000,
-    SLACK_MS = 400,       /* a deadline is kept this well: ticks of wheel and clock */
+    SLACK_MS = 400,       /* deadlines are this exact: ticks of wheel and clock */
     PAUSES_US = 800000,   /* all pauses of a script but those of a drip */
     DRIP_US = 400000,     /* between two bytes of a drip */
-    LONG_US = 4600000,    /* once, between two messages: more than HEAD_MS, less than IDLE_MS */
+    LONG_US = 4600000,    /* one pause between messages: over HEAD_MS, under IDLE_MS */
     STEPS_MAX = 64,
     MESSAGES_MAX = 16,    /* of a script, twice what is drawn: some come in pairs */
-    READS_MAX = 80,       /* about so often a client has to read at most: each may be a late turn */
+    READS_MAX = 80,       /* a client needs about this many reads at most: each may be late */
     SLOW_US = 2500000     /* a slow reader takes this long at most: what it reads is short, too */
 };
 
 enum step_kind { STEP_CONNECT, STEP_SEND, STEP_DRIP, STEP_FIN, STEP_RESET };
 
-/* After a pause. */
+/* A step, taken after a pause. */
 struct step {
     enum step_kind kind;
     uint32_t bytes, pause_us;
 };
 
-/* How it ends: by itself, in one way or another, or by the server's patience. */
+/* How the client ends: by itself, in one way or another, or by a deadline of the server. */
 enum manner { MANNER_FIN, MANNER_IDLE, MANNER_CUT, MANNER_SILENT, MANNER_RESET, MANNER_DRIP };
 
 struct script {
@@ -51,13 +51,13 @@ struct script {
     unsigned steps;
     size_t message_end[MESSAGES_MAX];
     unsigned messages;
-    size_t drip_at;       /* MANNER_DRIP: where it begins; else all of in */
+    size_t drip_at;       /* MANNER_DRIP: where the drip begins; otherwise in.len */
     size_t room;          /* of the server's send queue */
     size_t read_max, stall_at;
     uint32_t read_us;
     bool idled;           /* it waited long between two messages */
-    struct text want;     /* what must come */
-    uint64_t wait_ms;     /* the deadline that a silent one runs into */
+    struct text want;     /* the bytes that must come */
+    uint64_t wait_ms;     /* the deadline that a silent client runs into */
 };
 
 static inline uint64_t script_random(uint64_t *rng, uint64_t below)
@@ -68,7 +68,7 @@ static inline uint64_t script_random(uint64_t *rng, uint64_t below)
     return below ? (*rng >> 11) % below : 0;
 }
 
-/* --- What it says ----------------------------------------------------------------------------- */
+/* --- Messages --------------------------------------------------------------------------------- */
 
 static const char *const script_formats[] = {
     "GET / HTTP/1.1\r\nHost: a\r\nX-N: %u\r\n\r\n",
@@ -98,9 +98,9 @@ static const char *const script_formats[] = {
     "GET /small?%u HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
 };
 
-/* Nothing is answered behind one of these.  With the first PROMISES the client promises to send
- * nothing more (RFC 9112 9.3, 9.6), and keeps it: one that breaks it may be reset, see
- * tests/wire/test_close.py. */
+/* The server answers nothing behind one of these.  With the first PROMISES the client promises to
+ * send nothing more (RFC 9112 9.3, 9.6), and keeps the promise: a client that breaks it may be
+ * reset, see tests/wire/test_close.py. */
 enum { PROMISES = 3 };
 static const char *const script_last[] = {
     "GET /small?%u HTTP/1.0\r\n\r\n",
@@ -122,7 +122,7 @@ static inline void script_format(struct text *in, const char *format, uint64_t *
     text_add(in, text, (size_t)snprintf(text, sizeof(text), format, n));
 }
 
-/* Whether another message may follow. */
+/* Add a message; return whether another may follow. */
 static inline bool script_message(struct script *s, uint64_t *rng)
 {
     enum { FORMATS = sizeof(script_formats) / sizeof(*script_formats) };
@@ -139,7 +139,7 @@ static inline bool script_message(struct script *s, uint64_t *rng)
                  (size_t)snprintf(text, sizeof(text), "POST /small HTTP/1.1\r\nHost: a\r\n"
                                                       "Content-Length: %u\r\n\r\n", n));
         text_add(&s->in, fake_bytes(), n);
-    } else if (!script_random(rng, 12)) { /* a long answer, and often one that is made meanwhile */
+    } else if (!script_random(rng, 12)) { /* a long answer; often a listing is made meanwhile */
         script_format(&s->in, "GET /long HTTP/1.1\r\nHost: a\r\nX-N: %u\r\n\r\n", rng);
         s->message_end[s->messages++] = s->in.len;
         if (script_random(rng, 4))
@@ -151,7 +151,7 @@ static inline bool script_message(struct script *s, uint64_t *rng)
     return last >= PROMISES;
 }
 
-/* Asks for what takes long, then for what is made meanwhile, and may be gone when it is there. */
+/* Ask for a long answer, then for one that is made meanwhile; perhaps reset before it is made. */
 static inline void script_hasty(struct script *s, uint64_t *rng)
 {
     script_format(&s->in, "GET /long HTTP/1.1\r\nHost: a\r\nX-N: %u\r\n\r\n", rng);
@@ -162,7 +162,7 @@ static inline void script_hasty(struct script *s, uint64_t *rng)
         s->manner = MANNER_RESET;
 }
 
-/* --- What must come --------------------------------------------------------------------------- */
+/* --- Expected output -------------------------------------------------------------------------- */
 
 static inline void want_segment(struct text *want, const struct segment *seg)
 {
@@ -208,17 +208,17 @@ static inline void want_feed(struct conn *c, struct text *want, const char *byte
     }
 }
 
-/* How much of the input counts: the head of a drip is never complete. */
+/* How many bytes of the input count: the head of a drip is never complete. */
 static inline size_t script_counts(const struct script *s)
 {
     return s->manner == MANNER_DRIP ? s->drip_at : s->in.len;
 }
 
-/* What comes out if the server was told to stop before it read that message: from there on answers
- * say that the connection ends.  The lane's host may block: listings are made at once. */
+/* The output if the server must stop before it reads that message: from there on answers say that
+ * the connection ends.  The lane's host may block: listings are made at once. */
 struct wanted {
     struct text text;
-    size_t at[MESSAGES_MAX + 2]; /* of the text, before each message and after the last */
+    size_t at[MESSAGES_MAX + 2]; /* offsets in the text: before each message and after the last */
     unsigned parts;
     uint64_t wait_ms;
 };
@@ -226,7 +226,7 @@ struct wanted {
 static inline void script_want(const struct script *s, struct loop *lane, unsigned stop_before,
                                struct wanted *w)
 {
-    struct session session = {.fd = -1}; /* where the host looks for it */
+    struct session session = {.fd = -1}; /* the host looks for a session here */
     struct conn *c = &session.conn;
     size_t at = 0;
 
@@ -251,7 +251,7 @@ static inline void script_want(const struct script *s, struct loop *lane, unsign
     conn_fini(c);
 }
 
-/* --- When it does what ------------------------------------------------------------------------ */
+/* --- Timing ----------------------------------------------------------------------------------- */
 
 static inline void script_step(struct script *s, enum step_kind kind, size_t n, uint64_t pause_us)
 {
@@ -270,7 +270,7 @@ static inline uint64_t script_pause(uint64_t *rng, uint64_t *budget_us)
     return us;
 }
 
-/* A piece's length: to the end, to that of a message, anywhere. */
+/* A piece's length: up to the end, up to the end of a message, or to any byte. */
 static inline size_t script_piece(const struct script *s, size_t at, size_t end, uint64_t *rng)
 {
     size_t n = end - at;
@@ -298,7 +298,7 @@ static inline bool script_between(const struct script *s, size_t at)
     return false;
 }
 
-/* Everything up to `end` in pieces. */
+/* Send everything up to `end` in pieces. */
 static inline void script_cut_up(struct script *s, size_t end, uint64_t *rng)
 {
     uint64_t budget_us = PAUSES_US;
@@ -317,7 +317,7 @@ static inline void script_cut_up(struct script *s, size_t end, uint64_t *rng)
         script_step(s, STEP_SEND, end - at, 0);
 }
 
-/* Reading: as it comes, by little, slowly, or not beyond some byte. */
+/* How the client reads: as bytes come, in small pieces, slowly, or not beyond some byte. */
 static inline void script_reading(struct script *s, uint64_t *rng)
 {
     static const size_t rooms[] = {1, 100, 2000, 16384, 100000, 4 << 20};
@@ -330,12 +330,12 @@ static inline void script_reading(struct script *s, uint64_t *rng)
     s->room = s->room < least ? least : s->room;
     part = s->read_max < s->room ? s->read_max : s->room;
     s->stall_at = SIZE_MAX;
-    if (s->manner == MANNER_DRIP) { /* when it is cut off it must have read everything */
+    if (s->manner == MANNER_DRIP) { /* it must have read everything when it is cut off */
         s->read_max = s->room = s->want.len + 1;
         return;
     }
     if (s->idled)
-        return; /* what comes late must not meet a connection that is closed for being slow */
+        return; /* late input must not meet a connection closed for being slow */
     if (!script_random(rng, 12))
         s->read_us = (uint32_t)(SLOW_US / (6 * (s->want.len / part + 1)));
     if (!script_random(rng, 20))
@@ -370,7 +370,7 @@ static inline void script_open(struct script *s, uint64_t seed, struct loop *lan
                       (s->manner == MANNER_RESET && !script_random(&rng, 3))))
         s->in.len = 1 + script_random(&rng, s->in.len);
     s->drip_at = s->in.len;
-    if (s->manner == MANNER_DRIP) /* after at least one deadline's worth of bytes it is cut off */
+    if (s->manner == MANNER_DRIP) /* it is cut off after at least one deadline's worth of bytes */
         text_add(&s->in, script_dripped, sizeof(script_dripped) - 1);
     dripped = s->in.len - s->drip_at;
     script_want(s, lane, UINT32_MAX, &w);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* seeds_wait.h - epoll, poll and select over virtual descriptors.
  *
- * Each tells the truth, but not always all of it, for what became ready a moment later is not told
- * either; at least one of those that are ready is.  Now and then one is told that has nothing, as
- * may happen (select(2), BUGS), or a signal interrupts.  epoll keeps its set as Linux does: level,
- * edge and one shot, exclusive, and which changes are errors.
+ * Each reports only true readiness, but not always all of it: something that becomes ready a moment
+ * later would not be reported either.  At least one ready descriptor is reported.  Now and then a
+ * descriptor is reported that has nothing, as may happen (select(2), BUGS), or a signal interrupts.
+ * epoll keeps its set as Linux does: level, edge and one shot, exclusive, and which changes are
+ * errors.
  */
 #ifndef TESTS_SEEDS_WAIT_H
 #define TESTS_SEEDS_WAIT_H
 #include "seeds_calls.h"
 
-enum { SIGNALS = 60 }; /* one wait in so many */
+enum { SIGNALS = 60 }; /* one wait in this many is interrupted */
 
 static inline int64_t wait_us(int ms)
 {
@@ -29,7 +30,7 @@ int __wrap_epoll_create1(int flags)
     return sim.on ? sim_open(KIND_EPOLL) : __real_epoll_create1(flags);
 }
 
-/* epoll_ctl(2), ERRORS: what an exclusive entry may not. */
+/* epoll_ctl(2), ERRORS: operations that an exclusive entry does not allow. */
 static inline bool exclusive_wrong(const struct thing *t, int op, uint32_t events)
 {
     const uint32_t allowed = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET;
@@ -67,7 +68,7 @@ int __wrap_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
     return 0;
 }
 
-/* What an entry has to tell now. */
+/* The events that an entry has to report now. */
 static inline uint32_t entry_tells(struct thing *t)
 {
     if (!t->in_set || t->spent || (t->events & EPOLLET && !t->rung))
@@ -91,7 +92,7 @@ static inline void entry_tell(struct thing *t, uint32_t events, struct epoll_eve
     t->spent = t->events & EPOLLONESHOT;
 }
 
-/* From somewhere in the list on, and not always all. */
+/* Report from a random place in the list on, not always all entries. */
 static inline int set_tell(struct epoll_event *ev, int most)
 {
     unsigned at = (unsigned)sim_random(FDS), step = sim_chance(2) ? 1 : FDS - 1;
@@ -194,7 +195,7 @@ int __wrap_poll(struct pollfd *p, nfds_t n, int ms)
     if (!ours)
         return __real_poll(p, n, ms);
     sim_spend(sim_random(20));
-    if (look) /* worker_awaited(): no wait, and the answer counts */
+    if (look) /* worker_awaited(): no wait, and the result is used */
         return poll_tell(p, n, true);
     if (sim_chance(SIGNALS))
         return sim_fail(EINTR);
@@ -203,7 +204,7 @@ int __wrap_poll(struct pollfd *p, nfds_t n, int ms)
     return sim_wait_ends(poll_tell(p, n, sim_chance(2)), ms != 0);
 }
 
-/* Where the compiler knows how many there are (_FORTIFY_SOURCE). */
+/* Called where the compiler knows the size of the array (_FORTIFY_SOURCE). */
 int __wrap___poll_chk(struct pollfd *p, nfds_t n, int ms, size_t bytes);
 int __wrap___poll_chk(struct pollfd *p, nfds_t n, int ms, size_t bytes)
 {
@@ -220,7 +221,7 @@ struct selected {
 
 enum { SELECT_IN = EPOLLIN | EPOLLHUP | EPOLLERR, SELECT_OUT = EPOLLOUT | EPOLLERR };
 
-/* Which of the two sets it stays in. */
+/* In which of the two sets the descriptor stays. */
 static inline uint32_t selected_tells(const struct selected *all, int fd)
 {
     bool in = FD_ISSET(fd, all->in), out = FD_ISSET(fd, all->out);
@@ -257,7 +258,7 @@ int __wrap_select(int n, fd_set *in, fd_set *out, fd_set *odd, struct timeval *t
         return __real_select(n, in, out, odd, tv);
     sim_spend(sim_random(20));
     if (sim_chance(SIGNALS))
-        return sim_fail(EINTR); /* the sets are as they were: select(2) */
+        return sim_fail(EINTR); /* the sets are unchanged: select(2) */
     sim_wait_begins();
     (void)sim_sleep(tv ? tv->tv_sec * 1000000 + tv->tv_usec : -1, select_ready, &all);
     FD_ZERO(in);

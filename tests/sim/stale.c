@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* stale.c - a request that is sent after a change was complete is answered from the new state: one
- * change after the other, as fast as the machine makes them, under every engine.
+ * change after another, as fast as the machine makes them, under every engine.
  *
  * A file holds a number.  One thread changes it, in place or by a file that takes its name, and
- * says which number is complete; others ask for it without a pause and compare.  Between reading an
- * event and acting upon it the linker puts a pause, so that two workers meet there.  Then the same
- * with a listing: it shows a file's size, which is changed by a link in another folder, too.
+ * publishes which number is complete; other threads ask for it without a pause and compare.  The
+ * wrapped read() pauses between reading an event and acting upon it, so that two workers meet
+ * there.  Then the same with a listing: it shows a file's size, which is also changed by a link in
+ * another folder.
  *
- * Then the server is made to go about it wrongly, in ways that look right, and the test must see
- * it: it does not look for events; it looks before it receives; it does not watch the file itself.
+ * Then the server is made wrong in ways that look right, and the test must notice it: the server
+ * does not look for events; it looks before it receives; it does not watch the file itself.
  * An argument says how many changes each engine gets.
  */
 #include "../serving.h"
@@ -25,9 +26,9 @@
 #include <cmocka.h>
 
 enum {
-    CHANGES_MAX = 2000,   /* of each engine, unless told otherwise: */
-    CHANGING_MS = 700,    /* so many, or for so long; */
-    LISTING_MS = 350,     /* ... those of a listing */
+    CHANGES_MAX = 2000,   /* for each engine, unless an argument says otherwise */
+    CHANGING_MS = 700,    /* ... and for this long at most */
+    LISTING_MS = 350,     /* ... for the changes of a listing */
     CHANGES_MIN = 20,     /* fewer show nothing */
     FAULT_CHANGES = 20000, /* at most, until a planted fault is seen; a few are enough */
     ASKERS = 3,
@@ -35,14 +36,14 @@ enum {
     DIGITS = 9,
     BODY_BYTES = 2 * DIGITS, /* the number twice: a read in the middle of a change shows */
     ASKS_MAX = 8,            /* between two changes, of all askers together */
-    ASKS_PAID = 24,          /* of a listing so many more: then it will be kept again */
+    ASKS_PAID = 24,          /* extra requests for a listing: then it is kept again */
     ANSWER_BYTES_MAX = 4096,
     READ_PAUSE_US = 50,
-    THINK_US = 200,      /* of a client, where it matters what happens meanwhile */
+    THINK_US = 200,      /* pause of a client in LOOK_BEFORE_RECEIVE: a change happens in it */
     CACHE_BYTES = 8 << 20,
 };
 
-static unsigned changes; /* asked for; 0: as above */
+static unsigned changes; /* set by the argument; 0: as above */
 
 /* --- The seam --------------------------------------------------------------------------------- */
 
@@ -107,9 +108,9 @@ ssize_t __wrap_read(int fd, void *buf, size_t n)
 
 /* --- The file --------------------------------------------------------------------------------- */
 
-static char folder[] = "/dev/shm/rung-stale-XXXXXX"; /* a file system of which answers are kept */
+static char folder[] = "/dev/shm/rung-stale-XXXXXX"; /* a file system whose answers are kept */
 static char file_path[64], new_path[64], below_path[64], link_path[64];
-static bool listed; /* the number is not in the file, but is its size */
+static bool listed; /* the number is not in the file but its size */
 static atomic_uint begun, complete; /* changes */
 
 static void file_text(char text[BODY_BYTES + 1], unsigned number)
@@ -158,7 +159,7 @@ static void change(unsigned number)
     atomic_store(&complete, number);
 }
 
-/* --- Those who ask ---------------------------------------------------------------------------- */
+/* --- Clients ---------------------------------------------------------------------------------- */
 
 static atomic_uint answers, stale, torn, wrong;
 static atomic_bool over;
@@ -176,7 +177,7 @@ static bool is_whole(const char *text, const char *body, size_t n)
     return n > last && memcmp(body + n - last, last_chunk, last) == 0;
 }
 
-/* The whole answer, or 0. */
+/* Receive the whole answer, or return 0. */
 static size_t answer_of(int fd, char *text, size_t cap)
 {
     size_t n = 0;
@@ -263,7 +264,7 @@ static void *ask_on(void *arg)
 
 /* --- One engine ------------------------------------------------------------------------------- */
 
-/* Waits for some answers, so that what is kept has been asked for. */
+/* Wait for some answers, so that the cached answer has been requested. */
 static void let_them_ask(unsigned some)
 {
     unsigned until = atomic_load(&answers) + some;
@@ -284,7 +285,7 @@ static void open_site(struct serving *s, const struct engine *e)
     s->srv.arrangement.workers = e == &engine_naive ? 1 : WORKERS;
 }
 
-/* So many changes, unless the time is up or a stale answer is seen. */
+/* Make n changes, unless the time is up or a stale answer is seen. */
 static void run(const struct engine *e, unsigned n, uint64_t ms)
 {
     uint64_t until_ms = serving_ms() + ms;
@@ -338,7 +339,7 @@ static void run_all(void)
     }
 }
 
-/* In a way that looks right.  naive waits inside its receive, where the change comes. */
+/* The planted fault is seen.  naive waits inside its receive, where the change comes. */
 static void expect_seen(enum fault planted, const struct engine *e)
 {
     fault = planted;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* stops.c - a server that is told to stop at the worst moment stops.
+/* stops.c - a server that must stop at the worst moment stops.
  *
- * A loop asks once a turn whether it is to stop, and then looks at what woke it.  The linker sends
- * clock_gettime() through here: the loop calls it right after it has asked, and here is where the
- * server is told.  A loop that now takes the notice for seen would sleep for ever.
+ * A loop checks once a turn whether to stop, and then looks at the events that woke it.  The linker
+ * sends clock_gettime() through here: the loop calls it right after that check, and server_stop()
+ * is called here.  A loop that now took the notice for handled would sleep for ever.
  */
 #include "../serving.h"
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 enum { ROUNDS = 10, ARRIVES_MS = 2 };
 
-static struct server *_Atomic armed; /* told to stop at the next look at the clock */
+static struct server *_Atomic armed; /* stopped when it next reads the clock */
 static pthread_t tests;
 static pid_t process;
 
@@ -27,7 +27,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
         srv = atomic_exchange(&armed, NULL);
     if (srv) {
         server_stop(srv);
-        serving_nap(ARRIVES_MS); /* until the notice is where the loop looks next */
+        serving_nap(ARRIVES_MS); /* until the notice is in the set that the loop checks next */
     }
     return __real_clock_gettime(clock, ts);
 }
@@ -44,7 +44,7 @@ static void stop_in_the_middle_of_a_turn(const struct engine *e)
     atomic_store(&armed, &s.srv);
     close(fd); /* with no session left, no deadline wakes the loop again */
     serving_nap(5 * ARRIVES_MS);
-    if (atomic_exchange(&armed, NULL)) /* it looked at no clock: nothing is shown */
+    if (atomic_exchange(&armed, NULL)) /* it read no clock, so nothing is tested */
         server_stop(&s.srv);
     if (!serving_left(&s))
         fail_msg("engine %s does not stop", e->name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* talk.h - conversations for the simulator: drawn from a seed, with the output that must come of
- * them. */
+/* talk.h - conversations for the simulator: drawn from a seed, with the output that must result
+ * from them. */
 #ifndef TESTS_SIM_TALK_H
 #define TESTS_SIM_TALK_H
 #include <setjmp.h>
@@ -38,7 +38,7 @@ static inline void talk_line(struct text *in, uint64_t *rng)
     char kind = kinds[talk_random(rng, sizeof(kinds) - 1)];
     unsigned n = (unsigned)talk_random(rng, talk_random(rng, 12) ? 100 : 40000);
 
-    if (kind == '?') /* rarely something that ends it all, or a line at the limit */
+    if (kind == '?') /* rarely a line that ends the conversation, or one at the limit */
         kind = "cqt?!"[talk_random(rng, 5)];
     if (kind == '!') {
         text_add(in, fake_bytes(), HEAD_BYTES_MAX + talk_random(rng, 3) - 1);
@@ -99,8 +99,8 @@ static inline void talk_request(struct text *in, uint64_t *rng)
 
 /* --- Conversations ---------------------------------------------------------------------------- */
 
-/* What comes out for n bytes and the end of the stream, when every call takes all there is.  HTTP
- * has no model here (its own tests judge what it says): it must say the same however it is cut. */
+/* The output for n bytes and the end of the stream, when every call moves all it can.  HTTP has no
+ * model here (its own tests judge its answers): its output must be the same however it is cut. */
 static inline void talk_reference(const struct conn_proto *proto, const char *in, size_t n,
                                   struct text *out)
 {
@@ -160,7 +160,7 @@ static inline bool text_begins(const struct text *whole, const struct text *part
            (!part->len || !memcmp(whole->bytes, part->bytes, part->len));
 }
 
-/* Failures name the seed: with it the run is the same again. */
+/* Failures name the seed, which reproduces the run. */
 #define check(condition, t, seed) \
     do { \
         if (!(condition)) \

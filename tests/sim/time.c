@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* time.c - slow peers and a clock that jumps: each connection ends in time, and none that is alive
- * is ended. */
+/* time.c - slow peers and a clock that jumps: each connection ends in time, and no active
+ * connection is ended. */
 #include "talk.h"
 
 enum { HEAD_MS = 5000, IDLE_MS = 15000, SEND_MS = 10000, PROGRESS = 1024 }; /* as in fake.h */
 
 static struct world w;
 
-/* Whoever falls silent waits for at most this long after what he did last. */
+/* A peer that falls silent waits for at most this long after its last act. */
 static const uint64_t silence_ms = IDLE_MS;
 
 static void silent_after_every_byte_of(const struct conn_proto *proto, uint64_t seed)
@@ -25,7 +25,7 @@ static void silent_after_every_byte_of(const struct conn_proto *proto, uint64_t 
         check(w.now <= 1000 + silence_ms + 10, &t, n);
         talk_reference(proto, t.in.bytes, n, &want);
         check(text_begins(&want, &w.out), &t, n); /* the end of the stream may have been answered */
-        check(w.out.len + 512 > want.len, &t, n); /* ... by no more than an error */
+        check(w.out.len + 512 > want.len, &t, n); /* ... with no more than an error */
         text_free(&want);
         world_close(&w);
     }
@@ -42,8 +42,8 @@ static void silence(void **state)
     }
 }
 
-/* The peer takes n bytes and no more: two windows at most, for in the first it may have made
- * progress. */
+/* The peer takes n bytes and no more.  That lasts two windows at most, because the peer may have
+ * made progress in the first one. */
 static void stalled_at_every_byte_of(const struct conn_proto *proto, uint64_t seed)
 {
     struct talk t;
@@ -74,7 +74,7 @@ static void stalls(void **state)
     }
 }
 
-/* One byte each drip_ms.  Output, and how long it took. */
+/* Feed one byte each drip_ms; w then holds the output and the time it took. */
 static void drip(const struct conn_proto *proto, const char *in, uint32_t drip_ms)
 {
     world_open(&w, proto, 1);
@@ -114,7 +114,7 @@ static void a_dripped_body_must_move(void **state)
     text_add(&in, "b5000\n", 6);
     text_add(&in, fake_bytes(), 5000);
     text_add(&in, "", 1);
-    drip(&lines_proto, in.bytes, SEND_MS / PROGRESS - 1); /* above the least */
+    drip(&lines_proto, in.bytes, SEND_MS / PROGRESS - 1); /* above the minimum rate */
     assert_true(w.out.len > 6);
     world_close(&w);
     drip(&lines_proto, in.bytes, SEND_MS / PROGRESS + 1); /* below: less than PROGRESS a window */
@@ -157,7 +157,7 @@ static void a_slow_reader_must_move(void **state)
     world_close(&w);
 }
 
-/* A refused client that goes on sending is thrown out by volume, one that says nothing by time. */
+/* A refused client that goes on sending is closed by volume, a silent one by time. */
 static void lingering_ends(void **state)
 {
     struct text in = {0};
@@ -183,7 +183,7 @@ static void lingering_ends(void **state)
     text_free(&in);
 }
 
-/* Everything at once: random pauses between turns, up to beyond every deadline. */
+/* Everything together: random pauses between turns, up to beyond every deadline. */
 static void the_clock_jumps(void **state)
 {
     static const struct conn_proto *const protos[] = {&echo_proto, &lines_proto, &http_proto};

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of rung trace share: a trace beside a server, loads, a server that answers as a test wants."""
+"""Helpers for the tests of rung trace: traces of a server, loads, a server that answers as a test wants."""
 import contextlib
 import json
 import os
@@ -43,7 +43,7 @@ def trace(*args, **options):
 
 @contextlib.contextmanager
 def tracing(*args):
-    """A trace that has begun; it is interrupted at the end, and its run is what the list then holds."""
+    """A trace that has begun; it is interrupted at the end, and the list then holds its run."""
     runs = []
     with subprocess.Popen([TRACE, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, env=environment()) as process:
@@ -67,7 +67,7 @@ def tracing(*args):
 
 
 def traced_load(port, *args, url=None, options=()):
-    """A load beside a trace: the trace's run, the number of answers that the load counted."""
+    """Runs a load during a trace; returns the trace's run and the number of answers that the load counted."""
     with tracing("--json", *options, port) as runs:
         done = subprocess.run([LOAD, "-o", "-", "-t", "1", *map(str, args), url or f"http://127.0.0.1:{port}{FILE}"],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment(), timeout=PATIENCE,
@@ -78,7 +78,7 @@ def traced_load(port, *args, url=None, options=()):
 
 @contextlib.contextmanager
 def rung(engine, *args, folder=f"{TOP}/www", program=(RUNG,), echo=False):
-    """A server for a folder, or one that echoes: its port."""
+    """Runs a server for a folder, or one that echoes; yields its port."""
     what = ["echo"] if echo else ["serve", folder]
     with subprocess.Popen([*map(str, program), *what, "--engine", engine, "--port", "0", *map(str, args)], text=True,
                           stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**environment(), "RUNG_WORKERS": "1"}) as process:
@@ -105,7 +105,7 @@ class Lies(contextlib.ExitStack):
         self.port = self.address[1]
 
     def pair(self):
-        """Both ends of a connection: the client's, the server's."""
+        """Makes a connection and returns both ends: the client's, the server's."""
         client = socket.create_connection(self.address[:2], PATIENCE)
         server = self.listener.accept()[0]
         for end in (client, server):
@@ -128,7 +128,7 @@ def request(path="/", more=b""):
 
 
 def adds_up(one):
-    """The stages of a request: those known are not negative, and together they are the whole."""
+    """Asserts that no known stage of a request is negative, and that together they are the whole."""
     took = one["took_ns"]
     assert tuple(took) == STAGES
     known = [ns for ns in took.values() if isinstance(ns, int)]

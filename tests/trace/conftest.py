@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tests of rung trace: RUNG_TRACE names the program, RUNG_BIN the server, with its load generator beside it."""
+"""The tests of rung trace: RUNG_TRACE names the program, RUNG_BIN the server, whose folder also holds the load generator."""
 import os
 import sys
 
@@ -13,7 +13,7 @@ import aid  # noqa: E402 - found by the line above
 
 @pytest.fixture(scope="session")
 def lacking():
-    """Why nothing can be traced here, by the program's own word; None: it can."""
+    """The program's reason why it cannot trace here, or None if it can."""
     with aid.Lies() as server:
         run = aid.trace("-d", "10ms", server.port)
     return None if run.status == aid.DONE else run.err.strip()
@@ -21,6 +21,6 @@ def lacking():
 
 @pytest.fixture
 def traced(lacking):
-    """Skips the test where the kernel or the rights are not there."""
+    """Skips the test where the kernel or the rights do not allow tracing."""
     if lacking:
         pytest.skip(lacking)

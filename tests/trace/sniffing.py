@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of rung trace sniff share: a sniffer beside a test, network namespaces, frames made by hand."""
+"""Helpers for the tests of rung trace sniff: a sniffer that runs during a test, network namespaces, frames made by hand."""
 import contextlib
 import json
 import os
@@ -11,7 +11,7 @@ import sys
 import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.dirname(HERE)]  # also where it is a program of its own
+sys.path[:0] = [os.path.dirname(HERE)]  # needed when this file runs as a program
 from aid import PATIENCE, TRACE, Run, environment  # noqa: E402
 from namespaces import Namespaces  # noqa: E402
 
@@ -26,7 +26,7 @@ class Sniffed(Run):
 
 
 class Sniffer:
-    """It has begun to listen when this is made; end() interrupts it and gives what it has seen."""
+    """A sniffer that listens once it is constructed; end() interrupts it and returns what it has seen."""
 
     def __init__(self, *args, within=()):
         self.process = subprocess.Popen([*within, TRACE, "sniff", *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -51,7 +51,7 @@ class Sniffer:
 
 @contextlib.contextmanager
 def sniffing(*args, within=()):
-    """Its run is what the list holds afterwards."""
+    """Runs a sniffer; the list holds its run afterwards."""
     runs, sniffer = [], Sniffer(*args, within=within)
     try:
         yield runs
@@ -61,15 +61,15 @@ def sniffing(*args, within=()):
 
 
 def say(address, port):
-    """As the sniffer prints them."""
+    """An address and a port as the sniffer prints them."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 class Two(Namespaces):
-    """With commands of this file within them."""
+    """Two namespaces in which commands of this file can run."""
 
     def run(self, number, *args):
-        """Runs this file there: what main() does."""
+        """Runs this file in a namespace; main() has the commands."""
         done = subprocess.run([*self.within(number), sys.executable, "-B", os.path.abspath(__file__), *map(str, args)],
                               capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert done.returncode == 0, done.stderr
@@ -77,7 +77,7 @@ class Two(Namespaces):
 
     @contextlib.contextmanager
     def answering(self, number, address, answer):
-        """A server there that gives the same answer to each request: its port."""
+        """A server in a namespace that gives the same answer to each request; yields its port."""
         with subprocess.Popen([*self.within(number), sys.executable, "-B", os.path.abspath(__file__), "serve", address,
                                json.dumps(answer)], stdout=subprocess.PIPE, text=True) as process:
             try:
@@ -87,7 +87,7 @@ class Two(Namespaces):
 
 
 def frame(payload, source="10.9.0.2", target="10.9.0.1", tags=(), options=b""):
-    """A frame of Ethernet, with VLAN tags and with options of IPv4, to no port that is open."""
+    """An Ethernet frame with VLAN tags and IPv4 options, for a port that is not open."""
     tcp = struct.pack(">HHIIBBHHH", 40000, 80, 1, 1, 0x50, 0x18, 1000, 0, 0) + payload
     ip = struct.pack(">BBHHHBBH4s4s", 0x45 + len(options) // 4, 0, 20 + len(options) + len(tcp), 0, 0x4000, 64, 6, 0,
                      socket.inet_aton(source), socket.inet_aton(target)) + options + tcp
@@ -125,7 +125,7 @@ def serve(address, answer):
 
 
 def ask(address, port, texts, size):
-    """Sends requests in pieces of that size, each when the one before was answered: the client's port."""
+    """Sends each request after the answer to the one before, in pieces of `size` bytes; prints the client's port."""
     with socket.create_connection((address, port), PATIENCE) as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for text in texts:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where the bytes of a request fall: pipelined, one at a time, before the trace began, with the handshake's last packet."""
+"""How the bytes of a request arrive: pipelined, one at a time, before the trace began, with the handshake's last packet."""
 import socket
 import struct
 import time
@@ -24,7 +24,7 @@ def test_pipelined(engine, depth):
 
 
 def test_a_byte_at_a_time():
-    """One request: its head has arrived with its last byte, and the server's time begins there."""
+    """One request: its head is complete with its last byte, and the server's time begins there."""
     head = request("/one")
     with Lies() as server, tracing("--json", server.port) as runs:
         client, there = server.pair()
@@ -41,7 +41,7 @@ def test_a_byte_at_a_time():
 
 
 def test_begun_before_the_trace():
-    """The first half of a head was not seen: that request is not guessed at, and the next one is whole."""
+    """If the first half of a head was not seen, that request is left out, and the next one is whole."""
     first, second = request("/first"), request("/second")
     with Lies() as server:
         client, there = server.pair()
@@ -64,7 +64,7 @@ def test_begun_before_the_trace():
 
 
 def test_bytes_with_the_handshake():
-    """A client that delays its acknowledgement sends its request with it, to a socket that is not there yet."""
+    """A client that delays its acknowledgement sends its request with it, to a socket that does not exist yet."""
     with Lies() as server, tracing("--json", server.port) as runs:
         with socket.socket() as client:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
@@ -114,7 +114,7 @@ def test_a_long_answer_until_the_end():
 
 @pytest.mark.parametrize("pause", [0, 1.2])
 def test_a_place_that_was_lost(pause):
-    """Three answers in a packet too long to be kept: two are not found.  After a second of silence the next ones are."""
+    """Three answers are in a packet too long to be kept, so two are not found.  After a second of silence the next ones are."""
     large = b"HTTP/1.1 200 OK\r\nContent-Length: 30000\r\n\r\n" + b"x" * 30000
     with Lies() as server, tracing("--json", server.port) as runs:
         client, there = server.pair()

@@ -24,7 +24,7 @@ def counts(summary):
 @pytest.mark.parametrize("engine, waiting", [("epoll", "epoll_wait"), ("poll", "poll"), ("select", "pselect6"), ("thread", "recvfrom")])
 # shows K31, N24, S13
 def test_calls_of_an_engine(engine, waiting):
-    """One receive and one send for each request."""
+    """Each request takes one receive and one send."""
     with rung(engine) as port:
         run, served = traced_load(port, "-c", 2, "-n", REQUESTS, options=("--quiet", "--slowest", 0, "--calls"))
     assert served == run.summary["seen"] == REQUESTS
@@ -33,7 +33,7 @@ def test_calls_of_an_engine(engine, waiting):
     assert REQUESTS - 3 <= found["recvfrom"] <= REQUESTS + 20 and REQUESTS - 3 <= sends <= REQUESTS + 3, found
     assert found[waiting] > 0
     for one in run.summary["calls"]:
-        assert 0 < one["count"] and one["max_ns"] <= one["ns"] <= one["count"] * one["max_ns"]  # 0 where none has returned
+        assert 0 < one["count"] and one["max_ns"] <= one["ns"] <= one["count"] * one["max_ns"]  # 0 if none has returned
     times = [one["ns"] for one in run.summary["calls"]]
     assert times == sorted(times, reverse=True)
     assert sum(run.summary["switches"].values()) > 0 and run.summary["migrations"] >= 0
@@ -42,7 +42,7 @@ def test_calls_of_an_engine(engine, waiting):
 @pytest.mark.parametrize("engine", ["epoll", "poll", "thread", "pool"])
 # shows E08
 def test_an_echo_server_did_what_the_load_did(engine):
-    """A receive and a send for each message, and for each connection one receive more, which is its end."""
+    """Each message takes a receive and a send; each connection takes one more receive, which reads its end."""
     clients, messages = 4, 400
     with rung(engine, echo=True) as port:
         with tracing("--json", "--quiet", "--slowest", 0, "--calls", port) as runs:
@@ -56,7 +56,7 @@ def test_an_echo_server_did_what_the_load_did(engine):
 
 
 def test_a_ring_makes_few():
-    """One call hands over many operations."""
+    """One io_uring_enter() submits many operations."""
     with rung("uring") as port:
         run, served = traced_load(port, "-c", 16, "-n", REQUESTS, options=("--quiet", "--slowest", 0, "--calls"))
     found = counts(run.summary)
@@ -65,7 +65,7 @@ def test_a_ring_makes_few():
 
 
 def test_others_are_not_counted():
-    """A process that is busy with calls and has nothing to do with the port."""
+    """The calls of a busy process that has nothing to do with the port are left out."""
     with rung("epoll") as port, subprocess.Popen(["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=100000000"], stdin=subprocess.DEVNULL,
                                                  stderr=subprocess.DEVNULL) as busy:
         run, _ = traced_load(port, "-c", 1, "-n", 50, options=("--quiet", "--slowest", 0, "--calls"))
@@ -92,9 +92,9 @@ def test_as_text():
 
 
 def test_processes_that_come_and_go():
-    """A child for each connection: counted from its birth to its end, which is no wait."""
+    """The calls of each connection's child are counted from its start to its end; the end is not counted as a wait."""
     with rung("fork") as port:
-        for _ in range(5):  # on a busy machine one waits for another's lock at times, not each time
+        for _ in range(5):  # on a busy machine a process may wait for another's lock, but not each time
             run, served = traced_load(port, "-c", 1, "-n", 100, "-k", "off", options=("--quiet", "--slowest", 0, "--calls"))
             if run.summary["switches"]["waiting"] < 3 * 100 + 50:
                 break
@@ -103,19 +103,19 @@ def test_processes_that_come_and_go():
     assert 100 <= found["recvfrom"] <= 220 and 100 <= found["exit_group"] <= 102 and found["accept4"] >= 100, found
     clones = sum(found.get(name, 0) for name in ("clone", "clone3", "fork", "vfork"))
     assert 100 <= clones <= 103, found
-    # The parent waits for each connection, a child for what it reads; the end of a child is no wait.
+    # The parent waits for each connection, a child for its input; the end of a child is no wait.
     assert run.summary["switches"]["waiting"] < 3 * 100 + 50, run.summary["switches"]
 
 
 def test_without_the_program_that_sees_receives():
-    """The process that listens is known without it."""
+    """The tracer finds the listening process without that program."""
     with rung("epoll") as port:
         run, _ = traced_load(port, "-c", 1, "-n", 50, options=("--quiet", "--slowest", 0, "--calls", "--without", "received"))
     assert 50 <= counts(run.summary)["recvfrom"] <= 60
 
 
 def test_calls_and_requests_are_of_the_same_time():
-    """What comes after the end is counted as neither, though the output is read late."""
+    """After the trace's end neither is counted, even if the output is read late."""
     with rung("epoll") as port, subprocess.Popen([TRACE, "--calls", "-d", "1s", str(port)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                                  stderr=subprocess.PIPE, text=True, env=environment()) as late:
         assert "tracing port" in late.stderr.readline()
@@ -125,12 +125,12 @@ def test_calls_and_requests_are_of_the_same_time():
         text = late.communicate(timeout=PATIENCE)[0]
     seen = int(re.search(r"^(\d+) requests seen at port", text, re.MULTILINE)[1])
     receives, each = re.search(r"^  recvfrom +(\d+) +(\d+\.\d\d) ", text, re.MULTILINE).groups()
-    # Each connection is read once more, to its end.
+    # Each connection has one more receive, which reads its end.
     assert 0 < seen <= 2100 and 0 <= int(receives) - seen <= 60 and 1 <= float(each) <= 1.05, (seen, receives, each)
 
 
 def test_events_that_were_lost():
-    """Then it is not known how many requests there were, and nothing is divided by it."""
+    """If events were lost, the number of requests is unknown, and nothing is divided by it."""
     with rung("epoll") as port, tracing("-q", "--slowest", 0, "--calls", "--ring", "4k", port) as runs:
         subprocess.run([LOAD, "-q", "-c", "64", "-n", "4000", f"http://127.0.0.1:{port}{FILE}"], check=True, env=environment(), timeout=PATIENCE)
     text = runs[0].out
@@ -153,7 +153,7 @@ def test_not_of_some_requests(more):
 
 # shows N24
 def test_a_program_of_another_kind():
-    """A server that is no rung: this process."""
+    """The server is not rung but this process."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         with tracing("--json", "--calls", port) as runs:
@@ -172,7 +172,7 @@ def test_a_program_of_another_kind():
 
 # shows S13
 def test_how_long_each_call_took():
-    """--histogram: of each call, as many as it was counted when they have returned; none below 0 or beyond the longest."""
+    """--histogram: the steps of each call hold all its calls that have returned; none is below 0 or beyond the longest."""
     with rung("epoll") as port:
         run, served = traced_load(port, "-c", 4, "-n", REQUESTS, options=("--quiet", "--slowest", 0, "--calls", "--histogram"))
     assert served == REQUESTS
@@ -202,7 +202,7 @@ def test_no_histogram_of_calls_unless_asked():
 
 # shows S13
 def test_segments_that_were_sent_once_more():
-    """In a network of their own, whose interface is down when the answer leaves."""
+    """The answer is sent in a separate network while its interface is down."""
     if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("unshare"):
         pytest.skip("it takes root, ip and unshare to have a network that can be broken")
     script = (f"ip link set lo up && cd {os.path.dirname(os.path.abspath(__file__))} && "
@@ -212,7 +212,7 @@ def test_segments_that_were_sent_once_more():
 
 
 def lossy():
-    """In that network."""
+    """The test itself, which runs in that network."""
     with Lies() as server, tracing("--json", server.port) as runs:
         client, there = server.pair()
         client.sendall(request())

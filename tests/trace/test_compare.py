@@ -28,7 +28,7 @@ def talk(server, times, wait_s):
 
 @contextlib.contextmanager
 def quick_and_slow(*args, names=("", "")):
-    """Two servers, of which the second takes a tenth of a second for each of three answers: the trace's run."""
+    """Compares two servers, of which the second takes a tenth of a second for each of three answers; yields the trace's run and the ports."""
     with Lies() as quick, Lies() as slow:
         with tracing("compare", *args, f"{quick.port}{names[0]}", f"{slow.port}{names[1]}") as runs:
             talk(quick, 5, 0)
@@ -60,7 +60,7 @@ def test_a_table_and_a_sentence():
     with quick_and_slow(names=("=quick", "=slow")) as (run, _, _):
         pass
     assert re.search(r"(?m)^A: quick, 5 answers in [0-9.]+ s\n(?:missing: .*\n)+B: slow, 3 answers in [0-9.]+ s$", run.out)
-    assert len(re.findall("(?m)^missing: parsed, found", run.out)) == 2  # neither server says these
+    assert len(re.findall("(?m)^missing: parsed, found", run.out)) == 2  # neither server reports these
     rows = re.findall(r"(?m)^  ([a-z]+)((?: +[-+0-9.]+){7})$", run.out)
     assert [name for name, _ in rows] == [*STAGES, "answer"]
     for name, figures in rows:
@@ -86,7 +86,7 @@ def test_the_other_way_round_it_is_less():
 @traced
 @pytest.mark.parametrize("how", [(), ("--in-turn",)])
 def test_engines(how):
-    """Both at the same time, or one after the other: a load on each all the while."""
+    """The servers are traced at the same time, or one after the other, with a load on each throughout."""
     with rung("epoll") as one, rung("thread") as other, contextlib.ExitStack() as loads:
         for port in (one, other):
             load = loads.enter_context(subprocess.Popen([LOAD, "-q", "-c", "2", "-R", "200", "-d", "60s", f"http://127.0.0.1:{port}{FILE}"],
@@ -101,7 +101,7 @@ def test_engines(how):
 
 @traced
 def test_a_stage_that_one_side_knows():
-    """rung says when it parsed; the other server does not, so that time is in what comes next, and is compared there."""
+    """rung reports when it parsed.  The other server does not, so its parsing is in the next stage that both report, and is compared there."""
     with rung("epoll") as port, Lies() as other:
         with tracing("compare", "--json", port, other.port) as runs:
             assert subprocess.run([LOAD, "-q", "-c", "1", "-n", "5", f"http://127.0.0.1:{port}{FILE}"], env=environment(),
@@ -131,14 +131,14 @@ def test_filters():
 
 @traced
 def test_picture(tmp_path):
-    """Well-formed, with the names as they were given, each stage that took time and both means."""
+    """The picture is well-formed and has the names as given, each stage that took time, and both means."""
     path = tmp_path / "both.svg"
     with quick_and_slow("--svg", path, names=("=<a> & \"b\"", "=slow")) as (run, _, _):
         pass
     assert run.status == DONE
     texts = [text.text for text in ET.parse(path).iter("{http://www.w3.org/2000/svg}text")]
     assert texts.count('<a> & "b"') == texts.count("slow") == 2 and {"read", "out"} <= set(texts)
-    assert "parsed" not in texts  # which neither says
+    assert "parsed" not in texts  # which neither server reports
     means = re.search(r"\(([0-9.]+) and ([0-9.]+) us\)", run.out)
     assert {f"{means[1]} us", f"{means[2]} us"} <= set(texts)
 
@@ -177,5 +177,5 @@ def test_a_port_where_nothing_listens():
 
 
 class TestWords(Words):
-    """Its options are in the page of rung trace."""
+    """The options of compare are on the page of rung trace."""
     name, least, run = "trace", 8, staticmethod(lambda what: trace("compare", what))

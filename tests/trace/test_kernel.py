@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""rung trace kernel where it cannot trace, and its words; what it traces is tested in a guest (tests/kernel)."""
+"""rung trace kernel where it cannot trace, and its help; its tracing is tested in a guest (tests/kernel)."""
 import os
 import re
 import subprocess

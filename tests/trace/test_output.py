@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is printed: lines, the summary after SIGINT, filters, limits, what was lost and what is missing."""
+"""The output: lines, the summary after SIGINT, filters, limits, lost events and missing stages."""
 import re
 import subprocess
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("traced")
 
 
 def talk(server, *statuses):
-    """A request for /N and an answer with each status, on one connection."""
+    """On one connection, makes a request for /0, /1 and so on, each answered with the next status."""
     client, there = server.pair()
     for number, status in enumerate(statuses):
         asked = request(f"/{number}")
@@ -63,7 +63,7 @@ def test_a_number_of_requests():
 
 
 def test_a_full_ring_is_counted():
-    """What did not fit is counted, and no request is shown with an answer that is not its own."""
+    """Events that did not fit are counted, and no request is shown with another one's answer."""
     with rung("epoll") as port:
         run, served = traced_load(port, "-c", 64, "-n", 20000, options=("--ring", "4096"))
     count = run.summary
@@ -72,13 +72,13 @@ def test_a_full_ring_is_counted():
 
 
 def test_left_out_is_missing():
-    """Stages whose program is not there are missing, with a sentence, and neither zero nor busy."""
+    """Stages whose program is left out are reported as missing, not as zero or busy."""
     with rung("epoll") as port:
         run, served = traced_load(port, "-c", 2, "-n", 50, options=("--without", "waking", "--without", "sent"))
     assert served == len(run.requests) == 50
     assert all(one["took_ns"]["woken"] is None and one["took_ns"]["running"] is None and one["queued_ns"] is None
                for one in run.requests)
-    lacks = [sentence for sentence in run.summary["lacks"] if "accept4" not in sentence]  # which takes a tracefs
+    lacks = [sentence for sentence in run.summary["lacks"] if "accept4" not in sentence]  # tracing accept4 needs a tracefs
     assert len(lacks) == 2 and "woken and running" in " ".join(lacks)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The stages that the server says itself: when it accepted, parsed, found and compressed; and who does not say them."""
+"""The stages that the server reports itself: when it accepted, parsed, found and compressed; and servers that do not report them."""
 import os
 import socket
 import time
@@ -13,7 +13,7 @@ SAID = ("parsed", "found")
 
 @pytest.fixture(autouse=True)
 def probed(traced):  # pylint: disable=unused-argument
-    """Skips the test where the server was built without its trace points, by the tracer's own word."""
+    """Skips the test if the tracer says that the server was built without its trace points."""
     with rung("epoll") as port, tracing("--json", port) as runs:
         pass
     lacks = [line for line in runs[0].summary["lacks"] if "rung:answer" in line]
@@ -22,7 +22,7 @@ def probed(traced):  # pylint: disable=unused-argument
 
 
 def get(port, *heads):
-    """Ask on one connection, and read until nothing more comes."""
+    """Sends requests on one connection, and reads until the server closes it."""
     answer = b""
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as client:
         for head in heads:
@@ -36,7 +36,7 @@ def get(port, *heads):
 @pytest.mark.parametrize("engine", ENGINES)
 # shows S13
 def test_every_engine_says_it(engine):
-    """... of every request, in the right order, and of the first on a connection when that was accepted."""
+    """Every engine reports the stages of every request, in order, and for the first one of a connection when it was accepted."""
     with rung(engine) as port:
         run, served = traced_load(port, "-c", 1 if engine == "naive" else 4, "-n", 200)
     assert served == run.summary["seen"] == run.summary["answered"] == 200
@@ -51,8 +51,8 @@ def test_every_engine_says_it(engine):
 
 
 def test_a_connection_waits_to_be_accepted():
-    """A server that serves one at a time, and gives a silent client a moment: the next one's wait is the stage, counted once."""
-    moment = 20e6  # less than the server's own
+    """naive serves one client at a time and gives a silent one a moment.  The next client's wait is the stage, counted once."""
+    moment = 20e6  # less than the server's limit
     with rung("naive") as port, tracing("--json", port) as runs:
         with socket.create_connection(("127.0.0.1", port), PATIENCE) as first:
             first.sendall(request(FILE))
@@ -65,7 +65,7 @@ def test_a_connection_waits_to_be_accepted():
 
 
 def test_accept_is_a_system_call():
-    """Of a server without trace points."""
+    """For a server without trace points, accepting is seen as the system call."""
     with Lies() as server, tracing("--json", server.port) as runs:
         client = socket.create_connection(server.address, PATIENCE)
         time.sleep(0.05)
@@ -108,25 +108,25 @@ def test_a_refusal_was_only_parsed():
 
 @pytest.mark.parametrize("engine", ("epoll", "coro", "uring", "poll"))
 def test_what_a_helper_finds(engine, tmp_path):
-    """A long listing is read by another thread; the search lasts until its answer is there."""
+    """Another thread reads a long listing; the stage found lasts until the listing is finished."""
     for number in range(900):
         (tmp_path / f"{number:04}").touch()
     with rung(engine, "--cache", "0", "--listing", "on", folder=tmp_path) as port, tracing("--json", port) as runs:
         assert b"0899" in get(port, request("/"))
     one, = runs[0].requests
     adds_up(one)
-    assert one["took_ns"]["found"] > 100e3, one  # nine hundred names are not read in less
+    assert one["took_ns"]["found"] > 100e3, one  # reading nine hundred names takes longer than this
 
 
 def test_a_coding(tmp_path):
-    """What the server compressed for a client is said to be; the same file for another client is not."""
+    """A file that the server compressed for one client is reported so; the same file for another client is not."""
     (tmp_path / "long.txt").write_text("the same again and again\n" * 400)
     old = time.time() - 60
     os.utime(tmp_path / "long.txt", (old, old))
     plain, coded = request("/long.txt"), request("/long.txt", b"Accept-Encoding: gzip\r\n")
     with rung("epoll", folder=tmp_path) as port, tracing("--json", port) as runs:
         deadline = time.monotonic() + PATIENCE
-        while b"Content-Encoding: gzip" not in get(port, coded):  # a mount anywhere empties the cache, and it is made anew
+        while b"Content-Encoding: gzip" not in get(port, coded):  # a mount anywhere empties the cache, and the server compresses again
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert b"Content-Encoding" not in get(port, plain)
@@ -136,7 +136,7 @@ def test_a_coding(tmp_path):
 
 
 def test_a_connection_from_before():
-    """It was accepted before the trace began, and its ordinals are the server's, not ours."""
+    """The connection was accepted before the trace began, so the tracer must use the server's ordinals, not its own."""
     with rung("epoll") as port, socket.create_connection(("127.0.0.1", port), PATIENCE) as client:
         for _ in range(3):
             client.sendall(request(FILE))
@@ -152,7 +152,7 @@ def test_a_connection_from_before():
 
 
 def test_a_server_without():
-    """It is missing, not zero, and a sentence says why."""
+    """The stages of such a server are missing, not zero, and a sentence says why."""
     with Lies() as server, tracing("--json", server.port) as runs:
         client, there = server.pair()
         client.sendall(request())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What cannot be traced is refused with a sentence that says what is missing and what to do."""
+"""Refusals: a sentence says what is missing for tracing and what to do."""
 import os
 import subprocess
 
@@ -58,7 +58,7 @@ def test_an_unknown_program():
 
 
 def test_without_the_rights(tmp_path):
-    """Somebody who is not root is told what is needed."""
+    """A user other than root gets a message that names the rights needed."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     copy = tmp_path / "rung-trace"
@@ -79,7 +79,7 @@ NEEDED = ("bpf", "perfmon", "net_admin")
 
 
 def with_rights(names, port):
-    """Root with these capabilities and no others."""
+    """Runs a trace as root with these capabilities and no others."""
     if os.geteuid() != 0:
         pytest.skip("only root can give up capabilities")
     rights = ",".join(["-all", *(f"+{name}" for name in names)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Requests seen are requests served, whichever way the server waits; their stages are in order and add up."""
+"""The trace sees every request served, however the server waits; stages are in order and add up."""
 import os
 import re
 import shutil
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("traced")
 
 
 def complete(run, served):
-    """All of them, whole, each once."""
+    """Asserts that the trace has every request served, whole and once."""
     count = run.summary
     assert count["seen"] == count["shown"] == count["answered"] == served == len(run.requests), count
     assert not any(count[name] for name in ("merged", "late", "lost_events", "gaps", "crowded", "cut", "open")), count
@@ -73,7 +73,7 @@ def test_a_large_file(tmp_path):
 
 
 def test_nginx(tmp_path):
-    """A server that knows nothing of it."""
+    """A server without support for tracing."""
     nginx = shutil.which("nginx") or "/usr/sbin/nginx"
     if not os.path.exists(nginx):
         pytest.skip("nginx is not installed")
@@ -99,9 +99,9 @@ def test_nginx(tmp_path):
 
 
 def test_control_groups_that_are_mounted_nowhere():
-    """As in a container, or in a root folder of its own: the tracer mounts them for itself, where nobody sees it."""
+    """In a container or a chroot the tracer mounts the control groups for itself, where no other process sees them."""
     with open("/proc/self/mounts", encoding="utf-8") as mounts:
-        aside = ["unshare", "--mount"] if "cgroup2" in mounts.read() else []  # else none is mounted, as is wanted
+        aside = ["unshare", "--mount"] if "cgroup2" in mounts.read() else []  # otherwise none is mounted, as the test needs
     with rung("epoll") as port:
         lines = f"""umount -a -t cgroup2; grep -q cgroup2 /proc/self/mounts && exit 77
             "{TRACE}" --json --count 1 -d 20s {port} & sleep 0.2

@@ -30,7 +30,7 @@ def unable():
 
 @pytest.fixture
 def able(unable):
-    """Skips the test where there are no rights, or no clang when it was built."""
+    """Skips the test if rights are missing, or if rung-trace was built without clang."""
     if unable:
         pytest.skip(unable)
 
@@ -50,7 +50,7 @@ def server(request, able):
 
 
 def talk(client, there, asked, answer, size=65536):
-    """One request and one answer, in pieces of that size."""
+    """Sends one request and one answer, in pieces of `size` bytes."""
     for end, other, data in ((client, there, asked), (there, client, answer)):
         for at in range(0, len(data), size):
             end.sendall(data[at:at + size])
@@ -63,7 +63,7 @@ def talk(client, there, asked, answer, size=65536):
 @pytest.mark.parametrize("size", [65536, 7, 1])
 # shows S12
 def test_exactly_the_lines(server, size):
-    """Each once, though loopback shows each packet twice; and who said it to whom."""
+    """Each line is shown once, with its sender and receiver, although loopback shows each packet twice."""
     with sniffing.sniffing("-i", "lo", "--port", server.port, "--json") as runs:
         client, there = server.pair()
         for number in range(3):
@@ -99,7 +99,7 @@ def test_in_json_no_byte_is_lost(able):
 
 # shows D29, S12
 def test_bodies_and_strangers_are_not_shown(able):
-    """A body that looks like a head; a protocol that is not HTTP (no stray byte, and not only the first packet)."""
+    """Not shown: a body that looks like a head, and protocols other than HTTP, of which every byte and packet is skipped."""
     with Lies() as server, sniffing.sniffing("-i", "lo", "--port", server.port, "--json") as runs:
         client, there = server.pair()
         inner = request("/inner")
@@ -122,7 +122,7 @@ def test_a_load(able):
 
 
 def test_a_late_sniffer(able):
-    """A connection that was there before."""
+    """A sniffer that starts late shows new requests of a connection that was open before."""
     with Lies() as server:
         client, there = server.pair()
         talk(client, there, request("/before"), SMALL)
@@ -149,7 +149,7 @@ def test_a_number_of_lines(able):
 
 
 def test_dropped_packets_are_said(able):
-    """The sniffer does not run for a while, and its buffer is small: what did not fit is counted, the rest is there."""
+    """The sniffer is stopped for a while, and its buffer is small: packets that did not fit are counted, and the rest is shown."""
     with Lies() as server:
         sniffer = Sniffer("-i", "lo", "--port", server.port, "--buffer", "16k")
         client, there = server.pair()
@@ -164,7 +164,7 @@ def test_dropped_packets_are_said(able):
     assert run.status == DONE and 300 <= dropped < 400 and 0 < shown <= 404 - dropped
 
 
-# --- On an interface of Ethernet -------------------------------------------------------------------------
+# --- On an Ethernet interface ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("addresses", [("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2")])
@@ -172,7 +172,7 @@ def test_dropped_packets_are_said(able):
 @pytest.mark.parametrize("where", [0, 1])
 # shows D29, S12
 def test_between_namespaces(pair, addresses, size, where):
-    """At either end of a pair of interfaces: what comes in and what goes out, each once."""
+    """At either end of a pair of interfaces, incoming and outgoing lines are shown, each once."""
     with pair.answering(1, addresses[1], ANSWER) as port:
         with sniffing.sniffing("-i", "eth0", "--json", within=pair.within(where)) as runs:
             mine = int(pair.run(0, "ask", addresses[1], port, size, json.dumps([ASK.format(number) for number in range(3)])))
@@ -183,7 +183,7 @@ def test_between_namespaces(pair, addresses, size, where):
 
 # shows D29
 def test_vlans_and_options(pair):
-    """Tags that the kernel takes off, and those that it leaves; options of IPv4; connections of two VLANs are two."""
+    """Tags that the kernel removes and tags that it leaves; IPv4 options; connections of two VLANs are two."""
     one, two = b"GET /one HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /two HTTP/1.1\r\nHost: a\r\n\r\n"
     frames = [frame(one, tags=(7,)), frame(two, tags=(7, 8)), frame(one, tags=(8,)), frame(two, options=b"\1" * 12), frame(one, tags=(9, 9, 7, 8))]
     for where in (0, 1):
@@ -193,7 +193,7 @@ def test_vlans_and_options(pair):
 
 
 def test_packets_out_of_order(pair):
-    """A head whose parts come in the wrong order, one of them twice."""
+    """A head whose parts arrive in the wrong order, one of them twice."""
     def part(seq, payload, flags=0x18):
         made = bytearray(frame(payload))
         made[14 + 20 + 4:14 + 20 + 8] = seq.to_bytes(4, "big")
@@ -207,7 +207,7 @@ def test_packets_out_of_order(pair):
 
 
 def test_many_connections(pair):
-    """More than are followed at a time, none of them over: each that had to go is counted, and its line was shown."""
+    """There are more open connections than the sniffer follows: each one that it drops is counted, and its line was shown."""
     with sniffing.sniffing("-i", "eth0", "--json", "--buffer", "256m", within=pair.within(0)) as runs:
         pair.run(1, "flood", 17000)
     assert len(set(runs[0].lines)) == len(runs[0].lines) == 17000

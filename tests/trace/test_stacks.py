@@ -24,7 +24,7 @@ def load(port, *args):
 
 @contextlib.contextmanager
 def running(*command, **options):
-    """A process that is there meanwhile, whatever becomes of the test."""
+    """A process that runs during the block and ends with it, also if the test fails."""
     with subprocess.Popen(command, **options) as process:
         try:
             yield process
@@ -33,7 +33,7 @@ def running(*command, **options):
 
 
 def folded(path):
-    """Stacks as lists of names, and how often each was found."""
+    """The stacks of a file as lists of names, and how often each was found."""
     lines = [LINE.fullmatch(line) for line in path.read_text().splitlines()]
     assert all(lines), path.read_text()
     stacks = [(line[1].split(";"), int(line[2])) for line in lines]
@@ -42,13 +42,13 @@ def folded(path):
 
 
 def share(stacks, wanted):
-    """The part of all samples whose names wanted() likes."""
+    """The share of all samples for whose names wanted() is true."""
     return sum(count for names, count in stacks if wanted(names)) / sum(count for _, count in stacks)
 
 
 @contextlib.contextmanager
 def sampled(port, path):
-    """The stacks of what happens meanwhile, at the end."""
+    """Samples during the block; the list holds the stacks afterwards."""
     found = []
     with tracing("-q", "--slowest", 0, "--stacks", path, port) as runs:
         yield found
@@ -58,7 +58,7 @@ def sampled(port, path):
 
 
 def sampled_python(code, path):
-    """The stacks of a Python that listens, while it does that."""
+    """The stacks of a listening Python process that runs this code."""
     code = ("import socket, subprocess, sys, time\ns = socket.create_server(('127.0.0.1', 0))\n"
             "print(s.getsockname()[1], flush=True)\nsys.stdin.readline()\n" + code + "print('done', flush=True)\nsys.stdin.readline()\n")
     with running(sys.executable, "-c", code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
@@ -74,7 +74,7 @@ def sampled_python(code, path):
 @pytest.mark.parametrize("engine, root, serves", [
     ("epoll", "main", "epoll_run"), ("uring", "main", "uring_run"), ("naive", "main", "naive_run"), ("thread", "start_thread", "session_serve")])
 def test_from_the_root_to_the_kernel(engine, root, serves, tmp_path):
-    """Programs have no frame pointers: their callers are found all the same."""
+    """Programs have no frame pointers, but the callers of their functions are still found."""
     with rung(engine) as port, sampled(port, tmp_path / "folded") as stacks:
         load(port, "-c", 8, "-d", "1500ms")
     assert sum(count for _, count in stacks) > 30
@@ -83,7 +83,7 @@ def test_from_the_root_to_the_kernel(engine, root, serves, tmp_path):
     assert share(stacks, lambda names: any(name.startswith("tcp_sendmsg") and name.endswith("_[k]") for name in names)) > 0.1
     for names, _ in stacks:
         kernel = [name.endswith("_[k]") or name == "[kernel]" for name in names]
-        assert kernel == sorted(kernel), names  # the program, then the kernel
+        assert kernel == sorted(kernel), names  # first the program's functions, then the kernel's
         assert not any("@" in name for name in names)
 
 
@@ -95,19 +95,19 @@ def test_others_are_not_sampled(tmp_path):
 
 
 def test_children_that_live_for_one_connection(tmp_path):
-    """Children are gone when their samples are read: the mappings of their parent are used."""
+    """Children have ended when their samples are read, so their parent's mappings are used."""
     with rung("fork") as port, sampled(port, tmp_path / "folded") as stacks:
         load(port, "-c", 4, "-d", "1500ms", "-k", "off")
     assert {names[0] for names, _ in stacks} == {"rung"}
     child = [(names, count) for names, count in stacks if "session_run" in names]
     assert sum(count for _, count in child) > 5
     assert share(child, lambda names: "main" in names and "fork_run" in names) > 0.9
-    # A child that ends has no program any more.
+    # A child that is ending has lost its program's mappings.
     assert share(stacks, lambda names: "main" in names or any("exit" in name for name in names)) > 0.8
 
 
 def test_a_child_that_becomes_another_program(tmp_path):
-    """A listener that starts something: by its own name, with its own functions."""
+    """A listener starts another program, whose stacks have its own name and functions."""
     stacks = sampled_python("subprocess.run(['dd', 'if=/dev/zero', 'of=/dev/null', 'bs=1', 'count=400000'], stderr=subprocess.DEVNULL)\n",
                             tmp_path / "folded")
     dd = [(names, count) for names, count in stacks if names[0] == "dd"]
@@ -128,7 +128,7 @@ def test_a_library_that_is_loaded_later(tmp_path):
 
 
 def test_a_server_that_is_no_rung(tmp_path):
-    """nginx as Debian builds it tells few names: its file stands for those it does not tell."""
+    """Debian's nginx has few symbols: the file's name stands for functions without one."""
     if not shutil.which("nginx"):
         pytest.skip("nginx is not installed")
     (tmp_path / "www").mkdir()
@@ -152,7 +152,7 @@ def test_a_server_that_is_no_rung(tmp_path):
 
 
 def test_a_program_that_was_replaced(tmp_path):
-    """Its file is found by the process, also if the path has become another program's."""
+    """The program's file is found through the process, even if its path is now another file."""
     copy = tmp_path / "rung"
     shutil.copy(RUNG, copy)
     with rung("epoll", program=(copy,)) as port:
@@ -164,7 +164,7 @@ def test_a_program_that_was_replaced(tmp_path):
 
 
 def test_a_program_in_a_container(tmp_path):
-    """Its file has a path that leads nowhere here."""
+    """The path of the program's file does not exist here."""
     if not shutil.which("unshare") or subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL, check=False).returncode:
         pytest.skip("it takes root, unshare and a root that is a mount to make a mount that nobody else sees")
     (tmp_path / "inside").mkdir()
@@ -176,14 +176,14 @@ def test_a_program_in_a_container(tmp_path):
 
 
 def test_a_server_that_rests(tmp_path):
-    """What happens before the trace and after it is not in the file."""
+    """Calls before and after the trace are not in the file."""
     with rung("epoll") as port, sampled(port, tmp_path / "folded") as stacks:
         time.sleep(0.3)
     assert not any("recv" in name for names, _ in stacks for name in names), stacks
 
 
 def test_many_processes_of_one_program(tmp_path):
-    """Workers that are forks of each other are read once: descriptors for more are not needed."""
+    """The program of workers that are forks of each other is read once, so no more descriptors are needed."""
     code = ("import os, socket, sys, time\ns = socket.create_server(('127.0.0.1', 0))\n"
             "for i in range(40):\n    if not os.fork():\n        end = time.time() + 60\n"
             "        while time.time() < end: time.sleep(0.0005)\n        os._exit(0)\n"
@@ -216,8 +216,8 @@ def lock_nothing():
 
 
 def with_rights(rights, path, port):
-    """The status, what was said: by somebody who is not root, has these capabilities and may lock no memory but what the kernel
-    allows each user for such rings."""
+    """Runs a trace as a user with these capabilities; returns the status and the messages.  The user may lock no memory except
+    what the kernel allows each user for such rings."""
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         pytest.skip("only root can give capabilities, by setpriv")
     keep = ",".join(["-all", *(f"+{right}" for right in rights)])
@@ -243,7 +243,7 @@ def with_rights(rights, path, port):
 
 
 def test_the_rights_that_are_documented(tmp_path):
-    """Without CAP_SYS_PTRACE and CAP_SYSLOG functions may have no names, and then it says so."""
+    """Without CAP_SYS_PTRACE and CAP_SYSLOG functions may have no names, and then the tracer says so."""
     path = tmp_path / "folded"
     with rung("epoll") as port:
         status, said = with_rights(("bpf", "perfmon", "net_admin"), path, port)
@@ -266,7 +266,7 @@ def test_the_rights_for_names(tmp_path):
 
 
 def test_nothing_is_lost_by_a_refusal(tmp_path):
-    """What an earlier trace has written stays, and nothing is said of samples."""
+    """The file of an earlier trace stays, and no message is about samples."""
     path = tmp_path / "folded"
     path.write_text("an earlier one 1\n")
     with rung("epoll") as port:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The live table: groups of requests, sorted and filtered; on a terminal it obeys keys and gives the screen back."""
+"""The live table: groups of requests, sorted and filtered; on a terminal it obeys keys and restores the screen."""
 import contextlib
 import fcntl
 import os
@@ -21,7 +21,7 @@ ONE_TABLE = ("--top", "--every", "1h", "--slowest", 0)  # at the end
 
 
 def talk(server, *asked):
-    """A request for each target, with that status, on a connection of its own: the clients' addresses."""
+    """Makes a request for each target, answered with its status, on a connection of its own; returns the clients' addresses."""
     clients = []
     for target, status in asked:
         client, there = server.pair()
@@ -36,7 +36,7 @@ def talk(server, *asked):
 
 
 def tables(out):
-    """The rows of each table: the last column's words, and the figures before it."""
+    """The rows of each table by the words of the last column, each with its figures."""
     found = []
     for part in re.split(r"(?m)^port \d+: [0-9.]+ requests/s, ", out)[1:]:
         lines = part.split("\n\n")[0].splitlines()
@@ -59,7 +59,7 @@ def test_rows(by, names):
     table, = tables(runs[0].out)
     assert list(table) == names
     rates = [float(row[1]) for row in table.values()]
-    assert len(rates) == 1 or rates[0] > 2 * rates[1] > 0  # three of them and one
+    assert len(rates) == 1 or rates[0] > 2 * rates[1] > 0  # three requests and one
     assert 99 <= sum(int(row[5]) for row in table.values()) <= 101
     assert all(float(row[2]) <= float(row[3]) <= float(row[4]) for row in table.values())
     assert "4 requests seen" in runs[0].out and "GET /" not in runs[0].out  # the summary, no lines
@@ -73,7 +73,7 @@ def test_rows_of_connections():
 
 
 def test_the_slowest_path_first():
-    """By default the row comes first whose answers took the most time together; its costliest stage is the wait."""
+    """By default the first row is the one whose answers took the most time in total; its costliest stage is the wait."""
     with Lies() as server, tracing(*ONE_TABLE, server.port) as runs:
         talk(server, ("/quick", 200), ("/quick", 200))
         client, there = server.pair()
@@ -90,7 +90,7 @@ def test_the_slowest_path_first():
 
 
 def test_a_wait_to_be_accepted():
-    """It is part of the answer's time, from the head's arrival, and the costliest stage where a server accepts late."""
+    """The wait from the head's arrival is part of the answer's time, and the costliest stage if a server accepts late."""
     with Lies() as server, tracing("--json", server.port) as lines, tracing(*ONE_TABLE, server.port) as runs:
         with socket.create_connection(server.address) as client:
             client.sendall(request("/late"))
@@ -114,7 +114,7 @@ def test_filters(args, names):
 
 
 def test_filter_by_port():
-    """An address with its port is one connection's."""
+    """An address with its port selects one connection."""
     with Lies() as server:
         client, there = server.pair()
         with tracing("--json", "--peer", "%s:%d" % client.getsockname(), server.port) as runs:
@@ -145,7 +145,7 @@ def test_each_while_has_a_table():
 
 
 def test_more_rows_than_are_shown():
-    """Elsewhere than on a terminal 20 rows are printed; of one more there are 19 and how many are left."""
+    """Without a terminal up to 20 rows are printed; if there are more, 19 and the number of the others."""
     with Lies() as server, tracing(*ONE_TABLE, server.port) as runs:
         talk(server, *((f"/{number}", 200) for number in range(20)))
     assert len(tables(runs[0].out)[0]) == 20
@@ -165,7 +165,7 @@ def test_usage(args, words):
 
 
 class Terminal(contextlib.ExitStack):
-    """A trace that has a terminal of its own, of 80 columns and 12 rows."""
+    """A trace with its own terminal of 80 columns and 12 rows."""
 
     def __init__(self, *args):
         super().__init__()
@@ -186,7 +186,7 @@ class Terminal(contextlib.ExitStack):
         self.callback(self.process.kill)
 
     def until(self, pattern):
-        """Read until it has said that."""
+        """Reads until the output matches the pattern."""
         deadline = time.monotonic() + PATIENCE
         while not (found := re.search(pattern, self.said, re.DOTALL)):
             ready, _, _ = select.select([self.ours], [], [], max(0, deadline - time.monotonic()))
@@ -196,7 +196,7 @@ class Terminal(contextlib.ExitStack):
         return found
 
     def ended(self):
-        """It has ended well, the screen and the terminal's settings are as before; what it printed then."""
+        """Asserts that the trace restored the screen, printed its summary, ended well and restored the terminal's settings."""
         self.until(rb"\x1b\[\?25h\x1b\[\?1049l")
         self.until(rb"microseconds in each stage")
         assert self.process.wait(PATIENCE) == DONE
@@ -215,7 +215,7 @@ def test_on_a_terminal_keys_sort_and_q_ends():
         for by in (b"connection", b"peer", b"status", b"path"):
             os.write(terminal.ours, b"g")
             terminal.until(rb"by " + by)
-        os.write(terminal.ours, b"\x1a\x1czq")  # those that would stop or kill it do nothing
+        os.write(terminal.ours, b"\x1a\x1czq")  # keys that would stop or kill the program do nothing
         terminal.ended()
         load.terminate()
 
@@ -232,7 +232,7 @@ def test_on_a_terminal_a_signal_ends_it(number):
 
 
 def test_on_a_terminal_lines_are_cut():
-    """To the terminal's size: more would make the screen roll."""
+    """Lines and rows are cut to the terminal's size; more would make the screen scroll."""
     with Lies() as server, Terminal(server.port) as terminal:
         terminal.until(rb"0\.0 requests/s")
         talk(server, *((f"/{number}" + "x" * 100, 200) for number in range(12)))
@@ -245,7 +245,7 @@ def test_on_a_terminal_lines_are_cut():
 
 
 def test_a_terminal_that_cannot_draw(monkeypatch):
-    """TERM=dumb, as in an editor: tables follow each other, and no key is taken."""
+    """With TERM=dumb, as in an editor, tables follow each other and no key is read."""
     with Lies() as server:
         monkeypatch.setenv("TERM", "dumb")
         ours, theirs = pty.openpty()

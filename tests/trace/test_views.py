@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Requests as pictures: each view shows what the lines say, and every stage is in it."""
+"""Requests as pictures: each view shows the same figures as the lines, and every stage is in it."""
 import decimal
 import json
 import re
@@ -12,11 +12,11 @@ pytestmark = pytest.mark.usefixtures("traced")
 
 
 def asked_slowly(server, wait_s):
-    """A request that the server answers after a while, in two pieces, on a connection of its own; the client's end comes later."""
+    """Makes a request on a connection of its own, which the server answers after wait_s seconds."""
     client, there = server.pair()
     client.sendall(request("/slow"))
     exactly(there, len(request("/slow")))
-    with pytest.raises(TimeoutError):  # the server is busy for so long
+    with pytest.raises(TimeoutError):  # the server is busy for wait_s seconds
         there.settimeout(wait_s)
         there.recv(1)
     there.sendall(SMALL)
@@ -40,7 +40,7 @@ def test_waterfall(monkeypatch, locale, block, mark):
     picture = rows(out)
     assert tuple(picture) == STAGES and max(25 + len(bar) for _, bar in picture.values()) <= 80
     time, bar = picture["out"]
-    assert float(time) >= 100000 and bar.endswith(mark) and out.count(mark) == 2  # once more in the summary's slowest
+    assert float(time) >= 100000 and bar.endswith(mark) and out.count(mark) == 2  # also in the summary's slowest requests
     assert bar.count(block) >= 43 and picture["acked"][1].rstrip().endswith((">", "-", block, "\u258f"))
     for name in STAGES:
         known = picture[name][0] not in ("-", "busy", "0.0")
@@ -61,7 +61,7 @@ def test_a_picture_is_no_json():
 
 
 def test_histogram_in_json():
-    """Each request counts in the step that its time lies in; steps follow each other, and the outermost are not empty."""
+    """Each request is counted in the step that holds its time; steps follow each other, and the outermost are not empty."""
     with rung("epoll") as port:
         run, served = traced_load(port, "-c", 4, "-n", 400, options=("--histogram",))
     took = {name: [one["took_ns"][name] for one in run.requests if isinstance(one["took_ns"][name], int)] for name in STAGES}
@@ -118,8 +118,8 @@ def ns(microseconds):
 
 
 def nested(slices):
-    """The requests of a track, one after the other, each with its stages, which follow each other and fill it.  Between the accepting and
-    the first byte the client may have taken its time."""
+    """The requests of a track, in order, each with its stages, which follow each other and fill it.  Only between accepting and the
+    first byte may there be a gap, if the client waited."""
     requests = []
     for one in slices:
         begin, end = ns(one["ts"]), ns(one["end"])
@@ -140,7 +140,7 @@ def nested(slices):
 
 @pytest.mark.parametrize("depth", (1, 8))
 def test_timeline(tmp_path, depth):
-    """A track for each connection, further ones only where requests overlap; the times are those of the lines."""
+    """Each connection has a track, and further ones only where its requests overlap; the times are those of the lines."""
     path = tmp_path / "timeline.json"
     with rung("epoll") as port:
         run, served = traced_load(port, "-c", 3, "-n", 300, "--pipeline", depth, options=("--perfetto", path))
@@ -162,7 +162,7 @@ def test_timeline(tmp_path, depth):
 
 
 def test_a_client_that_connects_and_waits(tmp_path):
-    """Its time is in no stage: the accepting is shown where it was, and the request where that was."""
+    """The client's pause is in no stage: accepting and the request are each shown at their own time."""
     path = tmp_path / "timeline.json"
     with Lies() as server, tracing("--json", "--perfetto", path, server.port) as runs:
         client, there = server.pair()
@@ -182,7 +182,7 @@ def test_a_client_that_connects_and_waits(tmp_path):
 
 
 def test_a_timeline_has_what_is_shown(tmp_path):
-    """The filter holds for it, and a target may have any bytes."""
+    """The filter applies to a timeline, too, and a target may have any bytes."""
     path = tmp_path / "timeline.json"
     with Lies() as server, tracing("--path", "*quoted*", "--perfetto", path, server.port):
         for target in (b'/"quoted\\', b"/plain"):

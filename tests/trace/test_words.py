@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Help, manual, completion and docs/trace.md say the same options, and the same stages."""
+"""Help, manual, completion and docs/trace.md list the same options and the same stages."""
 from aid import STAGES, trace
 from words import TOP, Words
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* absent.c - that a file has no siblings is remembered for a second, of that file alone. */
+/* absent.c - a site remembers for a second that a file, and only that file, has no siblings. */
 #include "tree.h"
 
 enum { NOW = 123456, MANY = 100000 };
 
-/* The clock begins somewhere, and after seven weeks again. */
+/* The clock starts anywhere, and wraps after seven weeks. */
 static const uint32_t moments[] = {0, 1, NOW, UINT32_MAX - 500, UINT32_MAX};
 
 static void known_for_a_second(void **state)
@@ -40,7 +40,7 @@ static void of_that_file_alone(void **state)
     assert_false(absent_lately(a, "a.html", 7, NOW)); /* its NUL too */
     for (int i = 0; i < MANY; i++)
         assert_false(absent_lately(a, path, (size_t)numbered(path, i), NOW));
-    /* Each takes the place of another, of which there are so many. */
+    /* Each entry takes the place of another; there are ABSENT_PLACES of them. */
     for (int i = 0; i < MANY; i++) {
         absent_note(a, path, (size_t)numbered(path, i), NOW);
         assert_true(absent_lately(a, path, (size_t)numbered(path, i), NOW));
@@ -50,7 +50,7 @@ static void of_that_file_alone(void **state)
     assert_in_range(known, ABSENT_PLACES - ABSENT_PLACES / 8, ABSENT_PLACES);
 }
 
-/* What is the same in one site is not in another. */
+/* Two sites note the same path differently: each has a key of its own. */
 static void by_another_key(void **state)
 {
     struct absent *a = &((struct tree *)*state)->site->absent;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* accept.c - Accept-Encoding and Accept: every form of a weight, and who wins. */
+/* accept.c - Accept-Encoding and Accept: every form of a weight, and the preferred value. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,11 +15,11 @@ struct coding_row {
 #define AE "Accept-Encoding: "
 
 static const struct coding_row coding_rows[] = {
-    /* nothing said: identity alone */
+    /* nothing said: identity only */
     {"", 1, 0, 0, 0},
     {AE "\r\n", 1, 0, 0, 0},
     {AE ",, ,\r\n", 1, 0, 0, 0},
-    /* what is named */
+    /* named codings */
     {AE "gzip\r\n", 1, 1000, 0, 0},
     {AE "br\r\n", 1, 0, 0, 1000},
     {AE "zstd\r\n", 1, 0, 1000, 0},
@@ -50,7 +50,7 @@ static const struct coding_row coding_rows[] = {
     {AE "gzip;q=0,5, br;q=0x1, zstd;q=1e0\r\n", 1, 0, 0, 0},
     {AE "gzip;q=0.a, br;q=0.5a, zstd;q= 0.5\r\n", 1, 0, 0, 0},
     {AE "identity;q=x\r\n", 1, 0, 0, 0},
-    /* "*" is what was not named */
+    /* "*" stands for codings that are not named */
     {AE "*\r\n", 1000, 1000, 1000, 1000},
     {AE "*;q=0.5, gzip\r\n", 500, 1000, 500, 500},
     {AE "gzip;q=0, *;q=0.3\r\n", 300, 0, 300, 300},
@@ -81,7 +81,7 @@ static void test_codings(void **state)
     }
 }
 
-/* q of identity, gzip, zstd, br; what is sent if all are there */
+/* q of identity, gzip, zstd, br; the coding sent if all exist */
 static const struct {
     uint16_t q[CODINGS];
     enum coding best;
@@ -117,7 +117,7 @@ static void test_taste(void **state)
     }
 }
 
-/* Each is liked better than the next one, and than the file itself; and they are all. */
+/* Each is liked better than the next one, and than the file itself; and the list is complete. */
 static void test_order(void **state)
 {
     bool seen[UINT8_MAX + 1] = {false};

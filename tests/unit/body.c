@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* body.c - the decoder of bodies: where they end, what is payload, what is refused; at any cut. */
+/* body.c - the decoder of bodies: their end, their payload, and refusals; at any cut. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 enum { TEXT_MAX = 1 << 20 };
 
-/* What came out of a body: its payload, how many bytes it was, or why it was refused. */
+/* The result of a body: its payload, how many bytes it was, or why it was refused. */
 struct result {
     char data[TEXT_MAX];
     size_t len, used;
@@ -70,7 +70,7 @@ static const struct row rows[] = {
     {"2;!#$%&'*+-.^_`|~=0\r\nab\r\n0\r\n\r\n", "ab", 1},
     {"2;a=\"\"\r\nab\r\n0\r\n\r\n", "ab", 1},
     {"0\r\nA: b\r\nC:\r\nd:\te\x80\r\n\r\n", "", 1},
-    {"0\r\nContent-Length: 5\r\nHost: x\r\n\r\n", "", 1}, /* mean nothing here */
+    {"0\r\nContent-Length: 5\r\nHost: x\r\n\r\n", "", 1}, /* have no meaning here */
     {"5\r\nhel", "hel", 0},
     {"0\r\n", "", 0},
     {"0\r\nA: b\r\n", "", 0},
@@ -171,7 +171,7 @@ static void test_chunked(void **state)
         check_row(&rows[i]);
 }
 
-/* Nothing behind the end is looked at. */
+/* The bytes behind the end are not read. */
 static void test_end(void **state)
 {
     struct slice text = {"3\r\nabc\r\n0\r\n\r\nGET /", 18}, data;
@@ -215,7 +215,7 @@ static void test_end(void **state)
     assert_int_equal(sizeof(struct http_body), 16);
 }
 
-/* One run of payload a call, and the framing before it. */
+/* One run of payload per call, and the framing before it. */
 static void test_runs(void **state)
 {
     const char *text = "1\r\na\r\n2\r\nbc\r\n0\r\n\r\n";
@@ -271,7 +271,7 @@ static void test_limits(void **state)
     assert_int_equal(status_of(n), 1);
     n = put(put(put(0, "1;", 1), "x", CHUNK_LINE_BYTES_MAX - 3), "\r\na\r\n0\r\n\r\n", 1);
     assert_int_equal(status_of(n), -400);
-    /* All of them: CHUNK_OVERHEAD_BYTES_MAX beyond 16 each, and that much it is. */
+    /* All chunk lines together: CHUNK_OVERHEAD_BYTES_MAX beyond 16 bytes each, not one more. */
     for (i = 0, n = 0; i < big; i++)
         n = put(put(put(n, "1;", 1), "x", 16 + CHUNK_OVERHEAD_BYTES_MAX / big - 4), "\r\na\r\n", 1);
     assert_int_equal(status_of(put(n, "0;456789abcdef\r\n\r\n", 1)), 1);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* cache.c - answers that are kept: from the second time on, until something changes, and exactly
+/* cache.c - answers that are kept: from the second request on, until something changes, and exactly
  * those that may be.  Every test counts descriptors before and after.
  */
 #include <poll.h>
 #include <sys/mman.h>
 #include "kept.h"
 
-/* --- What is kept ----------------------------------------------------------------------------- */
+/* --- Kept answers ----------------------------------------------------------------------------- */
 
 static void kept_from_the_second_time(void **state)
 {
@@ -25,7 +25,7 @@ static void kept_from_the_second_time(void **state)
     close_cache();
 }
 
-/* All that an answer says of the file is the same as without a cache. */
+/* Everything that an answer says about the file is the same as without a cache. */
 static void the_same_source(void **state)
 {
     struct tree *t = *state;
@@ -159,7 +159,7 @@ static void pages_for_errors(void **state)
     close_cache();
 }
 
-/* Nothing of these may be kept, however often it is asked for. */
+/* None of these may be kept, however often it is requested. */
 static void what_is_not_kept(void **state)
 {
     struct tree *t = *state;
@@ -192,7 +192,7 @@ static void what_is_not_kept(void **state)
     close_cache();
 }
 
-/* --- What ends it ----------------------------------------------------------------------------- */
+/* --- Changes that end an entry ---------------------------------------------------------------- */
 
 static void every_change_counts(void **state)
 {
@@ -224,7 +224,7 @@ static void every_change_counts(void **state)
     close_cache();
 }
 
-/* By a descriptor whose name is elsewhere, or gone. */
+/* A change through a descriptor whose name is elsewhere, or gone. */
 static void a_change_by_another_name(void **state)
 {
     struct tree *t = *state;
@@ -246,7 +246,7 @@ static void a_change_by_another_name(void **state)
     close_cache();
 }
 
-/* Nobody but root is served by modes; for others the kernel refuses. */
+/* Only root is served by modes; for other users the kernel itself refuses. */
 static void modes_count(void **state)
 {
     struct tree *t = *state;
@@ -264,7 +264,7 @@ static void modes_count(void **state)
     close_cache();
 }
 
-/* Stores through a mapping send no event: a second later they count. */
+/* Stores through a mapping send no event: they are seen a second later. */
 static void a_mapping(void **state)
 {
     struct tree *t = *state;

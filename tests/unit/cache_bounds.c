@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cache_bounds.c - how much is kept: an entry for each order of likes, within bytes and watches;
- * and by several threads at once.
+/* cache_bounds.c - how much is kept: an entry for each order of preferences, within bytes and
+ * watches; and by several threads at once.
  */
 #include <sys/resource.h>
 #include "kept.h"
@@ -16,7 +16,7 @@ static bool is_kept_now(struct tree *t, const char *path)
     return kept;
 }
 
-/* So often that it is kept, also where there is next to no room. */
+/* Enough requests for an answer to be kept, even where there is next to no room. */
 enum { OFTEN = CACHE_TIMES_CROWDED };
 
 /* --- Siblings --------------------------------------------------------------------------------- */
@@ -57,8 +57,8 @@ static void siblings_by_preference(void **state)
     close_cache();
 }
 
-/* As much as an answer can depend on, and no more room for it than that: each folder on the way,
- * each sibling's name, each sibling. */
+/* An answer that depends on as much as possible, with no more room than that: each folder on the
+ * way, each sibling's name, each sibling. */
 static void room_for_what_it_depends_on(void **state)
 {
     struct tree *t = *state;
@@ -92,7 +92,7 @@ static void room_for_what_it_depends_on(void **state)
     close_cache();
 }
 
-/* The same order of likes is one entry, whatever the numbers. */
+/* Preferences in the same order share one entry, whatever the numbers. */
 static void likes_are_what_counts(void **state)
 {
     static const uint16_t same[][CODINGS] = {{500, 700}, {10, 20}, {1, 1}, {0, 1}},
@@ -154,8 +154,8 @@ static void watches_are_bounded(void **state)
     close_cache();
 }
 
-/* As a crawler does: each is asked for anew when all others have been, so no two of them may keep
- * each other out. */
+/* Requests as from a crawler: a path is requested again when all others have been, so no two paths
+ * may keep each other out. */
 static void many_in_turn(void **state)
 {
     enum { MANY = 4000 };
@@ -171,14 +171,15 @@ static void many_in_turn(void **state)
             assert_int_equal(error_of(t, path), -ENOENT);
         }
     }
-    /* One in ten times some set of places has more keys than places: the last turn fills for it. */
+    /* In one run of ten some set of places has more keys than places: the last turn fills for
+     * it. */
     assert_in_range(fills, MANY - MANY / 500, MANY);
     assert_int_equal(stats_sum(stats, STAT_CACHE_HITS), fills);
     assert_in_range(stats_sum(stats, STAT_CACHE_FILLS), fills, MANY);
     close_cache();
 }
 
-/* Where each new entry displaces another, a key has to be asked for more often. */
+/* Where each new entry displaces another, a key has to be requested more often. */
 static void what_is_new_waits_where_it_is_crowded(void **state)
 {
     struct tree *t = *state;
@@ -202,7 +203,7 @@ static void what_is_new_waits_where_it_is_crowded(void **state)
     close_cache();
 }
 
-/* What is asked for again and again stays while others come and go. */
+/* An entry that is requested again and again stays while others come and go. */
 static void the_popular_stays(void **state)
 {
     struct tree *t = *state;
@@ -224,7 +225,7 @@ static void the_popular_stays(void **state)
     close_cache();
 }
 
-/* A body that is being sent outlives its entry, whose memory counts until then. */
+/* A body that is being sent outlives its entry; the entry's memory counts until then. */
 static void sent_while_it_ends(void **state)
 {
     struct tree *t = *state;
@@ -243,8 +244,7 @@ static void sent_while_it_ends(void **state)
     close_cache();
 }
 
-/* A reader is on its way through the table when the last entry ends, and has left when the cache
- * does. */
+/* A reader is in the table when the last entry ends, and has left it when the cache ends. */
 static void read_while_it_ends(void **state)
 {
     struct tree *t = *state;
@@ -260,7 +260,7 @@ static void read_while_it_ends(void **state)
     close_cache();
 }
 
-/* Zeros in files of that name and a number; each is asked for often enough to be kept. */
+/* Make files of zeros with that name and a number; each is requested often enough to be kept. */
 static void fill_up(struct tree *t, const char *name, unsigned from, unsigned n)
 {
     char text[32], path[33];
@@ -274,8 +274,7 @@ static void fill_up(struct tree *t, const char *name, unsigned from, unsigned n)
     }
 }
 
-/* While a thread is held up on its way through the table nothing is freed; what is evicted is no
- * more than is needed all the same. */
+/* While a thread is held up in the table nothing is freed, yet no more is evicted than needed. */
 static void a_reader_that_is_held_up(void **state)
 {
     struct tree *t = *state;
@@ -297,7 +296,7 @@ static void a_reader_that_is_held_up(void **state)
     close_cache();
 }
 
-/* To evict what is being sent would give no memory back. */
+/* Evicting an entry that is being sent would free no memory. */
 static void what_is_sent_stays(void **state)
 {
     struct tree *t = *state;
@@ -312,7 +311,7 @@ static void what_is_sent_stays(void **state)
         assert_int_equal(ask_as(path, identity, &sent[n++]), 0);
         assert_true(is_kept(sent[i]));
     }
-    fill_up(t, "g", 0, 10); /* more than there is room for */
+    fill_up(t, "g", 0, 10); /* more than fit */
     assert_true(atomic_load(&cache->bytes) <= LITTLE);
     for (unsigned i = 0; i < 6; i++) {
         snprintf(path, sizeof(path), "/f%u", i);
@@ -335,7 +334,7 @@ static void an_overflow(void **state)
     open_cache(t, PLENTY);
     warm(t, "/a", "x");
     warm(t, "/b", "x");
-    for (int i = 0; i < 8000; i++) { /* in turn, or each would be merged with the last */
+    for (int i = 0; i < 8000; i++) { /* in turn, otherwise each would be merged with the last */
         assert_int_equal(renameat(t->root, "a", t->root, "aa"), 0);
         assert_int_equal(renameat(t->root, "aa", t->root, "a"), 0);
     }
@@ -355,7 +354,7 @@ static void none_of_no_bytes(void **state)
     close_cache();
 }
 
-/* Without an inotify instance rung serves as if it had been told to keep nothing. */
+/* Without an inotify instance rung serves as if the cache were off. */
 static void no_descriptor(void **state)
 {
     struct tree *t = *state;
@@ -397,7 +396,7 @@ static void *read_often(void *arg)
     return NULL;
 }
 
-/* Readers, fillers and events at once; tsan and asan look on. */
+/* Readers, fillers and events at once; tsan and asan check them. */
 static void many_at_once(void **state)
 {
     struct tree *t = *state;
@@ -410,7 +409,7 @@ static void many_at_once(void **state)
     for (int i = 0; i < 300; i++) {
         make_file(t, "b", i % 2 ? "one" : "two");
         assert_int_equal(renameat(t->root, "b", t->root, "a"), 0);
-        for (int n = 0; n < 3; n++) /* kept, or not because the fillers are in each other's way */
+        for (int n = 0; n < 3; n++) /* kept, or not because the fillers get in each other's way */
             body_is(t, "/a", i % 2 ? "one" : "two");
     }
     for (int i = 0; i < READERS; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cache_listing.c - listings that are kept: which, until what changes, how many, and when keeping
+/* cache_listing.c - listings that are kept: which, until which change, how many, and when keeping
  * them pays.
  */
 #include <sys/mman.h>
@@ -10,7 +10,7 @@ enum { PAID = 16, AGAIN = 32, ASKS_MAX = 4096, TEXT_MAX = 1 << 20 };
 
 static char first_text[TEXT_MAX], second_text[TEXT_MAX];
 
-/* As a loop and its helper do. */
+/* Ask as a loop and its helper do. */
 static int list_as(const char *path, const char *query, struct source **s)
 {
     struct http_ask ask = {.path = {path, strlen(path)}, .query = {query, strlen(query)}};
@@ -24,7 +24,7 @@ static int list_as(const char *path, const char *query, struct source **s)
     return err == -EINPROGRESS ? cache_list(reader, &ask, s) : err;
 }
 
-/* Its body; whether it comes from memory. */
+/* Put the listing's body into text; return whether it comes from memory. */
 static bool text_of(struct tree *t, const char *path, const char *query, char *text)
 {
     struct source *s = NULL;
@@ -52,7 +52,7 @@ static bool asked(struct tree *t, const char *path)
     return text_of(t, path, "", first_text);
 }
 
-/* What is true now: the site itself is asked. */
+/* The true listing: ask the site itself. */
 static void true_text(struct tree *t, const char *path, char *text)
 {
     struct http_ask ask = {.path = {path, strlen(path)}};
@@ -66,7 +66,7 @@ static void true_text(struct tree *t, const char *path, char *text)
     site_release(t->site, s);
 }
 
-/* Asked until it is kept, and until that has paid. */
+/* Ask until the listing is kept, and until keeping has paid. */
 static void keep(struct tree *t, const char *path)
 {
     unsigned asks = 0;
@@ -108,7 +108,7 @@ static void kept_from_the_second_time(void **state)
     close_cache();
 }
 
-/* --- What ends it ----------------------------------------------------------------------------- */
+/* --- Changes that end a listing --------------------------------------------------------------- */
 
 static int by_another_name = -1, without_a_name = -1;
 
@@ -123,7 +123,7 @@ static void change(struct tree *t, unsigned number)
     case 5: make_folder(t, "d/folder"); break;
     case 6: assert_int_equal(unlinkat(t->root, "d/folder", AT_REMOVEDIR), 0); break;
     case 7: set_mtime(t, "d/sub", 1000000000, 0); break;
-    case 8: make_file(t, "d/sub/file", ""); break; /* the subfolder's time */
+    case 8: make_file(t, "d/sub/file", ""); break; /* changes the subfolder's time */
     case 9: assert_int_equal(unlinkat(t->root, "d/sub/file", 0), 0); break;
     case 10: assert_int_equal(linkat(t->root, "d/file", t->root, "elsewhere", 0), 0); break;
     case 11: write_over(t, "elsewhere", "written by its other name, and longer"); break;
@@ -205,7 +205,7 @@ static void the_root_goes(void **state)
     close_cache();
 }
 
-/* Stores through a mapping send no event; what is older than a second is compared. */
+/* Stores through a mapping send no event; an entry older than a second is compared. */
 static void an_old_one_is_compared(void **state)
 {
     struct tree *t = *state;
@@ -221,7 +221,7 @@ static void an_old_one_is_compared(void **state)
         e = ((struct site_source *)s)->entry;
         atomic_fetch_sub(&e->checked_ms, CACHE_CHECK_MS);
         now_ms = clock_ms();
-        if (!same) /* as if a time had moved unseen */
+        if (!same) /* as if a time had changed unseen */
             *strstr((char *)(uintptr_t)s->bytes, "<time") = '<' + 1;
         assert_int_equal(asked(t, "/d/"), same);
         assert_non_null(strstr(first_text, "<time"));
@@ -231,7 +231,7 @@ static void an_old_one_is_compared(void **state)
     close_cache();
 }
 
-/* --- What is kept, and how much --------------------------------------------------------------- */
+/* --- Which listings are kept, and how many ---------------------------------------------------- */
 
 static bool is_ever_kept(struct tree *t, const char *path)
 {
@@ -259,13 +259,13 @@ static void what_is_not_kept(void **state)
     assert_false(is_ever_kept(t, "/a/"));
     assert_false(is_ever_kept(t, "/b/"));
     assert_false(is_ever_kept(t, "/c/"));
-    assert_true(is_ever_kept(t, "/d/")); /* a folder is no page */
-    assert_true(is_ever_kept(t, "/e/")); /* they are not shown */
+    assert_true(is_ever_kept(t, "/d/")); /* a folder is not an index page */
+    assert_true(is_ever_kept(t, "/e/")); /* its names are not shown */
     assert_true(is_ever_kept(t, "/f/"));
     assert_true(is_ever_kept(t, "/g/"));
     assert_false(is_ever_kept(t, "/link/"));
     make_file(t, "c/file", "x");
-    for (unsigned i = 0; i < 4; i++) /* what the link to nothing leads to may come elsewhere */
+    for (unsigned i = 0; i < 4; i++) /* the missing target of the link may appear elsewhere */
         assert_false(text_of(t, "/c/", "filter=file", first_text));
     make_folder(t, "h");
     make_file(t, "h/file", "x");
@@ -285,8 +285,8 @@ static void make_names(const struct tree *t, const char *folder, unsigned from, 
     }
 }
 
-/* As a crawler does: each is asked for anew when all others have been, so no two of them may keep
- * each other out. */
+/* Requests as from a crawler: a view is requested again when all others have been, so no two views
+ * may keep each other out. */
 static void many_in_turn(void **state)
 {
     enum { MANY = 200 };
@@ -310,7 +310,7 @@ static void many_in_turn(void **state)
     close_cache();
 }
 
-/* A client may ask for as many views as it likes; that of nothing is a listing, too. */
+/* A client may ask for any number of views; a view of nothing is a listing, too. */
 static void no_more_listings_than_that(void **state)
 {
     struct tree *t = *state;
@@ -334,7 +334,7 @@ static void no_more_listings_than_that(void **state)
     close_cache();
 }
 
-/* What has ended gives its watches back with the next listing that is asked for, kept or not. */
+/* Ended listings give their watches back when the next listing is requested, kept or not. */
 static void watches_come_back(void **state)
 {
     struct tree *t = *state;
@@ -372,7 +372,7 @@ static void as_many_names_as_are_read_at_once(void **state)
     close_cache();
 }
 
-/* A quarter of the cache, and half of its watches: the oldest ones go. */
+/* Listings may use a quarter of the cache, and half of its watches: the oldest ones go. */
 static void a_share_for_all(void **state)
 {
     struct tree *t = *state;
@@ -401,7 +401,7 @@ static void a_share_for_all(void **state)
     assert_in_range(atomic_load(&cache->listed), 3, 12);
     assert_true(body_is(t, "/a.html", "a file"));
     cache->watches_max = 2 * 23;
-    assert_true(is_ever_kept(t, "/x/")); /* itself, the root, and twenty children */
+    assert_true(is_ever_kept(t, "/x/")); /* watches: itself, the root, and twenty children */
     assert_int_equal(atomic_load(&cache->listed), 1);
     cache->watches_max = 2 * 22 - 1;
     assert_false(is_ever_kept(t, "/y/"));
@@ -409,7 +409,7 @@ static void a_share_for_all(void **state)
     close_cache();
 }
 
-/* --- What it costs ---------------------------------------------------------------------------- */
+/* --- Cost ------------------------------------------------------------------------------------- */
 
 /* A folder that changes at every moment is not kept again and again. */
 static void what_does_not_pay(void **state)
@@ -425,7 +425,7 @@ static void what_does_not_pay(void **state)
         asked(t, "/d/");
     }
     assert_in_range(stats_sum(stats, STAT_CACHE_FILLS), 2, 7);
-    keep(t, "/d/"); /* it has come to rest */
+    keep(t, "/d/"); /* the folder no longer changes */
     for (unsigned i = 0; i < 5; i++) {
         set_mtime(t, "d", 1000000000 + i, 0);
         for (unsigned j = 0; j < PAID + 1; j++) /* the first of them makes it */
@@ -434,7 +434,7 @@ static void what_does_not_pay(void **state)
     close_cache();
 }
 
-/* The watches of one that has ended are removed where the next one is made, not by the loop. */
+/* The watches of an ended listing are removed where the next one is made, not by the loop. */
 static void watches_are_given_back(void **state)
 {
     struct tree *t = *state;

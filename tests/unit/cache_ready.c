@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cache_ready.c - whole answers that lie ready: for whom, how long, in how much memory; and that a
- * helper leaves the reader to its loop. */
+/* cache_ready.c - whole answers that are ready: for which requests, how long, in how much memory;
+ * and that a helper leaves the reader to its loop. */
 #include <sys/mman.h>
 #include <time.h>
 #include "kept.h"
@@ -18,7 +18,7 @@ static void second(unsigned which)
     host.date_s = OLD_S + 1000 + which;
 }
 
-/* As by a head that came before; the source, which may be an answer that lies ready. */
+/* Ask with the number of a head seen before; returns the source, perhaps a ready answer. */
 static struct source *again(const char *path, uint64_t number)
 {
     struct http_ask ask = {.path = {path, strlen(path)}, .conn = &conn, .again = number};
@@ -40,7 +40,7 @@ static bool is_ready(struct tree *t, const char *path, uint64_t number)
     return ready;
 }
 
-/* What lies ready is what the core would write. */
+/* A ready answer has the bytes that the core would write. */
 static void check(const struct source *s, const char *body)
 {
     const struct whole *w = s->whole;
@@ -59,7 +59,7 @@ static void check(const struct source *s, const char *body)
     assert_non_null(strstr(head, "Content-Length: "));
 }
 
-/* Kept, and its fields are final; the file is changed no more for that long. */
+/* Ask until the file is kept and its fields are final, as it has not changed for long enough. */
 static void settle(struct tree *t, const char *path)
 {
     bool final = false;
@@ -99,7 +99,7 @@ static uint64_t wholes(void)
     return stats_sum(stats, STAT_CACHE_WHOLES);
 }
 
-/* --- For whom --------------------------------------------------------------------------------- */
+/* --- For which requests ----------------------------------------------------------------------- */
 
 static void who_asks_again(void **state)
 {
@@ -117,18 +117,18 @@ static void who_asks_again(void **state)
     check(s, "one");
     next = again("/a", 16);
     assert_ptr_equal(next, s);
-    assert_false(is_ready(t, "/a", 0)); /* not by its number */
+    assert_false(is_ready(t, "/a", 0)); /* asked without its number */
     assert_false(is_ready(t, "/a", 17)); /* another head */
     assert_false(is_ready(t, "/a", 32)); /* ... in the same place */
     assert_int_equal(stats_sum(stats, STAT_CACHE_HITS) - hits, TIMES + 4);
     assert_int_equal(wholes(), 1);
     site_release(t->site, s);
-    check(next, "one"); /* it has its place no more */
+    check(next, "one"); /* it no longer has its place */
     site_release(t->site, next);
     close_cache();
 }
 
-/* The number stands for the question: another one in its place is answered for itself. */
+/* The number stands for the request: another request in its place gets its own answer. */
 static void one_place_for_two(void **state)
 {
     struct tree *t = *state;
@@ -204,7 +204,7 @@ static void until_a_change(void **state)
     assert_null(s->whole);
     assert_int_not_equal(old, s);
     site_release(t->site, s);
-    check(old, "one"); /* what is being sent stays as it was */
+    check(old, "one"); /* an answer that is being sent stays as it was */
     site_release(t->site, old);
     set_mtime(t, "a", OLD_S, 0);
     make_ready(t, "/a", 1);
@@ -218,7 +218,7 @@ static void until_a_change(void **state)
     close_cache();
 }
 
-/* Another entry ends: what lies ready is looked up again, and is not made again. */
+/* Another entry ends: the ready answer is looked up again, and is not made again. */
 static void others_may_change(void **state)
 {
     struct tree *t = *state;
@@ -239,7 +239,7 @@ static void others_may_change(void **state)
     close_cache();
 }
 
-/* A change that sends no event is seen as late as without it: when the entry is a second old. */
+/* A change that sends no event is seen as late as without ready answers: after a second. */
 static void until_it_is_compared(void **state)
 {
     struct tree *t = *state;
@@ -262,7 +262,7 @@ static void until_it_is_compared(void **state)
     close_cache();
 }
 
-/* It still is, after a second: then it lies ready for one more. */
+/* After a second the entry is still the same, so the answer is ready for one more second. */
 static void compared_and_the_same(void **state)
 {
     struct tree *t = *state;
@@ -278,7 +278,7 @@ static void compared_and_the_same(void **state)
 
 /* --- In how much memory ----------------------------------------------------------------------- */
 
-/* Of a file of so many bytes. */
+/* The size of a whole answer with that file. */
 static size_t answer_bytes(struct tree *t, const char *path)
 {
     struct source *s = again(path, 0);
@@ -310,7 +310,7 @@ static void long_answers_are_not_made(void **state)
     close_cache();
 }
 
-/* A share of the cache, whoever asks; and all of it is given back. */
+/* Ready answers get a share of the cache, whichever reader asks; and all of it is given back. */
 static void memory_is_bounded(void **state)
 {
     struct tree *t = *state;
@@ -343,7 +343,7 @@ static void memory_is_bounded(void **state)
     close_cache(); /* asserts that nothing is left */
 }
 
-/* Where others have the lock, the answer comes from the entry. */
+/* When another thread has the lock, the answer comes from the entry. */
 static void nobody_waits(void **state)
 {
     struct tree *t = *state;
@@ -351,7 +351,7 @@ static void nobody_waits(void **state)
     make_old(t, "a", "one");
     open_ready(t, PLENTY);
     settle(t, "/a");
-    cache_look(reader, now_ms); /* that watches were removed is an event, too */
+    cache_look(reader, now_ms); /* the removal of watches is an event, too */
     pthread_mutex_lock(&cache->lock);
     for (unsigned i = 0; i < 2 * TIMES; i++)
         assert_false(is_ready(t, "/a", 1));
@@ -390,7 +390,7 @@ static void *read_often(void *arg)
     return NULL;
 }
 
-/* Each has its own, while the file changes; tsan and asan look on. */
+/* Each thread has a ready answer of its own, while the file changes; tsan and asan check them. */
 static void many_at_once(void **state)
 {
     struct tree *t = *state;
@@ -421,7 +421,7 @@ static void many_at_once(void **state)
     close_cache();
 }
 
-/* --- Whose the reader is ---------------------------------------------------------------------- */
+/* --- Which thread has the reader -------------------------------------------------------------- */
 
 enum { LISTED = 32, LOOKS = 4096 };
 
@@ -439,7 +439,7 @@ static void *list_all(void *arg)
     return NULL;
 }
 
-/* A helper makes listings while the loop goes on looking: nothing of the reader is for both. */
+/* A helper makes listings while the loop goes on looking: they share no part of the reader. */
 static void a_loop_and_its_helper(void **state)
 {
     struct tree *t = *state;

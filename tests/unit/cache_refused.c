@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cache_refused.c - what cannot be kept costs little: it is not tried anew at each request.
+/* cache_refused.c - an answer that cannot be kept costs little: keeping is not tried each time.
  *
  * The linker sends inotify_add_watch() and ioctl() through here: the first is counted, and the
  * second says of a folder that it folds case.
@@ -48,14 +48,14 @@ static void a_refusal_is_remembered(void **state)
     assert_int_equal(symlinkat("real", t->root, "link"), 0);
     open_cache(t, PLENTY);
     tried = tried_of(t, "/link");
-    assert_in_range(tried, 1, 3); /* the way was watched once */
+    assert_in_range(tried, 1, 3); /* the path was watched once */
     assert_int_equal(tried_of(t, "/link"), 0);
     now_ms += LATER_MS;
     assert_in_range(tried_of(t, "/link"), 1, 3);
     close_cache();
 }
 
-/* ... and does not last: what has become a file meanwhile is kept a little later. */
+/* ... and does not last: a name that has become a file meanwhile is kept a little later. */
 static void a_refusal_does_not_last(void **state)
 {
     struct tree *t = *state;

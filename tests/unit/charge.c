@@ -7,7 +7,7 @@
 
 enum { MAX = SITE_LISTINGS_BYTES_MAX, PART = MAX / 4 };
 
-/* Another process that takes bytes, gives `back` of them back, and stays; 0: it was refused. */
+/* Start a process that takes bytes, gives `back` of them back, and stays; 0: it was refused. */
 static pid_t other(struct site *site, size_t bytes, size_t back)
 {
     char answer = 0;
@@ -42,7 +42,7 @@ static void end(pid_t pid)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* Whether exactly that is left, asked in this process and in another. */
+/* Whether exactly that much is left, tried in this process and in another. */
 static bool is_left(struct site *site, size_t bytes)
 {
     bool here = !charge(site, bytes + 1) && charge(site, bytes), there;
@@ -74,7 +74,7 @@ static void all_are_counted(void **state)
     assert_true(is_left(site, MAX));
 }
 
-/* Each dies with what it has; together it is many times what there is. */
+/* Each process is killed with its bytes; together they are many times the limit. */
 static void killed_ones_have_nothing(void **state)
 {
     struct site *site = ((struct tree *)*state)->site;
@@ -84,7 +84,7 @@ static void killed_ones_have_nothing(void **state)
     assert_true(is_left(site, MAX));
 }
 
-/* A zombie has nothing either. */
+/* A zombie has no bytes either. */
 static void ended_ones_have_nothing(void **state)
 {
     struct site *site = ((struct tree *)*state)->site;
@@ -105,7 +105,8 @@ static void ended_ones_have_nothing(void **state)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* A claim is given back with the last byte, and a number that came again has none of the past. */
+/* A claim is given back with its last byte; a process number that is used again has no old
+ * claim. */
 static void claims_are_given_back(void **state)
 {
     struct site *site = ((struct tree *)*state)->site;
@@ -125,7 +126,7 @@ static void claims_are_given_back(void **state)
     site->opener = getpid();
 }
 
-/* One more process than there are claims has its listings streamed, unless another has died. */
+/* The process after the last claim has its listings streamed, unless another process has died. */
 static void claims_have_an_end(void **state)
 {
     struct site *site = ((struct tree *)*state)->site;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* completion.c - a session whose bytes the kernel moves: what an engine of that kind is promised,
- * the test being the kernel. */
+/* completion.c - a session whose bytes the kernel moves: the promises to an engine of that kind,
+ * with the test in the role of the kernel. */
 #include "turns.h"
 
 static struct session *adopt(struct fixture *f, int *client)
@@ -64,7 +64,7 @@ static void errors_end_it(void **state)
     end(&f);
 }
 
-/* What accepting brought instead of a socket. */
+/* Results of accepting that are not a socket. */
 static void adopting_errors(void **state)
 {
     struct fixture f;
@@ -72,7 +72,7 @@ static void adopting_errors(void **state)
     (void)state;
     serving_fill(&f.s, &engine_epoll, &echo_proto);
     begin(&f);
-    assert_null(loop_adopt(f.l, -ECONNABORTED)); /* one peer has gone */
+    assert_null(loop_adopt(f.l, -ECONNABORTED)); /* a peer has gone */
     assert_null(loop_adopt(f.l, -EAGAIN));
     assert_true(loop_listening(f.l));
     assert_null(loop_adopt(f.l, -EMFILE));
@@ -84,8 +84,8 @@ static void adopting_errors(void **state)
     end(&f);
 }
 
-/* An expired one that an operation still has is not given out twice; if bytes came after all it
- * goes on, and is found again when it is silent once more. */
+/* An expired session that an operation still uses is not returned twice; if bytes came after all it
+ * goes on, and is found again when it is silent again. */
 static void held_and_kept(void **state)
 {
     uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
@@ -121,7 +121,7 @@ static void held_and_kept(void **state)
     end(&f);
 }
 
-/* Held while the server is cut off: the others are still given out. */
+/* One session is held while the server is cut off: the others are still returned. */
 static void held_is_not_in_the_way(void **state)
 {
     struct fixture f;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* compress.c - codings that are made: what is tried, what is chosen, that it fits and decodes. */
+/* compress.c - codings that rung makes: which are tried and chosen, that they fit and decode. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,8 @@ static void fill(void)
     }
 }
 
-/* What wrote it decodes it; brotli's decoder is a library of its own, which the wire tests ask. */
+/* The library that wrote it decodes it; brotli's decoder is a separate library, see the wire
+ * tests. */
 static void expect_decodes(enum coding coding, size_t n, const char *bytes, size_t size)
 {
     size_t len = size;
@@ -78,10 +79,10 @@ static void test_makes_what_decodes(void **state)
             assert_true(compress_hash((struct slice){out, n}) == hash);
         }
     if (!tried)
-        skip(); /* built without all of them */
+        skip(); /* built without any coding */
 }
 
-/* What does not fit is not begun, however near it comes; and nothing behind the end is written. */
+/* A result that does not fit is refused, however close; and nothing behind the end is written. */
 /* shows D26 */
 static void test_fits_or_is_nothing(void **state)
 {
@@ -121,7 +122,7 @@ static void test_bounds(void **state)
     assert_false(docroot_compresses("text/html; charset=utf-8", 10000, 9999));
     assert_false(docroot_compresses("text/html; charset=utf-8", 600, 0)); /* nothing is kept */
     assert_false(docroot_compresses("image/png", 600, 9999));
-    for (size_t saved = 99; saved <= 101; saved++) { /* of a hundred times that share */
+    for (size_t saved = 99; saved <= 101; saved++) { /* a hundred times that share */
         size_t size = 100 * COMPRESS_SAVES_PART;
 
         assert_int_equal(size - saved <= docroot_coded_max(size), saved >= 100);
@@ -148,7 +149,7 @@ static void test_choice(void **state)
     }
 }
 
-/* It stands in tags that clients keep: another value would not be wrong, only a waste. */
+/* The hash is in tags that clients keep: another value would not be wrong, only wasteful. */
 static void test_hash_stays(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cond.c - validators and preconditions: each field alone, their precedence, what is ignored. */
+/* cond.c - validators and preconditions: each field alone, their precedence, ignored fields. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include "head.h"
 
-/* The representation: changed at AT, looked at a day later.  TAG stands for its tag. */
+/* The representation: changed at AT, requested a day later.  TAG stands for its tag. */
 #define AT "Sun, 06 Nov 1994 08:49:37 GMT"
 #define BEFORE "Sun, 06 Nov 1994 08:49:36 GMT"
 #define AFTER "Sun, 06 Nov 1994 08:49:38 GMT"
@@ -15,7 +15,7 @@
 #define AT_ASC "Sun Nov  6 08:49:37 1994"
 #define TAG "\"7-1f-ae1c6fbbe8b5201-ae1c6fbbe8b5202\""
 #define OTHER "\"7-1f-ae1c6fbbe8b5201-ae1c6fbbe8b5203\""
-/* The tag of bytes that were made of it. */
+/* The tag of bytes that were made from the file. */
 #define STEM "\"7-1f-ae1b981bc490a01-ae1b981bc490a02"
 #define MADE(how) STEM how "\""
 enum { AT_S = 784111777, NOW_S = AT_S + 86400 };
@@ -34,7 +34,7 @@ static void tag_of(const struct source *source, char out[ETAG_BYTES_MAX + 1])
     out[mark.etag_len] = '\0';
 }
 
-/* mtime and ctime in nanoseconds, in hex: worked out by hand so that the test is not the code. */
+/* mtime and ctime in nanoseconds, in hex: computed by hand, independently of the code. */
 static void test_tag(void **state)
 {
     char tag[ETAG_BYTES_MAX + 1], want[128];
@@ -50,7 +50,7 @@ static void test_tag(void **state)
                  784111777000000002ull, suffix[coding]);
         assert_string_equal(tag, want);
     }
-    /* the longest there can be */
+    /* the longest possible tag */
     s = (struct source){.kind = SOURCE_BODY, .inode = UINT64_MAX, .size = UINT64_MAX,
                         .mtime_s = -1, .mtime_ns = 999999999, .ctime_s = -1, .ctime_ns = 999999999,
                         .coding = CODING_ZSTD};
@@ -62,7 +62,7 @@ static void test_tag(void **state)
     assert_int_equal(strlen(tag), ETAG_BYTES_MAX);
 }
 
-/* What was made of a file: the size in its tag is the file's, and the bytes have a hash. */
+/* Bytes made from a file: the size in their tag is the file's, and the bytes have a hash. */
 static void test_tag_of_what_was_made(void **state)
 {
     char tag[ETAG_BYTES_MAX + 1];
@@ -97,7 +97,7 @@ static void test_tag_tells_every_change(void **state)
         assert_string_not_equal(tag, plain);
     }
     s[0] = file;
-    s[0].kind = SOURCE_MADE; /* has none */
+    s[0].kind = SOURCE_MADE; /* has no tag */
     tag_of(&s[0], tag);
     assert_string_equal(tag, "");
 }
@@ -175,7 +175,7 @@ static const struct row rows[] = {
     {"If-Match: *\r\nIf-None-Match: *\r\n", 304},
 };
 
-/* TAG is written with the tag's real digits, which the first test checks. */
+/* Replace TAG by the tag's real digits, which the first test checks. */
 static const char *with_tag(const char *fields, const char *tag, char *buf, size_t cap)
 {
     size_t at = 0, n = sizeof(TAG) - 1;
@@ -216,7 +216,7 @@ static void test_rows(void **state)
     }
 }
 
-/* What has no validators: "*" says that it is there, all else cannot be true or is ignored. */
+/* A resource without validators: "*" matches; everything else is false or ignored. */
 static void test_without_validators(void **state)
 {
     static const struct row none[] = {
@@ -238,7 +238,7 @@ static void test_without_validators(void **state)
     }
 }
 
-/* A tag that may soon stand for other bytes: weak comparisons alone find it (8.8.3.2). */
+/* A tag that may soon stand for other bytes: only weak comparisons match it (8.8.3.2). */
 static void test_young(void **state)
 {
     static const struct row young[] = {
@@ -257,7 +257,7 @@ static void test_young(void **state)
     tag_of(&s, strong);
     s.young = true;
     tag_of(&s, tag);
-    assert_string_equal(tag, strong); /* so what a cache got while it was weak is good later */
+    assert_string_equal(tag, strong); /* so a cached answer with the weak tag is valid later */
     http_mark_set(&mark, &s, NOW_S);
     for (size_t i = 0; i < sizeof(young) / sizeof(young[0]); i++) {
         head_of(&head, with_tag(young[i].fields, tag, fields, sizeof(fields)));
@@ -269,10 +269,10 @@ static void test_young(void **state)
         assert_false(http_cond_range(&head, &mark));
     }
     head_of(&head, "If-Range: " AT "\r\n");
-    assert_true(http_cond_range(&head, &mark)); /* its second is over, whatever the tick */
+    assert_true(http_cond_range(&head, &mark)); /* its second is over, whatever the clock's tick */
 }
 
-/* Which tags of what was made of a file answer for the file, which is all there is just now. */
+/* Which tags of bytes made from a file are valid for the file, the only representation here. */
 static void test_made(void **state)
 {
     static const struct {
@@ -299,7 +299,7 @@ static void test_made(void **state)
         {"If-None-Match: " MADE("-gz-0123456789abcdef0") "\r\n", true},
         {"If-None-Match: \"6-1f-ae1b981bc490a01-ae1b981bc490a02-gz-1\"\r\n", false},
         {"If-None-Match: " STEM "-gz-1\r\n", false},
-        {"If-None-Match: *\r\n", false}, /* that is http_cond()'s */
+        {"If-None-Match: *\r\n", false}, /* http_cond() handles that */
         {"If-Match: " MADE("-gz-1") "\r\n", false},
         {"If-Range: " MADE("-gz-1") "\r\n", false},
     };
@@ -326,7 +326,7 @@ static void test_made(void **state)
     assert_false(http_cond_made(&head, &ask, &mark));
 }
 
-/* Codings of a file may have one date, and their bytes must not be joined. */
+/* Codings of a file may have the same date, and their bytes must not be joined. */
 static void test_if_range_of_codings(void **state)
 {
     char fields[ETAG_BYTES_MAX + 20], tag[ETAG_BYTES_MAX + 1];
@@ -361,7 +361,7 @@ static void test_if_range_date(void **state)
         http_mark_set(&mark, &s, AT_S + age_s);
         assert_int_equal(http_cond_range(&head, &mark), age_s >= 1);
     }
-    s.mtime_s = AT_S + 100; /* said to be now, each time another now */
+    s.mtime_s = AT_S + 100; /* sent as the present time, which differs each time */
     http_mark_set(&mark, &s, AT_S);
     assert_false(http_cond_range(&head, &mark));
 }
@@ -402,7 +402,7 @@ static void test_if_range(void **state)
     }
 }
 
-/* Last-Modified is never later than Date (8.8.2.1), and is left out where no date can say it. */
+/* Last-Modified is never later than Date (8.8.2.1), and is omitted where no date can express it. */
 static void test_date(void **state)
 {
     static const struct {
@@ -433,7 +433,7 @@ static void test_date(void **state)
     }
 }
 
-/* The longest that there are fit; what has no fields of its own, or soon has others, has none. */
+/* The longest fields fit; a source without fields, or whose fields will change soon, has none. */
 static void test_fields_written(void **state)
 {
     char type[TYPE_BYTES_MAX + 1], out[HTTP_FIELDS_BYTES_MAX + 1];

@@ -22,7 +22,7 @@ static struct sockaddr_storage address(const char *text)
     return a.sa;
 }
 
-/* Both sides of each border. */
+/* Addresses on both sides of each border. */
 static void near_and_far(void **state)
 {
     static const char *const near[] = {
@@ -88,7 +88,7 @@ static void what_the_kernel_has(void **state)
     assert_null(strchr(offered, '\n'));
 }
 
-/* Of a pair on loopback the peer is near; of a unix socket there is none to be asked about. */
+/* The peer of a loopback pair is near; a unix socket has no peer address. */
 static void only_far_peers_are_told(void **state)
 {
     struct net_address a;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* conn.c - the connection machine, driven by hand: answers, what is kept meanwhile, what is given
- * back. */
+/* conn.c - the connection machine, driven by hand: answers, the bytes kept meanwhile, and what is
+ * given back. */
 #include "../rig.h"
 
-/* --- The usual -------------------------------------------------------------------------------- */
+/* --- The usual course ------------------------------------------------------------------------- */
 
 /* shows D12 */
 static void a_new_connection_is_small_and_empty(void **state)
@@ -147,7 +147,7 @@ static void long_answers_leave_room_for_a_head(void **state)
     rig_close(&r);
 }
 
-/* --- Limits of what is kept ------------------------------------------------------------------- */
+/* --- Limits of the kept bytes ----------------------------------------------------------------- */
 
 static void head_and_receive_fit_the_stash(void **state)
 {
@@ -181,7 +181,7 @@ static void add_line(struct text *in, size_t n)
     text_add(in, "\n", 1);
 }
 
-/* Long lines behind each other, 16 KiB at a time: the stash is used to its end and moves its bytes,
+/* Long lines one after another, 16 KiB at a time: the stash is used to its end and moves its bytes,
  * and an answer waits for room in bytes though there are segments left. */
 static void a_full_stash_moves_and_a_full_outbox_waits(void **state)
 {

@@ -15,7 +15,7 @@ static void the_end_of_the_stream(void **state)
     assert_int_equal(r.c.want, CONN_CLOSE);
     rig_close(&r);
 
-    rig_open(&r, &lines_proto); /* half-closed with a partial message: the protocol has a say */
+    rig_open(&r, &lines_proto); /* half-closed with a partial message: the protocol answers */
     feed(&r, "ea\neb\necc");
     drain(&r);
     conn_feed(&r.c, NULL, 0, r.now);
@@ -64,7 +64,7 @@ static void linger_has_limits(void **state)
 
     (void)state;
     rig_open(&r, &lines_proto);
-    feed(&r, "p50000\n"); /* what was said before is no part of it */
+    feed(&r, "p50000\n"); /* earlier answers are not part of it */
     drain(&r);
     feed(&r, "c\n");
     drain(&r);
@@ -149,7 +149,7 @@ static void a_protocol_may_hold_nothing(void **state)
     (void)state;
     rig_open(&r, &plain);
     feed(&r, "x");
-    assert_non_null(r.c.out); /* for state and copy of the head */
+    assert_non_null(r.c.out); /* for the state and the copy of the head */
     feed(&r, "y");
     rig_close(&r);
 }
@@ -173,7 +173,7 @@ static void no_memory_closes(void **state)
     assert_int_equal(r.c.want, CONN_CLOSE);
     rig_close(&r);
 
-    rig_open(&r, &lines_proto); /* no stash for what follows: what was answered goes out first */
+    rig_open(&r, &lines_proto); /* no stash for later messages: earlier answers go out first */
     r.fake->fail_alloc = 2;
     feed(&r, "ea\neb");
     assert_int_equal(r.c.want, CONN_SEND);
@@ -237,13 +237,13 @@ static void the_host_may_be_faster_than_the_peer(void **state)
     rig_open(&r, &lines_proto);
     feed(&r, "ea\nw3\neb\n");
     r.fake->job_done = true;
-    conn_resume(&r.c, r.now); /* still sending: it is noted */
+    conn_resume(&r.c, r.now); /* still sending: the call is recorded */
     assert_int_equal(r.c.want, CONN_SEND);
     drain(&r);
     assert_out(&r, "ea\n+w3\nABCeb\n");
     rig_close(&r);
 
-    rig_open(&r, &lines_proto); /* ... and dies before it asked for the result */
+    rig_open(&r, &lines_proto); /* ... and ends before it has asked for the result */
     feed(&r, "ea\nw3\neb\n");
     r.fake->job_done = true;
     conn_resume(&r.c, r.now);
@@ -265,7 +265,7 @@ static void a_wait_is_forgotten_when_the_connection_dies(void **state)
     conn_fini(&r.c);
     assert_int_equal(r.fake->n.forgets, 1);
     rig_close(&r);
-    rig_open(&r, &lines_proto); /* at the end of a body, which is kept meanwhile */
+    rig_open(&r, &lines_proto); /* at the end of a body, which is kept during the wait */
     feed(&r, "y3\nabcew\n");
     assert_int_equal(r.c.want, CONN_WAIT);
     assert_non_null(r.c.out);

@@ -13,7 +13,7 @@ static void sent_at(uint64_t now_ms, size_t n)
     conn_sent(&c, n, now_ms);
 }
 
-/* Where the peer's share cannot be known. */
+/* For a peer whose acknowledged bytes are not known. */
 static bool overdue(uint64_t now_ms)
 {
     return conn_overdue(&c, c.sent, now_ms);
@@ -62,7 +62,7 @@ static void what_came_while_nobody_looked_was_in_time(void **state)
     feed_at(START + 3 * HEAD - 1, "ea\n");
     sent_at(START + 3 * HEAD, 3);
     assert_int_equal(c.deadline_ms, START + 3 * HEAD + IDLE);
-    assert_true(conn_spoken(&c, START + 4 * HEAD + IDLE)); /* ... for each message */
+    assert_true(conn_spoken(&c, START + 4 * HEAD + IDLE)); /* ... for each message again */
     feed_at(START + 5 * HEAD + IDLE - 1, "e"); /* and a drip extends nothing */
     assert_ends_at(START + 5 * HEAD + IDLE);
 }
@@ -74,7 +74,7 @@ static void between_messages_it_idles(void **state)
     assert_int_equal(c.deadline_ms, 2000 + SEND);
     sent_at(3000, 3);
     assert_int_equal(c.deadline_ms, 3000 + IDLE);
-    feed_at(4000, "e"); /* the next head: from its first byte, though that is nearer than before */
+    feed_at(4000, "e"); /* the next head: from its first byte, although that is earlier */
     assert_int_equal(c.deadline_ms, 4000 + HEAD);
     feed_at(5000, "b\n");
     sent_at(6000, 3);
@@ -109,7 +109,7 @@ static void a_body_must_make_progress(void **state)
     assert_int_equal(c.deadline_ms, 2000 + SEND);
     conn_feed(&c, fake_bytes(), PROGRESS - 1, 3000);
     conn_feed(&c, fake_bytes(), 1, 4000); /* just enough */
-    assert_int_equal(c.deadline_ms, 2000 + SEND); /* progress by itself extends nothing */
+    assert_int_equal(c.deadline_ms, 2000 + SEND); /* progress alone extends nothing */
     assert_false(overdue(2000 + SEND));
     assert_int_equal(c.deadline_ms, 2000 + 2 * SEND);
     conn_feed(&c, fake_bytes(), PROGRESS - 1, 13000); /* just not */
@@ -130,8 +130,8 @@ static void a_body_after_an_interim_answer(void **state)
     assert_ends_at(6000 + IDLE);
 }
 
-/* A body that the stash holds, used between two sends: the window of the sending side knows nothing
- * of it. */
+/* A body in the stash, used between two sends: the window of the sending side does not count
+ * it. */
 static void a_body_read_between_answers(void **state)
 {
     (void)state;
@@ -174,7 +174,7 @@ static void a_slow_reader_of_a_deep_buffer_is_alive(void **state)
     (void)state;
     feed_at(2000, "p100000\n");
     sent_at(2001, 50000);
-    for (; acked + PROGRESS < 50000; ms += SEND) { /* nothing is sent meanwhile: there is no room */
+    for (; acked + PROGRESS < 50000; ms += SEND) { /* nothing is sent: there is no room */
         acked += PROGRESS;
         assert_false(conn_overdue(&c, acked, ms));
         assert_int_equal(c.deadline_ms, ms + SEND);
@@ -205,7 +205,7 @@ static void more_than_four_gigabytes_in_a_window(void **state)
         sent_at(++ms, 1u << 30);
         assert_int_equal(c.want, CONN_SEND);
     }
-    assert_ends_at(2008 + SEND); /* more than 1 GiB is progress without asking: a new window each */
+    assert_ends_at(2008 + SEND); /* over 1 GiB is progress without a query: a new window each */
 }
 
 static void pieces_do_not_restart_the_window(void **state)
@@ -218,7 +218,7 @@ static void pieces_do_not_restart_the_window(void **state)
     assert_ends_at(2000 + SEND);
 }
 
-/* --- Waiting, and the rest -------------------------------------------------------------------- */
+/* --- Waiting, and other cases ----------------------------------------------------------------- */
 
 static void a_wait_is_not_the_peers_fault(void **state)
 {
@@ -338,7 +338,7 @@ static void too_many_segments(void)
 
     conn_room(&c);
     for (int i = 0; i <= OUT_SEGMENTS_MAX; i++)
-        conn_lend_source(&c, source, 0, 1); /* what is put would be joined to a head */
+        conn_lend_source(&c, source, 0, 1); /* a put source would be joined to a head */
 }
 
 static void broken_promises_end_the_process(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* coro.c - coroutines: they come back where they left, keep what a call must preserve, and end at a
- * page that faults.
+/* coro.c - coroutines: they resume where they were suspended, keep the registers that a call must
+ * preserve, and end at a page that faults.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -157,7 +157,7 @@ static void overflow(struct coro *self, void *arg)
     *(unsigned *)arg = dig(2 * CORO_STACK_BYTES / 1024);
 }
 
-/* A fault at the guard page, not a scribble on what lies below. */
+/* An overflow faults at the guard page and does not overwrite the memory below. */
 static void overflow_is_caught(void **state)
 {
     struct rlimit none = {0, 0};

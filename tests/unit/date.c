@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* date.c - HTTP dates: the three forms and nothing else, and the days of the years 1 to 9999 there
- * and back, as the C library counts them. */
+/* date.c - HTTP dates: the three forms and no others, and the days of the years 1 to 9999 written
+ * and read, as the C library counts them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -152,8 +152,8 @@ static void check_time(int64_t t)
     assert_int_equal(back, t);
 }
 
-/* Every day of 400 years, after which the calendar repeats, then some of each year; each at another
- * second. */
+/* Every day of 400 years, after which the calendar repeats, then some days of each year; each at
+ * another second. */
 static void test_round_trip(void **state)
 {
     const int64_t first = -62135596800, last = 253402300799;

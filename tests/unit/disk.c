@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* disk.c - a sender whose caller must not wait for the disk says that a range has to be read first
- * (base/send.c), and has then sent nothing of it.
+/* disk.c - a sender whose caller must not wait for the disk reports that a range has to be read
+ * first (base/send.c), and has then sent nothing of it.
  */
 #include "pair.h"
 #include <signal.h>
@@ -20,7 +20,7 @@ static long ask(struct sender *s, const struct pair *p, struct segment *seg, str
     return sender_send(s, p->server, OUT(seg), file);
 }
 
-/* Whether the file system tells what is in memory. */
+/* Whether the file system reports which pages are in memory. */
 static bool tells(int file)
 {
     char byte;
@@ -29,7 +29,7 @@ static bool tells(int file)
     return preadv2(file, &iov, 1, 0, RWF_NOWAIT) >= 0 || errno != EOPNOTSUPP;
 }
 
-/* What a sender that asks says once the file's pages have left memory. */
+/* The result of a sender that asks, once the file's pages have left memory. */
 static long without_pages(struct sender *s, const struct pair *p, struct segment *seg, int file)
 {
     long n = 0;
@@ -45,7 +45,7 @@ static long without_pages(struct sender *s, const struct pair *p, struct segment
     return n;
 }
 
-/* Nothing is sent of a range that the disk has, by any way.  Once it is in memory it goes. */
+/* No way sends any of a range that is only on disk.  Once the range is in memory it is sent. */
 /* shows S29 */
 static void the_disk_is_not_waited_for(void **state)
 {
@@ -65,7 +65,7 @@ static void the_disk_is_not_waited_for(void **state)
             n = sender_send(s, p.server, OUT(&seg), (struct send_file){.fd = file});
             assert_true(n > 0);
             expect_file(p.client, 0, (size_t)n);
-        } else { /* only a server's file has to be read all the same */
+        } else { /* only a server's file has to be read anyway */
             assert_int_equal(ask(s, &p, &seg, (struct send_file){.fd = file, .far = true}),
                              -ENODATA);
         }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* docroot.c - which file answers a path, over a folder that is a table: whatever the host says of a
- * name, the answer is right and everything held is let go of.  docroot_fails.c has calls fail. */
+/* docroot.c - which file answers a path, over a folder that is a table: whatever the host reports
+ * for a name, the answer is right and everything held is released.  docroot_fails.c has calls
+ * fail. */
 #include <sys/stat.h>
 #include "table_root.h"
 
-/* Nobody remembers what was alone. */
+/* This host does not remember files without siblings. */
 static const struct docroot_ops least = {
     root_look, root_put, root_open, root_folder, root_list, NULL,
 };
@@ -27,19 +28,19 @@ static void the_sibling_that_is_liked_best_is_sent(void **state)
     assert_int_equal(find(&r, &a), 0);
     assert_string_equal(r.sent, "a.html");
     assert_true(r.source.vary);
-    assert_int_equal(r.looks, 2); /* itself, and one sibling says that the answer varies */
+    assert_int_equal(r.looks, 2); /* itself, and one sibling that makes the answer vary */
     a.q[CODING_BR] = a.q[CODING_ZSTD] = a.q[CODING_GZIP] = 1000;
     assert_int_equal(find(&r, &a), 0);
     assert_string_equal(r.asked, "a.html");
     assert_string_equal(r.sent, "a.html.br");
     assert_int_equal(r.source.coding, CODING_BR);
-    a.q[CODING_BR] = 500; /* found first, and then a better one */
+    a.q[CODING_BR] = 500; /* found first, before a better one */
     a.q[CODING_IDENTITY] = 100;
     assert_int_equal(find(&r, &a), 0);
     assert_string_equal(r.sent, "a.html.gz");
     assert_int_equal(r.source.coding, CODING_GZIP);
     assert_int_equal(r.held_max, 3);
-    a.q[CODING_BR] = a.q[CODING_GZIP] = 0; /* the one that is left is too old */
+    a.q[CODING_BR] = a.q[CODING_GZIP] = 0; /* the remaining one is too old */
     assert_int_equal(find(&r, &a), 0);
     assert_string_equal(r.sent, "a.html");
     assert_string_equal(r.source.type, "text/html; charset=utf-8");
@@ -74,10 +75,10 @@ static void a_file_that_was_alone_is_not_looked_for_again(void **state)
     assert_int_equal(find(&r, &a), 0);
     assert_int_equal(r.looks, 1);
     assert_false(r.source.vary);
-    a.q[CODING_IDENTITY] = 0; /* before it is refused, they are */
+    a.q[CODING_IDENTITY] = 0; /* siblings are looked at before it is refused */
     assert_int_equal(find(&r, &a), 0);
     assert_true(r.looks > 1);
-    r.search.ops = &least; /* nobody remembers */
+    r.search.ops = &least; /* this host does not remember */
     a.q[CODING_IDENTITY] = 1000;
     assert_int_equal(find(&r, &a), 0);
     assert_int_equal(r.looks, 2);
@@ -119,7 +120,8 @@ static void what_may_be_compressed_varies(void **state)
     assert_false(r.source.vary);
 }
 
-/* What bears the index's name: the folder is listed beside it, or the answer is -errno. */
+/* An entry with the index's name that is no index: the folder is listed, or the answer is
+ * -errno. */
 static void what_is_no_index_does_not_hide_its_folder(void **state)
 {
     static const struct {
@@ -167,7 +169,7 @@ static void a_folder_is_listed_or_its_index_sent(void **state)
     assert_int_equal(r.source.kind, SOURCE_MADE);
     assert_non_null(r.listed);
     r.listed = NULL;
-    a.head = true; /* its head needs no names */
+    a.head = true; /* a HEAD answer needs no names */
     assert_int_equal(find(&r, &a), 0);
     assert_null(r.listed);
     assert_int_equal(r.source.next(&r.source, buf, sizeof(buf)), 0);
@@ -264,7 +266,7 @@ static void what_is_not_said_has_a_default(void **state)
     assert_true(rules.listing && !rules.hidden && !rules.precompressed);
 }
 
-/* NULL: it is not shown. */
+/* The path below the root, or NULL if it is not shown. */
 static const char *beneath(bool hidden, const char *root, const char *thing)
 {
     struct docroot_rules rules = {.hidden = hidden};
@@ -304,7 +306,7 @@ static void modes_and_errors_mean_what_they_mean(void **state)
     assert_int_equal(docroot_error(-ENOTDIR), -ENOENT);
     assert_int_equal(docroot_error(-EXDEV), -EACCES);
     assert_int_equal(docroot_error(-ELOOP), -EACCES);
-    assert_int_equal(docroot_error(-EINPROGRESS), -EIO); /* the system's is not ours */
+    assert_int_equal(docroot_error(-EINPROGRESS), -EIO); /* the system's EINPROGRESS is not ours */
     assert_int_equal(docroot_error(-EMFILE), -EMFILE);
     assert_int_equal(docroot_error(0), 0);
 }

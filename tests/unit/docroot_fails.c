@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* docroot_fails.c - each call of the host fails once, with each error, in each kind of search: the
- * answer is the one that is left, or says why there is none, and nothing stays held.
+ * answer is the one that remains, or says why there is none, and nothing stays held.
  */
 #include <stdio.h>
 #include "../../core/http_inside.h"
@@ -27,7 +27,7 @@ static const struct search {
     unsigned status;
     uint16_t q[CODINGS]; /* identity, gzip, zstd, br */
     bool head;
-    int err; /* of it when nothing fails */
+    int err; /* its result when nothing fails */
 } searches[] = {
     {.path = "/b.png", .q = {1}},
     {.path = "/a.html", .q = {1}},
@@ -72,7 +72,7 @@ static int run(struct root *r, const struct search *s)
     return err;
 }
 
-/* --- What should come of it ------------------------------------------------------------------- */
+/* --- Expected results ------------------------------------------------------------------------- */
 
 static const struct name *named(const char *name)
 {
@@ -101,7 +101,7 @@ static bool is_short(int err)
     return err == -EMFILE || err == -ENFILE || err == -ENOMEM;
 }
 
-/* What is sent for that file when one name of its siblings cannot be looked at. */
+/* Check the answer for that file when one of its siblings cannot be looked at. */
 static void check_file(const struct root *r, const struct search *s, const char *asked)
 {
     const struct name *original = named(asked);
@@ -127,7 +127,7 @@ static void check_file(const struct root *r, const struct search *s, const char 
     assert_int_equal(r->source.vary, s->path && vary);
 }
 
-/* What is left when that one call failed so: 0 or -errno. */
+/* The result that remains when that one call failed: 0 or -errno. */
 static int left(const struct root *r, const struct search *s)
 {
     int err = r->fail_with;
@@ -196,7 +196,7 @@ static void one_fails(const struct search *s, const struct docroot_ops *with, un
     }
 }
 
-/* With nothing left that works, that is what is said. */
+/* When no call works any more, the error is reported. */
 static void all_fail(const struct search *s, const struct docroot_ops *with, unsigned at)
 {
     for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
@@ -210,7 +210,7 @@ static void all_fail(const struct search *s, const struct docroot_ops *with, uns
         r.fail_with = faults[i].err;
         err = run(&r, s);
         if (!s->path && r.failed == ROOT_LOOK && r.fail_with == -EISDIR)
-            assert_int_equal(err, -ENOENT); /* a folder is no page */
+            assert_int_equal(err, -ENOENT); /* a folder is not an error page */
         else
             assert_int_equal(err, r.fail_with);
     }

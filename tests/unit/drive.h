@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* drive.h - a whole HTTP connection without a socket: request bytes in, answer bytes out.
  *
- * Input is fed in cuts, output taken in sips; what comes out must not depend on either.  A range
- * of a file that is too long to look at is a line "[LEN bytes from OFF]" in the output.
+ * Input is fed in cuts, output taken in sips; the output must not depend on either.  A range
+ * of a file that is too long to show is a line "[LEN bytes from OFF]" in the output.
  */
 #ifndef TESTS_DRIVE_H
 #define TESTS_DRIVE_H
@@ -15,7 +15,7 @@ struct drive {
     struct conn conn;
     char *out;
     size_t len;
-    size_t cut, sip;    /* bytes a feed, bytes a send; 0: as much as there is */
+    size_t cut, sip;    /* bytes per feed, bytes per send; 0: as much as there is */
     unsigned sends;     /* gathers taken */
     uint64_t now_ms;
 };
@@ -43,7 +43,7 @@ static inline void drive_show(struct drive *d, const void *bytes, size_t n)
     d->out[d->len] = '\0';
 }
 
-/* The first n bytes of a segment are taken. */
+/* Take the first n bytes of a segment. */
 static inline void drive_take(struct drive *d, const struct segment *s, size_t n)
 {
     char line[64];
@@ -79,7 +79,7 @@ static inline void drive_send(struct drive *d)
     conn_sent(&d->conn, taken, d->now_ms);
 }
 
-/* Until it wants input or is done. */
+/* Run until the connection wants input or is done. */
 static inline void drive_run(struct drive *d)
 {
     while (d->conn.want == CONN_SEND || d->conn.want == CONN_WAIT) {
@@ -94,7 +94,7 @@ static inline void drive_run(struct drive *d)
     }
 }
 
-/* Bytes that were taken before the connection wanted no more. */
+/* Feed bytes; returns how many were taken before the connection wanted no more. */
 static inline size_t drive_feed(struct drive *d, const char *bytes, size_t n)
 {
     size_t at = 0, part;
@@ -116,7 +116,7 @@ static inline void drive_text(struct drive *d, const char *text)
     drive_feed(d, text, strlen(text));
 }
 
-/* The end of the stream. */
+/* Feed the end of the stream. */
 static inline void drive_end(struct drive *d)
 {
     if (d->conn.want == CONN_RECV || d->conn.want == CONN_LINGER)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* echo.c - the echo protocol: what comes goes back, in the same order, and nothing is kept. */
+/* echo.c - the echo protocol: bytes are returned as they came, in order, and nothing is kept. */
 #include "../rig.h"
 
 /* shows D24 */

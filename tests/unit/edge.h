@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* edge.h - input that ends where the memory ends: one byte read too far is a crash, not a guess.
+/* edge.h - input that ends where the memory ends: a read of one byte too many certainly crashes.
  *
- * edge() copies bytes so that the last one lies right before a page nobody may touch.  A copy lives
- * until EDGES more have been made.  Kept mapped for the life of the program.
+ * edge() copies bytes so that the last one is right before a page without access.  A copy lives
+ * until EDGES more have been made.  The pages stay mapped for the life of the program.
  */
 #ifndef TESTS_UNIT_EDGE_H
 #define TESTS_UNIT_EDGE_H
@@ -17,7 +17,7 @@ static inline char *edge(const void *bytes, size_t n)
 {
     static struct {
         char *start;
-        size_t size; /* of what may be touched */
+        size_t size; /* bytes that may be accessed */
     } slot[EDGES];
     static unsigned turn;
     size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (n / page + 1) * page;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* engines.c - every engine that serves, under the echo protocol: it answers, keeps its deadlines,
- * makes room, stops.
+ * evicts idle connections, stops.
  *
- * A new engine is tested by appearing in ENGINES.  Echo, so that what fails here is the waiting and
- * nothing else.  An argument says which engines: serving_asked().
+ * A new engine is tested by appearing in ENGINES.  The protocol is echo, so that a failure here is
+ * one of the waiting only.  An argument says which engines: serving_asked().
  */
 #include "../serving.h"
 #include <linux/sockios.h>
@@ -12,7 +12,7 @@
 #include <sys/ioctl.h>
 #include <cmocka.h>
 
-static const char *running; /* the engine under test, for who reads of a failure */
+static const char *running; /* the engine under test, named with a failure */
 static const char *only;    /* the program's argument */
 
 static void stop(struct serving *s)
@@ -42,7 +42,7 @@ static void answers_one_after_another(const struct engine *e)
     stop(&s);
 }
 
-/* Sends what the sockets' buffers hold and more, reading only when nothing more can be sent: the
+/* Send more than the sockets' buffers hold, and read only when nothing more can be sent: the
  * server must wait for its reader, and go on where it stopped. */
 static void waits_for_a_slow_reader(const struct engine *e)
 {
@@ -73,12 +73,12 @@ static void waits_for_a_slow_reader(const struct engine *e)
         assert_memory_equal(buf, bytes + at, (size_t)n);
         got += (size_t)n;
     }
-    assert_true(blocked); /* else the test asks for too little */
+    assert_true(blocked); /* otherwise the test sends too little */
     close(fd);
     stop(&s);
 }
 
-/* More has come before the first turn than one turn may move: what is left makes no event. */
+/* More has come before the first turn than one turn may move: the rest causes no event. */
 /* shows S04 */
 static void comes_again_without_an_event(const struct engine *e)
 {
@@ -98,7 +98,7 @@ static void comes_again_without_an_event(const struct engine *e)
         serving_nap(1);
         assert_int_equal(ioctl(fd, SIOCOUTQ, &queued), 0);
     }
-    assert_int_equal(queued, 0); /* all of it waits in the server's socket */
+    assert_int_equal(queued, 0); /* all bytes are in the server's socket */
     serving_start(&s);
     for (size_t got = 0; got < BYTES; got += (size_t)n) {
         n = client_recv(fd, buf, sizeof(buf));
@@ -108,7 +108,7 @@ static void comes_again_without_an_event(const struct engine *e)
     stop(&s);
 }
 
-/* A client of the next test: what it has sent and got back of PATTERN_BYTES. */
+/* A client of the next test: how much it has sent and received of PATTERN_BYTES. */
 struct talker {
     int fd;
     size_t sent, got;
@@ -117,7 +117,7 @@ struct talker {
 enum { TALKERS = 8, PATTERN_BYTES = 300000 };
 static char pattern[PATTERN_BYTES];
 
-/* Sends or takes a random piece, as far as that goes now. */
+/* Send or receive a random piece, as far as that is possible now. */
 static void talk(struct talker *t, unsigned *seed)
 {
     static char buf[65536];
@@ -129,7 +129,7 @@ static void talk(struct talker *t, unsigned *seed)
         n = send(t->fd, pattern + t->sent, piece, MSG_NOSIGNAL | MSG_DONTWAIT);
         t->sent += n > 0 ? (size_t)n : 0;
         if (t->sent == PATTERN_BYTES)
-            shutdown(t->fd, SHUT_WR); /* the end comes with the last bytes, or right behind */
+            shutdown(t->fd, SHUT_WR); /* the end comes with the last bytes, or right after */
         return;
     }
     n = recv(t->fd, buf, piece, MSG_DONTWAIT);
@@ -140,8 +140,8 @@ static void talk(struct talker *t, unsigned *seed)
     }
 }
 
-/* Bytes come and are taken in any pattern, by several at once: all come back, and then the end,
- * though nobody ever speaks twice to be heard. */
+/* Bytes come and are taken in any pattern, by several clients at once: all are returned, and then
+ * the end, although no client ever sends twice to get an answer. */
 /* shows N08, S04 */
 static void loses_no_wake_up(const struct engine *e)
 {
@@ -169,7 +169,7 @@ static void loses_no_wake_up(const struct engine *e)
         if (one->sent + one->got > before)
             moved_ms = serving_ms();
         else
-            serving_nap(rand_r(&seed) % 16 == 0); /* at times let it fall asleep */
+            serving_nap(rand_r(&seed) % 16 == 0); /* sometimes let the server fall asleep */
         assert_true(serving_ms() - moved_ms < SERVING_PATIENCE_MS);
     }
     for (unsigned i = 0; i < count; i++) {
@@ -210,7 +210,7 @@ static void idle_deadline_ends_an_idle_one(const struct engine *e)
     stop(&s);
 }
 
-/* Sends for ever and reads nothing. */
+/* The client sends for ever and reads nothing. */
 static void progress_rule_ends_a_stuck_reader(const struct engine *e)
 {
     static const char bytes[65536];
@@ -230,7 +230,7 @@ static void progress_rule_ends_a_stuck_reader(const struct engine *e)
     stop(&s);
 }
 
-/* At its capacity an engine gives the seat of the idlest to one who waits. */
+/* At its capacity an engine gives the seat of the longest-idle client to a waiting one. */
 /* shows D32 */
 static void makes_room(const struct engine *e)
 {
@@ -245,7 +245,7 @@ static void makes_room(const struct engine *e)
     for (unsigned i = 0; i < seats; i++) {
         fd[i] = client_open(s.port);
         assert_true(client_echo(fd[i], "seat", 4));
-        serving_nap(20); /* so that the first is the idlest */
+        serving_nap(20); /* so that the first is the longest idle */
     }
     fd[seats] = client_open(s.port);
     assert_true(client_echo(fd[seats], "more", 4));
@@ -258,7 +258,7 @@ static void makes_room(const struct engine *e)
     stop(&s);
 }
 
-/* Whoever looks after blocking engines has gone to sleep by then. */
+/* The thread that looks after blocking engines is asleep by then. */
 static void makes_room_in_a_quiet_house(const struct engine *e)
 {
     struct serving s;
@@ -293,7 +293,7 @@ static void stop_ends_idle_ones_at_once(const struct engine *e)
     close(fd);
 }
 
-/* A sender that is stuck holds the drain up; its deadline, or a second signal, does not wait for
+/* A sender that is stuck holds up the drain; its deadline, or a second signal, does not wait for
  * it. */
 static void stuck_sender(struct serving *s, int *fd)
 {
@@ -320,7 +320,7 @@ static void drain_has_an_end(const struct engine *e)
     stuck_sender(&s, &fd);
     began_ms = serving_ms();
     stop(&s);
-    assert_true(serving_ms() - began_ms >= 150); /* its time; the clock may lag a tick */
+    assert_true(serving_ms() - began_ms >= 150); /* the drain time; the clock may lag a tick */
     close(fd);
 }
 
@@ -339,7 +339,7 @@ static void second_signal_cuts_off(const struct engine *e)
     close(fd);
 }
 
-/* Who waits in the queue when the signal comes, with the request sent, is served. */
+/* A client in the accept queue when the signal comes, with its request sent, is served. */
 static void stop_serves_the_queue(const struct engine *e)
 {
     struct serving s;

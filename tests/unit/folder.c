@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* folder.c - the listing of a folder that is a table: each call of its host fails once, with each
- * error, and what is left is listed, or the error is said, and all memory is given back.
+ * error; the remaining entries are listed, or the error is reported, and all memory is given back.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@ struct table {
     char path[64];
     char query[64];
     size_t at;         /* rows that were read in this pass */
-    unsigned pass;     /* times that reading began again */
+    unsigned pass;     /* times that reading was restarted */
     unsigned calls, fail_at;
     int fail_with;
     enum call failed;
@@ -46,7 +46,7 @@ struct table {
     size_t failed_row;
     unsigned failed_pass;
     bool failed_early; /* in folder_look() */
-    bool failed_sort;  /* of grow(): what sorting takes, without which it is slower */
+    bool failed_sort;  /* in grow(): sorting memory, without which it is slower */
     bool early;
     size_t room;
     unsigned buffers, done;
@@ -273,14 +273,14 @@ static void list(struct table *h, const struct way *way, struct listed *l)
     assert_int_equal(h->done, !l->err && !l->broken && !l->streamed);
 }
 
-/* --- What it should be ------------------------------------------------------------------------ */
+/* --- Expected listings ------------------------------------------------------------------------ */
 
 static char kind_of(unsigned mode)
 {
     return S_ISDIR(mode) ? 'd' : S_ISFIFO(mode) ? 'p' : S_ISLNK(mode) ? 'l' : '-';
 }
 
-/* False: it is not listed. */
+/* Make the line of a row; false: the row is not listed. */
 static bool line_of(const struct table *h, const struct row *row, char line[4])
 {
     bool failed = h->failed_name && strcmp(h->failed_name, row->name) == 0 &&
@@ -318,7 +318,7 @@ static bool ends_it(const struct table *h)
 
 static void check(const struct table *h, const struct way *way, const struct listed *l)
 {
-    bool few = h->failed == CALL_READ && h->failed_pass == h->pass; /* it was removed meanwhile */
+    bool few = h->failed == CALL_READ && h->failed_pass == h->pass; /* the folder was removed */
     bool one_less = h->failed == CALL_STAT && h->fail_with == -ENOENT &&
                     h->failed_pass == (way->names < ROWS); /* when entries were counted */
     struct listed want = {.count = 0};
@@ -373,7 +373,7 @@ static void every_call_fails_once(void **state)
     assert_int_equal(seen, (1u << (CALL_GONE + 1)) - 2);
 }
 
-/* One with that offset and limit has the whole's entries from there on; 0: no limit. */
+/* A page with that offset and limit has the whole's entries from there on; limit 0: no limit. */
 static void check_page(const struct way *way, const struct listed *whole, size_t offset,
                        size_t limit)
 {
@@ -402,7 +402,7 @@ static void every_page(void **state)
     }
 }
 
-/* A listing that is kept is read twice. */
+/* A kept listing is read twice. */
 static void a_page_again(void **state)
 {
     const struct http_ask ask = {.path = {"/x/y/", 5}, .text = true,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* gather.c - what of an outbox leaves in one call (base/send.h): pieces of memory, and a file
- * behind them.
+/* gather.c - the part of an outbox that leaves in one call (base/send.h): pieces of memory, and a
+ * file behind them.
  */
 #include "pair.h"
 #include "../../base/send.h"
 
 enum { WAYS = SEND_SPLICE + 1 };
 
-/* Answers of one outbox follow each other without a gap; what lies elsewhere is a piece by
- * itself. */
+/* Answers of one outbox follow each other without a gap; bytes elsewhere are a piece of their
+ * own. */
 static void neighbours_are_one_piece(void **state)
 {
     static const char outbox[] = "abcdefgh";
@@ -27,7 +27,7 @@ static void neighbours_are_one_piece(void **state)
     assert_int_equal(g.iov[0].iov_len, 5);
     assert_int_equal(g.iov[1].iov_len, 2);
     assert_true(gather_reaches_file(&g, &out));
-    gather_memory(&g, &out, 1); /* not more than was asked for */
+    gather_memory(&g, &out, 1); /* not more than requested */
     assert_int_equal(g.segments, 1);
     assert_int_equal(g.iov[0].iov_len, 2);
     assert_false(gather_reaches_file(&g, &out));

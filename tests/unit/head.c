@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* head.c - what http_parse_request() and http_parse_response() say about a head they took. */
+/* head.c - the results of http_parse_request() and http_parse_response() for accepted heads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,7 +98,7 @@ static void test_field_names(void **state)
             snprintf(text, sizeof(text), "HTTP/1.0 304 \r\n%s:0\r\n%sx:0\r\n%.*s:0\r\n\r\n", name,
                      names[id], (int)strlen(name) - 1, name);
             if (http_parse_response(edge(text, strlen(text)), strlen(text), HTTP_GET, &h) < 0) {
-                assert_int_equal(id, FIELD_TRANSFER_ENCODING); /* of 1.0: known, then */
+                assert_int_equal(id, FIELD_TRANSFER_ENCODING); /* in HTTP/1.0: the name was known */
                 continue;
             }
             assert_int_equal(h.field[0].id, flip == strlen(name) ? id : FIELD_OTHER);
@@ -184,7 +184,8 @@ static void test_connection(void **state)
         assert_int_equal(parsed(rows[i].text).keep_alive, rows[i].keep);
 }
 
-/* After a refusal the head says what was understood: HEAD gets no body, the log its line. */
+/* After a refusal the head has the parts that were understood: HEAD gets no body, the log a
+ * line. */
 static void test_understood(void **state)
 {
     struct http_head h;

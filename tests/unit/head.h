@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* head.h - a request head from its fields alone, for tests of what judges fields. */
+/* head.h - a request head from its fields alone, for tests of code that judges fields. */
 #ifndef TESTS_HEAD_H
 #define TESTS_HEAD_H
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* hist.c - the histogram against a sorted array of the same values: no quantile is further off than
- * the header says, edges touch, nothing is lost, and what does not fit is told. */
+ * the header says, edges touch, nothing is lost, and values that do not fit are reported. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,8 +39,8 @@ static int by_value(const void *a, const void *b)
 
 /* --- Edges ------------------------------------------------------------------------------------ */
 
-/* Every edge of every cell: the cell's own two ends fall into it, and it begins where the one
- * before ended. */
+/* Every edge of every cell: both ends of a cell fall into it, and it begins where the one before
+ * ended. */
 static void edges_touch(void **state)
 {
     const unsigned bits[] = {HIST_BITS_MIN, 3, 7, 11, 12};
@@ -138,7 +138,7 @@ static void nothing_recorded(void **state)
     assert_true(h.min > h.max);
 }
 
-/* Ranks are made without losing bits: as many values as 64 bits can count. */
+/* Ranks are computed without losing bits: as many values as 64 bits can count. */
 static void very_many(void **state)
 {
     struct hist h = made(11, 1000, memory);
@@ -152,7 +152,7 @@ static void very_many(void **state)
     assert_int_equal(hist_quantile(&h, UINT32_MAX - 1, UINT32_MAX), 2);
 }
 
-/* --- Beyond ----------------------------------------------------------------------------------- */
+/* --- Beyond the range ------------------------------------------------------------------------- */
 
 static void beyond_the_range(void **state)
 {
@@ -169,7 +169,7 @@ static void beyond_the_range(void **state)
     assert_int_equal(h.over, 3);
     assert_int_equal(h.total, 4);
     assert_int_equal(h.max, 1000000007);
-    assert_int_equal(hist_quantile(&h, 1, 2), 1000000007); /* rather too much than too little */
+    assert_int_equal(hist_quantile(&h, 1, 2), 1000000007); /* too much rather than too little */
     assert_true(hist_next(&h, &at, &cell));
     assert_int_equal(cell.low, 4094);
     assert_int_equal(cell.high, 1000000007);

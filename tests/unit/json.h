@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* json.h - is this strictly JSON (RFC 8259), in UTF-8?  A checker of its own, for output of
- * ours. */
+/* json.h - is this strictly JSON (RFC 8259), in UTF-8?  An independent checker for our own
+ * output. */
 #ifndef TESTS_UNIT_JSON_H
 #define TESTS_UNIT_JSON_H
 #include <stdbool.h>
@@ -34,7 +34,7 @@ static inline void json_space(struct json *j)
         j->at++;
 }
 
-/* RFC 3629's table, written out by hand: nothing is shared with what is tested. */
+/* RFC 3629's table, written out by hand: no code is shared with the tested code. */
 static inline bool json_utf8(struct json *j)
 {
     const unsigned char *p = (const unsigned char *)j->at;
@@ -100,10 +100,10 @@ static inline bool json_number(struct json *j)
         while (json_is(j, "0123456789"))
             j->at++;
     }
-    return !json_is(j, ".eE0123456789"); /* ours are whole numbers */
+    return !json_is(j, ".eE0123456789"); /* our numbers are integers */
 }
 
-/* What is between brackets; of objects: a name and a colon before each. */
+/* The members between brackets; in objects with a name and a colon before each. */
 static inline bool json_members(struct json *j, char close, unsigned depth)
 {
     const char ends[2] = {close, '\0'};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kept.h - a cache before a tree's site, and short ways to ask it as a loop does. */
+/* kept.h - a cache in front of a tree's site, and short ways to query it as a loop does. */
 #ifndef TESTS_UNIT_KEPT_H
 #define TESTS_UNIT_KEPT_H
 #include "../../server/cache_inside.h"
@@ -27,7 +27,7 @@ static inline void close_cache(void)
     stats_close(stats);
 }
 
-/* As a loop does: what was received may have been sent after a change. */
+/* Ask as a loop does: a received request may have been sent after a change. */
 static inline int ask_as(const char *path, const uint16_t q[CODINGS], struct source **s)
 {
     struct http_ask ask = {.path = {path, strlen(path)}};
@@ -45,7 +45,7 @@ static inline bool is_kept(const struct source *s)
     return ((const struct site_source *)s)->entry != NULL;
 }
 
-/* 200 with that body; whether it comes from memory. */
+/* Require 200 with that body; return whether it comes from memory. */
 static inline bool body_is(struct tree *t, const char *path, const char *body)
 {
     struct source *s = NULL;
@@ -75,7 +75,7 @@ static inline int error_of(struct tree *t, const char *path)
     return err;
 }
 
-/* Asked for often enough to be kept. */
+/* Request a file often enough for it to be kept. */
 static inline void warm(struct tree *t, const char *path, const char *body)
 {
     body_is(t, path, body);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* later.c - first looks on the helper thread: asked for, fetched, forgotten, refused. */
+/* later.c - first looks on the helper thread: requested, fetched, forgotten, refused. */
 #include "later.h"
 
 static void at_once(void **state)
@@ -23,7 +23,7 @@ static void one_later(void **state)
     wait_begun(1);
     assert_null(later_done(b->later));
     assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EINPROGRESS); /* still */
-    assert_int_equal(ask(b, &b->conn[1], "/now", &s), 0);              /* others go on */
+    assert_int_equal(ask(b, &b->conn[1], "/now", &s), 0);              /* other connections go on */
     site_release(&the_site, s);
     s = NULL;
     give_turns(1);
@@ -34,10 +34,10 @@ static void one_later(void **state)
     assert_non_null(s);
     site_release(&the_site, s);
     assert_int_equal(the_site.begun, 1);
-    assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EINPROGRESS); /* a new one */
+    assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EINPROGRESS); /* a new job */
 }
 
-/* Whoever asks when a job was asked for first is told what was said first. */
+/* later_asked() returns the first time (not 0) that was given for the job. */
 static void asked_first(void **state)
 {
     struct bench *b = *state;
@@ -112,15 +112,15 @@ static void forgotten_when_done(void **state)
 
     give_turns(2);
     assert_int_equal(ask(b, &b->conn[0], "/a/", &s), -EINPROGRESS);
-    wait_woken(b); /* made, not told */
+    wait_woken(b); /* made, not reported */
     later_forget(b->later, &b->conn[0]);
     assert_null(later_done(b->later));
     assert_int_equal(ask(b, &b->conn[1], "/a/", &s), -EINPROGRESS);
-    assert_ptr_equal(wait_done(b), &b->conn[1]); /* told */
+    assert_ptr_equal(wait_done(b), &b->conn[1]); /* reported */
     later_forget(b->later, &b->conn[1]);
     assert_null(later_done(b->later));
     assert_int_equal(the_site.released, 2);
-    later_forget(b->later, &b->conn[1]); /* there is nothing any more */
+    later_forget(b->later, &b->conn[1]); /* the job no longer exists */
 }
 
 static void another_generation(void **state)
@@ -130,7 +130,7 @@ static void another_generation(void **state)
 
     ask_made(b, 0, "/a/");
     b->conn[0].generation++;
-    assert_int_equal(ask(b, &b->conn[0], "/a/", &s), -EINPROGRESS); /* not the old one's answer */
+    assert_int_equal(ask(b, &b->conn[0], "/a/", &s), -EINPROGRESS); /* not the old answer */
     wait_begun(2);
 }
 
@@ -146,7 +146,7 @@ static void another_question(void **state)
     site_release(&the_site, s);
 }
 
-/* JOBS_MAX wait or run; one more is refused, and taken when one has been fetched. */
+/* JOBS_MAX jobs wait or run; one more is refused, and accepted when one has been fetched. */
 static void the_queue_is_bounded(void **state)
 {
     struct bench *b = *state;
@@ -169,7 +169,7 @@ static void the_queue_is_bounded(void **state)
         assert_ptr_equal(wait_done(b), &b->conn[i]);
 }
 
-/* Closing waits for the one that runs and drops the rest: tear_down counts. */
+/* Closing waits for the running job and drops the rest: tear_down counts. */
 static void closed_while_busy(void **state)
 {
     struct bench *b = *state;
@@ -182,7 +182,7 @@ static void closed_while_busy(void **state)
     wait_begun(3);
 }
 
-/* Ask, forget and fetch from one side as fast as the other makes them. */
+/* One side asks, forgets and fetches as fast as the other makes answers. */
 static void churn(void **state)
 {
     struct bench *b = *state;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* later.h - a site that waits for the test at every listing, and a helper thread that asks it.
+/* later.h - a site that waits for the test at every listing, and a helper thread that queries it.
  *
  * The site here is ours: site_find(), site_release() and site_listing_...() of this file take the
  * place of the server's.  "/now" is answered at once; every other path is later, and waits for a
- * turn that the test gives.  "/longN/" is a listing of N slices, each with a turn, and is one byte
- * then; "/refill/" is bytes without end, each made by a slice, and of "/refillN/" the first by N.
+ * turn that the test gives.  "/longN/" is a listing of N slices, each with a turn, and is then one
+ * byte; "/refill/" is endless bytes, each made by a slice; the first byte of "/refillN/" takes N.
  * All sources are released in the end.
  */
 #ifndef TESTS_UNIT_LATER_H
@@ -25,10 +25,10 @@
 
 enum { JOBS_MAX = 512, LONGS = 8, PATIENCE_MS = 30000 };
 
-/* What find() gives here. */
+/* The source that find() gives here. */
 struct slow {
     struct source source;
-    unsigned slices;   /* until it is made */
+    unsigned slices;   /* left until it is made */
     bool endless, at_hand, broken;
     char name[16];     /* its path */
     void *owner;
@@ -39,7 +39,7 @@ struct site {
     pthread_cond_t moved;
     unsigned turns;       /* listings that may be made */
     unsigned begun, made, released;
-    char last[64];        /* path and query of the last one, one after the other */
+    char last[64];        /* path and query of the last one, joined */
     char order[4096];     /* the last letter of the path of each look and slice */
     unsigned orders;
     int error;
@@ -50,7 +50,7 @@ static struct site the_site = {
     .moved = PTHREAD_COND_INITIALIZER,
 };
 
-/* Locked: a turn of the helper's. */
+/* With the lock held: a turn of the helper. */
 static inline void turn(struct site *site, const char *path, size_t len)
 {
     site->begun++;
@@ -232,7 +232,7 @@ static inline struct conn *wait_done(struct bench *b)
 static inline int ask(struct bench *b, const struct conn *c, const char *path,
                       struct source **source)
 {
-    char *copy = strdup(path); /* gone after the call, like a request's bytes */
+    char *copy = strdup(path); /* freed after the call, like a request's bytes */
     struct http_ask a = {.path = {copy, strlen(copy)}, .query = {"q=1", 3}, .conn = c};
     int result = later_find(b->later, &a, source);
 
@@ -241,7 +241,7 @@ static inline int ask(struct bench *b, const struct conn *c, const char *path,
     return result;
 }
 
-/* It is asked for, made by one turn, and told. */
+/* Ask for a listing, have it made by one turn, and wait until it is reported. */
 static inline void ask_made(struct bench *b, unsigned conn, const char *path)
 {
     struct source *s = NULL;

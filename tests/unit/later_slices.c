@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* later_slices.c - listings that the helper thread goes on making after they were fetched. */
+/* later_slices.c - listings that the helper thread goes on making after their first fetch. */
 #include "later.h"
 
 static struct source *begin(struct bench *b, unsigned conn, const char *path)
@@ -21,7 +21,7 @@ static void goes_on(void **state)
     char byte = 0;
 
     assert_int_equal(the_site.begun, 1);
-    assert_int_equal(s->next(s, &byte, 1), SOURCE_LATER); /* and now it is */
+    assert_int_equal(s->next(s, &byte, 1), SOURCE_LATER); /* now the rest is requested */
     wait_begun(2);
     assert_int_equal(s->next(s, &byte, 1), SOURCE_LATER);
     give_turns(3);
@@ -44,7 +44,7 @@ static void refilled(void **state)
         give_turns(1);
         if (i % 2)
             assert_ptr_equal(wait_done(b), &b->conn[0]);
-        else /* or it is found before that is heard of */
+        else /* or it is found before it is reported */
             while (s->next(s, &byte, 1) == SOURCE_LATER)
                 continue;
         if (i % 2)
@@ -67,7 +67,7 @@ static void fails_on_the_way(void **state)
     later_release(b->later, s);
 }
 
-/* Released while it waits, while it runs, and while nothing is done for it. */
+/* Listings are released while one waits, one runs, and one has nothing to do. */
 static void released_at_each_moment(void **state)
 {
     struct bench *b = *state;
@@ -85,7 +85,7 @@ static void released_at_each_moment(void **state)
     later_release(b->later, s[0]);
     assert_int_equal(the_site.released, 2); /* the helper has it */
     give_turns(1);
-    /* The first wake-up may be an older one: wait_done() leaves it when the job is done already. */
+    /* The first wake-up may be an old one: wait_done() leaves it when the job is done already. */
     do {
         wait_woken(b);
         assert_null(later_done(b->later));
@@ -93,8 +93,8 @@ static void released_at_each_moment(void **state)
     assert_int_equal(the_site.released, 3);
 }
 
-/* A first look goes before slices, slices go round among the four oldest listings, and after
- * sixteen looks there is a slice. */
+/* A first look goes before slices, the four oldest listings take turns at slices, and after sixteen
+ * looks there is a slice. */
 static void in_turns(void **state)
 {
     struct bench *b = *state;
@@ -113,7 +113,7 @@ static void in_turns(void **state)
         assert_int_equal(ask(b, &b->conn[10 + i], "/S/", &fetched), -EINPROGRESS);
     give_turns(50);
     wait_begun(57);
-    /* The first slice was begun before the looks were asked for. */
+    /* The first slice was begun before the looks were requested. */
     assert_memory_equal(the_site.order + 1, "SSSSSSSSSSSSSSSS", 16);
     assert_true(strchr("abcd", the_site.order[17]) != NULL);
     assert_memory_equal(the_site.order + 18, "SSSSSSSSSSSSSSSS", 16);
@@ -127,8 +127,8 @@ static void in_turns(void **state)
         later_release(b->later, s[i]);
 }
 
-/* First looks and refills do not keep each other waiting, and a refill that finds nothing keeps no
- * other waiting. */
+/* First looks and refills do not block each other, and a refill that finds nothing blocks no
+ * other. */
 static void looks_and_refills_in_turn(void **state)
 {
     enum { REFILLS = 6, LOOKS = 20 };
@@ -161,7 +161,7 @@ static void looks_and_refills_in_turn(void **state)
         later_release(b->later, s[i]);
 }
 
-/* LONGS wait or run.  One more is refused, a refill is not; when one has gone, another is taken. */
+/* LONGS wait or run.  One more is refused, a refill is not; when one ends, another is accepted. */
 static void long_ones_are_bounded(void **state)
 {
     struct bench *b = *state;
@@ -174,7 +174,7 @@ static void long_ones_are_bounded(void **state)
         assert_int_equal(s[i]->next(s[i], &byte, 1), SOURCE_LATER);
     assert_int_equal(ask(b, &b->conn[LONGS], "/long9/", &more), -EINPROGRESS);
     assert_int_equal(ask(b, &b->conn[LONGS + 1], "/refill/", &more), -EINPROGRESS);
-    give_turns(3); /* the slice that was begun, and the looks */
+    give_turns(3); /* the slice that has begun, and the looks */
     assert_ptr_equal(wait_done(b), &b->conn[LONGS]);
     assert_ptr_equal(wait_done(b), &b->conn[LONGS + 1]);
     assert_int_equal(ask(b, &b->conn[LONGS], "/long9/", &more), -EAGAIN);

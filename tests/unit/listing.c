@@ -16,7 +16,7 @@ static struct slice text(const char *s)
     return (struct slice){s, strlen(s)};
 }
 
-/* --- What is asked ---------------------------------------------------------------------------- */
+/* --- Requested views -------------------------------------------------------------------------- */
 
 static void views(void **state)
 {
@@ -161,7 +161,7 @@ static void columns_in_order(void **state)
         struct listing_view view = {.sort = rows[i].sort, .descending = rows[i].descending};
         char order[8] = "";
 
-        for (size_t j = 0; j < n; j++) { /* an entry's place is how many come before it */
+        for (size_t j = 0; j < n; j++) { /* an entry's place is the number of entries before it */
             size_t place = 0;
             for (size_t k = 0; k < n; k++)
                 place += listing_compare(&view, &e[k], &e[j]) < 0;
@@ -173,7 +173,7 @@ static void columns_in_order(void **state)
 
 enum { VARIANTS = 9 };
 
-/* One of several entries of that name, folders among them. */
+/* One of several entries with that name, some of them folders. */
 static struct listing_entry variant(const char *name, unsigned i)
 {
     return (struct listing_entry){.name = text(name),
@@ -182,7 +182,7 @@ static struct listing_entry variant(const char *name, unsigned i)
                                   .mtime_s = (int64_t)i * 1000 - 4000};
 }
 
-/* How many of those pairs the key decides: as listing_compare() does. */
+/* How many of those pairs the key decides in the same way as listing_compare(). */
 static unsigned decided_by_key(const struct listing_view *view, const char *one, const char *other)
 {
     const size_t most = listing_start(text(one), text(other));
@@ -327,7 +327,7 @@ static void cuts_change_nothing(void **state)
 
             assert_int_equal(r.len, whole.len);
             assert_memory_equal(r.bytes, whole.bytes, r.len);
-            /* A chunk is left only when a row does not fit: on the average half a row is lost. */
+            /* A chunk ends only when a row does not fit: on average half a row is lost. */
             assert_true(r.pieces >= whole.len / caps[i]);
             assert_true(r.pieces <= whole.len / (caps[i] * 2 / 3) + 2);
             free(r.bytes);
@@ -456,7 +456,7 @@ static void pages_for_people(void **state)
     assert_true(has(html, "2 files, <span title=\"2,469,134 bytes\">2.4 MiB</span>"));
 }
 
-/* A deep path shows where one is and the last folders above; one component more leaves one out. */
+/* A deep path shows its top and the last folders above; one component more leaves one out. */
 static void deep_paths(void **state)
 {
     struct listing l = {.path = text("/1/2/3/4/5/6/7/8/")};

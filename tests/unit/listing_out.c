@@ -105,7 +105,7 @@ static void dates(void **state)
     }
 }
 
-/* A day's date is remembered: whatever was written before, both are what they are alone. */
+/* A day's date is remembered: whatever was written before, each date is the same as alone. */
 static void stamps(void **state)
 {
     static const int64_t base[] = {0, 951782400, 1600000000, 253402300799, -62135596800, INT64_MAX,
@@ -182,7 +182,7 @@ static void escapes(void **state)
     }
 }
 
-/* Every character up to U+FFFF: either it is written as it is everywhere, or nowhere. */
+/* Every character up to U+FFFF is either written as it is in every format, or in none. */
 static void unsafe_characters(void **state)
 {
     static const struct {
@@ -240,7 +240,7 @@ static void utf8_sequences(void **state)
         assert_int_equal(out_utf8_len(text(rows[i].bytes)), rows[i].len);
 }
 
-/* Nothing is written past the end, whatever it is; what fits exactly fits. */
+/* Nothing is written past the end, whatever it is; exactly fitting text is written. */
 static void the_end_of_the_buffer(void **state)
 {
     (void)state;
@@ -253,7 +253,7 @@ static void the_end_of_the_buffer(void **state)
         assert_int_equal(o.full, cap < 8);
         o = (struct listing_out){buf, 0, cap, false};
         out_url(&o, text("a<"));
-        assert_int_equal(o.full, cap < 6); /* by the worst case: three bytes each */
+        assert_int_equal(o.full, cap < 6); /* in the worst case: three bytes each */
         o = (struct listing_out){buf, 0, cap, false};
         out_number(&o, 12345);
         assert_int_equal(o.full, cap < 5);

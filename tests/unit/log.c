@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* log.c - unit tests of server/log.c: both formats with hostile bytes, bounded lines, a full
- * disk, the log opened anew, many threads,
+ * disk, reopening the log, many threads,
  * several processes. */
 #include <errno.h>
 #include <fcntl.h>
@@ -128,8 +128,8 @@ static void test_json(void **state)
                                 "\"agent\":\"\"}\n"));
 }
 
-/* Times stand in the lines of a log that wants them, as far as they are known; the server takes
- * them as long as there is such a log. */
+/* A log that wants times has them in its lines, as far as they are known; the server takes them as
+ * long as there is such a log. */
 static void test_stages(void **state)
 {
     const struct probe_stamps all = {1000, 1200, 1207}, refused = {3000, 0, 0};
@@ -164,7 +164,7 @@ static void test_stages(void **state)
     assert_non_null(strstr(buf, "\"bytes\":4,\"complete\":true,\"referer\":"));
 }
 
-/* A refusal leaves next to nothing in the head. */
+/* After a refusal the head is almost empty. */
 static void test_not_understood(void **state)
 {
     char buf[PIPE_BUF * 2];
@@ -260,7 +260,7 @@ static void test_full_disk(void **state)
     assert_null(strstr(first + 1, "cannot write")); /* once */
 }
 
-/* A limit on the file's size cuts a line in half; what follows begins on a line of its own. */
+/* A limit on the file's size cuts a line in half; the next line begins on a line of its own. */
 static void test_torn_line(void **state)
 {
     char buf[PIPE_BUF * 4], said[1024];
@@ -329,7 +329,7 @@ static void test_reopen(void **state)
     assert_null(strstr(buf, "/second"));
     assert_non_null(strstr(buf, "/third"));
     unlink(path);
-    assert_int_equal(mkdir(path, 0700), 0); /* it cannot be opened now: the old one stays in use */
+    assert_int_equal(mkdir(path, 0700), 0); /* it cannot be opened now: the old file stays in use */
     assert_int_equal(log_reopen(log), -EISDIR);
     assert_int_equal(rmdir(path), 0);
     one(log, &head, 1, true);
@@ -338,7 +338,7 @@ static void test_reopen(void **state)
 
 /* --- Processes -------------------------------------------------------------------------------- */
 
-/* A child that writes lines as it is asked to, and what it says on its stderr. */
+/* A child that writes lines when it is asked to, and its output on stderr. */
 struct scribe {
     pid_t pid;
     int ask, done, words;
@@ -356,7 +356,7 @@ static struct scribe scribe_start(struct log *log)
     assert_true(pid >= 0);
     if (pid == 0) {
         dup2(words[1], STDERR_FILENO);
-        close(ask[1]); /* else it would never see the end */
+        close(ask[1]); /* otherwise it would never see the end */
         head_make(&head, "/child");
         while (read(ask[0], &c, 1) == 1) {
             one(log, &head, 1, true);
@@ -378,7 +378,7 @@ static void scribe_line(struct scribe *s)
     assert_int_equal(read(s->done, &c, 1), 1);
 }
 
-/* What it said. */
+/* End the child and read its output. */
 static void scribe_end(struct scribe *s, char *buf, size_t cap)
 {
     size_t len = 0;
@@ -392,7 +392,7 @@ static void scribe_end(struct scribe *s, char *buf, size_t cap)
     close(s->words);
 }
 
-/* Opened anew by one process: the others follow before their next line. */
+/* One process reopens the log: the others follow before their next line. */
 static void test_reopen_reaches_processes(void **state)
 {
     char buf[PIPE_BUF];

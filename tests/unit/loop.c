@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* loop.c - what a loop promises its engine, one call at a time: sessions, deadlines, stopping. */
+/* loop.c - the promises of a loop to its engine, one call at a time: sessions, deadlines,
+ * stopping. */
 #include "turns.h"
 
-/* --- The usual -------------------------------------------------------------------------------- */
+/* --- The usual course ------------------------------------------------------------------------- */
 
 static void welcome_pump_close(void **state)
 {
@@ -14,7 +15,7 @@ static void welcome_pump_close(void **state)
     (void)state;
     serving_fill(&f.s, &engine_epoll, &echo_proto);
     begin(&f);
-    assert_null(loop_welcome(f.l, 0)); /* nobody there */
+    assert_null(loop_welcome(f.l, 0)); /* no client there */
     assert_true(loop_listening(f.l));
     assert_int_equal(loop_wait_ms(f.l), -1);
     s = let_in(&f, &client);
@@ -67,7 +68,7 @@ static void memory_goes_round(void **state)
     again = h->alloc(h->site, 1000);
     for (unsigned i = 0; i < KEPT; i++)
         warm += again == mem[i];
-    assert_int_equal(warm, 1); /* one of those that were kept, not of those beyond the bound */
+    assert_int_equal(warm, 1); /* one of the kept blocks, not one beyond the bound */
     h->free(h->site, again, 1000);
     for (size_t size = 1; size < 20; size++) /* more sizes than there are lists */
         h->free(h->site, h->alloc(h->site, size), size);
@@ -110,8 +111,7 @@ static void silent_one_expires_not_early(void **state)
     end(&f);
 }
 
-/* The timer was set for the long idle time; a deadline that comes nearer must be kept all the
- * same. */
+/* The timer was set for the long idle time; an earlier deadline must still be kept. */
 static void nearer_deadline_is_kept(void **state)
 {
     struct fixture f;
@@ -131,7 +131,7 @@ static void nearer_deadline_is_kept(void **state)
     end(&f);
 }
 
-/* And one that moves away is not cut at the old time. */
+/* And a deadline that moves away is not cut at the old time. */
 /* shows K28 */
 static void later_deadline_is_granted(void **state)
 {
@@ -179,7 +179,7 @@ static void stop_lets_busy_ones_finish(void **state)
     assert_true(loop_listening(f.l)); /* a client waits in the queue */
     f.w.seats = 1;                    /* ... and is accepted whatever the seats */
     assert_non_null(loop_welcome(f.l, 0));
-    assert_null(loop_expired(f.l)); /* their next requests may be on the way */
+    assert_null(loop_expired(f.l)); /* the clients' next requests may be on the way */
     for (unsigned ms = 0; loop_listening(f.l); ms++) {
         assert_in_range(ms, 0, SERVING_PATIENCE_MS);
         serving_nap(1);
@@ -191,7 +191,7 @@ static void stop_lets_busy_ones_finish(void **state)
     assert_false(loop_done(f.l));
     assert_true(f.w.left);
     assert_int_equal(client_open(f.s.port), -ECONNREFUSED);
-    assert_int_equal(net_accept(f.w.listener[0], false), -ENOTSOCK); /* the number stays taken */
+    assert_int_equal(net_accept(f.w.listener[0], false), -ENOTSOCK); /* the number stays in use */
     assert_in_range(loop_wait_ms(f.l), 0, 1000); /* a second signal must be seen */
     serving_nap(2 * ROOM_IDLE_MS);
     loop_tick(f.l);
@@ -212,7 +212,7 @@ static void stop_lets_busy_ones_finish(void **state)
     end(&f);
 }
 
-/* A client that connects before each turn: what the queue could hold at the stop is accepted, and
+/* A client connects before each turn: as many as the queue could hold at the stop are accepted, and
  * as many again, and no more. */
 static void stop_has_a_last_client(void **state)
 {
@@ -262,7 +262,7 @@ static void stop_cuts_off(bool by_signal)
     f.s.srv.drain_ms = by_signal ? 60000 : 100;
     begin(&f);
     busy = let_in(&f, &client);
-    busy->conn.want = CONN_LINGER; /* stands for anything busy */
+    busy->conn.want = CONN_LINGER; /* stands for any busy state */
     server_stop(&f.s.srv);
     loop_tick(f.l);
     assert_null(loop_expired(f.l));
@@ -290,7 +290,8 @@ static void second_signal_ends(void **state)
     stop_cuts_off(true);
 }
 
-/* --busy: after a new connection and after each receive, and not for ever. */
+/* --busy: the loop polls for a while after a new connection and after each receive, not for
+ * ever. */
 static void busy_for_a_while(void **state)
 {
     enum { BUSY_US = 50000, FOREVER_US = 3600u * 1000000 };
@@ -303,7 +304,7 @@ static void busy_for_a_while(void **state)
     serving_fill(&f.s, &engine_epoll, &echo_proto);
     begin(&f);
     f.w.tuning.busy_us = FOREVER_US;
-    assert_int_equal(loop_wait_ms(f.l), -1); /* nothing has happened yet */
+    assert_int_equal(loop_wait_ms(f.l), -1); /* no event has happened yet */
     s = let_in(&f, &client);
     assert_int_equal(loop_wait_ms(f.l), 0);
     assert_int_equal(loop_wait_ms(f.l), 0);
@@ -314,7 +315,7 @@ static void busy_for_a_while(void **state)
         serving_nap(1);
     assert_true(loop_wait_ms(f.l) > 0);
     f.w.tuning.busy_us = FOREVER_US;
-    assert_true(loop_wait_ms(f.l) > 0); /* nothing has happened since */
+    assert_true(loop_wait_ms(f.l) > 0); /* no event has happened since */
     assert_int_equal(talk(&f, s, client, "again"), CONN_RECV);
     assert_int_equal(loop_wait_ms(f.l), 0);
     f.w.tuning.busy_us = 0;

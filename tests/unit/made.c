@@ -9,16 +9,16 @@
 
 #define HOST " HTTP/1.1\r\nHost: h\r\n"
 
-/* Around every number of digits, and the largest. */
+/* Sizes around every number of digits, and the largest. */
 static const size_t sizes[] = {1, 15, 16, 17, 255, 256, 257, 4095, 4096, 4097, CHUNK_BYTES_MAX - 1,
                                CHUNK_BYTES_MAX};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
-static size_t from, left; /* the pieces: sizes[from..], so many in all */
+static size_t from, left; /* the pieces: sizes[from..], `left` more to come */
 static size_t made;       /* bytes so far */
-static size_t later;      /* how often SOURCE_LATER is said before each piece */
-static size_t said;       /* how often it was said before this one */
-static bool fails;        /* after the last piece it says SOURCE_FAILED */
+static size_t later;      /* how often SOURCE_LATER is returned before each piece */
+static size_t said;       /* how often it was returned before this piece */
+static bool fails;        /* after the last piece next() returns SOURCE_FAILED */
 
 static size_t next(struct source *source, char *buf, size_t cap)
 {
@@ -47,7 +47,7 @@ static int find(void *site, const struct http_ask *ask, struct source **source)
     return 0;
 }
 
-/* The bytes of the body: chunked or plain, to its very end. */
+/* Check the bytes of the body, chunked or plain, to its very end. */
 static void check_body(const char *bytes, size_t n, bool chunked)
 {
     struct http_body body;
@@ -86,7 +86,7 @@ static void check(size_t first, size_t pieces, bool chunked)
     assert_non_null(body);
     body += 4;
     check_body(body, drive.len - (size_t)(body - drive.out), chunked);
-    if (chunked && pieces == 1) { /* the shortest size line there is */
+    if (chunked && pieces == 1) { /* the shortest possible size line */
         char line[16];
         int n = snprintf(line, sizeof(line), "%zx\r\n", sizes[first]);
 
@@ -114,7 +114,7 @@ static void test_until_close(void **state)
         check(i, 2 * SIZES, false);
 }
 
-/* Sends what is to be sent; what it wants then. */
+/* Send all pending output; return what the connection wants then. */
 static enum conn_want sent(struct drive *d)
 {
     while (d->conn.want == CONN_SEND)
@@ -122,7 +122,7 @@ static enum conn_want sent(struct drive *d)
     return (enum conn_want)d->conn.want;
 }
 
-/* Pieces that are made go out before the connection waits, and the next request waits with it. */
+/* Finished pieces are sent before the connection waits, and the next request waits with it. */
 static void test_later(void **state)
 {
     static const char two[] = "GET /" HOST "\r\nGET /" HOST "\r\n";
@@ -139,7 +139,7 @@ static void test_later(void **state)
         drive_open(&d, fake);
         conn_feed(&d.conn, two, sizeof(two) - 1, 1);
         drive_send(&d);
-        assert_string_equal(strstr(d.out, "\r\n\r\n"), "\r\n\r\n"); /* the head alone */
+        assert_string_equal(strstr(d.out, "\r\n\r\n"), "\r\n\r\n"); /* only the head */
         for (; sent(&d) == CONN_WAIT; waits++)
             conn_resume(&d.conn, 2);
         assert_int_equal(d.conn.want, CONN_RECV);
@@ -153,7 +153,7 @@ static void test_later(void **state)
     later = 0;
 }
 
-/* The client sees that the body is cut; the log says so too. */
+/* The client sees that the body is cut off; the log records it too. */
 static void test_failed(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* net.c - addresses, listeners and questions of base/net.c over real sockets of this machine. */
+/* net.c - addresses, listeners and queries of base/net.c over real sockets of this machine. */
 #include "pair.h"
 #include <sys/un.h>
 #include <netinet/in.h>
@@ -105,7 +105,7 @@ static void listener_on_a_free_port(void **state)
     close(fd);
 }
 
-/* Nagle's algorithm, the wish to share a port, and waiting for the client's first word. */
+/* Nagle's algorithm, SO_REUSEPORT, and waiting for the client's first bytes. */
 static void listener_is_told_how(void **state)
 {
     const struct net_listening how = {.backlog = 8, .reuseport = true, .delay = true, .defer_s = 3};
@@ -123,7 +123,7 @@ static void listener_is_told_how(void **state)
     close(other);
     assert_int_equal(option(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT), 3);
     client = client_open(net_port(fd));
-    assert_int_equal(net_accept(fd, false), -EAGAIN); /* it has said nothing */
+    assert_int_equal(net_accept(fd, false), -EAGAIN); /* the client has sent nothing */
     assert_true(client_send(client, "x", 1));
     while (server == -EAGAIN && serving_ms() < until_ms)
         server = net_accept(fd, false);
@@ -138,8 +138,8 @@ static void listener_is_told_how(void **state)
     close(fd);
 }
 
-/* A machine may lack IPv6; then there is nothing to be asked about it. */
-/* Whatever the processor, modulo 1 is the listener opened first; by hash each would get some. */
+/* A machine may lack IPv6; then there is nothing to test. */
+/* On any processor, modulo 1 selects the listener opened first; by hash each would get some. */
 static void steered_by_processor(void **state)
 {
     const struct net_listening how = {.backlog = 64, .reuseport = true};
@@ -167,7 +167,7 @@ static void steered_by_processor(void **state)
     close(fd[1]);
     net_address_parse(&a, "127.0.0.1", 0);
     sole = net_listen(&a, &plain);
-    assert_int_equal(net_steer(sole, 1), -EINVAL); /* not of a group */
+    assert_int_equal(net_steer(sole, 1), -EINVAL); /* not in a group */
     close(sole);
 }
 
@@ -177,14 +177,14 @@ static void ipv6_is_ipv6_only(void **state)
     int six, four = -1;
 
     (void)state;
-    /* On IPv4 a port may be held by somebody else: then another is tried. */
+    /* Another process may hold the port on IPv4: then the next one is tried. */
     for (unsigned i = 0; i < 100 && four < 0; i++) {
         net_address_parse(&a, "::", 0);
         six = net_listen(&a, &plain);
         if (six < 0)
             skip();
         net_address_parse(&a, "*", (uint16_t)net_port(six));
-        four = net_listen(&a, &plain); /* the same port, beside it */
+        four = net_listen(&a, &plain); /* the same port, at the same time */
         close(six);
     }
     assert_true(four >= 0);
@@ -210,10 +210,10 @@ static void unix_socket_left_over_is_replaced(void **state)
     unix_path(path, &a);
     first = net_listen(&a, &plain);
     assert_true(first >= 0);
-    assert_int_equal(net_listen(&a, &plain), -EADDRINUSE); /* somebody listens */
+    assert_int_equal(net_listen(&a, &plain), -EADDRINUSE); /* the first one listens */
     assert_int_equal(access(path, F_OK), 0);
     close(first);
-    second = net_listen(&a, &plain); /* nobody does */
+    second = net_listen(&a, &plain); /* no socket listens */
     assert_true(second >= 0);
     assert_true(net_port(second) < 0);
     client = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -236,7 +236,7 @@ static void unix_socket_takes_its_own_name_along(void **state)
 
     (void)state;
     unix_path(path, &a);
-    /* what is TCP's or the network's alone is not asked of it */
+    /* options of TCP or of the network only are not set on a unix socket */
     first = net_listen(&a, &(struct net_listening){.backlog = 8, .reuseport = true, .defer_s = 1});
     assert_true(first >= 0);
     net_cork(first, true);
@@ -244,7 +244,7 @@ static void unix_socket_takes_its_own_name_along(void **state)
     assert_int_equal(access(path, F_OK), -1);
     first = net_listen(&a, &plain);
     assert_true(first >= 0);
-    assert_int_equal(unlink(path), 0); /* somebody makes room for the next server */
+    assert_int_equal(unlink(path), 0); /* another process removes it for the next server */
     second = net_listen(&a, &plain);
     assert_true(second >= 0);
     net_unlisten(first);
@@ -289,7 +289,7 @@ static void end_and_reset_are_told_apart(void **state)
     close(p.server);
 }
 
-/* --- Questions -------------------------------------------------------------------------------- */
+/* --- Queries ---------------------------------------------------------------------------------- */
 
 static bool unread_becomes(int fd, long n)
 {
@@ -315,7 +315,7 @@ static void unread_is_counted(void **state)
     pair_close(p);
 }
 
-/* The peer's kernel acknowledges what fits its buffer, whether or not the peer reads. */
+/* The peer's kernel acknowledges bytes that fit its buffer, whether or not the peer reads. */
 static void acknowledged_is_counted(void **state)
 {
     static char bytes[1000];
@@ -339,7 +339,7 @@ static void acknowledged_on_a_unix_socket_is_what_was_read(void **state)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
     assert_int_equal(net_acked(fd[0], 5), 5);
     assert_true(client_send(fd[0], "12345", 5));
-    assert_true(net_acked(fd[0], 100000) < 100000); /* the kernel counts its own overhead in */
+    assert_true(net_acked(fd[0], 100000) < 100000); /* the kernel includes its own overhead */
     assert_int_equal(net_recv(fd[1], buf, sizeof(buf)), 5);
     assert_int_equal(net_acked(fd[0], 5), 5);
     close(fd[0]);

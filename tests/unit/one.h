@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* one.h - one connection of lines.h for each test, and a clock that the test sets.  Its program
- * says before it includes this when the clock begins: START.
+/* one.h - one connection of lines.h for each test, and a clock that the test sets.  The program
+ * defines START, when the clock begins, before it includes this file.
  */
 #ifndef TESTS_UNIT_ONE_H
 #define TESTS_UNIT_ONE_H

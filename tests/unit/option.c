@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* option.c - unit tests of base/option*.c: every type on both sides of each bound, the order of
- * strength, what is said about mistakes, and that help, man page and completion name every row. */
+ * precedence, the messages for mistakes, and that help, man page and completion name every row. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static const struct option_table table = {
 static struct target got;
 static struct option_found found;
 
-/* Parses the words; the list ends with NULL. */
+/* Parse the words; the list ends with NULL. */
 static int parse(const char *word, ...)
 {
     const char *argv[40] = {"tool"};
@@ -60,7 +60,7 @@ static int parse(const char *word, ...)
     for (; word && n < 39; word = va_arg(ap, const char *))
         argv[n++] = word;
     va_end(ap);
-    memset(&got, 0x55, sizeof(got)); /* every field must be set, not happen to be zero */
+    memset(&got, 0x55, sizeof(got)); /* every field must be set, not zero by chance */
     got.flag = got.other = got.toggle = false;
     got.list.count = 0;
     got.open_ended = 0;
@@ -269,7 +269,7 @@ static void test_environment(void **state)
     unsetenv("RUNG_FLAG");
 }
 
-/* A program of its own has variables of its own. */
+/* A program other than rung has variables of its own. */
 static void test_own_variables(void **state)
 {
     struct option_table own = table;
@@ -368,14 +368,14 @@ static void test_nearest(void **state)
     assert_string_equal(option_nearest("lgo", words), "log");
     assert_string_equal(option_nearest("logfile", words), "log-file");
     assert_string_equal(option_nearest("log", words), "log");
-    assert_string_equal(option_nearest("eppol", alike), "epoll"); /* as far from pool */
+    assert_string_equal(option_nearest("eppol", alike), "epoll"); /* equally far from pool */
     assert_string_equal(option_nearest("ploo", alike), "pool");
     assert_null(option_nearest("zebra", words));
     assert_null(option_nearest("", words));
     assert_null(option_nearest("a-word-that-is-longer-than-any-option-could-ever-be", words));
 }
 
-/* --- What is generated ------------------------------------------------------------------------ */
+/* --- Generated texts -------------------------------------------------------------------------- */
 
 static char *printed(void (*print)(const struct option_table *, FILE *),
                      const struct option_table *t)
@@ -443,7 +443,7 @@ static void test_help_order(void **state)
     free(all);
 }
 
-/* A row that refuses its own default, or forgets what it needs, would fail for every user. */
+/* A row that refuses its own default, or omits something it needs, would fail for every user. */
 /* shows D20 */
 static void test_serve_rows(void **state)
 {
@@ -494,6 +494,6 @@ int main(void)
         cmocka_unit_test(test_help_order),
         cmocka_unit_test(test_serve_rows),
     };
-    clearenv(); /* RUNG_ENGINE and the like belong to whoever runs the tests */
+    clearenv(); /* RUNG_ENGINE and the like are the caller's settings */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* outbox.c - what an answer becomes on its way out: which pieces it has, and what counts as its
+/* outbox.c - an answer on its way out: which pieces it has, and which bytes count as its
  * body. */
 #include "../rig.h"
 
@@ -23,14 +23,14 @@ static void a_short_body_leaves_with_its_head(void **state)
     feed(&r, "p26\n");
     assert_int_equal(conn_out(&r.c).count, 1);
     assert_int_equal(shown(&r, 0).len, LEAD_26 + 26);
-    assert_int_equal(r.fake->n.releases, 1); /* nobody holds the source while it is sent */
+    assert_int_equal(r.fake->n.releases, 1); /* the source is not held while it is sent */
     drain(&r);
     assert_out(&r, "+p26\nABCDEFGHIJKLMNOPQRSTUVWXYZ");
     assert_int_equal(r.fake->body_bytes, 26);
     rig_close(&r);
 }
 
-/* Sent by two calls, and cut off there: wherever that is, the head is no part of the body. */
+/* An answer is sent by two calls and then cut off: the head never counts as a part of the body. */
 static void a_cut_counts_the_body_alone(void **state)
 {
     struct rig r;
@@ -84,7 +84,7 @@ static void a_file_is_not_copied(void **state)
     rig_close(&r);
 }
 
-/* Bodies are copied only while room for another head stays: they never make an answer wait. */
+/* Bodies are copied only while room for another head remains: they never make an answer wait. */
 static void bodies_do_not_take_the_place_of_heads(void **state)
 {
     const unsigned answers = OUT_SEGMENTS_MAX / 2;
@@ -110,7 +110,7 @@ static void bodies_do_not_take_the_place_of_heads(void **state)
     rig_close(&r);
 }
 
-/* As many as clients that pipeline like to ask for, with heads as they are: one send. */
+/* As many answers as pipelining clients usually ask for, with real heads, leave in one send. */
 static void sixteen_short_answers_leave_at_once(void **state)
 {
     const unsigned answers = 16, body = 1024 + 280;
@@ -133,7 +133,7 @@ static void sixteen_short_answers_leave_at_once(void **state)
     rig_close(&r);
 }
 
-/* What a protocol writes itself: a head and a body, for each byte of input. */
+/* Output that a protocol writes itself: a head and a body, for each byte of input. */
 static long pair_input(struct conn *c, const char *bytes, size_t n)
 {
     (void)bytes;
@@ -155,7 +155,7 @@ static void written_bodies_count_from_their_first_byte(void **state)
     (void)state;
     rig_open(&r, &pair);
     feed(&r, "12");
-    assert_int_equal(conn_out(&r.c).count, 2); /* one for each: each has its own end */
+    assert_int_equal(conn_out(&r.c).count, 2); /* one for each answer: each has its own end */
     take(&r, 3);
     take(&r, 2);
     conn_fini(&r.c);

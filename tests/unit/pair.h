@@ -34,13 +34,13 @@ static inline void pair_close(struct pair p)
     close(p.server);
 }
 
-/* What byte `at` of a test's file is: no two places within a page or a pipe look alike. */
+/* The byte at `at` of a test's file: no two places within a page or a pipe look alike. */
 static inline char file_byte(uint64_t at)
 {
     return (char)(at * 31 + at / 251 * 7 + at / 65521);
 }
 
-/* A file of n such bytes that has no name. */
+/* Make a file of n such bytes, without a name. */
 static inline int file_of(size_t n)
 {
     char path[] = "/tmp/rung-file-XXXXXX", block[4096];
@@ -57,7 +57,7 @@ static inline int file_of(size_t n)
     return fd;
 }
 
-/* The next n bytes are those of such a file from off on. */
+/* Require the next n bytes to be those of such a file from off on. */
 static inline void expect_file(int fd, uint64_t off, size_t n)
 {
     char buf[65536];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* parse.c - http_parse_request(): which bytes are taken, which are refused, by what status, and
- * that no cut changes it. */
+/* parse.c - http_parse_request(): which bytes are accepted, which are refused, with what status,
+ * and that no cut changes it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ static const struct row lines[] = {
     {-400, LINE("GET / XTTP/1.1")},
     {OK, LINE("get / HTTP/1.1")}, {OK, LINE("BREW /pot HTTP/1.1")},
     {OK, LINE("!#$%&'*+-.^_`|~09aZ / HTTP/1.1")},
-    {-400, "\x16\x03\x01\x02"}, /* TLS where none is spoken */
+    {-400, "\x16\x03\x01\x02"}, /* TLS on a port without it */
 };
 
 /* Targets (RFC 9112 3.2): origin, absolute, authority and asterisk form. */
@@ -177,7 +177,8 @@ static long parse_at(const char *text, size_t n)
     return http_parse_request(edge(text, n), n, &head);
 }
 
-/* Every prefix is "more" or what the whole is, from some byte on; what follows changes nothing. */
+/* The result of every prefix is "more", and from some byte on that of the whole, whatever
+ * follows. */
 static void check_row(const struct row *row)
 {
     static const char *const tails[] = {"",  "\r\n", "GET / HTTP/1.1\r\n",
@@ -235,7 +236,7 @@ static void test_framings(void **state)
     CHECK(framings);
 }
 
-/* Each byte in each place: only the RFCs' own sets, spelled out here. */
+/* Each byte in each place: only the RFCs' own sets are accepted; they are written out here. */
 static void test_bytes(void **state)
 {
     static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
@@ -262,7 +263,7 @@ static void test_bytes(void **state)
     }
 }
 
-/* As early as it is certain: without waiting for the rest of the line. */
+/* A head is refused as early as that is certain: without waiting for the rest of the line. */
 static void test_refused_early(void **state)
 {
     static const struct row early[] = {
@@ -281,7 +282,7 @@ static void test_refused_early(void **state)
     }
 }
 
-/* format with %s once, replaced by n bytes 'a'. */
+/* Return format with its only %s replaced by n bytes 'a'. */
 static char *stretch(const char *format, size_t n)
 {
     static char text[4 * HEAD_BYTES_MAX], fill[3 * HEAD_BYTES_MAX];
@@ -330,7 +331,7 @@ static void test_limits(void **state)
     for (n = 0; n < HEAD_BYTES_MAX; n += n < HEAD_BYTES_MAX - 100 ? 97 : 1)
         assert_int_equal(parse_at(text, n), 0);
     assert_int_equal(parse_at(text, HEAD_BYTES_MAX), -431);
-    /* What is wrong comes before what is too much, and after it. */
+    /* An invalid byte before the limit is reported; beyond the limit, the excess length is. */
     text = stretch("GET / HTTP/1.1\r\nHost: a\r\nA: %s\x01\r\n\r\n", HEAD_BYTES_MAX - 40);
     assert_int_equal(parse_text(text), -400);
     text = stretch("GET / HTTP/1.1\r\nHost: a\r\nA: %s\x01\r\n\r\n", HEAD_BYTES_MAX);

@@ -33,14 +33,14 @@ static const struct {
     {"/% 4", NULL, -400},
     {"/%u002f", NULL, -400}, {"/%00", NULL, -400}, {"/a%00.html", NULL, -400},
     {"/%2f", NULL, -400}, {"/a%2Fb", NULL, -400}, {"/..%2f", NULL, -400}, {"/%2f..", NULL, -400},
-    /* UTF-8, Latin-1, and any other bytes, are names. */
+    /* UTF-8, Latin-1, and any other bytes are names. */
     {"/%c3%a4", "/\xc3\xa4", 0}, {"/%e4", "/\xe4", 0}, {"/%ff%fe", "/\xff\xfe", 0},
     {"/%80", "/\x80", 0},
     {"/%c0", "/\xc0", 0}, {"/%c0t%e9", "/\xc0t\xe9", 0}, {"/%c0/%80", "/\xc0/\x80", 0},
     {"/%e0%a0%80", "/\xe0\xa0\x80", 0},
     {"/%e2%82%ac", "/\xe2\x82\xac", 0}, {"/%f0%90%80%80", "/\xf0\x90\x80\x80", 0},
     {"/%c2%80", "/\xc2\x80", 0},
-    /* But not what UTF-8 says in more bytes than it needs. */
+    /* But UTF-8 in more bytes than it needs is not. */
     {"/%c0%80", NULL, -400}, {"/%c0%ae%c0%ae/", NULL, -400}, {"/%c0%af", NULL, -400},
     {"/%C1%BF", NULL, -400},
     {"/%c1%80", NULL, -400}, {"/%e0%80%af", NULL, -400}, {"/%e0%9f%bf", NULL, -400},
@@ -75,7 +75,7 @@ static void test_rows(void **state)
     assert_int_equal(decode("/\0", 2, copy), -400);
 }
 
-/* One byte is always left for a NUL; what is longer cannot be a file. */
+/* One byte is always left for a NUL; a longer path cannot be a file. */
 static void test_limits(void **state)
 {
     static char raw[3 * PATH_BYTES_MAX];
@@ -92,7 +92,7 @@ static void test_limits(void **state)
     raw[PATH_BYTES_MAX - 2] = 'a';
     raw[PATH_BYTES_MAX - 1] = '/';
     assert_int_equal(decode(raw, PATH_BYTES_MAX, out), -404);
-    for (i = 1; i + 3 <= sizeof(raw); i += 3) /* it is what is decoded that counts */
+    for (i = 1; i + 3 <= sizeof(raw); i += 3) /* the decoded length counts */
         memcpy(raw + i, "%61", 3);
     n = 1 + 3 * (PATH_BYTES_MAX - 2);
     assert_int_equal(decode(raw, n, out), PATH_BYTES_MAX - 1);
@@ -104,7 +104,7 @@ static void test_limits(void **state)
     assert_int_equal(decode(raw, i, out), 1);
 }
 
-/* A link is judged as decoding it would judge it, on both sides of both limits. */
+/* A link is judged as decoding would judge it, on both sides of both limits. */
 static void test_links(void **state)
 {
     static char folder[PATH_BYTES_MAX + 2], raw[3 * sizeof(folder) + 16];
@@ -162,7 +162,7 @@ static void test_encode(void **state)
     assert_int_equal(path_encode(out, "", 0), 0);
 }
 
-/* Whatever a name is made of, its encoding finds it again. */
+/* The encoding of any name decodes to that name. */
 static void test_round_trip(void **state)
 {
     char path[PATH_BYTES_MAX] = "/", url[3 * PATH_BYTES_MAX], back[PATH_BYTES_MAX];
@@ -186,7 +186,7 @@ static void test_round_trip(void **state)
     }
 }
 
-/* In a name the first byte counts, in a path every name. */
+/* In a name the first byte decides, in a path every name. */
 static void test_hidden(void **state)
 {
     static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* probe_field.c - the times of an answer as text: what is known, and the longest. */
+/* probe_field.c - the times of an answer as text: known times only, and the longest text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static void what_is_known(void **state)
         const char *says;
     } cases[] = {
         {{0}, ""},
-        {{.parsed = 5000}, ""}, /* it was refused, and nothing was looked for */
+        {{.parsed = 5000}, ""}, /* the request was refused, and nothing was searched for */
         {{.parsed = 5000, .found = 5000}, "Server-Timing: found;dur=0.000000\r\n"},
         {{.parsed = 5000, .found = 17999}, "Server-Timing: found;dur=0.012999\r\n"},
         {{.parsed = 5000, .found = 3000005001}, "Server-Timing: found;dur=3000.000001\r\n"},
@@ -37,7 +37,7 @@ static void what_is_known(void **state)
     }
 }
 
-/* Times that no clock shows. */
+/* Times that no clock shows give the longest text. */
 static void the_longest(void **state)
 {
     static const uint64_t some[ALL] = {0, 1, UINT64_MAX - 1, UINT64_MAX};

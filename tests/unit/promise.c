@@ -14,9 +14,9 @@ static const struct row {
     {"GET /p1 HTTP/1.0\r\n\r\n", true},
     {"GET /p1" HOST "Connection: Close, x\r\n\r\n", true},
     {"GET /p1" HOST "Content-Length: 0\r\n" CLOSE "\r\n", true},
-    {"GET /none" HOST CLOSE "\r\n", true}, /* 404 is an answer like others */
+    {"GET /none" HOST CLOSE "\r\n", true}, /* 404 is an answer like any other */
     {"GET /p1" HOST "\r\nGET /p1" HOST CLOSE "\r\n", true},
-    {"GET /p1" HOST CLOSE "\r\n\r\n", false}, /* something came behind it */
+    {"GET /p1" HOST CLOSE "\r\n\r\n", false}, /* something came after it */
     {"GET /p1" HOST CLOSE "\r\nG", false},
     {"GET /p1 HTTP/1.0\r\n\r\nGET /p1 HTTP/1.0\r\n\r\n", false},
     {"GET /p1" HOST "Content-Length: 1\r\n" CLOSE "\r\nx", false}, /* a body: more may come */
@@ -29,7 +29,7 @@ static const struct row {
     {"nonsense\r\n\r\n", false},
 };
 
-/* Fed in cuts, twice on a host that remembers heads: the second time it knows them. */
+/* Feed the input in cuts, twice on a host that remembers heads: the second time it knows them. */
 static void check(struct rig *r, const struct row *row, size_t cut)
 {
     size_t len = strlen(row->input);
@@ -44,7 +44,8 @@ static void check(struct rig *r, const struct row *row, size_t cut)
     }
     if (r->c.want != CONN_LINGER || !conn_shuts(&r->c))
         fail_msg("%s: it does not end", row->input);
-    /* What was not fed when the answer was out waits in the socket: the caller's to see. */
+    /* Bytes not fed when the answer was sent are still in the socket, where the caller sees
+     * them. */
     if (cut >= len && conn_promised(&r->c) != row->promised)
         fail_msg("%s: promised %d", row->input, conn_promised(&r->c));
     if (last != conn_promised(&r->c))
@@ -86,7 +87,7 @@ static void a_server_that_ends_it_has_no_promise(void **state)
     rig_close(&r);
 }
 
-/* Only the last of several sends is the last, and an abort closes in order. */
+/* Only the last of several sends is marked last, and an abort closes in order. */
 static void closing_at_once(void **state)
 {
     struct rig r;

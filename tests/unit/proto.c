@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* proto.c - HTTP over the machine: bodies of requests, 100 Continue, batches, waiting, early
- * ends. */
+/* proto.c - HTTP on the connection machine: bodies of requests, 100 Continue, batches, waiting,
+ * early ends. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 static struct fake *fake;
 static struct drive drive;
 
-/* The statuses of all answers in the output, 100 too; an answer's body is skipped by its length. */
+/* The statuses of all answers in the output, including 100; bodies are skipped by their length. */
 static unsigned statuses(unsigned *status, unsigned max)
 {
     const char *at = drive.out, *end = drive.out + drive.len, *head_end, *length;
@@ -36,8 +36,8 @@ static unsigned statuses(unsigned *status, unsigned max)
     return n;
 }
 
-/* request: what is sent, then a GET; status: of the answers, ended by 0; keeps: the GET is one
- * of them. */
+/* request: the bytes sent before a GET; status: of the answers, ended by 0; keeps: the GET is
+ * answered too. */
 struct row {
     const char *request;
     unsigned status[4];
@@ -84,7 +84,7 @@ static const struct row rows[] = {
     {"GET /w1" HOST "Content-Length: 3\r\n\r\nabc", {200}, true},
     {"GET /p1" HOST "Connection: close\r\nContent-Length: 3\r\n\r\nabc", {200}, false},
     {"GET /p1 HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc", {200}, false},
-    /* the site has gone, and may be back */
+    /* the site's folder is gone, and may reappear */
     {"GET /ESTALE" HOST "\r\n", {503}, true},
     /* a path of OPTIONS is judged like that of GET */
     {"OPTIONS /%zz" HOST "\r\n", {400}, true},
@@ -94,7 +94,7 @@ static const struct row rows[] = {
     {"CONNECT h:80" HOST "\r\n" GET_A, {405}, false},
     {"CONNECT h:80" HOST "Content-Length: 5\r\n\r\n", {405}, false},
     {"CONNECT h:80" HOST CHUNKED "Expect: 100-continue\r\n\r\n", {405}, false},
-    /* not to be followed to its end */
+    /* requests that cannot be read to their end */
     {"POST /p1" HOST CHUNKED "\r\nx\r\n", {400}, false},
     {"GET /p1" HOST CHUNKED "\r\n5\r\nhelloX", {400}, false},
     {"GET /p1" HOST CHUNKED "\r\nffffffffffffffff\r\nhello", {413}, false},
@@ -113,7 +113,7 @@ static const struct row rows[] = {
     {"GET /p1" HOST "Expect: 100-continue\r\nContent-Length: 1048577\r\n\r\n", {413}, false},
     {"GET /p1" HOST "Expect: 100-continue\r\n" CHUNKED "\r\nx", {100, 400}, false},
     {"GET /p1" HOST "Expect: tea\r\nContent-Length: 5\r\n\r\n", {417}, false},
-    /* several at once, the last one refused: what was right before it is answered */
+    /* several at once, the last one refused: the correct ones before it are answered */
     {GET_A "\r\n" GET_A "GET /\r\n", {200, 200, 400}, false},
     {GET_A "BREW /" HOST "\r\nPOST /" HOST "Content-Length: 1\r\n\r\nx", {200, 501, 405}, true},
 };
@@ -125,7 +125,7 @@ static void test_rows(void **state)
         check(&rows[i], 0);
 }
 
-/* A body of exactly the limit is taken, one byte more is not, whichever way it is framed and
+/* A body of exactly the limit is accepted, one byte more is not, however it is framed and
  * cut. */
 static void test_body_limit(void **state)
 {
@@ -155,7 +155,7 @@ static void test_body_limit(void **state)
     }
 }
 
-/* 413 is said as soon as the length is known; the client need not send what nobody wants. */
+/* 413 is sent as soon as the length is known; the client need not send the unwanted body. */
 static void test_too_long_at_once(void **state)
 {
     (void)state;
@@ -177,7 +177,7 @@ static void test_too_long_at_once(void **state)
     }
 }
 
-/* 100 Continue leaves before the body is there, and the answer after it. */
+/* 100 Continue is sent before the body has come, and the answer after it. */
 static void test_continue_first(void **state)
 {
     (void)state;
@@ -214,11 +214,11 @@ static void test_batch(void **state)
     drive_end(&drive);
     assert_int_equal(drive.conn.requests, 100);
     assert_int_equal(world.answers, 100);
-    assert_true(drive.sends < 50); /* several answers a gather */
+    assert_true(drive.sends < 50); /* several answers per gather */
     drive_close(&drive);
 }
 
-/* What fits leaves in one send: a head with the first pieces of its body, and its end. */
+/* One send takes all that fits: a head with the first pieces of its body, and its end. */
 static void test_one_send(void **state)
 {
     static const char *const targets[] = {"/p26", "/m3", "/missing"};
@@ -237,7 +237,7 @@ static void test_one_send(void **state)
 
 /* --- Waiting -------------------------------------------------------------------------------- */
 
-/* Nothing is queued while the host has no answer; an answer before it goes out first. */
+/* Nothing is queued while the host has no answer; an earlier answer is sent first. */
 static void test_wait(void **state)
 {
     static const char requests[] = GET_A "GET /w3" HOST "\r\n" GET_A;
@@ -276,11 +276,11 @@ static void test_ends(void **state)
 {
     static const struct {
         const char *sent;
-        unsigned status; /* 0: nothing is said */
+        unsigned status; /* 0: no answer */
         const char *target;
     } cases[] = {
         {"", 0, ""},
-        {"\r\n", 0, ""}, /* an empty line behind the last request */
+        {"\r\n", 0, ""}, /* an empty line after the last request */
         {"GET", 400, ""},
         {"GET /p1" HOST, 400, ""},
         {"GET /p1" HOST "Content-Length: 2\r\n\r\n1", 400, "/p1"},
@@ -307,15 +307,15 @@ static void test_ends(void **state)
 
 /* --- The end of the connection in the middle of an answer ----------------------------------- */
 
-/* Whatever was being sent when it ends after so many sends: all is released, all notes come
- * back, and the last is complete only if its last byte was out. */
+/* The connection ends after a number of sends: whatever was being sent, everything is released,
+ * every note is returned, and the last one is complete only if its last byte was sent. */
 static void test_drop(void **state)
 {
     static const char *const targets[] = {
         "/p5000", "/f5000", "/m200", "/m0", "/huge", "/missing", "/dir", "/w100",
         "/f5000" HOST "Range: bytes=0-99,200-299,400-499,600-699,800-\r\n",
         "/p26" HOST "Range: bytes=0-1,3-4\r\n",
-        "/p26" HOST "Range: bytes=0-1,3-4,6-\r\n", /* the last is queued, the end has no room */
+        "/p26" HOST "Range: bytes=0-1,3-4,6-\r\n", /* the last one is queued, the end has no room */
     };
     char request[256];
     bool done;
@@ -347,7 +347,7 @@ static void test_drop(void **state)
     }
 }
 
-/* Nothing can be said without memory: the connection ends, and nothing is lost. */
+/* Without memory no answer can be sent: the connection ends, and nothing is leaked. */
 static void test_no_memory(void **state)
 {
     static const char request[] =
@@ -361,12 +361,12 @@ static void test_no_memory(void **state)
         drive_text(&drive, request);
         drive_text(&drive, GET_A);
         drive_end(&drive);
-        assert_true(fake->n.allocs >= fake->fail_alloc); /* it did happen */
+        assert_true(fake->n.allocs >= fake->fail_alloc); /* the failure did happen */
         assert_int_equal(drive.conn.want, CONN_CLOSE);
         drive_close(&drive);
         fake_balance(fake);
     }
-    /* A head cut short, and no room to say so. */
+    /* A head cut short, and no memory for an answer. */
     drive_open(&drive, fake);
     drive_text(&drive, "GET");
     fake->fail_alloc = fake->n.allocs + 1;

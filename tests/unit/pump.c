@@ -73,7 +73,7 @@ static void the_end_of_the_stream_is_no_error(void **state)
     (void)state;
     w.silent = false;
     peer_sends("ea\npart");
-    assert_int_equal(pump(), CONN_RECV); /* the answer, and all that had come was read */
+    assert_int_equal(pump(), CONN_RECV); /* the answer is sent, and all received bytes were read */
     assert_int_equal(pump(), CONN_CLOSE);
     assert_int_equal(w.out.len, strlen("ea\n~4\n"));
     assert_int_equal(w.shuts, 0);
@@ -90,7 +90,7 @@ static void a_full_receive_is_followed_by_another(void **state)
     peer_sends(in);
     assert_int_equal(pump(), CONN_RECV);
     assert_int_equal(w.out.len, 2 * RECV_BYTES_MAX);
-    assert_int_equal(w.recvs, 3); /* two full ones, and -EAGAIN */
+    assert_int_equal(w.recvs, 3); /* two full receives, and -EAGAIN */
 }
 
 static void a_full_socket_is_waited_for(void **state)
@@ -122,11 +122,11 @@ static void the_budget_is_kept(void **state)
     for (; pump() == CONN_SEND; turns++)
         assert_true(w.pump.more);
     assert_false(w.pump.more);
-    assert_in_range(turns, 1, 2); /* a transfer may go beyond the budget, by less than itself */
+    assert_in_range(turns, 1, 2); /* the last transfer may exceed the budget, by less than itself */
     assert_int_equal(w.c.want, CONN_RECV);
 }
 
-/* One byte of budget left is enough to go on; none is not. */
+/* One byte of budget left is enough to go on; none left ends the turn. */
 static void the_budget_to_the_byte(void **state)
 {
     char line[32];
@@ -146,7 +146,7 @@ static void the_budget_to_the_byte(void **state)
     }
 }
 
-/* Small answers: some fit into one send, and when the sends are many others get their turn. */
+/* Small answers: some fit into one send, and after many sends other connections get their turn. */
 static void the_budget_of_calls(void **state)
 {
     static char in[RECV_BYTES_MAX];
@@ -167,7 +167,7 @@ static void the_budget_of_calls(void **state)
             assert_true(w.out.len < n);
             beyond++;
         }
-        within += !w.pump.more && calls == PUMP_CALLS_MAX; /* the last one that is allowed */
+        within += !w.pump.more && calls == PUMP_CALLS_MAX; /* the last call that is allowed */
         while (w.pump.more)
             pump();
         assert_int_equal(w.c.want, CONN_RECV);
@@ -204,7 +204,7 @@ static void lingering_shuts_once(void **state)
     assert_int_equal(w.shuts, 1);
 }
 
-/* The end of a connection that came about between two pumps is said all the same. */
+/* A connection that ended between two pumps is still shut down. */
 static void lingering_after_a_resume_shuts_too(void **state)
 {
     (void)state;
@@ -243,7 +243,7 @@ static void a_file_that_became_shorter_closes(void **state)
     (void)state;
     peer_sends("ea\nt100\neb\n");
     assert_int_equal(pump(), CONN_CLOSE);
-    assert_int_equal(w.out.len, 3 + 6 + 50); /* nothing follows what cannot be completed */
+    assert_int_equal(w.out.len, 3 + 6 + 50); /* nothing follows an answer that is cut off */
     conn_fini(&w.c);
     assert_int_equal(w.fake->n.complete, 1);
     assert_int_equal(w.fake->body_bytes, 50);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* queue.c - unit tests of server/queue.c, each for both kinds: nothing is lost, doubled or out of
- * order, full means wait, the end drains, and a thread that waits costs nothing.  An argument says
- * how many items the stress test passes instead of ITEMS.
+ * order, a full queue makes the producer wait, the end drains, and a waiting thread costs nothing.
+ * An argument says how many items the stress test passes instead of ITEMS.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -44,7 +44,7 @@ static void nap(unsigned ms)
     nanosleep(&ts, NULL);
 }
 
-/* --- One thread: what can be said without a second -------------------------------------------- */
+/* --- One thread ------------------------------------------------------------------------------- */
 
 static void in_order(bool lockfree)
 {
@@ -97,11 +97,11 @@ static void full_waits_its_time(bool lockfree)
     cpu_ms = time_ms(CLOCK_PROCESS_CPUTIME_ID);
     assert_int_equal(queue_put(q, 3, 300), -EAGAIN);
     assert_true(time_ms(CLOCK_REALTIME) - began_ms >= 299);
-    assert_true(time_ms(CLOCK_PROCESS_CPUTIME_ID) - cpu_ms < 150); /* asleep meanwhile */
+    assert_true(time_ms(CLOCK_PROCESS_CPUTIME_ID) - cpu_ms < 150); /* asleep in that time */
     queue_close(q);
 }
 
-/* An item as wide as a pointer comes out as it went in. */
+/* An item as wide as a pointer is returned unchanged. */
 static void items_are_pointers(bool lockfree)
 {
     struct queue *q = open_queue(lockfree, 1, 4);
@@ -114,7 +114,7 @@ static void items_are_pointers(bool lockfree)
     queue_close(q);
 }
 
-/* Items put before the end are taken after it. */
+/* Items put before the end are still taken after it. */
 /* shows S15 */
 static void end_drains(bool lockfree)
 {
@@ -200,8 +200,8 @@ static void consumers_join(struct consumer c[], unsigned count)
         pthread_join(c[i].thread, NULL);
 }
 
-/* Short queues, so that both sides sleep and wake all the time; a consumer each that takes one and
- * many, and one that is slow. */
+/* Short queues, so that both sides sleep and wake all the time; one consumer takes one item at a
+ * time, others take many, and one is slow. */
 static void stress(bool lockfree, unsigned count, unsigned length, int wait_ms)
 {
     struct consumer c[CONSUMERS_MAX] = {{.most = 1}, {.most = QUEUE_TAKE_MAX}, {.most = 3},
@@ -265,7 +265,7 @@ static void taking_wakes_the_producer(bool lockfree)
     queue_close(q);
 }
 
-/* Consumers with nothing to do, and a producer that comes by now and then. */
+/* Idle consumers, and a producer that puts an item now and then. */
 /* shows D09, S17 */
 static void parked_cost_nothing(bool lockfree)
 {
@@ -290,7 +290,7 @@ static void parked_cost_nothing(bool lockfree)
     queue_close(q);
 }
 
-/* The least loaded is served first: with all of them idle, they take turns. */
+/* The least loaded consumer is served first: when all are idle, they take turns. */
 /* shows S17 */
 static void test_rings_take_turns(void **state)
 {
@@ -305,7 +305,7 @@ static void test_rings_take_turns(void **state)
     for (intptr_t i = 0; i < 4; i++)
         assert_int_equal(queue_put(q, i, 0), 0);
     assert_int_equal(queue_take(q, 2, item, QUEUE_TAKE_MAX), 1);
-    assert_int_equal(queue_put(q, 9, 0), 0); /* the only empty one */
+    assert_int_equal(queue_put(q, 9, 0), 0); /* into the only empty ring */
     assert_int_equal(queue_take(q, 2, item, QUEUE_TAKE_MAX), 1);
     assert_int_equal(item[0], 9);
     queue_close(q);
@@ -345,6 +345,6 @@ int main(int argc, char **argv)
 
     if (argc > 1)
         items = (unsigned)strtoul(argv[1], NULL, 10);
-    alarm(300); /* what hangs fails */
+    alarm(300); /* a test that hangs fails */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

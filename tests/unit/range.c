@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* range.c - Range: what is whole, what is a part, what cannot be had, at every edge and beyond
+/* range.c - Range: the whole, a part, or not satisfiable, at every edge and beyond
  * 64 bits. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #define MAX64 "18446744073709551615"
 #define GIB5 5368709120ull
 
-/* want: -1 the whole, 0 not satisfiable, else so many ranges */
+/* want: -1 the whole, 0 not satisfiable, otherwise the number of ranges */
 struct row {
     const char *value;
     uint64_t size;
@@ -63,7 +63,7 @@ static const struct row rows[] = {
     {"bytes=-1,0-0,4294967296-4294967296", GIB5, 3, {{GIB5 - 1, 1}, {0, 1}, {4294967296u, 1}}},
     {"bytes=5368709119-", GIB5, 1, {{GIB5 - 1, 1}}},
     {"bytes=5368709120-", GIB5, 0, {{0}}},
-    /* an empty file: a suffix of it is all of it, nothing else is there */
+    /* an empty file: a suffix of it is the whole file, no other range is satisfiable */
     {"bytes=0-", 0, 0, {{0}}},
     {"bytes=0-0", 0, 0, {{0}}},
     {"bytes=-1", 0, -1, {{0}}},
@@ -72,7 +72,7 @@ static const struct row rows[] = {
     /* one byte */
     {"bytes=0-", 1, 1, {{0, 1}}},
     {"bytes=1-", 1, 0, {{0}}},
-    /* not a set of ranges: ignored, whatever else is in it */
+    /* not a set of ranges: ignored, whatever else it contains */
     {"bytes=5-3", 26, -1, {{0}}},
     {"bytes=3-5,5-3", 26, -1, {{0}}},
     {"bytes=99-,5-3", 26, -1, {{0}}},
@@ -145,7 +145,7 @@ static void test_number(void **state)
             assert_int_equal(http_range(value, 1000, &got), RANGE_SOME);
             assert_int_equal(got.count, RANGES_MAX);
             assert_int_equal(got.range[RANGES_MAX - 1].off, 2 * (RANGES_MAX - 1));
-            /* one of them beyond the end: the others */
+            /* one of them is beyond the end: the others remain */
             assert_int_equal(http_range(value, 2 * RANGES_MAX - 2, &got), RANGE_SOME);
             assert_int_equal(got.count, RANGES_MAX - 1);
         } else {

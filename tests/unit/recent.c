@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* recent.c - heads that came before: the answer is the same with and without them. */
+/* recent.c - heads seen before: the answer is the same with and without them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,12 +41,12 @@ static unsigned heads_kept(void)
     return n;
 }
 
-/* All that requests bring out, and what the host was asked and told on the way. */
+/* All output for the requests; `world` then has the calls to the host. */
 static void ask(struct fake *f, char out[], const char *requests, size_t cut)
 {
     struct drive d;
 
-    memset(&world, 0, sizeof(world)); /* what the host was asked and told before */
+    memset(&world, 0, sizeof(world)); /* earlier calls to the host */
     drive_open(&d, f);
     d.out[0] = '\0';
     d.cut = cut;
@@ -60,7 +60,7 @@ static void ask(struct fake *f, char out[], const char *requests, size_t cut)
 
 static char plain[DRIVE_OUT_MAX], other[DRIVE_OUT_MAX];
 
-/* Once read anew and then often enough to be kept. */
+/* Ask once without kept heads, and then often enough for the head to be kept. */
 static void check_alike(const char *requests, bool kept)
 {
     struct fake *f = open_remembering(false), *with;
@@ -109,7 +109,7 @@ static void test_answers_are_alike(void **state)
         {"OPTIONS /p7" HOST "\r\n", false},
         {"TRACE /p7" HOST "\r\n", false},
         {"CONNECT h:80" HOST "\r\n", false},
-        {"GET /%2f" HOST "\r\n", true}, /* it takes a place, and is read anew all the same */
+        {"GET /%2f" HOST "\r\n", true}, /* it takes a place, and is parsed again anyway */
         {"GET /../p7" HOST "\r\n", true},
         {"GET /p7 HTTP/1.1\r\n\r\n", false},
         {"GET /p7" HOST "Host: h\r\n\r\n", false},
@@ -163,7 +163,7 @@ static size_t fill(char text[TEXT_MAX], size_t bytes)
     return strlen(text);
 }
 
-/* Both sides of the limit: a head of that size is kept, a longer one is not. */
+/* A head of exactly the size limit is kept, a longer one is not. */
 static void test_long_heads_are_not_kept(void **state)
 {
     char text[TEXT_MAX];
@@ -175,8 +175,8 @@ static void test_long_heads_are_not_kept(void **state)
     check_alike(text, false);
 }
 
-/* A head that comes once takes no memory; one that repeats is found; and of many heads no more are
- * kept than there are places. */
+/* A head that comes once takes no memory; one that repeats is found; and no more heads are kept
+ * than there are places. */
 static void test_what_is_kept(void **state)
 {
     struct fake *f = open_remembering(true);
@@ -202,7 +202,7 @@ static void test_what_is_kept(void **state)
     close_remembering(f);
 }
 
-/* The number of that head, asked by a connection of its own; 0: it has none. */
+/* The number of that head, asked by a separate connection; 0: it has none. */
 static uint64_t number_of(struct fake *f, const char *request)
 {
     struct drive d;
@@ -217,7 +217,7 @@ static uint64_t number_of(struct fake *f, const char *request)
     return world.again;
 }
 
-/* A head that is kept has a number of its own, which no other head will have. */
+/* A kept head has a number of its own, which no other head will ever have. */
 static void test_numbers(void **state)
 {
     struct fake *f = open_remembering(true);
@@ -253,7 +253,7 @@ static void test_numbers(void **state)
     fake_close(f);
 }
 
-/* Without memory every head is read anew. */
+/* Without memory every head is parsed again. */
 static void test_without_memory(void **state)
 {
     struct fake *f;

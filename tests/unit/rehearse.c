@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* rehearse.c - what the null engine replays: every part does a whole exchange, again and again, and
- * one that cannot be replayed says so.
+/* rehearse.c - the null engine's replay: every part does a whole exchange, again and again, and a
+ * part that cannot be replayed reports it.
  */
 #include "turns.h"
 
@@ -102,7 +102,7 @@ static void no_folder_no_file(void **state)
     assert_int_equal(rehearsal_open(f.l, &r), 0);
     assert_non_null(rehearsal_script(r, 0));
     assert_false(replays(r, "file"));
-    assert_true(replays(r, "parse")); /* and the question was answered for the part before only */
+    assert_true(replays(r, "parse")); /* and the answer was only for the part before */
     rehearsal_close(r);
     end(&f);
 }

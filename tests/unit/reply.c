@@ -19,7 +19,7 @@
 static struct fake *fake;
 static struct drive drive;
 
-/* One connection: these bytes, then the end of the stream. */
+/* Feed one connection these bytes; returns its output. */
 static const char *answer(const char *request, size_t n)
 {
     drive_open(&drive, fake);
@@ -173,7 +173,7 @@ static const struct {
     {"GET /EAGAIN" HOST "\r\n", "503 Service Unavailable", {"\r\nRetry-After: 1\r\n"}, {NULL}},
     {"GET /EIO" HOST "\r\n", "500 Internal Server Error", {NULL}, {"Retry-After"}},
     {"GET /EINTR" HOST "\r\n", "500 Internal Server Error", {NULL}, {NULL}},
-    /* preconditions and ranges of what is no success are not looked at (RFC 9110 13.2.1) */
+    /* preconditions and ranges of a failed request are ignored (RFC 9110 13.2.1) */
     {"GET /missing" HOST "If-Match: \"x\"\r\nIf-None-Match: *\r\nRange: bytes=0-1\r\n\r\n",
      "404 Not Found", {NULL}, {"Content-Range"}},
     {"GET /dir" HOST "If-Match: \"x\"\r\nIf-None-Match: *\r\n\r\n", "301 Moved", {NULL}, {NULL}},
@@ -203,7 +203,7 @@ static const struct {
     {"GET /gz" HOST "Accept-Encoding: *;q=0, gzip\r\n\r\n", "200 OK", {NULL}, {NULL}},
     {"GET /m1" HOST "Accept-Encoding: *;q=0\r\n\r\n", "406 Not Acceptable", {NULL}, {"piece"}},
     {"GET /dir" HOST "Accept-Encoding: *;q=0\r\n\r\n", "301 Moved", {NULL}, {NULL}},
-    /* dates that are none */
+    /* impossible dates */
     {"GET /future" HOST "\r\n", "200 OK", {"Last-Modified: " WORLD_DATE "\r\n"}, {NULL}},
     {"GET /old" HOST "\r\n", "200 OK", {"ETag: \""}, {"Last-Modified"}},
     {"GET /old" HOST "If-Modified-Since: " WORLD_DATE "\r\n\r\n", "200 OK", {NULL}, {NULL}},
@@ -279,7 +279,7 @@ static const char *number_after(const char *text, const char *name)
     return at + strlen(name);
 }
 
-/* The boundary is taken from the head; the rest is written down here. */
+/* The boundary is taken from the head; the rest is written out here. */
 static void check_parts(const char *range, const char *const *part, unsigned parts)
 {
     char request[512], boundary[64], body[4096];
@@ -357,7 +357,7 @@ static void test_huge(void **state)
     assert_true(fake->body_bytes == world.body_bytes && world.body_bytes > 4294967297ull);
 }
 
-/* --- The host's wishes ------------------------------------------------------------------------ */
+/* --- The host's settings ---------------------------------------------------------------------- */
 
 static void test_server_name(void **state)
 {
@@ -398,12 +398,12 @@ static void test_page(void **state)
     assert_memory_equal(answer(head, sizeof(head) - 1), page, strlen(page) - 26);
     assert_int_equal(drive.len, strlen(page) - 26);
     finish();
-    world.page_kind = SOURCE_MADE; /* nothing that can be sent with a length: ours then */
+    world.page_kind = SOURCE_MADE; /* no page that can be sent with a length: rung's own is sent */
     assert_non_null(strstr(answer(get, sizeof(get) - 1), "\r\n\r\n" TEXT_404));
     finish();
 }
 
-/* A Location may be as long as a path can make it; what does not fit is 414. */
+/* A Location may be as long as a path can make it; a longer one gives 414. */
 static void test_long_redirect(void **state)
 {
     static char request[TARGET_BYTES_MAX + 64];
@@ -432,7 +432,7 @@ static void test_long_redirect(void **state)
     }
 }
 
-/* What the site is asked, and what the log is told. */
+/* The request to the site, and the receipt for the log. */
 static void test_ask_and_receipt(void **state)
 {
     static const char get[] = "GET /x/..//a%20b/?q=%20" HOST "Accept: text/plain\r\n\r\n";
@@ -469,7 +469,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* Fields that were written before are those that would be written now. */
+/* Fields written earlier are the same as if written now. */
 static int setup_ready(void **state)
 {
     setup(state);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* reply_fields.c - fields of a head that the host writes: in every answer, once, and as many bytes
- * as there may be.
+/* reply_fields.c - fields of a head that the host writes: in every answer, once, and with as many
+ * bytes as possible.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,7 +82,7 @@ static void every_answer_has_them(void **state)
     }
 }
 
-/* A Location as long as it can be: it fits, or it is 414, and the field is there in any case. */
+/* A Location as long as possible: it fits, or gives 414, and the field is there in either case. */
 static void with_the_longest_location(void **state)
 {
     static char request[TARGET_BYTES_MAX + 64];
@@ -123,7 +123,7 @@ static int setup_none(void **state)
     return 0;
 }
 
-/* What lies ready as a whole has no room for them, so that it is not sent. */
+/* A ready answer has no room for the fields, so it is not sent. */
 static int setup_whole(void **state)
 {
     setup(state);

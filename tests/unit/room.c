@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* room.c - a loop whose house is full, or that has no descriptor left: who goes, who stays, when it
- * listens again. */
+/* room.c - a loop whose seats are all taken, or that has no descriptor left: which connection is
+ * closed, which stays, when the loop listens again. */
 #include "turns.h"
 #include <sys/resource.h>
 
-/* Long enough for whoever is silent to count as idle. */
+/* Wait long enough for silent connections to count as idle. */
 static void grow_old(struct fixture *f)
 {
     serving_nap(2 * ROOM_IDLE_MS);
@@ -24,7 +24,7 @@ static void idlest_makes_room(void **state)
     begin(&f);
     for (unsigned i = 0; i < MAX; i++)
         s[i] = let_in(&f, &client[i]);
-    assert_null(loop_welcome(f.l, 0)); /* full, but nobody waits: nobody has to go */
+    assert_null(loop_welcome(f.l, 0)); /* full, but no client waits: none is closed */
     assert_true(loop_listening(f.l));
     assert_null(loop_expired(f.l));
     for (unsigned i = 0; i < MAX; i++) {
@@ -47,7 +47,7 @@ static void idlest_makes_room(void **state)
     end(&f);
 }
 
-/* Who has come lately is not idle yet: what he asks for is on its way. */
+/* A newly accepted connection is not idle yet: its request may be on its way. */
 static void newcomer_is_not_evicted(void **state)
 {
     struct fixture f;
@@ -95,7 +95,7 @@ static void busy_one_is_not_evicted(void **state)
     assert_null(loop_expired(f.l)); /* ... and spared */
     assert_false(loop_listening(f.l));
     assert_true(loop_wait_ms(f.l) > 0);
-    while (!loop_listening(f.l) && serving_ms() < until_ms) { /* tried again by and by */
+    while (!loop_listening(f.l) && serving_ms() < until_ms) { /* tried again after a while */
         serving_nap(5);
         loop_tick(f.l);
     }
@@ -106,7 +106,7 @@ static void busy_one_is_not_evicted(void **state)
     end(&f);
 }
 
-/* As many as wait go in one turn, the oldest first, and no more. */
+/* In one turn as many are closed as clients wait, the oldest first, and no more. */
 static void as_many_go_as_wait(void **state)
 {
     enum { MAX = 5, WAITING = 3 };
@@ -142,7 +142,7 @@ static void as_many_go_as_wait(void **state)
     end(&f);
 }
 
-/* One that is closed before its turn, or whose request comes, is passed over. */
+/* A chosen connection that is closed before its turn, or whose request comes, is passed over. */
 static void chosen_one_may_end_first(void **state)
 {
     enum { MAX = 2, WAITING = 2 };
@@ -172,7 +172,7 @@ static void chosen_one_may_end_first(void **state)
     end(&f);
 }
 
-/* An idle one behind more busy ones than one look takes in is found at the next looks. */
+/* An idle connection behind more busy ones than one look covers is found at the next looks. */
 static void idle_one_behind_many_busy_ones_is_found(void **state)
 {
     enum { BUSY = 150 };
@@ -189,7 +189,7 @@ static void idle_one_behind_many_busy_ones_is_found(void **state)
         if (i == BUSY - 1)
             idle = s;
         else
-            s->conn.want = CONN_LINGER; /* stands for anything busy */
+            s->conn.want = CONN_LINGER; /* stands for any busy state */
     }
     client[BUSY + 1] = knock(&f);
     grow_old(&f);
@@ -234,7 +234,7 @@ static void no_descriptor_pauses_and_comes_back(void **state)
     /* Valgrind counts descriptors itself: it lets the kernel accept, closes, and says EMFILE. */
     if (serving_under_valgrind())
         again = knock(&f);
-    assert_non_null(loop_welcome(f.l, 0)); /* it waited in the queue */
+    assert_non_null(loop_welcome(f.l, 0)); /* the client waited in the queue */
     if (again >= 0)
         close(again);
     close(client);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* room_place.c - the rule of core/room.h, one connection at one moment: which goes first, which
- * stays, and both sides of each limit. */
+/* room_place.c - the rule of core/room.h, one connection at one moment: which is closed first,
+ * which stays, and both sides of each limit. */
 enum { START = 100000 };
 #include "one.h"
 #include "../../core/room.h"
 
 enum { PATIENCE = ROOM_PATIENCE_MS };
 
-/* One seat, and nothing waits for it: all patience there is. */
+/* One seat, and no client waits for it: all patience there is. */
 static struct room_place place_at(uint64_t now_ms, uint64_t acked)
 {
     const struct room r = {.now_ms = now_ms, .seats = 1};
@@ -40,7 +40,7 @@ static void silent_newcomer(void **state)
     assert_int_equal(place_at(START + ROOM_IDLE_MS, 0).since_ms, START);
 }
 
-/* The client was silent in the accept queue already. */
+/* The client was already silent in the accept queue. */
 static void silent_in_the_queue(void **state)
 {
     const struct room r = {.now_ms = START, .seats = 1, .waiting = 1};
@@ -62,7 +62,7 @@ static void idle_between_two_requests(void **state)
     assert_goes_at(START + 20 + ROOM_IDLE_MS, ROOM_IDLE);
 }
 
-/* A byte now and then does not make it younger. */
+/* A byte now and then does not make a connection younger. */
 static void dripping_head(void **state)
 {
     (void)state;
@@ -81,7 +81,7 @@ static void last_answer_is_out(void **state)
     assert_goes_at(START + 20 + ROOM_LINGER_MS, ROOM_SAID);
 }
 
-/* As much as the pace asks for within the patience, and a byte less. */
+/* As many bytes as the pace requires within the patience, and one byte fewer. */
 static void slow_reader(void **state)
 {
     const uint64_t enough = (uint64_t)ROOM_PACE_BYTES * PATIENCE / 1000;
@@ -91,7 +91,7 @@ static void slow_reader(void **state)
     assert_int_equal(c.want, CONN_SEND);
     assert_goes_at(START + PATIENCE, ROOM_SLOW);
     assert_int_equal(place_at(START + PATIENCE, enough - 1).claim, ROOM_SLOW);
-    /* However many wait: acknowledgements of a fast peer far away may take that long. */
+    /* However many wait: acknowledgements of a fast but distant peer may take that long. */
     assert_int_equal(
         room_place(&c,
                    &(struct room){.now_ms = START + PATIENCE - 1, .seats = 1, .waiting = 4096},
@@ -99,15 +99,15 @@ static void slow_reader(void **state)
             .claim,
         ROOM_KEEPS);
     assert_int_equal(place_at(START + PATIENCE, enough).claim, ROOM_KEEPS);
-    /* A window has passed; in the next one the connection is judged by what moves then. */
+    /* A window has passed; in the next one only new progress counts. */
     assert_int_equal(c.deadline_ms, START + PATIENCE + fake->host.send_ms);
     assert_int_equal(place_at(START + 2 * PATIENCE - 1, enough).claim, ROOM_KEEPS);
     assert_int_equal(place_at(START + 2 * PATIENCE, enough).claim, ROOM_SLOW);
     assert_int_equal(place_at(START + 2 * PATIENCE, 2 * enough).claim, ROOM_KEEPS);
 }
 
-/* Fewer bytes wait than when the window began: earlier answers were on their way, so a new window
- * begins. */
+/* Fewer bytes wait than when the window began: earlier answers were still being delivered, so a new
+ * window begins. */
 static void earlier_answers_are_on_their_way(void **state)
 {
     (void)state;
@@ -119,7 +119,7 @@ static void earlier_answers_are_on_their_way(void **state)
     assert_int_equal(place_at(START + 2 * PATIENCE, 1).claim, ROOM_SLOW);
 }
 
-/* From outside nothing is written, and the host is not looked at. */
+/* room_look() writes nothing, and does not read the host. */
 static void looked_at_from_outside(void **state)
 {
     const uint64_t enough = (uint64_t)ROOM_PACE_BYTES * PATIENCE / 1000;
@@ -135,7 +135,7 @@ static void looked_at_from_outside(void **state)
     r.now_ms++;
     assert_int_equal(room_look(&other, &times, &r, &peer).claim, ROOM_IDLE);
     assert_int_equal(room_look(&other, &times, &r, &peer).since_ms, START);
-    other.sent = 4; /* it has been answered */
+    other.sent = 4; /* the client has been answered */
     other.deadline_ms = START + times.idle_ms;
     assert_int_equal(room_look(&other, &times, &r, &peer).since_ms, START);
     feed_at(START, "eon\n");
@@ -152,7 +152,7 @@ static void looked_at_from_outside(void **state)
     assert_int_equal(other.deadline_ms, START + times.send_ms);
 }
 
-/* The host was late, not the peer: what moves is counted from now on. */
+/* The host was late, not the peer: progress is counted from now on. */
 static void begins_again(void **state)
 {
     (void)state;
@@ -177,7 +177,7 @@ static void order(void **state)
 static void others_keep_their_seats(void **state)
 {
     (void)state;
-    c.want = CONN_WAIT; /* the host takes its time, not the peer */
+    c.want = CONN_WAIT; /* the host is slow, not the peer */
     assert_int_equal(place_at(START * 2, 0).claim, ROOM_KEEPS);
     c.want = CONN_CLOSE;
     assert_int_equal(place_at(START * 2, 0).claim, ROOM_KEEPS);

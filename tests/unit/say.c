@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* say.c - unit tests of base/say.c and base/escape.c: whole lines, nothing that drives a terminal,
- * escapes that any reader of JSON or logs understands. */
+/* say.c - unit tests of base/say.c and base/escape.c: whole lines, no bytes that control a
+ * terminal, escapes that any reader of JSON or logs understands. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static void capture(void)
     close(pipe_fd[1]);
 }
 
-/* What was said since, as text. */
+/* The text written since. */
 static size_t captured(char *buf, size_t cap)
 {
     size_t len = 0;
@@ -47,7 +47,7 @@ static void test_lines(void **state)
     capture();
     errno = EBADF;
     say("port %u", 80u);
-    assert_int_equal(errno, EBADF); /* %m of a later message is not spoilt */
+    assert_int_equal(errno, EBADF); /* %m of a later message is still right */
     say_quiet(true);
     say("unheard");
     say_error("heard");
@@ -105,8 +105,8 @@ static void test_every_byte(void **state)
     }
 }
 
-/* Both sides of the room there is: what fits is whole, what does not ends with dots, nothing is
- * written beyond the end. */
+/* Text that fits is whole, longer text ends with dots, and nothing is written beyond the end: both
+ * sides of the limit. */
 static void test_cut(void **state)
 {
     char buf[24];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* send.c - base/send.c over real sockets: each way to bring a file to a socket sends its bytes, all
- * of them and no others, whatever the socket takes at once and whatever becomes of the file.
+/* send.c - base/send.c over real sockets: each way to send a file sends its bytes, all of them and
+ * no others, however much the socket takes at once and whatever happens to the file.
  */
 #include "pair.h"
 #include <signal.h>
@@ -29,7 +29,7 @@ static long send_one(struct sender *s, int fd, const struct segment *seg, int fi
     return sender_send(s, fd, OUT(seg, 1), BY_FD(file));
 }
 
-/* Head and range until all is out, as a connection would; at most so many calls. */
+/* Send head and range until everything is out, as a connection would; returns the calls made. */
 static unsigned send_all(struct sender *s, int fd, struct segment seg[2], int file)
 {
     unsigned first = 0, calls = 0;
@@ -54,7 +54,7 @@ static unsigned send_all(struct sender *s, int fd, struct segment seg[2], int fi
     return calls;
 }
 
-/* --- What goes in one call -------------------------------------------------------------------- */
+/* --- What one call sends ---------------------------------------------------------------------- */
 
 static void memory_leaves_in_one_gather(void **state)
 {
@@ -69,7 +69,7 @@ static void memory_leaves_in_one_gather(void **state)
         assert_int_equal(sender_send(s, p.server, OUT(seg, 3), BY_FD(-1)), 5);
         expect_bytes(p.client, "abcde", 5);
         sender_close(s);
-        s = sender_of(way, true); /* apart: the first alone */
+        s = sender_of(way, true); /* separate sends: only the first one */
         assert_int_equal(sender_send(s, p.server, OUT(seg, 3), BY_FD(-1)), 2);
         expect_bytes(p.client, "ab", 2);
         sender_close(s);
@@ -77,7 +77,7 @@ static void memory_leaves_in_one_gather(void **state)
     pair_close(p);
 }
 
-/* Of a range of `size` bytes behind a head, how many go with it. */
+/* How many bytes of a range of `size` behind a head are sent with the head. */
 static size_t joined(enum send_way way, size_t size)
 {
     switch (way) {
@@ -150,7 +150,7 @@ static void range_begins_where_it_is_told(void **state)
     }
 }
 
-/* Beyond what 32 bits count: a sparse file whose last bytes are not zero. */
+/* A range beyond 32 bits: a sparse file whose last bytes are not zero. */
 static void range_beyond_4_gib(void **state)
 {
     const uint64_t end = (5ull << 30) + 12345;
@@ -187,7 +187,7 @@ static void *read_all(void *arg)
     long n;
 
     if (r->cut >= 0) {
-        serving_nap(50); /* the sender is in its call by now, or it will find the file short */
+        serving_nap(50); /* the sender is in its call by now, otherwise it finds the file short */
         if (ftruncate(r->cut, 4096) < 0)
             return NULL;
     }
@@ -196,7 +196,7 @@ static void *read_all(void *arg)
     return NULL;
 }
 
-/* One transfer is bounded, so that a blocked thread comes back between two. */
+/* One transfer is bounded, so that a blocked thread returns between two. */
 static void one_transfer_is_bounded(void **state)
 {
     static char bytes[TRANSFER_BYTES_MAX + 1];
@@ -218,7 +218,7 @@ static void one_transfer_is_bounded(void **state)
                          TRANSFER_BYTES_MAX);
         n = send_one(s, p.server, &range, file);
         assert_in_range(n, 1, TRANSFER_BYTES_MAX);
-        if (way != SEND_COPY && way != SEND_SPLICE) /* a buffer's worth, a pipe's */
+        if (way != SEND_COPY && way != SEND_SPLICE) /* these send a buffer or a pipe at a time */
             assert_int_equal(n, TRANSFER_BYTES_MAX);
         net_shut(p.server);
         pthread_join(thread, NULL);
@@ -231,7 +231,7 @@ static void one_transfer_is_bounded(void **state)
 
 /* --- Sockets that take less ------------------------------------------------------------------- */
 
-/* Two connections share a sender and are full again and again: nothing of one gets into the other,
+/* Two connections share a sender and are full again and again: no bytes of one get into the other,
  * nothing is lost, nothing waits, and no descriptor is kept. */
 /* shows N14 */
 static void full_sockets_take_turns(void **state)
@@ -259,7 +259,7 @@ static void full_sockets_take_turns(void **state)
             n = n > 0 ? n : 0;
             mine->off += (uint64_t)n;
             mine->len -= (uint64_t)n;
-            if (turn % 2) /* then the other end reads what there is of both */
+            if (turn % 2) /* then the other end reads all available bytes of both */
                 for (unsigned i = 0; i < 2; i++) {
                     expect_file(p[i].client, seen[i], seg[i].off - seen[i]);
                     seen[i] = seg[i].off;
@@ -275,7 +275,7 @@ static void full_sockets_take_turns(void **state)
     close(file);
 }
 
-/* Nobody reads: the socket is full, and the call comes back at once. */
+/* The client does not read: the socket is full, and the call returns at once. */
 static void full_socket_is_told(void **state)
 {
     int file = file_of(TRANSFER_BYTES_MAX);
@@ -345,7 +345,7 @@ static void peer_that_has_gone_is_an_error(void **state)
 
 /* --- Files that become shorter ---------------------------------------------------------------- */
 
-/* The head says ten bytes, the file has four by now, then none. */
+/* The head promises ten bytes; the file has four by now, then none. */
 /* shows N13 */
 static void shorter_file_gives_what_is_there_then_0(void **state)
 {
@@ -359,7 +359,7 @@ static void shorter_file_gives_what_is_there_then_0(void **state)
         long with = way == SEND_SENDFILE || way == SEND_SPLICE ? 0 : 4;
 
         assert_int_equal(sender_send(s, p.server, OUT(head, 2), BY_FD(file)), 2 + with);
-        expect_bytes(p.client, "HH", with ? 2 : 0); /* else they wait for what follows */
+        expect_bytes(p.client, "HH", with ? 2 : 0); /* otherwise they wait for the next bytes */
         expect_file(p.client, 0, (size_t)with);
         assert_int_equal(send_one(s, p.server, &seg, file), 4);
         if (!with)
@@ -379,7 +379,7 @@ static void shorter_file_gives_what_is_there_then_0(void **state)
     }
 }
 
-/* Cut in the middle of a page whose rest a mapping would show as zeros. */
+/* The file is cut in the middle of a page, whose rest a mapping would show as zeros. */
 static void nothing_beyond_the_new_end(void **state)
 {
     enum { PROMISED = 20000, END = 9001 };
@@ -412,7 +412,7 @@ static void nothing_beyond_the_new_end(void **state)
     }
 }
 
-/* Cut behind it while a blocking call is at it: no signal, and an end. */
+/* The file is cut behind a blocking call that sends it: no signal, and an end. */
 static void cut_during_a_blocking_call(void **state)
 {
     enum { BYTES = 64 << 20 };
@@ -444,9 +444,9 @@ static void cut_during_a_blocking_call(void **state)
     }
 }
 
-/* --- What it takes ---------------------------------------------------------------------------- */
+/* --- Resources -------------------------------------------------------------------------------- */
 
-/* No descriptor for a pipe: sendfile() does it, and later there may be one. */
+/* No descriptor for a pipe: sendfile() sends instead, and later a pipe may be available. */
 static void splice_without_a_pipe(void **state)
 {
     struct segment seg = {.len = 5000};

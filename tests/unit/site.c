@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* site.c - files of a real folder as representations: kinds, names, links, siblings, and a link
- * that is turned round while it is followed.  Every test also counts descriptors before and after.
+ * that is changed while it is followed.  Every test also counts descriptors before and after.
  */
 #include <pthread.h>
 #include <sys/inotify.h>
@@ -34,20 +34,20 @@ static void a_file(void **state)
     assert_int_equal(s->ctime_ns, st.st_ctim.tv_nsec);
     site_release(t->site, s);
     assert_body(t, "/sub/page.html", "<p>hello");
-    /* Without permission to wait it is the same. */
+    /* Without permission to wait the answer is the same. */
     struct http_ask a = ask_for("/sub/page.html", "sort=size");
     assert_int_equal(site_find(t->site, &a, false, &s), 0);
     site_release(t->site, s);
 }
 
-/* The tag of a file is weak at first, and strong when its times would show another change. */
+/* The tag of a file is weak at first, and strong once its times would show another change. */
 static void a_young_file(void **state)
 {
     struct tree *t = *state;
     bool young = false;
     struct source *s;
 
-    for (int i = 0; i < 10000 && !young; i++) { /* unless each answer takes longer than that */
+    for (int i = 0; i < 10000 && !young; i++) { /* unless each answer comes too late */
         make_file(t, "young", i % 2 ? "a" : "b");
         assert_int_equal(find(t, "/young", &s), 0);
         young = s->young;
@@ -147,7 +147,7 @@ static void what_is_not_there(void **state)
     assert_int_equal(answer(t, "/nothing"), -ENOENT);
     assert_int_equal(answer(t, "/nothing/"), -ENOENT);
     assert_int_equal(answer(t, "/dir/nothing"), -ENOENT);
-    assert_int_equal(answer(t, "/file/"), -ENOENT); /* a file is no folder */
+    assert_int_equal(answer(t, "/file/"), -ENOENT); /* a file is not a folder */
     assert_int_equal(answer(t, "/file/file"), -ENOENT);
     assert_int_equal(answer(t, "/dir/file/"), -ENOENT);
     memset(path, 'n', sizeof(path));
@@ -187,12 +187,12 @@ static void redirects_and_indexes(void **state)
     assert_int_equal(find(t, "/dir/", &s), 0);
     assert_string_equal(s->type, "text/html; charset=utf-8");
     site_release(t->site, s);
-    /* An index that is no file is none. */
+    /* An index that is not a file is ignored. */
     make_folder(t, "dir/sub/index.html");
     assert_int_equal(find(t, "/dir/sub/", &s), 0);
     assert_int_equal(s->kind, SOURCE_MADE);
     site_release(t->site, s);
-    /* Another name for it, and none. */
+    /* Another name for the index, and no index. */
     make_file(t, "dir/sub/start.txt", "start");
     tree_open_site(t, &(struct site_options){.rules.index = "start.txt", .rules.listing = true});
     assert_body(t, "/dir/sub/", "start");
@@ -226,7 +226,7 @@ static void listings_off_and_later(void **state)
     assert_int_equal(answer(t, "/dir"), 0);
 }
 
-/* FIFO, socket, device: refused, and at once (alarm() in main). */
+/* A FIFO, socket or device is refused, and at once (alarm() in main). */
 static void what_is_no_file(void **state)
 {
     struct tree *t = *state;
@@ -237,7 +237,7 @@ static void what_is_no_file(void **state)
     assert_int_equal(answer(t, "/fifo"), -EACCES);
     assert_int_equal(answer(t, "/fifo/"), -ENOENT);
     assert_true(fd >= 0);
-    /* Short, wherever the folder lies. */
+    /* A short name, wherever the folder is. */
     snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d/socket", t->root);
     assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
     assert_int_equal(answer(t, "/socket"), -EACCES);
@@ -248,7 +248,7 @@ static void what_is_no_file(void **state)
         print_message("no device: making one needs root\n");
 }
 
-/* A reader of a FIFO, even for a moment, is the end of it for a writer that waits for one. */
+/* A reader of a FIFO, even for a moment, ends the wait of a writer. */
 static void what_is_never_opened(void **state)
 {
     static const char *const names[] = {"fifo", "page.html.gz", "page.html.br", "index.html",
@@ -313,7 +313,7 @@ static void what_may_not_be_read(void **state)
     assert_int_equal(fchmodat(t->root, "through", 0755, 0), 0);
 }
 
-/* Root may read everything; what it serves is what others may read. */
+/* Root may read everything; but only files that others may read are served. */
 static void what_others_may_not_read(void **state)
 {
     static const struct {
@@ -348,7 +348,7 @@ static void what_others_may_not_read(void **state)
         if (answer(t, rows[i].path) != rows[i].err)
             fail_msg("%s %o: %d", rows[i].path, rows[i].mode, answer(t, rows[i].path));
     }
-    tree_open_site(t, &usual); /* that a folder may be passed is remembered for a second */
+    tree_open_site(t, &usual); /* the permission to pass a folder is remembered for a second */
     assert_int_equal(fchmodat(t->root, "dir", 0754, 0), 0);
     for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++)
         assert_int_equal(answer(t, below[i]), -EACCES);
@@ -356,7 +356,7 @@ static void what_others_may_not_read(void **state)
     for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++)
         assert_int_equal(answer(t, below[i]), strstr(below[i], "none") ? -ENOENT : 0);
     assert_int_equal(answer(t, "/dir/"), -EACCES);
-    /* A sibling that may not be read is not there; a page neither. */
+    /* A sibling or an error page that others may not read does not exist for the site. */
     make_file(t, "page.html", "page");
     make_file(t, "page.html.gz", "gzip");
     make_file(t, "404.html", "page");
@@ -405,7 +405,7 @@ static void hidden_names(void **state)
         assert_int_equal(answer(t, rows[i].path), 0);
 }
 
-/* Nothing can be found in it any more, and that is not the fault of the name. */
+/* No name can be found in a removed root, and that is not the fault of the name. */
 static void a_root_that_is_removed(void **state)
 {
     struct tree *t = *state;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* site_codings.c - compressed siblings: which is chosen, when it may stand for the file, what
- * varies. */
+/* site_codings.c - compressed siblings: which is chosen, when it may stand for the file, which
+ * answers vary. */
 #include <time.h>
 #include "tree.h"
 
 enum { NO = 0, YES = 1000, OLD = 1600000000 };
 
-/* Acceptance of identity, gzip, zstd, br, and what is sent when all three are there. */
+/* Acceptance of identity, gzip, zstd, br, and the coding sent when all three siblings exist. */
 struct row {
     uint16_t q[CODINGS];
     enum coding all, without_br, only_gzip;
@@ -145,12 +145,12 @@ static void what_is_no_sibling(void **state)
     assert_int_equal(mkfifoat(t->root, "b.html.gz", 0666), 0);
     make_link(t, "nothing", "b.html.zst");
     assert_true(is_plain(t, "/b.html", false));
-    /* Asked for by its own name it is a file like others. */
+    /* Requested by its own name it is a file like others. */
     s = find_any(t, "/a.html.gz");
     assert_int_equal(s->coding, CODING_IDENTITY);
     assert_string_equal(s->type, "application/gzip");
     site_release(t->site, s);
-    /* Types that are compressed already are not looked at; nor is a sibling without a file. */
+    /* Siblings of compressed types, and siblings without a file, are ignored. */
     make_file(t, "i.png", "x");
     make_file(t, "i.png.gz", "x");
     assert_true(is_plain(t, "/i.png", false));
@@ -166,7 +166,7 @@ static void what_is_no_sibling(void **state)
     assert_true(is_plain(t, "/a.html", false));
 }
 
-/* A link to an inner file is a sibling; one whose name would be too long is none. */
+/* A link to an inner file is a sibling; a name that would be too long is none. */
 static void links_and_long_names(void **state)
 {
     struct tree *t = *state;
@@ -183,8 +183,8 @@ static void links_and_long_names(void **state)
     assert_true(is_plain(t, path, false));
 }
 
-/* That a file has none is remembered: they are looked for again after a while, or at once for who
- * does not take the file itself. */
+/* The site remembers that a file has no siblings.  They are looked for again after a while, or at
+ * once for a client that does not accept the file itself. */
 static void one_that_comes_later(void **state)
 {
     struct tree *t = *state;
@@ -203,7 +203,7 @@ static void one_that_comes_later(void **state)
     }
     assert_false(plain);
     assert_int_equal(unlinkat(t->root, "a.html.gz", 0), 0);
-    assert_true(is_plain(t, "/a.html", false)); /* that it has gone is seen at once */
+    assert_true(is_plain(t, "/a.html", false)); /* its removal is seen at once */
 }
 
 int main(void)

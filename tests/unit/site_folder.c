@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* site_folder.c - listings of a real folder: who is in them, both sides of each bound, a folder
- * that changes while it is read.
+/* site_folder.c - listings of a real folder: which entries are in them, both sides of each bound, a
+ * folder that changes while it is read.
  */
 #include <time.h>
 #include "json.h"
@@ -61,7 +61,8 @@ static void every_kind(void **state)
         "\"size_bytes\":null");
     assert_row(json, "\"name\":\".well-known\"");
     assert_row(json, "\"name\":\"fifo\",\"href\":null,\"kind\":\"fifo\"");
-    /* A link is what it leads to; its size and date are those of what a visitor gets. */
+    /* A link is shown as its target; its size and date are those of the file that a visitor
+     * gets. */
     assert_row(json, "{\"name\":\"to-file\",\"href\":\"./to-file\",\"kind\":\"file\",\"link\":true,"
         "\"size_bytes\":5,\"modified\":\"1994-11-06T08:49:37Z\"}");
     assert_row(json, "\"name\":\"to-inner\",\"href\":\"./to-inner\",\"kind\":\"file\","
@@ -163,7 +164,8 @@ static void assert_numbered(const char *json, unsigned n)
     assert_true(json_is_valid(json, strlen(json)));
 }
 
-/* As many as may be sorted are; one more and they come as they are, all of them, and it says so. */
+/* As many entries as may be sorted are; with one more all come unsorted, and the listing says
+ * so. */
 static void too_many_to_sort(void **state)
 {
     struct tree *t = *state;
@@ -181,13 +183,13 @@ static void too_many_to_sort(void **state)
     assert_numbered(json, 301);
     assert_row(json, "\"folders\":0,\"files\":301,");
     free(json);
-    json = list(t, "/", "format=json&filter=entry-001"); /* what is shown counts */
+    json = list(t, "/", "format=json&filter=entry-001"); /* only shown entries count */
     assert_row(json, "\"sorted\":true");
     assert_int_equal(times_in(json, "\"name\":"), 100);
     free(json);
 }
 
-/* Memory of all listings together is bounded: what would exceed it is streamed, not refused. */
+/* Memory of all listings together is bounded: a listing that would exceed it is streamed. */
 static void too_much_to_hold(void **state)
 {
     struct tree *t = *state;
@@ -198,7 +200,7 @@ static void too_much_to_hold(void **state)
 
     make_numbered(t, 0, 64);
     atomic_fetch_add(&t->site->shared->listings_bytes, taken);
-    json = list(t, "/", "format=json"); /* exactly what the first step of growing takes */
+    json = list(t, "/", "format=json"); /* exactly as much as the first step of growing takes */
     assert_row(json, "\"sorted\":true");
     free(json);
     atomic_fetch_add(&t->site->shared->listings_bytes, 1);
@@ -207,16 +209,17 @@ static void too_much_to_hold(void **state)
     assert_numbered(json, 64);
     free(json);
     atomic_fetch_sub(&t->site->shared->listings_bytes, taken + 1);
-    /* What is held is counted until it is released. */
+    /* Held memory is counted until it is released. */
     assert_int_equal(site_find(t->site, &a, true, &s), 0);
-    /* of one that is made, nothing more */
+    /* a listing made in memory has no more */
     assert_int_equal(atomic_load(&t->site->shared->listings_bytes),
                      s->bytes ? 0 : 64 * sizeof(struct listing_entry) + 4096);
     site_release(t->site, s);
     assert_int_equal(atomic_load(&t->site->shared->listings_bytes), 0);
 }
 
-/* Given up in the middle: sorted and streamed alike (tear_down counts descriptors). */
+/* A listing is released in the middle, whether sorted or streamed (tear_down counts
+ * descriptors). */
 static void given_up(void **state)
 {
     struct tree *t = *state;
@@ -266,7 +269,7 @@ static void names_of_every_byte(void **state)
     }
 }
 
-/* A folder that may be read but not entered: names, and nothing else of them. */
+/* A folder that may be read but not entered: the listing has the names and nothing else. */
 static void names_only(void **state)
 {
     struct tree *t = *state;
@@ -294,8 +297,8 @@ static void names_only(void **state)
     free(json);
 }
 
-/* What next() looks up is looked up as a visitor: a link's target that others may not reach is as
- * good as none, also when nothing is looked at before the listing is sent. */
+/* next() looks names up as a visitor: a link to a target that others may not reach is as good as
+ * dead, even when nothing is looked at before the listing is sent. */
 static void streamed_to_a_visitor(void **state)
 {
     struct tree *t = *state;
@@ -338,8 +341,8 @@ static void a_folder_removed(void **state)
     free(json);
 }
 
-/* Entries come and go while it is read; those that stay are there once, and it stays strict
- * JSON. */
+/* Entries come and go while the folder is read; those that stay are listed once, and the output is
+ * strict JSON. */
 static void come_and_go(const struct tree *t, void *arg, unsigned round)
 {
     char name[32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* site_links.c - symbolic links: followed below the root, refused out of it, also while they
+/* site_links.c - symbolic links: followed below the root, refused out of it, even while they
  * change. */
 #include <time.h>
 #include "tree.h"
@@ -125,7 +125,7 @@ static void links_to_what_is_hidden(void **state)
     make_link(t, "dir", "near");
     make_link(t, "file", "ordinary");
     make_link(t, "../ordinary", "dir/ordinary");
-    make_link(t, ".dir/../.dir/out", "round"); /* what is found counts, not the way there */
+    make_link(t, ".dir/../.dir/out", "round"); /* the target counts, not the path to it */
     make_link(t, ".well-known", "known");
     make_link(t, ".", "here");
     make_link(t, "file", "..x");
@@ -141,7 +141,7 @@ static void links_to_what_is_hidden(void **state)
     assert_body(t, "/chain", "secret");
 }
 
-/* Swaps names as fast as it can; renaming over a link is atomic, so there is always one. */
+/* Swaps names as fast as it can; renaming over a link is atomic, so the name always exists. */
 struct flipper {
     const char *name, *in, *out;
 };
@@ -164,7 +164,7 @@ static int64_t now_s(void)
     return ts.tv_sec;
 }
 
-/* Ask until both sides have been met WANTED times; what is found must be `inode`, never the
+/* Ask until both sides have been met WANTED times; the file found must be `inode`, never one
  * outside. */
 static void race(const struct tree *t, struct flipper *f, const char *path, uint64_t inode)
 {

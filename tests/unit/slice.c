@@ -37,8 +37,8 @@ static void test_classes(void **state)
     }
 }
 
-/* Each byte at each place of runs of some lengths: alone, before one that ends each run, and
- * behind one whose carry runs into it. */
+/* Each byte at each place of runs of some lengths: alone, before a byte that ends each run, and
+ * behind a byte whose carry runs into it. */
 static void check_skip(unsigned class, const char *run)
 {
     char bytes[25];

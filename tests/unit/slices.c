@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* slices.c - listings that are made in slices: what is made at once, what is shared, what is given
- * up, and that next() of one with a helper reads nothing.
+/* slices.c - listings that are made in slices: which are made at once, shared, or given up, and
+ * that next() of a listing with a helper reads nothing.
  */
 #include <sys/socket.h>
 #include "tree.h"
@@ -28,7 +28,7 @@ static struct source *ask(const struct tree *t, const char *query)
     return s;
 }
 
-/* Slices that it took. */
+/* Make the listing; return how many slices that took. */
 static unsigned make(struct source *s)
 {
     unsigned steps = 1;
@@ -70,12 +70,12 @@ static void a_short_one_is_made_at_once(void **state)
     assert_in_range(s->next(s, chunk, sizeof(chunk)), 1, sizeof(chunk));
     assert_true(site_listing_ready(s));
     site_release(t->site, s);
-    s = ask(t, "filter=0000"); /* names are counted, not what is shown of them */
+    s = ask(t, "filter=0000"); /* names are counted, not the shown entries */
     assert_false(site_listing_ready(s));
     site_release(t->site, s);
 }
 
-/* Listings that were asked for before one began to read share its entries; a later one reads for
+/* Listings that were requested before one began to read share its entries; a later one reads for
  * itself, and so does another view. */
 static void one_reading_for_many(void **state)
 {
@@ -119,7 +119,7 @@ static void a_client_that_has_gone(void **state)
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
         site_listing_client(s[i], pair[0]);
         assert_int_equal(s[i]->next(s[i], chunk, sizeof(chunk)), SOURCE_LATER);
-        assert_int_equal(shutdown(pair[1], SHUT_WR), 0); /* it may still want its answer */
+        assert_int_equal(shutdown(pair[1], SHUT_WR), 0); /* the client may still want its answer */
         assert_int_equal(site_listing_step(s[i]), -EINPROGRESS);
         assert_int_equal(site_listing_step(s[i]), -EINPROGRESS);
         close(pair[1]);
@@ -130,7 +130,8 @@ static void a_client_that_has_gone(void **state)
     }
 }
 
-/* Too long to be sorted: next() gives what a step has read, and reads nothing itself. */
+/* Too long to be sorted: next() returns the names that a step has read, and reads nothing
+ * itself. */
 static void streamed_by_a_helper(void **state)
 {
     struct tree *t = *state;

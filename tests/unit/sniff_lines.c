@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Segments become first lines: wherever they are cut, whatever comes twice, late or never, however
- * many connections there are; and nothing that only looks like a first line is one. */
+ * many connections there are; and nothing that only looks like a first line is reported as one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static int begin_test(void **state)
     said[0] = 0;
     client = 1;
     clock_ns = 1000;
-    seq[CLIENT] = 0xfffffff0u; /* goes round in the first head */
+    seq[CLIENT] = 0xfffffff0u; /* wraps in the first head */
     seq[SERVER] = 5000;
     return lines_init(&lines, 42, tell, &lines);
 }
@@ -56,7 +56,7 @@ static void at(unsigned side, uint32_t where, const char *bytes, size_t n, uint8
     struct endpoint end[SIDES] = {{.port = (uint16_t)(client & 0x7fff) + 1024}, {.port = 80}};
     struct tcp_segment seg = {.from = end[side], .to = end[!side], .seq = where, .flags = flags,
                               .len = (uint32_t)n, .kept = (uint32_t)n};
-    char *copy = malloc(n ? n : 1); /* so that the sanitizer sees one byte too far */
+    char *copy = malloc(n ? n : 1); /* so that the sanitizer sees a read past the end */
 
     assert_non_null(copy);
     memcpy(copy, bytes, n);
@@ -91,7 +91,7 @@ static void close_both(void)
     at(SERVER, seq[SERVER]++, "", 0, SEGMENT_FIN);
 }
 
-/* What was said since the last time. */
+/* Require that text, reported since the last call. */
 static void expect(const char *what)
 {
     assert_string_equal(said, what);
@@ -124,7 +124,7 @@ static void test_byte_by_byte(void **state)
     expect("> GET /a HTTP/1.1\n> GET /a HTTP/1.1\n< HTTP/1.1 200 OK\n< HTTP/1.1 200 OK\n");
 }
 
-/* Cut in two anywhere, the parts in either order, each part once or twice. */
+/* A request cut in two anywhere, the parts in either order, each part once or twice. */
 static void test_cut_swapped_and_repeated(void **state)
 {
     static const char all[] = "POST /b HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nGET " ASK;
@@ -151,7 +151,7 @@ static void test_cut_swapped_and_repeated(void **state)
     assert_int_equal(lines.counts.gaps, 0);
 }
 
-/* Retransmissions that overlap what is known, and what is not. */
+/* Retransmissions that overlap known bytes, and unknown ones. */
 static void test_overlaps(void **state)
 {
     size_t n = strlen(ASK);
@@ -166,7 +166,7 @@ static void test_overlaps(void **state)
     expect("> GET /a HTTP/1.1\n");
     seq[CLIENT] += (uint32_t)n;
     close_both();
-    at(CLIENT, seq[CLIENT] - (uint32_t)n - 1, ASK, n, 0); /* once more, after the end */
+    at(CLIENT, seq[CLIENT] - (uint32_t)n - 1, ASK, n, 0); /* again, after the end */
     expect("");
 }
 
@@ -194,7 +194,7 @@ static void test_answers(void **state)
            "< HTTP/1.1 204 No Content\n< HTTP/1.0 200 OK\n");
 }
 
-/* What is no HTTP is not shown, whatever it is. */
+/* Bytes that are not HTTP are never shown. */
 static void test_others(void **state)
 {
     static const char *const other[] = {
@@ -234,7 +234,8 @@ static void test_tunnels(void **state)
     expect("> GET /a HTTP/1.1\n< HTTP/1.1 101 Switching Protocols\n");
 }
 
-/* A connection that was there before: what begins with a packet is found, also byte by byte. */
+/* A connection that was open before: a first line at a packet's start is found, even byte by
+ * byte. */
 static void test_late(void **state)
 {
     (void)state;
@@ -249,8 +250,8 @@ static void test_late(void **state)
     expect("> GET /a HTTP/1.1\n");
 }
 
-/* Bytes that never come: in a body of a known length nothing is lost; in a head, what is held has
- * its turn after a second. */
+/* Bytes that never come: in a body of a known length nothing is lost; in a head, the held bytes are
+ * read after a second. */
 static void test_gaps(void **state)
 {
     (void)state;
@@ -313,7 +314,7 @@ static void test_long_lines(void **state)
     expect("> GET /a HTTP/1.1\n");
 }
 
-/* Heads that never end take no more memory than they may. */
+/* Heads that never end take no more memory than allowed. */
 static void test_memory(void **state)
 {
     static char half[HEAD_BYTES_MAX / 2 + 1] = "GET / HTTP/1.1\r\nA: ";
@@ -333,7 +334,7 @@ static void test_memory(void **state)
     assert_int_equal(lines.counts.lines, LINES_BYTES_MAX / HEAD_BYTES_MAX + 1);
 }
 
-/* Connections that are over, or silent, make room; busy ones only when there are no others. */
+/* Ended or silent connections are evicted for new ones; busy ones only when there are no others. */
 static void test_crowd(void **state)
 {
     (void)state;
@@ -351,7 +352,7 @@ static void test_crowd(void **state)
     assert_int_equal(lines.counts.crowded, 1); /* by the first close_both() */
     for (unsigned i = 0; i < 1000; i++) {
         client++;
-        at(CLIENT, 1, "", 0, SEGMENT_SYN); /* a flood of beginnings: one place is enough */
+        at(CLIENT, 1, "", 0, SEGMENT_SYN); /* a flood of SYNs: one place is enough */
     }
     assert_int_equal(lines.counts.crowded, 2);
     client++;
@@ -361,7 +362,7 @@ static void test_crowd(void **state)
     assert_int_equal(lines.counts.crowded, 2);
 }
 
-/* The same addresses again: another connection. */
+/* Addresses and ports that come again are another connection. */
 static void test_ports_again(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A frame becomes a segment of TCP: IPv4 with options, IPv6 with extension headers, VLAN tags; and
- * each of them cut at every byte, or with lengths that lie, is read no further than it goes. */
+/* A frame becomes a segment of TCP: IPv4 with options, IPv6 with extension headers, VLAN tags.  A
+ * frame cut at any byte, or with false lengths, is never read past its end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static void put_tcp(struct made *m, unsigned options, const char *payload)
     put(m, payload, strlen(payload));
 }
 
-/* Option words of IP and TCP. */
+/* words, options: words of IP and TCP options. */
 static struct made ipv4(unsigned tags, unsigned words, unsigned options, const char *payload)
 {
     struct made m = {.n = 0};
@@ -64,7 +64,7 @@ static struct made ipv4(unsigned tags, unsigned words, unsigned options, const c
     return m;
 }
 
-/* With the extension headers in `extensions`; first: what kind the first one is. */
+/* With the extension headers in `extensions`; first: the kind of the first one. */
 static struct made ipv6(unsigned first, const void *extensions, size_t n, const char *payload)
 {
     struct made m = {.n = 0};
@@ -80,7 +80,7 @@ static struct made ipv6(unsigned first, const void *extensions, size_t n, const 
     return m;
 }
 
-/* Its bytes end where memory does, so that the sanitizer sees one byte too far. */
+/* The frame's bytes end where memory does, so that the sanitizer sees a read past the end. */
 static enum packet_kind read_cut(const struct made *m, uint32_t n, struct tcp_segment *seg)
 {
     uint8_t *copy = malloc(n ? n : 1);
@@ -98,7 +98,7 @@ static enum packet_kind read_cut(const struct made *m, uint32_t n, struct tcp_se
     return kind;
 }
 
-/* It is read, has that payload, and no cut reads beyond it. */
+/* The frame is read, has that payload, and no cut causes a read beyond it. */
 static struct tcp_segment good(const struct made *m, const char *payload)
 {
     struct tcp_segment seg, part;
@@ -135,7 +135,7 @@ static void test_ipv4(void **state)
         }
 }
 
-/* Ethernet fills a short packet up; what it is filled with is none of its payload. */
+/* Ethernet pads a short packet; the padding is not part of its payload. */
 static void test_padding(void **state)
 {
     struct made m = ipv4(0, 0, 0, "a");
@@ -159,7 +159,7 @@ static void test_vlan(void **state)
     m = ipv4(2, 1, 1, "GET");
     seg = good(&m, "GET");
     assert_true(seg.vlan == (100u << 12 | 101));
-    m = ipv4(3, 0, 0, "GET"); /* more than are looked for */
+    m = ipv4(3, 0, 0, "GET"); /* more tags than are read */
     assert_int_equal(read_cut(&m, m.n, &seg), PACKET_OTHER);
     m = ipv4(1, 0, 0, "GET"); /* the outer one was taken off */
     assert_int_equal(packet_read(&(struct frame){.bytes = m.bytes, .n = m.n, .wire = m.n,
@@ -238,7 +238,7 @@ static void test_lies(void **state)
     m = ipv4(0, 0, 0, "GET");
     m.bytes[14 + 20 + 12] = 0x40; /* TCP's of 16 */
     assert_int_equal(read_cut(&m, m.n, &seg), PACKET_BROKEN);
-    m.bytes[14 + 20 + 12] = 0xf0; /* of 60, which are not there */
+    m.bytes[14 + 20 + 12] = 0xf0; /* of 60, more than there are */
     assert_int_equal(read_cut(&m, m.n, &seg), PACKET_BROKEN);
     m = ipv4(0, 0, 0, "GET");
     m.bytes[14 + 9] = 17; /* UDP */
@@ -248,7 +248,7 @@ static void test_lies(void **state)
     assert_int_equal(read_cut(&m, m.n, &seg), PACKET_OTHER);
 }
 
-/* A packet that is cut to size later says 0, or does not say its length. */
+/* A packet that is split later gives its length as 0, or gives none. */
 static void test_longer_than_said(void **state)
 {
     struct made m = ipv4(0, 0, 0, "GET");

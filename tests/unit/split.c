@@ -3,7 +3,7 @@
  *
  * Whole conversations with every kind of request and answer: fed in two pieces cut at every byte,
  * in pieces of every small size, and taken in sips of every small size, first sip of every size.
- * Nothing may differ from what one feed and full sends give.
+ * The output must be the same as with one feed and full sends.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,7 +64,7 @@ static void input_set(const char *start, const char *ending)
 }
 
 /* Feed in two pieces, the first `first` bytes long, each cut further; take the first sip
- * apart, too. */
+ * separately, too. */
 struct manner {
     size_t first, cut, first_sip, sip;
 };
@@ -118,7 +118,7 @@ static void check(struct manner m)
     fake_close(fake);
 }
 
-/* What one feed gives is right in the first place. */
+/* The output of one feed is right. */
 static void test_reference(void **state)
 {
     static const char *const in_order[] = {
@@ -142,7 +142,7 @@ static void test_reference(void **state)
     assert_null(strstr(expected, "never"));
 }
 
-/* In two pieces, at every byte. */
+/* Feed in two pieces, cut at every byte. */
 /* shows D07, H01, N23, S37 */
 static void test_cut_at_every_byte(void **state)
 {
@@ -155,7 +155,7 @@ static void test_cut_at_every_byte(void **state)
     }
 }
 
-/* In pieces of every size up to that of a request, and all endings byte by byte. */
+/* Feed in pieces of every size up to that of a request, and all endings byte by byte. */
 static void test_cut_in_pieces(void **state)
 {
     (void)state;
@@ -167,7 +167,7 @@ static void test_cut_in_pieces(void **state)
     }
 }
 
-/* Sends that take only so many bytes: all the same ones, and the first of every size. */
+/* Sends that take only some bytes: all of the same size, and the first one of every size. */
 static void test_short_sends(void **state)
 {
     (void)state;
@@ -197,7 +197,7 @@ static void test_short_first_send(void **state)
     }
 }
 
-/* Both at once, by a fixed sequence of odd numbers. */
+/* Cuts and short sends together, by a fixed sequence of odd numbers. */
 static void test_both(void **state)
 {
     uint32_t x = 12345;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* stamp.c - from when on a file's times show its next change: both sides of every step. */
+/* stamp.c - when a file's times begin to show its next change: both sides of every step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static bool young_at(bool foreign, uint32_t stamp_ns, int64_t age_ns)
     return stamp_is_young(&clock, NOW_S, stamp_ns);
 }
 
-/* Four ticks for the write, and the step that the stamp shows. */
+/* Four ticks for the write, plus the resolution that the stamp shows. */
 static void a_step_later(void **state)
 {
     static const struct {
@@ -32,7 +32,7 @@ static void a_step_later(void **state)
     } cases[] = {
         {123456789, 1}, {123456780, 10}, {123456700, 100}, {123456000, 1000},
         {120000000, 10000000}, {HALF_NS, 100000000}, {1, 1}, {999999999, 1},
-        {0, 2000000000}, /* whole seconds may be even ones alone */
+        {0, 2000000000}, /* whole seconds may be only even ones */
     };
 
     (void)state;
@@ -48,7 +48,7 @@ static void a_step_later(void **state)
     }
 }
 
-/* Another clock may be a minute apart. */
+/* The clock of another machine may differ by a minute. */
 static void another_clock(void **state)
 {
     (void)state;

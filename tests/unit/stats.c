@@ -72,7 +72,7 @@ static void a_dead_process_loses_what_it_had_open(void **state)
     stats_lose(s, 1);
     assert_int_equal(stats_sum(s, STAT_LOST), 2);
     assert_int_equal(stats_live(s), 3);
-    stats_lose(s, 1); /* again: nothing is left to lose */
+    stats_lose(s, 1); /* again: no connection is left to lose */
     assert_int_equal(stats_sum(s, STAT_LOST), 2);
     assert_int_equal(stats_sum(s, STAT_ACCEPTED),
                      stats_live(s) + stats_sum(s, STAT_CLOSED) + stats_sum(s, STAT_LOST));

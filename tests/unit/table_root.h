@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* table_root.h - a folder that is a table, as the host of core/docroot.c: it says of each name what
- * the table does, counts what is held, and one of its calls can be made to fail.
+/* table_root.h - a folder that is a table, as the host of core/docroot.c: it reports each name as
+ * the table has it, counts what is held, and one of its calls can be made to fail.
  */
 #ifndef TESTS_UNIT_TABLE_ROOT_H
 #define TESTS_UNIT_TABLE_ROOT_H
@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include "../../core/docroot.h"
 
-/* What is found of a name: 0, or -errno and a kind. */
+/* The result for a name: 0, or -errno and a kind. */
 struct name {
     const char *name;
     int err;
@@ -28,14 +28,14 @@ struct root {
     const struct name *names;
     char path[DOCROOT_PATH_BYTES_MAX];
     unsigned looks, held, held_max;
-    unsigned calls, fail_at; /* the call of that number fails; */
-    bool fail_on;            /* those after it, too */
+    unsigned calls, fail_at; /* number of the call that fails; */
+    bool fail_on;            /* later calls fail, too */
     int fail_with;
     enum root_call failed;   /* the first one that failed, */
-    char failed_name[64];    /* and of what */
-    bool alone; /* what alone() says */
+    char failed_name[64];    /* and its name */
+    bool alone; /* what alone() returns */
     unsigned noted;
-    /* What open() or list() was given. */
+    /* The names given to open() or list(). */
     const char *asked, *sent, *listed;
     struct source source;
 };
@@ -174,7 +174,7 @@ static inline struct http_ask ask_for(const char *path)
     return a;
 }
 
-/* The search; everything is let go of, however it ends. */
+/* Run the search; everything is released, however it ends. */
 static inline int find(struct root *r, const struct http_ask *ask)
 {
     struct source *source = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* text.c - the append helper of answers, and what keeps a redirect on this host. */
+/* text.c - the append helper of answers, and that a redirect stays on this host. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +56,7 @@ static void test_escapes(void **state)
     assert_string_equal(buf, "%00");
 }
 
-/* Up to the last byte. */
+/* Text that fits up to the last byte. */
 static void test_fits(void **state)
 {
     char four[4];
@@ -78,7 +78,7 @@ static void test_statuses(void **state)
     assert_string_equal(http_status_meaning(404), "There is nothing here under this name.");
 }
 
-/* A path is normalised before it comes here; if ever it were not, "//host" must not be a host (RFC
+/* A path is normalised before it comes here; if it ever were not, "//host" must not be a host (RFC
  * 3986 4.2). */
 static void test_redirect_stays(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Bars of rung trace: they begin and end where they should, and what is there can be seen. */
+/* Bars of rung trace: they begin and end where they should, and even short ones can be seen. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ static void test_eighths(void **state)
     assert_string_equal(bar(0.5, 0.500001, 2, true), " \u258f");
 }
 
-/* What lies outside is cut off at the edge, and an end that is not a number draws nothing. */
+/* Parts outside are cut off at the edge, and an end that is not a number draws nothing. */
 static void test_outside(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Events become requests by their sequence numbers: wherever heads are cut, however many are in a
- * packet, and whatever is sent again or never seen. */
+ * packet, and whatever is sent again or not seen. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static int begin(void **state)
     flows.sends_known = true;
     dones = 0;
     clock_ns = 1000;
-    in_seq = (uint32_t)IN_AT; /* sequence numbers go round in the first head */
+    in_seq = (uint32_t)IN_AT; /* sequence numbers wrap in the first head */
     out_seq = OUT_AT;
     return 0;
 }
@@ -93,12 +93,12 @@ static void is_whole(const struct request *r)
     assert_int_equal(r->answer_bytes, strlen(ANSWER));
     assert_string_equal(r->target, "/a");
     for (unsigned i = STAGE_READ; i < STAGES; i++)
-        if (i < STAGE_PARSED || i > STAGE_COMPRESSED) /* those the server says itself */
+        if (i < STAGE_PARSED || i > STAGE_COMPRESSED) /* those that the server reports itself */
             assert_true(r->at[i] >= r->at[STAGE_HEAD]);
     assert_true(r->queued && r->queued_all >= r->queued);
 }
 
-/* However a head is cut in two, and an answer: one request, its first byte and its last. */
+/* However a head and an answer are cut in two: one request, with its first byte and its last. */
 static void test_cut_anywhere(void **state)
 {
     const size_t n = strlen(HEAD_TEXT), m = strlen(ANSWER);
@@ -154,7 +154,7 @@ static void test_pipelined(void **state)
     flows_end(&flows);
 }
 
-/* Bytes that are not there to be read: a body is skipped, a head is not guessed. */
+/* Bytes that were not kept: a body is skipped, a head is not guessed. */
 static void test_bytes_not_kept(void **state)
 {
     static const char large[] = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n";
@@ -176,7 +176,7 @@ static void test_bytes_not_kept(void **state)
     flows_end(&flows);
 }
 
-/* Two were asked for, and an answer's beginning was not seen: none is taken for another. */
+/* Two were requested, and the beginning of an answer was not seen: none is taken for another. */
 static void test_merged(void **state)
 {
     (void)state;
@@ -193,7 +193,8 @@ static void test_merged(void **state)
     assert_true(flows.counts.lost > 0);
 }
 
-/* Pipelined, and the place in the answers was lost: one more answer is out than was seen. */
+/* Pipelined requests, and the place in the answers is lost: one answer more is out than was
+ * seen. */
 static void lose_the_place(void)
 {
     open_flow();
@@ -215,7 +216,7 @@ static void one_more(void)
     acked();
 }
 
-/* When nothing has moved for QUIET_MS, nothing is owed.  A nanosecond earlier that is not known. */
+/* When nothing has moved for QUIET_MS, nothing is owed.  A nanosecond earlier that is unknown. */
 static void test_found_again_after_silence(void **state)
 {
     for (unsigned late = 0; late < 2; late++) {
@@ -234,7 +235,7 @@ static void test_found_again_after_silence(void **state)
     }
 }
 
-/* The server has said that it decided the last answer, and bytes have left since. */
+/* The server has reported that it decided the last answer, and bytes have left since. */
 static void test_found_again_by_what_the_server_says(void **state)
 {
     for (unsigned told = 0; told < 3; told++) {
@@ -242,7 +243,7 @@ static void test_found_again_by_what_the_server_says(void **state)
         lose_the_place();
         for (uint32_t i = 1; i <= told; i++)
             decided(i, 0);
-        one_more(); /* no byte has left since, so this answer may be another's */
+        one_more(); /* no byte has left since, so this answer may belong to another */
         assert_int_equal(dones, 0);
         if (told == 2)
             decided(3, 0);
@@ -259,7 +260,7 @@ static void test_found_again_by_what_the_server_says(void **state)
     }
 }
 
-/* A connection whose beginning was not seen: the middle of an answer, then a request. */
+/* A connection whose start was not seen: the middle of an answer, then a request. */
 static void test_in_the_middle(void **state)
 {
     (void)state;
@@ -308,7 +309,7 @@ static void test_closed_before_the_answer(void **state)
     assert_int_equal(flows.count, 0);
 }
 
-/* With the packet that ends the handshake: seen at the listener, which has another cookie. */
+/* Bytes with the packet that ends the handshake, seen at the listener, which has another cookie. */
 static void test_early_bytes(void **state)
 {
     struct event e = {.kind = EVENT_IN, .flags = EVENT_EARLY, .cookie = 1, .peer_port = 9,
@@ -330,7 +331,7 @@ static void test_early_bytes(void **state)
     flows_end(&flows);
 }
 
-/* What the server says goes by the request's ordinal; of what it has not said, nothing is known. */
+/* The server's reports are matched by the request's ordinal; an unreported time is unknown. */
 static void test_what_the_server_says(void **state)
 {
     char heads[3 * sizeof(HEAD_TEXT)];
@@ -343,8 +344,8 @@ static void test_what_the_server_says(void **state)
     come(heads, 3 * strlen(HEAD_TEXT));
     taken();
     decided(1, 0);
-    decided(3, clock_ns + 4); /* an event was lost */
-    decided(4, 0);            /* nothing was asked */
+    decided(3, clock_ns + 4); /* an event was lost before */
+    decided(4, 0);            /* there was no such request */
     for (unsigned i = 0; i < 3; i++)
         leave(ANSWER, strlen(ANSWER));
     sent();
@@ -362,7 +363,7 @@ static void test_what_the_server_says(void **state)
     flows_end(&flows);
 }
 
-/* Of a connection that was open before, the first answer is that to the oldest request. */
+/* On a connection that was open before, the first answer is that to the oldest request. */
 static void test_ordinals_of_a_late_connection(void **state)
 {
     (void)state;
@@ -381,7 +382,7 @@ static void test_ordinals_of_a_late_connection(void **state)
     flows_end(&flows);
 }
 
-/* Packets were not seen, and requests in them: the numbers are found anew. */
+/* Packets with requests were not seen: the ordinals are found again. */
 static void test_ordinals_after_a_gap(void **state)
 {
     (void)state;
@@ -402,14 +403,14 @@ static void test_ordinals_after_a_gap(void **state)
     flows_end(&flows);
 }
 
-/* Accepted at last, when the head has long been there. */
+/* The connection is accepted long after the head has arrived. */
 static void test_accepted_late(void **state)
 {
     (void)state;
     open_flow();
     come(HEAD_TEXT, strlen(HEAD_TEXT));
     say_event(EVENT_ACCEPT, (struct event){0}, NULL);
-    say_event(EVENT_ACCEPT, (struct event){0}, NULL); /* of two the first counts */
+    say_event(EVENT_ACCEPT, (struct event){0}, NULL); /* the first of two counts */
     taken();
     leave(ANSWER, strlen(ANSWER));
     sent();
@@ -430,7 +431,7 @@ static void test_too_many(void **state)
     assert_int_equal(flows.counts.crowded, 0);
     come(HEAD_TEXT, strlen(HEAD_TEXT));
     assert_int_equal(flows.counts.crowded, 1);
-    flows.finish = NULL; /* a thousand are not looked at one by one */
+    flows.finish = NULL; /* a thousand are not checked one by one */
     (*place_of(&flows, 7))->first->head_whole = true;
     for (struct request *r = (*place_of(&flows, 7))->first; r; r = r->next)
         r->head_whole = false;

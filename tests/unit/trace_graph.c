@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Lines of the function_graph tracer become calls, wherever one begins or ends, and whatever of
- * them is lost. */
+/* Lines of the function_graph tracer become calls, wherever one begins or ends, and whichever lines
+ * are lost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static int end_test(void **state)
     return 0;
 }
 
-/* In memory that ends where the line does, so that the sanitizer sees one byte too far. */
+/* Read a line in memory that ends where the line does, so that a read past the end is seen. */
 static void line(const char *text, size_t n)
 {
     char *copy = malloc(n ? n : 1);
@@ -65,7 +65,7 @@ static void test_a_leaf(void **state)
     assert_int_equal(graph.calls, 4);
 }
 
-/* A call that ends on another processor than it began on, and one inside of it that does not. */
+/* A call that ends on another processor than it began on, and one inside it that does not. */
 /* shows K31 */
 static void test_moved(void **state)
 {
@@ -84,11 +84,11 @@ static void test_moved(void **state)
     assert_int_equal(function("outer")->moved, 1);
     assert_int_equal(function("inner")->moved, 1);
     assert_int_equal(function("leaf")->moved, 0);
-    assert_int_equal(graph.migrations, 1); /* the other was of a thread inside of nothing */
+    assert_int_equal(graph.migrations, 1); /* the other was of a thread outside any call */
     assert_int_equal(graph.calls, 3);
 }
 
-/* Each processor has an idle thread of the same number. */
+/* The idle threads of all processors have the same number. */
 static void test_idle_threads(void **state)
 {
     (void)state;
@@ -100,7 +100,7 @@ static void test_idle_threads(void **state)
     assert_int_equal(function("outer")->moved, 0);
 }
 
-/* Ends without their beginnings, and the other way round: the times are right. */
+/* Ends without beginnings, and beginnings without ends: the times are right. */
 static void test_lost(void **state)
 {
     (void)state;
@@ -152,7 +152,7 @@ static void test_other_lines(void **state)
     assert_int_equal(graph.calls, 0);
 }
 
-/* Cut at any byte, it is read no further. */
+/* A line cut at any byte is not read past its end. */
 static void test_cut(void **state)
 {
     static const char *const whole[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Groups of requests: which one a request belongs to, how many there are, and which comes first. */
+/* Groups of requests: to which one a request belongs, how many there are, and which comes first. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ void report_address(const struct request *r, char text[PEER_TEXT])
     snprintf(text, PEER_TEXT, "10.0.0.%u", r->peer[15]);
 }
 
-/* A request for that target, whose answer took `read` and then `out`; 0: it has none. */
+/* Add a request for that target, whose answer took `read` and then `out`; 0: no answer. */
 static void answered(struct groups *g, const char *target, uint64_t read, uint64_t out)
 {
     struct request r = {.at = {[STAGE_ARRIVED] = 1000, [STAGE_HEAD] = 1000}, .cookie = 0xabc,
@@ -88,7 +88,7 @@ static void test_sums(void **state)
 
 static void test_sorted(void **state)
 {
-    /* three quick ones together take less than the slow one: each order is another */
+    /* the three quick ones together take less than the slow one: each order differs */
     static const char first[GROUP_SORTS] = {'s', 'q', 's', 's', 'a'};
     struct groups *g = *state;
 
@@ -106,7 +106,7 @@ static void test_sorted(void **state)
     assert_string_equal(g->sorted[1]->name, "quick");
 }
 
-/* As many groups as there may be have a row each; what comes then is one together. */
+/* As many groups as there may be have a row each; all later ones share one. */
 static void test_limit(void **state)
 {
     struct groups *g = *state;

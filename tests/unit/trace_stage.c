@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stages add up, whatever is missing; what is missing is not zero; busy is busy. */
+/* Stages add up, whichever are missing; a missing stage is not zero; busy is busy. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static void test_all_known(void **state)
     assert_int_equal(s.took_ns[STAGE_READ], 40);
 }
 
-/* What the stages say of an answer's time: together it is the whole. */
+/* The sum of the stages of an answer's time, which must be the whole. */
 static uint64_t answer_sum(const struct stages *s)
 {
     uint64_t sum = 0;
@@ -40,7 +40,7 @@ static uint64_t answer_sum(const struct stages *s)
     return sum;
 }
 
-/* Every choice of stages that are missing: those that are there add up to the whole. */
+/* Every choice of missing stages: the others add up to the whole. */
 static void test_any_missing(void **state)
 {
     static const uint64_t at[STAGES] = {7, 7, 20, 31, 44, 59, 63, 64, 70, 71, 86, 99};
@@ -91,7 +91,7 @@ static void test_busy_is_not_missing(void **state)
 }
 
 /* An answer may leave before the whole head was read: a refusal, or one from inside the kernel.
- * Then it is the reading that is not known; the sum stays what it is. */
+ * Then the time of reading is unknown; the sum stays the same. */
 static void test_out_of_order_is_missing(void **state)
 {
     struct request r = {.at = {[STAGE_ARRIVED] = 100, [STAGE_HEAD] = 100, [STAGE_READ] = 170,
@@ -118,13 +118,13 @@ static void test_not_the_first(void **state)
     stages_of(&r, &s);
     assert_int_equal(s.state[STAGE_ACCEPTED], STAGE_NONE);
     assert_int_equal(s.took_ns[STAGE_ACCEPTED], 0);
-    r.opened = 95; /* accepted before it was there: that is of another connection */
+    r.opened = 95; /* accepted before it was opened: another connection's time */
     stages_of(&r, &s);
     assert_int_equal(s.state[STAGE_ACCEPTED], STAGE_MISSING);
     assert_int_equal(s.total_ns, 1);
 }
 
-/* The head came while the connection waited: what follows counts from the accepting, the server's
+/* The head came while the connection waited: later stages count from the accepting, the server's
  * time from the head's arrival. */
 static void test_accepted_after_the_head(void **state)
 {
@@ -164,7 +164,7 @@ static void test_names(void **state)
     assert_string_equal(stage_name(STAGE_ACKED), "acked");
 }
 
-/* The stage that took longest, of the server's: the acknowledgement is the client's. */
+/* The stage of the server that took longest: the acknowledgement is the client's. */
 static void test_slowest(void **state)
 {
     struct request r = {.at = {[STAGE_ARRIVED] = 100, [STAGE_HEAD] = 100, [STAGE_WOKEN] = 103,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tree.h - a folder of the test's own under TMPDIR, a site that serves its "root", and short ways
- * to make files in it and to ask for them.  "root" has a neighbour "outside" that must never be
+/* tree.h - a folder for the test under TMPDIR, a site that serves its "root", and short ways to
+ * make files in it and to request them.  "root" has a neighbour "outside" that must never be
  * seen.
  */
 #ifndef TESTS_UNIT_TREE_H
@@ -25,7 +25,7 @@
 struct tree {
     char top[256];
     int root;            /* descriptor of root/ */
-    unsigned descriptors; /* open when the tree was there and the site was not */
+    unsigned descriptors; /* open with the tree and without the site */
     struct site *site;
 };
 
@@ -101,7 +101,7 @@ static inline int tree_tear_down(void **state)
 
 #define TREE_TEST(name) cmocka_unit_test_setup_teardown(name, tree_set_up, tree_tear_down)
 
-/* A thread that changes the tree again and again, while the test asks for what it changes. */
+/* A thread that changes the tree again and again, while the test requests the changed files. */
 struct changer {
     void (*once)(const struct tree *t, void *arg, unsigned round);
     const struct tree *t;
@@ -157,7 +157,7 @@ static inline void set_mtime(const struct tree *t, const char *path, time_t s, l
     assert_int_equal(utimensat(t->root, path, times, 0), 0);
 }
 
-/* As the core would ask for a request without fields. */
+/* The question that the core asks for a request without fields. */
 static inline struct http_ask ask_for(const char *path, const char *query)
 {
     static const struct http_head head;
@@ -176,7 +176,7 @@ static inline int find(const struct tree *t, const char *path, struct source **s
     return site_find(t->site, &a, true, source);
 }
 
-/* What find() answers, when the source itself does not matter. */
+/* The result of find(), when the source itself does not matter. */
 static inline int answer(const struct tree *t, const char *path)
 {
     struct source *source;
@@ -187,7 +187,7 @@ static inline int answer(const struct tree *t, const char *path)
     return err;
 }
 
-/* The whole of a body, NUL-terminated; the source is released. */
+/* Read a whole body, NUL-terminated; the source is released. */
 static inline char *body_of(const struct tree *t, struct source *s, size_t *len)
 {
     size_t cap = s->bytes ? (size_t)s->size + 1 : 1 << 16, n = 0, got;

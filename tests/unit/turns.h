@@ -33,7 +33,7 @@ static inline void end(struct fixture *f)
     serving_empty(&f->s);
 }
 
-/* A client whose connection stands in the queue. */
+/* A client whose connection is in the accept queue. */
 static inline int knock(struct fixture *f)
 {
     uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
@@ -57,7 +57,7 @@ static inline struct session *let_in(struct fixture *f, int *client)
     return s;
 }
 
-/* Its client sends bytes, they have arrived, and the session is pumped. */
+/* The session's client sends bytes; once they have arrived, the session is pumped. */
 static inline enum conn_want talk(struct fixture *f, struct session *s, int client,
                                   const char *text)
 {

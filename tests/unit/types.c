@@ -17,7 +17,7 @@ struct row {
 };
 
 static const struct row rows[] = {
-    /* what a site is made of */
+    /* the files of a usual site */
     {"/index.html", "text/html; charset=utf-8"},
     {"/a/b.htm", "text/html; charset=utf-8"},
     {"/s.css", "text/css; charset=utf-8"},
@@ -40,7 +40,7 @@ static const struct row rows[] = {
     {"/d.pdf", "application/pdf"},
     {"/t.txt", TEXT},
     {"/README.md", "text/markdown; charset=utf-8"},
-    /* from Debian's database alone */
+    /* only in Debian's database */
     {"/t.odt", "application/vnd.oasis.opendocument.text"},
     {"/t.epub", "application/epub+zip"},
     {"/c.ics", "text/calendar; charset=utf-8"},
@@ -75,13 +75,13 @@ static const struct row rows[] = {
     {"/a.\xff\xfe", UNKNOWN},
     {"/a.htmlhtmlhtmlhtml", UNKNOWN},
     {"/a.sarif-external-properties", "application/sarif-external-properties+json; charset=utf-8"},
-    {"/a.htmlhtmlhtmlhtmlhtmlhtmlhtmlhtm", UNKNOWN}, /* 31 bytes: the most that is looked up */
+    {"/a.htmlhtmlhtmlhtmlhtmlhtmlhtmlhtm", UNKNOWN}, /* 31 bytes: the longest that is looked up */
     {"/a.htmlhtmlhtmlhtmlhtmlhtmlhtmlhtml", UNKNOWN},
     {"html", UNKNOWN},
     {"x.html", "text/html; charset=utf-8"},
 };
 
-/* The name is copied so that its end is the end of what may be read. */
+/* The name is copied so that its end is the end of readable memory. */
 static const char *type_at_edge(const char *path, size_t n)
 {
     char *copy = malloc(n ? n : 1);
@@ -109,7 +109,7 @@ static void types_by_name(void **state)
     assert_string_equal(type_at_edge("/a.htm\0l", 8), UNKNOWN);
 }
 
-/* Every row of ours is found: the table is sorted the way the search needs it. */
+/* Every one of our own rows is found: the table is sorted as the search requires. */
 static void own_rows_are_found(void **state)
 {
     static const struct row own[] = {

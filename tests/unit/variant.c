@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* variant.c - entries that are compressed: when, for whom, what they say, and that a change in the
- * middle of it leaves nothing behind.
+/* variant.c - entries that are compressed: when, for which clients, with which fields, and that a
+ * change during the compression leaves nothing behind.
  */
 #include "variant.h"
 
-/* The file goes out meanwhile; then the variant does, and nothing is made twice. */
+/* The file is sent at first; then the variant is, and nothing is made twice. */
 static void made_when_asked_for_again(void **state)
 {
     struct tree *t = *state;
@@ -51,7 +51,7 @@ static void others_get_the_file(void **state)
     close_cache();
 }
 
-/* The room is that of the variant, and is given back with it. */
+/* The room used is that of the variant, and is given back with it. */
 static void room_is_counted(void **state)
 {
     struct tree *t = *state;
@@ -64,7 +64,7 @@ static void room_is_counted(void **state)
     before = atomic_load(&cache->bytes);
     let_go(1);
     ask_until(t, "/a.txt", 'X');
-    cache_cut_entry(cache, cache->newest); /* and what has waited for readers is freed */
+    cache_cut_entry(cache, cache->newest); /* and memory that has waited for readers is freed */
     assert_int_equal(atomic_load(&cache->bytes), 0);
     ask_until(t, "/a.txt", 'X');
     pthread_mutex_lock(&cache->lock);
@@ -161,10 +161,10 @@ static void none_where_nothing_is_kept(void **state)
     close_cache();
 }
 
-/* --- A change while it is made ---------------------------------------------------------------- */
+/* --- A change while a variant is made --------------------------------------------------------- */
 
-/* The event is acted upon before the variant is there, which is then thrown away; or afterwards,
- * and ends it. */
+/* The event is handled before the variant is finished, which is then discarded; or afterwards, and
+ * ends it. */
 static void change_meanwhile(struct tree *t, void (*change)(struct tree *t), bool looked)
 {
     uint64_t made = stats_sum(stats, STAT_CACHE_VARIANTS);
@@ -207,7 +207,7 @@ static void both_ways(struct tree *t, void (*change)(struct tree *t))
     open_cache(t, PLENTY);
     for (int looked = 0; looked < 2; looked++) {
         change_meanwhile(t, change, looked);
-        change(t); /* what was in its place may have been made meanwhile */
+        change(t); /* a variant of what replaced it may exist by now */
         assert_int_not_equal(first_byte(t, "/a.txt", wants), 'x');
     }
     close_cache();
@@ -241,7 +241,7 @@ static void add_sibling(struct tree *t)
     make_text(t, name, 's', 700);
 }
 
-/* A sibling is the user's own, and comes first; when it goes, a variant is made again. */
+/* A sibling is the user's own, and is preferred; when it goes, a variant is made again. */
 static void a_sibling_comes_and_goes(void **state)
 {
     struct tree *t = *state;
@@ -260,7 +260,7 @@ static void a_sibling_comes_and_goes(void **state)
     close_cache();
 }
 
-/* One that is too old is not sent.  It might be renewed unseen, so nothing is made in its place. */
+/* A sibling that is too old is not sent.  It may be renewed unseen, so no variant replaces it. */
 static void an_old_sibling(void **state)
 {
     struct tree *t = *state;

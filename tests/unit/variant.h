@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* variant.h - a cache whose compressor is a test's: counted, held up, and with a coding of its own.
+/* variant.h - a cache whose compressor belongs to the test: counted, held up, with its own coding.
  *
  * The linker sends compress_write() through here (--wrap), so that it does not matter which
- * libraries there are, as long as there is one.
+ * libraries are installed, as long as there is one.
  */
 #ifndef TESTS_UNIT_VARIANT_H
 #define TESTS_UNIT_VARIANT_H
@@ -30,13 +30,13 @@ size_t __wrap_compress_write(enum coding coding, struct slice in, char *out, siz
         return 0;
     assert_true(in.len / 2 <= cap);
     (void)coding;
-    memset(out, in.ptr[0] - 'a' + 'A', in.len / 2); /* it shows of which version it was made */
+    memset(out, in.ptr[0] - 'a' + 'A', in.len / 2); /* it shows from which version it was made */
     return in.len / 2;
 }
 
 /* --- Files and clients ------------------------------------------------------------------------ */
 
-static enum coding some; /* that this program was built with */
+static enum coding some; /* a coding that this program was built with */
 static uint16_t wants[CODINGS];
 
 static inline int set_up(void **state)
@@ -63,7 +63,7 @@ static inline void make_text(const struct tree *t, const char *name, char byte, 
     set_mtime(t, name, OLD_S, 0);
 }
 
-/* The first byte of the answer, or 0: it is another kind. */
+/* The first byte of the answer, or 0 for an answer of another kind. */
 static inline char first_byte(struct tree *t, const char *path, const uint16_t q[CODINGS])
 {
     struct source *s;
@@ -87,7 +87,7 @@ static inline void pause_ms(long ms)
     now_ms += (uint64_t)ms;
 }
 
-/* Asks until that byte comes first: files have to be no longer young before they are coded. */
+/* Ask until that byte comes first: files are not coded while they are young. */
 static inline void ask_until(struct tree *t, const char *path, char byte)
 {
     int tries = 0;
@@ -98,7 +98,7 @@ static inline void ask_until(struct tree *t, const char *path, char byte)
     }
 }
 
-/* ... until so many wait in the compressor. */
+/* ... until the compressor is held up. */
 static inline void ask_until_held(struct tree *t, const char *path)
 {
     for (int tries = 0; atomic_load(&waiting) == 0; tries++) {
@@ -115,7 +115,7 @@ static inline void let_go(unsigned of)
         sem_post(&gate);
 }
 
-/* Waits for what the thread has in hand. */
+/* Wait until the thread has ended its current work. */
 static inline void let_end(enum stat_id stat, uint64_t n)
 {
     for (int tries = 0; stats_sum(stats, stat) < n; tries++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* variant_queue.c - many entries that want to be compressed: which are queued, how many, and what
- * becomes of them.
+/* variant_queue.c - many entries to be compressed: which are queued, how many, and how they
+ * end.
  */
 #include "variant.h"
 
@@ -14,7 +14,7 @@ static void make_many(struct tree *t)
         snprintf(many_names[i], sizeof(many_names[i]), "/%03u.txt", i);
         make_text(t, many_names[i] + 1, 'x', SIZE);
     }
-    pause_ms(200); /* none is young any more */
+    pause_ms(200); /* no file is young any more */
 }
 
 static void ask_many(struct tree *t, int times)
@@ -24,7 +24,7 @@ static void ask_many(struct tree *t, int times)
             assert_int_not_equal(first_byte(t, many_names[i], wants), 0);
 }
 
-/* The first ones fill it, however slow this machine is; the others find it full. */
+/* The first entries fill the queue, however slow this machine is; the others find it full. */
 static void ask_until_full(struct tree *t)
 {
     for (unsigned turn = 0; turn < 3 || atomic_load(&cache->variants.count) < CACHE_VARIANTS_MAX;
@@ -43,7 +43,7 @@ static void a_crawl_queues_nothing(void **state)
     make_many(t);
     open_cache(t, PLENTY);
     atomic_store(&held, true);
-    ask_many(t, 2); /* all are kept, and none was asked for since */
+    ask_many(t, 2); /* all are kept, and none was requested since */
     assert_int_equal(atomic_load(&cache->variants.count), 0);
     assert_int_equal(cache->variants.state, VARIANTS_IDLE);
     assert_int_equal(atomic_load(&writes), 0);
@@ -64,12 +64,12 @@ static void the_queue_has_an_end(void **state)
     let_end(STAT_CACHE_VARIANTS, CACHE_VARIANTS_MAX + 1);
     assert_int_equal(atomic_load(&cache->variants.count), 0);
     for (unsigned i = 0; i < MANY; i++)
-        ask_until(t, many_names[i], 'X'); /* those that found it full asked again */
+        ask_until(t, many_names[i], 'X'); /* entries that found it full are asked for again */
     assert_int_equal(atomic_load(&writes), MANY);
     close_cache();
 }
 
-/* What leaves the table leaves the queue, first, last and in the middle; the rest is made. */
+/* Entries that leave the table leave the queue, first, last and in the middle; the rest is made. */
 static void the_queue_forgets(void **state)
 {
     static const unsigned gone[] = {1, 2, 9, CACHE_VARIANTS_MAX, MANY - 1};
@@ -91,7 +91,7 @@ static void the_queue_forgets(void **state)
     close_cache();
 }
 
-/* The end waits for the one in hand, and makes no other. */
+/* The end waits for the variant being made, and makes no other. */
 static void ends_with_a_full_queue(void **state)
 {
     struct tree *t = *state;
@@ -101,7 +101,7 @@ static void ends_with_a_full_queue(void **state)
     atomic_store(&held, true);
     ask_until_held(t, many_names[0]);
     ask_until_full(t);
-    cache->variants.ending = true; /* before the thread goes on: else it might make others */
+    cache->variants.ending = true; /* before the thread goes on: otherwise it might make others */
     let_go(1);
     close_cache();
     assert_int_equal(atomic_load(&writes), 1);

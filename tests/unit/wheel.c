@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* wheel.c - the timing wheel against a list that is searched from end to end: nothing is lost,
- * nothing fires late, and whoever sleeps wheel_next_ms() misses nothing. */
+ * nothing fires late, and a loop that sleeps for wheel_next_ms() misses nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 enum { NODES = 300, OPERATIONS = 1000000, TURN_MS = WHEEL_SLOTS * WHEEL_TICK_MS };
 
-/* The reference: a deadline each, or none. */
+/* The reference: one deadline each, or none. */
 struct timer {
     struct wheel_node node;
     uint64_t deadline_ms;
@@ -36,7 +36,7 @@ static void add(struct timer *t, uint64_t deadline_ms)
     wheel_add(&wheel, &t->node, deadline_ms);
 }
 
-/* As its users do: what is early is added again.  Returns how many fired. */
+/* Expire as the wheel's users do: early ones are added again.  Returns how many fired. */
 static unsigned expire(void)
 {
     struct wheel_node *n;
@@ -58,7 +58,7 @@ static unsigned expire(void)
     return fired;
 }
 
-/* After expire(): whatever is overdue by a tick has fired; the count is right. */
+/* After expire(): every timer overdue by a tick has fired, and the count is right. */
 static void check(void)
 {
     unsigned i, count = 0;
@@ -72,7 +72,7 @@ static void check(void)
     assert_int_equal(count, wheel.count);
 }
 
-/* Nothing comes before the time it says, and nothing that is due comes later. */
+/* No timer fires before wheel_next_ms(), and none that is due fires later. */
 static void check_next(void)
 {
     int next = wheel_next_ms(&wheel, now_ms);
@@ -128,14 +128,14 @@ static void test_random(void **state)
             break;
         case 1:
             if (random_below(200) == 0)
-                now_ms += random_below(5 * TURN_MS); /* long asleep */
+                now_ms += random_below(5 * TURN_MS); /* after a long sleep */
             break;
         case 2:
-            wheel_del(&wheel, &t->node); /* harmless when it is in none */
+            wheel_del(&wheel, &t->node); /* harmless when the timer is not set */
             t->set = false;
             break;
         case 3:
-            t->deadline_ms = t->set ? t->deadline_ms + random_below(TURN_MS) : 0; /* lazily later */
+            t->deadline_ms = t->set ? t->deadline_ms + random_below(TURN_MS) : 0; /* lazily moved */
             break;
         default:
             if (!t->set)
@@ -154,7 +154,7 @@ static void test_random(void **state)
     assert_int_equal(wheel_next_ms(&wheel, now_ms), -1);
 }
 
-/* Exactly: at its time where that is a tick's beginning, else at the next one. */
+/* A timer fires at its time if that is the beginning of a tick, otherwise at the next tick. */
 /* shows K24 */
 static void test_exact(void **state)
 {
@@ -180,11 +180,11 @@ static void test_exact(void **state)
     add(t, 0);
     assert_int_equal(wheel_next_ms(&wheel, now_ms), 0);
     assert_int_equal(expire(), 1);
-    add(t, now_ms + TURN_MS - WHEEL_TICK_MS); /* as far as a slot of its own reaches */
+    add(t, now_ms + TURN_MS - WHEEL_TICK_MS); /* as far as one turn of the wheel reaches */
     assert_int_equal(wheel_next_ms(&wheel, now_ms), TURN_MS - WHEEL_TICK_MS);
     wheel_del(&wheel, &t->node);
     wheel_del(&wheel, &t->node);
-    add(t, now_ms + TURN_MS); /* further: early, and then again */
+    add(t, now_ms + TURN_MS); /* further: found early, and then again */
     assert_int_equal(wheel_next_ms(&wheel, now_ms), TURN_MS - WHEEL_TICK_MS);
     now_ms += TURN_MS - WHEEL_TICK_MS;
     assert_int_equal(expire(), 0);
@@ -193,13 +193,13 @@ static void test_exact(void **state)
     assert_int_equal(expire(), 1);
     add(t, UINT64_MAX); /* never */
     assert_int_equal(wheel_next_ms(&wheel, now_ms), TURN_MS - WHEEL_TICK_MS);
-    assert_null(wheel_pop(&wheel, now_ms - 1000)); /* a clock that went back */
+    assert_null(wheel_pop(&wheel, now_ms - 1000)); /* a clock that was set back */
     assert_int_equal(expire(), 0);
     wheel_del(&wheel, &t->node);
     assert_int_equal(wheel.count, 0);
 }
 
-/* A clock that goes back, and one that goes back beyond what an int of milliseconds holds. */
+/* A clock set back, and one set back further than an int of milliseconds can hold. */
 static void test_clock_back(void **state)
 {
     struct timer *t = &timers[0];

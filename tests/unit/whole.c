@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* whole.c - whole answers that lie ready: who gets them, and when. */
+/* whole.c - whole ready answers: which requests get them, and when. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 static struct fake *fake;
 static struct drive drive;
 
-/* One connection: these bytes, then the end of the stream. */
+/* Feed one connection these bytes; returns its output. */
 static const char *answer(const char *request, size_t n)
 {
     drive_open(&drive, fake);
@@ -37,7 +37,7 @@ static bool writes(const struct source *s, char *out, size_t cap)
     return http_whole_write(&whole, out, &fake->host, s);
 }
 
-/* A whole answer leaves as it lies there, for who asks in the usual way and in its second. */
+/* A ready answer is sent as it is, to a plain GET within its second. */
 static void test_whole(void **state)
 {
     static const char *const others[] = {
@@ -76,8 +76,8 @@ static void test_whole(void **state)
     conn_fini(&conn);
 }
 
-/* Of several at once the first leaves as it lies there and the others behind each other, as one
- * piece; each is counted by itself. */
+/* When there are several at once, the first is sent as it is and the others follow one another as
+ * one piece; each is counted by itself. */
 static void test_several_at_once(void **state)
 {
     const char get[] = "GET /p26" HOST "\r\nGET /p26" HOST "\r\nGET /p26" HOST "\r\n";
@@ -135,7 +135,7 @@ static bool is_joined(unsigned bytes)
     return joined;
 }
 
-/* Longer ones stay where they are, and so does what a file can hand over. */
+/* Longer answers stay where they are, and so do bytes that a file can supply. */
 static void test_what_is_joined(void **state)
 {
     (void)state;
@@ -146,7 +146,7 @@ static void test_what_is_joined(void **state)
     fake->n.complete = fake->n.answers; /* some were cut off */
 }
 
-/* In another second it is put together anew; room of a byte less is too little. */
+/* In another second the answer is composed again; room for one byte less is too little. */
 static void test_whole_of_another_second(void **state)
 {
     char room[sizeof(world.ready_bytes)], composed[1024];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* workers.c - when the listeners are closed: soon, though a worker has failed while another still
- * serves, and though more clients come than a queue holds. */
+/* workers.c - when the listeners are closed: soon, although a worker has failed while another still
+ * serves, and although more clients come than a queue holds. */
 #include "../serving.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,9 +9,9 @@
 
 enum { ANSWER_MS = 100 }; /* a refusal takes less on loopback, or is asked for again */
 
-static atomic_bool served; /* the first worker's last client has gone */
+static atomic_bool served; /* the first worker's last client has left */
 
-/* The second worker fails.  The first goes on until then, and has a slow client after that. */
+/* The second worker fails.  The first goes on until then, and then still has a slow client. */
 static int run(struct worker *w)
 {
     if (w->number > 0)
@@ -27,7 +27,7 @@ static int run(struct worker *w)
 static const struct engine engine = {
     .name = "one that fails", .model = ENGINE_READINESS, .run = run};
 
-/* A listener that is deaf, or whose queue is full, does not refuse. */
+/* A listener that does not accept, or whose queue is full, does not refuse. */
 static bool is_refused(const struct net_address *a)
 {
     int fd = socket(a->sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -102,8 +102,8 @@ static void one_with_a_listener_of_its_own_fails(void **state)
     one_fails(true);
 }
 
-/* The only thread is busy.  As many as the queue held at the stop are taken out of it, and as many
- * again: with more in it, that is all. */
+/* The only thread is busy.  It accepts as many as the queue held at the stop, and as many again;
+ * clients beyond that are left. */
 static void a_busy_engine_has_a_last_client(void **state)
 {
     enum { HELD = 3, LAST = 2 * (HELD + 1), CLIENTS = LAST + 12, STUCK_MS = 50 };
@@ -121,7 +121,7 @@ static void a_busy_engine_has_a_last_client(void **state)
     assert_true(client_echo(busy, "hello", 5));
     for (unsigned stuck_ms = 0; stuck_ms < STUCK_MS; stuck_ms++) {
         if (send(busy, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
-            stuck_ms = 0; /* the answers do not fill what is between us yet */
+            stuck_ms = 0; /* the answers have not filled the socket buffers yet */
         serving_nap(1);
     }
     for (unsigned i = 0; i < CLIENTS; i++) {

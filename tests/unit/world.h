@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* world.h - a host for tests of answers: fake.h's, and besides it every kind of representation.
+/* world.h - a host for tests of answers: fake.h's, extended by every kind of representation.
  *
  *   /gz /br /zst  coded that way, of 20 bytes      /vary  plain, of 20 bytes, but others exist
  *   /huge  a file of 5 GiB     /future  changed after the Date     /old  changed before the year 1
  *   /ready  made, and in memory, of 20 bytes       /ready-gz  the same, coded that way
  *   /dir  a folder             /ENAME  the error of that name
  *
- * What answer() was told last is kept.  With world.ready sources bring the fields of their answer,
- * and with world.whole all of it.
+ * The arguments of the last answer() are kept.  With world.ready sources bring the fields of their
+ * answer, and with world.whole all of it.
  */
 #ifndef TESTS_WORLD_H
 #define TESTS_WORLD_H
 #include "drive.h"
 
 #define WORLD_DATE "Sun, 06 Nov 1994 08:49:37 GMT"
-/* fake.h's sources: inode 7, times 784111777 s; but for the size. */
+/* fake.h's sources: inode 7, times 784111777 s; only the size differs. */
 #define WORLD_TAG(size) "\"7-" size "-ae1b981bc490a00-ae1b981bc490a00\""
 
 enum { WORLD_TEXT_MAX = 256 };
@@ -34,8 +34,8 @@ static struct {
     bool ready;
     char ready_fields[HTTP_FIELDS_BYTES_MAX];
     bool whole; /* with ready: whole answers, too */
-    bool whole_file; /* ... whose bytes lie in a file, too */
-    int64_t second; /* whole answers are that much older */
+    bool whole_file; /* ... whose bytes are in a file, too */
+    int64_t second; /* whole answers are this many seconds older */
     struct whole ready_whole;
     char ready_bytes[2 * JOINED_BYTES_MAX];
 } world;
@@ -97,7 +97,7 @@ static inline struct source *world_source(struct fake *f, struct slice path)
     return s;
 }
 
-/* As if it had been kept for a second. */
+/* As if the source had been kept for a second. */
 static inline void world_make_ready(struct fake *f, struct source *s)
 {
     s->fields_len = http_fields_write(world.ready_fields, s, f->host.date_s + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* young.c - which clock stamps a file, and in which ticks; the rule itself is asked in stamp.c. */
+/* young.c - which clock stamps a file, and in which ticks; the rule itself is tested in stamp.c. */
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <linux/magic.h>
@@ -25,11 +25,11 @@ static void another_file_system(void **state)
     site.young = (struct young){.tick_ns = TICK_NS, .dev = 8};
     assert_true(young_is(&site, -1, &st, &now));
     young_init(&site.young, t->root);
-    st.st_dev = makedev(8, 1); /* a disk, but what it is cannot be asked */
+    st.st_dev = makedev(8, 1); /* a disk whose kind cannot be queried */
     assert_true(young_is(&site, -1, &st, &now));
 }
 
-/* A tick is what clock_getres() says, and file systems are told apart by device and kind. */
+/* A tick is what clock_getres() returns; file systems are distinguished by device and kind. */
 static void learned(void **state)
 {
     struct tree *t = *state;
@@ -48,7 +48,7 @@ static void learned(void **state)
     if (major(st.st_dev) != 0 || fs.f_type == TMPFS_MAGIC || fs.f_type == OVERLAYFS_SUPER_MAGIC)
         assert_false(young.foreign);
     young_init(&young, proc);
-    assert_true(young.foreign); /* none of those that are known */
+    assert_true(young.foreign); /* none of the known ones */
     young_init(&young, -1);
     assert_true(young.foreign);
     close(proc);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What the test_cli*.py files share: rung run to its end, rung run as a server, and folders to serve.
+"""Shared by the test_cli*.py files: rung run to its end, rung run as a server, and folders to serve.
 
-They start rung by themselves, for most of these runs are meant to fail, and read nothing but what the manual
+The CLI tests start rung themselves, because most of the runs are meant to fail, and read only what the manual
 promises: the line "rung: serving DIR at URL and URL", the messages and the exit codes.
 """
 import atexit
@@ -35,7 +35,7 @@ def environment(extra=None):
 
 @functools.lru_cache
 def binary_for_others():
-    """A copy of rung that any user may run: the checkout may lie where only its owner can go."""
+    """A copy of rung that any user may run: the checkout may be in a folder that only its owner can enter."""
     folder = tempfile.mkdtemp(prefix="rung-bin-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.chmod(folder, 0o755)
@@ -61,7 +61,7 @@ def wait_for(question, what):
 
 
 class Running:
-    """A server that was started, and the lines it has said."""
+    """A server that was started, and the lines it has printed."""
 
     def __init__(self, *args, env=None, cwd=None, engine=ENGINE, **options):
         self.lines, self.more = [], threading.Condition()
@@ -82,7 +82,7 @@ class Running:
             self.more.notify_all()
 
     def said(self, pattern, last=False):
-        """Wait for a line; the match, the first or the last."""
+        """Wait for a line that matches; returns the first or the last match."""
         end = time.monotonic() + PATIENCE
         with self.more:
             while True:
@@ -158,21 +158,21 @@ def site(tree):
 
 @pytest.fixture
 def large(tree):
-    """More than any socket's buffers take, and no disk."""
+    """A file larger than any socket's buffers, which takes no space on the disk."""
     with open(f"{tree}/large", "wb") as file:
         file.truncate(1 << 30)
     return tree
 
 
 def no_port():
-    """A port that nobody listens on now."""
+    """A port that has no listener now."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
 
 
 def options_table():
-    """The rows of `rung options`: name -> (default, range)."""
+    """The rows of `rung options`: name -> its cells."""
     rows = {}
     for line in run("options").stdout.splitlines()[2:]:
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -189,7 +189,7 @@ def elf():
 
 @contextlib.contextmanager
 def stuck_download(server):
-    """A client that has asked for much and takes little."""
+    """A client that has requested a large file and reads little of it."""
     with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as client:
         client.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
         assert client.recv(4) == b"HTTP"

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import pytest  # noqa: E402
 from lib import klog, server, trees  # noqa: E402
 
-# Under nohup, SIGHUP is ignored, and the servers would inherit that; a signal with a handler is at its default there.
+# Under nohup, SIGHUP is ignored, and the servers would inherit that; a signal with a handler gets its default in them.
 signal.signal(signal.SIGHUP, lambda *_: None)
 CORE_STEP = 8
 LONG_STEP = 8
@@ -23,7 +23,7 @@ def pytest_report_header():
 
 
 def pytest_make_parametrize_id(val):
-    """The name of a case is no place for a hundred kilobytes."""
+    """A short name for a case whose value may have a hundred kilobytes."""
     if isinstance(val, (str, bytes)) and len(val) > 80:
         short = val[:60] if isinstance(val, str) else val[:60].decode("latin-1")
         return short.encode("unicode_escape").decode() + f"... ({len(val)})"
@@ -31,7 +31,7 @@ def pytest_make_parametrize_id(val):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """What tests measured, whichever process ran them."""
+    """The values that tests measured, whichever process ran them."""
     for report in terminalreporter.getreports("passed"):
         for name, text in report.user_properties:
             terminalreporter.write_line(f"{name}: {text}")
@@ -39,7 +39,7 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Of a table marked core, the first row and then every CORE_STEP-th are core."""
+    """In a table marked core, the first row and then every CORE_STEP-th row are core."""
     seen = {}
     for item in items:
         if item.get_closest_marker("core") and hasattr(item, "callspec"):
@@ -51,8 +51,8 @@ def pytest_collection_modifyitems(items):
 
 
 def spread(items):
-    """Tests are handed to the workers in runs of neighbours, so those that are marked long must not be neighbours,
-    nor be the last: every LONG_STEP-th of them, then the next ones, in equal distances over the first half."""
+    """Workers get runs of neighbouring tests, so tests marked long must be neither neighbours nor last: every
+    LONG_STEP-th of them, then the ones after those, are spread evenly over the first half."""
     long = [item for item in items if item.get_closest_marker("long")]
     rest = [item for item in items if not item.get_closest_marker("long")]
     step, order = len(rest) // 2 // max(1, len(long)), []
@@ -71,7 +71,7 @@ def engine():
 
 @pytest.fixture(autouse=True)
 def enough(request, engine):
-    """Skips what needs more connections at once than the engine serves."""
+    """Skip a test that needs more connections at once than the engine serves."""
     needs = request.node.get_closest_marker("capacity")
     has = engine["capacity"] or 10000  # 0: as many as there are descriptors
     if needs and needs.args[0] > has:
@@ -81,7 +81,7 @@ def enough(request, engine):
 
 @pytest.fixture(scope="session")
 def kernel_log():
-    """What this machine's kernel says, where it is what is tested."""
+    """The log of this machine's kernel, if the kernel is under test."""
     log = klog.Log() if server.ENGINE == "kernel" else None
     yield log
     if log:
@@ -90,7 +90,8 @@ def kernel_log():
 
 @pytest.fixture(autouse=True)
 def kernel_is_silent(request, kernel_log):
-    """No test may make it complain, not even of another that runs beside it.  And skips what a kernel has not."""
+    """No test may make the kernel complain, even if another test at the same time is to blame.  Also skips tests of
+    things that a kernel does not have."""
     only = request.node.get_closest_marker("userspace")
     if kernel_log and only:
         pytest.skip(f"only a process has {only.args[0]}")
@@ -108,10 +109,10 @@ def folder():
 
 @pytest.fixture(scope="session")
 def standard():
-    """The tree of trees.standard(); nobody changes it."""
+    """The tree of trees.standard(); no test changes it."""
     path = folder()
     yield trees.grown(trees.standard(os.path.join(path, "tree")))
-    os.chmod(f"{path}/tree/special/locked", 0o755)  # who is not root could not remove it
+    os.chmod(f"{path}/tree/special/locked", 0o755)  # without root it could not be removed
     shutil.rmtree(path)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Listings whose clients have gone: they cost next to nothing, and no other client waits behind them."""
+"""Listings whose clients have gone: they cost almost nothing, and no other client waits behind them."""
 import threading
 import time
 
@@ -9,12 +9,12 @@ from lib.client import request
 from lib.trees import many_names, write
 
 MANY = 100_000      # names: the largest listing that is sorted
-GONE = 256          # clients that ask and close
+GONE = 256          # clients that send a request and close
 PROMPT = 4          # seconds; made one after the other, these listings took half a minute
 GROWTH = 64 << 20   # bytes; one sorted listing takes 10 MB
-SHARED = 16         # clients that ask for the same
-SEATS = 16          # of which half and one may wait for long listings
-CROWD = 120         # clients that ask for one each: half a minute's work, one after the other
+SHARED = 16         # clients that request the same listing
+SEATS = 16          # half of them and one more may wait for long listings
+CROWD = 120         # clients that request one listing each: half a minute's work, one after the other
 
 pytestmark = pytest.mark.userspace("a thread that makes listings in slices")
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.userspace("a thread that makes listings in slices")
 def crowd(engine):
     with many_names(MANY) as path:
         write(f"{path}/few/one", b"x")
-        one = server.Server(path, env={"ASAN_OPTIONS": "quarantine_size_mb=1"})  # what is freed is not the server's
+        one = server.Server(path, env={"ASAN_OPTIONS": "quarantine_size_mb=1"})  # freed memory must not count
         yield one
         one.stop()
 
@@ -36,8 +36,8 @@ def leave(crowd, target):
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["/many/", "/many/?filter={}"], ids=["the same", "each another"])
 def test_abandoned_listings_delay_nobody(crowd, target, record_property):
-    """After a close there is nothing that tells it from a half-close until something is sent, so the head goes out
-    first; the reset that answers it ends the work."""
+    """A close looks like a half-close until something is sent, so the server sends the head first; the client's
+    reset in answer to it ends the work."""
     assert crowd.ask("/few/").status == 200
     crowd.rest()
     before, start = crowd.memory(), time.monotonic()
@@ -55,7 +55,7 @@ def test_abandoned_listings_delay_nobody(crowd, target, record_property):
 
 @pytest.mark.capacity(2)
 def test_half_closed_clients_get_theirs(crowd):
-    """Nothing more will be asked, and the answer is still wanted: whole, and sorted."""
+    """A half-closed client sends no more requests but still wants its answer: whole, and sorted."""
     with crowd.wire() as one, crowd.wire() as two:
         for wire, order in ((one, "asc"), (two, "desc")):
             wire.send(request(f"/many/?format=text&order={order}", fields=["Connection: close"]))
@@ -70,7 +70,7 @@ def test_half_closed_clients_get_theirs(crowd):
 @pytest.mark.long
 @pytest.mark.capacity(SHARED)
 def test_many_who_ask_for_the_same(crowd, record_property):
-    """Each gets all of it, and a small listing is not behind them."""
+    """Each client gets the whole listing."""
     bodies, start = [], time.monotonic()
 
     def ask():
@@ -87,7 +87,7 @@ def test_many_who_ask_for_the_same(crowd, record_property):
 
 @pytest.mark.capacity(SEATS)
 def test_waiting_for_listings_takes_half_of_the_seats(start, crowd, engine, record_property):
-    """Each wants another listing.  What the helper cannot make soon is refused, and its seat is free for others."""
+    """Each client wants another listing.  One that the helper cannot make soon is refused, and its seat is free."""
     if engine["may_block"] or engine["name"] == "dispatch":
         pytest.skip("its threads make listings, each its own")
     one = start(crowd.root, "--max-connections", SEATS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where it listens: both loopbacks by default, IPv6, Unix sockets, several at once."""
+"""Addresses that rung listens on: both loopbacks by default, IPv6, Unix sockets, several at once."""
 import os
 import socket
 import stat
@@ -25,7 +25,7 @@ ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no ::1")
 @ipv6
 @pytest.mark.core
 def test_both_loopbacks_by_default(site):
-    """The same port on 127.0.0.1 and ::1, served alike; naive engines too, one after the other."""
+    """127.0.0.1 and ::1 have the same port and are served alike; naive engines serve one after the other."""
     port = site.address[1]
     for _ in range(5):
         for host in ("127.0.0.1", "::1"):
@@ -34,7 +34,7 @@ def test_both_loopbacks_by_default(site):
 
 
 def test_loopback_only_by_default(site):
-    """Nothing is open to the network unless asked for."""
+    """Nothing is open to the network unless that is requested."""
     with open("/proc/net/tcp") as four, open("/proc/net/tcp6") as six:
         rows = [line.split() for line in four.readlines()[1:] + six.readlines()[1:]]
     port = f":{site.address[1]:04X}"
@@ -70,7 +70,7 @@ def test_unix_socket(start, standard, tree):
 
 
 def test_unix_socket_left_by_one_that_died(start, standard, tree):
-    """A socket nobody listens on is no obstacle; a file of another kind is not touched."""
+    """A socket file without a listener is no obstacle; a file of another kind is not touched."""
     path = f"{tree}/rung.sock"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(path)

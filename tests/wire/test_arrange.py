@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which options fit this engine: what is refused, with its words and exit code 2, and the allowed neighbours."""
+"""Which options fit this engine: the refused ones, with a reason and exit code 2, and their allowed neighbours."""
 import os
 
 import pytest
@@ -16,7 +16,7 @@ PROCESSES = ["--workers", "2", "--workers-as", "process"]
 
 
 def refusals():
-    """(options, words)"""
+    """(options, words of the message)"""
     if ENGINE in OWN_THREADS:
         yield "--workers 2", "it makes its own threads"
         yield "--workers 2 --workers-as thread", "or --workers-as process"
@@ -81,7 +81,7 @@ def allowed():
     if ENGINE in LOOPS or ENGINE == "naive":
         yield "--workers 2"
         yield "--workers 3 --accept reuseport"
-    yield "--threads 0 --queue-length 0 --pool-queue auto --pool-drain auto --pool-yield auto --nap 0 --epoll-trigger auto"  # not said
+    yield "--threads 0 --queue-length 0 --pool-queue auto --pool-drain auto --pool-yield auto --nap 0 --epoll-trigger auto"  # defaults
     if ENGINE in CREWS:
         yield "--threads 1"
         yield "--threads 4096"
@@ -132,7 +132,7 @@ def test_allowed(begin, site, options):
 
 @pytest.mark.skipif(ENGINE not in SLEEPERS, reason="its loop does not sleep until an event")
 def test_busy_loops_sleep_too(start, tree):
-    """After each request it looks for more without sleeping, and then it sleeps."""
+    """After each request the loop looks for more without sleeping, and then it sleeps."""
     server = start(tree, "--busy", "10000")
     with server.wire() as wire:
         for _ in range(3):

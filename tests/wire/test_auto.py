@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which engine --engine auto takes: uring where it can run and the options fit it, else epoll, and it says which and why."""
+"""The engine that --engine auto takes: uring where it can run and the options fit, otherwise epoll; rung says why."""
 import ctypes
 import json
 import os
@@ -24,7 +24,7 @@ WHYS = {"uring": "the least work for a request", "epoll": "uring cannot run here
 
 
 def filtered(action):
-    """What a child does before it becomes rung: its call of io_uring_setup() will end so."""
+    """A function for a child to call before it becomes rung: its io_uring_setup() will end with that action."""
     code = b"".join(struct.pack("=HBBI", *line) for line in (
         (0x20, 0, 0, 0),               # load the number of the call
         (0x15, 0, 1, IO_URING_SETUP),  # if it is this one
@@ -56,7 +56,7 @@ def chosen(rows):
 
 
 def serves(site, *options, **how):
-    """What a server says of its engine, once it has sent a file."""
+    """The engine that a server reports, and why, once it has sent a file."""
     process = subprocess.Popen([BIN, "-p", "0", "-b", "127.0.0.1", *options, site], stderr=subprocess.PIPE, text=True,
                                stdin=subprocess.DEVNULL, env=environment(), **how)
     try:
@@ -84,7 +84,7 @@ def test_the_best_that_can_run(site):
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the filter knows the numbers of these machines")
 @pytest.mark.parametrize("action, reason", [(REFUSE, "io_uring is forbidden"), (KILL, "whoever asks .* is killed")])
 def test_forbidden(site, action, reason):
-    """By a filter as containers have: politely, or by the death of who asks."""
+    """A filter like those of containers forbids io_uring: the call fails, or the process that makes it is killed."""
     forbid = filtered(action)
     rows = engines(preexec_fn=forbid)
     assert not rows["uring"]["available"] and rows["epoll"]["available"] and chosen(rows) == "epoll"
@@ -115,7 +115,7 @@ def test_options_that_neither_takes(site):
 
 
 def test_where_children_leave_no_status(site):
-    """Some starters leave SIGCHLD ignored."""
+    """Some programs that start rung leave SIGCHLD ignored."""
     def ignore():
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
@@ -126,8 +126,8 @@ def test_where_children_leave_no_status(site):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("workers", [1, 4])
 def test_little_memory_that_may_be_locked(site, workers):
-    """From Linux 6.14 on rings count towards it.  It may be enough for one worker and not for all; and what the trial took is
-    given back a moment later.  The server serves all the same."""
+    """From Linux 6.14 on, rings count towards RLIMIT_MEMLOCK.  The limit may allow the rings of one worker but not of all,
+    and the trial's memory is released only a moment later.  The server serves in any case."""
     os.chmod(site, 0o755)
     for kib in (0, 64, 100, 120, 140, 160, 200, 300, 400, 1000):
         chosen = serves(site, "--user", "nobody", "--workers", str(workers),

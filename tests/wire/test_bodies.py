@@ -70,7 +70,7 @@ def test_consumed(wire, name, method, fields, body, status):
     assert status in (None, reply.status)
     if not reply.closes:
         assert wire.reply().body == b"abcdefghijklmnopqrstuvwxyz"
-        wire.send_cut(head + body, len(head))  # and with the body apart
+        wire.send_cut(head + body, len(head))  # and with the body sent separately
         assert wire.reply(method).status == reply.status
         assert wire.ask("/hello.txt").status == 200
 
@@ -133,7 +133,7 @@ def test_a_mebibyte_is_taken(wire, method, status):
 @pytest.mark.parametrize("method", ["POST", "GET"])
 @pytest.mark.parametrize("form", ["length", "chunked", "huge"])
 def test_a_byte_more_is_413(site, method, form):
-    """And the answer survives although the body is still being sent: a lingering close."""
+    """The answer arrives although the body is still being sent: a lingering close."""
     if form == "length":
         data = request("/hello.txt", method, body=bytes(MIB + 1))
     elif form == "chunked":
@@ -159,7 +159,7 @@ def test_413_comes_at_once(site):
 
 @pytest.mark.parametrize("size, status", [(MIB - 5, 405), (MIB - 4, 413)])
 def test_413_comes_with_the_size_of_a_chunk(site, size, status):
-    """RFC 9110 15.5.14: what a chunk announces is judged before any of it is sent."""
+    """RFC 9110 15.5.14: the size that a chunk announces is judged before any of its bytes are sent."""
     with site.wire() as wire:
         wire.send(request("/hello.txt", "POST", [CHUNKED]) + b"5\r\nhello\r\n%x\r\n" % size)
         if status != 413:
@@ -189,7 +189,7 @@ def test_overhead_is_bounded(site, what, body):
 
 @pytest.mark.parametrize("size, good", [(LINE_MAX, True), (LINE_MAX + 3, False)])
 def test_chunk_line_limit(site, size, good):
-    """Lines on both sides of the limit; whether it counts the CRLF is not for a client to know."""
+    """Lines on both sides of the limit; a client cannot know whether the CRLF counts."""
     line = b"5;" + b"x" * (size - 4) if good else b"5;" + b"x" * (size - 2)
     with site.wire() as wire:
         wire.send(request("/hello.txt", "POST", [CHUNKED]) + line + b"\r\nhello\r\n0\r\n\r\n")
@@ -228,7 +228,7 @@ def test_expect_continue_for_a_post(site):
 
 
 def test_expect_with_the_body_there(wire):
-    """The body came along: no need for a 100, and it is not read twice."""
+    """The body arrives with the head: no 100 is needed, and the body is not read twice."""
     wire.send(request("/hello.txt", "GET", ["Expect: 100-continue"],
                       b"12345") + request("/alphabet.txt"))
     assert wire.reply().body == b"Hello, world\n"

@@ -16,17 +16,17 @@ from lib.trees import content, write
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 ARTEFACTS = os.path.abspath(os.environ.get("RUNG_ARTEFACTS") or f"{TOP}/build/artefacts")
-# What a page looks like does not depend on who waits, that every engine sends the same bytes is asked
-# elsewhere, and a browser is most of a suite's processor time: one engine of each kind.
+# The look of a page does not depend on how the server waits, other tests check that every engine sends the
+# same bytes, and a browser takes most of a suite's processor time: one engine of each kind.
 ENGINES = ("epoll", "pool")
-# A browser keeps several connections, some of them silent: with one at a time it waits for their
-# time-outs.
+# A browser keeps several connections, some of them silent: if only one is served at a time, the browser
+# waits for their time-outs.
 pytestmark = [pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed"),
               pytest.mark.skipif(ENGINE not in ENGINES, reason="looks are asked of " + " and ".join(ENGINES)),
               pytest.mark.skipif(sanitized(), reason="a sanitizer changes no byte of a page"),
               pytest.mark.capacity(8)]
 
-# A page of our own that drives the listing beside it, as a person would, and writes down what it
+# A page of our own that operates the listing in a frame, as a person would, and writes down what it
 # sees.
 PROBE = """<!doctype html><title>probe</title><iframe id=f src="/"></iframe><pre id=out></pre><script>
 const frame = document.getElementById("f"), out = document.getElementById("out");
@@ -61,7 +61,7 @@ def pretty(start, tree):
     return start(tree)
 
 
-SAID = []  # what the last one wrote to stderr
+SAID = []  # the stderr of the last browser
 REFUSED = "Content Security Policy"
 
 
@@ -84,7 +84,7 @@ LOOKS = [("light", "1280,800", 1, 1), ("dark", "1280,800", 0, 1), ("phone", "390
 @pytest.mark.long
 @pytest.mark.parametrize("name, size, scheme, scale", LOOKS)
 def test_looks(pretty, tmp_path, name, size, scheme, scale):
-    """Screenshots, in the scheme the visitor prefers."""
+    """Screenshots, in the colour scheme that the visitor prefers."""
     picture = str(tmp_path / "picture.png")
     chromium(tmp_path, f"--window-size={size}", f"--force-device-scale-factor={scale}",
              f"--blink-settings=preferredColorScheme={scheme}", f"--screenshot={picture}", pretty.url("/"))
@@ -97,7 +97,7 @@ def test_looks(pretty, tmp_path, name, size, scheme, scale):
 
 @pytest.mark.long
 def test_filter_box(pretty, tree, tmp_path):
-    """Typing hides what does not match, in any case of letters; clearing shows all again."""
+    """Typing hides names that do not match, ignoring case; clearing the box shows all again."""
     write(f"{tree}/docs/probe.html", PROBE.encode())
     text = chromium(tmp_path, "--dump-dom", pretty.url("/docs/probe.html"))
     out = re.search(r'<pre id="out">(.*?)</pre>', text, re.S)[1]
@@ -111,7 +111,7 @@ def test_filter_box(pretty, tree, tmp_path):
     assert seen["zzz"] == "" and seen[""] == seen["all"]
 
 
-# The filter of a page asks the server, since what matches may be on another; and one goes on typing.
+# The filter of a page asks the server, since matches may be on another page; and the user can go on typing.
 PAGED = """<!doctype html><title>paged</title><iframe id=f src="/?limit=2"></iframe><pre id=out></pre><script>
 const frame = document.getElementById("f"), say = [];
 frame.onload = () => {
@@ -136,7 +136,7 @@ def test_filter_box_of_a_page(pretty, tree, tmp_path):
 
 
 def test_dom(pretty, tmp_path):
-    """What the browser made of it: standards mode, nothing repaired away, no error of the
+    """The document that the browser made of it: standards mode, nothing repaired away, no error of the
     script."""
     text = chromium(tmp_path, "--dump-dom", "--enable-logging=stderr", pretty.url("/"))
     assert text.startswith("<!DOCTYPE html>")
@@ -145,7 +145,7 @@ def test_dom(pretty, tmp_path):
     assert text.count('href="./') == 11
 
 
-# Adds to the listing what its policy must refuse.
+# Adds elements to the listing that its policy must refuse.
 INTRUDER = """<!doctype html><title>intruder</title><iframe id=f src="/"></iframe><pre id=out></pre><script>
 document.getElementById("f").onload = event => {
   const view = event.target.contentWindow, page = view.document, add = (tag, text) => {
@@ -159,7 +159,7 @@ document.getElementById("f").onload = event => {
 
 @pytest.mark.long
 def test_policy(pretty, tree, tmp_path):
-    """Nothing of the listing's own is refused, sorted or filtered; what is added to it is, and runs nothing."""
+    """Nothing of the listing's own is refused, sorted or filtered; elements added to it are refused and run nothing."""
     for query in ("/", "/?sort=size&order=desc", "/?filter=photo", "/?limit=2&offset=2&filter=o"):
         chromium(tmp_path, "--dump-dom", "--enable-logging=stderr", pretty.url(query))
         assert REFUSED not in SAID[0], SAID[0]
@@ -171,7 +171,7 @@ def test_policy(pretty, tree, tmp_path):
 
 @pytest.mark.long
 def test_phone_needs_no_sideways_scroll(start, tree, tmp_path):
-    """A long name wraps or is cut, it does not widen the page."""
+    """A long name wraps or is cut; it does not widen the page."""
     write(f"{tree}/{'long-name-' * 25}.txt", b"x")
     write(f"{tree}/{'n' * 250}", b"x")
     write(f"{tree}/sub/probe.html", b"""<!doctype html><iframe id=f src="/" width=360 height=700></iframe><pre id=out></pre>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What is kept in memory shows in nothing but the counters: every answer is the one that a server without a cache gives,
-and no more is kept than --cache allows."""
+"""The cache shows only in the counters: every answer is the one that a server without a cache gives, and no more is kept
+than --cache allows."""
 import ctypes
 import os
 import shutil
@@ -19,7 +19,7 @@ from lib.served import wait_for
 
 pytestmark = pytest.mark.userspace("the modules keep their own")
 BATCH = 16  # BATCH_MAX of server/server.h
-ASKS = 5  # enough to be kept, and to be given out
+ASKS = 5  # enough requests for an answer to be kept, and to be sent from memory
 PAGE, MANY, PAGE_BYTES, CACHE_BYTES = b"<p>page</p>\n" * 90, 100, 8192, 256 << 10
 
 
@@ -51,7 +51,7 @@ def rows(tag):
 
 
 def seen(reply):
-    """All of it but what changes from one answer to the next: the date, and the boundary between ranges."""
+    """The whole reply except what changes from one answer to the next: the date, and the boundary between ranges."""
     fields, body = {name: value for name, value in reply.fields.items() if name != "date"}, reply.body
     _, found, mark = (reply.get("content-type") or "").partition("boundary=")
     if found:
@@ -80,7 +80,7 @@ def test_as_if_nothing_were_kept(start, site):
 
 
 def without_inotify():
-    """In the child: a user who may have no inotify instance."""
+    """Called in the child: become a user that may have no inotify instance."""
     user = os.geteuid()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(0x10000000) != 0:  # CLONE_NEWUSER
@@ -92,7 +92,7 @@ def without_inotify():
 
 
 def test_no_inotify_instance_is_left(begin, site):  # noqa: F811
-    """It serves all the same, says that nothing is kept, and what helps."""
+    """The server still serves, and says that nothing is kept and what helps."""
     try:
         subprocess.run(["true"], preexec_fn=without_inotify, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -108,7 +108,7 @@ def test_no_inotify_instance_is_left(begin, site):  # noqa: F811
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is needed")
 @pytest.mark.skipif(sanitized(), reason="a sanitizer and strace do not go together")
 def test_one_look_serves_a_batch(start, site, tmp_path):
-    """Requests of several clients that are there at once: the server asks once whether a file has changed."""
+    """Requests of several clients have arrived: the server checks once for all of them whether a file has changed."""
     server = start(site, "-w", "1")
     wires = [server.wire() for _ in range(BATCH)]
     for wire in wires:
@@ -128,7 +128,7 @@ def test_one_look_serves_a_batch(start, site, tmp_path):
 
 
 def memory_kib(server):
-    """Own memory of the server's process."""
+    """Private memory of the server's process."""
     with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("RssAnon:"))
 
@@ -140,7 +140,7 @@ def kept(server):
 
 @pytest.fixture
 def keeps(site):
-    """Whether anything is kept here."""
+    """Skips where no answer is kept."""
     reason = codings.keeps_nothing(site)
     if reason:
         pytest.skip(reason)
@@ -161,7 +161,7 @@ def test_hits_are_counted(start, site, keeps):
 
 
 def test_no_more_than_it_may(start, tree, site, keeps):
-    """Many files that do not fit: some of them are kept, and never more of them than there is room for."""
+    """Many files that do not fit: some of them are kept, but never more than there is room for."""
     for i in range(MANY):
         with open(f"{tree}/many{i}", "wb") as file:
             file.write(bytes([i]) * PAGE_BYTES)
@@ -178,7 +178,7 @@ def test_no_more_than_it_may(start, tree, site, keeps):
 
 
 def test_a_crawl_leaves_what_is_popular(start, tree, keeps):
-    """Files that are asked for once take neither the place of those that are asked for all the time nor more memory."""
+    """Files requested once take neither more memory nor the place of files that are requested all the time."""
     popular, folders, each = 40, 40, 250
     for folder in range(folders):
         os.mkdir(f"{tree}/{folder}")
@@ -223,7 +223,7 @@ def test_sizes_that_are_none(site, size):
 
 @pytest.mark.parametrize("size", ["0", "1", "4095", "4k", "64M", "1g", "17179869183g"])
 def test_sizes(start, site, size):
-    """From nothing to all that can be counted: it is a limit, and nothing is taken in advance."""
+    """Sizes from 0 to the largest that can be counted: a size is a limit, and no memory is taken in advance."""
     server = start(site, "--cache", size)
     for _ in range(ASKS):
         assert ask(server, "GET", "/page.html", [])[0] == 200

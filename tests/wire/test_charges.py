@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The memory of all listings together has a limit, and what a killed process had of it is given back."""
+"""The memory of all listings together has a limit, and the share of a killed process is released."""
 import contextlib
 import os
 import signal
@@ -14,7 +14,7 @@ from rig import lives
 LIMIT = 128 << 20           # SITE_LISTINGS_BYTES_MAX
 NAMES, LENGTH = 20_000, 250
 EACH = NAMES * (LENGTH + 40)
-READERS = 8                 # of as many listings, each another
+READERS = 8                 # each reads another listing
 ROUNDS = LIMIT // (READERS * EACH) + 2
 KINDS = [pytest.param(("--workers", 2, "--workers-as", "process"), id="workers", marks=pytest.mark.processes)]
 if lib.ENGINE == "fork":
@@ -35,7 +35,7 @@ def root(tree):
 
 
 def readers(server, wires):
-    """Clients that have got the first bytes of a listing that was sorted, and take no more."""
+    """Clients that have received the first bytes of a sorted listing and read no more."""
     for _, letter in zip(range(READERS), "abcdefgh"):
         wire = wires.enter_context(server.wire(rcvbuf=4096))
         wire.send(request(f"/many/?format=json&filter={letter}"))

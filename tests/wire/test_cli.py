@@ -18,7 +18,7 @@ from words import WIDTH, continued  # noqa: E402 - found by the line above
 pytestmark = pytest.mark.userspace("a command line")
 
 
-# --- Help and what is generated ------------------------------------------------------------------------
+# --- Help and generated texts --------------------------------------------------------------------------
 
 
 @pytest.mark.core
@@ -244,7 +244,7 @@ def test_engines():
 
 
 def test_doctor():
-    """Each check of --json is there for people too, with advice where it is not fine."""
+    """The text has each check of --json too, with advice where it is not fine."""
     rows, text = json.loads(run("doctor", "--json").stdout), run("doctor").stdout
     assert len(rows) >= 10 and max(map(len, text.splitlines())) <= WIDTH
     for row in rows:
@@ -287,7 +287,7 @@ def test_environment(begin, site):
     server = begin("-b", "127.0.0.1", site, env={"RUNG_PORT": str(port)})
     assert server.port == port
     env = {"RUNG_PORT": "1", "RUNG_BIND": "127.0.0.1,127.0.0.2", "RUNG_HIDDEN": "yes", "RUNG_LISTING": "off"}
-    server = begin("-p", "0", site, env=env)  # the command line is stronger
+    server = begin("-p", "0", site, env=env)  # the command line takes precedence
     assert "127.0.0.2" in server.opening and "[::1]" not in server.opening
     assert server.get("/.secret").status == 200 and server.get("/").status == 403
     server = begin("-p", "0", "--no-hidden", "--listing", "on", site, env=env)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where rung listens: addresses, ports that are taken, Unix sockets; and who it is: users and folders."""
+"""Where rung listens: addresses, ports that are taken, Unix sockets; and what it runs as and serves: users, folders."""
 import contextlib
 import ctypes
 import http.client
@@ -85,7 +85,7 @@ def test_port_taken(begin, site):
 
 
 def test_again_at_once_after_it_was_killed(begin, site):
-    """Operations of io_uring that are under way keep sockets for a moment, the listener too."""
+    """Operations of io_uring that are under way keep sockets open for a moment, including the listener."""
     server = begin("-p", "0", "-b", "127.0.0.1", site)
     for _ in range(5):
         with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as client:
@@ -96,7 +96,7 @@ def test_again_at_once_after_it_was_killed(begin, site):
 
 
 def free_on_ipv4(port):
-    """Not even a connection that has just ended holds it."""
+    """Whether the port is free: not even a connection that has just ended holds it."""
     with socket.socket() as one:
         try:
             one.bind(("127.0.0.1", port))
@@ -106,7 +106,7 @@ def free_on_ipv4(port):
 
 
 def ipv6_port():
-    """A socket on ::1, its port free on 127.0.0.1."""
+    """A socket on ::1 whose port is free on 127.0.0.1."""
     while True:
         taken = socket.socket(socket.AF_INET6)
         try:
@@ -144,7 +144,7 @@ def test_low_port_without_root(site):
 
 
 def without_ipv6():
-    """In the child: a network of its own, with IPv4 on loopback alone."""
+    """Called in the child: make a network of its own, with only IPv4 on loopback."""
     libc = ctypes.CDLL(None)
     if libc.unshare(0x40000000) != 0:  # CLONE_NEWNET
         os._exit(99)
@@ -169,7 +169,7 @@ def test_without_ipv6(site):
         assert server.end() == EXIT_DONE
     finally:
         server.kill()
-    named = Running("-p", "0", "-b", "::1", site, preexec_fn=without_ipv6)  # asked for: then it must be there
+    named = Running("-p", "0", "-b", "::1", site, preexec_fn=without_ipv6)  # requested by name, so it must exist
     try:
         assert named.end(None) == EXIT_LISTEN
     finally:
@@ -185,7 +185,7 @@ def test_unix_socket(begin, site, tmp_path):
     server = begin("-b", f"unix:{path}", "--log", "json", "--log-file", tmp_path / "log", site)
     assert server.opening.endswith(f"at unix:{path}")
     assert unix_get(path).endswith(b"\r\n\r\ncontent\n")
-    out = run("serve", "-b", f"unix:{path}", site)  # a living server is not pushed aside
+    out = run("serve", "-b", f"unix:{path}", site)  # a running server keeps its socket
     assert out.returncode == EXIT_LISTEN and "another server answers there" in out.stderr
     assert unix_get(path).endswith(b"content\n")
     assert server.end() == EXIT_DONE
@@ -203,7 +203,7 @@ def test_unix_socket_left_behind(begin, site, tmp_path):
 
 
 def test_unix_socket_of_the_next_server(begin, site, tmp_path):
-    """The name was given to another server in the meantime: stopping does not take it away from that one."""
+    """The name now belongs to another server: stopping the first one does not remove it."""
     path = f"{tmp_path}/socket"
     before = begin("-b", f"unix:{path}", site)
     os.unlink(path)

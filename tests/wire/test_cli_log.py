@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The access log: formats, hostile bytes, opened anew, and what happens when it cannot be written."""
+"""The access log: formats, hostile bytes, reopening, and what happens when it cannot be written."""
 import json
 import os
 import re
@@ -48,7 +48,7 @@ def test_log_json(begin, site, tmp_path):
 
 
 def test_log_stages(begin, site, tmp_path):
-    """Times by the names of rung trace: one since the other, null where a request has no such stage."""
+    """Times by the names of rung trace: each since the stage before, null where a request has no such stage."""
     path = tmp_path / "log"
     server = begin("-p", "0", "--log", "stages", "--log-file", path, site)
     for count, target in enumerate(("/file.txt", "/none", "/file.txt"), 1):
@@ -73,7 +73,7 @@ def test_log_stages(begin, site, tmp_path):
     b"GET /" + b"%22" * 2600 + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nReferer: " + b"\xe9" * 3000 + b"\r\n\r\n",
 ])
 def test_log_of_hostile_requests(begin, site, tmp_path, form, request_bytes):
-    """One line for the request, whatever it was, and it can be read back."""
+    """One line for the request, whatever it was, and the line can be parsed."""
     path = tmp_path / "log"
     server = begin("-p", "0", "--log", form, "--log-file", path, site)
     assert raw(server, request_bytes).startswith(b"HTTP/1.1 ")
@@ -146,7 +146,7 @@ def test_log_whose_reader_has_gone(begin, site):
 
 
 def test_log_to_a_pipe_nobody_reads(begin, site, tmp_path):
-    """It neither waits for a reader at the start, nor later for one that reads no more."""
+    """The server waits neither at the start for a reader, nor later for one that has stopped reading."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     out = run("serve", "-p", "0", "--log", "json", "--log-file", path, site)
@@ -164,7 +164,7 @@ def test_log_to_a_pipe_nobody_reads(begin, site, tmp_path):
 
 
 def test_log_on_stdout_that_nobody_reads(begin, site):
-    """The pipe fills up: lines are lost, answers and the end of the server are not."""
+    """The pipe fills up: lines are lost, but no answer is, and the server still stops."""
     server = begin("-p", "0", "--log", "json", site, stdout=subprocess.PIPE)
     with server.process.stdout as out:
         for _ in range(60):

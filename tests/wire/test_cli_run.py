@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the options do to a running server, and signals."""
+"""Effects of the options on a running server, and signals."""
 import contextlib
 import http.client
 import json
@@ -20,7 +20,7 @@ from lib.server import WORKERS_MAY_BE_THREADS
 pytestmark = pytest.mark.userspace("a command line")
 
 
-# --- What the options do -------------------------------------------------------------------------------
+# --- Effects of the options ----------------------------------------------------------------------------
 
 
 # shows D20
@@ -56,7 +56,7 @@ def test_head_timeout(begin, site):
     with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as client:
         client.sendall(b"GET / HTTP/1.1\r\n")
         while client.recv(65536):
-            pass  # whatever is said before the end
+            pass  # anything may be sent before the end
 
 
 def test_idle_timeout(begin, site):
@@ -156,7 +156,7 @@ def test_counters(begin, site):
     server = begin("-p", "0", site)
     server.get("/file.txt")
 
-    def counted():  # what a connection sent is counted when it ends, which the client sees first
+    def counted():  # the bytes of a connection are counted when it ends, which the client sees first
         server.send(signal.SIGUSR1)
         counters = json.loads(server.said(r'^\{.*"accepted".*\}$', last=True).string)
         return counters["closed"] == 1 and counters
@@ -167,7 +167,7 @@ def test_counters(begin, site):
 
 
 def test_signals_from_the_start(site):
-    """A signal that comes before everything is open ends it like any other."""
+    """A signal that arrives before everything is open ends the server like any other."""
     for wait_ms in (0, 5, 20):
         server = Running("-p", "0", site)
         time.sleep(wait_ms / 1000)
@@ -199,7 +199,7 @@ def test_without_standard_files(site):
 
 @pytest.mark.long
 def test_stderr_that_nobody_reads(site):
-    """What cannot be said is dropped: it neither delays answers for long nor keeps the server from stopping."""
+    """Messages that cannot be written are dropped: they neither delay answers for long nor prevent a stop."""
     port, (reader, writer) = no_port(), os.pipe()
     os.set_blocking(writer, False)
     with contextlib.suppress(BlockingIOError):
@@ -230,8 +230,8 @@ def test_stderr_that_nobody_reads(site):
 
 # shows N02
 def test_children_that_nobody_waits_for(start, tree):
-    """A starter that ignores SIGCHLD hands that on, and the kernel then keeps no status of a child: seats are given back all
-    the same."""
+    """A program that ignores SIGCHLD passes that on to the server it starts, and the kernel then keeps no status of a child:
+    seats are released nevertheless."""
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         server = start(tree, "--max-connections", "2")

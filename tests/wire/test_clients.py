@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The clients people have: curl, wget, Python's http.client, netcat's habit of plain lines."""
+"""Clients that people use: curl, wget, Python's http.client and urllib."""
 import hashlib
 import http.client
 import os
@@ -60,7 +60,7 @@ def test_curl_resumes(site, tree):
 @pytest.mark.parametrize("fields", [[], ["-H", "Transfer-Encoding: chunked"], ["-H", "Expect: 100-continue"],
                                     ["-0"], ["-H", "Expect:"]])
 def test_curl_posts(site, tree, fields):
-    """An upload is refused, and curl reads why: no reset takes the answer away, small body or large."""
+    """An upload is refused, and curl can read why: no reset discards the answer, whether the body is small or large."""
     for size in (10, 900_000, 5 << 20):
         path = f"{tree}/upload"
         with open(path, "wb") as out:
@@ -80,7 +80,7 @@ def test_curl_path_as_is(site):
 @wget
 # shows K14
 def test_wget_mirrors(site, standard, tree):
-    """A recursive copy by links: what wget makes of our listings."""
+    """wget makes a recursive copy by following the links of our listings."""
     run("wget", "-q", "-r", "-np", "-nH", "--reject-regex", r"\?", "-P", tree, site.url("/a/"))
     with open(f"{tree}/a/b/c/d/e/deep.txt", "rb") as file:
         assert file.read() == b"deep\n"

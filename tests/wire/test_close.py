@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """How a connection ends after the last answer (docs/decisions/010-closing-at-once.md).
 
-A client that has promised to send nothing more finds the connection closed with the answer.  In all other cases the server
-shuts its side and discards what still comes, for a while.  The two are told apart by a client that sends something after the
-end of the stream: a socket that is closed answers with a reset.
+If a client has promised to send nothing more, the server closes the connection with the answer.  In all other cases it
+shuts its side and discards what still arrives, for a while.  A client can distinguish the two by sending something after
+the end of the stream: a closed socket answers with a reset.
 """
 import select
 import socket
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.userspace("a process that closes; the module lingers")
 CLOSE = ["Connection: close"]
 A_WHILE = 0.3
 LINGER_S, LATE_S = 2, 2
-SEGMENTS_IN = 140  # of struct tcp_info: where tcpi_segs_in lies
+SEGMENTS_IN = 140  # offset of tcpi_segs_in in struct tcp_info
 BIG = bytes(range(256)) * 4096
 
 
@@ -31,7 +31,7 @@ def server(start, tree):
 
 
 def is_reset(wire, seconds):
-    """Whether a byte sent now is answered by a reset.  A server that lingers takes it, and ends in order."""
+    """Whether a byte sent now is answered by a reset.  A server that lingers accepts it and ends in an orderly way."""
     wire.sock.sendall(b"x")
     poll = select.poll()
     poll.register(wire.sock, select.POLLERR)
@@ -72,7 +72,7 @@ def answers(wire, sent):
 @pytest.mark.core
 @pytest.mark.parametrize("name", PROMISES)
 def test_promised(server, name):
-    """The whole answer, the end of the stream; and what breaks the promise is answered by a reset."""
+    """The whole answer, then the end of the stream; a byte that breaks the promise is answered by a reset."""
     with server.wire() as wire:
         wire.send(PROMISES[name])
         reply = answers(wire, PROMISES[name])
@@ -102,7 +102,7 @@ def test_a_silent_client_is_waited_for_two_seconds(server):
 
 
 def test_half_closed(server):
-    """A client that has ended its side sends nothing more: nothing is lost, however slow it reads."""
+    """A client that has shut its side sends nothing more: nothing is lost, however slowly it reads."""
     with Wire(server.addresses[0], rcvbuf=4096) as wire:
         wire.send(request("/big", fields=CLOSE))
         wire.sock.shutdown(socket.SHUT_WR)
@@ -111,7 +111,7 @@ def test_half_closed(server):
 
 
 def test_slow_reader(server):
-    """The kernel sends what is queued after the server has closed."""
+    """The kernel still sends the queued bytes after the server has closed."""
     with Wire(server.addresses[0], rcvbuf=4096) as wire:
         wire.send(request("/big", fields=CLOSE))
         wait_for(lambda: server.stats()["accepted"] == 1, "accepted")
@@ -121,7 +121,7 @@ def test_slow_reader(server):
 
 # shows N15
 def test_one_packet(server):
-    """Answer and end of stream share a segment.  The others that a client receives are of the handshake, and the
+    """Answer and end of stream share a segment.  The client's other received segments are those of the handshake and the
     acknowledgement of its request."""
     def segments():
         with server.wire() as wire:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Text that is compressed on the way (RFC 9110 8.4, 12.5.3): made in memory of what is kept, while the file goes out as it is;
-never of another state than the file's; and told apart from the file by its tag, so that no client joins the two."""
+"""Text that is compressed on the way (RFC 9110 8.4, 12.5.3): made in memory of what is kept, while the file is sent as it is;
+never from another state than the file's; with a tag other than the file's, so that no client joins the two."""
 import itertools
 import os
 import random
@@ -39,13 +39,13 @@ def site(tree):
     write(f"{tree}/larger.txt", text(LARGEST + 1), OLD)
     write(f"{tree}/image.png", TEXT, OLD)
     write(f"{tree}/noise.txt", random.Random(1).randbytes(9000), OLD)
-    time.sleep(0.1)  # their tags are strong: what is young is not compressed
+    time.sleep(0.1)  # until their tags are strong: a young file is not compressed
     return tree
 
 
 @pytest.fixture
 def makes(tree):
-    """Skips where nothing is made."""
+    """Skips where nothing is compressed."""
     reason = codings.keeps_nothing(tree) or (None if codings.made() else "built without any library that compresses")
     if reason:
         pytest.skip(reason)
@@ -56,7 +56,7 @@ def ask(server, path, accept, *fields, method="GET"):
 
 
 def coded(server, path, coding):
-    """The answer once it is made; before, the file."""
+    """The compressed answer once it is made; until then the file is sent."""
     def try_it():
         reply = ask(server, path, coding)
         assert reply.status == 200 and reply["vary"].lower() == "accept-encoding", reply
@@ -120,7 +120,7 @@ def test_what_is_not_made(start, site, makes):
 
 @pytest.mark.core
 def test_engines_that_keep_nothing(start, site):
-    """The same answers as ever, from the first to the last; and as nothing will be made, nothing varies."""
+    """All answers are the same, from the first to the last; and as nothing will be compressed, nothing varies."""
     options = [("--cache", 0), ("--compress", "off")]
     if codings.keeps_nothing(site):
         options.append(())
@@ -150,7 +150,7 @@ def test_choice(start, site, makes):
 
 
 def test_a_sibling_goes_first(start, site, makes):
-    """In its coding, and where nothing else is there to be sent; for another client another coding is made."""
+    """A sibling is sent in its coding, and where no other is there to be sent; others are made for other clients."""
     write(f"{site}/page.html.gz", b"\x1f\x8b the user's own", OLD)
     server = start(site)
     for _ in range(ASKS):
@@ -171,7 +171,7 @@ def test_without_siblings(start, site, makes):
     assert codings.is_file(TEXT)(coded(server, "/page.html", coding))
 
 
-# --- What tags promise ----------------------------------------------------------------------------------------------
+# --- Promises of tags -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.core
@@ -187,7 +187,7 @@ def test_conditions(start, site, makes):
 
 
 def test_a_tag_whose_bytes_are_gone(start, site, makes):
-    """Another server, to which the bytes have still to be made: they are what the client has, so it need not send them."""
+    """Another server has yet to make the bytes, but the client already has them, so they need not be sent."""
     coding = codings.made()[0]
     made = coded(start(site), "/page.html", coding)["etag"]
     plain = re.sub('-(gz|zst|br)-[0-9a-f]+"$', '"', made)
@@ -229,7 +229,7 @@ def test_ranges_join_no_two_codings(start, site, makes):
 
 
 def states(path):
-    """Makes one change after the other: yields the bytes that there are from then on, or None."""
+    """Make one change after the other: yields the file's bytes from then on, or None."""
     for turn in itertools.count():
         data = text(3000, b"state %d\n" % turn)
         if turn % 4 == 0:
@@ -248,7 +248,7 @@ def states(path):
 @pytest.mark.core
 @pytest.mark.parametrize("workers", WORKERS)
 def test_never_stale(start, tree, makes, workers, enough):
-    """A change whenever: before, while and after the variant is made, by whichever worker."""
+    """A change at any time: before, while and after the variant is made, by any worker."""
     coding, path, chance = codings.made()[0], f"{tree}/page.html", random.Random(3)
     write(path, text(3000), OLD)
     server = start(tree, *(["--workers", 2, "--workers-as", workers, "--accept", "reuseport"] if workers else []))
@@ -299,7 +299,7 @@ def test_a_sibling_at_any_moment(start, tree, makes):
 
 
 def test_a_crawl_makes_nothing(start, tree, makes):
-    """Each file twice: all are kept, and none was worth it."""
+    """Each file is requested twice: all are kept, and none is worth compressing."""
     for i in range(MANY):
         write(f"{tree}/{i}.txt", text(2000, b"%d" % i), OLD)
     time.sleep(0.1)
@@ -313,7 +313,7 @@ def test_a_crawl_makes_nothing(start, tree, makes):
 
 @pytest.mark.parametrize("cache", ["64m", "512k"])
 def test_many_files(start, tree, makes, cache):
-    """Also where there is no room for all of them."""
+    """Many files, also where there is no room for all of them."""
     coding, size = codings.made()[0], 20000
     for i in range(MANY):
         write(f"{tree}/{i}.txt", text(size, b"%d" % i), OLD)
@@ -331,7 +331,7 @@ def test_many_files(start, tree, makes, cache):
 
 
 def test_a_stop_meanwhile(start, tree, makes):
-    """It does not wait for all that could be made, and loses no answer."""
+    """A stop does not wait for all that could be compressed, and no answer is lost."""
     for i in range(MANY):
         write(f"{tree}/{i}.txt", text(LARGEST, b"%d" % i), OLD)
     time.sleep(0.1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""--congestion: which algorithm decides how fast a connection sends.  ss says what each one has.
+"""--congestion: which algorithm decides how fast a connection sends.  ss reports that of each connection.
 
-What auto does is tested in a network namespace whose default is bbr.  10.9.8.7 and 203.0.113.7 are addresses of its loopback
-interface, so that a client can be near or far.
+--congestion auto is tested in a network namespace whose default is bbr.  10.9.8.7 and 203.0.113.7 are addresses of its
+loopback interface, so that a client can be near or far.
 """
 import contextlib
 import ctypes
@@ -56,7 +56,7 @@ def paced():
 
 
 def of(server, address, source=None):
-    """What the server's end of a connection has that has had an answer."""
+    """The algorithm at the server's end of a connection that has had an answer."""
     port = int(re.search(r":(\d+)/", server.opening)[1])
     sock = socket.create_connection((address, port), source_address=(source or address, 0), timeout=60)
     with contextlib.closing(sock):
@@ -69,7 +69,7 @@ def of(server, address, source=None):
 
 @pytest.mark.core
 def test_paced(start, tree, paced):
-    """Near clients get one that does not pace, far ones keep it."""
+    """Near clients get an algorithm that does not pace, far ones keep bbr."""
     server = start(tree, "-b", "*")
     assert of(server, LOOPBACK) == of(server, PRIVATE) == paced
     assert of(server, FAR) == "bbr"

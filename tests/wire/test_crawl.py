@@ -10,7 +10,7 @@ import pytest
 from lib.trees import quote
 
 ROOTS = ["/usr/share/doc", "/usr/share", "/etc"]
-SECONDS = 15  # after that, and so many files, no new folder is entered; what was found is still compared
+SECONDS = 15  # after that, and after AT_LEAST files, no new folder is entered; files already found are still compared
 AT_LEAST = 300
 
 
@@ -27,8 +27,8 @@ class Links(html.parser.HTMLParser):
 
 
 def visible(root, folder):
-    """What a listing has to link to: all but hidden names, and links that can be followed inside
-    the root."""
+    """The names that a listing has to link to: all except hidden names, and links only if they can be
+    followed inside the root."""
     names = set()
     top = os.path.realpath(root).encode()
     for entry in os.scandir(folder):
@@ -44,7 +44,7 @@ def visible(root, folder):
 
 
 def same_file(wire, root, path):
-    """The file behind a decoded path, compared; its size."""
+    """Compare the file behind a decoded path; returns its size."""
     reply = wire.ask(quote(path))
     if not os.access(root.encode() + path, os.R_OK):
         assert reply.status == 403

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""uring receives into 128 buffers: of many clients whose bytes are there at once most have to wait for one."""
+"""uring receives into 128 buffers: if the bytes of many clients arrive at once, most clients have to wait for one."""
 import os
 import re
 import signal
@@ -15,7 +15,7 @@ TURNS = 4
 
 
 def completions(pid):
-    """How many the server's ring has reported, or None: it has no ring."""
+    """How many completions the server's ring has reported, or None if it has no ring."""
     for fd in os.listdir(f"/proc/{pid}/fd"):
         with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii") as file:
             if found := re.search(r"^CqTail:\s*(\d+)$", file.read(), re.MULTILINE):
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.skipif(lib.ENGINE != "uring", reason="only uring has b
 
 
 def all_at_once(server, wires, meanwhile=lambda: None):
-    """Each asks while the server is held up, so that it finds all requests there."""
+    """Each client sends a request while the server is stopped, so that the server finds all of them at once."""
     os.kill(server.pid, signal.SIGSTOP)
     for wire in wires:
         wire.send(request(f"/size/{SIZE}.bin"))
@@ -37,7 +37,7 @@ def all_at_once(server, wires, meanwhile=lambda: None):
 
 
 def test_who_finds_no_buffer_asks_once_more(start, standard):
-    """Not with every batch that others are served in: that is a price for each request that grows with their number."""
+    """A receive is not retried with every batch that serves others: a request would cost more, the more there are."""
     server = start(standard, "--workers", 1)
     wires = [server.wire() for _ in range(MANY)]
     for wire in wires:
@@ -48,12 +48,12 @@ def test_who_finds_no_buffer_asks_once_more(start, standard):
     all_at_once(server, wires)
     for wire in wires:
         assert wire.reply().body == content(SIZE, SIZE)
-    assert 2 * MANY <= completions(server.pid) - before < 3.2 * MANY  # received, sent, and once in vain
+    assert 2 * MANY <= completions(server.pid) - before < 3.2 * MANY  # received, sent, and one failed attempt
 
 
 def test_each_has_its_turn(start, standard, tmp_path):
-    """Each client sends four requests, each of which nearly fills a buffer.  A session that was answered would find a
-    buffer at once, before those that wait for one: they are answered first."""
+    """Each client sends four requests, each of which nearly fills a buffer.  A session that was just answered could
+    take a buffer before the sessions that wait for one, but those are answered first."""
     log = tmp_path / "log"
     server = start(standard, "--workers", 1, "--log", "combined", "--log-file", log)
     wires = [server.wire() for _ in range(MANY)]
@@ -86,7 +86,7 @@ def test_some_leave_while_they_wait(start, standard, turns):
 
 
 def test_a_stop_while_they_wait(start, standard):
-    """What was asked before is answered."""
+    """Requests sent before the stop are answered."""
     server = start(standard, "--workers", 1)
     wires = [server.wire() for _ in range(MANY)]
     for wire in wires:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Crowds: ten thousand at once, thousands that are idle, clients that come and go by the thousand.
+"""Crowds: ten thousand at once, thousands that are idle, thousands of clients that connect and leave.
 
 How many depends on the engine and on the limit of descriptors: a connection takes one here and one in the
-server.  No speed is asserted, but how it changes when a crowd is there.  What a connection costs is said
-in lines that begin with `crowd:`.
+server.  No speed is asserted, but how it changes when a crowd is there.  The cost of a connection is
+reported in lines that begin with `crowd:`.
 """
 import collections
 import threading
@@ -16,16 +16,16 @@ from lib.crowd import HELLO
 from lib.server import ENGINE, wait_for
 from lib.trees import GIANT_MARKS, content, sparse, write
 
-PATIENT = ["--head-timeout", "300s", "--idle-timeout", "300s"]  # nobody is to go for being idle
+PATIENT = ["--head-timeout", "300s", "--idle-timeout", "300s"]  # no client is closed for being idle
 
 # KiB of memory for a connection that has been answered and is idle: three times what is measured or more.
 KIB_MAX = {"fork": 400, "thread": 160, "pool": 64, "coro": 24}
 KIB_MAX_LOOP = 2
-# Who knows which of all is ready without looking at each.
+# Engines that learn which connections are ready without looking at each.
 TOLD = ("epoll", "dispatch", "coro")
-# Connections that come and go; a process takes a hundred times as long to make as a session.
+# Connections that are made and closed; a process takes a hundred times as long to make as a session.
 CHURN = {"fork": 1_500, "naive": 5_000, "thread": 20_000, "epoll": 100_000}
-CHURN_OTHERS = 30_000  # of engines whose loop is epoll's: the hundred thousand are seen once
+CHURN_OTHERS = 30_000  # engines whose loop is epoll's: a hundred thousand are tried on one of them
 # Bytes.  Threads that begin and end leave heaps behind, more or fewer of them by chance.
 CHURN_GROWTH = {"thread": 3 << 20}
 CHURN_GROWTH_OTHERS = 1 << 20
@@ -42,7 +42,7 @@ def at_once(engine, most=10_000, beside=0):
 @pytest.mark.capacity(16)
 # shows D11, N07, N25
 def test_ten_thousand_at_once(start, standard, engine, record_property):
-    """All connected, all asking at the same time, all answered; then what an idle one costs."""
+    """All are connected, all send a request at the same time, all are answered; then the cost of an idle one."""
     count = at_once(engine)
     server = start(standard, "--max-connections", count, *PATIENT)
     server.ask("/hello.txt")
@@ -65,8 +65,8 @@ def test_ten_thousand_at_once(start, standard, engine, record_property):
 @pytest.mark.long
 @pytest.mark.capacity(16)
 def test_idle_crowd(start, standard, engine, record_property):
-    """Some have said nothing, some half a request, some rest between two: the others do not notice where
-    the kernel tells who is ready, and are served everywhere."""
+    """Some have sent nothing, some half a request, some are between two requests.  The other clients are
+    served on every engine, and notice no crowd where the kernel reports the ready connections."""
     told = engine["name"] in TOLD
     count = at_once(engine, crowd.PORTS if told else 5_000, beside=8)
     server = start(standard, "--max-connections", count + 8, *PATIENT)
@@ -82,7 +82,7 @@ def test_idle_crowd(start, standard, engine, record_property):
         record_property("crowd", f"{engine['name']}: {count} idle connections make requests take "
             f"{beside / alone:.1f} times as long")
         assert not told or beside < 4 * alone
-    for i in range(0, count, 97):  # and they are as alive as ever
+    for i in range(0, count, 97):  # and the idle ones are still served
         if i % 3 == 1 and (i + 1) % crowd.BATCH and i + 1 < count:
             wires[i].send(request("/hello.txt")[20:])
         else:
@@ -95,7 +95,7 @@ def test_idle_crowd(start, standard, engine, record_property):
 
 @pytest.mark.capacity(16)
 def test_more_than_there_is_room_for(start, standard, enough):
-    """Three times as many as seats, and all of them stay: the idle go, whoever comes is served."""
+    """Three times as many clients as seats, and none of them leaves: idle ones are closed, each new one is served."""
     seats = min(32, enough)
     server = start(standard, "--max-connections", seats, *PATIENT)
     wires = crowd.arrive(server, 3 * seats, lambda i: b"" if i % 4 == 0 else request("/hello.txt"))
@@ -111,7 +111,7 @@ def test_more_than_there_is_room_for(start, standard, enough):
 @pytest.mark.skipif(ENGINE not in ("epoll", "uring", "dispatch", "thread"), reason="half a minute: the others wait as one of these")
 # shows N25
 def test_ten_thousand_in_ten_seconds(start, standard, engine, record_property):
-    """A thousand arrive in each second, ask, stay for ten, ask again and go: all are answered, none is sent away."""
+    """A thousand clients connect each second, send a request, stay for ten and send another: all are answered."""
     count = at_once(engine)
     server = start(standard, "--max-connections", count, *PATIENT)
     data, begun, waiting, late = request("/hello.txt"), time.monotonic(), collections.deque(), 0.0
@@ -143,7 +143,7 @@ def test_ten_thousand_in_ten_seconds(start, standard, engine, record_property):
 
 @pytest.mark.capacity(16)
 def test_idle_ones_stay_while_there_is_room(start, standard):
-    """Thousands come and go beside them, and there is always a seat: nobody is closed to make room."""
+    """Thousands of others connect and leave, but there is always a free seat: no idle connection is closed for it."""
     server = start(standard, *PATIENT)
     idle = crowd.arrive(server, 4)
     time.sleep(0.2)  # idle for longer than those that are never closed
@@ -155,7 +155,7 @@ def test_idle_ones_stay_while_there_is_room(start, standard):
 
 
 class Reader(threading.Thread):
-    """Takes a large file at so many bytes a second until it is told to stop."""
+    """Reads a large file at rate bytes a second until over is set."""
 
     def __init__(self, wire, rate):
         super().__init__(daemon=True)
@@ -170,7 +170,7 @@ class Reader(threading.Thread):
                     self.got += len(self.wire.take(min(due, 4096)))
                 else:
                     time.sleep(0.02)
-        except Exception as error:  # told to the test, which fails with it
+        except Exception as error:  # the test fails with it
             self.error = error
 
 
@@ -178,9 +178,9 @@ class Reader(threading.Thread):
 @pytest.mark.capacity(16)
 # shows N17
 def test_slow_reader_lives_and_stalled_one_dies(start, tree, enough):
-    """Progress is what the client has acknowledged.  64 KB a second through a receive buffer of 4 KiB
-    never empties the kernel's send buffer in --send-timeout, and is progress; taking nothing is none.  Three seconds, because
-    the reader is a thread of this busy process, and was late by one."""
+    """Progress is measured by the client's acknowledgements.  64 KB a second through a receive buffer of 4 KiB never
+    empties the kernel's send buffer in --send-timeout, but is progress; reading nothing is none.  Three seconds, because
+    the reader is a thread of this busy process and has been late by one second."""
     sparse(f"{tree}/big.bin", 1 << 30, {})
     body = write(f"{tree}/small.bin", content("small", 20_000))
     server = start(tree, "--send-timeout", "3s", "--idle-timeout", "300s")
@@ -210,11 +210,11 @@ def test_slow_reader_lives_and_stalled_one_dies(start, tree, enough):
 
 
 def opened_and_said(server, count):
-    """Clients that ask for a large file and read nothing: what has become of each."""
+    """Clients that request a large file and read nothing: returns which are served, refused or waiting."""
     served, refused, waiting = [], 0, []
     for i in range(count):
         wire = server.wire(rcvbuf=4096)
-        wire.sock.settimeout(60 if i < 400 else 0.5)  # later ones may have to wait for good
+        wire.sock.settimeout(60 if i < 400 else 0.5)  # later ones may have to wait for ever
         try:
             wire.send(request("/giant.bin"))
             assert wire.head().status == 200
@@ -237,7 +237,7 @@ def opened_and_said(server, count):
 # shows D11, N06
 def test_descriptors_beyond_a_set(start, standard, engine):
     """select: a bit beyond FD_SETSIZE is never set.  Files being sent take numbers too, so sockets reach it
-    before the seats are full; those are turned away or wait, and nobody else notices."""
+    before the seats are full; those are refused or wait, and no other client is affected."""
     if engine["name"] != "select":
         pytest.skip("only select has sets of a fixed size")
     if crowd.room() < 1600:
@@ -272,8 +272,8 @@ OPENINGS = [b"", request("/hello.txt")[:17], request("/size/1048576.bin"), reque
 @pytest.mark.capacity(16)
 # shows D04, D05
 def test_twenty_resets_harm_nobody(start, standard, enough):
-    """Twenty go with a reset, twenty come and get their descriptors, and live on beyond the
-    deadlines of those before."""
+    """Twenty clients leave with a reset; twenty others get their descriptors, and live on beyond the
+    deadlines of the first."""
     few = min(20, enough // 4)
     server = start(standard, "--head-timeout", "1s", "--idle-timeout", "60s")
     steady = [server.wire() for _ in range(few)]
@@ -299,9 +299,9 @@ def test_twenty_resets_harm_nobody(start, standard, enough):
 
 
 def test_five_hundred_resets_in_a_row(start, standard):
-    """One after the other at every stage, and not a descriptor more than before."""
+    """Clients reset one after the other, at every stage: no descriptor more is open than before."""
     server = start(standard)
-    server.ask("/list/")  # what is opened once and kept is open now
+    server.ask("/list/")  # files that are opened once and kept are open now
     before = crowd.settled(server, server.files)
     for i in range(500):
         wire = server.wire(rcvbuf=8192)
@@ -318,7 +318,7 @@ def test_five_hundred_resets_in_a_row(start, standard):
 
 
 def come_and_go(server, count, together):
-    """So many connections with a request each, some at a time; they end in three ways."""
+    """Make count connections with a request each, `together` of them at a time; they end in three ways."""
     plain, last = request("/hello.txt"), request("/hello.txt", fields=["Connection: close"])
     done = 0
     while done < count:

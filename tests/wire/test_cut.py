@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The kernel keeps nothing of a connection that was cut off, and everything of an answer that was handed over whole."""
+"""The kernel drops all bytes of a connection that was cut off, and keeps all of an answer that it was given whole."""
 import signal
 import time
 
@@ -14,7 +14,7 @@ TIME_WAIT = "06"
 
 
 def servers_end(port, client_port):
-    """(state, bytes queued) of the server's socket to that client, or None: it is gone."""
+    """(state, bytes queued) of the server's socket to that client, or None if it is gone."""
     with open("/proc/net/tcp", encoding="ascii") as file:
         for line in file.readlines()[1:]:
             _, local, remote, state, queues = line.split()[:5]
@@ -39,7 +39,7 @@ def root(tree):
 @pytest.mark.long
 @pytest.mark.core
 def test_cut_off_reader_leaves_nothing(start, root):
-    """A reader takes nothing for --send-timeout: its socket goes with all that was queued for it."""
+    """A client reads nothing for --send-timeout: its socket is dropped with all that was queued for it."""
     server = start(root, "--send-timeout", "1s")
     with asked(server, "/big.bin") as wire:
         here = server.address[1], wire.sock.getsockname()[1]
@@ -57,7 +57,7 @@ def test_cut_off_reader_leaves_nothing(start, root):
 @pytest.mark.core
 @pytest.mark.userspace("a process that can be stopped")
 def test_a_late_server_still_cuts_off(start, root):
-    """The server does not run when the second --send-timeout is over: the kernel leaves the end to the server."""
+    """The server is stopped while the second --send-timeout expires: the kernel leaves it to the server to close."""
     server = start(root, "--send-timeout", "1s")
     with asked(server, "/big.bin") as wire:
         here = server.address[1], wire.sock.getsockname()[1]
@@ -87,7 +87,7 @@ def test_cut_off_at_the_end_leaves_nothing(start, root):
 @pytest.mark.core
 @pytest.mark.parametrize("fields", [["Connection: close"], []], ids=["close", "idle"])
 def test_whole_answer_is_not_reset(start, root, fields):
-    """The server is done with it, and has closed, long before the client has read it all."""
+    """The server has finished the answer and closed long before the client has read it all."""
     server = start(root, "--idle-timeout", "1s")
     with asked(server, "/small.bin", fields=fields) as wire:
         wait_for(lambda: server.stats()["complete"] and not server.stats()["open"], "closed")
@@ -99,7 +99,7 @@ def test_whole_answer_is_not_reset(start, root, fields):
 
 @pytest.mark.long
 def test_whole_answer_that_stays_unread_is_dropped(start, root):
-    """By the kernel, after three times --send-timeout."""
+    """The kernel drops it after three times --send-timeout."""
     server = start(root, "--idle-timeout", "1s", "--send-timeout", "1s")
     with asked(server, "/small.bin") as wire:
         wait_for(lambda: server.stats()["complete"] and not server.stats()["open"], "closed")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A disk that is slow, or that does not answer: only those who ask for what is on it wait.
+"""A disk that is slow, or that does not answer: only clients that request files on it have to wait.
 
 The disk is a file system in user space (lib/fuse.py), which answers a read later or never.  A loop has one thread for all
-clients, and would wait with it.  What a library for such file systems answers at once is answered at once: that a file is
-found, opened and closed, and that it knows no poll.
+clients, which would wait too.  Like a library for such file systems, it answers some requests at once: finding, opening and
+closing a file, and that it does not support poll.
 """
 import contextlib
 import errno
@@ -19,7 +19,7 @@ from lib.server import ENGINE, wait_for
 from lib.trees import content, write
 
 HELLO, BIG = b"Hello, world\n", content("beside", 3 << 20)
-NAMES = ["small", "file", "large"]  # copied with its head; of one transfer; of many
+NAMES = ["small", "file", "large"]  # copied with its head; sent in one transfer; in many
 LATER_S = 0.5
 CLIENTS = 40  # more than there are helpers (FETCH_HELPERS)
 LOOPS = ("nonblock", "select", "poll", "epoll", "coro")
@@ -31,17 +31,18 @@ pytestmark = [pytest.mark.userspace("tests/kernel/test_hung.py has them of the m
 
 @pytest.fixture
 def slow(tree):
-    """slow(what the disk answers besides finding, opening and closing a file) -> a mount in the folder that is served."""
+    """slow(requests that the disk answers in addition to those for finding, opening and closing a file) -> a mount in the
+    served folder."""
     write(f"{tree}/hello.txt", HELLO)
     write(f"{tree}/big.bin", BIG)
     mounted = []
-    mounts.own()  # one below the folder empties the cache of each server that sees it
+    mounts.own()  # a mount below the folder empties the cache of each server that sees it
 
     def mount(*answered, place="slow"):
         os.makedirs(f"{tree}/{place}", exist_ok=True)
         mounted.append(fuse.Mounted(f"{tree}/{place}", [*fuse.FOUND, fuse.FLUSH, f"{fuse.POLL}={errno.ENOSYS}", *answered]))
         wait_for(lambda: fuse.INIT in mounted[-1].asked(), "it is mounted")
-        os.stat(f"{tree}/{place}")  # known from now on: what lists the folder above asks for it
+        os.stat(f"{tree}/{place}")  # cached from now on: a listing of the folder above needs it
         return mounted[-1]
     yield mount
     for one in mounted:
@@ -53,7 +54,7 @@ def others(server):
 
 
 def asking(server, mount, name, count=1):
-    """Clients that ask for that file, once the disk has been asked for its bytes."""
+    """Clients that request that file, once the disk has been asked for its bytes."""
     wires = [server.wire() for _ in range(count)]
     before = mount.asked().count(fuse.READ)
     for wire in wires:
@@ -66,13 +67,13 @@ def asking(server, mount, name, count=1):
 @pytest.mark.parametrize("name", NAMES)
 # shows S29
 def test_others_are_served(start, tree, slow, name):
-    """Beside one whose bytes never come."""
+    """Other clients are served while one waits for bytes that never arrive."""
     mount = slow()
     server = start(tree)
     wire, = asking(server, mount, name)
     assert others(server) < 2
     assert server.stats()["open"] >= 1 and server.stats()["expired"] == 0
-    mount.die()  # it gets an error, and its client the end
+    mount.die()  # the read fails, and the client's connection is closed
     with contextlib.suppress(ConnectionError), wire:
         while wire.sock.recv(65536):
             pass
@@ -85,7 +86,7 @@ def test_others_are_served(start, tree, slow, name):
 @pytest.mark.parametrize("name", NAMES)
 # shows S29
 def test_what_comes_late_is_whole(start, tree, slow, name, cached):
-    """And so is the next answer on the connection, and the same again, from memory or anew."""
+    """A late answer is whole, and so are the next one on the connection and the same one again, from memory or not."""
     mount = slow(f"{fuse.READ}~{0.02 if name == 'large' else LATER_S}", *cached)
     server = start(tree)
     wire, = asking(server, mount, name)
@@ -103,7 +104,7 @@ def test_what_comes_late_is_whole(start, tree, slow, name, cached):
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_a_read_that_fails(start, tree, slow, name):
-    """After a while: the client is cut off, and nobody waits for it to fail again."""
+    """The read fails after a while: the client is cut off, and no other client waits for the read to fail again."""
     mount = slow(f"{fuse.READ}={errno.EIO}~{LATER_S}")
     server = start(tree)
     wire, = asking(server, mount, name)
@@ -112,13 +113,13 @@ def test_a_read_that_fails(start, tree, slow, name):
         wire.reply()
     server.check_counts()
     if ENGINE in LOOPS:
-        assert mount.asked().count(fuse.READ) <= 2  # the kernel tries a page that could not be read ahead once more
+        assert mount.asked().count(fuse.READ) <= 2  # the kernel retries a page that could not be read ahead
 
 
 @pytest.mark.long
 @pytest.mark.skipif(ENGINE not in LOOPS, reason="elsewhere each answer is sent by itself")
 def test_finished_answers_do_not_wait(start, tree, slow):
-    """Pipelined before one that the disk holds up: in memory, and not."""
+    """Answers pipelined before one that the disk holds up are sent, whether its file is in memory or not."""
     slow()
     server = start(tree)
     with server.wire() as wire:
@@ -132,7 +133,7 @@ def test_finished_answers_do_not_wait(start, tree, slow):
 @pytest.mark.long
 @pytest.mark.skipif(ENGINE not in LOOPS, reason="the others have a thread or a process for each, and run out of them")
 def test_a_dead_server_leaves_helpers_to_another(start, tree, slow):
-    """And what lies in memory needs none."""
+    """Another mount still gets helpers, and a file in memory needs none."""
     dead, well = slow(), slow(fuse.READ, place="well")
     os.mkdir(f"{tree}/memory")
     mounts.mount("none", f"{tree}/memory", "tmpfs")
@@ -158,7 +159,7 @@ def test_a_dead_server_leaves_helpers_to_another(start, tree, slow):
 @pytest.mark.skipif(ENGINE not in LOOPS, reason="a thread, a process or the ring that waits for the disk cannot be called off")
 @pytest.mark.parametrize("name", NAMES)
 def test_given_up(start, tree, slow, name):
-    """Whoever gets nothing for the time to send is cut off, and the server stops though its helper still waits."""
+    """A client that gets nothing for --send-timeout is cut off, and the server stops though its helper still waits."""
     mount = slow()
     server = start(tree, "--send-timeout", "1s")
     wire, = asking(server, mount, name)
@@ -176,7 +177,7 @@ def test_given_up(start, tree, slow, name):
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_clients_that_leave(start, tree, slow, name):
-    """Their bytes come when they are gone, and newcomers are none of theirs."""
+    """Bytes for clients that have left arrive later; they are not sent to new clients."""
     mount = slow(f"{fuse.READ}~{LATER_S}")
     server = start(tree, "--send-timeout", "2s")
     for wire in asking(server, mount, name, 3):
@@ -190,7 +191,7 @@ def test_clients_that_leave(start, tree, slow, name):
 @pytest.mark.skipif(ENGINE not in LOOPS, reason="the others have a thread or a process for each, and run out of them")
 # shows S29
 def test_a_dead_disk_leaves_helpers_to_the_others(start, tree, slow):
-    """More clients of a dead disk than there are helpers; a file that has left memory still comes."""
+    """More clients of a dead disk than there are helpers; a file that has left memory is still sent."""
     mount = slow()
     server = start(tree)
     wires = asking(server, mount, "file", CLIENTS)

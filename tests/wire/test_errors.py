@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Error answers: a page that says what happened, of its own or of the site's, right to
+"""Error answers: a page that says what happened, rung's own or the site's, correct to
 the byte."""
 import os
 import shutil
@@ -39,7 +39,7 @@ def test_each_by_its_cause(site, target, status, fields):
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is needed")
 # shows H03
 def test_a_disk_that_fails(start, tree):
-    """500, and the connection goes on."""
+    """The answer is 500, and the connection stays open."""
     write(f"{tree}/hello.txt", b"hello")
     write(f"{tree}/other.txt", b"other")
     server = start(tree)
@@ -97,13 +97,13 @@ REFUSALS = {"412": (request("/hello.txt", fields=['If-Match: "x"']), 412),
 @pytest.mark.parametrize("data, status", REFUSALS.values(), ids=REFUSALS)
 # shows K21
 def test_own_page_of_every_cause(start, tree, data, status):
-    """Also where nothing was looked for, and where what was asked for lies in memory."""
+    """The site's page is sent even if no file was looked for, or if the requested file is in memory."""
     page = write(f"{tree}/{status}.html", b"<!doctype html><title>no</title>")
     write(f"{tree}/hello.txt", b"hello")
     server = start(tree)
     with server.wire() as wire:
         for _ in range(3):
-            time.sleep(0.05)  # what has only just changed is not kept in memory
+            time.sleep(0.05)  # a file that has only just changed is not kept in memory
             assert wire.ask("/hello.txt").body == b"hello"
         wire.send(data)
         if status == 400:
@@ -114,7 +114,7 @@ def test_own_page_of_every_cause(start, tree, data, status):
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "link", "unreadable"])
 def test_own_page_that_is_none(start, tree, kind):
-    """What is in its place but no file is not used, and never blocks."""
+    """Anything in its place that is not a file is not used, and never blocks."""
     path = f"{tree}/404.html"
     if kind == "folder":
         os.makedirs(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Files as they are, byte for byte, whatever happens to them meanwhile."""
+"""Files as they are, byte for byte, whatever happens to them while they are sent."""
 import os
 import re
 import time
@@ -26,7 +26,7 @@ def test_identical(wire, size):
 @pytest.mark.core
 # shows D14, N17
 def test_slow_reader_gets_everything(site):
-    """A body larger than every buffer between us, to a client that reads in small pieces."""
+    """A body larger than all buffers on the way, for a client that reads in small pieces."""
     with site.wire(rcvbuf=4096) as wire:
         wire.send(request("/size/1048576.bin") + request("/hello.txt"))
         time.sleep(0.2)
@@ -82,7 +82,7 @@ def test_giant_across_two_gib(wire):
 @pytest.mark.parametrize("name", ["fifo", "socket", "device", "fifo?x", "locked/"])
 # shows K17
 def test_not_a_file(site, standard, name):
-    """403 and at once: a FIFO without a writer would block for ever, /dev/zero never end."""
+    """403 at once: a FIFO without a writer would block for ever, and /dev/zero would never end."""
     if name in ("device",) and not os.path.exists(f"{standard}/special/device"):
         pytest.skip("only root can make a device")
     if name == "locked/" and os.geteuid() == 0:
@@ -93,7 +93,7 @@ def test_not_a_file(site, standard, name):
 
 # shows D21
 def test_unreadable(start, standard):
-    """403 for what we may not read; as another user where the tests run as root."""
+    """403 for files that the server may not read; as another user where the tests run as root."""
     options = ["--user", "nobody"] if os.geteuid() == 0 else []
     with start(standard, *options).wire() as wire:
         assert wire.ask("/hello.txt").status == 200
@@ -121,7 +121,7 @@ def database():
 
 
 def own_rows():
-    """What core/mime.def puts on top of the database."""
+    """The rows that core/mime.def adds to the database."""
     here = os.path.dirname(os.path.abspath(__file__))
     with open(os.path.join(here, "../../core/mime.def")) as file:
         return dict(re.findall(r'^X\("([^"]+)", *"([^"]+)"\)', file.read(), re.M))
@@ -171,7 +171,7 @@ def begin(server, name):
 
 
 def rest_of(wire):
-    """All that still comes, up to the end or a reset."""
+    """All that still arrives, up to the end or a reset."""
     data = [wire.rest]
     wire.rest = b""
     while True:
@@ -185,8 +185,8 @@ def rest_of(wire):
 
 
 def assert_holed(got, big, size):
-    """Beyond size the file's own bytes or zeros: a page that is on its way to the socket is the
-    page cache's, and truncation clears what it held. But never bytes of anything else."""
+    """Beyond size, only the file's own bytes or zeros: a page on its way to the socket belongs to the
+    page cache, and truncation clears it. But never bytes of anything else."""
     for start in range(size & ~4095, len(got), 4096):
         page, was = got[start:start + 4096], big[start:start + 4096]
         if page != was:
@@ -205,8 +205,8 @@ def changing(start, tree):
 @pytest.mark.parametrize("size", [0, 65536, BIG // 2, BIG - 1])
 # shows N13
 def test_truncated(changing, tree, size):
-    """No SIGBUS, nothing padded, the next answer never in the place of missing bytes: short file,
-    close."""
+    """No SIGBUS, no padding, and the next answer never takes the place of missing bytes: the short file is
+    sent, and the connection closed."""
     server, big = changing
     wire, first = begin(server, "/big.bin")
     with wire:
@@ -219,7 +219,7 @@ def test_truncated(changing, tree, size):
 
 @pytest.mark.parametrize("how", ["replace", "delete", "grow"])
 def test_replaced(changing, tree, how):
-    """Another file in its place, none at all, or a longer one: this answer is still of the
+    """Another file takes its place, or none, or it grows: this answer is still of the
     first."""
     server, big = changing
     wire, first = begin(server, "/big.bin")

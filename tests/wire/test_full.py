@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""All seats are taken: crowds that hold theirs and do nothing with them do not keep others out.
+"""All seats are taken: crowds that hold seats without using them do not keep others out.
 
-Fresh clients come after the crowd and wait behind it, so they are served only if the crowd loses its seats in time.
-A seat is lost by being silent, by an incomplete head, or by a body that hardly moves (core/room.h).
+Fresh clients connect after the crowd and wait behind it, so they are served only if the crowd loses its seats in time.
+A client loses its seat by silence, by an incomplete head, or by a body that hardly moves (core/room.h).
 """
 import socket
 import threading
@@ -17,8 +17,8 @@ from lib.trees import sparse, write
 
 BIG = 64 << 20
 FRESH = 10
-FRESH_S = 20  # generous: on an idle machine it takes milliseconds, and two seconds behind slow readers
-SILENT_S = 5  # behind silent ones; one by one, every 40 ms, it would take 20
+FRESH_S = 20  # generous: an idle machine needs milliseconds, and two seconds behind slow readers
+SILENT_S = 5  # behind silent clients; closing them one by one, every 40 ms, would take 20
 PATIENT = ["--head-timeout", "300s", "--idle-timeout", "300s", "--send-timeout", "300s"]
 DRIP_S = 0.3
 QUIET_S = 0.5  # the crowd's lead over the others
@@ -26,7 +26,7 @@ LOST_MAX = 0.05  # of an active client's requests: on a busy machine it is silen
 
 
 class Crowd:
-    """Clients that say the opening and then, if there is a step, each take one now and then."""
+    """Clients that send the opening and then, if there is a step, each take one from time to time."""
 
     def __init__(self, server, count, opening=b"", step=None, rcvbuf=None):
         self.socks, self.over, self.step = [], threading.Event(), step
@@ -67,7 +67,7 @@ class Crowd:
 
 
 class Active(threading.Thread):
-    """A client that keeps its connection and asks without a pause."""
+    """A client that keeps its connection and sends requests without a pause."""
 
     def __init__(self, server):
         super().__init__(daemon=True)
@@ -86,7 +86,7 @@ class Active(threading.Thread):
 
 
 def fresh(server):
-    """The longest time that one of FRESH clients waits, which come together."""
+    """The longest time that any of FRESH clients waits if they connect together."""
     times = []
 
     def one():
@@ -120,7 +120,7 @@ def judge(server, record_property, what, **crowd_of):
 @pytest.mark.core
 @pytest.mark.capacity(8)
 def test_silent_crowd(start, root, record_property):
-    """Six times as many as there are seats; one that asks all the time keeps its own."""
+    """Six times as many clients as there are seats; one that sends requests all the time keeps its own seat."""
     server = start(root, "--max-connections", "100", *PATIENT)
     active = Active(server)
     wait_for(lambda: active.answers > 20, "an active client")
@@ -151,7 +151,7 @@ def test_dripping_heads(start, root, seats, record_property):
 @pytest.mark.core
 @pytest.mark.capacity(8)
 def test_slow_readers(start, root, record_property):
-    """A few kilobytes a second of a file that does not fit any socket's buffer."""
+    """Clients read a few kilobytes a second of a file that does not fit any socket's buffer."""
     judge(start(root, "--max-connections", "40", *PATIENT), record_property, "slow readers", count=300,
           opening=request("/big.bin"), step=lambda sock: sock.recv(1_000), rcvbuf=4096)
 
@@ -159,6 +159,6 @@ def test_slow_readers(start, root, record_property):
 @pytest.mark.long
 @pytest.mark.capacity(8)
 def test_slow_bodies(start, root, record_property):
-    """A request's body, a byte now and then."""
+    """Clients send a request's body, a byte now and then."""
     judge(start(root, "--max-connections", "40", *PATIENT), record_property, "slow bodies", count=300,
           opening=request("/hello.txt", "POST", ["Content-Length: 100000"]), step=lambda sock: sock.send(b"a"))

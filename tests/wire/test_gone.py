@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The folder that is served is removed: 503, not an empty listing or a 404 that caches believe; and it is said."""
+"""The served folder is removed: 503, not an empty listing or a 404 that caches believe; and the server says so."""
 import os
 import shutil
 import time
@@ -39,7 +39,7 @@ def test_a_root_that_is_gone(start, tree, how):
     if servers.ENGINE == "kernel":
         return
     began = time.monotonic()
-    for _ in range(20):  # on fork, each is asked of a process of its own
+    for _ in range(20):  # on fork, each has a process of its own
         assert server.ask("/").status == 503
     wait_for(lambda: "was removed" in server.text(), "the server says so")
     lines = server.text().count("was removed")

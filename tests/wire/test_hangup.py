@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""SIGHUP and the terminal: closing it stops the server that was started there; any other sender reopens the log."""
+"""SIGHUP: closing the terminal stops the server that was started there; from any other sender it reopens the log."""
 import contextlib
 import fcntl
 import os
@@ -18,7 +18,7 @@ from cli import BIN, ENGINE, EXIT_DONE, PATIENCE, begin, environment, log_lines,
 from lib.server import WORKERS_MAY_BE_THREADS
 
 pytestmark = pytest.mark.userspace("a terminal")
-HANGUP_S = 5  # server/signals.c: this long after the terminal was closed, SIGHUP may come from there
+HANGUP_S = 5  # server/signals.c: SIGHUP may come from a terminal this long after it was closed
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_closed_terminal_stops_the_server(begin, site, terminal, arranged):
 
 @pytest.mark.parametrize("arranged", WORKERS)
 def test_on_an_open_terminal_the_log_is_reopened(begin, site, terminal, tmp_path, arranged):
-    """As a program does that rotates logs."""
+    """SIGHUP comes from another program, as when logs are rotated."""
     log = tmp_path / "log"
     server = begin("-p", "0", *arranged, "--log", "json", "--log-file", log, site, **on(terminal[0]))
     os.write(terminal[0][0], b"typed\n")
@@ -116,7 +116,7 @@ class Shell:
         return re.search(pattern, self.text())
 
     def server(self):
-        """The process whose standard error is our file: its first, which the shell has started."""
+        """The process whose standard error is our file: the first of them, which the shell has started."""
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
@@ -175,7 +175,7 @@ def test_nohup_under_a_shell(shell):
 
 @pytest.mark.long
 def test_a_server_that_was_left_running_reopens_its_log(shell, tmp_path):
-    """The shell ends and its jobs stay; the terminal is gone.  Some time later SIGHUP is for the log again."""
+    """The shell ends, its jobs keep running, and the terminal is gone.  Some time later SIGHUP reopens the log again."""
     log = tmp_path / "log"
     one = shell(f"{{rung}} --log json --log-file {log} SITE 2>{{said}} >/dev/null & disown")
     one.type("exit")

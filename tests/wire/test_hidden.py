@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Links to hidden names, and FIFOs: a name that is not served is not served by another name, nor opened."""
+"""Links to hidden names, and FIFOs: a file that is not served is neither served under another name nor opened."""
 import json
 import os
 import threading
@@ -61,7 +61,7 @@ def test_a_listing_does_not_measure_them(start, linked):
 
 
 class Writer(threading.Thread):
-    """Waits in open(2) for a reader, as a shell does behind "> fifo"."""
+    """A thread that waits in open(2) for a reader, as a shell does for "> fifo"."""
     def __init__(self, path):
         super().__init__(daemon=True)
         self.path, self.failed = path, None
@@ -80,7 +80,7 @@ class Writer(threading.Thread):
     ("page.html.zst", ["/page.html"]), ("404.html", ["/missing"]), ("dir/index.html", ["/dir/"]),
     ("dir/pipe", ["/dir/pipe", "/link/pipe", "/short"])])
 def test_a_fifo_is_never_opened(start, tree, fifo, targets):
-    """Opening a FIFO would wake its writer, and closing it lose what it writes."""
+    """Opening a FIFO would wake its writer, and closing it would lose the bytes that it writes."""
     write(f"{tree}/page.html", b"page\n")
     os.mkdir(f"{tree}/dir")
     os.symlink("dir", f"{tree}/link")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who keeps a connection and who closes it."""
+"""Which requests keep a connection open and which close it."""
 import pytest
 from lib.client import request
 from lib.server import wait_for
@@ -35,7 +35,7 @@ def test_connection_field(site, minor, value, stays, target, status):
         if stays:
             assert wire.ask("/hello.txt").status == 200
         else:
-            wire.send(request("/hello.txt"))  # too late, and no reset for it
+            wire.send(request("/hello.txt"))  # too late, but no reset answers it
             wire.end()
 
 
@@ -50,7 +50,7 @@ def test_two_connection_fields(site):
 @pytest.mark.core
 # shows K40
 def test_ten_thousand_requests(site):
-    """On one connection, one after the other and pipelined; nothing is left behind in the
+    """Requests on one connection, one after the other and pipelined; they leave nothing behind in the
     server."""
     with site.wire() as wire:
         data = request("/hello.txt")
@@ -70,7 +70,7 @@ def test_ten_thousand_requests(site):
 @pytest.mark.core
 # shows S01
 def test_thousand_connections(site):
-    """One request each, one after the other."""
+    """Connections with one request each, one after the other."""
     for i in range(1000):
         reply = site.ask("/hello.txt", fields=["Connection: close"] if i % 2 else [])
         assert reply.body == b"Hello, world\n"

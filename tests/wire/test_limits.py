@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Both sides of every limit of a request's head (core/limits.h), and what lies far beyond."""
+"""Every limit of a request's head (core/limits.h): both sides of it, and sizes far beyond."""
 import pytest
 from lib.client import request
 
@@ -41,7 +41,7 @@ def test_target_beyond(site, size):
 
 @pytest.mark.parametrize("size", [9000, 20000, 200_000])
 def test_endless_target(site, size):
-    """No end of line in sight: refused as soon as it is too long."""
+    """A line without an end is refused as soon as it is too long."""
     refused(site, b"GET /" + b"a" * size, 414)
 
 
@@ -107,7 +107,7 @@ def test_method_beyond(site, size):
 @pytest.mark.parametrize("size", [255, 256, 1000, PATH - 2, PATH - 1, PATH, PATH + 1, TARGET - 1])
 # shows D15
 def test_long_names(wire, size):
-    """No such file, whatever the length of the path: 404 or 414, and the server goes on."""
+    """There is no such file, whatever the length of the path: 404 or 414, and the server goes on."""
     assert wire.ask("/" + "a" * size).status in (404, 414)
     assert wire.ask("/" + "a/" * (size // 2)).status in (404, 414)
     assert wire.ask("/" + "%61" * (min(size, 2700))).status in (404, 414)

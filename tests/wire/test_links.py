@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whatever a name is made of: what a listing links answers 200, and what it does not link is refused."""
+"""Names of any bytes: a name that a listing links answers 200, and a name that it does not link is refused."""
 import json
 import os
 import shutil
@@ -16,7 +16,7 @@ UNSAFE = [*range(0x80, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *ra
 
 
 def tricky():
-    """Names of every single byte, of every lead byte and its like, and those that people are fooled with."""
+    """Names of every single byte, of every lead byte with some trail bytes, and names that deceive people."""
     yield from (bytes([byte]) for byte in range(1, 256) if byte not in b"./")
     yield from (bytes([lead, trail]) for lead in LEADS for trail in TRAILS)
     yield from (f"a{chr(code)}b".encode() for code in UNSAFE)
@@ -27,7 +27,7 @@ def tricky():
 
 @pytest.fixture(scope="module")
 def named(engine):
-    """A server of files of all these names that hold their name, and folders of the same below "in"; --hidden."""
+    """A server with --hidden, files with all these names that hold their name, and folders of the same below "in"."""
     tree, names = tempfile.mkdtemp(prefix="rung-wire-"), sorted(set(tricky()))
     os.chmod(tree, 0o755)
     os.makedirs(f"{tree}/in")
@@ -82,7 +82,7 @@ def test_every_folder_answers(named):
 
 
 def test_no_name_acts_on_its_reader(named):
-    """Controls of both sets and what turns text round are in no format as they are; JSON has them all the same."""
+    """No format has raw control characters or those that reverse text; JSON still has them as escapes."""
     served, names = named
     for query in ("", "?format=json", "?format=text"):
         text = served.ask("/" + query).body.decode("utf-8")

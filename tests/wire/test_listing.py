@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Folders as pages: parsed as a browser would, every link followed."""
+"""Folders as pages: parsed as a browser would parse them, with every link followed."""
 import html.parser
 import json
 import os
@@ -53,14 +53,14 @@ class Page(html.parser.HTMLParser):
 
 
 def path_of(base, href):
-    """Where a link leads, as bytes of a decoded path: None for one that only changes the view."""
+    """Where a link leads, as bytes of a decoded path; None for a link that only changes the view."""
     url = urllib.parse.urlsplit(urllib.parse.urljoin("http://x" + base, href))
     assert url.netloc == "x" and url.scheme == "http", href
     return None if url.query else urllib.parse.unquote_to_bytes(url.path)
 
 
 def entries(base, page):
-    """Paths below base that it links to, in its order."""
+    """Paths below base that the page links to, in its order."""
     here = urllib.parse.unquote_to_bytes(base)
     paths = [path_of(base, href) for href, _ in page.links]
     return [path for path in paths if path and path.startswith(here) and path != here]
@@ -107,7 +107,7 @@ def test_bad_utf8_is_shown_as_such(wire):
 @pytest.mark.core
 # shows K20
 def test_chunks(wire):
-    """A strict decoder takes it, and the next answer on the connection too."""
+    """A strict decoder accepts the listing, and the next answer on the connection too."""
     reply = listing(wire, "/odd/")
     if "transfer-encoding" in reply.fields:
         assert reply.chunks and all(reply.chunks) and sum(reply.chunks) == len(reply.body)
@@ -119,7 +119,7 @@ def test_chunks(wire):
 @pytest.mark.core
 # shows K15, S28
 def test_parent_from_any_depth(wire):
-    """Up and up ends at the root and stays there; the seed's first version stuck at depth
+    """Following parent links ends at the root and stays there; the seed's first version was stuck at depth
     one."""
     here, steps = "/a/b/c/d/e/", []
     while here != "/":
@@ -166,7 +166,7 @@ def test_crawl_reaches_everything(start, tree):
 @pytest.mark.core
 # shows K16, S28
 def test_sorting(start, tree):
-    """By each column, both ways, by links alone; folders stay first."""
+    """Links alone sort by each column, both ways; folders stay first."""
     for i, (name, size) in enumerate([("bravo", 30), ("alpha", 20), ("delta", 10),
                                       ("charlie", 40)]):
         write(f"{tree}/{name}", bytes(size), mtime=1_600_000_000 + [3, 1, 4, 2][i] * 100_000)
@@ -196,7 +196,7 @@ def test_sorting(start, tree):
 
 @pytest.mark.core
 def test_json(wire, standard):
-    """The same data for machines, by Accept and by query."""
+    """A listing's data for machines, by Accept and by query."""
     reply = listing(wire, "/size/", "Accept: application/json")
     assert reply["content-type"].startswith("application/json")
     data = json.loads(reply.body.decode("utf-8"))
@@ -248,7 +248,7 @@ def test_text_has_a_line_for_each(wire):
 
 
 def test_sizes_people_read(wire):
-    """Human sizes, the exact one on hover."""
+    """Rounded sizes, with the exact one on hover."""
     page = Page(listing(wire, "/size/").body.decode())
     words = "".join(page.words)
     assert "1.0 MiB" in words or "1 MiB" in words
@@ -263,7 +263,7 @@ def test_special_entries_are_shown_not_linked(wire):
 
 
 def test_links_that_leave_are_not_linked(wire):
-    """A link out of the root is refused when asked for, so it is no link in the listing either."""
+    """A link out of the root is refused when requested, so it is not linked in the listing either."""
     page = Page(listing(wire, "/link/").body.decode())
     linked = {path.rstrip(b"/").rsplit(b"/", 1)[1] for path in entries("/link/", page)}
     assert linked >= {b"file", b"dir", b"chain"}
@@ -297,7 +297,7 @@ def test_empty_folder(wire):
 
 # shows K12
 def test_switched_off(start, standard):
-    """403 for a folder without index; its files and the index of others stay."""
+    """403 for a folder without index; its files, and folders with an index, are still served."""
     with start(standard, "--listing", "off").wire() as wire:
         assert wire.ask("/list/").status == 403
         assert wire.ask("/list/one.txt").body == b"1\n"
@@ -343,7 +343,7 @@ def crowd(engine):
 @pytest.mark.long
 # shows K13
 def test_hundred_thousand(crowd):
-    """All of them, once each, in order; the links of HTML too."""
+    """All names are listed, once each, in order; HTML has a link for each, too."""
     with crowd.wire() as wire:
         text = listing(wire, "/many/?format=text").body.split(b"\n")
         assert [line.rsplit(b" ", 1)[1] for line in text[:-1]] == [b"%06d" % i for i in range(MANY)]
@@ -377,7 +377,7 @@ def test_others_are_served_meanwhile(crowd):
 
 # shows K20
 def test_beyond_the_limit_it_streams(crowd):
-    """One entry more: unsorted, saying so, and still complete."""
+    """With one entry more the listing is unsorted, says so, and is still complete."""
     write(f"{crowd.root}/many/one-more", b"x")
     with crowd.wire() as wire:
         data = json.loads(listing(wire, "/many/?format=json").body)
@@ -390,7 +390,7 @@ def test_beyond_the_limit_it_streams(crowd):
 
 @pytest.mark.parametrize("count, is_sorted", [(19, True), (20, True), (21, False), (500, False)])
 def test_listing_max(start, tree, count, is_sorted):
-    """Both sides of --listing-max: every entry either way, and said so in each format."""
+    """On both sides of --listing-max every entry is listed, and each format says whether it is sorted."""
     for i in range(count):
         write(f"{tree}/{i * 7 % count:04}" if count % 7 else f"{tree}/{i:04}", b"x")
     with start(tree, "--listing-max", "20").wire() as wire:
@@ -421,7 +421,7 @@ def test_streamed_names(start, tree):
 
 @pytest.mark.long
 def test_clients_that_leave_a_listing(crowd):
-    """Gone while it is made or sent: the job is dropped, nothing leaks, others go on."""
+    """Clients leave while the listing is made or sent: the job is dropped, nothing leaks, others are served."""
     for i in range(6):
         wire = crowd.wire(rcvbuf=4096)
         wire.send(request("/many/"))
@@ -433,7 +433,7 @@ def test_clients_that_leave_a_listing(crowd):
 
 
 def test_folder_that_changes(start, tree):
-    """Entries come and go while it is listed: whole answers all the same."""
+    """Entries are added and removed while the folder is listed: answers are whole nevertheless."""
     write(f"{tree}/stays", b"x")
     stop = threading.Event()
 

@@ -15,7 +15,7 @@ MANY = 200
 @pytest.mark.core
 @pytest.mark.capacity(MANY)
 def test_two_hundred_at_once(site):
-    """All connected, all asking, read in another order than asked."""
+    """All connected, all sending requests; the answers are read in another order."""
     rng = random.Random(3)
     wires = [site.wire() for _ in range(MANY)]
     for turn in range(3):
@@ -69,7 +69,7 @@ def test_mixed_work(site):
                 else:
                     assert wire.ask(f"/size/{size}.bin").body == content(size, size)
             wire.close()
-        except Exception as error:  # told to the test, which fails with it
+        except Exception as error:  # the test fails with it
             failures.append((seed, error))
     threads = [threading.Thread(target=client, args=(seed,), daemon=True) for seed in range(12)]
     for thread in threads:
@@ -111,7 +111,7 @@ def test_fairness(site):
 
 # shows D08, N04, S16
 def test_queue_of_clients(site):
-    """As many as wait in the queue, whatever the engine serves at once: all are served in the
+    """However many clients the engine serves at once, all that wait in the queue are served in the
     end."""
     wires = [site.wire() for _ in range(60)]
     data = request("/hello.txt", fields=["Connection: close"])

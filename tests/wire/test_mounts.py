@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What is mounted below the folder hides files without an event, and is seen all the same; mounts elsewhere, which come often
-on machines with containers, cost the cache nothing."""
+"""A mount below the folder hides files without an event, and is noticed nevertheless; mounts elsewhere, which are frequent on
+machines with containers, cost the cache nothing."""
 import os
 import time
 
@@ -11,7 +11,7 @@ from test_cache import ASKS, kept
 
 pytestmark = [pytest.mark.userspace("the modules cross no mounts"),
               pytest.mark.skipif(not mounts.may(), reason="needs root and the right to mount")]
-TICK_S = 0.05  # several of the kernel's clock, which is what may pass until a mount is seen
+TICK_S = 0.05  # several ticks of the kernel's clock: a mount may be noticed that late
 OLD, NEW = b"old\n" * 50, b"new\n" * 50
 NAMES = ["plain", "a b", "back\\slash", "line\nend", "tab\tbed"]
 
@@ -23,7 +23,7 @@ def name():
 
 @pytest.fixture
 def root(tree, name):
-    """A folder with that name, beside one that is mounted."""
+    """A folder with that name, next to one that is mounted."""
     mounts.own()
     for folder in (name, "other"):
         os.mkdir(f"{tree}/{folder}")
@@ -68,7 +68,7 @@ def test_mounted_over_a_file(server, root):
 @pytest.mark.long
 @pytest.mark.parametrize("place", ["other", "."])
 def test_mounted_elsewhere(server, root, place):
-    """Beside the folder; and over the one that holds it, which changes what its path leads to and not what is served."""
+    """A mount next to the folder, and one over its parent: its path leads elsewhere, but the same is served."""
     before, place = server.stats(), os.path.normpath(f"{root}/../{place}")
     for _ in range(3):
         mounts.mount("none", place, "tmpfs")

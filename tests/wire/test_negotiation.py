@@ -95,14 +95,14 @@ def test_choice(coded, root, accept, allowed):
 @pytest.mark.parametrize("accept",
                          ["identity;q=0", "*;q=0", "identity;q=0, gzip;q=0, br;q=0, zstd;q=0"])
 def test_nothing_acceptable(coded, accept):
-    """RFC 9110 12.5.3: 406, a coded one that was not excluded, or the plain file all the same."""
+    """RFC 9110 12.5.3: 406, a coding that was not excluded, or the plain file nevertheless."""
     reply = ask(coded, "/all.txt", accept)
     assert reply.status in (200, 406)
 
 
 @pytest.mark.core
 def test_variants_differ(coded):
-    """Their own tag and length, so that no cache takes one for the other."""
+    """Each variant has its own tag and length, so that no cache takes one for another."""
     replies = {accept: ask(coded, "/all.txt", accept) for accept in ("identity", "gzip", "br",
         "zstd")}
     assert len({reply["etag"] for reply in replies.values()}) == 4
@@ -138,7 +138,7 @@ def test_one_sibling(coded, root, suffix):
 
 @pytest.mark.parametrize("name", ["stale", "folder", "link", "pipe", "none", "fine"])
 def test_siblings_that_do_not_count(coded, name):
-    """Older (by a nanosecond too), a folder, a link that leaves the root, a pipe that would
+    """A sibling that is older (even by a nanosecond), a folder, a link that leaves the root, a pipe that would
     block."""
     reply = ask(coded, f"/{name}.txt", "gzip, br, zstd")
     assert reply.status == 200 and "content-encoding" not in reply.fields
@@ -158,18 +158,18 @@ def test_index(coded):
 
 
 def test_switched_off(start, root):
-    """And what the server itself could make of it, for which the answer would vary as well."""
+    """Without siblings, and without compression on the way, for which the answer would vary as well."""
     reply = ask(start(root, "--precompressed", "off", "--compress", "off"), "/all.txt", "gzip, br, zstd")
     assert reply.body == content("all", 5000) and "vary" not in reply.fields
 
 
 def test_no_sibling_no_vary(coded):
-    """Too small to be compressed on the way, either."""
+    """The file is also too small to be compressed on the way."""
     assert "vary" not in ask(coded, "/none.txt", "gzip").fields
 
 
 def test_one_that_comes_later(coded, root):
-    """Of a file without siblings it is remembered for a second that it has none."""
+    """The server remembers for a second that a file has no siblings."""
     write(f"{root}/later.txt", content("later", 400), OLD)
     reply = ask(coded, "/later.txt", "gzip")
     assert "content-encoding" not in reply.fields and "vary" not in reply.fields

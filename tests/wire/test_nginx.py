@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The same requests to nginx and to rung, over the same folder: every difference is known and has a
+"""nginx and rung get the same requests, over the same folder: every difference is known and has a
 reason.
 
-Compared are the status, whether the connection stays, and the fields that say what was sent. ETags
+The status, whether the connection stays open, and the fields that say what was sent are compared. ETags
 differ in form by design (ours has nanoseconds, inode and ctime) and are not compared, nor are
-bodies of pages that each server makes itself. A difference that is not in the table fails, and so
-does a row of the table that is none any more.
+bodies of pages that each server makes itself. A difference that is not in the table fails the test, and
+so does a row of the table that is no longer a difference.
 """
 import hashlib
 import os
@@ -110,8 +110,8 @@ ALLOW = "RFC 9110 15.5.6: a 405 must say what is allowed"
 OPTIONS = "OPTIONS is answered (RFC 9110 9.3.7)"
 RANGES = "all answers of files say that ranges work; ranges of the coded variant do too"
 
-# name: {what: (nginx, rung)}, reason. Where the status differs, the fields of what was sent are not
-# compared.
+# name: {what: (nginx, rung)}, reason. Where the status differs, the fields that say what was sent are
+# not compared.
 DIFFERENCES = {
     "climb": ({"status": (400, 404), "stays": (False, True)}, "nothing is there: " + STAYS),
     "encoded climb": ({"status": (400, 404), "stays": (False, True)}, "nothing is there: " + STAYS),
@@ -198,7 +198,7 @@ def nginx(tree):
 
 
 def ask(address, data):
-    """What an answer says, by the fields we compare; no more than that is asked of it."""
+    """The parts of an answer that we compare; nothing else in it is checked."""
     with Wire(address) as wire:
         wire.send(data)
         if not wire.more():

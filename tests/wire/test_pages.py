@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A folder in pages, by ?offset=N&limit=N: put together they are the whole, in every order and format."""
+"""A folder in pages, by ?offset=N&limit=N: together the pages are the whole, in every order and format."""
 import json
 import os
 import re
@@ -16,7 +16,7 @@ WHOLE = {"folders": 3, "files": ENTRIES - 3, "others": 0, "size_bytes": sum(i % 
 
 @pytest.fixture
 def shelf(tree):
-    """Sizes and times are shared by many, so that their order needs the names too."""
+    """A folder where many entries share sizes and times, so that their order needs the names too."""
     for i in range(ENTRIES):
         if i < 3:
             os.mkdir(f"{tree}/folder {i}")
@@ -37,7 +37,7 @@ def names(data):
 
 
 def followed(wire, query):
-    """The pages that begin with that one, each by what the one before says; as lists of names."""
+    """Lists of the names on that page and those after it, each page found by the "next" of the one before."""
     found, data = [], page(wire, query)
     while True:
         found.append(names(data))
@@ -50,7 +50,7 @@ def followed(wire, query):
 @pytest.mark.parametrize("limit", [1, 7, ENTRIES - 1, ENTRIES, ENTRIES + 1, 999_999_999])
 # shows K16, S28
 def test_pages_are_the_whole(start, shelf, limit):
-    """Sorted: each entry once, in the whole's order, and the totals are of all pages."""
+    """Pages of a sorted folder: each entry once, in the whole's order, and the totals are of all pages."""
     with start(shelf, *SORTED).wire() as wire:
         for order in ("", "sort=size&order=desc", "sort=time", "filter=1"):
             whole = page(wire, order)
@@ -64,7 +64,7 @@ def test_pages_are_the_whole(start, shelf, limit):
 @pytest.mark.core
 @pytest.mark.parametrize("limit", [1, 7, ENTRIES - 1, ENTRIES, ENTRIES + 1])
 def test_pages_of_a_stream(start, shelf, limit):
-    """Too many to sort: in the folder's own order, and the totals are the page's."""
+    """Pages of a folder too large to sort: in the folder's own order, and the totals are the page's."""
     with start(shelf, *STREAMED).wire() as wire:
         whole = page(wire, "")
         assert whole["sorted"] is False
@@ -90,7 +90,7 @@ def test_pages_of_a_stream(start, shelf, limit):
       for text in ("", "x", "-1", "+1", "1x", "%31", "0", "1000000000", "18446744073709551617")),
 ])
 def test_odd_pages(start, shelf, options, query, wanted):
-    """A number that is none, or that no folder has entries for, is ignored, as all else in a query is."""
+    """An invalid number, or one larger than any folder, is ignored, like anything else in a query."""
     with start(shelf, *options).wire() as wire:
         assert names(page(wire, query)) == names(page(wire, ""))[wanted]
 
@@ -102,7 +102,7 @@ def links(text, rel):
 @pytest.mark.core
 # shows K16, S28
 def test_pages_for_people(start, shelf):
-    """Plain links lead through all pages and back, and nothing else is lost on the way."""
+    """Plain links lead through all pages and back, and keep the rest of the query."""
     with start(shelf, *SORTED).wire() as wire:
         assert not links(wire.ask("/").body.decode(), "(?:next|prev)")
         at, seen = "?sort=size&order=desc&filter=t&limit=6", []
@@ -157,7 +157,7 @@ def test_keys_do_not_meet(start, tree):
 
 @pytest.mark.core
 def test_kept_pages(start, shelf):
-    """Asked for so often that a cache has them: each is itself, and none is older than a change."""
+    """Pages are requested so often that a cache has them: each is the right one, and none is older than a change."""
     with start(shelf).wire() as wire:
         for name in ("0", "1.5"):
             whole = names(page(wire, ""))

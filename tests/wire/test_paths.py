@@ -39,7 +39,7 @@ PATHS = [
     # links
     ("/link/file", 200, HELLO), ("/link/chain", 200, HELLO), ("/link/hidden", 404, None),
     ("/link/dir/b/c/d/e/deep.txt", 200, b"deep\n"),
-    # what cannot be opened
+    # things that cannot be opened
     ("/special/fifo", 403, None), ("/special/socket", 403, None), ("/special/fifo/", 404, None),
 ]
 
@@ -142,7 +142,7 @@ def test_odd_names(wire):
 
 
 def test_raw_bytes_in_a_target(wire):
-    """Bytes over 0x7f as they are: taken for the name they are, or refused, never for another
+    """Raw bytes over 0x7f are taken for the name that they spell, or refused, but never taken for another
     file."""
     reply = wire.ask("/odd/\xff\xfe")
     assert reply.status in (200, 400)
@@ -180,7 +180,7 @@ for target in itertools.cycle(("real", "../secret")):
 
 # shows D13, K04
 def test_a_link_that_swings(start, tree):
-    """The race nginx and lighttpd lose: a link that points inside and outside by turns never
+    """The race that nginx and lighttpd lose: a link that points alternately inside and outside never
     leaks."""
     write(f"{tree}/secret/file", b"secret")
     write(f"{tree}/root/real/file", b"public")

@@ -51,7 +51,7 @@ def test_hundred_in_one_write(wire, seed):
     kinds = random.Random(seed).choices(KINDS, k=100)
     sender = threading.Thread(target=wire.send, args=(b"".join(kind[0] for kind in kinds),),
                               daemon=True)
-    # The answers are longer than the buffers between us: reading must not wait for writing.
+    # The answers are longer than all buffers on the way: reading must not wait for writing.
     sender.start()
     read(wire, kinds)
     sender.join(30)
@@ -70,7 +70,7 @@ def test_cut_at_random(wire):
 
 
 def test_close_in_the_middle(site):
-    """What follows a request with Connection: close is not answered, and the end is clean."""
+    """Requests after one with Connection: close are not answered, and the end is clean."""
     with site.wire() as wire:
         wire.send(request("/hello.txt") * 2 + request("/hello.txt", fields="Connection: close")
                   + request("/hello.txt") * 2000)
@@ -79,8 +79,8 @@ def test_close_in_the_middle(site):
 
 
 def test_one_answer_each_for_small_files(wire):
-    """2000 small requests while nothing is read for a while: the server waits, it does not swallow
-    or grow."""
+    """2000 small requests while nothing is read for a while: the server waits; it neither loses requests
+    nor grows."""
     count = 2000
     sender = threading.Thread(target=wire.send, args=(request("/size/4096.bin") * count,),
                               daemon=True)
@@ -94,7 +94,7 @@ def test_one_answer_each_for_small_files(wire):
 
 # shows D17
 def test_sizes_back_to_back(wire):
-    """Every length is what it says, for every size, with the next answer right behind."""
+    """Every body has the length that its head says, for every size, with the next answer right behind it."""
     wire.send(b"".join(request(f"/size/{size}.bin") for size in SIZES))
     for size in SIZES:
         reply = wire.reply()
@@ -103,7 +103,7 @@ def test_sizes_back_to_back(wire):
 
 @pytest.mark.core
 def test_half_close_gets_everything(site):
-    """A client that has said all it wants and shut its side gets every answer, then the end."""
+    """A client that has sent all its requests and shut its side gets every answer, then the end."""
     with site.wire() as wire:
         wire.send(request("/size/65536.bin") * 20 + request("/list/"))
         wire.finish()
@@ -116,8 +116,8 @@ def test_half_close_gets_everything(site):
 @pytest.mark.parametrize("part", [b"GET /hello.txt HTT", b"GET /hello.txt HTTP/1.1\r\nHost: x\r\n",
                                   b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc"])
 def test_half_close_within_a_request(site, part):
-    """What came whole is answered; the torn one is answered 400 or 408, or not at all, and then the
-    end comes."""
+    """The whole request is answered; the torn one is answered 400 or 408, or not at all, and then the
+    connection ends."""
     with site.wire() as wire:
         wire.send(request("/hello.txt") + part)
         wire.finish()

@@ -8,7 +8,7 @@ import pytest
 
 
 def between(page, tag):
-    """The bytes of the only element of that name, and no attribute on it."""
+    """The bytes of the only element of that name, which has no attributes."""
     found = re.findall(rb"<" + tag + rb"(?:\s[^>]*)?>(.*?)</" + tag + rb">", page, re.S)
     assert len(found) == 1 and b"<" + tag + b">" in page, tag
     return found[0]
@@ -21,7 +21,7 @@ def hash_of(text):
 @pytest.mark.core
 @pytest.mark.parametrize("target", ["/list/", "/odd/", "/empty/", "/list/?sort=size&order=desc&filter=one"])
 def test_hashes(wire, target):
-    """Recomputed from the page: a change of style or script needs these into core/listing_page.h."""
+    """The hashes are recomputed from the page: after a change of style or script, put them into core/listing_page.h."""
     reply = wire.ask(target)
     policy = dict(part.strip().split(" ", 1) for part in reply["content-security-policy"].split(";"))
     assert policy == {"default-src": "'none'", "style-src": hash_of(between(reply.body, b"style")),
@@ -37,5 +37,5 @@ def test_alike_for_head(wire):
 
 @pytest.mark.parametrize("target", ["/list/?format=json", "/list/?format=text", "/hello.txt", "/index/", "/list", "/missing"])
 def test_of_nothing_else(wire, target):
-    """A page of the site's own has its own needs."""
+    """Other answers have no policy: a page of the site's own has its own needs."""
     assert wire.ask(target).get("content-security-policy") is None

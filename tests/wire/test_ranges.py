@@ -91,7 +91,7 @@ def test_several(wire, value, spans):
                          ["bytes=0-9,5-14", "bytes=0-,0-", "bytes=0-25,0-25,0-25",
                           "bytes=0-9,10-19", "bytes=5-9,0-4"])
 def test_overlapping(wire, value):
-    """Joined, answered as asked or answered whole: but the bytes are right and no more than the
+    """Joined, answered as requested, or the whole file: in any case the bytes are right and no more than the
     file has."""
     reply = wire.ask("/alphabet.txt", fields=[f"Range: {value}"])
     assert reply.status in (200, 206)
@@ -105,7 +105,7 @@ def test_overlapping(wire, value):
 
 @pytest.mark.parametrize("count, status", [(16, 206), (17, 200), (1000, 200), (1300, 200)])
 def test_many(wire, count, status):
-    """RFC 9110 14.2: more than sixteen are not worth it; the whole file then."""
+    """RFC 9110 14.2: more than sixteen ranges are not worth it, so the whole file is sent."""
     value = ",".join(f"{2 * i}-{2 * i}" for i in range(count))
     reply = wire.ask("/size/65536.bin", fields=[f"Range: bytes={value}"])
     assert reply.status == status
@@ -128,7 +128,7 @@ def test_range_bombs(wire, value):
 
 @pytest.mark.parametrize("fields", [["Range: bytes=0-0", "Range: bytes=2-2"]])
 def test_two_range_fields(wire, fields):
-    """Range is no list field: repeated, it is ignored or refused, not half obeyed."""
+    """Range is not a list field: if repeated, it is ignored or refused, but not half obeyed."""
     assert wire.ask("/alphabet.txt", fields=fields).status in (200, 400)
 
 
@@ -159,7 +159,7 @@ def test_giant_parts(wire):
 
 
 def test_no_ranges_of_what_is_made(wire):
-    """A listing has no length: it comes whole."""
+    """A listing has no length, so it is sent whole."""
     reply = wire.ask("/list/", fields=["Range: bytes=0-1"])
     assert reply.status == 200 and b"one.txt" in reply.body
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Answers that lie ready: a request that repeats within a second gets a whole answer that was written once, and nobody
-can tell but by the counters.  The modules have a test of their own: tests/kernel/test_ready.py."""
+"""Answers that are kept ready: a request that repeats within a second gets a whole answer that was written once, which
+shows only in the counters.  The modules have a test of their own: tests/kernel/test_ready.py."""
 import os
 import socket
 import time
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.userspace("the modules keep their own"),
 SIZE = 1024
 LONG_AGO = 10**9
 BURST = 40      # requests, between two looks at the counters
-LONGEST = 3000  # a body whose answer may lie ready; one of 4096 bytes is too long with its head
+LONGEST = 3000  # a body whose answer may be kept ready; one of 4096 bytes is too long with its head
 TURNS = 12      # changes of each kind
 SECONDS = 3
 OTHERS = [("HEAD", [], 1), ("GET", ["Range: bytes=5-9"], 1), ("GET", ["Range: bytes=1-2,5-9"], 1),
@@ -25,19 +25,19 @@ OTHERS = [("HEAD", [], 1), ("GET", ["Range: bytes=5-9"], 1), ("GET", ["Range: by
 
 
 def put(folder, data, name="body.bin"):
-    """At once, and as if it had been there for long: a date that is not past is not final."""
+    """Replace a file at once, with an old date: a date that is not past is not final."""
     write(f"{folder}/new", data, LONG_AGO)
     os.rename(f"{folder}/new", f"{folder}/{name}")
 
 
 @pytest.fixture
 def served(start, tree):
-    """Whose requests all come to one thread, one connection after the other."""
+    """A server whose requests all come to one thread, one connection after the other."""
     return start(tree, "-w", "1")
 
 
 def ready(server, wire, body, path="/body.bin", fields=()):
-    """Asks until the answer lies ready, and checks each."""
+    """Send requests until the answer is kept ready, and check each answer."""
     before = server.stats()["cache_wholes"]
     for _ in range(1000):
         for _ in range(BURST):
@@ -50,7 +50,7 @@ def ready(server, wire, body, path="/body.bin", fields=()):
 
 @pytest.mark.core
 def test_the_same_bytes(served, start, tree):
-    """As a server answers that keeps nothing, whatever is asked for."""
+    """The answers are those of a server that keeps nothing, whatever is requested."""
     body = content("ready", SIZE)
     put(tree, body)
     plain = start(tree, "-w", "1", "--cache", 0)
@@ -58,7 +58,7 @@ def test_the_same_bytes(served, start, tree):
         assert seen(ready(served, wire, body)) == seen(plain.ask("/body.bin"))
     for method, fields, minor in OTHERS:
         want = seen(plain.ask("/body.bin", method, fields, minor=minor))
-        for _ in range(BURST // 2):  # so often that it might lie ready, too
+        for _ in range(BURST // 2):  # so often that it might be kept ready, too
             assert seen(served.ask("/body.bin", method, fields, minor=minor)) == want
     served.check_counts()
 
@@ -78,7 +78,7 @@ def test_what_lies_ready(served, tree, size, lies):
 
 
 def test_each_second_has_its_date(served, tree):
-    """The date is that of the answer, however often it is asked for."""
+    """The date is that of the answer, however often the file is requested."""
     body, dates = content("date", SIZE), []
     put(tree, body)
     with served.wire() as wire:
@@ -100,7 +100,7 @@ def replaced(folder, turn):
 
 
 def written_over(folder, turn):
-    """Of the same size, and its date put back."""
+    """Write over the file with the same size, and set its date back."""
     with open(f"{folder}/body.bin", "r+b") as file:
         file.write(content(f"written {turn}", SIZE))
     os.utime(f"{folder}/body.bin", (LONG_AGO, LONG_AGO))
@@ -115,7 +115,7 @@ def taken_away(folder, turn):
 
 
 def folder_exchanged(folder, turn):
-    """Another folder has its name."""
+    """Another folder gets the name of the first."""
     os.makedirs(f"{folder}/other")
     write(f"{folder}/other/body.bin", content(f"folder {turn}", SIZE), LONG_AGO)
     os.rename(f"{folder}/sub", f"{folder}/old{turn}")
@@ -128,7 +128,7 @@ def folder_exchanged(folder, turn):
                                           (folder_exchanged, "/sub/body.bin")])
 @pytest.mark.parametrize("depth", [1, 16])
 def test_a_change_is_seen_at_once(served, tree, change, path, depth):
-    """The request that is sent when the change is complete, and each after it."""
+    """The request that is sent when the change is complete, and each one after it, gets the new state."""
     body = content("first", SIZE)
     put(tree, body)
     os.makedirs(f"{tree}/sub")
@@ -145,7 +145,7 @@ def test_a_change_is_seen_at_once(served, tree, change, path, depth):
 
 
 def test_a_coding_takes_its_place(served, tree):
-    """A sibling that appears is sent at once, and lies ready, too."""
+    """A sibling that appears is sent at once, and is kept ready, too."""
     body, coded = content("plain", SIZE), b"\x1f\x8b not really"
     put(tree, body, "page.html")
     fields = ["Accept-Encoding: gzip"]
@@ -161,7 +161,7 @@ def test_a_coding_takes_its_place(served, tree):
 
 @pytest.mark.parametrize("depth", [2, 16, 100])
 def test_many_at_once(served, tree, depth):
-    """Pipelined ones come in order, each whole, two files in turn."""
+    """Pipelined answers come in order, each whole, for two files in turn."""
     bodies = [content("first of two", SIZE), content("second of two", LONGEST)]
     for body, name in zip(bodies, ("a.bin", "b.bin")):
         put(tree, body, name)
@@ -175,7 +175,7 @@ def test_many_at_once(served, tree, depth):
 
 
 def test_what_is_not_read_stays(served, tree):
-    """Who reads late reads what was sent, though the file has changed since and others lie ready."""
+    """A client that reads late gets what was sent, though the file has changed since and other answers are ready."""
     body = content("late", SIZE)
     put(tree, body)
     if lib.engine_row()["capacity"] == 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every malformed thing: its exact status, an answer that can be read, and a clean end of the
+"""Every malformed request gets its exact status, an answer that can be read, and a clean end of the
 connection.
 
 The request is followed by more bytes than any buffer of the server holds, so that a server which
@@ -161,7 +161,7 @@ def test_refused(site, name, data, status):
         refused(site, data, status, more)
 
 
-# A refusal does not wait for the rest of the head once it is certain: no hold-up by what will never
+# Once a refusal is certain, it does not wait for the rest of the head, which may never
 # come.
 EARLY = [row for row in BAD if row[0] in (
     "two spaces before the target", "control in the target", "version 2.0", "garbage",
@@ -203,8 +203,8 @@ def test_refused_head_request_has_no_body(site):
 
 
 def test_nothing_after_a_refusal(site):
-    """The pipelined requests before it are answered, it is refused, and what follows is never
-    looked at."""
+    """The pipelined requests before a malformed one are answered, the malformed one is refused, and the rest
+    is never looked at."""
     with site.wire() as wire:
         wire.send(request("/hello.txt") * 3 + get(b"X A: b\r\n") + TAIL)
         assert [wire.reply().status for _ in range(4)] == [200, 200, 200, 400]

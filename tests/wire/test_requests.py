@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Requests that are right, in every shape RFC 9112 allows, and the answers they get."""
+"""Correct requests, in every form that RFC 9112 allows, and the answers they get."""
 import pytest
 from lib.client import request
 
@@ -84,7 +84,7 @@ def test_right(wire, data, status, stays):
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "TRACE", "CONNECT"])
 # shows H02
 def test_known_methods(wire, method):
-    """Known but not ours: 405 with Allow (RFC 9110 15.5.6); the connection goes on, but not behind a CONNECT."""
+    """Known but not supported: 405 with Allow (RFC 9110 15.5.6); the connection stays open, except after a CONNECT."""
     target = "localhost:80" if method == "CONNECT" else "/hello.txt"
     wire.send(request(target, method))
     reply = wire.reply(method)
@@ -97,7 +97,7 @@ def test_known_methods(wire, method):
 
 @pytest.mark.parametrize("fields", [[], ["Content-Length: 40"], ["Transfer-Encoding: chunked"]])
 def test_nothing_in_a_tunnel_is_answered(site, fields):
-    """RFC 9110 9.3.6: what follows a CONNECT may be the tunnel's bytes, never a request or a body."""
+    """RFC 9110 9.3.6: bytes after a CONNECT may be the tunnel's; they are never a request or a body."""
     for apart in (False, True):
         with site.wire() as wire:
             head, tunnel = request("localhost:80", "CONNECT", fields), request("/hello.txt") * 3
@@ -127,7 +127,7 @@ def test_options(wire, target):
 # shows D21, H08
 def test_head_is_get(site, target, fields):
     """RFC 9110 9.3.2: the same head as GET, and no body. Range is for GET alone (14.2). The length of a listing is known
-    from the request on for which it was made to be kept, which is this GET perhaps."""
+    from the request on that made it to be kept, which may be this GET."""
     with site.wire() as wire:
         head = wire.ask(target, "HEAD", fields)
         assert wire.ask("/hello.txt").body == HELLO  # nothing followed the head

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Clients that vanish with a RST or a FIN at any moment: they harm nobody, and nothing
+"""Clients that vanish with a RST or a FIN at any moment harm no other client, and nothing
 leaks."""
 import random
 import threading
@@ -19,7 +19,7 @@ REQUESTS = [request("/hello.txt"), request("/size/1048576.bin"), request("/list/
 
 
 def vanish(server, rng):
-    """Send part of something, perhaps read a little, and go."""
+    """Send part of something, perhaps read a little, and leave."""
     wire = server.wire(rcvbuf=8192)
     data = rng.choice(REQUESTS)
     try:
@@ -46,7 +46,7 @@ def test_at_any_moment(start, standard, seed):
     server = start(standard)
     rng = random.Random(seed)
     for target in ("/list/", "/size/65536.bin"):
-        server.ask(target)  # what is opened once and kept is open now
+        server.ask(target)  # files that are opened once and kept are open now
     server.rest()
     before = server.files()
     for _ in range(150):
@@ -59,7 +59,7 @@ def test_at_any_moment(start, standard, seed):
 @pytest.mark.core
 @pytest.mark.capacity(20)
 def test_gone_while_the_answer_is_made(start, standard):
-    """The reset and the answer may come in one turn: whichever is looked at first, the other is nobody's."""
+    """The reset and the answer may come in one turn: whichever is handled first, the other has no connection left."""
     server = start(standard)
     for _ in range(40):
         wires = [server.wire() for _ in range(20)]
@@ -87,7 +87,7 @@ def test_others_are_unharmed(start, standard):
                     assert wire.ask("/size/65536.bin").body == body
                     count += 1
                 counts.append(count)
-        except Exception as error:  # told to the test, which fails with it
+        except Exception as error:  # the test fails with it
             failures.append(error)
     guilty = [server.wire() for _ in range(20)]
     for wire in guilty:
@@ -124,7 +124,7 @@ def test_gone_before_it_is_accepted(start, standard):
 
 
 def test_half_closed_and_silent(start, standard):
-    """FIN without a request: closed, not kept."""
+    """After a FIN without a request the connection is closed, not kept."""
     server = start(standard)
     for opening in (b"", request("/hello.txt")):
         with server.wire() as wire:
@@ -138,7 +138,7 @@ def test_half_closed_and_silent(start, standard):
 
 # shows S03
 def test_reader_that_leaves_a_pipe_of_answers(start, standard):
-    """Hundreds of answers are due and the client goes: no SIGPIPE, no endless writing."""
+    """Hundreds of answers are due when the client leaves: no SIGPIPE, no endless writing."""
     server = start(standard)
     for i in range(5):
         wire = server.wire(rcvbuf=4096)

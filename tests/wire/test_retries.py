@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""A connection whose thread or process can be started at the second try only: it waits no longer than that."""
+"""A connection whose thread or process can be started only at the second try waits no longer than that."""
 import pytest
 from lib import strace
 from lib.server import ENGINE
 
-STARTS = {"fork": "clone", "thread": "clone3"}  # by which of glibc's calls
-IDLE_S = 2  # four times what an idle connection keeps when others wait (ROOM_IDLE_MS)
+STARTS = {"fork": "clone", "thread": "clone3"}  # the system call that glibc uses
+IDLE_S = 2  # four times as long as an idle connection may stay when others wait (ROOM_IDLE_MS)
 
 pytestmark = [*strace.needed, pytest.mark.skipif(ENGINE not in STARTS, reason="it starts nothing for a connection")]
 

@@ -13,7 +13,7 @@ HELLO = b"Hello, world\n"
 
 
 def ended(wire):
-    """Whether the server has closed it."""
+    """Whether the server has closed the connection."""
     wire.sock.settimeout(0.001)
     try:
         return wire.sock.recv(1) == b""
@@ -26,8 +26,8 @@ def ended(wire):
 @pytest.mark.core
 @pytest.mark.capacity(8)
 def test_idlest_makes_room(start, standard):
-    """--max-connections: the one that has been idle longest goes, and only when another wants
-    in."""
+    """--max-connections: the longest-idle connection is closed, and only when another client
+    is waiting."""
     server = start(standard, "--max-connections", "5")
     wires = [server.wire() for _ in range(5)]
     for wire in wires:
@@ -54,7 +54,7 @@ def test_idlest_makes_room(start, standard):
 @pytest.mark.capacity(8)
 # shows N04
 def test_busy_ones_are_not_evicted(start, standard):
-    """All are in the middle of a transfer and read on: the next waits until one has gone, then it is served."""
+    """All clients are in the middle of a transfer and keep reading: the next one is served once one has left."""
     server = start(standard, "--max-connections", "3")
     wires = [server.wire() for _ in range(3)]
     readers = []
@@ -65,7 +65,7 @@ def test_busy_ones_are_not_evicted(start, standard):
     with server.wire() as late:
         late.send(request("/hello.txt"))
         assert late.quiet(0.5)
-        if lib.ENGINE != "kernel":  # whose time is nobody's
+        if lib.ENGINE != "kernel":  # a module has no time of its own
             before = server.cpu_seconds()
             time.sleep(1)
             assert server.cpu_seconds() - before < 0.5
@@ -86,8 +86,8 @@ def test_busy_ones_are_not_evicted(start, standard):
                          ids=["own limit", "no limit"])
 # shows D22
 def test_descriptors_run_out(start, standard, options):
-    """60 half requests, and descriptors for 40 connections, or 20 with pipes: it pauses and does not spin.  A half request
-    loses its seat while others wait; those that have one when nobody waits any more are answered."""
+    """60 half requests, and descriptors for 40 connections, or 20 with pipes: the server pauses and does not spin.  A half
+    request loses its seat while others wait; those that have a seat when no other waits any more are answered."""
     server = start(standard, "--head-timeout", "60s", *options, files=112)
     wires = [server.wire() for _ in range(60)]
     for wire in wires:
@@ -104,7 +104,7 @@ def test_descriptors_run_out(start, standard, options):
             assert reply.status in (200, 503)
             outcomes[reply.status] += 1
         except (ConnectionResetError, BrokenPipeError):
-            outcomes["reset"] += 1  # it said nothing for long while others waited
+            outcomes["reset"] += 1  # it was silent for long while others waited
         except AssertionError as error:
             assert "stream ended" in str(error), error
             outcomes["ended"] += 1
@@ -119,8 +119,8 @@ def test_descriptors_run_out(start, standard, options):
 @pytest.mark.capacity(40)
 # shows D22
 def test_recovers_without_a_new_client(start, standard):
-    """Those that waited in the queue are served once there is room, though nobody new
-    knocks."""
+    """Clients that waited in the queue are served once there is room, though no new client
+    connects."""
     server = start(standard, files=32)
     busy = [server.wire() for _ in range(40)]
     for wire in busy:
@@ -138,7 +138,7 @@ def test_recovers_without_a_new_client(start, standard):
 @pytest.mark.capacity(50)
 # shows D32
 def test_idle_clients_make_room_for_active_ones(start, standard):
-    """Fifty clients that come, ask and stay; 32 descriptors: every one of them gets its answer."""
+    """Fifty clients connect, send a request and stay; with 32 descriptors, every one of them gets its answer."""
     server = start(standard, files=32)
     wires = []
     for _ in range(50):
@@ -151,7 +151,7 @@ def test_idle_clients_make_room_for_active_ones(start, standard):
 
 @pytest.mark.capacity(40)
 def test_newcomers_get_their_chance(start, standard):
-    """In a full house a client that has only just come is not idle: its request is on the way."""
+    """When all seats are taken, a client that has just connected is not idle: its request is on the way."""
     server = start(standard, "--max-connections", "2")
     outcomes = collections.Counter()
     for _ in range(10):

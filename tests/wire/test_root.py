@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Started as root, without --user: what others may not read is refused, as the kernel would refuse it to them."""
+"""Started as root, without --user, rung refuses files that others may not read, as the kernel would refuse them."""
 import os
 
 import pytest

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""How an answer leaves: each way sends the same bytes, whatever becomes of the file; and what
+"""How an answer is sent: each way sends the same bytes, whatever happens to the file; and what
 Nagle's algorithm, the cork and deferred accepting do to the time it takes.
 
-A delay of the kernel's cannot be had sooner than it is due, and a busy machine only adds to it: so where there is
-one even the fastest of many answers has it, and where there is none the fastest has not.
+A delay of the kernel's never ends before it is due, and a busy machine only adds to it.  So where there is a delay,
+even the fastest of many answers has it, and where there is none, the fastest does not.
 """
 import contextlib
 import os
@@ -30,7 +30,7 @@ HOW = {
 SIZES = [0, 1, 4095, 4096, 4097, 16384, 65535, 65536, 65537, 262143, 262144, 262145, (1 << 20) + 3]
 GIANT = (2 << 30) + (4 << 20)
 MARKS = {0: b"first", (2 << 30) - 4: b"across 2 GiB", GIANT - 4: b"last"}
-BIG, CUT = 20 << 20, (16 << 20) + 123  # more than the buffers between us hold, and an end beyond what is in them
+BIG, CUT = 20 << 20, (16 << 20) + 123  # more than all buffers on the way hold, and an end beyond the bytes in them
 HELLO = b"Hello, world\n"
 BYTES = content("big", BIG)
 DELAYED_MS = 25  # an acknowledgement waits 40 ms for something to go with
@@ -79,7 +79,7 @@ def test_every_size(sending):
 
 
 def test_pipelined(sending):
-    """All in one go, to a client that reads late and little at a time."""
+    """All requests in one go, from a client that reads late and little at a time."""
     with sending.wire(rcvbuf=8192) as wire:
         wire.send(b"".join(request(f"/{size}") + request(f"/{size}", "HEAD") for size in SIZES))
         time.sleep(0.05)
@@ -121,7 +121,7 @@ def begin(server):
 
 # shows N12, N13, N14
 def test_cut(changing, tree):
-    """What the file still has, exactly; then the end, never a signal, zeros or the next answer."""
+    """Exactly the bytes that the file still has, then the end; never a signal, zeros or the next answer."""
     server, big = changing
     wire, got = begin(server)
     with wire:
@@ -149,8 +149,8 @@ def test_exchanged(changing, tree, how):
 
 
 def test_pipes_are_few(start, sizes, engine):
-    """One for each thread of a loop or a crew, and it is empty for the next, however often a client turned away; a
-    thread that serves one connection has one meanwhile."""
+    """One pipe for each thread of a loop or a crew, empty for the next answer, however often a client left early.  A
+    thread that serves one connection has a pipe only while it does."""
     server = start(sizes, "--send", "splice")
     stdio = set(server.open_paths("pipe:"))
     for _ in range(20):
@@ -166,7 +166,7 @@ def test_pipes_are_few(start, sizes, engine):
 # --- Packets -----------------------------------------------------------------------------------------------
 
 def fastest_ms(ask, count=30):
-    """Of the last ten of so many: at first the client's kernel acknowledges at once."""
+    """The fastest of the last ten of count answers: at first the client's kernel acknowledges at once."""
     times = []
     for _ in range(count):
         begun = time.monotonic()
@@ -179,10 +179,10 @@ def fastest_ms(ask, count=30):
 @pytest.mark.parametrize("nodelay", ["on", "off"])
 # shows N16
 def test_the_stall(start, sizes, nodelay, cork):
-    """Head and body as two small segments.  With neither, the second waits for the first's acknowledgement."""
+    """Head and body as two small segments.  With neither option, the second waits for the first's acknowledgement."""
     server = start(sizes, "--gather", "off", "--tcp-nodelay", nodelay, "--tcp-cork", cork)
     with server.wire() as wire:
-        def ask():  # after a pause, as on a busy machine, a kernel acknowledges at once again, unless it is told not to
+        def ask():  # after a pause, as on a busy machine, a kernel acknowledges at once again, without this option
             wire.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
             wire.ask("/hello.txt")
         fastest = fastest_ms(ask)
@@ -198,8 +198,8 @@ def test_one_call_needs_neither(start, sizes):
 @pytest.mark.parametrize("what", ["pipelined", "error", "last", "list"])
 # shows N16
 def test_nothing_is_left_in_the_cork(start, sizes, what):
-    """It would come loose after 200 ms.  A batch, a lingering end, one the client asked for, and a listing, which
-    waits for its folder."""
+    """Corked bytes would be sent only after 200 ms.  A batch, a lingering end, an end that the client requested, and a
+    listing, which waits for its folder."""
     server = start(sizes, "--tcp-cork", "on")
 
     def pipelined():
@@ -225,7 +225,7 @@ def test_nothing_is_left_in_the_cork(start, sizes, what):
 
 @contextlib.contextmanager
 def echo_server(*options):
-    """Its address."""
+    """A running rung echo; yields its address."""
     command = [lib.BIN, "echo", "-e", lib.ENGINE, "-p", "0", "-b", "127.0.0.1", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=lib.CLEAN_ENV) as process:
         try:
@@ -259,7 +259,7 @@ def test_echo_is_corked_too(engine):
 @pytest.mark.userspace("a command line: rung echo is a process; tests/kernel asks rung_echo")
 # shows D24, E07, E23
 def test_echo():
-    """On every engine, though it has no option for what becomes of files: those are as they are by default."""
+    """rung echo runs on every engine, though it has no options for sending files: those keep their defaults."""
     with echoing() as wire:
         for size in 1, 16384, 16385, 300000:
             sender = threading.Thread(target=wire.send, args=(BYTES[:size],))
@@ -271,7 +271,7 @@ def test_echo():
 # --- Accepting ---------------------------------------------------------------------------------------------
 
 def test_deferred(start, sizes):
-    """Who has said nothing is not accepted, until a while has passed; who speaks is at once."""
+    """A silent client is accepted only after a while; a client that sends something is accepted at once."""
     server = start(sizes, "--defer-accept", "1s")
     with server.wire() as silent:
         time.sleep(0.3)
@@ -310,7 +310,7 @@ def test_without_files(option):
 @pytest.mark.userspace("a command line: rung echo is a process; tests/kernel asks rung_echo")
 # shows D24, E07
 def test_echo_bears_resets(enough):
-    """Clients go with a reset: in the middle of a message, with an answer unread, with nothing said."""
+    """Clients leave with a reset: in the middle of a message, with an answer unread, with nothing sent."""
     others = max(0, min(8, enough - 1))
     with echo_server() as address:
         for turn in range(5):

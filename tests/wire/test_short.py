@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Short of memory or descriptors: every loop answers alike, with what was asked for or 503, and none of its clients is
+"""Short of memory or descriptors, every loop answers alike, with the requested file or 503, and none of its clients is
 left without an answer."""
 import collections
 import re
@@ -12,10 +12,10 @@ from lib.client import request
 from lib.server import ENGINE, wait_for
 from lib.trees import write
 
-# One thread with one heap, and no stack for each connection: the limit hits the same memory everywhere.
+# Engines with one thread, one heap, and no stack for each connection: the limit hits the same memory everywhere.
 LOOPS = ("nonblock", "select", "poll", "epoll", "uring")
 CLIENTS = 100
-SPARE = 512 << 10  # bytes beyond what it has when it rests: half a dozen answers at once
+SPARE = 512 << 10  # bytes beyond what the server has at rest: half a dozen answers at once
 HELLO = b"Hello, world\n"
 
 pytestmark = [pytest.mark.userspace("limits of its own"),
@@ -29,7 +29,7 @@ def data_bytes(pid):
 
 
 def outcomes(server):
-    """CLIENTS ask at once: how many got which status."""
+    """CLIENTS send a request at once: how many got which status."""
     wires = [server.wire() for _ in range(CLIENTS)]
     for wire in wires:
         wire.send(request("/hello.txt", fields=["Connection: close"]))

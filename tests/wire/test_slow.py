@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Clients that take their time: who is cut off and who is not
+"""Clients that take their time: which are cut off and which are not
 (slowloris, slow read, slow body).
 
 Deadlines are set to a second. A cut may come late on a busy machine, never early: tests compare
-with the deadline from below, and wait patiently above. Their clocks begin before the bytes that begin
-the server's are sent. A test's own clients may be late there, too: who has been proves nothing, and
-tries again.
+with the deadline from below, and wait patiently above. A test starts its clock before it sends the bytes
+that start the server's. A test's own clients may be late on such a machine, too: a client that was late
+proves nothing, and tries again.
 """
 import select
 import threading
@@ -20,7 +20,7 @@ BIG = 24 << 20
 
 
 def cut_after(wire, begin, drip=b"", pause=0.05):
-    """Seconds until the server ends the connection, while we drip; and what it said."""
+    """Seconds until the server ends the connection, while we drip; and the bytes it sent."""
     said, end = b"", time.monotonic() + 60
     while True:
         assert time.monotonic() < end, "never cut off"
@@ -46,7 +46,7 @@ def cut_after(wire, begin, drip=b"", pause=0.05):
     (b"\r\n", b"")], ids=["silent", "stops", "one byte", "target", "fields", "value", "empty line"])
 # shows D33
 def test_head_deadline(start, standard, opening, drip):
-    """A total: a byte now and then does not move it. 408 or nothing (RFC 9112 9.5)."""
+    """The deadline is for the whole head: a byte now and then does not move it. 408 or nothing (RFC 9112 9.5)."""
     server = start(standard, "--head-timeout", "1s", "--idle-timeout", "30s")
     begin = time.monotonic()
     with server.wire() as wire:
@@ -60,7 +60,7 @@ def test_head_deadline(start, standard, opening, drip):
 
 @pytest.mark.long
 def test_head_deadline_of_a_later_request(start, standard):
-    """From its first byte, however young the connection's last answer is; pipelined or not."""
+    """The deadline counts from the request's first byte, however young the last answer is; pipelined or not."""
     server = start(standard, "--head-timeout", "1s", "--idle-timeout", "30s")
     for opening in (request("/hello.txt") + b"GET /", request("/hello.txt")):
         with server.wire() as wire:
@@ -76,7 +76,7 @@ def test_head_deadline_of_a_later_request(start, standard):
 
 
 def ask_until(over, wire, pause, most):
-    """Requests, so many seconds apart: when the last began, or None if one was too late to be sure of an answer."""
+    """Send requests with that pause: when the last began, or None if one was too late to be sure of an answer."""
     asked = sent = time.monotonic()
     while not over():
         before, asked = asked, time.monotonic()
@@ -96,7 +96,7 @@ def ask_until(over, wire, pause, most):
 @pytest.mark.core
 # shows K24, S05, S33
 def test_idle_is_closed(start, standard):
-    """At --idle-timeout, without a word; and a client that asks in time is never closed."""
+    """An idle client is closed at --idle-timeout, without an answer; a client with requests in time is not."""
     server = start(standard, "--idle-timeout", "1s", "--head-timeout", "30s")
     for _ in range(10):
         with server.wire() as wire:
@@ -112,7 +112,7 @@ def test_idle_is_closed(start, standard):
 @pytest.mark.long
 @pytest.mark.core
 def test_reader_that_stalls_is_cut(start, tree):
-    """Takes nothing for --send-timeout: the transfer is broken off."""
+    """A client reads nothing for --send-timeout: the transfer is cut off."""
     sparse(f"{tree}/big.bin", 64 << 20, {})
     server = start(tree, "--send-timeout", "1s")
     with server.wire(rcvbuf=16384) as wire:
@@ -130,7 +130,7 @@ def test_reader_that_stalls_is_cut(start, tree):
 @pytest.mark.long
 # shows D14
 def test_slow_reader_that_goes_on_survives(start, tree):
-    """Progress counts, not speed: several deadlines long, in small bites."""
+    """Progress counts, not speed: a client reads small pieces for several deadlines."""
     big = write(f"{tree}/big.bin", content("big", BIG))
     server = start(tree, "--send-timeout", "1s")
     with server.wire(rcvbuf=65536) as wire:
@@ -174,7 +174,7 @@ def test_body_that_goes_on_survives(start, standard):
 @pytest.mark.capacity(101)
 # shows N17
 def test_slow_reader_and_a_hundred_others(start, tree):
-    """One reads a kilobyte now and then of a large file, the others get theirs at full
+    """One client reads a kilobyte of a large file now and then; the others get their files at full
     speed."""
     sparse(f"{tree}/big.bin", 1 << 30, {})
     body = write(f"{tree}/small.bin", content("small", 20_000))
@@ -208,7 +208,7 @@ def test_slow_reader_and_a_hundred_others(start, tree):
 
 @pytest.mark.capacity(60)
 def test_slow_heads_do_not_hold_others_up(start, standard):
-    """Fifty half requests, and a client that gets its answers all the same (slowloris)."""
+    """A client gets its answers in spite of fifty half requests (slowloris)."""
     server = start(standard, "--head-timeout", "30s")
     wires = [server.wire() for _ in range(50)]
     for wire in wires:
@@ -226,8 +226,8 @@ def test_slow_heads_do_not_hold_others_up(start, standard):
 @pytest.mark.capacity(40)
 # shows D04, S10
 def test_expiry_harms_nobody(start, standard):
-    """Idle clients time out, again and again, while others keep asking: none of those is
-    cut."""
+    """Idle clients time out, again and again, while others keep sending requests: none of the others is
+    cut off."""
     server = start(standard, "--idle-timeout", "500ms")
     stop, failures = threading.Event(), []
 
@@ -236,7 +236,7 @@ def test_expiry_harms_nobody(start, standard):
             while not stop.is_set():
                 with server.wire() as wire:
                     ask_until(stop.is_set, wire, 0.02, 0.45)
-        except Exception as error:  # told to the test, which fails with it
+        except Exception as error:  # the test fails with it
             failures.append(error)
     threads = [threading.Thread(target=busy, daemon=True) for _ in range(4)]
     for thread in threads:
@@ -262,7 +262,7 @@ def test_expiry_harms_nobody(start, standard):
 @pytest.mark.long
 @pytest.mark.core
 def test_slow_reader_that_has_said_all(start, tree):
-    """The end of its stream is there all the time it reads: no reason to look again and again, nor to forget it."""
+    """The end of the client's stream is there all the time it reads: the server neither spins on it nor forgets it."""
     sparse(f"{tree}/big.bin", BIG, {})
     server = start(tree)
     with server.wire(rcvbuf=4096) as wire:
@@ -283,8 +283,8 @@ def test_slow_reader_that_has_said_all(start, tree):
 def test_waiting_costs_nothing(start, standard, enough):
     """A server with an idle client sleeps until something happens or its time is up.
 
-    With one seat that is taken the house is full: there the watcher looks fifty times a second
-    whether somebody waits for it.  And nonblock does not wait: it naps, a millisecond at the longest.
+    If there is only one seat, all seats are taken: then the watcher checks fifty times a second
+    whether another client waits for it.  nonblock does not wait: it naps, a millisecond at the longest.
     """
     rate = 0 if enough > 1 else 50
     if ENGINE == "nonblock":
@@ -292,7 +292,7 @@ def test_waiting_costs_nothing(start, standard, enough):
     server = start(standard)
     with server.wire() as wire:
         wire.ask("/hello.txt")
-        time.sleep(2)  # a watcher may look round a while longer
+        time.sleep(2)  # a watcher may still be checking for a while
         begin, before, cpu_before = time.monotonic(), server.wake_ups(), server.cpu_seconds()
         time.sleep(2)
         woken = server.wake_ups() - before

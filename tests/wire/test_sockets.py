@@ -46,7 +46,7 @@ def place():
 
 
 def client(path, uid, gid):
-    """13: refused by its permissions, 0: answered."""
+    """Connect as that user: 13 if the socket's permissions refuse it, 0 if it is answered."""
     return subprocess.run([sys.executable, "-c", CLIENT, path, str(gid), str(uid)], timeout=100).returncode
 
 
@@ -57,7 +57,7 @@ def mode(path):
 @as_root
 @pytest.mark.parametrize("kind", KINDS)
 def test_of_a_user(start, standard, place, kind):
-    """The user's and its group's, connectable for both alone, and gone afterwards though the folder is root's."""
+    """The socket is the user's and its group's, only they can connect, and it is removed from a folder of root's."""
     path, nobody, other = f"{place}/socket", pwd.getpwnam("nobody"), pwd.getpwnam("daemon")
     server = start(standard, "--bind", f"unix:{path}", "--user", "nobody", *kind)
     found = os.lstat(path)
@@ -81,7 +81,7 @@ def test_modes(start, standard, place, given, wanted, others):
 
 @pytest.mark.parametrize("options, wanted", [([], 0o660), (["--socket-mode", "666"], 0o666)])
 def test_without_a_user(start, standard, place, options, wanted):
-    """Whatever the umask is, and it is the same afterwards: the log shows it."""
+    """The socket has its mode whatever the umask is, and the umask is the same afterwards: the log shows it."""
     path, log = f"{place}/socket", f"{place}/log"
     before = os.umask(0o027)
     try:
@@ -102,7 +102,7 @@ def test_no_modes(site, text):
 
 @as_root
 def test_killed(standard, place):
-    """Not even SIGKILL leaves it: a process that may remove it sees the end of all others."""
+    """Even after SIGKILL the socket is removed: a process that may do so notices the end of all others."""
     path = f"{place}/socket"
     server = Process(standard, "--bind", f"unix:{path}", "--user", "nobody")
     assert os.path.lexists(path)
@@ -114,7 +114,7 @@ def test_killed(standard, place):
 
 @as_root
 def test_the_next_one_keeps_its_name(start, standard, place):
-    """A successor that has taken the name while the first still ran: the first leaves it alone."""
+    """A successor has taken the name while the first server still ran: the first leaves it alone."""
     path = f"{place}/socket"
     first = start(standard, "--bind", f"unix:{path}", "--user", "nobody")
     os.rename(path, f"{path}.old")  # as if it were gone
@@ -125,12 +125,12 @@ def test_the_next_one_keeps_its_name(start, standard, place):
 
 
 def links(pid):
-    """What the descriptors of a process lead to."""
+    """The targets of a process's descriptors."""
     return sorted(os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
 
 
 def sweepers(folder):
-    """Processes that are to remove a name in that folder."""
+    """Processes that will remove a name in that folder."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -144,7 +144,7 @@ def sweepers(folder):
 
 @as_root
 def test_what_stays_meanwhile(start, standard, place):
-    """One process that has none of the server's descriptors, above all no listener, and may do no more than it must."""
+    """One process stays, with none of the server's descriptors, above all no listener, and only the rights it needs."""
     path = f"{place}/socket"
     server = start(standard, "--bind", f"unix:{path}", "--user", "nobody")
     pid, = wait_for(lambda: sweepers(place), "a process that will remove the name")

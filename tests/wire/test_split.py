@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The same bytes cut at any place give the same answers."""
+"""Requests that are cut at any place get the same answers as whole ones."""
 import socket
 
 import pytest
@@ -36,8 +36,8 @@ def answers(wire, expected):
 @pytest.mark.parametrize("name, data, expected", SET, ids=[row[0] for row in SET])
 # shows D07, H01
 def test_cut_everywhere(wire, name, data, expected):
-    """In two, at each place; all on one connection, so that a byte too many or too few shows in the
-    next."""
+    """Requests cut in two, at each place; all on one connection, so that a byte too many or too few shows in
+    the next answer."""
     wire.send(data)
     whole = answers(wire, expected)
     for cut in range(1, len(data)):
@@ -71,7 +71,7 @@ def test_refused_however_cut(site, data, status):
 
 @pytest.mark.core
 def test_urgent_data(wire):
-    """An urgent byte is taken out of the stream: who does not ask for it reads what is before and behind."""
+    """An urgent byte is taken out of the stream: a server that does not ask for it reads the bytes around it."""
     data = request("/hello.txt")
     for cut in (0, 1, 10, len(data) - 1, 0):
         wire.send(data[:cut])

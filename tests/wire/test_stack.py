@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How much of its stack a connection uses, where each has one: told with the counters and at the end."""
+"""How much of its stack a connection uses, where each has one: reported with the counters and at the end."""
 import resource
 
 import pytest
@@ -8,7 +8,7 @@ from lib.client import request
 from lib.server import ENGINE
 
 # Bytes that the deepest connection may touch of a coroutine's stack: half of it, measured with a log and every kind
-# of answer.  A compiler that needs more, or a path that goes deeper, is to be noticed before a guard page notices.
+# of answer.  A compiler that needs more, or a path that goes deeper, must fail here before it hits a guard page.
 STACK_MOST = 32 * 1024
 
 ASKED = [("/", "GET", ["Accept: application/json"]), ("/list/", "GET", []), ("/list/?sort=size&order=desc", "GET", []),

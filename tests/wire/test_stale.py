@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Nothing stale: a request that is sent after a change was complete is answered from the new state, at once and every
-time.  Whatever is kept in memory has been asked for often enough to be there when the change comes."""
+time.  Everything that may be kept in memory has been requested often enough to be there when the change comes."""
 import itertools
 import os
 import threading
@@ -41,7 +41,7 @@ def kept(server, steps, _):
 
 
 def pipelined(server, steps, asked_before):
-    """Many requests at once; and the change is made while earlier ones may not have been looked at yet."""
+    """Many requests at once; the change is made while the server may not have looked at earlier ones yet."""
     before = []
     with server.wire() as wire:
         for turn, wants in enumerate(steps):
@@ -68,7 +68,7 @@ def new(server, steps, _):
 
 
 def crowd(server, steps, wires):
-    """Each connection is asked after each change, and one is new."""
+    """Each connection sends requests after each change, and one connection is new."""
     for turn, wants in enumerate(steps):
         wires[turn % len(wires)].close()
         wires[turn % len(wires)] = server.wire()
@@ -90,7 +90,7 @@ def places(tree):
 @pytest.mark.core
 @pytest.mark.parametrize("kind", changes.KINDS, ids=lambda kind: kind.__name__)
 def test_each_kind(start, tree, places, kind):
-    """In the root itself, and further down."""
+    """Changes in the root itself, and further down."""
     root = places()
     server = start(f"{tree}/root")
     for ask, at, turns in ((kept, "", TURNS), (pipelined, "/further/down", TURNS), (new, "/new", FEW)):
@@ -100,7 +100,7 @@ def test_each_kind(start, tree, places, kind):
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_two_workers(start, tree, places, workers, enough):
-    """The one that serves need not be the one that has learnt of the change, or has the answer in memory."""
+    """The worker that serves need not be the one that has noticed the change, or has the answer in memory."""
     places()
     server = start(f"{tree}/root", "--workers", 2, "--workers-as", workers, "--accept", "reuseport")
     wires = [server.wire() for _ in range(min(enough, WIRES))]
@@ -117,7 +117,7 @@ def test_two_workers(start, tree, places, workers, enough):
 @pytest.mark.capacity(2 * WRITERS)
 @pytest.mark.parametrize("way", ["write", "replace", "remove"])
 def test_many_writers(start, tree, places, way):
-    """All at once, in one file or in one folder: each sees its own change, while others' are under way."""
+    """All writers at once, in one file or in one folder: each sees its own change while others' are under way."""
     place, failures = places("/folder"), []
     names = ["file"] * WRITERS if way == "write" else [f"file{i}" for i in range(WRITERS)]
     for name in names:
@@ -144,7 +144,7 @@ def test_many_writers(start, tree, places, way):
                         else:
                             got = reply.body[number * SLOT:][:SLOT]
                             assert got == data, (number, turn, i, reply, got)
-        except Exception as error:  # told to the test, which fails with it
+        except Exception as error:  # the test fails with it
             failures.append(error)
     threads = [threading.Thread(target=writer, args=(number,), daemon=True) for number in range(WRITERS)]
     for thread in threads:

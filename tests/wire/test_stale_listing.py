@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Nothing stale in listings: whatever a change does to what a folder shows, a request that is sent after it gets the new
-state.  Between two changes a listing is asked for so often that it is in memory, and that keeping it has paid: else the
-server would not keep it the next time."""
+state.  Between two changes a listing is requested so often that it is in memory, and that keeping it has paid off;
+otherwise the server would not keep it the next time."""
 import contextlib
 import json
 import os
@@ -16,7 +16,7 @@ from lib import server as lib
 from lib.client import request
 
 pytestmark = pytest.mark.userspace("the modules keep listings in another way")
-ASKS = 20  # more than it takes for a listing to pay
+ASKS = 20  # more than it takes until keeping a listing pays off
 ROUNDS = 8  # of each kind of change
 WRITERS, WRITES = 3, 60
 FIT = ("ext2/ext3", "xfs", "btrfs", "tmpfs")
@@ -40,7 +40,7 @@ def row_of(folder, name):
 
 
 def truth(folder, hidden=False):
-    """What is to be answered for that folder: a status, bytes of its index, or the rows of its listing."""
+    """The correct answer for that folder: a status, bytes of its index, or the rows of its listing."""
     if not os.path.isdir(folder):
         return 404
     index = os.path.join(folder, "index.html")
@@ -74,7 +74,7 @@ def touch(path, when=OLD):
 
 
 def names(place):
-    """Made, renamed inside, moved out and in, removed; a folder as well."""
+    """A file is made, renamed inside, moved out and in, removed; a folder is made and removed."""
     for _ in range(ROUNDS):
         changes.put(place.path("one"), b"1")
         yield
@@ -93,7 +93,7 @@ def names(place):
 
 
 def sizes(place):
-    """By write, truncation, and a descriptor that stays open."""
+    """A file's size changes by write, by truncation, and through a descriptor that stays open."""
     path = place.path("file")
     changes.put(path, b"x", OLD)
     fd = os.open(path, os.O_WRONLY)
@@ -123,7 +123,7 @@ def times(place):
 
 
 def inside_a_subfolder(place):
-    """The subfolder's time moves with the names in it, by no event of the folder above."""
+    """The subfolder's time changes with the names in it, without an event of the folder above."""
     below = place.path("below")
     os.makedirs(below)
     for _ in range(ROUNDS):
@@ -141,7 +141,7 @@ def inside_a_subfolder(place):
 
 
 def other_links(place):
-    """A file is written to by a name elsewhere, and by a descriptor of a name that is no longer there."""
+    """A file is written to through a name elsewhere, and through a descriptor whose name has been removed."""
     for i in range(ROUNDS):
         changes.put(place.path("file"), b"", OLD)
         os.link(place.path("file"), place.outside("link"))
@@ -165,7 +165,7 @@ def other_links(place):
 
 
 def symbolic_links(place):
-    """A link comes, its target changes, and it goes."""
+    """A link is made, its target changes, and the link is removed."""
     changes.put(place.path("other/target"), b"x")
     for i in range(ROUNDS):
         os.symlink("other/target", place.path("link"))
@@ -181,7 +181,7 @@ def symbolic_links(place):
 
 
 def an_index(place):
-    """It comes and goes; by rename; by what a link to nothing leads to; and a folder of its name."""
+    """An index appears and goes, also by rename and as a dangling link's target; then a folder has its name."""
     index = place.path("index.html")
     for i in range(ROUNDS):
         changes.put(index, b"index %d" % i)
@@ -208,7 +208,7 @@ def an_index(place):
 
 
 def the_folder_itself(place):
-    """It is moved away, replaced, removed, made again, closed and opened."""
+    """The folder is moved away, replaced, removed, made again, and made unreadable and readable."""
     folder, spare = place.folder, place.outside("spare")
     os.makedirs(spare, exist_ok=True)
     changes.put(f"{spare}/spare", b"")
@@ -246,7 +246,7 @@ def hidden_names(place):
 
 
 def a_crowd(place):
-    """One of many; and all of them at once."""
+    """One of many files changes; then all of them are removed at once."""
     for i in range(200):
         changes.put(place.path(f"file{i}"), b"", OLD)
     for i in range(ROUNDS):
@@ -270,7 +270,7 @@ def place(tree):
 
 
 def each(server, place, kind, wires, options=()):
-    """By one connection, and pipelined by another if there may be two: every answer is the truth."""
+    """Requests by one connection, and pipelined by another if there may be two: every answer is the truth."""
     target = request(place.url("?format=json"))
     with contextlib.ExitStack() as stack:
         first = wire = stack.enter_context(server.wire())
@@ -306,7 +306,7 @@ def test_two_workers(start, tree, place, kind, workers, enough):
 @pytest.mark.core
 @pytest.mark.capacity(2 * WRITERS)
 def test_many_writers(start, tree, place):
-    """All in one folder: each sees its own change, while others' are under way."""
+    """All writers in one folder: each sees its own change while others' are under way."""
     failures = []
     server = start(f"{tree}/root")
 
@@ -320,7 +320,7 @@ def test_many_writers(start, tree, place):
                     for i in range(ASKS):
                         sizes = {row[0]: row[3] for row in answer(wire.reply())}
                         assert sizes[f"file{number}"] == turn + 1, (number, turn, i, sizes)
-        except Exception as error:  # told to the test, which fails with it
+        except Exception as error:  # the test fails with it
             failures.append(error)
     threads = [threading.Thread(target=writer, args=(number,), daemon=True) for number in range(WRITERS)]
     for thread in threads:
@@ -344,7 +344,7 @@ def keeps(tree):
 
 @pytest.mark.core
 def test_they_are_kept(start, tree, place, keeps):
-    """Each format and view is its own; the length is told; a head is like its body; a later change ends all."""
+    """Each format and view is kept by itself; the length is sent; HEAD agrees with GET; a later change ends all."""
     for i in range(40):
         changes.put(place.path(f"file{i}"), b"x" * i, OLD)
     plain, server = start(f"{tree}/root", "--cache", 0), start(f"{tree}/root")

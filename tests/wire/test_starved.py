@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A server that gets no processor for a while: what was asked in time is answered, though the time has passed when the
+"""A server that gets no processor for a while: requests sent in time are answered, though the time has passed when the
 server looks."""
 import os
 import signal
@@ -8,12 +8,12 @@ import time
 import pytest
 from lib.client import request
 
-CROWD = 600  # more than a loop hears of in one turn
+CROWD = 600  # more clients than a loop gets events for in one turn
 IDLE_S = 2
 
 
 def stopped(server, action, seconds):
-    """Does something while it cannot run, for so long at least."""
+    """Do something while the server is stopped for at least that many seconds; returns how long it took."""
     pids = server.pids()
     begin = time.monotonic()
     for pid in pids:
@@ -31,7 +31,7 @@ def stopped(server, action, seconds):
 @pytest.mark.long
 @pytest.mark.userspace("a process, which can be stopped")
 def test_asked_in_time(start, standard, engine, enough):
-    """Clients that rest between two requests, and ask again while the server cannot run."""
+    """Clients that pause between two requests, and send the second one while the server cannot run."""
     server = start(standard, "--idle-timeout", f"{IDLE_S}s", "--head-timeout", "60s", "--max-connections", "1000")
     count, turns = min(100 if engine["may_block"] else CROWD, enough), 0
     while turns < 3:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Who gets a connection, and where he runs: --accept shared, reuseport, steered; --pin.
+"""Which worker gets a connection, and where it runs: --accept shared, reuseport, steered; --pin.
 
-What a worker holds shows when it is killed: its connections are lost, and the supervisor tells its number.  Over
+Killing a worker shows which connections it holds: they are lost, and the supervisor reports its number.  Over
 loopback a connection is received by the processor that its client runs on.
 """
 import contextlib
@@ -16,7 +16,7 @@ from lib.server import wait_for
 
 HELLO = b"Hello, world\n"
 CPUS = sorted(os.sched_getaffinity(0))
-ONE_EACH = {cpu % 2: cpu for cpu in CPUS}  # worker of two -> a processor that is his
+ONE_EACH = {cpu % 2: cpu for cpu in CPUS}  # worker of two -> a processor of its own
 KINDS = ["process", "thread"] if lib.WORKERS_MAY_BE_THREADS else ["process"]
 PROCESSES = ("--workers", 2, "--workers-as", "process")
 two_cpus = pytest.mark.skipif(len(ONE_EACH) < 2, reason=f"needs an even and an odd processor, and has {CPUS}")
@@ -35,7 +35,7 @@ def running_on(*cpus):
 
 
 def kill_one(server, pid):
-    """Its number, and how many connections are lost."""
+    """Kill a worker; returns its number, and how many connections are lost."""
     start, lost = len(server.said), server.stats()["lost"]
     pids = lib.children(server.pid)
     os.kill(pid, signal.SIGKILL)
@@ -70,7 +70,7 @@ def end(server, wires):
 @two_cpus
 @pytest.mark.parametrize("worker", [0, 1])
 def test_steered_to_the_processors_worker(start, standard, worker):
-    """On every address; also by the one that takes a dead worker's place."""
+    """Connections are steered on every address, also to the worker that takes a dead one's place."""
     server = start(standard, *PROCESSES, "--accept", "steered")
     for address in server.addresses:
         wires = []
@@ -107,7 +107,7 @@ def watched(server):
 @two_cpus
 @pytest.mark.skipif(lib.ENGINE != "epoll", reason="looks into epoll's sets")
 def test_steered_to_threads(start, standard):
-    """Workers that are threads: the client is in the set that has the listener of his processor."""
+    """Workers that are threads: the client is in the set that has the listener of its processor."""
     server = start(standard, "--workers", 2, "--accept", "steered", "--pin", "on", "--bind", "127.0.0.1")
     server.rest()
     listeners = sorted(int(fd) for fd in os.listdir(f"/proc/{server.pid}/fd")
@@ -128,7 +128,7 @@ def test_steered_to_threads(start, standard):
 @pytest.mark.capacity(200)
 # shows N10
 def test_reuseport_spreads(start, standard):
-    """By a hash: none is left out, nor far behind."""
+    """The kernel spreads by a hash: no worker is left out, nor far behind."""
     server = start(standard, *PROCESSES, "--accept", "reuseport")
     wires = crowd(server, 200)
     counts = held(server)
@@ -161,7 +161,7 @@ def test_shared_wakes_no_herd(start, standard):
 
 @pytest.mark.parametrize("accept", ["reuseport", "steered"])
 def test_unix_sockets_are_shared(start, standard, tree, accept):
-    """They have one queue, whatever the others have."""
+    """Unix sockets have one queue, whatever the other listeners have."""
     if accept == "steered" and len(CPUS) < 2:
         pytest.skip("needs two processors")
     path = f"{tree}/rung.sock"
@@ -185,12 +185,12 @@ def allowed(pid):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pinned(start, standard, kind):
-    """Each worker with all its threads on its processor; beyond the last they begin anew, and that is said."""
+    """Each worker, with all its threads, is on its processor; more workers share the processors, and rung says so."""
     workers = len(CPUS) + 1
     server = start(standard, "--workers", workers, "--workers-as", kind, "--pin", "on", "--idle-timeout", "1h")
     assert f"--pin on: {workers} workers share {len(CPUS)} processors" in server.text()
     with server.wire() as wire:
-        assert wire.ask("/hello.txt").body == HELLO  # whoever serves it was started after pinning
+        assert wire.ask("/hello.txt").body == HELLO  # served by a thread or process started after pinning
         server.rest()
         if kind == "thread":
             pinned = [cpus for cpus in allowed(server.pid) if cpus != set(CPUS) or len(CPUS) == 1]

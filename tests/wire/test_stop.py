@@ -69,7 +69,7 @@ def test_second_signal_cuts(start, root):
 @signals
 @pytest.mark.long
 def test_drain_has_an_end(start, root):
-    """Past --drain-timeout what is still open is cut off."""
+    """After --drain-timeout, connections that are still open are cut off."""
     server = start(root, "--drain-timeout", "1s")
     with transfer(server):
         server.process.send_signal(signal.SIGTERM)
@@ -82,7 +82,7 @@ def test_drain_has_an_end(start, root):
 @signals
 @pytest.mark.core
 def test_idle_ones_are_closed_at_once(start, root):
-    """The drain has an hour, but nobody is owed anything."""
+    """The drain has an hour, but no client is waiting for an answer."""
     server = start(root, "--drain-timeout", "1h")
     with server.wire() as wire:
         wire.ask("/hello.txt")
@@ -124,7 +124,7 @@ def test_last_answers_say_close(start, root):
 
 @signals
 def test_pipelined_answers_before_the_end(start, root):
-    """What was asked before the signal and is being answered: whole answers only, then an orderly
+    """Requests that were sent before the signal and are being answered: whole answers only, then an orderly
     end."""
     server = start(root, "--drain-timeout", "60s")
     with server.wire(rcvbuf=65536) as wire:
@@ -150,8 +150,8 @@ def is_refused(server):
 
 
 def closed_door(server):
-    """Wait until new clients are refused.  The first packet of a client that comes while the listeners are being closed
-    is lost, and it sends another after a second: that one is not asked."""
+    """Wait until new clients are refused.  A client that connects while the listeners are being closed loses its first
+    packet and sends another after a second: such a client does not count."""
     def refused():
         with contextlib.suppress(TimeoutError):
             return is_refused(server)
@@ -162,7 +162,7 @@ def closed_door(server):
 @signals
 @pytest.mark.core
 def test_new_clients_are_refused_at_once(start, root):
-    """A slow answer is still going out: no other client hangs until it ends."""
+    """A slow answer is still being sent: no other client hangs until it ends."""
     server = start(root, "--drain-timeout", "60s")
     with transfer(server) as wire:
         server.process.send_signal(signal.SIGTERM)
@@ -197,7 +197,7 @@ def test_successor_takes_over(start, root):
 @signals
 @pytest.mark.parametrize("count", [1, 40])
 def test_queued_clients_are_answered(start, root, count):
-    """Clients that had asked before the signal are answered, though every seat is taken and new ones are refused."""
+    """Clients that sent a request before the signal are answered, though all seats are taken and new ones refused."""
     server = start(root, "--drain-timeout", "60s", "--max-connections", "1")
     with transfer(server) as wire:
         reader = Reader(wire, BIG)
@@ -215,8 +215,8 @@ def test_queued_clients_are_answered(start, root, count):
 
 
 class Steady(threading.Thread):
-    """A client that asks without a pause until it is refused: answers, and the requests that got none.  On a busy machine it
-    may be late, and a connection that is idle for IDLE_S is closed: a request that comes then is not counted."""
+    """A client that sends requests without a pause until it is refused: answers, and the requests that got none.  On a busy
+    machine it may be late, and a connection that is idle for IDLE_S is closed: a request that comes then is not counted."""
 
     def __init__(self, server, keeps):
         super().__init__(daemon=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The judge judged: the client of these tests refuses what a sloppy server might send."""
+"""Tests of these tests' own client: it refuses anything that a sloppy server might send."""
 import socket
 import time
 
@@ -21,7 +21,7 @@ PART = b"--x\r\nContent-Type: text/plain\r\nContent-Range: bytes 0-1/9\r\n\r\nok
 
 
 class Said(Wire):
-    """A connection on which a server has said this, and then closed."""
+    """A connection on which a server has sent this, and then closed."""
 
     def __init__(self, said):
         self.sock, far = socket.socketpair()
@@ -107,7 +107,7 @@ def test_multipart_is_strict(body):
 
 # shows S23
 def test_alarms():
-    """What a server may not say without failing the test."""
+    """Messages that a server may not print without failing the test."""
     for line in ("==1==ERROR: AddressSanitizer: heap-use-after-free",
                  "x.c:1:2: runtime error: signed overflow",
                  "rung: x.c:5: f: Assertion `a' failed.", "WARNING: ThreadSanitizer: data race",
@@ -117,7 +117,7 @@ def test_alarms():
 
 
 def test_png(tmp_path):
-    """Two pixels, white and black, by each filter that says nothing or left."""
+    """Two pixels, white and black, with filter 0 (none) and filter 1 (left)."""
     import struct
     import zlib
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Server-Timing: how long the server took to find what it sends, by the names of rung trace."""
+"""Server-Timing: how long the server took to find what it sends, with the names of rung trace."""
 import gzip
 import os
 import re
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.userspace("the modules tell no times")
 BODY = b"0123456789" * 40
 LONG_AGO = 10**9
 FIELD = re.compile(r"found;dur=(\d+\.\d{6})(, compressed)?")
-REPEATS = 60  # of a request whose answer may lie ready
+REPEATS = 60  # of a request whose answer may be kept ready
 NOTHING_TO_FIND = [("OPTIONS", "*", 200), ("DELETE", "/a.txt", 405), ("GET", "/%zz", 400)]
 
 
@@ -27,7 +27,7 @@ def folder(tree):
 
 
 def told(reply):
-    """(milliseconds, whether it is compressed); None: it tells nothing."""
+    """(milliseconds, whether it is compressed), or None if the answer has no Server-Timing."""
     field = reply.get("server-timing")
     if field is None:
         return None
@@ -38,7 +38,7 @@ def told(reply):
 
 @pytest.mark.core
 def test_every_answer_tells_it(start, folder):
-    """Found or not, from a file or from memory, whole or in part."""
+    """Every answer has the time: found or not, from a file or from memory, whole or in part."""
     server = start(folder, "--server-timing")
     with server.wire() as wire:
         for _ in range(REPEATS):
@@ -57,7 +57,7 @@ def test_every_answer_tells_it(start, folder):
 
 @pytest.mark.core
 def test_who_asks_for_nothing_is_told_nothing(start, folder):
-    """Behind an answer that tells it, a helper's too, on the same connection."""
+    """An answer with nothing to find has no time, even behind one that has it (a helper's too) on its connection."""
     server = start(folder, "--server-timing")
     for before in "/a.txt", "/d/", "/none":
         for method, target, status in NOTHING_TO_FIND:
@@ -69,7 +69,7 @@ def test_who_asks_for_nothing_is_told_nothing(start, folder):
 
 
 def test_pipelined(start, folder):
-    """Each has its own."""
+    """Each answer has its own time."""
     server = start(folder, "--server-timing")
     with server.wire() as wire:
         wire.send(request("/d/") + request("/a.txt") * 20)

@@ -10,10 +10,10 @@ from lib.client import request
 from lib.server import wait_for
 
 NAMES = 3000  # three reads of the folder at least
-DELAY_US = 3_000_000  # of each read that takes its time
-# How often a thread may read the folder.  A first look at it is one read, and a listing begins again after that: one that
-# is sorted when its head has been sent, one that is streamed when 600 names were seen.
-# There is no cache, which would count the names before.
+DELAY_US = 3_000_000  # of each slow read
+# How often a thread may read the folder.  A first look at it is one read, and a listing begins again after that: a sorted
+# one when its head has been sent, a streamed one when 600 names were seen.
+# There is no cache, because a cache would count the names first.
 KINDS = {"sorted": ("", 1), "streamed": ("--listing-max 600", 2)}
 
 pytestmark = strace.needed
@@ -39,7 +39,7 @@ def listing(request, start, many):  # pylint: disable=redefined-outer-name
 
 @pytest.mark.parametrize("minor", [0, 1])
 def test_listing_that_a_stop_cuts_off(start, many, engine, minor):
-    """Its head was sent, and the folder takes its time."""
+    """The listing's head was sent, and the folder is slow to read."""
     if engine["may_block"] or engine["name"] == "dispatch":
         pytest.skip("the thread that sends it reads the folder, and cannot be ended meanwhile")
     server = start(many, "--drain-timeout", "10m")

@@ -2,8 +2,8 @@
 """Two workers, as threads and as processes: both serve, one that is killed costs its own connections and no others,
 and signals reach all.
 
-Each has one seat (--max-connections 2 shared by two), and a request that is half sent keeps it: so two such
-connections are served by two workers, and nobody else's by any.
+Each worker has one seat (--max-connections 2 shared by two), and a half-sent request keeps it: so two such
+connections are served by two workers, and no other connection by any.
 """
 import glob
 import os
@@ -35,7 +35,7 @@ def two(start, tree):
 
 
 def occupy(server, count=2, **options):
-    """Half a request on each of so many connections, one after the other."""
+    """Half a request on each of count connections, one after the other."""
     wires = []
     for _ in range(count):
         before = server.stats()["open"]
@@ -46,7 +46,7 @@ def occupy(server, count=2, **options):
 
 
 def alive(pid):
-    """And not a zombie: the first thread is one as soon as it has ended, while others still hold the sockets."""
+    """Whether a thread is no zombie: the first one is a zombie once it ends, while others still hold the sockets."""
     for path in glob.glob(f"/proc/{pid}/task/*/stat"):
         try:
             with open(path, "rb") as file:
@@ -58,7 +58,7 @@ def alive(pid):
 
 
 def gone(wire):
-    """Whether its server closed it, rather than answer."""
+    """Whether the server closed the connection rather than answer."""
     try:
         wire.send(REST)
         return not wire.more()
@@ -71,8 +71,8 @@ def gone(wire):
 @pytest.mark.parametrize("kind", KINDS)
 # shows N11
 def test_both_serve(two, kind, accept):
-    """Two conversations at once, and each worker has room for one.  With a listener each the kernel chooses, so that
-    many come: each is served in its turn."""
+    """Two connections at once, and each worker has room for one.  With a listener for each worker the kernel chooses,
+    so forty clients connect, and each is served in its turn."""
     server = two(kind, "--accept", accept)
     wires = [server.wire() for _ in range(2 if accept == "shared" else 40)]
     if accept == "shared":
@@ -109,7 +109,7 @@ def test_counters_are_sums(two, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_fewer_seats_than_workers(start, standard, kind):
-    """--max-connections 1, or so few descriptors that it comes to that: each worker has a seat all the same."""
+    """--max-connections 1, or as few because of the descriptors: each worker has a seat nevertheless."""
     for options, files in (["--max-connections", 1], None), ([], 32):
         server = start(standard, "--workers", 2, "--workers-as", kind, *options, files=files)
         for _ in range(10):
@@ -120,7 +120,7 @@ def test_fewer_seats_than_workers(start, standard, kind):
 @pytest.mark.processes
 # shows N10
 def test_a_killed_worker_is_replaced(two):
-    """Said, its connection counted as lost, the other unharmed, another in its place."""
+    """The end is reported, the connection counted as lost, the other worker unharmed, and another takes its place."""
     server = two("process")
     for round_ in (1, 2):
         workers = wait_for(lambda: len(pids := lib.children(server.pid)) == 2 and pids, "two workers")
@@ -151,7 +151,7 @@ def test_a_killed_worker_is_replaced(two):
 @pytest.mark.long
 # shows N10
 def test_those_who_wait_are_inherited(two):
-    """Both workers die; whoever was in the listener's queue is served by their successors."""
+    """The two workers are killed; clients that waited in the listener's queue are served by their successors."""
     server = two("process")
     wires = occupy(server)
     late = [server.wire() for _ in range(3)]
@@ -185,7 +185,7 @@ def test_workers_do_not_outlive_their_supervisor(two):
 
 @pytest.mark.processes
 def test_who_forks_is_alone(two):
-    """Of another thread a child would inherit the locks it holds, and nobody who lets go of them: it may stand still."""
+    """A child would inherit the locks that another thread holds, but no thread that releases them: it might hang."""
     server = two("process")
     assert os.listdir(f"/proc/{server.pid}/task") == [str(server.pid)]
 
@@ -193,7 +193,7 @@ def test_who_forks_is_alone(two):
 @pytest.mark.core
 @pytest.mark.parametrize("kind", KINDS)
 def test_stop_reaches_all(two, kind):
-    """Both finish what they are at; the one without anything to do does not wait for long."""
+    """The workers finish their answers; one without anything to do does not wait for long."""
     server = two(kind)
     wires = [server.wire(rcvbuf=65536) for _ in range(2)]
     for wire in wires:

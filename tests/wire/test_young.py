@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Validators of files that change within a tick: what two versions could share is weak (RFC 9110 8.8.1, 8.8.2.2), so no
-client ever joins parts of two versions."""
+"""Validators of files that change within a tick: one that two versions could share is weak (RFC 9110 8.8.1, 8.8.2.2),
+so no client ever joins parts of two versions."""
 import os
 import subprocess
 import time
@@ -30,7 +30,7 @@ def place(request, tree):
 
 
 class File:
-    """Rewritten in place, the same size each time."""
+    """A file that is rewritten in place, with the same size each time."""
     def __init__(self, path):
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         self.turn = 0
@@ -57,7 +57,7 @@ def strong(wire):
 
 
 def test_no_two_versions_are_joined(start, place, file):
-    """A part, another version in the same tick, and the rest of it: If-Range must not be content with that."""
+    """A part of one version, and the rest of another one from the same tick: If-Range must not accept that."""
     weak = 0
     with start(place).wire() as wire:
         for _ in range(TRIES):

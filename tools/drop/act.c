@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* act.c - drops all of a haul: through sock_diag where the kernel has it, through the module
- * rung_drop else.
+/* act.c - drops all of a haul: through sock_diag where the kernel has it, otherwise through the
+ * module rung_drop.
  *
- * The module is told a pair, as text in a file of this namespace.  It has no cookies, so it takes
- * whatever socket has these four numbers at that moment, but never one that listens.
+ * A pair is written to the module as text, into a file of this namespace.  The module knows no
+ * cookies, so it takes whatever socket has these four numbers at that moment, but never one that
+ * listens.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,8 +54,8 @@ static int drop(struct ways *ways, const struct entry *entry)
     return err;
 }
 
-/* Of several that listen at one port the kernel finds one, which need not be the one that is meant:
- * that it is not found does not say that it is gone. */
+/* If several sockets listen at one port, the kernel finds one of them, which need not be the one
+ * that is meant.  A listener that is not found is therefore not known to be gone. */
 static bool is_gone(const struct entry *entry, int err)
 {
     return err == -ENOENT && entry->state != TCP_LISTEN;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* diag.c - TCP sockets by the kernel's sock_diag, as ss does: listing them, and dropping one.
  *
- * Dropping by addresses and ports alone would be careless: where the connection has ended since it
- * was listed, the kernel's search goes on to whoever listens at that port, and SOCK_DESTROY ends
- * the listener.  With the cookie of the listing it is that socket or none.  libmnl looks after what
- * is easy to get wrong in netlink: alignment, sequence numbers, whose message it is.
+ * Dropping by addresses and ports alone would be careless: if the connection has ended since it was
+ * listed, the kernel's search goes on to a socket that listens at that port, and SOCK_DESTROY ends
+ * the listener.  With the cookie of the listing the kernel finds that socket or none.  libmnl looks
+ * after what is easy to get wrong in netlink: alignment, sequence numbers, whose message it is.
  */
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -52,7 +52,7 @@ void diag_close(struct diag *diag)
 }
 
 /* An acknowledgement, or the end of a listing: both begin with 0 or -errno.  libmnl would not look
- * into the latter, where a kernel without tcp_diag says so. */
+ * into the end of a listing, where a kernel without tcp_diag reports its error. */
 static int ended(const struct nlmsghdr *msg, void *ctx)
 {
     const int *error = mnl_nlmsg_get_payload(msg);
@@ -64,7 +64,7 @@ static int ended(const struct nlmsghdr *msg, void *ctx)
     return MNL_CB_ERROR;
 }
 
-/* Sends what stands in the buffer and hears the answer to its end: 0 or -errno. */
+/* Sends the message in the buffer and reads the answer to its end: 0 or -errno. */
 static int converse(struct diag *diag, struct nlmsghdr *msg, mnl_cb_t each, void *ctx)
 {
     mnl_cb_t control[] = {[NLMSG_ERROR] = ended, [NLMSG_DONE] = ended};

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* filter.c - which sockets are wanted, and which of these are let be.
+/* filter.c - which sockets are wanted, and which of these are left alone.
  *
- * Options of one kind are alternatives, different kinds must all fit.  What a process of another
- * user holds is for root to drop, although the kernel asks for CAP_NET_ADMIN alone: who was given
- * that to look after ports need not be able to cut everybody's connections.  TIME-WAIT and what
- * else no process holds has no user, to the kernel too.
+ * Options of one kind are alternatives; different kinds must all match.  Only root drops a socket
+ * that a process of another user holds, although the kernel asks for CAP_NET_ADMIN alone: a user
+ * that was given this capability to look after ports need not be able to cut every user's
+ * connections.  Sockets in TIME-WAIT, and others that no process holds, have no user, for the
+ * kernel too.
  */
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static int set_state(struct filter *f, const char *name)
         return EXIT_DONE;
     }
     if (strcmp(name, "all") == 0) {
-        f->states |= CONNECTED | 1 << TCP_LISTEN; /* those that listen are counted, and let be */
+        f->states |= CONNECTED | 1 << TCP_LISTEN; /* listening ones are counted and left alone */
         return EXIT_DONE;
     }
     words[n] = NULL;

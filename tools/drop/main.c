@@ -2,8 +2,8 @@
 /* main.c - rung drop: options, namespace, list, drop, report; the only place that decides the exit
  * code.
  *
- * A program of its own beside rung, which becomes it for `rung drop`: it alone needs netlink, and
- * may be given a capability that a server should not have.
+ * A separate program, which rung executes for `rung drop`: it alone needs netlink, and may be given
+ * a capability that a server should not have.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static int cannot_list(const struct haul *haul, int err)
     return EXIT_FAILED;
 }
 
-/* The exit code of what was done; what people should know of it is said. */
+/* Returns the exit code of the outcome, after a message if people should know about it. */
 static int judge(const struct outcome *o, unsigned through)
 {
     if (!o->refused)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* pairs.c - a list of pairs, from the command line or a file, and whether a socket is in it.
  *
- * All of it is read before anything is dropped, so that a mistake in the last line changes
- * nothing.  It is sorted, for a machine may have a hundred thousand sockets too.
+ * The whole list is read before anything is dropped, so that a mistake in the last line changes
+ * nothing.  The list is sorted, because a machine may have a hundred thousand sockets too.
  */
 #include <errno.h>
 #include <stdlib.h>

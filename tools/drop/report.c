@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include "drop.h"
 
-enum { SHOWN = 5 /* rows of a table: what is behind them is told as one */ };
+enum { SHOWN = 5 /* rows of a table: those after them are added up in one */ };
 
 static const char *plural(size_t n)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* report_json.c - the same for programs; docs/drop.md has the keys. */
+/* report_json.c - what was found or done, for programs; docs/drop.md has the keys. */
 #include <stdlib.h>
 #include <string.h>
 #include "../../base/escape.h"
 #include "../../base/version.h"
 #include "drop.h"
 
-enum { JSON_FORM = 1 /* raised when a key changes its meaning or goes */ };
+enum { JSON_FORM = 1 /* raised when a key changes its meaning or is removed */ };
 
 static void put_text(const char *key, const char *text)
 {

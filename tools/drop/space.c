@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* space.c - into a network namespace, named as ip netns names it or by a path.
+/* space.c - enters a network namespace, named as ip netns names it or by a path.
  *
- * It is entered before anything else: devices are named in it, and so is the module's file.
+ * The namespace is entered before anything else, because devices and the module's file are looked
+ * up by name in it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* answer.c - an answer is read, and judged while it is read.
+/* answer.c - reads an answer, and judges it while it is read.
  *
- * A head that comes in pieces is gathered first.  One that came before, byte for byte, is not
- * parsed again; it is judged again.  Bodies are walked in the runs that core's decoder finds, and
- * compared run by run: nothing is kept.
+ * A head that arrives in pieces is gathered first.  A head that is byte for byte the same as an
+ * earlier one is not parsed again; it is judged again.  Bodies are walked in the runs that core's
+ * decoder finds, and compared run by run: nothing is kept.
  */
 #include <stdlib.h>
 #include "workload.h"
 
-/* What judge_head() sets is left as it is. */
+/* body and expect_bytes are left as they are: judge_head() sets them. */
 void answer_begin(struct answer *a)
 {
     a->got = a->wrong_at = 0;
@@ -38,13 +38,14 @@ static int broken(struct answer *a, enum fault what)
 
 /* --- The head --------------------------------------------------------------------------------- */
 
-/* A head that was read: one of struct seen, or room. */
+/* A parsed head: that of a struct seen, or room. */
 struct parsed {
     const struct http_head *head;
     struct http_head room;
 };
 
-/* http_parse_response() of the bytes at the front, or what it said when they came before. */
+/* Returns http_parse_response() of the bytes at the front, or its result when the same bytes came
+ * before. */
 static long parse(const struct question *q, struct slice bytes, struct parsed *p)
 {
     const enum http_method asked = q->target->method;
@@ -67,8 +68,8 @@ static long parse(const struct question *q, struct slice bytes, struct parsed *p
     return http_parse_response(bytes.ptr, bytes.len, asked, &p->room);
 }
 
-/* The length of the head at the front of *bytes, which it leaves; 0: more is needed, and all is
- * kept; < 0: malformed. */
+/* Takes the head from the front of *bytes and returns its length; 0: more is needed, and all bytes
+ * are kept; < 0: malformed. */
 static long read_head(struct answer *a, const struct question *q, struct slice *bytes,
                       struct parsed *p)
 {
@@ -111,7 +112,7 @@ void answer_expect_bytes(struct answer *a, const struct http_head *head, uint64_
         answer_fault(a, FAULT_WRONG_LENGTH);
 }
 
-/* ptr NULL: the bytes have a digest. */
+/* body.ptr NULL: the bytes have a digest. */
 static void expect(struct answer *a, const struct http_head *head, struct slice body)
 {
     a->expect = body.ptr;
@@ -158,7 +159,7 @@ static void judge_bytes(struct answer *a, const struct question *q, struct slice
         a->wrong_at = a->expect_bytes;
     } else if (a->expect && memcmp(data.ptr, a->expect + a->got, data.len) != 0) {
         answer_fault(a, FAULT_WRONG_BODY);
-        /* A mapped file may have become the same meanwhile. */
+        /* A mapped file may have changed since, and be equal now. */
         while (a->wrong_at + 1 < a->got + data.len &&
                a->expect[a->wrong_at] == data.ptr[a->wrong_at - a->got])
             a->wrong_at++;
@@ -173,7 +174,7 @@ static int done(struct answer *a, const struct question *q)
         return ANSWER_DONE;
     if (a->due && a->got != a->expect_bytes && q->target->method == HTTP_GET)
         answer_fault(a, FAULT_WRONG_LENGTH);
-    if (!first || a->fault || (first->of_file && !a->due)) /* of another status, it is another */
+    if (!first || a->fault || (first->of_file && !a->due)) /* another status has another body */
         return ANSWER_DONE;
     if (!first->known) {
         first->known = true;
@@ -203,7 +204,7 @@ int answer_feed(struct answer *a, const struct question *q, struct slice *bytes)
         if (p.head->status >= 200 || p.head->status == 101)
             judge_head(a, q, p.head);
         else if (!bytes->len)
-            return ANSWER_MORE; /* an interim answer (RFC 9110 15.2), the true one follows */
+            return ANSWER_MORE; /* an interim answer (RFC 9110 15.2), the final one follows */
     }
     while (bytes->len && !http_body_done(&a->body)) {
         n = http_body_next(&a->body, bytes->ptr, bytes->len, &data);
@@ -224,7 +225,7 @@ int answer_feed_echo(struct answer *a, const struct question *q, struct slice *b
 
     n = bytes->len < n ? bytes->len : n;
     if (memcmp(bytes->ptr, q->message + a->got, n) != 0)
-        return broken(a, FAULT_WRONG_BODY); /* where the next message begins is lost */
+        return broken(a, FAULT_WRONG_BODY); /* the beginning of the next message is lost */
     a->got += n;
     a->keep_alive = true;
     bytes->ptr += n;

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* answer.h - bytes from a server become answers, each checked: framing by the core's strict
+/* answer.h - turns bytes from a server into answers and checks each: framing by the core's strict
  * grammar, status, length, and the body against the file or against the first one of that URL.
  *
- * An answer belongs to one connection and is fed whatever comes.  It copies nothing but a head
- * that came in pieces, or that is new.  What is wrong but leaves the next answer's place clear (a
- * status, a body) is a fault of this answer alone; what does not breaks the connection.
+ * An answer belongs to one connection and is fed the bytes as they arrive.  It copies only a head
+ * that arrived in pieces or that is new.  An error that leaves the beginning of the next answer
+ * clear (a status, a body) is a fault of this answer alone; any other error breaks the connection.
  */
 #ifndef LOAD_ANSWER_H
 #define LOAD_ANSWER_H
 #include "digest.h"
 #include "load.h"
 
-/* The first body of a URL that came to this thread; or a file of --check whose bytes are not in
+/* The first body of a URL that this thread received; or a file of --check whose bytes are not in
  * memory, which is known from the beginning and the same for all threads. */
 struct reference {
     uint64_t digest, bytes;
     bool known, of_file;
 };
 
-/* The head that came last for a target, and what it means.  That depends on its bytes alone: when
- * they come again, comparing them is all.  Heads change when their date does, once a second. */
+/* The last head that was received for a target, and its meaning.  The meaning depends on the bytes
+ * alone: if the same bytes come again, they are only compared.  Heads change when their date does,
+ * once a second. */
 enum { SEEN_PLACES = 16 /* of a thread; a power of two */, SEEN_BYTES_MAX = 1024 };
 struct seen {
     uint32_t len; /* of bytes; 0: none */
@@ -44,13 +45,13 @@ struct answer {
     const char *expect;        /* ... and these are its bytes, or NULL */
 };
 
-/* What is expected. */
+/* The expectations for one answer. */
 struct question {
     const struct plan *plan;
     const struct target *target;
     struct reference *reference; /* of the target, or NULL: no digest is compared */
-    struct seen *seen;           /* of the target and others, or NULL: no head comes again */
-    const struct asked *asked;   /* of a mix: what it was; or NULL */
+    struct seen *seen;           /* of the target and others, or NULL: heads are not kept */
+    const struct asked *asked;   /* of a mix: what was asked; or NULL */
     const char *message;         /* echo: what was sent */
     uint32_t message_bytes;
 };
@@ -58,18 +59,18 @@ struct question {
 enum { ANSWER_MORE, ANSWER_DONE, ANSWER_BROKEN };
 
 void answer_begin(struct answer *a);
-/* Take the answer's bytes from the front of *bytes.  MORE: all are taken, and it is not whole.
- * DONE: what is left belongs to the next; a->fault may say what was wrong.  BROKEN: a->fault says
- * why, and nothing behind can be trusted. */
+/* Take the answer's bytes from the front of *bytes.  MORE: all are taken, and the answer is not
+ * complete.  DONE: the bytes left belong to the next answer; a->fault may say what was wrong.
+ * BROKEN: a->fault says why, and no later byte can be trusted. */
 int answer_feed(struct answer *a, const struct question *q, struct slice *bytes);
 int answer_feed_echo(struct answer *a, const struct question *q, struct slice *bytes);
-/* The stream has ended: DONE if that is how this one ends, else BROKEN. */
+/* The stream has ended: DONE if that is how this answer ends, otherwise BROKEN. */
 int answer_end(struct answer *a, const struct question *q);
 
-/* --- For those who judge heads (mix_judge.c) -------------------------------------------------- */
+/* --- For mix_judge.c, which judges heads ------------------------------------------------------ */
 
 void answer_fault(struct answer *a, enum fault what); /* the first one counts */
-/* What the body is to be; ptr NULL: not known.  And if only its length is. */
+/* The expected body; ptr NULL: not known.  The second is for a body whose length alone is known. */
 void answer_expect(struct answer *a, const struct http_head *head, struct slice body);
 void answer_expect_bytes(struct answer *a, const struct http_head *head, uint64_t bytes);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* client.c - one connection that is made (connect.c): sent on, read from, given up and made anew.
+/* client.c - one connection that connect.c has made: sending, reading, giving up, replacing it.
  *
- * In the steady state a request costs one receive and one send.  Events are told once
+ * In the steady state a request costs one receive and one send.  Events are reported once
  * (edge-triggered), so that the kernel need not look again at each connection that was read from.
- * EPOLLOUT is asked for only while connecting and while a send would block; there is no timer for
- * each request: the connection's one node looks, a time-out at a time, whether the oldest request
+ * EPOLLOUT is requested only while connecting and while a send would block.  There is no timer for
+ * each request: the connection's one node checks, a time-out at a time, whether the oldest request
  * is overdue.
  */
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 enum {
     BATCH = 16,   /* requests of one send */
-    IN_A_ROW = 16 /* receives before others have their turn */
+    IN_A_ROW = 16 /* receives before other connections have their turn */
 };
 
 static struct shot *shot_at(const struct worker *w, const struct client *c, uint32_t at)
@@ -55,7 +55,7 @@ void client_hang_up(struct worker *w, struct client *c)
     wheel_del(&w->wheel, &c->node);
 }
 
-/* The connection is over: another one, unless nothing is to be sent any more. */
+/* The connection is over: make another one, unless there is nothing more to send. */
 static void renew(struct worker *w, struct client *c)
 {
     client_hang_up(w, c);
@@ -63,7 +63,7 @@ static void renew(struct worker *w, struct client *c)
         connect_begin(w, c);
 }
 
-/* What was under way on it has failed. */
+/* All requests in flight on this connection have failed. */
 static void fail(struct worker *w, struct client *c, enum fault what)
 {
     const struct shot *s = shot_at(w, c, c->oldest);
@@ -91,8 +91,9 @@ bool client_is_free(const struct worker *w, const struct client *c)
     return c->state == CLIENT_UP && !c->leaving && !c->idle && in_flight(c) < w->plan->depth;
 }
 
-/* Those that ask the same peer share its URLs: each begins one behind the one before, and goes on
- * by as many as they are.  If they are more than the URLs, each asks for all of them. */
+/* Connections to the same peer share its URLs: each begins one URL after the connection before it,
+ * and steps by the number of these connections.  If there are more connections than URLs, each asks
+ * for all URLs. */
 void client_take_turns(const struct plan *p, struct client *c, unsigned number)
 {
     uint32_t targets, together;
@@ -150,7 +151,7 @@ static struct slice shot_bytes(const struct worker *w, const struct client *c, u
     return w->plan->target[s->target].request[s->last];
 }
 
-/* n bytes have gone: which shots are whole now. */
+/* n bytes have been sent: note which shots are complete now. */
 static void account(struct worker *w, struct client *c, size_t n)
 {
     size_t left;
@@ -195,7 +196,7 @@ void client_send(struct worker *w, struct client *c)
             return;
         }
         if (n < 0) {
-            /* The answer may lie there: a refusal sent before the connection was closed. */
+            /* The answer may be there to read: a refusal sent before the connection was closed. */
             c->unsent = c->next;
             c->leaving = true;
             return;
@@ -221,7 +222,8 @@ void client_fill(struct worker *w, struct client *c)
 
 /* --- Receiving -------------------------------------------------------------------------------- */
 
-/* What the digest of an answer is to be; NULL: there is none.  A head has no body to compare. */
+/* The expected digest of an answer; NULL: there is none.  An answer to HEAD has no body to
+ * compare. */
 static struct reference *reference_of(const struct worker *w, uint32_t target)
 {
     const struct target *t = &w->plan->target[target];
@@ -251,7 +253,7 @@ static inline struct question question_of(const struct worker *w, const struct s
     return q;
 }
 
-/* An answer is whole. */
+/* The answer to the oldest request is complete. */
 static void take(struct worker *w, struct client *c)
 {
     struct shot *s = shot_at(w, c, c->oldest);
@@ -313,7 +315,7 @@ static void ended(struct worker *w, struct client *c)
         renew(w, c);
 }
 
-/* The bytes that came; 0: there are none any more, or the connection is gone. */
+/* Returns the number of bytes received; 0: there are no more, or the connection is gone. */
 static size_t receive(struct worker *w, struct client *c)
 {
     ssize_t n = recv(c->fd, w->scratch, SCRATCH_BYTES, 0);
@@ -343,8 +345,8 @@ static size_t receive(struct worker *w, struct client *c)
     return (size_t)n;
 }
 
-/* What is left is not told again.  A receive that leaves room has emptied the socket, but the end
- * of the stream, or an error, may be behind the bytes. */
+/* Bytes left unread are not reported again.  A receive that leaves room has emptied the socket, but
+ * the end of the stream, or an error, may be behind the bytes. */
 static void readable(struct worker *w, struct client *c, uint32_t events)
 {
     bool over = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* connect.c - how a connection is made: without waiting, from one of our addresses, again when it
+/* connect.c - makes a connection: without waiting, from one of our addresses, and again when it
  * fails.
  */
 #include <errno.h>
@@ -10,7 +10,8 @@
 
 enum { RETRY_MS_MAX = 1000 };
 
-/* Failed connects are tried again, ever more slowly: a server that is gone is not stormed. */
+/* Failed connects are tried again at growing intervals, so that a server that is gone is not
+ * flooded. */
 void connect_failed(struct worker *w, struct client *c, int error)
 {
     static const struct {
@@ -25,7 +26,7 @@ void connect_failed(struct worker *w, struct client *c, int error)
     for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (known[i].error == error)
             what = known[i].fault;
-    for (i = 0; i < ERRNOS_MAX - 1; i++) /* the last one takes what is left */
+    for (i = 0; i < ERRNOS_MAX - 1; i++) /* the last entry takes all other errors */
         if (w->tally.connect_errno[i].error == error || !w->tally.connect_errno[i].count)
             break;
     w->tally.connect_errno[i].error = error;
@@ -75,8 +76,8 @@ static int open_socket(const struct worker *w, const struct client *c)
     return fd;
 }
 
-/* A Unix socket whose queue is full: it does not wait there, as TCP would, but it is no failure
- * yet. */
+/* The queue of the Unix socket is full.  connect() does not wait there, as it would with TCP, but
+ * this is no failure yet. */
 static void stand_in_line(struct worker *w, struct client *c)
 {
     close(c->fd);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* crew.c - all threads of a run: made, lined up, let go together, watched, stopped.
+/* crew.c - all threads of a run: made, lined up, started together, watched, stopped.
  *
- * No request is sent before every thread has its connections: each counts itself ready, then all
- * wait at one barrier, and the time at which it opens is where the run begins.  Signals are read
- * from a descriptor, so no handler ever runs.
+ * No request is sent before every thread has its connections: each thread counts itself ready, then
+ * all wait at one barrier, and the run begins when the barrier opens.  Signals are read from a
+ * descriptor, so no handler ever runs.
  */
 #include <errno.h>
 #include <poll.h>
@@ -30,7 +30,8 @@ struct view {
 
 /* --- The live line ---------------------------------------------------------------------------- */
 
-/* Of the terminal, less the last: a line that fills it may move on to the next.  It may change. */
+/* The terminal's columns, less the last: a line that fills it may move on to the next.  The width
+ * may change during a run. */
 static size_t live_columns(void)
 {
     struct winsize size;
@@ -83,10 +84,10 @@ static void stop_all(struct crew *crew, struct worker *w)
     atomic_store(&crew->stop, true);
     for (unsigned i = 0; i < crew->plan->threads; i++)
         if (write(w[i].wake_fd, &one, sizeof(one)) < 0)
-            return; /* it looks at the flag at its next tick */
+            return; /* the worker looks at the flag at its next tick */
 }
 
-/* Until every thread has counted itself once more.  True: a signal came. */
+/* Waits until every thread has counted itself again.  True: a signal came. */
 static bool wait_for_all(struct crew *crew, struct view *v)
 {
     struct pollfd fd[2] = {{.fd = crew->done_fd, .events = POLLIN},
@@ -140,7 +141,8 @@ static bool anyone_there(const struct plan *p, const struct worker *w)
     return up > 0;
 }
 
-/* The bodies that threads took for the true ones are the same (--body-check). */
+/* The first body of a URL that each thread received must be the same for all threads
+ * (--body-check). */
 static void compare_references(const struct plan *p, struct worker *w)
 {
     for (unsigned i = 1; p->opt->body_check && i < p->threads; i++) {
@@ -165,7 +167,7 @@ static void gather(struct result *r, struct worker *w)
         if (!all)
             continue;
         all[i] = w[i].tally;
-        w[i].tally.sample = NULL; /* the result's from now on */
+        w[i].tally.sample = NULL; /* belongs to the result from now on */
     }
     compare_references(r->plan, w);
     for (unsigned i = 0; all && i < r->plan->threads; i++) {
@@ -186,8 +188,8 @@ static int open_signals(sigset_t *before)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* Who waits for a report that nobody reads may be ended by a signal.  Those that came while the run
- * was being stopped have had their effect. */
+/* A signal may end the program while it waits for a reader of its report.  Signals that came while
+ * the run was being stopped have had their effect. */
 static void close_signals(int fd, const sigset_t *before)
 {
     struct signalfd_siginfo what;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* digest.h - sixty-four bits of a body, however it is cut into pieces: for what is compared and not
- * kept.
+/* digest.h - sixty-four bits of a body, however it is cut into pieces: for bodies that are compared
+ * but not kept.
  *
  * Every step is a bijection of the state, so two bodies of the same length that differ in one word
- * never have the same digest; no defence against intent.  Eight bytes a step: a rotation, an
- * exclusive or, a multiplication.  Inline, for each answer asks whether there is one.
+ * never have the same digest.  It is no defence against intent.  Eight bytes a step: a rotation, an
+ * exclusive or, a multiplication.  The functions are inline, because each answer asks whether there
+ * is a digest.
  */
 #ifndef LOAD_DIGEST_H
 #define LOAD_DIGEST_H

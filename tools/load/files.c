@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* files.c - the files that bodies are compared with (--check), in memory before the run begins.
  *
- * Large ones are mapped, and stay so until the program ends.  Small ones are copied, many into one
- * block: a process may have some sixty thousand mappings, and a folder more files than that.  A
+ * Large files are mapped, and stay so until the program ends.  Small files are copied, many into
+ * one block: a process may have some sixty thousand mappings, and a folder more files than that.  A
  * folder may also be larger than memory: beyond a bound only the digest of a file is kept.  A mix
- * asks for parts of files, of which no digest tells anything; it has all of them.
+ * asks for parts of files, which a digest cannot check, so it keeps all files in memory.
  *
- * A file may change while it is compared with.  Then it is not the server that is wrong, and the
- * answer is told apart: files_blame().  One that becomes shorter takes pages from its mapping, and
- * whoever touches them gets SIGBUS: fill_hole().
+ * A file may change while answers are compared with it.  The server is not wrong then, and
+ * files_blame() gives such an answer a fault of its own.  A file that becomes shorter takes pages
+ * from its mapping, and a thread that touches them gets SIGBUS: fill_hole().
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +23,8 @@
 
 enum {
     SMALL_BYTES = 64 * 1024,
-    HELD_BYTES_MAX = 256 << 20, /* of small files; then digests */
-    MAPPED_MAX = 1 << 15        /* of the 65,530 mappings of a process; then digests */
+    HELD_BYTES_MAX = 256 << 20, /* of small files; beyond it digests */
+    MAPPED_MAX = 1 << 15        /* of the 65,530 mappings of a process; beyond it digests */
 };
 
 int files_path(const struct plan *p, const char *url, char path[FILE_PATH_BYTES])
@@ -61,11 +61,11 @@ static int copy(struct plan *p, int fd, struct slice *bytes)
     return !to ? -ENOMEM : n < 0 ? -errno : 0;
 }
 
-/* Zeros in place of the page that is no more: the comparison goes on, and where it matters ends in
- * a difference, which files_blame() judges.  That costs nothing as long as no file is cut, where a
- * jump out of each comparison or a copy of the file would.  The bare system call is what a handler
- * may make; two threads that fall into the same hole both fill it with the same.  What SIGBUS else
- * means ends the program, for the instruction is tried again. */
+/* Puts zeros in place of the page that is gone: the comparison goes on and, where it matters, ends
+ * in a difference, which files_blame() judges.  This costs nothing as long as no file is cut,
+ * whereas a jump out of each comparison, or a copy of the file, would.  A handler may make the bare
+ * system call; two threads that fall into the same hole both fill it with zeros.  Any other SIGBUS
+ * ends the program, because the instruction is tried again. */
 static void fill_hole(int number, siginfo_t *info, void *context)
 {
     const uintptr_t bytes = (uintptr_t)getpagesize(), page = (uintptr_t)info->si_addr & -bytes;
@@ -87,7 +87,7 @@ static int map(struct plan *p, int fd, struct slice *bytes)
     return at == MAP_FAILED || sigaction(SIGBUS, &action, NULL) != 0 ? -errno : 0;
 }
 
-/* Its bytes are read, and only their digest and number are kept. */
+/* Reads the file's bytes, and keeps only their digest and number. */
 static int digest(struct plan *p, int fd, struct file *f)
 {
     struct reference *known = plan_keep(p, sizeof(*known));
@@ -120,7 +120,8 @@ static int take(struct plan *p, int fd, struct file *f)
     return small ? copy(p, fd, &f->bytes) : map(p, fd, &f->bytes);
 }
 
-/* Which file it was, and in which state: a copy may keep other times, but not the last one. */
+/* Identifies the file and its state: a copy may keep the other times, but not the time of
+ * change. */
 static uint64_t mark_of(const struct stat *st)
 {
     const uint64_t parts[] = {st->st_dev, st->st_ino, (uint64_t)st->st_size,
@@ -191,7 +192,7 @@ enum fault files_blame(const struct plan *p, const struct target *t, enum kind k
     const struct file *sibling = mix_sibling(p, t, kind);
     bool of_bytes = what == FAULT_WRONG_BODY || what == FAULT_WRONG_LENGTH ||
                     what == FAULT_SHORT_BODY || what == FAULT_WRONG_FIELD;
-    bool of_part = kind == KIND_RANGE && what == FAULT_BAD_STATUS; /* 416: it ends before */
+    bool of_part = kind == KIND_RANGE && what == FAULT_BAD_STATUS; /* 416: the file got shorter */
 
     if (!p->opt->check || !t->has_body || !(of_bytes || of_part) ||
         files_path(p, t->url, path) != 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* keep.c - bytes that stay until the plan ends: URLs, requests, and the small files of --check.
  *
- * Many share a block.  There may be millions of them, and each one of malloc()'s would have a head
- * and an edge of its own.
+ * Many pieces share a block.  There may be millions of pieces, and malloc() would give each one a
+ * head and an edge of its own.
  */
 #include <stdlib.h>
 #include "load.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* knee.c - runs at rising rates (--find-knee), until the server does not keep up.
  *
- * The rate doubles until a limit breaks, then the gap between the last rate that was kept and the
- * first that was not is halved a few times.  The limits are those of --fail-if, or that no request
- * fails and nearly all that are due can be sent.  Every step is a run like any other, so its row
- * and its JSON are too.
+ * The rate doubles until a limit breaks; then the gap between the last rate that was kept and the
+ * first that was not is halved a few times.  The limits are those of --fail-if; without any, no
+ * request may fail and nearly all that are due must be sent.  Every step is a run like any other,
+ * and so are its row and its JSON.
  */
 #include <stdlib.h>
 #include "../../base/say.h"
@@ -25,7 +25,7 @@ struct step {
     struct load_options opt;
     struct plan plan;
     struct result result;
-    const char *broken; /* the limit; NULL: kept */
+    const char *broken; /* the limit that broke; NULL: kept */
 };
 
 struct search {
@@ -59,7 +59,7 @@ static void put_row(const struct step *step, FILE *out)
     fflush(out);
 }
 
-/* One run: 0, or -1 if that was the last, *code saying why. */
+/* Makes one run: 0, or -1 if it must be the last; *code is the exit code. */
 static int try_rate(struct search *s, const struct plan *p, uint64_t rate, int *code)
 {
     struct step *step = &s->step[s->steps];
@@ -83,7 +83,7 @@ static int try_rate(struct search *s, const struct plan *p, uint64_t rate, int *
     return 0;
 }
 
-/* The next rate; 0: it is found. */
+/* The next rate; 0: the search is over. */
 static uint64_t next_rate(const struct search *s, uint64_t first)
 {
     uint64_t gap = s->lost - s->kept;

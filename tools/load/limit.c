@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* limit.c - the limits of --fail-if: NAME COMPARISON BOUND, such as p99>5ms or rps<1000.
  *
- * What a limit says is what must not be: the run fails if it is true.
+ * A limit names a condition that must not occur: the run fails if it is true.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -69,7 +69,7 @@ static int read_bound(struct limit *l, const char *text)
             l->bound *= units[i].us;
             return 0;
         }
-    return -EINVAL; /* 5 what? */
+    return -EINVAL; /* the unit is missing or unknown */
 }
 
 static int read_limit(struct limit *l, const char *text)
@@ -133,7 +133,7 @@ int limit_judge(const char *expression, const struct result *r, struct limit_fou
     found->bound = l.bound;
     found->unit = units[l.measure];
     found->broken = compare(l.op, found->value, found->bound);
-    /* Of nothing answered no latency can be praised. */
+    /* Without any answer a limit of latency is broken. */
     if (l.measure == LATENCY && !r->sum.latency.total)
         found->broken = true;
     return 0;

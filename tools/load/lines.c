@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* lines.c - a file line by line, whatever it is: a log, a list of URLs, or by mistake /dev/zero.
+/* lines.c - reads a file line by line, whatever it is: a log, a list of URLs, or by mistake
+ * /dev/zero.
  *
  * One buffer holds the longest line there may be.  A line that does not fit in it is refused, so
  * that no file takes more memory than that.
@@ -26,7 +27,7 @@ void lines_close(struct lines *l)
 
 int lines_next(struct lines *l, char **text, size_t *bytes)
 {
-    size_t seen = 0; /* of this line, and its end is not among them */
+    size_t seen = 0; /* bytes of this line, without its end */
     char *end;
     ssize_t n = 1;
 

@@ -6,16 +6,16 @@
  *   url.c      URLs and addresses                                  read-only while it runs
  *   worker.c   a thread: its loop and its schedule      client.c   a connection of it; connect.c
  *   answer.c   bytes -> an answer, checked              crew.c     all threads: start, wait, stop
- *   result.c   what all counted, and who was the limit  report*.c  for people, programs, plots
- *   limit.c    what must not be                         knee.c     runs at rising rates
+ *   result.c   sums of all threads; what was the limit  report*.c  for people, programs, plots
+ *   limit.c    limits of --fail-if                      knee.c     runs at rising rates
  *   random.c   what a thread draws                      output.c   where results go
  *   keep.c     bytes that stay with the plan            digest.h   64 bits of a body
  *   trial*.c   hostile clients: see trial.h
  *
- * workload.h has what is asked: folders, logs, popularity, kinds of requests, pauses.
+ * workload.h has what is requested: folders, logs, popularity, kinds of requests, pauses.
  *
- * A thread owns its clients, its histograms and its counters; nothing is shared while requests
- * run but the plan, which nobody writes to.
+ * A thread owns its clients, its histograms and its counters; while requests run, only the plan is
+ * shared, and no thread writes to it.
  */
 #ifndef LOAD_H
 #define LOAD_H
@@ -40,9 +40,9 @@ enum kind {
 };
 #undef X
 
-/* Exit codes beside those of base/say.h, which has 0, 1 and 2. */
+/* Exit codes in addition to 0, 1 and 2 of base/say.h. */
 enum load_exit {
-    EXIT_CONNECT = 3, /* nobody answered there */
+    EXIT_CONNECT = 3, /* no server answered there */
     EXIT_FAULTS = 5,  /* it ran, and some request failed */
     EXIT_LIMIT = 6    /* it ran, and a limit of --fail-if is broken */
 };
@@ -55,7 +55,7 @@ enum {
     SCRATCH_BYTES = 64 * 1024, /* one receive */
     HIST_BITS = 11,            /* latencies to one part in 1024 */
     SERIES_BITS = 5,           /* ... to one in 16, for each second */
-    ERRNOS_MAX = 8,            /* kinds of failed connects told apart */
+    ERRNOS_MAX = 8,            /* kinds of failed connects that are distinguished */
     STATUSES = 1000,           /* three digits */
     UNIX_PATH_MAX_BYTES = 107  /* of struct sockaddr_un, without the NUL */
 };
@@ -81,7 +81,7 @@ struct peer {
     struct sockaddr_storage sa;
     socklen_t len;
     char authority[272];  /* host and port as in the URL, for messages */
-    unsigned *target;     /* the URLs that are asked of it */
+    unsigned *target;     /* the URLs that are requested from it */
     unsigned targets;
     struct popular *popular; /* --zipf: how often each */
 };
@@ -89,13 +89,13 @@ struct peer {
 struct target {
     char *url;
     unsigned peer;
-    uint16_t also;           /* a status that is fine too; 0: none */
+    uint16_t also;           /* a status that is right too; 0: none */
     uint8_t method;          /* enum http_method */
-    bool has_body;           /* what must come is known: body or file */
+    bool has_body;           /* the expected bytes are known: body or file */
     struct slice request[2]; /* the second says Connection: close, if any does */
     struct slice body;       /* --check; ptr NULL: the bytes are not in memory */
     struct reference *file;  /* ... but the digest is */
-    uint64_t mark;           /* ... and of the file that it was: files_blame() */
+    uint64_t mark;           /* ... and of the file's state: files_blame() */
 };
 
 struct plan {
@@ -109,29 +109,29 @@ struct plan {
     enum http_method method;
     unsigned threads, connections, idle;
     unsigned depth, ring;    /* requests in flight on a connection; that as a power of two */
-    uint32_t per_connection; /* requests; 0: no end */
-    uint64_t requests;       /* in all; 0: no end but duration_ns */
+    uint32_t per_connection; /* requests; 0: no limit */
+    uint64_t requests;       /* in all; 0: no limit except duration_ns */
     bool open;               /* requests have intended times: of --rate, or of a log */
     bool fixed;              /* a request is that of its target, byte for byte: no echo, no mix */
-    bool chosen;             /* URLs are not just asked in turn: see workload_choose() */
+    bool chosen;             /* URLs are not just taken in turn: see workload_choose() */
     double zipf;             /* its exponent, when there is --zipf */
     struct replay *replay;
     struct mix *mix;
     struct block *kept;      /* see plan_keep() */
-    size_t held_bytes;       /* --check: of files in memory; and how many are mapped */
+    size_t held_bytes;       /* --check: of small files in memory; number of mapped ones */
     unsigned mapped;
-    bool digests;            /* of some there is a digest */
+    bool digests;            /* some files have a digest */
     uint64_t duration_ns;    /* 0: until all requests are answered */
     uint64_t timeout_ns;
     char *pool;              /* echo: random bytes that messages are cut from */
 };
-enum { POOL_BYTES = 2 * MESSAGE_MAX }; /* so that the longest one has many places */
+enum { POOL_BYTES = 2 * MESSAGE_MAX }; /* so that the longest message has many places */
 
-/* 0 or an exit code, and then the reason has been said. */
+/* Returns 0, or an exit code after a message. */
 int plan_make(struct plan *p, const struct load_options *opt, const struct option_found *found);
 void plan_free(struct plan *p);
 
-/* keep.c: so many bytes that stay as long as the plan; NULL: no memory. */
+/* keep.c: memory that stays as long as the plan; NULL: out of memory. */
 void *plan_keep(struct plan *p, size_t wanted);
 char *plan_keep_copy(struct plan *p, const char *bytes, size_t n);
 void plan_keep_free(struct plan *p);
@@ -141,14 +141,14 @@ struct url {
     struct slice host, port, path; /* path with the query, never empty for HTTP */
     struct slice authority;        /* for Host */
 };
-/* NULL, or what is wrong with it. */
+/* Returns NULL, or what is wrong with the text. */
 const char *url_parse(struct url *u, const char *text);
-/* The line that names it to the server; without a zone, which is of this machine alone. */
+/* Writes the Host line; without a zone, which has a meaning on this machine only. */
 void url_put_host(const struct url *u, FILE *out);
-/* The address that answers; 0 or -errno, or a positive code of getaddrinfo(). */
+/* Finds the address that answers; 0 or -errno, or a positive code of getaddrinfo(). */
 int url_resolve(const struct url *u, const struct load_options *opt, struct peer *peer);
 
-/* workload.c: which URLs, before anything else is known; then what needs them all. */
+/* workload.c: first the URLs, before anything else is known; then what needs all of them. */
 int workload_read(struct plan *p, const struct option_found *found);
 int workload_make(struct plan *p);
 void workload_free(struct plan *p);
@@ -161,14 +161,14 @@ struct second {
     struct hist latency;
 };
 
-/* Of --mix: answers that are as meant (304, 206, coded, 404) are told from those that only may be
- * (a changed file, no coding). */
+/* --mix: as_meant counts answers that are as meant (304, 206, coded, 404), but not those that are
+ * only allowed (a changed file, no coding). */
 struct kind_tally {
     uint64_t sent, answered, as_meant, wrong;
     uint64_t uncompared; /* coded, and --check has no file of that coding */
 };
 
-/* What became of a request: status 0: no answer; fault 0: nothing is wrong. */
+/* The outcome of a request.  Status 0: no answer; fault 0: nothing is wrong. */
 struct outcome {
     uint16_t status;
     uint8_t fault; /* enum fault */
@@ -184,11 +184,11 @@ enum { SAMPLES_MAX = 50000000 };
 
 struct tally {
     struct sample *sample; /* in the order in which they ended, or NULL */
-    uint64_t samples, samples_most, samples_written; /* of them; what there is room for */
+    uint64_t samples, samples_most, samples_written; /* how many; how many there is room for */
     uint64_t sent, answers, lost, unanswered; /* sent = answers + lost + unanswered */
     uint64_t bytes_in, bytes_out;
     uint64_t connects, closed_idle; /* made; ended by the server between two requests */
-    uint64_t status[STATUSES];      /* answers by it */
+    uint64_t status[STATUSES];      /* answers by status */
     uint64_t fault[FAULTS];
     struct {
         int error;
@@ -200,10 +200,10 @@ struct tally {
         uint64_t at; /* byte of the body */
     } example[FAULTS]; /* the first of its kind */
     struct hist service, latency, connect; /* ns; latency is from the intended time */
-    /* Open loop.  Late by more than LATE_NS: for want of a free connection, or our own fault;
-     * latest_own_ns: of a single request, what of its lateness was our delay. */
+    /* Open loop.  Late by more than LATE_NS: late_busy without a free connection, late_own by our
+     * own fault.  latest_own_ns: the largest part of a single request's delay that was ours. */
     uint64_t due, unsent, late_busy, late_own, latest_own_ns;
-    uint64_t ready_ns, first_send_ns; /* the barrier: nothing is sent before the last is ready */
+    uint64_t ready_ns, first_send_ns; /* the barrier: no thread sends before all are ready */
     uint64_t cpu_ns, wait_ns, wall_ns; /* of the thread: running, runnable but not running, all */
     struct kind_tally kind[KINDS];
     struct second *second;
@@ -222,18 +222,18 @@ struct result {
     struct tally sum;
     struct tally *thread; /* plan->threads of them */
     uint64_t start_ns, elapsed_ns, start_unix_ms;
-    bool interrupted, connected; /* connected: somebody answered at the start */
-    unsigned first_port, last_port; /* that the system gives to connections; 0: unknown */
+    bool interrupted, connected; /* connected: a connection was made at the start */
+    unsigned first_port, last_port; /* ports that the system gives to connections; 0: unknown */
     uint64_t time_wait;             /* TCP connections of this machine in TIME-WAIT at the end */
-    bool limit;                  /* the generator was */
+    bool limit;                  /* the generator was the limit */
     char verdict[256];
     uint64_t faults;             /* of all kinds */
 };
 
-/* Run the plan: 0, or an exit code with its reason said.  The result's memory lives until
+/* Run the plan: 0, or an exit code after a message.  The result's memory lives until
  * result_free(). */
 int crew_run(const struct plan *p, struct result *r);
-/* What all threads counted together; and the verdict. */
+/* Adds up what all threads counted, and finds the verdict. */
 int result_make(struct result *r);
 void result_free(struct result *r);
 
@@ -251,26 +251,27 @@ void report_csv(const struct result *r, FILE *out);
 void report_hgrm(const struct hist *h, FILE *out);
 void report_samples(const struct result *r, FILE *out);
 
-/* output.c.  Before the run: whether the files that are named can be written; an exit code. */
+/* output.c.  Before the run: check that the named files can be written; an exit code. */
 int output_check(const struct load_options *o);
 bool output_is_std(const char *path); /* "-"; NULL is not */
-bool output_has_report(const struct load_options *o); /* standard output is not for another form */
-FILE *output_open(const char *path); /* NULL: the reason has been said */
-/* All is written, or the reason is said: an exit code.  Standard output stays open. */
+bool output_has_report(const struct load_options *o); /* the report goes to standard output */
+FILE *output_open(const char *path); /* NULL: failed, after a message */
+/* 0 if all is written, or an exit code after a message.  Standard output stays open. */
 int output_close(FILE *out, const char *path);
 
-/* The histogram that limits and the time series speak of is sum.latency: of the intended times when
- * the loop is open, else of the real ones. */
+/* Limits and the time series use the histogram sum.latency: it counts from the intended times when
+ * the loop is open, otherwise from the real ones. */
 enum { PERCENTILES = 8 };
 extern const struct percentile {
     const char *key, *words;
     uint64_t num, den;
 } percentiles[PERCENTILES];
 
-/* --fail-if: an expression such as p99>5ms.  -EINVAL: it is none.  Else *broken. */
+/* --fail-if: an expression such as p99>5ms.  -EINVAL: it is not one.  Otherwise 0 and *found, if
+ * there is a result. */
 struct limit_found {
     double value, bound;
-    const char *unit; /* of both: "us", "/s", "%" or "" */
+    const char *unit; /* of both: "us", "per second", "per cent" or "" */
     bool broken;
 };
 int limit_judge(const char *expression, const struct result *r, struct limit_found *found);

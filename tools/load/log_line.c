@@ -3,9 +3,9 @@
  *
  *   HOST IDENT USER [10/Oct/2000:13:55:36 +0000] "GET /path HTTP/1.1" 200 2326 ...
  *
- * What stands before the time and behind the status is not looked at, so a virtual host in front
- * or further fields do no harm.  Servers escape what they log in quotes as \xHH (rung, nginx) or
- * like C (Apache); both are undone.
+ * The text before the time and after the status is ignored, so a virtual host in front or further
+ * fields do no harm.  Servers escape what they log in quotes as \xHH (rung, nginx) or like C
+ * (Apache); both are undone.
  */
 #include <ctype.h>
 #include "workload.h"
@@ -20,7 +20,7 @@ const char *const left_keys[LEFT_KINDS] = {LEFTS(X)};
 const char *const left_words[LEFT_KINDS] = {LEFTS(X)};
 #undef X
 
-/* n digits, which are known to be such. */
+/* The value of n characters that are known to be digits. */
 static unsigned number(const char *text, unsigned n)
 {
     unsigned value = 0;
@@ -30,7 +30,7 @@ static unsigned number(const char *text, unsigned n)
     return value;
 }
 
-/* Days from 1970-01-01, month from 0; of the years there are logs of. */
+/* Days from 1970-01-01, month from 0; right for all years that have logs. */
 static int64_t days(unsigned year, unsigned month, unsigned day)
 {
     static const unsigned short before[] = {0,   31,  59,  90,  120, 151,
@@ -41,7 +41,7 @@ static int64_t days(unsigned year, unsigned month, unsigned day)
            719528;
 }
 
-/* dd/Mon/yyyy:HH:MM:SS +hhmm] at the front of text: what follows it, or NULL. */
+/* Reads dd/Mon/yyyy:HH:MM:SS +hhmm] at the front of text; returns the text after it, or NULL. */
 static const char *read_time(const char *text, int64_t *unix_s)
 {
     static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
@@ -76,7 +76,7 @@ static int hex(char c)
     return isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* Undo the escapes of a quoted field in place: what follows its end, or NULL. */
+/* Undoes the escapes of a quoted field in place; returns the text after its end, or NULL. */
 static char *read_quoted(char *text, struct slice *field)
 {
     static const char letters[] = "n\nt\tr\rb\bf\fv\v";
@@ -104,7 +104,8 @@ static char *read_quoted(char *text, struct slice *field)
     return from + 1;
 }
 
-/* What no URL has is escaped: the server got the byte itself, and decodes it to the same. */
+/* Escapes the bytes that a URL cannot have: the server got the byte itself, and decodes the escape
+ * to the same byte. */
 static struct slice escaped(struct slice raw, char *buf)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -124,7 +125,7 @@ static struct slice escaped(struct slice raw, char *buf)
     return (struct slice){buf, (size_t)(to - buf)};
 }
 
-/* METHOD target HTTP/x.y, which had so many bytes more in the log for its escapes. */
+/* Reads METHOD target HTTP/x.y.  In the log it was longer by `escapes` bytes. */
 static int read_request(struct log_line *l, struct slice request, long escapes, char *buf)
 {
     const char *end = request.ptr + request.len, *space, *last;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* main.c - rung load: options, plan, run, reports; the only place that decides the exit code.
  *
- * A program of its own beside rung, which becomes it for `rung load`: the server needs none of it,
- * and a generator must not share a process with what it measures.
+ * A separate program, which rung executes for `rung load`: the server needs none of it, and a
+ * generator must not share a process with the server that it measures.
  */
 #include <errno.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include "../../base/say.h"
 #include "trial.h"
 
-/* Write one of the forms that were asked for: 0 or an exit code. */
+/* Writes one of the requested forms: 0 or an exit code. */
 static int write_to(const char *path, const struct result *r,
                     void (*write)(const struct result *, FILE *))
 {
@@ -59,7 +59,7 @@ static int report(const struct result *r)
     for (unsigned i = 0; i < o->fail_if.count; i++)
         if (limit_judge(o->fail_if.item[i], r, &found) == 0 && found.broken)
             return EXIT_LIMIT;
-    /* Who names errors in a limit has said how many are too many. */
+    /* A limit that names errors says how many are too many. */
     for (unsigned i = 0; i < o->fail_if.count; i++)
         if (strncmp(o->fail_if.item[i], "error", 5) == 0)
             return EXIT_DONE;
@@ -82,7 +82,7 @@ static int run(struct load_options *opt, const struct option_found *found)
     struct plan p;
     int code;
 
-    /* Who reads the report may leave early, and the files are to be written nevertheless. */
+    /* The reader of the report may leave early, and the files must be written nevertheless. */
     signal(SIGPIPE, SIG_IGN);
     code = output_check(opt);
     if (code)

@@ -2,17 +2,17 @@
 /* mix.c - requests of several kinds in one run (--mix): conditional ones, ranges, codings, names
  * that are not there.
  *
- * Each request draws its kind.  One that cannot be, such as a condition while no answer has shown
- * a validator, or a part of an empty file, is asked plainly and counts as plain.  A kind's bytes
- * are those of the plain request with a line more, or with another name; every shot of a connection
- * has a place of its own for them.
+ * Each request draws its kind.  A kind that is impossible, such as a condition before an answer has
+ * shown a validator, or a part of an empty file, is sent as a plain request and counts as plain.  A
+ * kind's bytes are those of the plain request with one more line, or with another name; every shot
+ * of a connection has its own place for them.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include "../../base/say.h"
 #include "workload.h"
 
-/* What a kind adds to a request: a field that --header must not have too. */
+/* The field that a kind adds to a request, and that --header must not have too. */
 static const struct {
     const char *word, *field, *coding;
     char suffix[SUFFIX_BYTES];
@@ -59,7 +59,7 @@ static int read_part(struct mix *m, const char *part)
     return 0;
 }
 
-/* What the options ask for in the same field already. */
+/* Refuses a --header that sets a field of the mix. */
 static int check_headers(const struct plan *p)
 {
     const struct option_list *list = &p->opt->header;
@@ -94,16 +94,17 @@ int mix_read(struct plan *p)
         sum += p->mix->percent[i];
         p->mix->below[i] = (uint64_t)(sum / 100 * 4294967296.0 + 0.5);
     }
-    /* 16.6 + 66.7 + 16.7 is above 100 in doubles, and not in 32 bits. */
+    /* 16.6 + 66.7 + 16.7 is above 100 in doubles, but not in 32 bits. */
     p->mix->percent[KIND_PLAIN] = p->mix->below[KIND_PLAIN + 1] == 1ull << 32 ? 0 : 100 - sum;
     if (!code && p->mix->below[KIND_PLAIN + 1] > 1ull << 32)
         return refuse(p->opt->mix, "the shares add up to more than 100 per cent");
     return code ? code : check_headers(p);
 }
 
-/* --- What must come back ---------------------------------------------------------------------- */
+/* --- Expected answers ------------------------------------------------------------------------- */
 
-/* Files beside the one of a target: NAME.gz, NAME.br, NAME.zst, as far as they are asked for. */
+/* Loads the files next to a target's file: NAME.gz, NAME.br, NAME.zst, as far as the mix asks for
+ * them. */
 static int load_siblings(struct plan *p, const struct target *t, struct file *sibling)
 {
     char path[FILE_PATH_BYTES + SUFFIX_BYTES];
@@ -158,7 +159,7 @@ int mix_make(struct plan *p)
             code = load_siblings(p, &p->target[i], p->mix->sibling[i]);
     }
     longest += sizeof(struct asked) + VALIDATOR_BYTES_MAX;
-    p->mix->asked_bytes = (uint32_t)(longest + 7) & ~7u; /* they stand side by side */
+    p->mix->asked_bytes = (uint32_t)(longest + 7) & ~7u; /* aligned: they are one array */
     return code;
 }
 
@@ -209,7 +210,7 @@ static void draw_range(struct worker *w, struct asked *asked)
     asked->count = (uint32_t)(1 + worker_random(w) % most);
 }
 
-/* The line that makes a plain request one of this kind; up to VALIDATOR_BYTES_MAX. */
+/* Puts the line that turns a plain request into one of this kind; up to VALIDATOR_BYTES_MAX. */
 static size_t put_line(const struct asked *asked, char *to)
 {
     if (asked->kind == KIND_CONDITIONAL) {
@@ -224,7 +225,7 @@ static size_t put_line(const struct asked *asked, char *to)
                             kinds[asked->kind].coding);
 }
 
-/* Another name in the same folder, each time a new one. */
+/* Puts the request with another name in the same folder, a new one each time. */
 static size_t put_missing(struct slice plain, uint64_t random, char *to)
 {
     const char *path = memchr(plain.ptr, ' ', plain.len), *end, *query, *slash;

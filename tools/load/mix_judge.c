@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* mix_judge.c - what an answer has to be, by the kind of its request; and what is learnt from it.
+/* mix_judge.c - judges an answer by the kind of its request, and learns from it.
  *
- * A condition is due a 304.  A 200 is fine only where another validator stands in it: the file has
- * changed (RFC 9110 13.2.2).  A range is due a 206 of just that part; a server may ignore Range
- * (14.2), but then something else was measured than what was meant, so a 200 is an error here.
- * A coding may be refused by sending the file as it is (12.5.3); one that nobody named may not
- * come.  A name that is not there is due a 404.
+ * A conditional request must get a 304.  A 200 is right only if it has another validator: the file
+ * has changed (RFC 9110 13.2.2).  A range must get a 206 of just that part; a server may ignore
+ * Range (14.2), but then something else was measured than was meant, so a 200 is an error here.  A
+ * server may refuse a coding by sending the file as it is (12.5.3), but may not send a coding that
+ * was not named.  A name that does not exist must get a 404.
  */
 #include <stdio.h>
 #include "workload.h"
@@ -52,8 +52,8 @@ static bool is_same(const struct learnt *l, struct slice value)
     return ours.len == value.len && memcmp(ours.ptr, value.ptr, ours.len) == 0;
 }
 
-/* What came meanwhile may have taught us another validator than the one that was sent; then only
- * the status is looked at. */
+/* Another answer may have changed the known validator since this request was sent; then only the
+ * status is checked. */
 static void judge_conditional(struct answer *a, const struct question *q,
                               const struct http_head *head)
 {
@@ -77,7 +77,7 @@ static void judge_conditional(struct answer *a, const struct question *q,
 
 /* --- Ranges ----------------------------------------------------------------------------------- */
 
-/* Digits at the front of *s, which it leaves behind; false: there are none. */
+/* Takes the digits at the front of *s; false: there are none. */
 static bool take_number(struct slice *s, uint64_t *n)
 {
     size_t i;
@@ -98,8 +98,8 @@ static bool take_text(struct slice *s, const char *text)
     return true;
 }
 
-/* Content-Range: bytes FIRST-LAST/SIZE, of what was asked; a file that has become shorter since it
- * was learnt may end before. */
+/* Whether Content-Range: bytes FIRST-LAST/SIZE is for the part that was asked for; it may end early
+ * if the file has become shorter since its size was learnt. */
 static bool range_is_ours(struct slice s, const struct asked *asked, uint64_t *bytes,
                           uint64_t *size)
 {
@@ -142,7 +142,7 @@ static void judge_range(struct answer *a, const struct question *q, const struct
         answer_expect_bytes(a, head, bytes);
 }
 
-/* --- Codings, and all of them ----------------------------------------------------------------- */
+/* --- Codings, and all kinds ------------------------------------------------------------------- */
 
 static void judge_coded(struct answer *a, const struct question *q, const struct http_head *head)
 {
@@ -168,7 +168,8 @@ static void judge_coded(struct answer *a, const struct question *q, const struct
     }
 }
 
-/* A 304 or a 206 is of a request that asked for it; --header asks for none where the mix does. */
+/* A 304 or a 206 belongs to a request that asked for it.  --header asks for neither if the mix
+ * does. */
 static bool is_of_another(const struct question *q, unsigned status)
 {
     enum kind kind = status == 304 ? KIND_CONDITIONAL : KIND_RANGE;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* output.c - where results go: files that were named, or standard output.
  *
- * Whether a file can be written is asked before the run, so that nobody waits an hour to learn it;
- * what is there stays until the result takes its place.  Errors of writing are all told.
+ * Whether a file can be written is checked before the run, so that no user waits an hour to learn
+ * it; an existing file stays until the result replaces it.  Every error of writing is reported.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ static int refuse(const char *path, int error)
     return EXIT_FAILED;
 }
 
-/* 0 or -errno.  Devices and pipes tell when they are opened. */
+/* 0 or -errno.  Devices and pipes report errors when they are opened. */
 static int probe(const char *path)
 {
     struct stat st;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* plan.c - options become a plan: addresses found, requests written out.
+/* plan.c - turns options into a plan: addresses found, requests written out.
  *
- * All that can be wrong with the command line is found here, before the first connection is made.
- * The bytes of every request are made once and sent as they are.
+ * Every mistake in the command line is found here, before the first connection is made.  The bytes
+ * of every request are made once and sent as they are.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "../../base/version.h"
 #include "workload.h"
 
-enum { FILES_SPARE = 60, FILES_OF_THREAD = 2 /* descriptors for what is not a connection */ };
+enum { FILES_SPARE = 60, FILES_OF_THREAD = 2 /* descriptors other than connections */ };
 
 static unsigned at_least(uint64_t n, unsigned least)
 {
@@ -23,7 +23,7 @@ static unsigned at_least(uint64_t n, unsigned least)
 
 /* --- Requests --------------------------------------------------------------------------------- */
 
-/* A field line that could end the head early, or that decides the framing, is no header. */
+/* Whether the text is a field line; one that could end the head early is not. */
 static bool header_is_fine(const char *text)
 {
     size_t name = strcspn(text, ":");
@@ -129,7 +129,7 @@ static int find_peer(struct plan *p, const struct url *u, unsigned *found)
     return 0;
 }
 
-/* The target's own copy of its URL. */
+/* Fills a target from t->url, its own copy of the URL. */
 static int fill_target(struct plan *p, struct target *t, const struct wish *wish)
 {
     struct url u;
@@ -176,7 +176,7 @@ int plan_add(struct plan *p, const char *url, const struct wish *wish)
     t->also = (uint16_t)wish->also;
     if (!t->url)
         return EXIT_FAILED;
-    p->targets++; /* whatever comes, plan_free() knows it */
+    p->targets++; /* even if the rest fails, plan_free() knows it */
     return fill_target(p, t, wish);
 }
 
@@ -196,8 +196,8 @@ static int list_targets(struct plan *p)
 
 /* --- The rest --------------------------------------------------------------------------------- */
 
-/* Whether this machine has that address: 0 or -errno.  It need not have a port left: those in
- * TIME-WAIT serve a connection once more, but are not given to who only asks for one. */
+/* Whether this machine has that address: 0 or -errno.  No port need be free: ports in TIME-WAIT
+ * serve a connection once more, but are not given to a bind() that only asks for a port. */
 static int try_source(const struct sockaddr_storage *sa)
 {
     int fd = socket(sa->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1, err;
@@ -257,7 +257,7 @@ static int read_sources(struct plan *p)
     return code;
 }
 
-/* The limit is raised as far as the system lets it be. */
+/* Raises the limit as far as the system allows. */
 static int check_descriptors(const struct plan *p)
 {
     unsigned spare = FILES_SPARE + FILES_OF_THREAD * p->threads;
@@ -277,7 +277,7 @@ static int check_descriptors(const struct plan *p)
     return EXIT_USAGE;
 }
 
-/* Whether a header asks for another form than that of the file. */
+/* Whether a header asks for a form other than that of the file. */
 static bool wants_coding(const struct option_list *headers)
 {
     bool wants = false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* popular.c - which URL is asked next: Zipf's law, drawn at the same cost for any number of them.
+/* popular.c - which URL is requested next: Zipf's law, drawn at the same cost for any number of
+ * URLs.
  *
  * The alias method (Walker 1977, built as Vose did 1991): every column has the same chance; a
  * column that stands for less than that gives the rest to one that stands for more.  One random
@@ -11,7 +12,8 @@
 
 #define WHOLE 4294967296.0 /* of struct column's keep */
 
-/* share[i] of an average of 1 becomes columns; small and large are the two ends of one stack. */
+/* Turns share[i], with an average of 1, into columns; small and large are the two ends of one
+ * stack. */
 static void fill(struct popular *p, double *share, uint32_t *stack)
 {
     uint32_t small = 0, large = p->n, a, b;
@@ -32,7 +34,7 @@ static void fill(struct popular *p, double *share, uint32_t *stack)
             stack[small++] = b;
         }
     }
-    /* What is left stands for one, but for rounding: its other one is itself. */
+    /* The columns left stand for 1, apart from rounding: each is its own other one. */
 }
 
 struct popular *popular_make(uint32_t n, double s)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* random.c - what a thread draws: xorshift, of a seed that no other thread has.
+/* random.c - random numbers of a thread: xorshift, from a seed that no other thread has.
  *
  * Seeds that are alike give xorshift streams that begin alike, so the thread's number and --seed
  * go through the mixer of splitmix64 first (Steele, Lea, Flood 2014).
@@ -13,7 +13,7 @@ void worker_random_init(struct worker *w, uint64_t seed)
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
     z = (z ^ z >> 27) * 0x94d049bb133111ebull;
     z ^= z >> 31;
-    w->random = z ? z : 1; /* of nothing it makes nothing */
+    w->random = z ? z : 1; /* from 0 it would only make 0 */
 }
 
 uint64_t worker_random(struct worker *w)

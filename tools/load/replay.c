@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* replay.c - an access log is asked again (--replay): its GETs and HEADs in its order, and with
+/* replay.c - replays an access log (--replay): its GETs and HEADs in its order, and with
  * --replay-speed at its times.
  *
- * A log knows neither what a client had cached nor which part it wanted: every line is asked
- * plainly.  What failed then may fail now: where the log says 4xx that status is fine, and so is a
- * success.  Lines that cannot be asked again are counted by their reason.  Times have whole
- * seconds; the requests of one second are spread over it, and since a log is written when answers
- * end, lines are put in the order of their times first.
+ * A log knows neither what a client had cached nor which part it wanted, so every line becomes a
+ * plain request.  A request that failed then may fail now: if the log says 4xx, that status is
+ * right, and so is a success.  Lines that cannot be asked again are counted by their reason.  Times
+ * have whole seconds, so the requests of one second are spread over it.  A log is written when
+ * answers end, so lines are put in the order of their times first.
  */
 #include <stdlib.h>
 #include "../../base/say.h"
 #include "workload.h"
 
 enum { LINES_MOST = 4000000, SPEED_MOST = 1000000 };
-#define FAR_NS ((uint64_t)1 << 62) /* 146 years: no run comes to it, and a clock can be added */
+#define FAR_NS ((uint64_t)1 << 62) /* 146 years: no run lasts that long, and a clock can be added */
 
 struct stamp {
     int64_t unix_s;
@@ -23,10 +23,10 @@ struct stamp {
 struct reading {
     struct plan *plan;
     struct replay *replay;
-    size_t base_bytes; /* of the url: the server's, without a slash at its end */
+    size_t base_bytes; /* of the url: the server's part, without a slash at its end */
     struct stamp *stamp;
     uint32_t room;
-    uint32_t *slot, slots; /* a table of targets by what is asked; 0: free, else target + 1 */
+    uint32_t *slot, slots; /* targets by method, status and URL; 0: free, otherwise target + 1 */
     struct lines in;
     char url[2 * TARGET_BYTES_MAX], target[3 * LINE_BYTES_MAX];
 };
@@ -147,7 +147,7 @@ static int by_time(const void *a, const void *b)
     return x->line < y->line ? -1 : x->line > y->line;
 }
 
-/* Those of one second at equal distances in it. */
+/* Spreads the requests of one second at equal distances over it. */
 static void set_times(struct reading *r)
 {
     struct replay *log = r->replay;

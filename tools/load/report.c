@@ -101,7 +101,7 @@ static void put_status(const struct tally *s, FILE *out)
     fprintf(out, "%s\n", shown == STATUSES_SHOWN ? " ..." : "");
 }
 
-/* The URL and the place of the first of a kind: enough to look for oneself. */
+/* The URL and the place of the first fault of a kind: enough to look for oneself. */
 static void put_example(const struct result *r, unsigned what, FILE *out)
 {
     const struct tally *s = &r->sum;

@@ -19,7 +19,8 @@ void report_csv(const struct result *r, FILE *out)
     }
 }
 
-/* A line for each cell: that much was done within that time.  Values in milliseconds. */
+/* A line for each cell: the number of answers that took at most that time.  Values in
+ * milliseconds. */
 void report_hgrm(const struct hist *h, FILE *out)
 {
     struct hist_cell cell;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* report_json.c - the result for programs: docs/load-schema.json describes it.
  *
- * Units stand in the names of keys.  Nothing is rounded away that the report for people has.
+ * The names of keys contain the units.  Nothing that the report for people has is rounded away.
  */
 #include <string.h>
 #include "../../base/escape.h"
 #include "../../base/version.h"
 #include "load.h"
 
-enum { JSON_FORM = 1 /* raised when a key changes its meaning or goes */ };
+enum { JSON_FORM = 1 /* raised when a key changes its meaning or is removed */ };
 
 void report_put_string(FILE *out, const char *text)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* report_workload.c - which workload ran, for people and for programs: where the URLs came from, in
- * which order they were asked, what of a log was left out, and the kinds of a mix.
+ * which order they were requested, which lines of a log were left out, and the kinds of a mix.
  */
 #include "../../base/escape.h"
 #include "workload.h"

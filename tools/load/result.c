@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* result.c - what all threads counted, added up; and whether the generator itself was the limit.
+/* result.c - adds up what all threads counted, and judges whether the generator itself was the
+ * limit.
  *
- * The verdict is about trust: a figure that our own threads held down says nothing of a server.
+ * The verdict is about trust: a figure that our own threads held down says nothing about a server.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -91,7 +92,7 @@ static void add_counts(struct tally *to, const struct tally *from)
         to->first_send_ns = from->first_send_ns; /* the first to send */
 }
 
-/* Seconds that a thread did not live to see are empty. */
+/* Seconds that a thread did not reach count as empty. */
 static int add_seconds(struct tally *to, const struct tally *from)
 {
     uint32_t cells = hist_cells(SERIES_BITS, HIST_MAX_NS);
@@ -120,7 +121,7 @@ static int add_seconds(struct tally *to, const struct tally *from)
 
 /* --- Ports ------------------------------------------------------------------------------------ */
 
-/* What bounds connections to one server from one address, as far as /proc tells. */
+/* Reads from /proc what bounds the connections from one address to one server. */
 static void look_at_ports(struct result *r)
 {
     FILE *in = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");

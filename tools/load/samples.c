@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* samples.c - each request by itself (--samples), for those who do their own statistics.
+/* samples.c - writes each request by itself (--samples), for users with their own statistics.
  *
- * A thread has room for all that it may send, so nothing is allocated or written during the run.
+ * A thread has room for all requests that it may send, so nothing is allocated or written during
+ * the run.
  */
 #include <stdlib.h>
 #include "worker.h"
@@ -53,7 +54,7 @@ static void put_sample(const struct result *r, const struct sample *s, FILE *out
     fprintf(out, ",%s\n", s->outcome.fault ? fault_keys[s->outcome.fault] : "");
 }
 
-/* Of all threads, the one whose next sample is the earliest; NULL: all are written. */
+/* The thread whose next sample is the earliest of all; NULL: all are written. */
 static struct tally *earliest(const struct result *r)
 {
     struct tally *found = NULL;
@@ -69,7 +70,7 @@ static struct tally *earliest(const struct result *r)
     return found;
 }
 
-/* Each thread's are sorted in their place, so that writing takes no memory. */
+/* Each thread's samples are sorted in place, so that writing takes no memory. */
 void report_samples(const struct result *r, FILE *out)
 {
     struct tally *t;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* think.c - sessions: a pause between an answer and the next request of its connection (--think).
  *
- * Who thinks lies in a heap by the time of waking: pauses have any length, and the wheel of
- * time-outs is too coarse for them.  A connection that is lost meanwhile is made anew and thinks
- * on; the first request of a connection follows at once.
+ * A connection that pauses is in a heap, ordered by the time of waking: pauses have any length, and
+ * the wheel of time-outs is too coarse for them.  If a connection is lost during its pause, it is
+ * made again and the pause goes on; the first request of a connection follows at once.
  */
 #include <math.h>
 #include "worker.h"

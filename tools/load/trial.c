@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* trial.c - trials: what the truth is, the threads of one trial, its verdict.
+/* trial.c - trials: which ones run, the threads of one trial, its verdict.
  *
  * A trial is passed when its hostile clients were treated as they should be, when ordinary clients
- * beside them got right answers in time, and when the server answers new connections afterwards.
- * Whoever waits for nothing but time sleeps in poll().
+ * got right answers in time meanwhile, and when the server answers new connections afterwards.  A
+ * thread that only waits for time to pass sleeps in poll().
  */
 #include <errno.h>
 #include <poll.h>
@@ -19,7 +19,7 @@ enum {
     ACTS_MAX = 1000,            /* of one hostile client: ports are finite */
     REST_MS = 5,                /* of an ordinary client between two requests */
     AFTER = 3,                  /* new connections after a trial */
-    FILES_SPARE = 64 /* descriptors for what is not a hostile client */
+    FILES_SPARE = 64 /* descriptors other than those of hostile clients */
 };
 
 static const struct {
@@ -104,8 +104,8 @@ static int ask_on(struct talk *t, uint64_t until_ns)
     return err ? err : talk_answers(t, until_ns);
 }
 
-/* Ask once.  A server may close a connection that rests (RFC 9112 9.5): then once more, on a new
- * one; the time goes on. */
+/* Asks once.  A server may close an idle connection (RFC 9112 9.5); the client then asks again on a
+ * new one, within the same time. */
 static void ask_once(struct actor *a)
 {
     struct talk *t = &a->talk;
@@ -257,13 +257,13 @@ static int run_one(const struct scene *s, unsigned which, struct trial_result *r
         all[i].stop = i < hostile ? NULL : &stop;
         all[i].random = (s->plan->opt->seed * TRIALS + which) * 0x9e3779b97f4a7c15ull + i + 1;
         for (unsigned turn = 0; turn < 20; turn++)
-            actor_random(&all[i], 1); /* neighbours' seeds are alike, what follows is not */
+            actor_random(&all[i], 1); /* neighbours' seeds are alike, later numbers are not */
     }
     code = code ? code : start(beside, TRIAL_BESIDE, be_ordinary);
     code = code ? code : start(all, hostile, trials[which].script);
     if (!all)
         return code;
-    gather(all, hostile, &r->hostile); /* those that began look at all of this until they end */
+    gather(all, hostile, &r->hostile); /* started threads use all of this until they end */
     atomic_store(&stop, true);
     gather(beside, TRIAL_BESIDE, &r->beside);
     code = code ? code : start(after, 1, be_after);
@@ -274,9 +274,9 @@ static int run_one(const struct scene *s, unsigned which, struct trial_result *r
     return code;
 }
 
-/* --- What was asked for ----------------------------------------------------------------------- */
+/* --- The command line ------------------------------------------------------------------------- */
 
-/* Names with commas become marks; an exit code. */
+/* Marks the trials that the text names, with commas between; an exit code. */
 static int choose(const char *text, bool chosen[TRIALS])
 {
     const char *words[TRIALS + 3] = {"all", "list"};
@@ -310,7 +310,7 @@ static int choose(const char *text, bool chosen[TRIALS])
     return any ? 0 : EXIT_USAGE;
 }
 
-/* What is refused rather than ignored. */
+/* Options that are refused rather than ignored. */
 static int check_sense(const struct plan *p)
 {
     const struct load_options *o = p->opt;
@@ -343,7 +343,7 @@ static int check_sense(const struct plan *p)
     return 0;
 }
 
-/* The limit has been raised by the plan. */
+/* The plan has raised the limit. */
 static int check_descriptors(const struct plan *p, const bool chosen[TRIALS])
 {
     uint64_t each = 1, needed;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* trial.h - trials: clients that behave badly on purpose, and ordinary ones beside them.
+/* trial.h - trials: clients that behave badly on purpose, and ordinary ones at the same time.
  *
  *   trial.c         which trials; the threads of one, and its verdict
- *   trial_truth.c   what a right answer is, learned before anybody is hostile
+ *   trial_truth.c   what a right answer is, learned before any client is hostile
  *   trial_talk.c    a connection whose calls have deadlines, and whose answers are checked
  *   trial_acts.c    the scripts of the hostile clients
  *   trial_report.c  the table and the JSON
  *
- * A trial asks whether a server bears its clients, not how fast it is: each client is a thread with
- * a script that reads from top to bottom.  Threads own what they fill; main reads it once they
- * have ended.
+ * A trial tests whether a server withstands its clients, not how fast it is: each client is a
+ * thread with a script that reads from top to bottom.  Threads own what they fill; main reads it
+ * once they have ended.
  */
 #ifndef LOAD_TRIAL_H
 #define LOAD_TRIAL_H
@@ -22,24 +22,24 @@ enum {
     TRIAL_DEPTH = 256,        /* requests of a pipeline */
     TRIAL_CROWD = 50,         /* silent connections of one client */
     TRIAL_CLIENTS_MAX = 1000, /* threads */
-    TRIAL_BESIDE = 3          /* ordinary clients; the last one connects anew each time */
+    TRIAL_BESIDE = 3          /* ordinary clients; the last one reconnects each time */
 };
 
-/* What is asked on a connection. */
+/* Kinds of requests on a connection. */
 enum trial_ask { ASK_GET, ASK_HEAD, ASK_MISSING, ASKS };
 
-/* What does not change while trials run. */
+/* The data that do not change while trials run. */
 struct scene {
     const struct plan *plan;
-    struct target target[ASKS]; /* the URL; it with HEAD; a path that is hardly there */
+    struct target target[ASKS]; /* the URL; the URL with HEAD; a path that hardly exists */
     char *body;                 /* of a right answer, unless --check has it */
     uint64_t act_ns, close_ns, worst_ns, timeout_ns;
 };
 
 /* --- trial_truth.c ---------------------------------------------------------------------------- */
 
-/* Ask the server what it answers, and fill the scene's targets; of each, `also` is the status that
- * is due.  An exit code, its reason said. */
+/* Gets the server's answers, and fills the scene's targets; `also` of each is the expected status.
+ * Returns an exit code, after a message. */
 int truth_learn(struct scene *s);
 void truth_forget(struct scene *s);
 
@@ -54,7 +54,7 @@ void truth_forget(struct scene *s);
 struct talk {
     const struct scene *scene;
     int fd;
-    const uint8_t *what;        /* each request asks, enum trial_ask; NULL: all GET */
+    const uint8_t *what;        /* the kind of each request, enum trial_ask; NULL: all GET */
     unsigned asked, answers;    /* requests on this connection; answers that were right */
     unsigned status;            /* of the last answer */
     bool last;                  /* the server has said that it closes */
@@ -63,37 +63,37 @@ struct talk {
     char scratch[16384];
 };
 
-/* Connect; receive_bytes: of the socket's buffer, 0 as the system likes. */
+/* Connects; receive_bytes: size of the socket's buffer, 0: the system's choice. */
 int talk_open(struct talk *t, int receive_bytes);
 void talk_close(struct talk *t);
 void talk_reset(struct talk *t); /* close with a reset */
 void talk_fini(struct talk *t);
 int talk_send(struct talk *t, const char *bytes, size_t n, uint64_t until_ns);
-/* Send what goes now: a count, 0: nothing does. */
+/* Sends what the socket takes now; returns the count, 0: nothing. */
 long talk_push(struct talk *t, const char *bytes, size_t n);
-/* One GET. */
+/* Sends one GET. */
 int talk_ask(struct talk *t, uint64_t until_ns);
-/* Receive up to `most` bytes and check them: how many. */
+/* Receives up to `most` bytes and checks them; returns how many. */
 long talk_take(struct talk *t, size_t most, uint64_t until_ns);
-/* Until everything asked is answered rightly. */
+/* Receives until every request has its right answer. */
 int talk_answers(struct talk *t, uint64_t until_ns);
-/* Until the server ends the connection.  The status of 400 to 499 that it gave first, or 0: none.
- * Anything else that it says is -EBADMSG. */
+/* Receives until the server ends the connection.  Returns the status of 400 to 499 that it sent
+ * first, or 0: none.  Any other answer is -EBADMSG. */
 int talk_refusal(struct talk *t, uint64_t until_ns);
-/* Wait; true: before that time something came, or the connection ended. */
+/* Waits; true: before that time bytes came, or the connection ended. */
 bool talk_nap(struct talk *t, uint64_t ms);
 struct slice talk_request(const struct scene *s, enum trial_ask what);
-/* What became of it, in words; of 0 too. */
+/* The outcome in words; err may be 0. */
 const char *talk_words(const struct talk *t, int err);
 
 /* --- trial.c and trial_acts.c ----------------------------------------------------------------- */
 
-/* What clients of one sort went through. */
+/* The results of the clients of one sort. */
 struct acts {
     uint64_t done;                   /* connections, or what a script repeats */
     uint64_t answered, closed, wrong; /* of them: rightly, ended by the server, against the rules */
     uint64_t worst_ns;               /* ordinary: the longest from asking to the whole answer */
-    uint64_t close_ns;               /* hostile: the longest that the server kept one */
+    uint64_t close_ns;               /* hostile: the longest that the server kept a connection */
     char why[TRIAL_WHY];             /* the first that was wrong */
 };
 
@@ -102,16 +102,17 @@ struct actor {
     const struct scene *scene;
     unsigned index;
     uint64_t random, end_ns; /* of acting */
-    atomic_bool *stop;       /* ordinary: until then */
+    atomic_bool *stop;       /* ordinary: acts until it is set */
     pthread_t thread;
-    bool started;            /* there is that thread */
+    bool started;            /* the thread exists */
     void (*script)(struct actor *);
     struct acts acts;
 };
 
 uint64_t actor_random(struct actor *a, uint64_t below);
 bool acting(const struct actor *a);
-/* Note what became of one act: 0, -errno of a talk; which is against the rules or not. */
+/* Note the outcome of one act: answered, closed by the server, or against the rules; err is 0 or
+ * -errno of a talk. */
 void actor_answered(struct actor *a);
 void actor_closed(struct actor *a, uint64_t since_ns);
 void actor_wrong(struct actor *a, const char *doing, int err);
@@ -129,7 +130,7 @@ struct trial_result {
     char why[640];
 };
 
-/* --trial: an exit code, its reason said. */
+/* --trial: returns an exit code, after a message. */
 int trial_run(struct load_options *opt, const struct option_found *found);
 
 /* --- trial_report.c --------------------------------------------------------------------------- */
@@ -137,7 +138,7 @@ int trial_run(struct load_options *opt, const struct option_found *found);
 void trial_head(const struct scene *s, FILE *out);
 void trial_row(const struct trial_result *r, FILE *out);
 void trial_end(const struct trial_result *r, unsigned n, FILE *out);
-/* To that file, or - for standard output: an exit code. */
+/* Writes to the file path, or to standard output if it is "-"; an exit code. */
 int trial_write_json(const struct scene *s, const struct trial_result *r, unsigned n,
                      const char *path);
 /* "1.2 ms", into a buffer of 24. */

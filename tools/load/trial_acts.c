@@ -2,9 +2,10 @@
 /* trial_acts.c - what hostile clients do: one function for each row of trials.def, read from top
  * to bottom.
  *
- * Each notes what became of every act.  Who repeats, repeats until the time of acting is over, and
- * stops at the first thing that is against the rules.  Who waits to be got rid of waits as long as
- * --trial-close and no longer.  Chance comes from the actor's seed alone.
+ * Each function notes the outcome of every act.  A script that repeats does so until the time of
+ * acting is over, and stops at the first act that is against the rules.  A client that waits for
+ * the server to close its connection waits as long as --trial-close and no longer.  Chance comes
+ * from the actor's seed alone.
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,7 +18,7 @@ enum {
     MUCH_REQUESTS = 4096,
     SMALL_BUFFER = 4096,        /* of a slow reader */
     SLOW_BYTES = 10, SLOW_MS = 100,
-    HEAD_MUCH_BYTES = 16 << 20, /* of a head: nobody needs that many to see that it is too long */
+    HEAD_MUCH_BYTES = 16 << 20, /* of a head: far beyond what shows that it is too long */
     RANDOM_BYTES = 300
 };
 
@@ -40,7 +41,7 @@ static bool opened(struct actor *a, int receive_bytes)
     return !err;
 }
 
-/* The server has to end this connection, which began then. */
+/* The server must end this connection, which began at since_ns. */
 static void rid_of(struct actor *a, uint64_t since_ns)
 {
     int status = talk_refusal(&a->talk, since_ns + a->scene->close_ns);
@@ -54,7 +55,8 @@ static void rid_of(struct actor *a, uint64_t since_ns)
     talk_close(&a->talk);
 }
 
-/* Requests behind each other, and what each asks, by chance; NULL: all GET.  To be freed. */
+/* A pipeline of requests of random kinds, which are put into what; what NULL: all GET.  The caller
+ * frees it. */
 static char *make_pipeline(struct actor *a, uint8_t *what, size_t *len)
 {
     uint64_t bytes = 0;
@@ -80,8 +82,8 @@ static char *make_pipeline(struct actor *a, uint8_t *what, size_t *len)
     return text;
 }
 
-/* As many requests as make an answer that no buffer holds; without waiting.  Those that do not go
- * count as asked too: nobody reads as far. */
+/* Sends, without waiting, as many requests as make an answer that no buffer holds.  Requests that
+ * the socket does not take count as asked too, because no client reads that far. */
 static void ask_much(struct actor *a)
 {
     uint64_t bytes = 0, each = a->scene->target[ASK_GET].body.len + 100;
@@ -125,16 +127,16 @@ void trial_slow_reader(struct actor *a)
     talk_reset(&a->talk);
 }
 
-/* True: all of it went, and the server has said nothing yet. */
+/* True: all bytes were sent, and the server has sent nothing before the last one. */
 static bool send_slowly(struct actor *a, struct slice bytes, uint64_t ms)
 {
     for (size_t i = 0; i < bytes.len; i++)
         if (talk_push(&a->talk, bytes.ptr + i, 1) < 0 || talk_nap(&a->talk, ms))
-            return i + 1 == bytes.len; /* what came then may be the answer */
+            return i + 1 == bytes.len; /* bytes that come then may be the answer */
     return true;
 }
 
-/* Ends its request in half the time of acting. */
+/* Sends a whole request in half the time of acting. */
 static void write_to_the_end(struct actor *a)
 {
     struct slice request = talk_request(a->scene, ASK_GET);
@@ -142,7 +144,7 @@ static void write_to_the_end(struct actor *a)
     int err;
 
     if (!send_slowly(a, request, a->scene->act_ns / 2000000 / request.len + 1)) {
-        rid_of(a, since_ns); /* too slow for this one */
+        rid_of(a, since_ns); /* too slow for this server */
         return;
     }
     a->talk.asked = 1;
@@ -196,7 +198,7 @@ void trial_half_request(struct actor *a)
     rid_of(a, since_ns);
 }
 
-/* An answer, and then the end. */
+/* Whether the server answers and then ends the connection. */
 static bool answered_and_ended(struct actor *a, const char *doing)
 {
     int err = talk_answers(&a->talk, patience(a));
@@ -236,8 +238,8 @@ void trial_reset(struct actor *a)
         for (left = (long)(1 + actor_random(a, 65536)); left > 0 && n >= 0; left -= n)
             n = talk_take(&a->talk, (size_t)left, patience(a));
         talk_reset(&a->talk);
-        /* Who has said that it closes may leave what else was asked unread, and then its end is a
-         * reset (RFC 9112 9.6): that is our doing. */
+        /* A server that has said that it closes may leave further requests unread, and its end is
+         * then a reset (RFC 9112 9.6): we caused it. */
         if (n < 0 && n != -ENODATA && !(n == -ECONNRESET && a->talk.last)) {
             actor_wrong(a, "reading before our reset", (int)n);
             return;
@@ -255,7 +257,7 @@ void trial_reset_early(struct actor *a)
         if (!opened(a, 0))
             return;
         talk_push(&a->talk, request.ptr, request.len);
-        if (actor_random(a, 2)) /* both: before the server has looked, and after */
+        if (actor_random(a, 2)) /* both: before the server has read, and after */
             poll(NULL, 0, 1);
         talk_reset(&a->talk);
         a->acts.done++;
@@ -276,7 +278,7 @@ void trial_churn(struct actor *a)
 
 /* --- Pipelines -------------------------------------------------------------------------------- */
 
-/* All is sent before the first answer is read, as far as the sockets take it. */
+/* Sends all requests before it reads the first answer, as far as the sockets take them. */
 static int exchange(struct talk *t, const char *bytes, size_t len, uint64_t until_ns)
 {
     long n;
@@ -290,7 +292,7 @@ static int exchange(struct talk *t, const char *bytes, size_t len, uint64_t unti
         }
         n = talk_take(t, sizeof(t->scratch), until_ns);
         if (n < 0 && t->last && n != -EBADMSG)
-            return 0; /* it had said that it would close (RFC 9112 9.6) */
+            return 0; /* the server had said that it would close (RFC 9112 9.6) */
         if (n < 0)
             return (int)n;
     }
@@ -331,14 +333,14 @@ void trial_pipeline_cut(struct actor *a)
         if (!bytes || !opened(a, 0))
             break;
         talk_push(&a->talk, bytes, len);
-        poll(NULL, 0, (int)actor_random(a, 4)); /* some leave while they are being answered */
+        poll(NULL, 0, (int)actor_random(a, 4)); /* some close while they are being answered */
         talk_close(&a->talk);
         a->acts.done++;
     } while (acting(a));
     free(bytes);
 }
 
-/* --- What is no request ----------------------------------------------------------------------- */
+/* --- Invalid requests ------------------------------------------------------------------------- */
 
 static size_t make_nonsense(struct actor *a, char *out)
 {
@@ -364,7 +366,7 @@ static size_t make_nonsense(struct actor *a, char *out)
         memcpy(out, known[which].ptr, known[which].len);
         return known[which].len;
     }
-    out[0] = (char)(128 + actor_random(a, 128)); /* no method begins so, no empty line either */
+    out[0] = (char)(128 + actor_random(a, 128)); /* no method and no empty line begins so */
     for (size_t i = 1; i < len; i++)
         out[i] = (char)actor_random(a, 256);
     memcpy(out + len, "\r\n\r\n", 4);
@@ -386,7 +388,7 @@ void trial_nonsense(struct actor *a)
     } while (!a->acts.wrong && acting(a));
 }
 
-/* Lines of a head until the server objects. */
+/* Sends lines of a head until the server objects. */
 static void send_head(struct actor *a, uint64_t until_ns)
 {
     struct slice request = talk_request(a->scene, ASK_GET);

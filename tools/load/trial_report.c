@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* trial_report.c - what came of trials: a line for each as it ends, and JSON, whose form is
+/* trial_report.c - the results of trials: a line for each as it ends, and JSON, whose form is
  * $defs.trials of docs/load-schema.json.
  */
 #include "../../base/say.h"

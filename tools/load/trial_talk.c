@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* trial_talk.c - a connection of a trial: calls that wait until a deadline, and every byte that
- * comes is checked by the same answer.c that judges load.
+/* trial_talk.c - a connection of a trial: its calls wait until a deadline, and the same answer.c
+ * that judges load checks every byte that comes.
  *
  * Sockets are non-blocking and poll() does the waiting, so that a deadline holds whatever the
  * server does.
@@ -151,13 +151,13 @@ static int wrong(struct talk *t, const char *what)
     return -EBADMSG;
 }
 
-/* What the answer that is being read is of. */
+/* The kind of the request whose answer is being read. */
 static enum trial_ask what_next(const struct talk *t)
 {
     return t->what ? t->what[t->answers % TRIAL_DEPTH] : ASK_GET;
 }
 
-/* An answer is whole: is it the right one? */
+/* Judges an answer that is complete, or wrong already. */
 static int judge(struct talk *t, enum trial_ask what)
 {
     const struct answer *a = &t->answer;
@@ -241,7 +241,7 @@ int talk_answers(struct talk *t, uint64_t until_ns)
     return 0;
 }
 
-/* The head of a refusal, or what is wrong with it; 0: it is not whole. */
+/* The status of a refusal, or -EBADMSG if it is wrong; 0: its head is not complete. */
 static int refusal_status(struct talk *t, size_t n)
 {
     struct http_head head;
@@ -269,7 +269,7 @@ int talk_refusal(struct talk *t, uint64_t until_ns)
         if (await(t, POLLIN, until_ns) != 0)
             return -ETIMEDOUT;
         if (status || have == sizeof(t->scratch))
-            have = 0; /* what follows the head is the page of the refusal */
+            have = 0; /* bytes after the head are the page of the refusal */
         n = recv(t->fd, t->scratch + have, sizeof(t->scratch) - have, 0);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             continue;

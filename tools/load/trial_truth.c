@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* trial_truth.c - what a right answer is: the file of --check, or the first answer that the server
- * gave, before anybody was hostile.
+ * gave, before any client was hostile.
  *
- * Asked besides: a path that is hardly there.  Its status, which is rarely 200, tells answers of a
- * pipeline apart.
+ * A path that hardly exists is requested too.  Its status, which is rarely 200, distinguishes the
+ * answers of a pipeline.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,8 @@ struct fetched {
     bool in_body;
 };
 
-/* n bytes more, of which the head has `had`: 1 all is there, 0 more is needed, or -errno. */
+/* Takes n bytes, from the beginning of a head or in the body: 1 all is there, 0 more is needed, or
+ * -errno. */
 static int take(struct fetched *f, const char *bytes, size_t n)
 {
     struct slice data;
@@ -31,7 +32,7 @@ static int take(struct fetched *f, const char *bytes, size_t n)
         len = http_parse_response(bytes, n, HTTP_GET, &f->head);
         if (len <= 0)
             return len ? -EBADMSG : 0;
-        /* Before it there may be interim ones (RFC 9110 15.2). */
+        /* Interim answers may come before the final one (RFC 9110 15.2). */
         f->in_body = f->head.status >= 200 || f->head.status == 101;
         http_body_init(&f->body, f->head.framing, f->head.content_length);
         bytes += len;
@@ -76,7 +77,7 @@ static int receive(struct talk *t, struct fetched *f)
     return done < 0 ? done : done ? 0 : -EBADMSG;
 }
 
-/* An exit code; the body is the caller's. */
+/* Returns an exit code; the caller frees the body. */
 static int fetch(const struct scene *s, enum trial_ask what, struct fetched *f)
 {
     struct slice request = talk_request(s, what);
@@ -111,7 +112,7 @@ static int fetch(const struct scene *s, enum trial_ask what, struct fetched *f)
     return err == -EPROTO ? EXIT_FAULTS : err ? EXIT_CONNECT : 0;
 }
 
-/* The same request with another beginning, up to the end of what it asks for. */
+/* A copy of the request with another beginning in place of its first `cut` bytes. */
 static struct slice changed(struct slice request, const char *beginning, size_t cut)
 {
     struct slice s = {NULL, 0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* url.c - a URL as slices of its text, and the address of its host that answers.
  *
- * Only what a load generator needs: http:// (which may be left out) and echo://, a host, a port,
- * a path with a query.  What could mean two things is refused with a reason.
+ * Only what a load generator needs: http:// (which may be left out) and echo://, a host, a port, a
+ * path with a query.  A URL that could mean two things is refused with a reason.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -14,7 +14,8 @@
 #include <unistd.h>
 #include "load.h"
 
-/* In any case of letters: schemes are so (RFC 3986 3.1), and all else here has none. */
+/* Ignores the case of letters, as schemes do (RFC 3986 3.1); the other prefixes here have no
+ * letters. */
 static bool starts(struct slice *s, const char *prefix)
 {
     size_t n = strlen(prefix);
@@ -70,7 +71,8 @@ static const char *split_authority(struct url *u)
                                                   : NULL;
 }
 
-/* What ends in :// before anything else of a URL does; a path may hold another one. */
+/* The scheme is text that ends in :// before any other part of the URL; a path may hold another
+ * one. */
 static const char *take_scheme(struct url *u, struct slice *rest)
 {
     const char *text = rest->ptr, *end = text + strcspn(text, "/?#");
@@ -128,7 +130,7 @@ void url_put_host(const struct url *u, FILE *out)
 
 /* --- Addresses -------------------------------------------------------------------------------- */
 
-/* Whether somebody listens there: 0 or -errno. */
+/* Whether a server listens at the address: 0 or -errno. */
 static int answers(const struct addrinfo *a, uint64_t timeout_ms)
 {
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), err = 0;
@@ -160,8 +162,8 @@ static int unix_address(const struct load_options *opt, struct peer *peer)
     return 0;
 }
 
-/* As getaddrinfo() wants it: before the zone of an IPv6 address stands a per cent sign, in a URL
- * escaped (RFC 6874 2), or as people write it. */
+/* Writes the host as getaddrinfo() wants it.  A per cent sign comes before the zone of an IPv6
+ * address; in a URL it is escaped (RFC 6874 2), or plain, as people write it. */
 static void put_host(const struct url *u, char host[256])
 {
     char *zone;
@@ -172,7 +174,8 @@ static void put_host(const struct url *u, char host[256])
         memmove(zone + 1, zone + 3, strlen(zone + 3) + 1);
 }
 
-/* Of several addresses the first one that answers; of one it is found out when the run begins. */
+/* Takes the first of several addresses that answers; a single address is not tried before the run
+ * begins. */
 int url_resolve(const struct url *u, const struct load_options *opt, struct peer *peer)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC}, *list, *a;

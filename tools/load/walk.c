@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* walk.c - the files below a folder become URLs, as a server of that folder names them (--walk).
  *
- * By the rules of rung serve: percent-encoded; nothing hidden but /.well-known (RFC 8615); a link
- * to a file counts while it stays below the folder.  Links to folders are not followed, for they
- * may lead in circles.  index.html is asked by its folder's name, as people do.
+ * By the rules of rung serve: percent-encoded; nothing hidden except /.well-known (RFC 8615); a
+ * link to a file counts while it stays below the folder.  Links to folders are not followed,
+ * because they may lead in circles.  index.html is requested by its folder's name, as people do.
  *
- * What cannot be read is told and ends it: a load on a part of a folder would pass for one on the
- * whole.  So no fts(3), which takes an error of reading a folder for its end.
+ * A file or folder that cannot be read is reported and ends the walk: a load on a part of a folder
+ * would pass for one on the whole.  fts(3) is not used, because it takes an error of reading a
+ * folder for its end.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +26,7 @@ struct walk {
     struct plan *plan;
     const char *base; /* ends with a slash */
     int root_fd;
-    char path[PATH_BYTES_MAX]; /* below the root, of what is looked at */
+    char path[PATH_BYTES_MAX]; /* below the root, of the current entry */
     char url[3 * PATH_BYTES_MAX + TARGET_BYTES_MAX];
 };
 
@@ -34,7 +35,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* Neither hidden nor . and .. */
+/* Whether an entry is visited: not . and .., and no hidden one except .well-known. */
 static int is_shown(const struct dirent *entry)
 {
     return entry->d_name[0] != '.' || strcmp(entry->d_name, ".well-known") == 0;
@@ -49,15 +50,15 @@ static int refuse(const struct walk *walk, int error)
     return EXIT_USAGE;
 }
 
-/* The reason comes first, for the path is longer than a line may be. */
+/* The reason comes first, because the path is longer than a line may be. */
 static int refuse_long(const char *path)
 {
     say_error("--walk: too long a path for any server: %s", path);
     return EXIT_USAGE;
 }
 
-/* A link that a server may follow, to a file and beneath the folder all the way: 1, or 0, or
- * -errno: nobody knows. */
+/* Whether a link leads to a file and stays beneath the folder all the way, so that a server may
+ * follow it: 1, 0, or -errno if that is unknown. */
 static int leads_to_file(const struct walk *walk)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC,
@@ -91,7 +92,7 @@ static int add(struct walk *walk)
 
 static int visit_folder(struct walk *walk, size_t len);
 
-/* The entry of that name in the folder whose path has len bytes. */
+/* Visits the entry of that name in the folder whose path has len bytes. */
 static int visit(struct walk *walk, size_t len, const char *name)
 {
     const size_t room = sizeof(walk->path) - len;

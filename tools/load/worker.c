@@ -3,9 +3,9 @@
  *
  * Closed loop: an answer starts the next request on its connection.  Open loop: requests have
  * intended times, and there is no queue of late ones: `next_ns` stays behind until a connection is
- * free, so each keeps the time it was meant for, and nothing is left out.  A request is late by
- * our own fault if this thread was not there when it was due, else because all connections were
- * busy.
+ * free, so each request keeps the time it was meant for, and none is left out.  A request is late
+ * by our own fault if this thread was not there when it was due, otherwise because all connections
+ * were busy.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ static void begin_second(struct worker *w)
 
         if (more)
             t->second = more;
-        if (!more || !cell) { /* the rest counts into the last one there is */
+        if (!more || !cell) { /* the rest counts into the last second there is */
             free(cell);
             w->second_end_ns = UINT64_MAX;
             return;
@@ -134,7 +134,7 @@ void worker_client_free(struct worker *w, struct client *c)
     w->last_free = c;
 }
 
-/* The one that has been free longest; what died meanwhile leaves the line here. */
+/* The connection that has been free longest; those that died meanwhile leave the line here. */
 static struct client *take_free(struct worker *w)
 {
     struct client *c;
@@ -167,8 +167,9 @@ static void next_arrival(struct worker *w)
                      n % o->rate * SECOND_NS / o->rate;
 }
 
-/* Whose fault: when a connection was free in time, we were not there from its time until now, and
- * all that was due meanwhile is late by that, though there are soon no free connections either. */
+/* Whose fault a delay is: if a connection was free in time, this thread was not there from the
+ * intended time until now, and all requests due in that time are late because of it, even if soon
+ * no connection is free either. */
 static void note_lateness(struct worker *w, const struct client *c)
 {
     struct tally *t = &w->tally;
@@ -181,7 +182,7 @@ static void note_lateness(struct worker *w, const struct client *c)
         t->late_own++;
     else if (late > LATE_NS)
         t->late_busy++;
-    late = in_time ? late : w->now_ns - c->free_ns; /* what our delay was of it */
+    late = in_time ? late : w->now_ns - c->free_ns; /* our part of the delay */
     if (late > t->latest_own_ns)
         t->latest_own_ns = late;
 }
@@ -205,7 +206,7 @@ static void send_what_is_due(struct worker *w)
     }
 }
 
-/* What was due before the end and never sent. */
+/* Counts the requests that were due before the end and never sent. */
 static void count_unsent(struct worker *w)
 {
     uint64_t end = w->now_ns < w->end_ns ? w->now_ns : w->end_ns;
@@ -238,7 +239,7 @@ static void sweep(struct worker *w)
     }
 }
 
-/* When something is to be sent without an event; UINT64_MAX: that may not happen. */
+/* The time of the next request that needs no event; UINT64_MAX: there may be none. */
 static uint64_t next_due(const struct worker *w)
 {
     if (w->stopping)
@@ -248,7 +249,7 @@ static uint64_t next_due(const struct worker *w)
     return w->plan->open && w->first_free ? w->next_ns : UINT64_MAX;
 }
 
-/* Until the next event, arrival, end of a pause or tick; what is due, to the microsecond. */
+/* Waits until the next event, arrival, end of a pause or tick; due times to the microsecond. */
 static int wait_for_events(struct worker *w, struct epoll_event *ev)
 {
     uint64_t until = w->now_ns + NAP_MS * 1000000ull, due = next_due(w);
@@ -264,7 +265,7 @@ static int wait_for_events(struct worker *w, struct epoll_event *ev)
     t.tv_sec = 0;
     t.tv_nsec = (long)(until - w->now_ns);
     n = epoll_pwait2(w->epoll_fd, ev, EVENTS, &t, NULL);
-    if (n < 0 && errno == ENOSYS) /* before Linux 5.11: asleep by the millisecond, then awake */
+    if (n < 0 && errno == ENOSYS) /* before Linux 5.11: sleep by the millisecond, then poll */
         n = epoll_wait(w->epoll_fd, ev, EVENTS, (int)((until - w->now_ns) / 1000000));
     return n;
 }
@@ -283,7 +284,7 @@ static void turn(struct worker *w)
     sweep(w);
 }
 
-/* Connections are made before anything is sent: until each is there, or has failed once. */
+/* Makes the connections before anything is sent: waits until each is there, or has failed once. */
 static void prepare(struct worker *w)
 {
     unsigned waiting = 1;
@@ -327,7 +328,7 @@ static void begin(struct worker *w)
     }
 }
 
-/* Nobody has been there for a while: a server that died is not waited for. */
+/* No connection has been up for the time-out: a server that died is not waited for. */
 static bool is_alone(const struct worker *w)
 {
     return !w->up && w->clients && w->now_ns - w->down_since_ns > w->plan->timeout_ns;
@@ -405,7 +406,7 @@ void *worker_main(void *worker)
     pthread_mutex_unlock(&w->crew->made);
     if (w->crew->given_up)
         return NULL;
-    prctl(PR_SET_TIMERSLACK, 1); /* else 50 us are added to each sleep */
+    prctl(PR_SET_TIMERSLACK, 1); /* by default 50 us are added to each sleep */
     prepare(w);
     announce(w);
     pthread_barrier_wait(&w->crew->go);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* worker.h - a thread and its connections: what worker.c, connect.c and client.c know.
+/* worker.h - a thread and its connections: what worker.c, connect.c and client.c share.
  *
  * worker.c has the loop, the clock and the schedule: when a request is due.  connect.c makes a
  * connection; client.c sends on it, reads from it, and gives it up.  Requests under way are a ring
@@ -17,7 +17,7 @@ struct shot {
     uint64_t intended_ns, sent_ns;
     uint32_t target;
     uint32_t at, bytes; /* echo: the message in the pool */
-    bool last;          /* of its connection, and says so */
+    bool last;          /* the last of its connection, and says so */
     uint8_t kind;       /* enum kind; if not plain, mix_asked() has its bytes */
 };
 
@@ -27,17 +27,17 @@ struct client {
     struct wheel_node node; /* the first: a node is its client */
     int fd;
     uint8_t state;
-    bool armed;   /* EPOLLOUT is asked for */
+    bool armed;   /* EPOLLOUT is requested */
     bool leaving; /* no further request on this connection */
     bool listed;  /* in the worker's line of free ones */
     bool idle;    /* of --idle: it never asks */
-    bool asleep;  /* it thinks, until wake_ns */
+    bool asleep;  /* it pauses, until wake_ns */
     uint16_t tries; /* connects that failed in a row */
-    uint32_t peer, turn; /* whom to ask, and which of its URLs is next */
-    uint32_t stride;     /* ... and how far it is to the one after that */
+    uint32_t peer, turn; /* the peer to ask, and which of its URLs is next */
+    uint32_t stride;     /* ... and the step to the URL after that */
     uint32_t begun;      /* requests on this connection */
     uint32_t oldest, unsent, next; /* of the ring; unsent: the first that is not wholly sent */
-    uint32_t unsent_at;            /* bytes of it that are */
+    uint32_t unsent_at;            /* bytes of that request that are sent */
     uint64_t connect_ns, due_ms;   /* when connecting began; of the node in the wheel */
     uint64_t free_ns;              /* open loop: since when it could have sent */
     uint64_t wake_ns;
@@ -46,17 +46,17 @@ struct client {
     struct answer answer;
 };
 
-/* What main tells the threads, and they it. */
+/* The data between main and the threads. */
 struct crew {
     const struct plan *plan;
     int done_fd;          /* an eventfd: a thread counts itself when it is ready, and at its end */
-    pthread_mutex_t made; /* main's until every thread there is to be has been made, or: */
+    pthread_mutex_t made; /* main holds it until every thread has been made, or: */
     bool given_up;        /* one could not be made, and the others end at once */
-    pthread_barrier_t go; /* all are ready; main writes the next two and lets them go */
+    pthread_barrier_t go; /* all are ready; main sets the next two and opens it */
     uint64_t start_ns;
-    bool cancelled; /* nobody answered */
+    bool cancelled; /* no server answered, or a signal came */
     atomic_bool stop;
-    _Atomic uint64_t line; /* --replay: the next one; all threads share the order of the log */
+    _Atomic uint64_t line; /* --replay: the next line; all threads share the order of the log */
 };
 
 struct worker {
@@ -65,7 +65,7 @@ struct worker {
     struct client *client;
     struct shot *shots;
     struct reference *reference; /* --body-check: of each target */
-    bool digests;                /* some answers have one to be compared with */
+    bool digests;                /* some answers have a digest to be compared with */
     struct seen *seen;         /* SEEN_PLACES */
     struct learnt *learnt;     /* mix: of each target */
     char *asked;               /* mix: for each shot a struct asked */
@@ -74,7 +74,7 @@ struct worker {
     char *scratch;
     uint64_t *cells;
     unsigned index, clients; /* clients: with those that are idle, which are the last */
-    unsigned up;             /* of those that ask */
+    unsigned up;             /* clients that are up, without idle ones */
     int epoll_fd, wake_fd;
     pthread_t thread;
     bool started;            /* the thread exists */
@@ -83,7 +83,7 @@ struct worker {
     uint64_t now_ns, end_ns, swept_ms, down_since_ns;
     uint64_t quota;          /* requests this thread may still begin */
     uint64_t random, arrivals, next_ns;
-    uint64_t own_until_ns;   /* open loop: what was due before is late by our own fault */
+    uint64_t own_until_ns;   /* open loop: requests due before it are late by our own fault */
     struct client *first_free, *last_free;
     struct wheel wheel;
     struct second *second;
@@ -99,46 +99,46 @@ void *worker_main(void *worker);
 /* --- connect.c -------------------------------------------------------------------------------- */
 
 void connect_begin(struct worker *w, struct client *c);
-void connect_try(struct worker *w, struct client *c); /* once more */
+void connect_try(struct worker *w, struct client *c); /* one attempt */
 void connect_finish(struct worker *w, struct client *c); /* it is made, or refused */
 void connect_failed(struct worker *w, struct client *c, int error);
 
 /* --- client.c --------------------------------------------------------------------------------- */
 
-/* Which events it is told; op is of epoll_ctl(). */
+/* Sets the events that are reported for the client; op is of epoll_ctl(). */
 void client_watch(struct worker *w, struct client *c, int op, uint32_t events);
 void client_hang_up(struct worker *w, struct client *c);
 void client_event(struct worker *w, struct client *c, uint32_t events);
 void client_due(struct worker *w, struct client *c); /* its node came out of the wheel */
-/* Whether one more request may be put on it. */
+/* Whether the client can take one more request. */
 bool client_is_free(const struct worker *w, const struct client *c);
-/* Put one on, to be sent by client_send(). */
+/* Adds a request, which client_send() sends. */
 void client_load(struct worker *w, struct client *c, uint64_t intended_ns);
 void client_send(struct worker *w, struct client *c);
-/* Closed loop: as many as it may have. */
+/* Closed loop: sends as many requests as the client may have. */
 void client_fill(struct worker *w, struct client *c);
-/* At the very end: what is under way, and whether anything came that nobody asked for. */
+/* At the very end: counts the requests under way, and reports bytes that no request asked for. */
 void client_finish(struct worker *w, struct client *c);
 
-/* Whose turn it is of a peer's URLs. */
+/* The URL of the peer whose turn it is. */
 uint32_t client_turn(struct client *c, const struct peer *peer);
-/* Which URLs it asks for; number: of all clients of all threads. */
+/* Decides which URLs the client asks for; number: of all clients of all threads. */
 void client_take_turns(const struct plan *p, struct client *c, unsigned number);
-/* workload.c: which URL, and what kind of request. */
+/* workload.c: chooses the URL and the kind of request. */
 void workload_choose(struct worker *w, struct client *c, struct shot *s);
 
 /* --- think.c ---------------------------------------------------------------------------------- */
 
-/* Closed loop, the connection could ask: whether it thinks first, and then it is asked later. */
+/* Closed loop: the connection could ask.  True: it pauses first, and asks later. */
 bool think_begin(struct worker *w, struct client *c);
-/* Those whose pause is over ask. */
+/* The connections whose pause is over ask. */
 void think_end(struct worker *w);
 
 /* --- samples.c -------------------------------------------------------------------------------- */
 
-/* --samples: room for all that the thread may send; false: there is none. */
+/* --samples: makes room for all that the thread may send; false: out of memory. */
 bool samples_begin(struct worker *w);
-/* The request has ended now. */
+/* Notes a request that has ended now. */
 void samples_note(struct worker *w, const struct client *c, const struct shot *s,
                   struct outcome outcome);
 
@@ -150,7 +150,7 @@ double worker_uniform(struct worker *w);    /* above 0 and below 1 */
 
 /* --- worker.c, for client.c ------------------------------------------------------------------- */
 
-/* It may send now: a closed loop does, an open one lines it up. */
+/* The client may send now: a closed loop does so, an open one puts it in line. */
 void worker_client_free(struct worker *w, struct client *c);
 void worker_time(struct worker *w, struct client *c, uint64_t due_ms);
 void worker_answer(struct worker *w, const struct client *c, const struct shot *s);

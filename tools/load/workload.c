@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* workload.c - what is asked and in which order: the options that say so, as part of the plan.
+/* workload.c - what is requested and in which order: the options for it, as part of the plan.
  *
- * URLs come from the command line, a file, a folder or a log, one of them.  They are asked in turn,
- * by Zipf's law, or as the log says.  What does not go together is refused here, with the reason.
+ * URLs come from the command line, a file, a folder or a log.  They are requested in turn, by
+ * Zipf's law, or as the log says.  Options that do not go together are refused here, with the
+ * reason.
  */
 #include <stdlib.h>
 #include "../../base/say.h"
@@ -149,7 +150,7 @@ int workload_read(struct plan *p, const struct option_found *found)
 
 /* --- Order ------------------------------------------------------------------------------------ */
 
-/* The names of a folder say nothing of how popular its files are. */
+/* The names of a folder say nothing about how popular its files are. */
 static void shuffle(struct peer *peer, uint64_t seed)
 {
     uint64_t x = seed * 0x9e3779b97f4a7c15ull + 1;
@@ -188,7 +189,8 @@ void workload_free(struct plan *p)
     mix_free(p);
 }
 
-/* By the log's times each thread has its own lines, else they share a place in it. */
+/* With the log's times each thread has its own lines; otherwise all threads share a place in the
+ * log. */
 static uint32_t next_line(struct worker *w)
 {
     const struct replay *log = w->plan->replay;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* workload.h - what is asked, where it is more than a few URLs in turn.
+/* workload.h - what is requested, where it is more than a few URLs in turn.
  *
  *   walk.c      files of a folder -> URLs          popular.c   which URL, by Zipf's law
  *   log_line.c  a line of an access log            replay.c    a whole one: what, and when
@@ -38,17 +38,17 @@ enum { LINE_BYTES_MAX = 128 * 1024 };
 struct lines {
     int fd;
     uint64_t number; /* of the last line, from 1 */
-    size_t from, to; /* what of the buffer has not been given */
+    size_t from, to; /* the part of the buffer that has not been given */
     char buf[LINE_BYTES_MAX + 2]; /* with the line's end; and a NUL, should the file lack it */
 };
 
 /* - is standard input.  0 or -errno. */
 int lines_open(struct lines *l, const char *path);
 void lines_close(struct lines *l);
-/* 1: the next line without its end, NUL-terminated, the caller's until the next call.  0: there is
- * none.  Or -errno; -EMSGSIZE: it has more than LINE_BYTES_MAX bytes. */
+/* Returns 1 and the next line without its end, NUL-terminated, the caller's until the next call; 0:
+ * there is none; or -errno.  -EMSGSIZE: the line has more than LINE_BYTES_MAX bytes. */
 int lines_next(struct lines *l, char **text, size_t *bytes);
-/* Say what these two cannot: an exit code. */
+/* Reports an error of these two; returns an exit code. */
 int lines_refuse(const struct lines *l, const char *option, const char *path, int err);
 
 /* --- Logs: log_line.c, replay.c --------------------------------------------------------------- */
@@ -70,12 +70,12 @@ struct log_line {
     struct slice target;     /* origin-form; bytes that no URL has are escaped */
     unsigned status;
 };
-/* Read a line, which is changed; target points into buf, of at least three times its bytes.
- * -1, or why not: enum left. */
+/* Reads a line, which is changed; target points into buf, of at least three times the line's bytes.
+ * Returns -1, or why it cannot be replayed: enum left. */
 int log_line_read(struct log_line *l, char *line, char *buf);
 
 struct replay {
-    uint32_t *target;   /* of each line, in the log's order or, with times, in theirs */
+    uint32_t *target;   /* of each line, in the log's order or, with times, in order of time */
     uint64_t *at_ns;    /* --replay-speed: from the first; NULL: not by the log's times */
     uint32_t lines;
     uint64_t left[LEFT_KINDS];
@@ -83,14 +83,14 @@ struct replay {
 };
 
 int replay_read(struct plan *p, const char *base);
-/* How many requests there are to send; 0: until --duration is over. */
+/* How many requests to send; 0: until --duration is over. */
 uint64_t replay_requests(const struct plan *p);
 void replay_free(struct replay *r);
 
 /* A file of --check. */
 struct file {
     struct slice bytes;       /* ptr NULL: there is none, or: */
-    struct reference *digest; /* ... as struct target's; and so is the next */
+    struct reference *digest; /* ... as in struct target, like mark */
     uint64_t mark;
 };
 
@@ -109,10 +109,10 @@ struct mix {
     uint32_t asked_bytes;            /* of the longest struct asked */
 };
 
-/* What is added to a file's name for a coding, with its NUL. */
+/* The suffix of a file's name for a coding, with its NUL. */
 enum { SUFFIX_BYTES = 5 };
 const char *mix_suffix(enum kind kind);
-/* The sibling that such a request is compared with; NULL: none. */
+/* The sibling that an answer of this kind is compared with; NULL: none. */
 const struct file *mix_sibling(const struct plan *p, const struct target *t, enum kind kind);
 
 /* What a thread knows of a target from its answers. */
@@ -129,7 +129,7 @@ struct asked {
     struct learnt *learnt; /* of its target */
     uint64_t first;        /* of a range; and how many bytes */
     uint32_t count;
-    uint32_t target, turn; /* turn: what was learnt when it was asked */
+    uint32_t target, turn; /* turn: that of learnt when it was sent */
     uint32_t bytes;        /* of the text, when it is not plain */
     uint8_t kind;
     char text[];
@@ -138,10 +138,10 @@ struct asked {
 int mix_read(struct plan *p);   /* the option */
 int mix_make(struct plan *p);   /* when the targets are known */
 void mix_free(struct plan *p);
-/* Decide what this shot is, and write its bytes. */
+/* Decides the kind of this shot, and writes its bytes. */
 void mix_load(struct worker *w, struct shot *s);
 struct asked *mix_asked(const struct worker *w, const struct shot *s);
-/* False: it was asked plainly, and is judged like that. */
+/* False: the request was plain, and so the answer is judged as plain. */
 bool mix_judge(struct answer *a, const struct question *q, const struct http_head *head);
 void mix_count(struct worker *w, const struct answer *a, const struct shot *s);
 
@@ -149,11 +149,11 @@ void mix_count(struct worker *w, const struct answer *a, const struct shot *s);
 
 int walk_read(struct plan *p, const char *base);
 
-/* plan.c: one more URL.  0, or an exit code with its reason said. */
+/* plan.c: adds a URL.  0, or an exit code after a message. */
 struct wish {
     enum http_method method;
-    unsigned also;     /* a status that is fine too; 0: none */
-    bool may_lack_file; /* --check has no file for it: it is not compared */
+    unsigned also;     /* a status that is right too; 0: none */
+    bool may_lack_file; /* if --check has no file for it, it is not compared */
 };
 int plan_add(struct plan *p, const char *url, const struct wish *wish);
 /* --- files.c ---------------------------------------------------------------------------------- */
@@ -161,12 +161,12 @@ int plan_add(struct plan *p, const char *url, const struct wish *wish);
 /* The file that --check compares a URL with: 0, or -EINVAL: it can have none. */
 enum { FILE_PATH_BYTES = PATH_BYTES_MAX + 4096 };
 int files_path(const struct plan *p, const char *url, char path[FILE_PATH_BYTES]);
-/* A file's bytes, the plan's until it ends: 0 or -errno; -EISDIR: it is no file. */
+/* Loads a file's bytes, the plan's until it ends: 0 or -errno; -EISDIR: it is no file. */
 int files_load(struct plan *p, const char *path, struct file *f);
-/* What a target's body is: 0, or an exit code with its reason said. */
+/* Finds a target's body: 0, or an exit code after a message. */
 int files_target(struct plan *p, struct target *t, bool may_lack);
-/* An answer to such a request was not what the file is: that fault; or FAULT_FILE_CHANGED, if the
- * file is not what it was when the run began. */
+/* The fault of an answer that differs from the file: `what`, or FAULT_FILE_CHANGED if the file has
+ * changed since the run began. */
 enum fault files_blame(const struct plan *p, const struct target *t, enum kind kind,
                        enum fault what);
 #endif

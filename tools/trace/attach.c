@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* attach.c - loads the programs of trace.bpf.c into the kernel, attaches them, and reads their
- * ring; they go when this process does.
+ * ring; they are removed when this process ends.
  *
  * Packets come through the root of the unified control groups, so that the sockets of every process
- * are seen.  A kernel without one of the other trace points, a server without its own, or a user
- * who leaves them out, loses stages; a sentence says which.
+ * are seen.  Stages are missing if the kernel lacks one of the other trace points, if the server
+ * has none, or if the user leaves them out; a message says which.
  */
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -110,7 +110,7 @@ static void lack(struct attached *a, const struct program *p, const char *why)
 
 /* --- Loading ---------------------------------------------------------------------------------- */
 
-/* What --without calls it: all trace points of the server are one. */
+/* The program's name in --without: all trace points of the server are one. */
 static const char *word(const struct program *p)
 {
     return p->kind == PROBE || p->kind == MODULE ? "probe" : p->name;
@@ -141,7 +141,7 @@ static int check_names(const struct trace_options *opt)
     return 0;
 }
 
-/* Whether anything that it says is shown: a program that is attached costs each request time. */
+/* Whether any of the program's events are shown: an attached program costs each request time. */
 static bool is_shown(const struct trace_options *opt, const struct program *p)
 {
     if (p->kind == COUNT)
@@ -149,7 +149,7 @@ static bool is_shown(const struct trace_options *opt, const struct program *p)
     return opt->json || strcmp(p->name, "sent") != 0;
 }
 
-/* Leave out what this kernel does not have, or the user does not want. */
+/* Leaves out the programs that this kernel does not have, or the user does not want. */
 static int choose(struct attached *a, const struct trace_options *opt)
 {
     struct btf *btf = btf__load_vmlinux_btf();
@@ -237,7 +237,8 @@ static int load(struct attached *a, const struct trace_options *opt, unsigned po
 
 /* --- Attaching -------------------------------------------------------------------------------- */
 
-/* They are mounted nowhere: a mount that no folder has will do, and it goes with the descriptor. */
+/* If the control groups are mounted nowhere, a mount without a folder will do; it ends with the
+ * descriptor. */
 static int mount_cgroups(void)
 {
     int context = fsopen("cgroup2", FSOPEN_CLOEXEC), fd = -1;
@@ -250,7 +251,7 @@ static int mount_cgroups(void)
     return fd < 0 ? -ENOENT : fd;
 }
 
-/* Where the unified control groups are mounted; -errno. */
+/* Opens the unified control groups where they are mounted; -errno. */
 static int open_cgroups(void)
 {
     FILE *mounts = setmntent("/proc/self/mounts", "re");
@@ -268,7 +269,7 @@ static int open_cgroups(void)
     return fd == -ENOENT ? mount_cgroups() : fd;
 }
 
-/* One program of the kernel's side; true: it is attached. */
+/* Attaches one program; true: it is attached. */
 static bool attach_one(struct attached *a, unsigned i)
 {
     const struct program *p = &programs[i];
@@ -333,7 +334,8 @@ static int map_of(const struct attached *a, const char *name)
     return map ? bpf_map__fd(map) : -1;
 }
 
-/* Before the programs are attached: what these processes do is counted from the beginning. */
+/* Called before the programs are attached, so that these processes are counted from the
+ * beginning. */
 static void add_servers(const struct attached *a)
 {
     int servers = map_of(a, "servers");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* attach_absent.c - what takes the place of attach.c where rung was built without clang or libbpf:
+/* attach_absent.c - takes the place of attach.c where rung was built without clang or libbpf:
  * options, help and manual are there, and tracing says what to install. */
 #include <errno.h>
 #include "trace.h"

@@ -26,7 +26,7 @@ static int costlier(const void *a, const void *b)
     return one->number < other->number ? -1 : 1;
 }
 
-/* Those that were made, that with the most time first: how many. */
+/* Lists the calls that were made, the one with the most time first; returns how many. */
 static unsigned made(const struct call_count *count, struct call call[COUNT_CALLS])
 {
     unsigned calls = 0;
@@ -48,7 +48,7 @@ static void name_of(unsigned number, char text[NAME_TEXT])
         snprintf(text, NAME_TEXT, "call %u", number);
 }
 
-/* Of a request; "-": how many requests there were is not known. */
+/* n for each request; "-": the number of requests is not known. */
 static void each(uint64_t n, uint64_t requests, char text[NAME_TEXT])
 {
     if (requests)

@@ -24,7 +24,7 @@ struct {
 
 /* The call that a thread of the server is in. */
 struct asker {
-    __u64 since; /* 0: in none */
+    __u64 since; /* 0: in no call */
     __u64 call;
 };
 
@@ -67,7 +67,7 @@ static inline struct asker *asker_of(struct task_struct *task, __u64 flags)
     return bpf_task_storage_get(&askers, task, 0, flags);
 }
 
-/* This thread has received at the port.  It may be the kernel's own, which makes no calls. */
+/* This thread has received at the port.  It may be a thread of the kernel, which makes no calls. */
 static inline void note_server(void)
 {
     if (!count_calls)
@@ -76,7 +76,7 @@ static inline void note_server(void)
     asker_of(bpf_get_current_task_btf(), BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
-/* Where that is counted; 0: no more. */
+/* The counter of `what`; 0: counting has ended. */
 static inline struct call_count *count_of(__u32 what, __u64 now)
 {
     __u32 only = 0;
@@ -93,7 +93,7 @@ static inline void count(__u32 what)
         c->times++;
 }
 
-/* Counted when it begins, because some do not return. */
+/* A call is counted when it begins, because some calls do not return. */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(asking, struct pt_regs *regs, long call)
 {
@@ -129,7 +129,8 @@ static inline __u32 step_of(__u64 ns)
     return step < CALL_STEPS ? step : CALL_STEPS - 1;
 }
 
-/* Two processors may meet a call's first time at once: who comes second finds the place there. */
+/* Two processors may count the first call of one duration at once: the second finds the place
+ * there. */
 static inline void count_time(__u64 call, __u64 ns)
 {
     __u32 key = (__u32)call * CALL_STEPS + step_of(ns);
@@ -190,7 +191,7 @@ int BPF_PROG(starting, struct task_struct *parent, struct task_struct *child)
     return 0;
 }
 
-/* Its number may be another's next. */
+/* Another process may get this process's number next. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(ending, struct task_struct *task)
 {

@@ -127,7 +127,7 @@ static int watch_in_turn(struct compared *c, const struct compare_options *opt)
             break;
         say("tracing port %u; Ctrl-C ends it", c->side[i].port);
         code = run_watch(&c->side[i].run, 1) ? EXIT_DONE : EXIT_FAILED;
-        if (i + 1 < SIDES) { /* its programs would cost the other's time */
+        if (i + 1 < SIDES) { /* its programs would cost the other port time */
             attach_end(c->side[i].run->attached);
             c->side[i].run->attached = NULL;
         }
@@ -135,9 +135,9 @@ static int watch_in_turn(struct compared *c, const struct compare_options *opt)
     return code;
 }
 
-/* --- What is said of them --------------------------------------------------------------------- */
+/* --- The comparison --------------------------------------------------------------------------- */
 
-/* Which stage differs most, in the same sense as the whole. */
+/* The stage that differs most, in the same direction as the whole; -1: none. */
 static int explains(const struct compared *c, enum compare_by by)
 {
     double whole = c->ns[by][1][STAGES] - c->ns[by][0][STAGES], most = 0;
@@ -159,7 +159,7 @@ static int explains(const struct compared *c, enum compare_by by)
     return found;
 }
 
-/* Give the time of stages that one side alone knows to the next one. */
+/* Gives the time of stages that only one side knows to the next stage that both know. */
 static void fold(struct compared *c)
 {
     for (unsigned i = 0; i < SIDES; i++) {

@@ -3,7 +3,7 @@
  *
  * Stages of an answer add up, and so do their means: the difference between two means is exactly
  * the sum of the stages' differences, and a stage's part of it is what that stage explains.
- * Percentiles do not add up: of these, the stage that differs most is named.
+ * Percentiles do not add up, so only the stage that differs most is named.
  *
  *   compare.c       options, the two runs     compare_report.c  a table, an object
  *   compare_svg.c   a picture
@@ -30,9 +30,9 @@ struct side {
 
 struct compared {
     struct side side[SIDES];
-    /* Of each stage of an answer, and of the whole answer.  A stage that is missing counts for
-     * nothing in the mean.  One that only one side knows is in the mean of the next that both
-     * know, because the other side has its time there. */
+    /* The time of each stage of an answer, and of the whole answer.  A missing stage counts as
+     * nothing in the mean.  A stage that only one side knows is in the mean of the next stage that
+     * both know, because the other side has its time there. */
     double ns[COMPARE_BYS][SIDES][STAGES + 1];
     bool both[STAGES];         /* both sides know it */
     int explains[COMPARE_BYS]; /* the stage with most of the difference; -1: none */

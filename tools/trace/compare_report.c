@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* compare_report.c - two ports beside each other: a table for people, an object for programs. */
+/* compare_report.c - two ports side by side: a table for people, an object for programs. */
 #include <math.h>
 #include "../../base/escape.h"
 #include "../../base/version.h"
 #include "compare.h"
 
-enum { JSON_FORM = 1 /* raised when a key changes its meaning or goes */ };
+enum { JSON_FORM = 1 /* raised when a key changes its meaning or is removed */ };
 
 static const struct hist *hist_of(const struct compared *c, unsigned side, unsigned stage)
 {

@@ -28,7 +28,7 @@ static const char *const colours[] = {"#5f656d", "#5b4a3f", "#1d2024", "#1f4fae"
                                       "#9c1c3c", "#16918c"};
 enum { COLOURS = sizeof(colours) / sizeof(colours[0]) };
 
-/* Whether there is anything of it to be drawn below. */
+/* Whether the stage has anything to be drawn in the second part. */
 static bool has_row(const struct compared *c, unsigned stage)
 {
     return compare_counts(stage) &&

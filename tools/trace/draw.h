@@ -14,20 +14,20 @@ enum {
     PLAIN_ROWS = 24
 };
 
-/* Of standard output; a terminal may change its size at any time. */
+/* The size of standard output; a terminal may change its size at any time. */
 unsigned draw_columns(void);
 unsigned draw_rows(void);
 /* Whether the locale of the environment is one of UTF-8. */
 bool draw_utf8(void);
 
-/* A bar in so many columns, from one place to another: both from 0 to 1. */
+/* A bar within `columns` columns, from one place to another: both from 0 to 1. */
 struct bar {
     double from, to;
     unsigned columns; /* 1 to BAR_COLUMNS_MAX */
     bool utf8;
 };
 
-/* Blanks, then the bar.  One that is not empty can be seen, however short it is. */
+/* Blanks, then the bar.  A bar that is not empty can be seen, however short it is. */
 void draw_bar(char text[BAR_TEXT], const struct bar *b);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* event.h - what the programs in the kernel say, and rung trace reads: one event a packet, a
+/* event.h - what the programs in the kernel report, and rung trace reads: one event a packet, a
  * receive or a send, in the order in which they happened.
  *
- * Sequence numbers are those of TCP, so that an event belongs to the bytes that it is about and
- * not to whatever came last.  Times are CLOCK_MONOTONIC in nanoseconds.
+ * Sequence numbers are those of TCP, so that an event belongs to the bytes that it is about, not to
+ * the bytes that came last.  Times are CLOCK_MONOTONIC in nanoseconds.
  */
 #ifndef TRACE_EVENT_H
 #define TRACE_EVENT_H
@@ -28,9 +28,10 @@ enum event_flag {
     EVENT_EARLY = 16  /* IN: at the listener, with the packet that ends the handshake */
 };
 
-/* The payload behind an event takes the smallest of these that holds it.  Of the first packets of
- * an answer up to KEPT_FIRST is kept, of later ones KEPT_REST, and all of each where a client has
- * sent again before it was answered: several answers may be in each packet then. */
+/* The payload behind an event takes the smallest of these sizes that holds it.  Each of the first
+ * packets of an answer is kept up to KEPT_FIRST bytes, each later one up to KEPT_REST.  All of each
+ * packet is kept if a client has sent again before it was answered, because several answers may
+ * then be in one packet. */
 enum {
     KEPT_SMALL = 256,
     KEPT_REST = 1024,
@@ -38,7 +39,7 @@ enum {
     KEPT_LARGE = 8192,
     KEPT_FIRST = 16384,
     KEPT_DEEP = 65528,
-    KEPT_PACKETS = 8 /* that are the first of an answer */
+    KEPT_PACKETS = 8 /* the first packets of an answer */
 };
 
 struct event {
@@ -66,10 +67,10 @@ struct event {
     };
 };
 
-/* What the programs count themselves. */
+/* The counters of the programs themselves. */
 struct trace_counts {
     __u64 lost; /* events not written: the ring was full */
-    __u64 again; /* segments that TCP has sent once more */
+    __u64 again; /* segments that TCP has sent again */
     __u64 module; /* events of rung's modules at the port */
 };
 
@@ -77,14 +78,14 @@ struct trace_counts {
 enum {
     COUNT_CALLS = 512,
     COUNT_WAITED = COUNT_CALLS, /* a thread left its processor to wait */
-    COUNT_PREEMPTED,            /* ... because another was to run */
+    COUNT_PREEMPTED,            /* ... because another thread was to run */
     COUNT_MOVED,                /* a thread was given another processor */
     COUNTS,
     SERVERS_MAX = 4096 /* processes of the server that are known at a time */
 };
 
-/* How often a call took how long: the key is call * CALL_STEPS + step; step n > 0 ends at 2^n times
- * FIRST_STEP_NS. */
+/* Calls counted by their duration: the key is call * CALL_STEPS + step; step n > 0 ends at 2^n
+ * times FIRST_STEP_NS. */
 enum { FIRST_STEP_NS = 250, CALL_STEPS = 34, CALL_TIMES_MAX = 4096 /* places with a count */ };
 
 struct call_count {

@@ -2,15 +2,16 @@
 /* flow.c - which connection an event belongs to, and which of its requests.
  *
  * A request is finished when its answer has left and was acknowledged, and the send of its last
- * byte was seen; on the loopback interface that comes after the acknowledgement.  A stream whose
- * place was lost is found again where a packet begins with a method: what has come before, in
- * either direction, is over then, because a client sends its next request after the answer.  One
- * that pipelines does not; there it is found again when nothing is owed: see is_quiet().
+ * byte was seen; on the loopback interface the send ends after the acknowledgement.  A stream whose
+ * place was lost is found again where a packet begins with a method: everything before it, in
+ * either direction, is then over, because a client sends its next request after the answer.  A
+ * client that pipelines does not wait; its stream is found again when the server owes nothing: see
+ * is_quiet().
  */
 #include <stdlib.h>
 #include "flow.h"
 
-/* Sequence numbers go round: this far before, or behind. */
+/* Sequence numbers wrap around: how far `to` is behind `from`; negative: before it. */
 static int32_t distance(uint32_t from, uint32_t to)
 {
     return (int32_t)(to - from);
@@ -127,8 +128,8 @@ static bool is_over(const struct flows *fs, const struct request *r)
     return r->at[STAGE_DONE] && r->at[STAGE_ACKED] && (r->queued_all || !fs->sends_known);
 }
 
-/* Those at the front that are over.  One that only waits for its send is over when the next one
- * is acknowledged: that send was not seen. */
+/* Finishes the requests at the front that are over.  A request that only waits for its send is over
+ * when the next one is acknowledged: its send was not seen. */
 static void finish_front(struct flows *fs, struct flow *f)
 {
     struct request *r = f->first;
@@ -145,7 +146,7 @@ static void finish_front(struct flows *fs, struct flow *f)
 
 /* --- What the kernel did with the bytes ------------------------------------------------------- */
 
-/* The first send behind that place; 0: it has not ended, or is forgotten. */
+/* The time of the first send that reached seq; 0: it has not ended, or is forgotten. */
 static uint64_t sent_behind(const struct flow *f, uint32_t seq)
 {
     uint32_t kept = f->sends < SENDS_KEPT ? f->sends : SENDS_KEPT;
@@ -195,7 +196,7 @@ static void on_recv(struct flow *f, const struct event *e)
     }
 }
 
-/* --- What the server said of itself ----------------------------------------------------------- */
+/* --- What the server reported ----------------------------------------------------------------- */
 
 static void on_accept(struct flow *f, const struct event *e)
 {
@@ -205,8 +206,8 @@ static void on_accept(struct flow *f, const struct event *e)
         f->first->at[STAGE_ACCEPTED] = f->accepted;
 }
 
-/* Answers are decided in the order of the requests.  Where the connection was not seen from its
- * beginning, the first that is heard of belongs to the oldest request. */
+/* Answers are decided in the order of the requests.  If the connection was not seen from its
+ * beginning, the first answer that is reported belongs to the oldest request. */
 static void on_answer(struct flow *f, const struct event *e)
 {
     struct request *r = f->first;
@@ -247,9 +248,9 @@ static bool in_is_lost(const struct flow *f, const struct event *e)
     return f->in.state == STREAM_UNKNOWN || distance(f->in.next, e->seq) > 0;
 }
 
-/* Whether the server owes no answer when this packet comes.  All that has left was acknowledged,
- * and either the server has said that it decided the last answer, before the last bytes left, or
- * nothing has moved for long.  A body that goes on all the same does not look like a head. */
+/* Whether the server owes no answer when this packet comes.  Everything that has left was
+ * acknowledged, and either the server has reported the last answer before the last bytes left, or
+ * nothing has moved for QUIET_MS.  A body that goes on nevertheless does not look like a head. */
 static bool is_quiet(const struct flow *f, const struct event *e)
 {
     uint64_t last = f->out_ns > f->in_ns ? f->out_ns : f->in_ns;
@@ -262,8 +263,8 @@ static bool is_quiet(const struct flow *f, const struct event *e)
 }
 
 /* A request begins here.  If the client waits for each answer before it asks again, the answer that
- * was going out has ended where this packet acknowledges everything that left.  Where requests
- * are pipelined that need not be so: then it is not guessed which answer the next bytes are. */
+ * was going out has ended if this packet acknowledges everything that left.  With pipelined
+ * requests that need not be so, and it is not guessed which answer the next bytes belong to. */
 static void find_again(struct flows *fs, struct flow *f, const struct event *e)
 {
     struct request *r = flow_asking(f);
@@ -301,7 +302,7 @@ static bool is_lost(const struct flow *f, const struct event *e)
            (f->out.state == STREAM_UNKNOWN && f->in.state == STREAM_HEAD && !f->in.stashed);
 }
 
-/* Where answers cannot be told apart, requests do not wait for theirs. */
+/* If answers cannot be distinguished, requests do not wait for theirs. */
 static void finish_lost(struct flows *fs, struct flow *f)
 {
     while (f->out.state == STREAM_UNKNOWN && f->held > LOST_HELD) {
@@ -331,7 +332,7 @@ static void on_in(struct flows *fs, struct flow *f, const struct event *e, const
         flow_lose(fs, &f->in);
         return;
     }
-    again = f->in.next - e->seq; /* of a packet that was sent again, the bytes that are known */
+    again = f->in.next - e->seq; /* the known bytes of a packet that was sent again */
     if (again >= e->len)
         return;
     p.ptr += again < e->kept ? again : e->kept;
@@ -387,7 +388,7 @@ static void drop(struct flows *fs, struct flow **at, enum ending ending)
 }
 
 /* Data that came with the handshake's last packet was seen at the listener, whose cookie says
- * nothing: until the connection is open, its flow goes by the client's address. */
+ * nothing.  Until the connection is open, its flow is found by the client's address. */
 static uint64_t early_key(const struct event *e)
 {
     uint64_t key = e->peer_port;

@@ -15,16 +15,16 @@
 
 enum {
     FLOWS_MAX = 65536,        /* a megabyte per 2000 of them */
-    REQUESTS_MAX = 1024,      /* open on one connection: nothing pipelines more */
-    LOST_HELD = 32,           /* ... whose answers cannot be told apart */
-    SENDS_KEPT = 16,          /* sends that are waiting to be told whose bytes they were */
+    REQUESTS_MAX = 1024,      /* open on one connection: no client pipelines more */
+    LOST_HELD = 32,           /* ... whose answers cannot be distinguished */
+    SENDS_KEPT = 16,          /* sends whose answer is not yet known */
     FLOW_CHAINS = 16384,
     QUIET_MS = 1000           /* in which a server that owes an answer would have begun it */
 };
 
 struct flow_counts {
     uint64_t seen;     /* requests whose whole head arrived */
-    uint64_t merged;   /* ... whose answer could not be told from others */
+    uint64_t merged;   /* ... whose answer could not be distinguished from others */
     uint64_t late;     /* connections that were open before the trace began */
     uint64_t lost;     /* places in a stream where bytes were not seen */
     uint64_t crowded;  /* connections or requests beyond the limits above */
@@ -34,7 +34,7 @@ enum { STREAM_UNKNOWN, STREAM_HEAD, STREAM_BODY };
 
 /* One direction of a connection. */
 struct stream {
-    uint32_t next;          /* sequence number of the byte that is looked for */
+    uint32_t next;          /* sequence number of the next byte to read */
     uint8_t state, framing; /* STREAM_; enum http_framing of the body */
     uint64_t left;          /* FRAMING_LENGTH: bytes of the body that are to come */
     struct http_body body;  /* FRAMING_CHUNKED */
@@ -47,17 +47,17 @@ struct flow {
     uint64_t cookie;
     uint8_t peer[16];
     uint16_t peer_port;
-    bool fresh;             /* seen from its beginning, and no byte has come */
+    bool fresh;             /* seen from its beginning, and no byte has come yet */
     uint32_t requests;      /* that began, ever */
     uint32_t held;          /* of them, in the queue */
-    bool told;              /* ordinals of the server's are ours less `ahead` */
+    bool told;              /* `ahead` is known: the server's ordinals are ours less that */
     uint32_t ahead;
     uint64_t opened, accepted; /* in ns; 0: not seen */
     struct stream in, out;
     struct request *first, *last;
     uint32_t out_high;      /* the end of what has left, */
     uint64_t out_ns;        /* ... and when that did */
-    uint64_t in_ns, said_ns; /* bytes came last; the server last said that it decided an answer */
+    uint64_t in_ns, said_ns; /* last bytes came; last report of a decided answer */
     bool any_out;
     bool pipelined;         /* a request has begun before the answer to another was whole */
     struct {

@@ -2,9 +2,9 @@
 /* flow_bytes.c - the bytes of a connection become heads and bodies, both ways, by the core's
  * grammar.
  *
- * A packet's first bytes are there to be read, and the rest are only counted.  A body of a known
- * length needs no more than that.  Where a head, or the size of a chunk, would be among bytes that
- * are not there, the stream is lost until the next request begins.
+ * The first bytes of a packet can be read, and the rest are only counted.  A body of a known length
+ * needs no more than that.  If a head, or the size of a chunk, would be among bytes that are
+ * missing, the stream is lost until the next request begins.
  */
 #include <stdlib.h>
 #include "flow.h"
@@ -28,8 +28,8 @@ static void set_body(struct stream *s, const struct http_head *head)
     s->state = STREAM_BODY;
 }
 
-/* True: the body has ended, and what is left of the piece is behind it.  False: all of the piece
- * was body, or the stream is lost. */
+/* True: the body has ended, and the rest of the piece comes after it.  False: all of the piece was
+ * body, or the stream is lost. */
 static bool read_body(struct flows *fs, struct stream *s, struct piece *p)
 {
     struct slice data;
@@ -78,7 +78,7 @@ static struct slice gather(struct stream *s, const struct piece *p)
     return (struct slice){s->stash, s->stashed + n};
 }
 
-/* A head that is not whole yet waits for the next piece.  False: it cannot. */
+/* Keeps a head that is not complete for the next piece.  False: it cannot be kept. */
 static bool stash(struct stream *s, struct piece *p)
 {
     if (!s->stash)
@@ -99,7 +99,7 @@ static void copy_text(char *to, size_t cap, struct slice from)
     to[from.ptr ? n : 0] = 0;
 }
 
-/* What a head that the grammar refuses seems to ask for. */
+/* Copies the method and target that a head seems to have although the grammar refuses it. */
 static void copy_words(struct request *r, struct slice bytes)
 {
     const char *end = bytes.ptr + bytes.len, *blank = memchr(bytes.ptr, ' ', bytes.len), *stop;
@@ -141,7 +141,7 @@ static bool read_request(struct flows *fs, struct flow *f, struct piece *p)
             flow_lose(fs, s);
         return false;
     }
-    if (len < 0) { /* the server may take it for a request, and where it ends is not known */
+    if (len < 0) { /* the server may take it for a request, and its end is not known */
         copy_words(r, bytes);
         head_whole(fs, r, p->seq + p->len, p->ns);
         s->state = STREAM_UNKNOWN;
@@ -228,7 +228,7 @@ void bytes_out(struct flows *fs, struct flow *f, struct piece p)
     while (p.len && f->out.state != STREAM_UNKNOWN) {
         struct request *r = flow_asking(f);
 
-        if (!r) { /* an answer to nothing that was seen */
+        if (!r) { /* an answer to no request that was seen */
             f->out.state = STREAM_UNKNOWN;
             return;
         }

@@ -8,7 +8,7 @@
  *   251.8548 |   0)    <idle>-0    |               |  / * sched_migrate_task: ... pid=147 ... * /
  *   CPU:1 [LOST 12 EVENTS]
  *
- * Others say who runs next, and are of no use.
+ * Other lines show which thread runs next, and are of no use.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -109,7 +109,7 @@ static struct function *new_function(struct graph *g, const char *name, size_t n
     return f;
 }
 
-/* Its index; -1: there are too many. */
+/* The function's index; -1: there are too many functions. */
 static int function_of(struct graph *g, const char *name, size_t n)
 {
     n = n < FUNCTION_TEXT - 1 ? n : FUNCTION_TEXT - 1;
@@ -127,7 +127,7 @@ static struct thread **place_of(struct graph *g, uint32_t pid)
     return &g->thread[pid * 2654435761u % GRAPH_THREADS];
 }
 
-/* One that is inside of a function; NULL: none is. */
+/* The thread, if it is inside of a function; otherwise NULL. */
 static struct thread *thread_of(struct graph *g, uint32_t pid)
 {
     struct thread *t = *place_of(g, pid);
@@ -150,14 +150,14 @@ static void enter(struct graph *g, uint32_t pid, unsigned function, unsigned cpu
     t->call[t->depth++].cpu = (uint16_t)cpu;
 }
 
-/* Where the call that ends began; its own processor where that is not known. */
+/* The processor on which the ending call began; cpu, if that is not known. */
 static unsigned leave(struct graph *g, uint32_t pid, unsigned function, unsigned cpu)
 {
     struct thread *t = thread_of(g, pid);
     unsigned depth = t ? t->depth : 0;
 
     while (depth && t->call[depth - 1].function != function)
-        depth--; /* the ends of those within were lost */
+        depth--; /* the ends of inner calls were lost */
     if (!depth)
         return cpu;
     t->depth = depth - 1;
@@ -233,8 +233,8 @@ static void call(struct graph *g, struct scan s, const struct place *at, const u
         g->unread++;
 }
 
-/* "  251.8548 |   1)  rung_ht-147   |": what a thread calls itself may have any signs, so its
- * number is behind the last hyphen. */
+/* "  251.8548 |   1)  rung_ht-147   |": a thread's name may have any characters, so its number is
+ * behind the last hyphen. */
 static bool place(struct scan *s, struct place *at)
 {
     struct scan name;
@@ -267,7 +267,7 @@ static void lost(struct graph *g, struct scan s)
     uint64_t n = 1;
 
     if (skip_to(&s, '[') && word(&s, "LOST ") && !number(&s, &n))
-        n = 1; /* it does not say how many */
+        n = 1; /* the line does not say how many */
     g->lost += n;
 }
 

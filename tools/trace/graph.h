@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* graph.h - what the kernel's function_graph tracer prints becomes calls: function, time, and
+/* graph.h - turns the lines of the kernel's function_graph tracer into calls: function, time, and
  * whether it ended on another processor than it began on.
  *
  * Pure: lines in, figures out.  A call's time is the kernel's own, from the line with which it

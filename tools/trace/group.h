@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* group.h - requests of a while, put together by path, connection, client or status.
+/* group.h - the requests of a period, grouped by path, connection, client or status.
  *
- * A group costs 10 kB; those beyond GROUPS_MAX are one, called "others".
+ * A group costs 10 kB; groups beyond GROUPS_MAX are one, called "others".
  */
 #ifndef TRACE_GROUP_H
 #define TRACE_GROUP_H
@@ -35,7 +35,7 @@ struct groups {
 
 int groups_init(struct groups *g); /* 0 or -ENOMEM; groups_free() in any case */
 void groups_add(struct groups *g, const struct request *r, const struct stages *s);
-/* Fill sorted with the groups in that order, the largest first: how many. */
+/* Fills sorted with the groups in that order, the largest first; returns how many. */
 unsigned groups_sorted(struct groups *g, enum group_sort sort);
 void groups_clear(struct groups *g);
 void groups_free(struct groups *g);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* guard.c - a process that restores the tracer's settings as soon as its parent is no more.
+/* guard.c - a process that restores the tracer's settings as soon as its parent has ended.
  *
- * It waits on a pipe of which only the parent has the other end: the kernel closes that however the
- * parent ends, by SIGKILL too.  It has a session of its own, so that Ctrl-C and the signals for a
- * whole group do not reach it.
+ * The guard waits on a pipe whose other end only the parent has: the kernel closes that end however
+ * the parent ends, even by SIGKILL.  The guard has a session of its own, so that Ctrl-C and the
+ * signals for a whole group do not reach it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -61,5 +61,5 @@ int guard_end(struct guard *g, struct tracefs *fs)
     while (ended < 0 && errno == EINTR);
     if (ended == g->pid && WIFEXITED(status))
         return WEXITSTATUS(status);
-    return tracefs_restore(fs) ? EXIT_FAILED : EXIT_DONE; /* it was killed */
+    return tracefs_restore(fs) ? EXIT_FAILED : EXIT_DONE; /* the guard was killed */
 }

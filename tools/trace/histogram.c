@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* histogram.c - how often a stage or a call took how long, in steps of a factor of two, with bars.
+/* histogram.c - counts of how long a stage or a call took, in steps of a factor of two, with bars.
  *
  * The edges are 1/4, 1/2, 1, 2, 4 ... microseconds.  A tally's cells are so narrow that each lies
  * between two edges, so no count is divided.

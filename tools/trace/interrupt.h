@@ -10,7 +10,7 @@
  * Writes that they interrupt go on. */
 void interrupt_catch(void);
 bool interrupted(void);
-void interrupt_clear(void); /* what is left to be done is not interrupted by the first signal */
+void interrupt_clear(void); /* so that the first signal does not interrupt the rest of the work */
 
 static inline uint64_t now_ns(clockid_t clock)
 {

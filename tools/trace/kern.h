@@ -66,7 +66,7 @@ struct task_struct {
     struct files_struct *files;
 };
 
-/* usdt.bpf.h looks at it where the kernel cannot say itself which trace point was met. */
+/* usdt.bpf.h reads it where the kernel cannot report itself which trace point was hit. */
 struct pt_regs {
     unsigned long ip;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* kernel.c - rung trace kernel: the load, and the loop that reads the tracer while it runs.
  *
- * In this order: all settings are saved, the guard is there, settings change, the load runs, the
- * guard restores.  Nothing is changed before there is one who restores it.
+ * The order is: all settings are saved, the guard starts, settings change, the load runs, the guard
+ * restores.  Nothing is changed before there is a process that restores it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +19,9 @@
 
 enum {
     LOOK_EVERY_MS = 20,
-    /* The kernel prints into a page, and as long as there are fewer bytes in it than were asked
-     * for.  When the page is full it breaks off a line, and with function_graph it then loses a
-     * call or prints one twice (seen on 6.1): so it is asked for fewer. */
+    /* The kernel prints into a page as long as it holds fewer bytes than were requested.  When the
+     * page is full, it breaks off a line, and with function_graph it then loses a call or prints
+     * one twice (seen on 6.1).  Therefore fewer bytes are requested. */
     READ_BYTES = 1024,
     LINE_BYTES = 8192,
     HOT_TEXT = 512,
@@ -59,7 +59,7 @@ static int choose(struct run *run, char *name)
     return err;
 }
 
-/* 0 or an exit code, said. */
+/* Returns 0, or an exit code after a message. */
 static int choose_all(struct run *run)
 {
     const struct option_list *wanted = &run->opt->function;
@@ -110,7 +110,7 @@ static int start_load(struct run *run)
     return run->load < 0 ? -errno : 0;
 }
 
-/* Whether it has ended; *status: how. */
+/* Whether the load has ended; *status: how. */
 static bool load_ended(const struct run *run, int *status)
 {
     return run->load > 0 && waitpid(run->load, status, WNOHANG) == run->load;
@@ -138,8 +138,8 @@ static void end_load(struct run *run)
 
 /* --- Reading ---------------------------------------------------------------------------------- */
 
-/* The server may write lines as fast as they are read here: so the time and the user are asked after
- * each read. */
+/* A server may cause lines as fast as they are read, so time and signals are looked at after each
+ * read. */
 static bool goes_on(uint64_t until)
 {
     return !interrupted() && (!until || now_ns(CLOCK_MONOTONIC) < until);
@@ -163,12 +163,12 @@ static int drain(struct run *run, bool all, uint64_t until)
         run->used -= (size_t)(line - run->bytes);
         memmove(run->bytes, line, run->used);
         if (run->used == sizeof(run->bytes))
-            run->used = 0; /* no line is so long */
+            run->used = 0; /* no line is that long */
     } while (all || goes_on(until));
     return 0;
 }
 
-/* Until the load ends, the time is over, or it is interrupted: an exit code. */
+/* Reads until the load ends, the time is over, or it is interrupted; an exit code. */
 static int watch(struct run *run)
 {
     uint64_t for_ns = run->opt->duration * 1000000u;
@@ -200,7 +200,7 @@ static int say_refused(const char *what, int err)
     return EXIT_FAILED;
 }
 
-/* With the settings changed, or half of them: an exit code. */
+/* Changes the settings, or only some of them if it fails; an exit code. */
 static int trace(struct run *run)
 {
     const char *refused = "its settings";

@@ -23,13 +23,13 @@ struct kernel_options {
 const struct option_table *kernel_table(void);
 /* rung trace kernel: argv[0] is that word.  An exit code. */
 int kernel_main(char **argv);
-/* The functions of a model, with blanks between: NULL: there is no such model. */
+/* The functions of a model, with blanks between; NULL: there is no such model. */
 const char *kernel_hot(const char *model);
 void kernel_list(void); /* print them all */
 
 /* --- tracefs.c -------------------------------------------------------------------------------- */
 
-/* A file of the tracer's, and what was in it. */
+/* A file of the tracer, and its saved text. */
 struct setting {
     char *name, *text;
 };
@@ -40,39 +40,41 @@ struct tracefs {
     unsigned saved_count;
 };
 
-/* Where the tracer is, mounted or not, and that nobody uses it: 0, or an exit code after a
- * sentence. */
+/* Finds the tracer, mounted or not, and checks that no other process uses it: 0, or an exit code
+ * after a message. */
 int tracefs_open(struct tracefs *fs);
 void tracefs_close(struct tracefs *fs);
-/* All of a file, with a NUL; NULL: errno.  free() it. */
+/* Reads all of a file and adds a NUL; NULL: errno.  The caller frees it. */
 char *tracefs_read(int at, const char *name);
 /* 0 or -errno.  append: keep what is there. */
 int tracefs_write(int at, const char *name, const char *text, bool append);
-/* Remember all settings that tracefs_set_up() and tracefs_choose() change.  0 or -errno. */
+/* Saves all settings that tracefs_set_up() and tracefs_choose() change.  0 or -errno. */
 int tracefs_save(struct tracefs *fs);
-/* How many could not be restored. */
+/* Returns how many settings could not be restored. */
 unsigned tracefs_restore(struct tracefs *fs);
-/* Calls as graph.c reads them, of no function yet; not yet started.  0 or -errno, and the setting
- * that was refused. */
+/* Sets up calls as graph.c reads them, of no function yet, and not yet started.  0 or -errno, and
+ * the setting that was refused. */
 int tracefs_set_up(struct tracefs *fs, const struct kernel_options *opt, const char **refused);
-/* One more function, or pattern.  -EINVAL: there is none. */
+/* Adds a function, or a pattern.  -EINVAL: there is no such function. */
 int tracefs_choose(struct tracefs *fs, const char *name);
-/* Have function_graph trace them; it cannot be while there is a reader.  Then let it begin. */
+/* tracefs_take() has function_graph trace them, which fails while there is a reader;
+ * tracefs_start() then lets it begin. */
 int tracefs_take(struct tracefs *fs);
 int tracefs_start(struct tracefs *fs);
-/* Let no more calls begin.  Those that are there can still be read. */
+/* Stops the recording of calls.  Those that are there can still be read. */
 void tracefs_stop(struct tracefs *fs);
 
 /* --- guard.c ---------------------------------------------------------------------------------- */
 
 struct guard {
     pid_t pid;
-    int alive; /* its other end is in the guard: closed, it ends */
+    int alive; /* the guard has the other end, and ends when this one closes */
 };
 
-/* A process that restores the settings as soon as this one is no more.  0 or -errno. */
+/* Starts a process that restores the settings as soon as this one has ended.  0 or -errno. */
 int guard_begin(struct guard *g, struct tracefs *fs);
-/* It restores now; this process does if it cannot.  0, or an exit code after a sentence. */
+/* The guard restores now; if it was killed, this process does.  0, or an exit code after a
+ * message. */
 int guard_end(struct guard *g, struct tracefs *fs);
 
 /* --- module.c --------------------------------------------------------------------------------- */
@@ -83,14 +85,14 @@ struct module {
     char name[MODULE_TEXT], model[MODEL_TEXT];
 };
 
-/* The module by that name, or the only one; 0, or an exit code after a sentence. */
+/* Finds the module of that name, or the only one; 0, or an exit code after a message. */
 int module_find(struct module *m, const char *name);
-/* Answers that it has begun; false: the counters cannot be read. */
+/* The number of answers that the module has begun; false: the counters cannot be read. */
 bool module_answers(const struct module *m, uint64_t *n);
 
 /* --- kernel_report.c -------------------------------------------------------------------------- */
 
-#define THREAD_START "kblock_thread_start" /* in it is kthread_run() */
+#define THREAD_START "kblock_thread_start" /* it contains kthread_run() */
 
 struct kernel_report {
     const struct kernel_options *opt;

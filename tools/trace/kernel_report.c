@@ -10,12 +10,12 @@
 #include "kernel.h"
 
 enum {
-    JSON_FORM = 1, /* raised when a key changes its meaning or goes */
+    JSON_FORM = 1, /* raised when a key changes its meaning or is removed */
     SLICES = 10,   /* of the calls of one function, in order */
     BAR_COLUMNS = 40,
     POWERS = 40,
-    /* What the document says that first measured kthread_run(), over 100,000 of them: most take
-     * less than the first, some more than the second towards the end. */
+    /* Figures of the document that first measured kthread_run(), over 100,000 calls: most take less
+     * than the first, and towards the end some take more than the second. */
     DOCUMENT_MOST_NS = 500000,
     DOCUMENT_TAIL_NS = 1500000
 };
@@ -27,7 +27,7 @@ static int longer(const void *a, const void *b)
     return f->took.sum < g->took.sum ? 1 : f->took.sum > g->took.sum ? -1 : 0;
 }
 
-/* The functions in that order; free() it. */
+/* The functions, the longest total first; the caller frees the list. */
 static struct function **sorted(const struct graph *g)
 {
     struct function **list = malloc((g->functions + 1) * sizeof(*list));
@@ -68,7 +68,7 @@ static int less(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The least value of which so many percent are not greater. */
+/* The least value that `percent` percent of the values do not exceed. */
 static uint64_t rank(const uint64_t *sorted_ns, size_t n, unsigned percent)
 {
     size_t at = (n * percent + 99) / 100;
@@ -76,7 +76,7 @@ static uint64_t rank(const uint64_t *sorted_ns, size_t n, unsigned percent)
     return sorted_ns[at ? at - 1 : 0];
 }
 
-/* False: it has no calls, or there is no memory. */
+/* False: the slice has no calls, or there is no memory. */
 static bool slice_calls(const struct graph *g, unsigned i, struct slice_of_calls *s)
 {
     uint64_t *ns;

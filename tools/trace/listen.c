@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* listen.c - who listens at which TCP port, by /proc/net/tcp and the descriptors of a process. */
+/* listen.c - which process listens at which TCP port, by /proc/net/tcp and the descriptors of a
+ * process. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +16,7 @@ struct listener {
     unsigned long inode;
 };
 
-/* see() for each socket that listens, until it says true. */
+/* Calls see() for each socket that listens, until it returns true. */
 static bool walk(const char *path, bool (*see)(void *arg, const struct listener *l), void *arg)
 {
     FILE *file = fopen(path, "re");

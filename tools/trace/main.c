@@ -2,8 +2,8 @@
 /* main.c - rung trace: which port, what is printed at the end; the only place that decides the
  * exit code, with compare.c.
  *
- * A program of its own beside rung, which becomes it for `rung trace`: it alone needs libbpf and
- * libdw, and rights that a server should not have.
+ * A separate program, which rung executes for `rung trace`: it alone needs libbpf and libdw, and
+ * rights that a server should not have.
  */
 #include <errno.h>
 #include "compare.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* module.c - the modules that stand on rung_core: their names, models and counters, as sysfs and
- * debugfs have them. */
+/* module.c - the modules that use rung_core: their names, models and counters, as sysfs and debugfs
+ * have them. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 #define HOLDERS "/sys/module/rung_core/holders"
 
-/* The only one that there is; how many there are. */
+/* Finds the name of the only module; returns how many modules there are. */
 static unsigned only(char name[MODULE_TEXT])
 {
     DIR *folder = opendir(HOLDERS);

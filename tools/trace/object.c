@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* object.c - the compiled programs of trace.bpf.c and sniff.bpf.c, as bytes of this program:
- * nothing has to lie beside it.  TRACE_OBJECT and SNIFF_OBJECT are the files' names, given by
- * the Makefile. */
+/* object.c - the compiled programs of trace.bpf.c and sniff.bpf.c, as bytes of this program: no
+ * other file is needed.  TRACE_OBJECT and SNIFF_OBJECT are the files' names, given by the
+ * Makefile. */
 #include "object.h"
 
 #define BYTES(name, file)             \

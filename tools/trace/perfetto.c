@@ -2,9 +2,9 @@
 /* perfetto.c - requests as slices of a timeline, in the Trace Event Format that Perfetto,
  * speedscope and chrome://tracing read.
  *
- * A connection is a track.  A request is a slice of it, and its stages are slices within.  Where
- * requests are pipelined they overlap, which slices of one track cannot: the connection then has
- * further tracks.  The file is an array of events, and can be read without its end, too.
+ * A connection is a track.  A request is a slice of it, and its stages are slices within.
+ * Pipelined requests overlap, which slices of one track cannot: the connection then has further
+ * tracks.  The file is an array of events, and can be read without its end, too.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ int perfetto_begin(struct perfetto **to, const char *path, unsigned port)
     return 0;
 }
 
-/* The first track of a connection is called after its client, the others have numbers. */
+/* The first track of a connection is named after its client, the others have numbers. */
 static void put_track(const struct perfetto *p, const struct track *t, const struct request *r,
                       unsigned others)
 {
@@ -82,9 +82,9 @@ static struct track *track_at(struct perfetto *p, const struct request *r, uint6
     return t;
 }
 
-/* Where a slice begins ("B") or ends ("E"), an object that is left open.  A beginning and a length
- * would do, but readers take the numbers as floating point: a sum of two would end a hair behind
- * where the next slice begins, which was then taken for a part of it. */
+/* Writes where a slice begins ("B") or ends ("E"): an object that is left open.  A beginning and a
+ * length would be enough, but readers take the numbers as floating point: the sum of both could end
+ * slightly after the beginning of the next slice, which was then taken for a part of this one. */
 static void put_edge(const struct perfetto *p, const struct track *t, char edge, uint64_t ns)
 {
     fprintf(p->file, ",\n{\"ph\": \"%c\", \"pid\": %u, \"tid\": %u, \"ts\": %llu.%03u", edge,
@@ -117,7 +117,8 @@ static void put_stages(const struct perfetto *p, const struct track *t, const st
     }
 }
 
-/* From where the first stage begins, perhaps the wait to be accepted, to where the last ends. */
+/* The span from the beginning of the first stage, perhaps the wait to be accepted, to the end of
+ * the last. */
 static struct span span_of(const struct stages *s)
 {
     struct span whole = {NULL, UINT64_MAX, 0};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* probes.h - the part of trace.bpf.c that meets the server itself: its trace points
- * (server/probe.h), and the end of accept4(), which mean a socket by a descriptor of the process;
+/* probes.h - the part of trace.bpf.c that attaches to the server itself: its trace points
+ * (server/probe.h) and the end of accept4(), which name a socket by a descriptor of the process,
  * and the trace points of the modules (kernel/ktrace.h), which have the socket.
  */
 #include <bpf/usdt.bpf.h>
 
-/* 0: the socket has another port, is not sampled, or has sent and received nothing since the trace
- * began. */
+/* The cookie of a socket; 0: it has another port, is not sampled, or has sent and received nothing
+ * since the trace began. */
 static inline __u64 cookie_read(const struct sock *sk)
 {
     __u64 cookie;
@@ -17,7 +17,8 @@ static inline __u64 cookie_read(const struct sock *sk)
     return (cookie & sample_mask) != 0 ? 0 : cookie;
 }
 
-/* The socket behind a descriptor of this process, if it is one of ours; else 0. */
+/* The cookie of the socket behind a descriptor of this process, if it is one of ours; otherwise
+ * 0. */
 static inline __u64 cookie_behind(long fd)
 {
     struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -30,7 +31,7 @@ static inline __u64 cookie_behind(long fd)
     at = BPF_CORE_READ(table, fd) + fd;
     bpf_probe_read_kernel(&file, sizeof(file), at);
     socket = BPF_CORE_READ(file, private_data);
-    if (!socket || BPF_CORE_READ(socket, file) != file) /* something else lies there */
+    if (!socket || BPF_CORE_READ(socket, file) != file) /* it is not a socket */
         return 0;
     return cookie_read(BPF_CORE_READ(socket, sk));
 }
@@ -91,7 +92,7 @@ int BPF_USDT(answer, int fd, __u32 ordinal, const struct stamps *from)
     return 0;
 }
 
-/* A module may have no description of its types, so these take plain numbers. */
+/* A module may have no description of its types, so these programs take plain numbers. */
 static inline __u64 cookie_of_module(struct bpf_raw_tracepoint_args *args)
 {
     __u64 cookie = cookie_read((const struct sock *)args->args[0]);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* report_json.c - the same for programs, an object a line; docs/trace.md has the keys. */
+/* report_json.c - requests and summary for programs, an object a line; docs/trace.md has the
+ * keys. */
 #include "../../base/escape.h"
 #include "../../base/version.h"
 #include "trace.h"
 
-enum { JSON_FORM = 1 /* raised when a key changes its meaning or goes */ };
+enum { JSON_FORM = 1 /* raised when a key changes its meaning or is removed */ };
 
 static void put_text(const char *key, const char *text)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* run.c - traces one port, or several at the same time: the programs' events are read, and become
- * requests, times and a tally.
+/* run.c - traces one port, or several at the same time: reads the programs' events and makes
+ * requests, times and a tally of them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static bool see(void *arg, const struct event *e)
     run->events++;
     if (e->kind == EVENT_RECV && run->views)
         views_received(run->views, e->pid);
-    flows_event(&run->flows, e, (const char *)(e + 1)); /* it has left the ring in any case */
+    flows_event(&run->flows, e, (const char *)(e + 1)); /* e has left the ring in any case */
     return !interrupted() && !run->done;
 }
 
@@ -61,7 +61,7 @@ int run_begin(struct run **to, const struct trace_options *opt, unsigned port)
     return attach_begin(&run->attached, opt, port);
 }
 
-/* True: one of them may have found many events that have not been read yet. */
+/* True: one of the runs had many events, and more may be waiting. */
 static bool look(struct run *const run[], unsigned runs, int *err)
 {
     bool many = false;
@@ -107,7 +107,7 @@ static void stop(struct run *const run[], unsigned runs, int *err)
         attach_calls_until(run[i]->attached, run[i]->until_ns);
     }
     interrupt_clear();
-    look(run, runs, err); /* what came before the end */
+    look(run, runs, err); /* events from before the end */
     for (unsigned i = 0; i < runs; i++) {
         flows_end(&run[i]->flows);
         attach_counts(run[i]->attached, &run[i]->counts);

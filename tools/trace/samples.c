@@ -22,10 +22,10 @@
 enum {
     RECORD_MAX = 65536,
     RING_MOST = 4 << 20,    /* bytes, without the head's page */
-    RING_ANYBODY = 512 << 10 /* of pages of 4 KiB each user may lock as much for each processor */
+    RING_ANYBODY = 512 << 10 /* each user may lock as much for each processor, in pages of 4 KiB */
 };
 
-/* Which of the kernel's numbers of registers (asm/perf_regs.h) belongs to which of the tables'. */
+/* The kernel's number of each register (asm/perf_regs.h), by its number in the tables. */
 #if defined(__x86_64__)
 static const unsigned char number[UNWIND_REGISTERS] = {0, 3, 2, 1, 4, 5, 6, 7, 16, 17, 18,
                                                        19, 20, 21, 22, 23, 8};
@@ -48,7 +48,7 @@ struct samples {
     size_t page_bytes, ring_bytes; /* of a ring without its head, a power of two */
     uint64_t lost;
     struct processor *processor;
-    char record[RECORD_MAX]; /* one that goes over the ring's end */
+    char record[RECORD_MAX]; /* a record that crosses the ring's end */
 };
 
 /* --- Rings ------------------------------------------------------------------------------------ */
@@ -106,7 +106,7 @@ static void close_all(struct samples *s)
     }
 }
 
-/* All rings are of one size: what a user may lock is shared by all processors. */
+/* All rings have one size, because all processors share the memory that a user may lock. */
 static int open_all(struct samples *s, size_t bytes)
 {
     int err = 0;
@@ -145,7 +145,7 @@ static void switch_all(const struct samples *s, unsigned long request)
 {
     for (unsigned i = 0; i < s->processors; i++)
         if (s->processor[i].page)
-            ioctl(s->processor[i].fd, request, 0); /* fails for no open event */
+            ioctl(s->processor[i].fd, request, 0); /* never fails for an open event */
 }
 
 void samples_start(struct samples *s)
@@ -214,11 +214,11 @@ static void read_sample(const char *at, const char *end, struct sample *s)
     if (size > (uint64_t)(end > at ? end - at : 0))
         return;
     at += size;
-    s->stack_len = size ? next(&at, end) : 0; /* of the bytes above these are the stack's */
+    s->stack_len = size ? next(&at, end) : 0; /* how many of the bytes above are the stack's */
     s->stack_len = s->stack_len < size ? s->stack_len : size;
 }
 
-/* Every record says when: a sample behind its process, any other at its end (sample_id_all). */
+/* Every record has its time: a sample after its process, any other at its end (sample_id_all). */
 static uint64_t time_of(const struct perf_event_header *h)
 {
     const char *end = (const char *)h + h->size;
@@ -228,7 +228,7 @@ static uint64_t time_of(const struct perf_event_header *h)
     return next(&at, end);
 }
 
-/* The members of a fork's, an end's or a name's record, as in linux/perf_event.h. */
+/* Reports a record; its members are as in linux/perf_event.h. */
 static void see(struct samples *s, const struct perf_event_header *h,
                 const struct sample_reader *r)
 {
@@ -247,7 +247,7 @@ static void see(struct samples *s, const struct perf_event_header *h,
         read_sample((const char *)(h + 1), end, &sample);
         r->sampled(r->arg, &sample);
     } else if (h->type == PERF_RECORD_LOST) {
-        s->lost += next(&at, end); /* behind the number of the event */
+        s->lost += next(&at, end); /* after the number of the event */
     } else if (h->type == PERF_RECORD_EXIT) {
         r->ended(r->arg, pid);
     }
@@ -269,7 +269,7 @@ static const struct perf_event_header *record_at(struct samples *s, const struct
     return (const void *)s->record;
 }
 
-/* The ring with the oldest record that is older than that; NULL: none. */
+/* The ring with the oldest record from before before_ns; NULL: none. */
 static struct processor *oldest(struct samples *s, uint64_t before_ns)
 {
     struct processor *found = NULL;
@@ -288,7 +288,7 @@ static struct processor *oldest(struct samples *s, uint64_t before_ns)
 
 void samples_read(struct samples *s, const struct sample_reader *reader)
 {
-    uint64_t now = now_ns(CLOCK_MONOTONIC); /* what is older is in its ring by now */
+    uint64_t now = now_ns(CLOCK_MONOTONIC); /* older records are in their rings by now */
     struct processor *p;
 
     for (unsigned i = 0; i < s->processors; i++)

@@ -24,7 +24,7 @@ struct shared {
     pid_t first;         /* the process that it was made for */
     time_t tried;        /* to open it, in seconds */
     unsigned users;
-    char mapped[MAPPED_TEXT]; /* first line of its mappings: where its program lies */
+    char mapped[MAPPED_TEXT]; /* first line of its mappings: where its program is */
 };
 
 struct process {
@@ -67,7 +67,8 @@ static void leave(struct server *s, struct shared *shared)
     free(shared);
 }
 
-/* The first line that a file of a process has; false: it has ended, or may not be looked at. */
+/* Reads the first line of a file of a process; false: the process has ended, or may not be looked
+ * at. */
 static bool read_line(uint32_t pid, const char *what, char *text, size_t size)
 {
     char path[64];
@@ -84,7 +85,7 @@ static bool read_line(uint32_t pid, const char *what, char *text, size_t size)
     return read;
 }
 
-/* Executing a program draws new addresses: processes whose program lies at the same place are forks
+/* Executing a program draws new addresses: processes whose program is at the same place are forks
  * of each other. */
 static struct shared *join(struct server *s, uint32_t pid)
 {
@@ -106,7 +107,7 @@ static struct shared *join(struct server *s, uint32_t pid)
     return shared;
 }
 
-/* Once a second it is tried again: the first process may have ended, and another be alive. */
+/* Opening is tried again once a second: the first process may have ended, and another be alive. */
 static struct space *space_of(struct server *s, struct shared *shared, pid_t pid)
 {
     time_t now = time(NULL);
@@ -125,8 +126,8 @@ static struct space *space_of(struct server *s, struct shared *shared, pid_t pid
 
 /* --- Processes -------------------------------------------------------------------------------- */
 
-/* The name of a worker of the kernel's has its processor and its work behind a slash, and both
- * change.  Blanks and semicolons would be taken for the end of a name. */
+/* The name of a kernel worker has its processor and its work behind a slash, and both change.
+ * Blanks and semicolons would be taken for the end of a name. */
 static void name_it(struct process *p, const char *name)
 {
     snprintf(p->name, sizeof(p->name), "%.*s", (int)strcspn(name, "/"), name);
@@ -183,7 +184,7 @@ void server_add(struct server *s, uint32_t pid)
     p->shared = join(s, pid);
 }
 
-/* A number that is in use is another process's now: the end of the first one was not heard. */
+/* A child's number that is still in use belonged to a process whose end was not reported. */
 void server_forked(struct server *s, uint32_t parent, uint32_t child)
 {
     const struct process *of = *place_of(s, parent);
@@ -262,7 +263,7 @@ struct server *server_begin(unsigned port)
         listen_owners(port, owners);
         for (unsigned i = 0; i < owners->processes; i++)
             server_add(s, owners->process[i]);
-        /* These were /proc's numbers; those of the tracer's programs are the kernel's. */
+        /* The numbers above are those of /proc; the tracer's programs report the kernel's. */
         s->other_numbers = stat("/proc/self/ns/pid", &st) != 0 || st.st_ino != FIRST_PID_NAMESPACE;
     }
     free(owners);

@@ -2,8 +2,8 @@
 /* sniff.bpf.c - the program that runs in the kernel for each packet of an interface: it lets
  * through segments of TCP that have bytes, or begin or end a connection.
  *
- * It saves the copy of everything else, acknowledgements above all.  sniff_packet.c reads what
- * passes with the same care as if there were no program.
+ * The program saves the copying of all other packets, acknowledgements above all.  sniff_packet.c
+ * reads the packets that pass with the same care as if there were no program.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_endian.h>

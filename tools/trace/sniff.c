@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* sniff.c - rung trace sniff: options, the loop that reads packets, and what is printed: a line for
- * each first line, on standard output; what was left out, on standard error. */
+/* sniff.c - rung trace sniff: options, the loop that reads packets, and the output: a line for each
+ * first line on standard output, and the packets that were left out on standard error. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -11,7 +11,7 @@
 
 enum {
     WAIT_MS = 50,
-    JSON_FORM = 1, /* raised when a key changes its meaning or goes */
+    JSON_FORM = 1, /* raised when a key changes its meaning or is removed */
     LINE_TEXT = 6 * HEAD_BYTES_MAX + 8 /* each byte as \u00HH */
 };
 
@@ -35,7 +35,7 @@ static void put_json(const struct line *line, const char *from, const char *to)
            (unsigned long long)line->ns, from, to, text);
 }
 
-/* Bytes that a terminal might obey, and the backslash that announces them, as \xHH. */
+/* Prints bytes that a terminal might obey, and the backslash that announces them, as \xHH. */
 static void put_harmless(struct slice s)
 {
     for (size_t i = 0; i < s.len; i++) {
@@ -140,7 +140,7 @@ static void take(void *arg, const struct frame *f)
     }
 }
 
-/* Until it is interrupted, or a limit is reached: 0 or -errno. */
+/* Reads packets until it is interrupted, or a limit is reached: 0 or -errno. */
 static int watch(struct run *run)
 {
     uint64_t until = run->opt->duration ? run->begun_ns + run->opt->duration * 1000000u : 0;
@@ -154,7 +154,7 @@ static int watch(struct run *run)
     }
     while (n >= 0 && !run->done && (n = tap_read(run->tap, 0, take, run)) > 0 &&
            (!until || now_ns(CLOCK_MONOTONIC) < until + 1000000000u))
-        ; /* what passed before the end */
+        ; /* packets that passed before the end */
     run->dropped = tap_dropped(run->tap);
     return n < 0 ? n : 0;
 }

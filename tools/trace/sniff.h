@@ -62,9 +62,9 @@ enum packet_kind {
 
 struct frame {
     const uint8_t *bytes;
-    uint32_t n, wire; /* bytes that can be read, and that there were */
+    uint32_t n, wire; /* bytes that can be read, and bytes on the wire */
     unsigned link;    /* LINK_ */
-    unsigned tag;     /* the VLAN tag that the kernel took off it; 0: none */
+    unsigned tag;     /* the VLAN tag that the kernel took off the frame; 0: none */
     uint64_t ns;      /* since 1970 */
 };
 
@@ -80,7 +80,7 @@ enum {
     TALKS_MAX = 16384,           /* connections that are followed; some 6 MB */
     LINES_BYTES_MAX = 16 << 20,  /* heads that are not whole and packets that came too early */
     HELD_MAX = 64,               /* such packets of one stream */
-    HOLE_NS = 1000000000,        /* how long a packet that is missing is waited for */
+    HOLE_NS = 1000000000,        /* how long to wait for a missing packet */
     ASKED_MAX = 32               /* requests of a connection whose answers have not been seen */
 };
 
@@ -117,23 +117,25 @@ struct lines {
 int lines_init(struct lines *l, uint64_t seed, void (*tell)(void *, const struct line *),
                void *arg);
 void lines_segment(struct lines *l, const struct tcp_segment *seg, uint64_t ns);
-/* Time has passed: no longer wait for packets that have been missing for HOLE_NS. */
+/* Time has passed: stops waiting for packets that have been missing for HOLE_NS. */
 void lines_tick(struct lines *l, uint64_t ns);
-/* Take what is held as it is, and free all memory. */
+/* Takes the held packets as they are, and frees all memory. */
 void lines_end(struct lines *l);
 
 /* --- sniff_filter.c --------------------------------------------------------------------------- */
 
-/* The program for a socket: its descriptor, or -errno after a sentence; code is the exit code. */
+/* Loads the program for a socket: its descriptor, or -errno after a message; code is the exit
+ * code. */
 int filter_load(unsigned port, unsigned link, bool loopback, int *code);
 
 /* --- sniff_socket.c --------------------------------------------------------------------------- */
 
 struct tap;
 
-/* 0, or an exit code after a sentence. */
+/* 0, or an exit code after a message. */
 int tap_open(struct tap **to, const struct sniff_options *opt);
-/* Give the frames that are there to take(), waiting wait_ms for the first.  0 or -errno. */
+/* Gives the frames that are there to take(), and waits up to wait_ms for the first.  0 or
+ * -errno. */
 int tap_read(struct tap *t, int wait_ms, void (*take)(void *, const struct frame *), void *arg);
 /* Packets that did not fit the buffer, since it was opened. */
 uint64_t tap_dropped(struct tap *t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* sniff_filter_absent.c - what takes the place of sniff_filter.c where rung was built without clang
- * or libbpf. */
+/* sniff_filter_absent.c - takes the place of sniff_filter.c where rung was built without clang or
+ * libbpf. */
 #include <errno.h>
 #include "sniff.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* sniff_heads.c - the bytes of a direction become first lines of messages: a head is read to its
- * end and its body skipped, so that what looks like a head inside of a body is none.
+ * end and its body skipped, so that bytes inside of a body are not taken for a head.
  *
- * Where a message begins is known from the beginning of a connection on.  Otherwise, or where bytes
- * were not seen, a packet that begins like a head is taken for one.  A first line is one if it has
- * the form of a request's or a response's; whether the rest of the head is any good decides only
- * whether the end of the message is known.
+ * The beginning of each message is known if the beginning of the connection was seen.  Otherwise,
+ * or where bytes were not seen, a packet that begins like a head is taken for one.  A line counts
+ * as a first line if it has the form of a request's or a response's; the rest of the head, valid or
+ * not, decides only whether the end of the message is known.
  */
 #include <stdlib.h>
 #include "sniff_lines.h"
@@ -78,8 +78,8 @@ static bool is_request(struct slice s)
            s.ptr[s.len - 9] == ' ' && is_version(s.ptr + s.len - 8);
 }
 
-/* Whether bytes may be the beginning of a first line.  Of a guess more is asked: a method in
- * capitals, as all registered ones are. */
+/* Whether bytes may be the beginning of a first line.  A guess must also have a method in capitals,
+ * as all registered ones are. */
 static bool may_begin(struct slice s, bool guess)
 {
     static const char response[] = "HTTP/";
@@ -97,7 +97,7 @@ static bool may_begin(struct slice s, bool guess)
 
 /* --- Heads ------------------------------------------------------------------------------------ */
 
-/* Room for so many bytes of a head. */
+/* Makes room for that many bytes of a head. */
 static bool reserve(struct lines *l, struct stream *s, uint32_t bytes)
 {
     uint32_t room = s->room ? s->room : STASH_FIRST;
@@ -130,7 +130,7 @@ static bool gather(struct lines *l, struct stream *s, const struct piece *p, str
     return true;
 }
 
-/* Keep what has come of a head, gathered before.  False: there is no room. */
+/* Keeps the part of a head that has come, gathered before.  False: there is no room. */
 static bool keep(struct lines *l, struct stream *s, struct piece *p)
 {
     if (!s->stashed && !reserve(l, s, p->kept))
@@ -141,7 +141,7 @@ static bool keep(struct lines *l, struct stream *s, struct piece *p)
     return true;
 }
 
-/* Say the first line, once it is in the bytes of a head so far.  False: it is no HTTP. */
+/* Reports the first line, once it is in the bytes of a head so far.  False: it is not HTTP. */
 static bool say_line(struct lines *l, struct talk *t, unsigned side, struct piece whole)
 {
     struct stream *s = &t->stream[side];
@@ -196,7 +196,8 @@ static void ask(struct talk *t, const struct http_head *head)
     t->asked[t->asks++ % ASKED_MAX] = (uint8_t)kind;
 }
 
-/* Parse a head whose line was said: its length, 0: it is not whole, < 0: it is refused. */
+/* Parses a head whose first line was reported: its length, 0: it is not complete, < 0: it is
+ * refused. */
 static long parse(struct talk *t, struct stream *s, struct slice bytes)
 {
     struct http_head head;
@@ -267,7 +268,7 @@ static bool read_head(struct lines *l, struct talk *t, unsigned side, struct pie
 
 /* --- Bodies ----------------------------------------------------------------------------------- */
 
-/* True: the body has ended, and what is left of the piece is behind it. */
+/* True: the body has ended, and the rest of the piece comes after it. */
 static bool read_body(struct lines *l, struct stream *s, struct piece *p)
 {
     struct slice data;
@@ -321,7 +322,7 @@ void heads_take(struct lines *l, struct talk *t, unsigned side, struct piece p)
             break;
         s->state = STREAM_HEAD;
     }
-    s->next += p.len; /* nobody reads it */
+    s->next += p.len; /* these bytes are not read */
 }
 
 bool heads_mind(const struct stream *s, uint32_t bytes)

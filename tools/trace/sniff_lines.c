@@ -3,9 +3,9 @@
  * each once; sniff_heads.c reads them.
  *
  * A packet that comes too early is held until the missing one is there, or for HOLE_NS; inside of a
- * body it need not be.  What was seen before is not looked at again.  Memory is bounded: beyond
- * TALKS_MAX connections one that is over, or on which nothing was sent yet, gives its place to a
- * new one; if there is none, the one that has been quiet longest does, and is counted.
+ * body it need not be.  Bytes that were seen before are not read again.  Memory is bounded: beyond
+ * TALKS_MAX connections, one that is over, or on which nothing was sent yet, gives its place to a
+ * new one; if there is none, the connection that has been quiet longest does, and is counted.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 enum {
     CHAINS = 16384,
-    FAR_BYTES = 1 << 26 /* no window is so large: the numbers are another connection's */
+    FAR_BYTES = 1 << 26 /* no window is that large: the numbers are another connection's */
 };
 
 int lines_init(struct lines *l, uint64_t seed, void (*tell)(void *, const struct line *),
@@ -142,7 +142,7 @@ static struct talk *talk_of(struct lines *l, const struct tcp_segment *seg, unsi
 
 /* --- In order --------------------------------------------------------------------------------- */
 
-/* Bytes at seq, of which none lie behind the one that is looked for; those seen are left out. */
+/* Takes bytes that begin at or before s->next; those seen already are left out. */
 static void take(struct lines *l, struct talk *t, unsigned side, const struct held *h)
 {
     struct stream *s = &t->stream[side];
@@ -158,7 +158,7 @@ static bool is_after(uint32_t a, uint32_t b)
     return (int32_t)(a - b) > 0;
 }
 
-/* What is held and has its turn now.  anyway: whatever is missing. */
+/* Takes the held packets whose turn has come.  anyway: even if bytes before them are missing. */
 static void drain(struct lines *l, struct talk *t, unsigned side, bool anyway)
 {
     struct stream *s = &t->stream[side];
@@ -235,7 +235,7 @@ static void begin(struct lines *l, struct talk *t, unsigned side, uint32_t first
 {
     struct stream *s = &t->stream[side];
 
-    if (s->begun && s->first == first) /* it is sent again */
+    if (s->begun && s->first == first) /* the SYN is sent again */
         return;
     forget(l, s);
     t->asks = t->answers = 0;
@@ -249,7 +249,7 @@ static bool is_over(const struct stream *s)
     return s->ended && !s->held && !is_after(s->end, s->next);
 }
 
-/* What was taken stays known, so that nothing which is sent again is taken twice. */
+/* The place in each stream is kept, so that bytes that are sent again are not taken twice. */
 static void finish(struct lines *l, struct talk *t)
 {
     for (unsigned i = 0; i < 2; i++) {

@@ -23,16 +23,16 @@ struct held {
 
 /* A direction of a connection. */
 struct stream {
-    uint32_t next;          /* sequence number of the byte that is looked for */
+    uint32_t next;          /* sequence number of the next byte to read */
     uint32_t first, end;    /* that of its first byte; of its last one, where `ended` */
     bool begun, synced;     /* first is known; next is */
     bool ended;
-    bool line_said;         /* that of the head that is being read */
-    bool guessed;           /* that it is a head: it began with a packet, not behind a message */
+    bool line_said;         /* the first line of the current head was reported */
+    bool guessed;           /* the head is a guess: it began with a packet, not behind a message */
     uint8_t state, framing; /* STREAM_, enum http_framing of the body */
     uint64_t left;          /* FRAMING_LENGTH: bytes of the body that are to come */
     struct http_body body;  /* FRAMING_CHUNKED */
-    char *stash;            /* a head that is not whole */
+    char *stash;            /* a head that is not complete */
     uint32_t stashed, room;
     struct held *held;      /* by sequence number */
     unsigned held_count;
@@ -44,11 +44,11 @@ enum asked { ASKED_OTHER, ASKED_HEAD, ASKED_CONNECT };
 struct talk {
     struct talk *chain, *before, *after;
     struct talk_list *list;
-    struct endpoint end[2]; /* in order; stream[0] is of what end[0] sends */
+    struct endpoint end[2]; /* in order; stream[0] is what end[0] sends */
     uint64_t vlan;
     struct stream stream[2];
     uint8_t asked[ASKED_MAX]; /* requests that have not been answered, a ring */
-    uint32_t asks, answers;   /* ever */
+    uint32_t asks, answers;   /* in all */
 };
 
 /* Bytes of a stream that come next: len, of which kept can be read. */
@@ -62,9 +62,9 @@ struct piece {
 
 /* Read the piece, and move stream[side].next behind it. */
 void heads_take(struct lines *l, struct talk *t, unsigned side, struct piece p);
-/* So many bytes were not seen. */
+/* Notes that the next `bytes` bytes were not seen. */
 void heads_miss(struct lines *l, struct talk *t, unsigned side, uint32_t bytes);
-/* Whether it matters that bytes are not seen, of which `bytes` come next. */
+/* Whether it matters if the next `bytes` bytes are not seen. */
 bool heads_mind(const struct stream *s, uint32_t bytes);
 void heads_forget(struct lines *l, struct stream *s); /* frees the stash */
 

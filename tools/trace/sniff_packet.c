@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* sniff_packet.c - a frame as it passes an interface becomes a segment of TCP.
+/* sniff_packet.c - turns a frame that passes an interface into a segment of TCP.
  *
- * Nothing in it is trusted: every length is compared with the bytes that are there.  A frame may
- * be longer than its packet (Ethernet fills up to 60 bytes), so the packet's own length counts.
- * Checksums are not looked at: on the way out, and on loopback, they are not filled in yet.
+ * Nothing in a frame is trusted: every length is compared with the bytes that are there.  A frame
+ * may be longer than its packet (Ethernet fills up to 60 bytes), so the packet's own length counts.
+ * Checksums are not checked: on the way out, and on loopback, they are not filled in yet.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ enum {
     TCP_BYTES = 20
 };
 
-/* The bytes that are left: n can be read, and there were `wire`. */
+/* The bytes that are left: n can be read, of `wire` bytes in all. */
 struct rest {
     const uint8_t *at;
     uint32_t n, wire;
@@ -51,7 +51,7 @@ static bool step(struct rest *r, uint32_t bytes)
     return true;
 }
 
-/* The packet ends here, whatever the frame is filled up with.  False: it is longer. */
+/* Ends the packet here, whatever the frame is filled up with.  False: the packet is longer. */
 static bool cut(struct rest *r, uint32_t bytes)
 {
     if (bytes > r->wire)
@@ -113,7 +113,7 @@ static bool is_extension(unsigned next)
            next == NEXT_FRAGMENT || next == NEXT_AUTHENTICATION;
 }
 
-/* r is behind IPv6's own header; skips what stands before TCP. */
+/* r is behind IPv6's own header; skips the headers before TCP. */
 static enum packet_kind skip_extensions(struct rest *r, unsigned next)
 {
     for (unsigned i = 0; i < EXTENSIONS_MAX && is_extension(next); i++) {

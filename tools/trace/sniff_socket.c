@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* sniff_socket.c - the socket that has an interface's packets (packet(7)), with the filter, a large
- * buffer, and the kernel's count of what did not fit.
+ * buffer, and the kernel's count of the packets that did not fit.
  *
- * It is bound only when the filter is in place, so that no packet passes before.  The interface
- * stays as it is: packets for other machines are seen only where it takes them anyway.
+ * The socket is bound only when the filter is in place, so that no packet passes before.  The
+ * interface stays as it is: packets for other machines are seen only if it takes them anyway.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 enum {
     BATCH = 16,
-    FRAME_BYTES = 65536 + 64, /* the longest packet but those that are longer than 16 bits say */
+    FRAME_BYTES = 65536 + 64, /* the longest packet whose length fits 16 bits */
     CONTROL_BYTES = 128,
     ARPHRD_WITHOUT = 0xfffe /* ARPHRD_NONE of linux/if_arp.h, which net/if.h excludes */
 };
@@ -39,7 +39,7 @@ struct tap {
 
 /* --- Which interface -------------------------------------------------------------------------- */
 
-/* Its index and kind: 0, or an exit code after a sentence. */
+/* Finds the interface's index and kind: 0, or an exit code after a message. */
 static int look(struct tap *t, const char *name)
 {
     struct ifreq req = {0};
@@ -94,7 +94,7 @@ static int refused(const char *what)
 /* FORCE goes beyond net.core.rmem_max, with CAP_NET_ADMIN. */
 static void set_buffer(int fd, uint64_t bytes)
 {
-    int half = (int)(bytes / 2); /* the kernel doubles it, for what a packet costs besides */
+    int half = (int)(bytes / 2); /* the kernel doubles it, for the overhead of packets */
 
     if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &half, sizeof(half)) != 0)
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &half, sizeof(half));

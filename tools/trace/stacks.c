@@ -66,7 +66,7 @@ static void count(struct stacks *s, const char *text)
 struct line {
     char text[STACK_TEXT];
     size_t len;
-    bool full; /* a name did not fit: what it calls is left out, too */
+    bool full; /* a name did not fit: the functions that it calls are left out, too */
 };
 
 static void put(struct line *line, const char *name, size_t len, const char *end)
@@ -109,7 +109,7 @@ static void sampled(void *arg, const struct sample *sample)
     if (s->kinds >= STACKS_MAX)
         put(&line, "[others]", strlen("[others]"), "");
     else {
-        for (; frames && !line.full; frames--) /* a version is behind some: main@@GLIBC_2.34 */
+        for (; frames && !line.full; frames--) /* some end with a version: main@@GLIBC_2.34 */
             put(&line, name[frames - 1], strcspn(name[frames - 1], "@"), "");
         put_kernel(s, &line, sample);
     }
@@ -151,8 +151,8 @@ void stacks_received(struct stacks *s, uint32_t pid)
     server_add(s->server, pid);
 }
 
-/* The tracer's programs are functions of the kernel's, too.  Names are read before the first
- * sample: that takes seconds on a slow machine, and the rings would be full. */
+/* The tracer's programs are functions of the kernel, too.  Names are read before the first sample:
+ * reading takes seconds on a slow machine, and the rings would be full. */
 void stacks_start(struct stacks *s)
 {
     int err = ksyms_begin(&s->ksyms);
@@ -238,7 +238,7 @@ static int write_all(struct stacks *s)
     const char *lacks = server_lacks(s->server);
     int err = s->err;
 
-    if (ftruncate(fileno(s->file), 0) != 0 && errno != EINVAL) /* EINVAL: it is no such file */
+    if (ftruncate(fileno(s->file), 0) != 0 && errno != EINVAL) /* EINVAL: not a regular file */
         err = err ? err : -errno;
     twalk_r(s->folded, write_one, s->file);
     if (fflush(s->file) != 0 || ferror(s->file))

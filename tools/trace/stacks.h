@@ -40,7 +40,7 @@ struct sample {
     unsigned kernels;
     bool in_program;            /* there is a program behind: the next two are known */
     uint64_t reg[UNWIND_REGISTERS];
-    const char *stack;          /* what is there from the stack pointer on */
+    const char *stack;          /* the bytes from the stack pointer on */
     size_t stack_len;
 };
 
@@ -60,8 +60,8 @@ struct samples;
  * another -errno: this kernel cannot. */
 int samples_begin(struct samples **to);
 void samples_start(struct samples *s); /* nothing is sampled before */
-void samples_stop(struct samples *s);  /* nor after */
-void samples_read(struct samples *s, const struct sample_reader *reader); /* what has come */
+void samples_stop(struct samples *s);  /* nothing is sampled after */
+void samples_read(struct samples *s, const struct sample_reader *reader); /* the records so far */
 uint64_t samples_lost(const struct samples *s); /* records of any process, read too late */
 void samples_end(struct samples *s);
 
@@ -71,20 +71,22 @@ struct ksyms;
 
 /* 0 or -errno; -EACCES: the kernel hides where its functions are. */
 int ksyms_begin(struct ksyms **to);
-/* NULL: it is in none. */
+/* The function that the address is in; NULL: none. */
 const char *ksyms_at(const struct ksyms *k, uint64_t address);
 void ksyms_end(struct ksyms *k);
 
 /* --- unwind.c --------------------------------------------------------------------------------- */
 
-enum { UNWIND_FRAMES_MAX = 128 }; /* of a deeper stack the root is missing */
+enum { UNWIND_FRAMES_MAX = 128 }; /* a deeper stack loses its root */
 
 /* The mappings of a process. */
 struct space;
 
-/* 0 or -errno: -ESRCH: it has ended; -EACCES: it may not be looked at; -ENOSYS: no libdw. */
+/* 0 or -errno: -ESRCH: the process has ended; -EACCES: it may not be looked at; -ENOSYS: no
+ * libdw. */
 int space_open(struct space **to, pid_t pid);
-/* Names of the sample's frames, the innermost first; how many.  Good until the space is closed. */
+/* Gets the names of the sample's frames, the innermost first; returns how many.  They are valid
+ * until the space is closed. */
 unsigned space_unwind(struct space *space, const struct sample *s,
                       const char *name[UNWIND_FRAMES_MAX]);
 void space_close(struct space *space);
@@ -94,7 +96,7 @@ void space_close(struct space *space);
 struct server;
 
 /* The processes that listen at the port now; NULL: out of memory.  Call it after samples_start():
- * what they start from now on is known by its records. */
+ * the records then show the processes that they start. */
 struct server *server_begin(unsigned port);
 /* A process that has received at the port, as the tracer's programs in the kernel number it. */
 bool server_knows(struct server *s, uint32_t pid);
@@ -103,7 +105,7 @@ void server_add(struct server *s, uint32_t pid);
 void server_forked(struct server *s, uint32_t parent, uint32_t child);
 void server_executes(struct server *s, uint32_t pid, const char *name);
 void server_ended(struct server *s, uint32_t pid);
-/* The name of the sample's process, and its frames; NULL: it is none of the server's. */
+/* The name of the sample's process, and its frames; NULL: the process is not the server's. */
 const char *server_unwind(struct server *s, const struct sample *sample,
                           const char *name[UNWIND_FRAMES_MAX], unsigned *frames);
 /* Why frames of programs are missing, a sentence; NULL: they are not. */
@@ -114,12 +116,12 @@ void server_end(struct server *s);
 
 struct stacks;
 
-/* 0 or an exit code, said; stacks_end() in any case. */
+/* 0, or an exit code after a message; stacks_end() in any case. */
 int stacks_begin(struct stacks **to, const char *path, unsigned port);
 void stacks_start(struct stacks *s); /* when the programs of the tracer are in the kernel */
 void stacks_received(struct stacks *s, uint32_t pid); /* the process has received at the port */
 void stacks_read(struct stacks *s);                   /* every few milliseconds */
 void stacks_stop(struct stacks *s);
-int stacks_end(struct stacks *s); /* writes the file: 0 or an exit code, said */
+int stacks_end(struct stacks *s); /* writes the file: 0, or an exit code after a message */
 
 #endif

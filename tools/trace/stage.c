@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* stage.c - moments become times that add up. */
+/* stage.c - turns moments into times that add up. */
 #include <string.h>
 #include "stage.h"
 
-/* When it was accepted; 0: not known, or it does not apply. */
+/* When the connection was accepted; 0: not known, or it does not apply. */
 static uint64_t accepted_at(const struct request *r)
 {
     return r->opened && r->at[STAGE_ACCEPTED] >= r->opened ? r->at[STAGE_ACCEPTED] : 0;
 }
 
-/* Whether a request has that stage, known or not.  A server that has said when it parsed the head
- * would have said that it compressed. */
+/* Whether a request has that stage, known or not.  A server that reported when it parsed the head
+ * would have reported that it compressed. */
 static bool applies(const struct request *r, enum stage i)
 {
     if (i == STAGE_ACCEPTED)
@@ -18,7 +18,7 @@ static bool applies(const struct request *r, enum stage i)
     return i != STAGE_COMPRESSED || r->at[i] || !r->at[STAGE_PARSED];
 }
 
-/* A head that came before the connection was accepted was there to be read only then.  A stage that
+/* A head that came before the connection was accepted could be read only after that.  A stage that
  * lies behind `out` is not known: a server inside the kernel answers before it takes the bytes, and
  * a refusal does not wait for the rest of them. */
 static uint64_t moment(const struct request *r, enum stage i)
@@ -38,7 +38,7 @@ static void set(struct stages *s, enum stage i, uint64_t from_ns, uint64_t to_ns
     s->total_ns += to_ns - from_ns;
 }
 
-/* What lies between the head's arrival and the answer's last byte.  A head may come with the packet
+/* The time between the head's arrival and the answer's last byte.  A head may come with the packet
  * that ends the handshake, so it may have waited to be accepted since before that. */
 static void set_answer(const struct request *r, struct stages *s)
 {

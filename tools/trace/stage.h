@@ -2,21 +2,20 @@
 /* stage.h - one request as it was seen, and the stages that it went through.
  *
  * A stage is a moment.  The time that a stage took is counted from the stage before it that is
- * known, so that the times always add up to the whole, and a stage that is missing is shown as
- * missing and not as zero: its time is in that of the next one.  No function here asks for the
- * time or for memory.
+ * known, so that the times always add up to the whole.  A missing stage is shown as missing, not as
+ * zero: its time is in that of the next one.  No function here asks for the time or for memory.
  *
  * Not every request has every stage (STAGE_NONE): only the first on a connection was accepted, and
- * not every answer is compressed.
+ * only some answers are compressed.
  *
  * A connection is accepted before its first request comes, or after, because it waits in the
  * listener's queue.  The time of `accepted` is that wait, from the end of the handshake.  If the
- * head has come meanwhile, the next stages count from there; if not, what the client took to send
- * it is in no stage.
+ * head has come meanwhile, the next stages count from the moment of acceptance; if not, the time
+ * that the client took to send it is in no stage.
  *
- * When bytes were queued is a second clock: a send ends before the packet leaves where the
- * connection is corked, and after the client has acknowledged it on the loopback interface.  It is
- * therefore no stage, and never part of a sum.
+ * The times at which bytes were queued are a second clock: if the connection is corked, a send ends
+ * before the packet leaves; on the loopback interface it ends after the client has acknowledged it.
+ * They are therefore no stage, and never part of a sum.
  */
 #ifndef TRACE_STAGE_H
 #define TRACE_STAGE_H
@@ -37,14 +36,14 @@ enum ending {
     ENDED_ANSWERED, /* the whole answer has left */
     ENDED_CUT,      /* the connection was closed before */
     ENDED_OPEN,     /* the trace ended before */
-    ENDED_MERGED    /* where its answer begins or ends could not be told */
+    ENDED_MERGED    /* the beginning or end of its answer is not known */
 };
 
 struct request {
     uint64_t at[STAGES];     /* when each stage was reached, in ns; 0: not known */
     uint64_t opened;         /* the handshake's end, if it is the first on a connection that was
-                              * seen from there; else 0 */
-    uint64_t queued, queued_all; /* ... the answer's first and last byte were handed to TCP */
+                              * seen from there; otherwise 0 */
+    uint64_t queued, queued_all; /* ... when the answer's first and last byte were handed to TCP */
     uint64_t cookie;         /* of the socket */
     uint32_t ordinal;        /* of the request on its connection, as far as it was seen; from 1 */
     uint32_t tid;            /* the thread that received the head's end; 0: not known */
@@ -75,7 +74,7 @@ struct stages {
 void stages_of(const struct request *r, struct stages *s);
 
 /* The known stage that took the most time, of those up to the answer's last byte; -1: none took
- * any.  What comes later is the client's. */
+ * any.  Later stages are the client's. */
 int stages_slowest(const struct stages *s);
 
 const char *stage_name(enum stage stage);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* top.c - a table of what was asked for in the last second, with keys, as top has it.
+/* top.c - a table of the requests of the last second, with keys, as top has it.
  *
- * On a terminal it takes the whole screen and gives it back; elsewhere each table follows the one
- * before, and the last one may be of less time.  Keys are read where standard input is the same
- * terminal and this process may read it.
+ * On a terminal the table takes the whole screen and gives it back; elsewhere each table follows
+ * the one before, and the last one may be of less time.  Keys are read if standard input is the
+ * same terminal and this process may read it.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "trace.h"
 
 enum {
-    HEAD_ROWS = 4,     /* above the groups: totals, keys, a blank line, what the columns are */
+    HEAD_ROWS = 4,     /* above the groups: totals, keys, a blank line, the columns' names */
     PRINTED_ROWS = 20, /* groups, where there is no terminal */
     LINE_TEXT = 4 * GROUP_TEXT + 128
 };
@@ -27,7 +27,7 @@ struct top {
     unsigned port;
     enum group_sort sort;
     struct groups groups;
-    uint64_t begun_ns, next_ns; /* this table counts from there; it is due then */
+    uint64_t begun_ns, next_ns; /* when this table begins; when it is due */
     bool screen, keys;
     bool entered;               /* the screen is ours */
     struct termios before;
@@ -42,7 +42,7 @@ static bool is_screen(void)
     return isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
 }
 
-/* Signals come as ever, but those that would leave the terminal as it is now do not. */
+/* Signals still come, except those that would leave the terminal in this mode. */
 static void take_keys(struct top *t)
 {
     struct termios raw;
@@ -172,7 +172,7 @@ static void restart(struct top *t, uint64_t now_ns)
     t->next_ns = now_ns + t->opt->every * 1000000;
 }
 
-/* False: q. */
+/* Obeys the keys.  False: q was pressed. */
 static bool obey(struct top *t, uint64_t now_ns)
 {
     static const char sorts[GROUP_SORTS] = {'t', 'r', '5', '9', 'n'};

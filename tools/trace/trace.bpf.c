@@ -2,14 +2,15 @@
 /* trace.bpf.c - the programs that run in the kernel: they see packets, receives and sends of one
  * port, and when threads that receive there were woken.
  *
- * They decide nothing.  A packet's sequence numbers, a receive's and a send's go into a ring, with
- * the first bytes of the payload; flow.c makes requests of them.  The ring wakes nobody: a reader
- * that looks every few milliseconds costs less than half of what a wake-up for each event does.
+ * The programs decide nothing.  The sequence numbers of a packet, a receive or a send go into a
+ * ring, with the first bytes of the payload; flow.c makes requests of them.  The ring wakes no
+ * process: a reader that looks every few milliseconds costs less than half of what a wake-up for
+ * each event does.
  *
  *   arrived, left    cgroup_skb: each packet of any socket, of a process or of the kernel
- *   received, sent   whoever calls: read, recv, sendfile, io_uring, a module
+ *   received, sent   by any caller: read, recv, sendfile, io_uring, a module
  *   state            established, gone
- *   again            segments that TCP sends once more
+ *   again            segments that TCP sends again
  *   waking, running  of threads that have received at the port
  *   accepting        connections that accept4() has returned
  *   answer, taken    the trace points of the server itself (server/probe.h)
@@ -47,15 +48,15 @@ struct {
     __uint(max_entries, 1 << 24);
 } ring SEC(".maps");
 
-/* A thread that receives at the port: when it last fell asleep, was woken after that, and ran.  One
- * that is woken before it has quite fallen asleep leaves the processor all the same, so the last
- * call is kept too. */
+/* A thread that receives at the port: when it last fell asleep, was woken after that, and ran.  A
+ * thread that is woken before it is fully asleep leaves the processor nevertheless, so the last
+ * wake-up is kept too. */
 struct thread {
     __u64 asleep, called, woken, run;
     __u64 known; /* it has received before */
 };
 
-/* It hangs on the task itself: a thread that is not ours costs one look. */
+/* The value is stored with the task itself: a thread that is not ours costs one look. */
 struct {
     __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
     __uint(map_flags, BPF_F_NO_PREALLOC);
@@ -63,7 +64,8 @@ struct {
     __type(value, struct thread);
 } threads SEC(".maps");
 
-/* Packets that have left since the client last sent; whether it ever sent before there was one. */
+/* Packets that have left since the client last sent; deep: it once sent again before any had
+ * left. */
 struct talk {
     __u32 sent, left, deep;
 };
@@ -75,7 +77,7 @@ struct {
     __type(value, struct talk);
 } talks SEC(".maps");
 
-/* Who reads the ring counts: a counter here would go from processor to processor. */
+/* The reader of the ring counts events: a counter here would go from processor to processor. */
 static inline void publish(struct event *e)
 {
     bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
@@ -130,7 +132,7 @@ struct packet {
     __u8 peer[16] __attribute__((aligned(8)));
 };
 
-/* Where TCP begins; 0: it is none. */
+/* Where TCP begins; 0: the packet is not TCP. */
 static inline __u32 tcp_at(struct __sk_buff *skb)
 {
     void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
@@ -147,7 +149,7 @@ static inline __u32 tcp_at(struct __sk_buff *skb)
     return sizeof(*v6);
 }
 
-/* Who sent it, for an event of its arrival. */
+/* The sender's address, for an event of its arrival. */
 static inline void read_peer(struct __sk_buff *skb, struct packet *p)
 {
     void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
@@ -163,8 +165,8 @@ static inline void read_peer(struct __sk_buff *skb, struct packet *p)
     }
 }
 
-/* Whether it is a packet of TCP that goes to our port, or comes from there.  Half of those on the
- * loopback interface are the client's side, so the ports come first. */
+/* Whether this is a packet of TCP that goes to our port, or comes from there.  Half of the packets
+ * on the loopback interface are of the client's side, so the ports are checked first. */
 static inline int read_packet(struct __sk_buff *skb, struct packet *p, __u8 kind)
 {
     __u32 at = tcp_at(skb);
@@ -200,9 +202,9 @@ static inline void fill(struct event *e, const struct packet *p)
     __builtin_memcpy(e->peer, p->peer, sizeof(e->peer));
 }
 
-/* An event with room bytes for payload behind it.  The verifier wants the length in one register
- * whose bounds, 1 and room, it has seen tested.  The compiler tests a copy, or drops the test of
- * what it knows already: so the test is written in assembly. */
+/* Publishes an event with room bytes for payload behind it.  The verifier wants the length in one
+ * register, and must have seen its bounds, 1 and room, tested.  The compiler tests a copy, or drops
+ * a test whose result it knows, so the test is written in assembly. */
 #define PUBLISH_WITH(skb, p, cookie, what, room)                                              \
     do {                                                                                      \
         struct event *e_ = bpf_ringbuf_reserve(&ring, sizeof(struct event) + (room), 0);      \
@@ -224,7 +226,7 @@ static inline void fill(struct event *e, const struct packet *p)
         publish(e_);                                                                          \
     } while (0)
 
-/* How much of the payload is kept at most. */
+/* The most bytes of the payload that are kept. */
 static inline __u32 most_kept(struct __sk_buff *skb, __u8 kind)
 {
     struct bpf_sock *sk = skb->sk;
@@ -366,7 +368,7 @@ int BPF_PROG(sent, struct sock *sk, int ret)
     return 0;
 }
 
-/* A segment that was not acknowledged in time is sent once more. */
+/* A segment that was not acknowledged in time is sent again. */
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(again, const struct sock *sk, const void *skb)
 {
@@ -387,7 +389,7 @@ static inline void fill_peer(struct event *e, struct sock *sk)
     __builtin_memcpy(e->peer + 12, &sk->__sk_common.skc_daddr, 4);
 }
 
-/* A socket that is closed has given its port back: skc_num is 0 then, and inet_sport is not. */
+/* A closed socket has given its port back: skc_num is 0 then, but inet_sport is not. */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(state, struct sock *sk, int before, int after)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* trace.h - what the files of rung trace share; a sitting begins here.
+/* trace.h - what the files of rung trace share; start reading here.
  *
  * Programs in the kernel (trace.bpf.c) put an event for each packet, receive and send of one port
  * into a ring.  run.c reads the ring every few milliseconds; flow.c makes requests of the events,
- * stage.c makes times of a request, and what the filter keeps is printed and counted.
+ * stage.c makes times of a request, and the requests that the filter keeps are printed and counted.
  *
  *   event.h    what the kernel's side says          attach.c   loads and attaches the programs
- *   flow.h     events become requests               listen.c   who listens at which port
+ *   flow.h     events become requests               listen.c   which process listens where
  *   stage.h    a request becomes times              keep.c     the filter
  *   tally.c    histograms, the slowest requests     report.c, report_json.c  what is printed
  *   draw.h     bars of text                         waterfall.c, histogram.c  pictures of them
  *   views.c    where each request is shown          perfetto.c  ... in a file
- *   top.c      a table that lives                   group.h    its rows
+ *   top.c      a live table                         group.h    its rows
  *   calls.c    system calls of the server   stacks.h   its call stacks
  *   run.c      one port from begin to end           compare.h  two of them
  *   interrupt.h  when it ends
@@ -40,7 +40,8 @@ enum { PORTS_FOUND_MAX = 16 };
 
 /* Whether a TCP socket listens at the port, in this network namespace. */
 bool listen_is_at(unsigned port);
-/* The ports at which the process listens: how many, or -errno (-ESRCH: no such process). */
+/* Finds the ports at which the process listens; returns how many, or -errno (-ESRCH: no such
+ * process). */
 int listen_ports(unsigned pid, unsigned port[PORTS_FOUND_MAX]);
 enum { OWNERS_MAX = 4, OWNER_TEXT = 32, PROCESSES_MAX = 1024 };
 struct listen_owners {
@@ -48,39 +49,39 @@ struct listen_owners {
     char path[OWNERS_MAX][OWNER_TEXT]; /* of programs, each once, as /proc/PID/exe */
     uint32_t process[PROCESSES_MAX];
 };
-/* Who listens at the port. */
+/* Finds the processes that listen at the port, and their programs. */
 void listen_owners(unsigned port, struct listen_owners *found);
 
 /* --- attach.c --------------------------------------------------------------------------------- */
 
 struct attached;
 
-/* What a program of the kernel's side has cost; trace points of the server cost it about a
- * microsecond each besides. */
+/* The cost of a program on the kernel's side; in addition, each trace point of the server costs the
+ * server about a microsecond. */
 struct attach_cost {
     const char *name;
     uint64_t runs, ns;
 };
 enum { ATTACH_PROGRAMS = 19 };
 
-/* 0, or an exit code after a sentence that says what is missing. */
+/* 0, or an exit code after a message that says what is missing. */
 int attach_begin(struct attached **to, const struct trace_options *opt, unsigned port);
-/* Give each event that is there to see(), until it returns false or there is no more.  0 or
+/* Gives each event that is there to see(), until it returns false or there is no more.  0 or
  * -errno. */
 int attach_read(struct attached *a, bool (*see)(void *arg, const struct event *e), void *arg);
 uint64_t attach_events(const struct attached *a); /* given so far */
 void attach_counts(const struct attached *a, struct trace_counts *counts);
 /* Why stages are missing: the next sentence, *at is 0 at first; NULL: no more. */
 const char *attach_lacks(const struct attached *a, unsigned *at);
-/* If calls are counted: until then (CLOCK_MONOTONIC; 0: without end). */
+/* If calls are counted: counts them until ns (CLOCK_MONOTONIC; 0: without end). */
 void attach_calls_until(const struct attached *a, uint64_t ns);
-/* What has been counted so far.  False: they are not counted, or memory was short. */
+/* Gets the counts so far.  False: calls are not counted, or memory was short. */
 bool attach_calls(const struct attached *a, struct call_count count[COUNTS]);
-/* With --histogram, too: how often each call took how long. */
+/* With --histogram, too: counts of each call by its duration. */
 void attach_call_times(const struct attached *a, uint64_t times[COUNT_CALLS][CALL_STEPS]);
 bool attach_sees_retransmits(const struct attached *a);
 bool attach_sees_sends(const struct attached *a);
-/* With --cost: the programs, how many. */
+/* With --cost: the cost of each program; returns how many. */
 unsigned attach_costs(const struct attached *a, struct attach_cost cost[ATTACH_PROGRAMS]);
 void attach_end(struct attached *a);
 
@@ -93,7 +94,7 @@ void rights_missing(char text[RIGHTS_TEXT]);
 
 /* --- keep.c ----------------------------------------------------------------------------------- */
 
-int keep_check(const struct trace_options *opt); /* 0 or an exit code, said */
+int keep_check(const struct trace_options *opt); /* 0, or an exit code after a message */
 bool keep(const struct trace_options *opt, const struct request *r, const struct stages *s);
 
 /* --- tally.c ---------------------------------------------------------------------------------- */
@@ -111,7 +112,7 @@ struct tally {
     struct hist took[STAGES];  /* of each stage where it is known */
     uint64_t busy[STAGES], missing[STAGES];
     struct hist server, total;
-    uint64_t answer_ns[STAGES]; /* what each stage took of all answers: together server.sum */
+    uint64_t answer_ns[STAGES]; /* time of each stage in all answers: together server.sum */
     struct slow *slow;         /* sorted, the slowest first */
     unsigned slows, slow_most;
 };
@@ -162,19 +163,19 @@ struct step {
     uint64_t count;
 };
 
-/* From the first step that has something in it to the last: how many. */
+/* Gives the steps from the first that is not empty to the last; returns how many. */
 unsigned histogram_of(const struct hist *h, struct step step[CALL_STEPS]);
 unsigned histogram_steps(const uint64_t count[CALL_STEPS], struct step step[CALL_STEPS]);
-/* With bars; of: what is counted. */
+/* Prints the steps with bars; of: what is counted. */
 void histogram_put(const char *name, const char *of, const struct step *step, unsigned n);
 void histogram_print(const struct tally *t);
 
 /* --- calls.c ---------------------------------------------------------------------------------- */
 
-/* What the server asked of the kernel, the costliest first; count is NULL if that is not known.
- * requests: that were seen; 0: not known, because some were lost. */
+/* Prints the server's system calls, the costliest first; count is NULL if they are not known.
+ * requests: the number seen; 0: not known, because some were lost. */
 void calls_print(const struct call_count *count, uint64_t requests);
-/* times: of each call by number, how often it took how long; or NULL. */
+/* times: counts of each call, by its number and duration; or NULL. */
 void calls_print_times(const struct call_count *count, const uint64_t (*times)[CALL_STEPS]);
 void calls_print_json(const struct call_count *count, const uint64_t (*times)[CALL_STEPS]);
 
@@ -182,10 +183,10 @@ void calls_print_json(const struct call_count *count, const uint64_t (*times)[CA
 
 struct perfetto;
 
-/* 0 or -errno; perfetto_end() in any case.  Of each connection some 40 bytes are kept. */
+/* 0 or -errno; perfetto_end() in any case.  Some 40 bytes are kept for each connection. */
 int perfetto_begin(struct perfetto **to, const char *path, unsigned port);
 void perfetto_request(struct perfetto *p, const struct request *r, const struct stages *s);
-int perfetto_end(struct perfetto *p); /* 0, or -errno: the file is not whole */
+int perfetto_end(struct perfetto *p); /* 0, or -errno: the file is not complete */
 
 /* --- top.c ------------------------------------------------------------------------------------ */
 
@@ -193,26 +194,27 @@ struct top;
 
 int top_begin(struct top **to, const struct trace_options *opt, unsigned port); /* 0 or -errno */
 void top_request(struct top *t, const struct request *r, const struct stages *s);
-/* Once at the beginning, and then every few milliseconds.  False: the user wants it to end. */
+/* Call it once at the beginning, and then every few milliseconds.  False: the user wants it to
+ * end. */
 bool top_tick(struct top *t, uint64_t now_ns);
-void top_end(struct top *t, uint64_t now_ns); /* the terminal is as it was */
+void top_end(struct top *t, uint64_t now_ns); /* restores the terminal */
 
 /* --- views.c ---------------------------------------------------------------------------------- */
 
 struct views {
     const struct trace_options *opt;
-    struct perfetto *perfetto; /* NULL: not asked for */
+    struct perfetto *perfetto; /* NULL: not requested */
     struct top *top;           /* likewise */
     struct stacks *stacks;     /* likewise */
 };
 
-/* 0 or an exit code, said. */
+/* 0, or an exit code after a message. */
 int views_begin(struct views *v, const struct trace_options *opt, unsigned port);
 void views_start(struct views *v); /* the kernel's side is there */
 bool views_tick(struct views *v, uint64_t now_ns); /* false: the user wants it to end */
 void views_received(struct views *v, uint32_t pid); /* a process of the server's */
 void views_request(struct views *v, const struct request *r, const struct stages *s);
-void views_leave(struct views *v, uint64_t now_ns); /* ... what is printed at the end may come */
+void views_leave(struct views *v, uint64_t now_ns); /* ... the final output may come now */
 int views_end(struct views *v); /* after views_leave(), if there was a request */
 
 /* --- run.c ------------------------------------------------------------------------------------ */
@@ -238,15 +240,16 @@ struct run {
     unsigned events;     /* of this look */
 };
 
-/* 0 or an exit code, said; run_end() in any case. */
+/* 0, or an exit code after a message; run_end() in any case. */
 int run_begin(struct run **run, const struct trace_options *opt, unsigned port);
-/* Until a signal, or the limits of the first are reached.  False: failed, which was said. */
+/* Traces until a signal, or until the limits of the first run are reached.  False: failed, after a
+ * message. */
 bool run_watch(struct run *const run[], unsigned runs);
 void run_end(struct run *run);
 
 /* --- main.c ----------------------------------------------------------------------------------- */
 
-/* A port of the command line, at which something must listen: 0 or an exit code, said. */
+/* A port of the command line, at which a server must listen: 0, or an exit code after a message. */
 int port_listened(const char *text, unsigned *port);
 
 #endif

@@ -125,7 +125,7 @@ int tracefs_write(int at, const char *name, const char *text, bool append)
 
 /* --- Opening ---------------------------------------------------------------------------------- */
 
-/* A mount that no folder has will do, and it goes with the descriptor. */
+/* A mount without a folder will do; it ends with the descriptor. */
 static int mount_unseen(void)
 {
     int context = fsopen("tracefs", FSOPEN_CLOEXEC), mount = -1, fd = -1, err;
@@ -134,7 +134,7 @@ static int mount_unseen(void)
         return -errno;
     if (fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
         mount = fsmount(context, FSMOUNT_CLOEXEC, 0);
-    if (mount >= 0) /* that one is a path only, and cannot be locked */
+    if (mount >= 0) /* mount is a path only, and cannot be locked */
         fd = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     err = errno;
     close(context);
@@ -181,7 +181,7 @@ static int cannot(int err)
     return EXIT_MISSING;
 }
 
-/* That it can do what is wanted, and that nobody uses it. */
+/* Checks that the tracer has function_graph, and that no other process uses it. */
 static int check(struct tracefs *fs)
 {
     char *tracers = tracefs_read(fs->at, "available_tracers"), *now;
@@ -361,7 +361,7 @@ static bool is_saved(const struct tracefs *fs, const char *name)
     return false;
 }
 
-/* What the options say of a setting without a value of its own. */
+/* The value that the options give to a setting without a value of its own. */
 static const char *value_of(const char *name, const struct kernel_options *opt, char text[24])
 {
     if (strcmp(name, "max_graph_depth") == 0)

@@ -25,7 +25,7 @@ struct space {
     unsigned frames;
 };
 
-static const struct space *asking; /* whose files libdw looks for */
+static const struct space *asking; /* the space whose files libdw looks for */
 
 /* --- What libdw asks -------------------------------------------------------------------------- */
 
@@ -106,7 +106,7 @@ static const Dwfl_Callbacks file_calls = {
 
 /* --- Spaces ----------------------------------------------------------------------------------- */
 
-/* Find its mappings; those that were found before are kept.  0 or an error of libdw's. */
+/* Finds the process's mappings; those that were found before are kept.  0 or an error of libdw. */
 static int look(struct space *space)
 {
     int err;
@@ -134,7 +134,7 @@ int space_open(struct space **to, pid_t pid)
         return 0;
     }
     space_close(space);
-    return err > 0 ? err == ENOENT ? -ESRCH : -err : -ENOEXEC; /* libdw's are negative */
+    return err > 0 ? err == ENOENT ? -ESRCH : -err : -ENOEXEC; /* libdw's errors are negative */
 }
 
 void space_close(struct space *space)

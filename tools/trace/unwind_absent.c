@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* unwind_absent.c - takes the place of unwind.c where rung was built without libdw: stacks have no
- * frames of programs, and a sentence says so. */
+ * frames of programs, and a message says so. */
 #include <errno.h>
 #include "stacks.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cmocka.h - the few words of cmocka that tests/unit/coro.c uses, for a machine whose cmocka is not
- * at hand: the arm64 build of that test, run by an emulator (scripts/arm64).
+/* cmocka.h - the few names of cmocka that tests/unit/coro.c uses, for a machine without cmocka: the
+ * arm64 build of that test, run by an emulator (scripts/arm64).
  */
 #ifndef PLAIN_CMOCKA_H
 #define PLAIN_CMOCKA_H

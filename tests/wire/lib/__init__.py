@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What the wire tests are made of: a server to start, a strict client, trees of files."""
+"""The parts of the wire tests: a server to start, a strict client, trees of files."""

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""How else than with one worker that sends as it thinks best each engine can be run: (engine, name, options).
+"""Ways to run each engine other than with one worker that sends as it chooses: (engine, name, options).
 
 `make check` runs FILES' core cases once for each row; conftest.py and server.py take the options from RUNG_ARGS.
-They are the cases that notice whose connection is whose: order, cuts, resets, crowds, changes, the end.
+These cases notice when connections are mixed up: order, cuts, resets, crowds, changes, the end.
 """
 
 FILES = ["bodies", "errors", "files", "keepalive", "listing", "many", "pipelining", "resets", "slow", "split", "stale", "stop"]
 
-LOOPS = ["nonblock", "select", "poll", "epoll", "uring"]  # one loop a worker: every combination
+LOOPS = ["nonblock", "select", "poll", "epoll", "uring"]  # one loop per worker: every combination
 
 
 # shows N08, N11, S04, S16

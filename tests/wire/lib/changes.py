@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Every kind of change to a tree that is served, one after the other, and what must be answered from then on.
+"""Every kind of change to a served tree, one after the other, and the answers that are required from then on.
 
 A kind is a generator: kind(place) makes one complete change at each step and yields {target: want}.  A target is a
 path, or (path, what the client accepts).  A want is the body of a 200, another status, a (status, body), or a function
-of the reply that says whether it is right.  No two versions of a file are the same bytes.
+of the reply that says whether it is right.  No two versions of a file have the same bytes.
 """
 import ctypes
 import itertools
@@ -14,7 +14,7 @@ import shutil
 from .codings import is_file
 
 TURNS = 40
-SIZE = 600  # of most files; less than what a server sends with its head
+SIZE = 600  # of most files; small enough to be sent together with the head
 OLD, OLDER, NEWER = 1_600_000_000, 1_500_000_000, 1_600_000_060
 HERE, FOLLOW = -100, 0x400  # AT_FDCWD, AT_SYMLINK_FOLLOW
 EXCHANGE = 2  # renameat2(2)
@@ -24,7 +24,7 @@ serial = itertools.count()
 
 
 def version(size=SIZE):
-    """Bytes that were never there before."""
+    """Bytes that no file has had before."""
     line = b"version %d of what is served here\n" % next(serial)
     return (line * (size // len(line) + 1))[:size]
 
@@ -47,7 +47,7 @@ class Place:
         return f"{self.at}/{name}"
 
     def write(self, name, data=None, mtime=None):
-        """A whole file in the place of what had the name."""
+        """Put a whole file in the place of anything that has the name."""
         data = version() if data is None else data
         put(self.path(name) + ".new", data, mtime)
         os.replace(self.path(name) + ".new", self.path(name))
@@ -55,7 +55,7 @@ class Place:
 
 
 def put(path, data, mtime=None):
-    """Written in place, without truncation: while a file of the same size is written, nobody reads a shorter one."""
+    """Write in place, without truncation: while a file of the same size is written, no reader sees a shorter one."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
     os.pwrite(fd, data, 0)
@@ -120,7 +120,7 @@ def truncate(place):
 
 
 def times_set_back(place):
-    """Nothing that stat(2) shows of the bytes has changed: not the size, not the time."""
+    """The bytes change, but neither their size nor their modification time does."""
     for _ in range(TURNS):
         yield {place.url("file"): put(place.path("file"), version(), OLD)}
 
@@ -175,7 +175,7 @@ def mapping(place):
 
 
 def old_descriptor(place):
-    """Its writer opened it under another name, before it got this one."""
+    """The file's writer opened it under another name, before it got this one."""
     for _ in range(TURNS):
         put(place.outside("before"), version())
         fd = os.open(place.outside("before"), os.O_WRONLY)
@@ -190,7 +190,7 @@ def old_descriptor(place):
 
 
 def long_and_short(place):
-    """Past what any cache keeps of one file, and back."""
+    """A file grows beyond the size that any cache keeps of one file, and shrinks again."""
     for i in range(TURNS // 4):
         yield {place.url("file"): put(place.path("file"), version(200_000 + i % 2 * 150_000))}
         yield {place.url("file"): place.write("file", version(350_000 - i % 2 * 150_000))}
@@ -233,7 +233,7 @@ def moved_away_and_back(place):
 
 
 def hard_links(place):
-    """Bytes come by another name of the same file: below the root, outside it, or removed since."""
+    """Bytes are written through another name of the same file: below the root, outside it, or removed since."""
     for _ in range(TURNS // 3):
         place.write("file")
         for other in (place.path("second"), place.outside("link")):
@@ -273,7 +273,7 @@ def modes(place):
 
 
 def symbolic_links(place):
-    """Swapped, and what it leads to changed; a folder that is one, too."""
+    """A link is swapped, then its target is changed; the same for a link to a folder."""
     for name in ("a", "b"):
         place.write(name)
         os.makedirs(place.path(f"d{name}"), exist_ok=True)
@@ -292,7 +292,7 @@ def symbolic_links(place):
 
 
 def other_things(place):
-    """In the file's place come a pipe, a folder, a link that leads out of the root, and a file again."""
+    """The file is replaced by a pipe, a link that leads out of the root, a folder, and a file again."""
     path = place.path("file")
     put(place.outside("secret"), b"secret")
     for _ in range(TURNS // 4):
@@ -333,7 +333,7 @@ def folder_above_moved(place):
 
 
 def folder_exchanged(place):
-    """Another folder with the same names, by which no file has changed."""
+    """Another folder with the same names takes its place, which changes no file."""
     here = put(place.path("folder/in/file"), version())
     there = put(place.path("spare/in/file"), version())
     for _ in range(TURNS):
@@ -352,7 +352,7 @@ def folder_removed(place):
 
 
 def folder_replaced_by_file(place):
-    """Below a file there is nothing; and the redirect to a folder ends with it."""
+    """There is nothing below a file; and the redirect to a folder ends when the folder is removed."""
     for _ in range(TURNS // 2):
         below = put(place.path("thing/file"), version())
         yield {place.url("thing/file"): below, place.url("thing"): 301}
@@ -363,7 +363,7 @@ def folder_replaced_by_file(place):
 
 
 def folder_becomes_link(place):
-    """The same path goes through a folder, and then through a link to another one."""
+    """A path goes through a folder, and then through a link to another one."""
     linked = put(place.path("other/file"), version())
     for _ in range(TURNS // 2):
         below = put(place.path("folder/file"), version())
@@ -440,7 +440,7 @@ def siblings(place):
 
 
 def sibling_goes(place):
-    """The last one: nothing tells then that the answer varies."""
+    """The last sibling is removed: nothing then says that the answer varies."""
     data = place.write("text.txt", mtime=OLD)
     for _ in range(TURNS // 8):
         for suffix, name in ((".gz", "gzip"), (".zst", "zstd"), (".br", "br")):
@@ -451,7 +451,7 @@ def sibling_goes(place):
 
 
 def error_page(place):
-    """404.html, which counts in the root only."""
+    """404.html, which is used in the root only."""
     target = place.url("missing")
 
     def own(reply):
@@ -476,9 +476,9 @@ def one_of_many(place):
         yield {place.url(name): data[name] for name in asked}
 
 
-SHRINKING = [append, truncate, other_calls, opened_anew, long_and_short]  # while it may be sent
+SHRINKING = [append, truncate, other_calls, opened_anew, long_and_short]  # perhaps while the file is being sent
 ROOTED = [error_page]
-# Each eighth is core: bytes, a name, a folder, a sibling.
+# Every eighth kind is core: bytes, a name, a folder, a sibling.
 KINDS = [same_size, replaced, modes, error_page, times_set_back, exchanged, hard_links, linked_in,
          removed_and_made, folder_above_moved, folder_exchanged, folder_removed, index_page, listing, symbolic_links,
          other_things,

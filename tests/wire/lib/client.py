@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A strict HTTP/1.1 client on a bare socket.
 
-It sends exactly the bytes it is given, cut where the test wants, and reads answers with a grammar of its
-own that forgives nothing: CRLF only, no repeated field, one framing, chunk sizes that match, a right Date.
+The client sends exactly the bytes it is given, split where the test wants, and reads answers with a strict
+grammar of its own: CRLF only, no repeated field, one framing, chunk sizes that match, a correct Date.
 A sloppy answer raises Sloppy even where a test looks only at the status.
 """
 import calendar
@@ -22,7 +22,7 @@ PATIENCE = 60  # seconds a read may take before the test fails; nothing waits th
 
 
 class Sloppy(AssertionError):
-    """The answer breaks a rule of RFC 9110 or 9112, or one that rung gave itself."""
+    """The answer breaks a rule of RFC 9110 or 9112, or one of rung's own."""
 
 
 def require(truth, *what):
@@ -115,7 +115,7 @@ def check_status(reply):
 
 
 class Wire:
-    """One connection. Use it in a with statement: naive engines serve nobody else meanwhile."""
+    """One connection. Use it in a with statement: a naive engine serves no other client while it is open."""
 
     def __init__(self, address, rcvbuf=None, timeout=PATIENCE):
         if isinstance(address, str):
@@ -153,7 +153,7 @@ class Wire:
         self.sock.sendall(data)
 
     def send_cut(self, data, *cuts):
-        """Send in pieces that arrive one by one (as far as a client can bring that about)."""
+        """Send in pieces that arrive one by one (as far as a client can ensure that)."""
         edges = [0, *cuts, len(data)]
         for start, end in zip(edges, edges[1:]):
             self.sock.sendall(data[start:end])
@@ -180,7 +180,7 @@ class Wire:
         return b"".join(parts)
 
     def take_into(self, data):
-        """Fills the bytearray with the next bytes, without a copy more than the kernel's."""
+        """Fill the bytearray with the next bytes, without any copy except the kernel's."""
         have, view = min(len(data), len(self.rest)), memoryview(data)
         view[:have], self.rest = self.rest[:have], self.rest[have:]
         while have < len(data):
@@ -189,7 +189,7 @@ class Wire:
             have += more
 
     def line(self):
-        """A line that ends with CRLF and has no other CR or LF, without its end."""
+        """The next line without its CRLF; it must not have any other CR or LF."""
         while b"\n" not in self.rest:
             require(len(self.rest) <= HEAD_MAX, "endless line")
             require(self.more(), "stream ended within a line:", self.rest[:80])
@@ -257,12 +257,12 @@ class Wire:
         reply.trailers = parse_fields(self.lines())
 
     def end(self):
-        """The server closes, in order, having said nothing more."""
+        """The server closes in an orderly way, without sending anything more."""
         require(not self.rest, "bytes after the last answer:", self.rest[:80])
         require(not self.more(), "bytes after the last answer:", self.rest[:80])
 
     def quiet(self, seconds):
-        """Nothing arrives for so long (and the connection stays open)."""
+        """Whether nothing arrives for that many seconds (and the connection stays open)."""
         before = self.sock.gettimeout()
         self.sock.settimeout(seconds)
         try:
@@ -277,7 +277,7 @@ class Wire:
     # --- asking ------------------------------------------------------------------------------------
 
     def ask(self, target="/", method="GET", fields=(), body=b"", minor=1):
-        """One request that is right, and its answer."""
+        """Send one correct request; returns its answer."""
         self.send(request(target, method, fields, body, minor))
         return self.reply(method, minor)
 

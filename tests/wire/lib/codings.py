@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a client makes of a coded answer, and whether the server under test keeps and codes anything at all."""
+"""How a client decodes a coded answer, and whether the server under test keeps and codes any answers at all."""
 import functools
 import gzip
 import json
@@ -25,12 +25,12 @@ def decode(coding, data):
 
 
 def is_file(data):
-    """A want: a 200 that decodes to these bytes, in whatever coding they came."""
+    """A want: a 200 that decodes to these bytes, in any coding."""
     return lambda reply: reply.status == 200 and decode(reply.get("content-encoding"), reply.body) == data
 
 
 def keeps_nothing(root):
-    """Why no answers are kept here: by the engine, its arrangement or the file system; or None."""
+    """The reason why no answers are kept here (the engine, its arrangement or the file system), or None."""
     kind = subprocess.run(["stat", "-f", "-c", "%T", root], stdout=subprocess.PIPE, check=True, text=True).stdout.strip()
     if lib.ENGINE in ("fork", "null"):
         return "this engine keeps nothing"
@@ -43,7 +43,7 @@ def keeps_nothing(root):
 
 @functools.lru_cache
 def made():
-    """The codings that this program makes, as rung doctor says."""
+    """The codings that this program makes, according to rung doctor."""
     rows = json.loads(subprocess.run([lib.BIN, "doctor", "--json"], stdout=subprocess.PIPE, check=True, text=True).stdout)
     value, = [row["value"] for row in rows if row["name"] == "answers compressed"]
     return [coding for coding in ("gzip", "zstd", "br") if coding in value.replace(",", "").split()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Clients by the thousand in one process: how many there may be, how they come, what they cost."""
+"""Thousands of clients in one process: how many are possible, how they connect, what they cost."""
 import os
 import re
 import resource
@@ -9,13 +9,13 @@ import time
 from . import server as one
 from .client import PATIENCE, request
 
-BATCH = 128  # of a crowd that comes: less than a listener's queue holds, so that nobody knocks twice
+BATCH = 128  # clients that connect together: fewer than a listener's queue holds, so that none has to retry
 HELLO = b"Hello, world\n"
-PORTS = 20_000  # what the usual range of client ports gives towards one server, and some are taken
+PORTS = 20_000  # client ports towards one server: the usual range, less some that are taken
 
 
 def room(beside=120):
-    """Connections that this process, or a server it starts, may have: a descriptor each."""
+    """Number of connections that this process, or a server it starts, may have: each takes a descriptor."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -24,7 +24,7 @@ def room(beside=120):
 
 
 def threads():
-    """Threads or processes that a server may start without taking them from everybody else."""
+    """Number of threads or processes that a server may start and still leave enough to other programs."""
     most = [resource.getrlimit(resource.RLIMIT_NPROC)[1] // 2]
     for path, share in (("/proc/sys/kernel/pid_max", 3), ("/proc/sys/kernel/threads-max", 3),
                         ("/proc/sys/vm/max_map_count", 4), ("/sys/fs/cgroup/pids.max", 2)):
@@ -39,7 +39,7 @@ def threads():
 
 
 def sanitized():
-    """Whether memory tells nothing about rung's: a sanitizer is compiled in, or it is the whole kernel's."""
+    """Whether the memory measured is not rung's alone: a sanitizer is compiled in, or it is the whole kernel's."""
     if one.ENGINE == "kernel":
         return True
     with open(one.BIN, "rb") as file:
@@ -48,8 +48,8 @@ def sanitized():
 
 
 def settled(server, question):
-    """Its answer once it has been the same three times (a connection ends a moment after its client), and no worker is
-    only beginning."""
+    """The answer to question(), once it has been the same three times (a connection ends a moment after its client) and
+    no worker is still starting."""
     server.rest()
     answers, end = [], time.monotonic() + PATIENCE
     while len(answers) < 3 or len(set(answers[-3:])) > 1:
@@ -60,8 +60,8 @@ def settled(server, question):
 
 
 def arrive(server, count, opening=lambda i: request("/hello.txt")):
-    """count wires, a batch at a time.  opening(i) is what each says at first; a whole request is answered.
-    The last of a batch asks, so that all before it have been accepted."""
+    """count wires, connected a batch at a time.  Wire i first sends opening(i); a whole request is answered.
+    The last wire of a batch sends a request, so that all before it have been accepted."""
     wires, whole = [], request("/hello.txt")
     while len(wires) < count:
         first, last = len(wires), min(len(wires) + BATCH, count)
@@ -97,7 +97,7 @@ class Reader(threading.Thread):
             self.failed = error
 
     def end(self):
-        """Ends reading; the bytes read so far."""
+        """End reading; returns the bytes read so far."""
         self.over.set()
         return self.all()
 
@@ -113,7 +113,7 @@ def leave(wires):
 
 
 def seconds_for(wire, count):
-    """The time of so many requests, one after the other.  Every answer has the same length, its date too."""
+    """The time of count requests, one after the other.  All answers have the same length, dates included."""
     wire.send(request("/hello.txt"))
     length = len_of(wire)
     data = request("/hello.txt")

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """fuse.py - a file system that answers the requests given on its command line, and no others.
 
-    fuse.py PLACE [direct] [OPCODE[=ERROR][~SECONDS]...]   is mounted at PLACE until this process ends; each request's opcode is
-                    a line of output; its answer may be an error number, and come later; direct: nothing stays in the page cache
+    fuse.py PLACE [direct] [OPCODE[=ERROR][~SECONDS]...]   stays mounted at PLACE until this process ends; prints each request's
+                    opcode on a line; an answer may be an error number, and may be late; direct: nothing stays in the page cache
 
-This program speaks the kernel's own protocol (include/uapi/linux/fuse.h, 7.31) on /dev/fuse, because a library would answer.
-The file system has a file of each size in SIZES, by that name; any other name is one of SIZE bytes.
+This program speaks the kernel's own protocol (include/uapi/linux/fuse.h, 7.31) on /dev/fuse, because a library would answer
+the other requests.  The file system has a file of each size in SIZES, by that name; any other name is a file of SIZE bytes.
 """
 import ctypes
 import os
@@ -16,15 +16,15 @@ import sys
 import time
 
 LOOKUP, FORGET, GETATTR, OPEN, READ, FLUSH, INIT, POLL = 1, 2, 3, 14, 15, 25, 26, 40
-FOUND = (LOOKUP, GETATTR, OPEN)  # a file is found and opened, and its bytes never come
+FOUND = (LOOKUP, GETATTR, OPEN)  # a file is found and opened, but its bytes never arrive
 SIZE = 64 << 10
 SIZES = {3: ("small", 2000), 4: ("large", 3 << 20)}  # {node: name and size}
 REQUEST_BYTES = 1 << 20
 MS_NOSUID, MS_NODEV, MNT_DETACH = 2, 4, 2
 VALID_S = 3600
 DIRECT = "direct"
-DIRECT_IO, KEEP_CACHE = 1, 2  # else the next to open the file would wait until what is being read has come
-ASYNC_READ = 1  # as libfuse asks for: a process that waits for bytes may be killed
+DIRECT_IO, KEEP_CACHE = 1, 2  # KEEP_CACHE: otherwise the next open() would wait until the read under way has ended
+ASYNC_READ = 1  # libfuse requests it too: a process that waits for bytes may be killed
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -60,7 +60,7 @@ def answer(opcode, node, body):
 
 
 def serve(place, answered):
-    """answered: {opcode: (error number or 0, seconds until then)}."""
+    """answered: {opcode: (error number or 0, seconds until the answer)}."""
     fd = os.open("/dev/fuse", os.O_RDWR)
     words = f"fd={fd},rootmode=40755,user_id=0,group_id=0,allow_other,default_permissions"
     if LIBC.mount(b"none", place.encode(), b"fuse", MS_NOSUID | MS_NODEV, words.encode()):
@@ -94,7 +94,7 @@ class Mounted:
         return [int(word) for word in self.log.read().split()]
 
     def die(self):
-        """Requests that wait get an error."""
+        """End the process: requests that wait get an error."""
         self.process.kill()
         self.process.wait(60)
 

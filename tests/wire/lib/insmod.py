@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""insmod.py - modules in this machine's kernel: loaded, unloaded, asked for their counters.
+"""insmod.py - load modules into this machine's kernel, unload them, and read their counters.
 
-Nothing of a test's machinery is needed here: what runs in a kernel that finds faults, and is slow, has few imports
+This file needs no test framework: programs for a kernel that looks for faults, and is slow, have few imports
 (tests/kernel/churn.py).  RUNG_MODULES is the folder of the modules.
 """
 import ctypes

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel says: its log as records, and which of them nobody should ever see.
+"""The kernel's log as records, and which of them should never appear.
 
-A record at the level of a warning or worse is a complaint, whatever it says, unless it is forgiven by name; so is one
-that says what only a broken kernel says, at any level.
+A record at the level of a warning or worse is a complaint, whatever it says, unless it is forgiven by name.  A record
+with words that only a broken kernel logs is a complaint at any level.
 """
 import os
 import re
@@ -13,14 +13,14 @@ ALARM = re.compile(r"BUG[: ]|WARNING: |Oops: |Kernel panic|general protection fa
                    r"unreferenced object|kmemleak: [1-9]|KASAN|KCSAN|UBSAN|KFENCE|Poison overwritten|Object corrupt|"
                    r"scheduling while atomic|sleeping function|suspicious RCU|refcount_t: |list_(add|del) corruption|"
                    r"still has objects|(soft|hard) lockup|self-detected stall|broken promise|ODEBUG")
-# What every stranger to the kernel is told, what an emulator is told of its clocks, and KCSAN's greeting.
+# Messages about any out-of-tree module, about the clocks of an emulator, and KCSAN's greeting.
 FORGIVEN = re.compile(r"rung_\w+: (loading out-of-tree module taints kernel|module verification failed)|"
                       r"hrtimer: interrupt took|clocksource: |perf: interrupt took too long|tsc: |"
                       r"kcsan: non-strict mode configured")
 
 
 def harmless(text):
-    """A race of the kernel's own, or what every stranger is told."""
+    """A race of the kernel's own, or a message that FORGIVEN matches."""
     return bool(FORGIVEN.search(text)) or "BUG: KCSAN" in text and "[rung_" not in text
 
 
@@ -29,14 +29,14 @@ def complaint(level, text):
 
 
 class Log:
-    """What the kernel says from now on; with begin, from the first record that it still has."""
+    """The kernel's log from now on; with begin, from the first record that the kernel still has."""
 
     def __init__(self, begin=False):
         self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
         os.lseek(self.fd, 0, os.SEEK_SET if begin else os.SEEK_END)
 
     def records(self):
-        """[(level, text)] since it was last asked."""
+        """[(level, text)] since the last call."""
         found = []
         while True:
             try:
@@ -50,7 +50,7 @@ class Log:
             found.append((int(head.split(",")[0]) & 7, text.split("\n")[0]))
 
     def complaints(self, expected=None):
-        """Lines that should not be; expected: a pattern of those that a test provokes."""
+        """The complaints since the last call; expected: a pattern of those that a test provokes."""
         return [text for level, text in self.records()
                 if complaint(level, text) and not (expected and re.search(expected, text))]
 

@@ -2,11 +2,11 @@
 """One rung_http to test: loaded into this machine's kernel, and judged when it is unloaded.
 
 With RUNG_ENGINE=kernel the tests start it instead of a process: as root, in a machine that may crash, so inside a
-guest (tests/kernel).  RUNG_MODULES is the folder of the modules; RUNG_ARGS are parameters besides: model=softirq.
+guest (tests/kernel).  RUNG_MODULES is the folder of the modules; RUNG_ARGS are further parameters: model=softirq.
 
 A module can be loaded once.  So that tests may have several servers, and several processes may test at the same time,
-each one is a copy of the file with a name of its own, as long as the old one: rung_http, rung_h000, rung_h001...
-Options are given as the command line has them, and become parameters; what only a process has skips the test.
+each server is a copy of the file with a name of its own, as long as the old one: rung_http, rung_h000, rung_h001...
+Options are given as on the command line and become parameters; an option that only a process has skips the test.
 """
 import os
 import re
@@ -21,14 +21,14 @@ from .served import Served, wait_for
 ARGS = dict(word.partition("=")[::2] for word in shlex.split(os.environ.get("RUNG_ARGS") or ""))
 MODEL = ARGS.get("model", "event")
 BLOCKING = ("cmwq", "kthread")
-# A work queue runs so many items at once, and a connection is one.  2000 are what an emulated machine bears in time.
+# A work queue runs this many items at once, and a connection is one.  An emulated machine serves 2000 in time.
 CAPACITY = {"cmwq": 500}
 CAPACITY_OTHERS = 2000
 FLAGS = ("hidden",)
 SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 TIMES = ("head_timeout", "idle_timeout", "send_timeout")
-# Options of the command line that say how a process waits, is seen, or leaves.
+# Options of the command line about how a process waits, is observed, or ends.
 PROCESS_ONLY = {
     "workers": "its workers are the processors", "workers_as": "its workers are the processors",
     "accept": "it has one listener", "pin": "its work stays where it is", "threads": "it has no fixed crew",
@@ -38,12 +38,12 @@ PROCESS_ONLY = {
     "congestion": "its listener has the system's algorithm",
     "log": "it keeps no log of answers", "server_timing": "it tells no times", "user": "it opens files as nobody, always",
 }
-IGNORED = ("drain_timeout",)  # of a stop by signals, and tests of those are left out
+IGNORED = ("drain_timeout",)  # for a stop by signals, whose tests are left out
 NOT_HERE = {"files": "descriptors that could run out", "user": "user to become", "env": "environment"}
 
 
 def row():
-    """What `rung engines --json` says of an engine."""
+    """The module's row, in the form of `rung engines --json`."""
     return {"name": "kernel", "model": MODEL, "may_block": MODEL in BLOCKING, "available": True, "reason": "",
             "capacity": CAPACITY.get(MODEL, CAPACITY_OTHERS)}
 
@@ -51,7 +51,7 @@ def row():
 # --- A name of its own ---------------------------------------------------------------------------------------
 
 def sections(data):
-    """(name, offset, length) of each section of an ELF file of 64 bits."""
+    """(name, type, offset, length) of each section of an ELF file of 64 bits."""
     at, = struct.unpack_from("<Q", data, 40)
     size, count, names = struct.unpack_from("<HHH", data, 58)
     rows = [struct.unpack_from("<IIQQQQ", data, at + size * number) for number in range(count)]
@@ -61,7 +61,7 @@ def sections(data):
 
 
 def renamed(data, old, new):
-    """A module's file with another name: what the kernel calls it, and what it calls itself."""
+    """A module's file with another name, both the one that the kernel uses and the one in its own messages."""
     assert len(old) == len(new)
     changed = bytearray(data)
     for name, kind, offset, length in sections(data):
@@ -71,7 +71,7 @@ def renamed(data, old, new):
 
 
 def names(what):
-    """rung_http: rung_h000, rung_h001, ...; each of several testing processes has a hundred."""
+    """rung_http: rung_h000, rung_h001, ...; each of several testing processes has a hundred names."""
     worker = int(re.sub(r"\D", "", os.environ.get("PYTEST_XDIST_WORKER", "")) or 0)
     for number in range(10**9):
         yield f"{what[:6]}{100 * worker + number % 100:03}" + what[9:]
@@ -81,7 +81,7 @@ NAMES = {what: names(what) for what in ("rung_http", "rung_echo", "rung_drop")}
 
 
 def load(what, parameters):
-    """Loads a copy under the next name; the name.  The parameters are a dict."""
+    """Load a copy under the next name; returns the name.  The parameters are a dict."""
     core()
     name = next(NAMES[what])
     path = f"/run/{name}.ko"
@@ -124,8 +124,8 @@ def parameters(options):
 
 
 def sockets(port):
-    """Rows of the kernel's tables for sockets of this port that somebody holds: local address, state.  One that is only
-    saying goodbye to its client, or that nobody has accepted, is the kernel's own: it has no inode."""
+    """(local address, state) of this port's sockets in the kernel's tables, if they have an owner.  A socket that is
+    only finishing its close, or that has not been accepted, is the kernel's own: it has no inode."""
     found = []
     for table in ("tcp", "tcp6"):
         with open(f"/proc/net/{table}", encoding="ascii") as file:
@@ -136,7 +136,7 @@ def sockets(port):
 
 
 def parameter(name, key):
-    """What it was told, as it can be read by anybody."""
+    """The value of a module's parameter, as any user can read it."""
     with open(f"/sys/module/{name}/parameters/{key}", encoding="ascii") as file:
         return file.read().strip()
 
@@ -162,7 +162,7 @@ class Module(Served):
         return {"lost": 0, **stats_of(self.name)}
 
     def files(self):
-        """Sockets that it holds; tests/kernel counts files, where nobody else opens any."""
+        """Number of sockets that the module holds; tests/kernel counts files, where no other program opens any."""
         return len(sockets(self.port))
 
     def leaks(self):
@@ -170,12 +170,12 @@ class Module(Served):
         return sockets(self.port)[self.listeners:]
 
     def memory(self):
-        """The whole kernel's: crowd.sanitized() says that it tells nothing."""
+        """The whole kernel's memory: crowd.sanitized() says that it is not rung's alone."""
         with open("/proc/meminfo", encoding="ascii") as file:
             return int(re.search(r"^SUnreclaim:\s+(\d+) kB", file.read(), re.M)[1]) * 1024
 
     def rest(self):
-        """It has made all it needs when it is loaded."""
+        """Nothing to wait for: a module has made all it needs when it is loaded."""
 
     def pids(self):
         return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Just enough of PNG to ask a screenshot how large and how bright it is."""
+"""Just enough of PNG to find out how large and how bright a screenshot is."""
 import struct
 import zlib
 

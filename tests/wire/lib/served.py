@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What every server under test is, however it was started: an address to ask, and counters that must agree."""
+"""The common part of all servers under test, however they are started: addresses, and counters that must agree."""
 import time
 
 from .client import PATIENCE, Wire
 
 
 def wait_for(question, what, seconds=PATIENCE):
-    """Ask until it is true; its answer."""
+    """Call question() until its answer is true; returns that answer."""
     end = time.monotonic() + seconds
     while True:
         answer = question()
@@ -18,7 +18,7 @@ def wait_for(question, what, seconds=PATIENCE):
 
 
 def served_beside(server, hello, big):
-    """What others ask for meanwhile, each on a connection of its own: the longest of their times."""
+    """Requests of other clients, each on a connection of its own; returns the longest of their times."""
     longest = 0
     for target, right in 3 * (("/hello.txt", hello), ("/big.bin", big), ("/no", None), ("/", None)):
         began = time.monotonic()
@@ -31,7 +31,7 @@ def served_beside(server, hello, big):
 
 
 class Served:
-    """Whoever inherits it has addresses, [(host, port)], and stats(), a dict."""
+    """A subclass has addresses, [(host, port)], and stats(), a dict."""
 
     @property
     def address(self):
@@ -54,7 +54,7 @@ class Served:
         """With every client gone: nothing open, nothing unaccounted for."""
         seen = []
 
-        def settled():  # a connection may close while the counters are read, so this is asked again
+        def settled():  # a connection may close while the counters are read, so they are read again
             seen[:] = [self.stats()]
             gone = seen[0]["closed"] + seen[0]["lost"]
             return seen[0]["open"] == 0 and seen[0]["accepted"] == gone

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """One rung to test: started on a free port, and judged when it is stopped.
 
-stop() fails the test unless the server has given every descriptor back, its counters agree
-(accepted = open + closed + lost, and nothing open once every client has gone), it leaves with
-status 0 on SIGTERM and it has said nothing that looks like a sanitizer's report or an assertion.
+stop() fails the test unless the server has closed every descriptor, its counters agree
+(accepted = open + closed + lost, and nothing open once every client has gone), it exits with
+status 0 on SIGTERM and it has printed nothing that looks like a sanitizer's report or an assertion.
 
 Server is what the tests start: a process, or with RUNG_ENGINE=kernel a module (module.py).
 """
@@ -33,7 +33,7 @@ ARGS = shlex.split(os.environ.get("RUNG_ARGS") or "")  # another arrangement of 
 SERVING = re.compile(r"rung: serving .* at http://")
 URL = re.compile(r"http://(127\.0\.0\.1|\[::1\]):(\d+)/")
 ALARM = re.compile(r"Sanitizer|runtime error:|[Aa]ssert|core_failed|stack smashing|double free|corrupted")
-# One worker unless ARGS say otherwise: with more, who is idlest is asked of each of them, not of all.
+# One worker unless ARGS say otherwise: each of several would look for the longest-idle connection among its own only.
 CLEAN_ENV = {**{k: v for k, v in os.environ.items() if not k.startswith("RUNG_")}, "RUNG_WORKERS": "1"}
 
 
@@ -114,17 +114,17 @@ class Process(Served):
     # --------------------------------------------------------------------
 
     def pids(self):
-        """It, its workers, and their children."""
+        """The server's process, its workers, and their children."""
         found = [self.pid]
-        for pid in found:  # which grows meanwhile
+        for pid in found:  # the list grows in the loop
             found += children(pid)
         return found
 
     def states(self):
-        """What each thread of its processes is doing, a letter (proc(5)).  Whoever makes another is looked at before
-        the other is looked for."""
+        """The state of each thread of its processes, a letter (proc(5)).  A process is examined before its children
+        are looked for."""
         found, pids = {}, [self.pid]
-        for pid in pids:  # which grows meanwhile
+        for pid in pids:  # the list grows in the loop
             try:
                 for task in os.listdir(f"/proc/{pid}/task"):
                     with open(f"/proc/{pid}/task/{task}/stat", "rb") as file:
@@ -135,8 +135,8 @@ class Process(Served):
         return found
 
     def rest(self):
-        """Wait until every thread sleeps, and has made what it needs and whom it starts.  What is counted sooner (files,
-        memory, time) may be of a worker that is only beginning."""
+        """Wait until every thread sleeps and has made all it needs, threads and children included.  Counts taken sooner
+        (files, memory, time) may be of a worker that is still starting."""
         def asleep():
             look = self.states()
             return set(look.values()) == {b"S"} and look.keys() == self.states().keys()
@@ -153,7 +153,7 @@ class Process(Served):
         return count
 
     def open_paths(self, prefix):
-        """What its descriptors lead to, as far as it begins with the prefix."""
+        """The targets of its descriptors that begin with the prefix."""
         paths = []
         for pid in self.pids():
             try:
@@ -179,7 +179,7 @@ class Process(Served):
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def wake_ups(self):
-        """How often its threads have gone to sleep of their own accord."""
+        """How often its threads have gone to sleep voluntarily."""
         count = 0
         for pid in self.pids():
             for task in os.listdir(f"/proc/{pid}/task"):
@@ -222,7 +222,7 @@ class Process(Served):
             self.kill()
 
     def finish(self):
-        """Wait for the end it was told to come to, and judge it."""
+        """Wait until the process ends as requested, and judge its end."""
         self.ended = True
         try:
             code = self.process.wait(PATIENCE)

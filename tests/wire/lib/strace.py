@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""System calls of a server that runs, made to fail from outside."""
+"""System calls of a running server, made to fail from outside."""
 import contextlib
 import re
 import shutil
@@ -17,13 +17,14 @@ needed = [pytest.mark.userspace("system calls that another process can make fail
 
 
 def failing(server, call, how):
-    """Meanwhile that call fails in each of its threads, and in those it starts, as `how` says: strace(1), inject."""
+    """Inside the context, that call fails in all of the server's threads, and in those it starts, as `how` says:
+    strace(1), inject."""
     return attached(server, "-e", f"trace={call}", "-e", f"inject={call}:{how}")
 
 
 @contextlib.contextmanager
 def attached(server, *options):
-    """strace, with these options, attached to all of its threads and to those it starts."""
+    """strace, with these options, attached to all of the server's threads and to those it starts."""
     pids = server.pids()
     command = ["strace", "-f", *options, *(f"--attach={pid}" for pid in pids)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as strace:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Folders to serve. What a file holds follows from its seed, so that a test can tell whose bytes it
+"""Folders to serve. A file's bytes follow from its seed, so that a test can tell which file's bytes it
 got."""
 import contextlib
 import os
@@ -13,7 +13,7 @@ import urllib.parse
 
 SIZES = [0, 1, 2, 4095, 4096, 4097, 16383, 16384, 16385, 65536, 1 << 20]
 
-# Names that have to be escaped for HTML, for URLs, for shells, for terminals, or for nobody.
+# Names that have to be escaped for HTML, for URLs, for shells, for terminals, or for none of them.
 ODD_NAMES = [
     b"with space", b" leading", b"trailing ", b'quo"te', b"apos'trophe", b"new\nline",
     b"carriage\rreturn",
@@ -36,7 +36,7 @@ def content(seed, size):
 
 
 def write(path, data, mtime=None):
-    """A file, made whole before it gets its name; folders above it too."""
+    """Write a file completely before it gets its name; make the folders above it too."""
     folder = os.path.dirname(os.fsencode(path))
     os.makedirs(folder, exist_ok=True)
     new = os.path.join(folder, b".new~")
@@ -53,8 +53,8 @@ YOUNG_TICKS = 8  # twice what core/stamp.c waits for
 
 
 def grown(root):
-    """The folder, when every file below it is so old that its validators are strong: the server calls those of a young
-    file weak, and a test that needs strong ones must not depend on how long the server took to start."""
+    """The folder, once every file below it is old enough for strong validators.  The server gives a young file weak
+    ones, and a test that needs strong ones must not depend on how long the server took to start."""
     times = [os.lstat(os.path.join(path, name)).st_ctime for path, _, names in os.walk(root) for name in names]
     while time.clock_gettime(REALTIME_COARSE) <= max(times) + YOUNG_TICKS * time.clock_getres(REALTIME_COARSE):
         time.sleep(0.002)
@@ -77,7 +77,7 @@ GIANT_MARKS = {0: b"the first bytes", (2 << 30) - 4: b"across 2 GiB",
 
 
 def giant_slice(first, last):
-    """What bytes first..last of the giant are (short spans only)."""
+    """Bytes first..last of the giant file (short spans only)."""
     data = bytearray(last - first + 1)
     for offset, mark in GIANT_MARKS.items():
         for i, byte in enumerate(mark):
@@ -122,7 +122,7 @@ def links(root):
 
 
 def special(root):
-    """What is not a file: asking for one must give 403 at once."""
+    """Things that are not readable files: a request for one must get 403 at once."""
     os.makedirs(f"{root}/special")
     os.mkfifo(f"{root}/special/fifo")
     here = os.getcwd()
@@ -144,7 +144,7 @@ def special(root):
 
 
 def quote(name):
-    """Percent-encode a name (bytes) for a URL, all but unreserved characters."""
+    """Percent-encode a name (bytes) for a URL, except unreserved characters."""
     return urllib.parse.quote_from_bytes(name, safe="/")
 
 
