@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """answers.py - small demonstrations for docs/questions.md, each a table (make answers NAME=time-wait, or all of them).
 
-They count things, so that a busy machine gives the same table as one at rest; what takes time is told roughly.  With
+The demonstrations count things, so that a busy machine gives the same table as an idle one; times are given roughly.  With
 --write the tables go between the marks of the document.
 """
 import argparse
@@ -34,7 +34,7 @@ PAGE = os.path.join(TOP, "docs/questions.md")
 TIME_WAIT = "06"        # in /proc/net/tcp
 CONNECTIONS = 100
 BUFFER = 4096
-PAUSE_S = 0.2           # between the halves of a message: longer than anybody needs to take the first
+PAUSE_S = 0.2           # between the halves of a message: longer than any server needs to take the first
 ENGINES = ("pool", "fork", "thread", "select", "poll", "epoll", "uring")
 POOL = 32               # threads of a pool, unless --threads says otherwise
 SILENT = 260            # more than the 256 work items that a queue of the kernel runs at once by default
@@ -54,7 +54,7 @@ def table_is_full():
 
 
 def waiting(server, clients):
-    """Of connections between these ports, sockets in TIME-WAIT: (at the server's port, at the clients')."""
+    """Sockets in TIME-WAIT of connections between these ports: (at the server's port, at the clients')."""
     rows = [line.split()[1:4] for line in text_of("/proc/net/tcp").splitlines()[1:]]
     ends = [(int(local.split(":")[1], 16), int(remote.split(":")[1], 16)) for local, remote, state in rows
             if state == TIME_WAIT]
@@ -63,7 +63,7 @@ def waiting(server, clients):
 
 
 def one_request(port, ending):
-    """The port that it came from."""
+    """Send one request; the client's port."""
     with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as wire:
         closing = b"Connection: close\r\n\r\n" if ending == "the server" else b"\r\n"
         wire.sendall(REQUEST[:-2] + closing)
@@ -91,12 +91,12 @@ def time_wait(binaries, folder):
 # --- A stream has no messages ------------------------------------------------------------------------------
 
 def one_receive(wire):
-    """What has come is the message."""
+    """Take the bytes of one receive as the message."""
     wire.sendall(wire.recv(BUFFER))
 
 
 def until_short(wire):
-    """Read until a receive is shorter than the buffer: then that was the end of it."""
+    """Read until a receive is shorter than the buffer, and take that for the end of the message."""
     got = data = wire.recv(BUFFER)
     while len(data) == BUFFER:
         data = wire.recv(BUFFER)
@@ -105,7 +105,7 @@ def until_short(wire):
 
 
 def by_peeking(wire):
-    """Look how much is there, make room for as much, take it."""
+    """Look how many bytes are there, and receive as many."""
     wire.recv(1, socket.MSG_PEEK)  # something
     wire.sendall(wire.recv(len(wire.recv(1 << 20, socket.MSG_PEEK))))
 
@@ -126,7 +126,7 @@ def toy(answer):
 
 
 def came_back(port, pieces):
-    """What a client that waits for its message gets."""
+    """What a client that waits for its whole message receives."""
     message = os.urandom(sum(pieces))
     with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as wire:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -192,7 +192,7 @@ def silent(binaries, folder):
 # --- System calls ------------------------------------------------------------------------------------------
 
 def ask_some(port):
-    """One connection, so many requests."""
+    """Send REQUESTS requests on one connection."""
     with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as wire:
         for _ in range(REQUESTS):
             wire.sendall(REQUEST)
@@ -204,7 +204,7 @@ def ask_some(port):
 
 
 def attached(pid):
-    """Wait until each of a family is traced."""
+    """Wait until each process of a family is traced."""
     end = time.monotonic() + PATIENCE_S
     while any("TracerPid:\t0\n" in text for text in each_file(family(pid), "status")):
         if time.monotonic() > end:
@@ -214,7 +214,7 @@ def attached(pid):
 
 @contextlib.contextmanager
 def traced(pid, path):
-    """What a family calls meanwhile goes to this file."""
+    """strace writes the system calls of a family to this file as long as the `with` lasts."""
     argv = ["strace", "-f", "-qq", "-o", path, *itertools.chain(*(("-p", str(one)) for one in family(pid)))]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=end_with_us) as tracer:
         try:
@@ -226,7 +226,7 @@ def traced(pid, path):
 
 
 def called(text):
-    """({name: how often}, TCP options that were set); a call that another interrupts has its name on two lines."""
+    """({name: how often}, TCP options that were set); an interrupted call has its name on two lines."""
     names = re.findall(r"^(?:\d+ +)?(\w+)\(", text, re.MULTILINE)
     return ({name: names.count(name) for name in names},
             sorted(set(re.findall(r"setsockopt\(\d+, SOL_TCP, (\w+)", text))))
@@ -268,7 +268,7 @@ def counted(binaries, folder):
         try:
             with measures.open_target(context, {"name": name, **target}, scenario, documents) as server:
                 load = ["-n", str(COUNTED), *measures.load_options(context, scenario, server.port)]
-                measures.generate(context, load, PATIENCE_S)  # what is asked for again may be in memory then
+                measures.generate(context, load, PATIENCE_S)  # the server may then have the file in memory
                 with kind_stages.Tracer(context, server.port, "--quiet", "--calls") as tracer:
                     measures.generate(context, load, PATIENCE_S)
                     _, summary = tracer.ended()
@@ -281,7 +281,7 @@ def counted(binaries, folder):
 
 
 def in_words(summary):
-    """Calls that are made for one request in twenty or more, and context switches, of a summary of rung trace."""
+    """Calls that are made for at least one request in twenty, and context switches, from a summary of rung trace."""
     if summary["seen"] != COUNTED or summary["lost_events"] or summary["calls"] is None:
         raise Broken(f"rung trace saw {summary['seen']} of {COUNTED} requests, and lost {summary['lost_events']} events")
     each = {one["call"]: one["count"] / summary["seen"] for one in summary["calls"]}
@@ -312,7 +312,7 @@ def rest(binaries, folder):
 # --- What the kernel offers ----------------------------------------------------------------------------------
 
 def exports(_binaries, _folder):
-    """Of Debian's headers, the newest that are installed: symbols that a module may use."""
+    """Symbols that a module may use, from the newest installed Debian headers."""
     found = sorted(glob.glob("/usr/src/linux-headers-*/Module.symvers"))
     if not found:
         raise Broken("there are no kernel headers: apt-get install linux-headers-amd64")
@@ -360,7 +360,7 @@ def markdown(found):
 
 
 def answer(options, name, folder):
-    """Its table, shown and written; the status."""
+    """Show and write the table of one answer; returns the status."""
     tell(f"{name} ...")
     try:
         text = markdown(ANSWERS[name](options.bin, folder))

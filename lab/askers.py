@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""askers.py - load generators as programs: rung load, wrk, h2load and ab run once, and what each tells.
+"""askers.py - load generators as programs: rung load, wrk, h2load and ab run once, and what each reports.
 
-An Answer is what all of them know: answered requests, those that failed, seconds, and the generator's processor time.
+An Answer has the figures that all of them know: answered and failed requests, seconds, and the generator's processor time.
 """
 import json
 import os
@@ -24,13 +24,13 @@ class Answer(NamedTuple):
     failed: int
     seconds: float
     mean_us: float
-    cpu_us: float = 0  # of the generator, all in all
+    cpu_us: float = 0  # total of the generator
 
 
-# --- What they tell -----------------------------------------------------------------------------------------
+# --- Reading their output -----------------------------------------------------------------------------------
 
 def first(tool, out, **patterns):
-    """Each pattern's number in what it printed, which must have it."""
+    """The number that each pattern finds in a tool's output; Broken if one finds none."""
     found = {name: re.search(pattern, out, re.MULTILINE) for name, pattern in patterns.items()}
     if missing := [name for name, match in found.items() if not match]:
         raise Broken(f"{tool} does not tell {', '.join(missing)}: " + " ".join(out.split())[-300:])
@@ -72,14 +72,14 @@ def ab_told(out):
                   found["mean"] * 1e3)
 
 
-# --- How they are asked -------------------------------------------------------------------------------------
+# --- Running them -------------------------------------------------------------------------------------------
 
 def load_argv(context, connections, seconds):
     return [context.load, "-o", "-", "-t", "1", "-c", str(connections), "-d", f"{seconds * 1000:.0f}ms"]
 
 
 def wrk_argv(_context, connections, seconds):
-    return ["timeout", "--foreground", "-s", "INT", str(seconds),  # it knows whole seconds only, and reckons with those it had
+    return ["timeout", "--foreground", "-s", "INT", str(seconds),  # wrk -d takes whole seconds, and wrk divides by the real time
             "wrk", "-t1", f"-c{connections}", "-d600s", "--timeout", "10s", "--latency"]
 
 
@@ -121,7 +121,7 @@ def ran(argv, processors, patience_s):
 
 
 def ask(name, argv, url, processors=None, patience_s=PATIENCE_S):
-    """Run generator NAME, whose command without the URL is argv.  Broken: it told nothing of use."""
+    """Run generator NAME, whose command without the URL is argv.  Broken: its output is of no use."""
     out, usage = ran([*argv, url], processors, patience_s)
     answer = ASKERS[name][1](out)
     if not answer.done:
@@ -130,8 +130,8 @@ def ask(name, argv, url, processors=None, patience_s=PATIENCE_S):
 
 
 def limiter(server_us, answer):
-    """Whose processor was busy; each had one."""
+    """Which processor was busy, that of the server or that of the generator; each had one."""
     for used_us, who in ((server_us, "the server's processor"), (answer.cpu_us, "the generator's processor")):
         if used_us > BUSY * answer.seconds * 1e6:
             return who
-    return WAITING  # without how busy: what most rounds say is looked for
+    return WAITING  # without a share, so that rounds can agree: judge.py takes what most of them say

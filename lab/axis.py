@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""axis.py - scales: linear ones begin at zero, those of waiting are logarithmic, and labels never touch each other.
+"""axis.py - scales: linear ones begin at zero, those of latencies are logarithmic, and labels never touch each other.
 
-Throughput and processor time are logarithmic only where an experiment asks for it, for figures that decades lie between.
+Throughput and processor time are logarithmic only if an experiment asks for it, for figures that are decades apart.
 """
 import math
 
@@ -15,12 +15,12 @@ BEYOND = 0.24  # inches that a label of an x axis may stand out on the right
 
 
 def is_log(plot, letter="y"):
-    """Of the figure's axis."""
+    """Whether the axis of the plot's figure is logarithmic."""
     return FIGURES[plot["figure"]].log or letter in plot.get("log", "")
 
 
 def log_limits(values):
-    """Around what is greater than zero, and at least a decade, or the ends of a line look like a precipice."""
+    """Limits around the values above zero, at least a decade apart: otherwise the ends of a line look too steep."""
     known = [value for value in values if value > 0] or [1, 10]
     low, high = math.log10(min(known)), math.log10(max(known))
     spare = max((1 - (high - low)) / 2, 0.04 * (high - low), 0.1)
@@ -28,7 +28,7 @@ def log_limits(values):
 
 
 def log_ticks(low, high, most):
-    """Decades, or between them, whichever are at most so many."""
+    """Ticks at decades, or between them as well, or fewer than all decades: at most `most`."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     for steps, stride in ((STEPS, 1), ((1, 3), 1), ((1,), 1), ((1,), 2), ((1,), 3), ((1,), 6)):
         found = [step * 10.0 ** decade for decade in range(first, last + 1, stride) for step in steps
@@ -46,7 +46,7 @@ def linear_ticks(high, most):
 
 
 def without_touching(places, labels, least, most):
-    """Those labels that have room, the first and the last before the others; places in inches, of so many."""
+    """The labels that have room, the first and the last before the others; places in inches, up to `most`."""
     kept = []
     for at in sorted(range(len(places)), key=lambda number: (number not in (0, len(places) - 1), number)):
         if places[at] + width_of(labels[at], 8) / 2 <= most and all(
@@ -57,7 +57,8 @@ def without_touching(places, labels, least, most):
 
 
 def at_places(axes, places, labels, inches):
-    """Ticks of an x axis that is so many inches wide; all have a tick, as many as fit have a label.  Which do."""
+    """Draw the ticks of an x axis that is `inches` wide; all places have a tick, as many as fit have a label.  Returns the
+    numbers of those with a label."""
     low, high = axes.get_xlim()
     if axes.get_xscale() == "log":
         at = [inches * math.log(place / low) / math.log(high / low) for place in places]
@@ -70,7 +71,7 @@ def at_places(axes, places, labels, inches):
 
 
 def figure_x(axes, log, limits, inches):
-    """The figure along the bottom, with as many ticks as have room for their labels."""
+    """Put the figure along the bottom, with as many ticks as have room for their labels."""
     axes.set_xscale("log" if log else "linear")
     axes.set_xlim(*limits)
     for most in range(min(max(2, int(inches / 0.4)), TICKS_MAX), 1, -1):
@@ -93,7 +94,7 @@ def figure_y(axes, log, limits, inches):
 
 
 def limits_of(values, log):
-    """values: the greatest and least of what is shown."""
+    """values: the greatest and least values shown."""
     if log:
         return log_limits(values)
     return 0, max([value for value in values if value > 0], default=1) * 1.06

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """bars.py - a panel for each scenario, a bar for each target with its name before it and its median behind.
 
-The bars lie, so that names need no legend and stay readable however long they are.  On a logarithmic axis, where a bar's
-length means nothing, there is a point instead.  Scenarios of very different size have a scale each, and say so.
+The bars are horizontal, so that names need no legend and stay readable however long they are.  On a logarithmic axis, where
+a bar's length means nothing, there is a point instead.  Scenarios of very different size have a scale each, and say so.
 """
 from typing import NamedTuple
 
@@ -17,13 +17,13 @@ from matplotlib.transforms import blended_transform_factory
 from sheet import SIZE, SMALL, width_of
 
 ROW, BAR, TITLE, TICKS, LABEL, GAP = 0.23, 0.72, 0.24, 0.22, 0.2, 0.14  # inches; BAR: of its row
-HOLLOW = 0.3  # opaque, of a bar
-ALIKE = 0.3  # the scenarios' greatest values differ by no more than that: one scale
+HOLLOW = 0.3  # opacity of a hollow bar
+ALIKE = 0.3  # the scenarios share a scale if the ratio of their greatest values is at least this
 
 
 class Panel(NamedTuple):
     scenario: str
-    cells: dict  # target -> Middle or None, of those that were asked there
+    cells: dict  # target -> Middle or None, for the targets of this scenario
 
 
 class Plan(NamedTuple):
@@ -31,12 +31,12 @@ class Plan(NamedTuple):
     panels: list
     labels: dict   # target -> lines
     left: float    # inches before a panel's axes
-    inside: float  # ... of them
+    inside: float  # width of the axes
     columns: int
     heights: list  # of each row of panels
     log: bool
     shared: bool   # one scale for all
-    once: bool     # ... told beneath the last
+    once: bool     # ... shown only below the last panels
 
 
 def panels(result, plot):
@@ -60,7 +60,7 @@ def label(plot):
 
 
 def axis_label(plot):
-    """Short: beneath a narrow panel nothing may stand out."""
+    """A short label: it must not be wider than a narrow panel."""
     return f"ratio to {plot['to']}" if "to" in plot else label(plot)
 
 
@@ -96,7 +96,7 @@ def planned(result, plot, width):
     shared = log or alike(found)
     bands = [found[at:at + columns] for at in range(0, len(found), columns)]
     title = [max(len(sheet.wrapped(panel.scenario, left + inside, SIZE, "bold")) for panel in band) for band in bands]
-    once = shared and (columns == 1 or len({len(panel.cells) for panel in found}) == 1)  # else some would stand far above it
+    once = shared and (columns == 1 or len({len(panel.cells) for panel in found}) == 1)  # or some would be far above it
     heights = [(lines - 1) * SIZE * sheet.LINE + TITLE + max(body(panel, labels) for panel in band)
                + (0 if once and band is not bands[-1] else TICKS) + GAP for lines, band in zip(title, bands)]
     return Plan(found, labels, left, inside, columns, heights, log, shared, once)
@@ -115,7 +115,7 @@ def height(plan):
 
 
 def limits(plan, some):
-    """With room behind each bar for its number."""
+    """The limits of the axis, with room behind each bar for its number."""
     known = [cell for panel in some for cell in panel.cells.values() if cell]
     room = {cell: (width_of(view.amount(cell.median), SMALL) + 0.12) / plan.inside for cell in known}
     if plan.log:
@@ -128,7 +128,7 @@ def limits(plan, some):
 
 
 def draw(result, plot, plan, paper, paint=None):
-    """paint(axes, (target, scenario), Middle, middle): what is drawn of a cell, if it is no plain bar."""
+    """paint(axes, (target, scenario), Middle, middle) draws a cell that is no plain bar."""
     looks = theme.looks(view.targets(result))
     span = limits(plan, plan.panels)
     for number, band_height in enumerate(plan.heights):
@@ -184,14 +184,14 @@ def one(axes, result, place, cell, middle, look, log):
     else:
         axes.barh([middle], [cell.median], ROW * BAR, color=to_rgba(look.light, HOLLOW if look.hollow else 1),
                   edgecolor=look.light, lw=1 if look.hollow else 0, zorder=2)
-        for colour, width in ((theme.PAPER, 2.2), (theme.FG, 1)):  # seen on dark bars too
+        for colour, width in ((theme.PAPER, 2.2), (theme.FG, 1)):  # visible on dark bars too
             axes.plot([cell.low, cell.high], [middle] * 2, color=colour, lw=width, marker="|", ms=5, mew=width, zorder=3)
     axes.annotate(view.amount(cell.median), (max(cell.high, cell.median), middle), (5, 0), textcoords="offset points", size=SMALL,
                   va="center", color=theme.FG)
 
 
 def absent(axes, result, place, cell, middle):
-    """A gap that says what it is."""
+    """Draw words in place of a missing bar."""
     if cell is not None:
         text, colour = "0", theme.FG
     elif judge.cannot(result, *place):

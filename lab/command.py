@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""command.py - what the commands of the lab share: look before a long run, tell how far it is, and leave
+"""command.py - the common part of the lab's commands: check before a long run, show its progress, and leave
 behind a whole result or none.
 
-A document whose place is missing, a tool that is not there or a file that is no result is said before anything is
-measured; where a measurement failed or was interrupted, the document stays as it was.
+A document without a place for the tables, a missing tool or a file that is no result is reported before anything is
+measured.  If a measurement failed or was interrupted, the document stays as it was.
 """
 import argparse
 import json
@@ -34,13 +34,13 @@ def need(who, *tools):
 
 
 def tell(text):
-    """How far it is, on a line of its own that the next one replaces; an empty text clears it."""
+    """Show the progress on a line of its own that the next one replaces; an empty text clears it."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def raw(who, path, *keys):
-    """What --json wrote, or a sentence."""
+    """The data that --json wrote; exits with a sentence if the file has none."""
     try:
         data = json.loads(text_of(path))
     except OSError as error:
@@ -53,7 +53,7 @@ def raw(who, path, *keys):
 
 
 def put(path, text):
-    """The file is the old one or the new one, never half of one."""
+    """Replace a file in one step: it is the old one or the new one, never half of one."""
     with tempfile.NamedTemporaryFile(dir=os.path.dirname(os.path.abspath(path)), delete=False) as file:
         try:
             file.write(text if isinstance(text, bytes) else text.encode())
@@ -66,7 +66,7 @@ def put(path, text):
 
 
 def shown(who, options, data, found, mark):
-    """The result on the terminal and in the files that were asked for; the status."""
+    """Show the result on the terminal and write it to the files that were asked for; returns the status."""
     found = list(found)
     if options.json:
         put(options.json, json.dumps(data, indent=1) + "\n")
@@ -79,14 +79,15 @@ def shown(who, options, data, found, mark):
 
 
 def run(who, main, kept="nothing was written"):
-    """main() as a command that may be stopped: every `with` ends its server.  `kept`: what becomes of what was measured."""
+    """Run main() as a command that may be stopped: every `with` ends its server.  `kept` says what is kept of an interrupted
+    run."""
     adopt_orphans()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         status = main()
         sys.stdout.flush()
         sys.exit(status)
-    except BrokenPipeError:  # whatever reads the output has enough of it, such as head or a pager
+    except BrokenPipeError:  # the reader of the output, such as head or a pager, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except KeyboardInterrupt:

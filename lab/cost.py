@@ -3,8 +3,8 @@
 """cost.py - what each engine costs, relative to epoll (make cost; docs/cost.md says how to read it).
 
 Four questions: system calls per request, processor time per request, memory per idle connection, connections
-held at once.  The engines take turns (A B C A B C ...), so that whatever else the machine does meets all of
-them; a ratio is always one of two figures of the same round.
+held at once.  The engines take turns (A B C A B C ...), so that other work of the machine affects all of
+them; a ratio always compares two figures of the same round.
 """
 import datetime
 import json
@@ -24,9 +24,9 @@ from machine import commit, describe, output_of
 from rig import Broken, Crowd, raise_descriptors
 
 BASE = "epoll"
-CROWD = 50      # connections that are kept busy, where every engine has room for them
+CROWD = 50      # connections that are kept busy, if every engine has room for them
 CONNECTIONS_MAX = 10000
-DESCRIPTORS_SPARE = 1000  # of this program and of a server, beside its connections
+DESCRIPTORS_SPARE = 1000  # of this program and of a server, in addition to its connections
 IDLE_MIN = 16   # fewer connections than this do not fill a page each
 QUICK = {"rounds": {"calls": 2, "cpu": 4, "idle": 2, "held": 1},
          "calls_short": 200, "calls_more": 500, "seconds": 0.6, "idle_connections": 900}
@@ -84,7 +84,7 @@ def null_told(out):
 
 
 def floor(context):
-    """What engine null says a request costs without sockets: the file's opening is in it."""
+    """The cost of a request without sockets, by engine null; it includes opening the file."""
     out = subprocess.run([context.rung, "serve", measures.documents(context, {}), "--engine", "null"], stdout=subprocess.PIPE,
                          stderr=subprocess.DEVNULL, text=True, timeout=60, check=True).stdout
     parts = null_told(out)
@@ -94,7 +94,7 @@ def floor(context):
 # --- Measuring ---------------------------------------------------------------------------------------------
 
 def tasks(rows, plan, bound):
-    """(sweep, key, function): function(context, row) is asked of each engine in turn, or None is left out."""
+    """(sweep, key, function): function(context, row) is called for each engine in turn; an engine with None is left out."""
     rooms = [row["capacity"] for row in rows if row["capacity"] > 1]
     crowd = min([CROWD, *rooms])  # the same for all, or the ratios would compare different work
 
@@ -113,7 +113,7 @@ def tasks(rows, plan, bound):
 
 
 def attempt(what):
-    """What it returns, or {"error": why not}: one engine's failure is told, and does not end the others' turns."""
+    """The result of what(), or {"error": why not}: one engine's failure is reported, and the others are still measured."""
     try:
         return what()
     except (Broken, OSError, subprocess.SubprocessError) as error:
@@ -136,7 +136,7 @@ def sweep(context, plan, rows, bound, tell):
 
 
 def floors(context, plan, tell):
-    """The same for engine null, which has no sockets: only its processor time means something."""
+    """Like sweep(), for engine null, which has no sockets: only its processor time means something."""
     found = []
     for number in range(plan["rounds"]["cpu"]):
         tell(f"round {number + 1}: null")
@@ -154,7 +154,7 @@ def measured(options, tell):
     try:
         every = json.loads(output_of(options.rung, "engines", "--json"))
     except ValueError:
-        every = []  # whatever it is, it is not rung
+        every = []  # the program is not rung
     if not any(row["name"] == BASE and row["available"] for row in every):
         sys.exit(f"cost: {options.rung} has no engine {BASE} that can run: nothing to compare with")
     wanted = set(options.engines.split(",")) | {BASE} if options.engines else {row["name"] for row in every}

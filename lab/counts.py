@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""counts.py - what cells counted by name (kind_calls.py), as tables: a line for each target, its names and how often.
+"""counts.py - counts by name (kind_calls.py) as tables: a line for each target, its names and how often.
 
-A cell has it as "counts": {caption: {name: number}}.  A number is the median of the rounds; a name that a round does not
-have counts 0 there.
+A cell has them as "counts": {caption: {name: number}}.  A number is the median of the rounds; a name that a round does not
+have counts as 0 there.
 """
 import statistics
 
@@ -14,13 +14,13 @@ HOW = "which, and how often where not once"
 
 
 def times(name, number):
-    """What is called once is said without a number."""
+    """A name that counts once has no number."""
     said = f"{number:.2f}".rstrip("0").rstrip(".")
     return name if said == "1" else f"{name} × {said}"
 
 
 def medians(cells, caption):
-    """{name: median}, of what is called at all."""
+    """{name: median}, of the names that are not too rare."""
     rows = [one["counts"].get(caption, {}) for one in cells]
     found = {name: statistics.median([row.get(name, 0) for row in rows]) for name in {name for row in rows for name in row}}
     return {name: found[name] for name in sorted(found) if found[name] >= LEAST}
@@ -34,7 +34,7 @@ def words(result, target, scenario, caption):
 
 
 def tables(result):
-    """Of each scenario that has such; a caption that scenarios share is said once."""
+    """A table for each caption of each scenario; a caption that scenarios share has one table."""
     seen = set()
     for scenario in (one["name"] for one in result["plan"]["scenario"]):
         captions = {caption: 1 for one in result["cells"] if one["scenario"] == scenario for caption in one.get("counts") or {}}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """document.py - results in the documents: a block of docs/lab/NAME.md for each, and the table of all in docs/lab/README.md.
 
-Needs nothing but Python, so that every machine can check that the documents say what the results say (plots.py --check).
+This module needs only Python, so that every machine can check that the documents agree with the results (plots.py --check).
 """
 import counts
 import figures
@@ -12,7 +12,7 @@ from experiment import SOURCES
 
 
 def escaped(text):
-    """As the text of a line or of a table's cell: no markup of its own, but `code` stays code."""
+    """The text of a line or of a table's cell: it has no markup of its own, except that `code` stays code."""
     return " ".join("".join(f"`{part}`".replace("|", "\\|") if code else plain(part) for part, code in view.coded(text)).split())
 
 
@@ -27,7 +27,7 @@ def row_of(parts):
 
 
 def short(cell, of_base):
-    """The base as it is, all others as a ratio to it; without one, the figure."""
+    """The base's figure, and for all others the ratio to it; the figure if there is no ratio."""
     if cell.kind or of_base or not cell.ratio:
         return escaped(cell.text)
     return escaped(cell.ratio.removeprefix("× ") + (" =" if cell.word == view.SAME else ""))
@@ -40,7 +40,7 @@ def asked_of(plan, key):
 
 
 def table(result, key, wanted=None):
-    """wanted: of these scenarios alone."""
+    """wanted: only these scenarios."""
     if wanted is not None:
         result = {**result, "cells": [one for one in result["cells"] if one["scenario"] in wanted]}
     found, base = view.table(result, key), view.base(result)
@@ -55,7 +55,7 @@ def table(result, key, wanted=None):
 
 
 def standings(result):
-    """Who is ahead, and the table of everybody beneath it: the median, and its interval in a line of its own."""
+    """The sentence and the table that say in which scenarios ours is ahead, behind or level."""
     found = standing.rows(result)
     if not found:
         return []
@@ -91,7 +91,7 @@ def everybody(result, key):
 
 
 def verdict_table(result):
-    """Where the same is claimed of each of ours, a row for each claim, a column for each of ours; beneath it the reasons."""
+    """For claims about each of our targets: a row for each claim, a column for each target, and the reasons below."""
     ours, told = result["plan"]["standing"]["ours"], judge.verdicts(result)
     if not told:
         return []
@@ -130,7 +130,7 @@ def claims(result):
 
 
 def limits(result):
-    """A line for each limit, however many scenarios it was the limit of."""
+    """A line for each limit, however many scenarios it applied to."""
     where = {}
     for scenario, text in view.limiters(result):
         where.setdefault(text, []).append(scenario)
@@ -140,7 +140,7 @@ def limits(result):
 
 
 def picture(result):
-    """Of the first plot, beside the document."""
+    """The path of the first plot, relative to the document."""
     return f"img/{result['name']}-1.png"
 
 
@@ -152,16 +152,16 @@ def origin(result):
 
 
 def elsewhere(result):
-    """Where the clients were, if not here."""
+    """A sentence about clients on another machine, or ""."""
     return f" Clients were on another machine, by `{result['client']}`." if result.get("client") else ""
 
 
 def markdown(result):
-    """What stands between the marks of docs/lab/NAME.md."""
+    """The text between the marks of docs/lab/NAME.md."""
     main = result["plan"].get("standing", {}).get("figure")
     drawn = [f"![{escaped(result['plan']['question'])}]({picture(result)})", ""] \
         if result["plan"].get("plot", view.keys(result)) else []
-    if main:  # first who is ahead, then of what that is made
+    if main:  # first which is ahead, then the figures behind it
         lines = [*standings(result), *everybody(result, main), *drawn, *verdict_table(result)]
     else:
         lines = [*claims(result)]
@@ -181,7 +181,7 @@ def markdown(result):
 
 
 def whole(result):
-    """A document where there is none yet."""
+    """A new document for a result that has none yet."""
     plan = result["plan"]
     return (f"# {escaped(plan['title'])}\n\n**{escaped(plan['question'])}**\n\n{escaped(plan['method'])}\n\n"
             f"{mark(result)}\n{markdown(result)}\n{mark(result, '/')}\n")
@@ -192,7 +192,7 @@ def mark(result, slash=""):
 
 
 def row(result):
-    """Of the table of all: what became of its claims."""
+    """The result's row in the table of all experiments, with the verdicts on its claims."""
     plan, bad = result["plan"], len(view.invalid(result))
     told = ", ".join(f"{count} {word}" for word, count in view.tally(result)) or "no claim"
     told += f"; {view.counted(bad, 'invalid measurement')}" if bad else ""
@@ -202,7 +202,7 @@ def row(result):
 
 
 def claimed(plans, results):
-    """What some document says: {source: {its words: {experiment: [verdict]}}}, experiments in their order."""
+    """Claims of other documents: {source: {its words: {experiment: [verdict]}}}, experiments in their order."""
     found = {}
     for name in sorted({*plans, *results}):
         told = [(one.source, one.document, [each.verdict for each in one.verdicts]) for one in view.claims(results[name])] \
@@ -236,7 +236,7 @@ def said(plans, results):
 
 
 def index(plans, results):
-    """Every experiment; what was never run says so."""
+    """The table of every experiment; one that was never run says so."""
     lines = ["| experiment | question | verdicts | measured |", "|---|---|---|---|"]
     for name in sorted({*plans, *results}):
         if name in results:

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """doors.py - what clients see of a server that stops, and of one that is full.
 
-stop: the server is stopped while a slow answer goes out and eight clients ask without a pause.  Counted are
-requests that got no answer: `reset`, or `closed` without a byte, by clients that keep their connection and by clients
-that open one for each request.  `free` is how long the port stayed taken, `new` the longest time that a new client was
+stop: the server is stopped while it sends a slow answer and eight clients send requests without a pause.  Requests without an
+answer are counted: `reset`, or `closed` without a byte, for clients that keep their connection and for clients that
+open one for each request.  `free` is how long the port stayed taken, `new` the longest time that a new client was
 kept waiting before it was refused, and `whole` whether the slow answer arrived whole.
 
 full: how long ten new clients wait for their answer while others hold connections: 600 silent clients and 100 seats,
@@ -45,7 +45,7 @@ def connected(port, rcvbuf=0, timeout=10):
 
 
 def answer(sock):
-    """The bytes of one answer with a length; b"": closed before it."""
+    """The bytes of one answer with a length; b"": the server closed before it sent any."""
     data = b""
     while b"\r\n\r\n" not in data:
         more = sock.recv(65536)
@@ -62,7 +62,7 @@ def answer(sock):
 # --- Stopping
 
 class Load:
-    """Clients that ask without a pause until they are refused."""
+    """Clients that send requests without a pause until they are refused."""
 
     def __init__(self, port, kept=4, single=4):
         self.port, self.over = port, False
@@ -106,7 +106,7 @@ class Load:
 
 
 def port_free(port, begin, limit=20):
-    """Seconds until a successor may bind and listen."""
+    """Seconds from `begin` until another server could bind and listen on the port."""
     while time.monotonic() - begin < limit:
         with socket.socket() as sock:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -120,7 +120,7 @@ def port_free(port, begin, limit=20):
 
 
 def newcomer(port):
-    """Seconds that one waits to be refused or answered."""
+    """Seconds that a new client waits until it is refused or answered."""
     begin = time.monotonic()
     try:
         with connected(port) as sock:
@@ -178,7 +178,7 @@ def stop(options, folder):
 # --- Full
 
 class Crowd:
-    """Clients that hold their connections; a thread keeps those alive that drip or read."""
+    """Clients that hold their connections; a thread does the dripping and reading."""
 
     def __init__(self, port, count, what):
         self.port, self.what, self.over, self.socks, self.waiting = port, what, False, [], set()
@@ -199,7 +199,7 @@ class Crowd:
             self.say()
 
     def say(self):
-        """Clients that have connected meanwhile begin."""
+        """Send the first bytes of clients whose connection is now made."""
         for sock in select.select([], list(self.waiting)[-500:], [], 0)[1] if self.waiting else []:
             self.waiting.discard(sock)
             try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """draw.py - the plots of a result, as SVG for a page, as SVG and PNG alone.
 
-What stands alone has the question above it, and the machine and the number of rounds; on a page they are there already.
+A file that stands alone has the question above it, and the machine and the number of rounds; a page has these already.
 The same result gives the same bytes.
 """
 import axis
@@ -19,7 +19,7 @@ EMPTY = "Nothing was measured that could be drawn here."
 
 
 def plots(result):
-    """As asked for; a result whose experiment asks for none has bars of its first figure."""
+    """The plots that the experiment asks for; if it does not say, bars of the first figure."""
     asked = result["plan"].get("plot")
     if asked is None:
         asked = [{"kind": "bars", "figure": key} for key in view.keys(result)[:1]]
@@ -50,7 +50,7 @@ def better(plot):
 
 
 def reading(result, plot):
-    """How to read it, in a sentence or two."""
+    """How to read the plot, in a sentence or two."""
     count = view.rounds(result)
     plan = maker(plot).planned(result, plot, sheet.WIDE)
     if maker(plot) is bars:
@@ -61,7 +61,7 @@ def reading(result, plot):
 
 
 def said(result, plot):
-    """For those who cannot see it."""
+    """The plot in words, for readers who cannot see it."""
     return f"{heading(plot)}. {reading(result, plot)} The tables below have every figure."
 
 
@@ -92,7 +92,7 @@ def drawn(result, plot, width, whole):
 
 @sheet.with_style
 def as_svg(result, number, width=sheet.WIDE, use=WHOLE):
-    """Of the plot with that number, from 1."""
+    """The SVG of the plot with that number, from 1."""
     plot = plots(result)[number - 1]
     prefix = f"{result['name']}-{number}" + ("" if width == sheet.WIDE else "-narrow")
     data = sheet.svg_of(drawn(result, plot, width, use == WHOLE), prefix)

@@ -2,8 +2,8 @@
 """experiment.py - an experiment of lab/experiments as a plan that is known to make sense, or a sentence that says why not.
 
 KEYS says which keys a table may have, of which type, and MUST which it must have.  KINDS says which of them mean something to
-a kind of measurement, and which it needs.  A key that means nothing is refused: the scenario would be measured without
-it, under its name.
+a kind of measurement, and which it needs.  A key without a meaning is refused: otherwise the scenario would be measured
+without it, under its name.
 """
 import difflib
 import os
@@ -16,7 +16,7 @@ import judge
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDER = os.path.join(TOP, "lab", "experiments")
-ROUNDS = {"quick": 9, "full": 15}  # six have an interval; of nine it leaves one at each end out (judge.py)
+ROUNDS = {"quick": 9, "full": 15}  # six have an interval; that of nine leaves out one at each end (judge.py)
 SECONDS = {"quick": 0.25, "full": 1}
 
 TEXT, TABLE, TABLES, TEXTS, COUNT, NUMBER, YES_NO, EITHER = str, dict, list, list, int, (int, float), bool, (int, str)
@@ -50,13 +50,13 @@ MUST = {"standing": ("figure", "ours", "others"), "experiment": ("title", "quest
 
 
 class Kind(NamedTuple):
-    """Keys that mean something to a kind of measurement, beside those that every target and scenario may have (ALWAYS)."""
+    """Keys that mean something to a kind of measurement, in addition to those of every target and scenario (ALWAYS)."""
     target: set
     scenario: set
-    must: tuple = ()      # of a target
-    needs: tuple = ()     # of a scenario
-    binaries: tuple = ()  # of ours
-    timed: bool = False   # `seconds` of the whole experiment
+    must: tuple = ()      # keys that a target needs
+    needs: tuple = ()     # keys that a scenario needs
+    binaries: tuple = ()  # programs of ours that it needs
+    timed: bool = False   # the experiment may have `seconds`
 
 
 ALWAYS = {"name", "not", "x", "kind", "full_only"}
@@ -66,10 +66,10 @@ MODELS = ("event", "softirq", "cmwq", "kthread")
 LOADED = {"connections", "threads", "idle", "rate", "pipeline", "close", "bytes", "files", "path", "load", "warm", "cold", "beside",
           "seconds", "pinned", "options", "entries", "gzip", "once", "folders", "crawl"}
 RESTING = {"rests", "beside", "pinned", "options"}
-ECHOES = {"clients": {"times", "bytes"}, "floods": set(), "connections": {"idle", "bytes"}}  # what they do: what else it takes
+ECHOES = {"clients": {"times", "bytes"}, "floods": set(), "connections": {"idle", "bytes"}}  # what clients do: further keys for it
 ECHO = Kind({"engine", "options", "wrap", "pinned"}, {"workers", "pinned", *ECHOES, *set().union(*ECHOES.values())},
             binaries=("rung", "rung-load"), timed=True)
-# Of what clients do inside a guest: what else it takes.
+# What clients do inside a guest: further keys for it.
 INSIDE = {"silent": set(), "calls": {"after", "connections"}, "connections": {"close", "beside", "seconds"}}
 KINDS = {
     "load": Kind(RUNG | PEER | PROGRAM, LOADED | RESTING, binaries=("rung", "rung-load"), timed=True),
@@ -97,7 +97,7 @@ PLOTS = ("bars", "stack", "lines", "percentiles", "time")
 
 
 class Wrong(Exception):
-    """A file that is no experiment: what is wrong with it, as a sentence."""
+    """A file is no experiment: a sentence says what is wrong with it."""
 
 
 def names():
@@ -124,7 +124,7 @@ def check_table(kind, table, where):
 
 
 def fits(value, wanted):
-    """Of that type; yes and no are no numbers here, and what is counted is not negative."""
+    """Whether a value has that type; yes and no are no numbers here, and numbers are not negative."""
     if isinstance(value, bool):
         return wanted is bool
     return isinstance(value, wanted) and not (isinstance(value, (int, float)) and value < 0)
@@ -208,7 +208,7 @@ def kind_of(plan, scenario):
 
 
 def meant(scenario, kind):
-    """Keys that mean something in this scenario: what is asked decides what else there is to say."""
+    """Keys that mean something in this scenario: what its clients do decides which other keys it may have."""
     if kind is KINDS["load"]:
         return RESTING if "rests" in scenario else LOADED
     for mine, roles, more in ((ECHO, ECHOES, {"workers", "pinned"}), (KINDS["inside"], INSIDE, {"protocol", "bytes", "processors"})):
@@ -232,7 +232,7 @@ def check_scenario(scenario, name):
 
 
 def known_of(target, kind):
-    """A server that is not ours takes no option of ours, nor does a program."""
+    """Keys that mean something for a target: a server that is not ours takes no option of ours, nor does a program."""
     for key, mine in (("peer", PEER), ("program", PROGRAM), ("model", MODULE | LOOKED_AT)):
         if key in target and key in kind.target:
             return mine & kind.target
@@ -240,7 +240,7 @@ def known_of(target, kind):
 
 
 def check_target(target, asked):
-    """asked: [(scenario, name of its kind)] of it."""
+    """asked: [(scenario, name of its kind)] for this target."""
     where = f"target {target['name']}"
     for _, name in asked:
         for key in KINDS[name].must:
@@ -261,7 +261,7 @@ def check_target(target, asked):
 
 
 def check_kinds(plan):
-    """That each key means something where it stands.  Of a kind that KINDS does not know, any may."""
+    """Check that each key means something where it is used.  A kind that KINDS does not know may have any key."""
     names, unknown = [one["name"] for one in plan["scenario"]], False
     for scenario in plan["scenario"]:
         if kind_of(plan, scenario) in KINDS:
@@ -312,7 +312,7 @@ def name_of(name):
 
 
 def place(name):
-    """A name of lab/experiments, or the path of a file elsewhere."""
+    """The path of an experiment: name is one of lab/experiments, or the path of a file elsewhere."""
     return name if name.endswith(".toml") else os.path.join(FOLDER, name + ".toml")
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""far.py - clients on another machine: how rung load is started there, and the address of this machine that it asks.
+"""far.py - clients on another machine: how rung load is started there, and the address of this machine that it connects to.
 
 Servers are started here and listen on that address; a command (`ssh HOST rung-load`) starts the generator.  This machine
-still compares answers with files before each measurement, and keeps the connections that rest.
+still compares answers with files before each measurement, and holds the idle connections.
 """
 import os
 import shlex
@@ -10,28 +10,29 @@ import socket
 import subprocess
 
 HERE = "127.0.0.1"
-SHELLS = ("ssh", "rsh")  # what they are given is words of a shell again
-KINDS = {"load"}         # of experiments, which have no other clients than these
+SHELLS = ("ssh", "rsh")  # their arguments are parsed by a shell again
+KINDS = {"load"}         # kinds of experiments that have no other clients than these
 PATIENCE_S = 30
 
 
 class Far:
-    """One for the whole program: client () says that the generator runs here."""
+    """The setting for the whole program: client () means that the generator runs here."""
     address, client = HERE, ()
 
 
 class Unfit(Exception):
-    """A sentence: why clients cannot be there."""
+    """Clients cannot run on the other machine: a sentence says why."""
 
 
 def command(argv):
-    """What starts rung load with these arguments on that machine."""
+    """The command that starts rung load with these arguments on the other machine."""
     quoted = map(shlex.quote, argv) if os.path.basename(Far.client[0]) in SHELLS else argv
     return [*Far.client, *quoted]
 
 
 def settle(client, address):
-    """From now on they are there.  Both or neither are given; what cannot work is said before anything is measured."""
+    """Use clients on the other machine from now on.  Both arguments or neither are given; anything that cannot work is
+    reported before the first measurement."""
     if bool(client) != bool(address):
         raise Unfit("--client, how rung load is started on another machine, and --address, where it reaches this one, go together")
     if not client:
@@ -53,7 +54,7 @@ def settle(client, address):
 
 
 def check(kinds):
-    """Whether an experiment of these kinds can have its clients there."""
+    """Raise Unfit if an experiment of these kinds cannot have its clients on the other machine."""
     if Far.client and kinds - KINDS:
         raise Unfit(f"--client: {', '.join(sorted(kinds - KINDS))} measures on one machine; only experiments of the kind load can do "
                     "with clients elsewhere")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""figures.py - what the lab measures, by name: words for people, the unit, which way is better, how it is drawn."""
+"""figures.py - what the lab measures, by name: its words, the unit, which direction is better, how it is drawn."""
 from typing import NamedTuple
 
 LESS, MORE, NEITHER = "less", "more", "neither"
@@ -9,7 +9,7 @@ class Figure(NamedTuple):
     words: str
     unit: str
     better: str
-    log: bool = False  # a time of waiting spans decades; throughput and processor time start at zero
+    log: bool = False  # latencies span decades; throughput and processor time start at zero
 
 
 FIGURES = {
@@ -85,7 +85,7 @@ FIGURES = {
 
 
 MIB = 1 << 20
-# Of the figures of a cell and its scenario; None: it cannot be told.
+# Figures derived from those of a cell and from its scenario; None: it cannot be derived.
 DERIVED = {
     "mib_per_second": lambda had, _: had["bytes_per_second"] / MIB if "bytes_per_second" in had else None,
     "cpu_us_a_mib": lambda had, scenario: had["cpu_us"] * MIB / scenario["bytes"]
@@ -94,7 +94,7 @@ DERIVED = {
 
 
 def words(key):
-    """With its unit, as an axis says it."""
+    """The words of a figure with its unit, as for an axis."""
     figure = FIGURES[key]
     return f"{figure.words} [{figure.unit}]" if figure.unit else figure.words
 
@@ -104,5 +104,5 @@ USUAL = [key for key in FIGURES if key not in RARE]
 
 
 def shown(plan):
-    """Those that tables have: what the plan says, or all but the rest of the latencies, which the percentiles tell."""
+    """The figures that tables have: those of the plan, or all except RARE ones; percentiles show the other latencies."""
     return plan.get("figures") or USUAL

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""floors.py - a lab program that serves, with the face of rig.Server: the floor, which sends one answer to every request.
+"""floors.py - a lab program that serves, with the interface of rig.Server: the floor, which has one answer for all requests.
 
-What a scenario asks for decides how it is started: the body is that of the scenario's first file, and it closes after each
-answer, or counts pipelined requests, where the scenario says so.
+The scenario decides how it is started: its body is the scenario's first file, and it closes after each answer, or counts
+pipelined requests, if the scenario says so.
 """
 import os
 import signal
@@ -15,7 +15,7 @@ from rig import PATIENCE_S, Broken, Cannot, end_with_us
 
 
 def words_of(target, scenario, body):
-    """What it is started with, behind the port."""
+    """The program's arguments behind the port."""
     if "entries" in scenario or scenario.get("gzip"):
         raise Cannot(f"{target['name']} has one answer for everything, and nothing to make it of")
     how = "close" if scenario.get("close") else "pipelined" if scenario.get("pipeline") else "keep"
@@ -23,7 +23,7 @@ def words_of(target, scenario, body):
 
 
 class Floor:
-    """The program on a free port of 127.0.0.1; `words` stand behind the port."""
+    """The program on a free port of 127.0.0.1; `words` are its arguments behind the port."""
 
     def __init__(self, program, words, processors=None):
         self.program, self.usage = program, None
@@ -63,7 +63,8 @@ class Floor:
         self.close()
 
     def close(self):
-        """Asked first: a thread that is killed while it waits in io_uring may spin in the kernel for ever (base/ring.h)."""
+        """Ask it to stop before killing it: a thread killed while it waits in io_uring may spin in the kernel for ever
+        (base/ring.h)."""
         if self.usage is None and self.process.returncode is None:
             self.process.terminate()
             try:
@@ -74,7 +75,7 @@ class Floor:
         self.said.close()
 
     def stop(self):
-        """Ask it to stop; what it has used, when it has."""
+        """Ask the program to stop; when it has, return what it has used."""
         os.kill(self.pid, signal.SIGTERM)
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:

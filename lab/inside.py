@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """inside.py - what a guest runs for kind_inside.py: each cell in turn, of modules and of servers in user space alike.
 
-/share/job.json says which; a line of JSON for each comes back in /share/cells as soon as it is measured, so that what
-was measured before a guest died is known.  Server, client and kernel share the guest's processors, and nobody is pinned.
+/share/job.json lists the cells.  A line of JSON for each is written to /share/cells as soon as it is measured, so that
+cells measured before a guest died are known.  Server, client and kernel share the guest's processors, and none is pinned.
 """
 import contextlib
 import functools
@@ -33,10 +33,10 @@ SHARE, SCRATCH = "/share", "/run/lab"
 MOUNTS = (("debugfs", "/sys/kernel/debug"), ("tracefs", "/sys/kernel/tracing"))
 SETTINGS = {"net/core/somaxconn": 4096, "net/ipv4/tcp_max_syn_backlog": 8192}
 WARM = 50          # answers, and at least one for each connection
-LONGEST_S = 600    # of the guest's time, for what a cell does once: where its clock counts, waiting for a file is long
-NEXT = 40          # clients that come beside a silent crowd, one after another
-PATIENT = "--head-timeout 600s --send-timeout 600s"  # of a server in user space
-ANSWER_S = "30s"   # the most that one may take
+LONGEST_S = 600    # of the guest's time, for one-time work: if its clock counts instructions, waiting for a file is long
+NEXT = 40          # clients that connect one after another while a crowd is silent
+PATIENT = "--head-timeout 600s --send-timeout 600s"  # for a server in user space
+ANSWER_S = "30s"   # longest time that an answer may take
 CALM, CALM_S = 0.9, 0.2
 FAILURES = (Broken, OSError, subprocess.SubprocessError, ValueError)
 
@@ -54,17 +54,17 @@ def prepare():
 
 
 def copy_up(program):
-    """Moves what a program loads when it starts from this machine's files, which the overlay has below, to the guest's
-    memory.  Such a file is cached, but each open() of it still asks the emulator."""
+    """Copy the files that a program loads when it starts to the guest's memory, from this machine's files, which are the
+    overlay's lower layer.  A file there is cached, but each open() of it still asks the emulator."""
     told = subprocess.run(["ldd", program], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
     for path in {"/etc/ld.so.cache", *re.findall(r"(/\S+) \(0x", told)}:
         times = os.stat(path)
-        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # any change copies
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # any change makes the overlay copy the file
 
 
 def settled(binaries):
-    """Our programs, and what else is run, in the guest's memory: a file that comes through the emulator takes time, and
-    where the clock counts instructions that time is anything.  The folder of ours."""
+    """Put our programs and the others that run into the guest's memory; returns the folder of ours.  Reading a file through
+    the emulator takes time, and that time is unpredictable if the clock counts instructions."""
     here = os.path.join(SCRATCH, "bin")
     os.makedirs(here, exist_ok=True)
     os.environ["TMPDIR"] = SCRATCH
@@ -79,12 +79,12 @@ def settled(binaries):
 
 
 def idle_s():
-    """Of all processors together, since the guest began."""
+    """Idle time of all processors together, since the guest booted."""
     return sum(map(int, re.findall(r"idle_sleeptime\s*: (\d+) nsecs", text_of("/proc/timer_list")))) / 1e9
 
 
 def calm():
-    """Until the guest has hardly anything to do: who came is let in, who left is forgotten."""
+    """Wait until the guest has hardly anything to do: new connections are accepted and closed ones cleaned up by then."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         before, began = idle_s(), time.monotonic()
@@ -96,8 +96,8 @@ def calm():
 
 @contextlib.contextmanager
 def awake():
-    """While files may have to come through the emulator somebody works who yields to all others: an idle guest's clock, if
-    it counts instructions, jumps from timer to timer meanwhile, and every patience ends."""
+    """Keep the guest busy with a process of the lowest priority while files may be read through the emulator.  In an idle
+    guest, a clock that counts instructions jumps from timer to timer, and every time limit would expire."""
     with subprocess.Popen(["/bin/sh", "-c", "while :; do :; done"], stdin=subprocess.DEVNULL,
                           preexec_fn=lambda: os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))) as process:
         try:
@@ -135,7 +135,7 @@ def message(scenario):
 
 
 def asked(context, server, scenario, folder, connections):
-    """What rung load is told, but for how long."""
+    """The options of rung load, except the duration."""
     scenario = {**scenario, "connections": connections, "threads": min(os.cpu_count(), connections)}
     if not echoes(scenario):
         return [*measures.load_options(context, scenario, server.port), "-T", ANSWER_S]
@@ -146,13 +146,13 @@ def asked(context, server, scenario, folder, connections):
 # --- Cells --------------------------------------------------------------------------------------------------
 
 def failures(data):
-    """Sentences about what went wrong, if anything."""
+    """The failures in words; "" if there are none."""
     kinds = [f"{count} {name}" for name, count in data["errors"].items() if count and name != "total"]
     return ", ".join(kinds) or ("" if data["requests"]["answered"] else "none was answered")
 
 
 def unserved(data, why):
-    """How many failed is what was asked; nothing else of it means anything."""
+    """The number of failures is the answer; no other figure means anything."""
     return {"figures": {"failed": max(1, data["errors"]["total"])}, "limiter": f"requests failed: {why}"}
 
 
@@ -192,7 +192,7 @@ def neighbours(scenario):
 
 
 def steady(context, server, cell, folder, seconds):
-    """Clients ask without a pause."""
+    """Clients send requests without a pause."""
     target, scenario = cell
     count = scenario["connections"]
     words = asked(context, server, scenario, folder, count)
@@ -221,12 +221,13 @@ def gone(wires):
 
 
 def silent(context, server, cell, folder, _seconds):
-    """So many connect and say nothing; then one comes after another, asks and goes.  Can they be served?"""
+    """`silent` clients connect and send nothing; then others connect one after another, ask once and leave.  Can these be
+    served?"""
     count = cell[1]["silent"]
     words = asked(context, server, {**cell[1], "close": True}, folder, 1)
     ask = functools.partial(measures.generate, context, ["-n", str(NEXT), *words], LONGEST_S, whole=False)
     with awake():
-        ask()  # warms it; what fails fails beside the crowd too
+        ask()  # warms the server; a failure here shows up with the crowd too
     with contextlib.ExitStack() as stack:
         wires = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), LONGEST_S)) for _ in range(count)]
         calm()
@@ -239,7 +240,8 @@ def silent(context, server, cell, folder, _seconds):
 
 @functools.cache
 def traced(context, name):
-    """Every call of the target's function during as many connections as its scenarios need, one request on each; us."""
+    """The duration in us of each call of the target's function, during as many connections as its scenarios need, with one
+    request on each."""
     target, scenario, many = context.traces[name]
     folder = measures.documents(context, scenario)
     with started(context, target, scenario, folder) as server, probe.probed(target["probe"]) as calls:
@@ -252,7 +254,7 @@ def traced(context, name):
 
 
 def calls(context, cell):
-    """A part of the calls of a function: those behind the first `after`."""
+    """A part of the calls of a function: `calls` of them after the first `after`."""
     target, scenario = cell
     first = scenario.get("after", 0)
     found = sorted(traced(context, target["name"])[first:first + scenario["calls"]])

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""judge.py - what the cells of a result say: medians with intervals, ratios, and what becomes of each claim.
+"""judge.py - what the cells of a result say: medians with intervals, ratios, and the verdict on each claim.
 
 An interval holds the true median with at least 95 % confidence, whatever the distribution: it goes from one order
-statistic to another (a binomial sign test turned round).  With fewer than six rounds no such interval exists, and
-nothing is called significant.  A ratio is always one of two figures of the same round, so that what else the machine
-did meets both.
+statistic to another (an inverted binomial sign test).  With fewer than six rounds no such interval exists, and
+nothing is called significant.  A ratio always compares two figures of the same round, so that other work of the machine
+affects both.
 """
 import math
 import operator
@@ -16,7 +16,7 @@ import figures
 
 CONFIDENCE = 0.95
 COUNTED = ("instructions", "branches", "jumps", "mispredicted", "allocations", "bytes_peak", "bytes_end")
-ALIKE = 0.005  # of counts: what differs by less depends on addresses and on the time of day
+ALIKE = 0.005  # relative: a smaller difference between counts comes from addresses and the time of day
 EXPECT = re.compile(r"\s*(?:([<>])\s*([-\d.e]+)|([-\d.e]+)\s*\.\.\s*([-\d.e]+))\s*$")
 
 
@@ -25,7 +25,7 @@ class Middle(NamedTuple):
     median: float
     high: float
     rounds: int
-    sure: bool  # low..high is an interval of that confidence; else it is merely the least and the greatest
+    sure: bool  # low..high is an interval of that confidence; if not, merely the least and the greatest value
 
     def differs(self, value=1):
         return self.sure and not self.low <= value <= self.high
@@ -38,7 +38,7 @@ def cells(result, target, scenario):
 
 
 def values(result, target, scenario, figure):
-    """By round, of the cells that are valid and have it."""
+    """{round: value}, of the cells that are valid and have the figure."""
     return {one["round"]: one["figures"][figure] for one in cells(result, target, scenario)
             if not one.get("error") and one["figures"].get(figure) is not None}
 
@@ -48,7 +48,7 @@ def errors(result, target, scenario):
 
 
 def rank(count):
-    """The k for which the k-th least and the k-th greatest of so many enclose the median surely enough; 0: none do."""
+    """The k for which the k-th least and the k-th greatest of `count` values enclose the median with CONFIDENCE; 0: none do."""
     tail, chosen = 0.0, 0
     for k in range(count // 2):
         tail += math.comb(count, k) / 2 ** count
@@ -59,7 +59,7 @@ def rank(count):
 
 
 def middle(numbers, counted=False) -> Optional[Middle]:
-    """counted: not timed.  A count that comes out alike twice is no sample of anything: it needs no more rounds."""
+    """counted: counts, not times.  Counts that are the same in two rounds do not vary by chance, so they need no more rounds."""
     found = sorted(numbers)
     if not found:
         return None
@@ -70,20 +70,20 @@ def middle(numbers, counted=False) -> Optional[Middle]:
 
 
 def figure_of(result, target, scenario, figure) -> Optional[Middle]:
-    """None as well when any of its rounds is invalid or has none: a figure of the rounds that went well would flatter it."""
+    """None also if a round is invalid or lacks the figure: a figure of the successful rounds alone would flatter the target."""
     found = whole(result, target, scenario, figure)
     return middle(found.values(), figure in COUNTED) if found else None
 
 
 def whole(result, target, scenario, figure):
-    """values(), if every round has one."""
+    """values() if every round has one, otherwise {}."""
     found = values(result, target, scenario, figure)
     return found if len(found) == len(cells(result, target, scenario)) else {}
 
 
 def paired(result, first, second, key, how):
-    """how(of the first, of the second) round by round, or None: rounds that only one of them has are not left out.
-    first, second: (target, scenario)."""
+    """how(figure of the first, figure of the second) round by round, or None: a round that only one of them has is not
+    simply left out.  first, second: (target, scenario)."""
     mine, other = (whole(result, *place, key) for place in (first, second))
     if mine.keys() != other.keys():
         return None
@@ -91,7 +91,7 @@ def paired(result, first, second, key, how):
 
 
 def ratio(result, of, to, scenario, figure, against=None) -> Optional[Middle]:
-    """of's figure by to's, paired by round; against: the scenario of the second, when it is another."""
+    """of's figure divided by to's, paired by round; against: the scenario of the second, if it is another."""
     second = to, against or scenario
     if 0 in whole(result, *second, figure).values():  # a round without a ratio is not left out either
         return None
@@ -99,7 +99,7 @@ def ratio(result, of, to, scenario, figure, against=None) -> Optional[Middle]:
 
 
 def limiter(result, target, scenario):
-    """What most rounds say was the limit."""
+    """The limit that most rounds name."""
     said = [one["limiter"] for one in cells(result, target, scenario) if one.get("limiter")]
     return statistics.mode(said) if said else None
 
@@ -107,7 +107,7 @@ def limiter(result, target, scenario):
 # --- Claims -------------------------------------------------------------------------------------------------
 
 def expectation(text):
-    """(least, greatest) of what is expected; ValueError.  More than N begins behind N."""
+    """(least, greatest) expected value, or ValueError.  > N and < N exclude N itself."""
     found = EXPECT.match(text)
     if not found:
         raise ValueError(f"'{text}' is none of '> N', '< N' and 'N..M'")
@@ -121,7 +121,7 @@ def expectation(text):
 
 
 def named(claim, key):
-    """Of a claim's `of`, `best_of`, `to`, `to_best` or `minus`: the targets it names."""
+    """The targets that a claim names in `of`, `best_of`, `to`, `to_best` or `minus`."""
     found = claim.get(key, [])
     return [found] if isinstance(found, str) else found
 
@@ -131,7 +131,7 @@ def left_out(result, name, scenario):
 
 
 def cannot(result, name, scenario):
-    """Why a target does not offer what the scenario asks for, or "": nothing failed there."""
+    """Why a target does not offer what the scenario asks for (which is no failure), or ""."""
     mine = cells(result, name, scenario)
     return mine[0]["error"] if mine and all(one.get("cannot") for one in mine) else ""
 
@@ -150,7 +150,7 @@ def why_missing(result, places):
 
 
 def verdict(found, expected, alike=None):
-    """alike: what a ratio or a difference is when there is none."""
+    """alike: the ratio or difference of two figures that are the same."""
     least, greatest = expected
     if not found.sure:
         return "undecided"
@@ -163,7 +163,7 @@ def verdict(found, expected, alike=None):
 
 
 def judged(result, claim, scenario, of, to):
-    """What becomes of it in one scenario, of one target, compared with another or with nothing (None)."""
+    """The verdict on a claim in one scenario, for one target, compared with another or with nothing (None)."""
     first = (of, scenario)
     second = (to or of, claim.get("against", scenario))
     alike = None if second == first else 0 if "minus" in claim else 1
@@ -180,7 +180,8 @@ def judged(result, claim, scenario, of, to):
 
 
 def best(every, more):
-    """Of several of whom one is enough: who does it, or may, or comes nearest.  That none does it is known of all or not at all."""
+    """The verdict on several targets of which one is enough: that of the one that meets the claim, or may, or comes nearest.
+    That none meets it can be said only if all were measured."""
     for words in (("confirmed",), ("no significant difference", "undecided"), ("contradicted",), ("not measured",)):
         if mine := [one for one in every if one["verdict"] in words]:
             break
@@ -192,14 +193,14 @@ def best(every, more):
 
 
 class Best(NamedTuple):
-    """The best of several targets in a scenario; `unknown`: the others of which it is not known, as a sentence."""
+    """The best of several targets in a scenario; `unknown`: a sentence about another target that has no figure, or ""."""
     name: str
     unknown: str
 
 
 def best_target(result, names, scenario, key) -> Optional[Best]:
-    """By the median.  One that does not offer what is asked for, or that the plan leaves out, is not behind: it takes no
-    part.  One that failed or is not installed might have been the best."""
+    """The best target by the median.  A target that does not offer what is asked for, or that the plan leaves out, is not
+    behind: it takes no part.  A target that failed or is not installed might have been the best."""
     taking = [name for name in names if not left_out(result, name, scenario) and not cannot(result, name, scenario)]
     found = {name: figure_of(result, name, scenario, key) for name in taking}
     unknown = [name for name in taking if not found[name]]
@@ -211,8 +212,8 @@ def best_target(result, names, scenario, key) -> Optional[Best]:
 
 
 def to_the_best(result, claim, scenario, of):
-    """What becomes of a claim about a ratio to the best of several.  That a target is ahead of all is known of all or not
-    at all; that one is ahead of it needs no more than that one."""
+    """The verdict on a claim about a ratio to the best of several.  That a target is ahead of all can be said only if all
+    were measured; that another is ahead of it needs only that other."""
     names = named(claim, "to_best")
     other = best_target(result, names, scenario, claim["figure"])
     if not other:
@@ -242,6 +243,6 @@ def verdicts_of(result, claim):
 
 
 def verdicts(result):
-    """Each claim in each of its scenarios, of each target that it is about and to each that it compares with:
+    """Each claim in each of its scenarios, for each target that it is about and each that it compares with:
     {"claim", "scenario", "of", "to": (target, scenario) or None, "verdict", "found": Middle or None, "why"}."""
     return [told for claim in result["plan"].get("claim", []) for told in verdicts_of(result, claim)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""kind_ab.py - a server asked by ApacheBench: `ab -n REQUESTS -c CONNECTIONS -k`, as its users do.
+"""kind_ab.py - a server under ApacheBench: `ab -n REQUESTS -c CONNECTIONS -k`, as its users run it.
 
-Where requests fail, their number is the only figure: how fast the others were says nothing.
+If requests fail, their number is the only figure: the speed of the others means nothing.
 """
 import askers
 import measures

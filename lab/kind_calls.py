@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """kind_calls.py - system calls of any server by name: those of a request, or of a connection with one request (close).
 
-strace writes down every call of two whole lives, a short one and one in which more is asked; the difference divided by
-what was asked more is what one costs, for starting and stopping cancel.  Options of a socket are told by name, those
-of listeners apart.  A scenario may say how many are asked in the `short` life and in the `long` one.  What a ring is given to do (io_uring) is no call: only the calls that hand it over are seen.
+strace records every call of two whole runs, a short one and one with more requests.  The difference divided by the additional
+requests is the cost of one, because starting and stopping cancel.  Options of a socket are counted by name, those of listeners
+apart.  A scenario may set the number of requests of the `short` and of the `long` run.  Operations in a ring (io_uring) are no
+calls: only the calls that submit them are seen.
 """
 import collections
 import re
@@ -14,14 +15,14 @@ import peers
 from rig import Broken, Client, text_of
 
 FEW, MORE = 10, 80  # together less than a hundred, after which Apache as it is shipped ends a connection
-LEAST = 0.05        # of a call, to be told by name: threads that look at the clock now and then ask nothing for us
+LEAST = 0.05        # rarer calls are not listed by name: they are those of threads that look at the clock now and then
 CALL = re.compile(r"^\d+ +(\w+)\((.*)", re.MULTILINE)
 LISTENER = re.compile(r"^\d+ +listen\((\d+),", re.MULTILINE)
 OPTION = re.compile(r"(\d+), \w+, (\w+), (\S+),")
 
 
 def told(trace):
-    """({call: how often}, {option of a listener: how often}); setsockopt() by its option, for there servers differ."""
+    """({call: how often}, {option of a listener: how often}); setsockopt() by its option, because servers differ there."""
     calls, once = collections.Counter(), collections.Counter()
     listeners = set(LISTENER.findall(trace))
     for name, arguments in CALL.findall(trace):
@@ -35,7 +36,7 @@ def told(trace):
 
 
 def ask(port, count, close):
-    """So many requests on one connection, or each on one of its own."""
+    """Send `count` requests on one connection, or, with close, each on a connection of its own."""
     client = None if close else Client(port)
     for _ in range(count):
         one = client or Client(port)

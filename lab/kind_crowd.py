@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""kind_crowd.py - connections that rest: what each costs in memory, and how many are held at once, all answering.
+"""kind_crowd.py - idle connections: what each costs in memory, and how many are held at once, all answering.
 
-A server may end a connection because it has rested for some seconds, which the making of a large crowd takes as well.
-Then fewer are held than it has room for, and what it began for those that are gone is still in its memory: how many are
-held is told, and of whom were ended, but not what one costs.
+A server may end a connection that was idle for some seconds, and making a large crowd takes as long.  Then fewer are held
+than it has room for, and its memory still contains what it allocated for ended connections.  In that case the figures say
+how many are held and how many were ended, but not what one costs.
 """
 import time
 
@@ -11,26 +11,27 @@ import measures
 from rig import PATIENCE_S, Broken, Crowd, memory_bytes, socket_memory_bytes
 
 BATCH = 250          # connections opened together
-HOLD_PATIENCE_S = 3  # for a batch; a server that is full keeps us waiting for ever
+HOLD_PATIENCE_S = 3  # time limit for a batch; a full server would make us wait for ever
 SETTLE_S = 0.1
-SOCKETS = "sockets_about"  # the kernel's, the same for every server; root alone may ask
+SOCKETS = "sockets_about"  # the kernel's memory, the same for every server; only root can read it
 
 
 def bytes_of(pid):
-    """By part."""
+    """The memory of a server and its sockets, by part."""
     sockets = socket_memory_bytes()
     return {**memory_bytes(pid), **({} if sockets is None else {SOCKETS: sockets / 2})}
 
 
 def filled(crowd, wanted):
-    """As many as the server has room for."""
+    """Open connections up to `wanted`, or as many as the server has room for."""
     while len(crowd.clients) < wanted and crowd.grow(min(BATCH, wanted - len(crowd.clients)), HOLD_PATIENCE_S):
         pass
 
 
 def rested(server, wanted):
-    """So many connect, are answered, and rest: (bytes by part that they take, how many are held, how many were ended)."""
-    with Crowd(server.port) as first:  # what the first connection makes is not every connection's
+    """`wanted` clients connect, are answered, and rest: (bytes that they take, by part, how many are held, how many were
+    ended)."""
+    with Crowd(server.port) as first:  # the server may allocate memory for the first connection that later ones share
         if not first.grow(1, PATIENCE_S):
             raise Broken("no answer")
     time.sleep(SETTLE_S)

@@ -3,11 +3,11 @@
 
 A scenario of kind echo says what its clients do:
 
-    clients = 100       each sends one message when all are connected, and waits; `times` over, and averaged
-    connections = 10    each sends without a pause, messages of `bytes`; beside `idle` that only are there
-    floods = 50         each sends without an end and reads nothing; one beside them is measured
+    clients = 100       each sends one message when all are connected, and waits; repeated `times` times
+    connections = 10    each sends messages of `bytes` without a pause, while `idle` others are silent
+    floods = 50         each sends without an end and reads nothing; one more connection is measured
 
-`workers` are processes of the server: descriptors are a process's, so a crowd larger than that needs several."""
+`workers` are processes of the server: the limit on descriptors is per process, so a larger crowd needs several."""
 import contextlib
 import multiprocessing
 import functools
@@ -25,18 +25,18 @@ from rig import PATIENCE_S, Broken, Server, end_with_us, family, memory_bytes, t
 
 TIMES = {"quick": 5, "full": 15}   # a burst is over in milliseconds: one alone says little
 BYTES = "16-32"
-CROWD_MAX = 15000   # connections that one process of ours holds: descriptors, and ports of one address
-SPARE = 1000        # connections beside the crowd
+CROWD_MAX = 15000   # connections that one process of ours holds, limited by descriptors and the ports of one address
+SPARE = 1000        # connections in addition to the crowd
 SLACK = 2           # sockets that a server has for a moment when it starts
 FLOOD_S = 1
-IP_BIND_ADDRESS_NO_PORT = 24  # choose the port when the other end is known: those in TIME-WAIT elsewhere are free
+IP_BIND_ADDRESS_NO_PORT = 24  # choose the port on connect(): ports in TIME-WAIT to other ends are then free
 CHUNK = bytes(65536)
 ONE_BYTE = b"."
 BY_RESET = struct.pack("ii", 1, 0)
 
 
 class Echo(Server):
-    """rung echo, patient with those who say nothing."""
+    """rung echo with long time-outs, for silent clients."""
     says = re.compile(r"echoing at echo://127\.0\.0\.1:(\d+)/")
 
     def argv(self, rung, engine, folder):
@@ -55,7 +55,7 @@ def opened(context, target, scenario, ours=None):
     return server
 
 
-# --- Clients that are there --------------------------------------------------------------------------------
+# --- Silent clients ----------------------------------------------------------------------------------------
 
 def echoed(wire, byte=ONE_BYTE):
     wire.sendall(byte)
@@ -64,8 +64,8 @@ def echoed(wire, byte=ONE_BYTE):
 
 
 def sit(port, address, count, pipe):
-    """In a process of its own: connect so many from an address of their own, be silent until told to end.  Nobody is
-    asked to answer: silent clients say nothing at all."""
+    """In a process of its own: open `count` connections from an own address, and keep them silent until the parent ends
+    this process.  The server is not asked to answer: silent clients send nothing at all."""
     end_with_us()
     wires = []
     try:
@@ -73,7 +73,7 @@ def sit(port, address, count, pipe):
             wires.append(socket.socket())
             wires[-1].settimeout(PATIENCE_S)
             wires[-1].setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
-            wires[-1].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, BY_RESET)  # nothing stays in TIME-WAIT behind us
+            wires[-1].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, BY_RESET)  # no connection stays in TIME-WAIT after us
             wires[-1].bind((address, 0))
             wires[-1].connect(("127.0.0.1", port))
         pipe.send(None)
@@ -84,7 +84,7 @@ def sit(port, address, count, pipe):
 
 @contextlib.contextmanager
 def crowd(port, count):
-    """So many silent connections while this lasts."""
+    """`count` silent connections as long as the `with` lasts."""
     seats, method = [], multiprocessing.get_context("fork")
     try:
         for number in range(0, count, CROWD_MAX):
@@ -107,7 +107,7 @@ def crowd(port, count):
 
 
 def sockets(pid):
-    """How many sockets a family has: those that several processes share once."""
+    """How many sockets a family has; a socket that several processes share counts once."""
     found = set()
     for one in family(pid):
         with contextlib.suppress(OSError):
@@ -118,7 +118,7 @@ def sockets(pid):
 
 
 def all_held(pid, count, before):
-    """Of so many, how many more are held than before, soon: who connected may have been closed to make room."""
+    """How many of `count` new connections are held after a while: the server may have closed some to accept others."""
     end = time.monotonic() + PATIENCE_S
     while (held := sockets(pid) - before + SLACK) < count and time.monotonic() < end:
         time.sleep(0.05)
@@ -138,8 +138,8 @@ def url(server):
 
 
 def bursts(context, server, scenario, theirs):
-    """All at once and once each, several times.  Of each figure the middle one, for a burst that something else came
-    into is another burst; processor time is that of a connection with its one message."""
+    """All clients send one message each, at the same time; repeated several times.  Each latency is the median of the
+    bursts, because something else may disturb a burst.  Processor time is that of a connection with its one message."""
     count, times = scenario["clients"], scenario.get("times", TIMES[context.pace])
     argv = ["-c", str(count), "-n", str(count), "-t", "1", "-T", "30s", *message(scenario), url(server)]
     before_s = used_s(server.pid)
@@ -152,7 +152,7 @@ def bursts(context, server, scenario, theirs):
 
 
 def steadily(context, server, scenario, seconds):
-    """Without a pause, beside a crowd that is silent."""
+    """Clients that send without a pause, while a crowd is silent."""
     ours, theirs = measures.processors(scenario)
     options = ["-c", str(scenario["connections"]), "-t", "1", "-T", "10s", *message(scenario), url(server)]
     idle, before = scenario.get("idle", 0), sockets(server.pid)
@@ -160,12 +160,12 @@ def steadily(context, server, scenario, seconds):
         if idle and (held := all_held(server.pid, idle, before)) < idle:
             raise Broken(f"of {idle} silent connections {held} are held")
         ask = functools.partial(measures.generate, context, patience_s=seconds + PATIENCE_S, allowed=theirs, whole=False)
-        failed = ask(["-n", str(10 * scenario["connections"]), *options])["errors"]["total"]  # which warms it too
+        failed = ask(["-n", str(10 * scenario["connections"]), *options])["errors"]["total"]  # this warms the server too
         before_s = used_s(server.pid)
         data = ask(["-d", f"{seconds * 1000:.0f}ms", *options])
         cpu_s = used_s(server.pid) - before_s
     failed += data["errors"]["total"]
-    if failed:  # how many is what was asked; nothing else of it means anything
+    if failed:  # the number of failures is the answer; no other figure means anything
         return {"figures": {"failed": failed}, "limiter": None}
     server.stop()
     answers, latency = data["requests"]["answered"], data["latency_us"]
@@ -176,7 +176,7 @@ def steadily(context, server, scenario, seconds):
 
 
 def pour(wires, until):
-    """Send on each as much as it takes, and read nothing."""
+    """Send on each connection as much as it takes, and read nothing."""
     with selectors.DefaultSelector() as selector:
         for wire in wires:
             wire.setblocking(False)
@@ -187,12 +187,12 @@ def pour(wires, until):
                     key.fileobj.send(CHUNK)
                 except BlockingIOError:
                     pass
-                except OSError:  # it was closed: that is an answer too
+                except OSError:  # the server closed it: that is an answer too
                     selector.unregister(key.fileobj)
 
 
 def tcp_bytes():
-    """Of the buffers of all TCP sockets here."""
+    """Bytes in the buffers of all TCP sockets on this machine."""
     pages = re.search(r"^TCP:.* mem (\d+)", text_of("/proc/net/sockstat"), re.MULTILINE)[1]
     return int(pages) * os.sysconf("SC_PAGESIZE")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kind_generators.py - generators are the targets: each asks the same server, for the same time, over as many connections."""
+"""kind_generators.py - generators as targets: each loads the same server, for the same time, over as many connections."""
 import askers
 import measures
 import peers

@@ -2,14 +2,14 @@
 """kind_guest.py - instructions of a whole system for one request: client, kernel and server, counted in a guest.
 
 A boot costs more than a cell, so a round is one boot: measure_all() takes all its targets and scenarios into a guest
-in memory and asks each in turn.  The guest's clock is its count of instructions, so the time that the
-client tells is the figure.  Rounds differ in the seed of the guest's randomness, which decides where things lie in
+in memory and measures each in turn.  The guest's clock is its count of instructions, so the time that the
+client reports is the figure.  Rounds differ in the seed of the guest's randomness, which decides where things are in
 memory and in hash tables: the spread of the rounds is the luck in a figure.
 
 A target is rung (`engine`, `options`), rung inside the kernel (`model`; `options` are the module's parameters), a server
 of peers.py (`peer`), or a lab program that serves (`program`, called with the port, the target's `args` and the
-scenario's).  A scenario may have another `kernel`: that is a boot more, and modules built for it.  What is asked for
-is a file of so many `bytes`, the listing of a folder of so many `entries`, or so many bytes of C `source`.
+scenario's).  A scenario may have another `kernel`: that takes another boot, and modules built for it.  Clients request
+a file of `bytes` bytes, the listing of a folder of `entries` entries, or `source` bytes of C source.
 """
 import functools
 import glob
@@ -28,23 +28,23 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PORT = 8080  # as in count.sh
 KERNEL = "6.1"  # unless the scenario has another
 DESCRIPTORS = 20000
-# Of the short run and the long one.  Sockets change their ways for some milliseconds: both runs are longer than that.
+# Answers of the short run and of the long one.  Both take longer than the milliseconds in which a socket's behaviour changes.
 ANSWERS = (500, 1500)
-RESTED_MAX = 0.01  # of the difference: while the processor has nothing to do the clock jumps, and that is not counting
+RESTED_MAX = 0.01  # share of the difference: while the processor is idle the clock jumps instead of counting
 LIMIT_S = 600
 MEMORY_MIB = 768
-BUILD_S = 900  # at most, for the modules of one kernel
-# What a program opens by a name that neither its configuration nor its linker knows.
+BUILD_S = 900  # time limit for the modules of one kernel
+# Files that a program opens by a name that neither its configuration nor its linker knows.
 BESIDE = {"lighttpd": ("/usr/lib/lighttpd/mod_dirlisting.so",)}
 SERVE = ("/lab/rung serve /srv --engine {engine} --bind 127.0.0.1 --port {port} --workers 1 --idle-timeout 600s "
          "--drain-timeout 1s {options}")
 LOAD = "/lab/module.sh rung_http port={port} root=/srv model={model} idle_timeout=600000 {options}"
 
 
-# --- What a guest is given ----------------------------------------------------------------------------------
+# --- The guest's files --------------------------------------------------------------------------------------
 
 def put_peer(image, context, target):
-    """A peer's program, its configuration filled in, and the files that this names; the command."""
+    """Put a peer's program, its configuration, and the files that this names into the image; the command."""
     import peers  # pylint: disable=import-outside-toplevel
     recipe, scratch = peers.PEERS[target["peer"]], f"/lab/{target['peer']}"
     command, text = recipe.filled({"root": "/srv", "port": PORT, "scratch": scratch, "config": f"{scratch}/config",
@@ -60,7 +60,7 @@ def put_peer(image, context, target):
 
 @functools.cache
 def modules_for(version, build):
-    """The folder of our modules, built for that kernel if they are not."""
+    """The folder of our modules, which are built for that kernel if needed."""
     done = subprocess.run([sys.executable, "-B", os.path.join(HERE, "vm/build"), "--kernel", version, "--build", build],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           timeout=BUILD_S, check=False)
@@ -70,7 +70,7 @@ def modules_for(version, build):
 
 
 def put_model(image, context, target, version):
-    """Both modules and who loads them; the command."""
+    """Put both modules and the script that loads them into the image; the command."""
     folder = modules_for(version, build_of(context))
     for name in ("rung_core.ko", "rung_http.ko"):
         image.copy(os.path.join(folder, name), f"/lab/{name}")
@@ -79,7 +79,7 @@ def put_model(image, context, target, version):
 
 
 def put_target(image, context, target, version):
-    """What a target needs; its command without what a scenario adds."""
+    """Put the files that a target needs into the image; its command, without the words that a scenario adds."""
     if "peer" in target:
         return put_peer(image, context, target)
     if "program" in target:
@@ -114,7 +114,7 @@ def put_body(image, scenario):
 
 
 def put_all(image, context, cells, version):
-    """Everything that the cells need; {target: command}, {target: why it cannot run}."""
+    """Put everything that the cells need into the image; {target: command}, {target: why it cannot run}."""
     image.program(context.rung, "/lab/rung")
     image.program(context.load, "/lab/rung-load")
     image.copy(os.path.join(HERE, "vm/count.sh"), "/lab/count.sh")
@@ -133,7 +133,7 @@ def put_all(image, context, cells, version):
 
 
 def line(number, command, target, scenario):
-    """One cell in the shell's words."""
+    """One cell as a line of shell."""
     if "program" in target:
         command += f" {scenario.get('args', '')}"
     load = ["-c", scenario["connections"], *(["-k", "off"] if scenario.get("close") else []),
@@ -141,10 +141,10 @@ def line(number, command, target, scenario):
     return shlex.join(map(str, ["cell", number, command.strip(), path_of(scenario), *ANSWERS, *load]))
 
 
-# --- What comes back ----------------------------------------------------------------------------------------
+# --- The results --------------------------------------------------------------------------------------------
 
 def told(output):
-    """{number of a cell: {key: text}} of what count.sh said."""
+    """{number of a cell: {key: text}}, from the output of count.sh."""
     parts = re.split(r"^@ (\d+) (\w+)\n", output, flags=re.MULTILINE)
     found = {}
     for number, key, text in zip(parts[1::3], parts[2::3], parts[3::3]):
@@ -157,7 +157,7 @@ def client_ns(run):
 
 
 def cell_of(texts):
-    """The figures of one cell, from two runs and how long the processor rested in each."""
+    """The figures of one cell, from two runs and the time that the processor was idle in each."""
     if "idle" not in texts:
         raise Broken(texts.get("why") or "the guest said nothing about it")
     less, more = json.loads(texts["less"]), json.loads(texts["more"])
@@ -181,12 +181,12 @@ def build_of(context):
 
 
 def cache_of(context):
-    """Kernels lie beside what is built."""
+    """The folder of kernels, in the build folder."""
     return os.path.join(build_of(context), "vm")
 
 
 def booted(context, version, number, cells):
-    """[(target, scenario)] in one guest with that kernel; what each came to, or Broken."""
+    """Measure [(target, scenario)] in one guest with that kernel; the result of each, or Broken."""
     image = Image()
     commands, missing = put_all(image, context, cells, version)
     lines = [line(place, commands[target["name"]], target, scenario)
@@ -210,8 +210,8 @@ def attempt(texts):
 
 
 def by_boot(cells, boot_of, boot):
-    """A boot for each boot_of(scenario): what boot(that, its cells) found of them all, in their order; Broken where it
-    fails."""
+    """A boot for each value of boot_of(scenario): the results of boot(value, its cells) in the order of all cells; Broken
+    for the cells of a boot that fails."""
     found = {}
     for which in dict.fromkeys(boot_of(scenario) for _, scenario in cells):
         mine = [place for place, (_, scenario) in enumerate(cells) if boot_of(scenario) == which]
@@ -223,7 +223,7 @@ def by_boot(cells, boot_of, boot):
 
 
 def the_only(found):
-    """What was found of one cell alone."""
+    """The result of one cell alone."""
     (one,) = found
     if isinstance(one, Broken):
         raise one

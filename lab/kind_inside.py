@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""kind_inside.py - modules of ours, and servers beside them, timed inside a guest with a kernel of Debian's.
+"""kind_inside.py - our kernel modules and servers in user space, timed inside a guest with a Debian kernel.
 
 A round is one boot: measure_all() takes its cells into a guest that has this machine's files as its root, and
 lab/inside.py measures one after another there.  A scenario says how many `processors`:
 
-    1  (unless it says)  the guest's clock is its count of instructions (guest.py): whatever else this machine does, the
+    1  (the default)  the guest's clock is its count of instructions (guest.py): whatever else this machine does, the
        same work takes the same time.  Nothing runs at the same time as anything else, and a cache miss costs nothing.
-    2  the guest's clock is this machine's.  Two things do happen at once; but what else runs here is in every figure,
-       and an emulated instruction costs ten or thirty times what it should.  That is a boot more.
+    2  the guest's clock is this machine's.  Two things do happen at once, but other work of this machine affects every
+       figure, and an emulated instruction costs ten or thirty times what it should.  Such scenarios need another boot.
 
-Either way a figure means something only beside another of the same round.
+Either way a figure means something only in comparison with another of the same round.
 
 A target is a `model` of ours in the kernel (`options`: parameters of the module), an `engine` of ours in user space, or a
-`peer`.  What its clients do: `connections` ask without a pause; `silent` ones say nothing, and others come beside them;
+`peer`.  What its clients do: `connections` send requests without a pause; `silent` ones send nothing, while others connect;
 `calls` looks at one function of the kernel (`probe` of the target) while connections are made.
 """
 import json
@@ -26,18 +26,18 @@ from vm import guest, kernel
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON = "/usr/bin/python3"
 MEMORY_MIB = 1536
-MODULES = ("tcp_diag",)   # with which peers.py asks who listens
-BOOT_S, CELL_S = 300, 60  # of this machine's time, at most
+MODULES = ("tcp_diag",)   # peers.py needs it to find out which process listens
+BOOT_S, CELL_S = 300, 60  # time limits, in this machine's time
 
 
 def described(context, cells):
-    """What lab/inside.py is told."""
+    """The job for lab/inside.py, as JSON."""
     return json.dumps({"binaries": os.path.dirname(os.path.abspath(context.rung)), "cells": cells, "pace": context.pace,
                        "modules": os.path.abspath(modules_for(KERNEL, build_of(context))), "seconds": context.seconds})
 
 
 def told(context, folder, cells):
-    """What came back of each, as far as it did."""
+    """The results that the guest wrote, as far as it got."""
     path, found = os.path.join(folder, "cells"), []
     for line in text_of(path).splitlines() if os.path.exists(path) else ():
         try:
@@ -52,12 +52,12 @@ def told(context, folder, cells):
 
 
 def rest(found, cells, why):
-    """Whoever did not get his turn is told why."""
+    """The results, filled up with the reason why for each cell that was not measured."""
     return [*found, *[Broken(why)] * (len(cells) - len(found))]
 
 
 def booted(context, number, cells, processors):
-    """[(target, scenario)] in one guest; what each came to, or Broken."""
+    """Measure [(target, scenario)] in one guest; the result of each, or Broken."""
     with tempfile.TemporaryDirectory(dir=context.folder) as share:
         with open(os.path.join(share, "job.json"), "w", encoding="utf-8") as file:
             file.write(described(context, cells))
@@ -68,7 +68,7 @@ def booted(context, number, cells, processors):
             result = guest.boot(job, kernel.fetch(KERNEL, cache_of(context)))
         except Broken as error:
             return rest(told(context, share, cells), cells, f"the guest died: {error}")
-        if result.complaints:  # from when on is not known
+        if result.complaints:  # which cells they affect is not known
             raise Broken(f"the kernel complains: {result.complaints[0]}")
         return rest(told(context, share, cells), cells, f"the guest said nothing about it: {result.output.strip()[-400:]}")
 

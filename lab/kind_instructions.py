@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """kind_instructions.py - instructions that rung executes in user space for a request, and the size of its program.
 
-valgrind counts those of two whole lives, one with `short` requests and one with `long`; the difference divided by what was
-asked more is what one costs, for starting, warming and stopping cancel.  What the kernel does is not seen, nor what waiting for
-memory costs: counts of one connection are the same again and again, where times are not.
+valgrind counts those of two whole runs, one with `short` requests and one with `long`.  The difference divided by the additional
+requests is the cost of one, because starting, warming and stopping cancel.  The kernel's work and the cost of waiting for memory
+are not seen.  Unlike times, counts with one connection are the same in every run.
 """
 import os
 
@@ -13,7 +13,7 @@ from machine import output_of
 from rig import CHANGED_S, Broken
 
 PATIENCE_S = 300
-PRELOAD = "openat2.so"  # what valgrind lacks
+PRELOAD = "openat2.so"  # a system call that valgrind lacks
 
 
 def program_bytes(path):
@@ -26,7 +26,7 @@ def program_bytes(path):
 
 
 def documents(context, scenario):
-    """That of every kind, with files that are not new: in a file's first second less of it is kept."""
+    """The folder of measures.documents(), with files that look old: in a file's first second less of it is cached."""
     folder = measures.documents(context, scenario)
     for name in os.listdir(folder):
         os.utime(os.path.join(folder, name), (CHANGED_S, CHANGED_S))
@@ -34,7 +34,7 @@ def documents(context, scenario):
 
 
 def life(context, target, scenario, requests):
-    """Instructions of a server that answers so many."""
+    """Instructions in the whole run of a server that answers `requests` requests."""
     folder, out = documents(context, scenario), os.path.join(context.folder, "callgrind.out")
     preload = os.path.join(os.path.dirname(context.rung), PRELOAD)
     if not os.path.exists(preload):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """kind_logged.py - kind logged: kind load, where LOG in a target's options is a file.  Its lines are counted
-afterwards: a server that was to log and did not would be the fastest.
+afterwards, because a server that should log but does not would be the fastest.
 """
 import os
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 """kind_massif.py - what a server takes from its allocator: the server runs under valgrind while it answers.
 
-A cell is three runs.  Under massif, with the scenario's `long` number of requests: the heap at its peak, and what of it
-is still held when the clients have gone.  Under memcheck, with `long` and with `short`: allocations for one request,
-the difference, so that starting and ending cancel; and whatever is not given back at the end, or read before it is
+A cell is three runs.  Under massif, with the scenario's `long` number of requests: the heap at its peak, and the part of it
+that is still held when the clients have gone.  Under memcheck, with `long` and with `short`: allocations for one request,
+from the difference, so that starting and ending cancel.  Memory that is not freed at the end, or is read before it is
 written, makes the cell invalid.
 
-A request costs what `load` says: "crowd" is a connection each that stays, "slow" is a reader of a large file who takes
-little at a time, "listing" asks for a folder of many names, and "file" is rung load, with `connections` and `close`.
+`load` says what a request is: with "crowd" each is a connection that stays, with "slow" a reader that takes a large file in
+small pieces; "listing" requests a folder of many names, and "file" is rung load, with `connections` and `close`.
 Stacks are no heap: what threads and coroutines keep there is in docs/cost.md.
 """
 import functools
@@ -67,7 +67,7 @@ def slow_reader(port):
 
 
 def slow(_context, port, _scenario, requests):
-    """Some at once, each taking a little in turn: every answer waits for its reader many times."""
+    """Some slow readers at once, each taking a little in turn: every answer waits for its reader many times."""
     while requests > 0:
         got = {slow_reader(port): 0 for _ in range(min(SLOW_AT_ONCE, requests))}
         requests -= len(got)
@@ -92,8 +92,8 @@ LOADS = {"crowd": crowd, "file": rung_load("index.html"), "listing": rung_load("
 
 @functools.cache
 def mounts_of_its_own():
-    """A mount anywhere ends all that the server keeps in memory, so that it allocates again: one that other processes make
-    is not seen, where a process may have mounts of its own (only root may, and not in every chroot)."""
+    """A command that gives the server its own mounts, or [].  Any mount that the server sees makes it drop its cache, so that
+    it allocates again; mounts by other processes are then invisible.  This needs root, and fails in some chroots."""
     prefix = ["unshare", "--mount"]
     return prefix if subprocess.run([*prefix, "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0 else []
 
@@ -110,7 +110,7 @@ def serve(context, target, folder, *valgrind):
 
 
 def heap_told(text):
-    """The largest heap of any snapshot of massif's file; it has one when nothing was ever allocated, too."""
+    """The largest heap of all snapshots in massif's file, which has one even if nothing was ever allocated."""
     found = [int(value) for value in re.findall(r"^mem_heap_B=(\d+)$", text, re.MULTILINE)]
     if not found:
         raise Broken("massif took no snapshot")
@@ -118,7 +118,7 @@ def heap_told(text):
 
 
 def at_rest(pid, path):
-    """The heap now, when it no longer falls: a thousand threads take a while to end."""
+    """The heap when it no longer falls: a thousand threads take a while to end."""
     end, before = time.monotonic() + PATIENCE_S, None
     while True:
         subprocess.run(["vgdb", f"--pid={pid}", "snapshot", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -143,7 +143,7 @@ def under_massif(context, target, scenario, folder):
 
 
 def memcheck_told(text):
-    """Allocations in the whole life of the server, when it gave everything back and read nothing wrong."""
+    """Allocations in the whole life of the server; Broken unless it freed everything and had no errors."""
     said = re.sub(r"^==\d+== ?", "", text, flags=re.MULTILINE)
     allocations = re.search(r"total heap usage: ([\d,]+) allocs", said)
     if not allocations or "in use at exit: 0 bytes in 0 blocks" not in said or "ERROR SUMMARY: 0 errors" not in said:

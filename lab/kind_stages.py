@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """kind_stages.py - where the time of an answer goes: rung trace follows a load request by request.
 
-The figures are means over the answers that were traced, and then over the slowest hundredth of them.  A stage that is
-not known has its time in the next one that is, so that the means of the stages add up to the mean of the whole.  The
+The figures are means over the traced answers, and over the slowest hundredth of them.  The time of an unknown stage is
+counted in the next known one, so that the means of the stages add up to the mean of the whole.  The
 first answer of each connection is left out, because it waits to be accepted while all the others connect.
 
 `sample` in a scenario is the number of connections of which one is traced.  Tracing slows the server down; a sample
@@ -20,14 +20,14 @@ import measures
 from rig import PATIENCE_S, Broken, end_with_us
 
 STAGES = ("woken", "running", "read", "parsed", "found", "compressed", "out", "done")  # from the head's arrival to the last byte
-SLOW = 100   # answers; the slowest one of them has figures of its own
-LEAST = 200  # answers; fewer say nothing of the slowest hundredth
+SLOW = 100   # the slowest of this many answers has figures of its own
+LEAST = 200  # answers; fewer say nothing about the slowest hundredth
 RING = "128m"  # the tracer reads late while server and generator have the processors
 READY = "tracing port"
 
 
 class Tracer:
-    """rung trace of a server's port; it has begun when the block does."""
+    """rung trace on a server's port; it has begun when the `with` block begins."""
 
     def __init__(self, context, port, *options):
         self.out = tempfile.TemporaryFile("w+", dir=context.folder)
@@ -48,7 +48,7 @@ class Tracer:
         self.out.close()
 
     def ended(self):
-        """(the requests that were shown, the summary), when what was under way has been acknowledged."""
+        """(the requests that were shown, the summary), after a pause in which the last answers are acknowledged."""
         time.sleep(0.1)
         self.process.send_signal(signal.SIGINT)
         try:
@@ -63,7 +63,7 @@ class Tracer:
 
 
 def means(answers, prefix):
-    """Microseconds of each stage, and of the whole.  Before `woken` the head had arrived; what follows `done` is the client's."""
+    """Microseconds of each stage, and of the whole.  `woken` begins when the head has arrived; time after `done` is the client's."""
     count = len(answers)
     found = {stage: sum(one["took_ns"][stage] for one in answers if isinstance(one["took_ns"][stage], int)) / count / 1e3
              for stage in STAGES}

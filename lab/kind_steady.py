@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""kind_steady.py - kind steady: a scenario of kind echo again and again, on servers started anew; how much the runs
-differ is the figure.  What is decided once for a process (where its memory lies, which processors it gets) differs
-between restarts and not within one, so it looks like a difference between two servers to whoever starts each once.
+"""kind_steady.py - kind steady: a scenario of kind echo several times, each on a new server; the figure is how much the
+runs differ.  Properties that are decided once for a process (where its memory is, which processors it gets) differ between
+restarts but not within a run.  If each server is started only once, they look like a difference between the servers.
 """
 import statistics
 
 import kind_echo
 
-RESTARTS = {"quick": 8, "full": 16}  # quartiles want some
+RESTARTS = {"quick": 8, "full": 16}  # quartiles need several
 
 
 def half(figures):
-    """The middle half's width, in per cent of the median."""
+    """The width of the middle half, in per cent of the median."""
     first, middle, third = statistics.quantiles(figures, n=4)
     return 100 * (third - first) / middle
 

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: MIT
 """lab.py - rung lab: every experiment again, on this machine.
 
-rung lab                       which experiments there are
+rung lab                       list the experiments
 rung lab run NAME ...          measure (two minutes each); --full for longer
-rung lab show NAME ...         what the last run found
-rung lab draw                  its pages and plots once more
+rung lab show NAME ...         show what the last run found
+rung lab draw                  make its pages and plots again
 
-A run that was interrupted goes on where it stopped when it is started again.
+An interrupted run continues where it stopped when it is started again.
 """
 import argparse
 import os
@@ -71,7 +71,7 @@ def table_of(result, scenario):
 
 
 def limits(result, scenario, targets):
-    """Whose limit was what; in one line when it was the same for all."""
+    """The limits, each with the targets that met it; in one line if it was the same for all."""
     found = {}
     for target in targets:
         found.setdefault(judge.limiter(result, target, scenario), []).append(target)
@@ -129,7 +129,7 @@ def list_all(_options):
 
 
 def plans_of(names):
-    """{name or path: plan}; each is looked at before anything is built or measured."""
+    """{name or path: plan}; each is checked before anything is built or measured."""
     found, called = {}, {}
     for name in names:
         short, path = experiment.name_of(name), os.path.abspath(experiment.place(name))
@@ -159,8 +159,8 @@ def runnable(plans):
 
 
 def build(binaries, plans):
-    """The binaries are those of the sources as they are now, when they lie where make puts them; and those of targets that are
-    compiled otherwise."""
+    """Build the binaries from the sources as they are now, in the folder where make puts them, and those of targets that are
+    compiled in another way."""
     folder, mode = os.path.split(binaries)
     more = sorted({target["build"] for plan in plans for target in plan["target"] if "build" in target})
     for mode, what in [(mode, ["all", "lab-programs"]), *((one, ["all"]) for one in more)]:
@@ -200,7 +200,7 @@ def run(options):
 
 
 def draw(options, results):
-    """The pages of results.  Without what draws, or without room for it, a result is still whole."""
+    """Draw the pages of results.  If the libraries for drawing are missing, or the disk is full, a result is still whole."""
     try:
         for result in results:
             tell(f"{result['name']}: drawing")
@@ -221,7 +221,7 @@ def draw_index(options):
 
 
 def chosen(options):
-    """The results of the names that were given; of all, when there are none."""
+    """The results of the given names; all results, if none are given."""
     if options.names:
         return [result_of(options, experiment.name_of(name)) for name in options.names]
     found = list(plots.results(options.out, say, experiment.FOLDER).values())
@@ -267,7 +267,7 @@ complete -F _rung_lab rung-lab"""
 
 
 def completion(parser, known):
-    """For bash, as base/option_completion.c has it for the other programs."""
+    """Print a completion for bash, as base/option_completion.c does for the other programs."""
     def words(one):
         return sorted(word for action in one._actions for word in action.option_strings)  # pylint: disable=protected-access
     cases = "".join(f"        {name}) words='{' '.join(words(one) + (experiment.names() if name != 'list' else []))}' ;;\n"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """limits.py - which limit of the machine an experiment meets first, and what else spoils its figures.
 
-Each limit is a row: how many connections at once it leaves room for, what happens beyond, what to do.  A limit that
-is met unseen is measured in place of the server: a burst that overflows the accept queue costs its clients a second
-each, and no server did that.  check() says all of it in sentences, before anything is measured.
+Each limit is a row: how many connections it allows at once, what happens beyond, what to do.  If a limit is met
+unnoticed, the limit is measured instead of the server: a burst that overflows the accept queue costs its clients a second
+each, and no server caused that.  check() says all of it in sentences, before anything is measured.
 """
 import glob
 import os
@@ -17,11 +17,11 @@ SYSCTLS = ("net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog", "net.ipv4.tcp_s
            "net.ipv4.ip_local_port_range", "net.ipv4.tcp_max_tw_buckets", "net.ipv4.tcp_tw_reuse",
            "net.ipv4.tcp_congestion_control", "net.core.default_qdisc", "fs.nr_open",
            "kernel.pid_max", "kernel.threads-max", "vm.max_map_count", "kernel.randomize_va_space")
-BACKLOG = 4096  # of rung serve, when --backlog is not said
+BACKLOG = 4096  # of rung serve without --backlog
 SPARE = 64      # descriptors that are not connections
 MAPPINGS_SPARE = 200  # of a program before it has any connection
 WATCH_S = 0.25
-BUSY = 0.1      # of a processor: what less than this takes disturbs less than the rounds differ by themselves
+BUSY = 0.1      # of a processor: a process that takes less disturbs less than the rounds differ by themselves
 
 
 # --- What the machine says ---------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ def virtual(root):
 
 
 def governor(root):
-    """What chooses the clock's rate, or None; several, if processors differ."""
+    """The governor that chooses the clock's rate, or None; several names, if processors differ."""
     paths = glob.glob(os.path.join(root, "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"))
     return " and ".join(sorted({text_of(path).strip() for path in paths})) or None
 
@@ -64,7 +64,7 @@ def turbo(root):
 
 
 def ports(root):
-    """How many an address has for connections to one server."""
+    """How many ports an address has for connections to one server."""
     try:
         first, last = map(int, text_of(os.path.join(root, "proc/sys/net/ipv4/ip_local_port_range")).split())
         return last - first + 1
@@ -75,8 +75,8 @@ def ports(root):
 # --- Limits ------------------------------------------------------------------------------------------------
 
 def needs(plan):
-    """The most that any scenario asks for: {"held": connections that are open together, "burst": those that come
-    together, "closing": whether each request has one of its own}."""
+    """The most that any scenario asks for: {"held": connections that are open together, "burst": connections that come
+    together, "closing": whether each request has its own connection}."""
     rows = plan.get("scenario", [])
     burst = max((row.get("connections", row.get("clients", 0)) for row in rows), default=0)
     held = max((row.get("connections", row.get("clients", 0)) + row.get("idle", row.get("rests", 0)) for row in rows),
@@ -85,12 +85,12 @@ def needs(plan):
 
 
 def engines(plan):
-    """Words of all targets, to see who makes threads or maps stacks."""
+    """Words of all targets, to see which of them create threads or map stacks."""
     return set(" ".join(f"{row.get('options', '')} {row.get('engine', '')}" for row in plan.get("target", [])).split())
 
 
 def limits(plan, root):
-    """Rows: (what is limited, "held" or "burst", for how many there is room, beyond, what to do)."""
+    """Rows: (what is limited, "held" or "burst", how many it allows, what happens beyond, what to do)."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     somaxconn, syn = number(root, "net.core.somaxconn"), number(root, "net.ipv4.tcp_max_syn_backlog")
     rows = [("open files of a process", "held", files - SPARE, "the server pauses its listeners",
@@ -115,7 +115,7 @@ def limits(plan, root):
 
 
 def binding(plan, root):
-    """Sentences: every limit that is too low for the experiment, and which is the next above it."""
+    """Sentences: every limit that is too low for the experiment, and the next one above its needs."""
     want = needs(plan)
     rows = sorted(limits(plan, root), key=lambda row: row[2])
     for what, key, room, beyond, remedy in rows:
@@ -136,7 +136,7 @@ def binding(plan, root):
 # --- Noise -------------------------------------------------------------------------------------------------
 
 def cpu_ticks(root, but=()):
-    """Ticks that each other process has used."""
+    """{pid: ticks that it has used}, for all processes except those in `but`."""
     used = {}
     for entry in os.listdir(os.path.join(root, "proc")):
         if entry.isdigit() and int(entry) not in but:
@@ -156,7 +156,7 @@ def busy(before, after, ticks):
 
 
 def others(root):
-    """Sentence: what else is computing now.  Processes are counted, not named."""
+    """A sentence about other processes that are computing now.  Processes are counted, not named."""
     mine, before, began = family(os.getpid()), cpu_ticks(root, family(os.getpid())), time.monotonic()
     time.sleep(WATCH_S)
     ticks = (time.monotonic() - began) * os.sysconf("SC_CLK_TCK")
@@ -167,7 +167,7 @@ def others(root):
 
 
 def time_wait(root):
-    """Sentence: whether the kernel still has room for connections that have ended."""
+    """A sentence, if the kernel has hardly any room left for connections in TIME-WAIT."""
     most = number(root, "net.ipv4.tcp_max_tw_buckets")
     there = re.search(r"^TCP:.* tw (\d+)", line(root, "proc/net/sockstat") or "", re.MULTILINE)
     if most and there and int(there[1]) > 0.9 * most:
@@ -176,7 +176,7 @@ def time_wait(root):
 
 
 def noise(root):
-    """Sentences: what makes figures differ that is not the server."""
+    """Sentences about anything other than the server that makes figures differ."""
     cores = len(os.sched_getaffinity(0))
     load = float((line(root, "proc/loadavg") or "0").split()[0])
     if load > cores / 2:
@@ -200,5 +200,5 @@ def noise(root):
 
 
 def check(plan, root="/"):
-    """Sentences, the limits first; [] if nothing is in the way."""
+    """All sentences, the limits first; [] if there is nothing to report."""
     return [*binding(plan, root), *noise(root)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""lines.py - what is drawn over an axis of its own, a line for each target: a scenario's x, percentiles, time.
+"""lines.py - plots with a line for each target, over a scenario's x, percentiles or time.
 
 Panels under one legend.  A line is broken where a cell is invalid, and a cross at the foot says so.
 """
@@ -16,8 +16,8 @@ from matplotlib.transforms import blended_transform_factory
 from sheet import SIZE, width_of
 
 KEY, SAMPLE, BODY, GAP, BELOW = 0.2, 0.34, 2.5, 0.25, 0.56  # inches: a line of the legend, its sample, a panel
-FAINT = 0.16  # of an interval
-BANDS = 5     # of more lines the bands would hide each other: an interval is then a thin line at its point
+FAINT = 0.16  # opacity of an interval's band
+BANDS = 5     # the bands of more lines would hide each other: an interval is then a thin line at its point
 
 
 class Point(NamedTuple):
@@ -55,7 +55,7 @@ def point(result, target, scenario, key, x):
 
 
 def runs(rows):
-    """Scenarios whose x are all different make one panel; else a new one begins where x falls."""
+    """Scenarios whose x are all different make one panel; otherwise a new panel begins where x falls."""
     if len({row["x"] for row in rows}) == len(rows):
         return [sorted(rows, key=lambda row: row["x"])] if rows else []
     found = []
@@ -67,7 +67,7 @@ def runs(rows):
 
 
 def place_words(plot, x):
-    """Sizes as people call them."""
+    """The label of an x: a number of bytes with its unit, other numbers as they are."""
     if "[B]" in plot.get("x_label", ""):
         for size, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
             if x >= size and x % size == 0:
@@ -87,7 +87,7 @@ def over_x(result, plot):
 
 
 def over_percentiles(result, plot):
-    """Over 1/(1-p): each next nine is as far as the one before.  The greatest of all is infinitely far, and not shown."""
+    """Drawn over 1/(1-p), so that all nines are equally far apart.  The maximum would be infinitely far, and is not shown."""
     found = []
     for scenario in where(result, plot):
         lines, ticks = [], set()
@@ -102,7 +102,7 @@ def over_percentiles(result, plot):
 
 
 def over_time(result, plot):
-    """Every round is a line of its own: a cell's {"series": {figure: [[second, value], ...]}}."""
+    """Every round is a line of its own, from a cell's {"series": {figure: [[second, value], ...]}}."""
     found, key = [], plot["figure"]
     for scenario in where(result, plot):
         lines = [(target, [Point(x, y, y, y) for x, y in one.get("series", {}).get(key, [])] if not one.get("error")
@@ -145,7 +145,7 @@ def planned(result, plot, width):
 
 
 def upward(plot):
-    """What the y axis is."""
+    """The label of the y axis."""
     return view.within(plot["figure"]) if plot["kind"] == "percentiles" else words(plot["figure"])
 
 
@@ -207,7 +207,7 @@ def place(paper, panel, plan, looks, span):
 
 
 def line(axes, points, look, how):
-    """In parts, where something is missing in between."""
+    """Draw a line, in parts if points are missing in between."""
     (log, bands), parts = how, [[]]
     for one in points:
         if one.median is None or log and one.median <= 0:

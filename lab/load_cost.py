@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """load_cost.py - what a request costs rung load, and what it costs wrk, asking the same nginx: make load-cost.
 
-Three questions, none by a single clock reading.  Instructions: each generator under callgrind for a short and a long
-run; the difference divided by the additional requests, so that starting cancels.  Processor time: user and system of
+Three questions, none answered by a single clock reading.  Instructions: each generator under callgrind for a short and a
+long run; the difference divided by the additional requests, so that starting cancels.  Processor time: user and system of
 the generator per request.  Throughput: runs in turns (A B B A ...), the ratio of neighbours, its median and spread.
-rung load checks every body while it is measured with --check; wrk checks nothing, and is the same in both tables.
-The experiment `generators` has more of them, and no instructions.
+With --check rung load compares every body while it is measured; wrk checks nothing, and is the same in both tables.
+The experiment `generators` has more generators, and no instructions.
 """
 import argparse
 import datetime
@@ -24,14 +24,14 @@ from machine import commit, describe
 from rig import PATIENCE_S, Broken, make_folder, text_of
 
 PAGE, BEGIN, END = "docs/load.md", "<!-- begin: make load-cost -->\n", "<!-- end -->"
-SERVER, SLOW = "nginx-tuned", 20  # so many times as long as asked for a generator may take under valgrind
+SERVER, SLOW = "nginx-tuned", 20  # under valgrind a generator may take this many times its duration
 CONNECTIONS = 10
 QUICK = {"rounds": 6, "seconds": 1, "short": 1, "long": 3}
 FULL = {"rounds": 20, "seconds": 3, "short": 2, "long": 8}
 
 
 class Tools:
-    """The generators, and whom they ask."""
+    """The generators, and the URL that they request."""
 
     def __init__(self, load, url, folder):
         basic = ["-c", str(CONNECTIONS), "-t", "1"]
@@ -49,7 +49,7 @@ class Tools:
 
 
 def instructions(tools, tool, plan):
-    """Of the program and its libraries, per request; the kernel's are not seen."""
+    """Instructions of the program and its libraries, per request; those of the kernel are not seen."""
     found = []
     for seconds in (plan["short"], plan["long"]):
         answer = tools.run(tool, seconds, ("valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={tools.out}"))

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """machine.py - what a result says of the machine that made it.
 
-    describe()              what it is: processor, kernel, versions, how the server was compiled
+    describe()              the machine: processor, kernel, versions, how the server was compiled
     check(plan)             sentences: which of its limits an experiment meets first, what spoils figures
-    with settings(wanted)   what an experiment wants set; put back after it, however it ends
+    with settings(wanted)   the settings that an experiment asks for; put back after it, however it ends
 
-What cannot be read is None: a virtual machine has no governor to tell of.  Of the kernel's command line only words
-that change figures are kept, and no other process is ever named: results are published.
+A value that cannot be read is None: a virtual machine, for example, has no governor.  Only those words of the kernel's
+command line that change figures are kept, and no other process is ever named, because results are published.
 """
 import os
 import platform
@@ -21,7 +21,7 @@ from settings import Refused, settings
 
 __all__ = ["Refused", "check", "commit", "describe", "settings"]
 
-MEASURED = ("core", "base", "server", "engines", "tools", "lab", "Makefile", "scripts/train")  # and what measures
+MEASURED = ("core", "base", "server", "engines", "tools", "lab", "Makefile", "scripts/train")  # the measuring programs too
 WORDS = re.compile(r"(mitigations|spectre\w*|spec_\w+|nospectre\w*|mds|l1tf|pti|nopti|retbleed|isolcpus|nohz(_full)?|"
                    r"rcu_nocbs|irqaffinity|intel_pstate|amd_pstate|cpufreq\.\S+|intel_idle\.\S+|processor\.\S+|idle|"
                    r"nosmt|maxcpus|nr_cpus|transparent_hugepage|hugepages|preempt|threadirqs|tsc|clocksource|audit|"
@@ -32,7 +32,7 @@ BINARY = os.path.join(TOP, "build/release/rung")
 
 
 def output_of(*argv, errors=subprocess.DEVNULL, status=True):
-    """What it prints; "" if it is not there or, unless status is False, says that it failed."""
+    """The output of a command; "" if there is no such command or, unless status is False, if it fails."""
     try:
         return subprocess.run(argv, stdout=subprocess.PIPE, stderr=errors, cwd=TOP, text=True, timeout=60,
                               stdin=subprocess.DEVNULL, check=status).stdout.strip()
@@ -56,7 +56,7 @@ def found(pattern, text, flags=re.MULTILINE):
 # --- Parts -------------------------------------------------------------------------------------------------
 
 def processor(root):
-    """Its name, and what it shares: threads of a core, caches."""
+    """The processor: its name, threads of a core, caches, and how its clock is set."""
     info = text_of(os.path.join(root, "proc/cpuinfo"))
     siblings, cores = (found(rf"^{name}\s*: (\d+)", info) for name in ("siblings", "cpu cores"))
     caches = {}
@@ -72,14 +72,14 @@ def processor(root):
 
 
 def mitigations(root):
-    """What the kernel does, or leaves undone, about faults of this processor."""
+    """The kernel's mitigations, or lack of them, for faults of this processor."""
     folder = os.path.join(root, "sys/devices/system/cpu/vulnerabilities")
     rows = {name: read(folder, name) for name in sorted(os.listdir(folder))} if os.path.isdir(folder) else {}
     return {name: text for name, text in rows.items() if text and text != "Not affected"}
 
 
 def command_line(root):
-    """Of what the kernel was started with, the words that change figures."""
+    """The words of the kernel's command line that change figures."""
     return [word for word in (read(root, "proc/cmdline") or "").split(" -- ")[0].split() if WORDS.match(word)]
 
 
@@ -88,7 +88,7 @@ def sysctls(root):
 
 
 def versions():
-    """Of tools and of servers that are not ours, those that are installed."""
+    """Versions of the installed tools and of the installed servers that are not ours."""
     places = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
     there = {name: shutil.which(name, path=places) for name in TOOLS}
     said = {name: output_of(path, TOOLS[name], errors=subprocess.STDOUT, status=False)
@@ -97,7 +97,7 @@ def versions():
 
 
 def compiled(rung):
-    """The compiler and its options, as the binary itself says: {"compiler", "flags"}."""
+    """The compiler and its options, from the binary itself: {"compiler", "flags"}."""
     said = output_of("readelf", "--debug-dump=info", "--dwarf-depth=1", rung)
     lines = re.findall(r"DW_AT_producer *:(?: \(indirect [^)]*\):)? *(.*)$", said, re.MULTILINE)
     usual = max(lines, key=lines.count, default="")
@@ -106,7 +106,7 @@ def compiled(rung):
 
 
 def commit():
-    """The commit of the sources that are measured and of those that measure; make install writes it down."""
+    """The commit of the measured sources and of the measuring ones; make install records it."""
     if not SOURCES:
         return text_of(os.path.join(TOP, "commit")).strip()
     changed = output_of("git", "status", "--porcelain", "--", *MEASURED)
@@ -123,7 +123,7 @@ def stolen_s(root="/"):
 # --- The whole ---------------------------------------------------------------------------------------------
 
 def describe(rung=BINARY, root="/"):
-    """All of it; `rung` is the binary that is measured."""
+    """The whole description; `rung` is the binary that is measured."""
     memory = found(r"^MemTotal:\s+(\d+)", text_of(os.path.join(root, "proc/meminfo")))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return {**processor(root), "memory_mib": int(memory) // 1024 if memory else None, "kernel": platform.release(),

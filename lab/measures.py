@@ -3,7 +3,7 @@
 
 measure(context, target, scenario, seconds) -> {"figures": {name of figures.py: number}, "limiter": sentence or None,
 "percentiles": [[percentile, us], ...] if it has them}.  It raises Broken when what was measured would mean nothing.
-Each starts what it measures anew, so that nothing an earlier cell left behind is counted.
+Each function starts its own server or program, so that nothing an earlier cell left behind is counted.
 """
 import contextlib
 import gzip
@@ -23,14 +23,14 @@ from rig import (ENGINE, PATIENCE_S, Broken, Cannot, Crowd, Server, busy, bytes_
 
 PERCENTILES = {"p50": 50, "p75": 75, "p90": 90, "p99": 99, "p99_9": 99.9, "p99_99": 99.99, "max": 100}
 LATENCIES = {"p50_us": "p50", "p90_us": "p90", "p99_us": "p99", "p999_us": "p99_9", "max_us": "max", "mean_us": "mean"}
-BUSY = 0.9   # of its processors' time: that was the limit
+BUSY = 0.9   # share of its processors' time from which on they count as the limit
 WAITING = "waiting: neither processor was busy"
 REST_S, SETTLE_S = 2, 0.2
 BYTES = 1024
-COMPRESSED_S = 0.5  # at most, until a server that compresses on the fly has done so
-QUIET_S, QUIET_NS = 0.05, 1_000_000  # so long nobody of the family worked more than this: it sleeps
-KNOWN = 10_000  # files that are asked for before a crawl
-COUNT_ROUNDS = 20  # of a counted program's work
+COMPRESSED_S = 0.5  # longest wait for compressed text from a server that compresses on the fly
+QUIET_S, QUIET_NS = 0.05, 1_000_000  # a family that used no more than QUIET_NS in QUIET_S is asleep
+KNOWN = 10_000  # files requested before a crawl
+COUNT_ROUNDS = 20  # rounds of a counted program's work
 
 
 class Context:
@@ -43,7 +43,7 @@ class Context:
         self.commands, self.configs = {}, {}
 
     def started(self, target, argv, config=None):
-        """The command without this machine's paths, and with what its environment has besides."""
+        """Record the command, without this machine's paths and with the variables added to its environment."""
         env = ["env", *(f"{name}={value}" for name, value in target.get("env", {}).items())] if target.get("env") else []
         said = " ".join([*env, *argv]).replace(self.folder, "FOLDER")
         for folder in (os.path.dirname(self.rung), os.path.dirname(os.path.dirname(self.rung))):
@@ -53,11 +53,11 @@ class Context:
             self.configs.setdefault(target["name"], config.replace(self.folder, "FOLDER"))
 
 
-# --- What is served, and by whom ---------------------------------------------------------------------------
+# --- Files and servers -------------------------------------------------------------------------------------
 
 def documents(context, scenario):
-    """A folder with index.html, and with what a scenario asks for.  Made once, whole or not at all: of files that a full
-    disk cut short, server and generator would agree."""
+    """A folder with index.html and the files that a scenario asks for.  It is made once, whole or not at all: server and
+    generator would agree on files that a full disk had cut short."""
     size, count = scenario.get("bytes", BYTES), scenario.get("files", 1)
     more = f"-{scenario['entries']}-names" if "entries" in scenario else "-text" if scenario.get("gzip") else ""
     more += f"-in-{scenario['folders']}" if "folders" in scenario else ""
@@ -76,7 +76,7 @@ def documents(context, scenario):
 
 
 def make_one(path, scenario):
-    """A folder of so many `entries`, so many bytes of text, or so many random ones."""
+    """A folder with `entries` names, or a file of `bytes` bytes, either text or random."""
     if "entries" in scenario:
         os.mkdir(path)
         for name in entries_of(scenario):
@@ -86,7 +86,7 @@ def make_one(path, scenario):
     with open(path, "wb") as file:
         file.write(text_of_words(chance, size) if scenario.get("gzip") else chance.randbytes(min(size, 1 << 24)))
         if size > 1 << 24:
-            file.truncate(size)  # what is larger than 16 MiB ends in a hole: nobody compresses it
+            file.truncate(size)  # a file larger than 16 MiB ends in a hole: no server compresses it
 
 
 def entries_of(scenario):
@@ -94,14 +94,14 @@ def entries_of(scenario):
 
 
 def text_of_words(chance, size):
-    """Words of some letters, the first ones of a list oftener, as in a language: gzip makes a third of it."""
+    """Random words, some of them more frequent, as in a language: gzip shrinks the text to a third."""
     words = ["".join(chance.choices("etaoinshrdlucmfwypvbgk", k=chance.randint(2, 9))) for _ in range(400)]
     weights = [1 / place for place in range(1, len(words) + 1)]
     return " ".join(chance.choices(words, weights, k=size)).encode()[:size]
 
 
 def form_of(scenario):
-    """What names look like, with {} for a number."""
+    """The pattern of the names, with {} for a number."""
     return "names{}/" if "entries" in scenario else "file{}.txt" if scenario.get("gzip") else "file{}.bin"
 
 
@@ -110,13 +110,13 @@ def names_of(count, form="file{}.bin"):
 
 
 def paths_of(scenario):
-    """The names, spread evenly over so many `folders`."""
+    """The names, spread evenly over the scenario's `folders`."""
     names, folders = names_of(scenario.get("files", 1), form_of(scenario)), scenario.get("folders")
     return [f"{number % folders}/{name}" for number, name in enumerate(names)] if folders else names
 
 
 def processors(scenario):
-    """Of the server and of the generator, or None: the kernel decides."""
+    """The processors of the server and those of the generator; None: the kernel decides."""
     mine = sorted(os.sched_getaffinity(0))
     if not scenario.get("pinned", True) or len(mine) < 2:
         return (mine if Far.client else None), None
@@ -124,7 +124,7 @@ def processors(scenario):
 
 
 def rung_of(context, target):
-    """The program of a target that is ours: another file, or another way of compiling these sources (MODE), beside it."""
+    """The program of a target that is ours: rung, another file, or another build of these sources (MODE) next to it."""
     if "build" in target:
         return os.path.join(os.path.dirname(os.path.dirname(context.rung)), target["build"], "rung")
     return target.get("binary", context.rung)
@@ -157,7 +157,7 @@ def open_target(context, target, scenario, folder, wrap=()):
 # --- The generator -----------------------------------------------------------------------------------------
 
 def told(out, err, whole=True):
-    """Its JSON; whole: only when every request was answered as it should be."""
+    """The JSON that rung load printed; whole: Broken unless every request was answered as it should be."""
     try:
         data = json.loads(out)
     except ValueError:
@@ -169,7 +169,7 @@ def told(out, err, whole=True):
 
 
 def generate(context, argv, patience_s, allowed=None, whole=True):
-    """Here; its JSON."""
+    """Run rung load on this machine; its JSON."""
     def prepare():
         end_with_us()
         if allowed:
@@ -178,7 +178,7 @@ def generate(context, argv, patience_s, allowed=None, whole=True):
 
 
 def generate_far(argv, patience_s):
-    """The same on the other machine, which has none of our files: a list of URLs goes through the standard input."""
+    """Run rung load on the other machine, which has none of our files: a list of URLs goes through its standard input."""
     urls = bytes_of(argv[argv.index("--urls") + 1]).decode() if "--urls" in argv else None
     words = ["-" if urls and before == "--urls" else word for before, word in zip([None, *argv], argv)]
     return answer_of(far.command(["-o", "-", *words]), patience_s + far.PATIENCE_S, True, end_with_us, urls)
@@ -197,7 +197,7 @@ def answer_of(argv, patience_s, whole, prepare, said=None):
 
 
 def load_options(context, scenario, port, before=False):
-    """What a scenario asks for, as options of rung load.  before: of a crawl, the files that are asked for before it."""
+    """A scenario as options of rung load.  before: the files requested before a crawl."""
     options = ["-c", str(scenario.get("connections", 1)), "-t", str(scenario.get("threads", 1)), "-T", "10s"]
     if scenario.get("close"):
         options += ["-k", "off"]
@@ -223,7 +223,7 @@ def load_options(context, scenario, port, before=False):
 # --- Kind load ---------------------------------------------------------------------------------------------
 
 def limiter(data, cpu_s, allowed):
-    """allowed: the server's processors, or None: all are server's and generator's together."""
+    """allowed: the server's processors; None: server and generator share all of them."""
     share, threads = cpu_s / data["elapsed_s"], data["generator"]["threads"]
     if allowed and share >= BUSY * len(allowed):
         return "the server's processor"
@@ -235,14 +235,14 @@ def limiter(data, cpu_s, allowed):
 
 
 def filesystem(folder):
-    """Of which kind it is, or "": of some the kernel tells another number than stat()."""
+    """The type of a folder's file system, or "" where mountinfo and stat() give it different numbers."""
     number = os.stat(folder).st_dev
     found = re.search(rf"^\d+ \d+ {os.major(number)}:{os.minor(number)} .* - (\S+) ", text_of("/proc/self/mountinfo"), re.MULTILINE)
     return found[1] if found else ""
 
 
 def forget(folder):
-    """The kernel keeps none of these files in memory."""
+    """Make the kernel drop these files from memory."""
     if (kind := filesystem(folder)) in ("tmpfs", "ramfs"):
         raise Broken(f"{folder} is memory ({kind}), where no file is cold: set TMPDIR to a folder on a disk")
     for name in os.listdir(folder):
@@ -253,13 +253,13 @@ def forget(folder):
 
 
 def duration(scenario, seconds):
-    """As options of rung load.  Cold files are asked for once: the second time they are warm."""
+    """The duration as options of rung load.  Cold files are requested once: the second time they are warm."""
     once = scenario.get("cold") or scenario.get("once")
     return ["-n", str(scenario.get("files", 1))] if once else ["-d", f"{seconds * 1000:.0f}ms"]
 
 
 def listed(target, port, scenario, path):
-    """Cannot or Broken, unless the answer is a listing of that folder."""
+    """Raise Cannot or Broken unless the answer is a listing of that folder."""
     import peers  # pylint: disable=import-outside-toplevel
     status, _, body = peers.fetch(target["name"], port, path)
     if status in (403, 404):
@@ -270,7 +270,7 @@ def listed(target, port, scenario, path):
 
 
 def compressed(target, port, folder, path):
-    """Cannot or Broken, unless the answer is that text, compressed; the first ones may come as they are."""
+    """Raise Cannot or Broken unless the answer is that text, compressed; the first answers may be uncompressed."""
     import peers  # pylint: disable=import-outside-toplevel
     end = time.monotonic() + COMPRESSED_S
     while True:
@@ -285,7 +285,7 @@ def compressed(target, port, folder, path):
 
 
 def checked(target, server, scenario, folder):
-    """That what rung load cannot compare with a file is what was asked for."""
+    """Check the answers that rung load cannot compare with a file: listings and compressed text."""
     for name in paths_of(scenario)[:1]:
         if "entries" in scenario:
             listed(target, server.port, scenario, "/" + name)
@@ -294,9 +294,9 @@ def checked(target, server, scenario, folder):
 
 
 def warm(context, target, server, scenario, folder):
-    """Each file is asked for twice, because a server may keep what is asked for again (once, where it is to be cold
-    afterwards).  All targets send the same bytes, those of the files; one that has a single answer for everything is
-    compared where there is one file."""
+    """Request each file twice, because a server may cache a file at its second request; only once if the files must be
+    cold afterwards.  All targets must send the bytes of the files.  A target that has a single answer for everything is
+    compared only if there is one file."""
     options, theirs = load_options(context, scenario, server.port, before=True), processors(scenario)[1]
     files, compare = scenario.get("files", 1), ["--check", folder]
     files = KNOWN if scenario.get("crawl") else files
@@ -308,7 +308,7 @@ def warm(context, target, server, scenario, folder):
 
 
 def settled(pid):
-    """When a server has gone to sleep: work for an answer may go on behind it."""
+    """Wait until a server is asleep: work for an answer may continue after the answer is sent."""
     end, before = time.monotonic() + PATIENCE_S, None
     while time.monotonic() < end and (now := cpu_ns(pid) // QUIET_NS) != before:
         before = now
@@ -332,7 +332,7 @@ def under_load(context, target, server, scenario, seconds):
             settled(server.pid)
         if scenario.get("crawl") and data["requests"]["sent"] > data["urls"]:
             raise Broken(f"all {data['urls']} files were asked for, and some again, which is no crawl: more files, or less time")
-        cpu_s, queued_ns = used_s(server.pid) - before_s, scheduled(server.pid)[1] - queued_ns  # before the idle ones leave
+        cpu_s, queued_ns = used_s(server.pid) - before_s, scheduled(server.pid)[1] - queued_ns  # before the idle connections are closed
         rss = field_kib(each_file(family(server.pid), "smaps_rollup"), "Pss")
     if scenario.get("once"):
         checked(target, server, scenario, folder)
@@ -347,7 +347,7 @@ def under_load(context, target, server, scenario, seconds):
 
 
 def at_rest(server, scenario):
-    """Processor time in a second in which nobody asks for anything."""
+    """Processor time per second while no client sends a request."""
     with Crowd(server.port) as crowd:
         if not crowd.grow(scenario["rests"], PATIENCE_S):
             raise Broken(f"{scenario['rests']} connections were not all answered")
@@ -360,7 +360,7 @@ def at_rest(server, scenario):
 
 
 def beside(scenario):
-    """Whoever shares the server's processors, if anybody."""
+    """The process that shares the server's processors, if the scenario asks for one."""
     if scenario.get("beside") not in (None, "busy"):
         raise Broken(f"beside = {scenario['beside']!r}: only \"busy\" is known, a process that never sleeps")
     return busy(processors(scenario)[0] or os.sched_getaffinity(0)) if "beside" in scenario else contextlib.nullcontext()
@@ -400,14 +400,14 @@ def json_of(out, argv):
 
 
 def program(context, target, scenario, _seconds):
-    """What it prints: one JSON object of figures."""
+    """The figures are the one JSON object that the program prints."""
     argv = program_argv(context, target, scenario)
     context.started(target, argv)
     return {"figures": json_of(ran(argv), argv), "limiter": None}
 
 
 def events(path):
-    """{event: count}, of a file of callgrind's."""
+    """{event: count}, from a file of callgrind."""
     lines = text_of(path).splitlines()
     names = next(line for line in lines if line.startswith("events: ")).split()[1:]
     sums = next(line for line in reversed(lines) if line.startswith(("totals: ", "summary: "))).split()[1:]
@@ -415,7 +415,7 @@ def events(path):
 
 
 def counted(context, argv, rounds):
-    """(what it printed, {event: count}) under callgrind, doing so many rounds of its work."""
+    """(the JSON it printed, {event: count}) of a program under callgrind that does `rounds` rounds of its work."""
     out = os.path.join(context.folder, "callgrind.out")
     said = ran(["valgrind", "--quiet", "--tool=callgrind", "--branch-sim=yes", f"--callgrind-out-file={out}", *argv,
                 str(rounds)])
@@ -423,7 +423,7 @@ def counted(context, argv, rounds):
 
 
 def count(context, target, scenario, _seconds):
-    """Instructions for one unit of work: many rounds less few, so that starting and ending cancel."""
+    """Instructions for one unit of work: a long run minus a short one, so that the cost of starting and ending cancels."""
     argv = program_argv(context, target, scenario)
     context.started(target, [*argv, "ROUNDS"])
     rounds = scenario.get("count_rounds", COUNT_ROUNDS)
@@ -447,7 +447,7 @@ def kind(name):
 
 
 def whole_round(name):
-    """measure_all(context, number, cells) of a kind that would rather measure a round's cells at once, or None.
+    """measure_all(context, number, cells) of a kind that measures all cells of a round at once, or None.
 
     cells are [(target, scenario)]; it returns for each what measure() does, or the Broken that it would raise.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""modules.py - a module of ours that serves, with the face of rig.Server: inside a guest, where it may be loaded.
+"""modules.py - a module of ours that serves, with the interface of rig.Server: inside a guest, where it may be loaded.
 
-It is there when the constructor returns and gone after stop(), which waits until it has let go of everything.  Who says
-nothing for ten minutes is left alone, as the lab's other servers leave him.
+The module is loaded when the constructor returns, and stop() waits until it has released everything.  A client that is
+silent for ten minutes is not closed, as in the lab's other servers.
 """
 import contextlib
 import os
@@ -29,13 +29,13 @@ def run(*argv):
 
 
 def said():
-    """The kernel's last words about us."""
+    """The last lines about us in the kernel's log."""
     done = subprocess.run(["busybox", "dmesg"], stdout=subprocess.PIPE, text=True, errors="replace", check=False)
     return " | ".join([line for line in done.stdout.split("\n") if "rung_" in line][-SAID_LINES:])
 
 
 def threads(name):
-    """Threads of the kernel that are called so."""
+    """Threads of the kernel that have this name."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
@@ -45,7 +45,7 @@ def threads(name):
 
 
 class Module:
-    """folder: of the modules; parameters: words of insmod; site: the folder that is served, or None: it is rung_echo."""
+    """folder: that of the modules; parameters: words for insmod; site: the folder to serve, or None for rung_echo."""
 
     def __init__(self, folder, model, site=None, parameters=()):
         self.name, self.up = "rung_http" if site else "rung_echo", False
@@ -71,7 +71,7 @@ class Module:
         run("rmmod", self.name)
 
     def schedule(self, how, count):
-        """So many of its threads get another class, as soon as they are there."""
+        """Give `count` threads of the module another class as soon as they exist; how many got it in time."""
         policy, priority = CLASSES[how]
         done, end = set(), time.monotonic() + PATIENCE_S
         while len(done) < count and time.monotonic() < end:

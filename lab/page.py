@@ -2,7 +2,7 @@
 """page.py - results as pages for a browser: one for each, and one for all.
 
 A page is a single file: no network, no script, light or dark as its reader wishes, for a desk, a telephone and paper.
-Whatever comes from a result is text and escaped; only our own drawings are markup.
+All that comes from a result is text and escaped; only our own drawings are markup.
 """
 import base64
 import csv
@@ -24,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def words(text):
-    """Escaped, with `code` as code."""
+    """The text escaped, with `code` as code."""
     return Markup("").join(Markup("<code>{}</code>").format(part) if code else part for part, code in view.coded(text))
 
 
@@ -71,7 +71,7 @@ def drawings(result):
 
 
 def told(value):
-    """Whatever JSON has, in a line."""
+    """Any JSON value as one line of text."""
     if isinstance(value, dict):
         return "; ".join(f"{key} {told(one)}" for key, one in value.items())
     if isinstance(value, list):
@@ -80,7 +80,7 @@ def told(value):
 
 
 def machine_rows(result):
-    """What is known of it."""
+    """The known properties of the machine, as rows."""
     return [(key.replace("_", " "), told(value)) for key, value in result["machine"].items() if value not in (None, "", [], {})]
 
 
@@ -101,7 +101,7 @@ def html(result):
 # --- All of them --------------------------------------------------------------------------------------------
 
 def row(name, plan, result):
-    """plan: of an experiment that was never run."""
+    """A row of the index; result is None for an experiment that was never run, and plan is then used."""
     if result is None:
         return {"name": name, "title": plan.get("title", name), "question": plan.get("question", ""), "ran": False, "plot": ""}
     plots, bad = draw.plots(result), len(view.invalid(result))

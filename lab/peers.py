@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""peers.py - servers that are not ours, each with a configuration of peers/: started, asked the same, always ended.
+"""peers.py - servers that are not ours, each with a configuration of peers/: started, sent the same requests, always ended.
 
-A Peer is used as rig.Server is.  It runs in the foreground in a process group of its own, as whoever runs the lab, and
-writes below a temporary folder that goes with it.  What stands between @ signs in a configuration is filled in here.
+A Peer is used like a rig.Server.  It runs in the foreground in a process group of its own, as the user that runs the lab,
+and writes below a temporary folder that is removed with it.  Names between @ signs in a configuration are filled in here.
 """
 import grp
 import hashlib
@@ -28,8 +28,8 @@ CONFIGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
 PATH = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
 PORTS_TRIED_MAX = 5
 SAID_MAX = 65536
-TOLD_MAX = 600        # of a log, in a sentence
-QUIET_S = 0.05         # so long nobody of the family began, ended, or worked more than this: it has started
+TOLD_MAX = 600        # characters of a log that a sentence quotes
+QUIET_S = 0.05         # if meanwhile no process began, ended or used more than QUIET_NS, the server has started
 QUIET_NS = 1_000_000
 PORT_TAKEN = re.compile("address already in use", re.IGNORECASE)
 WORKER_DIED = re.compile(r"exited on signal \d+|exit signal [^\n]*")
@@ -44,14 +44,14 @@ class Recipe(NamedTuple):
     program: str
     config: str     # a file of peers/
     arguments: tuple
-    no_root: bool = False                  # refuses to have workers that are root
-    varies: bool = False                   # begins and ends workers as it likes
-    stop: signal.Signals = signal.SIGTERM  # which lets it end with 0
-    sendfile: str = ""                     # of nginx: on or off
+    no_root: bool = False                  # refuses to run workers as root
+    varies: bool = False                   # starts and ends workers as it likes
+    stop: signal.Signals = signal.SIGTERM  # signal after which it exits with 0
+    sendfile: str = ""                     # nginx only: on or off
 
     def filled(self, known):
-        """The command and the configuration's text, with what is known in the place of each @name@.  A line that begins
-        with @compress@ is a comment, unless "compress" is known as "": the server then compresses text on the fly."""
+        """The command and the configuration's text, with each @name@ replaced by its value in `known`.  A line that begins
+        with @compress@ is a comment, unless `known` has "" for it: the server then compresses text on the fly."""
         every = {"compress": "# ", "sendfile": self.sendfile, **known}
 
         def put(text):
@@ -61,7 +61,7 @@ class Recipe(NamedTuple):
 
 
 def parts(workers):
-    """Of so many workers, what configurations call them."""
+    """The numbers that configurations need for `workers` workers, by their names there."""
     return {"workers": workers, "children": workers if workers > 1 else 0, "threads": 512 * workers}
 
 
@@ -86,7 +86,7 @@ def available():
 
 
 def ourselves():
-    """Names of our user and group; a server that is not root's ignores them, so they need not exist."""
+    """Names of our user and group; a server that does not run as root ignores them, so they need not exist."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name, grp.getgrgid(os.getegid()).gr_name
     except KeyError:
@@ -100,9 +100,10 @@ def free_port():
 
 
 def listening(port):
-    """What the sockets are called that listen on this port.
+    """The names of the sockets that listen on this port.
 
-    Of the kernel's table of listeners: /proc/net/tcp takes seconds where a hundred thousand are in TIME-WAIT.
+    The kernel's table of listeners has them: reading /proc/net/tcp takes seconds with a hundred thousand connections in
+    TIME-WAIT.
     """
     request = struct.pack("=IHHII4BI48x", 72, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, 0, 0,
                           socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 1 << TCP_LISTEN)
@@ -114,14 +115,14 @@ def listening(port):
             while data:
                 length, kind = struct.unpack_from("=IH", data)
                 if kind != SOCK_DIAG_BY_FAMILY:
-                    return found  # the end, or an error: then nobody is known to listen
+                    return found  # the end, or an error: then no listener is known
                 if struct.unpack_from("!H", data, PORT_AT)[0] == port:
                     found.add(f"socket:[{struct.unpack_from('=I', data, INODE_AT)[0]}]")
                 data = data[(length + 3) & ~3:]
 
 
 def listens(pids, port):
-    """Whether one of these processes listens on the port: somebody else may have taken it."""
+    """Whether one of these processes listens on the port: another process may have taken it."""
     sockets = listening(port)
     return bool(sockets) and any(link in sockets for pid in pids for link in descriptors(pid))
 
@@ -143,10 +144,10 @@ class PortTaken(Exception):
 
 
 class Peer:
-    """One such server on a free port, its folder the given one; rig.Server has the same face.
+    """One such server on a free port, serving the given folder; it has the same interface as rig.Server.
 
-    `workers` is what a configuration takes as that; "default" ones have what Debian gives them.  `compress`: text, on
-    the fly.
+    `workers` is the number of workers that a configuration sets; the "default" ones keep Debian's settings.  `compress`:
+    compress text on the fly.
     """
 
     def __init__(self, name, folder, processors=None, workers=1, wrap=(), compress=False):
@@ -199,11 +200,11 @@ class Peer:
         return command, text
 
     def without_scratch(self, text):
-        """As it is told: another run has another folder."""
+        """The text as it is reported: every run has another scratch folder."""
         return text.replace(self.scratch.name, "SCRATCH")
 
     def environment(self):
-        home = self.scratch.name  # H2O_ROOT: h2o begins a helper that lies there, and does not wait for it
+        home = self.scratch.name  # H2O_ROOT: h2o starts a helper from this folder and does not wait for it
         return {"PATH": PATH, "LANG": "C", "HOME": home, "TMPDIR": home, "XDG_DATA_HOME": home,
                 "XDG_CONFIG_HOME": home, "H2O_ROOT": home, "GOMAXPROCS": str(self.workers)}
 
@@ -214,7 +215,7 @@ class Peer:
         if self.processors:
             os.sched_setaffinity(0, self.processors)
         if self.recipe.no_root and os.geteuid() == 0:
-            # Its workers change their user, and must still be allowed to read the folder.
+            # The workers change their user, and must still be allowed to read the folder.
             LIBC.prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0)
 
     def await_port(self):
@@ -232,7 +233,7 @@ class Peer:
         raise Broken(f"{self.name} does not listen on port {self.port}: {self.told()}")
 
     def await_quiet(self):
-        """Until it has answered once and its processes, however many it begins with, have gone to sleep."""
+        """Wait until the server has answered once and all processes that it begins with are asleep."""
         end, before = time.monotonic() + PATIENCE_S, None
         ask(self.name, self.port, "/")
         while time.monotonic() < end and (now := (family(self.pid), cpu_ns(self.pid) // QUIET_NS)) != before:
@@ -243,7 +244,7 @@ class Peer:
     # --- While it runs
 
     def said(self):
-        """What it has written to its standard error and to its log of errors."""
+        """The text that the server has written to its standard error and its error log."""
         text = os.pread(self.words.fileno(), SAID_MAX, 0).decode(errors="replace")
         try:
             return text + text_of(os.path.join(self.scratch.name, "error.log"))[:SAID_MAX]
@@ -262,14 +263,14 @@ class Peer:
         self.close()
 
     def close(self):
-        """Whatever it is doing, it and its files are gone afterwards."""
+        """End the server, whatever it is doing, and remove its files."""
         if self.process:
             self.kill()
         self.words.close()
         self.scratch.cleanup()
 
     def kill(self):
-        """All of its group, also those whose parent is gone already."""
+        """Kill all processes of its group, also those whose parent has ended already."""
         end = time.monotonic() + PATIENCE_S
         while living(self.process.pid) and time.monotonic() < end:
             try:
@@ -280,7 +281,7 @@ class Peer:
         self.process.wait()
 
     def ended(self):
-        """Whether it has; `usage` is then its and that of all it has waited for."""
+        """Whether the server has ended; `usage` is then that of the server and of all children it has waited for."""
         if self.process.returncode is None:
             pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
             if pid:
@@ -288,11 +289,11 @@ class Peer:
         return self.process.returncode is not None
 
     def stop(self):
-        """Ask it to stop; what it and all its processes have used, when they have."""
+        """Ask the server to stop; when all its processes have ended, return what they have used."""
         if self.ended():
             raise Broken(f"{self.name} ended while it was measured, with {self.process.returncode}: {self.told()}")
         lost = set() if self.recipe.varies else self.began_with - set(family(self.pid))
-        died = WORKER_DIED.search(self.said())  # asked now: how one ends that was told to is its own affair
+        died = WORKER_DIED.search(self.said())  # looked at now: how a worker ends after SIGTERM does not matter
         os.kill(self.pid, self.recipe.stop)
         end = time.monotonic() + PATIENCE_S
         while not self.ended() or self.process.returncode == 0 and living(self.process.pid):
@@ -307,7 +308,7 @@ class Peer:
 
 
 def living(group):
-    """Whether anybody of a process group is more than a name that waits for its parent: a thread is, of one that has ended."""
+    """Whether any process of a group still runs.  A zombie does not, unless other threads of its process are left."""
     stats = (text.rpartition(")")[2].split() for text in each_file(filter(str.isdigit, os.listdir("/proc")), "stat"))
     return any(fields[2] == str(group) and (fields[0] not in "ZX" or int(fields[17]) > 1) for fields in stats)
 
@@ -315,7 +316,7 @@ def living(group):
 # --- The same bytes -----------------------------------------------------------------------------------------
 
 def fetch(name, port, path, coding="identity"):
-    """(status, coding, body) of an answer to a client that takes this coding."""
+    """(status, coding, body) of an answer to a client that accepts this coding."""
     client = http.client.HTTPConnection(Far.address, port, timeout=PATIENCE_S)
     try:
         client.request("GET", path, headers={"Accept-Encoding": coding, "Connection": "close"})
@@ -328,7 +329,7 @@ def fetch(name, port, path, coding="identity"):
 
 
 def ask(name, port, path):
-    """Status, length and SHA-256 of a body, as it is: not compressed."""
+    """Status, length and SHA-256 of an uncompressed body."""
     status, coding, body = fetch(name, port, path)
     if coding != "identity":
         raise Broken(f"{name} sends {path} as {coding}, and was asked for the file as it is")
@@ -336,7 +337,7 @@ def ask(name, port, path):
 
 
 def check_file(name, port, folder, path):
-    """Broken, unless what it sends for /PATH is that file of the folder."""
+    """Raise Broken unless the server's answer for /PATH is that file of the folder."""
     body = bytes_of(os.path.join(folder, path))
     expected = 200, len(body), hashlib.sha256(body).hexdigest()
     if (answer := ask(name, port, "/" + path)) != expected:
@@ -344,7 +345,8 @@ def check_file(name, port, folder, path):
 
 
 def same_bytes(servers, paths):
-    """Ask each of {name: server} for each path; a sentence of what was compared.  Broken: who differs, and in what."""
+    """Request each path from each of {name: server}; a sentence that says what was compared.  Broken names the two servers
+    that differ, and the path."""
     found = []
     for path in paths:
         answers = {name: ask(name, server.port, path) for name, server in servers.items()}

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 """plots.py - everything that is made of lab/results, made anew without measuring (make plots).
 
-For each result a page, its plots as SVG and PNG and its cells as CSV in build/lab, the main plot in docs/lab/img, and the
-block of docs/lab/NAME.md; of all of them an index page, the table in docs/lab/README.md and that of what other documents
-claim in docs/lab/claims.md.  The same results give the same bytes.  --check changes nothing, needs nothing but Python, and complains about documents and pictures that are not
-of these results.
+Each result gets a page, its plots as SVG and PNG and its cells as CSV in build/lab, the main plot in docs/lab/img, and the
+block of docs/lab/NAME.md.  All together get an index page, the table in docs/lab/README.md, and the table of other documents'
+claims in docs/lab/claims.md.  The same results give the same bytes.  --check changes nothing, needs only Python, and complains
+about documents and pictures that were not made from these results.
 """
 import argparse
 import json
@@ -30,11 +30,11 @@ KEYS = {"version", "name", "plan", "machine", "cells", "missing", "commit", "whe
 
 
 class Unfit(Exception):
-    """A file that nothing can be drawn of: why, as a sentence."""
+    """Nothing can be drawn from a file: a sentence says why."""
 
 
 def result_of(path, experiments):
-    """experiments: the folder of the files that say how it is read now."""
+    """experiments: the folder of the experiments, which decide how a result is read now."""
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
@@ -50,7 +50,7 @@ def result_of(path, experiments):
 
 
 def results(folder, refuse, experiments=EXPERIMENTS):
-    """name -> result.  refuse(sentence) is told of what is none."""
+    """name -> result.  refuse(sentence) is called for each file that is no result."""
     found = {}
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         if name.endswith(".json"):
@@ -63,7 +63,7 @@ def results(folder, refuse, experiments=EXPERIMENTS):
 
 
 def plans(folder):
-    """name -> plan of every experiment, as far as it can be read: rung lab says what is wrong with one that cannot."""
+    """name -> plan of every experiment, {} for one that cannot be read: rung lab says what is wrong with it."""
     found = {}
     for name in sorted(os.listdir(folder)):
         if name.endswith(".toml"):
@@ -76,7 +76,7 @@ def plans(folder):
 
 
 def write(path, text):
-    """Bytes or text, whole or not at all; a file that is already so is left alone."""
+    """Write bytes or text, whole or not at all; a file that has these bytes already is left alone."""
     data = text if isinstance(text, bytes) else text.encode()
     try:
         if bytes_of(path) == data:
@@ -90,7 +90,7 @@ def write(path, text):
 # --- Pages and pictures: these need matplotlib and jinja2 --------------------------------------------------
 
 def draw_one(result, out):
-    """Files of one result, in the folder `out`."""
+    """Write the files of one result to the folder `out`."""
     import draw  # pylint: disable=import-outside-toplevel
     import page  # pylint: disable=import-outside-toplevel
     name = os.path.join(out, result["name"])
@@ -109,7 +109,7 @@ def draw_index(known, found, out):
 # --- Documents ----------------------------------------------------------------------------------------------
 
 def documents(found):
-    """(path, text as it should be): of each result."""
+    """(path, text as it should be) for each result."""
     for name, result in found.items():
         path = f"{DOCUMENTS}/{name}.md"
         if os.path.exists(path):
@@ -119,7 +119,7 @@ def documents(found):
 
 
 def said_in(path):
-    """What a PNG says it was drawn from, or ''."""
+    """The fingerprint in a PNG of the result that it was drawn from, or ''."""
     data, at = bytes_of(path), 8
     while at + 8 <= len(data):
         size, kind = struct.unpack(">I4s", data[at:at + 8])
@@ -137,7 +137,8 @@ def text_of(path):
 
 
 def stale(known, found):
-    """Sentences.  Who adds an experiment need not draw: rows of what was never run are not looked at."""
+    """Sentences about documents that are out of date.  Rows of experiments that were never run are not checked, so that adding
+    an experiment does not require drawing."""
     for path, text in documents(found):
         if text_of(path) != text:
             yield f"{path} does not say what {RESULTS} says: make plots"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """probe.py - how long each call of one of the kernel's functions takes, by a probe at its entry and one at its return.
 
-The kernel's own means (tracefs): what runs need not be built for it, nor even loaded anew.  A probe is a breakpoint or a
-jump, so a call takes a little longer for being looked at.
+Probes are set through tracefs, so the running code needs no special build and is not even reloaded.  A probe is a
+breakpoint or a jump, so a probed call takes a little longer.
 """
 import contextlib
 import os
@@ -11,7 +11,7 @@ import re
 from rig import Broken, text_of
 
 TRACING = "/sys/kernel/tracing"
-BUFFER_KIB = 16384  # for each processor; what does not fit is lost, and then the trace means nothing
+BUFFER_KIB = 16384  # for each processor; events that do not fit are lost, and then the trace means nothing
 EVENT = re.compile(r"-(\d+)\s+\[\d+\]\s+\S+\s+([\d.]+): (entered|left): ", re.MULTILINE)
 
 
@@ -25,7 +25,7 @@ def tell(name, text):
 
 @contextlib.contextmanager
 def probed(function):
-    """What it yields tells, when asked, how long each call took until then, in us, in the order of their ends."""
+    """Yields a function that returns how long each call took until then, in us, in the order in which the calls ended."""
     tell("trace_clock", "mono")
     tell("buffer_size_kb", str(BUFFER_KIB))
     tell("trace", "\n")
@@ -47,7 +47,7 @@ def whole_trace():
 
 
 def durations(text):
-    """A thread is in a function once at a time: its return belongs to its last entry."""
+    """Durations of calls in us.  A thread is in the function at most once, so a return belongs to its last entry."""
     began, found = {}, []
     for thread, at, what in EVENT.findall(text):
         if what == "entered":

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""reading.py - a result as it is read: what was measured is the result's own, what is made of it may be said better later.
+"""reading.py - a result as it is read: the measurements are the result's own, but claims and plots may be improved later.
 
 Claims, plots and columns are those of the experiment as it is now, if it has the targets and scenarios that were measured:
-a claim that is worded or tested better needs no new measurement.  Of another experiment the result keeps its own.
-Figures that follow from others are added, and stand in no file of results.
+a claim that is worded or tested better needs no new measurement.  If the experiment has others, the result keeps its own.
+Figures that follow from others are added here; no file of results contains them.
 """
 import copy
 import os
@@ -18,7 +18,7 @@ REWORDED = "Claims and plots are those of the experiment as it is now; what was 
 
 
 def plan_now(path):
-    """The experiment of a file, or None: it is gone, or is none."""
+    """The experiment in a file; None if the file is gone or is no experiment."""
     try:
         with open(path, "rb") as file:
             return experiment.check(tomllib.load(file))
@@ -39,7 +39,7 @@ def reworded(result, now):
 
 
 def with_derived(result):
-    """For each valid cell also what figures.DERIVED makes of it, where the plan asks for it."""
+    """The result with the figures that figures.DERIVED derives for each valid cell, if the plan asks for them."""
     plan = result["plan"]
     asked = {*plan.get("figures", []), *(one["figure"] for key in ("claim", "plot") for one in plan.get(key, []))}
     scenarios = {one["name"]: one for one in plan["scenario"]}
@@ -53,7 +53,7 @@ def with_derived(result):
 
 
 def read(result, folder):
-    """folder: of the experiments that are ours; of another the result knows the path."""
+    """folder: that of our experiments; for another experiment the result has the path."""
     source = result.get("source", result["name"])
     path = source if os.path.isabs(source) else os.path.join(folder, source + ".toml")
     return with_derived(reworded(result, plan_now(path)))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""rig.py - what the lab's measurements stand on: a rung that is started and always ended, clients, and /proc.
+"""rig.py - the base of the lab's measurements: a rung that is started and always ended, clients, and /proc.
 
-Nothing outlives its `with`: a server is asked to stop, then ended; if this program itself dies, the kernel
-tells its servers (PR_SET_PDEATHSIG).
+Nothing outlives its `with`: a server is asked to stop, then killed.  If this program itself dies, the kernel
+ends its servers (PR_SET_PDEATHSIG).
 """
 import contextlib
 import ctypes
@@ -19,17 +19,17 @@ import time
 from far import Far
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SOURCES = os.path.exists(os.path.join(TOP, "Makefile"))  # false: this is what make install has installed
+SOURCES = os.path.exists(os.path.join(TOP, "Makefile"))  # false: this is the copy that make install made
 SETUP = "scripts/setup lab" if SOURCES else f"{TOP}/scripts/setup lab"
 
-ENGINE = "epoll"  # of rung where a target names none: what auto takes differs from machine to machine
-BODY_BYTES, CHANGED_S = 1024, 1_600_000_000  # of the small file: its size, and when it was last changed
+ENGINE = "epoll"  # rung's, if a target names none: the choice of auto differs from machine to machine
+BODY_BYTES, CHANGED_S = 1024, 1_600_000_000  # of the small file: its size, and its time of modification
 REQUEST = b"GET /index.html HTTP/1.1\r\nHost: lab\r\n\r\n"
-PATIENCE_S = 20  # for what takes milliseconds; beyond it something is broken
+PATIENCE_S = 20  # time limit for operations that take milliseconds; beyond it something is broken
 KERNEL_STACK_BYTES = 16384  # THREAD_SIZE of x86-64 and arm64
 WORDS_MAX = 65536
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-CPUCLOCK_SCHED = 2  # clock_getcpuclockid(3): of a process by its number
+CPUCLOCK_SCHED = 2  # clock_getcpuclockid(3): the clock of a process, from its pid
 SERVING = re.compile(r"serving .* at http://[\d.]+:(\d+)/")
 CLEAN_ENV = {name: value for name, value in os.environ.items() if not name.startswith("RUNG_")}
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -54,24 +54,24 @@ def bytes_of(path):
 
 
 def raise_descriptors():
-    """As many descriptors as we may have; servers inherit them.  How many that is."""
+    """Raise our limit on descriptors as far as we may, for the servers that inherit it; returns the limit."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
 
 
 def adopt_orphans():
-    """The children of a server that is ended become ours, so that we can wait for them."""
+    """The children of a server that has ended become ours, so that we can wait for them."""
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_with_us():
-    """In a new process: our end is its end, however we end."""
+    """In a new process: the kernel ends it when we end, however we end."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def make_folder(path):
-    """With a file that is not new: for the rest of a file's first second nothing of it is kept for long."""
+    """Put a file into the folder and make it look old: during a file's first second, nothing of it is cached for long."""
     name = os.path.join(path, "index.html")
     with open(name, "wb") as file:
         file.write(b"x" * BODY_BYTES)
@@ -81,7 +81,8 @@ def make_folder(path):
 # --- Processes, as /proc shows them ------------------------------------------------------------------------
 
 def children(pid):
-    """Of all its threads.  One that ends meanwhile leaves its own to another: then all are asked again."""
+    """The children of all threads of a process.  A thread that ends leaves its children to another thread, so all are then
+    read again."""
     while True:
         try:
             tasks = os.listdir(f"/proc/{pid}/task")
@@ -103,7 +104,7 @@ def family(pid):
 
 
 def lives(pid):
-    """A process that has ended, and that its parent has not waited for yet, does not."""
+    """Whether a process runs; one that has ended and that its parent has not waited for yet does not."""
     try:
         return text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -111,7 +112,7 @@ def lives(pid):
 
 
 def each_file(pids, name):
-    """The texts of /proc/PID/NAME, without the processes that ended meanwhile."""
+    """The texts of /proc/PID/NAME, without the processes that have ended."""
     for pid in pids:
         try:
             yield text_of(f"/proc/{pid}/{name}")
@@ -120,7 +121,7 @@ def each_file(pids, name):
 
 
 def field_kib(texts, name):
-    """Sum of a field, in KiB, over such files."""
+    """Sum of a field, in KiB, over texts of each_file()."""
     found = (re.search(rf"^{name}:\s+(\d+) kB", text, re.MULTILINE) for text in texts)
     return sum(int(match[1]) for match in found if match)
 
@@ -131,7 +132,7 @@ def cpu_ns(pid):
 
 
 def scheduled(pid):
-    """(ns that the living threads of a family ran, ns that they were ready and others ran)."""
+    """(ns that the living threads of a family ran, ns that they were ready while other threads ran)."""
     ran = queued = 0
     for one in family(pid):
         try:
@@ -144,9 +145,10 @@ def scheduled(pid):
 
 
 def used_s(pid):
-    """Processor time of a family: of those that live, with the threads they had, and of children waited for.
+    """Processor time of a family: of its living processes, with the threads they had, and of children waited for.
 
-    Who ends while we look gives his time to a parent whom we may have asked before: then all are asked again."""
+    A process that ends while we look adds its time to that of its parent, which we may have read before: then all are
+    read again."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         pids = family(pid)
@@ -165,7 +167,7 @@ def own_s(pid):
 
 
 def memory_bytes(pid):
-    """What a family occupies: its own pages by PSS, page tables, kernel stacks."""
+    """The memory of a family: its own pages by PSS, page tables, kernel stacks."""
     pids = family(pid)
     threads = sum(len(os.listdir(f"/proc/{one}/task")) for one in pids if os.path.isdir(f"/proc/{one}/task"))
     return {"pss": 1024 * field_kib(each_file(pids, "smaps_rollup"), "Pss"),
@@ -174,10 +176,11 @@ def memory_bytes(pid):
 
 
 def socket_memory_bytes():
-    """What the kernel holds for TCP sockets on this machine, or None (slabinfo is root's).
+    """The kernel's memory for TCP sockets on this machine, or None (only root may read slabinfo).
 
-    Buffers in pages, and the objects behind a descriptor.  Both ends of our connections are on this machine,
-    so half of it is the server's; what epoll keeps for each descriptor is its own alone and counts twice here.
+    The sum has the buffers, in pages, and the objects behind a descriptor.  Both ends of our connections are on this
+    machine, so half of the sum is the server's.  The objects that epoll keeps for a descriptor are the server's alone,
+    so they count twice here.
     """
     try:
         slabs = text_of("/proc/slabinfo")
@@ -208,8 +211,8 @@ def busy(processors):
 
 class Server:
     """One rung with one worker on one free port.  `wrap` is a command that runs it, such as strace or chrt; `processors`
-    those it may use; `env` what its environment has besides."""
-    says = SERVING  # once it can be connected to
+    are those it may use; `env` are variables added to its environment."""
+    says = SERVING  # printed once it accepts connections
 
     def argv(self, rung, engine, folder):
         return [rung, "serve", folder, "--engine", engine, "--bind", Far.address, "--port", "0",
@@ -235,14 +238,14 @@ class Server:
             raise
 
     def said(self):
-        # Not read(): the server writes where the position is that both share.
+        # Not read(): the server shares our file position, and writes there.
         return os.pread(self.words.fileno(), WORDS_MAX, 0).decode(errors="replace")
 
     def await_port(self):
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             if found := self.says.search(self.said()):
-                if "cannot be preloaded" in self.said():  # it would serve without, and be taken for what it is not
+                if "cannot be preloaded" in self.said():  # it would serve without, under a wrong name
                     raise Broken(f"{self.said().strip().splitlines()[0]}: {SETUP} installs what the lab needs")
                 return int(found[1])
             if self.process.poll() is not None:
@@ -278,7 +281,7 @@ class Server:
                 pass  # its parent has waited for it
 
     def stop(self):
-        """Ask it to stop; what it and all its children have used, when it has."""
+        """Ask the server to stop; when it has, return what it and all its children have used."""
         os.kill(self.pid, signal.SIGTERM)
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
@@ -296,7 +299,7 @@ class Server:
 # --- Clients ------------------------------------------------------------------------------------------------
 
 class Client:
-    """One connection that asks for the file and counts the answers that are whole."""
+    """One connection that requests the file and counts the complete answers."""
 
     def __init__(self, port):
         self.socket = socket.create_connection((Far.address, port), PATIENCE_S)
@@ -309,12 +312,12 @@ class Client:
 
     def send(self):
         try:
-            self.socket.send(REQUEST)  # always fits an idle connection's buffer
+            self.socket.send(REQUEST)  # a request always fits into an idle connection's buffer
         except OSError:
             self.gone = True
 
     def read(self):
-        """Take what is there."""
+        """Read what has arrived."""
         try:
             data = self.socket.recv(65536)
         except BlockingIOError:
@@ -331,7 +334,7 @@ class Client:
             self.rest = b""
 
     def ask(self):
-        """One request and its answer."""
+        """Send one request and wait for its answer."""
         before = self.answers
         self.send()
         gather([self], before + 1, PATIENCE_S)
@@ -340,7 +343,7 @@ class Client:
 
 
 def gather(clients, answers, patience_s):
-    """Read until each has so many answers or is gone, or the patience ends.  True: all have them."""
+    """Read until each client has `answers` answers or is closed, or the time is up.  True: all have them."""
     poller = select.poll()
     waiting = {c.socket.fileno(): c for c in clients if c.answers < answers and not c.gone}
     for fd in waiting:
@@ -370,7 +373,7 @@ class Crowd:
             client.close()
 
     def grow(self, count, patience_s):
-        """So many more, each answered once.  False: not all could be had."""
+        """Open `count` more connections, each answered once.  False: some could not connect or got no answer."""
         fresh = []
         for _ in range(count):
             try:
@@ -383,7 +386,7 @@ class Crowd:
         return gather(fresh, 1, patience_s) and len(fresh) == count
 
     def alive(self, patience_s):
-        """How many are answered once more while all are held, and are still open when the last of them is."""
+        """How many clients get a second answer while all are held, and are still open when the last one gets it."""
         known = [client for client in self.clients if client.answers]
         for client in known:
             client.send()

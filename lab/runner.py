@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """runner.py - an experiment's plan becomes a result: every target in every scenario once a round, in turn.
 
-Each cell goes to a journal as soon as it is measured.  Whoever is interrupted goes on from there: valid cells that the journal
-holds are not measured again, as long as plan, pace, sources and binaries are the same.  The result is written whole or not at all.
+Each cell goes to a journal as soon as it is measured.  An interrupted run continues from there: valid cells in the journal are
+not measured again, as long as plan, pace, sources and binaries are the same.  The result is written whole or not at all.
 """
 import contextlib
 import datetime
@@ -25,18 +25,18 @@ from command import put
 from rig import SETUP, SOURCES, Broken, Cannot, bytes_of, raise_descriptors
 
 VERSION = 1
-STOLEN_MAX, TRIES_MAX = 0.02, 4  # of the processors' time, by the host; then a cell is measured again
-PAUSE_S = 0.5  # before that: hosts take from whoever has used much
-VAIN_MAX = 3  # cells in a row that no try saved: then one try each, until the host is calm again
+STOLEN_MAX, TRIES_MAX = 0.02, 4  # share of the processors' time that the host took; beyond it a cell is measured again
+PAUSE_S = 0.5  # before the next try: hosts take time from guests that have used much
+VAIN_MAX = 3  # cells in a row that stayed disturbed after all tries: then one try each, until the host is calm again
 COMPARED = {"load", "logged", "calls", "ab", "generators"}  # kinds that compare what is sent with the files
 
 
 class Stopped(Exception):
-    """The run cannot go on; what is there stays there.  A sentence for the user."""
+    """The run cannot continue; existing files are kept.  The text is a sentence for the user."""
 
 
 class Journal:
-    """Lines of JSON: first what is being measured, then a cell each."""
+    """Lines of JSON: the first says what is being measured, each of the others is a cell."""
 
     def __init__(self, path, header, again=False):
         self.path, self.done, self.took_s = path, {}, 0.0
@@ -45,14 +45,14 @@ class Journal:
             self.done[key_of(cell)] = cell
             self.took_s += cell["took_s"]
         try:
-            # Written anew: a line that was cut in the middle is not kept.
+            # The file is rewritten: a line that was cut in the middle is not kept.
             put(path, "".join(json.dumps(line) + "\n" for line in [header, *kept]))
             self.file = open(path, "a", encoding="utf-8")  # pylint: disable=consider-using-with
         except OSError as error:
             raise Stopped(f"{path}: {error.strerror}; nothing was measured") from None
 
     def read(self, header):
-        """The cells that are worth keeping.  What failed may have failed because of what then ended the run."""
+        """The cells that are worth keeping.  A failed cell may have failed for the same reason that then ended the run."""
         try:
             with open(self.path, encoding="utf-8") as file:
                 lines = file.readlines()
@@ -105,7 +105,7 @@ def invalid(error):
 
 
 def attempt(what):
-    """What it returns, or an invalid cell: one failure is told, and does not end the others' turns."""
+    """The cell that what() returns, or an invalid one: a failure is reported, and the other cells are still measured."""
     try:
         return valid(what())
     except FAILURES as error:
@@ -113,8 +113,8 @@ def attempt(what):
 
 
 def undisturbed(what, tries_max=TRIES_MAX):
-    """A cell while which the host of this virtual machine took hardly any of its processors' time; after some tries, the
-    least disturbed.  What it took says nothing of what is measured: no target is favoured."""
+    """A cell during which the host of this virtual machine took hardly any of its processors' time; after some tries, the
+    least disturbed one.  The time that the host takes does not depend on the target, so no target is favoured."""
     best = None
     for tries in range(1, tries_max + 1):
         before_s, began = machine.stolen_s(), time.monotonic()
@@ -130,7 +130,7 @@ def undisturbed(what, tries_max=TRIES_MAX):
 
 
 def disturbances(cells):
-    """What was done about it, as a remark."""
+    """What was done about disturbed cells, as a remark."""
     again = [one for one in cells if one.get("tries", 1) > 1]
     spoilt = [one for one in cells if one.get("stolen", 0) > STOLEN_MAX]
     if not again:
@@ -141,8 +141,8 @@ def disturbances(cells):
 
 
 def turns(plan, pace, missing):
-    """Every (round, scenario, target) in the order of measuring.  Which target begins changes with the round; the plan may
-    want the order to be random, the same in every run: then no target always comes behind the same other."""
+    """Every (round, scenario, target) in the order of measuring.  Each round begins with another target.  The plan may ask
+    for a random order, the same in every run: then no target always follows the same other one."""
     targets = [one for one in plan["target"] if one["name"] not in missing]
     for number in range(plan["rounds"][pace]):
         first = number % len(targets) if targets else 0
@@ -164,7 +164,7 @@ def note(context, journal, turn, took_s, cell):
 
 
 def measure_rounds(context, whole, left, journal, tell):
-    """Of a kind that measures a round's cells at once: each cell took its part of the time."""
+    """For a kind that measures a round's cells at once: the time is divided equally among the cells."""
     for number in sorted({number for number, _, _ in left}):
         mine = [turn for turn in left if turn[0] == number]
         tell(f"round {number + 1}: {len(mine)} cells together")
@@ -197,7 +197,7 @@ def measure_cells(context, plan, journal, missing, tell):
 
 
 def taken_out(cells, key):
-    """What every cell of a target says alike, said once."""
+    """Remove a key from all cells, and return its value for each target: it is the same in all cells of a target."""
     found = {}
     for cell in cells:
         if value := cell.pop(key, None):
@@ -206,7 +206,7 @@ def taken_out(cells, key):
 
 
 def cannot_run(plan):
-    """Targets that are not to be had here -> why.  Stopped: nothing of it can be measured here."""
+    """{target that cannot run here: why}.  Stopped: nothing of the plan can be measured here."""
     for kind in kinds_of(plan):
         if not measures.kind(kind):
             raise Stopped(f"there is no kind {kind}: neither in measures.py nor as kind_{kind}.py")
@@ -232,7 +232,7 @@ def cannot_run(plan):
 
 
 def check_built(plan, binaries):
-    """Every cell of what is not there would be invalid, one after another."""
+    """Raise Stopped if a program is missing: otherwise each of its cells would be invalid, one after another."""
     known = [experiment.KINDS[name] for name in kinds_of(plan) if name in experiment.KINDS]
     others = {"peer", "program", "generator", "binary", "build", "model"}
     wanted = {"rung": any("rung" in kind.binaries for kind in known) and any(not others & set(one) for one in plan["target"]),
@@ -245,7 +245,7 @@ def check_built(plan, binaries):
 
 
 def other_rungs(plan, binaries):
-    """Paths of those that are not `rung` of the folder of binaries."""
+    """Paths of the rung programs other than `rung` in the folder of binaries."""
     return [*(one["binary"] for one in plan["target"] if "binary" in one),
             *(os.path.join(os.path.dirname(binaries), one["build"], "rung") for one in plan["target"] if "build" in one)]
 
@@ -253,12 +253,13 @@ def other_rungs(plan, binaries):
 # --- The whole ----------------------------------------------------------------------------------------------
 
 def kinds_of(plan):
-    """How its cells are measured; a scenario may have a kind of its own."""
+    """The kinds of a plan's cells; a scenario may have a kind of its own."""
     return {scenario.get("kind", plan["kind"]) for scenario in plan["scenario"]}
 
 
 def binaries_of(plan, binaries):
-    """A hash of all that may be measured: changed sources have one commit, and are built again between two starts."""
+    """A hash of all programs that may be measured: the commit does not change with uncommitted changes, and programs may be
+    built again between two starts."""
     found = hashlib.sha256()
     mine = [path for path in glob.glob(os.path.join(binaries, "lab", "*")) if os.path.isfile(path) and os.access(path, os.X_OK)]
     for path in [os.path.join(binaries, "rung"), os.path.join(binaries, "rung-load"), *sorted(mine), *other_rungs(plan, binaries)]:
@@ -275,7 +276,7 @@ def same_bytes(plan):
 
 
 def text_of(result):
-    """JSON with a line for each cell: to be read, and compared with another one."""
+    """JSON with a line for each cell, so that it can be read and compared with another result."""
     head = json.dumps({**result, "cells": []}, indent=1)
     assert head.endswith('"cells": []\n}')
     return head.removesuffix("]\n}") + "\n" + ",\n".join(json.dumps(rounded(cell)) for cell in result["cells"]) + "\n]}\n"
@@ -292,7 +293,7 @@ def rounded(value):
 
 @contextlib.contextmanager
 def alone(out):
-    """The folder of results, made if need be, and ours alone: two runs would mix their journals and disturb each other."""
+    """Make the folder of results if needed, and lock it: two runs would mix their journals and disturb each other."""
     with contextlib.ExitStack() as stack:
         try:
             os.makedirs(out, exist_ok=True)
@@ -307,13 +308,13 @@ def alone(out):
 
 
 def source_of(name):
-    """What a result says of the file that its experiment came from: ours by name, for it lies elsewhere elsewhere."""
+    """How a result names the file of its experiment: one of ours by its name, because our folder differs between machines."""
     path = os.path.abspath(experiment.place(name))
     return os.path.basename(path)[:-5] if os.path.dirname(path) == experiment.FOLDER else path
 
 
 def check_source(out, name, source):
-    """Two files of one name would be taken for one experiment: the later would replace what the earlier found."""
+    """Two files of one name would be taken for one experiment: the later result would replace the earlier one."""
     for ending in (".json", ".journal"):
         try:
             with open(os.path.join(out, name + ending), encoding="utf-8") as file:
@@ -326,7 +327,7 @@ def check_source(out, name, source):
 
 
 def run(name, plan, pace, binaries, out, again=False, tell=lambda text: None):
-    """Measure; the result, which is also in OUT/NAME.json.  name: of an experiment of ours, or the path of a file."""
+    """Measure; the result, which is also in OUT/NAME.json.  name: that of an experiment of ours, or the path of a file."""
     with alone(out):
         return run_alone(experiment.name_of(name), source_of(name), (plan, pace, again), binaries, out, tell)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""scratch.py - folders for files that nobody needs afterwards; of whoever was killed, the next start removes them.
+"""scratch.py - folders for temporary files; the next start removes the folders of a process that was killed.
 
-An owner holds a lock on his folder.  The kernel gives it up when he ends, however he ends, so a folder that can be locked
-has no owner.
+The process that owns a folder holds a lock on it.  The kernel releases the lock when the process ends, however it ends, so
+a folder that can be locked has no owner.
 """
 import fcntl
 import glob
@@ -14,7 +14,7 @@ PREFIX = "rung-lab-"
 
 
 def locked(path, how):
-    """A descriptor that holds the folder's lock, or None: it is gone, no folder, or somebody else's."""
+    """A descriptor that holds the folder's lock, or None if it is gone, is no folder, or is not ours."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -30,11 +30,11 @@ def locked(path, how):
 
 
 class Folder:
-    """Below TMPDIR, ours alone until cleanup() or the end of `with`.  `what` is part of its name, without a dash."""
+    """A folder below TMPDIR, ours alone until cleanup() or the end of `with`.  `what` is part of its name, without a dash."""
 
     def __init__(self, what):
         self.fd = None
-        while self.fd is None:  # a sweep may come between the two
+        while self.fd is None:  # a sweep may come between mkdtemp() and locked()
             self.name = tempfile.mkdtemp(prefix=f"{PREFIX}{what}-")
             self.fd = locked(self.name, fcntl.LOCK_EX)
 
@@ -52,7 +52,7 @@ class Folder:
 
 
 def sweep():
-    """Remove the folders of those that are dead."""
+    """Remove the folders of processes that have died."""
     for path in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), f"{PREFIX}*-*")):
         fd = locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if fd is not None:

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""settings.py - what an experiment wants set, set while it runs and put back however it ends.
+"""settings.py - the settings that an experiment asks for: made while it runs, and put back however it ends.
 
     [settings]
     aslr = "off"                  # of the programs that the lab starts, not of the machine
     governor = "performance"      # of every processor
     turbo = "off"
     processors = "0,1"            # those that the lab and all it starts may use
-    descriptors = 20000           # ... and how many of them each may have
+    descriptors = 20000           # how many of them each process may have
     somaxconn = 4096              # tcp_max_syn_backlog, ip_local_port_range, tcp_tw_reuse too
     "net.ipv4.tcp_congestion_control" = "reno"   # any other sysctl by its whole name
-    optional = ["governor"]       # done without where it cannot be had, and the result says so
+    optional = ["governor"]       # left as it is where it cannot be set, and the result says so
 
-What is inherited by those we start (address randomisation, processors, descriptors) is changed in this process alone:
-nobody else notices, and it ends with us.  What is the machine's is written down in a journal before it is touched, so
-that the next start puts back what a killed one left; a reboot forgets both.  One run at a time changes the machine.
-A setting that cannot be made, or is not in force afterwards, is refused: no figure under another name.
+Settings that child processes inherit (address randomisation, processors, descriptors) are changed in this process alone:
+no other process notices, and they end with us.  A setting of the machine is recorded in a journal before it is changed, so
+that the next start puts back what a killed run left; a reboot forgets both.  One run at a time changes the machine.
+A setting that cannot be made, or is not in force afterwards, is refused: no figure is reported under a wrong setting.
 """
 import contextlib
 import ctypes
@@ -48,7 +48,7 @@ def words(value):
     return " ".join(str(value).split())
 
 
-# --- Knobs: read() the value, write() another, in words; OSError or Refused when that cannot be -------------------
+# --- Knobs: read() the value, write() another, in words; OSError or Refused when that fails -----------------------
 
 class File:
     """A file of /sys or /proc/sys.  `spelled` maps our words to the file's."""
@@ -66,10 +66,10 @@ class File:
 
 
 class Randomisation:
-    """Of addresses, for what this process starts: it is a flag of the process, which children inherit."""
+    """Address randomisation of the programs that this process starts: a flag of the process, which children inherit."""
 
     def read(self):
-        """Seen, not believed: where the stacks of two programs lie."""
+        """Measured instead of read from the flag: whether the stacks of two programs have the same address."""
         stacks = {subprocess.run(["cat", "/proc/self/maps"], stdout=subprocess.PIPE, text=True, timeout=20,
                                  check=True).stdout.rpartition("[stack]")[0].rpartition("\n")[2] for _ in range(2)}
         return "off" if len(stacks) == 1 else "on"
@@ -107,7 +107,7 @@ class Descriptors:
 
 
 def knobs(name, root):
-    """What must be turned for a setting; none: this machine does not have it."""
+    """The knobs of a setting; none: this machine does not have it."""
     system = os.path.join(root, "sys/devices/system/cpu")
     if name == "governor":
         return [File(path) for path in sorted(glob.glob(f"{system}/cpu[0-9]*/cpufreq/scaling_governor"))]
@@ -129,8 +129,8 @@ def knobs(name, root):
 # --- The journal --------------------------------------------------------------------------------------------
 
 class Journal:
-    """What was changed on the machine: rows of {"path", "was", "set"} in the file's words, on disk before the change.
-    Whoever has it open holds its lock."""
+    """The changes made to the machine: rows of {"path", "was", "set"} in the file's words, on disk before the change.
+    The process that has it open holds its lock."""
 
     def __init__(self, root):
         self.path, self.rows, self.fd = os.path.join(root, JOURNAL), [], None
@@ -138,7 +138,7 @@ class Journal:
         self.net = os.readlink("/proc/self/ns/net")
 
     def open(self):
-        """Take the lock.  OSError if the place is not ours, BlockingIOError if somebody else has it."""
+        """Take the lock.  OSError if we may not open the file, BlockingIOError if another process has the lock."""
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -163,7 +163,7 @@ class Journal:
         os.fsync(self.fd)
 
     def left(self):
-        """Rows of a run that did not end, if they are of this boot and this network."""
+        """Rows of a run that was killed, if they are of this boot and this network namespace."""
         try:
             told = json.loads(os.pread(self.fd, 1 << 20, 0))
             return told["rows"] if (told["boot"], told["net"]) == (self.boot, self.net) else []
@@ -185,7 +185,8 @@ class Journal:
 
 
 def recovered(journal, told, wanted):
-    """The journal, open and empty.  Without need of it nobody is disturbed who has it, or who may not have it."""
+    """Open the journal and empty it.  If this run does not need it, it is no error that another run holds it or that we
+    may not open it."""
     if not wanted and not os.path.exists(journal.path):
         return
     try:
@@ -220,7 +221,7 @@ class Change:
             raise Refused(f"it was taken, and is {now}")
 
     def undo(self):
-        """Words for what became of it."""
+        """Undo the change; the outcome in words."""
         if (now := self.knob.read()) == self.was:
             return "put back"
         if now != self.value:
@@ -247,11 +248,11 @@ class Set:
             return
         self.told[name] = f"was {was}, set to {value}"
         for change in changes:
-            self.made.append((name, change))  # before it is made: whatever interrupts, it is undone
+            self.made.append((name, change))  # before it is made, so that an interrupted change is undone too
             change.make(self.journal)
 
     def make(self, name, value, optional):
-        """Sentence why not, or None."""
+        """A sentence why the setting cannot be made, or None."""
         try:
             self.turn(name, value)
             return None
@@ -263,7 +264,7 @@ class Set:
         return None
 
     def undo(self):
-        """What was changed last is put back first.  No signal comes between."""
+        """Put the settings back, the last change first.  The caller has blocked signals."""
         ends = {}
         for name, change in reversed(self.made):
             try:
@@ -295,7 +296,7 @@ def asked(wanted):
 
 @contextlib.contextmanager
 def by_exception():
-    """A signal that would end us at once ends us by way of every `with`."""
+    """A signal that would end us at once raises SystemExit instead, so that every `with` is left properly."""
     def leave(number, _):
         raise SystemExit(128 + number)
     old = {}
@@ -304,7 +305,7 @@ def by_exception():
             if signal.getsignal(number) == signal.SIG_DFL:
                 old[number] = signal.signal(number, leave)
     except ValueError:
-        pass  # not the main thread, where signals are somebody else's
+        pass  # not the main thread, which alone may set handlers
     try:
         yield
     finally:
@@ -314,7 +315,7 @@ def by_exception():
 
 @contextlib.contextmanager
 def settings(wanted, root="/"):
-    """Set what is wanted; told: {"what": "was X, set to Y, put back"}, whole when the `with` has ended."""
+    """Make the settings; yields {"what": "was X, set to Y, put back"}, which is complete when the `with` has ended."""
     flat, optional = asked(wanted)
     told = {}
     work = Set(root, told)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """sheet.py - paper to draw on: matplotlib with places in inches from the top left, and text that is measured before it is set.
 
-A drawing says first how tall it is, then puts axes where it wants them; nothing is moved by anybody else afterwards, so
-nothing overlaps by accident.  Each line of text is one element: a reader with another font still sees it in its place.
+A drawing says first how tall it is, then puts axes where it wants them.  Nothing is moved afterwards, so nothing overlaps by
+accident.  Each line of text is one element: a reader with another font still sees it in its place.
 """
 import functools
 import io
@@ -16,7 +16,7 @@ from matplotlib.font_manager import FontProperties
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-WIDE, NARROW = 7.2, 4.0  # inches: of a page, of a telephone
+WIDE, NARROW = 7.2, 4.0  # inches: for a page, for a telephone
 SIZE, SMALL, HEADING = 9, 7.5, 11  # points
 LINE = 1.35 / 72  # inches a line is high, for each point of its size
 DPI, PAD = 170, 24  # of a PNG; the pixels around it
@@ -35,13 +35,13 @@ def renderer():
 
 
 def width_of(text, size=SIZE, weight="normal"):
-    """In inches."""
+    """The width of a text in inches."""
     font = FontProperties(family="DejaVu Sans", size=size, weight=weight)
     return renderer().get_text_width_height_descent(text, font, False)[0] / 72
 
 
 def wrapped(text, width, size=SIZE, weight="normal"):
-    """Lines no wider than that; a word that alone is wider is cut."""
+    """The text in lines no wider than `width`; a single word that is wider is cut."""
     lines = [""]
     for word in text.split():
         longer = f"{lines[-1]} {word}".strip()
@@ -70,11 +70,11 @@ class Sheet:
         return found
 
     def text(self, left, top, line, **how):
-        """One line; its upper edge at `top`."""
+        """Draw one line, with its upper edge at `top`."""
         self.figure.text(left / self.width, 1 - top / self.height, line, va="top", **how)
 
     def lines(self, left, lines, size, **how):
-        """One beneath the other, from `top`, which moves."""
+        """Draw lines one below the other, from `top` on, and move `top`."""
         for line in lines:
             self.text(left, self.top, line, size=size, **how)
             self.top += size * LINE
@@ -98,7 +98,7 @@ def svg_of(figure, salt):
 
 
 def png_of(figure, said):
-    """White behind it, and `said` in it, by which a stale one is known."""
+    """A PNG on white, which contains `said`, so that a stale one can be recognised."""
     figure.set_dpi(DPI)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
@@ -113,7 +113,7 @@ def png_of(figure, said):
 
 
 def inks():
-    """White, every colour of the theme, and each on its way to white: what is smooth stays so, no colour becomes another."""
+    """White, every colour of the theme, and its shades towards white: edges stay smooth, and no colour becomes another."""
     colours = [[int(colour[at:at + 2], 16) for at in (1, 3, 5)] for colour in dict.fromkeys(theme.variables(False).values())]
     shades = 255 // len(colours)
     mixed = [[255 - (255 - part) * shade / shades for part in colour] for colour in colours for shade in range(1, shades + 1)]
@@ -121,7 +121,7 @@ def inks():
 
 
 def in_ink(picture):
-    """With a palette: a quarter of the bytes."""
+    """The picture with a palette, which takes a quarter of the bytes."""
     every = numpy.asarray(picture).astype(int) @ (1 << 16, 1 << 8, 1)
     found, places = numpy.unique(every, return_inverse=True)
     parts = numpy.stack([found >> 16, found >> 8 & 255, found & 255], axis=1)

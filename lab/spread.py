@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 """spread.py - who gets the connections: how even they fall to the workers, and how many wake-ups each costs.
 
-Workers are processes, so that what belongs to each can be counted from outside: sockets in /proc/PID/fd, and how often
-it went to sleep (voluntary_ctxt_switches), which is how often it was woken.  CONNECTIONS come in two ways: one after
-the other, when every worker sleeps; and all at once, before any worker has run.  The client goes round the processors
-from one connection to the next.  A connection wakes somebody once; what is beyond that woke for nothing.
+Workers are processes, so that each can be observed from outside: its sockets in /proc/PID/fd, and how often it went to
+sleep (voluntary_ctxt_switches), which is how often it was woken.  CONNECTIONS come in two ways: one after
+the other, when every worker sleeps; and all at once, before any worker has run.  The client moves to the next processor
+from one connection to the next.  A connection has to wake one worker once; further wake-ups are for nothing.
 """
 import datetime
 import os
@@ -26,7 +26,7 @@ ENGINES = ("select", "poll", "epoll", "coro")
 
 
 def sockets(pid):
-    """How many a process has open."""
+    """How many sockets a process has open."""
     count = 0
     for fd in os.listdir(f"/proc/{pid}/fd"):
         try:
@@ -37,14 +37,14 @@ def sockets(pid):
 
 
 def slept(pids):
-    """How often they went to sleep, and whether all of them do now."""
+    """How often these processes went to sleep, and whether all of them sleep now."""
     texts = [text_of(f"/proc/{pid}/status") for pid in pids]
     count = sum(int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", text, re.M)[1]) for text in texts)
     return count, all(re.search(r"^State:\s*S", text, re.M) for text in texts)
 
 
 def rest(pids):
-    """Wait until all sleep; how often they have gone to sleep so far."""
+    """Wait until all these processes sleep; how often they have gone to sleep so far."""
     last, steady, end = None, 0, time.monotonic() + PATIENCE_S
     while steady < HELD_BEFORE:
         now = slept(pids)
@@ -56,7 +56,7 @@ def rest(pids):
 
 
 def connect(port, count, processors, pids):
-    """So many connections; with pids, each when those sleep."""
+    """Make `count` connections; with pids, each when all of those processes sleep."""
     found = []
     for n in range(count):
         os.sched_setaffinity(0, {processors[n % len(processors)]})
@@ -95,7 +95,7 @@ def trial(rung, folder, engine, accept, workers, one_by_one):
 
 
 def measured(rung, engines):
-    """A row for each, and what went wrong."""
+    """A row for each engine and kind of sharing, and sentences about failures."""
     rows, errors = [], []
     with scratch.Folder("spread") as folder:
         make_folder(folder)

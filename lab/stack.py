@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """stack.py - bars that are made of parts: the plot's `figure` is the whole, and `parts` are figures that add up to it.
 
-The medians of the parts need not add up to the median of the whole, which is what the bar is as long as: each part has its
+The bar is as long as the median of the whole.  The medians of the parts need not add up to it, so each part is drawn with its
 share of their sum.
 """
 from typing import NamedTuple
@@ -30,12 +30,12 @@ def colours(plot):
 
 
 def there(result, plot):
-    """Parts that any cell has more of than nothing."""
+    """Parts that are more than zero in any cell."""
     return [key for key in plot["parts"] if any(one["figures"].get(key) for one in result["cells"])]
 
 
 def short(key):
-    """Before the colon stands a part's name."""
+    """The name of a part: its words before the colon."""
     return figures.FIGURES[key].words.split(":")[0]
 
 

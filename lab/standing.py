@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""standing.py - who is ahead: for each scenario the best target of ours beside the best of the others, and how far both are from
-the floor.
+"""standing.py - which server is ahead: for each scenario the best target of ours, the best of the others, and how far both are
+from the floor.
 
 An experiment asks for it by a table:
 
     [standing]
-    name = "rung"                # what ours are called together
+    name = "rung"                # the common name of ours
     figure = "cpu_us"
     ours = ["rung epoll", "rung uring"]
     others = ["nginx", "lighttpd"]
-    floor = "floor"              # a target that does the least there is to do
+    floor = "floor"              # a target that does the least possible work
 
 "Best" is by the median; how far apart two are is the ratio of figures of the same round, as everywhere.
 """
@@ -24,11 +24,11 @@ AHEAD, BEHIND, LEVEL, UNSURE = "ahead", "behind", "level", "not decided"
 
 class Row(NamedTuple):
     scenario: str
-    word: str    # what ours is
-    by: str      # how many times the other's cost is of ours
+    word: str    # whether ours is ahead, behind, ...
+    by: str      # the ratio of the other's figure to ours
     ours: str    # the best of ours, or why there is none
     other: str   # the best of the others, or why there is none
-    why: str     # what is not known, as a sentence
+    why: str     # a sentence about figures that are missing
 
 
 def away(result, name, scenario, key, floor):
@@ -41,13 +41,13 @@ def away(result, name, scenario, key, floor):
 
 
 def lacking(result, names, scenario):
-    """Why none of these has a figure there."""
+    """Why none of these targets has a figure in the scenario."""
     return next((why for name in names if (why := judge.cannot(result, name, scenario))), "") or judge.why_missing(
         result, [(name, scenario) for name in names])
 
 
 def word_of(found, more):
-    """found: the other's by ours; more: the greater figure is the better one."""
+    """found: the ratio of the other's figure to ours; more: the greater figure is the better one."""
     if not found.sure:
         return UNSURE
     if not found.differs():
@@ -66,13 +66,13 @@ def row(result, scenario):
         absent = not ours and all(judge.cannot(result, name, scenario) for name in plan["ours"])
         return Row(scenario, view.CANNOT if absent else view.NONE, view.NONE, mine, theirs, "")
     word = word_of(found, figures.FIGURES[key].better == figures.MORE)
-    if word == AHEAD and other.unknown:  # of one that is behind, nothing more need be known
+    if word == AHEAD and other.unknown:  # if ours is behind, the figures that are missing do not matter
         word = UNSURE
     return Row(scenario, word, view.interval(found), mine, theirs, ". ".join(filter(None, (ours.unknown, other.unknown))))
 
 
 def rows(result):
-    """Of the scenarios that were measured; none, if the experiment does not ask."""
+    """Rows for the scenarios that were measured; none, if the experiment does not ask for them."""
     plan = result["plan"].get("standing")
     if not plan:
         return []
@@ -81,7 +81,7 @@ def rows(result):
 
 
 def heads(result):
-    """Of the columns."""
+    """The heads of the columns."""
     words = figures.FIGURES[result["plan"]["standing"]["figure"]].words
     mine = name_of(result)
     return ["scenario", f"{mine} is", f"{words}: the best other's / {mine}", mine, "the best other"]
@@ -92,7 +92,7 @@ def name_of(result):
 
 
 def summary(result):
-    """In a sentence, how often ours is what; or ""."""
+    """A sentence that says how often ours is ahead, level, behind; or ""."""
     words = [one.word for one in rows(result)]
     said = [f"{word} in {words.count(word)}" for word in (AHEAD, LEVEL, BEHIND, UNSURE) if word in words]
     said = [f"is {', '.join(said)}"] if said else []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""svg.py - a drawing of matplotlib's as part of a page: colours that follow the reader's theme, names for those who hear it.
+"""svg.py - a matplotlib drawing as part of a page: colours that follow the reader's theme, names for screen readers.
 
 Each colour of theme.py becomes a CSS variable, after the plain colour for programs that know no variables.  Ids get a
-prefix, for several drawings stand on one page.  The same drawing gives the same bytes.
+prefix, because a page has several drawings.  The same drawing gives the same bytes.
 """
 import re
 import xml.etree.ElementTree as ET
@@ -21,7 +21,7 @@ def variable_of():
 
 
 def styled(text, names):
-    """A style attribute; every colour of the theme said twice."""
+    """A style attribute, with every colour of the theme twice: plain, and as a variable."""
     text = re.sub(r"'DejaVu Sans'(, sans-serif)?", FONTS, text)
     return re.sub(r"(fill|stroke): (#[0-9a-f]{6})\b",
                   lambda found: f"{found[0]}; {found[1]}: var(--{names[found[2]]})" if found[2] in names else found[0], text)
@@ -38,7 +38,7 @@ def renamed(element, prefix):
 
 
 def plain_joins(root):
-    """Its only style sheet would hold for the whole page."""
+    """Replace the drawing's only style sheet, which would apply to the whole page, by attributes."""
     for parent in root.findall(f"{{{SVG}}}defs"):
         for sheet in parent.findall(f"{{{SVG}}}style"):
             parent.remove(sheet)
@@ -49,7 +49,7 @@ def plain_joins(root):
 
 
 def named(root, prefix, title, said):
-    """What a screen reader says: the title, and what is to be seen."""
+    """Add the text for screen readers: the title, and a description."""
     for number, (tag, text) in enumerate((("title", title), ("desc", said))):
         element = ET.Element(f"{{{SVG}}}{tag}", {"id": f"{prefix}-{tag}"})
         element.text = text
@@ -59,7 +59,7 @@ def named(root, prefix, title, said):
 
 
 def padded(root):
-    """Room around what stands alone, in points."""
+    """Add a margin, in points, around a drawing that stands alone."""
     width, height = (float(number) for number in root.get("viewBox").split()[2:])
     root.set("viewBox", f"-{PAD} -{PAD} {width + 2 * PAD:g} {height + 2 * PAD:g}")
     root.set("width", f"{width + 2 * PAD:g}pt")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """table.py - the raw data of cost.py as tables: for a terminal, and between the marks of a document.
 
-A table is a caption, a head and rows of text; what it is shown on decides how.
+A table is a caption, a head and rows of text; plain() and markdown() decide how it looks.
 """
 import re
 import statistics
@@ -23,7 +23,7 @@ def median(figures):
 
 
 def ratios(data, engine, key, pick):
-    """To the base, of rounds that both have."""
+    """Ratios to the base, for the rounds that both have."""
     pairs = zip(values(data, engine, key, pick), values(data, data["base"], key, pick))
     return [mine / base for mine, base in pairs if mine is not None and base]
 
@@ -94,7 +94,7 @@ def calls_of(data, engine):
 
 
 def calls(data):
-    """What all engines call equally often stands once, in the caption."""
+    """A table of system calls; those that all engines call equally often are named once, in the caption."""
     found = {engine: mine for engine in data["engines"] if (mine := calls_of(data, engine))}
 
     def text(engine, name):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""theme.py - what colour, marker and dash a target has: the same in every plot, on white and on black, and on grey paper.
+"""theme.py - the colour, marker and dash of a target: the same in every plot, on white and on black, and on grey paper.
 
-Engines and peers have a row each, chosen so that those that are often drawn together stay apart for people who see no
-red or no green; where colours are near each other, lightness, marker and dash are not.  A server "tuned" is the same one,
-hollow.  Other targets take the free rows in the order of their plan.  The colours are also the marks by which svg.py finds what to make a CSS variable of.
+Engines and peers have a row each, chosen so that those often drawn together stay distinct for people who cannot see red
+or green: targets with similar colours differ in lightness, marker and dash.  A server "tuned" has the same look, but
+hollow.  Other targets take the free rows in the order of their plan.  By these colours svg.py also finds what to turn into
+CSS variables.
 """
 import re
 from typing import NamedTuple
@@ -20,7 +21,7 @@ class Look(NamedTuple):
 
     @property
     def face(self):
-        """Of a marker."""
+        """The fill colour of a marker."""
         return "none" if self.hollow else self.light
 
 
@@ -59,7 +60,7 @@ def words(name):
 
 
 def own(name):
-    """The Look that a name always has, or None.  "rung epoll" is epoll; a server that is there in a second way is hollow."""
+    """The Look that a name always has, or None.  "rung epoll" is epoll; a second variant of a server is hollow."""
     first, *others = words(name)
     if first == "rung" and others:
         first, *others = others

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""trigger.py [--check|--write] - level against edge and one-shot: what epoll tells of one socket, counted.
+"""trigger.py [--check|--write] - level against edge and one-shot: what epoll reports about one socket, counted.
 
-A TCP connection over loopback, no server.  What is to be told has happened before epoll is asked, so the counts are
-the kernel's rules and nothing of the machine's speed.  Whoever is told moves STEP bytes, or goes on until -EAGAIN;
-then epoll is asked again, until it tells nothing more.  Left over is what could still be moved at that moment and of
-which nobody will be told.
+The socket is one end of a TCP connection over loopback, without a server.  Events happen before epoll is asked about them,
+so the counts show the kernel's rules, not the machine's speed.  At a wake-up STEP bytes are moved, or as many as there are
+until -EAGAIN; then epoll is asked again, until it reports nothing more.  Left over are the bytes that could still be moved
+at that moment and that epoll will not report.
 
 --check: the counts obey the rules, and docs/engines/readiness.md shows them.  --write: put them there.
 """
@@ -26,7 +26,7 @@ HEAD = ["who is told", "wake-ups", "transfers", "epoll_ctl", "left over"]
 
 
 class Told:
-    """One end of a connection, watched; what is moved is counted."""
+    """One watched end of a connection; counts the wake-ups, calls and bytes moved."""
 
     def __init__(self, trigger, events):
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -46,7 +46,7 @@ class Told:
             end.close()
 
     def arrives(self, count):
-        """The peer sends, and all of it is here."""
+        """Let the peer send `count` bytes, and wait until all of them are here."""
         before = self.unread()
         self.peer.sendall(bytes(count))
         while self.unread() < before + count:
@@ -56,7 +56,7 @@ class Told:
         return struct.unpack("i", fcntl.ioctl(self.sock, termios.FIONREAD, bytes(4)))[0]
 
     def until_silent(self, turn, at_most=ASKED):
-        """turn() at each wake-up, until epoll says nothing more or the turn wants no more."""
+        """Call turn() at each wake-up, until epoll reports nothing more or turn() returns False."""
         for _ in range(at_most):
             if not self.set.poll(0):
                 return
@@ -106,7 +106,7 @@ def read_at_once(trigger, whole):
 
 
 def read_pieces(trigger, whole):
-    """Half of each piece is read when it comes."""
+    """A piece has two steps, so one read takes half of it."""
     with Told(trigger, select.EPOLLIN) as told:
         for _ in range(PIECES):
             told.arrives(2 * STEP)
@@ -140,14 +140,14 @@ def ended(sock):
 
 
 def write_room(trigger, whole):
-    """There is room for all of it."""
+    """The socket has room for all bytes."""
     with Told(trigger, select.EPOLLOUT) as told:
         told.until_silent(told.write_all if whole else told.write)
         return BYTES - told.moved, told
 
 
 def write_nothing(trigger, _whole):
-    """Nothing is to be written, and "writable" is asked for all the same."""
+    """There is nothing to write, but "writable" is watched all the same."""
     with Told(trigger, select.EPOLLOUT) as told:
         told.until_silent(lambda: True)
         return "-", told
@@ -187,7 +187,7 @@ TRIALS = [  # caption, trial, {(trigger, whole): (wake-ups, transfers, epoll_ctl
 
 
 def measured():
-    """(caption, rows, rules): what was counted, and what must have been."""
+    """(caption, rows, rules): the counts, and what they must be."""
     for caption, trial, rules in TRIALS:
         rows = []
         for trigger, whole in rules:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""view.py - a result in words and tables: what the page, the documents and the plots say, whatever they are made of.
+"""view.py - a result in words and tables, which the page, the documents and the plots share.
 
-Says "no significant difference" where there is none, "invalid" where a round failed, and never makes one figure of many.
+A table says "no significant difference" where there is none, "invalid" where a round failed, and never merges figures.
 """
 import hashlib
 import json
@@ -19,7 +19,7 @@ ORDER = ("confirmed", "contradicted", SAME, "undecided", "not measured")
 # --- Numbers ------------------------------------------------------------------------------------------------
 
 def amount(value):
-    """Three digits that count."""
+    """A number with three significant digits."""
     size = abs(value)
     if size >= 1e12 or 0 < size < 0.0005:
         return f"{value:.2e}"
@@ -29,7 +29,7 @@ def amount(value):
 
 
 def tick(value, _position=None):
-    """On an axis, where zeros at the end say nothing."""
+    """A number on an axis, without zeros at its end."""
     return f"{value:.3g}".replace("e+0", "e").replace("e+", "e") if abs(value) >= 1e9 else f"{value:,.10g}"
 
 
@@ -38,7 +38,7 @@ def unit(key, text):
 
 
 def interval(found):
-    """Median, and in brackets between what and what it lies; of few rounds that is no interval."""
+    """The median, and in brackets its interval, or with few rounds the least and the greatest value."""
     if found.rounds == 1:
         return f"{amount(found.median)} (one round)"
     few = "" if found.sure else f", {found.rounds} rounds"
@@ -46,7 +46,7 @@ def interval(found):
 
 
 def better(key, found):
-    """'better', 'worse' or ''; of a ratio that differs."""
+    """'better' or 'worse' if the ratio differs from 1, otherwise ''."""
     wish = figures.FIGURES[key].better
     if wish == figures.NEITHER or not found.differs():
         return ""
@@ -84,7 +84,7 @@ def wanted_keys(plan):
 
 
 def fingerprint(result):
-    """Of everything that is drawn."""
+    """A hash of everything that is drawn."""
     return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -135,7 +135,7 @@ def table(result, key):
 
 
 def has(result, scenario, key):
-    """Any target's, valid or not, if the scenario was run at all and anybody has that figure in it."""
+    """Whether any cell of the scenario, valid or not, has that figure."""
     return any(one["scenario"] == scenario and (one.get("figures") or {}).get(key) is not None for one in result["cells"])
 
 
@@ -156,7 +156,7 @@ def cannots(result):
 
 
 def limiters(result):
-    """(scenario, sentence): what limited whom."""
+    """(scenario, sentence): what limited which targets."""
     for scenario in scenarios(result):
         by_limit = {}
         for target in targets(result):
@@ -169,7 +169,7 @@ def limiters(result):
 
 
 def percentiles(result, target, scenario):
-    """percentile -> Middle over the rounds that have it; nothing when a round is invalid."""
+    """{percentile: Middle over the rounds that have it}; {} if a round is invalid."""
     if judge.errors(result, target, scenario):
         return {}
     by_at = {}
@@ -180,17 +180,17 @@ def percentiles(result, target, scenario):
 
 
 def of_calls(figure):
-    """Of a function of the kernel, that is, not of requests."""
+    """Whether the figure is about calls of a kernel function, not about requests."""
     return figure.startswith("call_")
 
 
 def within(figure):
-    """What percentiles beside that figure are."""
+    """The meaning of the percentiles that belong to the figure."""
     return "took at most [us]" if of_calls(figure) else "answered within [us]"
 
 
 def percentile_tables(result):
-    """One for each scenario that has any."""
+    """A table for each scenario that has percentiles."""
     for scenario in scenarios(result):
         found = {target: percentiles(result, target, scenario) for target in targets(result)}
         head = sorted({at for row in found.values() for at in row})
@@ -218,7 +218,7 @@ def percentile_cell(result, target, scenario, found):
 # --- Claims -------------------------------------------------------------------------------------------------
 
 class Verdict(NamedTuple):
-    scenario: str  # and of whom, where the claim is about several
+    scenario: str  # and the targets, if the claim is about several
     verdict: str
     found: str
     why: str
@@ -228,16 +228,16 @@ class Verdict(NamedTuple):
 
 class Claim(NamedTuple):
     document: str  # what it says, in our words; "" when the claim is ours
-    source: str    # which document, and where; "" of results that were kept before that was told
+    source: str    # which document, and where; "" in results that are older than this key
     says: str      # our words for it, or ""
-    looked: str    # which figure of what
+    looked: str    # which figure of which targets
     expected: str
     verdicts: list
-    reason: str = ""  # what is known of why it is missed, when one of its verdicts is not "confirmed"
+    reason: str = ""  # the known reason why it is missed, if one of its verdicts is not "confirmed"
 
 
 def by_round(result, told):
-    """What a contradiction stands on: (heads, rows)."""
+    """The figures behind a contradiction: (heads, rows)."""
     mine, other, key = told["of"], told["to"], told["claim"]["figure"]
     ours = judge.values(result, *mine, key)
     if not other:
@@ -252,7 +252,7 @@ def by_round(result, told):
 
 
 def where(told):
-    """Which scenario; and of whom, where the claim is about several."""
+    """The scenario, and the targets if the claim is about several."""
     (of, scenario), other, claim = told["of"], told["to"], told["claim"]
     text = f"{scenario} / {other[1]}" if other and other[1] != scenario else scenario
     who = [of] if "best_of" in claim or isinstance(claim["of"], list) else []
@@ -275,7 +275,7 @@ def expected(text):
 
 
 def looked(claim):
-    """Which figure of what."""
+    """Which figure of which targets."""
     of, how = (judge.named(claim, "best_of"), "the best of ") if "best_of" in claim else (judge.named(claim, "of"), "each of ")
     mine = (how if len(of) > 1 else "") + ", ".join(of)
     if "minus" in claim:
@@ -288,7 +288,7 @@ def looked(claim):
 
 
 def claims(result):
-    """Each with what became of it in each of its scenarios."""
+    """Each claim with its verdict in each of its scenarios."""
     told = judge.verdicts(result)
     for claim in result["plan"].get("claim", []):
         yield Claim(claim.get("document") or "", claim.get("source") or "", claim.get("says") or "", looked(claim), expected(claim["expect"]),

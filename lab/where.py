@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""where.py - where the instructions of a request go, function by function: of targets of the experiment counting.
+"""where.py - where the instructions of a request go, function by function, for targets of the experiment counting.
 
     lab/where.py --build build 'kernel, softirq' floor            what the parts of a request take, side by side
     lab/where.py --build build 'kernel, softirq' --functions 40   ... and the functions that take most
 
-A plugin of the emulator's (vm/where.c) counts how often each block of instructions is executed.  Two boots of the same
-guest differ only in how many answers the long run has; the difference, divided by them, is a request's.  The guest's own
-table of symbols says whose a block is.  All of user space is one line: addresses there are not of one process.
+A plugin for the emulator (vm/where.c) counts how often each block of instructions is executed.  Two boots of the same
+guest differ only in the number of answers; the difference of the counts, divided by it, is the cost of a request.  The guest's
+own symbol table says which function a block belongs to.  All of user space is one line, because addresses there belong to
+several processes.
 """
 import argparse
 import base64
@@ -21,7 +22,7 @@ import sys
 
 sys.dont_write_bytecode = True
 
-import experiment  # noqa: E402 - no files beside ours
+import experiment  # noqa: E402 - no bytecode next to our files
 import kind_guest
 import measures
 import scratch
@@ -33,7 +34,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ANSWERS = (1500, 5500)
 USER = "user space"
 USER_END = 1 << 47
-# The first that a function's name fits; a module's functions have its name behind them.
+# The first pattern that a function's name fits decides; functions of a module have its name behind them.
 PARTS = (
     ("parsing the request", r"(read_|take_|http_parse|head_clear|path_decode|add_byte|end_component|target_read|authority|"
                             r"judge|http_field|http_next|only_value|http_accept|next_weighed|input|http_list).* \[rung"),
@@ -89,7 +90,7 @@ def names_of(packed):
 
 
 def booted(context, target, scenario, answers, folder):
-    """One guest: what its blocks took, and the names of its functions."""
+    """Boot one guest: how often its blocks were executed, and the names of its functions."""
     image, version = Image(), scenario.get("kernel", kind_guest.KERNEL)
     commands, missing = kind_guest.put_all(image, context, [(target, scenario)], version)
     if missing:
@@ -101,8 +102,8 @@ def booted(context, target, scenario, answers, folder):
              f"setsid sh -c 'exec {command}' >/tmp/said 2>&1 &", "server=$!",
              f"measured {kind_guest.ANSWERS[0]} {answers} {load} || {{ cat /tmp/why; exit 1; }}",
              "gzip -1 </proc/kallsyms | base64", "end_server", "exit 0")
-    # No folder of this machine is shared: while the guest waits for one, its clock jumps from timer to timer, and how much
-    # they do depends on this machine's time.
+    # No folder of this machine is shared: while the guest waits for it, its clock jumps from timer to timer, and the work of
+    # these timers depends on this machine's time.
     job = guest.Job("\n".join(lines), image, count=True, limit_s=kind_guest.LIMIT_S, memory_mib=kind_guest.MEMORY_MIB,
                     plugin=f"{plugin(folder)},out={folder}/blocks")
     result = guest.boot(job, kernel.fetch(version, kind_guest.cache_of(context)))
@@ -137,7 +138,7 @@ def parts(found):
 
 
 def table(columns):
-    """{target: {part: instructions}} in the form of the documents."""
+    """{target: {part: instructions}} as a table for the documents."""
     lines = ["| | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
     for part, _ in PARTS:
         lines.append(f"| {part} | " + " | ".join(f"{round(one[part], -1):,.0f}" for one in columns.values()) + " |")

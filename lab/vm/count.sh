@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: MIT
 # count.sh - runs in a guest that counts: each cell's server is started, asked, and ended.
 #
-# What stands after a line "@ CELL KEY" is that value, up to the next such line; kind_guest.py reads it.  One round of
-# answers is compared with the file and brings everything into memory; then comes a short run and a long one, whose
-# difference is free of beginnings.  Around both it is noted how long the processor had nothing to do.
+# The text after a line "@ CELL KEY" is that value, up to the next such line; kind_guest.py reads it.  One round of
+# answers is compared with the file and brings everything into memory; then come a short run and a long one, whose
+# difference is free of beginnings.  The time that the processor was idle is read before, between and after them.
 PORT=8080
-WARM=128 # answers, two for each of the most connections
+WARM=128 # answers, two for each connection of the largest scenario
 TRIES=200
 
-sleep 4 # it costs nothing, and what came with the guest is not too young to be kept any more
+sleep 4 # it costs nothing, and afterwards the guest's files are old enough to be cached
 
 idle_ns() {
     sed -n 's/.*idle_sleeptime *: \([0-9]*\) nsecs/\1/p' /proc/timer_list
 }
 
-# A kernel goes on for a while after it has booted (Linux 6.12 tries its ciphers), and a server after it was told to end:
-# not until the guest has had nothing to do for nine tenths of a second does a cell begin.
+# A kernel still works for a while after it has booted (Linux 6.12 tests its ciphers), and so does a server that was asked
+# to end: a cell begins only when the guest has been idle for nine tenths of a second.
 settle() {
     tries=0
     while [ $tries -lt $TRIES ]; do
@@ -39,7 +39,7 @@ await() {
     until /lab/rung-load -q -t 1 -c 1 -n 1 "http://127.0.0.1:$PORT/$path" 2>/dev/null; do
         tries=$((tries + 1))
         [ $tries -lt $TRIES ] && kill -0 "$server" 2>/dev/null || return 1
-        sleep 0.05 # the clock jumps: it costs nothing
+        sleep 0.05 # costs nothing: the clock jumps
     done
 }
 
@@ -60,7 +60,7 @@ measured() { # measured LESS MORE OPTION...
     await || { echo "the server does not answer: $(tail -c 400 /tmp/said)" >/tmp/why; return 1; }
     case $path in
     *.html) ask "$WARM" "$@" --check /srv >/tmp/warm 2>/tmp/why || return 1 ;;
-    *) ask "$WARM" "$@" >/tmp/warm 2>/tmp/why || return 1 ;; # a listing, or maybe compressed: no file is like it
+    *) ask "$WARM" "$@" >/tmp/warm 2>/tmp/why || return 1 ;; # a listing, or maybe compressed: no file to compare with
     esac
     before=$(idle_ns)
     ask "$less" "$@" >/tmp/less 2>/tmp/why || return 1

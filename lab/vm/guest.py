@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""guest.py - a Debian kernel in QEMU that runs one command and goes off; what it said and how it ended comes back.
+"""guest.py - a Debian kernel in QEMU that runs one command and powers off; returns the command's output and exit status.
 
-Plainly: a guest with several processors, to try what this machine's kernel cannot do.  Its time means nothing.
-Counting: one processor whose clock advances a nanosecond for each instruction it executes, user space and kernel
-alike, and not with this machine's time.  How long something took in there is how many instructions it took, whatever
-else runs here; docs/lab/counting.md says what that does not see.
+A plain guest has several processors, to try things that this machine's kernel cannot do.  Its time means nothing.
+A counting guest has one processor, whose clock advances a nanosecond for each instruction it executes, in user space and
+in the kernel, and does not follow this machine's time.  The time that something takes there is its number of
+instructions, whatever else runs here; docs/lab/counting.md says what that does not see.
 
-The guest lives in memory, in files that were given to it; a folder may be shared with it, or this machine's whole root
-be its own, read only.  It has no network but loopback.
+The guest lives in memory, with files that were given to it.  A folder may be shared with it, or this machine's whole root
+may be its own, read only.  Its only network is loopback.
 """
 import dataclasses
 import os
@@ -27,35 +27,35 @@ QEMU = "qemu-system-x86_64"
 SHARING = ("virtio_pci", "9pnet_virtio", "9p")
 TAIL_LINES = 15
 NICE = 10
-# Without ERMS the kernel copies eight bytes with an instruction, not one: a copy is over-priced enough as it is.
+# Without ERMS the kernel copies eight bytes per instruction instead of one: a copy costs too much here as it is.
 CPU = "max,-erms"
 COMPLAINT = re.compile(r"Kernel panic|Oops: |BUG[: ]|WARNING: |general protection fault|kmemleak: [1-9]\d* new|"
                        r"INFO: (task .* blocked|possible|trying)|KASAN|UBSAN|Poison overwritten|"
                        r"scheduling while atomic|sleeping function|suspicious RCU|refcount_t: |still has objects|"
                        r"soft lockup|self-detected stall")
-# Oopses end the guest, for what it does afterwards means nothing; addresses and clocks are the same in every boot.  A
-# WARN() speaks at the level of warnings: they are for the console too.
+# An oops ends the guest, because nothing that it does afterwards means anything.  Addresses and clocks are the same in every
+# boot.  A WARN() is printed at the level of warnings, so the console shows these too.
 APPEND = "console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr tsc=reliable no_timer_check mitigations=off random.trust_cpu=on"
-# A process that waits for all readers (its table of descriptors grows) waits for a few instructions, not for a tick.
+# A process that waits for all RCU readers (its table of descriptors grows) waits for a few instructions, not for a tick.
 COUNTING = "rcupdate.rcu_expedited=1"
 
 
 @dataclasses.dataclass
 class Job:
-    """What a guest is given."""
-    command: str                  # of sh
+    """A command, and the guest to run it in."""
+    command: str                  # for sh
     image: Image = dataclasses.field(default_factory=Image)  # files it finds at their places
-    modules: tuple = ()           # names, or files of modules; what they need comes with them
+    modules: tuple = ()           # names, or files of modules; the modules they need are added
     share: str | None = None      # a folder that both may write; the guest's /share
     root: str | None = None       # the guest sees this folder as its root
     count: bool = False
-    cpus: int = 1                 # counting knows one
+    cpus: int = 1                 # a counting guest has one
     memory_mib: int = 512
     limit_s: float = 120          # of this machine's time, for all of it
-    seed: int = 1                 # of the guest's randomness, where it counts
-    append: str = ""              # further words for the kernel
+    seed: int = 1                 # of the guest's randomness, if it counts
+    append: str = ""              # further words for the kernel's command line
     nice: int = NICE
-    plugin: str | None = None     # of the emulator's: a file and what it is told
+    plugin: str | None = None     # an emulator plugin: its file and its options
 
 
 @dataclasses.dataclass
@@ -63,12 +63,12 @@ class Result:
     status: int
     output: str
     console: str
-    complaints: list  # lines of the kernel's that should not be
+    complaints: list  # lines of the kernel that report faults
     seconds: float
 
 
 def missing():
-    """Why no guest can be had here, or None."""
+    """Why this machine cannot run a guest, or None."""
     for tool, package in ((QEMU, "qemu-system-x86"), ("busybox", "busybox-static")):
         if not shutil.which(tool):
             return f"there is no {tool}: {SETUP} installs {package}"
@@ -83,7 +83,7 @@ def put_modules(image, kernel, names):
 
 
 def furnished(job, kernel):
-    """The image of the first file system: the job's files, and what starts it."""
+    """The image of the first file system: the job's files, and the files that start it."""
     image = Image()
     if job.root:  # the files are copied over the root's
         image.entries = {f"vm/files/{path}": entry for path, entry in job.image.entries.items()}
@@ -108,8 +108,8 @@ def exported(tag, path, more=""):
 
 
 def clock(job):
-    """Words that spare the kernel measuring its clock, which goes wrong while this machine is busy.  A counting guest's
-    clock does not depend on this machine: that kernel finds 1 GHz by itself."""
+    """Kernel parameters with the clock's rate: measuring it fails while this machine is busy.  A counting guest's clock
+    does not depend on this machine: its kernel finds 1 GHz by itself."""
     khz = None if job.count else ticks.khz()
     return [f"tsc_early_khz={khz}"] if khz else []
 
@@ -135,7 +135,7 @@ def tail(name, text):
 
 
 def emulated(argv, limit_s, nice=NICE):
-    """Runs the emulator; what it said, or None at the time limit."""
+    """Run the emulator; its output, or None at the time limit."""
     def prepare():
         end_with_us()
         os.nice(nice)
@@ -150,7 +150,7 @@ def emulated(argv, limit_s, nice=NICE):
 
 
 def boot(job, kernel):
-    """Runs the job's command in a guest.  Raises Broken when the guest did not live to say how that ended."""
+    """Run the job's command in a guest.  Raises Broken if the guest died before it reported the exit status."""
     if reason := missing():
         raise Broken(reason)
     began = time.monotonic()

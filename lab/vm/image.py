@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """image.py - the guest's first file system: a cpio archive that the kernel unpacks into memory.
 
-Owners and modes are numbers in it, so nobody need be root to make one.  The same files make the same bytes: a guest
+Owners and modes are numbers in it, so making one does not need root.  The same files make the same bytes, because a guest
 that counts instructions counts the unpacking too.  A program comes with the libraries that ldd names.
 """
 import os
@@ -11,7 +11,7 @@ import subprocess
 
 from rig import Broken, bytes_of
 
-TIME_S = 1_000_000_000  # of every file, that two images of the same files are the same
+TIME_S = 1_000_000_000  # time of every file, so that two images of the same files are the same
 ALIGN = 4
 
 
@@ -23,7 +23,7 @@ def header(number, mode, size, name):
 
 
 def libraries(path):
-    """What the loader would map for a program, by absolute path; nothing for a static one."""
+    """Absolute paths of the libraries that the loader would map for a program; none for a static one."""
     done = subprocess.run(["ldd", path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, timeout=30, check=False)
     if "not found" in done.stdout:
@@ -46,7 +46,7 @@ class Image:
         self.entries[path.strip("/")] = (stat.S_IFREG | mode, data.encode() if isinstance(data, str) else data)
 
     def copy(self, source, path=None):
-        """A file of this machine, by default to the same place."""
+        """Copy a file of this machine, by default to the same place."""
         try:
             self.put(path or source, bytes_of(source), stat.S_IMODE(os.stat(source).st_mode))
         except OSError as error:
@@ -59,7 +59,7 @@ class Image:
                 self.copy(os.path.join(at, name), os.path.join(path, os.path.relpath(at, source), name))
 
     def program(self, source, path=None):
-        """A program and what it is linked with."""
+        """Copy a program and the libraries that it is linked with."""
         self.copy(source, path)
         for library in libraries(source):
             self.copy(library)

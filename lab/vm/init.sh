@@ -1,13 +1,13 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: MIT
-# init.sh - the guest's first process: what a command needs is made, the command runs, the machine goes off.
+# init.sh - the guest's first process: prepares what a command needs, runs it, and powers the machine off.
 #
-# Serial lines leave the machine: ttyS0 is the console, ttyS1 what the command says, ttyS2 its exit status.
+# Output leaves the guest over serial lines: ttyS0 is the console, ttyS1 the command's output, ttyS2 its exit status.
 /bin/busybox mkdir -p /proc /sys /dev /tmp /run /var/log /root
 /bin/busybox --install -s /bin
 export PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C
 
-off() { # off LINE: the reason stands on the console
+off() { # off LINE: prints the reason on the console
     [ -z "$1" ] || echo "guest: $1" >/dev/console
     poweroff -f
 }
@@ -46,7 +46,7 @@ mkdir -p "$at/vm" && cp /vm/command "$at/vm/command" 2>/dev/null
 chroot "${at:-/}" /bin/sh /vm/command </dev/null >/dev/ttyS1 2>&1
 status=$?
 sync
-stty -F /dev/ttyS1 raw # waits until all is out
+stty -F /dev/ttyS1 raw # waits until all output is sent
 echo "$status" >/dev/ttyS2
 stty -F /dev/ttyS2 raw
 off

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """kernel.py - a Debian kernel to boot in the guest: fetched and unpacked, never installed.
 
-The package of the image is asked of Debian's mirror and taken apart below the build folder, so that this machine's own
+The package of the image is downloaded from Debian's mirror and unpacked below the build folder, so that this machine's own
 /boot stays as it is and root is not needed.  The bare kernel is kept, because it starts some seconds earlier than the
-packed one (an emulator unpacks slowly), and the modules' tree, from which a guest is given those it asks for.  The
-headers to compile modules with are fetched likewise, when they are asked for.
+packed one (an emulator unpacks slowly), and so is the modules' tree, from which a guest gets those it asks for.  The
+headers for compiling modules are fetched likewise, when they are needed.
 
 A kernel that scripts/debug-kernel has built is kept in the same folder under a name of its own, headers included.
 """
@@ -23,12 +23,12 @@ import zlib
 from rig import Broken, bytes_of
 
 PACKAGES = {"6.1": "linux-image-amd64", "6.12": "linux-image-6.12-amd64"}  # of Debian 12; each names the newest image
-KINDS = ("debug", "race")  # of kernels that find faults
+KINDS = ("debug", "race")  # kernels that find faults
 BUILT = tuple(f"{kind}-{version}" for kind in KINDS for version in PACKAGES)  # by scripts/debug-kernel, not fetched
 FETCH_S = 300
 SETUP_SECTORS, PAYLOAD = 0x1f1, 0x248  # Documentation/arch/x86/boot.rst
 ZSTD_MAGIC, XZ_MAGIC, GZIP_MAGIC = b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"\x1f\x8b"
-SIZE_BYTES = 4  # what the kernel's build puts behind a packed payload
+SIZE_BYTES = 4  # length of the size that the kernel's build puts behind a packed payload
 
 
 @dataclasses.dataclass
@@ -75,7 +75,7 @@ def present(version, cache):
 
 
 def package_of(version):
-    """The package that has the image, by the one that only names it."""
+    """The package that contains the image, found through the package that only depends on it."""
     if version in BUILT:
         raise Broken(f"the kernel {version} is not built: scripts/debug-kernel {version.replace('-', ' ')} does that")
     if version not in PACKAGES:
@@ -103,7 +103,7 @@ def fetch(version, cache):
             file.write(kernel)
         try:
             os.rename(f"{folder}/kept", os.path.join(cache, f"linux-{version}"))
-        except OSError:  # another has been quicker
+        except OSError:  # another process was faster
             if not present(version, cache):
                 raise
     return present(version, cache)
@@ -112,7 +112,7 @@ def fetch(version, cache):
 # --- Headers ------------------------------------------------------------------------------------------------
 
 def header_packages(release):
-    """The packages that together are what a module is compiled with: the configuration, the headers, the scripts."""
+    """The packages that are needed to compile a module: the configuration, the headers, the scripts."""
     named = run("apt-cache", "depends", f"linux-headers-{release}").decode()
     found = re.findall(r"Depends: (linux-(?:headers|kbuild)-\S+)", named)
     if not found:
@@ -124,13 +124,13 @@ def header_packages(release):
 def headers(version, cache):
     """The folder that modules for that version are compiled against, fetched if it is not here."""
     kernel = fetch(version, cache)
-    place = os.path.realpath(os.path.join(cache, f"linux-{version}-headers"))  # stays if a link to the cache goes
+    place = os.path.realpath(os.path.join(cache, f"linux-{version}-headers"))  # stays valid if a link to the cache is removed
     if version in BUILT:
         return place
     path = f"{place}/usr/src/linux-headers-{kernel.release}"
     if os.path.exists(f"{path}/Module.symvers"):
         return path
-    with open(f"{place}.lock", "w", encoding="ascii") as lock:  # others may want them at the same time, and use them at once
+    with open(f"{place}.lock", "w", encoding="ascii") as lock:  # other processes may want and use them at the same time
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(f"{path}/Module.symvers"):
             fetch_headers(kernel.release, place)
@@ -138,7 +138,7 @@ def headers(version, cache):
 
 
 def fetch_headers(release, place):
-    """The packages' trees as one, in that folder, instead of what is there: the headers of a kernel that was replaced."""
+    """Put the packages' trees into that folder as one, replacing its content: the headers of a kernel that was replaced."""
     packages = header_packages(release)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(place)) as folder:
         run("apt-get", "download", *packages, cwd=folder)
@@ -160,7 +160,7 @@ def module_bytes(path):
 
 
 def modules(kernel, names):
-    """[(name, bytes)] in the order of loading: what each needs comes before it.  A name with a slash is a file."""
+    """[(name, bytes)] in the order of loading: the modules that one needs come before it.  A name with a slash is a file."""
     tree = {}
     for folder, _, files in os.walk(kernel.modules):
         for name in files:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# module.sh MODULE PARAMETER=VALUE... - in a guest: a module of ours as a process, there from its first word to its last.
+# module.sh MODULE PARAMETER=VALUE... - in a guest: a module of ours as a process, loaded as long as the process runs.
 #
-# While it lives the module serves; told to end, it unloads it.  What loading says in the kernel's log is said again.
+# The module serves until the process gets SIGTERM and unloads it.  If loading fails, the kernel's messages are printed.
 module=$1
 shift
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""ticks.py - how fast this machine's time-stamp counter ticks, which is what a plain guest reads as its own.
+"""ticks.py - the rate of this machine's time-stamp counter, which a plain guest reads as its own.
 
-The emulator hands the counter on as it is.  A guest that measures it against an emulated timer goes by the moments at
-which the emulator had the processor, and on a busy machine those are far apart: a clock that goes eight times too fast
-has been seen.  Here the counter is read close to the clock, twice, and only the closest readings count.
+The emulator passes the counter through unchanged.  A guest that measures it against an emulated timer depends on when the
+emulator has the processor, which is rare on a busy machine: clocks have been seen that ran eight times too fast.
+Here the counter is read close to the clock, twice, and only the closest readings count.
 """
 import ctypes
 import functools
@@ -17,7 +17,7 @@ APART_S = 0.05
 
 
 def reading(counter):
-    """(the clock in ns, the counter): of many pairs the one whose two looks at the clock are closest."""
+    """(the clock in ns, the counter): the reading, out of many, whose two looks at the clock are closest together."""
     best = None
     for _ in range(READINGS):
         before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
@@ -30,7 +30,7 @@ def reading(counter):
 
 @functools.cache
 def khz():
-    """None: this machine has no such counter."""
+    """The counter's rate in kHz; None: this machine has no such counter."""
     if platform.machine() != "x86_64":
         return None
     with mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC) as code:

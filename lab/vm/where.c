@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* where.c - a plugin of the emulator's: how often each block of instructions was executed.
+/* where.c - a plugin for the emulator: how often each block of instructions was executed.
  *
- * When the guest goes off, a line for each block: address, instructions, times.  lab/where.py names
- * them.  The emulator's header comes in no package, so what is used of it is declared here.
+ * When the guest powers off, the plugin writes a line for each block: address, instructions, times.
+ * lab/where.py names the blocks.  No package has the emulator's header, so its functions are
+ * declared here.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@ struct block {
 static struct block *blocks[1 << BITS];
 int qemu_plugin_version = VERSION;
 
-/* A block may be translated many times; it is counted in one place. */
+/* A block may be translated many times; all its translations share one counter. */
 static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 {
     uint64_t address = qemu_plugin_tb_vaddr(tb), n = qemu_plugin_tb_n_insns(tb);

@@ -5,8 +5,8 @@
  *
  * Each library is opened at run time, so that the others can be measured where one is missing; only
  * ISA-L needs its header, because its caller lays out its state.  Every result is decoded and
- * compared.  The shortest of many times counts: whatever else the machine does only adds.  Memory
- * is allocated and freed within the time, as a server does that compresses now and then.
+ * compared.  The shortest of many times counts: other work of the machine only adds.  Memory is
+ * allocated and freed within the time, as in a server that compresses now and then.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -29,7 +29,7 @@ struct text {
     char bytes[TEXT_BYTES];
 };
 
-/* Bytes of out, or 0: it failed. */
+/* encode and decode return the number of bytes in out, or 0: failed. */
 struct codec {
     const char *name, *coding, *library;
     int levels[6]; /* ends with 0 */
@@ -87,7 +87,7 @@ static size_t libdeflate_encode(int level, const struct text *in, char *out)
     return n;
 }
 
-/* Its levels are 0 to 3; the table calls them 1 to 4, because 0 ends the list. */
+/* ISA-L's levels are 0 to 3; the table calls them 1 to 4, because 0 ends the list. */
 static size_t isal_encode(int level, const struct text *in, char *out)
 {
 #if HAS_ISAL
@@ -185,7 +185,7 @@ static bool is_right(const struct codec *c, const struct text *in, const char *o
     return n && c->decode(out, n, again) == in->len && memcmp(again, in->bytes, in->len) == 0;
 }
 
-/* Two cells of the table.  False: what it wrote is not what was read. */
+/* Prints two cells of the table.  False: the output does not decode to the input. */
 static bool measure(const struct codec *c, int level, const struct text *in)
 {
     static char out[OUT_BYTES];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* epoll.c - the floor on epoll: three system calls a request, fewer where several are ready.
  *
- * A body larger than COPIED_MAX that lies in a file is sent from there, because sendfile() does not
- * copy it.  What does not fit into the socket's buffer leaves when there is room.
+ * A body in a file that is larger than COPIED_MAX is sent from there, because sendfile() does not
+ * copy it.  Bytes that do not fit into the socket's buffer are sent when it has room.
  */
 #include "floor.h"
 #include "../../../base/net.h"
@@ -14,8 +14,8 @@
 enum { EVENTS_MAX = 512 };
 
 struct place {
-    size_t done, all; /* of what is being sent; equal: nothing is */
-    bool armed;       /* waits for room */
+    size_t done, all; /* bytes sent, and to send; equal: nothing is being sent */
+    bool armed;       /* waits for room in the socket's buffer */
 };
 
 static struct place places[DESCRIPTORS_MAX];
@@ -41,7 +41,7 @@ static ssize_t some(int fd, const struct place *p, const struct answer *a)
     return sendfile(fd, a->file, &at, p->all - p->done);
 }
 
-/* False: it is closed. */
+/* False: the connection is closed. */
 static bool push(int set, int fd, const struct answer *a)
 {
     struct place *p = &places[fd];
@@ -99,7 +99,7 @@ static void take(int set, int listener, const struct answer *a)
             continue;
         }
         places[fd] = (struct place){0};
-        if (a->close && !serve(set, fd, a)) /* its request has come with it */
+        if (a->close && !serve(set, fd, a)) /* the request has come with the connection */
             continue;
         ev.events = places[fd].armed ? EPOLLOUT : EPOLLIN;
         if (epoll_ctl(set, EPOLL_CTL_ADD, fd, &ev) < 0)

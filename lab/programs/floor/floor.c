@@ -3,8 +3,8 @@
  *
  *   floor PORT BODY keep|close|pipelined [epoll|uring]
  *
- * BODY is a number of bytes, or the path of a file.  keep: a receive is one request.  close: so it
- * is, and the connection ends with the answer.  pipelined: the ends of heads are counted.
+ * BODY is a number of bytes, or the path of a file.  keep: a receive is one request.  close: the
+ * same, and the connection ends with the answer.  pipelined: the ends of heads are counted.
  */
 #include "floor.h"
 #include "../../../base/net.h"
@@ -47,7 +47,7 @@ unsigned floor_wanted(const struct answer *a, const char *bytes, size_t n)
     return found < PIPELINED_MAX ? found : PIPELINED_MAX;
 }
 
-/* Its size, or -errno.  A file is left open in a->file. */
+/* The size of the body, or -errno.  A file is left open in a->file. */
 static long body_size(struct answer *a, const char *text)
 {
     struct stat st;
@@ -63,7 +63,7 @@ static long body_size(struct answer *a, const char *text)
     return st.st_size <= BODY_MAX ? (long)st.st_size : -EFBIG;
 }
 
-/* The fields are those that servers send with a file.  0 or -errno. */
+/* The fields are those that servers send with a file.  Returns 0 or -errno. */
 static int compose(struct answer *a, size_t body)
 {
     char head[HEAD_MAX];
@@ -91,7 +91,7 @@ static int compose(struct answer *a, size_t body)
 
 static int listener_at(unsigned long port, bool close)
 {
-    /* A client whose only request is with its connection is accepted when that is there. */
+    /* A connection with only one request is accepted when that request is there. */
     const struct net_listening how = {.backlog = BACKLOG, .defer_s = close ? 1 : 0};
     struct net_address where;
 
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
         return floor_fail(argv[2], err);
     sigaction(SIGTERM, &act, NULL);
     sigaction(SIGINT, &act, NULL);
-    setrlimit(RLIMIT_NOFILE, &files); /* refused: as many as there are */
+    setrlimit(RLIMIT_NOFILE, &files); /* if refused, the old limit remains */
     fd = listener_at(port, a.close);
     if (fd < 0)
         return floor_fail("cannot listen", fd);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* uring.c - the floor on io_uring: operations that repeat themselves accept and receive, and one
- * system call hands over all answers of a turn and waits for what comes next.
+/* uring.c - the floor on io_uring: multishot operations accept and receive, and one system call
+ * submits all answers of a turn and waits for the next completions.
  *
- * Answers leave from memory: io_uring has no sendfile().  Sockets are entries of the ring's own
- * table, which spares the kernel a look-up for each operation, and a send that went well is not
+ * Answers are sent from memory: io_uring has no sendfile().  Sockets are entries of the ring's own
+ * table, which spares the kernel a look-up for each operation, and a successful send is not
  * reported.
  */
 #include "floor.h"
@@ -18,7 +18,7 @@ enum kind { ACCEPT, RECEIVE, SEND, CLOSE };
 struct state {
     struct io_uring ring;
     struct io_uring_buf_ring *set;
-    char *bytes; /* of the set */
+    char *bytes; /* of the set's buffers */
     int listener;
     const struct answer *answer;
 };
@@ -50,7 +50,7 @@ static void take(struct state *s)
     finish(sqe, ACCEPT, 0, 0);
 }
 
-/* A connection with one request needs one receive; a repeated one would outlast its socket. */
+/* A connection with one request needs one receive; a multishot one would outlast its socket. */
 static void receive(struct state *s, unsigned socket)
 {
     struct io_uring_sqe *sqe = begin(s);
@@ -130,7 +130,7 @@ static void completed(struct state *s, const struct io_uring_cqe *cqe)
     }
 }
 
-/* 0 or -errno. */
+/* Registers the set of buffers.  Returns 0 or -errno. */
 static int buffers(struct state *s)
 {
     struct io_uring_buf_reg reg = {.ring_entries = BUFFERS};

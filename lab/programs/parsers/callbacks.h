@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* callbacks.h - what is noted by parsers that call back with parts of a head, piece by piece. */
+/* callbacks.h - the record of parsers that call back with parts of a head, piece by piece. */
 #ifndef CALLBACKS_H
 #define CALLBACKS_H
 #include <string.h>
@@ -9,7 +9,7 @@ struct noted {
     const char *bytes; /* of this piece */
     uint32_t fed;      /* bytes of earlier pieces */
     char last;         /* byte fed */
-    bool in_name;      /* the last part was a name: what comes is more of it, or a value */
+    bool in_name;      /* the last part was a name: the next one is more of it, or a value */
     struct parsed told;
 };
 
@@ -46,8 +46,9 @@ static inline void note_value(struct noted *noted, const char *at, size_t len)
     note_more(noted, &noted->told.field[noted->told.fields - 1].value, at, len);
 }
 
-/* They call nobody at the end of the request line: it was seen when there is a target, and the
- * last byte ended a line.  They leave other versions to their caller: as does ours, he refuses. */
+/* Parsers with callbacks have none for the end of the request line: the line was seen if there is a
+ * target and the last byte ended a line.  They leave other versions to their caller, which refuses
+ * them here, as our parser does. */
 static inline void note_tell(const struct noted *noted, bool failed, unsigned major,
                              struct parsed *told)
 {

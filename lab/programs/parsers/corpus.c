@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* corpus.c - the rows of corpus.def, and whether a parser answers them as it says.
  *
- * What the server's own parser answers is the measure for the places of all parts.  Each piece is
- * fed from memory of its own that ends with it, so a look beyond it is seen by valgrind.
+ * The server's own parser is the reference for the places of all parts.  Each piece is fed from
+ * memory of its own that ends with it, so that valgrind sees a read beyond it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,9 +51,9 @@ static char *copy(const char *bytes, size_t n)
     return memcpy(copied, bytes, n);
 }
 
-/* The answer to the row fed in two pieces, the second from byte cut on, or, from those who want
- * all again, to all of it after the first.  False: the first was taken for a whole head, or
- * refused otherwise than the whole. */
+/* Feeds the row in two pieces, the second from byte cut on; a parser that does not resume gets the
+ * whole row after the first piece.  False: the first piece was taken for a whole head, or refused
+ * with another status than the whole row. */
 static bool answer(const struct parser *parser, const struct row *row, uint32_t cut,
                    struct parsed *told)
 {
@@ -82,7 +82,7 @@ static bool span_same(struct span a, struct span b)
     return a.len == b.len && (a.at == b.at || a.len == 0);
 }
 
-/* strictly: the status of a refusal too. */
+/* strictly: compares the status of a refusal too. */
 static bool same(const struct parsed *a, const struct parsed *b, bool strictly)
 {
     unsigned i;

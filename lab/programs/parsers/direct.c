@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* direct.c - the states as labels, and where the next state is known its label is jumped to: the
- * table is read once for each piece. */
+/* direct.c - the states as labels, with a direct jump to the label of the next state: the table of
+ * labels is read once for each piece. */
 #include "machine.h"
 
 #define HERE (m->fed + (uint32_t)(p - bytes))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* http_parser.c - http-parser, a table of states that calls back; Debian's libhttp-parser-dev.
  *
- * The library is opened at run time, so that the others can be measured where it is not. */
+ * The library is opened at run time, so that the others can be measured where it is missing. */
 #include "callbacks.h"
 #if HAS(<http_parser.h>)
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* llhttp.c - llhttp, states compiled from a description; Debian's node-llhttp brings its C.
  *
- * It is compiled here, as those who use it do, in its default, lenient mode. */
+ * The parser is compiled in its default, lenient mode here, as programs that use it do. */
 #include "callbacks.h"
 #if HAS(<llhttp.c>)
 #include <api.c>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* machine.c - the beginning and the end of the parsers of states.def; switch.c, goto.c and
- * direct.c are what lies between. */
+ * direct.c have the part between. */
 #include "machine.h"
 
 void machine_begin(void *state)

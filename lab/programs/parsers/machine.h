@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* machine.h - what is kept between two bytes by the parsers of states.def.
+/* machine.h - the state that the parsers of states.def keep between two bytes.
  *
  * Offsets, not pointers: the bytes of an earlier piece may be gone.
  */
@@ -24,7 +24,7 @@ struct machine {
     struct parsed told;
 };
 
-/* The cheap test: the letters were gathered on the way, one comparison for each method. */
+/* A cheap test: the letters were gathered on the way, so that each method takes one comparison. */
 static inline uint8_t machine_method(uint64_t letters, uint32_t len)
 {
     if (len == 3 && letters == 0x474554)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* main.c - parsers: what reading a request line, or a head, costs in each of several parsers.
  *
- *   parsers list                  who there is, and why not
- *   parsers check                 all that can run here give what corpus.def says, cut anywhere
- *   parsers NAME lines|heads      {"ns": of one line or head}
- *   parsers NAME lines|heads N    reads N times as many: {"units": lines in one time}
+ *   parsers list                  the parsers, and why one cannot run here
+ *   parsers check                 all that can run here answer as corpus.def says, cut anywhere
+ *   parsers NAME lines|heads      {"ns": for one line or head}
+ *   parsers NAME lines|heads N    reads all rows N times: {"units": rows in one time}
  *
- * The rows are read in an order drawn once by a generator with a fixed seed, so long that a branch
+ * The order of the rows is drawn once by a generator with a fixed seed, so long that a branch
  * predictor cannot learn it.  Before anything is measured the parser must give the right answers.
  */
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 enum {
     DRAWN = 1024,           /* rows in one time */
-    BATCHES = 15,           /* the quickest counts: what else the machine did only adds */
+    BATCHES = 15,           /* the quickest one counts: other work of the machine only adds */
     BATCH_NS = 20000000
 };
 
@@ -57,7 +57,7 @@ static int check_all(void)
     return bad != 0;
 }
 
-/* Rows that everybody accepts, in the order drawn. */
+/* Rows that every parser accepts, in the order drawn. */
 static void draw(const struct corpus *corpus, const struct row *drawn[DRAWN])
 {
     uint64_t x = 88172645463325252;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* parsers.h - several parsers of request heads behind one face, so that they can be compared.
+/* parsers.h - several parsers of request heads behind one interface, so that they can be compared.
  *
- * A parser is fed bytes and tells where in them the parts stand, as offsets from the first byte
- * fed.  Those that are ours follow one grammar, core/http_parse.c's, to the status of a refusal;
- * others follow their own, and corpus.def says where that gives another answer.  What is measured
- * is begin() and one feed(); tell() is for comparing.
+ * A parser is fed bytes and reports where their parts are, as offsets from the first byte fed.  Our
+ * parsers follow one grammar, that of core/http_parse.c, down to the status of a refusal.  The
+ * others follow their own, and corpus.def says where their answers differ.  Only begin() and one
+ * feed() are measured; tell() is for comparing.
  *
  *   states.def  switch.h  goto.c  direct.c   one byte after the other: the same states, three ways
  *   tokens.c                                 a token at a time
- *   rung.c                                   what the server runs
- *   http_parser.c  llhttp.c  pico.c          what others run, from Debian's packages
+ *   rung.c                                   the parser that the server runs
+ *   http_parser.c  llhttp.c  pico.c          parsers of others, from Debian's packages
  */
 #ifndef PARSERS_H
 #define PARSERS_H
@@ -33,8 +33,8 @@ struct span {
 };
 
 struct parsed {
-    int status;      /* 0: not refused; else the status, 400 where a parser gives none */
-    bool line, head; /* the request line, the whole head was seen */
+    int status;      /* 0: not refused; otherwise the status, 400 if a parser gives none */
+    bool line, head; /* the request line was seen, the whole head was seen */
     uint8_t method;  /* enum parsed_method */
     uint8_t minor;
     struct span target;
@@ -44,13 +44,13 @@ struct parsed {
     } field[HEAD_FIELDS_MAX];
 };
 
-enum { PARSER_STATE_BYTES = 16384 }; /* what begin() may use: rung's head is the largest */
+enum { PARSER_STATE_BYTES = 16384 }; /* memory that begin() may use: rung's head is the largest */
 
 struct parser {
     const char *name;
     const char *words;            /* for the list */
     bool ours;                    /* the same grammar */
-    unsigned bit;                 /* in struct row's others; 0 of ours */
+    unsigned bit;                 /* in `others` of struct row; 0 for ours */
     bool resumes;                 /* takes a head in pieces; others want all bytes again */
     const char *(*missing)(void); /* why it cannot run here; NULL: it can */
     void (*begin)(void *state);
@@ -62,14 +62,14 @@ extern const struct parser parser_switch, parser_switch_plain, parser_goto, pars
     parser_memchr, parser_words, parser_rung, parser_http_parser, parser_llhttp, parser_pico;
 const char *never_missing(void);
 
-/* Bits of the parsers that answer otherwise. */
+/* Bits of the parsers that answer differently. */
 enum { NONE = 0, HTTP_PARSER = 1, LLHTTP = 2, PICO = 4 };
 
 /* --- corpus.c ------------------------------------------------------------------------------- */
 
 struct row {
     unsigned status; /* 0: accepted */
-    unsigned others; /* who answers otherwise, by rules of its own */
+    unsigned others; /* parsers that answer differently, by rules of their own */
     uint32_t len;
     const char *text;
 };
@@ -78,14 +78,14 @@ struct corpus {
     const char *name;
     const struct row *row;
     unsigned rows;
-    bool heads; /* whole heads; else request lines with their line end */
+    bool heads; /* whole heads; false: request lines with their line end */
 };
-const struct corpus *corpus_of(const char *name); /* NULL: there is no such */
+const struct corpus *corpus_of(const char *name); /* NULL: no such corpus */
 
-/* Whether the parser gives what the corpus says, and also when cut anywhere; says on stderr what
- * it does not.  How many answers were wrong. */
+/* Checks that the parser answers as the corpus says, with cuts also when its input is cut anywhere.
+ * Prints the wrong answers to stderr, and returns how many they were. */
 unsigned check(const struct parser *parser, const struct corpus *corpus, bool cuts);
-/* Whether everybody accepts the row, and so it is measured. */
+/* Whether every parser accepts the row, so that it is measured. */
 bool row_is_common(const struct row *row);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* pico.c - picohttpparser, a token at a time; inside Debian's libh2o0.13, which exports it.
  *
- * No header is installed with it, so what is called is declared here.  Debian compiles for any
+ * No header is installed with it, so the function is declared here.  Debian compiles for any
  * amd64, so its steps of sixteen bytes (SSE 4.2) are not in it. */
 #include <dlfcn.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static const char *missing(void)
 
 static void begin(void *state)
 {
-    (void)state; /* each call begins anew */
+    (void)state; /* each call starts from the first byte */
 }
 
 static void feed(void *state, const char *bytes, size_t n)
@@ -90,7 +90,7 @@ static void tell(const void *state, struct parsed *told)
     told->minor = s->minor != 0;
     told->target = span_of(s, s->path, s->path_len);
     if (!told->head)
-        return; /* it tells no fields of a head that is not whole */
+        return; /* it reports no fields of an incomplete head */
     told->fields = (unsigned)s->fields;
     for (i = 0; i < s->fields; i++) {
         told->field[i].name = span_of(s, s->field[i].name, s->field[i].name_len);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* rung.c - the parser that the server runs, as it runs it.
  *
- * It does more than the others here: it knows fields by name, and judges Host, framing and
- * expectations when the head is whole.  Of a line alone it says that more is needed, and what it
- * read of it stands in the head.
+ * This parser does more than the others here: it knows fields by name, and judges Host, framing and
+ * expectations when the head is whole.  For a line alone it returns that more is needed; the parts
+ * of the line that it has read are in the head.
  */
 #include "../../../core/http.h"
 #include "parsers.h"
@@ -19,7 +19,7 @@ _Static_assert(sizeof(struct state) <= PARSER_STATE_BYTES, "begin() has no more"
 
 static void begin(void *state)
 {
-    (void)state; /* each call begins anew */
+    (void)state; /* each call starts from the first byte */
 }
 
 static void feed(void *state, const char *bytes, size_t n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* switch.c - switch.h, compiled like all that is here. */
+/* switch.c - switch.h, compiled like the other files here. */
 #include "switch.h"
 
 const struct parser parser_switch = {

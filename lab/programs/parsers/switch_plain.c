@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* switch_plain.c - switch.h, compiled to what is written: GCC may not follow the state that is
- * assigned to the place where it is looked at, which turns each assignment into a jump.  Clang has
- * no such option: there it is the switch again. */
+/* switch_plain.c - switch.h, compiled as it is written: GCC must not thread the assignment of a
+ * state to the place where it is read, which turns each assignment into a jump.  Clang has no such
+ * option: there this is the same as switch.c. */
 #ifndef __clang__
 #pragma GCC optimize("no-thread-jumps")
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* tokens.c - a token at a time: what is usual is read in long steps, what is not goes to the
+/* tokens.c - a token at a time: usual heads are read in long steps, unusual ones go to the
  * switch.
  *
- * Both parsers want all bytes again when more came, and take a line only when it is whole.  Where
- * a step fails they do not ask why: the careful parser reads the head from its first byte and
- * says what it says.  So the answers are its answers, and the quick path has to be right only
- * about what it accepts.
+ * The two parsers need all bytes again when more have come, and take a line only when it is whole.
+ * If a step fails they do not ask why: the careful parser reads the head from its first byte, and
+ * its answer counts.  So the quick path has to be right only about heads that it accepts.
  *
  *   memchr  libc's search for the line's end, the spaces and the colon, then a look at each token
  *   words   eight bytes at a time to the first byte that a token cannot have (core/skip.h)
@@ -23,7 +22,7 @@ static uint32_t offset(const struct reader *r, const char *p)
     return (uint32_t)(p - r->bytes);
 }
 
-/* The method and the space behind it: one comparison for what is nearly always asked. */
+/* The method and the space behind it: one comparison for the method of nearly all requests. */
 static bool take_method(struct reader *r)
 {
     const char *end;
@@ -108,7 +107,7 @@ static bool field_by_words(struct reader *r)
     return true;
 }
 
-/* Of the line that begins at p: where its CR LF stands; NULL: it is not whole. */
+/* The CR LF of the line that begins at p; NULL: the line is not whole. */
 static const char *line_end(const struct reader *r)
 {
     const char *lf = memchr(r->p, '\n', (size_t)(r->end - r->p));
@@ -141,7 +140,7 @@ static bool field_by_memchr(struct reader *r)
     return true;
 }
 
-/* Lines until the head ends or they do; false: ask the careful parser. */
+/* Reads lines until the head or the bytes end; false: ask the careful parser. */
 static inline bool read_lines(struct reader *r, bool (*line)(struct reader *),
                               bool (*field)(struct reader *))
 {

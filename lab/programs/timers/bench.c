@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* bench.c - what an operation costs while so many timers stand.
+/* bench.c - what an operation costs while many timers are in the set.
  *
  *   start, stop  one of the two, at random deadlines of up to a minute; the other one is not timed
  *   restart      both: a request that ends in time, the commonest life of a timer
  *   update       a timer gets another deadline, nearer or further
- *   expire       sleep until the next one, take what is due, start it anew: a loop without a tick
+ *   expire       sleep until the next one, restart those that are due: a loop without a tick
  *   serve        each timer is a connection that asks once a second and may rest for a minute: its
  *                deadline moves away, then the loop looks at the clock and asks how long to sleep
  *
- * A round is a fixed number of operations, or what a few seconds of that clock hold, so that what
- * a scheme does now and then for many is in it.  Counting instructions is the caller's: it runs N
- * rounds and 2N, and the difference is N rounds of nothing but this.
+ * A round is a fixed number of operations, or those of a few seconds of that clock, so that it
+ * includes work that a scheme does now and then for many timers.  The caller counts instructions:
+ * it runs N rounds and 2N, and the difference is N rounds of nothing but this.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,10 +26,10 @@ struct bench {
     unsigned count;
     uint64_t now_ms;
     struct dice dice;
-    uint64_t spent_ns; /* in what is measured */
-    uint64_t slept_ms; /* so that next() is not computed in vain */
-    unsigned ahead;    /* expire: how many more than a round's it took */
-    unsigned parts;    /* serve: of a millisecond, in timers */
+    uint64_t spent_ns; /* in the measured operations */
+    uint64_t slept_ms; /* uses next()'s result, so that the compiler keeps the call */
+    unsigned ahead;    /* expire: timers taken beyond the round's */
+    unsigned parts;    /* serve: fraction of a millisecond, in 1/count */
 };
 
 static uint64_t clock_ns(void)
@@ -58,7 +58,7 @@ static int later_first(const void *a, const void *b)
     return (one < other) - (one > other);
 }
 
-/* As it stands after a long time: what is left of the lives of those that live now. */
+/* Fills the set as it is after a long time: each timer has the rest of a life left. */
 static void fill(struct bench *b)
 {
     unsigned i;
@@ -68,13 +68,13 @@ static void fill(struct bench *b)
 
         b->node[i].at = one < other ? one : other;
     }
-    if (b->s->most < UINT32_MAX) /* into a sorted list without searching: that is not measured */
+    if (b->s->most < UINT32_MAX) /* fills a sorted list without searching: it is not measured */
         qsort(b->node, b->count, sizeof(b->node[0]), later_first);
     for (i = 0; i < b->count; i++)
         b->s->start(b->set, &b->node[i]);
 }
 
-/* The same for connections: they came one after the other, and each has asked lately. */
+/* Like fill(), for connections: they came one after the other, and each has asked lately. */
 static void fill_served(struct bench *b)
 {
     uint64_t began_ms = b->now_ms;
@@ -107,7 +107,7 @@ static void restart(struct bench *b, unsigned units)
     b->spent_ns += clock_ns() - began;
 }
 
-/* Neighbours are as random as any others: what a scheme does depends on deadlines. */
+/* Neighbouring nodes are as random as any others: the work of a scheme depends on deadlines. */
 static void in_batches(struct bench *b, unsigned units, bool starts)
 {
     uint64_t times[3];
@@ -153,7 +153,7 @@ static void update(struct bench *b, unsigned units)
     b->spent_ns += clock_ns() - began;
 }
 
-/* What is due begins again; how many that were. */
+/* Starts all due timers again; returns how many. */
 static unsigned take(struct bench *b)
 {
     struct node *n = b->s->expire(b->set, b->now_ms), *next;
@@ -199,7 +199,7 @@ static const struct operation {
     const char *name;
     void (*fill)(struct bench *b);
     void (*round)(struct bench *b, unsigned units);
-    unsigned timers_a_unit; /* a round is at least one unit for so many timers; 0: any */
+    unsigned timers_a_unit; /* a round has at least one unit for this many timers; 0: any */
 } operations[] = {
     {"start", fill, starts, 0},   {"stop", fill, stops, 0},
     {"restart", fill, restart, 0}, {"update", fill, update, 0},
@@ -207,7 +207,7 @@ static const struct operation {
     {"serve", fill_served, serve, 16}, /* a slot of core/wheel.h */
 };
 
-/* ns an operation, of so many rounds. */
+/* ns per operation, over that many rounds; rounds 0: until ENOUGH_NS. */
 static double measured(struct bench *b, const struct operation *o, unsigned units, unsigned rounds)
 {
     unsigned done = 0;

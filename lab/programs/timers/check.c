@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* check.c - a scheme against a model that looks at every timer: nothing is lost, nothing comes
- * twice, too early or too late, and who sleeps as long as next() says misses nothing.
+/* check.c - a scheme against a model that looks at every timer: no timer is lost, or expires
+ * twice, too early or too late, and a caller that sleeps as long as next() says misses none.
  */
 #include <malloc.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ static uint64_t random_deadline(struct model *m)
     }
 }
 
-/* What is past already comes with the next tick. */
+/* A deadline that has passed already expires with the next tick. */
 static void expect(struct model *m, unsigned i, uint64_t at_ms)
 {
     m->expected[i] = at_ms > m->now_ms ? at_ms : m->now_ms + 1;
@@ -118,7 +118,7 @@ static bool tick_wrong(struct model *m)
     case 0: /* long asleep */
         m->now_ms += dice_below(&m->dice, 1 << 24);
         break;
-    case 1: case 2: case 3: /* as long as it says */
+    case 1: case 2: case 3: /* as long as next() says */
         wait_ms = m->s->next(m->set, m->now_ms);
         m->now_ms += wait_ms == UINT64_MAX ? 1 : wait_ms;
         break;
@@ -130,7 +130,7 @@ static bool tick_wrong(struct model *m)
     return m->s->next(m->set, m->now_ms) == 0 && wrong(m, "would not sleep, though nothing is due");
 }
 
-/* To the end, sleeping as told: all expire, in a bounded number of turns. */
+/* Sleeps as long as next() says until the end: all timers expire, in a bounded number of turns. */
 static bool end_wrong(struct model *m)
 {
     for (unsigned turns = 0; soonest(m) != UINT64_MAX; turns++) {
@@ -179,7 +179,7 @@ int check(const struct scheme *s, unsigned operations)
     return with_model(s, random_operations, operations);
 }
 
-/* The deadline of a connection that is never idle for long, and a loop that looks at the clock. */
+/* The deadlines of connections that are never idle for long, in a loop that looks at the clock. */
 static int prolongations(struct model *m, unsigned count)
 {
     size_t before;

@@ -2,12 +2,13 @@
 /* heap.c - scheme 3, first half: a binary min-heap in an array, each node knowing its place.
  *
  * START, STOP and a new deadline move one node along one path from the root: O(log n).  The keys
- * lie in the array, so that comparing touches no node; moving one does.
+ * are in the array, so that comparing touches no node; moving one does.
  *
- * The lazy heap is the same one, told only of deadlines that come nearer: a key is the deadline or
- * an earlier one, and who comes to the top too early sinks to where it belongs.
+ * The lazy heap is the same one, changed only for deadlines that come nearer: a key is the deadline
+ * or an earlier one, and a node that comes to the top too early sinks to where it belongs.
  *
- * The locked heap is the first one behind a mutex, for many who start and one who expires.
+ * The locked heap is the first one behind a mutex, for many threads that start timers and one that
+ * expires them.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -48,7 +49,7 @@ static inline void put(struct heap *h, unsigned i, struct entry e)
     e.node->index = i;
 }
 
-/* The hole at i rises to where e may stand. */
+/* Moves the hole at i up to the place of e. */
 static void rise(struct heap *h, unsigned i, struct entry e)
 {
     for (unsigned up; i > 0 && h->entry[up = (i - 1) / 2].key > e.key; i = up)
@@ -97,7 +98,7 @@ static void heap_prolong(void *set, struct node *n, uint64_t at_ms)
     move(set, n->index, (struct entry){at_ms, n});
 }
 
-/* A node whose key comes too early is one of the lazy heap. */
+/* Only in the lazy heap can the key of a node be too early. */
 static struct node *heap_expire(void *set, uint64_t now_ms)
 {
     struct heap *h = set;
@@ -145,7 +146,7 @@ static void locked_start(void *set, struct node *n)
 static void locked_stop(void *set, struct node *n)
 {
     pthread_mutex_lock(&((struct heap *)set)->lock);
-    if (n->index != UINT32_MAX) /* else it has expired meanwhile */
+    if (n->index != UINT32_MAX) /* otherwise it has expired meanwhile */
         heap_stop(set, n);
     n->index = UINT32_MAX;
     pthread_mutex_unlock(&((struct heap *)set)->lock);

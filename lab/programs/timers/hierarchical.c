@@ -3,8 +3,8 @@
  *
  * A node goes into the finest wheel that reaches its deadline.  When the clock comes to a slot of a
  * coarse wheel, its nodes are dealt out to the finer ones: each moves LEVELS - 1 times at most.  A
- * bit for each slot says whether it holds anything, so that the clock skips what is empty.  Further
- * away than the coarsest wheel reaches, a node waits in its last slot and is dealt out again.
+ * bit for each slot says whether it holds anything, so that the clock skips empty slots.  A node
+ * beyond the reach of the coarsest wheel waits in its last slot and is dealt out again.
  */
 #include <stdlib.h>
 #include "timers.h"
@@ -12,7 +12,7 @@
 enum { LEVELS = 4, BITS = 6, SLOTS = 1 << BITS };
 
 struct wheels {
-    uint64_t tick; /* done up to and with it */
+    uint64_t tick; /* the last one that is done */
     uint64_t busy[LEVELS];
     struct node *slot[LEVELS][SLOTS];
 };
@@ -27,7 +27,7 @@ static void *wheels_open(unsigned most, uint64_t now_ms)
     return w;
 }
 
-/* In the finest wheel where its slot is not the one being looked at, nor a turn beyond it. */
+/* Uses the finest wheel in which the slot is neither the current one nor a turn beyond it. */
 static void wheels_start(void *set, struct node *n)
 {
     struct wheels *w = set;
@@ -61,7 +61,7 @@ static void wheels_prolong(void *set, struct node *n, uint64_t at_ms)
     wheels_start(set, n);
 }
 
-/* When the clock comes to the next slot that holds something. */
+/* The time when the clock comes to the next slot that holds a node. */
 static uint64_t soonest(const struct wheels *w)
 {
     uint64_t first = UINT64_MAX;
@@ -80,7 +80,7 @@ static uint64_t soonest(const struct wheels *w)
     return first;
 }
 
-/* The clock is at the beginning of this slot: what is due is taken, the rest dealt out. */
+/* The clock is at the beginning of this slot: due nodes are taken, the others dealt out. */
 static void empty(struct wheels *w, unsigned level, struct node **due)
 {
     unsigned i = w->tick >> BITS * level & (SLOTS - 1);
@@ -113,7 +113,7 @@ static struct node *wheels_expire(void *set, uint64_t now_ms)
     return due;
 }
 
-/* Exact for what stands in the finest wheel; else when it is dealt out. */
+/* Exact for a node in the finest wheel; otherwise the time until nodes are dealt out. */
 static uint64_t wheels_next(void *set, uint64_t now_ms)
 {
     uint64_t at = soonest(set);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* lists.c - schemes 1 and 2: one list of all timers, unsorted or sorted.
  *
- * Unsorted, START and STOP are constant and every look at the clock goes through all.  Sorted, the
- * clock looks at the first one only and START searches for its place.
+ * In the unsorted list START and STOP take constant time, and every look at the clock goes through
+ * all timers.  In the sorted list the clock looks only at the first one, and START searches.
  */
 #include <stdlib.h>
 #include "timers.h"

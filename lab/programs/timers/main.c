@@ -2,8 +2,8 @@
 /* main.c - timers SCHEME check OPERATIONS | memory PROLONGATIONS | shared ADDERS [OPERATIONS] |
  *                 OPERATION TIMERS [ROUNDS]
  *
- * Ends with 0; 1 and a sentence when something is wrong; 2 when it was asked wrongly; 3 and a
- * sentence when the scheme would take minutes for what is asked.
+ * Exits with 0; with 1 and a sentence when something is wrong; with 2 for wrong arguments; with 3
+ * and a sentence when the scheme would take minutes.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* rung.c - the server's own: core/wheel.h, used as server/session.c uses it.
  *
- * A hashed wheel of coarse slots, lazily: a deadline that moves away is only noted, and a node that
- * fires early is added again.  Late by less than a slot.
+ * A lazy hashed wheel with coarse slots: a postponed deadline is only recorded, and a node that
+ * fires early is added again.  A timer is late by less than a slot.
  */
 #include <stdlib.h>
 #include "timers.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* shared.c - one set for many threads: some start and prolong timers, one expires them.
  *
- * For a scheme that locks.  A node belongs to the thread that starts it, is handed to the one that
- * expires through the set, and comes back when that one counts it; a node that is found where it
- * cannot be ends the run.  What it costs is what a thread waits for an operation.
+ * Only for a scheme that locks.  A node belongs to the thread that starts it, passes through the
+ * set to the thread that expires it, and returns to its owner when that thread counts it.  A node
+ * found in an impossible place makes the run fail.  The cost is a thread's time per operation.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -37,7 +37,7 @@ static uint64_t clock_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Who expires asks under the set's lock, where the start has been counted before. */
+/* A start is counted before the set's lock is taken, so the thread that expires it sees it. */
 static bool stands(struct place *p)
 {
     return atomic_load(&p->started) != atomic_load(&p->expired);
@@ -56,7 +56,7 @@ static void *add(void *arg)
         uint64_t at = atomic_load(&h->now) + 1 + dice_below(&dice, LIFE_TICKS);
 
         if (stands(p)) {
-            h->s->prolong(h->set, &p->node, at); /* harmless when it expires meanwhile */
+            h->s->prolong(h->set, &p->node, at); /* harmless if it expires meanwhile */
         } else {
             p->node.at = at;
             atomic_fetch_add(&p->started, 1);
@@ -82,7 +82,7 @@ static void consume(struct shared *h)
     atomic_fetch_add(&h->now, 1);
 }
 
-/* Threads until all have done their part, and the set until it is empty. */
+/* Runs the threads until all have done their part, and expires until the set is empty. */
 static int run(struct shared *h)
 {
     const struct timespec tick = {.tv_nsec = TICK_NS};

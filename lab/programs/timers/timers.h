@@ -3,9 +3,9 @@
  * serve them all.
  *
  * The schemes are those of Varghese and Lauck's paper on timing wheels, by its numbers, and two
- * that are lazy: what a deadline that moves away costs when nobody is told.  A set belongs to one
- * thread unless its scheme says otherwise; nodes are the caller's memory.  Times are milliseconds
- * of a clock that never goes back.
+ * lazy ones, which show the cost of a postponed deadline if the set is not changed.  A set belongs
+ * to one thread unless its scheme says otherwise; nodes are the caller's memory.  Times are
+ * milliseconds of a monotonic clock.
  */
 #ifndef LAB_TIMERS_H
 #define LAB_TIMERS_H
@@ -13,7 +13,7 @@
 
 struct node {
     uint64_t at;      /* the deadline; while in a set, changed by the scheme alone */
-    uint64_t armed;   /* lazy schemes: where it stands, at `at` or before */
+    uint64_t armed;   /* lazy schemes: the deadline in the set, `at` or earlier */
     struct node *due; /* expire(): the next one of the chain */
     union {
         struct { /* a list: pprev is what points to it */
@@ -34,17 +34,17 @@ enum { RANGE_MS = 65536 };
 struct scheme {
     const char *name, *summary;
     uint64_t range_ms; /* time-outs stay below it; 0: no bound */
-    uint64_t late_ms;  /* how late a node may be found due, where expire() is called in time */
-    unsigned most;     /* beyond so many timers something takes O(n): not a thing to wait for */
-    /* For so many nodes at most; NULL: no memory. */
+    uint64_t late_ms;  /* how late a node may be found due, if expire() is called in time */
+    unsigned most;     /* with more timers some O(n) operation takes too long to wait for */
+    /* Makes a set for at most `most` nodes; NULL: no memory. */
     void *(*open)(unsigned most, uint64_t now_ms);
     void (*close)(void *set);
     void (*start)(void *set, struct node *n); /* n->at says when; n is in no set */
     void (*stop)(void *set, struct node *n);  /* n is in this set */
     void (*prolong)(void *set, struct node *n, uint64_t at_ms); /* or shorten */
-    /* All that is due by now, removed, as a chain in any order. */
+    /* Removes all nodes that are due by now; returns them as a chain in any order. */
     struct node *(*expire)(void *set, uint64_t now_ms);
-    /* How long one may sleep before the next expire(): exact or too short, never too long;
+    /* How long the caller may sleep before the next expire(): exact or too short, never too long;
      * UINT64_MAX: for ever. */
     uint64_t (*next)(void *set, uint64_t now_ms);
 };
@@ -90,16 +90,16 @@ static inline uint32_t dice_below(struct dice *d, uint32_t n)
     return (uint32_t)(((d->state >> 32) * n) >> 32);
 }
 
-/* bench.c: so many rounds of what one operation is, with so many timers; rounds 0: as many as take
- * a while.  Prints a JSON object.  0, or 2: no such operation. */
+/* bench.c: runs rounds of an operation with that many timers; rounds 0: as many as take a while.
+ * Prints a JSON object.  Returns 0, or 2: no such operation. */
 int bench(const struct scheme *s, const char *operation, unsigned timers, unsigned rounds);
 
-/* check.c: random operations against a model that looks at every timer.  0, or 1 with a sentence
- * on standard error. */
+/* check.c: random operations against a model that looks at every timer.  Returns 0, or 1 with a
+ * sentence on standard error. */
 int check(const struct scheme *s, unsigned operations);
-/* Prolonging so often allocates nothing. */
+/* Checks that prolonging allocates nothing. */
 int check_memory(const struct scheme *s, unsigned prolongations);
-/* shared.c: so many threads start, prolong and stop, one expires.  Prints a JSON object. */
+/* shared.c: `adders` threads start and prolong, one expires.  Prints a JSON object. */
 int shared(const struct scheme *s, unsigned adders, unsigned operations);
 
 #endif

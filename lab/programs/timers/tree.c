@@ -2,8 +2,8 @@
 /* tree.c - scheme 3, second half: a balanced search tree.
  *
  * A treap: sorted by deadline from left to right, and a heap by a random priority from top to
- * bottom, which keeps the expected height at O(log n) whatever comes.  Equal deadlines are told
- * apart by their addresses.
+ * bottom, which keeps the expected height at O(log n) for any deadlines.  Nodes with equal
+ * deadlines are sorted by address.
  */
 #include <stdlib.h>
 #include "timers.h"
@@ -39,7 +39,7 @@ static void tree_start(void *set, struct node *n)
         at = before(*at, n) ? &(*at)->right : &(*at)->left;
     rest = *at;
     *at = n;
-    while (rest) { /* what was there is split: what comes before n, and what after */
+    while (rest) { /* the old subtree is split into the nodes before n and those after n */
         if (before(rest, n)) {
             *left = rest;
             left = &rest->right;
@@ -53,7 +53,7 @@ static void tree_start(void *set, struct node *n)
     *left = *right = NULL;
 }
 
-/* Both below *at: every node of left comes before every one of right. */
+/* Joins two trees below *at: every node of left comes before every one of right. */
 static void join(struct node **at, struct node *left, struct node *right)
 {
     while (left && right) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* wheels.c - schemes 4 to 6: an array of lists, one for each millisecond, used round and round.
+/* wheels.c - schemes 4 to 6: an array of lists, one for each millisecond, used as a ring.
  *
- * The simple wheel has a slot for every time-out that may be asked for.  The hashed ones have fewer
- * slots than that, so a slot holds timers of several turns: sorted, it is looked at up to the first
- * that stays and START searches; unsorted, START is constant and a turn of the wheel meets each
- * timer once.
+ * The simple wheel has a slot for every possible time-out.  The hashed ones have fewer slots than
+ * that, so a slot holds timers of several turns.  A sorted slot is read up to the first timer that
+ * stays, and START searches.  With unsorted slots START takes constant time, and a turn of the
+ * wheel meets each timer once.
  */
 #include <stdlib.h>
 #include "timers.h"
@@ -12,7 +12,7 @@
 enum { HASHED_SLOTS = 4096 };
 
 struct slots {
-    uint64_t tick; /* done up to and with it */
+    uint64_t tick; /* the last one that is done */
     unsigned count, slots;
     struct node *slot[];
 };
@@ -40,7 +40,7 @@ static void *hashed_open(unsigned most, uint64_t now_ms)
     return slots_open(HASHED_SLOTS, now_ms);
 }
 
-/* What is due already comes with the next tick. */
+/* A timer that is due already expires with the next tick. */
 static struct node **slot_of(struct slots *w, uint64_t at_ms)
 {
     return &w->slot[(at_ms > w->tick ? at_ms : w->tick + 1) % w->slots];
@@ -85,7 +85,7 @@ static void slots_prolong_sorted(void *set, struct node *n, uint64_t at_ms)
     slots_start_sorted(set, n);
 }
 
-/* The ticks that have come, each slot once at most. */
+/* The first tick to look at, so that each slot is looked at once at most. */
 static uint64_t first_tick(const struct slots *w, uint64_t now_ms)
 {
     if (w->count == 0)
@@ -126,7 +126,7 @@ static struct node *slots_expire_sorted(void *set, uint64_t now_ms)
     return due;
 }
 
-/* The first slot that is not empty: exact in the simple wheel, a turn too early in the others. */
+/* The first slot that is not empty: exact in the simple wheel, maybe turns early in the others. */
 static uint64_t slots_next(void *set, uint64_t now_ms)
 {
     const struct slots *w = set;
