@@ -16,7 +16,7 @@ ALARM = re.compile(r"BUG[: ]|WARNING: |Oops: |Kernel panic|general protection fa
 # Messages about any out-of-tree module, about the clocks of an emulator, and KCSAN's greeting.
 FORGIVEN = re.compile(r"rung_\w+: (loading out-of-tree module taints kernel|module verification failed)|"
                       r"hrtimer: interrupt took|clocksource: |perf: interrupt took too long|tsc: |"
-                      r"kcsan: non-strict mode configured")
+                      r"sched: DL replenish lagged too much|kcsan: non-strict mode configured")
 
 
 def harmless(text):
