@@ -12,7 +12,7 @@ enum {
     BYTE_TOKEN = 1,       /* tchar: methods and field names (RFC 9110 5.6.2) */
     BYTE_VALUE = 2,       /* field values: HTAB, SP, VCHAR, obs-text (RFC 9110 5.5) */
     BYTE_TARGET = 4,      /* a request target: visible ASCII without '#': no fragment is sent */
-    BYTE_HOST = 8,        /* reg-name but escapes: unreserved, sub-delims (RFC 3986 3.2.2) */
+    BYTE_HOST = 8,        /* reg-name without escapes: unreserved, sub-delims (RFC 3986 3.2.2) */
     BYTE_HEX = 16,        /* HEXDIG of either case */
     BYTE_DIGIT = 32,      /* DIGIT */
     BYTE_UNRESERVED = 64, /* what no URL needs to escape (RFC 3986 2.3) */
@@ -31,7 +31,7 @@ static inline unsigned byte_hex(char c)
     return c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a' + 10);
 }
 
-/* ASCII letters in small; all other bytes as they are. */
+/* ASCII letters in lower case; all other bytes unchanged. */
 static inline unsigned char byte_lower(char c)
 {
     return (unsigned char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);

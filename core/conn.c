@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* conn.c - the connection machine: bytes in, segments out, a deadline, and what is wanted next.
  *
- * Input is used where it lies; only what is left over is copied, to the stash.  Every entry ends in
- * advance(), the one place that decides what the connection wants.  It shows a protocol each byte
- * once more only when there are more of them, and never while an answer waits to be sent by pieces.
+ * Input is used in place; only left-over bytes are copied, to the stash.  Every entry point ends in
+ * advance(), the one place that decides what the connection wants.  advance() shows a protocol the
+ * same bytes again only when more have arrived, and never while an answer is being sent in pieces.
  *
  * Cost of the usual request: one outbox from the host, no stash, no byte copied by the machine.
  */
@@ -18,8 +18,8 @@ static void stash_free(struct conn *c)
     c->stash = NULL;
 }
 
-/* Without memory there is no place for what the peer says: what is queued goes out, then the
- * connection ends. */
+/* Without memory there is no place for the peer's bytes: queued output is sent, then the connection
+ * ends. */
 static bool stash_get(struct conn *c)
 {
     if (c->stash)
@@ -53,14 +53,14 @@ static bool stash_add(struct conn *c, const char *bytes, size_t n)
 
 /* --- What comes next -------------------------------------------------------------------------- */
 
-/* The bytes the protocol is to see: the caller's, or the stash. */
+/* The bytes to show the protocol: the caller's, or the stash's. */
 struct view {
     const char *bytes;
     size_t n, seen;
 };
 
-/* Let the protocol use what it can.  It is not asked while it has an answer to continue, has no
- * room for another or waits for the host, nor twice about the same bytes. */
+/* Lets the protocol use what it can.  Its input() is not called while it has an answer to continue,
+ * has no room for another or waits for the host, and never twice for the same bytes. */
 static void eat(struct conn *c, struct view *v)
 {
     bool was_body;
@@ -90,8 +90,8 @@ static void eat(struct conn *c, struct view *v)
         c->flags |= CONN_CLOSING;
 }
 
-/* Eat from bytes, or with bytes NULL from the stash; what is left over is in the stash
- * afterwards. */
+/* Feeds the protocol from the stash, or from bytes if there is no stash; left-over bytes are in the
+ * stash afterwards. */
 static void eat_all(struct conn *c, const char *bytes, size_t n)
 {
     struct stash *s = c->stash;
@@ -114,7 +114,7 @@ static void eat_all(struct conn *c, const char *bytes, size_t n)
     c->stash->seen = (uint32_t)v.seen;
 }
 
-/* Nothing more will come of what is under way or queued: whoever has a part in it hears of it. */
+/* Gives up the answer in progress and all queued output; the host and the protocol are notified. */
 static void let_go(struct conn *c)
 {
     if (c->flags & CONN_ASKED)
@@ -128,11 +128,11 @@ static void let_go(struct conn *c)
     outbox_free(c);
 }
 
-/* Everything said.  RFC 9112 9.6: to close at once while input is unread, or before the peer has
+/* All output is sent.  RFC 9112 9.6: closing at once while input is unread, or before the peer has
  * read the answer, makes the kernel send a reset, which destroys the answer.  Whether input is on
- * its way nobody can know, so the end of the peer's stream is awaited, for a while.  When it has
- * been seen, or nothing was ever said, there is nothing to protect.  If the peer has promised to
- * send nothing more, the caller need not wait either: conn_promised(). */
+ * its way cannot be known, so the connection waits for the end of the peer's stream, for LINGER_MS
+ * at most.  If that end has been seen, or nothing was ever sent, there is nothing to protect.  If
+ * the peer has promised to send nothing more, the caller need not wait either: conn_promised(). */
 static void finish(struct conn *c, uint64_t now_ms)
 {
     c->promised = c->promised && !c->stash;
@@ -156,7 +156,7 @@ static void want_send(struct conn *c, uint64_t now_ms)
     c->deadline_ms = now_ms + c->host->send_ms;
 }
 
-/* was_body: the input before was of a body too.  Deadlines that run already are left alone. */
+/* was_body: the previous input was of a body too.  Deadlines that already run are left alone. */
 static void want_recv(struct conn *c, bool was_body, uint64_t now_ms)
 {
     bool stays = c->want == CONN_RECV;
@@ -176,7 +176,7 @@ static void want_recv(struct conn *c, bool was_body, uint64_t now_ms)
     }
 }
 
-/* Pieces of the answer under way, until there is one to send. */
+/* Makes pieces of the answer in progress, until there is one to send. */
 static void say_more(struct conn *c)
 {
     for (outbox_reap(c); c->flags & CONN_MORE && !outbox_has_output(c); outbox_reap(c)) {
@@ -198,7 +198,7 @@ static void advance(struct conn *c, const char *bytes, size_t n, uint64_t now_ms
 
     do {
         eat_all(c, bytes, n);
-        n = 0; /* what is left is in the stash now */
+        n = 0; /* left-over bytes are in the stash now */
         say_more(c);
     } while (!outbox_has_output(c) && c->stash && c->stash->len > c->stash->seen &&
              !(c->flags & (CONN_CLOSING | CONN_BLOCKED)) && c->want != CONN_CLOSE);
@@ -246,7 +246,7 @@ void conn_feed(struct conn *c, const char *bytes, size_t n, uint64_t now_ms)
             c->proto->end(c, c->stash ? c->stash->len : 0);
         c->flags |= CONN_CLOSING;
     } else if (c->stash) {
-        stash_add(c, bytes, n); /* and there they are seen */
+        stash_add(c, bytes, n); /* eat_all() reads them there */
     }
     advance(c, bytes, n, now_ms);
 }
@@ -257,8 +257,8 @@ void conn_sent(struct conn *c, size_t n, uint64_t now_ms)
     c->sent += n;
     outbox_take(c, n);
     if (outbox_has_output(c)) {
-        /* The mark of conn_overdue() is half a counter: do not let it fall behind by more than that
-         * can tell. */
+        /* The mark of conn_overdue() is half a counter: do not let it fall further behind than that
+         * half can tell. */
         if ((uint32_t)c->sent - c->moved > 1u << 30) {
             c->moved = (uint32_t)c->sent;
             c->deadline_ms = now_ms + c->host->send_ms;
@@ -275,9 +275,10 @@ void conn_resume(struct conn *c, uint64_t now_ms)
         advance(c, NULL, 0, now_ms);
 }
 
-/* Sending, conn->moved is the low half of what the peer had at the last deadline, at first of all
- * that had been sent.  If it has less than that, earlier answers were still on their way when this
- * one began, and how much it has taken since is not known: it gets another window. */
+/* While sending, conn->moved is the low half of the bytes that the peer had at the last deadline;
+ * at first, of all bytes sent before.  If the peer has fewer than that, earlier answers were still
+ * on their way when this one began.  How much it has taken since is not known, so it gets another
+ * window. */
 static bool has_progress(struct conn *c, uint64_t acked)
 {
     uint32_t grown;
@@ -290,9 +291,9 @@ static bool has_progress(struct conn *c, uint64_t acked)
     case CONN_SEND:
         grown = (uint32_t)acked - c->moved;
         c->moved = (uint32_t)acked;
-        return grown >= c->host->progress_bytes; /* "less" wraps to a great deal */
+        return grown >= c->host->progress_bytes; /* "fewer" wraps round to a large number */
     case CONN_WAIT:
-        return true; /* the host takes its time, not the peer */
+        return true; /* the delay is the host's, not the peer's */
     default:
         return false;
     }
@@ -325,7 +326,7 @@ void conn_abort(struct conn *c)
 void conn_fail(struct conn *c)
 {
     core_assert(c->flags & CONN_MORE);
-    c->flags |= CONN_BLOCKED; /* for ever: the rest of the answer does not come */
+    c->flags |= CONN_BLOCKED; /* for ever: the rest of the answer will not be made */
     conn_abort(c);
 }
 

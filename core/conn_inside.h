@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* conn_inside.h - what conn.c, outbox.c and pump.c know about a connection and nobody else needs.
+/* conn_inside.h - the inside of a connection, for conn.c, outbox.c and pump.c; protocols and
+ * engines do not need it.
  *
- * Both buffers are the host's memory, got when first needed and given back when empty.  They are
- * not zeroed: a page that no answer reaches is never touched.
+ * The stash and the outbox are the host's memory, allocated when first needed and freed when empty.
+ * They are not zeroed: a page that no answer reaches is never touched.
  */
 #ifndef CORE_CONN_INSIDE_H
 #define CORE_CONN_INSIDE_H
@@ -11,19 +12,19 @@
 /* conn->flags */
 enum {
     CONN_CLOSING = 1,  /* no further input is used; closes when the output is out */
-    CONN_MORE = 2,     /* an answer under way: its next piece comes from proto->more() */
+    CONN_MORE = 2,     /* an answer is in progress: its next piece comes from proto->more() */
     CONN_BODY = 4,     /* input is a request body */
     CONN_ENDED = 8,    /* the peer has finished sending: nothing unread is left or will come */
     CONN_BEGUN = 16,   /* RECV: the first byte of a message has come; its deadline stays */
-    CONN_ASKED = 32,   /* the host has a job of ours whose result was not taken yet */
-    CONN_BLOCKED = 64, /* ... and has not called conn_resume() yet; CLOSE: never will */
-    CONN_SHUT = 128    /* conn_shuts() has said so */
+    CONN_ASKED = 32,   /* the host has a job of ours whose result has not been taken yet */
+    CONN_BLOCKED = 64, /* ... and conn_resume() has not been called yet; CLOSE: it never will be */
+    CONN_SHUT = 128    /* conn_shuts() has returned true */
 };
 
 /* Input that waits: a partial message, pipelined requests. */
 struct stash {
     uint32_t at, len; /* bytes[at..at+len) */
-    uint32_t seen;    /* of len: the protocol saw as many and needs more */
+    uint32_t seen;    /* of len: the protocol has seen this many and needs more */
     char bytes[STASH_BYTES];
 };
 
@@ -33,7 +34,7 @@ struct outbox {
     struct segment seg[OUT_SEGMENTS_MAX];
     uint32_t first, count; /* seg[first..first+count) are to be sent */
     uint32_t used;         /* of bytes */
-    bool state_clean;      /* state was zeroed for the message under way */
+    bool state_clean;      /* state was zeroed for the current message */
     uint64_t body_bytes;   /* sent so far of the answer at the front */
     _Alignas(16) char state[CONN_STATE_BYTES];
     _Alignas(16) char bytes[OUTBOX_BYTES];

@@ -50,7 +50,8 @@ static int64_t to_unix(const struct date *d)
            (int64_t)(d->hour * 3600 + d->minute * 60 + d->second);
 }
 
-/* Gives the day's name too.  A time outside the years 1 to 9999 is moved to their ends. */
+/* Returns the index of the day's name.  A time outside the years 1 to 9999 is moved to the nearest
+ * end. */
 static unsigned from_unix(int64_t unix_s, struct date *d)
 {
     const int64_t first = -(int64_t)DAYS_TO_1970 * DAY_S;
@@ -65,7 +66,7 @@ static unsigned from_unix(int64_t unix_s, struct date *d)
     d->hour = rest / 3600;
     d->minute = rest / 60 % 60;
     d->second = rest % 60;
-    d->year = days * 400 / 146097; /* 400 years have so many days: never too late, by that */
+    d->year = days * 400 / 146097; /* 146097 days are 400 years; never a year too late */
     while (d->year == 0 || days_before_year(d->year + 1) <= days)
         d->year++;
     left = days - days_before_year(d->year);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* docroot.c - from a path to what answers it, by what the host finds of names.
+/* docroot.c - from a path to the source that answers it, through the host's look-ups of names.
  *
  * A file's compressed siblings are looked for one after the other, the best first.  At most three
- * things are held at once: what was asked for, the best so far and the one that is looked at.
+ * things are held at once: the requested file, the best one so far and the one being looked at.
  */
 #include "docroot.h"
 #include "types.h"
@@ -20,7 +20,7 @@ int docroot_error(int err)
     case -ENXIO:   /* a socket; a device without a driver */
     case -ENODEV:
         return -EACCES;
-    case -EINPROGRESS: /* of a file system that says what it likes: to the core it means "later" */
+    case -EINPROGRESS: /* from a file system that returns any errno: to the core it means "later" */
         return -EIO;
     default:
         return err;
@@ -81,8 +81,8 @@ static bool is_older(const struct source *a, const struct source *b)
     return a->mtime_s < b->mtime_s || (a->mtime_s == b->mtime_s && a->mtime_ns < b->mtime_ns);
 }
 
-/* The sibling in that coding, if it may stand for the original; -ENOENT: there is none; or why it
- * may not, or is not known. */
+/* Looks up the sibling in that coding.  0: it may stand for the original; -ENOENT: there is none;
+ * others: it may not, or could not be looked up. */
 static int look_sibling(struct docroot_search *f, enum coding coding, struct docroot_thing *sibling)
 {
     const char *suffix = http_coding_suffix(coding);
@@ -98,20 +98,20 @@ static int look_sibling(struct docroot_search *f, enum coding coding, struct doc
     return err;
 }
 
-/* One that may be there and cannot be looked at now. */
+/* Whether a sibling may exist that cannot be looked up now. */
 static bool is_short(int err)
 {
     return err == -EMFILE || err == -ENFILE || err == -ENOMEM;
 }
 
-/* What the client likes best: thing[0], the file itself, or a sibling, which is held too.  The
- * siblings it does not like better are looked for only as long as it is not known whether the
- * answer varies. */
+/* The thing that the client prefers: thing[0], the file itself, or a sibling, which is held too.
+ * Siblings that the client does not prefer are looked for only until it is known that the answer
+ * varies. */
 static struct docroot_thing *choose_coding(struct docroot_search *f)
 {
     struct docroot_thing *best = &f->thing[0], *spare = &f->thing[1];
     const uint16_t *q = f->ask->q;
-    bool alone = true; /* no sibling is there, whatever it be */
+    bool alone = true; /* there is no sibling of any kind */
     bool vary = false;
     enum coding coding;
 
@@ -134,7 +134,7 @@ static struct docroot_thing *choose_coding(struct docroot_search *f)
             best->source.coding = coding;
             spare = worse;
         }
-        if (spare == &f->thing[0]) /* stays held: if a sibling cannot be opened, it may be sent */
+        if (spare == &f->thing[0]) /* stays held: it may be sent if a sibling cannot be opened */
             spare = &f->thing[2];
         else if (!err)
             f->ops->put(f, spare);
@@ -154,7 +154,7 @@ static int found_file(struct docroot_search *f, struct source **source)
 
     if (f->ask && f->rules->precompressed && type_compresses(type))
         best = choose_coding(f);
-    /* For another client, or a moment later, it may be compressed. */
+    /* The file may be compressed for another client, or a moment later. */
     if (docroot_compresses(type, asked->source.size, f->compress_max))
         asked->source.vary = best->source.vary = true;
     asked->source.type = best->source.type = type;
@@ -189,7 +189,7 @@ static int find_file(struct docroot_search *f, struct source **source)
 
 /* --- Folders ---------------------------------------------------------------------------------- */
 
-/* A folder, FIFO or device of that name does not keep its folder from being listed. */
+/* A folder, FIFO or device with the index's name does not keep its folder from being listed. */
 static bool is_no_index(int err, enum listing_kind kind)
 {
     return err == -EISDIR || err == -ENAMETOOLONG ||

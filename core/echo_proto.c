@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* echo_proto.c - what comes goes back: the smallest protocol, so that an engine's own cost can be
- * measured.
+/* echo_proto.c - sends back what it receives: the smallest protocol, so that an engine's own cost
+ * can be measured.
  *
  * One copy, from the bytes received to the outbox; nothing waits, nothing is refused.
  */

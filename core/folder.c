@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* folder.c - the entries of a folder: described, gathered, sorted, or streamed.
  *
- * A link is shown as what a visitor would get by it.  An entry takes 40 bytes and its name, a
+ * A link is shown as what a visitor gets through it.  An entry takes 40 bytes and its name, a
  * quarter more while growing, so 100,000 names of 20 bytes need about 7.5 MB and the longest ones
- * 37 MB.  When there are more than rules->entries_max, or no memory, it is streamed.
+ * 37 MB.  A folder is streamed if it has more entries than rules->entries_max, or if there is no
+ * memory.
  *
- * It goes in slices, so that between two of them the host may look at its client, and turn to
- * others.  The first slice is made at once, and most folders are no longer than that.  A longer one
+ * A folder is read in slices, so that between two of them the host can check its client and serve
+ * others.  The first slice is read at once, and most folders need no more than that.  A longer one
  * waits until the head of its answer has been sent.  Only then can the system know that the client
- * has gone: a close and a half-close look alike until something is sent, and clients of the second
- * kind want their answer.
+ * has gone: a close and a half-close look alike until something is sent, and a client that
+ * half-closed wants its answer.
  */
 #include "folder.h"
 
@@ -17,7 +18,7 @@ enum { SLICE_NAMES = 4096 /* five milliseconds */ };
 
 /* --- Reading ---------------------------------------------------------------------------------- */
 
-/* Fills e from its name; false: it has gone. */
+/* Fills e from its name; false: the file is gone. */
 static bool describe(struct folder *f, const struct folder_name *d, struct listing_entry *e)
 {
     unsigned type = (unsigned)d->type << 12;
@@ -25,7 +26,7 @@ static bool describe(struct folder *f, const struct folder_name *d, struct listi
     int err = f->ops->stat(f, d->name, false, &st);
 
     if (err) {
-        e->unknown = true; /* a folder that may be read but not entered tells names only */
+        e->unknown = true; /* a folder that may be read but not entered gives names only */
         st = (struct folder_stat){.mode = type, .foreign = true};
     }
     e->kind = (uint8_t)docroot_kind(st.mode);
@@ -55,12 +56,12 @@ bool folder_shows(const struct docroot_rules *rules, const struct listing_view *
 
 enum reading { READ_ENTRY, READ_EMPTY /* the buffer */, READ_PAUSE /* the budget is used up */ };
 
-/* Another buffer of names; false: the end, or f->error. */
+/* Reads another buffer of names; false: the end, or f->error. */
 static bool read_names(struct folder *f)
 {
     long n = f->ops->read(f, f->again);
 
-    f->error = n < 0 && n != -ENOENT ? (int)n : 0; /* -ENOENT: it was removed */
+    f->error = n < 0 && n != -ENOENT ? (int)n : 0; /* -ENOENT: the folder was removed */
     f->dents_len = n > 0 ? (size_t)n : 0;
     f->dents_at = 0;
     f->again = false;
@@ -105,7 +106,7 @@ static bool next_streamed(void *ctx, struct listing_entry *e)
     return true;
 }
 
-/* Too much to sort: begin again and give entries out as they come. */
+/* Too many entries to sort: begins again and passes entries on as they come. */
 static void stream(struct folder *f)
 {
     f->ops->forget(f, false);
@@ -165,7 +166,7 @@ static int grow(struct folder *f, struct folder_array *array, size_t step)
     return 0;
 }
 
-/* The name's place is an offset until all are there, because the names may move. */
+/* name.ptr is set when all names are there, because until then they may move. */
 static int add(struct folder *f, const struct listing_entry *e)
 {
     struct folder_array *entries = &f->roll->entries, *names = &f->roll->names;
@@ -192,7 +193,7 @@ static int compare(const void *a, const void *b, void *view)
     return listing_compare(view, a, b);
 }
 
-/* What is sorted in the place of entries: most comparisons need no more than the key. */
+/* Items are sorted in place of entries: most comparisons need only the key. */
 struct item {
     uint64_t key; /* listing_key() */
     size_t at;    /* of its entry */
@@ -208,7 +209,7 @@ static int compare_items(const void *a, const void *b, void *roll)
     return listing_compare(&r->totals.view, entry_at(r, x->at), entry_at(r, y->at));
 }
 
-/* Each entry to the place where its item is: the permutation's cycles, one after the other. */
+/* Moves each entry to the place of its item: the permutation's cycles, one after the other. */
 static void move_entries(struct listing_entry *entries, struct item *items, size_t count)
 {
     size_t i, to, from;
@@ -262,7 +263,7 @@ static bool next_sorted(void *ctx, struct listing_entry *e)
     return true;
 }
 
-/* The page's first entry is the next one. */
+/* Makes the page's first entry the next one. */
 static void turn_to_page(struct folder *f)
 {
     const struct listing_view *v = &f->listing.view;
@@ -273,7 +274,7 @@ static void turn_to_page(struct folder *f)
     f->listing.more = f->end < count;
 }
 
-/* The roll is made. */
+/* The roll is complete. */
 static int sorted(struct folder *f)
 {
     const struct listing *totals = &f->roll->totals;
@@ -289,7 +290,7 @@ static int sorted(struct folder *f)
     return 0;
 }
 
-/* Read that many names.  0: the listing can be sent; -EINPROGRESS: there are more. */
+/* Reads that many names.  0: the listing can be sent; -EINPROGRESS: there are more. */
 static int gather(struct folder *f, unsigned names)
 {
     size_t at = 0, i;
@@ -343,7 +344,8 @@ int folder_look(struct folder *f, const struct http_ask *ask, unsigned names)
     return 0;
 }
 
-/* Read it from the beginning, unless another listing has done so since this one was asked for. */
+/* Reads the folder from the beginning, unless another listing has done so since this one was
+ * requested. */
 static int begin(struct folder *f)
 {
     int err = f->ops->begin(f, true);

@@ -33,7 +33,7 @@ struct folder_array {
     size_t room, used; /* bytes */
 };
 
-/* The entries of a sorted listing.  The host's own struct begins with it, all zero but for the view
+/* The entries of a sorted listing.  The host's own struct begins with it, all zero except the view
  * in totals. */
 struct roll {
     struct listing totals; /* and the counts of the entries */
@@ -50,52 +50,56 @@ struct folder_sort {
 
 struct folder;
 
-/* What a listing asks of its host.  Functions that return int: 0 or -errno. */
+/* The calls that a listing makes to its host.  Functions that return int: 0 or -errno. */
 struct folder_ops {
-    /* f->roll for this folder, and the memory that dents and batch are.  1: that roll is made
-     * already, by another listing that began after this one was asked for; only if `shared`. */
+    /* Gets f->roll for this folder, and the memory of dents and batch.  1: the roll is complete
+     * already, made by another listing that began after this one was requested; only if
+     * `shared`. */
     int (*begin)(struct folder *f, bool shared);
-    /* The next names into f->dents, or the first ones again: bytes, 0: the end, or -errno. */
+    /* Reads the next names into f->dents, or with `again` the first ones.  Returns bytes, 0 at the
+     * end, or -errno. */
     long (*read)(struct folder *f, bool again);
-    /* An entry itself, by its name; or what a visitor gets by a link, whose path beneath the root
-     * that is: -EXDEV: a file that lies where it is not asked for. */
+    /* Describes an entry itself, by its name; or, with `target`, what a visitor gets through a
+     * link, by its path beneath the root.  -EXDEV: the target is shown as a file of unknown
+     * size. */
     int (*stat)(struct folder *f, const char *name, bool target, struct folder_stat *st);
-    /* Its memory with so many bytes more, or NULL: there is none, or all listings have too much. */
+    /* Returns the array's memory, grown by `more` bytes; NULL: there is none, or all listings
+     * together have too much. */
     void *(*grow)(struct folder *f, const struct folder_array *array, size_t more);
     void (*drop)(struct folder *f, const struct folder_array *array);
     void (*sort)(const struct folder_sort *sort);
-    /* f->roll is made: nothing of the folder is needed any more. */
+    /* f->roll is complete: the folder is not needed any more. */
     void (*done)(struct folder *f);
     /* f->roll is not needed; if `all`, neither are dents and batch for now. */
     void (*forget)(struct folder *f, bool all);
-    bool (*gone)(struct folder *f);   /* whether nobody waits for it any more; may be NULL */
+    bool (*gone)(struct folder *f);   /* whether no client waits for it any more; may be NULL */
 };
 
 enum folder_stage {
-    FOLDER_LONG, /* it has more names than folder_look() was to read: it is read anew */
+    FOLDER_LONG, /* it has more names than folder_look() may read: it is read again */
     FOLDER_GATHERING,
     FOLDER_SORTED,
     FOLDER_STREAMED,
 };
 
-/* The host's own struct begins with it, all zero but for what is the host's to set. */
+/* The host's own struct begins with it, all zero except the fields that the host sets. */
 struct folder {
-    const struct folder_ops *ops;      /* the host's, as the next five */
+    const struct folder_ops *ops;      /* set by the host, like the next five */
     const struct docroot_rules *rules;
-    char *path;                        /* room for that of the folder, and for a name */
+    char *path;                        /* room for the folder's path and a name */
     char *dents;                       /* of struct folder_name, aligned as that is */
     struct listing_entry *batch;       /* streamed: of batch_max; their names lie in dents */
     size_t batch_max;
     struct listing listing;
-    bool helped;  /* folder_next() makes nothing: somebody calls folder_step() */
-    bool offered; /* SOURCE_LATER was said once, so that the head is sent; or need not be */
+    bool helped;  /* folder_next() makes nothing: the host calls folder_step() */
+    bool offered; /* SOURCE_LATER was returned once, so that the head is sent; or need not be */
     struct roll *roll;
     enum folder_stage stage;
     size_t next, end; /* of the roll's entries, or of batch: the next one, and one past the last */
     uint64_t seen;    /* streamed: entries so far, with those before the page */
     bool ended;       /* streamed: nothing follows the batch */
     bool plain;       /* as the roll's, so far */
-    bool again;       /* it is read from its beginning, again */
+    bool again;       /* the next read starts from the beginning */
     size_t dents_len, dents_at;
     unsigned budget; /* names that may still be read in this slice */
     int error;
@@ -104,24 +108,25 @@ struct folder {
 /* Whether an entry of that name is in such a listing. */
 bool folder_shows(const struct docroot_rules *rules, const struct listing_view *view,
                   struct slice name);
-/* Bytes of f->path for what is asked. */
+/* Bytes that f->path needs for this ask. */
 static inline size_t folder_room(const struct http_ask *ask)
 {
     return ask->path.len + FOLDER_NAME_BYTES_MAX + 1;
 }
-/* Begin; all of it is read if it has no more than so many names.  After a failure too, the host
- * lets go of what it holds. */
+/* Begins; reads the whole folder if it has no more than that many names.  After a failure too, the
+ * host releases what it holds. */
 int folder_look(struct folder *f, const struct http_ask *ask, unsigned names);
 /* Whether folder_next() needs no folder_step() first, and whether that may take milliseconds. */
 bool folder_ready(const struct folder *f);
 bool folder_long(const struct folder *f);
-/* Whether it lies ready, sorted, and shows only regular files and folders of the folder's own file
- * system.  NULL: it does not. */
+/* Whether the listing is ready, sorted, and shows only regular files and folders of the folder's
+ * own file system.  f NULL: false. */
 static inline bool folder_is_plain(const struct folder *f)
 {
     return f && f->stage == FOLDER_SORTED && f->roll->plain;
 }
-/* A slice: 0: ready, -EINPROGRESS: there is more to do, or -errno, which folder_next() reports. */
+/* Does one slice.  0: ready, -EINPROGRESS: there is more to do, or -errno, which folder_next()
+ * reports. */
 int folder_step(struct folder *f);
 /* As source->next(). */
 size_t folder_next(struct folder *f, char *buf, size_t cap);

@@ -5,7 +5,7 @@
  *     index    0 1 2 3 4 5 6 7 | 8  9 10 11 | 12 13 14 15 | 16
  *
  * A value is shifted down until it has `bits` bits; each shift by one begins the next 2^(bits-1)
- * cells.  No floating point and no division but in questions: the kernel has none of the first.
+ * cells.  Only queries divide, and nothing uses floating point, which the kernel does not have.
  */
 #include "hist.h"
 
@@ -30,7 +30,8 @@ static uint64_t low_of(unsigned bits, uint32_t index)
     return (uint64_t)(index - shift * half) << shift;
 }
 
-/* Of the cell, or of what begins behind it: the last cell of 64 bits wraps round to its end. */
+/* A cell's upper edge, one below the start of the next cell.  For the last cell of 64 bits that
+ * start wraps round to 0, which gives the right edge. */
 static uint64_t high_of(unsigned bits, uint32_t index)
 {
     return low_of(bits, index + 1) - 1;
@@ -105,8 +106,8 @@ int hist_merge(struct hist *to, const struct hist *from)
     return 0;
 }
 
-/* What stands for a cell: its upper edge, unless nothing that large was recorded; the last one may
- * hold what is beyond it. */
+/* The value that stands for a cell: its upper edge; or max, if nothing that large was recorded or
+ * the last cell holds values beyond the range. */
 static uint64_t shown(const struct hist *h, uint32_t index)
 {
     uint64_t high = high_of(h->bits, index);
@@ -131,7 +132,7 @@ uint64_t hist_quantile(const struct hist *h, uint64_t num, uint64_t den)
             return shown(h, i);
         seen += h->cell[i];
     }
-    return h->max; /* only of a full histogram, whose counts no longer add up */
+    return h->max; /* only for a full histogram, whose counts no longer add up */
 }
 
 bool hist_next(const struct hist *h, uint32_t *at, struct hist_cell *found)

@@ -6,9 +6,9 @@
  * calls three significant digits, with the same edges.  Recording costs a few instructions and one
  * memory access.
  *
- * The cells are the caller's memory, hist_cells() of them, and zero at first.  What is beyond the
- * range is not lost: it counts in the last cell and in `over`, and max tells the true value.  No
- * locks: one writer each, then hist_merge().
+ * The cells are the caller's memory, hist_cells() of them, and zero at first.  Values beyond the
+ * range are not lost: they count in the last cell and in `over`, and max is exact.  No locks: each
+ * writer has a histogram of its own, then hist_merge().
  */
 #ifndef CORE_HIST_H
 #define CORE_HIST_H
@@ -30,7 +30,7 @@ struct hist {
     uint64_t min, max; /* min > max: nothing is recorded */
 };
 
-/* What is recorded between two edges. */
+/* The values recorded between two edges. */
 struct hist_cell {
     uint64_t low, high; /* the least and the greatest value that count here */
     uint64_t count;
@@ -44,11 +44,12 @@ void hist_init(struct hist *h, unsigned bits, uint64_t *cell, uint32_t cells);
 
 void hist_add(struct hist *h, uint64_t value, uint64_t times);
 
-/* Add what `from` holds.  -EINVAL: other cells. */
+/* Add what `from` holds.  -EINVAL: their cells differ. */
 int hist_merge(struct hist *to, const struct hist *from);
 
-/* The least value v of which num/den of what was recorded are not greater, as the upper edge of
- * its cell, but no more than max; 0 of nothing.  den is below 2^32, num not above den. */
+/* The least value v such that num/den of the recorded values are not greater than v: as the upper
+ * edge of its cell, but at most max; 0 if nothing is recorded.  den is below 2^32, num not above
+ * den. */
 uint64_t hist_quantile(const struct hist *h, uint64_t num, uint64_t den);
 
 /* Cells with something in them, in order; *at is 0 at first.  False: no more. */

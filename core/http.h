@@ -68,11 +68,11 @@ struct http_head {
     struct http_field field[HEAD_FIELDS_MAX];
 };
 
-/* The head at the start of bytes[0..n).  > 0: its length; 0: more is needed; < 0: -status of
- * the refusal (-400 -414 -417 -431 -501 -505).  The answer depends on the bytes only, not on
- * how they were cut: a head that is refused at n bytes is refused alike with more, and limits
- * count the message.  After a refusal method, method_text, target and minor say what was
- * understood (HEAD gets no body). */
+/* The head at the start of bytes[0..n).  > 0: its length; 0: more is needed; < 0: -status of the
+ * refusal (-400 -414 -417 -431 -501 -505).  The answer depends on the bytes only, not on how they
+ * were cut: a head that is refused at n bytes is refused in the same way with more, and limits
+ * count the message.  After a refusal method, method_text, target and minor say what was understood
+ * (HEAD gets no body). */
 long http_parse_request(const char *bytes, size_t n, struct http_head *head);
 
 /* Like http_parse_request(), for a response to a request of that method; < 0: malformed.  Framing
@@ -89,7 +89,7 @@ struct slice http_next(const struct http_head *head, enum http_field_id id, unsi
  * respected; empty elements are skipped.  False: the end. */
 bool http_list(struct slice *rest, struct slice *element);
 
-/* Exactly.  Here, so that the length of a text that is written down costs nothing. */
+/* Exact comparison.  Inline, so that the length of a literal costs nothing. */
 static inline bool slice_is(struct slice s, const char *text)
 {
     size_t n = strlen(text);
@@ -147,17 +147,18 @@ struct http_ask {
     bool json, text;         /* a listing (path ends in '/') in that form: Accept, ?format= */
     bool head;               /* HEAD: a listing need not be made */
     const struct conn *conn; /* to be resumed after -EINPROGRESS */
-    /* Of a head that came before: the same number from the same host->recent means the same ask,
-     * but for conn, and the same method.  The lowest RECENT_LOG bits tell heads apart that are kept
-     * at once.  0: it has no number. */
+    /* For a head seen before: the same number from the same host->recent means the same ask, except
+     * conn, and the same method.  The lowest RECENT_LOG bits distinguish heads that are kept at the
+     * same time.  0: no number. */
     uint64_t again;
 };
 
-/* Whether a coding is to be sent rather than another: it is taken, and weighs more, or the same and
- * is the better one.  Never the same one. */
+/* Whether `coding` should be sent rather than `to`: the client accepts it, and gives it more
+ * weight, or the same weight and it is the better one.  False if both are the same. */
 bool http_prefers(const uint16_t q[CODINGS], enum coding coding, enum coding to);
-/* Those that are to be sent rather than identity, the best first, two bits each: of sixteen million
- * weights sixteen numbers.  Clients of one number get the same of all that lies beside a file. */
+/* The codings to send rather than identity, the best first, two bits each: sixteen numbers for
+ * sixteen million sets of weights.  Clients with the same number get the same one of a file's
+ * siblings. */
 uint8_t http_order(const uint16_t q[CODINGS]);
 
 /* The suffix of a file's name in that coding: "" ".gz" ".zst" ".br". */
@@ -171,14 +172,14 @@ struct http_receipt {
     uint64_t body_bytes; /* to be sent; ~0: not known yet */
 };
 
-/* http_recent.c: heads that came before, for host->recent; zero at first.  Each that is kept takes
- * some 7 KB from host->alloc(), until they are dropped. */
+/* http_recent.c: heads seen before, for host->recent; zero at first.  Each head that is kept takes
+ * some 7 KB from host->alloc(), until http_recent_drop(). */
 struct http_recent {
     uint64_t hash; /* of the bytes that were looked for last; 0: too few */
     uint64_t kept_ever;
-    struct http_kept *last; /* that was found; or NULL */
+    struct http_kept *last; /* the one found last; or NULL */
     struct http_recent_place {
-        uint64_t next; /* hash of the head that came here last and is not the one that is kept */
+        uint64_t next; /* hash of the last head that fell here and is not the one kept */
         struct http_kept *kept;
     } place[1 << RECENT_LOG];
 };
@@ -187,19 +188,21 @@ void http_recent_drop(const struct host *host);
 /* http_reply.c: queue the answer to a whole, valid request head.  keep_alive false adds
  * Connection: close.  0, or -EINPROGRESS: nothing was queued, ask again later. */
 int http_reply(struct conn *c, const struct http_head *head, bool keep_alive);
-/* The same for GET and HEAD, when what find() is asked is known; ask->conn is c. */
+/* Like http_reply(), for a GET or HEAD whose ask is known already; ask->conn is c. */
 int http_reply_ask(struct conn *c, const struct http_head *head, const struct http_ask *ask,
                    bool keep_alive);
 /* Queue an answer that is a status with a short page (errors).  Only the head's method, minor and
  * fields are used; keep_alive and the result as above. */
 int http_reply_status(struct conn *c, const struct http_head *head, unsigned status,
                       bool keep_alive);
-/* For conn_proto: the next piece of an answer made or in several ranges; releasing all of it. */
+/* For conn_proto: queue the next piece of an answer that is made or has several ranges; release all
+ * of it. */
 void http_reply_more(struct conn *c);
 void http_reply_drop(struct conn *c);
 
-/* What a 200 says of a source, type and length included, as source->fields; 0: it has none that
- * stay true, because its date is not yet past or its ETag not yet strong. */
+/* Writes the fields of a 200 for a source, type and length included, as source->fields.  Returns
+ * bytes; 0: it has none that stay true, because its date is not yet past or its ETag not yet
+ * strong. */
 enum { HTTP_FIELDS_BYTES_MAX = 320 + TYPE_BYTES_MAX };
 size_t http_fields_write(char out[HTTP_FIELDS_BYTES_MAX], const struct source *source,
                          int64_t now_s);
@@ -207,8 +210,8 @@ size_t http_fields_write(char out[HTTP_FIELDS_BYTES_MAX], const struct source *s
 /* Bytes of a whole answer; 0: there is none, because the source has no fields that stay true, or no
  * body in memory. */
 size_t http_whole_bytes(const struct host *host, const struct source *source);
-/* The whole answer of this second, for source->whole; out has room for whole->len bytes.  False:
- * there is none, or no room. */
+/* Writes the whole answer for this second, for source->whole; out has room for whole->len bytes.
+ * False: there is none, or no room. */
 bool http_whole_write(struct whole *whole, char *out, const struct host *host,
                       const struct source *source);
 
@@ -232,14 +235,14 @@ bool target_read(struct http_head *head);
 bool authority_is_valid(struct slice text, bool port_needed);
 
 /* --- path.c ----------------------------------------------------------------------------------- */
-/* Percent-decode once, and normalise by components: what is decoded is looked at, so %2e%2e is
- * "..", repeated slashes are one, a trailing one stays.  Length of out, 1..PATH_BYTES_MAX - 1
- * (so a NUL fits behind; none is written), first byte '/'.  -400: raw is no path, a bad
- * escape, NUL, an encoded slash, overlong UTF-8 (other bytes are names of someone's files).
- * -404: climbs above the root, or is longer than any path can be. */
+/* Percent-decodes once, then normalises by components, so %2e%2e is "..", repeated slashes become
+ * one, a trailing one stays.  Returns the length of out, 1..PATH_BYTES_MAX - 1 (so a NUL fits
+ * behind; none is written), first byte '/'.  -400: raw is no path, a bad escape, NUL, an encoded
+ * slash, overlong UTF-8 (other bytes may be names of files).  -404: climbs above the root, or is
+ * longer than any path can be. */
 long path_decode(struct slice raw, char out[PATH_BYTES_MAX]);
-/* Percent-encode a path for Location or href: unreserved and '/' stay.  Bytes written, at most
- * 3 n. */
+/* Percent-encodes a path for Location or href: unreserved and '/' stay.  Returns bytes written, at
+ * most 3 n. */
 size_t path_encode(char *out, const char *path, size_t n);
 /* Whether a request for that name (and a slash) in that folder, encoded in full, is one that
  * path_decode() takes and that is no longer than a target may be. */

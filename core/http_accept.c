@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* http_accept.c - what the client can take: Accept-Encoding and Accept (RFC 9110 12.5).
  *
- * Weights are thousandths.  An element that is malformed is skipped: the client did not say what
- * we think it said, and nothing is sent coded that was not asked for.
+ * Weights are thousandths.  An element that is malformed is skipped: the client did not say what we
+ * think it said, and no coding is sent that was not asked for.
  */
 #include "byte.h"
 #include "http_inside.h"
@@ -103,7 +103,7 @@ static bool next_weighed(struct elements *e, struct slice *name, int *weight)
 /* CODINGS: "*"; -1: a coding we do not have. */
 static int coding_named(struct slice name)
 {
-    switch (name.len) { /* most names are told apart by it */
+    switch (name.len) { /* the length distinguishes most names */
     case 1:
         return *name.ptr == '*' ? CODINGS : -1;
     case 2:
@@ -128,7 +128,7 @@ void http_accept_codings(const struct http_head *head, uint16_t q[CODINGS])
     struct slice name;
 
     memset(q, 0, CODINGS * sizeof(*q));
-    if (!head->first[FIELD_ACCEPT_ENCODING]) { /* anything goes: what it is, then */
+    if (!head->first[FIELD_ACCEPT_ENCODING]) { /* any coding is acceptable: identity */
         q[CODING_IDENTITY] = 1;
         return;
     }
@@ -141,11 +141,11 @@ void http_accept_codings(const struct http_head *head, uint16_t q[CODINGS])
     }
     for (i = 0; i < CODINGS; i++) {
         if (said[i] == WEIGHT_NONE)
-            said[i] = said[CODINGS]; /* "*": whatever was not named (RFC 9110 12.5.3) */
+            said[i] = said[CODINGS]; /* "*": every coding not named (RFC 9110 12.5.3) */
         q[i] = said[i] == WEIGHT_NONE ? 0 : (uint16_t)said[i];
     }
-    /* Identity is acceptable unless it was refused; unnamed it is the last choice, however low
-     * the others are. */
+    /* Identity is acceptable unless it was refused; unnamed, it is the last choice, however low the
+     * other weights are. */
     if (said[CODING_IDENTITY] == WEIGHT_NONE)
         q[CODING_IDENTITY] = 1;
 }
@@ -206,9 +206,9 @@ static void read_accept(const struct http_head *head, int said[MEDIA])
     }
 }
 
-/* How much a type is wanted: by its own name, else by the narrowest wildcard (RFC 9110
- * 12.5.1).  Named itself it beats one of the same weight that only a wildcard covers: hence
- * the last bit. */
+/* How much a type is wanted: by its own name, otherwise by the narrowest wildcard (RFC 9110
+ * 12.5.1).  A type named itself beats one of the same weight that only a wildcard covers: hence the
+ * last bit. */
 static int wanted(const int said[MEDIA], enum media type, enum media subtypes)
 {
     if (said[type] != WEIGHT_NONE)
@@ -218,7 +218,7 @@ static int wanted(const int said[MEDIA], enum media type, enum media subtypes)
     return said[ANY] != WEIGHT_NONE ? 2 * said[ANY] : 0;
 }
 
-/* The last format= in a query that is one, or an empty slice. */
+/* The last valid format= in a query, or an empty slice. */
 static struct slice query_format(struct slice query)
 {
     struct slice format = {NULL, 0}, pair;
@@ -249,8 +249,8 @@ void http_accept_listing(const struct http_head *head, struct http_ask *ask)
     html = wanted(said, HTML, ANY_TEXT);
     json = wanted(said, JSON, ANY_APPLICATION);
     text = wanted(said, TEXT, ANY_TEXT);
-    /* At the same weight HTML comes first, then JSON.  A client that takes none of them is shown
-     * one all the same (12.4.1), but not one that it refused by name. */
+    /* At the same weight HTML comes first, then JSON.  A client that accepts none of them gets one
+     * anyway (12.4.1), but not one that it refused by name. */
     if (!html && !json && !text) {
         ask->text = !said[HTML] && said[TEXT];
         ask->json = !said[HTML] && !said[TEXT] && said[JSON];

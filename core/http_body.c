@@ -8,9 +8,9 @@
  *                -> EXT_TOKEN, or EXT_QUOTED -> EXT_CLOSED -> SIZE_GAP ...
  *
  * Payload is taken in runs, framing byte by byte.  The state is sixteen bytes and is all that is
- * kept between two calls, so a cut cannot change what is read.  Framing costs the sender of a chunk
- * nothing and its reader time: its lines are bounded one by one, and all of them together by the
- * bytes beyond a plain line each (CVE-2023-39326).
+ * kept between two calls, so a cut cannot change what is read.  Framing costs its sender nothing
+ * and its reader time.  So chunk lines are bounded one by one, and all together by their bytes
+ * beyond a plain line each (CVE-2023-39326).
  */
 #include "byte.h"
 #include "http.h"
@@ -92,7 +92,7 @@ static int end_word(struct http_body *b, char c, uint8_t gap)
     return 0;
 }
 
-/* No sign, no 0x, no space before: more than one reader has stumbled over each. */
+/* No sign, no 0x, no space before: each has misled more than one reader. */
 static int read_size(struct http_body *b, char c)
 {
     if (byte_is(c, BYTE_HEX)) {
@@ -212,7 +212,7 @@ static int read_framing(struct http_body *b, char c)
     }
 }
 
-/* How many of n bytes are payload; all of it taken, the state moves on. */
+/* How many of n bytes are payload; when all of it is taken, the state moves on. */
 static size_t take_payload(struct http_body *b, size_t n)
 {
     if (b->state == ENDLESS)

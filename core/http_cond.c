@@ -2,14 +2,14 @@
 /* http_cond.c - validators and preconditions (RFC 9110 8.8, 13).
  *
  * The ETag is inode, size, the nanoseconds of mtime and ctime, the coding, and a hash of the bytes
- * if the host has made them: another compressor makes others of the same file.  User space cannot
- * set ctime, so every change that the file system stamps with another time changes the tag.  Two
- * changes within one tick of its clock have the same stamp: the tag of a file that is as young as
- * that is weak (RFC 9110 8.8.1) until the host says otherwise.
+ * if the host has made them: another compressor makes other bytes from the same file.  User space
+ * cannot set ctime, so every change that the file system stamps with another time changes the tag.
+ * Two changes within one tick of its clock have the same stamp: the tag of a file that is as young
+ * as that is weak (RFC 9110 8.8.1) until the host says otherwise.
  */
 #include "http_inside.h"
 
-/* What http_date_write() can write: years 1 to 9999. */
+/* The range that http_date_write() can write: years 1 to 9999. */
 static const int64_t DATE_MIN_S = -62135596800, DATE_MAX_S = 253402300799;
 
 static uint64_t nanoseconds(int64_t s, uint32_t ns)
@@ -105,7 +105,8 @@ static bool names_ours(const struct http_head *head, enum http_field_id id,
     }
 }
 
-/* The value of a field that is no list: said twice, with whatever values, it says nothing. */
+/* The value of a field that is not a list; a repeated field counts as absent, whatever its
+ * values. */
 static struct slice only_value(const struct http_head *head, enum http_field_id id)
 {
     unsigned cursor = 0;
@@ -116,15 +117,16 @@ static struct slice only_value(const struct http_head *head, enum http_field_id 
     return value;
 }
 
-/* Whether mtime is known and not later than the date of that field; *valid: the field has a
- * date, and so have we. */
+/* Whether mtime is known and no later than the date of that field; *valid: both the field and the
+ * mark have a date. */
 static bool not_since(const struct http_head *head, enum http_field_id id,
                       const struct http_mark *mark, bool *valid)
 {
     struct slice value = only_value(head, id);
     int64_t date_s;
 
-    /* Not a date: the field is ignored, and so it is without a date of ours (13.1.3, 13.1.4). */
+    /* A field that is not a date is ignored, and so is any field if we have no date (13.1.3,
+     * 13.1.4). */
     *valid = value.ptr && mark->dated && http_date_read(value, mark->now_s, &date_s);
     return *valid && mark->mtime_s <= date_s;
 }
@@ -151,8 +153,8 @@ static bool is_hex(char byte)
     return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'f');
 }
 
-/* The coding of a tag that is of this state of this file, and of bytes that were made of it; or
- * identity: it is not. */
+/* The coding in a tag of bytes that were made from this file in this state; identity: it is not
+ * such a tag. */
 static enum coding made_coding(struct slice tag, const struct http_mark *mark)
 {
     enum coding coding;
@@ -205,10 +207,10 @@ bool http_cond_range(const struct http_head *head, const struct http_mark *mark)
         return false;
     if (value.len && *value.ptr == '"')
         return mark->strong && is_ours(value, mark);
-    /* A weak tag is never good enough, and is no date either.  A date does not tell codings of one
-     * file apart, whose bytes must not be joined: those that are made have the file's date.  A date
-     * must be exactly ours (13.1.5), and strong: its second has to be over, because another change
-     * in it would have the same date (8.8.2.2). */
+    /* A weak tag is never good enough, and is no date either.  A date does not distinguish codings
+     * of one file, whose bytes must not be joined: those that are made have the file's date.  A
+     * date must be exactly ours (13.1.5), and strong: its second has to be over, because another
+     * change in it would have the same date (8.8.2.2). */
     return mark->dated && !mark->varies && http_date_read(value, mark->now_s, &date_s) &&
            date_s == mark->mtime_s && mark->mtime_s < mark->now_s;
 }

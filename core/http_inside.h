@@ -3,7 +3,7 @@
  * include it.
  *
  *   http_proto.c   bytes -> head and body -> http_reply()
- *   http_recent.c  heads that came before, with what they mean
+ *   http_recent.c  heads seen before, with what they mean
  *   http_reply.c   what is to be answered: find, conditions, ranges, and the heads of 200, 206, 304
  *   http_status.c  answers that are a status with a short page: errors, the redirect, OPTIONS
  *   http_more.c    bodies in pieces: made ones (chunked), several ranges (multipart)
@@ -14,12 +14,12 @@
 #define CORE_HTTP_INSIDE_H
 #include "http.h"
 
-/* --- http_recent.c: heads that came before ---------------------------------------------------- */
+/* --- http_recent.c: heads seen before --------------------------------------------------------- */
 
 /* What a head means. */
 struct http_known {
     struct http_head head;
-    struct http_ask ask; /* conn: whose request it is now */
+    struct http_ask ask; /* conn: the connection that asks now */
 };
 
 /* What the head at the start of bytes[0..n) means, and its length; NULL: it is not kept, or more is
@@ -27,13 +27,13 @@ struct http_known {
 struct http_known *http_recent_find(struct http_recent *recent, const char *bytes, size_t n,
                                     size_t *used);
 
-/* It was not found: bytes[0..used) is a head, and this is what it means.  It is kept if it is worth
- * it, from the second time on. */
+/* After http_recent_find() found nothing: bytes[0..used) is a head, and this is what it means.  A
+ * head that is worth it is kept from the second time on. */
 void http_recent_keep(const struct host *host, const char *bytes, size_t used,
                       const struct http_head *head);
 
-/* http_accept.c: what find() is asked for GET and HEAD, but for the connection.  path takes the
- * decoded path: as many bytes as the head's, and PATH_BYTES_MAX are always enough.  0, or the
+/* http_accept.c: sets the ask of find() for GET and HEAD, except the connection.  path receives the
+ * decoded path: as many bytes as the head's are enough, and PATH_BYTES_MAX always.  0, or the
  * status of the refusal. */
 unsigned http_ask_set(struct http_ask *ask, char *path, const struct http_head *head);
 
@@ -42,7 +42,7 @@ struct text {
     char *at, *end;
 };
 
-/* Here, so that what is written down is copied by a few instructions. */
+/* Inline, so that a literal is copied by a few instructions. */
 static inline void text_put(struct text *t, const char *bytes, size_t n)
 {
     bool fits = n <= (size_t)(t->end - t->at);
@@ -57,7 +57,7 @@ static inline void text_put(struct text *t, const char *bytes, size_t n)
 void text_string(struct text *t, const char *string);
 void text_number(struct text *t, uint64_t number);
 void text_hex(struct text *t, uint64_t number);
-void text_html(struct text *t, struct slice s);  /* what HTML gives a meaning is escaped */
+void text_html(struct text *t, struct slice s);  /* characters special to HTML are escaped */
 void text_query(struct text *t, struct slice s); /* bytes that a URI may not hold become %XX */
 
 /* A literal: its length is known to the compiler. */
@@ -72,27 +72,27 @@ enum { ETAG_BYTES_MAX = 1 + 4 * 16 + 3 + 4 + 17 + 1 };
 struct http_mark {
     int64_t mtime_s;
     int64_t now_s;
-    uint8_t etag_len; /* 0: it has none, and no date either */
-    bool strong;      /* no other bytes ever had this tag or will have it; else W/ goes before it */
+    uint8_t etag_len; /* 0: there is no ETag, and no date either */
+    bool strong;      /* no other bytes ever had this tag or will have it; false: W/ precedes it */
     bool dated;       /* mtime_s can be written as a date */
     bool varies;      /* other codings of the file may have the same date */
-    uint8_t stem_len; /* of the tag, what says which state of which file it is */
+    uint8_t stem_len; /* bytes of the tag that identify the file and its state */
     char etag[ETAG_BYTES_MAX]; /* the opaque-tag (8.8.3): with its quotes, without W/ */
 };
 
-/* What the answer of now_s says about a source: a made one has neither tag nor date. */
+/* Sets what an answer at now_s says about a source: a made one has neither tag nor date. */
 void http_mark_set(struct http_mark *mark, const struct source *source, int64_t now_s);
 
 /* 0: go on; 304 or 412: a precondition says so (RFC 9110 13.2.2, steps 1 to 4). */
 unsigned http_cond(const struct http_head *head, const struct http_mark *mark);
 
-/* Nothing above says 304, but If-None-Match may name bytes that were made of this file, in this
- * state and in a coding that the client prefers, and that are not in memory now.  True: 304, and
- * the mark is theirs. */
+/* http_cond() did not return 304, but If-None-Match may name bytes that were made of this file, in
+ * this state and in a coding that the client prefers, and that are not in memory now.  True: 304,
+ * and the mark has their tag. */
 bool http_cond_made(const struct http_head *head, const struct http_ask *ask,
                     struct http_mark *mark);
 
-/* Step 5: Range may be used, for there is no If-Range or it names what we have. */
+/* Step 5: whether Range may be used: there is no If-Range, or it names what we have. */
 bool http_cond_range(const struct http_head *head, const struct http_mark *mark);
 
 /* --- http_range.c: Range (RFC 9110 14) -------------------------------------------------------- */
@@ -107,15 +107,15 @@ struct http_ranges {
 
 enum http_range_want { RANGE_WHOLE, RANGE_SOME, RANGE_NONE /* 416 */ };
 
-/* What a Range asks for of `size` bytes; RANGE_SOME: ranges has them, none empty, as ordered.
- * Whatever is malformed, too many or more than the whole is RANGE_WHOLE. */
+/* Which of `size` bytes a Range asks for.  RANGE_SOME: ranges has them, none empty, in the order
+ * given.  A Range that is malformed, too many or more than the whole is RANGE_WHOLE. */
 enum http_range_want http_range(struct slice value, uint64_t size, struct http_ranges *ranges);
 
 /* --- http_accept.c: what the client takes (RFC 9110 12.5) ------------------------------------- */
 void http_accept_codings(const struct http_head *head, uint16_t q[CODINGS]);
 /* Fills json and text; query is set. */
 void http_accept_listing(const struct http_head *head, struct http_ask *ask);
-/* A browser asks: errors are shown as a page. */
+/* Whether a browser asks, which gets errors as a page. */
 bool http_accept_html(const struct http_head *head);
 
 /* --- What lies in the outbox ------------------------------------------------------------------ */
@@ -162,11 +162,12 @@ struct answer {
  * the empty line. */
 void answer_open(struct answer *a, unsigned status);
 void answer_close(struct answer *a);
-/* Tells the host; the note is for conn_put_end(). */
+/* Reports the answer to the host; the note is for conn_put_end(). */
 void *answer_note(const struct answer *a, uint64_t body_bytes);
-/* The last of it is queued. */
+/* The last piece of the answer is queued. */
 void answer_end(struct answer *a, void *note);
-/* A piece of a source is the body; the reference is given away.  Note and end included. */
+/* Sends a piece of a source as the body, and takes over the reference.  Includes answer_note() and
+ * answer_end(). */
 void answer_send(struct answer *a, struct source *source, struct http_range piece);
 
 void http_put_coding(struct text *t, enum coding coding); /* Content-Encoding, unless identity */

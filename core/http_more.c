@@ -2,9 +2,9 @@
 /* http_more.c - bodies that leave in pieces: made as they are sent, and several ranges of one
  * source.
  *
- * Between two pieces everything lies in the outbox (struct http_state); a piece is queued when
- * there is room for it, so memory is bounded however long the body is.  The source is held until
- * its last piece is queued.
+ * Between two pieces all state is in the outbox (struct http_state); a piece is queued when there
+ * is room for it, so memory is bounded however long the body is.  The source is held until its last
+ * piece is queued.
  */
 #include "http_inside.h"
 
@@ -19,9 +19,9 @@ static void finish(struct conn *c, struct http_state *state)
 
 /* --- Several ranges (RFC 9110 14.6) ----------------------------------------------------------- */
 
-/* A boundary must not occur in the body, and nobody reads gigabytes to make sure.  It is drawn
- * from inode, size, mtime and ctime: a file cannot hold the nanosecond at which writing it
- * will end.  (splitmix64's mixing.) */
+/* A boundary must not occur in the body, and reading gigabytes to make sure takes too long.  So it
+ * is derived from inode, size, mtime and ctime: a file cannot hold the nanosecond at which writing
+ * it will end.  (splitmix64's mixing.) */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -66,7 +66,7 @@ void http_parts_content_range(struct text *t, const struct http_range *range, ui
     TEXT_LITERAL(t, "\r\n");
 }
 
-/* What stands before that part, or behind the last one. */
+/* Writes the head of that part, or the end behind the last one. */
 static void put_part_head(struct text *t, const struct http_state *state, unsigned part)
 {
     if (part)
@@ -152,8 +152,8 @@ static void made_end(struct conn *c, struct http_state *state)
     finish(c, state);
 }
 
-/* One chunk (RFC 9112 7.1).  Its size line is counted as body, so that all chunks of a turn
- * are one segment.  False: there is none now, and perhaps never. */
+/* One chunk (RFC 9112 7.1).  Its size line is counted as body, so that all chunks of a turn are one
+ * segment.  False: there is none now, and perhaps never will be. */
 static bool made_next(struct conn *c, struct http_state *state)
 {
     char *at, line[20];
@@ -203,7 +203,7 @@ void http_more_begin(struct answer *a, struct http_state *state, void *note)
     state->note = note;
     state->close = !a->keep_alive;
     conn_more(a->c, true);
-    http_reply_more(a->c); /* what fits leaves together with the head */
+    http_reply_more(a->c); /* pieces that fit are sent together with the head */
 }
 
 void http_reply_drop(struct conn *c)

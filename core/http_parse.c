@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* http_parse.c - bytes to a message head: requests, and responses by the same grammar.
  *
- * Two steps.  The grammar is read byte by byte, in order, once; it may refuse at any byte, and
- * looks at nothing behind the one it judges: so the first error in byte order wins, and a cut
- * changes nothing but "more".  When the head is whole, its meaning is judged: Host, framing,
+ * Two steps.  The grammar is read byte by byte, in order, once.  It may refuse at any byte, and
+ * looks at nothing behind the byte it judges, so the first error in byte order wins, and a cut
+ * changes nothing except "more".  When the head is whole, its meaning is judged: Host, framing,
  * expectations.  There is no state between calls: a head that comes in k pieces is read k times,
  * which the limit of 16 KiB keeps cheap.
  *
@@ -71,7 +71,7 @@ static int read_crlf(struct scan *s)
     if (s->p == s->end)
         return MORE;
     if (*s->p != '\r')
-        return -400; /* a bare LF too: RFC 9112 2.2 allows it, request smuggling lives on it */
+        return -400; /* a bare LF too: RFC 9112 2.2 allows it, request smuggling relies on it */
     return s->end - s->p == 1 ? MORE : -400;
 }
 
@@ -98,7 +98,7 @@ static int read_version(struct scan *s, char after, struct http_head *h)
     bool digit;
 
     if (s->end - s->p > 8 && memcmp(s->p, "HTTP/1.1", 8) == 0 && s->p[8] == after) {
-        s->p += 8; /* nearly always: the loop would say the same */
+        s->p += 8; /* nearly always; the loop would give the same result */
         return DONE;
     }
     for (; *form; form++, s->p++) {
@@ -146,7 +146,7 @@ static int read_request_line(struct scan *s, struct http_head *h)
     const char *start;
     int r;
 
-    /* RFC 9112 2.2: an empty line before a request is ignored.  One: old clients end a body
+    /* RFC 9112 2.2: an empty line before a request is ignored.  Only one: old clients end a body
      * with it. */
     if (s->p < s->end && *s->p == '\r') {
         r = read_crlf(s);
@@ -190,8 +190,8 @@ static int read_status_line(struct scan *s, struct http_head *h)
     return read_crlf(s);
 }
 
-/* Tokens are compared eight bytes at a time with 0x20 set: that folds letters, and no two
- * other tchar fall together but '^' and '~', which no word here has. */
+/* Tokens are compared eight bytes at a time with 0x20 set: that folds letters.  The only other
+ * tchar that become equal are '^' and '~', which no word here has. */
 static bool word_is(const struct word *w, const char *name)
 {
     const uint64_t fold = ~0ull / 255 * 0x20;
@@ -227,7 +227,7 @@ static unsigned field_id(struct slice name)
     return FIELD_OTHER;
 }
 
-/* field-line CRLF, of which the first byte is there and is not CR (RFC 9112 5). */
+/* field-line CRLF, whose first byte is there and is not CR (RFC 9112 5). */
 static int read_field(struct scan *s, struct http_head *h)
 {
     const char *start = s->p, *end = s->end, *p = skip_run(start, end, BYTE_TOKEN);
@@ -336,8 +336,8 @@ static bool is_registered(struct slice name)
 }
 
 /* Why codings that are not just "chunked" are refused.  A coding that we do not understand is 501
- * (RFC 9112 6.1).  A list that is malformed, or whose last coding is known not to tell where the
- * body ends, is 400 (6.3). */
+ * (RFC 9112 6.1).  A list that is malformed, or whose last coding is known not to mark the end of
+ * the body, is 400 (6.3). */
 static int refuse_codings(const struct http_head *h)
 {
     bool chunked = false, coded = false, unknown = false;
@@ -453,8 +453,8 @@ static void head_clear(struct http_head *h)
     h->minor = 1;
 }
 
-/* The head ends at s->p, or in r is what is wrong with it; a head that fills the limit has no
- * end in it. */
+/* The head ends at s->p, or r says what is wrong with it; a head that fills the limit has no end in
+ * it. */
 static long verdict(int r, const struct scan *s, const char *bytes, size_t n)
 {
     if (r == MORE)

@@ -4,9 +4,9 @@
  *   head --------------------------------> answer       the usual case
  *   head -> copy of the head -> body ----> answer       a body is consumed before it is answered
  *
- * Between two calls nothing is kept but what lies in the outbox while a body is read.  A request
- * whose answer the host has not got yet uses nothing, so the same bytes come again: everything
- * here is a function of them.
+ * Between two calls nothing is kept except the state in the outbox while a body is read.  A request
+ * whose answer the host does not have yet uses no bytes, so the same bytes are shown again:
+ * everything here is a function of them.
  */
 #include "http_inside.h"
 
@@ -25,8 +25,8 @@ static bool keeps_alive(const struct conn *c, const struct http_head *head)
 }
 
 /* RFC 9112 9.6: a client that sends the close option sends no further request, nor does one of 1.0
- * that does not ask for more (9.3).  So a request of theirs that has no body is the last thing they
- * send.  Only of GET and HEAD is that taken for granted. */
+ * that does not ask for more (9.3).  So a request without a body is the last thing that such a
+ * client sends.  This is assumed for GET and HEAD only. */
 static void take_promise(struct conn *c, const struct http_head *head)
 {
     if (!head->keep_alive && (head->method == HTTP_GET || head->method == HTTP_HEAD))
@@ -86,8 +86,8 @@ static int refuse_body(struct conn *c, unsigned status)
     return err;
 }
 
-/* The body has come to its end: now it is answered.  state is what it was before these bytes,
- * and remains so if the host wants to be asked again. */
+/* The body is complete, so the request is answered.  state is as it was before these bytes, and
+ * remains so if the host returns -EINPROGRESS. */
 static int answer_body(struct conn *c)
 {
     struct http_head *head = kept_head(c);
@@ -135,9 +135,9 @@ static bool has_body(const struct http_head *head)
            (head->framing == FRAMING_LENGTH && head->content_length > 0);
 }
 
-/* RFC 9110 10.1.1: the client waits for a word before it sends the body.  It is said even if
- * some of the body is here already, so that the answer does not depend on how the bytes were
- * cut.  1.0 knows no such thing. */
+/* RFC 9110 10.1.1: the client waits for 100 Continue before it sends the body.  100 is sent even if
+ * some of the body is here already, so that the answer does not depend on how the bytes were cut.
+ * HTTP/1.0 does not have it. */
 static void say_continue(struct conn *c, const struct http_head *head)
 {
     static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -162,7 +162,7 @@ static unsigned refusal(const struct conn *c, const struct http_head *head)
     return head->method == HTTP_UNKNOWN ? 501 : 0;
 }
 
-/* A head that came before: what it means is known.  0: it is not. */
+/* Answers a head that was seen before, whose meaning is known.  0: it was not. */
 static long input_known(struct conn *c, const char *bytes, size_t n)
 {
     struct http_known *known;
@@ -221,8 +221,8 @@ static long input(struct conn *c, const char *bytes, size_t n)
     return used;
 }
 
-/* RFC 9112 8: a message cut short.  A client that only shut its sending side reads the answer.
- * Two bytes may be the empty line that some send behind a body (2.2). */
+/* RFC 9112 8: a message cut short.  A client that only shut its sending side reads the answer.  Two
+ * bytes may be the empty line that some clients send behind a body (2.2). */
 static void end(struct conn *c, size_t unused)
 {
     struct http_work *work;

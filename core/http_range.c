@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* http_range.c - Range: bytes (RFC 9110 14.1, 14.2).
  *
- * Numbers saturate instead of wrapping, so no sum of them can be made small by being huge; the
- * ranges kept lie inside the representation and their lengths together do not exceed it (nginx
- * CVE-2017-7529).
+ * Numbers saturate instead of wrapping, so huge numbers cannot make a small sum; the ranges kept
+ * are inside the representation and their lengths together do not exceed it (nginx CVE-2017-7529).
  */
 #include "byte.h"
 #include "http_inside.h"
@@ -42,7 +41,7 @@ static bool read_spec(struct slice s, uint64_t size, struct http_range *range)
     uint64_t first, last = UINT64_MAX;
 
     range->off = range->len = 0;
-    if (skip_dash(&s)) { /* suffix: the last so many bytes, all if there are fewer (14.1.2) */
+    if (skip_dash(&s)) { /* suffix: the last N bytes, all if there are fewer (14.1.2) */
         if (!read_number(&s, &last) || s.len)
             return false;
         range->len = last < size ? last : size;

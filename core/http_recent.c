@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* http_recent.c - heads that came before.
+/* http_recent.c - heads seen before, with what they mean.
  *
  * Clients repeat themselves: the same browser, script or proxy asks for the same file with the same
- * fields, byte for byte.  What a head means depends on its bytes alone, and nothing behind its
- * empty line changes that.  So the bytes of such a head are kept with what they mean, and when they
- * come again, comparing them is all: no grammar, no decoding of the path, no weights.
+ * fields, byte for byte.  The meaning of a head depends on its bytes alone, and nothing behind its
+ * empty line changes it.  So the bytes of such a head are kept with their meaning, and when they
+ * come again, one comparison is enough: no grammar, no decoding of the path, no weights.
  *
- * Only what has no body and asks for a representation is kept: GET and HEAD.  A place is found by a
+ * Only requests for a representation without a body are kept: GET and HEAD.  A place is found by a
  * hash of the first bytes, and belongs to one head.  Another head that falls on it gets it when it
- * comes for the second time in a row, so that heads that never come again cost a hash each.
+ * comes for the second time in a row, so that a head that never comes again costs only a hash.
  */
 #include "http_inside.h"
 
@@ -44,7 +44,7 @@ static bool is_that(const struct http_kept *kept, const char *bytes, size_t n)
     return kept && kept->len && kept->len <= n && memcmp(bytes, kept->bytes, kept->len) == 0;
 }
 
-/* A client that repeats itself does so in a row, mostly: then nothing is hashed. */
+/* A client that repeats a head mostly does so in a row: then nothing is hashed. */
 struct http_known *http_recent_find(struct http_recent *recent, const char *bytes, size_t n,
                                     size_t *used)
 {

@@ -32,7 +32,7 @@ static const struct status *status_of(unsigned code)
 
     for (i = 0; i < last && statuses[i].code != code; i++)
         continue;
-    core_assert(statuses[i].code == code); /* status.def has a row for each that is sent */
+    core_assert(statuses[i].code == code); /* status.def has a row for each status that is sent */
     return &statuses[i];
 }
 
@@ -106,7 +106,7 @@ void answer_end(struct answer *a, void *note)
         conn_close_after(a->c);
 }
 
-/* The body is a piece of a source, which is given away; HEAD and nothing send nothing. */
+/* The body is a piece of a source, which is given away; HEAD and an empty piece send nothing. */
 void answer_send(struct answer *a, struct source *source, struct http_range piece)
 {
     const struct host *host = a->c->host;
@@ -122,14 +122,14 @@ void answer_send(struct answer *a, struct source *source, struct http_range piec
 
 /* --- Representations -------------------------------------------------------------------------- */
 
-/* A file that is being looked at. */
+/* A source that was found, and its answer. */
 struct found {
     struct answer a;
     struct source *source;
     struct http_mark mark;
 };
 
-/* RFC 9110 12.5.5: what chose this one of several, on each of them. */
+/* RFC 9110 12.5.5: the fields that chose this representation among several, on each of them. */
 static void put_vary(struct text *t, const struct source *s)
 {
     bool coded = s->vary || s->coding != CODING_IDENTITY;
@@ -252,8 +252,8 @@ bool http_whole_write(struct whole *whole, char *out, const struct host *host,
     return true;
 }
 
-/* RFC 9110 15.4.5: the fields that guide a cache, and no others.  The date is one of them for those
- * that go by it. */
+/* RFC 9110 15.4.5: the fields that guide a cache, and no others.  The date is one of them, for
+ * caches that go by it. */
 static void reply_unmodified(struct found *f)
 {
     answer_open(&f->a, 304);
@@ -359,8 +359,8 @@ static void release(struct found *f)
     host->release(host->site, f->source);
 }
 
-/* RFC 9110 14.2: Range means something for GET alone; it is no list field, so two of them are
- * none.  A made body may be another one the next time. */
+/* RFC 9110 14.2: Range has a meaning for GET only.  It is not a list field, so two of them count as
+ * none.  A made body may be different the next time. */
 static enum http_range_want range_wanted(const struct found *f, struct http_ranges *ranges)
 {
     const struct http_head *head = f->a.head;
@@ -398,7 +398,8 @@ static int reply_body(struct found *f)
 
 /* --- The request ------------------------------------------------------------------------------ */
 
-/* Whether the answer may be another than all of it: then what marks this version counts. */
+/* Whether the answer may be something else than the whole body: then the validators of this version
+ * count. */
 static bool is_conditional(const struct http_head *head)
 {
     return head->first[FIELD_IF_MATCH] || head->first[FIELD_IF_NONE_MATCH] ||

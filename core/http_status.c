@@ -2,9 +2,9 @@
 /* http_status.c - answers that are a status with a few words: errors, the redirect of a folder,
  * OPTIONS.
  *
- * Nothing the client sent is repeated but the folder's own path, encoded for a URL and escaped
- * for HTML.  The site may have a page of its own; else browsers get a small page that needs
- * nothing else, and all others one line.
+ * The answers repeat nothing that the client sent except a folder's path and query, encoded for a
+ * URL and escaped for HTML.  The site may have a page of its own; otherwise browsers get a small
+ * page that needs no other file, and all other clients get one line.
  */
 #include "http_inside.h"
 
@@ -20,13 +20,14 @@ const char *http_status_text(unsigned status)
     return "Unknown";
 }
 
-/* Of a Location that the redirect's page repeats: escaped it is five times as long, and fits. */
+/* The longest Location that the redirect's page repeats: escaped it is five times as long, and
+ * fits. */
 enum { LINK_BYTES_MAX = 256 };
 
 /* The rest of that head, with the fields of the host, and a page without a link. */
 enum { AFTER_LOCATION_BYTES_MAX = 512 };
 
-/* What some statuses must say. */
+/* Fields that some statuses must have. */
 static void put_special(struct answer *a)
 {
     switch (a->status) {
@@ -92,8 +93,8 @@ static void write_line(struct text *t, unsigned status)
     TEXT_LITERAL(t, "\n");
 }
 
-/* The site's page for it is a body like another, but has no validators and no ranges: it is
- * not what was asked for.  0, or -errno: it has none, or -EINPROGRESS. */
+/* Sends the site's page for that status: a body like another, but without validators and ranges,
+ * because it is not what was asked for.  0, -EINPROGRESS, or another -errno: there is no page. */
 static int write_page(struct answer *a, unsigned status)
 {
     const struct host *host = a->c->host;
@@ -224,7 +225,7 @@ unsigned http_status_of_error(int err)
     case -ENFILE:
     case -ENOMEM:
     case -EAGAIN:
-    case -ESTALE: /* the site itself has gone */
+    case -ESTALE: /* the site itself is gone */
         return 503;
     default:
         return 500;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* http_text.c - appending to a buffer: all the formatting that answers need.
  *
- * A text never grows past its end.  That what is written fits is a promise of the caller,
- * asserted; the sizes are worked out where the buffers are declared.
+ * A text never grows past its end.  The caller promises that each text fits, which is asserted; the
+ * sizes are worked out where the buffers are declared.
  */
 #include "byte.h"
 #include "http_inside.h"
@@ -28,7 +28,7 @@ static unsigned short_decimal(char out[20], uint32_t n)
     return (unsigned)sizeof(digit) - at;
 }
 
-/* By subtraction: a kernel of 32 bits has no division of 64. */
+/* By subtraction: a 32-bit kernel has no 64-bit division. */
 static unsigned long_decimal(char out[20], uint64_t n)
 {
     static const uint64_t power[20] = {
@@ -86,7 +86,7 @@ void text_html(struct text *t, struct slice s)
     }
 }
 
-/* RFC 3986 3.4: pchar, '/' and '?'.  '%' stays: escapes of the client's are not escaped again. */
+/* RFC 3986 3.4: pchar, '/' and '?'.  '%' stays: the client's escapes are not escaped again. */
 static bool is_query(char c)
 {
     static const char others[] = "%!$&'()*+,;=:@/?";

@@ -21,7 +21,7 @@ enum {
      * cookies send fewer bytes. */
     RECENT_BYTES_MAX = 1024,
 
-    /* So many heads are kept, as a power of two: those of a few clients that alternate. */
+    /* How many heads are kept, as a power of two: those of a few clients that alternate. */
     RECENT_LOG = 4,
 
     /* The request target.  RFC 9110 4.1 recommends at least 8000 octets. */
@@ -39,8 +39,8 @@ enum {
     /* A name in a directory: Linux's NAME_MAX. */
     NAME_BYTES_MAX = 255,
 
-    /* A request body is read only to find the next request.  What hosts allow unless told
-     * otherwise: max_body in options.def. */
+    /* A request body is read only to find the next request.  This is what hosts allow by default:
+     * max_body in options.def. */
     BODY_BYTES_MAX = 1 << 20,
 
     /* Chunk-size line with its extensions, and all trailer fields together (Go CVE-2023-39326:
@@ -58,10 +58,10 @@ enum {
     /* A Content-Type, which is from our own table. */
     TYPE_BYTES_MAX = 256,
 
-    /* The smallest file that is compressed on the way: a smaller one leaves in one packet with its
+    /* The smallest file that is compressed on the fly: a smaller one leaves in one packet with its
      * head either way.  The coded body is kept if it saves one eighth of the file: below that,
-     * decoding costs the client more than the bytes that are saved.  The module and user space
-     * agree. */
+     * decoding costs the client more than the bytes that are saved.  The values are the same for
+     * the module and user space. */
     COMPRESS_BYTES_MIN = 512,
     COMPRESS_SAVES_PART = 8,
 
@@ -82,7 +82,7 @@ enum {
 
     /* A body in memory that is copied behind its head, so that both leave as one piece and the
      * source is given back at once.  Measured: a page is copied in less time than a second piece
-     * and a reference held meanwhile cost; more is better left where it lies. */
+     * and a reference held meanwhile cost; a larger body is better left where it is. */
     JOINED_BYTES_MAX = 4096,
 
     /* Segments of an outbox: thirty short answers, or half as many whose bodies lie elsewhere. */
@@ -94,15 +94,15 @@ enum {
     /* Bytes moved by one conn_pump() before others get their turn. */
     PUMP_BYTES_MAX = 1 << 20,
 
-    /* ... and transfers moved by it: small answers are many in a few bytes.  A hundred pipelined
-     * requests need fewer. */
+    /* ... and transfers moved by it: small answers are many transfers of a few bytes.  A hundred
+     * pipelined requests need fewer. */
     PUMP_CALLS_MAX = 16,
 
     /* One transfer of a file range, so that a deadline is seen between two of them. */
     TRANSFER_BYTES_MAX = 256 * 1024,
 
-    /* After the last answer (RFC 9112 9.6): input that is thrown away before the client is cut off,
-     * and how long that may take. */
+    /* After the last answer (RFC 9112 9.6): input that is discarded before the connection is
+     * closed, and how long that may take. */
     LINGER_BYTES_MAX = 1 << 20,
     LINGER_MS = 2000,
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* listing.c - a folder in pieces: in which order, and the formats for machines.
+/* listing.c - a folder's listing in pieces: the order of entries, and the formats for machines.
  *
  * A format is a table of steps, each writing one piece that fits a chunk: the row of an entry, one
- * component of the path.  A step that does not fit is taken back and done again in the next buffer,
- * so that rows are never cut.  listing_view.c has what is asked for, listing_html.c the format for
- * people, listing_out.c the escaping.
+ * component of the path.  A step that does not fit is undone and repeated in the next buffer, so
+ * that rows are never cut.  listing_view.c reads what is asked for, listing_html.c has the format
+ * for people, listing_out.c the escaping.
  */
 #include "byte.h"
 #include "listing_out.h"
@@ -14,7 +14,8 @@ static bool digit_at(struct slice s, size_t i)
     return i < s.len && byte_is(s.ptr[i], BYTE_DIGIT);
 }
 
-/* Numbers at *i and *j: by value, whatever their length; moves behind them. */
+/* Compares the numbers at *i and *j by value, whatever their length; moves *i and *j behind
+ * them. */
 static int compare_numbers(struct slice a, size_t *i, struct slice b, size_t *j)
 {
     int first = 0; /* the first digit that differs decides if the lengths do not */
@@ -104,8 +105,8 @@ static void key_put(struct key *k, unsigned byte)
     k->bytes |= (uint64_t)byte << k->room;
 }
 
-/* A number is '0', how many digits it has, and the digits: that is the order of numbers, and among
- * other characters it stands where a digit stands. */
+/* A number is '0', how many digits it has, and the digits: that sorts as numbers do, and among
+ * other characters where a digit does. */
 static size_t key_put_number(struct key *k, struct slice s, size_t i)
 {
     size_t digits = 0;
@@ -191,7 +192,7 @@ enum listing_step listing_wrote(struct listing *l, const struct listing_out *o)
     return STEP_AGAIN;
 }
 
-/* For programs: how to ask for what follows the page. */
+/* For programs: the query for the page that follows. */
 static void out_next(const struct listing *l, struct listing_out *o)
 {
     struct listing_view next = l->view;
@@ -363,7 +364,7 @@ size_t listing_next(struct listing *l, char *buf, size_t cap)
             o.len = before;
             if (before)
                 break;
-            /* Alone it does not fit: our pieces are far smaller than cap, so this is a promise
+            /* Alone it does not fit: our pieces are far smaller than cap, so a promise was
              * broken. */
             core_assert(cap < CHUNK_BYTES_MAX);
             return 0;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* listing.h - a folder as HTML, JSON or text, made piece by piece from an iterator.
  *
- * Whoever knows the folder (server, kernel) gathers, filters and sorts entries with the functions
- * below and gives them out one at a time; listing_next() turns them into bytes, whole rows at a
- * time, so that a folder of any size needs no more memory than a buffer of CHUNK_BYTES_MAX.  Names
- * are bytes: each format escapes them in its own way, and a name that is not UTF-8 is shown with
- * U+FFFD yet linked by its true bytes.
+ * folder.c gathers, filters and sorts entries with the functions below and passes them on one at a
+ * time; listing_next() turns them into bytes, whole rows at a time, so that a folder of any size
+ * needs no more memory than a buffer of CHUNK_BYTES_MAX.  Names are bytes: each format escapes them
+ * in its own way, and a name that is not UTF-8 is shown with U+FFFD yet linked by its true bytes.
  */
 #ifndef CORE_LISTING_H
 #define CORE_LISTING_H
@@ -19,7 +18,7 @@ enum listing_kind {
     LISTING_FIFO, /* from here on: shown, not linked */
     LISTING_SOCKET,
     LISTING_DEVICE,
-    LISTING_DEAD, /* a link whose target is missing or not to be served */
+    LISTING_DEAD, /* a link whose target is missing or must not be served */
 };
 
 struct listing_entry {
@@ -62,13 +61,13 @@ struct listing {
     bool begun;     /* a row has been written */
     unsigned phase;
     size_t at;      /* how far the phase has come */
-    int64_t day_s;  /* when the day began that was written last */
+    int64_t day_s;  /* start of the day that was written last */
     char day[10];   /* ... and its date */
 };
 
-/* The view that is asked for: by the query sort=name|size|time, order=asc|desc, filter=...,
- * offset=N, limit=N (below 10^9) and format=html|json|text, of which the last has come into
- * ask->json and text already; anything else is ignored. */
+/* Reads the view from the query: sort=name|size|time, order=asc|desc, filter=..., offset=N, limit=N
+ * (below 10^9) and format=html|json|text; the last one is in ask->json and text already.  Other
+ * parts are ignored. */
 void listing_view_read(struct listing_view *view, const struct http_ask *ask);
 
 /* Whether an entry of that name belongs to the view: it contains the filter, ASCII case ignored. */
@@ -81,7 +80,7 @@ int listing_compare(const struct listing_view *view, const struct listing_entry 
                     const struct listing_entry *b);
 
 /* For sorting many entries: how many bytes both names begin with, without the digits at the end,
- * because a number may go on behind them. */
+ * because a number may continue behind them. */
 size_t listing_start(struct slice name, struct slice other);
 /* A number of which the smaller one comes first; where two are equal, listing_compare() decides.
  * start: bytes that all names begin with. */
@@ -93,7 +92,7 @@ void listing_count(struct listing *l, const struct listing_entry *e);
 /* The next bytes: up to cap (>= CHUNK_BYTES_MAX), whole rows; 0: the end, unless dry is set. */
 size_t listing_next(struct listing *l, char *buf, size_t cap);
 
-/* Forget what was made: listing_next() begins again, and so must entry(). */
+/* Forgets what was written: listing_next() begins again, and so must entry(). */
 void listing_rewind(struct listing *l);
 
 const char *listing_type(enum listing_format format); /* Content-Type */

@@ -3,8 +3,8 @@
  * totals.
  *
  * Every link is relative, so that a listing works behind any prefix; a name begins with "./", so
- * that one with a colon is no scheme.  End tags that HTML lets one leave out are left out: a row is
- * about 150 bytes and twice the name.
+ * that a colon in it does not end a scheme.  End tags that HTML makes optional are left out: a row
+ * is about 150 bytes and twice the name.
  */
 #include "listing_out.h"
 #include "listing_page.h"
@@ -190,7 +190,7 @@ static void out_totals(const struct listing *l, struct listing_out *o)
 static void out_column(const struct listing *l, struct listing_out *o, enum listing_sort sort)
 {
     static const char *const title[] = {"Name", "Size", "Modified"};
-    bool current = l->view.sort == sort; /* of the others, the largest and newest come first */
+    bool current = l->view.sort == sort; /* the other columns start with the largest and newest */
     struct listing_view view = l->view;
 
     if (l->streamed) {
@@ -291,7 +291,7 @@ static enum listing_step html_row(struct listing *l, struct listing_out *o)
     return listing_wrote(l, o);
 }
 
-/* Of the page before this one; beyond the end that is the last one. */
+/* Offset of the page before this one; beyond the end, of the last page. */
 static uint32_t offset_before(const struct listing *l, uint64_t total)
 {
     uint32_t offset = l->view.offset, limit = l->view.limit;
@@ -301,7 +301,7 @@ static uint32_t offset_before(const struct listing *l, uint64_t total)
     return offset > limit ? offset - limit : 0;
 }
 
-/* Which rows these are, and where the others are. */
+/* Writes which rows these are, and links to the others. */
 static void out_page(const struct listing *l, struct listing_out *o)
 {
     uint64_t first = l->view.offset, total = l->folders + l->files + l->others;

@@ -101,7 +101,7 @@ static void put_two(char *to, unsigned n)
     to[1] = (char)('0' + n % 10);
 }
 
-/* The calendar is asked once for all neighbours that changed on one day. */
+/* The calendar is used once for neighbouring entries that changed on the same day. */
 void listing_stamp(struct listing *l, struct listing_stamp *stamp)
 {
     int64_t unix_s = l->held.mtime_s;
@@ -162,8 +162,8 @@ size_t out_utf8_len(struct slice s)
     return len;
 }
 
-/* Takes the next character off s.  *text: the whole of it, or NULL for a byte that is none (*len
- * 1). */
+/* Takes the next character off s.  Returns it, of *len bytes, or NULL for a byte that is no
+ * character (*len 1). */
 static const char *next_char(struct slice *s, size_t *len)
 {
     const char *text = s->ptr;
@@ -199,7 +199,7 @@ static bool is_unsafe(const char *c, size_t len)
         code == 0x200F || (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
 }
 
-/* How many of the first characters every format has as they are: nearly all of most names. */
+/* How many of the first characters every format writes unchanged: nearly all of most names. */
 static size_t plain_len(struct slice s, bool spaces)
 {
     size_t n = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* listing_out.h - how a listing writes: text into a bounded buffer, escaped for where it goes.
  *
- * Nothing is written past cap: what does not fit sets full, and the step that wrote it is taken
- * back and done again in the next buffer.  Only the files core/listing*.c include this.
+ * Nothing is written past cap: text that does not fit sets full, and the step that wrote it is
+ * undone and repeated in the next buffer.  Only the files core/listing*.c include this.
  */
 #ifndef CORE_LISTING_OUT_H
 #define CORE_LISTING_OUT_H
@@ -21,7 +21,7 @@ struct listing_format_step {
     enum listing_step (*write)(struct listing *l, struct listing_out *o);
 };
 
-/* What does not fit ends the buffer, so that nothing shorter that follows is written either. */
+/* Bytes that do not fit end the buffer, so that nothing shorter that follows is written either. */
 static inline void out_bytes(struct listing_out *o, const char *bytes, size_t n)
 {
     if (n > o->cap - o->len) {
@@ -33,7 +33,7 @@ static inline void out_bytes(struct listing_out *o, const char *bytes, size_t n)
     o->len += n;
 }
 
-/* Our own, NUL-terminated; not escaped.  Inline, so that the length of a literal is known. */
+/* Our own text, NUL-terminated; not escaped.  Inline, so that the length of a literal is known. */
 static inline void out_text(struct listing_out *o, const char *text)
 {
     out_bytes(o, text, strlen(text));
@@ -62,15 +62,15 @@ void out_plain(struct listing_out *o, struct slice s); /* safe on a terminal */
  * is none. */
 size_t out_utf8_len(struct slice s);
 
-/* Makes sure that an entry is held: STEP_AGAIN; or there are no more: STEP_DONE; or none now:
- * STEP_DRY. */
+/* Makes sure that an entry is held.  STEP_AGAIN: one is; STEP_DONE: there are no more; STEP_DRY:
+ * there is none now. */
 enum listing_step listing_hold(struct listing *l);
-/* Whether the held entry is something that can be asked for. */
+/* Whether the held entry can be requested, so that it gets a link. */
 bool listing_links(const struct listing *l);
 /* The held entry has been written. */
 enum listing_step listing_wrote(struct listing *l, const struct listing_out *o);
 
-/* The query by which that view is asked for; between two of its parts stands `amp`. */
+/* Writes the query that asks for that view, with `amp` between its parts. */
 void out_query(struct listing_out *o, const struct listing_view *view, const char *amp);
 
 static inline bool listing_is_page(const struct listing_view *view)

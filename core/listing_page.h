@@ -3,8 +3,8 @@
  * nothing else.  Only listing_html.c includes it.
  *
  * Self-contained: no font, image or script comes from elsewhere.  Icons are cut out of boxes by
- * clip-path.  Without script everything works, the filter by a form; with it the filter answers at
- * every key ('/' goes there).
+ * clip-path.  Without the script everything works, the filter as a form; with it the filter reacts
+ * to every key, and '/' moves the focus to it.
  */
 #ifndef CORE_LISTING_PAGE_H
 #define CORE_LISTING_PAGE_H
@@ -81,8 +81,8 @@ static const char page_script[] =
     "w=f.value.toLowerCase(),r=[...document.querySelectorAll('tbody tr:not(.up,.none)')].map(e=>"
     "[e,e.querySelector('bdi').textContent.toLowerCase()]);let s;"
     "f.addEventListener('input',()=>{const q=f.value.toLowerCase();let k=0;clearTimeout(s);"
-    /* The server left rows out, and others are wanted now.  By the fragment the next page knows
-     * that somebody types. */
+    /* The server left rows out, and others are wanted now.  The fragment lets the next page know
+     * that the user is typing. */
     "if(p||!q.includes(w)){s=setTimeout(()=>{f.form.action='#f';f.form.submit()},400);"
     "return}"
     "for(const[e,x]of r){e.hidden=!x.includes(q);if(!e.hidden)k++}"

@@ -3,8 +3,8 @@
 #include "byte.h"
 #include "listing_out.h"
 
-/* Of offset and limit: their sum is a uint32_t.  The link behind 10^9 entries would have a digit
- * too many. */
+/* Digits of offset and limit: their sum is a uint32_t.  The link to a page behind 10^9 entries
+ * would have a digit too many. */
 enum { COUNT_DIGITS_MAX = 9 };
 
 /* A form's text: '+' is a space, %XX a byte; a broken escape means itself. */
@@ -27,7 +27,7 @@ static void read_filter(struct listing_view *view, struct slice raw)
     }
 }
 
-/* What is no number, or too long to be one of entries, is ignored. */
+/* A value that is not a number, or is too long to be one of entries, is ignored. */
 static uint32_t read_count(uint32_t before, struct slice value)
 {
     uint32_t n = 0;

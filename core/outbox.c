@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* outbox.c - what a connection has to say: heads written in place, ranges of sources, ends of
+/* outbox.c - what a connection has to send: heads written in place, ranges of sources, ends of
  * answers.
  *
  * A queue of segments over one buffer, filled from the start and emptied as a whole.  Each segment
- * leaves it once, sent or not, and whoever owns a part of it hears of it then.
+ * leaves it once, sent or not; its source is then released, and the end of its answer reported.
  */
 #include "conn_inside.h"
 
@@ -44,7 +44,7 @@ char *conn_space(struct conn *c, size_t *cap)
     return c->out->bytes + c->out->used;
 }
 
-/* The segment queued last, unless it ended an answer: that one is finished business. */
+/* The segment queued last, unless it ended an answer: that one is finished. */
 static struct segment *segment_open(struct outbox *o)
 {
     struct segment *last = o->count ? &o->seg[o->first + o->count - 1] : NULL;
@@ -69,7 +69,7 @@ void conn_wrote(struct conn *c, size_t n, bool body)
     char *from = o->bytes + o->used;
 
     core_assert(n <= OUTBOX_BYTES - o->used);
-    if (!last || last->source || (last->body && !body)) { /* else it ends there */
+    if (!last || last->source || (last->body && !body)) { /* otherwise the last one ends there */
         last = segment_add(o);
         last->bytes = from;
     }
@@ -93,7 +93,7 @@ void conn_lend_source(struct conn *c, struct source *source, uint64_t off, uint6
     s->lent = true;
 }
 
-/* Room for another head stays: where short bodies would take it, they stay where they are. */
+/* Room for another head must remain: short bodies that would take it are not copied. */
 static bool joins(const struct outbox *o, uint64_t len)
 {
     return len <= JOINED_BYTES_MAX && OUTBOX_BYTES - o->used >= REPLY_HEAD_BYTES_MAX + len;
@@ -113,8 +113,8 @@ void conn_put_source(struct conn *c, struct source *source, uint64_t off, uint64
     o->seg[o->first + o->count - 1].lent = false;
 }
 
-/* One behind others is copied, because they are one piece then, unless what lies in its file can be
- * handed over. */
+/* An answer behind others is copied, so that they become one piece, unless it has a file, whose
+ * bytes can be handed over. */
 void conn_put_whole(struct conn *c, struct source *source)
 {
     const struct whole *whole = source->whole;
@@ -205,7 +205,8 @@ struct conn_out conn_out(const struct conn *c)
     return out;
 }
 
-/* A segment leaves the outbox, sent or not: whoever owns a part of it hears of it, once. */
+/* Removes the first segment, sent or not: releases its source, unless lent, and reports the end of
+ * its answer. */
 void outbox_drop_first(struct conn *c, bool complete)
 {
     struct outbox *o = c->out;
@@ -241,7 +242,7 @@ static void take_part(struct outbox *o, struct segment *s, size_t n)
         o->body_bytes += n - lead;
 }
 
-/* n bytes of the queue were taken. */
+/* The transport has taken n bytes of the queue. */
 void outbox_take(struct conn *c, size_t n)
 {
     struct outbox *o = c->out;

@@ -2,8 +2,9 @@
 /* path.c - a URL's path to the path of a file, and back.
  *
  * Decoded once, a byte at a time, into the components it is made of; a component is looked at when
- * it is whole and decoded, so "%2e%2E" is "..", and never again, so "%252e" is the name "%2e".
- * Nothing climbs: the kernel will enforce it (RESOLVE_BENEATH), this is the first of two locks.
+ * it is whole and decoded, so "%2e%2E" is "..", and never again, so "%252e" is the name "%2e".  No
+ * path climbs above the root.  This is the first of two checks; the kernel makes the second
+ * (RESOLVE_BENEATH).
  */
 #include "byte.h"
 #include "http.h"
@@ -15,7 +16,8 @@ struct walk {
     size_t start, len;
 };
 
-/* '/', or the end of the path: "." and an empty component say nothing, ".." takes one back. */
+/* Ends a component at '/' or at the end of the path: "." and an empty one are dropped, ".." removes
+ * the one before. */
 static int end_component(struct walk *w)
 {
     const char *name = w->out + w->start;
@@ -151,7 +153,7 @@ bool path_links(struct slice folder, struct slice name, bool slash)
 
 bool name_is_hidden(struct slice name)
 {
-    /* RFC 8615: what is below /.well-known is there to be found. */
+    /* RFC 8615: names below /.well-known are there to be found. */
     return name.len && name.ptr[0] == '.' && !slice_is(name, ".well-known");
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* pump.c - moves a connection's bytes for everyone who can call recv and send and get an answer at
- * once.
+/* pump.c - moves a connection's bytes for every caller with synchronous recv and send.
  *
  * The usual request costs one receive and one send: where readiness is level-triggered (or the
- * transport blocks) a receive that did not fill the buffer has drained the socket, and asking again
- * would only be told -EAGAIN.  Edge-triggered callers are told once, so they read until -EAGAIN.
+ * transport blocks) a receive that did not fill the buffer has drained the socket, and another
+ * receive would only return -EAGAIN.  Edge-triggered readiness is reported once, so such callers
+ * read until -EAGAIN.
  */
 #include "conn_inside.h"
 

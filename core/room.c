@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* room.c - all seats are taken: which connections give up theirs.  A connection's own deadline says
- * since when it is in its state: nothing is kept for this. */
+ * since when it has been in its state, so nothing else is kept for this. */
 #include "room.h"
 #include "conn_inside.h"
 
@@ -22,7 +22,7 @@ uint64_t room_idle_since_ms(const struct conn *c)
     return idle_since_ms(c, c->host);
 }
 
-/* In its state since then: it goes if that is longer than ms. */
+/* The place of a connection in its state since since_ms: it gives up its seat after ms. */
 static struct room_place place(enum room_claim claim, uint64_t since_ms, const struct room *r,
                                uint32_t ms)
 {
@@ -41,9 +41,9 @@ static struct room_place place_idle(const struct conn *c, const struct host *tim
     return place(ROOM_IDLE, since_ms, r, ROOM_IDLE_MS);
 }
 
-/* Bytes of a body that moved since its window began.  If the peer has less than then, earlier
- * answers were on their way, and how much it has taken since is not known: "less" wraps to a great
- * deal. */
+/* Bytes of a body that moved since its window began.  If the peer has fewer bytes than it seemed to
+ * have then, earlier answers were on their way, and how much it has taken since is not known:
+ * "fewer" wraps round to a large number. */
 static uint32_t grown(const struct conn *c, uint64_t acked)
 {
     return c->want == CONN_SEND ? (uint32_t)acked - c->moved : c->moved;
@@ -54,8 +54,8 @@ static bool is_body(const struct conn *c)
     return c->want == CONN_SEND || (c->want == CONN_RECV && c->flags & CONN_BODY);
 }
 
-/* However many wait: a rate shows only over some round trips, as acknowledgements come in
- * bursts. */
+/* The time does not depend on how many wait: a rate shows only over some round trips, because
+ * acknowledgements come in bursts. */
 static struct room_place place_body(const struct conn *c, const struct host *times,
                                     const struct room *r, uint64_t acked)
 {

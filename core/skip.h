@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* skip.h - the end of a run of bytes of one class, eight bytes in a step.
  *
- * A step marks bytes by their high bit: all that cannot be in the run, and some that can (HTAB
- * in a value, a digit in a name, what a borrow or a carry runs into).  So all before the lowest
- * mark is of the run, and there the table has the last say, byte by byte.  Nothing at or behind
- * end is looked at.
+ * A step marks bytes by their high bit: all that cannot be in the run, and some that can (HTAB in a
+ * value, a digit in a name, what a borrow or a carry runs into).  So all bytes before the lowest
+ * mark are in the run, and from there the table decides, byte by byte.  Nothing at or behind end is
+ * looked at.
  */
 #ifndef CORE_SKIP_H
 #define CORE_SKIP_H

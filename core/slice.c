@@ -7,7 +7,7 @@
 #include "byte.h"
 #include "http.h"
 
-/* Sixteen bytes in two rows; the bits are byte.h's, what is not named has none. */
+/* Sixteen bytes in two rows; the bits are byte.h's, and bytes not listed have none. */
 const uint8_t byte_class[256] = {
     ['\t'] = BYTE_VALUE,
     [0x80 ... 0xff] = BYTE_VALUE,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* stamp.c - from when on every change of a file shows in its times.
+/* stamp.c - the time from which on every change of a file shows in its times.
  *
  * A change stamps a file's ctime with the kernel's coarse clock, which moves in ticks, cut to what
  * the file system can store.  So two changes can have one stamp, and an ETag made between them
@@ -68,7 +68,7 @@ bool stamp_is_local(uint32_t magic, bool device)
     }
 }
 
-/* An overlay has its pages elsewhere, but what changes it shows in its inodes; if a layer learns of
+/* An overlay has its pages elsewhere, but its changes show in its inodes; if a layer learns of
  * changes from elsewhere its dentries say so. */
 bool stamp_is_foreign(uint32_t magic, bool device)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* target.c - what a request asks for: the four forms of a target, and who is addressed (RFC 9112
- * 3.2).
+/* target.c - what a request asks for: the four forms of a target, and the host it addresses (RFC
+ * 9112 3.2).
  *
- *     origin     /path?query                every method but CONNECT
+ *     origin     /path?query                every method except CONNECT
  *     absolute   http://host/path?query     the same, and the authority must be well formed
  *     authority  host:port                  CONNECT alone
  *     asterisk   *                          OPTIONS alone
  *
- * Of absolute forms only http is taken: an https resource must not be given without TLS (RFC 9110
- * 7.4), and others are not ours.  Slices point into the target.
+ * In the absolute form only http is accepted: an https resource must not be served without TLS (RFC
+ * 9110 7.4), and other schemes are not ours.  Slices point into the target.
  */
 #include "byte.h"
 #include "http.h"
@@ -98,7 +98,7 @@ static size_t name_len(struct slice s)
     }
 }
 
-/* Digits to 65535; none at all is the scheme's own port, if that will do (RFC 3986 3.2.3). */
+/* Digits to 65535; no digits mean the scheme's own port, unless one is needed (RFC 3986 3.2.3). */
 static bool is_port(struct slice s, bool needed)
 {
     unsigned value = 0;
@@ -118,7 +118,7 @@ bool authority_is_valid(struct slice text, bool port_needed)
 {
     size_t n;
 
-    if (text.len > 0 && *text.ptr == '[') { /* IPvFuture and zones are nobody's server name */
+    if (text.len > 0 && *text.ptr == '[') { /* no server is named by IPvFuture or a zone */
         for (n = 1; n < text.len && text.ptr[n] != ']'; n++)
             ;
         if (n == text.len || !is_ipv6(slice_cut(text, 1, n)))

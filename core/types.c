@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* types.c - content types: a binary search in a table made from Debian's media-types database.
  *
- * What counts is the part after the last dot of the last component, in any case of letters; a name
- * without a dot may be known as a whole (README, Makefile).  A leading dot does not begin an
+ * The type depends on the part after the last dot of the last component, in upper or lower case; a
+ * name without a dot may be known as a whole (README, Makefile).  A leading dot does not begin an
  * extension: .png is a hidden file without one.  Cost: about eleven comparisons of a few bytes.
  */
 #include "byte.h"

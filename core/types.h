@@ -8,12 +8,12 @@
 #define CORE_TYPES_H
 #include "env.h"
 
-/* Of the last component of path[0..n).  Case is ignored; unknown: application/octet-stream.  A
- * constant of the program, NUL-terminated. */
+/* The type of the last component of path[0..n).  Case is ignored; unknown:
+ * application/octet-stream.  The result is a constant of the program, NUL-terminated. */
 const char *type_of(const char *path, size_t n);
 
-/* Whether files of that type are usually worth compressing, so that looking for NAME.br beside
- * it makes sense. */
+/* Whether files of that type are usually worth compressing, so that looking for NAME.br next to it
+ * makes sense. */
 bool type_compresses(const char *type);
 
 #endif

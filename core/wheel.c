@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* wheel.c - the hashed timing wheel of wheel.h.
  *
- * A node sleeps in the slot of the first tick that begins at or after its time, so it is never
- * early by that.  Further away than a turn it is put into the last slot before the one being
- * looked at: it fires early, and its owner, who compares deadlines anyway, adds it again.  So a
- * slot never holds a node that must stay when the slot is emptied, and the loop `pop, compare,
- * add again` ends.
+ * A node waits in the slot of the first tick that begins at or after its time, so rounding never
+ * makes it early.  A node further away than a turn is put into the last slot before the one being
+ * looked at: it fires early, and its owner, which compares deadlines anyway, adds it again.  So a
+ * slot never holds a node that must stay when the slot is emptied, and the loop `pop, compare, add
+ * again` ends.
  */
 #include "wheel.h"
 
@@ -64,7 +64,7 @@ struct wheel_node *wheel_pop(struct wheel *w, uint64_t now_ms)
             wheel_del(w, n);
             return n;
         }
-        if (w->tick == now) /* not past it: what is added for the past goes here */
+        if (w->tick == now) /* not past it: nodes added for the past go here */
             return NULL;
     }
 }

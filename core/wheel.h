@@ -33,10 +33,10 @@ void wheel_add(struct wheel *w, struct wheel_node *n, uint64_t at_ms);
 /* Harmless for a node that is in no wheel. */
 void wheel_del(struct wheel *w, struct wheel_node *n);
 
-/* Next node whose slot has come, already removed, or NULL when the wheel has caught up with
- * now_ms.  A far one is early: compare its deadline, and add it again (at its deadline, which
- * lies after now_ms: then it is not met again by this now_ms but once at most, after a sleep
- * longer than a turn). */
+/* Next node whose slot has come, already removed, or NULL when the wheel has caught up with now_ms.
+ * A node that is far away is returned early: compare its deadline, and add it again at its
+ * deadline, which is after now_ms.  Then the same now_ms returns it at most once more, after a
+ * sleep longer than a turn. */
 struct wheel_node *wheel_pop(struct wheel *w, uint64_t now_ms);
 
 /* Milliseconds until wheel_pop() may have something: exact or early, never late.  -1: it is

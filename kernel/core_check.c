@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* core_check.c - what the core asks of the kernel beside mem* and strlen, somewhere to report a
- * broken promise; and what other modules take from the core.
+/* core_check.c - core_failed(), which reports a broken promise and is all that the core needs from
+ * the kernel in addition to mem* and strlen; and the core's exports for other modules.
  */
 #include <linux/bug.h>
 #include <linux/module.h>

@@ -4,16 +4,17 @@
  *   echo '127.0.0.1:8080 127.0.0.1:40000' >/proc/net/rung_drop      this end, the other end
  *
  * For kernels without SOCK_DESTROY; rung drop (tools/drop) knows both ways.  Each network namespace
- * has its own file, which ends sockets of that namespace alone.  A write is whole lines, and all of
- * them are read before anything is done, so that one that is wrong changes nothing.  Only the table
- * of connections is searched: a socket that listens is never found.  tcp_abort() does the work and
- * takes the locks; it knows TIME-WAIT, half-made connections and full sockets.
+ * has its own file, which ends sockets of that namespace alone.  A write is whole lines.  All of
+ * them are read before any socket is ended, so a write with a wrong line changes nothing.  Only the
+ * table of connections is searched: a socket that listens is never found.  tcp_abort() does the
+ * work and takes the locks; it handles TIME-WAIT, half-made connections and full sockets.
  *
- * A write gives its length when a socket was ended; what was not there else is not there still.
- * EINVAL: a line is wrong, or the last one has no end; ENODEV: its device; E2BIG: too many lines;
- * ENOENT: none of these sockets is there; EPERM: both who opened the file and who writes need
- * CAP_NET_ADMIN over the namespace.  The file's mode keeps nobody out, for that right is not root's
- * alone; who opened it is asked so that no one can have a privileged program write its errors here.
+ * A write returns its length if a socket was ended; pairs without a socket are then ignored.
+ * EINVAL: a line is wrong, or the last one has no end; ENODEV: there is no such device; E2BIG: too
+ * many lines; ENOENT: none of these sockets is there; EPERM: both the process that opened the file
+ * and the one that writes need CAP_NET_ADMIN over the namespace.  The file's mode restricts no
+ * process, because that right is not root's alone.  The opener is checked so that a process without
+ * the right cannot have a privileged program write its errors here.
  */
 #include <linux/capability.h>
 #include <linux/fs.h>
@@ -35,7 +36,8 @@
 
 /* --- One socket ------------------------------------------------------------------------------- */
 
-/* With a reference, or NULL.  What the search takes for a packet's source is the peer. */
+/* Returns the socket with a reference, or NULL.  The search takes a packet's ends: its source is
+ * the peer. */
 static struct sock *find_socket(struct net *net, const struct drop_pair *pair)
 {
     const struct in6_addr *local = &pair->local.addr, *peer = &pair->peer.addr;
@@ -129,7 +131,7 @@ static ssize_t drop_write(struct file *file, const char __user *from, size_t len
     text = vmemdup_user(from, len);
     if (IS_ERR(text))
         return PTR_ERR(text);
-    if (text[len - 1] == '\n') /* else the line may have been cut, within its port */
+    if (text[len - 1] == '\n') /* otherwise the last line may have been cut, within its port */
         dropped = drop_text(net, text, len);
     kvfree(text);
     return dropped < 0 ? dropped : dropped ? (ssize_t)len : -ENOENT;
@@ -146,7 +148,7 @@ static int __net_init space_begin(struct net *net)
     return proc_create_data(DROP_FILE, 0222, net->proc_net, &drop_ops, net) ? 0 : -ENOMEM;
 }
 
-/* Waits until nobody writes any more. */
+/* Waits until no write is in progress. */
 static void __net_exit space_end(struct net *net)
 {
     remove_proc_entry(DROP_FILE, net->proc_net);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* drop_pair.c - reads a pair: 10.0.0.1:80 10.0.0.2:40000, [2001:db8::1]%eth0:80 [2001:db8::2]:4000
  *
- * The text comes from user space, has a length and no NUL; nothing is read behind it.  What is
- * taken is what tools/drop/address.c takes, and tests/drop feeds both the same.
+ * The text comes from user space, has a length and no NUL; nothing is read behind its end.  The
+ * pairs that are accepted are those that tools/drop/address.c accepts; tests/drop feeds both the
+ * same.
  */
 #include <linux/ctype.h>
 #include <linux/errno.h>
@@ -24,7 +25,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* The next word of the line, which becomes what is behind it. */
+/* Returns the next word of the line, and cuts the line to what follows the word. */
 static struct word next_word(struct word *line)
 {
     struct word word;
@@ -55,7 +56,7 @@ static int read_port(struct word word, u16 *port)
     return n && n <= U16_MAX ? 0 : -EINVAL;
 }
 
-/* "[ADDR]", or "ADDR" of IPv4. */
+/* "[ADDR]" for IPv6, "ADDR" for IPv4. */
 static int read_host(struct word word, struct in6_addr *addr)
 {
     const char *end = NULL;
@@ -91,8 +92,8 @@ static int read_device(struct net *net, struct word word, int *device)
     return found ? 0 : -ENODEV;
 }
 
-/* What follows the last of that character, taken away with it from the word; at NULL: there is no
- * such character. */
+/* Cuts the word before the last such character, and returns what follows the character.  The
+ * result's `at` is NULL if there is no such character. */
 static struct word cut(struct word *word, char at)
 {
     size_t i = word->len;
@@ -135,7 +136,7 @@ int drop_pair_read(struct net *net, const char *line, size_t len, struct drop_pa
     err = err ? err : read_end(net, peer, &pair->peer, &none);
     if (err)
         return err;
-    /* the socket is bound to a device, so the device stands at its own end */
+    /* the socket is bound to the device, so only its own end may name one */
     if (none || ipv6_addr_v4mapped(&pair->local.addr) != ipv6_addr_v4mapped(&pair->peer.addr))
         return -EINVAL;
     return 0;

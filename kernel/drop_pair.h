@@ -6,8 +6,8 @@
 #include <net/net_namespace.h>
 
 enum {
-    DROP_LINE_MAX = 160,  /* bytes with the newline: the longest pair has 138, some are padded */
-    DROP_LINES_MAX = 1024 /* of a write: it takes 200 KiB of memory for a moment */
+    DROP_LINE_MAX = 160,  /* bytes with the newline; the longest pair has 138, some are padded */
+    DROP_LINES_MAX = 1024 /* in one write, which takes 200 KiB for a moment */
 };
 
 struct drop_end {
@@ -17,11 +17,11 @@ struct drop_end {
 
 struct drop_pair {
     struct drop_end local, peer;
-    int device; /* that the socket is bound to; 0: to none */
+    int device; /* the one that the socket is bound to; 0: none */
 };
 
-/* "LOCAL:PORT PEER:PORT", as ss writes them; the device after % is one of that namespace.  len is
- * without the newline.  0, -EINVAL, or -ENODEV: no such device. */
+/* "LOCAL:PORT PEER:PORT", as ss writes them; the device after % is one of that namespace.  len does
+ * not count the newline.  Returns 0, -EINVAL, or -ENODEV: no such device. */
 int drop_pair_read(struct net *net, const char *line, size_t len, struct drop_pair *pair);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* echo_main.c - rung_echo: what comes goes back, from inside the kernel.
+/* echo_main.c - rung_echo: sends back all that it receives, from inside the kernel.
  *
  * The smallest protocol on the same models as HTTP, so that a model's own cost can be seen.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* http_main.c - rung_http: a folder served over HTTP from inside the kernel.
  *
- * Parameters, the site, the server; in the other order at the end.  The folder is the one that the
- * loading process sees by that name.
+ * Loading reads the parameters, opens the site and starts the server; unloading ends them in the
+ * reverse order.  The folder is the one that the loading process sees under that name.
  */
 #define KPARAMS_PORT 8080
 #define KPARAMS_BODIES
@@ -105,7 +105,7 @@ static int __init http_init(void)
 
 static void __exit http_exit(void)
 {
-    kserve_close(serve); /* and the site with it */
+    kserve_close(serve); /* the server closes the site */
 }
 
 module_init(http_init);

@@ -2,17 +2,17 @@
 /* kblock.c - cmwq and kthread: one context for each connection, which waits inside receive and
  * send.
  *
- * Both are here to be compared with event, not to be used.  What each costs while a client is
- * silent: cmwq a worker of the queue, and a queue has no more than WQ_MAX_ACTIVE at once; kthread a
- * thread and its stack.  Both a scratch buffer.  So the number of connections is limited, and when
- * it is reached those that do least leave (kdoor.c): a crowd of silent clients must not keep all
- * others out.
+ * cmwq and kthread are here to be compared with event, not to be used.  While a client is silent,
+ * cmwq keeps a worker of the queue, and a queue has no more than WQ_MAX_ACTIVE at once; kthread
+ * keeps a thread and its stack.  Both keep a scratch buffer.  So the number of connections is
+ * limited, and when the limit is reached, those that do least are closed (kdoor.c): a crowd of
+ * silent clients must not keep all others out.
  *
- * A thread that waits cannot look at a clock.  A delayed work item for each connection does, and
- * ends one that is overdue, or loses its seat in the middle of something, by shutting its socket:
- * the transfer returns, and the thread that serves the connection closes it.  If the connection
- * rests, only receiving is ended: what has come by then, seen or not, is answered.  The mutex
- * is held while the machine is looked at, never while bytes move.
+ * A thread that waits cannot look at a clock.  A delayed work item for each connection does.  It
+ * ends a connection that is overdue, or that loses its seat in the middle of something, by shutting
+ * down its socket: the transfer returns, and the thread that serves the connection closes it.  If
+ * the connection is receiving, only receiving is ended: bytes that have come by then, read or not,
+ * are answered.  The mutex is held while the machine is looked at, never while bytes move.
  */
 #include <linux/jiffies.h>
 #include <linux/kthread.h>
@@ -22,13 +22,13 @@
 #include "../core/room.h"
 #include "kinside.h"
 
-/* The machine is being moved, or a look was put off: this long, and the watcher looks again. */
+/* If the machine is in use, or a look was put off, the watcher looks again after this time. */
 enum { BUSY_MS = 20 };
 
 struct kblock {
     struct kconn k;
     struct klane lane;
-    struct mutex machine; /* k.conn; a send reads its segments without it, they stay */
+    struct mutex machine; /* guards k.conn; a send reads its segments, which stay, without it */
     u64 watch_ms;         /* when watch looks again */
     struct delayed_work watch;
     struct work_struct work;  /* cmwq */
@@ -45,7 +45,7 @@ static void watch_at(struct kblock *b, u64 now_ms)
     b->watch_ms = at_ms;
     mod_delayed_work(b->k.serve->door_wq, &b->watch,
                      1 + msecs_to_jiffies(at_ms > now_ms ? at_ms - now_ms : 0));
-    smp_mb(); /* a look that this has put off was asked for before */
+    smp_mb(); /* the reason for a look that this has put off was set before */
     if (test_bit(KCONN_UNSEAT, &b->k.flags) || READ_ONCE(b->k.serve->stop) != KSTOP_NOT)
         mod_delayed_work(b->k.serve->door_wq, &b->watch, msecs_to_jiffies(BUSY_MS));
 }
@@ -56,7 +56,7 @@ static void block_watch(struct work_struct *work)
     u64 now_ms = (u64)ktime_to_ms(ktime_get_coarse());
     bool over;
 
-    if (!mutex_trylock(&b->machine)) { /* it may wait for a file system: the queue must not */
+    if (!mutex_trylock(&b->machine)) { /* the holder may wait for a file system */
         mod_delayed_work(b->k.serve->door_wq, &b->watch, msecs_to_jiffies(BUSY_MS));
         return;
     }
@@ -67,7 +67,7 @@ static void block_watch(struct work_struct *work)
     }
     if (!over && kconn_unwanted(&b->k, now_ms)) {
         if (b->k.conn.want == CONN_RECV)
-            ksock_deafen(&b->k); /* ... behind what it has received and we have not seen yet */
+            ksock_deafen(&b->k); /* the end comes behind bytes that we have not read yet */
         else
             ksock_end(&b->k);
     }
@@ -85,7 +85,7 @@ static void block_look(struct kconn *k)
 
 /* --- Serving one connection ------------------------------------------------------------------- */
 
-/* With the machine held, except during the transfer. */
+/* Called with b->machine held, and releases it during the transfer. */
 static void serve_input(struct kblock *b, struct kline *line)
 {
     u64 now_ms;
@@ -115,7 +115,7 @@ static void serve_output(struct kblock *b, struct kline *line)
     mutex_lock(&b->machine);
     now_ms = klane_tick(&b->lane);
     if (n <= 0)
-        conn_abort(&b->k.conn); /* gone, or the file has become shorter: nothing may follow */
+        conn_abort(&b->k.conn); /* peer gone, or the file has become shorter: nothing may follow */
     else
         conn_sent(&b->k.conn, (size_t)n, now_ms);
     if (n > 0 && b->k.conn.want != CONN_SEND)
@@ -126,7 +126,7 @@ static void serve_output(struct kblock *b, struct kline *line)
         watch_at(b, now_ms);
 }
 
-/* From the first byte to the last, on this thread. */
+/* Serves the connection from its first byte to its last, in this context. */
 static noinline void block_serve(struct kblock *b)
 {
     struct kline line = {.k = &b->k, .lane = &b->lane};
@@ -146,19 +146,19 @@ static noinline void block_serve(struct kblock *b)
     mutex_unlock(&b->machine);
 }
 
-/* The watcher leaves a connection alone that is to be closed. */
+/* After conn_abort() the watcher leaves the connection alone. */
 static void block_finish(struct kblock *b)
 {
     mutex_lock(&b->machine);
     conn_abort(&b->k.conn);
     mutex_unlock(&b->machine);
-    kconn_finish(&b->k); /* out of the list: look() is not called for it any more */
+    kconn_finish(&b->k); /* takes it out of the list: look() is not called any more */
     cancel_delayed_work_sync(&b->watch);
     klane_home(&b->lane);
     klane_close(&b->lane);
 }
 
-/* --- A work item for each --------------------------------------------------------------------- */
+/* --- A work item for each connection ---------------------------------------------------------- */
 
 static void block_work(struct work_struct *work)
 {
@@ -171,7 +171,7 @@ static void block_work(struct work_struct *work)
     kserve_left(s);
 }
 
-/* --- A thread for each ------------------------------------------------------------------------ */
+/* --- A thread for each connection ------------------------------------------------------------- */
 
 static int block_thread(void *arg)
 {
@@ -180,7 +180,7 @@ static int block_thread(void *arg)
 
     block_serve(b);
     block_finish(b);
-    /* Only the caller of kthread_stop() knows that this thread is out of this code, and frees b. */
+    /* Only the caller of kthread_stop() knows that this thread has ended, so it frees b. */
     if (llist_add(&b->dead, &s->dead))
         queue_work(s->door_wq, &s->reap);
     return 0;
@@ -200,7 +200,7 @@ static void block_reap(struct work_struct *work)
     }
 }
 
-/* On its own, so that a probe sees what starting a thread costs. */
+/* A function of its own, so that a probe sees what starting a thread costs. */
 static noinline struct task_struct *kblock_thread_start(struct kblock *b)
 {
     struct task_struct *task = kthread_create(block_thread, b, "%s", b->k.serve->name);
@@ -262,7 +262,7 @@ static int block_way_open(struct kserve *s)
     return 0;
 }
 
-/* The queues are empty when they are destroyed. */
+/* Nothing to do: the queues are empty when they are destroyed. */
 static void block_way_close(struct kserve *s)
 {
 }

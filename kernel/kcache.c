@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kcache.c - the entries: found without a lock, kept up to a number of bytes, timed, and let go of
- * when memory is short.
+/* kcache.c - the entries: found without a lock, kept up to a number of bytes, timed, and freed when
+ * memory is short.
  *
  *   found     by path in a hash table, under RCU; a reference is taken unless the last is gone
- *   references one of the table's, one of each answer under way.  The last queues the burial: after
- *             a grace period, in a work item, for letting go of a path may sleep
- *   bounds    bytes that can be found <= bytes_max, the oldest go first, but once more to the end
- *             of the queue if they were asked for meanwhile; all that is not buried <= twice that
- *   timer     one each.  A hit only notes the time: the timer fires early and is set again
+ *   references one of the table, one of each answer under way.  Releasing the last one frees the
+ *             entry, after a grace period and in a work item, because releasing a path may sleep
+ *   bounds    the entries that can be found have <= bytes_max.  The oldest is evicted first; if it
+ *             was used since it was queued, it goes to the end of the queue instead.  All entries
+ *             that are not freed yet have <= twice that
+ *   timer     one for each entry.  A hit only notes the time: a timer that fires early is set again
  */
 #include <linux/jhash.h>
 #include <linux/percpu.h>
@@ -21,19 +22,19 @@
 #include "kcache.h"
 
 enum {
-    CHANCES_MAX = 32, /* entries that are sent to the end of the queue for one that needs room */
+    CHANCES_MAX = 32, /* entries moved to the end of the queue to make room for one */
 };
 
 struct kentry {
-    struct ksite_source source; /* first: what connections know */
+    struct ksite_source source; /* first: connections know only this */
     struct kcache *cache;
     struct kcache_key key;      /* its path is in text */
     struct kwitness witness;
     struct rhash_head node;
     refcount_t references;
     struct list_head queue;
-    size_t bytes;               /* charged */
-    unsigned long used, old;    /* jiffies: last asked for; of use until */
+    size_t bytes;               /* charged to the cache */
+    unsigned long used, old;    /* jiffies: when last asked for; when it is too old */
     unsigned long queued;
     struct timer_list timer;
     struct rcu_work burial;
@@ -53,10 +54,10 @@ struct kcache {
     struct kgzip *gzip;       /* NULL: nothing is compressed */
     struct kcompat_shrinker shrinker;
     atomic_long_t unburied_bytes;
-    atomic64_t versions; /* the last one's number */
+    atomic64_t versions; /* the number of the latest one */
     atomic_t unburied;
     wait_queue_head_t empty;
-    spinlock_t lock;          /* what follows, and changes of the table; taken in the bottom half */
+    spinlock_t lock;          /* guards the rest, and changes of the table; for bottom halves too */
     struct list_head queue;   /* oldest first */
     size_t bytes, entries;
     u64 stale, expired, evicted;
@@ -97,7 +98,7 @@ static const struct rhashtable_params by_path = {
 
 /* --- The end of an entry ---------------------------------------------------------------------- */
 
-/* Nobody can see it any more, or never could. */
+/* No reader can see the entry any more, or ever could. */
 static void entry_free(struct kentry *e)
 {
     struct kcache *c = e->cache;
@@ -125,7 +126,7 @@ static void put(struct kentry *e)
         queue_rcu_work(e->cache->wq, &e->burial);
 }
 
-/* Not to be found any more; lock is held.  False: somebody else did that. */
+/* Takes the entry out of the table; lock is held.  False: it was taken out before. */
 static bool take_out(struct kentry *e)
 {
     struct kcache *c = e->cache;
@@ -200,7 +201,7 @@ struct source *kcache_find(struct kcache *cache, const struct kcache_key *key)
         return NULL;
     }
     this_cpu_inc(cache->percpu->hits);
-    if (READ_ONCE(e->used) != jiffies) /* many may share the line: written once a tick */
+    if (READ_ONCE(e->used) != jiffies) /* many processors may share the line: written once a tick */
         WRITE_ONCE(e->used, jiffies);
     return &e->source.source;
 }
@@ -212,7 +213,8 @@ void kcache_release(struct source *source)
 
 /* --- Keeping ---------------------------------------------------------------------------------- */
 
-/* What every whole answer says of it.  If there is no memory for that it is written each time. */
+/* The fields that every whole answer has.  If there is no memory for them, they are written each
+ * time. */
 static void fields_fill(struct source *s)
 {
     char text[HTTP_FIELDS_BYTES_MAX];
@@ -222,7 +224,7 @@ static void fields_fill(struct source *s)
     s->fields_len = s->fields ? len : 0;
 }
 
-/* What it takes, now. */
+/* Charges the entry for the memory that it takes now. */
 static void charge(struct kentry *e)
 {
     const struct source *s = &e->source.source;
@@ -232,7 +234,7 @@ static void charge(struct kentry *e)
     e->bytes = bytes;
 }
 
-/* Bytes that a body may need: never more than lets another like it be kept. */
+/* Bytes that a body may need: never so many that another like it could not be kept. */
 static size_t room_for(const struct kcache *c, const struct kcache_fill *fill)
 {
     size_t most = rounddown(c->bytes_max / 2, PAGE_SIZE);
@@ -267,7 +269,7 @@ static struct kentry *entry_new(struct kcache *c, const struct kcache_key *key,
     return e;
 }
 
-/* Room for that many bytes; lock is held. */
+/* Makes room for that many bytes; lock is held. */
 static void make_room(struct kcache *c, size_t bytes)
 {
     unsigned chances = 0;
@@ -299,7 +301,7 @@ static int put_in(struct kentry *e)
         mod_timer(&e->timer, due(e));
     }
     spin_unlock_bh(&c->lock);
-    return err; /* -EEXIST: somebody was quicker */
+    return err; /* -EEXIST: another thread was quicker */
 }
 
 static int body_fill(struct kentry *e, const struct kcache_fill *fill)
@@ -324,7 +326,7 @@ int kcache_keep(struct kcache *cache, const struct kcache_key *key, const struct
     int err;
 
     if (size > KCACHE_BODY_BYTES_MAX || key->path.len > KCACHE_PATH_BYTES_MAX ||
-        2 * (size + PAGE_SIZE) > cache->bytes_max || /* the only thing there */
+        2 * (size + PAGE_SIZE) > cache->bytes_max || /* no other would fit */
         (made && size < CHUNK_BYTES_MAX))
         return -EFBIG;
     e = entry_new(cache, key, fill);
@@ -332,7 +334,7 @@ int kcache_keep(struct kcache *cache, const struct kcache_key *key, const struct
         return -ENOMEM;
     vouched = fill->lasting && !fill->source->young && kwitness_begin(&e->witness, fill);
     err = vouched || made ? body_fill(e, fill) : -EAGAIN;
-    vouched = vouched && !err && kwitness_agrees(&e->witness); /* what was read is what it saw */
+    vouched = vouched && !err && kwitness_agrees(&e->witness); /* what was read is what was seen */
     if (!err && !vouched && !made)
         err = -ESTALE;
     if (!err) {
@@ -345,7 +347,7 @@ int kcache_keep(struct kcache *cache, const struct kcache_key *key, const struct
         return err;
     }
     if (!vouched || put_in(e))
-        refcount_dec(&e->references); /* the table's: it has none */
+        refcount_dec(&e->references); /* the table's: it does not have the entry */
     *cached = &e->source.source;
     return 0;
 }
@@ -431,7 +433,7 @@ void kcache_close(struct kcache *cache)
         take_out(list_first_entry(&cache->queue, struct kentry, queue));
     spin_unlock_bh(&cache->lock);
     wait_event(cache->empty, !atomic_read(&cache->unburied));
-    destroy_workqueue(cache->wq); /* waits for the end of the last burial */
+    destroy_workqueue(cache->wq); /* waits until the last work item has returned */
     kgzip_close(cache->gzip);
     free_percpu(cache->percpu);
     rhashtable_destroy(&cache->table);

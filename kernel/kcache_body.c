@@ -4,8 +4,8 @@
  * A body lies in whole pages of the page allocator, so that pages it does not fill can be given
  * back.  Each page has a reference count of its own (alloc_pages_exact() splits its allocation).  A
  * socket takes references to the pages that it sends, and keeps them until the client has
- * acknowledged the bytes, even if the entry is freed meanwhile.  So no byte changes once the entry
- * can be found.
+ * acknowledged the bytes, even if the entry is freed before that.  So no byte changes once the
+ * entry can be found.
  */
 #include <linux/fs.h>
 #include <linux/gfp.h>
@@ -14,7 +14,7 @@
 #include "kcache.h"
 
 enum {
-    MADE_STEP = 16384,  /* bytes that are made before others get their turn */
+    MADE_STEP = 16384,  /* bytes that are made before other threads get their turn */
     PAGES_GFP = GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY,
 };
 
@@ -27,7 +27,7 @@ static char *body_read(const struct source *source)
     while (body && at < source->size) {
         ssize_t n = kernel_read(source->file, body + at, source->size - at, &off);
 
-        if (n <= 0) { /* an error, or it has become shorter */
+        if (n <= 0) { /* an error, or the file has become shorter */
             free_pages_exact(body, source->size);
             return NULL;
         }
@@ -36,14 +36,14 @@ static char *body_read(const struct source *source)
     return body;
 }
 
-/* Lets go of the pages that it does not fill. */
+/* Frees the pages that the body does not fill. */
 static void body_trim(char *body, size_t room, size_t size)
 {
     if (PAGE_ALIGN(size) < PAGE_ALIGN(room))
         free_pages_exact(body + PAGE_ALIGN(size), PAGE_ALIGN(room) - PAGE_ALIGN(size));
 }
 
-/* What is made, whole, in at most *size bytes; there is no telling how many it will be. */
+/* Makes the whole body, in at most *size bytes; its length is not known before. */
 static char *body_make(struct source *source, uint64_t *size)
 {
     size_t room = *size, at = 0, n = 1;
@@ -56,7 +56,7 @@ static char *body_make(struct source *source, uint64_t *size)
         at += n;
         cond_resched();
     }
-    if (n) { /* it may be longer */
+    if (n) { /* the body may be longer */
         free_pages_exact(body, room);
         return NULL;
     }
@@ -65,7 +65,7 @@ static char *body_make(struct source *source, uint64_t *size)
     return at ? body : "";
 }
 
-/* The body compressed, in its place; if that does not save, it stays as it is. */
+/* Puts the compressed body in place of the body, which stays as it is if that does not save. */
 static void body_compress(struct kgzip *gzip, struct source *s)
 {
     size_t cap = docroot_coded_max(s->size);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kcompat.h - every difference between the kernels that this compiles for, 6.1 to 7.2, and the only
- * place that asks for a version.
+/* kcompat.h - all differences between the kernels that this code compiles for, 6.1 to 7.2, and the
+ * only file that asks for a version.
  *
- * Kbuild asks the headers for what no version number tells (HAVE_WQ_PERCPU, HAVE_TASK_FRAG).
+ * Kbuild searches the headers for features that no version number shows (HAVE_WQ_PERCPU,
+ * HAVE_TASK_FRAG).
  */
 #ifndef KERNEL_KCOMPAT_H
 #define KERNEL_KCOMPAT_H
@@ -18,7 +19,7 @@
 #include <net/sock.h>
 #include <net/tcp.h>
 
-/* Since 6.19 kernel_bind() takes an address of any size by its name. */
+/* Since 6.19 kernel_bind() takes a struct sockaddr_unsized, an address of any size. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0)
 #define kcompat_sockaddr sockaddr_unsized
 #else
@@ -30,7 +31,7 @@ static inline int kcompat_bind(struct socket *sock, struct sockaddr_storage *at,
     return kernel_bind(sock, (struct kcompat_sockaddr *)at, len);
 }
 
-/* Newer kernels warn of a queue that is neither bound to processors nor unbound. */
+/* Newer kernels warn about a queue that is neither bound to processors nor unbound. */
 #ifdef HAVE_WQ_PERCPU
 enum { KCOMPAT_WQ_PERCPU = WQ_PERCPU };
 #else
@@ -50,9 +51,9 @@ enum { KCOMPAT_WQ_PERCPU = 0 };
 #define kcompat_bh_end(bh) tasklet_kill(bh)
 #endif
 
-/* Hands pieces of pages to a locked TCP socket, which takes references of its own: bytes taken, or
- * -errno.  A piece may continue into the pages that lie behind its first one.  6.1 has the word
- * MSG_SPLICE_PAGES, but TCP ignores it there: only the version tells. */
+/* Hands pieces of pages to a locked TCP socket, which takes references of its own.  Returns the
+ * number of bytes taken, or -errno.  A piece may continue into the pages that follow its first one.
+ * 6.1 defines MSG_SPLICE_PAGES, but TCP ignores it there, so only the version decides. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
 static inline long kcompat_send_pages(struct sock *sk, struct bio_vec *pieces, unsigned count,
                                       int flags)
@@ -123,8 +124,8 @@ static inline long kcompat_send_pages(struct sock *sk, struct bio_vec *pieces, u
 
 /* A socket that copies what it sends does so into a page of the running task (sk_page_frag()).  In
  * the bottom half that is any task, and it may be filling the page just then.  A socket whose
- * memory must not be waited for has a page of its own instead; since 6.2 that is not enough, it has
- * to ask for one. */
+ * memory must not be waited for has a page of its own instead; since 6.2 that is not enough: the
+ * socket has to ask for one. */
 static inline void kcompat_own_frag(struct sock *sk)
 {
 #ifdef HAVE_TASK_FRAG
@@ -132,14 +133,15 @@ static inline void kcompat_own_frag(struct sock *sk)
 #endif
 }
 
-/* Exported always, but declared in a public header only since 6.5. */
+/* Always exported, but declared in a public header only since 6.5. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
 int vfs_path_lookup(struct dentry *dentry, struct vfsmount *mnt, const char *name, unsigned flags,
                     struct path *found);
 #endif
 
-/* Until 6.18 a search for a connection is told the table.  It is always that of the namespace, for
- * tcp_hashinfo, which is that of the first one, is not exported since 6.12. */
+/* Before 6.18 a search for a connection takes the table as an argument.  It is always the
+ * namespace's table, because tcp_hashinfo, that of the first namespace, is not exported since
+ * 6.12. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
 #define kcompat_tcp_lookup(search, net, ...) search(net, __VA_ARGS__)
 #else
@@ -166,7 +168,7 @@ static inline struct timespec64 kcompat_mtime(const struct inode *inode)
 #endif
 }
 
-/* What gives memory back when it is short: inside its owner, or since 6.7 the kernel's. */
+/* A shrinker, which frees memory when it is short: inside its owner, or since 6.7 the kernel's. */
 struct kcompat_shrinker {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
     struct shrinker *kernels;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kdoor.c - listening sockets, and letting connections in.
+/* kdoor.c - listening sockets, and accepting connections.
  *
  * A listener's callback queues one work item, which accepts without waiting, with a budget.  When
- * all seats are taken, or memory is short, connections wait in the kernel's own queue.  Some of
- * those that make least of their seats (core/room.h) are asked to leave, and accepting is tried
- * again when one has left, or after PAUSE_MS.  Nothing spins.  No connection is dropped while it
- * waits there; one that was accepted is, if there is no memory or thread for it (`refused`).
+ * all seats are taken, or memory is short, connections wait in the kernel's own queue.  Some of the
+ * connections that make least use of their seats (core/room.h) are asked to leave, and accepting is
+ * tried again when a connection has ended, or after PAUSE_MS.  Nothing spins.  No connection is
+ * dropped while it waits in that queue; an accepted one is closed if there is no memory or thread
+ * for it (`refused`).
  */
 #include <linux/inet.h>
 #include <linux/jiffies.h>
@@ -19,17 +20,18 @@
 #include "ktrace.h"
 
 enum {
-    ACCEPT_BUDGET = 64,   /* connections a turn, then the established ones run */
-    PAUSE_MS = 40,        /* then it is tried again */
+    ACCEPT_BUDGET = 64,   /* connections accepted in one turn, then the established ones run */
+    PAUSE_MS = 40,        /* accepting is tried again after this time */
     VICTIMS_MAX = 8,      /* connections asked to leave at a time */
-    LOOKS_MAX = 64,       /* connections looked at for that; the next time others are */
+    LOOKS_MAX = 64,       /* connections looked at to find those; other ones the next time */
 
-    /* An answer that was sent whole and stays unread is dropped by TCP after so many send_ms.  One
-     * that is not sent whole is ended sooner by our own timer, which may be late by one send_ms. */
+    /* TCP drops an answer that was sent whole and stays unread after this many times send_ms.  An
+     * answer that is not sent whole is ended sooner by our own timer, which may be late by one
+     * send_ms. */
     STALLS_MAX = 3
 };
 
-/* --- A full house ----------------------------------------------------------------------------- */
+/* --- All seats are taken ---------------------------------------------------------------------- */
 
 struct victims {
     unsigned most, count;
@@ -46,14 +48,14 @@ static unsigned waiting(const struct kserve *s)
     return n;
 }
 
-/* Whether it has been asked to leave, or is about to end. */
+/* Whether the connection has been asked to leave, or is about to end. */
 static bool is_leaving(const struct kconn *k)
 {
     return test_bit(KCONN_UNSEAT, &k->flags) || test_bit(KCONN_GOES, &k->flags);
 }
 
-/* Looks at the first connections: returns how many of them are leaving, and adds others that should
- * leave to v. */
+/* Looks at the first connections of the list.  Adds those that should leave to v, and returns how
+ * many others are leaving already. */
 static unsigned victims_find(struct victims *v, struct kserve *s, const struct room *room)
 {
     const struct host times = {.head_ms = s->opt.head_ms, .idle_ms = s->opt.idle_ms,
@@ -74,9 +76,9 @@ static unsigned victims_find(struct victims *v, struct kserve *s, const struct r
     return leaving;
 }
 
-/* Asks as many connections to leave as wait, less those that are about to, `most` of them at once.
- * Other threads may be pumping a connection that is looked at here: its owner decides
- * (kconn_unwanted()), and this only proposes. */
+/* Asks as many connections to leave as are waiting, minus those that are leaving already, and at
+ * most `most` of them at once.  Another thread may be pumping a connection that is looked at here,
+ * so this only proposes: the connection's owner decides (kconn_unwanted()). */
 static void make_room(struct kserve *s, unsigned most)
 {
     struct room room = {(u64)ktime_to_ms(ktime_get_coarse()), s->seats, 0};
@@ -98,7 +100,7 @@ static void make_room(struct kserve *s, unsigned most)
     spin_unlock(&s->lock);
 }
 
-/* Until a connection has left, or for PAUSE_MS.  most: connections that are asked to leave. */
+/* Stops accepting until a connection has ended, or for PAUSE_MS.  most: as for make_room(). */
 static void pause_accepting(struct kdoor *d, unsigned most)
 {
     WRITE_ONCE(d->serve->paused, true);
@@ -161,11 +163,11 @@ static int accept_one(struct kdoor *d)
         return err;
     }
     trace_rung_accepted(sock->sk);
-    ksock_unhook(s, sock); /* it is a copy of the listener's */
+    ksock_unhook(s, sock); /* its callbacks are copies of the listener's */
     err = s->way->welcome(s, sock);
     if (err)
         kstat_add(s, KSTAT_REFUSED, 1);
-    return err == -EAGAIN ? -ENOMEM : err; /* no thread can be started */
+    return err == -EAGAIN ? -ENOMEM : err; /* -EAGAIN: no thread can be started */
 }
 
 static void door_accept(struct work_struct *work)
@@ -219,9 +221,9 @@ static u16 port_of(const struct sockaddr_storage *at)
                                            : ((const struct sockaddr_in *)at)->sin_port);
 }
 
-/* Accepted sockets are copies, so these options are theirs too.  An answer is gathered before it is
- * sent, so there is nothing to wait for (TCP_NODELAY), and what is never acknowledged does not stay
- * in memory (TCP_USER_TIMEOUT, RFC 5482). */
+/* Accepted sockets are copies, so they have these options too.  TCP_NODELAY: an answer is gathered
+ * before it is sent, so there is nothing to wait for.  TCP_USER_TIMEOUT (RFC 5482): bytes that are
+ * never acknowledged do not stay in memory. */
 static int socket_listen(struct kserve *s, struct socket *sock, struct sockaddr_storage *at)
 {
     int err;
@@ -237,7 +239,7 @@ static int socket_listen(struct kserve *s, struct socket *sock, struct sockaddr_
         err = kernel_getsockname(sock, (struct sockaddr *)at);
     if (err < 0)
         return err;
-    s->port = port_of(at); /* with port=0 the next address shall have the same */
+    s->port = port_of(at); /* with port=0 the next address gets the same port */
     return kernel_listen(sock, s->opt.backlog);
 }
 
@@ -265,8 +267,9 @@ static int door_open(struct kdoor *d, struct kserve *s, const char *address)
     if (err)
         return err;
     port_set(&at, s->port);
-    /* As a process would: with one of the kernel's own (sock_create_kern) tcp_close() ends the
-     * timers of those it has accepted, and what is lost after that is never sent again. */
+    /* Created as for a process: if the listener were one of the kernel's own (sock_create_kern),
+     * tcp_close() would end the timers of the sockets that it has accepted, and bytes that are lost
+     * after that would never be sent again. */
     err = __sock_create(&init_net, at.ss_family, SOCK_STREAM, IPPROTO_TCP, &d->sock, 0);
     if (err)
         return err;
@@ -278,10 +281,10 @@ static int door_open(struct kdoor *d, struct kserve *s, const char *address)
         return err;
     }
     door_hook(d);
-    spin_lock(&s->lock); /* against make_room(), for the door before this one */
+    spin_lock(&s->lock); /* against make_room() of the door before this one */
     s->doors++;
     spin_unlock(&s->lock);
-    queue_delayed_work(s->door_wq, &d->accept, 0); /* some came before the callback */
+    queue_delayed_work(s->door_wq, &d->accept, 0); /* some connections came before the callback */
     return 0;
 }
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kfar.c - where connections of event and softirq are pumped while a file system may have to be
- * waited for.
+/* kfar.c - where connections of event and softirq are pumped while they may have to wait for a file
+ * system.
  *
  * A lane serves all connections of a processor, so nothing in it may wait for a disk, for a server
  * far away or for a process that never answers (FUSE).  A connection that needs more than memory is
  * handed to one of two queues.  A work item there owns it, pumps it once, and hands it to a lane
- * again.  The queues are unbound, so a long listing does not keep a processor's lane either, and
- * each has KFAR_PLACES.
+ * again.  The queues are unbound, so a long listing does not occupy a processor's lane either.
+ * Each queue has KFAR_PLACES.
  *
- * There are two so that file systems mounted below the folder cannot take the places of the folder
- * itself: a search begins in the first queue, crosses no mount there, and moves to the second when
- * it meets one.
+ * There are two queues so that file systems mounted below the folder cannot take the places of the
+ * folder itself: a search begins in the first queue, crosses no mount there, and moves to the
+ * second when it meets one.
  *
- * What it costs: two changes of context, and a scratch buffer for as long as it takes.
+ * The cost: two changes of context, and a scratch buffer for as long as the work item runs.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -20,9 +20,10 @@
 #include "../core/conn_inside.h"
 #include "kready.h"
 
-/* Connections that are pumped at once in each queue, with a worker and its stack for each.  A disk
- * has enough to choose from.  Those that make listings do not wait, but work: more of them would
- * keep all other threads off the processors (128 were seen to stall RCU in a slow guest). */
+/* Connections that are pumped at once in each queue, with a worker and its stack for each.  These
+ * are enough requests for a disk to choose from.  Connections that make listings work instead of
+ * waiting: more of them would keep all other threads off the processors (128 were seen to stall RCU
+ * in a slow guest). */
 enum { KFAR_PLACES = 32 };
 
 /* A connection that waits keeps a stash and an outbox as well as its seat (KSEATS_WAIT_SHARE).
@@ -46,7 +47,8 @@ static void far_run(struct kserve *s, struct kready *r)
 {
     struct klane *l;
 
-    /* For these nothing more is asked of a file system.  A client may have waited here and left. */
+    /* A connection that must end asks no more of a file system.  Its client may have left while it
+     * waited here. */
     if (READ_ONCE(s->stop) == KSTOP_NOW || ksock_gone(&r->k)) {
         kready_close(r);
         return;
@@ -62,7 +64,8 @@ static void far_run(struct kserve *s, struct kready *r)
     kfree(l);
 }
 
-/* s outlives this: kfar_close() waits.  r may be freed, or be in the other queue already. */
+/* s outlives this work item, because kfar_close() waits for it.  After far_run() r may be freed, or
+ * be in the other queue already. */
 static void far_work(struct work_struct *work)
 {
     struct kready *r = container_of(work, struct kready, far);

@@ -2,8 +2,8 @@
 /* kgzip.c - gzip (RFC 1952) with the kernel's zlib, which writes raw deflate and zlib's own format
  * but refuses to write this one: ten bytes of head, raw deflate, checksum and length.
  *
- * One memory for the compressor, a quarter of a megabyte, for all that is compressed, one after the
- * other.  The same bytes make the same file, so that its ETag may be strong.
+ * There is one workspace, a quarter of a megabyte, so bodies are compressed one after the other.
+ * The same bytes make the same file, so that its ETag may be strong.
  */
 #include <linux/crc32.h>
 #include <linux/mutex.h>
@@ -20,7 +20,7 @@ enum {
     WINDOW_BITS = 15,
     HEAD_BYTES = 10,
     TAIL_BYTES = 8,
-    STEP_BYTES = 16384, /* others get their turn in between */
+    STEP_BYTES = 16384, /* other threads get their turn in between */
 };
 
 struct kgzip {
@@ -52,7 +52,7 @@ void kgzip_close(struct kgzip *gzip)
     kfree(gzip);
 }
 
-/* Raw deflate: its length, or -ENOSPC. */
+/* Writes raw deflate.  Returns its length, or -ENOSPC. */
 static long deflate(struct kgzip *gzip, struct slice in, char *out, size_t cap)
 {
     struct z_stream_s z = {
@@ -86,7 +86,7 @@ static void put_le32(char *out, u32 n)
 
 long kgzip_write(struct kgzip *gzip, struct slice in, char *out, size_t cap)
 {
-    /* Deflate; no name, no time, no flags; unknown where. */
+    /* Deflate; no name, no time, no flags; unknown system. */
     static const char head[HEAD_BYTES] = {0x1f, (char)0x8b, 8, 0, 0, 0, 0, 0, 0, (char)0xff};
     long n;
 

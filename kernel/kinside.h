@@ -2,9 +2,10 @@
 /* kinside.h - how the serving core's own files fit together.
  *
  * kdoor.c accepts; a way (kserve.c: event and softirq, kblock.c: cmwq and kthread) makes a
- * connection of each socket and pumps it; kfar.c does so where a file system may have to be waited
- * for; kwhole.c has answers that lie ready; klane.c is the host that the machine asks, ksock.c
- * moves the bytes, kstats.c counts, ktrace.h says when; kopen.c starts all of it and ends it.
+ * connection of each socket and pumps it; kfar.c pumps it where it may have to wait for a file
+ * system; kwhole.c keeps answers that are ready to send; klane.c is the machine's host, ksock.c
+ * moves the bytes, kstats.c counts, ktrace.h has the trace points; kopen.c starts and ends all of
+ * it.
  */
 #ifndef KERNEL_KINSIDE_H
 #define KERNEL_KINSIDE_H
@@ -30,12 +31,12 @@ enum kstat_id {
     KSTATS
 };
 
-/* Stash and outbox memory, and that of heads that are kept, goes round in short lists, one set for
- * each processor: the next connection gets what the last one gave back.  Under
+/* The memory of stashes, outboxes and kept heads is reused by short lists, one set for each
+ * processor: the next connection gets what the last one gave back.  The lists are used under
  * local_bh_disable(). */
 enum { KSHELVES = 3, KSHELF_KEPT_MAX = 32 /* of each size: 3.5 MiB for a processor */ };
 struct kshelf {
-    size_t bytes; /* 0: no size yet; the core asks for three */
+    size_t bytes; /* 0: no size yet; the core asks for three sizes */
     unsigned count;
     void *first;
 };
@@ -45,8 +46,9 @@ struct kpercpu {
     unsigned long stat[KSTATS];
 };
 
-/* A connection that waits for a file system keeps its seat until that answers, even when its client
- * has gone.  If one hangs, the others must have seats left: a half.  Beyond that it is 503. */
+/* A connection that waits for a file system keeps its seat until the file system answers, even if
+ * its client has gone.  If a file system hangs, half of the seats must be left for other
+ * connections.  Beyond that the answer is 503. */
 enum { KSEATS_WAIT_SHARE = 2 };
 
 /* What one context needs to run connections, one at a time. */
@@ -54,23 +56,23 @@ struct klane {
     struct host host; /* site: this lane */
     struct kserve *serve;
     bool may_sleep;    /* for memory and for the socket's lock */
-    enum kreach reach; /* whether for a file system, too */
+    enum kreach reach; /* which file systems it may wait for */
     bool away;         /* kblock.c: its answer is counted in serve->away */
-    bool brief;        /* kfar.c: it is freed after one pump */
+    bool brief;        /* kfar.c: the lane is freed after one pump */
     bool busy;         /* kserve.c: a connection is being pumped */
     char *scratch;     /* RECV_BYTES_MAX */
     struct page_frag frag; /* where ksock.c copies what it sends; sockets hold references */
     char date[32];
     struct kwholes *wholes; /* kwhole.c; NULL: none are made */
-    /* of connections that can move; kserve.c's */
+    /* the connections that can move; kserve.c's */
     struct llist_head ready;
     struct llist_node *rest; /* taken from ready, oldest first */
     struct work_struct work;
     struct kcompat_bh bh;
 } ____cacheline_aligned_in_smp;
 
-/* CLOCK_MONOTONIC in nanoseconds, 0: not reached, as in struct probe_stamps of the server; and of
- * which answer on the connection, from 1 on. */
+/* Times of an answer: CLOCK_MONOTONIC in nanoseconds, 0: not reached, as in the server's struct
+ * probe_stamps.  ordinal: which answer on the connection it is, from 1 on. */
 struct ktimes {
     u64 parsed, found, compressed;
     u32 ordinal;
@@ -88,19 +90,20 @@ struct kconn {
 
 enum kconn_flag {
     KCONN_DUE,     /* its timer fired */
-    KCONN_UNSEAT,  /* it is to go if it makes nothing of its seat: somebody waits */
+    KCONN_UNSEAT,  /* close it if it makes no use of its seat: others wait */
     KCONN_GOES,    /* its time is up, or it gave up its seat: it is about to end */
-    KCONN_CUT,     /* ... in the middle of an answer: by a reset */
-    KCONN_SHUT,    /* no more will be sent: the transport is to be told where sleeping is allowed */
-    KCONN_END      /* found done where it could not be closed */
+    KCONN_CUT,     /* ... in the middle of an answer: with a reset */
+    KCONN_SHUT,    /* no more will be sent: shut the socket where sleeping is allowed */
+    KCONN_END      /* found to have ended where it could not be closed */
 };
 
 struct kway {
     int (*open)(struct kserve *s);
     void (*close)(struct kserve *s); /* no connection is left */
-    /* Takes the socket, whatever comes.  0, or -errno: a shortage. */
+    /* Takes over the socket, even if it fails.  0, or -errno: a shortage. */
     int (*welcome)(struct kserve *s, struct socket *sock);
-    /* Look at it soon: stop, or its seat is wanted.  serve->lock is held. */
+    /* Look at the connection soon: the server stops, or the seat is wanted.  serve->lock is
+     * held. */
     void (*look)(struct kconn *k);
 };
 extern const struct kway kway_ready, kway_block;
@@ -111,7 +114,7 @@ struct kdoor {
     struct delayed_work accept;
 };
 
-/* What sockets call when nobody has changed it. */
+/* The callbacks that a socket has by default. */
 struct kcalls {
     void (*data_ready)(struct sock *sk);
     void (*write_space)(struct sock *sk);
@@ -124,30 +127,30 @@ struct kserve {
     struct kworld world;
     const struct kway *way;
     unsigned seats;                   /* connections at once */
-    struct workqueue_struct *wq;      /* of the way */
+    struct workqueue_struct *wq;      /* the way's */
     struct workqueue_struct *door_wq; /* accepting, watching: never kept busy for long */
     struct workqueue_struct *far_wq[2]; /* kfar.c: KREACH_HOME, KREACH_AWAY; NULL: no files */
     atomic_t far[2]; /* connections that wait there or are pumped */
-    unsigned far_most; /* ... in the second queue */
+    unsigned far_most; /* the most in the second queue */
     atomic_t away;   /* kblock.c: connections with an answer from another file system */
     struct kdoor door[KSERVE_BINDS_MAX];
     unsigned doors;
     u16 port;
     struct kcalls calls;
     int stop;        /* enum kstop */
-    bool paused;     /* somebody waits for a seat */
-    unsigned waiting; /* ... so many, when room was last made */
-    u64 asked_ms;     /* ... which was then */
+    bool paused;     /* a connection waits for a seat */
+    unsigned waiting; /* how many waited when room was last made */
+    u64 asked_ms;     /* when room was last made */
     atomic_t live;
     wait_queue_head_t gone;
     long buffer_bytes_max;      /* of stashes and outboxes together */
     atomic_long_t buffer_bytes; /* <= buffer_bytes_max */
-    spinlock_t lock; /* conns, listed, doors */
+    spinlock_t lock; /* guards conns, listed, doors */
     struct list_head conns;
     unsigned listed; /* in conns */
     struct kpercpu __percpu *percpu;
-    struct klane *lane, *soft; /* kserve.c: one for each processor, in work items and below */
-    struct llist_head dead;    /* kblock.c: threads that have done */
+    struct klane *lane, *soft; /* kserve.c: one for each processor: for work items, bottom halves */
+    struct llist_head dead;    /* kblock.c: threads that have finished */
     struct work_struct reap;
     struct work_struct late;   /* kopen.c: starts the thread that ends this server */
     struct dentry *debugfs;
@@ -155,39 +158,41 @@ struct kserve {
 
 /* --- kopen.c ---------------------------------------------------------------------------------- */
 struct workqueue_struct *kserve_queue(const struct kserve *s, unsigned max_active);
-/* Counted and in the list; whoever walks that may call look() from now on. */
+/* Counts the connection and puts it into the list: look() may be called for it from now on. */
 void kconn_begin(struct kconn *k, struct kserve *s, struct socket *sock, const struct host *host);
-/* Gives everything back but its own memory.  Sleeps. */
+/* Releases everything except the connection's own memory.  May sleep. */
 void kconn_finish(struct kconn *k);
-/* ... whose memory is free now: wakes who waits for that.  In a work item of one of the two queues
- * only: kserve_close() waits for those before it frees serve. */
+/* Counts a connection, whose memory is free now, as gone, and wakes the thread that waits for the
+ * last one.  Call it only in a work item of one of the server's queues: serve_free() waits for
+ * those before it frees serve. */
 void kserve_left(struct kserve *s);
-/* Whether it is to end for a reason of the server's: it stops, or the seat is wanted.  Its owner
- * asks, as for kconn_overdue(). */
+/* Whether the connection must end because the server stops or its seat is wanted.  Its owner calls
+ * this, and kconn_overdue(). */
 bool kconn_unwanted(struct kconn *k, u64 now_ms);
-/* Its deadline is asked about; true: its time is up (counted). */
+/* Checks the connection's deadline; true: its time is up (counted). */
 bool kconn_overdue(struct kconn *k, u64 now_ms);
 
 /* --- kdoor.c ---------------------------------------------------------------------------------- */
 int kdoors_open(struct kserve *s);
 void kdoors_close(struct kserve *s);
-void kdoors_room(struct kserve *s); /* a connection has ended: somebody may be let in */
+void kdoors_room(struct kserve *s); /* a connection has ended: another may be accepted */
 
 /* --- klane.c ---------------------------------------------------------------------------------- */
 long kbuffers_max(void);
 int klane_open(struct klane *l, struct kserve *s, bool may_sleep, enum kreach reach);
-void klane_remember(struct klane *l); /* it lasts: what comes again is known there */
-void klane_home(struct klane *l); /* of a blocking connection: its answers are all sent */
+void klane_remember(struct klane *l); /* for a lane that lasts: heads, whole answers */
+void klane_home(struct klane *l); /* a blocking connection's answers are all sent */
 void klane_close(struct klane *l);
 u64 klane_tick(struct klane *l);          /* refreshes the date; milliseconds, monotonic */
-int kshelves_stock(struct kserve *s);     /* some of each size for every processor */
-bool kshelves_stocked(struct kserve *s);  /* one pump need not ask for memory, here and now */
+int kshelves_stock(struct kserve *s);     /* outboxes and stashes for each processor */
+bool kshelves_stocked(struct kserve *s);  /* a pump need not allocate, here and now */
 void kshelves_empty(struct kserve *s);
 
 /* --- kwhole.c --------------------------------------------------------------------------------- */
 struct kwholes *kwholes_new(void); /* or NULL */
 void kwholes_free(struct kwholes *all);
-/* The same source with the whole answer of this second, or NULL.  It has a version. */
+/* Returns a source that has the whole answer of this second, or NULL.  The given one has a
+ * version. */
 struct source *kwhole_find(struct klane *l, const struct source *source);
 void kwhole_release(struct source *source); /* in any context */
 
@@ -199,20 +204,23 @@ struct kline {
     int flags;  /* MSG_DONTWAIT, or 0: receive and send wait */
     bool empty; /* the last receive found nothing */
     bool late;  /* before the last send the peer had all that was sent: it waited for us */
-    bool hand;  /* to go on needs more than this lane may do */
+    bool hand;  /* going on needs more than this lane may do */
 };
 extern const struct transport kline_transport, kline_soft_transport;
-bool kline_has_input(const struct kline *line); /* it would be worth receiving again */
+bool kline_has_input(const struct kline *line); /* whether to receive again */
 bool ksock_unread(const struct kconn *k);       /* bytes wait, or the end of the stream */
 bool ksock_gone(const struct kconn *k);         /* nothing that is sent can arrive any more */
-/* It calls what sockets call by themselves; an accepted one calls as its listener did. */
+/* Restores the default callbacks of a socket; an accepted one begins with its listener's. */
 void ksock_unhook(const struct kserve *s, struct socket *sock);
 void ksock_shut(struct kconn *k);               /* no more will be sent */
-void ksock_deafen(struct kconn *k);             /* what has come is received, then the end */
-void ksock_end(struct kconn *k);                /* neither: both wake who waits in it */
-void ksock_reset(struct sock *sk);              /* in the middle of whatever it does; sleeps */
+/* End receiving, after the bytes that have come; or end both ways.  Both calls wake a thread that
+ * waits in the socket. */
+void ksock_deafen(struct kconn *k);
+void ksock_end(struct kconn *k);
+void ksock_reset(struct sock *sk);              /* whatever the socket is doing; may sleep */
 u64 ksock_acked(const struct kconn *k);         /* bytes that the peer is known to have */
-/* The peer has all that was sent, and an answer is not over: the file system takes its time. */
+/* Whether the peer has all that was sent, although an answer is not finished: the file system is
+ * slow. */
 static inline bool ksock_has_all(const struct kconn *k)
 {
     const struct tcp_sock *tp = tcp_sk(k->sock->sk);
@@ -226,7 +234,7 @@ static inline void kstat_add(struct kserve *s, enum kstat_id stat, unsigned long
 {
     this_cpu_add(s->percpu->stat[stat], n);
 }
-void kstats_open(struct kserve *s); /* without debugfs there are no figures to read, that is all */
+void kstats_open(struct kserve *s); /* without debugfs only the figures are missing */
 void kstats_close(struct kserve *s);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* klane.c - what the core asks of the world, answered inside the kernel.
+/* klane.c - the host that the core calls, inside the kernel.
  *
- * A lane is one context's: a work item of one processor, its bottom half, or one blocking
+ * A lane belongs to one context: a work item of one processor, its bottom half, or one blocking
  * connection.  The context that pumps a connection lends it its lane as the host.  Memory is plain,
  * so that a buffer taken by one lane may be given back by another.
  */
@@ -16,12 +16,12 @@
 #include "kready.h"
 #include "ktrace.h"
 
-/* For each processor, where connections are pumped in the bottom half: as many may wait there for
- * their peers to read before others are handed to the work item. */
+/* Buffers of each size for each processor, if connections are pumped in the bottom half: this many
+ * may wait there for their peers to read before others are handed to the work item. */
 enum { KSHELF_STOCK = 8 };
 
-/* Half a head on every seat must not take the machine's memory: no process is killed for it.  All
- * buffers have a quarter of that; a connection that needs one more is closed. */
+/* Incomplete heads on all seats must not exhaust the machine's memory and get a process killed.
+ * All buffers together may have a quarter of it; a connection that needs one more is closed. */
 enum { MEMORY_SHARE = 4 };
 
 /* --- Memory ----------------------------------------------------------------------------------- */
@@ -77,8 +77,8 @@ long kbuffers_max(void)
     return (long)(totalram_pages() / MEMORY_SHARE << PAGE_SHIFT);
 }
 
-/* Whole pages, and no more than it takes.  kmalloc() and a kmem_cache would both round a stash of
- * 32 KiB and some bytes up to 64. */
+/* Allocates whole pages, and no more than needed.  kmalloc() and a kmem_cache would both round a
+ * stash of 32 KiB and some bytes up to 64 KiB. */
 static void *buffer_new(struct kserve *s, size_t bytes, bool may_sleep)
 {
     long charge = (long)PAGE_ALIGN(bytes);
@@ -137,8 +137,8 @@ static int stock(struct kserve *s, struct kshelf *shelf)
     return 0;
 }
 
-/* Before anything is served.  A processor that comes online later gets its stock from buffers that
- * are given back there; until then its bottom half hands connections over. */
+/* Called before anything is served.  A processor that comes online later gets its stock from
+ * buffers that are given back there; until then its bottom half hands connections over. */
 int kshelves_stock(struct kserve *s)
 {
     int cpu, err = 0;
@@ -187,8 +187,9 @@ void kshelves_empty(struct kserve *s)
 
 /* --- What is served --------------------------------------------------------------------------- */
 
-/* A blocking connection may wait for any file system, because it waits alone.  But it has a seat
- * meanwhile, and file systems that hang must leave seats for the others: then it is 503. */
+/* A blocking connection may wait for any file system, because it waits alone.  But it keeps its
+ * seat while it waits, and file systems that hang must leave seats for other connections.  False:
+ * there are no seats left for it, and the answer is 503. */
 static bool lane_goes_away(struct klane *l)
 {
     struct kserve *s = l->serve;
@@ -218,7 +219,7 @@ void klane_home(struct klane *l)
     frag_free(l); /* until the next request no byte is copied */
 }
 
-/* The same with its whole answer, if that lies ready. */
+/* Exchanges the source for one that has its whole answer, if there is one. */
 static struct source *ready_or(struct klane *l, struct source *source)
 {
     struct source *ready = l->wholes && source->version ? kwhole_find(l, source) : NULL;
@@ -238,15 +239,15 @@ static int lane_find(struct klane *l, const struct http_ask *ask, struct source 
         *source = ready_or(l, *source);
     if (err != -EINPROGRESS)
         return err;
-    /* For the folder's own file system a request waits as long as it takes: without it there is
+    /* A request waits for the folder's own file system as long as it takes: without that there is
      * little to serve. */
     if (l->serve->way != &kway_block)
         return l->reach == KREACH_MEMORY || kfar_has_room(l->serve) ? err : -EAGAIN;
     return lane_goes_away(l) ? w->find(w->ctx, ask, KREACH_AWAY, source) : -EAGAIN;
 }
 
-/* The same while somebody traces.  A search that another context finishes began with the first
- * call. */
+/* lane_find() while rung_answer is traced.  A search that another context finishes began with the
+ * first call. */
 static noinline __cold int find_timed(struct klane *l, const struct http_ask *ask,
                                       struct source **source)
 {
@@ -290,7 +291,7 @@ static void host_release(void *site, struct source *source)
         l->serve->world.release(l->serve->world.ctx, source);
 }
 
-/* While somebody traces.  A refused request was read, and its page looked for; nothing else was. */
+/* Called while rung_answer is traced.  A refused request was only read, and its page looked for. */
 static noinline __cold void answer_timed(const struct kconn *k)
 {
     const struct ktimes refused = {.parsed = ktime_get_ns(), .ordinal = k->conn.requests + 1};
@@ -317,7 +318,7 @@ static void host_answered(void *site, void *note, uint64_t body_bytes, bool comp
     kstat_add(l->serve, KSTAT_BODY_BYTES, (unsigned long)body_bytes);
 }
 
-/* There is no job to drop: where an answer is made, it is made at once. */
+/* There is no job to discard: an answer is always made at once where it is made. */
 static void host_forget(void *site, const struct conn *conn)
 {
 }
@@ -359,7 +360,7 @@ int klane_open(struct klane *l, struct kserve *s, bool may_sleep, enum kreach re
 
 void klane_remember(struct klane *l)
 {
-    l->host.recent = kzalloc(sizeof(*l->host.recent), GFP_KERNEL); /* or each head is read anew */
+    l->host.recent = kzalloc(sizeof(*l->host.recent), GFP_KERNEL); /* NULL: each head is parsed */
     l->wholes = kwholes_new();
 }
 

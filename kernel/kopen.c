@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kopen.c - a server from its first allocation to its last: a ladder up, and the same ladder down.
+/* kopen.c - starts a server step by step, and ends it in the reverse order.
  *
  * Stopping has an order.  No connection is accepted any more; idle ones are closed; those in the
- * middle of something have KSERVE_DRAIN_MS; the rest is cut off.  Each connection ends where it is
- * pumped, by the one close path of its way; kserve_close() only marks them and waits until none is
- * left.  So when memory and code go, nothing can be in them.
+ * middle of something have KSERVE_DRAIN_MS to end; the rest are cut off.  Each connection ends
+ * where it is pumped, by the one close path of its way; kserve_close() only marks them and waits
+ * until none is left.  So no connection can be using memory or code when these are freed.
  *
  * A file system that never answers cannot be hurried, and rmmod cannot be refused once it has
- * begun.  So kserve_close() waits for as long as connections end.  When they stop ending, a thread
- * does the rest, whenever that is possible, and until then it holds rung_core: all code that such a
- * connection can be in is there.  The module that was to be unloaded goes at once.
+ * begun.  So kserve_close() waits as long as connections keep ending.  When none has ended for a
+ * while, a thread does the rest as soon as that is possible.  Until then the thread keeps rung_core
+ * loaded, which has all code that such a connection can run.  The module that is being unloaded is
+ * removed at once.
  */
 #include <linux/delay.h>
 #include <linux/export.h>
@@ -23,21 +24,21 @@
 #include "../core/room.h"
 #include "kinside.h"
 
-/* The work item of a blocking connection holds a worker for as long as it lives, and a queue has so
- * many at once: more connections would wait behind it.  A thread's stack is memory that cannot be
- * swapped. */
+/* The work item of a blocking connection holds a worker for as long as it lives, and a queue has
+ * only WQ_MAX_ACTIVE at once: more connections would wait behind those.  A thread's stack is memory
+ * that cannot be swapped. */
 enum { CMWQ_SEATS_MAX = WQ_MAX_ACTIVE, KTHREAD_SEATS_MAX = 4096 };
 
-/* While connections end, this often is asked whether they still do. */
+/* How often a server that stops checks whether its connections still end. */
 enum { LOOK_MS = 100 };
 
-/* Connections that a server which stops looks at under its lock, which keeps this processor from
- * others: there may be a million. */
+/* Connections that a stopping server looks at before it releases its lock: there may be a million,
+ * and no other thread can use this processor while the lock is held. */
 enum { LOOKS_MAX = 64 };
 
 /* While connections wait for seats, others are asked to leave at least every 40 ms (kdoor.c).  A
- * connection that finds out later than this, because a file system kept it, stays: the queue is
- * empty by now. */
+ * connection that sees the request later than this, because a file system delayed it, stays: the
+ * queue is empty by now. */
 enum { ASKED_MS = 200 };
 
 /* --- Connections, whatever the way ------------------------------------------------------------ */
@@ -66,7 +67,7 @@ void kconn_finish(struct kconn *k)
     s->listed--;
     spin_unlock(&s->lock);
     kstat_add(s, KSTAT_BYTES, (unsigned long)k->conn.sent);
-    /* Cut off: a reset says so, and no queue stays behind. */
+    /* Cut off: a reset shows it to the peer, and no send queue stays behind. */
     if (READ_ONCE(s->stop) == KSTOP_NOW || test_bit(KCONN_CUT, &k->flags) ||
         conn_unfinished(&k->conn))
         sock_no_linger(k->sock->sk);
@@ -85,13 +86,13 @@ void kserve_left(struct kserve *s)
         wake_up_all(&s->gone);
 }
 
-/* Nothing would be lost: nothing is owed, nothing has come. */
+/* Whether closing loses nothing: no answer is owed, and nothing has come. */
 static bool kconn_idle(const struct kconn *k)
 {
     return conn_idle(&k->conn) && !ksock_unread(k);
 }
 
-/* The connection's time is up, or it gives up its seat.  What ends a blocking connection makes its
+/* The connection's time is up, or it gives up its seat.  Ending a blocking connection makes its
  * send fail, and then it does not look unfinished any more. */
 static bool goes(struct kconn *k, enum kstat_id why)
 {
@@ -102,7 +103,7 @@ static bool goes(struct kconn *k, enum kstat_id why)
     return true;
 }
 
-/* Whether it gives up its seat. */
+/* Whether the connection gives up its seat. */
 static bool makes_room(struct kconn *k, u64 now_ms)
 {
     const struct kserve *s = k->serve;
@@ -138,7 +139,8 @@ bool kconn_overdue(struct kconn *k, u64 now_ms)
 
 /* --- Stopping --------------------------------------------------------------------------------- */
 
-/* Has some connections looked at, in the order of the list: how many, 0 if it is empty. */
+/* Calls look() for some connections, in the order of the list.  Returns how many; 0: the list is
+ * empty. */
 static int look_at_some(struct kserve *s)
 {
     struct kconn *k;
@@ -154,14 +156,14 @@ static int look_at_some(struct kserve *s)
     return n;
 }
 
-/* No connection comes in any more.  Those that end meanwhile only make the list shorter, so each
- * one has been at its front after as many looks as there were connections. */
+/* No connection is accepted any more.  Those that end during the loop only make the list shorter,
+ * so after as many looks as there were connections each one has been at its front. */
 static void stop(struct kserve *s, enum kstop how)
 {
     int left = atomic_read(&s->live), n;
 
     WRITE_ONCE(s->stop, how);
-    smp_mb(); /* a connection on its way to be pumped sees it there */
+    smp_mb(); /* a connection that is about to be pumped sees it there */
     while (left > 0 && (n = look_at_some(s))) {
         left -= n;
         cond_resched();
@@ -187,7 +189,8 @@ static bool wait_while_they_end(struct kserve *s)
     return none_left(s);
 }
 
-/* The socket of the first connection, held; the next time it is another's.  NULL: there is none. */
+/* Returns the first connection's socket with a reference; the next call returns another's.  NULL:
+ * there is no connection. */
 static struct sock *next_socket(struct kserve *s)
 {
     struct sock *sk = NULL;
@@ -224,7 +227,7 @@ static void serve_free(struct kserve *s)
     s->way->close(s);
     if (s->wq)
         destroy_workqueue(s->wq);
-    synchronize_net(); /* callbacks that had begun before they were taken out */
+    synchronize_net(); /* waits for callbacks that began before they were taken out */
     kshelves_empty(s);
     free_percpu(s->percpu);
     if (s->world.close)
@@ -246,7 +249,8 @@ static int late_end(void *serve)
     module_put_and_kthread_exit(0);
 }
 
-/* Starts the thread.  serve_free() waits for this as for all work of the queue. */
+/* Starts the thread of late_end().  serve_free() waits for this work item, as for all work of
+ * door_wq. */
 static void late_begin(struct work_struct *work)
 {
     struct kserve *s = container_of(work, struct kserve, late);
@@ -348,7 +352,8 @@ static struct kserve *serve_new(const struct kserve_options *opt, const struct k
     return s;
 }
 
-/* Work items of a blocking connection each hold a place of the queue; else a few places do. */
+/* The work item of a blocking connection holds a place of the queue; other work needs only a few
+ * places. */
 static int queues_open(struct kserve *s)
 {
     s->wq = kserve_queue(s, s->opt.model == KMODEL_CMWQ ? CMWQ_SEATS_MAX : 0);

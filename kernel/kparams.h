@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kparams.h - the parameters that every serving module has, for its one file with module_init().
+/* kparams.h - the parameters of every serving module, in its one file with module_init().
  *
- * Where and how come first; deadlines and limits are the core's own rows (core/options.def), in
- * milliseconds and bytes.  All can be read below /sys/module/NAME/parameters and none can be
- * changed there: a server that runs keeps what it began with.  Whoever includes this says the
+ * Addresses and models come first; deadlines and limits are the core's own rows (core/options.def),
+ * in milliseconds and bytes.  All can be read below /sys/module/NAME/parameters and none can be
+ * changed there: a running server keeps what it began with.  The including file defines the
  * module's port (KPARAMS_PORT) and whether its messages have bodies (KPARAMS_BODIES), and calls
  * kparams_fill().
  */
@@ -16,7 +16,7 @@
 #include <linux/sysfs.h>
 #include "kserve.h"
 
-/* A number in min..max; loading fails else. */
+/* A number in min..max; with any other number loading fails. */
 struct kparam_number {
     unsigned int value, min, max;
 };
@@ -51,8 +51,9 @@ static const struct kernel_param_ops kparam_number_ops = {.set = kparam_set, .ge
     module_param_cb(field, &kparam_number_ops, &field, 0444); \
     MODULE_PARM_DESC(field, help "; " __stringify(fallback))
 
-/* Loopback unless told otherwise: whoever loads a module to try it has not thought of who can reach
- * this machine yet, and a parser in the kernel is nothing to show strangers by default. */
+/* Loopback by default: a module may be loaded for a trial, before anyone has considered which
+ * clients can reach this machine, and a parser in the kernel must not be open to strangers by
+ * default. */
 static char *bind[KSERVE_BINDS_MAX] = {"127.0.0.1", "::1"};
 static unsigned int binds;
 module_param_array(bind, charp, &binds, 0444);
@@ -120,7 +121,7 @@ static int kparams_fill(struct kserve_options *opt)
         return -EINVAL;
     }
     some = !binds;
-    binds = binds ? binds : 2; /* and so they are read back */
+    binds = binds ? binds : 2; /* so that both are read back */
     *opt = (struct kserve_options){
         .name = KBUILD_MODNAME,
         .model = which,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kready.c - how a socket calls its connection: hooks, timer, beginning and end, of event and
- * softirq.
+/* kready.c - how a socket calls its connection, for event and softirq: hooks, timer, beginning and
+ * end.
  *
  * Three of a socket's callbacks are replaced: bytes, room, state.  They run where the packet was
- * handled, mostly in the bottom half and under the socket's own lock, so they mark and queue and
- * nothing else.  sk_user_data says whose the socket is, under sk_callback_lock: once it is empty no
- * callback touches the connection.
+ * handled, mostly in the bottom half and under the socket's own lock, so they only mark and queue,
+ * except that softirq may pump at once when bytes have come.  sk_user_data points to the
+ * connection, under sk_callback_lock: once it is NULL, no callback touches the connection.
  */
 #include <linux/jiffies.h>
 #include <linux/slab.h>
@@ -25,14 +25,14 @@ static void ready_called(struct sock *sk)
     read_unlock_bh(&sk->sk_callback_lock);
 }
 
-/* Bytes have come.  In the bottom half nobody else uses the socket, which is locked by whoever
- * handles the packet: TCP calls this last, so that it may be sent from here.  A process that lets
- * go of the socket, and so handles packets that came meanwhile, still has it. */
+/* Bytes have come.  In the bottom half no other context uses the socket, because the one that
+ * handles the packet has locked it: TCP calls this last, so the pump may send from here.  A process
+ * that is releasing the socket, and so handles packets that came before, still owns it. */
 static void ready_data(struct sock *sk)
 {
     struct kready *r;
 
-    read_lock_bh(&sk->sk_callback_lock); /* to the end of the pump: see ready_way_close() */
+    read_lock_bh(&sk->sk_callback_lock); /* held to the end of the pump: see ready_way_close() */
     r = sk->sk_user_data;
     if (r && in_serving_softirq() && !sock_owned_by_user(sk))
         kready_call(r);
@@ -41,7 +41,7 @@ static void ready_data(struct sock *sk)
     read_unlock_bh(&sk->sk_callback_lock);
 }
 
-/* The bit asks TCP to call; while it stays set every acknowledgement would. */
+/* The bit asks TCP to call this; while it stays set, every acknowledgement would. */
 static void ready_write_space(struct sock *sk)
 {
     if (!sk_stream_is_writeable(sk))
@@ -67,7 +67,7 @@ void kready_look(struct kconn *k)
 
 /* --- Beginning and end ------------------------------------------------------------------------ */
 
-/* Lazy: a deadline that moves away leaves the timer alone; it fires early and is set again. */
+/* A deadline that moves away leaves the timer alone: the timer fires early and is set again. */
 void kready_time(struct kready *r, u64 now_ms)
 {
     u64 at_ms = r->k.conn.deadline_ms;
@@ -76,8 +76,8 @@ void kready_time(struct kready *r, u64 now_ms)
     mod_timer(&r->timer, jiffies + 1 + msecs_to_jiffies(at_ms > now_ms ? at_ms - now_ms : 0));
 }
 
-/* Under the socket's lock, so that no packet is handled meanwhile: what came before is seen here,
- * what comes later calls us. */
+/* The hooks are set under the socket's lock, so that no packet is handled at the same time: bytes
+ * that came before are seen here, later ones call a hook. */
 static void ready_hook(struct kready *r, struct sock *sk)
 {
     lock_sock(sk);
@@ -113,13 +113,13 @@ int kready_welcome(struct kserve *s, struct socket *sock)
     kready_time(r, (u64)ktime_to_ms(ktime_get_coarse()));
     ready_hook(r, sock->sk);
     if (atomic_cmpxchg(&r->state, KREADY_RUNNING, KREADY_IDLE) != KREADY_RUNNING) {
-        atomic_set(&r->state, KREADY_QUEUED); /* something happened meanwhile */
+        atomic_set(&r->state, KREADY_QUEUED); /* something happened during the setup */
         kready_queue(r);
     }
     return 0;
 }
 
-/* The one close path, of the owner, in process context. */
+/* The one close path; called by the owner, in process context. */
 void kready_close(struct kready *r)
 {
     struct kserve *s = r->k.serve;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kready.h - a connection of event and softirq, between its socket's callbacks (kready.c) and those
- * who pump it (kserve.c).
+/* kready.h - a connection of event and softirq, between its socket's callbacks (kready.c) and its
+ * pump (kserve.c).
  */
 #ifndef KERNEL_KREADY_H
 #define KERNEL_KREADY_H
@@ -11,7 +11,7 @@ enum { KREADY_IDLE, KREADY_QUEUED, KREADY_RUNNING, KREADY_AGAIN };
 
 struct kready {
     struct kconn k;
-    struct llist_node node; /* of a lane's list, QUEUED */
+    struct llist_node node; /* in a lane's list while QUEUED */
     atomic_t state;
     bool soft;    /* the bottom half pumps it; the owner's */
     bool called;  /* ... in its socket's callback, which has the lock; the owner's */
@@ -21,17 +21,17 @@ struct kready {
     struct timer_list timer;
 };
 
-void kready_mark(struct kready *r);  /* it is to be looked at; any context */
-/* The same from its socket's callback, in the bottom half, with the socket's lock: what is to be
- * done is done at once, if it can be. */
+void kready_mark(struct kready *r);  /* asks for a pump; in any context */
+/* kready_mark() for the socket's callback, in the bottom half, with the socket's lock: pumps at
+ * once, if that is possible. */
 void kready_call(struct kready *r);
-void kready_queue(struct kready *r); /* whoever made it QUEUED puts it into a list */
+void kready_queue(struct kready *r); /* puts it into a list; the caller made it QUEUED */
 
 int  kready_welcome(struct kserve *s, struct socket *sock);
 void kready_look(struct kconn *k);
-void kready_run(struct klane *l, struct kready *r); /* pump it once; its owner, until it returns */
-void kready_time(struct kready *r, u64 now_ms); /* the timer follows the deadline; the owner */
-void kready_close(struct kready *r);            /* the one close path; the owner, may sleep */
+void kready_run(struct klane *l, struct kready *r); /* pump it once; owned until it returns */
+void kready_time(struct kready *r, u64 now_ms); /* the timer follows the deadline; by the owner */
+void kready_close(struct kready *r);            /* the one close path; by the owner, may sleep */
 
 /* --- kfar.c: where a file system may be waited for -------------------------------------------- */
 
@@ -39,6 +39,6 @@ int kfar_open(struct kserve *s);
 void kfar_close(struct kserve *s); /* no connection is left */
 void kfar_init(struct kready *r);
 bool kfar_has_room(const struct kserve *s); /* for one more that waits for another mount */
-void kfar_queue(struct kready *r); /* pump it there; its owner, until then.  Any context */
+void kfar_queue(struct kready *r); /* pump it there; by its owner, in any context */
 
 #endif

@@ -6,18 +6,20 @@
  * The idea: readiness without a wait.  The callbacks (bytes, room, state) run where the packet was
  * handled, in the bottom half.  They only mark and queue; one work item for each processor pumps
  * whatever gathered meanwhile, so that many requests share one wake-up.  Nothing here waits for the
- * network: an idle connection costs its memory and a timer, no thread, no place in a work queue.
+ * network: an idle connection costs its memory and a timer, but no thread and no place in a work
+ * queue.
  *
  * One owner at a time, as in NAPI.  IDLE: the callbacks'.  QUEUED: in one list.  RUNNING: being
- * pumped.  AGAIN: something happened meanwhile, it is queued once more.  Only the owner pumps, re-
- * times and closes, in process context; all others mark.
+ * pumped.  AGAIN: something happened during the pump, so it is queued again.  Only the owner pumps,
+ * sets the timer and closes, which needs process context; all others only mark.
  *
  * softirq is a shortcut: the same list, drained in the bottom half, as long as nothing need be
- * waited for.  A farewell, a socket in use, no memory at hand: the connection is handed to the work
- * item, and is the bottom half's again when it wants to receive.  With both models an answer that
- * is not in memory is found and read elsewhere (kfar.c): a file system may never answer.
+ * waited for.  If the connection must be closed, its socket is in use or no memory is at hand, it
+ * is handed to the work item; it belongs to the bottom half again when it wants to receive.  With
+ * both models an answer that is not in memory is found and read elsewhere (kfar.c): a file system
+ * may never answer.
  *
- * What it costs: a request is one turn of the list's, a receive and a send.
+ * The cost of a request: one turn of the list, a receive and a send.
  */
 #include <linux/cpumask.h>
 #include <linux/sched.h>
@@ -26,11 +28,11 @@
 #include "../core/room.h"
 #include "kready.h"
 
-/* Connections pumped in one turn, before others on this processor have theirs; behind a bottom half
- * packets wait. */
+/* Connections pumped in one turn, before other work on this processor has its turn; packets wait
+ * behind a bottom half, so its turns are shorter. */
 enum { TURN_MAX = 64, SOFT_TURN_MAX = 16 };
 
-/* --- Marking: from callbacks, timers, and whoever wants it looked at -------------------------- */
+/* --- Marking: from callbacks, timers and look() ----------------------------------------------- */
 
 /* Adds r to the list of a lane; if the list was empty, starts its drain. */
 static void lane_add(struct klane *l, struct kready *r)
@@ -56,7 +58,7 @@ void kready_queue(struct kready *r)
     put_cpu();
 }
 
-/* Any context. */
+/* May be called in any context. */
 void kready_mark(struct kready *r)
 {
     int state = atomic_read(&r->state), next;
@@ -93,7 +95,7 @@ static bool ready_pump(struct kline *line, struct pump *p, u64 now_ms)
     return !owned;
 }
 
-/* Asked after each pump: whether it has ended. */
+/* Called after each pump: whether the connection must end. */
 static bool ready_ends(struct kready *r, u64 now_ms)
 {
     struct kconn *k = &r->k;
@@ -108,7 +110,7 @@ static bool ready_ends(struct kready *r, u64 now_ms)
     return false;
 }
 
-/* The bottom half found that the connection is to end.  A request that has come since then is
+/* The bottom half found that the connection must end.  A request that has come since then is
  * answered first, unless the connection ends in the middle of an answer. */
 static bool ready_still_ends(struct kready *r)
 {
@@ -124,7 +126,7 @@ static bool ready_still_ends(struct kready *r)
     return false;
 }
 
-/* Hands the connection from the bottom half to the work item: to close it, or to sleep. */
+/* Hands the connection from the bottom half to the work item, to close it or to sleep. */
 static void ready_hand(struct kready *r, bool ends)
 {
     kstat_add(r->k.serve, KSTAT_HANDED, 1);
@@ -227,7 +229,7 @@ void kready_run(struct klane *l, struct kready *r)
         ready_rest(l, r, ready_again(&line, &p));
 }
 
-/* A pump whose packets come back to this processor at once must not be interrupted by another. */
+/* If the packets of a pump return to this processor at once, another pump must not interrupt it. */
 void kready_call(struct kready *r)
 {
     struct klane *l = &r->k.serve->soft[smp_processor_id()];

@@ -13,7 +13,7 @@
 
 /* Where connections are pumped. */
 enum kmodel {
-    KMODEL_EVENT,   /* sockets call back; a work item for each processor pumps who can move */
+    KMODEL_EVENT,   /* sockets call back; a work item of each processor pumps the ready ones */
     KMODEL_SOFTIRQ, /* the same in the bottom half, as long as nothing need be waited for */
     KMODEL_CMWQ,    /* a work item for each connection, which waits in receive and send */
     KMODEL_KTHREAD, /* a thread for each connection, likewise */
@@ -22,7 +22,7 @@ enum kmodel {
 
 extern const char *const kmodel_names[KMODELS];
 
-/* How far a search may go.  A file system may take any time to answer, or never answer, so each
+/* How far a search may reach.  A file system may take any time to answer, or never answer, so each
  * reach is a place of its own where connections are pumped. */
 enum kreach {
     KREACH_MEMORY, /* nothing that sleeps */
@@ -30,10 +30,10 @@ enum kreach {
     KREACH_AWAY,   /* others, which are mounted below it */
 };
 
-/* What is served.  ctx is handed back.  -EINPROGRESS: the answer is beyond this reach, ask with the
- * next one; KREACH_AWAY has every answer.  These functions run on several processors at once.  They
- * must be rung_core's own: a call that a file system never answers outlives the module that opened
- * the server. */
+/* What a server serves.  ctx is passed to each function.  -EINPROGRESS: the answer is beyond this
+ * reach, ask with the next one; KREACH_AWAY has every answer.  These functions run on several
+ * processors at once.  They must be rung_core's own: a call that a file system never answers
+ * outlives the module that opened the server. */
 struct kworld {
     const struct conn_proto *proto;
     void *ctx;
@@ -52,7 +52,7 @@ struct kworld {
 enum { KSERVE_BINDS_MAX = 4, KSERVE_NAME_BYTES = 24 };
 
 struct kserve_options {
-    const char *name;     /* of the work queue, the threads, the folder in debugfs; kept */
+    const char *name;     /* of the work queue, the threads, the folder in debugfs; copied */
     enum kmodel model;
     u16 port;             /* 0: any free one, the same for every address */
     const char *bind[KSERVE_BINDS_MAX]; /* addresses, numeric; read by kserve_open() only */
@@ -65,17 +65,18 @@ struct kserve_options {
     u32 head_ms, idle_ms, send_ms, progress_bytes, body_bytes_max;
 };
 
-/* Where a model's connections run best; what wq= says otherwise. */
+/* Whether a model's connections run best bound to a processor; wq= overrides it. */
 bool kserve_runs_bound(enum kmodel model);
 
 struct kserve;
 
-/* 0, or -errno: then nothing is left behind, and the kernel's log has said what failed.  The world
- * is closed with the server, or when this fails. */
+/* Returns 0, or -errno: then nothing is left behind, and the kernel's log says what failed.  The
+ * world is closed with the server, or when this fails. */
 int kserve_open(struct kserve **serve, const struct kserve_options *opt,
                 const struct kworld *world);
 
-/* Its folder in debugfs, where a module may put more to read; it goes with the server. */
+/* The server's folder in debugfs, where a module may put more files; it is removed with the
+ * server. */
 struct dentry *kserve_folder(const struct kserve *serve);
 
 /* Stop listening, close idle connections, give the others KSERVE_DRAIN_MS, cut off the rest.  When

@@ -4,12 +4,12 @@
  *
  * Names are looked up by ksite_links.c, never outside the root.  The path that is found is held, so
  * its kind, permission and attributes are those of the thing that is then opened.  Only regular
- * files and folders are opened, so a FIFO cannot block and a device not wake.
+ * files and folders are opened, so a FIFO cannot block and a device is not woken.
  *
- * Kernel threads are root, and a server that reads as root serves the shadow file of whoever points
- * it there.  So lookups, permission checks and opens are done as a user and group that own nothing:
- * what others may read is served and nothing else, by mode, access list and security module alike.
- * dentry_open() does not ask for permission by itself; readable() does.
+ * Kernel threads are root, and a server that reads as root would serve the shadow file if a name
+ * led there.  So lookups, permission checks and opens are done as a user and group that own
+ * nothing: only files that others may read are served, by mode, access list and security module
+ * alike.  dentry_open() does not check permission by itself; readable() does.
  *
  * Every function here may sleep, except release in a bottom half.
  */
@@ -29,8 +29,8 @@ enum {
 struct search {
     struct docroot_search search; /* first */
     struct ksite *site;
-    unsigned mounts; /* LOOKUP_NO_XDEV, or 0: they are crossed */
-    bool beyond;     /* some name could not be followed for that */
+    unsigned mounts; /* LOOKUP_NO_XDEV, or 0: mounts are crossed */
+    bool beyond;     /* some name could not be followed because of mounts */
     char path[];
 };
 
@@ -97,11 +97,11 @@ void ksite_close(struct ksite *site)
     if (!site)
         return;
     kcache_close(site->cache);
-    path_put(&site->root); /* nothing yet is fine, too */
+    path_put(&site->root); /* fine if it is not set yet */
     if (site->cred)
         put_cred(site->cred);
-    /* Files whose closing was put off keep their mount busy.  But where others than local ones may
-     * have been put off as well, that could be waited for without end. */
+    /* Files whose closing was put off keep their mount busy.  But if files of other mounts may have
+     * been put off as well, that wait might never end. */
     if (READ_ONCE(site->put_off) && !site->cross_mounts)
         flush_delayed_fput();
     kfree(site);
@@ -114,14 +114,14 @@ int ksite_look(const struct path *from, const char *name, unsigned flags, struct
     return err == -EXDEV ? err : docroot_error(err);
 }
 
-/* --- What the core asks of it ----------------------------------------------------------------- */
+/* --- What the core asks of the site ----------------------------------------------------------- */
 
 static struct path path_of(const struct docroot_thing *thing)
 {
     return (struct path){.mnt = thing->path[0], .dentry = thing->path[1]};
 }
 
-/* A name, as far as its file system goes; the thing holds its path. */
+/* Looks a name up, as far as f->mounts allows; the thing holds its path. */
 static int find_path(struct search *f, const char *name, unsigned flags,
                      struct docroot_thing *thing)
 {
@@ -219,7 +219,7 @@ static int search_open(struct docroot_search *search, struct docroot_thing *aske
     struct ksite_source *opened;
     int err = source_of(sent, &opened);
 
-    if (err && sent != asked) /* what was asked for can still be had */
+    if (err && sent != asked) /* the file that was asked for may still open */
         err = source_of(asked, &opened);
     else if (!err && search->ask && opened->source.kind == SOURCE_BODY)
         ksite_keep(f->site, &kept, &opened);
@@ -256,7 +256,7 @@ static int search_list(struct docroot_search *search, struct docroot_thing *thin
 
     if (!s)
         return -ENOMEM;
-    s->source.vary = f->site->compress; /* for others it may be compressed */
+    s->source.vary = f->site->compress; /* for other clients it may be compressed */
     s->source.next = kfolder_next;
     ksite_before(f->site, &kept);
     file = dentry_open(&path, KSITE_OPEN_FLAGS | O_DIRECTORY, current_cred());
@@ -277,7 +277,7 @@ static const struct docroot_ops search_ops = {
 
 /* --- Finding ---------------------------------------------------------------------------------- */
 
-/* NULL: no memory.  Else to be given to kfree(). */
+/* NULL: no memory.  The caller frees it with kfree(). */
 static struct search *search_new(struct ksite *site, size_t room)
 {
     struct search *f = kzalloc(struct_size(f, path, room), GFP_KERNEL);
@@ -300,7 +300,7 @@ static int find(struct search *f, struct source **source)
     revert_creds(own);
     if (!f->beyond || !f->site->cross_mounts || !f->mounts)
         return err;
-    if (!err) /* something that is beyond may be the better answer */
+    if (!err) /* a file on another mount may be the better answer */
         ksite_release(f->site, *source);
     return -EINPROGRESS;
 }

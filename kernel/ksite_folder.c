@@ -2,13 +2,13 @@
 /* ksite_folder.c - the listing of a folder: names and paths for core/folder.c, which sorts and
  * streams.
  *
- * The walk holds the folder's inode lock while it calls us, so there names are copied and nothing
- * else is done, as many as there is room for; each is looked at when the lock is free again.  The
- * target of a symbolic link is looked up from the root like a request for it, except where it leads
- * to another file system, which may not answer.  The folder is closed before the first byte of a
- * sorted listing is sent.  Streamed, when there are more than rules.entries_max or all listings
- * together would need more than KSITE_LISTINGS_BYTES_MAX: a buffer of BUFFER_BYTES.  All of these
- * buffers together have KSITE_DENTS_BYTES_MAX.
+ * The walk holds the folder's inode lock while it calls us, so names are only copied there, as many
+ * as there is room for; each is looked at when the lock is free again.  The target of a symbolic
+ * link is looked up from the root like a request for it, except where it leads to another file
+ * system, which may not answer.  The folder is closed before the first byte of a sorted listing is
+ * sent.  A listing is streamed if it has more than rules.entries_max entries, or if all listings
+ * together would need more than KSITE_LISTINGS_BYTES_MAX: then it needs only a buffer of
+ * BUFFER_BYTES.  All of these buffers together have KSITE_DENTS_BYTES_MAX.
  */
 #include <linux/cred.h>
 #include <linux/file.h>
@@ -21,15 +21,15 @@
 #include "kcompat.h"
 #include "ksite_inside.h"
 
-/* An array that is let go of in any context: kvfree() may sleep. */
+/* An array that may be released in any context; freed by RCU, because kvfree() may sleep. */
 struct lump {
     struct rcu_head rcu;
     char bytes[] __aligned(8);
 };
 
 enum {
-    BUFFER_BYTES = 32768, /* with what the allocator is told of it, not a byte more */
-    STREAM_NAMES = 128,   /* described at a time, of those in the buffer */
+    BUFFER_BYTES = 32768, /* with struct lump, so that no byte more is allocated */
+    STREAM_NAMES = 128,   /* names described at a time, of those in the buffer */
     DENTS_BYTES = BUFFER_BYTES - sizeof(struct lump) - STREAM_NAMES * sizeof(struct listing_entry),
 };
 
@@ -40,7 +40,7 @@ struct kfolder {
     struct ksite *site;
     struct file *file;     /* NULL: all has been read */
     unsigned mounts;       /* LOOKUP_NO_XDEV, or 0: links may lead to other file systems */
-    time64_t changed;      /* last, of itself and all that was looked at */
+    time64_t changed;      /* latest ctime of the folder and of all that was looked at */
     char path[];
 };
 
@@ -55,10 +55,10 @@ struct walk {
     struct dir_context ctx;
     char *dents;
     size_t len;
-    bool told; /* anything, be it of use or not */
+    bool told; /* a name was reported, of use or not */
 };
 
-/* Called with the inode lock held.  False: no room; it is told again by the next walk. */
+/* Called with the inode lock held.  False: no room; the next walk reports the name again. */
 static bool told(struct dir_context *ctx, const char *name, int len, loff_t off, u64 inode,
                  unsigned type)
 {
@@ -137,7 +137,7 @@ static int stat_entry(struct folder *folder, const char *name, bool target, stru
 
 static void *lump_new(size_t room)
 {
-    /* Too large a listing is to be streamed, not to end somebody's process. */
+    /* A listing that is too large must be streamed, and must not get a process killed. */
     struct lump *lump = kvmalloc(sizeof(*lump) + room,
                                  GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
 
@@ -174,7 +174,7 @@ static void *grow(struct folder *folder, const struct folder_array *array, size_
     return larger;
 }
 
-/* In memory of BUFFER_BYTES. */
+/* Allocates dents and batch, BUFFER_BYTES together. */
 static int begin(struct folder *folder, bool shared)
 {
     struct kfolder *f = kfolder_of(folder);

@@ -32,7 +32,7 @@ static int look(const struct path *from, const char *name, unsigned flags, struc
     return err;
 }
 
-/* Whether visitors are shown what a link leads to.  names: 2 * PATH_MAX. */
+/* Whether visitors may see the target of a link.  names: 2 * PATH_MAX bytes. */
 static bool is_shown(const struct ksite *site, const struct path *path, char *names)
 {
     const char *of_root = d_path(&site->root, names, PATH_MAX);
@@ -46,7 +46,7 @@ static bool is_shown(const struct ksite *site, const struct path *path, char *na
     return docroot_beneath(&site->rules, root, thing).ptr;
 }
 
-/* -ENOENT, as for hidden names, and the path is given back; or 0. */
+/* Returns 0, or -errno (-ENOENT, as for hidden names) after releasing the path. */
 static int judge(const struct ksite *site, struct path *found)
 {
     char *names = kmalloc(2 * PATH_MAX, GFP_KERNEL);
@@ -86,9 +86,9 @@ int ksite_walk(const struct path *from, const char *name, unsigned flags, struct
     return err || site->rules.hidden ? err : judge(site, found);
 }
 
-/* fput() in a thread of the kernel puts the closing off, to one list for the whole machine.  A file
- * on a dead NFS server holds up all that come after it there, so a local file is closed here.  One
- * that was removed is freed by that, which takes the disk's time: it waits in the list as well. */
+/* In a kernel thread fput() puts the close off, to one list for the whole machine.  A file on a
+ * dead NFS server delays all files that come after it in the list, so a local file is closed here.
+ * Closing a removed file frees it, which waits for the disk, so that goes to the list as well. */
 void ksite_shut(struct ksite *site, struct file *file)
 {
     const struct inode *inode = file_inode(file);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* ksite_memory.c - what the site remembers of its files and folders: asked before the disk is,
- * filled after.
+/* ksite_memory.c - what the site remembers of its files and folders: asked before the disk is, and
+ * filled afterwards.
  *
- * A question is a path and the order in which the client likes codings (http_order()).  Where there
- * is but one answer the order does not matter.  Of a folder it is a view besides, of eighteen; with
- * a filter, or cut into pages, it is not kept: few ask for the same one.  Names with a symbolic
- * link on their way are not kept, so that no link need be watched; neither is what kwitness.c
- * cannot vouch for.
+ * A question is a path and the order in which the client likes codings (http_order()).  If there is
+ * only one answer, the order does not matter.  For a folder the question has a view as well, one of
+ * eighteen.  A listing with a filter, or cut into pages, is not kept, because few clients ask for
+ * the same one.  Names with a symbolic link on their way are not kept, so that no link need be
+ * watched; neither are answers that kwitness.c cannot vouch for.
  */
 #include <linux/slab.h>
 #include "../core/types.h"
@@ -21,7 +21,7 @@ int ksite_remember(struct ksite *site, const struct ksite_options *opt)
     return opt->cache_bytes ? kcache_open(&site->cache, &wanted) : 0;
 }
 
-/* Of what is asked for by a name that ends with a slash: the view as a number. */
+/* The view as a number, for a name that ends with a slash. */
 enum { VIEW_RARE = 0xfe, VIEW_COLUMNS = 3 };
 static noinline uint8_t view_of_folder(const struct http_ask *ask)
 {
@@ -60,7 +60,7 @@ void ksite_count(struct ksite *site, struct ksite_counts *counts)
     counts->walks = (u64)atomic_long_read(&site->walks);
 }
 
-/* Whether a name leads to a path without a symbolic link. */
+/* Whether a name leads to that path without a symbolic link. */
 static bool is_straight(const struct ksite *site, const char *name, const struct path *path)
 {
     struct path found;
@@ -73,7 +73,7 @@ static bool is_straight(const struct ksite *site, const char *name, const struct
     return same;
 }
 
-/* ... and so does the name of what is sent in its place, if anything is. */
+/* ... and so does the name of the sibling that is sent in its place, if there is one. */
 static bool are_straight(const struct ksite *site, const struct ksite_kept *kept,
                          enum coding coding)
 {
@@ -119,9 +119,9 @@ void ksite_before(struct ksite *site, struct ksite_kept *kept)
     kept->seen = kwitness_sum(&fill);
 }
 
-/* Whether it may be found again.  Of a file: what has been looked at from ksite_seen() on is as it
- * was; what the witness goes by is seen then, before the names are walked, for who may walk them is
- * part of it. */
+/* Whether the answer may be found again.  For a file, all that was looked at since ksite_seen()
+ * must be unchanged.  The sum for the witness is taken before the names are walked, because the
+ * permission to walk them is part of it. */
 static bool is_lasting(const struct ksite *site, const struct ksite_kept *kept,
                        const struct ksite_source *s, struct kcache_fill *fill)
 {

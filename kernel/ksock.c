@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* ksock.c - the core's idea of a socket, inside the kernel: bytes, or -errno.
  *
- * Two transports.  One calls the socket as a process does; whether it waits is the line's flag. The
- * other is the bottom half's: the socket's lock is held as a spin lock, memory is taken without
+ * Two transports.  One calls the socket as a process does; the line's flags say whether it waits.
+ * The other is the bottom half's: the socket's lock is held as a spin lock, memory is taken without
  * waiting, and nothing is sent that is not in memory.
  *
  * Bytes leave as pages, to which the socket holds references until the client has acknowledged
  * them, so they must not change after the call.  The pages of a kept body never do.  Everything
- * else in memory is copied into a page fragment of the lane's, and only grows there.
+ * else in memory is copied into the lane's page fragment, behind earlier bytes.
  *
- * A file's bytes are its page cache's, where that is the truth: on a local file system
- * (kwitness_local()).  A small file is read behind its head, for one packet; of a larger one the
- * pages themselves are handed to the socket, without a copy.  All other bytes are read through the
- * file system, which brings pages in with what follows them, and copied.  A lane does not read: it
- * hands the connection on to where a file system may be waited for.  A file may become shorter
- * meanwhile: its size is asked for just before, and the bytes that were cut off are 0 bytes, as
- * everywhere.
+ * A file's bytes come from its page cache where that is current: on a local file system
+ * (kwitness_local()).  A small file is read behind its head, for one packet; the pages of a larger
+ * one are handed to the socket without a copy.  All other bytes are read through the file system,
+ * which reads ahead, and copied.  A lane does not read: it hands the connection on to a place that
+ * may wait for a file system.  A file may become shorter while it is sent: its size is read just
+ * before each send, and bytes that were cut off are sent as 0 bytes, as everywhere.
  */
 #include <linux/fs.h>
 #include <linux/mm.h>
@@ -28,7 +27,7 @@
 #include "kinside.h"
 
 enum {
-    COPIED_BYTES_MAX = 4096, /* a body behind its head; more leaves as the pages that it lies in */
+    COPIED_BYTES_MAX = 4096, /* a body behind its head; a larger one leaves as its pages */
     PIECES_MAX = 16          /* of one call: their list is on the stack */
 };
 
@@ -129,10 +128,10 @@ struct gather {
     struct bio_vec piece[PIECES_MAX];
     unsigned count;
     size_t len;
-    size_t copied;  /* of them into the lane's fragment, behind what it holds already */
-    unsigned whole; /* segments of out that are in it to their end */
-    bool alone;     /* there is one segment */
-    bool full;      /* what follows is another call's, and a packet of its own (send_bytes) */
+    size_t copied;  /* of len: into the lane's fragment, behind what it holds already */
+    unsigned whole; /* segments of out that are gathered to their end */
+    bool alone;     /* there is only one segment */
+    bool full;      /* the rest is for another call, in its own packet (send_bytes) */
 };
 
 static void gather_add(struct gather *g, struct page *page, size_t offset, size_t len)
@@ -141,9 +140,9 @@ static void gather_add(struct gather *g, struct page *page, size_t offset, size_
     g->len += len;
 }
 
-/* Many pieces share the page of a lane that stays, so each costs little.  A lane that lives for one
- * pump shares it with none: a client that does not read would keep 32 KiB for a head of 300 bytes,
- * and the socket's accounts know of the 300 only.  There the page is as small as can be. */
+/* Many pieces share the page of a lane that lasts, so each costs little.  In a lane that lives for
+ * one pump they do not: a client that does not read would keep 32 KiB for a head of 300 bytes, and
+ * the socket's accounts would show only the 300.  There the page is as small as possible. */
 static bool frag_refill(struct klane *l, size_t want)
 {
     struct page_frag *frag = &l->frag;
@@ -161,7 +160,7 @@ static bool frag_refill(struct klane *l, size_t want)
         put_page(frag->page);
     frag->offset = 0;
     frag->page = alloc_pages(GFP_KERNEL | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY, order);
-    if (!frag->page) { /* memory is in small pieces: frag_room() says how much there is */
+    if (!frag->page) { /* memory is fragmented: frag_room() says how much there is */
         order = 0;
         frag->page = alloc_page(GFP_KERNEL);
     }
@@ -186,7 +185,7 @@ static char *frag_end(const struct gather *g)
     return (char *)page_address(g->lane->frag.page) + g->lane->frag.offset + g->copied;
 }
 
-/* len bytes at frag_end() are part of what leaves. */
+/* Adds the len bytes at frag_end() to those that leave. */
 static void frag_add(struct gather *g, size_t len)
 {
     const struct page_frag *frag = &g->lane->frag;
@@ -200,9 +199,9 @@ static void frag_add(struct gather *g, size_t len)
     g->copied += len;
 }
 
-/* Takes the beginning of a segment, at most that many bytes; returns how many.  A body that says
- * which pages it lies in (kserve.h) is never written again, and leaves as it is.  A few bytes of it
- * are copied all the same behind others, because references to a page cost as much. */
+/* Takes the beginning of a segment, at most that many bytes; returns how many.  A body that names
+ * its pages (kserve.h) is never written again, so it leaves as those pages.  A few bytes of it
+ * behind others are copied all the same, because a reference to a page costs as much. */
 static size_t gather_segment(struct gather *g, const struct segment *seg, size_t most)
 {
     size_t len = min_t(u64, seg->len, most);
@@ -237,7 +236,7 @@ static bool gather_memory(struct gather *g, const struct conn_out *out, size_t m
     return g->len || !out->seg[0].bytes;
 }
 
-/* Whether more bytes follow, which are to share the last packet. */
+/* Whether more bytes follow that should share the last packet. */
 static bool gather_more(const struct gather *g, const struct conn_out *out)
 {
     return g->whole < out->count && !g->full;
@@ -323,7 +322,7 @@ static void gather_pages(struct gather *g, const struct piece *r)
     }
 }
 
-/* 0: there are none. */
+/* 0: no page can be taken. */
 static long send_pages(struct kline *line, struct piece r)
 {
     struct gather g = {.lane = line->lane};
@@ -343,15 +342,15 @@ static long send_pages(struct kline *line, struct piece r)
     return n;
 }
 
-/* Reads the beginning of the range behind the other pieces, as much as there is room for: how many
- * bytes, 0 at the file's end, or -errno. */
+/* Reads the beginning of the range behind the other pieces, as much as there is room for.  Returns
+ * how many bytes, 0 at the file's end, or -errno. */
 static long gather_file(struct gather *g, const struct piece *r)
 {
     size_t room = frag_room(g, min_t(size_t, r->len, RECV_BYTES_MAX));
     loff_t pos = r->pos;
     ssize_t n = room ? kernel_read(r->file, frag_end(g), room, &pos) : -ENOMEM;
 
-    if (n == -EAGAIN) /* of the file system: the socket will not call us about that */
+    if (n == -EAGAIN) /* from the file system: the socket will not call us about it */
         n = -EIO;
     if (n > 0)
         frag_add(g, (size_t)n);
@@ -379,7 +378,7 @@ static long send_file(struct kline *line, const struct segment *seg)
         return n;
     if (!may_read(line))
         return hand_on(line);
-    if (ksock_gone(line->k)) /* a file system that hangs is not asked for what cannot arrive */
+    if (ksock_gone(line->k)) /* do not ask a file system for bytes that cannot arrive */
         return -EPIPE;
     n = gather_file(&g, &r);
     return n > 0 ? gather_send(line, &g, (u64)n < seg->len) : n;
@@ -395,14 +394,15 @@ static long line_recv(void *io, char *buf, size_t cap)
     struct msghdr msg = {.msg_flags = 0};
     long n = kernel_recvmsg(line->k->sock, &msg, &vec, 1, cap, line->flags);
 
-    /* Half a message is refused with a page of the site's own, and looking for it cannot wait. */
+    /* An incomplete message is refused with a page of the site's own, and looking for that cannot
+     * wait. */
     if (!n && !may_read(line) && (c->stash || c->flags & CONN_BODY))
         return hand_on(line);
     return received(line, n);
 }
 
-/* Memory, and behind it a file that is small enough to be read.  A larger one is said to follow, so
- * that its first bytes share the packet. */
+/* Sends memory, and behind it a file that is small enough to be read.  A larger one is announced to
+ * the socket, so that its first bytes share the packet. */
 static long line_send(void *io, const struct conn_out *out)
 {
     struct kline *line = io;
@@ -423,7 +423,7 @@ static long line_send(void *io, const struct conn_out *out)
 
         if (!may_read(line))
             return hand_on(line);
-        more = gather_file(&g, &r) < (long)r.len; /* an error is the next call's */
+        more = gather_file(&g, &r) < (long)r.len; /* the next call reports an error */
     }
     return sent(line, gather_send(line, &g, more));
 }
@@ -437,7 +437,7 @@ static void line_shut(void *io)
 
 const struct transport kline_transport = {line_recv, line_send, line_shut};
 
-/* --- The bottom half's: the socket is locked, nobody uses it ---------------------------------- */
+/* --- The bottom half's: the socket is locked and not in use ----------------------------------- */
 
 struct grab {
     char *buf;
@@ -459,7 +459,7 @@ static int grab_bytes(read_descriptor_t *desc, struct sk_buff *skb, unsigned int
 }
 
 /* The end of the stream, an error, and what tcp_read_sock() stops at (urgent data, which a process
- * does not see either) are the work item's to find. */
+ * does not see either) are left to the work item. */
 static long soft_recv(void *io, char *buf, size_t cap)
 {
     struct kline *line = io;
@@ -484,11 +484,11 @@ static long soft_send(void *io, const struct conn_out *out)
         return sent(line, -EAGAIN);
     }
     if (WARN_ON_ONCE(!g.count))
-        return -EIO; /* a world gave a file where it was not to sleep */
+        return -EIO; /* a world gave a file where it must not sleep */
     return sent(line, gather_send(line, &g, gather_more(&g, out)));
 }
 
-/* It needs the socket as a process has it: left to the work item. */
+/* Shutting down needs the socket as a process has it, so the work item does it. */
 static void soft_shut(void *io)
 {
     struct kline *line = io;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* kstats.c - the counters of a module, readable at any time: NAME/stats in debugfs.
  *
- * Each processor counts for itself, without locks; reading adds up.  One line for each counter, its
- * name and its value, which never goes down.  A read during traffic is not one moment: accepted =
- * open + closed holds exactly when nothing happens.
+ * Each processor counts for itself, without locks; reading adds the counts up.  There is one line
+ * for each counter: its name and its value, which never goes down.  A read during traffic does not
+ * show a single moment: accepted = open + closed holds exactly when nothing happens.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>

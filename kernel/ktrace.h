@@ -3,12 +3,12 @@
  * in user space has the same (server/probe.h).
  *
  *   rung:rung_accepted   a connection was taken from the listener's queue
- *   rung:rung_answer     an answer was decided: how many there were on the connection with it, and
- *                        when its head was read and what it asks for found (CLOCK_MONOTONIC in
- *                        nanoseconds, 0: not reached); `compressed` if that is a coding
+ *   rung:rung_answer     an answer was decided: its number on the connection, and when the head of
+ *                        the request was read and the answer found (CLOCK_MONOTONIC in
+ *                        nanoseconds, 0: not reached); `compressed` if the answer has a coding
  *
- * tools/trace/probes.h reads the arguments.  While nobody watches, each costs a nop, and no clock
- * is read.
+ * tools/trace/probes.h reads the arguments.  While no tracer is attached, each costs a nop, and no
+ * clock is read.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM rung

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kwhole.c - whole answers, head and body, that lie ready in a page.
+/* kwhole.c - whole answers, head and body, that are kept ready in a page.
  *
- * What a file's answer says does not change while the entry in memory holds, but for the date, and
- * that changes once a second.  So a file that a lane is asked for several times in one second gets
- * a page with all of the answer in it, and for the rest of the second the page is handed to the
- * socket as it is: no field is written and no byte copied.  It is never written again.  Whether the
- * entry still holds has been asked before, as at every hit; that it is the same entry, its number
- * says.
+ * A file's answer does not change while the entry in memory is valid, except for the date, which
+ * changes once a second.  So a file that a lane is asked for several times in one second gets a
+ * page with all of the answer in it, and for the rest of the second the page is handed to the
+ * socket as it is: no field is written and no byte copied.  The page is never written again.  The
+ * caller has checked that the entry is still valid, as at every hit; the version number shows that
+ * it is the same entry.
  *
- * A whole answer is a source of its own: it needs the entry no more, and is freed when the lane has
- * another in its place and the last connection is done with it.
+ * A whole answer is a source of its own: it does not need the entry any more, and is freed when the
+ * lane has replaced it and the last connection is done with it.
  */
 #include <linux/gfp.h>
 #include <linux/mm.h>
@@ -20,21 +20,21 @@
 
 enum {
     PLACES_LOG = 5,
-    TIMES = 4, /* asked for so often in one second: with fewer, making it would not pay */
+    TIMES = 4, /* requests in one second; with fewer, making it would not pay */
 };
 
 struct kwhole {
     struct source source;
     struct whole whole;
-    refcount_t references; /* the place's, one of each answer under way */
+    refcount_t references; /* one of the place, one of each answer under way */
 };
 
 struct kwholes {
     struct kplace {
-        u64 version; /* that was asked for last */
-        s64 date_s;  /* in that second, */
+        u64 version; /* the one that was asked for last */
+        s64 date_s;  /* the second of that */
         unsigned times;
-        struct kwhole *whole; /* of that version, of any second */
+        struct kwhole *whole; /* of that version and second */
     } place[1 << PLACES_LOG];
 };
 

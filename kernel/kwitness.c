@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kwitness.c - has anything changed that a cached answer rests on?  Told from memory, in any
+/* kwitness.c - has anything changed that a cached answer rests on?  Checked from memory, in any
  * context, without a lock: the names from the file up to the root, and the attributes of what they
  * lead to, are summed up when the answer is kept, and again at every hit.
  *
  *   a name     its dentry is held, and counts its own moves, removals and replacements (d_seq)
- *   a folder   its mode: who may pass.  The file's own folder, where a new sibling may be the
- *              better answer: its ctime, which moves with every entry
+ *   a folder   its mode, which says which users may pass.  For the file's own folder, where a new
+ *              sibling may be the better answer, also its ctime, which moves with every entry
  *   the body   size, mtime, ctime
  *
- * ctime cannot be set, but it moves in ticks, on some disks in seconds: what changed in this very
- * tick could change again and look the same, so it is not vouched for yet (core/stamp.c).  Nor is a
- * file that is being written: its times move first, and its bytes some time after.  Of file systems
- * that learn of changes from elsewhere (their dentries ask to be revalidated), and of those unknown
- * here, nothing is: then every request looks for itself.  Not seen at once, but when the entry is
- * old: what is written through a mapping; that a sibling older than its original was brought up to
- * date in its place, which makes another answer the better one but this one no less right.  And
- * what a listing says of the things in the folder: their names are its own, but their sizes and
- * times are not.
+ * ctime cannot be set, but it moves in ticks, on some disks in seconds: a file that changed in this
+ * very tick could change again and look the same, so it is not vouched for yet (core/stamp.c).  A
+ * file that is being written is not vouched for either, because its times move first and its bytes
+ * some time after.  Nothing is vouched for on file systems that learn of changes from elsewhere
+ * (their dentries ask to be revalidated), or that are unknown here: there every request looks for
+ * itself.  Three changes are seen only when the entry is old.  The first is a write through a
+ * mapping.  The second is an update in place of a sibling that was older than its original: the
+ * sibling becomes the better answer, but the kept one is no less right.  The third is a change of
+ * the sizes and times that a listing shows: the names are the folder's own, but these are not.
  */
 #include <linux/dcache.h>
 #include <linux/fs.h>
@@ -33,7 +33,7 @@ enum { DEPTH_MAX = KCACHE_PATH_BYTES_MAX / 2 + 1 };
 /* What is seen at one moment. */
 struct sight {
     u64 sum;
-    const struct stamp_clock *clock; /* NULL: how old changes are is not asked */
+    const struct stamp_clock *clock; /* NULL: the age of changes does not matter */
     bool young; /* the next change of something may look like the last one */
 };
 
@@ -63,7 +63,8 @@ static void see_body(struct sight *s, const struct inode *inode)
     see_change(s, inode);
 }
 
-/* The name, and what it leads to; NULL: that cannot be told, or is in motion. */
+/* Adds the name and what it leads to, and returns the inode.  NULL: changes cannot be seen, or the
+ * name is being changed. */
 static const struct inode *see_name(struct sight *s, const struct dentry *d, bool root)
 {
     unsigned seq = raw_read_seqcount(&d->d_seq);
@@ -72,7 +73,7 @@ static const struct inode *see_name(struct sight *s, const struct dentry *d, boo
 
     if (!inode || (flags & (DCACHE_OP_REVALIDATE | DCACHE_OP_WEAK_REVALIDATE)))
         return NULL;
-    if (!root) { /* whose own name and mount do not matter: lookups begin behind it */
+    if (!root) { /* the root's own name and mount do not matter: lookups begin below it */
         if ((seq & 1) || d_unhashed(d) || (flags & DCACHE_MANAGED_DENTRY))
             return NULL;
         see(s, seq);
@@ -82,7 +83,7 @@ static const struct inode *see_name(struct sight *s, const struct dentry *d, boo
     return inode;
 }
 
-/* s is all zero but for the clock.  False: it cannot be told. */
+/* s is all zero except for the clock.  False: changes cannot be seen. */
 static bool look(const struct kwitness *w, struct sight *s)
 {
     const struct dentry *d = w->asked.dentry;
@@ -130,7 +131,8 @@ struct stamp_clock kwitness_clock(const struct super_block *sb)
     };
 }
 
-/* Its sum; 0: it cannot be told, or something has changed too lately. */
+/* Sets w and returns the sum of what is seen.  0: changes cannot be seen, or something has changed
+ * too lately. */
 static u64 look_first(struct kwitness *w, const struct kcache_fill *fill)
 {
     const struct stamp_clock clock = kwitness_clock(fill->root->dentry->d_sb);
@@ -157,8 +159,8 @@ u64 kwitness_sum(const struct kcache_fill *fill)
     return look_first(&w, fill);
 }
 
-/* Who writes has the inode's lock from before the times move until the bytes are there, or, where
- * writes go to the disk directly, is counted.  Nobody is waited for. */
+/* A writer holds the inode's lock from before the times move until the bytes are there, or, if it
+ * writes to the disk directly, is counted in i_dio_count.  This does not wait for a writer. */
 static bool is_being_written(struct inode *inode)
 {
     bool direct;
@@ -170,7 +172,7 @@ static bool is_being_written(struct inode *inode)
     return direct;
 }
 
-/* Whether that is what the source says of it.  A folder is read under its own lock. */
+/* Whether the inode is what the source says of it.  A folder is read under its own lock. */
 static bool is_current(const struct kcache_fill *fill)
 {
     struct inode *inode = d_inode(fill->sent->dentry);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kworld.c - a folder as what a server serves: the core's questions to the site, by how far a
- * search may go.
+/* kworld.c - a folder as a server's world: passes the core's questions to the site, by how far a
+ * search may reach.
  *
- * These functions are rung_core's, as the site is, because a call that waits for a file system may
- * outlive rung_http (kopen.c).
+ * The functions here are in rung_core, as the site is, because a call that waits for a file system
+ * may outlive rung_http (kopen.c).
  */
 #include <linux/export.h>
 #include "kserve.h"
