@@ -72,9 +72,9 @@ def everybody(result, key):
     names = [name for name in view.targets(result) if any(view.cell(result, name, one, key).text != view.NONE
                                                           for one in view.scenarios(result))]
     unit = figures.FIGURES[key].unit
-    lines = [f"Everybody: {figures.FIGURES[key].words}, as a ratio to {escaped(base)}, whose own figure stands in its column. "
-             "The median of the rounds, and beneath it the interval; = no significant difference. Where the floor takes no part, "
-             "the figure stands in place of a ratio. **Bold**: the least of all but the floors.", "",
+    lines = [f"All servers: {figures.FIGURES[key].words}, as a ratio to {escaped(base)}, whose column has its own figure. "
+             "A cell has the median of the rounds and, below it, the interval; = no significant difference. Where the floor is not measured, "
+             "it has the figure itself. **Bold**: the lowest value, floors excluded.", "",
              row_of(["scenario", *map(escaped, names)]), "|---" * (len(names) + 1) + "|"]
     for scenario in [one for one in view.scenarios(result) if view.has(result, one, key)]:
         best = judge.best_target(result, [*plan["ours"], *plan["others"]], scenario, key)
@@ -103,7 +103,7 @@ def verdict_table(result):
         lines.append(row_of([words, escaped(view.expected(claim["expect"])), *cells]))
         if claim.get("reason") and any(one["verdict"] not in ("confirmed", "not measured") for one in mine):
             reasons.append(f"- **{words}** {escaped(claim['reason'])}")
-    heading = ["", "What is missed or not decided, and why, as far as it is measured:", ""] if reasons else []
+    heading = ["", "Claims missed or not decided, with the reason as far as it was measured:", ""] if reasons else []
     return ["Verdicts, computed from the intervals:", "", *lines, *heading, *reasons, ""]
 
 
@@ -135,7 +135,7 @@ def limits(result):
     for scenario, text in view.limiters(result):
         where.setdefault(text, []).append(scenario)
     count = sum(map(len, where.values()))
-    return [f"- What the limit was{'' if len(names) == count else ', ' + escaped('; '.join(names))}: {escaped(text)}."
+    return [f"- The limit{'' if len(names) == count else ', ' + escaped('; '.join(names))}: {escaped(text)}."
             for text, names in where.items()]
 
 
@@ -227,7 +227,7 @@ def said(plans, results):
     for who in SOURCES:
         mine = {source: rows for source, rows in sorted(found.items()) if source.startswith(who + ", ")}
         if mine:
-            lines += ["", f"## {who}", "", "| section | from | what it says | what became of it here |", "|---|---|---|---|"]
+            lines += ["", f"## {who}", "", "| section | from | claim | verdict here |", "|---|---|---|---|"]
         for source, rows in mine.items():
             section, _, kind = source.removeprefix(who + ", ").rpartition("; ")
             lines += [row_of([escaped(section), kind, escaped(words),

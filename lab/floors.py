@@ -17,7 +17,7 @@ from rig import PATIENCE_S, Broken, Cannot, end_with_us
 def words_of(target, scenario, body):
     """The program's arguments behind the port."""
     if "entries" in scenario or scenario.get("gzip"):
-        raise Cannot(f"{target['name']} has one answer for everything, and nothing to make it of")
+        raise Cannot(f"{target['name']} sends one fixed answer, so it cannot do this scenario")
     how = "close" if scenario.get("close") else "pipelined" if scenario.get("pipeline") else "keep"
     return [body, how, *target.get("args", "").split()]
 

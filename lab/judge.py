@@ -145,7 +145,7 @@ def why_missing(result, places):
         if left_out(result, name, scenario):
             return f"{name} was left out there"
     if all(cells(result, *place) for place in places):
-        return "not every round has it"
+        return "some rounds lack this figure"
     return "it was not measured"
 
 
@@ -188,7 +188,7 @@ def best(every, more):
     found = (max if more else min)(mine, key=lambda one: one["found"].median if one["found"] else 0)
     absent = [one for one in every if one["verdict"] == "not measured"]
     if absent and found["verdict"] == "contradicted":
-        return {**found, "verdict": "undecided", "why": f"not known of {absent[0]['of'][0]}: {absent[0]['why']}"}
+        return {**found, "verdict": "undecided", "why": f"unknown for {absent[0]['of'][0]}: {absent[0]['why']}"}
     return found
 
 
@@ -208,7 +208,7 @@ def best_target(result, names, scenario, key) -> Optional[Best]:
     if not known:
         return None
     name = (max if figures.FIGURES[key].better == figures.MORE else min)(known, key=known.get)
-    return Best(name, f"not known of {unknown[0]}: {why_missing(result, [(unknown[0], scenario)])}" if unknown else "")
+    return Best(name, f"unknown for {unknown[0]}: {why_missing(result, [(unknown[0], scenario)])}" if unknown else "")
 
 
 def to_the_best(result, claim, scenario, of):

@@ -60,7 +60,7 @@ def opened(context, target, scenario, ours=None):
 def echoed(wire, byte=ONE_BYTE):
     wire.sendall(byte)
     if wire.recv(1) != byte:
-        raise Broken("a byte came back as another, or not at all")
+        raise Broken("an echoed byte was wrong or missing")
 
 
 def sit(port, address, count, pipe):

@@ -206,7 +206,7 @@ def attempt(texts):
     except Broken as error:
         return error
     except (ValueError, KeyError) as error:
-        return Broken(f"what the guest said is not whole: {error!r}")
+        return Broken(f"the guest's output is incomplete: {error!r}")
 
 
 def by_boot(cells, boot_of, boot):

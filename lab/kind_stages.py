@@ -92,5 +92,5 @@ def measure(context, target, scenario, seconds):
     if summary["lost_events"] or summary["gaps"]:
         raise Broken(f"rung trace lost {summary['lost_events']} events: a larger `sample`")
     if sample == 1 and summary["answered"] != data["requests"]["answered"]:
-        raise Broken(f"rung trace saw {summary['answered']} answers, and {data['requests']['answered']} were counted by who asked")
+        raise Broken(f"rung trace saw {summary['answered']} answers, and {data['requests']['answered']} were counted by the generator")
     return {"figures": figures(requests), "limiter": None}

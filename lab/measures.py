@@ -281,7 +281,7 @@ def compressed(target, port, folder, path):
     if coding == "identity":
         raise Cannot(f"{target['name']} sends text as it is to a client that takes gzip")
     if status != 200 or gzip.decompress(body) != bytes_of(os.path.join(folder, path.lstrip("/"))):
-        raise Broken(f"{target['name']} sends {path} with status {status} as {coding}, and it is another text")
+        raise Broken(f"{target['name']} sends {path} with status {status} as {coding}, but the decoded text differs")
 
 
 def checked(target, server, scenario, folder):
@@ -331,7 +331,7 @@ def under_load(context, target, server, scenario, seconds):
         if scenario.get("once"):
             settled(server.pid)
         if scenario.get("crawl") and data["requests"]["sent"] > data["urls"]:
-            raise Broken(f"all {data['urls']} files were asked for, and some again, which is no crawl: more files, or less time")
+            raise Broken(f"all {data['urls']} files were requested, some twice, so this is not a crawl: use more files or less time")
         cpu_s, queued_ns = used_s(server.pid) - before_s, scheduled(server.pid)[1] - queued_ns  # before the idle connections are closed
         rss = field_kib(each_file(family(server.pid), "smaps_rollup"), "Pss")
     if scenario.get("once"):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""plots.py - everything that is made of lab/results, made anew without measuring (make plots).
+"""plots.py - everything that is made of lab/results, rebuilt without measuring (make plots).
 
 Each result gets a page, its plots as SVG and PNG and its cells as CSV in build/lab, the main plot in docs/lab/img, and the
 block of docs/lab/NAME.md.  All together get an index page, the table in docs/lab/README.md, and the table of other documents'

@@ -14,7 +14,7 @@ import figures
 
 MEASURED = ("kind", "target", "scenario")
 READ = ("title", "question", "of", "base", "figures", "standing", "claim", "plot")
-REWORDED = "Claims and plots are those of the experiment as it is now; what was measured is of the commit that is named."
+REWORDED = "Claims and plots come from the current experiment file; the measurements are from the named commit."
 
 
 def plan_now(path):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""spread.py - who gets the connections: how even they fall to the workers, and how many wake-ups each costs.
+"""spread.py - how evenly connections are spread over the workers, and how many wake-ups each costs.
 
 Workers are processes, so that each can be observed from outside: its sockets in /proc/PID/fd, and how often it went to
 sleep (voluntary_ctxt_switches), which is how often it was woken.  CONNECTIONS come in two ways: one after
@@ -125,7 +125,7 @@ def main():
         data = command.raw("spread", options.source, "rows")
     else:
         rows, errors = measured(options.rung, options.engines.split(","))
-        data = {"about": "rung: to whom connections fall", "rows": rows, "machine": describe(options.rung), "commit": commit(),
+        data = {"about": "rung: distribution of connections", "rows": rows, "machine": describe(options.rung), "commit": commit(),
                 "command": "lab/spread.py",
                 "when": datetime.datetime.fromtimestamp(began, datetime.timezone.utc).isoformat(timespec="seconds"),
                 "seconds": round(time.time() - began, 1), "load_before": load, "load_after": os.getloadavg(),

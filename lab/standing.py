@@ -84,7 +84,7 @@ def heads(result):
     """The heads of the columns."""
     words = figures.FIGURES[result["plan"]["standing"]["figure"]].words
     mine = name_of(result)
-    return ["scenario", f"{mine} is", f"{words}: the best other's / {mine}", mine, "the best other"]
+    return ["scenario", f"{mine} is", f"{words}: best other server / {mine}", mine, "the best other"]
 
 
 def name_of(result):
@@ -96,5 +96,5 @@ def summary(result):
     words = [one.word for one in rows(result)]
     said = [f"{word} in {words.count(word)}" for word in (AHEAD, LEVEL, BEHIND, UNSURE) if word in words]
     said = [f"is {', '.join(said)}"] if said else []
-    said += [f"does not do what is asked for in {words.count(view.CANNOT)}"] if view.CANNOT in words else []
+    said += [f"does not offer the work of {words.count(view.CANNOT)}"] if view.CANNOT in words else []
     return f"Of {view.counted(len(words), 'scenario')}, {name_of(result)} {' and '.join(said)}." if said else ""

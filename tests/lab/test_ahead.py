@@ -17,8 +17,8 @@ def test_who_is_ahead_comes_first():
     result = sample.standings()
     text, html_page = document.markdown(result), page.html(result)
     assert re.match(r"Of 2 scenarios, ours is [a-z]+ in", text)
-    assert text.index("| small | **") < text.index("Everybody: ") < text.index("![Which") < text.index("At the floor.")
-    assert html_page.index("Who is ahead") < html_page.index('id="verdicts"')
+    assert text.index("| small | **") < text.index("All servers: ") < text.index("![Which") < text.index("At the floor.")
+    assert html_page.index("Which server is ahead") < html_page.index('id="verdicts"')
 
 
 def test_a_table_of_everybody():

@@ -26,9 +26,9 @@ def test_what_documents_claim():
                                                    {"document": "It is slow.", "source": "khttpd notes, Two; text"}, {"says": "Ours."}]}}
     told = ", ".join(f"{count} {word}" for word, count in view.tally(result))
     assert document.said(plans, {"pools": result}).split("\n") == [
-        "## khttpd notes", "", "| section | from | what it says | what became of it here |", "|---|---|---|---|",
+        "## khttpd notes", "", "| section | from | claim | verdict here |", "|---|---|---|---|",
         "| Two | text | It is slow. | Never: not run here yet |", "", "## kecho report", "",
-        "| section | from | what it says | what became of it here |", "|---|---|---|---|",
+        "| section | from | claim | verdict here |", "|---|---|---|---|",
         f"| One \\| two | chart | It is fast. | Never: not run here yet<br>[{result['plan']['title']}](pools.md): {told} |"]
 
 

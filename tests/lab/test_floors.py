@@ -105,7 +105,7 @@ def test_it_is_measured_as_a_server(context, how):
 
 def test_what_it_has_no_answer_for(context):
     for scenario in ({"entries": 3}, {"gzip": True}):
-        with pytest.raises(Cannot, match="floor has one answer for everything"):
+        with pytest.raises(Cannot, match="floor sends one fixed answer"):
             measures.load(context, target("epoll"), scenario, 0.05)
 
 

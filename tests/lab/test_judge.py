@@ -99,7 +99,7 @@ def test_a_round_without_the_figure_is_not_left_out():
     assert judge.figure_of(data, "b", "s", "cpu_us").low == 0 and judge.ratio(data, "a", "b", "s", "cpu_us") is None
     data["cells"][0]["figures"] = {"failed": 3}
     assert judge.figure_of(data, "a", "s", "cpu_us") is None
-    assert [judge.verdicts(data)[0][key] for key in ("verdict", "why")] == ["not measured", "not every round has it"]
+    assert [judge.verdicts(data)[0][key] for key in ("verdict", "why")] == ["not measured", "some rounds lack this figure"]
 
 
 def test_who_is_missing_is_named():
@@ -140,7 +140,7 @@ def test_the_best_of_several_is_enough(expect, wanted):
 def test_that_none_does_it_is_known_of_all_or_not_at_all():
     asked = {"says": "x", "figure": "cpu_us", "best_of": ["a", "c"], "to": "b", "expect": "> 8"}
     told, = judge.verdicts(result([asked], a=[5] * 6, b=[10] * 6, c=[None] * 6))
-    assert told["verdict"] == "undecided" and told["why"] == "not known of c: c: died"
+    assert told["verdict"] == "undecided" and told["why"] == "unknown for c: c: died"
     asked["expect"] = "> 0.1"
     assert told_of(asked, a=[5] * 6, b=[10] * 6, c=[None] * 6) == [("a", "b", "confirmed")]
     told, = judge.verdicts(result([asked], a=[None] * 6, b=[10] * 6, c=[None] * 6))
@@ -195,7 +195,7 @@ def test_the_best_of_what_is_more():
 def test_one_that_failed_may_have_been_the_best():
     """A server is ahead of all only if all are known; to be behind, one that is known to be better is enough."""
     (told,) = judge.verdicts(result([to_best()], a=[8] * 6, b=[9] * 6, c=[10, 10, None, 10, 10, 10]))
-    assert (told["verdict"], told["why"]) == ("undecided", "not known of c: c: died")
+    assert (told["verdict"], told["why"]) == ("undecided", "unknown for c: c: died")
     (told,) = judge.verdicts(result([to_best()], a=[8] * 6, b=[7] * 6, c=[10, 10, None, 10, 10, 10]))
     assert (told["verdict"], told["why"]) == ("contradicted", "")
 
@@ -204,7 +204,7 @@ def test_one_that_is_not_installed_may_have_been_the_best():
     data = result([to_best()], a=[8] * 6, b=[9] * 6, c=[])
     data["missing"]["c"] = "c is not installed"
     (told,) = judge.verdicts(data)
-    assert (told["verdict"], told["why"]) == ("undecided", "not known of c: c: c is not installed")
+    assert (told["verdict"], told["why"]) == ("undecided", "unknown for c: c: c is not installed")
 
 
 @pytest.mark.parametrize("how", ["cannot", "not"])

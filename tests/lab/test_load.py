@@ -116,7 +116,7 @@ def test_text_that_is_compressed(context, monkeypatch):
     answers = iter([(200, "identity", text), (200, "gzip", gzip.compress(text)), (200, "gzip", gzip.compress(text[1:]))])
     monkeypatch.setattr(peers, "fetch", lambda *_: next(answers))
     measures.compressed({"name": "it"}, 1, folder, "/file.txt")
-    with pytest.raises(Broken, match="it sends /file.txt with status 200 as gzip, and it is another text"):
+    with pytest.raises(Broken, match="it sends /file.txt with status 200 as gzip, but the decoded text differs"):
         measures.compressed({"name": "it"}, 1, folder, "/file.txt")
 
 

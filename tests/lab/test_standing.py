@@ -44,7 +44,7 @@ def test_more_is_better():
 
 def test_nobody_is_ahead_of_one_that_is_not_known():
     found = one(epoll=[5] * 6, uring=[6] * 6, nginx=[20] * 6, h2o=[10, None, 10, 10, 10, 10])
-    assert (found.word, found.why) == ("not decided", "not known of h2o: h2o: died")
+    assert (found.word, found.why) == ("not decided", "unknown for h2o: h2o: died")
     found = one(epoll=[5] * 6, uring=[6] * 6, nginx=[4] * 6, h2o=[None] * 6)
     assert found.word == "behind"
 
@@ -54,7 +54,7 @@ def test_what_ours_does_not_offer():
     (found,) = standing.rows(data)
     assert found == ("s", "does not", "-", "died", "nginx, 4.00 us", "")
     data["plan"]["standing"]["name"] = "it"
-    assert standing.summary(data) == "Of 1 scenario, it does not do what is asked for in 1."
+    assert standing.summary(data) == "Of 1 scenario, it does not offer the work of 1."
 
 
 def test_an_experiment_that_does_not_ask():
