@@ -55,7 +55,8 @@ def test_a_small_run(page, tmp_path):
     assert set(data["engines"]) == {"naive", "epoll", "null"} and data["errors"] == []
     epoll, naive = data["engines"]["epoll"], data["engines"]["naive"]
     waits = [one["calls"][0]["by_name"].get("epoll_wait", 0) for one in (epoll, naive)]
-    assert waits[0] > 0.8 and waits[1] < 0.2  # naive sleeps on a set between connections, not between requests
+    # naive sleeps on a set between connections, not between requests; epoll does, unless requests arrive while others are answered
+    assert waits[0] > 0.5 and waits[1] < 0.2
     assert epoll["cpu_one"][0]["requests_per_s"] > 0 and 0.1 < epoll["cpu_one"][0]["total_us"] < 1e5
     assert naive["held"][0]["held"] == 1 and epoll["held"][0]["held"] == 100
     assert "idle" not in naive and epoll["idle"][0]["connections"] == 20

@@ -78,7 +78,7 @@ def test_a_crawl(context, monkeypatch):
     assert found[0] | found[1] == {f"{number % 5}/file{number}.bin" for number in range(50)}
     wanted = 41
     found.clear()
-    with pytest.raises(Broken, match="all 40 files were asked for, and some again"):
+    with pytest.raises(Broken, match="all 40 files were requested, some twice"):
         measures.load(context, target, scenario, 1)
 
 
