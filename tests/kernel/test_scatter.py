@@ -11,11 +11,10 @@ import subprocess
 
 import pytest
 from lib import module
-from lib.trees import content, write
+from test_sender import folder  # noqa: F401 (a fixture)
 
 SIOCETHTOOL, GET_SG, SET_SG = 0x8946, 0x18, 0x19  # linux/sockios.h, linux/ethtool.h
 NEAR, FAR, SPACE = "10.9.7.1", "10.9.7.2", "rung-far"
-SIZES = (13, 1024, 4097, 20_000, 200_000)
 SECONDS = "3"
 
 
@@ -52,22 +51,13 @@ def cable(request):
         yield
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("scatter")
-    for one in (path, path.parent):
-        os.chmod(one, 0o755)
-    for size in SIZES:
-        write(f"{path}/{size}.bin", content(f"scatter {size}", size))
-    return str(path)
-
-
 @pytest.mark.long
 # shows K17
 def test_each_byte_arrives(start, folder, cable, record_property):
-    server = start(folder, "--bind", NEAR)
-    argv = ["nsenter", f"--net=/run/netns/{SPACE}", os.environ["RUNG_BIN"], "load", "-c", "8", "-t", "1", "-d", SECONDS, "--walk", folder,
-            "--check", folder, "--fail-if", "errors>0", f"http://{NEAR}:{server.port}/"]
+    place = str(folder)
+    server = start(place, "--bind", NEAR)
+    argv = ["nsenter", f"--net=/run/netns/{SPACE}", os.environ["RUNG_BIN"], "load", "-c", "8", "-t", "1", "-d", SECONDS, "--walk", place,
+            "--check", place, "--fail-if", "errors>0", f"http://{NEAR}:{server.port}/"]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     answers = server.stats()["complete"]
