@@ -24,11 +24,14 @@ void __wrap_watch_add(struct watch *watch, struct session *s)
 }
 
 static atomic_int glimpses; /* times a worker sees a waiting client that is not there */
+static atomic_bool unseen;  /* no worker sees a waiting client, and so none makes room for it */
 
 bool __real_worker_awaited(const struct worker *w);
 bool __wrap_worker_awaited(const struct worker *w);
 bool __wrap_worker_awaited(const struct worker *w)
 {
+    if (atomic_load(&unseen))
+        return false;
     if (atomic_load(&glimpses) <= 0)
         return __real_worker_awaited(w);
     atomic_fetch_sub(&glimpses, 1);
@@ -58,7 +61,9 @@ static void leave(int client)
     close(client);
 }
 
-/* Each worker has one thread and so one seat; half a request keeps that seat. */
+/* Each worker has one thread and so one seat; half a request keeps that seat.  On a busy machine a
+ * free worker may need so long to accept that the full one would make room for the second client.
+ * Its wake-up would not be lost, so no worker makes room here; a lost one would last for ever. */
 /* shows D08, D32 */
 static void test_no_wake_up_is_lost(void **state)
 {
@@ -66,6 +71,7 @@ static void test_no_wake_up_is_lost(void **state)
     struct serving s;
 
     (void)state;
+    atomic_store(&unseen, true);
     serving_fill(&s, &engine_pool, &http_proto);
     s.srv.arrangement.workers = WORKERS;
     s.srv.arrangement.tuning.threads = 1;
@@ -88,6 +94,7 @@ static void test_no_wake_up_is_lost(void **state)
     assert_int_equal(s.result, 0);
     assert_int_equal(stats_live(s.srv.stats), 0);
     serving_empty(&s);
+    atomic_store(&unseen, false);
 }
 
 static void wait_until_evicted(struct serving *s, uint64_t count)
