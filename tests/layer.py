@@ -4,8 +4,9 @@
 A layer runs in a process of its own, and a process that outlives its parent becomes that process's child, so each process
 left running is reported by the layer that left it.  Layers start in their order as long as there are seats, a quarter of
 a processor each; where the next one does not fit, a smaller one after it may start.  A layer without a number of seats
-takes all of them.  Layers are reported in their order, each as a whole.  If other layers ran at the same time, failed
-tests run again when all of those are done: alone().  If none did, load was not the reason, and the failure stands.
+takes all of them.  Layers are reported in their order, each as a whole.  If other layers ran at the same time, or other
+tests of its own, failed tests run again when all of those are done: alone().  If none did, load was not the reason, and
+the failure stands.
 """
 import ctypes
 import fcntl
@@ -109,13 +110,14 @@ class Layer:
         self.said.append(f"{self.name}: {len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} skipped "
                          f"({seconds:.0f} s, {self.cpu_s:.0f} s of processor)")
 
-    def alone(self):
-        """Whether other layers ran at the same time, so that failed tests may run again; returns when they are done."""
+    def alone(self, crowded=False):
+        """Whether other layers ran at the same time, or other tests of this one (crowded), so that failed tests may run
+        again.  Returns when the other layers are done."""
         if self.may_retry is None:
-            self.starter.send(None)
+            self.starter.send(crowded)
             self.may_retry = self.starter.recv()
             if not self.may_retry:
-                self.log("--- no other layer ran at the same time: what failed does not run again")
+                self.log("--- nothing else ran at the same time: what failed does not run again")
         return self.may_retry
 
     def log(self, text):
@@ -189,7 +191,7 @@ class Layer:
 # --- Side by side -----------------------------------------------------------------------------------------
 
 def heard(pipe):
-    """A layer's message: None if it asks to be alone, its tally when it is done, an empty tally if it died."""
+    """A layer's message: a bool if it asks to be alone, its tally when it is done, an empty tally if it died."""
     try:
         return pipe.recv()
     except EOFError:
@@ -250,14 +252,14 @@ def side_by_side(layers, places=SEATS):
             untold.append(running[pipe].layer)
             pipe.send(True)
         for pipe in wait(running):
-            tally, one = heard(pipe), running.pop(pipe)
-            if tally is None and not one.had_company:
+            said, one = heard(pipe), running.pop(pipe)
+            if said is False and not one.had_company:
                 running[pipe] = one
                 pipe.send(False)
-            elif tally is None:
+            elif isinstance(said, bool):
                 patient[pipe] = one
                 one.layer.said = [f"{one.layer.name}: what failed runs again alone, at the end"]
             else:
-                one.finish(tally)
+                one.finish(said)
         while untold and untold[0] not in ahead and untold[0] not in [one.layer for one in running.values()]:
             yield untold.pop(0)

@@ -121,7 +121,8 @@ def c_programs(mode, *patterns, prefix=(), timeout_s=300, parts=None):
         with ThreadPoolExecutor(many) as pool:
             outcomes = list(pool.map(lambda program: cmocka(layer, start, program, timeout_s), programs))
         for program, outcome in zip(programs, outcomes):
-            if outcome[2] and os.path.basename(program[0]) in WITH_SOCKETS and layer.alone():
+            late = outcome[2] and os.path.basename(program[0]) in WITH_SOCKETS
+            if late and layer.alone(crowded=len(programs) > 1):
                 again = cmocka(layer, start, program, timeout_s)
                 if not again[2]:
                     layer.unsteady += outcome[2]
@@ -189,10 +190,10 @@ def pytest_run(layer, env, timeout_s, many, *args, paths):
 
 
 def pytest_twice(layer, env, timeout_s, many, *args, paths):
-    """Runs pytest, and again alone, one test at a time, for the few that failed while other layers ran."""
+    """Runs pytest, and again alone, one test at a time, for the few that failed beside others."""
     def once(many, *more):
         return pytest_run(layer, env, timeout_s, many, *more, *args, paths=paths)
-    note_pytest(layer, once(many), lambda: once(1, "--last-failed")[0])
+    note_pytest(layer, once(many), lambda: once(1, "--last-failed")[0], crowded=many > 1)
 
 
 def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None):

@@ -28,12 +28,13 @@ def junit(path):
     return results
 
 
-def note_pytest(layer, outcome, once_more):
-    """Runs a few failed tests again, alone, if other layers ran: load made them late, or they are broken."""
+def note_pytest(layer, outcome, once_more, crowded=False):
+    """Runs a few failed tests again, alone, if other tests ran beside them: load made them late, or they are broken.
+    crowded: tests of this layer ran side by side."""
     results, status, output = outcome
     failed = [name for name, (word, _) in results.items() if word == "failed"]
     again = {}
-    if failed and len(failed) <= FEW and layer.alone():
+    if failed and len(failed) <= FEW and layer.alone(crowded):
         again = once_more()
     for name, (word, text) in results.items():
         if word == "skipped":

@@ -40,7 +40,7 @@ def listed(plan, tally):
     """Prints the end: failures, unsteady tests, skipped tests with reasons, the sum."""
     for layer in tally:
         for name in layer.unsteady:
-            print(f"unsteady in {layer.name}: {name} (failed beside other layers, passed alone)")
+            print(f"unsteady in {layer.name}: {name} (failed beside others, passed alone)")
     for layer in tally:
         reasons = {}
         for name, reason in layer.skipped:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""run.py counts what happened: a failure may be called unsteady only if other layers ran at the same time."""
+"""run.py counts what happened: a failure may be called unsteady only if other tests ran at the same time."""
 import os
 import time
 from types import SimpleNamespace
@@ -26,14 +26,14 @@ def layers(tmp_path):
     return ran
 
 
-def late(retried=None):
+def late(retried=None, crowded=False):
     """A job whose test fails at first and then passes; its second run creates the file `retried`."""
     def job(layer):
         def once_more():
             if retried:
                 retried.write_text(f"{time.monotonic()}")
             return {"t::late": ("passed", "")}
-        note_pytest(layer, ({"t::late": ("failed", "too late"), "t::good": ("passed", "")}, 1, ""), once_more)
+        note_pytest(layer, ({"t::late": ("failed", "too late"), "t::good": ("passed", "")}, 1, ""), once_more, crowded)
     return job
 
 
@@ -90,7 +90,15 @@ def test_beside_another_layer_it_runs_again_alone(layers, tmp_path, capsys, firs
     assert (found["wire"].failed, found["wire"].unsteady) == ([], ["t::late"])
     assert float(retried.read_text()) > float(ended.read_text())
     assert run.listed("check", list(found.values())) == 0
-    assert "unsteady in wire: t::late (failed beside other layers, passed alone)" in capsys.readouterr().out
+    assert "unsteady in wire: t::late (failed beside others, passed alone)" in capsys.readouterr().out
+
+
+def test_tests_side_by_side_run_again_alone(layers, tmp_path):
+    """The tests of one layer crowd each other too, and another layer may start before they run again."""
+    ended, retried = tmp_path / "ended", tmp_path / "retried"
+    found = layers(wire=late(retried, crowded=True), other=until(None, ended))
+    assert (found["wire"].failed, found["wire"].unsteady) == ([], ["t::late"])
+    assert float(retried.read_text()) > float(ended.read_text())
 
 
 def test_what_fails_twice_has_failed(layers):
