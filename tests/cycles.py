@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""cycles.py [FOLDER] - no two files need each other, directly or by way of others.
+
+FOLDER has the objects of a build, in folders as the sources are (build/debug).  A file needs another if it uses a
+symbol that only the other one defines, a table of functions included, which a reader of #include lines would miss.
+Files that do are one file to whoever wants to understand, test or move them.  Known circles are in KNOWN; that list
+may only get shorter.
+"""
+import glob
+import os
+import subprocess
+import sys
+
+FOLDERS = ("core", "base", "server", "engines", "tools", "kernel")
+UNDEFINED = "U"  # nm's letter
+
+KNOWN = [
+    {"base/ring", "base/ring_send"},
+    {"core/http_reply", "core/http_status"},
+    {"core/listing", "core/listing_html"},
+    {"engines/uring", "engines/uring_doors", "engines/uring_starved"},
+    {"server/cache", "server/cache_fill", "server/cache_listing", "server/cache_ready", "server/cache_variant", "server/cache_watch",
+     "server/fetch", "server/host", "server/later", "server/line", "server/loop", "server/session", "server/site", "server/site_folder",
+     "server/site_open", "server/site_place", "server/site_young", "server/victims", "server/watch", "server/worker"},
+    {"server/choose", "server/serve"},
+    {"tools/load/answer", "tools/load/mix_judge"},
+    {"tools/load/client", "tools/load/connect", "tools/load/plan", "tools/load/replay", "tools/load/think", "tools/load/walk",
+     "tools/load/worker", "tools/load/workload"},
+    {"tools/load/files", "tools/load/mix"},
+    {"tools/load/report", "tools/load/report_json", "tools/load/report_workload"},
+    {"tools/load/trial", "tools/load/trial_acts"},
+    {"tools/trace/calls", "tools/trace/report", "tools/trace/report_json", "tools/trace/waterfall"},
+    {"tools/trace/compare", "tools/trace/main", "tools/trace/table"},
+    {"tools/trace/flow", "tools/trace/flow_bytes"},
+]
+
+
+def objects(folder):
+    """{file without its ending: (defined, used)} of all objects of the product whose source is there."""
+    paths = [path for name in FOLDERS for path in glob.glob(os.path.join(folder, name, "**/*.o"), recursive=True)]
+    names = {path: os.path.relpath(path, folder)[:-2] for path in paths}
+    files = {name: (set(), set()) for name in names.values() if os.path.exists(name + ".c")}
+    text = subprocess.run(["nm", "--extern-only", "-A", *paths], check=True, text=True, capture_output=True).stdout if paths else ""
+    for line in text.splitlines():
+        path, _, rest = line.partition(":")
+        letter, symbol = rest.split()[-2:]
+        if names[path] in files:
+            files[names[path]][letter == UNDEFINED].add(symbol)
+    return files
+
+
+def needs(files):
+    """{file: {file it needs: symbols}}.  A symbol that several files define is a choice that the linker makes (probe.c
+    or probe_absent.c), and a main is nobody's need."""
+    makers = {}
+    for name, (defined, _) in files.items():
+        for symbol in defined:
+            makers.setdefault(symbol, []).append(name)
+    found = {name: {} for name in files}
+    for name, (_, used) in files.items():
+        for symbol in used:
+            if len(makers.get(symbol, [])) == 1 and makers[symbol][0] != name:
+                found[name].setdefault(makers[symbol][0], set()).add(symbol)
+    return found
+
+
+def reached(arrows, start):
+    seen, ahead = set(), [start]
+    while ahead:
+        for name in arrows[ahead.pop()]:
+            if name not in seen:
+                seen.add(name)
+                ahead.append(name)
+    return seen
+
+
+def circles(arrows):
+    """The sets of files of which each reaches each other."""
+    reach = {name: reached(arrows, name) for name in arrows}
+    found = []
+    for name in sorted(arrows):
+        if name in reach[name] and not any(name in one for one in found):
+            found.append({other for other in reach[name] if name in reach[other]})
+    return found
+
+
+def complaints(arrows, known):
+    """Lines: circles that are not known, and known ones that are none any more."""
+    found = circles(arrows)
+    for one in found:
+        if one not in known:
+            yield "these files need each other: " + ", ".join(sorted(one))
+            for name in sorted(one):
+                for other in sorted(one & set(arrows[name])):
+                    yield f"  {name} needs {other}: {', '.join(sorted(arrows[name][other]))}"
+    for one in known:
+        if one not in found:
+            yield "no circle any more, or a smaller one; change KNOWN in tests/cycles.py: " + ", ".join(sorted(one))
+
+
+def main():
+    folder = sys.argv[1] if len(sys.argv) > 1 else "build/debug"
+    files = objects(folder)
+    if not files:
+        sys.exit(f"cycles.py: {folder} has no objects; run make MODE=debug first")
+    known = [one for one in KNOWN if one & set(files)]
+    wrong = list(complaints(needs(files), known))
+    print("\n".join(wrong) or f"{len(files)} files, {len(known)} known circles")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""cycles.py finds files that need each other, and notices when a known circle is gone."""
+import subprocess
+
+import cycles
+import pytest
+
+ON = "void b(void);\nvoid a(void);\nvoid a(void) { b(); }\n"
+BACK = "void a(void);\nvoid (*const table[])(void);\nvoid (*const table[])(void) = {a};\nvoid b(void);\nvoid b(void) { }\n"
+APART = "void b(void);\nvoid b(void) { }\n"
+
+
+@pytest.fixture
+def built(tmp_path, monkeypatch):
+    """built(name=source...): compiles the sources, each as server/NAME.c -> what each needs."""
+    monkeypatch.chdir(tmp_path)
+
+    def build(**sources):
+        (tmp_path / "server").mkdir()
+        (tmp_path / "out/server").mkdir(parents=True)
+        for name, source in sources.items():
+            (tmp_path / f"server/{name}.c").write_text(source)
+            subprocess.run(["gcc", "-c", f"server/{name}.c", "-o", f"out/server/{name}.o"], check=True)
+        return cycles.needs(cycles.objects("out"))
+    return build
+
+
+def test_a_circle_by_a_table_is_found(built):
+    arrows = built(a=ON, b=BACK)
+    assert cycles.circles(arrows) == [{"server/a", "server/b"}]
+    assert [line for line in cycles.complaints(arrows, []) if "needs server" in line] == \
+        ["  server/a needs server/b: b", "  server/b needs server/a: a"]
+    assert not list(cycles.complaints(arrows, [{"server/a", "server/b"}]))
+
+
+def test_one_way_is_no_circle(built):
+    arrows = built(a=ON, b=APART)
+    assert cycles.circles(arrows) == []
+    assert "no circle any more" in next(cycles.complaints(arrows, [{"server/a", "server/b"}]))
+
+
+def test_a_choice_of_two_is_nobody_s_need(built):
+    assert cycles.circles(built(a=ON, b=BACK, b_absent=APART)) == []
+
+
+def test_an_object_without_a_source_is_left_out(built, tmp_path):
+    built(a=ON, b=BACK)
+    (tmp_path / "server/b.c").unlink()
+    assert cycles.circles(cycles.needs(cycles.objects("out"))) == []
