@@ -19,8 +19,9 @@ OURS = re.compile(r"0xffffffff[ac-f][0-9a-f]{7}\b|\[rung_\w+\]|\[planted_\w+\]")
 # Other code makes these for us, and we must give them back.  Heads of segments are not among them: the network keeps
 # some freed ones on each processor, for the next use or until that processor has something to receive (receive()).
 LENT = re.compile(r"(kmalloc-(?!rcl|cg-)\S+|filp|TCP|TCPv6|sock_inode_cache|cred_jar|rung\S*)$")
-# Objects that the network keeps for later users, whichever code asked first: it frees the oldest neighbours itself.
-KEPT = re.compile(r"___neigh_create\b")
+# Objects that the network keeps for later users, whichever code asked first: neighbours, of which it frees the oldest, and
+# what TCP has learned of a route, whose entries it uses again (net/ipv4/tcp_metrics.c).
+KEPT = re.compile(r"___neigh_create\b|tcp_get_metrics\b")
 # For files, each processor updates /proc/sys/fs/file-nr by 32 at a time, so that number is not exact.
 COUNTED = ("TCP", "TCPv6", "sock_inode_cache", "filp")
 
