@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* inside.h - how the server's own files fit together.  Engines do not include it.
  *
- * serve.c (options -> struct server) opens site, log, stats and listeners, then worker.c runs
- * the engine: loop.c and session.c give the core its host: find and page ask the site, answer
- * and answered tell log and stats, alloc and free use the loop's buffers.
+ * serve.c (options -> struct server) opens site, log, stats and listeners, then worker.c runs the
+ * engine.  host.c gives the core its host: find and page ask the site, answer and answered tell log
+ * and stats, alloc and free use the loop's buffers.
  */
 #ifndef SERVER_INSIDE_H
 #define SERVER_INSIDE_H
 #include <errno.h>
 #include <stdatomic.h>
 #include <unistd.h>
+#include "../base/clock.h"
 #include "../base/congestion.h"
 #include "../base/net.h"
 #include "../base/send.h"
@@ -228,10 +229,10 @@ int worker_run(struct server *srv, unsigned number);
 /* Async-signal-safe: one more stop signal.  With the first the listeners take no new handshake. */
 void server_stop(struct server *srv);
 
-/* The end of listening (worker.c).  Handshakes under way at the first stop signal have LAST_CALL_MS
- * to complete, several round trips of a local network.  A new one is delayed, because its client
- * sends the first packet again a second later.  Until the listeners are closed, each thread that
- * could close them looks every LEAVE_TICK_MS. */
+/* The end of listening (listeners.c).  Handshakes under way at the first stop signal have
+ * LAST_CALL_MS to complete, several round trips of a local network.  A new one is delayed, because
+ * its client sends the first packet again a second later.  Until the listeners are closed, each
+ * thread that could close them looks every LEAVE_TICK_MS. */
 enum { LAST_CALL_MS = 10, LEAVE_TICK_MS = 5 };
 /* A listener is closed when every process has closed it.  Nothing is shut down: a process that is
  * not ours may hold the listener too, and keeps its queue. */
@@ -267,11 +268,14 @@ int processors_pin(unsigned number);
 void shortage_say(int err);
 
 /* --- Loops and sessions among themselves (loop.c, host.c, session.c) -------------------------- */
-uint64_t clock_ms(void);
 void host_init(struct host *h, struct loop *l);
 int  buffers_open(struct buffers **b);
 void buffers_close(struct buffers *b);
 
+/* A connection begins, on any thread; and ends, whichever thread served it.  A blocking one may end
+ * in parts: session_leave(), session_gone(). */
+void session_init(struct loop *l, struct session *s, int fd);
+void session_fini(struct loop *l, struct session *s);
 /* A connection in the loop's list and wheel; NULL: no memory, and fd is closed. */
 struct session *session_open(struct loop *l, int fd);
 struct session *session_of_timer(struct wheel_node *n);

@@ -33,14 +33,6 @@ enum {
 
 /* --- Clock ------------------------------------------------------------------------------------ */
 
-uint64_t clock_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts); /* a tick old at most, and five times cheaper */
-    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
 static void date_refresh(struct loop *l)
 {
     struct timespec ts;

@@ -2,10 +2,7 @@
 /* session.c - a connection in user space: the machine, its socket, its timer.
  *
  * One owner, one close path.  Non-blocking engines call session_pump() when the socket is ready.
- * Blocking engines give a thread to session_serve(), which is the same conversation with the
- * waiting done by the socket.  There the clock is read after each transfer, because a blocking
- * receive may have taken seconds; and the watcher may look at the machine only while the thread is
- * inside a transfer.
+ * Blocking engines have the same conversation in blocking.c, where the socket does the waiting.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -56,7 +53,7 @@ void session_list_del(struct loop *l, struct session *s)
 
 /* --- Life ------------------------------------------------------------------------------------- */
 
-static void session_init(struct loop *l, struct session *s, int fd)
+void session_init(struct loop *l, struct session *s, int fd)
 {
     const char *far = l->worker->server->arrangement.congestion_far;
 
@@ -68,9 +65,7 @@ static void session_init(struct loop *l, struct session *s, int fd)
     stats_add(l->worker->server->stats, STAT_ACCEPTED, 1);
 }
 
-/* The end of a connection, whichever thread served it.  In parts: session_leave(),
- * session_gone(). */
-static void session_fini(struct loop *l, struct session *s)
+void session_fini(struct loop *l, struct session *s)
 {
     struct stats *stats = l->worker->server->stats;
 
@@ -306,101 +301,4 @@ bool session_overdue(struct session *s, uint64_t now_ms)
     if (conn_idle(&s->conn) && net_unread(s->fd) > 0)
         return !conn_spoken(&s->conn, now_ms);
     return conn_overdue(&s->conn, acked, now_ms);
-}
-
-/* --- Blocking --------------------------------------------------------------------------------- */
-
-static void serve_input(struct loop *l, struct session *s, struct line *line)
-{
-    struct watch *watch = l->worker->watch;
-    long n;
-
-    watch_leave(watch, s);
-    n = line_recv(line, l->scratch, sizeof(l->scratch));
-    watch_enter(watch, s);
-    loop_tick(l);
-    if (n < 0 || (n == 0 && watch_has_shut(s))) /* ended by the watcher, not by the client */
-        conn_abort(&s->conn);
-    else
-        conn_feed(&s->conn, l->scratch, (size_t)n, l->now_ms);
-}
-
-static void serve_output(struct loop *l, struct session *s, struct line *line)
-{
-    struct watch *watch = l->worker->watch;
-    struct conn_out out = conn_out(&s->conn);
-    long n;
-
-    watch_leave(watch, s);
-    n = line_send(line, &out);
-    watch_enter(watch, s);
-    loop_tick(l);
-    if (n <= 0)
-        conn_abort(&s->conn); /* gone, or the file has become shorter: nothing may follow */
-    else
-        conn_sent(&s->conn, (size_t)n, l->now_ms);
-}
-
-void session_begin(struct loop *l, struct session *s, int fd)
-{
-    loop_tick(l);
-    session_init(l, s, fd);
-    watch_add(l->worker->watch, s); /* as after watch_enter() */
-}
-
-bool session_turned_away(struct loop *l, struct session *s)
-{
-    if (!watch_turns_away(l->worker->watch, s))
-        return false;
-    stats_add(l->worker->server->stats, STAT_EVICTED, 1);
-    return true;
-}
-
-void session_run(struct loop *l, struct session *s)
-{
-    struct line line = line_of(l, s);
-
-    while (s->conn.want != CONN_CLOSE) {
-        if (conn_shuts(&s->conn))
-            line_shut(&line);
-        if (s->conn.want == CONN_SEND)
-            serve_output(l, s, &line);
-        else if (s->conn.want != CONN_CLOSE)
-            serve_input(l, s, &line);
-    }
-}
-
-/* Another process may hold the socket too, so closing it would send nothing to the peer: it is shut
- * down instead, unless the last close is to reset it.  And a later child must not inherit the
- * descriptors that this process sent with. */
-void session_leave(struct loop *l, struct session *s)
-{
-    bool failed = conn_unfinished(&s->conn);
-
-    stats_add(l->worker->server->stats, STAT_BYTES, s->conn.sent);
-    conn_fini(&s->conn);
-    sender_rest(l->sender);
-    if (failed)
-        net_cut(s->fd);
-    else
-        net_end(s->fd);
-}
-
-void session_gone(struct loop *l, struct session *s, bool lost)
-{
-    watch_del(l->worker->watch, s);
-    close(s->fd);
-    stats_add(l->worker->server->stats, lost ? STAT_LOST : STAT_CLOSED, 1);
-}
-
-void session_serve(struct loop *l, int fd)
-{
-    struct session s;
-
-    session_begin(l, &s, fd);
-    if (!session_turned_away(l, &s))
-        session_run(l, &s);
-    watch_del(l->worker->watch, &s);
-    session_fini(l, &s);
-    sender_rest(l->sender); /* a thread without a connection holds no descriptor */
 }

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* clock.c - the time, as deadlines need it. */
+#include <time.h>
+#include "clock.h"
+
+uint64_t clock_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts); /* five times cheaper than CLOCK_MONOTONIC */
+    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}

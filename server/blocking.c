@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* blocking.c - a thread serves one connection from accept to close, and the socket does the
+ * waiting.
+ *
+ * The clock is read after each transfer, because a blocking receive may have taken seconds; and the
+ * watcher may look at the machine only while the thread is inside a transfer.
+ */
+#include <unistd.h>
+#include "../base/net.h"
+#include "inside.h"
+
+static void serve_input(struct loop *l, struct session *s, struct line *line)
+{
+    struct watch *watch = l->worker->watch;
+    long n;
+
+    watch_leave(watch, s);
+    n = line_recv(line, l->scratch, sizeof(l->scratch));
+    watch_enter(watch, s);
+    loop_tick(l);
+    if (n < 0 || (n == 0 && watch_has_shut(s))) /* ended by the watcher, not by the client */
+        conn_abort(&s->conn);
+    else
+        conn_feed(&s->conn, l->scratch, (size_t)n, l->now_ms);
+}
+
+static void serve_output(struct loop *l, struct session *s, struct line *line)
+{
+    struct watch *watch = l->worker->watch;
+    struct conn_out out = conn_out(&s->conn);
+    long n;
+
+    watch_leave(watch, s);
+    n = line_send(line, &out);
+    watch_enter(watch, s);
+    loop_tick(l);
+    if (n <= 0)
+        conn_abort(&s->conn); /* gone, or the file has become shorter: nothing may follow */
+    else
+        conn_sent(&s->conn, (size_t)n, l->now_ms);
+}
+
+void session_begin(struct loop *l, struct session *s, int fd)
+{
+    loop_tick(l);
+    session_init(l, s, fd);
+    watch_add(l->worker->watch, s); /* as after watch_enter() */
+}
+
+bool session_turned_away(struct loop *l, struct session *s)
+{
+    if (!watch_turns_away(l->worker->watch, s))
+        return false;
+    stats_add(l->worker->server->stats, STAT_EVICTED, 1);
+    return true;
+}
+
+void session_run(struct loop *l, struct session *s)
+{
+    struct line line = line_of(l, s);
+
+    while (s->conn.want != CONN_CLOSE) {
+        if (conn_shuts(&s->conn))
+            line_shut(&line);
+        if (s->conn.want == CONN_SEND)
+            serve_output(l, s, &line);
+        else if (s->conn.want != CONN_CLOSE)
+            serve_input(l, s, &line);
+    }
+}
+
+/* Another process may hold the socket too, so closing it would send nothing to the peer: it is shut
+ * down instead, unless the last close is to reset it.  And a later child must not inherit the
+ * descriptors that this process sent with. */
+void session_leave(struct loop *l, struct session *s)
+{
+    bool failed = conn_unfinished(&s->conn);
+
+    stats_add(l->worker->server->stats, STAT_BYTES, s->conn.sent);
+    conn_fini(&s->conn);
+    sender_rest(l->sender);
+    if (failed)
+        net_cut(s->fd);
+    else
+        net_end(s->fd);
+}
+
+void session_gone(struct loop *l, struct session *s, bool lost)
+{
+    watch_del(l->worker->watch, s);
+    close(s->fd);
+    stats_add(l->worker->server->stats, lost ? STAT_LOST : STAT_CLOSED, 1);
+}
+
+void session_serve(struct loop *l, int fd)
+{
+    struct session s;
+
+    session_begin(l, &s, fd);
+    if (!session_turned_away(l, &s))
+        session_run(l, &s);
+    watch_del(l->worker->watch, &s);
+    session_fini(l, &s);
+    sender_rest(l->sender); /* a thread without a connection holds no descriptor */
+}
