@@ -6,13 +6,20 @@
  * received a request, and then finds that no event is queued (cache_look()), may answer from
  * memory whatever it finds there.  The order is the proof: receive, look, find.
  *
- *   cache.c        the table, references, eviction
- *   cache_watch.c  watches, and which entries an event ends
- *   cache_fill.c   an answer becomes an entry: watch first, read afterwards
+ *   cache.c          asked from outside: find, open, close
+ *   cache_fill.c     an answer becomes an entry: watch first, read afterwards
+ *   cache_way.c      what a file's answer depends on is watched, from the root down
+ *   cache_listing.c  listings: what they depend on, and when they are made again
  *   cache_variant.c  an entry's bytes in gzip, br or zstd, made by a thread of the cache
- *   cache_ready.c  whole answers, head and body, for requests that repeat
- *   cache_listing.c  listings: what they depend on, and whether keeping them pays
- *   cache_kind.c   the file systems on which that can be promised
+ *   cache_ready.c    whole answers, head and body, for requests that repeat
+ *   cache_room.c     entries get a place, and others lose theirs for it
+ *   cache_watch.c    watches, and which entries an event ends
+ *   cache_table.c    the table: entries, their order, references, readers
+ *   cache_listed.c   whether keeping a listing pays
+ *   cache_kind.c     the file systems on which that can be promised
+ *   cache_mounts.c   mounts that hide a folder
+ *
+ * Each file calls only those below it.
  *
  * docs/cache.md says which changes send no event and what is done about them.
  *
@@ -52,9 +59,8 @@ bool cache_ready(struct cache_reader *reader, const struct http_ask *ask, struct
  * which may be kept.  On any thread that may block. */
 int cache_list(struct cache_reader *reader, const struct http_ask *ask, struct source **source);
 
-/* For site_release(): releases a reference to an entry. */
-struct cache_entry;
-void cache_release(struct cache_entry *entry);
+/* Releases what cache_find(), site_find() and the like gave. */
+void cache_source_release(struct site *site, struct source *source);
 
 /* Why no answers are kept for files on the file system of fd; NULL: they are kept.  The text has
  * the file system's name if it is a known one. */

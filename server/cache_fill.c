@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* cache_fill.c - an answer becomes an entry: watch first, read afterwards.
  *
- * From the root down each folder is watched before the next name is looked up in it, and the file
- * before it is read.  So whatever the site finds afterwards either is still true or has sent an
- * event that is in the queue, and that event ends the entry, whether it is in the table yet or not.
+ * The way to the file is watched (cache_way.c) before the file is read.  So whatever the site finds
+ * afterwards either is still true or has sent an event that is in the queue, and that event ends
+ * the entry, whether it is in the table yet or not.
  *
  * Kept are files of up to CACHE_BODY_BYTES_MAX that are in the kernel's memory now, redirects to a
  * folder, and the answer that nothing is there.  Not kept are refusals, and whatever a symbolic
@@ -17,13 +17,10 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
-#include <unistd.h>
-#include "../core/types.h"
 #include "cache_inside.h"
 #include "hash.h"
 
 enum {
-    PAGE_NAME_BYTES = 16,
     MARK_TIMES = 7 << 1,     /* of a doorkeeper's mark: how often the key was asked for */
     MARK_BITS = 4,           /* ... below the bits of its hash */
     REFUSED_BITS = 10,       /* of a doorkeeper's mark: when it was refused, and that it was */
@@ -108,205 +105,6 @@ static uint32_t doorkeeper_refusal(const struct cache_want *want)
     uint32_t when = (uint32_t)(want->now_ms >> REFUSED_MS_LOG) & ((1u << (REFUSED_BITS - 1)) - 1);
 
     return (doorkeeper_tag(want) >> REFUSED_BITS << REFUSED_BITS) | when << 1;
-}
-
-/* --- Watching the way ------------------------------------------------------------------------- */
-
-/* State of the way down. */
-struct way {
-    struct cache *c;
-    _Atomic uint32_t *mark; /* the doorkeeper's, of the key */
-    struct cache_deps *deps;
-    int folder;
-    unsigned depth;
-    bool lasting; /* the reason not to keep it is lasting: nothing was just in the way */
-    bool varies; /* a sibling is there, so the answer depends on what the client accepts */
-    unsigned files; /* 1 << coding: the sibling is a file */
-};
-
-enum step { STEP_ON, STEP_END /* nothing is there */, STEP_NO /* cannot be kept */ };
-
-static int open_name(int folder, struct slice name, const char *suffix, struct stat *st)
-{
-    char text[NAME_BYTES_MAX + CODING_SUFFIX_BYTES_MAX + 1];
-    int fd, err;
-
-    if (name.len > NAME_BYTES_MAX)
-        return -ENAMETOOLONG;
-    snprintf(text, sizeof(text), "%.*s%s", (int)name.len, name.ptr, suffix);
-    fd = openat(folder, text, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    if (fstat(fd, st) == 0)
-        return fd;
-    err = -errno;
-    close(fd);
-    return err;
-}
-
-/* A file server is not asked what it is: it might not answer. */
-static bool is_known(const struct way *w, int fd, const struct stat *st)
-{
-    return st->st_dev == w->c->dev ||
-           (site_place_of(w->c->site, fd, st->st_dev) != SITE_FAR && cache_fits(fd));
-}
-
-static bool is_passed(const struct way *w, const struct stat *st)
-{
-    return S_ISDIR(st->st_mode) && (!w->c->site->world || st->st_mode & S_IXOTH);
-}
-
-static bool is_lasting(const struct way *w, int fd, const struct stat *st)
-{
-    return S_ISLNK(st->st_mode) || !is_known(w, fd, st);
-}
-
-/* Enters that folder. */
-static enum step enter(struct way *w, struct slice name)
-{
-    struct cache_names names = {.count = 1, .name = {name}};
-    struct stat st;
-    int fd;
-
-    w->lasting = ++w->depth > CACHE_DEPTH_MAX;
-    if (w->lasting || !cache_depend_names(w->c, w->deps, w->folder, &names))
-        return STEP_NO;
-    fd = open_name(w->folder, name, "", &st);
-    if (fd < 0)
-        return fd == -ENOENT ? STEP_END : STEP_NO;
-    if (is_passed(w, &st) && is_known(w, fd, &st)) {
-        if (w->folder != w->c->site->root_fd)
-            close(w->folder);
-        w->folder = fd;
-        return STEP_ON;
-    }
-    w->lasting = is_lasting(w, fd, &st);
-    close(fd);
-    return S_ISREG(st.st_mode) ? STEP_END : STEP_NO;
-}
-
-/* Watches the file of that name and coding, if there is one.  False: it cannot be kept. */
-static bool watch_file(struct way *w, struct slice name, enum coding coding)
-{
-    struct stat st;
-    int fd = open_name(w->folder, name, http_coding_suffix(coding), &st);
-    bool good;
-
-    if (fd < 0)
-        return fd == -ENOENT;
-    w->varies = w->varies || coding != CODING_IDENTITY;
-    w->files |= (unsigned)S_ISREG(st.st_mode) << coding;
-    good = S_ISDIR(st.st_mode) ||
-           (S_ISREG(st.st_mode) && is_known(w, fd, &st) && cache_depend_inode(w->c, w->deps, fd));
-    w->lasting = w->lasting || is_lasting(w, fd, &st);
-    close(fd);
-    return good;
-}
-
-static bool has_siblings(const struct cache *c, const struct cache_want *want, struct slice name)
-{
-    return want->kind == CACHE_FIND && c->site->rules.precompressed &&
-           type_compresses(type_of(name.ptr, name.len));
-}
-
-unsigned cache_deps_room(const struct cache *c, const struct cache_want *want)
-{
-    const char *path = want->path.ptr;
-    size_t last = want->path.len;
-    unsigned folders = 0;
-    struct slice name;
-
-    for (size_t i = 1; i < want->path.len; i++)
-        folders += path[i] == '/';
-    while (last > 0 && path[last - 1] != '/')
-        last--;
-    name = (struct slice){path + last, want->path.len - last};
-    if (name.len == 0)
-        name = (struct slice){c->site->rules.index, c->site->rules.index_len};
-    return (folders < CACHE_DEPTH_MAX ? folders : CACHE_DEPTH_MAX) +
-           2 * (has_siblings(c, want, name) ? CACHE_NAMES : 1);
-}
-
-/* Watches the last name on the way, with its siblings' names. */
-static bool watch_name(struct way *w, const struct cache_want *want, struct slice name)
-{
-    char text[CODINGS][NAME_BYTES_MAX + CODING_SUFFIX_BYTES_MAX + 1];
-    struct cache_names names = {.count = 0};
-    unsigned codings = has_siblings(w->c, want, name) ? CODINGS : 1;
-
-    if (name.len == 0 || name.len > NAME_BYTES_MAX)
-        return false;
-    for (enum coding coding = 0; coding < codings; coding++) {
-        int n = snprintf(text[coding], sizeof(text[coding]), "%.*s%s", (int)name.len, name.ptr,
-                         http_coding_suffix(coding));
-
-        names.name[names.count++] = (struct slice){text[coding], (size_t)n};
-    }
-    if (!cache_depend_names(w->c, w->deps, w->folder, &names))
-        return false;
-    for (enum coding coding = 0; coding < codings; coding++)
-        if (!watch_file(w, name, coding))
-            return false;
-    return true;
-}
-
-/* False: the answer cannot be kept. */
-static bool watch_path(struct way *w, const struct cache_want *want, struct slice path)
-{
-    const char *slash;
-    enum step step = STEP_ON;
-
-    while (step == STEP_ON && (slash = memchr(path.ptr, '/', path.len)) != NULL) {
-        size_t len = (size_t)(slash - path.ptr);
-
-        step = enter(w, (struct slice){path.ptr, len});
-        path.ptr += len + 1;
-        path.len -= len + 1;
-    }
-    if (step != STEP_ON)
-        return step == STEP_END;
-    if (path.len == 0)
-        path = (struct slice){w->c->site->rules.index, w->c->site->rules.index_len};
-    return watch_name(w, want, path);
-}
-
-static bool watch_way(struct way *w, const struct cache_want *want)
-{
-    char page[PAGE_NAME_BYTES];
-    struct slice path = {want->path.ptr + 1, want->path.len - 1};
-    bool watched;
-
-    if (want->kind == CACHE_PAGE) {
-        int n = snprintf(page, sizeof(page), "%u.html", want->status);
-
-        path = (struct slice){page, (size_t)n};
-    }
-    watched = watch_path(w, want, path);
-    if (w->folder != w->c->site->root_fd)
-        close(w->folder);
-    return watched;
-}
-
-int cache_watch_folder(struct cache *c, struct cache_deps *deps, struct slice path, bool *lasting)
-{
-    const struct cache_names all = {.count = 1, .name = {{"", 0}}};
-    struct way w = {.c = c, .deps = deps, .folder = c->site->root_fd};
-    struct slice rest = {path.ptr + 1, path.len - 1};
-    enum step step = STEP_ON;
-
-    while (step == STEP_ON && rest.len) {
-        size_t len = (size_t)((const char *)memchr(rest.ptr, '/', rest.len) - rest.ptr);
-
-        step = enter(&w, (struct slice){rest.ptr, len});
-        rest.ptr += len + 1;
-        rest.len -= len + 1;
-    }
-    *lasting = w.lasting;
-    if (step == STEP_ON && cache_depend_names(c, deps, w.folder, &all))
-        return w.folder == c->site->root_fd ? fcntl(w.folder, F_DUPFD_CLOEXEC, 0) : w.folder;
-    if (w.folder != c->site->root_fd)
-        close(w.folder);
-    return -1;
 }
 
 /* --- Making the entry ------------------------------------------------------------------------- */
@@ -413,7 +211,7 @@ static struct cache_entry *entry_make(struct cache *c, const struct cache_want *
 
 /* A sibling was not chosen though the client prefers its coding: it is too old or cannot be read.
  * Comparing the file does not tell whether that is still so. */
-static bool has_rival(const struct way *w, const struct cache_want *want)
+static bool has_rival(const struct cache_way *w, const struct cache_want *want)
 {
     for (enum coding coding = CODING_IDENTITY + 1; coding < CODINGS; coding++)
         if (w->files & 1u << coding && http_prefers(want->ask->q, coding, CODING_IDENTITY))
@@ -422,7 +220,8 @@ static bool has_rival(const struct way *w, const struct cache_want *want)
 }
 
 /* The way is being watched, so the answer that the site gives now can be kept. */
-static int fill(struct way *w, const struct cache_want *want, struct source **source)
+static int fill(struct cache_way *w, const struct cache_want *want, struct source **source,
+                bool *kept)
 {
     struct cache *c = w->c;
     struct cache_entry *e = NULL;
@@ -437,13 +236,13 @@ static int fill(struct way *w, const struct cache_want *want, struct source **so
         cache_variant_begin(c, want, e);
         atomic_fetch_add(&e->refs, 1); /* of the source given out; the table has one, too */
     }
-    if (!e || !cache_publish(c, e, w->deps)) {
+    *kept = e && cache_publish(c, e, w->deps);
+    if (!*kept) {
         cache_deps_free(c, w->deps);
         free(e);
         *source = found;
         return err;
     }
-    atomic_store_explicit(w->mark, 0, memory_order_relaxed);
     if (found)
         site_release(c->site, found);
     if (err)
@@ -455,26 +254,32 @@ static int fill(struct way *w, const struct cache_want *want, struct source **so
 
 int cache_fill(struct cache *c, const struct cache_want *want, struct source **source)
 {
-    struct way w = {.c = c, .mark = doorkeeper_at(c, want), .folder = c->site->root_fd};
-    uint32_t mark = atomic_load_explicit(w.mark, memory_order_relaxed);
+    _Atomic uint32_t *at = doorkeeper_at(c, want);
+    uint32_t mark = atomic_load_explicit(at, memory_order_relaxed);
     unsigned times = times_asked(mark, want);
+    struct cache_way w = {.c = c};
+    bool kept;
     int err;
 
     if (mark == doorkeeper_refusal(want))
         return ask_site(c, want, source);
     if (is_worth_it(c, want, times))
         w.deps = cache_deps_new(c, cache_deps_room(c, want));
-    if (w.deps && watch_way(&w, want))
-        return fill(&w, want, source);
+    if (w.deps && cache_way_watch(&w, want)) {
+        err = fill(&w, want, source, &kept);
+        if (kept)
+            atomic_store_explicit(at, 0, memory_order_relaxed);
+        return err;
+    }
     if (w.deps) {
         cache_deps_free(c, w.deps);
         if (w.lasting)
-            atomic_store_explicit(w.mark, doorkeeper_refusal(want), memory_order_relaxed);
+            atomic_store_explicit(at, doorkeeper_refusal(want), memory_order_relaxed);
         return ask_site(c, want, source);
     }
     err = ask_site(c, want, source);
     if (is_kept(c, want, err, err ? NULL : *source))
-        atomic_store_explicit(w.mark,
+        atomic_store_explicit(at,
                               mark_of(want, times < CACHE_TIMES_CROWDED ? times + 1 : times),
                               memory_order_relaxed);
     return err;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cache_inside.h - shared by cache.c, cache_watch.c, cache_fill.c, cache_listing.c, cache_ready.c,
- * cache_variant.c and cache_kind.c.  No other includes it.
+/* cache_inside.h - shared by cache.c and cache_*.c.  No other includes it.
  *
  *   entry ----> deps = { dep, dep, ... }     each dep: "ends when this name in that folder, or
  *   (in the table)      |                     that inode, changes"
@@ -82,8 +81,18 @@ static inline size_t cache_deps_bytes(unsigned room)
     return sizeof(struct cache_deps) + room * sizeof(struct cache_dep);
 }
 
-struct cache_want;
 enum cache_kind { CACHE_FIND, CACHE_PAGE, CACHE_LISTING, CACHE_WHOLE };
+
+/* What is asked for: find() or page(). */
+struct cache_want {
+    enum cache_kind kind;
+    const struct http_ask *ask; /* CACHE_FIND */
+    unsigned status;            /* CACHE_PAGE */
+    struct slice path;          /* the key */
+    uint64_t hash;
+    uint64_t now_ms;
+    bool was_kept;              /* its entry has just been cut */
+};
 
 /* Whether a coding of an entry will be made.  NONE: no, or not any more. */
 enum cache_variant { VARIANT_NONE, VARIANT_WANTED, VARIANT_QUEUED };
@@ -183,14 +192,30 @@ struct cache {
     _Atomic(struct cache_entry *) bucket[CACHE_BUCKETS];
     _Atomic uint32_t doorkeeper[CACHE_DOORKEEPER][CACHE_DOORKEEPER_WAYS];
     atomic_uint listed;          /* listings in the table */
-    _Atomic uint64_t listed_before[CACHE_LISTED][CACHE_LISTED_WAYS]; /* see cache_listing.c */
+    _Atomic uint64_t listed_before[CACHE_LISTED][CACHE_LISTED_WAYS]; /* see cache_listed.c */
 };
 
-/* --- cache.c ---------------------------------------------------------------------------------- */
+/* --- cache_table.c ---------------------------------------------------------------------------- */
 
 /* A new entry for that key, with room for `more` bytes behind the path in text.  It has one
  * reference, the table's, and counts as checked at want->now_ms.  NULL: no memory. */
 struct cache_entry *cache_entry_new(struct cache *c, const struct cache_want *want, size_t more);
+/* Puts the entry into the table; it and its deps are the table's from then on.  Locked. */
+void cache_enter(struct cache *c, struct cache_entry *e, struct cache_deps *deps);
+/* Releases one reference; the last one frees the entry. */
+void cache_release(struct cache_entry *e);
+/* Takes the entry out of the table; cache_reclaim() frees it when all readers that may see it have
+ * left.  Locked. */
+void cache_unpublish(struct cache *c, struct cache_entry *e);
+void cache_reclaim(struct cache *c);
+/* The next entry to evict; NULL: all are being sent.  Locked. */
+struct cache_entry *cache_victim(struct cache *c);
+bool cache_same_key(const struct cache_entry *e, const struct cache_want *want);
+/* A reference to the entry, or NULL. */
+struct cache_entry *cache_get(struct cache_reader *r, const struct cache_want *want);
+
+/* --- cache_room.c ----------------------------------------------------------------------------- */
+
 /* The entry becomes visible; it and its deps are the table's from then on.  False: something that
  * it depends on has changed, or there is no room; then they stay the caller's. */
 bool cache_publish(struct cache *c, struct cache_entry *e, struct cache_deps *deps);
@@ -199,16 +224,6 @@ bool cache_make_room(struct cache *c, const struct cache_entry *e);
 /* Puts made in the place of old, which the caller holds: made takes over its deps.  False: old has
  * been cut, or there is no room.  Locked. */
 bool cache_replace(struct cache *c, struct cache_entry *old, struct cache_entry *made);
-/* Takes the entry out of the table; cache_reclaim() frees it when all readers that may see it have
- * left.  Locked. */
-void cache_unpublish(struct cache *c, struct cache_entry *e);
-void cache_reclaim(struct cache *c);
-/* Evicts one entry.  False: there is none that is not being sent.  Locked. */
-bool cache_evict(struct cache *c);
-
-/* A reference to the entry, or NULL. */
-struct cache_want;
-struct cache_entry *cache_get(struct cache_reader *r, const struct cache_want *want);
 
 /* --- cache_watch.c ---------------------------------------------------------------------------- */
 
@@ -220,6 +235,8 @@ void cache_deps_free(struct cache *c, struct cache_deps *deps);
 /* Something has changed: the entry leaves the table.  Locked. */
 void cache_cut(struct cache *c, struct cache_deps *deps);
 void cache_cut_entry(struct cache *c, struct cache_entry *e); /* not locked */
+/* Evicts one entry.  False: there is none that is not being sent.  Locked. */
+bool cache_evict(struct cache *c);
 /* From now on deps is cut when one of these names in the folder fd changes its meaning; or when the
  * inode fd changes.  False: that cannot be watched. */
 struct cache_names {
@@ -242,36 +259,48 @@ bool cache_depend_child(struct cache *c, struct cache_deps *deps, const struct c
 void cache_sweep(struct cache *c);
 bool cache_sweep_one(struct cache *c);
 
-/* --- cache_fill.c ----------------------------------------------------------------------------- */
+/* --- cache_way.c ------------------------------------------------------------------------------ */
 
-/* What is asked for: find() or page(). */
-struct cache_want {
-    enum cache_kind kind;
-    const struct http_ask *ask; /* CACHE_FIND */
-    unsigned status;            /* CACHE_PAGE */
-    struct slice path;          /* the key */
-    uint64_t hash;
-    uint64_t now_ms;
-    bool was_kept;              /* its entry has just been cut */
+/* State of the way down. */
+struct cache_way {
+    struct cache *c;
+    struct cache_deps *deps;
+    int folder;
+    unsigned depth;
+    bool lasting;   /* the reason not to keep it is lasting: nothing was just in the way */
+    bool varies;    /* a sibling is there, so the answer depends on what the client accepts */
+    unsigned files; /* 1 << coding: the sibling is a file */
 };
-/* Asks the site; if the key was asked for before, the answer becomes an entry. */
-int cache_fill(struct cache *c, const struct cache_want *want, struct source **source);
+/* From the root down, watches all that the answer depends on; w has c and deps.  False: the answer
+ * cannot be kept. */
+bool cache_way_watch(struct cache_way *w, const struct cache_want *want);
 /* How many things the answer may depend on: folders on the way, last names, inodes. */
 unsigned cache_deps_room(const struct cache *c, const struct cache_want *want);
-/* Whether that old entry still equals its file. */
-bool cache_equals_file(struct cache *c, const struct cache_entry *e);
 /* From now on deps is cut when that path leads to another folder, or when a name in that folder
  * changes its meaning.  Returns the folder, by O_PATH; -1: it cannot be watched.  *lasting: nor
  * later. */
 int cache_watch_folder(struct cache *c, struct cache_deps *deps, struct slice path, bool *lasting);
+
+/* --- cache_fill.c ----------------------------------------------------------------------------- */
+
+/* Asks the site; if the key was asked for before, the answer becomes an entry. */
+int cache_fill(struct cache *c, const struct cache_want *want, struct source **source);
+/* Whether that old entry still equals its file. */
+bool cache_equals_file(struct cache *c, const struct cache_entry *e);
 
 /* --- cache_listing.c -------------------------------------------------------------------------- */
 
 /* The listing asked for, if it is kept: 0 and *source.  -ENODATA: it is not.  -EINPROGRESS: it
  * must be compared with its folder first, by cache_list(). */
 int cache_listing_find(struct cache_reader *r, const struct http_ask *ask, struct source **source);
-/* Makes room for that listing within the share of all listings.  Locked. */
-bool cache_listing_room(struct cache *c, const struct cache_entry *e);
+
+/* --- cache_listed.c --------------------------------------------------------------------------- */
+
+/* Whether the listing is made to be kept for this request: requests that arrive until it is made
+ * are counted as if that failed. */
+bool cache_listing_pays(struct cache *c, uint64_t hash, uint64_t now_ms);
+/* It was not kept, or not for long; counts as that many failures at least. */
+void cache_listing_failed(struct cache *c, uint64_t hash, unsigned least);
 /* The entry of a listing is in the table, or has left it.  Locked. */
 void cache_listing_added(struct cache *c, struct cache_entry *e);
 void cache_listing_ended(struct cache *c, struct cache_entry *e);
@@ -280,15 +309,11 @@ void cache_listing_ended(struct cache *c, struct cache_entry *e);
 
 void cache_variants_open(struct cache *c);
 void cache_variants_close(struct cache *c); /* ends the thread */
-/* Whether the entry is for clients with these weights. */
-bool cache_variant_matches(const struct cache_entry *e, const uint16_t q[CODINGS]);
 /* Before the entry is in the table: decides whether a variant of it is wanted, and for which
  * clients. */
 void cache_variant_begin(struct cache *c, const struct cache_want *want, struct cache_entry *e);
 /* The entry is VARIANT_WANTED and was asked for again.  The caller has a reference. */
 void cache_variant_ask(struct cache *c, struct cache_entry *e);
-/* The entry leaves the table.  Locked. */
-void cache_variant_forget(struct cache *c, const struct cache_entry *e);
 
 /* --- cache_ready.c ---------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cache_listing.c - listings that are kept, and when that pays.
+/* cache_listing.c - listings that are kept.
  *
  * A listing shows names, kinds, sizes and times.  So it depends on every folder on its path, on all
  * names in its folder, and on every child that it shows.  Each child has a watch of its own: the
@@ -11,9 +11,6 @@
  * A change that sends no event (docs/cache.md) is found by making the listing again when the kept
  * one is older than CACHE_CHECK_MS, and comparing the bytes.
  *
- * The watches of a thousand children cost more than making their listing does, and so does their
- * removal.  A listing is kept when it is asked for again; one that ended before it was given out
- * PAYS times is not kept again before it was asked for 32 times, the next time 64 times, and so on.
  * Keeping and removal are done where listings are made: on a thread that may block.
  */
 #include <dirent.h>
@@ -28,12 +25,7 @@
 enum {
     VIEW_BYTES = 3 + 2 * sizeof(uint32_t), /* in the key: format, column, direction, page */
     DENTS_BYTES = 32768,
-    PAYS = 16,
-    AGAIN_MIN = 32,
-    FAILS_MAX = 10,
-    FAILS_LASTING = 4,    /* a listing that cannot be kept now cannot be kept soon */
-    FAILS_SHIFT = 24, TAG_SHIFT = 32, /* in a word of listed_before: tag, fails, left */
-    WATCH_SHARE = 2,      /* all listings together: one in two of the cache's watches */
+    FAILS_LASTING = 4 /* a listing that cannot be kept now cannot be kept soon */
 };
 
 /* --- The key: path, NUL, and view ------------------------------------------------------------- */
@@ -64,127 +56,6 @@ static bool key_make(struct key *k, const struct cache *c, const struct http_ask
     k->want = (struct cache_want){.kind = CACHE_LISTING, .ask = ask, .path = {k->text, len},
                                   .hash = hash_of(c->key, k->text, len)};
     return true;
-}
-
-/* --- Whether it is worth it ------------------------------------------------------------------- */
-
-static uint64_t word_of(uint64_t hash, unsigned fails, uint64_t left)
-{
-    return ((hash >> TAG_SHIFT) | 1) << TAG_SHIFT | (uint64_t)fails << FAILS_SHIFT | left;
-}
-
-static bool is_word_of(uint64_t word, uint64_t hash)
-{
-    return word >> TAG_SHIFT == word_of(hash, 0, 0) >> TAG_SHIFT;
-}
-
-/* Where the key's word is, or will be: in any place of a set, like the doorkeeper's marks
- * (cache_fill.c).  If all places are taken, the one lost differs from second to second. */
-static _Atomic uint64_t *before_at(struct cache *c, uint64_t hash, uint64_t now_ms)
-{
-    _Atomic uint64_t *set = c->listed_before[hash % CACHE_LISTED], *free_one = NULL;
-    uint64_t word, all = now_ms;
-
-    for (unsigned i = 0; i < CACHE_LISTED_WAYS; i++) {
-        word = atomic_load_explicit(&set[i], memory_order_relaxed);
-        if (is_word_of(word, hash))
-            return &set[i];
-        if (!word)
-            free_one = &set[i];
-        all = (all ^ word) * HASH_MIX;
-    }
-    return free_one ? free_one : &set[(all >> 32) % CACHE_LISTED_WAYS];
-}
-
-/* How often keeping failed; the word may be another key's by now. */
-static unsigned fails_of(uint64_t word, uint64_t hash)
-{
-    return is_word_of(word, hash) ? (unsigned)(word >> FAILS_SHIFT) & UINT8_MAX : 0;
-}
-
-/* Whether the listing is made to be kept for this request: requests that arrive until it is made
- * are counted as if that failed. */
-static bool is_admitted(struct cache *c, uint64_t hash, uint64_t now_ms)
-{
-    _Atomic uint64_t *at = before_at(c, hash, now_ms);
-    uint64_t word = atomic_load_explicit(at, memory_order_relaxed);
-    unsigned fails = fails_of(word, hash);
-    uint64_t left = word & ((1u << FAILS_SHIFT) - 1);
-
-    if (!is_word_of(word, hash)) {
-        atomic_store_explicit(at, word_of(hash, 0, 0), memory_order_relaxed);
-        return false;
-    }
-    if (left)
-        (void)atomic_compare_exchange_strong(at, &word, word_of(hash, fails, left - 1));
-    return !left && atomic_compare_exchange_strong(at, &word, word_of(hash, fails, AGAIN_MIN));
-}
-
-static void note_failure(struct cache *c, uint64_t hash, unsigned least)
-{
-    _Atomic uint64_t *at = before_at(c, hash, 0);
-    unsigned fails = fails_of(atomic_load_explicit(at, memory_order_relaxed), hash) + 1;
-
-    fails = fails < least ? least : fails < FAILS_MAX ? fails : FAILS_MAX;
-    atomic_store_explicit(at, word_of(hash, fails, (uint64_t)AGAIN_MIN << (fails - 1)),
-                          memory_order_relaxed);
-}
-
-/* --- The share of all listings ---------------------------------------------------------------- */
-
-/* Evicts the oldest one that is not being sent and was not asked for since the last time. */
-static bool evict_listing(struct cache *c)
-{
-    struct cache_entry *oldest = NULL;
-
-    for (unsigned round = 0; round < 2 && !oldest; round++)
-        for (struct cache_entry *e = c->listings; e; e = e->listing)
-            if (atomic_load_explicit(&e->refs, memory_order_relaxed) == 1 &&
-                !atomic_exchange_explicit(&e->visited, false, memory_order_relaxed))
-                oldest = e;
-    if (oldest)
-        cache_cut(c, oldest->deps);
-    return oldest;
-}
-
-bool cache_listing_room(struct cache *c, const struct cache_entry *e)
-{
-    size_t bytes = c->bytes_max / CACHE_BODY_SHARE;
-    unsigned watches = c->watches_max / WATCH_SHARE;
-
-    if (e->bytes > bytes || e->watches > watches)
-        return false;
-    while (c->listing_bytes + e->bytes > bytes || c->listing_watches + e->watches > watches ||
-           atomic_load_explicit(&c->listed, memory_order_relaxed) >= CACHE_LISTINGS_MAX)
-        if (!evict_listing(c))
-            return false;
-    return true;
-}
-
-void cache_listing_added(struct cache *c, struct cache_entry *e)
-{
-    e->listing = c->listings;
-    c->listings = e;
-    c->listing_bytes += e->bytes;
-    c->listing_watches += e->watches;
-    atomic_fetch_add_explicit(&c->listed, 1, memory_order_relaxed);
-}
-
-void cache_listing_ended(struct cache *c, struct cache_entry *e)
-{
-    struct cache_entry **at = &c->listings;
-
-    while (*at != e)
-        at = &(*at)->listing;
-    *at = e->listing;
-    c->listing_bytes -= e->bytes;
-    c->listing_watches -= e->watches;
-    atomic_fetch_sub_explicit(&c->listed, 1, memory_order_relaxed);
-    if (atomic_load_explicit(&e->hits, memory_order_relaxed) < PAYS)
-        note_failure(c, e->hash, 1);
-    else
-        atomic_store_explicit(before_at(c, e->hash, 0), word_of(e->hash, 0, 0),
-                              memory_order_relaxed);
 }
 
 /* --- Finding ---------------------------------------------------------------------------------- */
@@ -412,7 +283,7 @@ static int fill(struct cache *c, struct key *k, struct source **source)
         return err;
     if (ch.deps)
         cache_deps_free(c, ch.deps);
-    note_failure(c, k->want.hash, ch.lasting ? FAILS_LASTING : 1);
+    cache_listing_failed(c, k->want.hash, ch.lasting ? FAILS_LASTING : 1);
     return err;
 }
 
@@ -481,7 +352,7 @@ int cache_list(struct cache_reader *reader, const struct http_ask *ask, struct s
     if (e)
         return compare(c, e, ask, source);
     k.want.now_ms = clock_ms(); /* the reader's now_ms is for the loop's thread alone */
-    if (!is_admitted(c, k.want.hash, k.want.now_ms))
+    if (!cache_listing_pays(c, k.want.hash, k.want.now_ms))
         return site_find(c->site, ask, true, source);
     return fill(c, &k, source);
 }

@@ -29,15 +29,6 @@ enum {
 
 /* --- Which clients an entry is for ------------------------------------------------------------ */
 
-bool cache_variant_matches(const struct cache_entry *e, const uint16_t q[CODINGS])
-{
-    if (!e->preference)
-        return true;
-    if (e->preference & PREFERENCE_BEST)
-        return e->preference == (PREFERENCE_BEST | compress_best(q));
-    return e->preference == (PREFERENCE_ORDER | http_order(q));
-}
-
 void cache_variant_begin(struct cache *c, const struct cache_want *want, struct cache_entry *e)
 {
     const struct source *s = &e->src.source;
@@ -66,20 +57,6 @@ static struct cache_entry *take(struct cache_variants *v)
     memmove(&v->queue[0], &v->queue[1], left * sizeof(struct cache_entry *));
     atomic_store(&v->count, left);
     return e;
-}
-
-void cache_variant_forget(struct cache *c, const struct cache_entry *e)
-{
-    struct cache_variants *v = &c->variants;
-    unsigned count = atomic_load(&v->count), i = 0;
-
-    if (atomic_load(&e->variant) != VARIANT_QUEUED)
-        return;
-    while (i < count && v->queue[i] != e)
-        i++;
-    core_assert(i < count);
-    memmove(&v->queue[i], &v->queue[i + 1], (count - i - 1) * sizeof(struct cache_entry *));
-    atomic_store(&v->count, count - 1);
 }
 
 /* --- Making one ------------------------------------------------------------------------------- */

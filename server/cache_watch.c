@@ -265,6 +265,15 @@ void cache_sweep(struct cache *c)
     } while (deps);
 }
 
+bool cache_evict(struct cache *c)
+{
+    struct cache_entry *e = cache_victim(c);
+
+    if (e)
+        cache_cut(c, e->deps);
+    return e;
+}
+
 void cache_cut_entry(struct cache *c, struct cache_entry *e)
 {
     pthread_mutex_lock(&c->lock);

@@ -195,7 +195,7 @@ static void host_release(void *site, struct source *source)
     if (l->later)
         later_release(l->later, source);
     else
-        site_release(l->worker->server->site, source);
+        cache_source_release(l->worker->server->site, source);
 }
 
 static void host_forget(void *site, const struct conn *conn)

@@ -36,6 +36,7 @@ void site_close(struct site *site);
 int site_find(struct site *site, const struct http_ask *ask, bool may_block,
               struct source **source);
 int site_page(struct site *site, unsigned status, struct source **source);
+/* Not for a source that a cache gave: cache_source_release() is for both. */
 void site_release(struct site *site, struct source *source);
 int site_source_fd(const struct source *source); /* the descriptor behind source->file */
 /* Where a file is: in memory, on a disk of this machine, or far: on a file server, on this machine

@@ -22,6 +22,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "cache.h"
 #include "inside.h"
 
 enum {
@@ -225,7 +226,7 @@ static void end(struct later *l, struct job *j)
 {
     l->jobs--;
     if (j->source)
-        site_release(l->site, j->source);
+        cache_source_release(l->site, j->source);
     free(j);
 }
 
@@ -449,7 +450,7 @@ void later_release(struct later *l, struct source *source)
     struct job *j = site_listing_owner(source);
 
     if (!j) {
-        site_release(l->site, source);
+        cache_source_release(l->site, source);
         return;
     }
     pthread_mutex_lock(&l->lock);

@@ -109,10 +109,6 @@ void site_release(struct site *site, struct source *source)
     struct site_source *s = (struct site_source *)source;
 
     (void)site;
-    if (s->entry) {
-        cache_release(s->entry);
-        return;
-    }
     site_folder_close(s->folder);
     if (s->fd >= 0)
         close(s->fd);

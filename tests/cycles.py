@@ -19,8 +19,6 @@ KNOWN = [
     {"core/http_reply", "core/http_status"},
     {"core/listing", "core/listing_html"},
     {"engines/uring", "engines/uring_doors", "engines/uring_starved"},
-    {"server/cache", "server/cache_fill", "server/cache_listing", "server/cache_ready", "server/cache_variant", "server/cache_watch",
-     "server/site"},
     {"server/choose", "server/serve"},
     {"tools/load/answer", "tools/load/mix_judge"},
     {"tools/load/client", "tools/load/connect", "tools/load/plan", "tools/load/replay", "tools/load/think", "tools/load/walk",

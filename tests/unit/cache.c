@@ -47,8 +47,8 @@ static void the_same_source(void **state)
     assert_int_equal(a->mtime_ns, b->mtime_ns);
     assert_int_equal(a->ctime_s, b->ctime_s);
     assert_int_equal(a->ctime_ns, b->ctime_ns);
-    site_release(t->site, a);
-    site_release(t->site, b);
+    cache_source_release(t->site, a);
+    cache_source_release(t->site, b);
     close_cache();
 }
 
@@ -112,7 +112,7 @@ static void a_redirect(void **state)
         assert_int_equal(ask_as("/d", identity, &s), 0);
         assert_int_equal(s->kind, SOURCE_REDIRECT);
         assert_int_equal(is_kept(s), i > 0);
-        site_release(t->site, s);
+        cache_source_release(t->site, s);
     }
     assert_int_equal(unlinkat(t->root, "d", AT_REMOVEDIR), 0);
     make_file(t, "d", "a file");
@@ -154,7 +154,7 @@ static void pages_for_errors(void **state)
         cache_look(reader, now_ms);
         assert_int_equal(cache_page(reader, 404, &s), 0);
         assert_int_equal(is_kept(s), i > 0);
-        site_release(t->site, s);
+        cache_source_release(t->site, s);
     }
     close_cache();
 }

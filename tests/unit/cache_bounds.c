@@ -12,7 +12,7 @@ static bool is_kept_now(struct tree *t, const char *path)
 
     assert_int_equal(ask_as(path, identity, &s), 0);
     kept = is_kept(s);
-    site_release(t->site, s);
+    cache_source_release(t->site, s);
     return kept;
 }
 
@@ -28,7 +28,7 @@ static enum coding coding_for(struct tree *t, const char *path, const uint16_t q
 
     assert_int_equal(ask_as(path, q, &s), 0);
     coding = s->coding;
-    site_release(t->site, s);
+    cache_source_release(t->site, s);
     return coding;
 }
 
@@ -83,7 +83,7 @@ static void room_for_what_it_depends_on(void **state)
             assert_int_equal(deps->count, CACHE_DEPS_MAX);
             assert_int_equal(deps->room, CACHE_DEPS_MAX);
         }
-        site_release(t->site, s);
+        cache_source_release(t->site, s);
     }
     make_file(t, "plain.bin", "x");
     warm(t, "/plain.bin", "x");
@@ -239,7 +239,7 @@ static void sent_while_it_ends(void **state)
     assert_false(body_is(t, "/a", "new"));
     assert_memory_equal(s->bytes, "old", 3);
     assert_int_not_equal(atomic_load(&cache->bytes), 0);
-    site_release(t->site, s);
+    cache_source_release(t->site, s);
     assert_int_equal(atomic_load(&cache->bytes), 0);
     close_cache();
 }
@@ -318,7 +318,7 @@ static void what_is_sent_stays(void **state)
         assert_true(is_kept_now(t, path));
     }
     while (n > 0)
-        site_release(t->site, sent[--n]);
+        cache_source_release(t->site, sent[--n]);
     fill_up(t, "h", 0, 10);
     assert_true(is_kept_now(t, "/h9"));
     close_cache();
@@ -390,7 +390,7 @@ static void *read_often(void *arg)
             continue;
         if (s->bytes)
             assert_true(memcmp(s->bytes, "one", 3) == 0 || memcmp(s->bytes, "two", 3) == 0);
-        site_release(t->site, s);
+        cache_source_release(t->site, s);
     }
     cache_reader_close(r);
     return NULL;

@@ -43,7 +43,7 @@ static bool text_of(struct tree *t, const char *path, const char *query, char *t
             len += n == SOURCE_LATER ? 0 : n;
     }
     text[len] = '\0';
-    site_release(t->site, s);
+    cache_source_release(t->site, s);
     return kept;
 }
 
@@ -63,7 +63,7 @@ static void true_text(struct tree *t, const char *path, char *text)
     while ((n = s->next(s, text + len, CHUNK_BYTES_MAX)) > 0)
         len += n;
     text[len] = '\0';
-    site_release(t->site, s);
+    cache_source_release(t->site, s);
 }
 
 /* Ask until the listing is kept, and until keeping has paid. */
@@ -102,7 +102,7 @@ static void kept_from_the_second_time(void **state)
     assert_int_equal(stats_sum(stats, STAT_CACHE_HITS), 22);
     assert_int_equal(list_as("/d/", "format=json", &s), 0);
     assert_string_equal(s->type, listing_type(LISTING_JSON));
-    site_release(t->site, s);
+    cache_source_release(t->site, s);
     assert_false(text_of(t, "/", "", first_text));
     assert_true(text_of(t, "/", "", first_text));
     close_cache();
@@ -226,7 +226,7 @@ static void an_old_one_is_compared(void **state)
         assert_int_equal(asked(t, "/d/"), same);
         assert_non_null(strstr(first_text, "<time"));
         assert_true(asked(t, "/d/"));
-        site_release(t->site, s);
+        cache_source_release(t->site, s);
     }
     close_cache();
 }

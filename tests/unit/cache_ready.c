@@ -36,7 +36,7 @@ static bool is_ready(struct tree *t, const char *path, uint64_t number)
     struct source *s = again(path, number);
     bool ready = s->whole != NULL;
 
-    site_release(t->site, s);
+    cache_source_release(t->site, s);
     return ready;
 }
 
@@ -68,7 +68,7 @@ static void settle(struct tree *t, const char *path)
         struct source *s = again(path, 0);
 
         final = s->fields != NULL;
-        site_release(t->site, s);
+        cache_source_release(t->site, s);
         now_ms += CACHE_UNSETTLED_MS;
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
@@ -122,9 +122,9 @@ static void who_asks_again(void **state)
     assert_false(is_ready(t, "/a", 32)); /* ... in the same place */
     assert_int_equal(stats_sum(stats, STAT_CACHE_HITS) - hits, TIMES + 4);
     assert_int_equal(wholes(), 1);
-    site_release(t->site, s);
+    cache_source_release(t->site, s);
     check(next, "one"); /* it no longer has its place */
-    site_release(t->site, next);
+    cache_source_release(t->site, next);
     close_cache();
 }
 
@@ -143,7 +143,7 @@ static void one_place_for_two(void **state)
         make_ready(t, "/b", 1 + CACHE_READY);
         s = again("/b", 1 + CACHE_READY);
         check(s, "two");
-        site_release(t->site, s);
+        cache_source_release(t->site, s);
         make_ready(t, "/a", 1);
     }
     assert_int_equal(wholes(), 5);
@@ -162,7 +162,7 @@ static void not_what_is_none(void **state)
         struct source *s = again("/d", 1);
 
         assert_int_equal(s->kind, SOURCE_REDIRECT);
-        site_release(t->site, s);
+        cache_source_release(t->site, s);
         assert_false(is_ready(t, "/empty", 2));
     }
     assert_int_equal(wholes(), 0);
@@ -184,7 +184,7 @@ static void for_its_second(void **state)
         assert_false(is_ready(t, "/a", 1));
     s = again("/a", 1);
     check(s, "one");
-    site_release(t->site, s);
+    cache_source_release(t->site, s);
     assert_int_equal(wholes(), 2);
     close_cache();
 }
@@ -203,14 +203,14 @@ static void until_a_change(void **state)
     s = again("/a", 1);
     assert_null(s->whole);
     assert_int_not_equal(old, s);
-    site_release(t->site, s);
+    cache_source_release(t->site, s);
     check(old, "one"); /* an answer that is being sent stays as it was */
-    site_release(t->site, old);
+    cache_source_release(t->site, old);
     set_mtime(t, "a", OLD_S, 0);
     make_ready(t, "/a", 1);
     s = again("/a", 1);
     check(s, "two");
-    site_release(t->site, s);
+    cache_source_release(t->site, s);
     assert_int_equal(unlinkat(t->root, "a", 0), 0);
     cache_look(reader, now_ms);
     assert_false(cache_ready(reader, &ask, &s));
@@ -233,8 +233,8 @@ static void others_may_change(void **state)
     write_over(t, "b", "y");
     other = again("/a", 1);
     assert_ptr_equal(other, s);
-    site_release(t->site, other);
-    site_release(t->site, s);
+    cache_source_release(t->site, other);
+    cache_source_release(t->site, s);
     assert_int_equal(wholes(), 1);
     close_cache();
 }
@@ -284,7 +284,7 @@ static size_t answer_bytes(struct tree *t, const char *path)
     struct source *s = again(path, 0);
     size_t bytes = http_whole_bytes(&host, s);
 
-    site_release(t->site, s);
+    cache_source_release(t->site, s);
     return bytes;
 }
 
@@ -384,7 +384,7 @@ static void *read_often(void *arg)
             assert_true(memcmp(s->bytes, "one", 3) == 0 || memcmp(s->bytes, "two", 3) == 0);
         if (s->whole)
             assert_memory_equal(s->whole->bytes + s->whole->head_len, s->bytes, 3);
-        site_release(t->site, s);
+        cache_source_release(t->site, s);
     }
     cache_reader_close(r);
     return NULL;
@@ -412,7 +412,7 @@ static void many_at_once(void **state)
             s = again("/a", 1);
             if (s->bytes)
                 assert_memory_equal(s->bytes, body, 3);
-            site_release(t->site, s);
+            cache_source_release(t->site, s);
         }
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }
@@ -434,7 +434,7 @@ static void *list_all(void *arg)
         struct source *s;
 
         if (cache_list(reader, &ask, &s) == 0)
-            site_release(t->site, s);
+            cache_source_release(t->site, s);
     }
     return NULL;
 }

@@ -61,7 +61,7 @@ static inline bool body_is(struct tree *t, const char *path, const char *body)
         assert_int_equal(pread(site_source_fd(s), text, sizeof(text), 0), s->size);
     assert_memory_equal(text, body, strlen(body));
     kept = is_kept(s);
-    site_release(t->site, s);
+    cache_source_release(t->site, s);
     return kept;
 }
 
@@ -71,7 +71,7 @@ static inline int error_of(struct tree *t, const char *path)
     int err = ask_as(path, identity, &s);
 
     if (!err)
-        site_release(t->site, s);
+        cache_source_release(t->site, s);
     return err;
 }
 

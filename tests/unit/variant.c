@@ -26,7 +26,7 @@ static void made_when_asked_for_again(void **state)
     assert_true(s->made == compress_hash((struct slice){s->bytes, SIZE / 2}));
     assert_int_equal(s->mtime_s, OLD_S);
     assert_non_null(s->fields);
-    site_release(t->site, s);
+    cache_source_release(t->site, s);
     assert_int_equal(atomic_load(&writes), 1);
     assert_int_equal(stats_sum(stats, STAT_CACHE_VARIANTS), 1);
     assert_int_equal(stats_sum(stats, STAT_CACHE_PLAIN), 0);
@@ -44,7 +44,7 @@ static void others_get_the_file(void **state)
     for (int i = 0; i < 4; i++) {
         assert_int_equal(ask_as("/a.txt", identity, &s), 0);
         assert_true(s->vary && s->coding == CODING_IDENTITY && s->size == SIZE);
-        site_release(t->site, s);
+        cache_source_release(t->site, s);
         assert_int_equal(first_byte(t, "/a.txt", wants), 'X');
     }
     assert_int_equal(atomic_load(&writes), 1);
@@ -104,7 +104,7 @@ static bool varies(struct tree *t, const char *path)
 
     assert_int_equal(ask_as(path, wants, &s), 0);
     vary = s->vary;
-    site_release(t->site, s);
+    cache_source_release(t->site, s);
     return vary;
 }
 

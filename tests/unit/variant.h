@@ -75,7 +75,7 @@ static inline char first_byte(struct tree *t, const char *path, const uint16_t q
         byte = s->bytes[0];
     else if (s->kind == SOURCE_BODY)
         assert_int_equal(pread(site_source_fd(s), &byte, 1, 0), 1);
-    site_release(t->site, s);
+    cache_source_release(t->site, s);
     return byte;
 }
 
