@@ -35,7 +35,7 @@ struct ring {
     struct ring_message *message;  /* one per operation that is being handed over */
 };
 
-/* 0 or -errno. */
+/* 0 or -errno (ring_open.c). */
 int ring_open(struct ring *r);
 /* Call it when nothing is flying any more. */
 void ring_close(struct ring *r);
@@ -67,6 +67,7 @@ const char *ring_bytes(const struct ring *r, const struct io_uring_cqe *cqe);
 unsigned ring_held(const struct io_uring_cqe *cqe);
 void ring_unheld(unsigned held, struct io_uring_cqe *cqe);
 void ring_give_back(struct ring *r, const struct io_uring_cqe *cqe);
+void ring_give(struct ring *r, unsigned number); /* the kernel may fill that buffer of the set */
 
 /* --- Sending (ring_send.c) -------------------------------------------------------------------- */
 

@@ -7,12 +7,8 @@
  * operation in flight; session->slot records it.  Memory that an operation points to stays until it
  * completes: if a session's time is up, its operation is cancelled first, then it is closed.
  *
- * Receive: into a buffer that the kernel chooses from a set when bytes are there, so that an idle
- * session owns none.  Send: memory is sent in place; a file's pages are handed over by a call if
- * they are in memory.  Otherwise the file is read and then sent, two operations linked, and the
- * loop waits neither for the disk nor for a slow reader.
- *
- * How connections are accepted: uring_doors.c.  What it costs: docs/engines/uring.md.
+ * uring_ops.c begins operations, uring_starved.c queues the sessions that found no buffer, and
+ * uring_doors.c accepts connections.  What it costs: docs/engines/uring.md.
  */
 #include <errno.h>
 #include <poll.h>
@@ -21,67 +17,6 @@
 #include "uring.h"
 
 enum { END_MS = 5000 }; /* wait for operations that cannot be cancelled: a disk may hang */
-
-/* --- Operations ------------------------------------------------------------------------------- */
-
-static uint64_t data_of(const struct session *s, enum tag tag)
-{
-    return (uintptr_t)s | tag;
-}
-
-/* thread: see struct ring_send. */
-static bool transmit(struct uring *u, struct session *s, bool thread)
-{
-    struct conn_out out = conn_out(&s->conn);
-    const struct segment *last = &out.seg[out.count - 1];
-    struct ring_send op = {.fd = s->fd,
-                           .file = last->bytes ? -1 : session_file(last),
-                           .data = data_of(s, TAG_SEND),
-                           .read_data = data_of(s, TAG_READ),
-                           .thread = thread};
-    int err = ring_send(&u->ring, &op, &out);
-
-    s->slot = op.piece << PIECE_SHIFT;
-    if (err == -ENOBUFS) /* no piece is free: sessions that wait for a disk come first */
-        return ring_nap(&u->ring, data_of(s, TAG_NAP));
-    return !err;
-}
-
-/* The file was shorter than expected: send the n bytes that were read. */
-static bool transmit_read(struct uring *u, const struct session *s, size_t n)
-{
-    struct conn_out out = conn_out(&s->conn);
-    struct ring_send op = {
-        .fd = s->fd, .data = data_of(s, TAG_SEND), .piece = s->slot >> PIECE_SHIFT};
-
-    return !ring_send_read(&u->ring, &op, &out, n);
-}
-
-void uring_begin(struct uring *u, struct session *s, enum conn_want want)
-{
-    bool begun, polls = false;
-
-    if (want == CONN_SEND && !u->ring.ending)
-        want = session_hand_over(u->loop, s, &polls);
-    if (want == CONN_WAIT)
-        return;
-    if (polls)
-        begun = ring_poll(&u->ring, s->fd, POLLOUT, data_of(s, TAG_WRITABLE));
-    else if (want == CONN_SEND)
-        begun = transmit(u, s, false);
-    else
-        begun = want != CONN_CLOSE && ring_receive(&u->ring, s->fd, data_of(s, TAG_RECV));
-    if (begun)
-        s->slot |= FLYING;
-    else
-        session_close(u->loop, s);
-}
-
-void uring_pursue(struct uring *u, struct session *s, enum conn_want want)
-{
-    if (want != CONN_RECV || !u->starved.count || !uring_starve(u, s))
-        uring_begin(u, s, want);
-}
 
 /* --- Completions ------------------------------------------------------------------------------ */
 
@@ -92,7 +27,7 @@ void uring_pursue(struct uring *u, struct session *s, enum conn_want want)
  * again. */
 static bool stays_watched(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
 {
-    uint64_t data = data_of(s, TAG_WRITABLE);
+    uint64_t data = uring_data(s, TAG_WRITABLE);
 
     if (cqe->flags & IORING_CQE_F_MORE) {
         if (cqe->res != POLLRDHUP && !ring_cancel(&u->ring, data) && s->slot & LEAVING) {
@@ -111,7 +46,7 @@ static bool stays_watched(struct uring *u, struct session *s, const struct io_ur
 static bool waits_for_memory(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
 {
     if (cqe->res <= 0 || loop_has_memory(u->loop) ||
-        !ring_nap(&u->ring, data_of(s, TAG_NAP)))
+        !ring_nap(&u->ring, uring_data(s, TAG_NAP)))
         return false;
     u->holding++;
     s->slot = FLYING | HOLDING | (s->slot & LEAVING) | ring_held(cqe) << PIECE_SHIFT;
@@ -134,7 +69,7 @@ static void session_moved(struct uring *u, struct session *s, const struct io_ur
     if (s->slot & LEAVING && !leaving)
         session_keep(u->loop, s);
     s->slot &= ~(unsigned)LEAVING;
-    if (tag == TAG_READ && n > 0 && !leaving && transmit_read(u, s, (size_t)n))
+    if (tag == TAG_READ && n > 0 && !leaving && uring_transmit_read(u, s, (size_t)n))
         return;
     ring_piece_end(&u->ring, s->slot >> PIECE_SHIFT);
     s->slot = 0;
@@ -146,8 +81,8 @@ static void session_moved(struct uring *u, struct session *s, const struct io_ur
         want = session_sent(u->loop, s, tag == TAG_READ && n > 0 ? -EBUSY : n);
     ring_give_back(&u->ring, cqe);
     if (want == CONN_SEND && n == -EAGAIN &&
-        (tag == TAG_READ ? transmit(u, s, true)
-                         : ring_poll(&u->ring, s->fd, POLLOUT, data_of(s, TAG_WRITABLE))))
+        (tag == TAG_READ ? uring_transmit(u, s, true)
+                         : ring_poll(&u->ring, s->fd, POLLOUT, uring_data(s, TAG_WRITABLE))))
         s->slot |= FLYING;
     else if (tag != TAG_RECV || n != -ENOBUFS || want == CONN_CLOSE || !uring_starve(u, s))
         uring_pursue(u, s, want);
@@ -160,7 +95,7 @@ static void unhold(struct uring *u, struct session *s, const struct io_uring_cqe
 
     if (s->slot & HOLDING) {
         ring_unheld(s->slot >> PIECE_SHIFT, &held);
-        held.user_data = data_of(s, TAG_RECV);
+        held.user_data = uring_data(s, TAG_RECV);
         s->slot &= FLYING | LEAVING;
         u->holding--;
     }
@@ -179,8 +114,8 @@ static void leave(struct uring *u, struct session *s)
     if (s->slot & STARVED)
         return;
     if (s->conn.want == CONN_SEND)
-        (void)ring_cancel(&u->ring, data_of(s, TAG_WRITABLE)); /* a watch may report no more */
-    if (s->conn.want == CONN_SEND || !ring_cancel(&u->ring, data_of(s, TAG_RECV)))
+        (void)ring_cancel(&u->ring, uring_data(s, TAG_WRITABLE)); /* a watch may report no more */
+    if (s->conn.want == CONN_SEND || !ring_cancel(&u->ring, uring_data(s, TAG_RECV)))
         shutdown(s->fd, SHUT_RDWR); /* ends the operation that is in flight */
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* uring.h - what the files of uring share: uring.c moves the bytes of sessions, uring_doors.c
- * accepts connections, uring_starved.c queues the sessions that found no buffer. */
+/* uring.h - what the files of uring share.  Each calls only those below it: uring.c handles
+ * completions, uring_doors.c accepts connections, uring_starved.c queues the sessions that found no
+ * buffer, uring_ops.c begins operations.
+ */
 #ifndef ENGINES_URING_H
 #define ENGINES_URING_H
 #include "../base/ring.h"
@@ -38,17 +40,32 @@ struct uring {
     struct door door[LISTENERS_MAX + 2];
 };
 
-/* Begin what the session wants, or close it.  pursue: the same, except that a session that wants to
- * receive queues behind those that wait for a buffer. */
+static inline uint64_t uring_data(const struct session *s, enum tag tag)
+{
+    return (uintptr_t)s | tag;
+}
+
+/* --- uring_ops.c ------------------------------------------------------------------------------ */
+
+/* Begin what the session wants, or close it. */
 void uring_begin(struct uring *u, struct session *s, enum conn_want want);
+/* Begin to send.  thread: see struct ring_send.  False: nothing was begun. */
+bool uring_transmit(struct uring *u, struct session *s, bool thread);
+/* The file was shorter than expected: begin to send the n bytes that were read. */
+bool uring_transmit_read(struct uring *u, const struct session *s, size_t n);
+
+/* --- uring_starved.c -------------------------------------------------------------------------- */
+
+/* Queue the session until there is a buffer; false: no memory for the queue. */
+bool uring_starve(struct uring *u, struct session *s);
+/* Whether there are buffers for sessions that wait. */
+bool uring_may_feed(const struct uring *u);
+/* Begin what the first of them want, for as many as there are buffers now. */
+void uring_feed_starved(struct uring *u);
+/* Like uring_begin(), except that a session that wants to receive queues behind those that wait. */
 void uring_pursue(struct uring *u, struct session *s, enum conn_want want);
 
-/* starve: queue the session until there is a buffer; false: no memory for the queue.  may_feed:
- * whether there are buffers for sessions that wait.  feed_starved: begin what the first of them
- * want, for as many as there are buffers now. */
-bool uring_starve(struct uring *u, struct session *s);
-bool uring_may_feed(const struct uring *u);
-void uring_feed_starved(struct uring *u);
+/* --- uring_doors.c ---------------------------------------------------------------------------- */
 
 /* Bring each door to the state that it should have now; and handle a completion of door i. */
 void uring_doors_tend(struct uring *u);

@@ -61,3 +61,9 @@ void uring_feed_starved(struct uring *u)
         buffers -= u->ring.flying > flying; /* otherwise the session was closed */
     }
 }
+
+void uring_pursue(struct uring *u, struct session *s, enum conn_want want)
+{
+    if (want != CONN_RECV || !u->starved.count || !uring_starve(u, s))
+        uring_begin(u, s, want);
+}

@@ -15,10 +15,8 @@ FOLDERS = ("core", "base", "server", "engines", "tools", "kernel")
 UNDEFINED = "U"  # nm's letter
 
 KNOWN = [
-    {"base/ring", "base/ring_send"},
     {"core/http_reply", "core/http_status"},
     {"core/listing", "core/listing_html"},
-    {"engines/uring", "engines/uring_doors", "engines/uring_starved"},
     {"server/choose", "server/serve"},
     {"tools/load/answer", "tools/load/mix_judge"},
     {"tools/load/client", "tools/load/connect", "tools/load/plan", "tools/load/replay", "tools/load/think", "tools/load/walk",
@@ -26,9 +24,6 @@ KNOWN = [
     {"tools/load/files", "tools/load/mix"},
     {"tools/load/report", "tools/load/report_json", "tools/load/report_workload"},
     {"tools/load/trial", "tools/load/trial_acts"},
-    {"tools/trace/calls", "tools/trace/report", "tools/trace/report_json", "tools/trace/waterfall"},
-    {"tools/trace/compare", "tools/trace/main", "tools/trace/table"},
-    {"tools/trace/flow", "tools/trace/flow_bytes"},
 ]
 
 

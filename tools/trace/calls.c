@@ -126,7 +126,7 @@ void calls_print_json(const struct call_count *count, const uint64_t (*times)[CA
                i ? ", " : "", name, (unsigned long long)one->times, (unsigned long long)one->ns,
                (unsigned long long)one->max_ns);
         if (times)
-            report_json_steps(step, histogram_steps(times[call[i].number], step));
+            histogram_json(step, histogram_steps(times[call[i].number], step));
         printf("}");
     }
     printf("], \"switches\": {\"waiting\": %llu, \"preempted\": %llu}, \"migrations\": %llu",

@@ -46,13 +46,14 @@ const struct option_table *compare_table(void)
                  "Exit codes: 0 all well, 1 failure, 2 usage, 4 kernel or build cannot.",
         .man_notes = man_notes,
     };
-    const struct option_table *of = trace_table();
+    unsigned count;
+    const struct option_row *of = trace_rows(&count);
 
     table.rows = 0;
-    for (unsigned i = 0; i < of->rows; i++)
+    for (unsigned i = 0; i < count; i++)
         for (unsigned k = 0; k < SHARED; k++)
-            if (strcmp(of->row[i].name, shared[k]) == 0)
-                rows[table.rows++] = of->row[i];
+            if (strcmp(of[i].name, shared[k]) == 0)
+                rows[table.rows++] = of[i];
     for (unsigned i = 0; i < OWN; i++)
         rows[table.rows++] = own[i];
     return &table;

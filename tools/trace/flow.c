@@ -54,49 +54,7 @@ void flows_init(struct flows *fs, void (*finish)(void *arg, const struct request
     fs->arg = arg;
 }
 
-void flow_lose(struct flows *fs, struct stream *s)
-{
-    fs->counts.lost++;
-    s->state = STREAM_UNKNOWN;
-    s->stashed = 0;
-}
-
 /* --- Requests --------------------------------------------------------------------------------- */
-
-struct request *flow_begin(struct flows *fs, struct flow *f, const struct piece *p)
-{
-    struct request *r = fs->spare;
-
-    if (f->held >= REQUESTS_MAX) {
-        fs->counts.crowded++;
-        return NULL;
-    }
-    if (r)
-        fs->spare = r->next;
-    else
-        r = malloc(sizeof(*r));
-    if (!r)
-        return NULL;
-    f->pipelined = f->pipelined || flow_asking(f);
-    memset(r, 0, sizeof(*r));
-    r->cookie = f->cookie;
-    r->ordinal = ++f->requests;
-    r->begin = p->seq;
-    r->at[STAGE_ARRIVED] = p->ns;
-    if (r->ordinal == 1) {
-        r->opened = f->opened;
-        r->at[STAGE_ACCEPTED] = f->accepted;
-    }
-    r->peer_port = f->peer_port;
-    memcpy(r->peer, f->peer, sizeof(r->peer));
-    if (f->last)
-        f->last->next = r;
-    else
-        f->first = r;
-    f->last = r;
-    f->held++;
-    return r;
-}
 
 static void finish(struct flows *fs, struct request *r, enum ending ending)
 {

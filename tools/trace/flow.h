@@ -83,7 +83,7 @@ void flows_event(struct flows *fs, const struct event *e, const char *payload);
 /* The trace ends: requests that are still open are finished as they are.  Frees all memory. */
 void flows_end(struct flows *fs);
 
-/* --- Between the two files -------------------------------------------------------------------- */
+/* --- flow_bytes.c, for flow.c ----------------------------------------------------------------- */
 
 /* A piece of a stream: len bytes at seq, of which the first `kept` can be read at ptr. */
 struct piece {
@@ -92,7 +92,7 @@ struct piece {
     uint64_t ns;
 };
 
-struct request *flow_begin(struct flows *fs, struct flow *f, const struct piece *p);
+/* The stream is lost until the next request begins. */
 void flow_lose(struct flows *fs, struct stream *s);
 /* Whether the bytes at the front may be those of a request's head: a method and a blank. */
 bool bytes_begin_request(const char *p, uint32_t n);

@@ -9,6 +9,49 @@
 #include <stdlib.h>
 #include "flow.h"
 
+void flow_lose(struct flows *fs, struct stream *s)
+{
+    fs->counts.lost++;
+    s->state = STREAM_UNKNOWN;
+    s->stashed = 0;
+}
+
+/* NULL: there are too many, or no memory. */
+static struct request *begin_request(struct flows *fs, struct flow *f, const struct piece *p)
+{
+    struct request *r = fs->spare;
+
+    if (f->held >= REQUESTS_MAX) {
+        fs->counts.crowded++;
+        return NULL;
+    }
+    if (r)
+        fs->spare = r->next;
+    else
+        r = malloc(sizeof(*r));
+    if (!r)
+        return NULL;
+    f->pipelined = f->pipelined || flow_asking(f);
+    memset(r, 0, sizeof(*r));
+    r->cookie = f->cookie;
+    r->ordinal = ++f->requests;
+    r->begin = p->seq;
+    r->at[STAGE_ARRIVED] = p->ns;
+    if (r->ordinal == 1) {
+        r->opened = f->opened;
+        r->at[STAGE_ACCEPTED] = f->accepted;
+    }
+    r->peer_port = f->peer_port;
+    memcpy(r->peer, f->peer, sizeof(r->peer));
+    if (f->last)
+        f->last->next = r;
+    else
+        f->first = r;
+    f->last = r;
+    f->held++;
+    return r;
+}
+
 static void advance(struct stream *s, struct piece *p, uint32_t n)
 {
     uint32_t readable = n < p->kept ? n : p->kept;
@@ -125,7 +168,7 @@ static void head_whole(struct flows *fs, struct request *r, uint32_t end, uint64
 static bool read_request(struct flows *fs, struct flow *f, struct piece *p)
 {
     struct stream *s = &f->in;
-    struct request *r = s->stashed ? f->last : flow_begin(fs, f, p);
+    struct request *r = s->stashed ? f->last : begin_request(fs, f, p);
     struct slice bytes;
     struct http_head head;
     long len;

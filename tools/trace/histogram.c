@@ -42,6 +42,15 @@ unsigned histogram_of(const struct hist *h, struct step step[CALL_STEPS])
     return histogram_steps(count, step);
 }
 
+void histogram_json(const struct step *step, unsigned n)
+{
+    printf(", \"histogram\": [");
+    for (unsigned i = 0; i < n; i++)
+        printf("%s[%llu, %llu, %llu]", i ? ", " : "", (unsigned long long)step[i].from_ns,
+               (unsigned long long)step[i].to_ns, (unsigned long long)step[i].count);
+    printf("]");
+}
+
 void histogram_put(const char *name, const char *of, const struct step *step, unsigned n)
 {
     unsigned columns = draw_columns() - BESIDE;

@@ -169,3 +169,19 @@ void listen_owners(unsigned port, struct listen_owners *found)
         closedir(dir);
     found->paths = o.paths;
 }
+
+int port_listened(const char *text, unsigned *port)
+{
+    uint64_t n = 0;
+
+    if (option_number(text, &n) < 0 || n < 1 || n > 65535) {
+        say_error("'%s' is no port: it is a number from 1 to 65535", text);
+        return EXIT_USAGE;
+    }
+    *port = (unsigned)n;
+    if (listen_is_at(*port))
+        return 0;
+    say_error("nothing listens at TCP port %u in this network namespace: start the server first, "
+              "or see ss -ltn", *port);
+    return EXIT_FAILED;
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* main.c - rung trace: which port, what is printed at the end; the only place that decides the
- * exit code, with compare.c.
+/* main.c - rung trace: which port, and what is printed at the end; decides the exit code, as
+ * compare.c does.
  *
  * A separate program, which rung executes for `rung trace`: it alone needs libbpf and libdw, and
  * rights that a server should not have.
@@ -30,22 +30,6 @@ static int port_of_process(unsigned pid, unsigned *port)
                   n, found[0], found[1]);
     *port = n == 1 ? found[0] : 0;
     return n == 1 ? 0 : EXIT_FAILED;
-}
-
-int port_listened(const char *text, unsigned *port)
-{
-    uint64_t n = 0;
-
-    if (option_number(text, &n) < 0 || n < 1 || n > 65535) {
-        say_error("'%s' is no port: it is a number from 1 to 65535", text);
-        return EXIT_USAGE;
-    }
-    *port = (unsigned)n;
-    if (listen_is_at(*port))
-        return 0;
-    say_error("nothing listens at TCP port %u in this network namespace: start the server first, "
-              "or see ss -ltn", *port);
-    return EXIT_FAILED;
 }
 
 static int choose_port(const struct trace_options *opt, const struct option_found *found,

@@ -85,20 +85,11 @@ static void put_hist(const struct hist *h)
         put_known(point[i].key, h->total != 0, hist_quantile(h, point[i].thousandths, 1000));
 }
 
-void report_json_steps(const struct step *step, unsigned n)
-{
-    printf(", \"histogram\": [");
-    for (unsigned i = 0; i < n; i++)
-        printf("%s[%llu, %llu, %llu]", i ? ", " : "", (unsigned long long)step[i].from_ns,
-               (unsigned long long)step[i].to_ns, (unsigned long long)step[i].count);
-    printf("]");
-}
-
 static void put_steps(const struct hist *h)
 {
     struct step step[CALL_STEPS];
 
-    report_json_steps(step, histogram_of(h, step));
+    histogram_json(step, histogram_of(h, step));
 }
 
 static void put_stages(const struct tally *t, bool steps)

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* table.c - the rows of options.def as the table of rung trace, and the texts that belong to no
- * row. */
+/* table.c - the table of rung trace: its rows, and the texts that belong to no row. */
 #include "compare.h"
-#include "group.h"
 #include "kernel.h"
 #include "sniff.h"
 #include "trace.h"
-
-#define X(kind, field, ...) \
-    {.offset = offsetof(struct trace_options, field), .type = OPTION_##kind, __VA_ARGS__},
-static const struct option_row rows[] = {
-#include "options.def"
-};
-#undef X
 
 static const char *const examples[] = {
     "rung trace 8080", "a line for each request, until Ctrl-C",
@@ -50,7 +41,7 @@ static const struct option_command commands[] = {
 
 const struct option_table *trace_table(void)
 {
-    static const struct option_table table = {
+    static struct option_table table = {
         .command = "rung trace",
         .page = "rung-trace",
         .variables = "RUNG_TRACE_",
@@ -61,12 +52,12 @@ const struct option_table *trace_table(void)
         .examples = examples,
         .commands = commands,
         .commands_help = "rung trace COMMAND --help explains one",
-        .row = rows,
-        .rows = sizeof(rows) / sizeof(rows[0]),
         .operands_max = 1,
         .notes = "It needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN.\n"
                  "Exit codes: 0 all well, 1 failure, 2 usage, 4 kernel or build cannot.",
         .man_notes = man_notes,
     };
+
+    table.row = trace_rows(&table.rows);
     return &table;
 }

@@ -8,13 +8,13 @@
  *   event.h    what the kernel's side says          attach.c   loads and attaches the programs
  *   flow.h     events become requests               listen.c   which process listens where
  *   stage.h    a request becomes times              keep.c     the filter
- *   tally.c    histograms, the slowest requests     report.c, report_json.c  what is printed
- *   draw.h     bars of text                         waterfall.c, histogram.c  pictures of them
- *   views.c    where each request is shown          perfetto.c  ... in a file
- *   top.c      a live table                         group.h    its rows
- *   calls.c    system calls of the server   stacks.h   its call stacks
+ *   tally.c    histograms, the slowest requests     report.c, report_json.c  the summary
+ *   draw.h     bars of text                         report_line.c, waterfall.c  a request
+ *   views.c    where each request is shown          histogram.c  how often which time
+ *   top.c      a live table                         perfetto.c  requests in a file
+ *   calls.c    system calls of the server           stacks.h   its call stacks
  *   run.c      one port from begin to end           compare.h  two of them
- *   interrupt.h  when it ends
+ *   interrupt.h  when it ends                       group.h    the rows of the live table
  *
  * attach_absent.c takes the place of attach.c where the build has no clang or no libbpf.
  */
@@ -33,6 +33,7 @@ struct trace_options {
 };
 
 const struct option_table *trace_table(void);
+const struct option_row *trace_rows(unsigned *count); /* rows.c */
 
 /* --- listen.c --------------------------------------------------------------------------------- */
 
@@ -40,6 +41,8 @@ enum { PORTS_FOUND_MAX = 16 };
 
 /* Whether a TCP socket listens at the port, in this network namespace. */
 bool listen_is_at(unsigned port);
+/* A port of the command line, at which a server must listen: 0, or an exit code after a message. */
+int port_listened(const char *text, unsigned *port);
 /* Finds the ports at which the process listens; returns how many, or -errno (-ESRCH: no such
  * process). */
 int listen_ports(unsigned pid, unsigned port[PORTS_FOUND_MAX]);
@@ -140,8 +143,9 @@ void report_request(const struct trace_options *opt, const struct request *r,
 void report_summary(const struct report *r);
 void report_json_request(const struct request *r, const struct stages *s);
 void report_json_summary(const struct report *r);
-struct step;
-void report_json_steps(const struct step *step, unsigned n); /* , "histogram": [...] */
+
+/* --- report_line.c ---------------------------------------------------------------------------- */
+
 /* "127.0.0.1:40000", "[::1]:40000"; the address alone: "::1" */
 enum { PEER_TEXT = 64 };
 void report_peer(const struct request *r, char text[PEER_TEXT]);
@@ -150,6 +154,7 @@ const char *report_ending(enum ending ending);
 /* Connection, status, request and time; how it ended and the line's end. */
 void report_begin(const struct request *r, const struct stages *s);
 void report_end(const struct request *r);
+void report_line(const struct request *r, const struct stages *s);
 
 /* --- waterfall.c ------------------------------------------------------------------------------ */
 
@@ -166,6 +171,7 @@ struct step {
 /* Gives the steps from the first that is not empty to the last; returns how many. */
 unsigned histogram_of(const struct hist *h, struct step step[CALL_STEPS]);
 unsigned histogram_steps(const uint64_t count[CALL_STEPS], struct step step[CALL_STEPS]);
+void histogram_json(const struct step *step, unsigned n); /* , "histogram": [...] */
 /* Prints the steps with bars; of: what is counted. */
 void histogram_put(const char *name, const char *of, const struct step *step, unsigned n);
 void histogram_print(const struct tally *t);
@@ -246,10 +252,5 @@ int run_begin(struct run **run, const struct trace_options *opt, unsigned port);
  * message. */
 bool run_watch(struct run *const run[], unsigned runs);
 void run_end(struct run *run);
-
-/* --- main.c ----------------------------------------------------------------------------------- */
-
-/* A port of the command line, at which a server must listen: 0, or an exit code after a message. */
-int port_listened(const char *text, unsigned *port);
 
 #endif
