@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* clock.h - the time, as deadlines need it. */
+/* clock.h - the time, as deadlines and measurements need it. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 #include <stdint.h>
 
 /* CLOCK_MONOTONIC_COARSE in milliseconds: as old as the kernel's last tick, 10 ms at most. */
 uint64_t clock_ms(void);
+uint64_t clock_ns(void); /* CLOCK_MONOTONIC in nanoseconds */
 
 #endif

@@ -7,14 +7,12 @@
  * and what was opened is closed in reverse order.
  */
 #include <errno.h>
-#include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -84,59 +82,12 @@ static char *find_folder(const char *folder)
     return NULL;
 }
 
-/* The user to become; NULL: *code is set and the error was reported. */
-static const struct passwd *find_user(const char *name, int *code)
-{
-    const struct passwd *user;
-
-    *code = EXIT_USAGE;
-    if (geteuid() != 0) {
-        say_error("--user %s: only root can become another user; start with sudo, or leave --user "
-                  "out", name);
-        return NULL;
-    }
-    errno = 0;
-    user = getpwnam(name);
-    if (!user) {
-        say_error("--user %s: %s; 'getent passwd' lists the users", name,
-                  errno ? say_why(errno) : "there is no such user");
-        return NULL;
-    }
-    return user;
-}
-
-bool user_become(const struct passwd *user)
-{
-    return initgroups(user->pw_name, user->pw_gid) == 0 && setgid(user->pw_gid) == 0 &&
-           setuid(user->pw_uid) == 0;
-}
-
-/* Become the user for good. */
-static int become(const struct passwd *user)
-{
-    const char *name = user->pw_name;
-    uid_t real, effective, saved;
-
-    if (!user_become(user) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
-        say_error("cannot become user %s: %s", name, say_why(errno));
-        return EXIT_FAILED;
-    }
-    /* setuid() of root sets all three ids and empties the capabilities; a kernel that disagrees
-     * is not trusted */
-    if (setuid(0) == 0 || seteuid(0) == 0 || getresuid(&real, &effective, &saved) < 0 ||
-        real != user->pw_uid || effective != user->pw_uid || saved != user->pw_uid) {
-        say_error("became user %s, but the way back to root is open; not serving", name);
-        return EXIT_FAILED;
-    }
-    return EXIT_DONE;
-}
-
 /* Give the Unix sockets to the user, leave a process behind that can remove their names, and become
  * the user. */
 static int drop_privileges(const char *name, const struct server *srv, struct sweep **sweep)
 {
     int code, err;
-    const struct passwd *user = find_user(name, &code);
+    const struct passwd *user = user_find(name, &code);
 
     if (!user)
         return code;
@@ -146,7 +97,7 @@ static int drop_privileges(const char *name, const struct server *srv, struct sw
     if (!err)
         err = sweep_begin(sweep, srv);
     if (!err)
-        return become(user);
+        return user_become_for_good(user);
     say_error("cannot give the Unix socket to user %s: %s; use a folder that only root may change",
               name, say_why(err));
     return EXIT_FAILED;

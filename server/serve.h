@@ -67,11 +67,17 @@ const char *engine_refusal(const struct engine *e, const struct serve_options *o
 const struct engine *engine_auto(const struct serve_options *opt, const char **why);
 /* The engine asked for, or engine_auto()'s; NULL: it cannot run, which was reported. */
 const struct engine *engine_choose(const struct serve_options *opt, const char **why);
-struct passwd;
-/* Changes the groups first, because only root may change them.  False: some step failed. */
-bool user_become(const struct passwd *user);
 int engines_print(bool json);
 void engine_print_auto(const struct engine *chosen, const char *why); /* from engine_auto() */
+
+/* --- user.c ----------------------------------------------------------------------------------- */
+struct passwd;
+/* The user to become, until the next call; NULL: *code is set and the error was reported. */
+const struct passwd *user_find(const char *name, int *code);
+/* Changes the groups first, because only root may change them.  False: some step failed. */
+bool user_become(const struct passwd *user);
+/* ... and makes sure that there is no way back to root.  An exit code. */
+int user_become_for_good(const struct passwd *user);
 
 /* Set in srv how many workers there are and how they share (arrange.c).  A combination that makes
  * no sense is refused with its reason.  Returns an exit code. */

@@ -17,13 +17,6 @@ UNDEFINED = "U"  # nm's letter
 KNOWN = [
     {"core/http_reply", "core/http_status"},
     {"core/listing", "core/listing_html"},
-    {"server/choose", "server/serve"},
-    {"tools/load/answer", "tools/load/mix_judge"},
-    {"tools/load/client", "tools/load/connect", "tools/load/plan", "tools/load/replay", "tools/load/think", "tools/load/walk",
-     "tools/load/worker", "tools/load/workload"},
-    {"tools/load/files", "tools/load/mix"},
-    {"tools/load/report", "tools/load/report_json", "tools/load/report_workload"},
-    {"tools/load/trial", "tools/load/trial_acts"},
 ]
 
 

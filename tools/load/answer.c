@@ -21,14 +21,6 @@ void answer_begin(struct answer *a)
     a->in_body = a->keep_alive = a->due = a->as_meant = a->uncompared = false;
 }
 
-void answer_fault(struct answer *a, enum fault what)
-{
-    if (a->fault == FAULT_NONE) {
-        a->fault = (uint8_t)what;
-        a->wrong_at = a->got;
-    }
-}
-
 static int broken(struct answer *a, enum fault what)
 {
     a->fault = FAULT_NONE; /* this one is worse */
@@ -104,27 +96,6 @@ static long read_head(struct answer *a, const struct question *q, struct slice *
     return len;
 }
 
-void answer_expect_bytes(struct answer *a, const struct http_head *head, uint64_t bytes)
-{
-    a->due = true;
-    a->expect_bytes = bytes;
-    if (head->first[FIELD_CONTENT_LENGTH] && head->content_length != bytes)
-        answer_fault(a, FAULT_WRONG_LENGTH);
-}
-
-/* body.ptr NULL: the bytes have a digest. */
-static void expect(struct answer *a, const struct http_head *head, struct slice body)
-{
-    a->expect = body.ptr;
-    answer_expect_bytes(a, head, body.len);
-}
-
-void answer_expect(struct answer *a, const struct http_head *head, struct slice body)
-{
-    if (body.ptr)
-        expect(a, head, body);
-}
-
 static void judge_head(struct answer *a, const struct question *q, const struct http_head *head)
 {
     uint64_t expected = q->plan->opt->status;
@@ -141,7 +112,7 @@ static void judge_head(struct answer *a, const struct question *q, const struct 
                  : (head->status < 200 || head->status > 399) && head->status != t->also)
         answer_fault(a, FAULT_BAD_STATUS);
     else if (head->status == 200 && t->has_body)
-        expect(a, head, t->body);
+        answer_expect_body(a, head, t->body);
 }
 
 /* --- The body --------------------------------------------------------------------------------- */

@@ -67,10 +67,12 @@ int answer_feed_echo(struct answer *a, const struct question *q, struct slice *b
 /* The stream has ended: DONE if that is how this answer ends, otherwise BROKEN. */
 int answer_end(struct answer *a, const struct question *q);
 
-/* --- For mix_judge.c, which judges heads ------------------------------------------------------ */
+/* --- answer_expect.c -------------------------------------------------------------------------- */
 
 void answer_fault(struct answer *a, enum fault what); /* the first one counts */
-/* The expected body; ptr NULL: not known.  The second is for a body whose length alone is known. */
+/* The expected body; ptr NULL: its bytes have a digest, and only its length is compared here. */
+void answer_expect_body(struct answer *a, const struct http_head *head, struct slice body);
+/* ... or, with ptr NULL, not known; or its length alone is known. */
 void answer_expect(struct answer *a, const struct http_head *head, struct slice body);
 void answer_expect_bytes(struct answer *a, const struct http_head *head, uint64_t bytes);
 

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/uio.h>
-#include <unistd.h>
 #include "workload.h"
 
 enum {
@@ -28,32 +27,7 @@ static uint32_t in_flight(const struct client *c)
     return c->next - c->oldest;
 }
 
-void client_watch(struct worker *w, struct client *c, int op, uint32_t events)
-{
-    struct epoll_event ev = {.events = events | EPOLLET, .data.ptr = c};
-
-    epoll_ctl(w->epoll_fd, op, c->fd, &ev);
-    c->armed = (events & EPOLLOUT) != 0;
-}
-
 /* --- Giving up -------------------------------------------------------------------------------- */
-
-void client_hang_up(struct worker *w, struct client *c)
-{
-    struct linger reset = {.l_onoff = 1};
-
-    if (c->fd < 0)
-        return;
-    if (w->plan->opt->close == CLOSE_RESET)
-        setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-    close(c->fd);
-    c->fd = -1;
-    if (c->state == CLIENT_UP && !c->idle && --w->up == 0)
-        w->down_since_ns = w->now_ns;
-    c->state = CLIENT_DOWN;
-    c->oldest = c->unsent = c->next = 0;
-    wheel_del(&w->wheel, &c->node);
-}
 
 /* The connection is over: make another one, unless there is nothing more to send. */
 static void renew(struct worker *w, struct client *c)
@@ -77,7 +51,7 @@ static void fail(struct worker *w, struct client *c, enum fault what)
         t->example[what].kind = lost ? s->kind : KIND_PLAIN;
         t->example[what].at = c->answer.wrong_at;
     }
-    worker_fault(w, what, lost ? lost : 1);
+    count_fault(w, what, lost ? lost : 1);
     for (uint32_t i = 0; i < lost && t->sample; i++)
         samples_note(w, c, shot_at(w, c, c->oldest + i), (struct outcome){.fault = (uint8_t)what});
     t->lost += lost;
@@ -91,28 +65,6 @@ bool client_is_free(const struct worker *w, const struct client *c)
     return c->state == CLIENT_UP && !c->leaving && !c->idle && in_flight(c) < w->plan->depth;
 }
 
-/* Connections to the same peer share its URLs: each begins one URL after the connection before it,
- * and steps by the number of these connections.  If there are more connections than URLs, each asks
- * for all URLs. */
-void client_take_turns(const struct plan *p, struct client *c, unsigned number)
-{
-    uint32_t targets, together;
-
-    c->peer = number % p->peers;
-    targets = p->peer[c->peer].targets;
-    together = p->connections / p->peers + (c->peer < p->connections % p->peers);
-    c->turn = number / p->peers % targets;
-    c->stride = together < targets ? together : 1;
-}
-
-uint32_t client_turn(struct client *c, const struct peer *peer)
-{
-    uint32_t turn = c->turn;
-
-    c->turn = (uint32_t)(((uint64_t)turn + c->stride) % peer->targets);
-    return peer->target[turn];
-}
-
 void client_load(struct worker *w, struct client *c, uint64_t intended_ns)
 {
     const struct plan *p = w->plan;
@@ -123,10 +75,7 @@ void client_load(struct worker *w, struct client *c, uint64_t intended_ns)
     s->sent_ns = w->now_ns;
     c->begun++;
     c->leaving = s->last = c->begun == p->per_connection;
-    if (p->chosen)
-        workload_choose(w, c, s);
-    else
-        s->target = client_turn(c, &p->peer[c->peer]);
+    turns_next(w, c, s);
     w->quota--;
     if (w->tally.sent++ == 0)
         w->tally.first_send_ns = w->now_ns;
@@ -258,7 +207,7 @@ static void take(struct worker *w, struct client *c)
 {
     struct shot *s = shot_at(w, c, c->oldest);
 
-    worker_answer(w, c, s);
+    count_answer(w, c, s);
     if (!c->answer.keep_alive)
         c->leaving = true;
     if (c->oldest++ == c->unsent && !w->plan->echo) {
@@ -322,7 +271,7 @@ static size_t receive(struct worker *w, struct client *c)
 
     if (n < 0 && errno == EAGAIN)
         return 0;
-    w->now_ns = load_now_ns();
+    w->now_ns = clock_ns();
     if (n < 0) {
         fail(w, c, FAULT_RESET);
         return 0;
@@ -341,7 +290,7 @@ static size_t receive(struct worker *w, struct client *c)
         return 0;
     }
     if (client_is_free(w, c))
-        worker_client_free(w, c);
+        w->on_free(w, c);
     return (size_t)n;
 }
 
@@ -364,7 +313,7 @@ static void readable(struct worker *w, struct client *c, uint32_t events)
 void client_event(struct worker *w, struct client *c, uint32_t events)
 {
     if (c->state == CLIENT_CONNECTING) {
-        w->now_ns = load_now_ns();
+        w->now_ns = clock_ns();
         connect_finish(w, c);
         return;
     }
@@ -394,7 +343,7 @@ void client_due(struct worker *w, struct client *c)
         if (end_ns <= w->now_ns)
             fail(w, c, FAULT_TIMED_OUT);
         else
-            worker_time(w, c, end_ns / 1000000 + 1);
+            client_time(w, c, end_ns / 1000000 + 1);
     }
 }
 

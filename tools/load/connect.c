@@ -31,11 +31,11 @@ void connect_failed(struct worker *w, struct client *c, int error)
             break;
     w->tally.connect_errno[i].error = error;
     w->tally.connect_errno[i].count++;
-    worker_fault(w, what, 1);
+    count_fault(w, what, 1);
     client_hang_up(w, c);
     c->state = CLIENT_DOWN; /* there may have been no socket */
     c->tries += c->tries < 10;
-    worker_time(w, c, w->now_ns / 1000000 + ((uint64_t)RETRY_MS_MAX >> (10 - c->tries)));
+    client_time(w, c, w->now_ns / 1000000 + ((uint64_t)RETRY_MS_MAX >> (10 - c->tries)));
 }
 
 static void connected(struct worker *w, struct client *c)
@@ -45,9 +45,9 @@ static void connected(struct worker *w, struct client *c)
     w->up += !c->idle;
     w->tally.connects++;
     hist_add(&w->tally.connect, w->now_ns - c->connect_ns, 1);
-    worker_time(w, c, (w->now_ns + w->plan->timeout_ns) / 1000000);
+    client_time(w, c, (w->now_ns + w->plan->timeout_ns) / 1000000);
     client_watch(w, c, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP);
-    worker_client_free(w, c);
+    w->on_free(w, c);
 }
 
 static int open_socket(const struct worker *w, const struct client *c)
@@ -83,7 +83,7 @@ static void stand_in_line(struct worker *w, struct client *c)
     close(c->fd);
     c->fd = -1;
     c->state = CLIENT_CONNECTING;
-    worker_time(w, c, w->now_ns / 1000000 + 1);
+    client_time(w, c, w->now_ns / 1000000 + 1);
 }
 
 void connect_try(struct worker *w, struct client *c)
@@ -97,7 +97,7 @@ void connect_try(struct worker *w, struct client *c)
     }
     c->fd = fd;
     if (connect(fd, (const struct sockaddr *)&peer->sa, peer->len) == 0) {
-        w->now_ns = load_now_ns();
+        w->now_ns = clock_ns();
         client_watch(w, c, EPOLL_CTL_ADD, EPOLLIN | EPOLLRDHUP);
         connected(w, c);
         return;
@@ -112,7 +112,7 @@ void connect_try(struct worker *w, struct client *c)
     }
     c->state = CLIENT_CONNECTING;
     client_watch(w, c, EPOLL_CTL_ADD, EPOLLOUT);
-    worker_time(w, c, (w->now_ns + w->plan->timeout_ns) / 1000000);
+    client_time(w, c, (w->now_ns + w->plan->timeout_ns) / 1000000);
 }
 
 void connect_begin(struct worker *w, struct client *c)

@@ -51,7 +51,7 @@ static bool is_live(const struct plan *p)
 static void show_live(struct view *v)
 {
     const struct plan *p = v->result->plan;
-    uint64_t answers = 0, faults = 0, now = load_now_ns(), start = v->result->start_ns;
+    uint64_t answers = 0, faults = 0, now = clock_ns(), start = v->result->start_ns;
     char of[48] = "", line[LIVE_COLUMNS + 1];
 
     if (!v->live || !start)
@@ -224,10 +224,10 @@ int crew_run(const struct plan *p, struct result *r)
     crew.cancelled = r->interrupted || !r->connected;
     clock_gettime(CLOCK_REALTIME, &now);
     r->start_unix_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-    r->start_ns = crew.start_ns = v.at_ns = load_now_ns();
+    r->start_ns = crew.start_ns = v.at_ns = clock_ns();
     pthread_barrier_wait(&crew.go);
     r->interrupted = wait_for_all(&crew, &v) || r->interrupted;
-    r->elapsed_ns = load_now_ns() - r->start_ns;
+    r->elapsed_ns = clock_ns() - r->start_ns;
     if (v.live)
         fprintf(stderr, "\r\033[K");
     gather(r, w);

@@ -122,7 +122,7 @@ static int take(struct plan *p, int fd, struct file *f)
 
 /* Identifies the file and its state: a copy may keep the other times, but not the time of
  * change. */
-static uint64_t mark_of(const struct stat *st)
+uint64_t files_mark(const struct stat *st)
 {
     const uint64_t parts[] = {st->st_dev, st->st_ino, (uint64_t)st->st_size,
                               (uint64_t)st->st_ctim.tv_sec, (uint64_t)st->st_ctim.tv_nsec};
@@ -146,7 +146,7 @@ int files_load(struct plan *p, const char *path, struct file *f)
     } else if (!S_ISREG(st.st_mode)) {
         err = -EISDIR;
     } else {
-        f->mark = mark_of(&st);
+        f->mark = files_mark(&st);
         f->bytes.len = (size_t)st.st_size;
         err = take(p, fd, f);
     }
@@ -176,31 +176,4 @@ int files_target(struct plan *p, struct target *t, bool may_lack)
     say_error("--check: no file %s to compare %s with: %s", path, t->url,
               err == -EISDIR ? "it is not a file" : say_why(err));
     return EXIT_USAGE;
-}
-
-static bool has_changed(const char *path, uint64_t mark)
-{
-    struct stat st;
-
-    return stat(path, &st) != 0 || mark_of(&st) != mark;
-}
-
-enum fault files_blame(const struct plan *p, const struct target *t, enum kind kind,
-                       enum fault what)
-{
-    char path[FILE_PATH_BYTES + SUFFIX_BYTES];
-    const struct file *sibling = mix_sibling(p, t, kind);
-    bool of_bytes = what == FAULT_WRONG_BODY || what == FAULT_WRONG_LENGTH ||
-                    what == FAULT_SHORT_BODY || what == FAULT_WRONG_FIELD;
-    bool of_part = kind == KIND_RANGE && what == FAULT_BAD_STATUS; /* 416: the file got shorter */
-
-    if (!p->opt->check || !t->has_body || !(of_bytes || of_part) ||
-        files_path(p, t->url, path) != 0)
-        return what;
-    if (has_changed(path, t->mark))
-        return FAULT_FILE_CHANGED;
-    if (!sibling || !sibling->bytes.ptr)
-        return what;
-    memcpy(path + strlen(path), mix_suffix(kind), SUFFIX_BYTES);
-    return has_changed(path, sibling->mark) ? FAULT_FILE_CHANGED : what;
 }

@@ -2,10 +2,11 @@
 /* load.h - what the files of rung load share: the options, the plan made of them, and what a
  * thread has counted.
  *
- *   table.c    rows of options.def -> help, parser      plan.c     options -> plan: all that is
+ *   table.c    rows of options.def -> help, parser      plan*.c    options -> plan: all that is
  *   url.c      URLs and addresses                                  read-only while it runs
- *   worker.c   a thread: its loop and its schedule      client.c   a connection of it; connect.c
- *   answer.c   bytes -> an answer, checked              crew.c     all threads: start, wait, stop
+ *   worker.c   a thread: its loop and its schedule      client*.c  a connection of it; connect.c
+ *   turns.c    which URL is next                        count.c    what a thread counts
+ *   answer*.c  bytes -> an answer, checked              crew.c     all threads: start, wait, stop
  *   result.c   sums of all threads; what was the limit  report*.c  for people, programs, plots
  *   limit.c    limits of --fail-if                      knee.c     runs at rising rates
  *   random.c   what a thread draws                      output.c   where results go
@@ -21,6 +22,7 @@
 #define LOAD_H
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include "../../base/clock.h"
 #include "../../base/option.h"
 #include "../../core/hist.h"
 #include "../../core/http.h"
@@ -211,7 +213,6 @@ struct tally {
 };
 enum { LATE_NS = 1000000 };
 
-uint64_t load_now_ns(void);
 extern const char *const fault_keys[FAULTS], *const fault_words[FAULTS];
 extern const char *const kind_words[KINDS], *const kind_due[KINDS];
 
@@ -246,7 +247,6 @@ void report_json(const struct result *r, FILE *out);
 void report_workload(const struct result *r, FILE *out);
 void report_mix(const struct result *r, FILE *out);
 void report_workload_json(const struct result *r, FILE *out);
-void report_put_string(FILE *out, const char *text); /* whole and quoted, as JSON has it */
 void report_csv(const struct result *r, FILE *out);
 void report_hgrm(const struct hist *h, FILE *out);
 void report_samples(const struct result *r, FILE *out);
@@ -258,6 +258,7 @@ bool output_has_report(const struct load_options *o); /* the report goes to stan
 FILE *output_open(const char *path); /* NULL: failed, after a message */
 /* 0 if all is written, or an exit code after a message.  Standard output stays open. */
 int output_close(FILE *out, const char *path);
+void output_string(FILE *out, const char *text); /* whole and quoted, as JSON has it */
 
 /* Limits and the time series use the histogram sum.latency: it counts from the intended times when
  * the loop is open, otherwise from the real ones. */

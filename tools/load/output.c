@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "../../base/escape.h"
 #include "../../base/say.h"
 #include "load.h"
 
@@ -91,4 +92,19 @@ int output_close(FILE *out, const char *path)
     if (out != stdout && fclose(out) != 0 && !err)
         err = errno;
     return err ? refuse(path, err) : 0;
+}
+
+void output_string(FILE *out, const char *text)
+{
+    enum { PIECE = 256 }; /* bytes at a time, each of which may become six */
+    char safe[6 * PIECE + 8];
+    struct slice piece = {text, 0};
+
+    fprintf(out, "\"");
+    for (size_t left = strlen(text); left; left -= piece.len, piece.ptr += piece.len) {
+        piece.len = left < PIECE ? left : PIECE;
+        escape_json(safe, sizeof(safe), piece);
+        fprintf(out, "%s", safe);
+    }
+    fprintf(out, "\"");
 }

@@ -4,26 +4,10 @@
  * The names of keys contain the units.  Nothing that the report for people has is rounded away.
  */
 #include <string.h>
-#include "../../base/escape.h"
 #include "../../base/version.h"
 #include "load.h"
 
 enum { JSON_FORM = 1 /* raised when a key changes its meaning or is removed */ };
-
-void report_put_string(FILE *out, const char *text)
-{
-    enum { PIECE = 256 }; /* bytes at a time, each of which may become six */
-    char safe[6 * PIECE + 8];
-    struct slice piece = {text, 0};
-
-    fprintf(out, "\"");
-    for (size_t left = strlen(text); left; left -= piece.len, piece.ptr += piece.len) {
-        piece.len = left < PIECE ? left : PIECE;
-        escape_json(safe, sizeof(safe), piece);
-        fprintf(out, "%s", safe);
-    }
-    fprintf(out, "\"");
-}
 
 static void put_number(FILE *out, const char *key, uint64_t n)
 {
@@ -51,7 +35,7 @@ static void put_setup(const struct result *r, FILE *out)
     const struct load_options *o = p->opt;
 
     fprintf(out, "{\"form\": %d, \"version\": \"" RUNG_VERSION "\",\n \"url\": ", JSON_FORM);
-    report_put_string(out, p->target[0].url);
+    output_string(out, p->target[0].url);
     fprintf(out, ", ");
     put_number(out, "urls", p->targets);
     fprintf(out, ", \"protocol\": \"%s\", \"model\": \"%s\", \"arrivals\": ",
@@ -141,7 +125,7 @@ static void put_faults(const struct result *r, FILE *out)
         if (!s->fault[i])
             continue;
         fprintf(out, "%s{\"error\": \"%s\", \"url\": ", first ? "" : ", ", fault_keys[i]);
-        report_put_string(out, r->plan->target[s->example[i].target].url);
+        output_string(out, r->plan->target[s->example[i].target].url);
         fprintf(out, ", \"kind\": \"%s\", ", kind_words[s->example[i].kind]);
         put_number(out, "body_byte", s->example[i].at);
         fprintf(out, "}");
@@ -180,7 +164,7 @@ static void put_generator(const struct result *r, FILE *out)
 {
     fprintf(out, ",\n \"generator\": {\"was_the_limit\": %s, \"verdict\": ",
             r->limit ? "true" : "false");
-    report_put_string(out, r->verdict);
+    output_string(out, r->verdict);
     fprintf(out, ",\n  \"threads\": [");
     for (unsigned i = 0; i < r->plan->threads; i++) {
         const struct tally *t = &r->thread[i];
@@ -204,7 +188,7 @@ static void put_limits(const struct result *r, FILE *out)
     for (unsigned i = 0; i < list->count; i++) {
         limit_judge(list->item[i], r, &found);
         fprintf(out, "%s{\"limit\": ", i ? ", " : "");
-        report_put_string(out, list->item[i]);
+        output_string(out, list->item[i]);
         fprintf(out, ", \"value\": %.3f, \"bound\": %.3f, \"unit\": \"%s\", \"broken\": %s}",
                 found.value, found.bound, found.unit, found.broken ? "true" : "false");
     }

@@ -136,7 +136,7 @@ void report_workload_json(const struct result *r, FILE *out)
 
     fprintf(out, ",\n \"workload\": {\"source\": \"%s\", \"path\": ", source);
     if (path)
-        report_put_string(out, path);
+        output_string(out, path);
     else
         fprintf(out, "null");
     fprintf(out, ", \"order\": \"%s\", \"zipf\": ", o->replay ? "log" : o->zipf ? "zipf" : "turn");

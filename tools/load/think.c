@@ -73,7 +73,7 @@ void think_end(struct worker *w)
         c->asleep = false;
         if (w->stopping || !client_is_free(w, c))
             continue;
-        w->now_ns = load_now_ns();
+        w->now_ns = clock_ns();
         client_fill(w, c);
     }
 }

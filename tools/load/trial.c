@@ -16,7 +16,6 @@
 
 enum {
     ACT_MS = 2000,              /* unless -d says otherwise */
-    ACTS_MAX = 1000,            /* of one hostile client: ports are finite */
     REST_MS = 5,                /* of an ordinary client between two requests */
     AFTER = 3,                  /* new connections after a trial */
     FILES_SPARE = 64 /* descriptors other than those of hostile clients */
@@ -38,62 +37,6 @@ static void list(FILE *out)
         fprintf(out, "  %-13s %s\n", trials[i].name, trials[i].words);
 }
 
-/* --- What actors note ------------------------------------------------------------------------- */
-
-uint64_t actor_random(struct actor *a, uint64_t below)
-{
-    a->random ^= a->random << 13;
-    a->random ^= a->random >> 7;
-    a->random ^= a->random << 17;
-    return (a->random >> 11) % below;
-}
-
-bool acting(const struct actor *a)
-{
-    if (a->stop)
-        return !atomic_load(a->stop);
-    return load_now_ns() < a->end_ns && a->acts.done < ACTS_MAX;
-}
-
-void actor_answered(struct actor *a)
-{
-    a->acts.done++;
-    a->acts.answered++;
-}
-
-void actor_closed(struct actor *a, uint64_t since_ns)
-{
-    uint64_t kept = load_now_ns() - since_ns;
-
-    a->acts.done++;
-    a->acts.closed++;
-    if (a->acts.close_ns < kept)
-        a->acts.close_ns = kept;
-}
-
-void actor_wrong(struct actor *a, const char *doing, int err)
-{
-    a->acts.done++;
-    if (a->acts.wrong++)
-        return;
-    snprintf(a->acts.why, sizeof(a->acts.why), err ? "%s: %s" : "%s", doing,
-             talk_words(&a->talk, err));
-}
-
-static void add(struct acts *sum, const struct acts *one)
-{
-    sum->done += one->done;
-    sum->answered += one->answered;
-    sum->closed += one->closed;
-    if (one->wrong && !sum->wrong)
-        memcpy(sum->why, one->why, sizeof(sum->why));
-    sum->wrong += one->wrong;
-    if (sum->worst_ns < one->worst_ns)
-        sum->worst_ns = one->worst_ns;
-    if (sum->close_ns < one->close_ns)
-        sum->close_ns = one->close_ns;
-}
-
 /* --- Ordinary clients ------------------------------------------------------------------------- */
 
 static int ask_on(struct talk *t, uint64_t until_ns)
@@ -109,7 +52,7 @@ static int ask_on(struct talk *t, uint64_t until_ns)
 static void ask_once(struct actor *a)
 {
     struct talk *t = &a->talk;
-    uint64_t began = load_now_ns(), until_ns = began + a->scene->timeout_ns, took;
+    uint64_t began = clock_ns(), until_ns = began + a->scene->timeout_ns, took;
     bool rested = t->fd >= 0;
     int err = ask_on(t, until_ns);
 
@@ -118,7 +61,7 @@ static void ask_once(struct actor *a)
         talk_close(t);
         err = ask_on(t, until_ns);
     }
-    took = load_now_ns() - began;
+    took = clock_ns() - began;
     if (a->acts.worst_ns < took)
         a->acts.worst_ns = took;
     if (err)
@@ -174,6 +117,20 @@ static int start(struct actor *a, unsigned n, void (*script)(struct actor *))
         a[i].started = true;
     }
     return 0;
+}
+
+static void add(struct acts *sum, const struct acts *one)
+{
+    sum->done += one->done;
+    sum->answered += one->answered;
+    sum->closed += one->closed;
+    if (one->wrong && !sum->wrong)
+        memcpy(sum->why, one->why, sizeof(sum->why));
+    sum->wrong += one->wrong;
+    if (sum->worst_ns < one->worst_ns)
+        sum->worst_ns = one->worst_ns;
+    if (sum->close_ns < one->close_ns)
+        sum->close_ns = one->close_ns;
 }
 
 static void gather(struct actor *a, unsigned n, struct acts *sum)
@@ -243,7 +200,7 @@ static int run_one(const struct scene *s, unsigned which, struct trial_result *r
     unsigned hostile = (unsigned)s->plan->opt->connections, n = hostile + TRIAL_BESIDE + 1;
     struct actor *all = calloc(n, sizeof(*all));
     struct actor *beside = all + hostile, *after = beside + TRIAL_BESIDE;
-    uint64_t began = load_now_ns();
+    uint64_t began = clock_ns();
     atomic_bool stop = false;
     int code = all ? 0 : EXIT_FAILED;
 
@@ -269,7 +226,7 @@ static int run_one(const struct scene *s, unsigned which, struct trial_result *r
     code = code ? code : start(after, 1, be_after);
     gather(after, 1, &r->after);
     free(all);
-    r->took_ns = load_now_ns() - began;
+    r->took_ns = clock_ns() - began;
     judge(s, r);
     return code;
 }

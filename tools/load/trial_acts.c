@@ -24,7 +24,7 @@ enum {
 
 static uint64_t now(void)
 {
-    return load_now_ns();
+    return clock_ns();
 }
 
 static uint64_t patience(const struct actor *a)

@@ -53,7 +53,7 @@ void trial_end(const struct trial_result *r, unsigned n, FILE *out)
 static void put_string(FILE *out, const char *key, const char *text)
 {
     fprintf(out, "\"%s\": ", key);
-    report_put_string(out, text);
+    output_string(out, text);
 }
 
 static void put_acts(FILE *out, const char *key, const struct acts *a)

@@ -22,18 +22,18 @@ static int await(const struct talk *t, short events, uint64_t until_ns)
     struct pollfd p = {.fd = t->fd, .events = events};
 
     for (;;) {
-        uint64_t now = load_now_ns();
+        uint64_t now = clock_ns();
 
         if (poll(&p, 1, now < until_ns ? (int)((until_ns - now) / 1000000 + 1) : 0) > 0)
             return 0;
-        if (load_now_ns() >= until_ns)
+        if (clock_ns() >= until_ns)
             return -ETIMEDOUT;
     }
 }
 
 bool talk_nap(struct talk *t, uint64_t ms)
 {
-    return await(t, POLLIN | POLLRDHUP, load_now_ns() + ms * 1000000) == 0;
+    return await(t, POLLIN | POLLRDHUP, clock_ns() + ms * 1000000) == 0;
 }
 
 /* --- Making and ending ------------------------------------------------------------------------ */
@@ -48,7 +48,7 @@ static int try_connect(struct talk *t, uint64_t until_ns)
         return 0;
     if (errno == EAGAIN) { /* a Unix socket whose queue is full: there is nothing to wait for */
         poll(NULL, 0, 10);
-        return load_now_ns() < until_ns ? -EAGAIN : -ETIMEDOUT;
+        return clock_ns() < until_ns ? -EAGAIN : -ETIMEDOUT;
     }
     if (errno != EINPROGRESS)
         return -errno;
@@ -61,7 +61,7 @@ static int try_connect(struct talk *t, uint64_t until_ns)
 int talk_open(struct talk *t, int receive_bytes)
 {
     const struct peer *peer = &t->scene->plan->peer[0];
-    uint64_t until_ns = load_now_ns() + t->scene->timeout_ns;
+    uint64_t until_ns = clock_ns() + t->scene->timeout_ns;
     int on = 1, err;
 
     t->asked = t->answers = 0;

@@ -54,13 +54,13 @@ static int take(struct fetched *f, const char *bytes, size_t n)
 
 static int receive(struct talk *t, struct fetched *f)
 {
-    uint64_t until_ns = load_now_ns() + t->scene->timeout_ns;
+    uint64_t until_ns = clock_ns() + t->scene->timeout_ns;
     size_t have = 0; /* of the head */
     ssize_t n;
     int done;
 
     do {
-        uint64_t now = load_now_ns();
+        uint64_t now = clock_ns();
 
         if (now >= until_ns || !talk_nap(t, (until_ns - now) / 1000000 + 1))
             return -ETIMEDOUT;
@@ -98,7 +98,7 @@ static int fetch(const struct scene *s, enum trial_ask what, struct fetched *f)
                   s->plan->unix_socket ? s->plan->opt->unix_path : peer->authority, say_why(err));
     } else {
         snprintf(t->why, sizeof(t->why), "it is not HTTP/1.1");
-        err = talk_send(t, request.ptr, request.len, load_now_ns() + s->timeout_ns);
+        err = talk_send(t, request.ptr, request.len, clock_ns() + s->timeout_ns);
         err = err ? err : receive(t, f);
         if (err)
             say_error("--trial: %s has no answer to compare with: %s", s->plan->target[0].url,

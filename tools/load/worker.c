@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* worker.c - a thread: one epoll loop, its connections, its schedule, its counters.
+/* worker.c - a thread: one epoll loop, its connections, its schedule.
  *
  * Closed loop: an answer starts the next request on its connection.  Open loop: requests have
  * intended times, and there is no queue of late ones: `next_ns` stays behind until a connection is
@@ -21,99 +21,9 @@
 
 enum { EVENTS = 256, NAP_MS = WHEEL_TICK_MS };
 
-uint64_t load_now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
-}
-
-void worker_time(struct worker *w, struct client *c, uint64_t due_ms)
-{
-    wheel_del(&w->wheel, &c->node);
-    c->due_ms = due_ms;
-    wheel_add(&w->wheel, &c->node, due_ms);
-}
-
-/* --- Counting --------------------------------------------------------------------------------- */
-
-static void begin_second(struct worker *w)
-{
-    struct tally *t = &w->tally;
-    uint32_t cells = hist_cells(SERIES_BITS, HIST_MAX_NS);
-
-    while (w->now_ns >= w->second_end_ns) {
-        struct second *more = realloc(t->second, (t->seconds + 1) * sizeof(*more));
-        uint64_t *cell = malloc(cells * sizeof(*cell));
-
-        if (more)
-            t->second = more;
-        if (!more || !cell) { /* the rest counts into the last second there is */
-            free(cell);
-            w->second_end_ns = UINT64_MAX;
-            return;
-        }
-        w->second = &more[t->seconds++];
-        memset(w->second, 0, sizeof(*w->second));
-        hist_init(&w->second->latency, SERIES_BITS, cell, cells);
-        w->second_end_ns += SECOND_NS;
-    }
-}
-
-void worker_fault(struct worker *w, enum fault what, uint64_t times)
-{
-    w->tally.fault[what] += times;
-    atomic_fetch_add_explicit(&w->faults_seen, times, memory_order_relaxed);
-    if (w->second)
-        w->second->faults += times;
-}
-
-static enum fault note_fault(struct worker *w, const struct client *c, const struct shot *s)
-{
-    const struct target *target = &w->plan->target[s->target];
-    enum fault what = files_blame(w->plan, target, s->kind, c->answer.fault);
-    struct tally *t = &w->tally;
-
-    if (!t->fault[what]) {
-        t->example[what].target = s->target;
-        t->example[what].kind = s->kind;
-        t->example[what].at = c->answer.wrong_at;
-    }
-    worker_fault(w, what, 1);
-    return what;
-}
-
-void worker_answer(struct worker *w, const struct client *c, const struct shot *s)
-{
-    struct outcome outcome = {.status = c->answer.status};
-    struct tally *t = &w->tally;
-    uint64_t latency = w->now_ns - s->sent_ns;
-
-    t->answers++;
-    t->status[c->answer.status]++; /* of three digits */
-    hist_add(&t->service, latency, 1);
-    if (w->plan->open) {
-        latency = w->now_ns - s->intended_ns;
-        hist_add(&t->latency, latency, 1);
-    }
-    if (w->second) {
-        if (w->now_ns >= w->second_end_ns)
-            begin_second(w);
-        w->second->answers++;
-        hist_add(&w->second->latency, latency, 1);
-    }
-    if (w->learnt)
-        mix_count(w, &c->answer, s);
-    if (c->answer.fault)
-        outcome.fault = (uint8_t)note_fault(w, c, s);
-    if (t->sample)
-        samples_note(w, c, s, outcome);
-}
-
 /* --- The schedule ----------------------------------------------------------------------------- */
 
-void worker_client_free(struct worker *w, struct client *c)
+static void client_free(struct worker *w, struct client *c)
 {
     if (!w->running || w->stopping || c->idle)
         return;
@@ -195,14 +105,14 @@ static void send_what_is_due(struct worker *w)
         c = take_free(w);
         if (!c)
             return;
-        w->now_ns = load_now_ns();
+        w->now_ns = clock_ns();
         w->tally.due++;
         note_lateness(w, c);
         client_load(w, c, w->next_ns);
         next_arrival(w);
         client_send(w, c);
         if (client_is_free(w, c))
-            worker_client_free(w, c);
+            client_free(w, c);
     }
 }
 
@@ -275,7 +185,7 @@ static void turn(struct worker *w)
     struct epoll_event ev[EVENTS];
     int n = wait_for_events(w, ev);
 
-    w->now_ns = load_now_ns();
+    w->now_ns = clock_ns();
     for (int i = 0; i < n; i++)
         if (ev[i].data.ptr)
             client_event(w, ev[i].data.ptr, ev[i].events);
@@ -289,11 +199,11 @@ static void prepare(struct worker *w)
 {
     unsigned waiting = 1;
 
-    w->now_ns = load_now_ns();
+    w->now_ns = clock_ns();
     wheel_init(&w->wheel, w->now_ns / 1000000);
     w->swept_ms = w->now_ns / 1000000;
     for (unsigned i = 0; i < w->clients; i++) {
-        w->now_ns = load_now_ns();
+        w->now_ns = clock_ns();
         connect_begin(w, &w->client[i]);
     }
     while (waiting && !atomic_load(&w->crew->stop)) {
@@ -303,7 +213,7 @@ static void prepare(struct worker *w)
         if (waiting)
             turn(w);
     }
-    w->tally.ready_ns = load_now_ns();
+    w->tally.ready_ns = clock_ns();
 }
 
 static void begin(struct worker *w)
@@ -311,20 +221,20 @@ static void begin(struct worker *w)
     const struct load_options *o = w->plan->opt;
 
     w->running = true;
-    w->now_ns = load_now_ns();
+    w->now_ns = clock_ns();
     w->down_since_ns = w->now_ns;
     w->end_ns = w->plan->duration_ns ? w->crew->start_ns + w->plan->duration_ns : UINT64_MAX;
     w->second_end_ns = w->crew->start_ns;
     if (o->csv)
-        begin_second(w);
+        count_second(w);
     w->next_ns = w->crew->start_ns;
     w->arrivals = UINT64_MAX; /* so that the next one is the first */
     if (w->plan->open)
         next_arrival(w);
     for (unsigned i = 0; i < w->clients; i++) {
-        w->now_ns = load_now_ns();
+        w->now_ns = clock_ns();
         if (w->client[i].state == CLIENT_UP)
-            worker_client_free(w, &w->client[i]);
+            client_free(w, &w->client[i]);
     }
 }
 
@@ -410,12 +320,12 @@ void *worker_main(void *worker)
     prepare(w);
     announce(w);
     pthread_barrier_wait(&w->crew->go);
-    began = load_now_ns();
+    began = clock_ns();
     ran = ran_ns();
     waited = waited_ns();
     if (!w->crew->cancelled)
         work(w);
-    w->tally.wall_ns = load_now_ns() - began;
+    w->tally.wall_ns = clock_ns() - began;
     w->tally.cpu_ns = ran_ns() - ran;
     w->tally.wait_ns = waited_ns() - waited;
     w->stopping = true;
@@ -440,6 +350,7 @@ int worker_init(struct worker *w, struct crew *crew, unsigned index)
     w->crew = crew;
     w->plan = p;
     w->index = index;
+    w->on_free = client_free;
     asking = p->connections / p->threads + (index < p->connections % p->threads);
     w->clients = asking + p->idle / p->threads + (index < p->idle % p->threads);
     w->quota = all ? all / p->threads + (index < all % p->threads) : UINT64_MAX;
@@ -470,7 +381,7 @@ int worker_init(struct worker *w, struct crew *crew, unsigned index)
     for (unsigned i = 0; i < w->clients; i++) {
         w->client[i].fd = -1;
         w->client[i].idle = i >= asking;
-        client_take_turns(p, &w->client[i], i * p->threads + index);
+        turns_begin(p, &w->client[i], i * p->threads + index);
         w->client[i].shot = &w->shots[(size_t)i * p->ring];
     }
     return 0;

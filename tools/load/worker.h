@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* worker.h - a thread and its connections: what worker.c, connect.c and client.c share.
+/* worker.h - a thread and its connections: what the files that run share.
  *
- * worker.c has the loop, the clock and the schedule: when a request is due.  connect.c makes a
- * connection; client.c sends on it, reads from it, and gives it up.  Requests under way are a ring
- * of shots in the order they were sent, which is the order of the answers.
+ * Each calls only those below it: worker.c has the loop and the schedule: when a request is due.
+ * think.c has pauses.  client.c sends on a connection, reads from it, and gives it up; connect.c
+ * makes it.  turns.c chooses URLs, count.c counts, and client_socket.c has the socket.  Requests
+ * under way are a ring of shots in the order they were sent, which is the order of the answers.
  */
 #ifndef LOAD_WORKER_H
 #define LOAD_WORKER_H
@@ -84,6 +85,8 @@ struct worker {
     uint64_t quota;          /* requests this thread may still begin */
     uint64_t random, arrivals, next_ns;
     uint64_t own_until_ns;   /* open loop: requests due before it are late by our own fault */
+    /* The client may send now: a closed loop does so, an open one puts it in line. */
+    void (*on_free)(struct worker *w, struct client *c);
     struct client *first_free, *last_free;
     struct wheel wheel;
     struct second *second;
@@ -96,6 +99,20 @@ int worker_init(struct worker *w, struct crew *crew, unsigned index);
 void worker_fini(struct worker *w);
 void *worker_main(void *worker);
 
+/* The client's node leaves the wheel at that time. */
+static inline void client_time(struct worker *w, struct client *c, uint64_t due_ms)
+{
+    wheel_del(&w->wheel, &c->node);
+    c->due_ms = due_ms;
+    wheel_add(&w->wheel, &c->node, due_ms);
+}
+
+/* --- client_socket.c -------------------------------------------------------------------------- */
+
+/* Sets the events that are reported for the client; op is of epoll_ctl(). */
+void client_watch(struct worker *w, struct client *c, int op, uint32_t events);
+void client_hang_up(struct worker *w, struct client *c);
+
 /* --- connect.c -------------------------------------------------------------------------------- */
 
 void connect_begin(struct worker *w, struct client *c);
@@ -105,9 +122,6 @@ void connect_failed(struct worker *w, struct client *c, int error);
 
 /* --- client.c --------------------------------------------------------------------------------- */
 
-/* Sets the events that are reported for the client; op is of epoll_ctl(). */
-void client_watch(struct worker *w, struct client *c, int op, uint32_t events);
-void client_hang_up(struct worker *w, struct client *c);
 void client_event(struct worker *w, struct client *c, uint32_t events);
 void client_due(struct worker *w, struct client *c); /* its node came out of the wheel */
 /* Whether the client can take one more request. */
@@ -120,12 +134,12 @@ void client_fill(struct worker *w, struct client *c);
 /* At the very end: counts the requests under way, and reports bytes that no request asked for. */
 void client_finish(struct worker *w, struct client *c);
 
-/* The URL of the peer whose turn it is. */
-uint32_t client_turn(struct client *c, const struct peer *peer);
-/* Decides which URLs the client asks for; number: of all clients of all threads. */
-void client_take_turns(const struct plan *p, struct client *c, unsigned number);
-/* workload.c: chooses the URL and the kind of request. */
-void workload_choose(struct worker *w, struct client *c, struct shot *s);
+/* --- turns.c ---------------------------------------------------------------------------------- */
+
+/* Decides which URLs the client asks for in turn; number: of all clients of all threads. */
+void turns_begin(const struct plan *p, struct client *c, unsigned number);
+/* Chooses the URL of the shot, and the kind of its request. */
+void turns_next(struct worker *w, struct client *c, struct shot *s);
 
 /* --- think.c ---------------------------------------------------------------------------------- */
 
@@ -148,13 +162,13 @@ void worker_random_init(struct worker *w, uint64_t seed); /* when w->index is se
 uint64_t worker_random(struct worker *w);   /* 56 bits */
 double worker_uniform(struct worker *w);    /* above 0 and below 1 */
 
-/* --- worker.c, for client.c ------------------------------------------------------------------- */
+/* --- count.c ---------------------------------------------------------------------------------- */
 
-/* The client may send now: a closed loop does so, an open one puts it in line. */
-void worker_client_free(struct worker *w, struct client *c);
-void worker_time(struct worker *w, struct client *c, uint64_t due_ms);
-void worker_answer(struct worker *w, const struct client *c, const struct shot *s);
-void worker_fault(struct worker *w, enum fault what, uint64_t times);
+/* --csv: what is counted from now on goes to the second that it is. */
+void count_second(struct worker *w);
+void count_answer(struct worker *w, const struct client *c, const struct shot *s);
+void count_fault(struct worker *w, enum fault what, uint64_t times);
+
 /* mix.c: the bytes of a shot that is not plain. */
 struct slice mix_text(const struct worker *w, const struct shot *s);
 

@@ -188,32 +188,3 @@ void workload_free(struct plan *p)
     replay_free(p->replay);
     mix_free(p);
 }
-
-/* With the log's times each thread has its own lines; otherwise all threads share a place in the
- * log. */
-static uint32_t next_line(struct worker *w)
-{
-    const struct replay *log = w->plan->replay;
-    uint64_t at;
-
-    if (log->at_ns)
-        at = w->arrivals * w->plan->threads + w->index;
-    else
-        at = atomic_fetch_add_explicit(&w->crew->line, 1, memory_order_relaxed);
-    return log->target[at % log->lines];
-}
-
-void workload_choose(struct worker *w, struct client *c, struct shot *s)
-{
-    const struct plan *p = w->plan;
-    const struct peer *peer = &p->peer[c->peer];
-
-    if (p->replay)
-        s->target = next_line(w);
-    else if (peer->popular)
-        s->target = peer->target[popular_draw(peer->popular, w)];
-    else
-        s->target = client_turn(c, peer);
-    if (p->mix)
-        mix_load(w, s);
-}

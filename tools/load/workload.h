@@ -5,6 +5,7 @@
  *   log_line.c  a line of an access log            replay.c    a whole one: what, and when
  *   mix.c       requests of several kinds          mix_judge.c their answers
  *   think.c     pauses between requests            files.c     what bodies are compared with
+ *   turns.c     which URL is next                  blame.c     ... and whether that has changed
  *   lines.c     logs and lists, a line at a time   workload.c  all of it: what fits together
  *
  * Like the plan it belongs to, all of this is read-only while requests run; what threads learn and
@@ -149,13 +150,20 @@ void mix_count(struct worker *w, const struct answer *a, const struct shot *s);
 
 int walk_read(struct plan *p, const char *base);
 
-/* plan.c: adds a URL.  0, or an exit code after a message. */
+/* --- plan_target.c ---------------------------------------------------------------------------- */
+
+/* Adds a URL.  0, or an exit code after a message. */
 struct wish {
     enum http_method method;
     unsigned also;     /* a status that is right too; 0: none */
     bool may_lack_file; /* if --check has no file for it, it is not compared */
 };
 int plan_add(struct plan *p, const char *url, const struct wish *wish);
+/* Whether the header is that field. */
+bool plan_names(const char *header, const char *field);
+/* --header: 0, or an exit code after a message. */
+int plan_check_headers(const struct option_list *headers);
+
 /* --- files.c ---------------------------------------------------------------------------------- */
 
 /* The file that --check compares a URL with: 0, or -EINVAL: it can have none. */
@@ -165,8 +173,15 @@ int files_path(const struct plan *p, const char *url, char path[FILE_PATH_BYTES]
 int files_load(struct plan *p, const char *path, struct file *f);
 /* Finds a target's body: 0, or an exit code after a message. */
 int files_target(struct plan *p, struct target *t, bool may_lack);
+/* Changes when the file does. */
+struct stat;
+uint64_t files_mark(const struct stat *st);
+
+/* --- blame.c ---------------------------------------------------------------------------------- */
+
 /* The fault of an answer that differs from the file: `what`, or FAULT_FILE_CHANGED if the file has
  * changed since the run began. */
 enum fault files_blame(const struct plan *p, const struct target *t, enum kind kind,
                        enum fault what);
+
 #endif
