@@ -61,7 +61,7 @@ struct io_uring_sqe *ring_begin(struct ring *r, uint64_t data)
 {
     struct io_uring_sqe *sqe = r->ending ? NULL : entry(r, data);
 
-    r->flying += sqe != NULL;
+    r->inflight += sqe != NULL;
     return sqe;
 }
 
@@ -86,7 +86,7 @@ bool ring_poll(struct ring *r, int fd, unsigned events, uint64_t data)
     return sqe;
 }
 
-bool ring_watch(struct ring *r, int fd, unsigned events, uint64_t data)
+bool ring_poll_multishot(struct ring *r, int fd, unsigned events, uint64_t data)
 {
     struct io_uring_sqe *sqe = ring_begin(r, data);
 
@@ -104,12 +104,12 @@ bool ring_accept(struct ring *r, int fd, uint64_t data)
     return sqe;
 }
 
-bool ring_nap(struct ring *r, uint64_t data)
+bool ring_timeout(struct ring *r, uint64_t data)
 {
     struct io_uring_sqe *sqe = ring_begin(r, data);
 
     if (sqe)
-        io_uring_prep_timeout(sqe, &r->nap, 0, 0);
+        io_uring_prep_timeout(sqe, &r->timeout, 0, 0);
     return sqe;
 }
 
@@ -162,7 +162,7 @@ bool ring_next(struct ring *r, struct io_uring_cqe *cqe)
         io_uring_cq_advance(&r->uring, 1);
         if (!cqe->user_data) /* a cancellation that found nothing */
             continue;
-        r->flying -= !(cqe->flags & IORING_CQE_F_MORE);
+        r->inflight -= !(cqe->flags & IORING_CQE_F_MORE);
         return true;
     }
     return false;

@@ -6,8 +6,8 @@
  * liburing's own calls do the rest; two rules are ours.  No thread sleeps in the ring: one that was
  * killed while it waited in io_uring_enter() was seen to spin in the kernel for ever (Linux 6.18,
  * DEFER_TASKRUN), so ring_wait() sleeps in poll() on the ring's descriptor.  And memory that an
- * operation points to stays until its completion: ring->flying counts the completions to come.  One
- * thread opens and uses a ring.
+ * operation points to stays until its completion: ring->inflight counts the completions to come.
+ * One thread opens and uses a ring.
  */
 #ifndef BASE_RING_H
 #define BASE_RING_H
@@ -24,11 +24,11 @@ enum {
 
 struct ring {
     struct io_uring uring;
-    unsigned flying;               /* completions to come */
+    unsigned inflight;             /* completions to come */
     bool ending;                   /* nothing new is begun */
     struct io_uring_buf_ring *set; /* buffers that the kernel may fill now, of group 0 */
     char *bytes;                   /* all of them, of RECV_BYTES_MAX each */
-    struct __kernel_timespec nap;
+    struct __kernel_timespec timeout;
     char *piece_bytes;
     unsigned pieces;               /* piece[0..pieces) are free */
     unsigned short piece[RING_PIECES];
@@ -37,7 +37,7 @@ struct ring {
 
 /* 0 or -errno (ring_open.c). */
 int ring_open(struct ring *r);
-/* Call it when nothing is flying any more. */
+/* Call it when nothing is in flight any more. */
 void ring_close(struct ring *r);
 
 /* Why ring_open() cannot succeed here for that many rings at once, in words; NULL: it can. */
@@ -47,9 +47,9 @@ const char *ring_refusal(unsigned rings);
  * now, or the ring is ending. */
 bool ring_receive(struct ring *r, int fd, uint64_t data); /* into a buffer of the set */
 bool ring_poll(struct ring *r, int fd, unsigned events, uint64_t data);
-bool ring_watch(struct ring *r, int fd, unsigned events, uint64_t data); /* until cancelled */
+bool ring_poll_multishot(struct ring *r, int fd, unsigned events, uint64_t data); /* many times */
 bool ring_accept(struct ring *r, int fd, uint64_t data);  /* for ever; sockets that may block */
-bool ring_nap(struct ring *r, uint64_t data);             /* a millisecond */
+bool ring_timeout(struct ring *r, uint64_t data);         /* a millisecond */
 struct io_uring_sqe *ring_begin(struct ring *r, uint64_t data); /* any other */
 /* The operation begun with this data completes soon: with its own result, or -ECANCELED.  False:
  * try again. */

@@ -14,7 +14,7 @@
 #include "ring.h"
 
 enum {
-    NAP_NS = 1000000,
+    TIMEOUT_NS = 1000000,
     OPEN_TRIES = 20,
     OPEN_NS = 10000000,
     SET_BYTES = RING_BUFFERS * sizeof(struct io_uring_buf)
@@ -47,7 +47,7 @@ static int try_open(struct ring *r)
                                 .cq_entries = RING_CQES};
     int err;
 
-    *r = (struct ring){.nap.tv_nsec = NAP_NS};
+    *r = (struct ring){.timeout.tv_nsec = TIMEOUT_NS};
     err = io_uring_queue_init_params(RING_SQES, &r->uring, &p);
     if (err)
         return err;

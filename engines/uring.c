@@ -8,7 +8,7 @@
  * completes: if a session's time is up, its operation is cancelled first, then it is closed.
  *
  * uring_ops.c begins operations, uring_starved.c queues the sessions that found no buffer, and
- * uring_doors.c accepts connections.  What it costs: docs/engines/uring.md.
+ * uring_accept.c accepts connections.  What it costs: docs/engines/uring.md.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,10 +22,10 @@ enum { END_MS = 5000 }; /* wait for operations that cannot be cancelled: a disk 
 
 /* Whether the session's operation goes on.  The kernel adds POLLRDHUP to the events asked for, so
  * if the peer has ended its side and reads slowly, a poll for one event would complete at once, for
- * ever.  A watch, which reports each change, is used then, and cancelled when it reports another
- * event.  If the ring takes no cancel while the session is leaving, loop_expired() gives it out
- * again. */
-static bool stays_watched(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
+ * ever.  A multishot poll, which reports each change, is used then, and cancelled when it reports
+ * another event.  If the ring takes no cancel while the session is leaving, loop_expired() gives it
+ * out again. */
+static bool stays_polled(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
 {
     uint64_t data = uring_data(s, TAG_WRITABLE);
 
@@ -37,7 +37,7 @@ static bool stays_watched(struct uring *u, struct session *s, const struct io_ur
         return true;
     }
     return cqe->res == POLLRDHUP && !(s->slot & LEAVING) &&
-           ring_watch(&u->ring, s->fd, POLLOUT, data);
+           ring_poll_multishot(&u->ring, s->fd, POLLOUT, data);
 }
 
 /* A batch of completions brings more requests at once than a readiness loop has in hand, and each
@@ -46,16 +46,16 @@ static bool stays_watched(struct uring *u, struct session *s, const struct io_ur
 static bool waits_for_memory(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
 {
     if (cqe->res <= 0 || loop_has_memory(u->loop) ||
-        !ring_nap(&u->ring, uring_data(s, TAG_NAP)))
+        !ring_timeout(&u->ring, uring_data(s, TAG_TIMEOUT)))
         return false;
     u->holding++;
-    s->slot = FLYING | HOLDING | (s->slot & LEAVING) | ring_held(cqe) << PIECE_SHIFT;
+    s->slot = INFLIGHT | HOLDING | (s->slot & LEAVING) | ring_held(cqe) << PIECE_SHIFT;
     return true;
 }
 
 /* The operation of a session is over.  A request that was received before the cancel is served:
  * evicting must not lose it. */
-static void session_moved(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
+static void session_completed(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
 {
     enum tag tag = cqe->user_data % TAGS;
     int n = cqe->res;
@@ -63,7 +63,7 @@ static void session_moved(struct uring *u, struct session *s, const struct io_ur
     bool leaving = s->slot & LEAVING && (tag != TAG_RECV || n <= 0);
     enum conn_want want = (enum conn_want)s->conn.want;
 
-    if ((tag == TAG_WRITABLE && stays_watched(u, s, cqe)) ||
+    if ((tag == TAG_WRITABLE && stays_polled(u, s, cqe)) ||
         (tag == TAG_RECV && !(s->slot & LEAVING) && waits_for_memory(u, s, cqe)))
         return;
     if (s->slot & LEAVING && !leaving)
@@ -83,12 +83,12 @@ static void session_moved(struct uring *u, struct session *s, const struct io_ur
     if (want == CONN_SEND && n == -EAGAIN &&
         (tag == TAG_READ ? uring_transmit(u, s, true)
                          : ring_poll(&u->ring, s->fd, POLLOUT, uring_data(s, TAG_WRITABLE))))
-        s->slot |= FLYING;
+        s->slot |= INFLIGHT;
     else if (tag != TAG_RECV || n != -ENOBUFS || want == CONN_CLOSE || !uring_starve(u, s))
-        uring_pursue(u, s, want);
+        uring_submit(u, s, want);
 }
 
-/* If this ends the nap of bytes that wait for memory, handle them as if they had come now. */
+/* If this ends the pause of bytes that wait for memory, handle them as if they had come now. */
 static void unhold(struct uring *u, struct session *s, const struct io_uring_cqe *cqe)
 {
     struct io_uring_cqe held = *cqe;
@@ -96,16 +96,16 @@ static void unhold(struct uring *u, struct session *s, const struct io_uring_cqe
     if (s->slot & HOLDING) {
         ring_unheld(s->slot >> PIECE_SHIFT, &held);
         held.user_data = uring_data(s, TAG_RECV);
-        s->slot &= FLYING | LEAVING;
+        s->slot &= INFLIGHT | LEAVING;
         u->holding--;
     }
-    session_moved(u, s, &held);
+    session_completed(u, s, &held);
 }
 
 /* End a session whose time is up or whose seat is needed. */
 static void leave(struct uring *u, struct session *s)
 {
-    if (!(s->slot & (FLYING | STARVED))) {
+    if (!(s->slot & (INFLIGHT | STARVED))) {
         session_close(u->loop, s);
         return;
     }
@@ -114,7 +114,7 @@ static void leave(struct uring *u, struct session *s)
     if (s->slot & STARVED)
         return;
     if (s->conn.want == CONN_SEND)
-        (void)ring_cancel(&u->ring, uring_data(s, TAG_WRITABLE)); /* a watch may report no more */
+        (void)ring_cancel(&u->ring, uring_data(s, TAG_WRITABLE)); /* a poll may report no more */
     if (s->conn.want == CONN_SEND || !ring_cancel(&u->ring, uring_data(s, TAG_RECV)))
         shutdown(s->fd, SHUT_RDWR); /* ends the operation that is in flight */
 }
@@ -131,8 +131,8 @@ static void reap(struct uring *u)
     if (n)
         loop_received(u->loop);
     for (; n > 0 && ring_next(&u->ring, &cqe); n--) {
-        if (cqe.user_data % TAGS == TAG_DOOR)
-            uring_door_moved(u, (unsigned)(cqe.user_data / TAGS), &cqe);
+        if (cqe.user_data % TAGS == TAG_LISTENER)
+            uring_listener_completed(u, (unsigned)(cqe.user_data / TAGS), &cqe);
         else
             unhold(u, (struct session *)(uintptr_t)(cqe.user_data & ~(TAGS - 1ull)), &cqe);
     }
@@ -146,7 +146,7 @@ static int turns(struct uring *u)
     while (!loop_done(l)) {
         int err;
 
-        uring_doors_tend(u);
+        uring_listeners_tend(u);
         err = ring_wait(&u->ring, uring_may_feed(u) ? 0 : loop_wait_ms(l));
         if (err)
             return err;
@@ -176,12 +176,12 @@ static void leave_all(struct uring *u)
 static bool end(struct uring *u)
 {
     u->ring.ending = true;
-    for (unsigned ms = 0; leave_all(u), u->ring.flying && ms < END_MS; ms++) {
-        uring_doors_tend(u);
+    for (unsigned ms = 0; leave_all(u), u->ring.inflight && ms < END_MS; ms++) {
+        uring_listeners_tend(u);
         (void)ring_wait(&u->ring, 1);
         reap(u);
     }
-    return !u->ring.flying;
+    return !u->ring.inflight;
 }
 
 static int uring_open(struct uring *u, struct worker *w)
@@ -196,10 +196,10 @@ static int uring_open(struct uring *u, struct worker *w)
         return err;
     }
     for (unsigned i = 0; i < w->listeners; i++)
-        u->door[i].fd = w->listener[i];
-    u->door[w->listeners].fd = u->loop->wake_fd;
-    u->door[w->listeners + 1].fd = w->stop_fd;
-    u->doors = w->listeners + 2;
+        u->listener[i].fd = w->listener[i];
+    u->listener[w->listeners].fd = u->loop->wake_fd;
+    u->listener[w->listeners + 1].fd = w->stop_fd;
+    u->listeners = w->listeners + 2;
     u->ahead = true;
     return 0;
 }

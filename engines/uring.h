@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* uring.h - what the files of uring share.  Each calls only those below it: uring.c handles
- * completions, uring_doors.c accepts connections, uring_starved.c queues the sessions that found no
- * buffer, uring_ops.c begins operations.
+ * completions, uring_accept.c accepts connections, uring_starved.c queues the sessions that found
+ * no buffer, uring_ops.c begins operations.
  */
 #ifndef ENGINES_URING_H
 #define ENGINES_URING_H
@@ -9,18 +9,19 @@
 #include "engine.h"
 
 /* The low bits of a completion's data say what it is of, the other bits whose it is. */
-enum tag { TAG_RECV = 1, TAG_SEND, TAG_READ, TAG_WRITABLE, TAG_NAP, TAG_DOOR, TAGS = 16 };
+enum tag { TAG_RECV = 1, TAG_SEND, TAG_READ, TAG_WRITABLE, TAG_TIMEOUT, TAG_LISTENER, TAGS = 16 };
 
-/* session->slot.  FLYING: an operation is in flight.  LEAVING: the session is being ended.
+/* session->slot.  INFLIGHT: an operation is in flight.  LEAVING: the session is being ended.
  * HOLDING: its bytes wait for memory.  STARVED: it waits for a buffer.  The bits above: a piece of
  * the ring, or ring_held() of the bytes that wait. */
-enum { FLYING = 1, LEAVING = 2, HOLDING = 4, STARVED = 8, PIECE_SHIFT = 8 };
+enum { INFLIGHT = 1, LEAVING = 2, HOLDING = 4, STARVED = 8, PIECE_SHIFT = 8 };
 
-/* A descriptor to wait for other than a session's: a listener, wake_fd or stop_fd. */
-enum door_state { SHUT, WATCHED, ACCEPTING };
-struct door {
+/* A listener, or another descriptor that is waited for in the same way: wake_fd or stop_fd.
+ * MULTISHOT: one operation accepts for ever. */
+enum listener_state { OFF, POLLED, MULTISHOT };
+struct listener {
     int fd;
-    enum door_state state;
+    enum listener_state state;
     bool leaving; /* being cancelled */
 };
 
@@ -36,8 +37,8 @@ struct uring {
     bool ahead; /* this kernel can accept for ever (multishot) */
     unsigned holding; /* sessions whose bytes wait for memory */
     struct starved starved;
-    unsigned doors;
-    struct door door[LISTENERS_MAX + 2];
+    unsigned listeners;
+    struct listener listener[LISTENERS_MAX + 2];
 };
 
 static inline uint64_t uring_data(const struct session *s, enum tag tag)
@@ -63,12 +64,13 @@ bool uring_may_feed(const struct uring *u);
 /* Begin what the first of them want, for as many as there are buffers now. */
 void uring_feed_starved(struct uring *u);
 /* Like uring_begin(), except that a session that wants to receive queues behind those that wait. */
-void uring_pursue(struct uring *u, struct session *s, enum conn_want want);
+void uring_submit(struct uring *u, struct session *s, enum conn_want want);
 
-/* --- uring_doors.c ---------------------------------------------------------------------------- */
+/* --- uring_accept.c --------------------------------------------------------------------------- */
 
-/* Bring each door to the state that it should have now; and handle a completion of door i. */
-void uring_doors_tend(struct uring *u);
-void uring_door_moved(struct uring *u, unsigned i, const struct io_uring_cqe *cqe);
+/* Bring each listener to the state that it should have now. */
+void uring_listeners_tend(struct uring *u);
+/* Handle a completion of listener i. */
+void uring_listener_completed(struct uring *u, unsigned i, const struct io_uring_cqe *cqe);
 
 #endif

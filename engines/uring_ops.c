@@ -23,7 +23,7 @@ bool uring_transmit(struct uring *u, struct session *s, bool thread)
 
     s->slot = op.piece << PIECE_SHIFT;
     if (err == -ENOBUFS) /* no piece is free: sessions that wait for a disk come first */
-        return ring_nap(&u->ring, uring_data(s, TAG_NAP));
+        return ring_timeout(&u->ring, uring_data(s, TAG_TIMEOUT));
     return !err;
 }
 
@@ -51,7 +51,7 @@ void uring_begin(struct uring *u, struct session *s, enum conn_want want)
     else
         begun = want != CONN_CLOSE && ring_receive(&u->ring, s->fd, uring_data(s, TAG_RECV));
     if (begun)
-        s->slot |= FLYING;
+        s->slot |= INFLIGHT;
     else
         session_close(u->loop, s);
 }

@@ -53,16 +53,16 @@ void uring_feed_starved(struct uring *u)
     for (unsigned buffers = RING_BUFFERS - u->holding; q->count && buffers; q->count--) {
         struct session *s = q->session[q->first];
         enum conn_want want = s->slot & LEAVING ? CONN_CLOSE : (enum conn_want)s->conn.want;
-        unsigned flying = u->ring.flying;
+        unsigned inflight = u->ring.inflight;
 
         q->first = (q->first + 1) % q->room;
         s->slot = 0;
         uring_begin(u, s, want);
-        buffers -= u->ring.flying > flying; /* otherwise the session was closed */
+        buffers -= u->ring.inflight > inflight; /* otherwise the session was closed */
     }
 }
 
-void uring_pursue(struct uring *u, struct session *s, enum conn_want want)
+void uring_submit(struct uring *u, struct session *s, enum conn_want want)
 {
     if (want != CONN_RECV || !u->starved.count || !uring_starve(u, s))
         uring_begin(u, s, want);

@@ -10,10 +10,10 @@
  *
  * spin:ltl ENDS
  * spin:planted CLOSES (in_flight==0)  a session is closed when its time is up, and its operation goes on
- * spin:planted EARLY assertion violated  a completion of a watch that goes on is taken for its last
+ * spin:planted EARLY assertion violated  a completion of a multishot poll that goes on is taken for its last
  * spin:planted GROUNDED (in_flight==0)  a session whose bytes wait for memory is not marked as having an operation
  * spin:planted LATE (leaving  the kernel takes the next receive before an earlier cancel
- * spin:planted NO_RETRY invalid end state  a cancel of a watch that the ring did not take is never tried again
+ * spin:planted NO_RETRY invalid end state  a cancel of a multishot poll that the ring did not take is never tried again
  */
 #define LIVES 2
 #define BYTES 2 /* receives and sends that bring something, of all sessions */
@@ -28,8 +28,8 @@ chan sq = [4] of {mtype};
 chan cq = [4] of {mtype, mtype, bool}; /* operation, result, more to come */
 
 byte lives = LIVES, bytes = BYTES, naps = NAPS, slow = SLOW, shortages = SHORTAGES, in_flight;
-byte changes;     /* 1: a watch has room to report; 9: it has reported that the socket is shut down */
-bool open, flying, leaving, held, ending, over; /* flying, leaving: session->slot; held: SESSION_LENT */
+byte changes;     /* 1: a multishot poll has room to report; 9: it has reported that the socket is shut down */
+bool open, busy, leaving, held, ending, over; /* busy, leaving: session->slot; held: SESSION_LENT */
 bool shut;        /* the socket has been shut down */
 mtype want, op = NOTHING;
 ltl ends { <> over }
@@ -59,7 +59,7 @@ taken:      if
     :: atomic { op == POLL && (bytes > 0 || shut) -> COMPLETES(POLL, WRITABLE) }
     :: atomic { op == POLL && !shut -> COMPLETES(POLL, RDHUP) } /* the peer has ended its side */
     :: atomic { op == NAP -> COMPLETES(NAP, DONE) } /* a millisecond is over */
-    /* A watch reports each change, and goes on until it is cancelled. */
+    /* A multishot poll reports each change, and goes on until it is cancelled. */
     :: atomic { op == WATCH && changes == 1 && bytes > 0 -> changes = 0; cq!WATCH, WRITABLE, true }
     :: atomic { op == WATCH && changes != 9 && shut -> changes = 9; cq!WATCH, WRITABLE, true }
     od
@@ -69,13 +69,13 @@ taken:      if
 inline close() {
     assert(open);
     assert(in_flight == 0);
-    atomic { open = false; held = false; leaving = false; flying = false }
+    atomic { open = false; held = false; leaving = false; busy = false }
 }
 
 /* base/ring.c ring_begin(): at the end nothing is begun; without room, or at the end, the session is closed */
 inline begin(what) {
     if
-    :: atomic { !ending -> sq!what; in_flight++; flying = true }
+    :: atomic { !ending -> sq!what; in_flight++; busy = true }
     :: atomic { ending || shortages > 0 -> shortages = (shortages -> shortages - 1 : 0) }
         close()
     fi
@@ -102,7 +102,7 @@ inline cancel(what) {
 /* engines/uring.c leave(), and session_hold() of server/session.c */
 inline leave() {
     if
-    :: !flying -> close()
+    :: !busy -> close()
     :: else ->
 #ifdef CLOSES
         close()
@@ -126,7 +126,7 @@ inline leave() {
     fi
 }
 
-/* engines/uring.c session_moved() and stays_watched(), server/session.c session_keep() */
+/* engines/uring.c session_completed() and stays_polled(), server/session.c session_keep() */
 inline moved() {
     assert(open);
     assert(!(res == CANCELED && what == RECV && !leaving)); /* an earlier cancel that came late */
@@ -140,10 +140,10 @@ inline moved() {
     :: waits ->
         sq!NAP; /* one operation has ended, another one begins */
 #ifdef GROUNDED
-        flying = false
+        busy = false
 #endif
 #ifndef EARLY
-    :: more -> /* of a watch */
+    :: more -> /* of a multishot poll */
         cancel(UNWATCH);
 #ifndef NO_RETRY
         if
@@ -157,7 +157,7 @@ inline moved() {
         begin(WATCH)
     :: else ->
         in_flight--;
-        flying = false;
+        busy = false;
         if
         :: leaving && (what != RECV || res != DONE) -> want = WANT_CLOSE
         :: else ->
@@ -186,7 +186,7 @@ active proctype loop() {
     :: cq?what, res, more -> moved()
     :: atomic { !ending && !open && lives > 0 -> open = true; lives--; shut = false; want = WANT_RECV; due = true }
         begin(RECV)
-    :: !ending && want == WANT_WAIT && open -> want = WANT_SEND; begin(SEND) /* engines/uring_doors.c woken() */
+    :: !ending && want == WANT_WAIT && open -> want = WANT_SEND; begin(SEND) /* engines/uring_accept.c woken() */
     :: !ending && open && due && !held && len(cq) == 0 -> due = false; leave() /* server/loop.c loop_expired() */
     :: !ending -> ending = true
     :: ending && open && !leaving -> leave()

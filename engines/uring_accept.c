@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* uring_doors.c - how uring accepts connections, and the other descriptors that it watches: wake_fd
- * and stop_fd.
+/* uring_accept.c - how uring accepts connections, and the other descriptors that it waits for:
+ * wake_fd and stop_fd.
  *
  * One operation accepts for ever, so a connection costs no call at all.  But it never asks whether
  * there is a seat, so it is used while more seats are free than it can take before it is ended.
@@ -19,44 +19,44 @@ enum {
     SEATS_AHEAD = 2 * RING_CQES + LISTENERS_MAX
 };
 
-/* The state that a door should have now. */
-static enum door_state door_want(const struct uring *u, unsigned i)
+/* The state that a listener should have now. */
+static enum listener_state listener_want(const struct uring *u, unsigned i)
 {
     const struct loop *l = u->loop;
 
     if (i == l->worker->listeners + 1) /* stays readable, and is watched until it is acted upon: */
-        return l->drain_ms ? SHUT : WATCHED; /* it may be reported after loop_tick() has looked */
+        return l->drain_ms ? OFF : POLLED; /* it may be reported after loop_tick() has looked */
     if (i == l->worker->listeners)
-        return WATCHED;
+        return POLLED;
     if (!loop_listening(l))
-        return SHUT;
-    return u->ahead && l->worker->seats > l->live + SEATS_AHEAD ? ACCEPTING : WATCHED;
+        return OFF;
+    return u->ahead && l->worker->seats > l->live + SEATS_AHEAD ? MULTISHOT : POLLED;
 }
 
 /* EXCLUSIVE: a connection wakes one or a few of the workers that share the listener, not all. */
-static void door_open(struct uring *u, unsigned i, enum door_state want)
+static void listener_open(struct uring *u, unsigned i, enum listener_state want)
 {
-    struct door *d = &u->door[i];
-    uint64_t data = i * TAGS | TAG_DOOR;
+    struct listener *d = &u->listener[i];
+    uint64_t data = i * TAGS | TAG_LISTENER;
     unsigned events = POLLIN | (i < u->loop->worker->listeners ? EPOLLEXCLUSIVE : 0);
 
-    if (want == ACCEPTING ? ring_accept(&u->ring, d->fd, data)
+    if (want == MULTISHOT ? ring_accept(&u->ring, d->fd, data)
                           : ring_poll(&u->ring, d->fd, events, data))
         d->state = want; /* otherwise the next turn tries again */
 }
 
-void uring_doors_tend(struct uring *u)
+void uring_listeners_tend(struct uring *u)
 {
-    for (unsigned i = 0; i < u->doors; i++) {
-        struct door *d = &u->door[i];
-        enum door_state want = u->ring.ending ? SHUT : door_want(u, i);
+    for (unsigned i = 0; i < u->listeners; i++) {
+        struct listener *d = &u->listener[i];
+        enum listener_state want = u->ring.ending ? OFF : listener_want(u, i);
 
         if (d->state == want || d->leaving)
             continue;
-        if (d->state == SHUT)
-            door_open(u, i, want);
+        if (d->state == OFF)
+            listener_open(u, i, want);
         else
-            d->leaving = ring_cancel(&u->ring, i * TAGS | TAG_DOOR);
+            d->leaving = ring_cancel(&u->ring, i * TAGS | TAG_LISTENER);
     }
 }
 
@@ -70,7 +70,7 @@ static void accepted(struct uring *u, int fd)
         return;
     s = loop_adopt(u->loop, fd);
     if (s)
-        uring_pursue(u, s, CONN_RECV);
+        uring_submit(u, s, CONN_RECV);
 }
 
 static void welcome(struct uring *u, unsigned listener)
@@ -81,7 +81,7 @@ static void welcome(struct uring *u, unsigned listener)
         if (!s)
             return;
         net_may_block(s->fd, true); /* the ring waits only for sockets that may block */
-        uring_pursue(u, s, CONN_RECV);
+        uring_submit(u, s, CONN_RECV);
     }
 }
 
@@ -91,18 +91,18 @@ static void woken(struct uring *u)
 
     loop_woken(u->loop);
     while ((s = loop_resumed(u->loop)))
-        if (!(s->slot & FLYING)) /* otherwise earlier answers are still being sent */
-            uring_pursue(u, s, session_woken(u->loop, s));
+        if (!(s->slot & INFLIGHT)) /* otherwise earlier answers are still being sent */
+            uring_submit(u, s, session_woken(u->loop, s));
 }
 
-void uring_door_moved(struct uring *u, unsigned i, const struct io_uring_cqe *cqe)
+void uring_listener_completed(struct uring *u, unsigned i, const struct io_uring_cqe *cqe)
 {
-    struct door *d = &u->door[i];
+    struct listener *d = &u->listener[i];
     unsigned listeners = u->loop->worker->listeners;
-    bool accepting = d->state == ACCEPTING;
+    bool accepting = d->state == MULTISHOT;
 
     if (!(cqe->flags & IORING_CQE_F_MORE)) {
-        d->state = SHUT;
+        d->state = OFF;
         d->leaving = false;
     }
     if (accepting)
