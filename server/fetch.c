@@ -30,7 +30,7 @@ enum {
     FETCH_PIECE_BYTES = 65536, /* of one read; and of one job of a server */
 };
 
-enum job_state { JOB_WAITS, JOB_RUNS, JOB_DONE, JOB_TOLD /* by fetch_done() */ };
+enum job_state { JOB_WAITS, JOB_RUNS, JOB_DONE, JOB_DELIVERED /* by fetch_done() */ };
 
 struct fetch_job {
     struct fetch_job *prev, *next; /* in the list of jobs that wait, or that are done */
@@ -286,7 +286,7 @@ bool fetch_ask(struct fetch *f, struct session *s, const struct segment *range)
 
 bool fetch_waits(const struct session *s)
 {
-    return s->fetch && s->fetch->state != JOB_TOLD;
+    return s->fetch && s->fetch->state != JOB_DELIVERED;
 }
 
 static void drop(struct session *s)
@@ -328,13 +328,13 @@ void fetch_forget(struct fetch *f, struct session *s)
     if (!j)
         return;
     s->fetch = NULL;
-    f->jobs -= j->state != JOB_TOLD;
+    f->jobs -= j->state != JOB_DELIVERED;
     pthread_mutex_lock(&f->lock);
     if (j->state == JOB_RUNS) {
         site_source_give(j->source); /* the helper closes it */
         j->session = NULL;
         j = NULL;
-    } else if (j->state != JOB_TOLD) {
+    } else if (j->state != JOB_DELIVERED) {
         take_out(j->state == JOB_WAITS ? &f->waiting : &f->done, j);
     }
     pthread_mutex_unlock(&f->lock);
@@ -351,7 +351,7 @@ struct session *fetch_done(struct fetch *f)
     j = f->done.first;
     if (j) {
         take_out(&f->done, j);
-        j->state = JOB_TOLD;
+        j->state = JOB_DELIVERED;
         f->jobs--;
     }
     pthread_mutex_unlock(&f->lock);

@@ -132,7 +132,7 @@ static int find_now(struct loop *l, const struct http_ask *ask, struct source **
 /* A connection whose listing is made on another thread takes that first. */
 static bool lies_ready(struct loop *l, const struct http_ask *ask, struct source **source)
 {
-    return ask->again && l->cache && !(l->later && later_is_busy(l->later)) &&
+    return ask->again && l->cache && !(l->offload && offload_is_busy(l->offload)) &&
            cache_ready(l->cache, ask, source);
 }
 
@@ -144,7 +144,7 @@ static inline int find(struct loop *l, const struct http_ask *ask, struct source
     look(l);
     if (lies_ready(l, ask, source))
         return 0;
-    err = l->later ? later_find(l->later, ask, source) : find_now(l, ask, source);
+    err = l->offload ? offload_find(l->offload, ask, source) : find_now(l, ask, source);
     if (!err)
         site_listing_client(*source, s->fd);
     return err;
@@ -155,13 +155,13 @@ static inline int find(struct loop *l, const struct http_ask *ask, struct source
 static __attribute__((cold, noinline)) int
 find_stamped(struct loop *l, const struct http_ask *ask, struct source **source)
 {
-    uint64_t now = probe_now(), first = l->later ? later_asked(l->later, ask->conn, 0) : 0;
+    uint64_t now = probe_now(), first = l->offload ? offload_asked(l->offload, ask->conn, 0) : 0;
     int err = find(l, ask, source);
 
     l->stamps = (struct probe_stamps){0};
     if (err == -EINPROGRESS) {
-        if (l->later && !first)
-            later_asked(l->later, ask->conn, now);
+        if (l->offload && !first)
+            offload_asked(l->offload, ask->conn, now);
         return err;
     }
     l->stamps.parsed = first ? first : now;
@@ -192,8 +192,8 @@ static void host_release(void *site, struct source *source)
 {
     struct loop *l = site;
 
-    if (l->later)
-        later_release(l->later, source);
+    if (l->offload)
+        offload_release(l->offload, source);
     else
         cache_source_release(l->worker->server->site, source);
 }
@@ -202,8 +202,8 @@ static void host_forget(void *site, const struct conn *conn)
 {
     struct loop *l = site;
 
-    if (l->later)
-        later_forget(l->later, conn);
+    if (l->offload)
+        offload_forget(l->offload, conn);
 }
 
 /* --- What was answered ------------------------------------------------------------------------ */

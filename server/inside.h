@@ -78,32 +78,33 @@ static inline void loop_wake(int wake_fd)
         continue;
 }
 
-/* --- Later (later.c): answers made on one helper thread per loop ------------------------------ */
-/* later_find(): 0, -EINPROGRESS: queued (a copy of the ask is kept), -EAGAIN: too many are queued;
- * wake_fd becomes readable when the job is done.  A second ask of the same session after
- * loop_resumed() takes the result, which may not be finished: only later_release() releases it.
+/* --- Offload (offload.c): answers made on one helper thread per loop -------------------------- */
+/* offload_find(): 0, -EINPROGRESS: queued (a copy of the ask is kept), -EAGAIN: too many are
+ * queued; wake_fd becomes readable when the job is done.  A second ask of the same session after
+ * loop_resumed() takes the result, which may not be finished: only offload_release() releases it.
  * The result is -EAGAIN if the listing is long, and longs_max long ones wait already. */
-int  later_open(struct later **later, struct site *site, int wake_fd, unsigned longs_max);
+int  offload_open(struct offload **offload, struct site *site, int wake_fd, unsigned longs_max);
 /* Functions to call instead of the site's: find() does not block, list() is for the helper. */
 struct cache_reader;
-struct later_from {
+struct offload_from {
     struct cache_reader *cache;
     int (*find)(struct cache_reader *cache, const struct http_ask *ask, struct source **source);
     int (*list)(struct cache_reader *cache, const struct http_ask *ask, struct source **source);
 };
-void later_ask(struct later *later, struct later_from from);
-void later_close(struct later *later);
-int  later_find(struct later *later, const struct http_ask *ask, struct source **source);
+void offload_ask(struct offload *offload, struct offload_from from);
+void offload_close(struct offload *offload);
+int  offload_find(struct offload *offload, const struct http_ask *ask, struct source **source);
 /* When the session's job was asked for first, in ns: first_ns, if that was not set yet; 0: the
  * session has no job. */
-uint64_t later_asked(struct later *later, const struct conn *conn, uint64_t first_ns);
+uint64_t offload_asked(struct offload *offload, const struct conn *conn, uint64_t first_ns);
 /* whether a session waits for its answer, or is getting it */
-bool later_is_busy(const struct later *later);
+bool offload_is_busy(const struct offload *offload);
 /* the session has gone: its result is released */
-void later_forget(struct later *later, const struct conn *conn);
-void later_release(struct later *later, struct source *source); /* whatever later_find() gave */
+void offload_forget(struct offload *offload, const struct conn *conn);
+/* whatever offload_find() gave */
+void offload_release(struct offload *offload, struct source *source);
 /* next connection whose answer has come, or NULL */
-struct conn *later_done(struct later *later);
+struct conn *offload_done(struct offload *offload);
 
 /* --- Fetch (fetch.c): helper threads read parts of files that are not in memory --------------- */
 struct fetch;

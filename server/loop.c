@@ -55,16 +55,16 @@ static int wake_open(struct loop *l)
     if (l->wake_fd < 0)
         return -errno;
     if (l->worker->server->site)
-        err = later_open(&l->later, l->worker->server->site, l->wake_fd,
+        err = offload_open(&l->offload, l->worker->server->site, l->wake_fd,
                          l->worker->seats / LONGS_SHARE + 1);
-    if (!err && l->later)
+    if (!err && l->offload)
         err = fetch_open(&l->fetch, l->wake_fd);
     if (err) {
-        later_close(l->later);
-        l->later = NULL;
+        offload_close(l->offload);
+        l->offload = NULL;
         close(l->wake_fd);
-    } else if (l->later && l->cache) {
-        later_ask(l->later, (struct later_from){l->cache, cache_find, cache_list});
+    } else if (l->offload && l->cache) {
+        offload_ask(l->offload, (struct offload_from){l->cache, cache_find, cache_list});
     }
     return err;
 }
@@ -125,7 +125,7 @@ void loop_close(struct loop *l)
 {
     while (l->first)
         session_close(l, l->first);
-    later_close(l->later);
+    offload_close(l->offload);
     fetch_close(l->fetch);
     if (l->wake_fd >= 0)
         close(l->wake_fd);
@@ -395,7 +395,7 @@ void loop_woken(struct loop *l)
 
 struct session *loop_resumed(struct loop *l)
 {
-    struct conn *c = l->later ? later_done(l->later) : NULL;
+    struct conn *c = l->offload ? offload_done(l->offload) : NULL;
     struct session *s;
 
     if (!c) {

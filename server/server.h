@@ -35,7 +35,7 @@ struct server;  /* options, site, log: not an engine's business */
 struct watch;   /* watch.c: deadlines of blocking engines */
 struct buffers; /* loop.c: stash and outbox memory, kept for the next connection */
 struct rehearsal; /* rehearse.c: what the null engine replays */
-struct later;   /* later.c: answers made on a helper thread */
+struct offload;   /* offload.c: answers made on a helper thread */
 struct fetch;   /* fetch.c: bytes of files, read on helper threads */
 struct fetch_job;
 struct sender;  /* base/send.c: how bytes leave */
@@ -90,7 +90,7 @@ struct loop {
     /* All sessions, least recently looked at first: see victims_find() in loop.c */
     struct session *first, *last;
     struct buffers *buffers;
-    struct later *later;
+    struct offload *offload;
     struct fetch *fetch;  /* NULL: this thread waits for the disk itself */
     unsigned resumed;     /* sessions given out by loop_resumed() in this turn */
     struct cache_reader *cache; /* or NULL */

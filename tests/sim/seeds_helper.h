@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* seeds_helper.h - the helper thread of later.c, made deterministic: it finishes a job when the
+/* seeds_helper.h - the helper thread of offload.c, made deterministic: it finishes a job when the
  * simulation says so, and no earlier.
  *
  * The thread is real.  It stops at a gate before it queries the site.  The thread that queues a job
@@ -55,7 +55,7 @@ static inline void helper_open(void)
     atomic_store(&helper.state, HELPER_NONE);
 }
 
-/* --- The calls of later.c --------------------------------------------------------------------- */
+/* --- The calls of offload.c ------------------------------------------------------------------- */
 
 static inline void *helper_main(void *arg)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* later.c - answers that may wait for the disk, made on a helper thread while the loop goes on.
+/* offload.c - answers that may wait for the disk, made on a helper thread while the loop goes on.
  *
- * A loop calls later_find().  An answer that the site has at once is passed on; a listing becomes a
- * job with a copy of the request.  The helper, started by the first job, asks the site again and
- * writes to the loop's wake_fd; later_done() gives the loop the connections to resume, whose second
- * later_find() takes the result.  A job belongs to a connection by address and generation.
+ * A loop calls offload_find().  An answer that the site has at once is passed on; a listing becomes
+ * a job with a copy of the request.  The helper, started by the first job, asks the site again and
+ * writes to the loop's wake_fd; offload_done() gives the loop the connections to resume, whose
+ * second offload_find() takes the result.  A job belongs to a connection by address and generation.
  *
  * A listing that could not be finished then keeps its job: when its next() finds nothing at hand,
  * the job is queued again and the helper makes the next slice.  Three queues share the helper.
@@ -13,7 +13,7 @@
  * each of the LONGS_MAX oldest in turn.  A short listing therefore does not wait for long ones, a
  * long one is not starved, and no more than LONGS_MAX hold entries while they are gathered.
  *
- * At most LATER_JOBS_MAX first looks are waiting, running or not fetched, and at most longs_max
+ * At most OFFLOAD_JOBS_MAX first looks are waiting, running or not fetched, and at most longs_max
  * long listings are waiting or running; one more is refused with -EAGAIN (503): clients that wait
  * for long listings keep their seats, and others would wait for minutes.
  */
@@ -26,17 +26,17 @@
 #include "inside.h"
 
 enum {
-    LATER_JOBS_MAX = 512, /* of one loop; each result may hold a descriptor and 128 KB */
+    OFFLOAD_JOBS_MAX = 512, /* of one loop; each result may hold a descriptor and 128 KB */
     LONGS_MAX = 4,        /* so that a long listing among very long ones is done soon */
     SHORTS_MAX = 16,      /* a long slice is as long as about five of them */
 };
 
 /* The list that a job is in.  A job that is HELD is in none: its listing is being sent. */
 enum place { ASKED, REFILL, LONG, DONE, LISTS, HELD = LISTS };
-enum job_state { JOB_WAITS, JOB_RUNS, JOB_DONE, JOB_TOLD /* by later_done() */ };
+enum job_state { JOB_WAITS, JOB_RUNS, JOB_DONE, JOB_DELIVERED /* by offload_done() */ };
 
 struct job {
-    struct later *later;
+    struct offload *offload;
     struct job *prev, *next;
     const struct conn *conn;
     uint32_t generation;
@@ -46,7 +46,7 @@ struct job {
     bool headed;             /* next() was called: the head of the answer is on its way */
     int result;
     struct source *source;
-    uint64_t asked_ns;       /* see later_asked(); 0: not set */
+    uint64_t asked_ns;       /* see offload_asked(); 0: not set */
     struct http_ask ask;     /* its slices point into text[] */
     char text[];
 };
@@ -55,9 +55,9 @@ struct list {
     struct job *first, *last;
 };
 
-struct later {
+struct offload {
     struct site *site;
-    struct later_from from;  /* NULL: the site */
+    struct offload_from from;  /* NULL: the site */
     int wake_fd;
     unsigned longs_max, jobs; /* the loop's own: limit of long ones; all there are */
     bool started;
@@ -73,7 +73,7 @@ struct later {
 
 /* --- Lists ------------------------------------------------------------------------------------ */
 
-static void put(struct later *l, struct job *j, enum place place)
+static void put(struct offload *l, struct job *j, enum place place)
 {
     struct list *list = &l->list[place];
 
@@ -85,7 +85,7 @@ static void put(struct later *l, struct job *j, enum place place)
     l->count[place]++;
 }
 
-static void take_out(struct later *l, struct job *j, enum place place)
+static void take_out(struct offload *l, struct job *j, enum place place)
 {
     struct list *list = &l->list[j->place];
 
@@ -95,7 +95,7 @@ static void take_out(struct later *l, struct job *j, enum place place)
     j->place = place;
 }
 
-static struct job *first_asked(const struct later *l, enum job_state state)
+static struct job *first_asked(const struct offload *l, enum job_state state)
 {
     struct job *j = l->list[ASKED].first;
 
@@ -106,7 +106,7 @@ static struct job *first_asked(const struct later *l, enum job_state state)
 
 /* --- The helper's side ------------------------------------------------------------------------ */
 
-static struct job *pick_long(struct later *l)
+static struct job *pick_long(struct offload *l)
 {
     struct job *first[LONGS_MAX], *j = l->list[LONG].first;
     unsigned n = 0;
@@ -117,7 +117,7 @@ static struct job *pick_long(struct later *l)
 }
 
 /* The next job.  Locked. */
-static struct job *pick(struct later *l)
+static struct job *pick(struct offload *l)
 {
     struct job *j = first_asked(l, JOB_WAITS), *refill = l->list[REFILL].first;
 
@@ -132,7 +132,7 @@ static struct job *pick(struct later *l)
 }
 
 /* A first look: the job stays in its list, and changes its state. */
-static void run_asked(struct later *l, struct job *j)
+static void run_asked(struct offload *l, struct job *j)
 {
     struct source *source = NULL;
     int result;
@@ -152,7 +152,7 @@ static void run_asked(struct later *l, struct job *j)
 
 /* One slice.  A long listing with more to gather keeps its place, because the oldest are finished
  * first.  A refill that found nothing goes to the back: with a filter that may take very long. */
-static void run_slice(struct later *l, struct job *j)
+static void run_slice(struct offload *l, struct job *j)
 {
     bool going;
 
@@ -172,7 +172,7 @@ static void run_slice(struct later *l, struct job *j)
 
 static void *help(void *arg)
 {
-    struct later *l = arg;
+    struct offload *l = arg;
 
     pthread_mutex_lock(&l->lock);
     while (!l->ending) {
@@ -191,9 +191,9 @@ static void *help(void *arg)
 
 /* --- The loop's side -------------------------------------------------------------------------- */
 
-int later_open(struct later **later, struct site *site, int wake_fd, unsigned longs_max)
+int offload_open(struct offload **offload, struct site *site, int wake_fd, unsigned longs_max)
 {
-    struct later *l = calloc(1, sizeof(*l));
+    struct offload *l = calloc(1, sizeof(*l));
     int err;
 
     if (!l)
@@ -212,17 +212,17 @@ int later_open(struct later **later, struct site *site, int wake_fd, unsigned lo
         free(l);
         return -err;
     }
-    *later = l;
+    *offload = l;
     return 0;
 }
 
-void later_ask(struct later *later, struct later_from from)
+void offload_ask(struct offload *offload, struct offload_from from)
 {
-    later->from = from;
+    offload->from = from;
 }
 
 /* Frees a job that is in no list, and its result. */
-static void end(struct later *l, struct job *j)
+static void end(struct offload *l, struct job *j)
 {
     l->jobs--;
     if (j->source)
@@ -230,7 +230,7 @@ static void end(struct later *l, struct job *j)
     free(j);
 }
 
-void later_close(struct later *l)
+void offload_close(struct offload *l)
 {
     if (!l)
         return;
@@ -271,7 +271,7 @@ static struct job *copy(const struct http_ask *ask)
     return j;
 }
 
-static void queue(struct later *l, struct job *j, enum place place)
+static void queue(struct offload *l, struct job *j, enum place place)
 {
     pthread_mutex_lock(&l->lock);
     j->state = JOB_WAITS;
@@ -280,11 +280,11 @@ static void queue(struct later *l, struct job *j, enum place place)
     pthread_mutex_unlock(&l->lock);
 }
 
-static int look_later(struct later *l, const struct http_ask *ask)
+static int queue_look(struct offload *l, const struct http_ask *ask)
 {
     struct job *j;
 
-    if (l->count[ASKED] >= LATER_JOBS_MAX)
+    if (l->count[ASKED] >= OFFLOAD_JOBS_MAX)
         return -EAGAIN;
     l->started = l->started || pthread_create(&l->helper, NULL, help, l) == 0;
     if (!l->started)
@@ -292,14 +292,14 @@ static int look_later(struct later *l, const struct http_ask *ask)
     j = copy(ask);
     if (!j)
         return -ENOMEM;
-    j->later = l;
+    j->offload = l;
     l->jobs++;
     queue(l, j, ASKED);
     return -EINPROGRESS;
 }
 
 /* The connection's job whose result was not taken yet.  Locked. */
-static struct job *job_of(const struct later *l, const struct conn *conn)
+static struct job *job_of(const struct offload *l, const struct conn *conn)
 {
     struct job *j = l->list[ASKED].first;
 
@@ -315,15 +315,15 @@ static bool same_text(struct slice a, struct slice b)
 
 /* source.next of a listing that the helper goes on with.  The first call comes right after the head
  * of the answer, which must be sent before more is done: see site_folder.c. */
-static size_t later_next(struct source *source, char *buf, size_t cap)
+static size_t offload_next(struct source *source, char *buf, size_t cap)
 {
     struct job *j = site_listing_owner(source);
-    struct later *l = j->later;
+    struct offload *l = j->offload;
     bool held;
     size_t n;
 
     pthread_mutex_lock(&l->lock);
-    if (j->place == DONE) /* noticed before later_done() */
+    if (j->place == DONE) /* noticed before offload_done() */
         take_out(l, j, HELD);
     held = j->place == HELD;
     pthread_mutex_unlock(&l->lock);
@@ -337,14 +337,14 @@ static size_t later_next(struct source *source, char *buf, size_t cap)
 }
 
 /* Whether this listing is one long listing too many. */
-static bool is_one_too_many(const struct later *l, const struct source *source)
+static bool is_one_too_many(const struct offload *l, const struct source *source)
 {
     return l->count[LONG] >= l->longs_max && !site_listing_ready(source) &&
            site_listing_long(source);
 }
 
 /* The job's result.  The job stays while its listing is made and sent.  Locked. */
-static int fetch(struct later *l, struct job *j, struct source **source)
+static int fetch(struct offload *l, struct job *j, struct source **source)
 {
     int result = j->result;
 
@@ -355,7 +355,7 @@ static int fetch(struct later *l, struct job *j, struct source **source)
     }
     *source = j->source;
     if (!result && !site_listing_ready(*source)) {
-        site_listing_help(*source, (struct listing_help){later_next, j});
+        site_listing_help(*source, (struct listing_help){offload_next, j});
         return result;
     }
     j->source = NULL;
@@ -365,7 +365,7 @@ static int fetch(struct later *l, struct job *j, struct source **source)
 
 /* The result of the connection's job; -EINPROGRESS: the job waits or runs; -ENODATA: there is
  * none. */
-static int take(struct later *l, const struct http_ask *ask, struct source **source)
+static int take(struct offload *l, const struct http_ask *ask, struct source **source)
 {
     int result = -EINPROGRESS;
     struct job *j;
@@ -387,7 +387,7 @@ static int take(struct later *l, const struct http_ask *ask, struct source **sou
     return result;
 }
 
-int later_find(struct later *l, const struct http_ask *ask, struct source **source)
+int offload_find(struct offload *l, const struct http_ask *ask, struct source **source)
 {
     int result = -ENODATA;
 
@@ -399,10 +399,10 @@ int later_find(struct later *l, const struct http_ask *ask, struct source **sour
         result = l->from.find(l->from.cache, ask, source);
     else
         result = site_find(l->site, ask, false, source);
-    return result == -EINPROGRESS ? look_later(l, ask) : result;
+    return result == -EINPROGRESS ? queue_look(l, ask) : result;
 }
 
-uint64_t later_asked(struct later *l, const struct conn *conn, uint64_t first_ns)
+uint64_t offload_asked(struct offload *l, const struct conn *conn, uint64_t first_ns)
 {
     uint64_t ns = 0;
     struct job *j;
@@ -415,16 +415,16 @@ uint64_t later_asked(struct later *l, const struct conn *conn, uint64_t first_ns
     return ns;
 }
 
-bool later_is_busy(const struct later *l)
+bool offload_is_busy(const struct offload *l)
 {
     return l->jobs > 0;
 }
 
 /* The job's result is not wanted.  Locked. */
-static void forget(struct later *l, struct job *j)
+static void forget(struct offload *l, struct job *j)
 {
     if (j->state == JOB_RUNS) {
-        j->forgotten = true; /* later_done() drops it */
+        j->forgotten = true; /* offload_done() drops it */
         return;
     }
     if (j->place != HELD)
@@ -432,7 +432,7 @@ static void forget(struct later *l, struct job *j)
     end(l, j);
 }
 
-void later_forget(struct later *l, const struct conn *conn)
+void offload_forget(struct offload *l, const struct conn *conn)
 {
     struct job *j;
 
@@ -445,7 +445,7 @@ void later_forget(struct later *l, const struct conn *conn)
     pthread_mutex_unlock(&l->lock);
 }
 
-void later_release(struct later *l, struct source *source)
+void offload_release(struct offload *l, struct source *source)
 {
     struct job *j = site_listing_owner(source);
 
@@ -459,7 +459,7 @@ void later_release(struct later *l, struct source *source)
 }
 
 /* A job that is done, and in no place where the helper looks.  Locked. */
-static struct job *next_done(struct later *l)
+static struct job *next_done(struct offload *l)
 {
     struct job *j = first_asked(l, JOB_DONE);
 
@@ -470,7 +470,7 @@ static struct job *next_done(struct later *l)
     return j;
 }
 
-struct conn *later_done(struct later *l)
+struct conn *offload_done(struct offload *l)
 {
     const struct conn *conn = NULL;
     struct job *j;
@@ -483,7 +483,7 @@ struct conn *later_done(struct later *l)
             end(l, j);
             continue;
         }
-        j->state = JOB_TOLD;
+        j->state = JOB_DELIVERED;
         conn = j->conn;
     }
     pthread_mutex_unlock(&l->lock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* later.c - first looks on the helper thread: requested, fetched, forgotten, refused. */
-#include "later.h"
+/* offload.c - first looks on the helper thread: requested, fetched, forgotten, refused. */
+#include "offload.h"
 
 static void at_once(void **state)
 {
@@ -9,7 +9,7 @@ static void at_once(void **state)
 
     assert_int_equal(ask(b, &b->conn[0], "/now", &s), 0);
     assert_non_null(s);
-    assert_null(later_done(b->later));
+    assert_null(offload_done(b->offload));
     assert_int_equal(the_site.begun, 0);
     site_release(&the_site, s);
 }
@@ -21,14 +21,14 @@ static void one_later(void **state)
 
     assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EINPROGRESS);
     wait_begun(1);
-    assert_null(later_done(b->later));
+    assert_null(offload_done(b->offload));
     assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EINPROGRESS); /* still */
     assert_int_equal(ask(b, &b->conn[1], "/now", &s), 0);              /* other connections go on */
     site_release(&the_site, s);
     s = NULL;
     give_turns(1);
     assert_ptr_equal(wait_done(b), &b->conn[0]);
-    assert_null(later_done(b->later));
+    assert_null(offload_done(b->offload));
     assert_string_equal(the_site.last, "/list/q=1");
     assert_int_equal(ask(b, &b->conn[0], "/list/", &s), 0);
     assert_non_null(s);
@@ -37,24 +37,24 @@ static void one_later(void **state)
     assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EINPROGRESS); /* a new job */
 }
 
-/* later_asked() returns the first time (not 0) that was given for the job. */
+/* offload_asked() returns the first time (not 0) that was given for the job. */
 static void asked_first(void **state)
 {
     struct bench *b = *state;
     struct source *s = NULL;
 
-    assert_int_equal(later_asked(b->later, &b->conn[0], 5), 0);
+    assert_int_equal(offload_asked(b->offload, &b->conn[0], 5), 0);
     assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EINPROGRESS);
-    assert_int_equal(later_asked(b->later, &b->conn[0], 0), 0);
-    assert_int_equal(later_asked(b->later, &b->conn[0], 5), 5);
-    assert_int_equal(later_asked(b->later, &b->conn[0], 9), 5);
-    assert_int_equal(later_asked(b->later, &b->conn[1], 9), 0);
+    assert_int_equal(offload_asked(b->offload, &b->conn[0], 0), 0);
+    assert_int_equal(offload_asked(b->offload, &b->conn[0], 5), 5);
+    assert_int_equal(offload_asked(b->offload, &b->conn[0], 9), 5);
+    assert_int_equal(offload_asked(b->offload, &b->conn[1], 9), 0);
     wait_begun(1);
     give_turns(1);
     assert_ptr_equal(wait_done(b), &b->conn[0]);
-    assert_int_equal(later_asked(b->later, &b->conn[0], 0), 5);
+    assert_int_equal(offload_asked(b->offload, &b->conn[0], 0), 5);
     assert_int_equal(ask(b, &b->conn[0], "/list/", &s), 0);
-    assert_int_equal(later_asked(b->later, &b->conn[0], 9), 0);
+    assert_int_equal(offload_asked(b->offload, &b->conn[0], 9), 0);
     site_release(&the_site, s);
 }
 
@@ -78,7 +78,7 @@ static void forgotten_while_it_waits(void **state)
     wait_begun(1);
     assert_int_equal(ask(b, &b->conn[1], "/b/", &s), -EINPROGRESS);
     assert_int_equal(ask(b, &b->conn[2], "/c/", &s), -EINPROGRESS);
-    later_forget(b->later, &b->conn[1]);
+    offload_forget(b->offload, &b->conn[1]);
     give_turns(10);
     assert_ptr_equal(wait_done(b), &b->conn[0]);
     assert_ptr_equal(wait_done(b), &b->conn[2]);
@@ -92,12 +92,12 @@ static void forgotten_while_it_runs(void **state)
 
     assert_int_equal(ask(b, &b->conn[0], "/a/", &s), -EINPROGRESS);
     wait_begun(1);
-    later_forget(b->later, &b->conn[0]);
+    offload_forget(b->offload, &b->conn[0]);
     /* A new connection in the same memory has the same address, and its own job. */
     assert_int_equal(ask(b, &b->conn[0], "/b/", &s), -EINPROGRESS);
     give_turns(1);
     wait_begun(2);
-    assert_null(later_done(b->later));
+    assert_null(offload_done(b->offload));
     assert_int_equal(the_site.released, 1);
     give_turns(1);
     assert_ptr_equal(wait_done(b), &b->conn[0]);
@@ -113,14 +113,14 @@ static void forgotten_when_done(void **state)
     give_turns(2);
     assert_int_equal(ask(b, &b->conn[0], "/a/", &s), -EINPROGRESS);
     wait_woken(b); /* made, not reported */
-    later_forget(b->later, &b->conn[0]);
-    assert_null(later_done(b->later));
+    offload_forget(b->offload, &b->conn[0]);
+    assert_null(offload_done(b->offload));
     assert_int_equal(ask(b, &b->conn[1], "/a/", &s), -EINPROGRESS);
     assert_ptr_equal(wait_done(b), &b->conn[1]); /* reported */
-    later_forget(b->later, &b->conn[1]);
-    assert_null(later_done(b->later));
+    offload_forget(b->offload, &b->conn[1]);
+    assert_null(offload_done(b->offload));
     assert_int_equal(the_site.released, 2);
-    later_forget(b->later, &b->conn[1]); /* the job no longer exists */
+    offload_forget(b->offload, &b->conn[1]); /* the job no longer exists */
 }
 
 static void another_generation(void **state)
@@ -202,34 +202,34 @@ static void churn(void **state)
                 site_release(&the_site, s);
             s = NULL;
         } else if (seed >> 21 & 1) {
-            later_forget(b->later, c);
+            offload_forget(b->offload, c);
             c->generation += seed >> 22 & 1;
         }
-        c = later_done(b->later);
+        c = offload_done(b->offload);
         if (c && ask(b, c, "/a/", &s) == 0)
             fetched++;
         if (s)
-            later_release(b->later, s);
+            offload_release(b->offload, s);
         for (unsigned i = 0; asked % 64 == 63 && i < 16; i++)
-            later_forget(b->later, &b->conn[i]);
+            offload_forget(b->offload, &b->conn[i]);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LATER_TEST(at_once),
-        LATER_TEST(one_later),
-        LATER_TEST(asked_first),
-        LATER_TEST(errors_come_back),
-        LATER_TEST(forgotten_while_it_waits),
-        LATER_TEST(forgotten_while_it_runs),
-        LATER_TEST(forgotten_when_done),
-        LATER_TEST(another_generation),
-        LATER_TEST(another_question),
-        LATER_TEST(the_queue_is_bounded),
-        LATER_TEST(closed_while_busy),
-        LATER_TEST(churn),
+        OFFLOAD_TEST(at_once),
+        OFFLOAD_TEST(one_later),
+        OFFLOAD_TEST(asked_first),
+        OFFLOAD_TEST(errors_come_back),
+        OFFLOAD_TEST(forgotten_while_it_waits),
+        OFFLOAD_TEST(forgotten_while_it_runs),
+        OFFLOAD_TEST(forgotten_when_done),
+        OFFLOAD_TEST(another_generation),
+        OFFLOAD_TEST(another_question),
+        OFFLOAD_TEST(the_queue_is_bounded),
+        OFFLOAD_TEST(closed_while_busy),
+        OFFLOAD_TEST(churn),
     };
 
     alarm(300); /* a lost wake-up fails instead of hanging */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* later_slices.c - listings that the helper thread goes on making after their first fetch. */
-#include "later.h"
+#include "offload.h"
 
 static struct source *begin(struct bench *b, unsigned conn, const char *path)
 {
@@ -28,8 +28,8 @@ static void goes_on(void **state)
     assert_ptr_equal(wait_done(b), &b->conn[0]);
     assert_int_equal(s->next(s, &byte, 1), 1);
     assert_int_equal(byte, 'b');
-    assert_null(later_done(b->later));
-    later_release(b->later, s);
+    assert_null(offload_done(b->offload));
+    offload_release(b->offload, s);
     assert_int_equal(the_site.released, 1);
 }
 
@@ -50,7 +50,7 @@ static void refilled(void **state)
         if (i % 2)
             assert_int_equal(s->next(s, &byte, 1), 1);
     }
-    later_release(b->later, s);
+    offload_release(b->offload, s);
 }
 
 static void fails_on_the_way(void **state)
@@ -64,7 +64,7 @@ static void fails_on_the_way(void **state)
     give_turns(1);
     assert_ptr_equal(wait_done(b), &b->conn[0]);
     assert_int_equal(s->next(s, &byte, 1), SOURCE_FAILED);
-    later_release(b->later, s);
+    offload_release(b->offload, s);
 }
 
 /* Listings are released while one waits, one runs, and one has nothing to do. */
@@ -79,16 +79,16 @@ static void released_at_each_moment(void **state)
     assert_int_equal(s[0]->next(s[0], &byte, 1), SOURCE_LATER);
     wait_begun(4);
     assert_int_equal(s[1]->next(s[1], &byte, 1), SOURCE_LATER);
-    later_release(b->later, s[2]);
-    later_release(b->later, s[1]);
+    offload_release(b->offload, s[2]);
+    offload_release(b->offload, s[1]);
     assert_int_equal(the_site.released, 2);
-    later_release(b->later, s[0]);
+    offload_release(b->offload, s[0]);
     assert_int_equal(the_site.released, 2); /* the helper has it */
     give_turns(1);
     /* The first wake-up may be an old one: wait_done() leaves it when the job is done already. */
     do {
         wait_woken(b);
-        assert_null(later_done(b->later));
+        assert_null(offload_done(b->offload));
     } while (the_site.released < 3);
     assert_int_equal(the_site.released, 3);
 }
@@ -124,7 +124,7 @@ static void in_turns(void **state)
         assert_int_not_equal(the_site.order[i], the_site.order[i - 1]);
     }
     for (unsigned i = 0; i < 6; i++)
-        later_release(b->later, s[i]);
+        offload_release(b->offload, s[i]);
 }
 
 /* First looks and refills do not block each other, and a refill that finds nothing blocks no
@@ -158,7 +158,7 @@ static void looks_and_refills_in_turn(void **state)
     }
     assert_string_equal(refills, "9bcdef");
     for (unsigned i = 0; i < REFILLS; i++)
-        later_release(b->later, s[i]);
+        offload_release(b->offload, s[i]);
 }
 
 /* LONGS wait or run.  One more is refused, a refill is not; when one ends, another is accepted. */
@@ -181,24 +181,24 @@ static void long_ones_are_bounded(void **state)
     assert_null(more);
     assert_int_equal(the_site.released, 1);
     assert_int_equal(ask(b, &b->conn[LONGS + 1], "/refill/", &more), 0);
-    later_release(b->later, more);
+    offload_release(b->offload, more);
     for (unsigned i = 0; i < LONGS; i++)
-        later_release(b->later, s[i]);
+        offload_release(b->offload, s[i]);
     give_turns(1); /* the helper may be in a slice of one of them */
     more = begin(b, LONGS, "/long9/");
-    later_release(b->later, more);
+    offload_release(b->offload, more);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LATER_TEST(goes_on),
-        LATER_TEST(refilled),
-        LATER_TEST(fails_on_the_way),
-        LATER_TEST(released_at_each_moment),
-        LATER_TEST(in_turns),
-        LATER_TEST(looks_and_refills_in_turn),
-        LATER_TEST(long_ones_are_bounded),
+        OFFLOAD_TEST(goes_on),
+        OFFLOAD_TEST(refilled),
+        OFFLOAD_TEST(fails_on_the_way),
+        OFFLOAD_TEST(released_at_each_moment),
+        OFFLOAD_TEST(in_turns),
+        OFFLOAD_TEST(looks_and_refills_in_turn),
+        OFFLOAD_TEST(long_ones_are_bounded),
     };
 
     alarm(300); /* a lost wake-up fails instead of hanging */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* later.h - a site that waits for the test at every listing, and a helper thread that queries it.
+/* offload.h - a site that waits for the test at every listing, and a helper thread that queries it.
  *
  * The site here is ours: site_find(), site_release() and site_listing_...() of this file take the
  * place of the server's.  "/now" is answered at once; every other path is later, and waits for a
@@ -7,8 +7,8 @@
  * byte; "/refill/" is endless bytes, each made by a slice; the first byte of "/refillN/" takes N.
  * All sources are released in the end.
  */
-#ifndef TESTS_UNIT_LATER_H
-#define TESTS_UNIT_LATER_H
+#ifndef TESTS_UNIT_OFFLOAD_H
+#define TESTS_UNIT_OFFLOAD_H
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -159,7 +159,7 @@ void site_release(struct site *site, struct source *source)
 /* --- The test's side -------------------------------------------------------------------------- */
 
 struct bench {
-    struct later *later;
+    struct offload *offload;
     int wake_fd;
     struct conn conn[JOBS_MAX + 2];
 };
@@ -175,7 +175,7 @@ static inline int set_up(void **state)
     the_site.error = 0;
     the_site.orders = 0;
     memset(the_site.order, 0, sizeof(the_site.order));
-    assert_int_equal(later_open(&b->later, &the_site, b->wake_fd, LONGS), 0);
+    assert_int_equal(offload_open(&b->offload, &the_site, b->wake_fd, LONGS), 0);
     *state = b;
     return 0;
 }
@@ -193,7 +193,7 @@ static inline int tear_down(void **state)
     struct bench *b = *state;
 
     give_turns(1000);
-    later_close(b->later);
+    offload_close(b->offload);
     close(b->wake_fd);
     free(b);
     assert_int_equal(the_site.made, the_site.released);
@@ -220,11 +220,11 @@ static inline void wait_woken(struct bench *b)
 
 static inline struct conn *wait_done(struct bench *b)
 {
-    struct conn *c = later_done(b->later);
+    struct conn *c = offload_done(b->offload);
 
     while (!c) {
         wait_woken(b);
-        c = later_done(b->later);
+        c = offload_done(b->offload);
     }
     return c;
 }
@@ -234,7 +234,7 @@ static inline int ask(struct bench *b, const struct conn *c, const char *path,
 {
     char *copy = strdup(path); /* freed after the call, like a request's bytes */
     struct http_ask a = {.path = {copy, strlen(copy)}, .query = {"q=1", 3}, .conn = c};
-    int result = later_find(b->later, &a, source);
+    int result = offload_find(b->offload, &a, source);
 
     memset(copy, 'x', strlen(path));
     free(copy);
@@ -251,6 +251,6 @@ static inline void ask_made(struct bench *b, unsigned conn, const char *path)
     assert_ptr_equal(wait_done(b), &b->conn[conn]);
 }
 
-#define LATER_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define OFFLOAD_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 #endif
