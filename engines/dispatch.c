@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* dispatch.c - one thread waits for all connections, a crew does the work: readiness handed to a
- * pool.
+/* dispatch.c - one thread waits for all connections, and a pool of threads does the work.
  *
  * The idea: epoll reports the ready connections, a queue hands each one to a thread, and the thread
  * pumps until the connection would block and gives it back.  EPOLLONESHOT ensures that one thread
@@ -17,38 +16,38 @@
  * coro.c.
  */
 #include <fcntl.h>
-#include "crew.h"
+#include "thread_pool.h"
 #include "epset.h"
 
 enum { FULL_MS = 10 };
 
-struct boss {
+struct dispatcher {
     struct loop *loop; /* the waiting thread's */
     struct epset set;
-    struct crew *crew;
+    struct thread_pool *pool;
     int home[2];       /* pipe of pointers to sessions that have ended */
 };
 
-/* --- The crew --------------------------------------------------------------------------------- */
+/* --- The pool --------------------------------------------------------------------------------- */
 
-static bool arm(const struct boss *b, struct session *s, enum conn_want want)
+static bool arm(const struct dispatcher *d, struct session *s, enum conn_want want)
 {
     struct epoll_event ev = {.events = EPOLLONESHOT, .data.ptr = s};
 
     ev.events |= want == CONN_SEND ? EPOLLOUT : EPOLLIN;
-    return epoll_ctl(b->set.fd, EPOLL_CTL_MOD, s->fd, &ev) == 0;
+    return epoll_ctl(d->set.fd, EPOLL_CTL_MOD, s->fd, &ev) == 0;
 }
 
-static void work_on(struct hand *h, struct session *s)
+static void work_on(struct pool_thread *self, struct session *s)
 {
-    const struct boss *b = h->crew->boss;
+    const struct dispatcher *d = self->pool->owner;
     enum conn_want want;
 
-    loop_tick(h->lane);
+    loop_tick(self->lane);
     do {
-        want = session_pump_lent(h->lane, s);
-        if (want == CONN_CLOSE || !arm(b, s, want)) {
-            while (write(b->home[1], &s, sizeof(s)) < 0 && errno == EINTR)
+        want = session_pump_lent(self->lane, s);
+        if (want == CONN_CLOSE || !arm(d, s, want)) {
+            while (write(d->home[1], &s, sizeof(s)) < 0 && errno == EINTR)
                 continue; /* a pipe takes the whole pointer, or write() waits */
             return;
         }
@@ -57,123 +56,123 @@ static void work_on(struct hand *h, struct session *s)
 
 static void *work(void *arg)
 {
-    struct hand *h = arg;
+    struct pool_thread *self = arg;
     intptr_t item;
 
-    while (crew_take(h, &item))
-        work_on(h, (struct session *)item);
+    while (thread_pool_take(self, &item))
+        work_on(self, (struct session *)item);
     return NULL;
 }
 
 /* --- The waiting thread ----------------------------------------------------------------------- */
 
-static void welcome(struct boss *b, unsigned listener)
+static void welcome(struct dispatcher *d, unsigned listener)
 {
     for (unsigned n = 0; n < ACCEPT_BUDGET; n++) {
-        struct session *s = loop_welcome(b->loop, listener);
+        struct session *s = loop_welcome(d->loop, listener);
 
         if (!s)
             return;
-        if (epset_add(&b->set, s->fd, EPOLLIN | EPOLLONESHOT, s) < 0)
-            session_close(b->loop, s);
+        if (epset_add(&d->set, s->fd, EPOLLIN | EPOLLONESHOT, s) < 0)
+            session_close(d->loop, s);
     }
 }
 
 /* Close the sessions that have ended.  None of them has an event left in the current batch: its
  * descriptor is armed for one event at a time, and the session was lent again for that event. */
-static void bury(struct boss *b)
+static void reap(struct dispatcher *d)
 {
     struct session *s[EVENTS_MAX];
     ssize_t n;
 
     do {
-        n = read(b->home[0], s, sizeof(s));
+        n = read(d->home[0], s, sizeof(s));
         for (ssize_t i = 0; i < n / (ssize_t)sizeof(s[0]); i++)
-            session_close(b->loop, s[i]);
+            session_close(d->loop, s[i]);
     } while (n == (ssize_t)sizeof(s));
 }
 
-/* While the queue is full, all connections wait with this thread.  But the crew may be waiting for
+/* While the queue is full, all connections wait with this thread.  But the pool may be waiting for
  * this thread: when thousands of sessions end at once, the pipe is full too. */
-static void hand_out(struct boss *b, struct session *s)
+static void hand_out(struct dispatcher *d, struct session *s)
 {
     int wait_ms = 0;
 
-    for (; queue_put(b->crew->queue, (intptr_t)s, wait_ms) < 0; wait_ms = FULL_MS)
-        bury(b);
+    for (; queue_put(d->pool->queue, (intptr_t)s, wait_ms) < 0; wait_ms = FULL_MS)
+        reap(d);
 }
 
-static void handle(struct boss *b, void *who)
+static void handle(struct dispatcher *d, void *who)
 {
-    int listener = epset_listener(b->loop->worker, who);
+    int listener = epset_listener(d->loop->worker, who);
 
     if (listener >= 0)
-        welcome(b, (unsigned)listener);
-    else if (who == b)
-        bury(b);
-    else if (who != b->loop->worker && session_lend(b->loop, who))
-        hand_out(b, who);
+        welcome(d, (unsigned)listener);
+    else if (who == d)
+        reap(d);
+    else if (who != d->loop->worker && session_lend(d->loop, who))
+        hand_out(d, who);
 }
 
-static int turns(struct boss *b)
+static int turns(struct dispatcher *d)
 {
     struct epoll_event ev[EVENTS_MAX];
     struct session *s;
 
-    while (!loop_done(b->loop)) {
-        int n = epset_wait(&b->set, b->loop, ev);
+    while (!loop_done(d->loop)) {
+        int n = epset_wait(&d->set, d->loop, ev);
 
         if (n < 0)
             return n;
         for (int i = 0; i < n; i++)
-            handle(b, ev[i].data.ptr);
-        while ((s = loop_expired(b->loop)))
-            session_close(b->loop, s);
+            handle(d, ev[i].data.ptr);
+        while ((s = loop_expired(d->loop)))
+            session_close(d->loop, s);
     }
     return 0;
 }
 
 /* --- Open and close --------------------------------------------------------------------------- */
 
-static int boss_open(struct boss *b, struct worker *w)
+static int dispatcher_open(struct dispatcher *d, struct worker *w)
 {
-    int err = epset_open(&b->set, w);
+    int err = epset_open(&d->set, w);
 
-    if (!err && pipe2(b->home, O_CLOEXEC) < 0)
+    if (!err && pipe2(d->home, O_CLOEXEC) < 0)
         err = -errno;
     if (err)
         return err;
-    fcntl(b->home[0], F_SETFL, O_NONBLOCK); /* only this end: a write may wait */
-    err = epset_add(&b->set, b->home[0], EPOLLIN, b);
+    fcntl(d->home[0], F_SETFL, O_NONBLOCK); /* only this end: a write may wait */
+    err = epset_add(&d->set, d->home[0], EPOLLIN, d);
     if (!err)
-        err = crew_open(&b->crew, w, b);
-    return err ? err : crew_hire(b->crew, work);
+        err = thread_pool_open(&d->pool, w, d);
+    return err ? err : thread_pool_start(d->pool, work);
 }
 
-static void boss_close(struct boss *b)
+static void dispatcher_close(struct dispatcher *d)
 {
-    if (b->home[0] >= 0)
-        close(b->home[0]); /* not read any more: a hand must not wait for it to be emptied */
-    if (b->crew)
-        crew_close(b->crew);
-    if (b->home[1] >= 0)
-        close(b->home[1]);
-    epset_close(&b->set);
+    if (d->home[0] >= 0)
+        close(d->home[0]); /* not read any more: a thread of the pool must not wait for it */
+    if (d->pool)
+        thread_pool_close(d->pool);
+    if (d->home[1] >= 0)
+        close(d->home[1]);
+    epset_close(&d->set);
 }
 
 /* The waiting thread finds no answers, so no helper has to wake it: its loop is a lane too. */
 static int dispatch_run(struct worker *w)
 {
-    struct boss b = {.home = {-1, -1}};
-    int err = lane_open(w, &b.loop);
+    struct dispatcher d = {.home = {-1, -1}};
+    int err = lane_open(w, &d.loop);
 
     if (err)
         return err;
-    err = boss_open(&b, w);
+    err = dispatcher_open(&d, w);
     if (!err)
-        err = turns(&b);
-    boss_close(&b);
-    loop_close(b.loop); /* also closes sessions that ended last and were not read from the pipe */
+        err = turns(&d);
+    dispatcher_close(&d);
+    loop_close(d.loop); /* also closes sessions that ended last and were not read from the pipe */
     return err;
 }
 
@@ -183,7 +182,7 @@ const struct engine engine_dispatch = {
     .use = "some requests are much work, and others must not wait",
     .model = ENGINE_READINESS,
     .may_block = false,
-    .crew = true,
+    .thread_pool = true,
     .capacity = ENGINE_DESCRIPTORS,
     .run = dispatch_run,
 };

@@ -12,7 +12,7 @@ struct engine {
     enum engine_model model; /* for docs and plots; no code branches on it */
     bool may_block;          /* gets a host that blocks, and the watcher */
     bool forks;              /* starts child processes, so its workers cannot be threads */
-    bool crew;               /* serves on --threads threads; those are its seats if it may block */
+    bool thread_pool;        /* serves on --threads threads; if it may block, those are its seats */
     unsigned capacity;       /* connections at once: 1, or ENGINE_DESCRIPTORS; tests scale to it */
     unsigned stack_bytes;    /* stack of each connection; 0: a connection has none of its own */
     /* gives NULL if that many workers can run here, otherwise a sentence that says why not; the
@@ -23,7 +23,7 @@ struct engine {
 
 enum {
     ENGINE_DESCRIPTORS = 0, /* capacity: as many as there are descriptors */
-    ENGINE_THREADS = 32     /* ... of a crew: the default of --threads */
+    ENGINE_THREADS = 32     /* ... of a pool: the default of --threads */
 };
 
 /* One line each: X(name).  engine_NAME is defined in NAME.c. */

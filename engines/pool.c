@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pool.c - a fixed crew of blocking threads: each serves one connection after the other.
+/* pool.c - a fixed number of blocking threads: each serves one connection after the other.
  *
  * The idea: the threads are started once, and each new connection is given to one of them.  With
  * --pool-queue accept the kernel's accept queue is the queue, and each thread accepts for itself.
@@ -14,58 +14,58 @@
  * others wait.  Why there is more: dispatch.c lends a thread to a connection only while there is
  * something to do, and select.c needs one thread for all connections.
  */
-#include "crew.h"
+#include "thread_pool.h"
 
-static void serve_accepted(struct hand *h)
+static void serve_accepted(struct pool_thread *self)
 {
     int fd;
 
-    while ((fd = worker_accept(&h->worker)) >= 0)
-        session_serve(h->lane, fd);
+    while ((fd = worker_accept(&self->worker)) >= 0)
+        session_serve(self->lane, fd);
 }
 
-static void serve_queued(struct hand *h)
+static void serve_queued(struct pool_thread *self)
 {
     intptr_t fd;
 
-    while (crew_take(h, &fd))
-        session_serve(h->lane, (int)fd);
+    while (thread_pool_take(self, &fd))
+        session_serve(self->lane, (int)fd);
 }
 
 static void *work(void *arg)
 {
-    struct hand *h = arg;
+    struct pool_thread *self = arg;
 
-    if (h->crew->queue)
-        serve_queued(h);
+    if (self->pool->queue)
+        serve_queued(self);
     else
-        serve_accepted(h);
+        serve_accepted(self);
     return NULL;
 }
 
 /* Queue each connection that is accepted.  Once the server stops, those in the queue still get a
  * thread, because the watcher ends the ones that have one. */
-static void hand_on(struct crew *c)
+static void hand_on(struct thread_pool *pool)
 {
     int fd;
 
-    while ((fd = worker_accept(c->worker)) >= 0) {
-        worker_queued(c->worker);
-        queue_put(c->queue, fd, -1);
+    while ((fd = worker_accept(pool->worker)) >= 0) {
+        worker_queued(pool->worker);
+        queue_put(pool->queue, fd, -1);
     }
 }
 
 static int pool_run(struct worker *w)
 {
-    struct crew *c;
-    int err = crew_open(&c, w, NULL);
+    struct thread_pool *pool;
+    int err = thread_pool_open(&pool, w, NULL);
 
     if (err)
         return err;
-    err = crew_hire(c, work);
-    if (c->queue && !err)
-        hand_on(c);
-    crew_close(c);
+    err = thread_pool_start(pool, work);
+    if (pool->queue && !err)
+        hand_on(pool);
+    thread_pool_close(pool);
     return err;
 }
 
@@ -75,7 +75,7 @@ const struct engine engine_pool = {
     .use = "code may block, and threads must have a bound",
     .model = ENGINE_BLOCKING,
     .may_block = true,
-    .crew = true,
+    .thread_pool = true,
     .capacity = ENGINE_THREADS,
     .run = pool_run,
 };

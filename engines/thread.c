@@ -8,7 +8,7 @@
  * What it costs: starting and ending a thread for each connection, a stack and a set of buffers
  * while it lives (rung's stacks are small: STACK_BYTES), and a context switch each time a
  * connection waits.  A request on a kept-alive connection makes no more calls than with naive.c.
- * A thousand idle clients are a thousand stacks that do nothing.  Why there is more: a fixed crew
+ * A thousand idle clients are a thousand stacks that do nothing.  Why there is more: a pool
  * pays for its threads once (pool.c), and one thread can wait for all connections (select.c).
  */
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 enum { STACK_BYTES = 256 * 1024, SEAT_WAIT_MS = 100 };
 
-struct crew {
+struct threads {
     struct worker *worker;
     pthread_attr_t attr;
     pthread_mutex_t lock; /* guards count */
@@ -29,16 +29,16 @@ struct crew {
 };
 
 struct errand {
-    struct crew *crew;
+    struct threads *threads;
     int fd;
 };
 
-static void leave(struct crew *c)
+static void leave(struct threads *t)
 {
-    pthread_mutex_lock(&c->lock);
-    c->count--;
-    pthread_cond_signal(&c->gone);
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_lock(&t->lock);
+    t->count--;
+    pthread_cond_signal(&t->gone);
+    pthread_mutex_unlock(&t->lock);
 }
 
 static void serve(struct worker *w, int fd)
@@ -58,80 +58,80 @@ static void *run_errand(void *arg)
     struct errand e = *(struct errand *)arg;
 
     free(arg);
-    serve(e.crew->worker, e.fd);
-    leave(e.crew);
+    serve(e.threads->worker, e.fd);
+    leave(e.threads);
     return NULL;
 }
 
 /* The accepting thread never serves: a slow client would keep all others waiting.  If no thread can
  * be started, one of those that serve must end first; until then the kernel's queue holds the
  * rest. */
-static int start(struct crew *c, int fd)
+static int start(struct threads *t, int fd)
 {
     struct errand *e = malloc(sizeof(*e));
     pthread_t thread;
     int err = ENOMEM;
 
     if (e) {
-        *e = (struct errand){c, fd};
-        err = pthread_create(&thread, &c->attr, run_errand, e);
+        *e = (struct errand){t, fd};
+        err = pthread_create(&thread, &t->attr, run_errand, e);
     }
     if (err)
         free(e);
     return err;
 }
 
-static void send_out(struct crew *c, int fd)
+static void send_out(struct threads *t, int fd)
 {
     unsigned tries = 0;
     int err;
 
-    pthread_mutex_lock(&c->lock);
-    c->count++;
-    pthread_mutex_unlock(&c->lock);
-    while ((err = start(c, fd)) != 0 && worker_retries(c->worker, err, &tries))
+    pthread_mutex_lock(&t->lock);
+    t->count++;
+    pthread_mutex_unlock(&t->lock);
+    while ((err = start(t, fd)) != 0 && worker_retries(t->worker, err, &tries))
         ;
     if (!err)
         return;
     close(fd);
-    leave(c);
+    leave(t);
 }
 
 /* Wait until fewer than n threads serve; if n is not 1, until the server stops at the latest. */
-static void wait_for_seat(struct crew *c, unsigned n)
+static void wait_for_seat(struct threads *t, unsigned n)
 {
     struct timespec ts;
 
-    pthread_mutex_lock(&c->lock);
-    while (c->count >= n && (n == 1 || !atomic_load(c->worker->stopping))) {
+    pthread_mutex_lock(&t->lock);
+    while (t->count >= n && (n == 1 || !atomic_load(t->worker->stopping))) {
         clock_gettime(CLOCK_REALTIME, &ts);
         ts.tv_nsec += SEAT_WAIT_MS * 1000000L;
         ts.tv_sec += ts.tv_nsec / 1000000000L;
         ts.tv_nsec %= 1000000000L;
-        pthread_cond_timedwait(&c->gone, &c->lock, &ts);
+        pthread_cond_timedwait(&t->gone, &t->lock, &ts);
     }
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&t->lock);
 }
 
 static int thread_run(struct worker *w)
 {
-    struct crew c = {.worker = w};
+    struct threads t = {.worker = w};
     size_t stack = STACK_BYTES > PTHREAD_STACK_MIN ? STACK_BYTES : (size_t)PTHREAD_STACK_MIN;
     int fd;
 
-    pthread_mutex_init(&c.lock, NULL);
-    pthread_cond_init(&c.gone, NULL);
-    pthread_attr_init(&c.attr);
-    pthread_attr_setdetachstate(&c.attr, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&c.attr, stack);
+    pthread_mutex_init(&t.lock, NULL);
+    pthread_cond_init(&t.gone, NULL);
+    pthread_attr_init(&t.attr);
+    pthread_attr_setdetachstate(&t.attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&t.attr, stack);
     while ((fd = worker_accept(w)) >= 0) {
-        send_out(&c, fd);
-        wait_for_seat(&c, w->seats);
+        send_out(&t, fd);
+        wait_for_seat(&t, w->seats);
     }
-    wait_for_seat(&c, 1); /* for all threads: the watcher ends their connections */
-    pthread_attr_destroy(&c.attr);
-    pthread_cond_destroy(&c.gone);
-    pthread_mutex_destroy(&c.lock);
+    wait_for_seat(&t, 1); /* for all threads: the watcher ends their connections */
+    pthread_attr_destroy(&t.attr);
+    pthread_cond_destroy(&t.gone);
+    pthread_mutex_destroy(&t.lock);
     return 0;
 }
 

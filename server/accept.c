@@ -105,7 +105,7 @@ void worker_refuse(struct worker *w, int fd)
     close(fd);
 }
 
-void worker_hired(struct worker *w, unsigned threads)
+void worker_has_threads(struct worker *w, unsigned threads)
 {
     if (w->watch && threads < w->seats)
         watch_seats(w->watch, threads);

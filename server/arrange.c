@@ -22,9 +22,9 @@ static const char *refusal(const struct engine *e, const struct serve_options *o
                "process";
     if (o->workers > 1 && e->may_block && e->capacity != 1 && !e->forks && !o->workers_as)
         return "it makes its own threads: use --threads, or --workers-as process";
-    if (o->threads && !e->crew)
+    if (o->threads && !e->thread_pool)
         return "--threads is for pool and dispatch, which have a fixed number of threads";
-    if (queue && !e->crew)
+    if (queue && !e->thread_pool)
         return "it has no queue: --pool-queue, --queue-length, --pool-drain and --pool-yield are "
                "for pool and dispatch";
     if (o->pool_queue == 1 + QUEUE_ACCEPT && !e->may_block)
@@ -38,7 +38,7 @@ static const char *refusal(const struct engine *e, const struct serve_options *o
                "number of --threads";
     if (o->nap && e != engine_find("nonblock"))
         return "--nap is for nonblock: every other engine is woken by the kernel";
-    if (o->busy && (e->may_block || e->crew || e == engine_find("nonblock") ||
+    if (o->busy && (e->may_block || e->thread_pool || e == engine_find("nonblock") ||
                     e->model == ENGINE_NONE))
         return "--busy is for a loop that sleeps until the kernel reports an event: select, poll, "
                "epoll, coro and uring";

@@ -44,7 +44,7 @@ const char *arrange_sending(struct arrangement *a, const struct engine *e,
 /* A child of a forking engine has descriptors of its own. */
 static bool thread_each(const struct engine *e)
 {
-    return e->may_block && !e->crew && !e->forks && e->capacity != 1;
+    return e->may_block && !e->thread_pool && !e->forks && e->capacity != 1;
 }
 
 unsigned arrange_pipes_each(const struct arrangement *a, const struct engine *e)
@@ -54,7 +54,7 @@ unsigned arrange_pipes_each(const struct arrangement *a, const struct engine *e)
 
 unsigned arrange_pipes(const struct arrangement *a, const struct engine *e)
 {
-    unsigned threads = e->crew ? a->tuning.threads : 1;
+    unsigned threads = e->thread_pool ? a->tuning.threads : 1;
 
     if (a->send.way != SEND_SPLICE || thread_each(e))
         return 0;

@@ -268,8 +268,8 @@ void worker_accept_over(struct worker *w);
 /* Close a connection that cannot be served after all, and count it as refused. */
 void worker_refuse(struct worker *w, int fd);
 
-/* A crew that blocks has as many seats as threads.  Call it before anything is queued. */
-void worker_hired(struct worker *w, unsigned threads);
+/* A pool of threads that block has as many seats as threads.  Call it before anything is queued. */
+void worker_has_threads(struct worker *w, unsigned threads);
 /* Copy a worker for another thread: the same listeners and limits.  Its counters start at 0,
  * because the watcher may be counting in *from already. */
 void worker_copy(struct worker *to, const struct worker *from);

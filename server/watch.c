@@ -306,11 +306,12 @@ static void evict_all(struct watch *watch, const struct victims *v)
         evict(watch, (struct session *)v->row[i].conn, &v->room); /* its first member */
 }
 
-/* Whether any free thread of a crew takes a queued connection.  Otherwise the connection waits for
+/* Whether any free thread of a pool takes a queued connection.  Otherwise the connection waits for
  * one certain thread. */
 static bool any_takes(const struct worker *w)
 {
-    return w->server->engine->crew && w->tuning.queue != QUEUE_LOCKFREE && !w->tuning.drain_all;
+    return w->server->engine->thread_pool && w->tuning.queue != QUEUE_LOCKFREE &&
+           !w->tuning.drain_all;
 }
 
 /* Whether a connection waits for a seat that it will not get by itself.  While seats are free it is

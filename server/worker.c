@@ -13,7 +13,7 @@ static unsigned seats(const struct server *srv)
     uint64_t share = part ? part : 1; /* without a seat the worker would keep a client waiting */
     uint64_t most = e->capacity ? e->capacity : share;
 
-    if (e->crew && e->may_block)
+    if (e->thread_pool && e->may_block)
         most = srv->arrangement.tuning.threads;
     else if (!e->may_block && e->capacity && !srv->arrangement.processes)
         most = e->capacity / srv->arrangement.workers; /* the limit is the process's */

@@ -25,7 +25,7 @@ enum {
     YOUNG_MS = 1000 /* a worker is replaced this long after its start, at the earliest */
 };
 
-struct hand {
+struct worker_slot {
     struct server *server;
     unsigned number;
     int err;
@@ -39,28 +39,28 @@ struct hand {
 
 static void *thread_main(void *arg)
 {
-    struct hand *h = arg;
+    struct worker_slot *h = arg;
 
     h->err = worker_run(h->server, h->number);
     return NULL;
 }
 
-static int run_threads(struct server *srv, struct hand *hand)
+static int run_threads(struct server *srv, struct worker_slot *slot)
 {
     unsigned n;
     int err = 0;
 
     for (n = 0; n < srv->arrangement.workers && !err; n += !err) {
-        hand[n] = (struct hand){.server = srv, .number = n};
-        err = -pthread_create(&hand[n].thread, NULL, thread_main, &hand[n]);
+        slot[n] = (struct worker_slot){.server = srv, .number = n};
+        err = -pthread_create(&slot[n].thread, NULL, thread_main, &slot[n]);
     }
     if (err) {
         atomic_fetch_add(&srv->left, srv->arrangement.workers - n); /* the rest never started */
         server_stop(srv);
     }
     while (n-- > 0) {
-        pthread_join(hand[n].thread, NULL);
-        err = hand[n].err ? hand[n].err : err;
+        pthread_join(slot[n].thread, NULL);
+        err = slot[n].err ? slot[n].err : err;
     }
     return err;
 }
@@ -78,7 +78,7 @@ static void process_main(struct server *srv, unsigned number, pid_t supervisor)
     _exit(worker_run(srv, number) ? 1 : 0);
 }
 
-static int start(struct hand *h)
+static int start(struct worker_slot *h)
 {
     pid_t supervisor = getpid(), pid = fork();
 
@@ -93,7 +93,7 @@ static int start(struct hand *h)
 }
 
 /* Record the end of a worker process.  Returns whether it was meant to end. */
-static bool bury(struct hand *h, int status)
+static bool reap(struct worker_slot *h, int status)
 {
     bool asked = atomic_load(&h->server->stopping) > 0;
 
@@ -112,14 +112,14 @@ static bool bury(struct hand *h, int status)
 }
 
 /* Reap the worker if it has ended, and replace it; true: it is not to be replaced. */
-static bool tend(struct hand *h)
+static bool tend(struct worker_slot *h)
 {
     int status;
 
     if (h->pid) {
         if (waitpid(h->pid, &status, WNOHANG) != h->pid)
             return false;
-        if (bury(h, status))
+        if (reap(h, status))
             return true;
     }
     if (atomic_load(&h->server->stopping))
@@ -132,7 +132,7 @@ static bool tend(struct hand *h)
 /* Wait until a worker ends, a stop signal comes, or a worker that died young may be replaced; act
  * on signals.  A worker without a descriptor (a filter forbids it, or there is none left) is looked
  * at now and then. */
-static void tend_wait(struct server *srv, const struct hand *hand)
+static void tend_wait(struct server *srv, const struct worker_slot *slot)
 {
     struct pollfd p[2 + WORKERS_MAX]; /* not from the heap: a child would leak it */
     unsigned n = 0;
@@ -143,10 +143,10 @@ static void tend_wait(struct server *srv, const struct hand *hand)
     if (!atomic_load(&srv->stopping))
         p[n++] = (struct pollfd){.fd = srv->stop_fd, .events = POLLIN};
     for (unsigned i = 0; i < srv->arrangement.workers; i++) {
-        if (!hand[i].server)
+        if (!slot[i].server)
             continue;
-        if (hand[i].pid && hand[i].pid_fd >= 0)
-            p[n++] = (struct pollfd){.fd = hand[i].pid_fd, .events = POLLIN};
+        if (slot[i].pid && slot[i].pid_fd >= 0)
+            p[n++] = (struct pollfd){.fd = slot[i].pid_fd, .events = POLLIN};
         else
             wait_ms = YOUNG_MS / 10;
     }
@@ -155,23 +155,23 @@ static void tend_wait(struct server *srv, const struct hand *hand)
         signals_act(srv->signals);
 }
 
-static int run_processes(struct server *srv, struct hand *hand)
+static int run_processes(struct server *srv, struct worker_slot *slot)
 {
     unsigned left = srv->arrangement.workers;
     int err = 0;
 
     for (unsigned i = 0; i < left && !err; i++) {
-        hand[i] = (struct hand){.server = srv, .number = i};
-        err = start(&hand[i]);
+        slot[i] = (struct worker_slot){.server = srv, .number = i};
+        err = start(&slot[i]);
     }
     if (err)
         server_stop(srv);
-    for (; left > 0; left ? tend_wait(srv, hand) : (void)0) {
+    for (; left > 0; left ? tend_wait(srv, slot) : (void)0) {
         left = 0;
         for (unsigned i = 0; i < srv->arrangement.workers; i++) {
-            if (hand[i].server && tend(&hand[i]))
-                hand[i].server = NULL;
-            left += hand[i].server != NULL;
+            if (slot[i].server && tend(&slot[i]))
+                slot[i].server = NULL;
+            left += slot[i].server != NULL;
         }
         if (atomic_load(&srv->stopping))
             listeners_leave(srv); /* the workers keep their own */
@@ -184,16 +184,16 @@ static int run_processes(struct server *srv, struct hand *hand)
 int server_run(struct server *srv)
 {
     const struct arrangement *a = &srv->arrangement;
-    struct hand *hand;
+    struct worker_slot *slot;
     int err;
 
     signal(SIGPIPE, SIG_IGN); /* sendfile() has no MSG_NOSIGNAL */
     if (a->workers == 1 && !a->processes)
         return worker_run(srv, 0);
-    hand = calloc(a->workers, sizeof(*hand));
-    if (!hand)
+    slot = calloc(a->workers, sizeof(*slot));
+    if (!slot)
         return -ENOMEM;
-    err = a->processes ? run_processes(srv, hand) : run_threads(srv, hand);
-    free(hand);
+    err = a->processes ? run_processes(srv, slot) : run_threads(srv, slot);
+    free(slot);
     return err;
 }

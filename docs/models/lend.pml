@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* lend.pml - how dispatch lends a session to a thread of its crew and gets it back (server/session.c, engines/dispatch.c).
+/* lend.pml - how dispatch lends a session to a thread of its pool and gets it back (server/session.c, engines/dispatch.c).
  *
- * The waiting thread (the boss), two hands, the queue between them, the pipe by which ended sessions are returned, and
- * clients that send, run out of time and finally stop the server.
+ * The waiting thread (the dispatcher), two threads of the pool, the queue between them, the pipe by which ended sessions
+ * are returned, and clients that send, run out of time and finally stop the server.
  *
  * Verified: one thread at a time touches a session, and never a closed one; each is closed once; bytes that have come
  * are received; neither a full queue nor a full pipe nor the end leaves a thread stuck.
  *
  * spin:planted DROPS news[  an event for a session that is lent out is dropped instead of noted as AGAIN
- * spin:planted STORES news[  the hand gives the session back by a plain store, over an AGAIN that the boss has written
+ * spin:planted STORES news[  a thread gives the session back by a plain store, over an AGAIN that the dispatcher has written
  * spin:planted EXPIRES state[  a session is closed when its time is up, though it is lent out
  * spin:also PIPE=0
- * spin:planted NO_BURY news[  a boss that waits for room in the queue leaves the pipe full
- * spin:planted CREW_FIRST invalid end state  the boss joins its crew before it has closed the pipe
+ * spin:planted NO_REAP news[  a dispatcher that waits for room in the queue leaves the pipe full
+ * spin:planted POOL_FIRST invalid end state  the dispatcher joins its pool before it has closed the pipe
  */
 #define SESSIONS 3
-#define HANDS 2
+#define THREADS 2
 #define EVENTS 3  /* of all clients together */
 #define NONE 9
-#ifdef NO_BURY
+#ifdef NO_REAP
 #define PIPE 0
 #endif
 #ifndef PIPE
@@ -31,7 +31,7 @@ bool news[SESSIONS], armed[SESSIONS] = true, due[SESSIONS];
 bool event[SESSIONS];     /* in the batch that epoll_wait() has returned */
 byte toucher[SESSIONS] = NONE;
 bool stop, unread, ended; /* the server is to stop; the pipe's reading end is closed; the queue has ended */
-byte crew = HANDS;
+byte threads = THREADS;
 
 chan queue = [0] of {byte}; /* no room at all is the hardest case: a put waits for a take */
 chan home = [PIPE] of {byte};
@@ -39,7 +39,7 @@ chan home = [PIPE] of {byte};
 inline touch(s, me) { atomic { assert(state[s] != CLOSED && toucher[s] == NONE); toucher[s] = me } }
 inline leave(s) { toucher[s] = NONE }
 
-/* server/session.c session_close(), called by the boss alone */
+/* server/session.c session_close(), called by the dispatcher alone */
 inline close(s) {
     touch(s, _pid);
     atomic { state[s] = CLOSED; news[s] = false; armed[s] = false; due[s] = false; leave(s) }
@@ -69,7 +69,7 @@ inline lend(s) {
 }
 
 /* engines/dispatch.c work_on(), and session_pump_lent() and session_back() of server/session.c */
-proctype hand() {
+proctype worker() {
     byte s;
     bool back;
 end:
@@ -103,16 +103,16 @@ end:
             }
         :: back -> break
         od
-    :: ended -> crew--; break
+    :: ended -> threads--; break
     od
 }
 
-/* engines/dispatch.c hand_out(): a full queue, and a crew that may wait for the pipe */
+/* engines/dispatch.c hand_out(): a full queue, and a pool that may wait for the pipe */
 inline hand_out(s) {
     do
     :: queue!s -> break
-#ifndef NO_BURY
-    :: home?other -> close(other) /* engines/dispatch.c bury() */
+#ifndef NO_REAP
+    :: home?other -> close(other) /* engines/dispatch.c reap() */
 #endif
     od
 }
@@ -132,8 +132,8 @@ inline expire(s) {
 #define FIRES(s) (armed[s] && news[s])
 #define OVER(s) (due[s] && state[s] == HOME)
 
-/* engines/dispatch.c turns(), handle(), boss_close() */
-proctype boss() {
+/* engines/dispatch.c turns(), handle(), dispatcher_close() */
+proctype dispatcher() {
     byte s, other;
     bool taken;
     mtype seen;
@@ -156,7 +156,7 @@ proctype boss() {
             fi;
             s++
         :: s < SESSIONS && !event[s] -> s++
-        :: home?other -> close(other) /* engines/dispatch.c bury() */
+        :: home?other -> close(other) /* engines/dispatch.c reap() */
         :: s == SESSIONS -> break
         od;
         s = 0;
@@ -168,11 +168,11 @@ proctype boss() {
     :: home?other -> close(other)
     :: stop -> break
     od;
-#ifndef CREW_FIRST
+#ifndef POOL_FIRST
     unread = true;
 #endif
-    ended = true; /* engines/crew.h crew_close() */
-    crew == 0;
+    ended = true; /* engines/thread_pool.h thread_pool_close() */
+    threads == 0;
     /* server/loop.c loop_close(): every session that is left, also those that were returned to a closed pipe */
     s = 0;
     do
@@ -201,5 +201,5 @@ active proctype clients() {
 }
 
 init {
-    atomic { run hand(); run hand(); run boss() }
+    atomic { run worker(); run worker(); run dispatcher() }
 }

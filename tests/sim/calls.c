@@ -74,9 +74,9 @@ static void count_small_file(const struct engine *e)
     expect(SEAM_fstat64, 1, 0);
     expect(SEAM_preadv64v2, e->model != ENGINE_COMPLETION, 0); /* an operation, too */
     /* The answer's note or the source; a thread that sees its first request has cold memory. */
-    expect(SEAM_malloc, 0, REQUESTS + (e->crew ? 4 * r->srv.arrangement.tuning.threads : 0));
-    /* One-shot re-arms after each answer, in a crew by the thread that pumped; otherwise once. */
-    if (e == &serving_oneshot || (e->crew && !e->may_block))
+    expect(SEAM_malloc, 0, REQUESTS + (e->thread_pool ? 4 * r->srv.arrangement.tuning.threads : 0));
+    /* One-shot re-arms after each answer, in a pool by the thread that pumped; otherwise once. */
+    if (e == &serving_oneshot || (e->thread_pool && !e->may_block))
         assert_in_range(atomic_load(&seam_made[SEAM_epoll_ctl]), REQUESTS - 1, REQUESTS + 1);
     else if (e == &serving_edge) /* a turn prolonged by the next request may use up its budget */
         expect(SEAM_epoll_ctl, 0, REQUESTS / (PUMP_CALLS_MAX / 2) + 1);
@@ -120,10 +120,11 @@ static void count_way(const struct engine *e, unsigned way)
     snprintf(running, sizeof(running), "%s, %s\n", e->name, ways[way].name);
     run_how = ways[way].how;
     r = answered(e, &c);
-    threads = e->crew ? r->srv.arrangement.tuning.threads : 0;
+    threads = e->thread_pool ? r->srv.arrangement.tuning.threads : 0;
     expect(SEAM_sendmsg, ways[way].sendmsg, 0);
     /* A loop asks whether pages that it will not read itself are in memory. */
-    expect(SEAM_preadv64v2, ways[way].pread || e->may_block || e->crew ? ways[way].pread : 1, 0);
+    expect(SEAM_preadv64v2,
+           ways[way].pread || e->may_block || e->thread_pool ? ways[way].pread : 1, 0);
     expect(SEAM_sendfile64, ways[way].sendfile, 0);
     expect(SEAM_splice, ways[way].splice, 0);
     /* once for each thread that meets its first request */

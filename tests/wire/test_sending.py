@@ -149,7 +149,7 @@ def test_exchanged(changing, tree, how):
 
 
 def test_pipes_are_few(start, sizes, engine):
-    """One pipe for each thread of a loop or a crew, empty for the next answer, however often a client left early.  A
+    """One pipe for each thread of a loop or a pool, empty for the next answer, however often a client left early.  A
     thread that serves one connection has a pipe only while it does."""
     server = start(sizes, "--send", "splice")
     stdio = set(server.open_paths("pipe:"))

@@ -31,7 +31,7 @@ TIMES = ("head_timeout", "idle_timeout", "send_timeout")
 # Options of the command line about how a process waits, is observed, or ends.
 PROCESS_ONLY = {
     "workers": "its workers are the processors", "workers_as": "its workers are the processors",
-    "accept": "it has one listener", "pin": "its work stays where it is", "threads": "it has no fixed crew",
+    "accept": "it has one listener", "pin": "its work stays where it is", "threads": "it has no pool of threads",
     "send": "it hands over pages, or copies where there are none", "gather": "it always gathers",
     "tcp_nodelay": "it always sends at once", "tcp_cork": "it gathers instead", "defer_accept": "it accepts at once",
     "busy": "nothing of it waits in a loop",
