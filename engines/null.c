@@ -9,7 +9,8 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
+#include "../base/clock.h"
+#include "../server/bench.h"
 #include "engine.h"
 
 enum {
@@ -19,43 +20,36 @@ enum {
     PARTS_MAX = 8
 };
 
-static double clock_ns(void)
+static double round_ns(const struct bench_case *part, struct bench *b)
 {
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
-}
-
-static double round_ns(const struct part *part, struct rehearsal *r)
-{
-    double began = clock_ns(), ns;
+    uint64_t began = clock_ns();
+    double ns;
     unsigned long requests = 0;
 
     do {
         for (unsigned i = 0; i < BATCH; i++)
-            part->once(r);
+            part->once(b);
         requests += BATCH;
-        ns = clock_ns() - began;
+        ns = (double)(clock_ns() - began);
     } while (ns < ROUND_NS);
     return ns / (double)requests;
 }
 
-/* ns per request, or -1: it could not be replayed. */
-static double measure(const struct part *part, struct rehearsal *r)
+/* ns per request, or -1: it could not be measured. */
+static double measure(const struct bench_case *part, struct bench *b)
 {
     double best = 0;
 
     for (unsigned i = 0; i < ROUNDS; i++) {
-        double ns = round_ns(part, r);
+        double ns = round_ns(part, b);
 
         best = i == 0 || ns < best ? ns : best;
     }
-    return rehearsal_failed(r) ? -1 : best;
+    return bench_failed(b) ? -1 : best;
 }
 
 /* The time of a part without the parts that are contained in it. */
-static double own(const struct part *part, const double ns[PARTS_MAX], double whole)
+static double own(const struct bench_case *part, const double ns[PARTS_MAX], double whole)
 {
     for (unsigned k = 0; k < PARTS_MAX; k++)
         if (part->less & 1u << k)
@@ -64,16 +58,16 @@ static double own(const struct part *part, const double ns[PARTS_MAX], double wh
 }
 
 /* False: some part could not be measured. */
-static bool script_print(struct worker *w, struct rehearsal *r, const char *name)
+static bool script_print(struct worker *w, struct bench *b, const char *name)
 {
     double ns[PARTS_MAX] = {0};
     unsigned count;
-    const struct part *part = rehearsal_parts(&count);
+    const struct bench_case *part = bench_cases(&count);
     bool all = true;
 
-    printf("%s, a request of %zu bytes: ns per request\n", name, rehearsal_bytes(r));
+    printf("%s, a request of %zu bytes: ns per request\n", name, bench_bytes(b));
     for (unsigned i = 0; i < count && i < PARTS_MAX && !atomic_load(w->stopping); i++) {
-        ns[i] = measure(&part[i], r);
+        ns[i] = measure(&part[i], b);
         all &= ns[i] >= 0;
         if (ns[i] < 0)
             printf("  %-8s       -  %s\n", part[i].name, part[i].what);
@@ -85,21 +79,21 @@ static bool script_print(struct worker *w, struct rehearsal *r, const char *name
 
 static int null_run(struct worker *w)
 {
-    struct rehearsal *r;
+    struct bench *b;
     struct loop *l;
     const char *name;
     int err = loop_open(w, &l);
 
     if (err)
         return err;
-    err = rehearsal_open(l, &r);
-    for (unsigned i = 0; !err && (name = rehearsal_script(r, i)) && !atomic_load(w->stopping); i++)
-        if (!script_print(w, r, name))
-            printf("  - could not be replayed: the folder's own page is not a file\n");
+    err = bench_open(l, &b);
+    for (unsigned i = 0; !err && (name = bench_script(b, i)) && !atomic_load(w->stopping); i++)
+        if (!script_print(w, b, name))
+            printf("  - could not be measured: the folder's own page is not a file\n");
     if (!err) {
         printf("best of %d rounds of %d ms; again: rung --engine null [DIR]\n", ROUNDS,
                ROUND_NS / 1000000);
-        rehearsal_close(r);
+        bench_close(b);
     }
     loop_close(l);
     return err;

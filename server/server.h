@@ -34,7 +34,7 @@ enum {
 struct server;  /* options, site, log: not an engine's business */
 struct watch;   /* watch.c: deadlines of blocking engines */
 struct buffers; /* loop.c: stash and outbox memory, kept for the next connection */
-struct rehearsal; /* rehearse.c: what the null engine replays */
+struct bench; /* bench.c: what the null engine replays */
 struct offload;   /* offload.c: answers made on a helper thread */
 struct fetch;   /* fetch.c: bytes of files, read on helper threads */
 struct fetch_job;
@@ -105,7 +105,7 @@ struct loop {
     uint64_t busy_us;      /* ... and until when it looks for events without sleeping */
     struct sender *sender;
     struct probe_stamps stamps; /* of the answer that is being made, while it is watched */
-    struct rehearsal *rehearsal; /* null engine only */
+    struct bench *bench; /* null engine only */
     struct victims *victims; /* sessions that give up their seats, from loop_expired(); or NULL */
     int wake_fd;          /* readable: call loop_woken(); engines wait on it as on the sockets */
     /* no descriptor or no room for another connection: do not wait for listeners */
@@ -300,22 +300,5 @@ bool session_turned_away(struct loop *l, struct session *s);
 void session_run(struct loop *l, struct session *s);
 void session_leave(struct loop *l, struct session *s);
 void session_gone(struct loop *l, struct session *s, bool lost);
-
-/* --- No sockets: what the null engine replays ------------------------------------------------- */
-
-struct part {
-    const char *name, *what;
-    void (*once)(struct rehearsal *r); /* the work of one request */
-    unsigned less;                     /* parts that it contains, as bits */
-};
-
-int  rehearsal_open(struct loop *l, struct rehearsal **r);
-void rehearsal_close(struct rehearsal *r);
-const struct part *rehearsal_parts(unsigned *count);
-/* Select that script.  Returns its name, or NULL: there are no more. */
-const char *rehearsal_script(struct rehearsal *r, unsigned number);
-size_t rehearsal_bytes(const struct rehearsal *r);
-/* Whether an exchange did not complete since the last call. */
-bool rehearsal_failed(struct rehearsal *r);
 
 #endif

@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     "core": {"core"},
     "base": {"base", "core"},
     "server": {"server", "base", "core", "engines/engine.h"},
-    "engines": {"engines", "server/server.h", "server/queue.h", "base", "core"},
+    "engines": {"engines", "server/server.h", "server/queue.h", "server/bench.h", "base", "core"},
     "kernel": {"kernel", "core"},
     "tools": {"tools", "base", "core"},
 }

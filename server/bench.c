@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* rehearse.c - the server's own protocol without sockets, whole and in parts: what the null engine
- * replays.
+/* bench.c - the server's own protocol without sockets, whole and in parts: what the null engine
+ * measures.
  *
  * Each part does the work of one request, as often as it is called.  Some contain others; `less`
  * says which, so that subtraction gives the cost of what cannot be run alone.  The memory part asks
  * a host that always has the same short body at hand; the file part asks the real host.  The
- * rehearsal owns everything, on one thread.
+ * bench owns everything, on one thread.
  */
 #include <errno.h>
 #include <stdlib.h>
+#include "bench.h"
 #include "inside.h"
 
 enum { PART_PARSE, PART_MACHINE, PART_MEMORY, PART_FILE, PARTS };
 
-struct rehearsal {
+struct bench {
     struct loop *loop;
     struct host memory_host;
     struct source body;
@@ -41,50 +42,50 @@ static const char *const requests[][2] = {
 
 /* --- The parts -------------------------------------------------------------------------------- */
 
-static void once_parse(struct rehearsal *r)
+static void once_parse(struct bench *b)
 {
     struct http_head head;
 
-    r->failed |= http_parse_request(r->bytes, r->n, &head) != (long)r->n;
+    b->failed |= http_parse_request(b->bytes, b->n, &head) != (long)b->n;
 }
 
 /* One request in, all of the answer out; nothing is sent anywhere. */
-static void exchange(struct rehearsal *r, struct session *s)
+static void exchange(struct bench *b, struct session *s)
 {
     struct conn *c = &s->conn;
 
     if (c->want == CONN_RECV)
-        conn_feed(c, r->bytes, r->n, r->loop->now_ms);
+        conn_feed(c, b->bytes, b->n, b->loop->now_ms);
     while (c->want == CONN_SEND) {
         struct conn_out out = conn_out(c);
         size_t n = 0;
 
         for (unsigned i = 0; i < out.count; i++)
             n += (size_t)out.seg[i].len;
-        conn_sent(c, n, r->loop->now_ms);
+        conn_sent(c, n, b->loop->now_ms);
     }
-    r->failed |= c->want != CONN_RECV;
+    b->failed |= c->want != CONN_RECV;
 }
 
-static void once_machine(struct rehearsal *r)
+static void once_machine(struct bench *b)
 {
-    exchange(r, &r->echo);
+    exchange(b, &b->echo);
 }
 
-static void once_memory(struct rehearsal *r)
+static void once_memory(struct bench *b)
 {
-    exchange(r, &r->memory);
+    exchange(b, &b->memory);
 }
 
-static void once_file(struct rehearsal *r)
+static void once_file(struct bench *b)
 {
-    if (r->loop->worker->server->site)
-        exchange(r, &r->file);
+    if (b->loop->worker->server->site)
+        exchange(b, &b->file);
     else
-        r->failed = true;
+        b->failed = true;
 }
 
-static const struct part parts[PARTS] = {
+static const struct bench_case parts[PARTS] = {
     [PART_PARSE] = {"parse", "the head's bytes to slices", once_parse, 0},
     [PART_MACHINE] = {"machine", "the connection, echoing", once_machine, 0},
     [PART_MEMORY] = {"reply", "validators, choice of coding, the answer's head", once_memory,
@@ -93,7 +94,7 @@ static const struct part parts[PARTS] = {
                    1u << PART_MEMORY},
 };
 
-const struct part *rehearsal_parts(unsigned *count)
+const struct bench_case *bench_cases(unsigned *count)
 {
     *count = PARTS;
     return parts;
@@ -106,7 +107,7 @@ static int memory_find(void *site, const struct http_ask *ask, struct source **s
     struct loop *l = site;
 
     (void)ask;
-    *source = &l->rehearsal->body;
+    *source = &l->bench->body;
     return 0;
 }
 
@@ -118,61 +119,61 @@ static void memory_release(void *site, struct source *source)
 
 /* --- Open and close --------------------------------------------------------------------------- */
 
-static void rehearsal_session(struct rehearsal *r, struct session *s,
-                              const struct conn_proto *proto, const struct host *host)
+static void session_of(struct bench *b, struct session *s,
+                       const struct conn_proto *proto, const struct host *host)
 {
     *s = (struct session){.fd = -1};
-    conn_init(&s->conn, proto, host, r->loop->now_ms);
+    conn_init(&s->conn, proto, host, b->loop->now_ms);
 }
 
-int rehearsal_open(struct loop *l, struct rehearsal **rehearsal)
+int bench_open(struct loop *l, struct bench **bench)
 {
     static const char page[] = "<!doctype html><title>rung</title><p>A short page.\n";
-    struct rehearsal *r = calloc(1, sizeof(*r));
+    struct bench *b = calloc(1, sizeof(*b));
 
-    if (!r)
+    if (!b)
         return -ENOMEM;
-    r->loop = l;
-    r->body = (struct source){.bytes = page, .size = sizeof(page) - 1, .type = "text/html",
+    b->loop = l;
+    b->body = (struct source){.bytes = page, .size = sizeof(page) - 1, .type = "text/html",
                               .inode = 1, .mtime_s = 1000000000};
-    r->memory_host = l->host;
-    r->memory_host.find = memory_find;
-    r->memory_host.release = memory_release;
-    rehearsal_session(r, &r->echo, &echo_proto, &l->host);
-    rehearsal_session(r, &r->memory, l->worker->server->proto, &r->memory_host);
-    rehearsal_session(r, &r->file, l->worker->server->proto, &l->host);
-    l->rehearsal = r;
-    *rehearsal = r;
+    b->memory_host = l->host;
+    b->memory_host.find = memory_find;
+    b->memory_host.release = memory_release;
+    session_of(b, &b->echo, &echo_proto, &l->host);
+    session_of(b, &b->memory, l->worker->server->proto, &b->memory_host);
+    session_of(b, &b->file, l->worker->server->proto, &l->host);
+    l->bench = b;
+    *bench = b;
     return 0;
 }
 
-const char *rehearsal_script(struct rehearsal *r, unsigned number)
+const char *bench_script(struct bench *b, unsigned number)
 {
     if (number >= sizeof(requests) / sizeof(requests[0]))
         return NULL;
-    r->bytes = requests[number][1];
-    r->n = strlen(r->bytes);
+    b->bytes = requests[number][1];
+    b->n = strlen(b->bytes);
     return requests[number][0];
 }
 
-size_t rehearsal_bytes(const struct rehearsal *r)
+size_t bench_bytes(const struct bench *b)
 {
-    return r->n;
+    return b->n;
 }
 
-bool rehearsal_failed(struct rehearsal *r)
+bool bench_failed(struct bench *b)
 {
-    bool failed = r->failed;
+    bool failed = b->failed;
 
-    r->failed = false;
+    b->failed = false;
     return failed;
 }
 
-void rehearsal_close(struct rehearsal *r)
+void bench_close(struct bench *b)
 {
-    conn_fini(&r->echo.conn);
-    conn_fini(&r->memory.conn);
-    conn_fini(&r->file.conn);
-    r->loop->rehearsal = NULL;
-    free(r);
+    conn_fini(&b->echo.conn);
+    conn_fini(&b->memory.conn);
+    conn_fini(&b->file.conn);
+    b->loop->bench = NULL;
+    free(b);
 }

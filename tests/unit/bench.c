@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* rehearse.c - the null engine's replay: every part does a whole exchange, again and again, and a
+/* bench.c - the null engine's replay: every part does a whole exchange, again and again, and a
  * part that cannot be replayed reports it.
  */
+#include "../../server/bench.h"
 #include "turns.h"
 
 enum { TIMES = 100 };
 
-static char folder[] = "/tmp/rung-rehearse-XXXXXX";
+static char folder[] = "/tmp/rung-bench-XXXXXX";
 
-static const struct part *part_named(const char *name)
+static const struct bench_case *part_named(const char *name)
 {
     unsigned count;
-    const struct part *part = rehearsal_parts(&count);
+    const struct bench_case *part = bench_cases(&count);
 
     for (unsigned i = 0; i < count; i++)
         if (strcmp(part[i].name, name) == 0)
@@ -19,14 +20,14 @@ static const struct part *part_named(const char *name)
     return NULL;
 }
 
-static bool replays(struct rehearsal *r, const char *name)
+static bool replays(struct bench *b, const char *name)
 {
-    const struct part *part = part_named(name);
+    const struct bench_case *part = part_named(name);
 
     assert_non_null(part);
     for (unsigned i = 0; i < TIMES; i++)
-        part->once(r);
-    return !rehearsal_failed(r);
+        part->once(b);
+    return !bench_failed(b);
 }
 
 static void open_site(struct fixture *f)
@@ -40,24 +41,24 @@ static void open_site(struct fixture *f)
 static void every_script_replays(void **state)
 {
     struct fixture f;
-    struct rehearsal *r;
+    struct bench *b;
     unsigned scripts = 0;
 
     (void)state;
     serving_fill(&f.s, &engine_null, &http_proto);
     begin(&f);
-    assert_int_equal(rehearsal_open(f.l, &r), 0);
-    while (rehearsal_script(r, scripts)) {
-        assert_true(rehearsal_bytes(r) > 0);
-        assert_true(replays(r, "parse"));
-        assert_true(replays(r, "machine"));
-        assert_true(replays(r, "reply"));
+    assert_int_equal(bench_open(f.l, &b), 0);
+    while (bench_script(b, scripts)) {
+        assert_true(bench_bytes(b) > 0);
+        assert_true(replays(b, "parse"));
+        assert_true(replays(b, "machine"));
+        assert_true(replays(b, "reply"));
         scripts++;
     }
     assert_int_equal(scripts, 2);
     assert_int_equal(stats_sum(f.s.srv.stats, STAT_ANSWERS), scripts * TIMES);
     assert_int_equal(stats_sum(f.s.srv.stats, STAT_COMPLETE), scripts * TIMES);
-    rehearsal_close(r);
+    bench_close(b);
     end(&f);
 }
 
@@ -65,7 +66,7 @@ static void file_is_the_folders_page(void **state)
 {
     char path[64];
     struct fixture f;
-    struct rehearsal *r;
+    struct bench *b;
     FILE *page;
 
     (void)state;
@@ -74,17 +75,17 @@ static void file_is_the_folders_page(void **state)
     serving_fill(&f.s, &engine_null, &http_proto);
     open_site(&f);
     begin(&f);
-    assert_int_equal(rehearsal_open(f.l, &r), 0);
-    assert_non_null(rehearsal_script(r, 0));
+    assert_int_equal(bench_open(f.l, &b), 0);
+    assert_non_null(bench_script(b, 0));
     page = fopen(path, "w");
     assert_non_null(page);
     assert_true(fputs("page", page) >= 0);
     assert_int_equal(fclose(page), 0);
-    assert_true(replays(r, "file"));
+    assert_true(replays(b, "file"));
     assert_int_equal(stats_sum(f.s.srv.stats, STAT_BODY_BYTES), 4 * TIMES);
     assert_int_equal(unlink(path), 0);
-    assert_false(replays(r, "file")); /* a listing is made elsewhere: nothing to measure here */
-    rehearsal_close(r);
+    assert_false(replays(b, "file")); /* a listing is made elsewhere: nothing to measure here */
+    bench_close(b);
     loop_close(f.l);
     site_close(f.s.srv.site);
     serving_empty(&f.s);
@@ -94,16 +95,16 @@ static void file_is_the_folders_page(void **state)
 static void no_folder_no_file(void **state)
 {
     struct fixture f;
-    struct rehearsal *r;
+    struct bench *b;
 
     (void)state;
     serving_fill(&f.s, &engine_null, &http_proto);
     begin(&f);
-    assert_int_equal(rehearsal_open(f.l, &r), 0);
-    assert_non_null(rehearsal_script(r, 0));
-    assert_false(replays(r, "file"));
-    assert_true(replays(r, "parse")); /* and the answer was only for the part before */
-    rehearsal_close(r);
+    assert_int_equal(bench_open(f.l, &b), 0);
+    assert_non_null(bench_script(b, 0));
+    assert_false(replays(b, "file"));
+    assert_true(replays(b, "parse")); /* and the answer was only for the part before */
+    bench_close(b);
     end(&f);
 }
 
