@@ -115,9 +115,9 @@ static unsigned free_port(const struct plan *plan, unsigned port)
 static bool may_be_dying(const struct plan *plan, unsigned port)
 {
     static const struct timespec moment = {.tv_nsec = DYING_NS};
-    char holder[80];
+    char owner[80];
 
-    if (is_unix(plan->bind.item[plan->failed]) || holder_find(port, holder, sizeof(holder)))
+    if (is_unix(plan->bind.item[plan->failed]) || port_owner(port, owner, sizeof(owner)))
         return false;
     nanosleep(&moment, NULL);
     return true;
@@ -126,13 +126,13 @@ static bool may_be_dying(const struct plan *plan, unsigned port)
 static void say_taken(const struct plan *plan, unsigned port)
 {
     const char *address = plan->bind.item[plan->failed];
-    char holder[80], advice[64] = "choose another with --port (0: any free one)";
-    bool known = holder_find(port, holder, sizeof(holder));
+    char owner[80], advice[64] = "choose another with --port (0: any free one)";
+    bool known = port_owner(port, owner, sizeof(owner));
     unsigned next = free_port(plan, port);
 
     if (next)
         snprintf(advice, sizeof(advice), "stop it, or try --port %u", next);
-    say_error("port %u on %s is taken by %s; %s", port, address, known ? holder : "another process",
+    say_error("port %u on %s is taken by %s; %s", port, address, known ? owner : "another process",
               advice);
 }
 

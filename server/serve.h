@@ -8,7 +8,8 @@
  *   arrange_send.c   how answers are sent; what of that is refused
  *   listen.c         addresses become listeners, and what to say when that fails
  *   listen_congestion.c  which congestion control their connections use
- *   holder.c         which process holds a port
+ *   port_owner.c     which process holds a port
+ *   user.c           another user than root
  *   signals.c        signals are read from a descriptor, so that no handler ever runs
  *   engines_print.c  what rung engines prints
  *   doctor.c         what rung doctor prints
@@ -108,7 +109,7 @@ void listen_text(const struct server *srv, char *buf, size_t cap);
 void listen_say_public(const struct server *srv);
 
 /* The process that listens on the TCP port, as "nginx (pid 42)"; false: that cannot be known
- * (holder.c). */
-bool holder_find(unsigned port, char *buf, size_t cap);
+ * (port_owner.c). */
+bool port_owner(unsigned port, char *buf, size_t cap);
 
 #endif

@@ -7,7 +7,7 @@
  * absolute, is 403 like everything else that exists and is not served, and one that leads to a
  * hidden name is 404 like that name.  The usual file costs an fstatat, an openat2 and an fstat (and
  * once a second one failing fstatat for each coding where compressed siblings may be:
- * site_absent.c); its descriptor stays open until the source is released.  No lock is needed.
+ * site_negative.c); its descriptor stays open until the source is released.  No lock is needed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +52,7 @@ static int root_open(struct site *s, const struct site_options *opt, const char 
     young_init(&s->young, s->root_fd);
     s->place = site_place_of(s, s->root_fd, s->young.dev);
     *why = "have a random number";
-    if (absent_init(&s->absent) || absent_init(&s->straight))
+    if (negative_init(&s->negative) || negative_init(&s->no_symlinks))
         return -errno;
     *why = "confine lookups to the folder (openat2, Linux 5.6)";
     fd = site_open_beneath(s, ".", O_PATH | O_DIRECTORY);
@@ -230,12 +230,12 @@ static bool search_alone(struct docroot_search *search, bool found)
     struct slice path = {search->path, search->len};
 
     if (found) {
-        absent_note(&f->site->absent, path.ptr, path.len, f->siblings_ms);
+        negative_add(&f->site->negative, path.ptr, path.len, f->siblings_ms);
         return true;
     }
     f->siblings_ms = (uint32_t)clock_ms();
     return !site_is_exact(f->site) &&
-           absent_lately(&f->site->absent, path.ptr, path.len, f->siblings_ms);
+           negative_has(&f->site->negative, path.ptr, path.len, f->siblings_ms);
 }
 
 static const struct docroot_ops search_ops = {

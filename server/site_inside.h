@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* site_inside.h - shared by the site's own files: site.c, site_open.c, site_young.c (times),
- * site_absent.c (siblings that are not there), site_folder.c (listings), site_roll.c (their
+ * site_negative.c (siblings that are not there), site_folder.c (listings), site_roll.c (their
  * entries) and site_charge.c (the memory of those).  No other file includes it.
  *
  * All threads share one site.  It does not change, except for a counter, the paths without
@@ -26,18 +26,18 @@ enum {
     /* Names read at once: a millisecond, and 256 clients that leave cost 0.3 s. */
     SITE_FIRST_NAMES = 1024,
     /* How long a file is sent as it is before its compressed siblings are looked for again. */
-    SITE_ABSENT_MS = 1000,
+    SITE_NEGATIVE_MS = 1000,
     SITE_PLACES = 8, /* file systems whose place is remembered */
-    ABSENT_PLACES = 1024, /* paths that struct absent remembers, 8 bytes each */
+    NEGATIVE_PLACES = 1024, /* paths that struct negative remembers, 8 bytes each */
 };
 
 struct cache;
 struct cache_entry;
 struct site_roll;
 
-struct absent {
+struct negative {
     uint64_t key; /* of the hash: below 2^61 - 1 */
-    _Atomic uint64_t words[ABSENT_PLACES];
+    _Atomic uint64_t words[NEGATIVE_PLACES];
 };
 
 /* What file times can tell here: site_young.c. */
@@ -76,8 +76,8 @@ struct site {
     /* There is a cache, for which a second is too long: nothing else is remembered. */
     atomic_bool exact;
     atomic_size_t compress_max; /* the largest file that may be compressed; 0: none is */
-    struct absent absent;
-    struct absent straight; /* folders that are reached without a link: site_open.c */
+    struct negative negative;
+    struct negative no_symlinks; /* folders that are reached without a link: site_open.c */
 };
 
 struct site_source {
@@ -134,14 +134,14 @@ void young_init(struct young *young, int root_fd);
  * read before *st was. */
 bool young_is(struct site *site, int fd, const struct stat *st, const struct timespec *now);
 
-/* --- site_absent.c ---------------------------------------------------------------------------- */
+/* --- site_negative.c -------------------------------------------------------------------------- */
 
-int absent_init(struct absent *absent); /* *absent is all zeroes.  0, or -1 and errno */
-/* Whether that path was found without siblings less than SITE_ABSENT_MS ago.  now_ms: clock_ms(),
+int negative_init(struct negative *n); /* *n is all zeroes.  0, or -1 and errno */
+/* Whether that path was found without siblings less than SITE_NEGATIVE_MS ago.  now_ms: clock_ms(),
  * of which the lower half is enough. */
-bool absent_lately(const struct absent *absent, const char *path, size_t len, uint32_t now_ms);
+bool negative_has(const struct negative *n, const char *path, size_t len, uint32_t now_ms);
 /* The path has no siblings; since_ms: when the search began. */
-void absent_note(struct absent *absent, const char *path, size_t len, uint32_t since_ms);
+void negative_add(struct negative *n, const char *path, size_t len, uint32_t since_ms);
 
 /* --- site_roll.c: a folder's sorted entries, from which several listings are made ------------- */
 

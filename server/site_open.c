@@ -21,8 +21,8 @@
  * theirs, except the root itself, which was named on purpose.
  *
  * fstatat follows links among the folders above the name, and so might leave the root.  It is
- * called only when those folders were found to be no links less than a second ago (SITE_ABSENT_MS),
- * or just now if there is a cache.
+ * called only when those folders were found to be no links less than a second ago
+ * (SITE_NEGATIVE_MS), or just now if there is a cache.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -203,7 +203,7 @@ bool site_is_gone(const struct site *site)
 
 /* --- Files ------------------------------------------------------------------------------------ */
 
-/* 0: no folder on the way to that name is a link, or none was less than SITE_ABSENT_MS ago.
+/* 0: no folder on the way to that name is a link, or none was less than SITE_NEGATIVE_MS ago.
  * -ELOOP: one may be; or -EACCES. */
 static int way_error(struct site *site, const char *path)
 {
@@ -217,7 +217,7 @@ static int way_error(struct site *site, const char *path)
         return 0;
     len = (size_t)(slash - path);
     now_ms = (uint32_t)clock_ms();
-    if (!site_is_exact(site) && absent_lately(&site->straight, path, len, now_ms))
+    if (!site_is_exact(site) && negative_has(&site->no_symlinks, path, len, now_ms))
         return 0;
     if (len >= sizeof(folder))
         return -ELOOP;
@@ -229,7 +229,7 @@ static int way_error(struct site *site, const char *path)
     close(fd);
     err = folders_error(site, path);
     if (!err)
-        absent_note(&site->straight, path, len, now_ms);
+        negative_add(&site->no_symlinks, path, len, now_ms);
     return err;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* holder.c - which process holds a TCP port, as far as /proc lets us see.
+/* port_owner.c - which process holds a TCP port, as far as /proc lets us see.
  *
  * /proc/net/tcp names the inode of the listening socket; the process that has socket:[inode]
  * among its descriptors holds it.  Other users' descriptors are hidden from all but root: then
@@ -86,7 +86,7 @@ static void process_name(int proc, const char *pid, char *buf, size_t cap)
     buf[strcspn(buf, "\n")] = 0;
 }
 
-bool holder_find(unsigned port, char *buf, size_t cap)
+bool port_owner(unsigned port, char *buf, size_t cap)
 {
     struct inodes found = {.count = 0};
     struct dirent *entry;

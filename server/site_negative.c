@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* site_absent.c - the files that had no compressed sibling a moment ago.
+/* site_negative.c - the files that had no compressed sibling a moment ago.
  *
  * Most files have none, and finding that out at every request costs more than opening the file.  So
- * where no answers are kept (cache.h), it is remembered for SITE_ABSENT_MS that there are none: a
+ * where no answers are kept (cache.h), it is remembered for SITE_NEGATIVE_MS that there are none: a
  * sibling that appears meanwhile is found a second later at most, and until then the file itself is
  * sent.  Nothing else is remembered: a file that exists, and any sibling of it, is looked at for
  * each request.
@@ -21,23 +21,23 @@ static uint32_t tag_of(uint64_t hash)
     return (uint32_t)(hash >> 29);
 }
 
-int absent_init(struct absent *absent)
+int negative_init(struct negative *n)
 {
-    return hash_key(&absent->key);
+    return hash_key(&n->key);
 }
 
-bool absent_lately(const struct absent *absent, const char *path, size_t len, uint32_t now_ms)
+bool negative_has(const struct negative *n, const char *path, size_t len, uint32_t now_ms)
 {
-    uint64_t hash = hash_of(absent->key, path, len), word;
+    uint64_t hash = hash_of(n->key, path, len), word;
 
-    word = atomic_load_explicit(&absent->words[hash % ABSENT_PLACES], memory_order_relaxed);
-    return word >> 32 == tag_of(hash) && now_ms - (uint32_t)word < SITE_ABSENT_MS;
+    word = atomic_load_explicit(&n->words[hash % NEGATIVE_PLACES], memory_order_relaxed);
+    return word >> 32 == tag_of(hash) && now_ms - (uint32_t)word < SITE_NEGATIVE_MS;
 }
 
-void absent_note(struct absent *absent, const char *path, size_t len, uint32_t since_ms)
+void negative_add(struct negative *n, const char *path, size_t len, uint32_t since_ms)
 {
-    uint64_t hash = hash_of(absent->key, path, len);
+    uint64_t hash = hash_of(n->key, path, len);
 
-    atomic_store_explicit(&absent->words[hash % ABSENT_PLACES],
+    atomic_store_explicit(&n->words[hash % NEGATIVE_PLACES],
                           (uint64_t)tag_of(hash) << 32 | since_ms, memory_order_relaxed);
 }
