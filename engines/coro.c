@@ -121,10 +121,10 @@ static void run(struct fiber *f)
 
 /* --- Turns ------------------------------------------------------------------------------------ */
 
-static void welcome(struct sched *sc, unsigned listener)
+static void accept_waiting(struct sched *sc, unsigned listener)
 {
     for (unsigned n = 0; n < ACCEPT_BUDGET; n++) {
-        struct session *s = loop_welcome(sc->loop, listener);
+        struct session *s = loop_accept(sc->loop, listener);
 
         if (!s)
             return;
@@ -141,7 +141,7 @@ static void handle(struct sched *sc, void *who)
     int listener = epset_listener(w, who);
 
     if (listener >= 0)
-        welcome(sc, (unsigned)listener);
+        accept_waiting(sc, (unsigned)listener);
     else if (who == sc)
         loop_woken(sc->loop);
     else if (who != w)

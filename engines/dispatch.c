@@ -66,10 +66,10 @@ static void *work(void *arg)
 
 /* --- The waiting thread ----------------------------------------------------------------------- */
 
-static void welcome(struct dispatcher *d, unsigned listener)
+static void accept_waiting(struct dispatcher *d, unsigned listener)
 {
     for (unsigned n = 0; n < ACCEPT_BUDGET; n++) {
-        struct session *s = loop_welcome(d->loop, listener);
+        struct session *s = loop_accept(d->loop, listener);
 
         if (!s)
             return;
@@ -107,7 +107,7 @@ static void handle(struct dispatcher *d, void *who)
     int listener = epset_listener(d->loop->worker, who);
 
     if (listener >= 0)
-        welcome(d, (unsigned)listener);
+        accept_waiting(d, (unsigned)listener);
     else if (who == d)
         reap(d);
     else if (who != d->loop->worker && session_lend(d->loop, who))

@@ -67,10 +67,10 @@ static void pump(const struct epset *set, struct loop *l, struct session *s)
 
 /* A new connection is pumped before it is armed.  If its request is there already, as it mostly is
  * when clients make a connection for each request, this saves a turn, and often epoll_ctl() too. */
-static void welcome(const struct epset *set, struct loop *l, unsigned listener)
+static void accept_waiting(const struct epset *set, struct loop *l, unsigned listener)
 {
     for (unsigned n = 0; n < ACCEPT_BUDGET; n++) {
-        struct session *s = loop_welcome(l, listener);
+        struct session *s = loop_accept(l, listener);
 
         if (!s)
             return;
@@ -83,7 +83,7 @@ static void handle(const struct epset *set, struct loop *l, void *who)
     int listener = epset_listener(l->worker, who);
 
     if (listener >= 0)
-        welcome(set, l, (unsigned)listener);
+        accept_waiting(set, l, (unsigned)listener);
     else if (who == l)
         loop_woken(l);
     else if (who != l->worker &&

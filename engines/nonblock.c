@@ -56,7 +56,7 @@ static bool sweep(struct loop *l)
     while ((s = loop_resumed(l)))
         moved |= try(l, s);
     for (unsigned i = 0; i < l->worker->listeners && loop_listening(l); i++)
-        for (unsigned n = 0; n < ACCEPT_BUDGET && (s = loop_welcome(l, i)); n++)
+        for (unsigned n = 0; n < ACCEPT_BUDGET && (s = loop_accept(l, i)); n++)
             moved |= try(l, s) || true;
     return moved;
 }

@@ -84,10 +84,10 @@ static void pump(struct crowd *c, struct loop *l, struct session *s)
         ask(&c->fd[s->slot], s, want);
 }
 
-static void welcome(struct crowd *c, struct loop *l, unsigned listener)
+static void accept_waiting(struct crowd *c, struct loop *l, unsigned listener)
 {
     for (unsigned n = 0; n < ACCEPT_BUDGET; n++) {
-        struct session *s = loop_welcome(l, listener);
+        struct session *s = loop_accept(l, listener);
 
         if (!s)
             return;
@@ -114,7 +114,7 @@ static void handle(struct crowd *c, struct loop *l)
         pump(c, l, s);
     for (unsigned i = 0; i < w->listeners; i++)
         if (c->fd[LISTENERS + i].fd >= 0 && c->fd[LISTENERS + i].revents)
-            welcome(c, l, i);
+            accept_waiting(c, l, i);
 }
 
 static int turns(struct crowd *c, struct loop *l)

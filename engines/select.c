@@ -53,10 +53,10 @@ static void pump(struct crowd *c, struct loop *l, struct session *s)
         ask(c, s->fd, want);
 }
 
-static void welcome(struct crowd *c, struct loop *l, unsigned listener)
+static void accept_waiting(struct crowd *c, struct loop *l, unsigned listener)
 {
     for (unsigned n = 0; n < ACCEPT_BUDGET; n++) {
-        struct session *s = loop_welcome(l, listener);
+        struct session *s = loop_accept(l, listener);
 
         if (!s)
             return;
@@ -86,7 +86,7 @@ static void handle(struct crowd *c, struct loop *l, const fd_set *readable, cons
         pump(c, l, s);
     for (unsigned i = 0; i < w->listeners; i++)
         if (FD_ISSET(w->listener[i], readable))
-            welcome(c, l, i);
+            accept_waiting(c, l, i);
 }
 
 static int turns(struct crowd *c, struct loop *l)

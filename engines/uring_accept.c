@@ -68,15 +68,15 @@ static void accepted(struct uring *u, int fd)
         u->ahead = false; /* an older kernel */
     if (fd == -EINVAL || fd == -ECANCELED)
         return;
-    s = loop_adopt(u->loop, fd);
+    s = loop_accepted(u->loop, fd);
     if (s)
         uring_submit(u, s, CONN_RECV);
 }
 
-static void welcome(struct uring *u, unsigned listener)
+static void accept_waiting(struct uring *u, unsigned listener)
 {
     for (unsigned n = 0; n < ACCEPT_BUDGET; n++) {
-        struct session *s = loop_welcome(u->loop, listener);
+        struct session *s = loop_accept(u->loop, listener);
 
         if (!s)
             return;
@@ -110,5 +110,5 @@ void uring_listener_completed(struct uring *u, unsigned i, const struct io_uring
     else if (cqe->res > 0 && i == listeners)
         woken(u);
     else if (cqe->res > 0 && i < listeners)
-        welcome(u, i);
+        accept_waiting(u, i);
 }

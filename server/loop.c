@@ -298,7 +298,7 @@ static void pause_listening(struct loop *l)
     victims_find(l);
 }
 
-struct session *loop_adopt(struct loop *l, int fd)
+struct session *loop_accepted(struct loop *l, int fd)
 {
     struct session *s;
 
@@ -315,7 +315,7 @@ struct session *loop_adopt(struct loop *l, int fd)
     return s;
 }
 
-struct session *loop_welcome(struct loop *l, unsigned i)
+struct session *loop_accept(struct loop *l, unsigned i)
 {
     if (!loop_listening(l))
         return NULL;
@@ -324,7 +324,7 @@ struct session *loop_welcome(struct loop *l, unsigned i)
             pause_listening(l);
         return NULL;
     }
-    return loop_adopt(l, net_accept(l->worker->listener[i], false));
+    return loop_accepted(l, net_accept(l->worker->listener[i], false));
 }
 
 /* --- Expiry ----------------------------------------------------------------------------------- */

@@ -7,14 +7,14 @@
  * accept with worker_accept() and hand the socket to session_serve(); one watcher thread per
  * process ends what is overdue.
  *
- *   non-blocking:  loop_open -> { wait for readiness, loop_tick, loop_welcome, session_pump,
+ *   non-blocking:  loop_open -> { wait for readiness, loop_tick, loop_accept, session_pump,
  *                  loop_expired, loop_resumed } until loop_done -> loop_close
  *   blocking:      loop_open -> { worker_accept, session_serve } until worker_accept says
  *                  -ECANCELED -> loop_close
  *
- *   completion:    loop_open -> { hand transfers to the kernel, loop_tick, loop_adopt, session_fed,
- *                  session_sent, loop_expired, loop_resumed } until loop_done -> wait for what is
- *                  in flight -> loop_close
+ *   completion:    loop_open -> { hand transfers to the kernel, loop_tick, loop_accepted,
+ *                  session_fed, session_sent, loop_expired, loop_resumed } until loop_done -> wait
+ *                  for what is in flight -> loop_close
  *
  * Every call returns 0 or a count, or -errno.
  */
@@ -149,13 +149,13 @@ void loop_tick(struct loop *l);
  * --busy it is 0 for a while after each receive. */
 int loop_wait_ms(struct loop *l);
 
-/* Whether the engine should wait for listeners now.  Changes only in loop_tick(), loop_welcome(),
+/* Whether the engine should wait for listeners now.  Changes only in loop_tick(), loop_accept(),
  * session_close(). */
 bool loop_listening(const struct loop *l);
 
 /* Accept one connection of listener i and open its session; NULL: none left, paused, or refused.
  * The socket is non-blocking.  Callers stop after ACCEPT_BUDGET. */
-struct session *loop_welcome(struct loop *l, unsigned i);
+struct session *loop_accept(struct loop *l, unsigned i);
 
 /* The next session that the engine must close, because its deadline has passed or its seat is
  * needed.  Call it only after the whole batch of events, so that no event in the batch points to a
@@ -219,10 +219,10 @@ void session_refuse(struct loop *l, struct session *s);
  * and gets no other operation.  Half-duplex: if conn.want is RECV or LINGER, receive; if it is
  * SEND, send conn_out(&s->conn), which stays where it is. */
 
-/* A connection that the kernel accepted for us: its socket, or -errno.  NULL as in loop_welcome();
+/* A connection that the kernel accepted for us: its socket, or -errno.  NULL as in loop_accept();
  * a shortage pauses listening.  An engine that accepts ahead has to make sure that there is a
  * seat. */
-struct session *loop_adopt(struct loop *l, int fd);
+struct session *loop_accepted(struct loop *l, int fd);
 
 /* Whether there is memory for one more answer.  If not, received bytes should wait until other
  * answers have been sent: without memory the connection would end. */

@@ -62,7 +62,7 @@ active proctype signal() {
 proctype worker() {
     bool closed, left, awaited;
     do
-    :: atomic { queued > 0 && !left && !closed -> queued--; served++ } /* server/loop.c loop_welcome() */
+    :: atomic { queued > 0 && !left && !closed -> queued--; served++ } /* server/loop.c loop_accept() */
     :: stopping && !left && (closed || queued == 0) -> /* after a turn in which it has accepted all clients */
         /* server/worker.c worker_awaited() */
 #ifdef BLIND

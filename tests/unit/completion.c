@@ -11,7 +11,7 @@ static struct session *adopt(struct fixture *f, int *client)
     loop_tick(f->l);
     fd = net_accept(f->w.listener[0], true);
     assert_true(fd >= 0);
-    return loop_adopt(f->l, fd);
+    return loop_accepted(f->l, fd);
 }
 
 /* shows D33, S30 */
@@ -72,10 +72,10 @@ static void adopting_errors(void **state)
     (void)state;
     serving_fill(&f.s, &engine_epoll, &echo_proto);
     begin(&f);
-    assert_null(loop_adopt(f.l, -ECONNABORTED)); /* a peer has gone */
-    assert_null(loop_adopt(f.l, -EAGAIN));
+    assert_null(loop_accepted(f.l, -ECONNABORTED)); /* a peer has gone */
+    assert_null(loop_accepted(f.l, -EAGAIN));
     assert_true(loop_listening(f.l));
-    assert_null(loop_adopt(f.l, -EMFILE));
+    assert_null(loop_accepted(f.l, -EMFILE));
     assert_false(loop_listening(f.l)); /* a pause, then it is tried again */
     assert_true(loop_wait_ms(f.l) > 0);
     serving_nap(2 * ROOM_IDLE_MS);

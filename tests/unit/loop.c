@@ -5,7 +5,7 @@
 
 /* --- The usual course ------------------------------------------------------------------------- */
 
-static void welcome_pump_close(void **state)
+static void accept_pump_close(void **state)
 {
     struct fixture f;
     struct session *s;
@@ -15,7 +15,7 @@ static void welcome_pump_close(void **state)
     (void)state;
     serving_fill(&f.s, &engine_epoll, &echo_proto);
     begin(&f);
-    assert_null(loop_welcome(f.l, 0)); /* no client there */
+    assert_null(loop_accept(f.l, 0)); /* no client there */
     assert_true(loop_listening(f.l));
     assert_int_equal(loop_wait_ms(f.l), -1);
     s = let_in(&f, &client);
@@ -178,7 +178,7 @@ static void stop_lets_busy_ones_finish(void **state)
     assert_false(loop_done(f.l));
     assert_true(loop_listening(f.l)); /* a client waits in the queue */
     f.w.seats = 1;                    /* ... and is accepted whatever the seats */
-    assert_non_null(loop_welcome(f.l, 0));
+    assert_non_null(loop_accept(f.l, 0));
     assert_null(loop_expired(f.l)); /* the clients' next requests may be on the way */
     for (unsigned ms = 0; loop_listening(f.l); ms++) {
         assert_in_range(ms, 0, SERVING_PATIENCE_MS);
@@ -241,7 +241,7 @@ static void stop_has_a_last_client(void **state)
         assert_false(loop_done(f.l));
         assert_int_equal(f.w.left, false);
         assert_int_equal(loop_listening(f.l), i < LAST);
-        assert_int_equal(loop_welcome(f.l, 0) != NULL, i < LAST);
+        assert_int_equal(loop_accept(f.l, 0) != NULL, i < LAST);
     }
     assert_false(loop_done(f.l));
     assert_true(f.w.left);
@@ -327,7 +327,7 @@ static void busy_for_a_while(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(welcome_pump_close),
+        cmocka_unit_test(accept_pump_close),
         cmocka_unit_test(date_is_there_from_the_start),
         cmocka_unit_test(memory_goes_round),
         cmocka_unit_test(silent_one_expires_not_early),

@@ -24,7 +24,7 @@ static void idlest_makes_room(void **state)
     begin(&f);
     for (unsigned i = 0; i < MAX; i++)
         s[i] = let_in(&f, &client[i]);
-    assert_null(loop_welcome(f.l, 0)); /* full, but no client waits: none is closed */
+    assert_null(loop_accept(f.l, 0)); /* full, but no client waits: none is closed */
     assert_true(loop_listening(f.l));
     assert_null(loop_expired(f.l));
     for (unsigned i = 0; i < MAX; i++) {
@@ -33,14 +33,14 @@ static void idlest_makes_room(void **state)
     }
     client[MAX] = knock(&f);
     grow_old(&f);
-    assert_null(loop_welcome(f.l, 0));
+    assert_null(loop_accept(f.l, 0));
     assert_false(loop_listening(f.l));
     assert_int_equal(loop_wait_ms(f.l), 0);
     assert_ptr_equal(loop_expired(f.l), s[1]); /* spoke first, so it is idle longest */
     session_close(f.l, s[1]);
     assert_true(loop_listening(f.l));
     assert_null(loop_expired(f.l));
-    assert_non_null(loop_welcome(f.l, 0));
+    assert_non_null(loop_accept(f.l, 0));
     assert_int_equal(stats_sum(f.s.srv.stats, STAT_EVICTED), 1);
     for (unsigned i = 0; i <= MAX; i++)
         close(client[i]);
@@ -61,11 +61,11 @@ static void newcomer_is_not_evicted(void **state)
     s = let_in(&f, &client);
     waiting = knock(&f);
     f.l->now_ms = room_idle_since_ms(&s->conn) + ROOM_IDLE_MS - 1;
-    assert_null(loop_welcome(f.l, 0));
+    assert_null(loop_accept(f.l, 0));
     assert_int_equal(f.l->victims->count, 0);
     f.l->paused = false;
     f.l->now_ms++;
-    assert_null(loop_welcome(f.l, 0));
+    assert_null(loop_accept(f.l, 0));
     assert_ptr_equal(f.l->victims->row[0].conn, &s->conn);
     close(client);
     close(waiting);
@@ -87,7 +87,7 @@ static void busy_one_is_not_evicted(void **state)
     s = let_in(&f, &client);
     waiting = knock(&f);
     grow_old(&f);
-    assert_null(loop_welcome(f.l, 0)); /* chosen ... */
+    assert_null(loop_accept(f.l, 0)); /* chosen ... */
     assert_ptr_equal(f.l->victims->row[0].conn, &s->conn);
     assert_true(client_send(client, "wait", 4));
     while (net_unread(s->fd) < 4)
@@ -127,7 +127,7 @@ static void as_many_go_as_wait(void **state)
     while (net_queued(f.w.listener[0]) < WAITING)
         serving_nap(1);
     grow_old(&f);
-    assert_null(loop_welcome(f.l, 0));
+    assert_null(loop_accept(f.l, 0));
     for (unsigned i = 0; i < WAITING; i++) {
         assert_int_equal(loop_wait_ms(f.l), 0);
         assert_ptr_equal(loop_expired(f.l), s[i]);
@@ -135,7 +135,7 @@ static void as_many_go_as_wait(void **state)
     }
     assert_null(loop_expired(f.l));
     for (unsigned i = 0; i < WAITING; i++)
-        assert_non_null(loop_welcome(f.l, 0));
+        assert_non_null(loop_accept(f.l, 0));
     assert_int_equal(stats_sum(f.s.srv.stats, STAT_EVICTED), WAITING);
     for (unsigned i = 0; i < MAX + WAITING; i++)
         close(client[i]);
@@ -161,7 +161,7 @@ static void chosen_one_may_end_first(void **state)
     while (net_queued(f.w.listener[0]) < WAITING)
         serving_nap(1);
     grow_old(&f);
-    assert_null(loop_welcome(f.l, 0));
+    assert_null(loop_accept(f.l, 0));
     session_close(f.l, s[0]);
     assert_ptr_equal(loop_expired(f.l), s[1]);
     session_close(f.l, s[1]);
@@ -195,7 +195,7 @@ static void idle_one_behind_many_busy_ones_is_found(void **state)
     grow_old(&f);
     for (unsigned looks = 0; !out && looks < 3; looks++) {
         f.l->paused = false;
-        assert_null(loop_welcome(f.l, 0));
+        assert_null(loop_accept(f.l, 0));
         out = loop_expired(f.l);
     }
     assert_ptr_equal(out, idle);
@@ -223,7 +223,7 @@ static void no_descriptor_pauses_and_comes_back(void **state)
     none.rlim_cur = (rlim_t)spare;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     loop_tick(f.l);
-    assert_null(loop_welcome(f.l, 0));
+    assert_null(loop_accept(f.l, 0));
     assert_false(loop_listening(f.l)); /* so that nothing spins */
     assert_true(loop_wait_ms(f.l) > 0);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
@@ -234,7 +234,7 @@ static void no_descriptor_pauses_and_comes_back(void **state)
     /* Valgrind counts descriptors itself: it lets the kernel accept, closes, and says EMFILE. */
     if (serving_under_valgrind())
         again = knock(&f);
-    assert_non_null(loop_welcome(f.l, 0)); /* the client waited in the queue */
+    assert_non_null(loop_accept(f.l, 0)); /* the client waited in the queue */
     if (again >= 0)
         close(again);
     close(client);

@@ -52,7 +52,7 @@ static inline struct session *let_in(struct fixture *f, int *client)
 
     *client = knock(f);
     loop_tick(f->l);
-    s = loop_welcome(f->l, 0);
+    s = loop_accept(f->l, 0);
     assert_non_null(s);
     return s;
 }
