@@ -10,7 +10,7 @@ struct engine {
     const char *name, *summary;
     const char *use;         /* when to choose it: ends the sentence "use it when" */
     enum engine_model model; /* for docs and plots; no code branches on it */
-    bool may_block;          /* gets a host that blocks, and the watcher */
+    bool may_block;          /* gets a host that blocks, and the watchdog */
     bool forks;              /* starts child processes, so its workers cannot be threads */
     bool thread_pool;        /* serves on --threads threads; if it may block, those are its seats */
     unsigned capacity;       /* connections at once: 1, or ENGINE_DESCRIPTORS; tests scale to it */

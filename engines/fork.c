@@ -7,7 +7,7 @@
  *
  * What it costs: copying the page tables and the descriptor table for each connection, an exit and
  * a wait.  The parent keeps each child's socket, and the machines lie in shared memory, so that
- * one watcher in the parent sees all deadlines and makes room.  A child therefore closes its
+ * one watchdog in the parent sees all deadlines and makes room.  A child therefore closes its
  * siblings' sockets, and ends its own connection with shutdown(): the parent holds the socket
  * too, so close() alone would send nothing to the peer.  Why there is more: most of what a process
  * gives is not needed between the connections of one server: see thread.c.
@@ -110,7 +110,7 @@ static void *reap(void *arg)
     }
 }
 
-/* Wait, however long, until fewer than `taken` seats are in use: the watcher ends idle and overdue
+/* Wait, however long, until fewer than `taken` seats are in use: the watchdog ends idle and overdue
  * connections. */
 static void wait_below(struct nursery *n, unsigned taken)
 {

@@ -7,7 +7,7 @@
  * What it costs: the calls that move bytes and nothing else; no set of descriptors, no queue
  * between threads.  For one client at a time there is nothing left to take away.  But each client
  * waits for all clients before it: one that thinks for a second between two requests makes all
- * others wait a second.  The watcher (a thread that looks at the clock while this one cannot)
+ * others wait a second.  The watchdog (a thread that looks at the clock while this one cannot)
  * softens that: it ends an idle connection when another waits, and a slow one at its deadline.  It
  * cannot remove the wait.  Why there is more: while one peer is slow, a server should do something
  * else.  Either each connection gets a process or a thread that may wait for it (fork.c, thread.c,

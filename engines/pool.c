@@ -10,7 +10,7 @@
  * What it costs: no thread is started per connection, but handing one on costs a wake-up; with
  * accept a connection wakes one or a few of the idle threads, which all wait for the same listeners
  * (EPOLLEXCLUSIVE).  A thread belongs to its connection until that ends.  As many silent clients as
- * there are threads would keep all others out, so the watcher ends idle and slow connections while
+ * there are threads would keep all others out, so the watchdog ends idle and slow connections while
  * others wait.  Why there is more: dispatch.c lends a thread to a connection only while there is
  * something to do, and select.c needs one thread for all connections.
  */
@@ -44,7 +44,7 @@ static void *work(void *arg)
 }
 
 /* Queue each connection that is accepted.  Once the server stops, those in the queue still get a
- * thread, because the watcher ends the ones that have one. */
+ * thread, because the watchdog ends the ones that have one. */
 static void hand_on(struct thread_pool *pool)
 {
     int fd;

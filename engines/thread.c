@@ -128,7 +128,7 @@ static int thread_run(struct worker *w)
         send_out(&t, fd);
         wait_for_seat(&t, w->seats);
     }
-    wait_for_seat(&t, 1); /* for all threads: the watcher ends their connections */
+    wait_for_seat(&t, 1); /* for all threads: the watchdog ends their connections */
     pthread_attr_destroy(&t.attr);
     pthread_cond_destroy(&t.gone);
     pthread_mutex_destroy(&t.lock);

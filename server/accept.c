@@ -75,16 +75,16 @@ int worker_accept(struct worker *w)
     int fd;
 
     while (!accept_over(w, &w->drain_ms)) {
-        if (watch_left(w->watch))
-            return watch_last(w->watch);
-        if (!w->drain_ms && worker_shares(w) && watch_full(w->watch)) {
+        if (watchdog_left(w->watchdog))
+            return watchdog_last(w->watchdog);
+        if (!w->drain_ms && worker_shares(w) && watchdog_full(w->watchdog)) {
             poll(&stop, 1, STEP_BACK_MS);
             continue;
         }
         fd = worker_accept_now(w);
         if (fd >= 0)
             return fd;
-        if (watch_left(w->watch))
+        if (watchdog_left(w->watchdog))
             continue; /* the listeners were closed meanwhile */
         if (fd == -EAGAIN && w->drain_ms) {
             poll(NULL, 0, LEAVE_TICK_MS);
@@ -107,14 +107,14 @@ void worker_refuse(struct worker *w, int fd)
 
 void worker_has_threads(struct worker *w, unsigned threads)
 {
-    if (w->watch && threads < w->seats)
-        watch_seats(w->watch, threads);
+    if (w->watchdog && threads < w->seats)
+        watchdog_seats(w->watchdog, threads);
 }
 
 void worker_queued(struct worker *w)
 {
     if (atomic_fetch_add(&w->queued, 1) == 0)
-        watch_hurry(w->watch);
+        watchdog_hurry(w->watchdog);
 }
 
 bool worker_retries(struct worker *w, int err, unsigned *tries)

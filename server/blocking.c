@@ -3,7 +3,7 @@
  * waiting.
  *
  * The clock is read after each transfer, because a blocking receive may have taken seconds; and the
- * watcher may look at the machine only while the thread is inside a transfer.
+ * watchdog may look at the machine only while the thread is inside a transfer.
  */
 #include <unistd.h>
 #include "../base/net.h"
@@ -11,14 +11,14 @@
 
 static void serve_input(struct loop *l, struct session *s, struct line *line)
 {
-    struct watch *watch = l->worker->watch;
+    struct watchdog *wd = l->worker->watchdog;
     long n;
 
-    watch_leave(watch, s);
+    watchdog_leave(wd, s);
     n = line_recv(line, l->scratch, sizeof(l->scratch));
-    watch_enter(watch, s);
+    watchdog_enter(wd, s);
     loop_tick(l);
-    if (n < 0 || (n == 0 && watch_has_shut(s))) /* ended by the watcher, not by the client */
+    if (n < 0 || (n == 0 && watchdog_has_shut(s))) /* ended by the watchdog, not by the client */
         conn_abort(&s->conn);
     else
         conn_feed(&s->conn, l->scratch, (size_t)n, l->now_ms);
@@ -26,13 +26,13 @@ static void serve_input(struct loop *l, struct session *s, struct line *line)
 
 static void serve_output(struct loop *l, struct session *s, struct line *line)
 {
-    struct watch *watch = l->worker->watch;
+    struct watchdog *wd = l->worker->watchdog;
     struct conn_out out = conn_out(&s->conn);
     long n;
 
-    watch_leave(watch, s);
+    watchdog_leave(wd, s);
     n = line_send(line, &out);
-    watch_enter(watch, s);
+    watchdog_enter(wd, s);
     loop_tick(l);
     if (n <= 0)
         conn_abort(&s->conn); /* gone, or the file has become shorter: nothing may follow */
@@ -44,12 +44,12 @@ void session_begin(struct loop *l, struct session *s, int fd)
 {
     loop_tick(l);
     session_init(l, s, fd);
-    watch_add(l->worker->watch, s); /* as after watch_enter() */
+    watchdog_add(l->worker->watchdog, s); /* as after watchdog_enter() */
 }
 
 bool session_turned_away(struct loop *l, struct session *s)
 {
-    if (!watch_turns_away(l->worker->watch, s))
+    if (!watchdog_turns_away(l->worker->watchdog, s))
         return false;
     stats_add(l->worker->server->stats, STAT_EVICTED, 1);
     return true;
@@ -87,7 +87,7 @@ void session_leave(struct loop *l, struct session *s)
 
 void session_gone(struct loop *l, struct session *s, bool lost)
 {
-    watch_del(l->worker->watch, s);
+    watchdog_del(l->worker->watchdog, s);
     close(s->fd);
     stats_add(l->worker->server->stats, lost ? STAT_LOST : STAT_CLOSED, 1);
 }
@@ -99,7 +99,7 @@ void session_serve(struct loop *l, int fd)
     session_begin(l, &s, fd);
     if (!session_turned_away(l, &s))
         session_run(l, &s);
-    watch_del(l->worker->watch, &s);
+    watchdog_del(l->worker->watchdog, &s);
     session_fini(l, &s);
     sender_rest(l->sender); /* a thread without a connection holds no descriptor */
 }

@@ -320,31 +320,31 @@ struct batch {
     struct received in[BATCH_MAX];
 };
 
-/* --- Watch (watch.c): one thread for all blocking sessions of a process ----------------------- */
-int  watch_open(struct watch **watch, struct worker *w);
-void watch_close(struct watch *watch);
+/* --- Watchdog (watchdog.c): one thread for all blocking sessions of a process ----------------- */
+int  watchdog_open(struct watchdog **wd, struct worker *w);
+void watchdog_close(struct watchdog *wd);
 /* A session is registered from accept to close; the serving thread brackets every look at the
- * machine (not the transfers) with enter/leave, so that the watcher reads a steady deadline.  The
- * watcher never closes: it shuts the socket down under the lock, and the serving thread sees the
+ * machine (not the transfers) with enter/leave, so that the watchdog reads a steady deadline.  The
+ * watchdog never closes: it shuts the socket down under the lock, and the serving thread sees the
  * end. */
-void watch_add(struct watch *watch, struct session *s);
-void watch_del(struct watch *watch, struct session *s);
+void watchdog_add(struct watchdog *wd, struct session *s);
+void watchdog_del(struct watchdog *wd, struct session *s);
 /* Whether all seats are taken, or as good as taken: other connections wait in this worker. */
-bool watch_full(struct watch *watch);
+bool watchdog_full(struct watchdog *wd);
 /* Whether others wait, and this session, which its own thread has, has been silent too long. */
-bool watch_turns_away(struct watch *watch, struct session *s);
+bool watchdog_turns_away(struct watchdog *wd, struct session *s);
 /* Sets a smaller number of seats: not all threads could be started. */
-void watch_seats(struct watch *watch, unsigned seats);
-/* A connection waits for a seat: the watcher looks soon. */
-void watch_hurry(struct watch *watch);
-/* Stopping: whether the watcher has taken what was left in the listeners' queues and closed them;
+void watchdog_seats(struct watchdog *wd, unsigned seats);
+/* A connection waits for a seat: the watchdog looks soon. */
+void watchdog_hurry(struct watchdog *wd);
+/* Stopping: whether the watchdog has taken what was left in the listeners' queues and closed them;
  * the next of those connections, or -ECANCELED: there is none. */
-bool watch_left(const struct watch *watch);
-int  watch_last(struct watch *watch);
-void watch_enter(struct watch *watch, struct session *s);
-void watch_leave(struct watch *watch, struct session *s);
-/* Between enter and leave: whether the watcher has shut the socket for receiving. */
-bool watch_has_shut(const struct session *s);
+bool watchdog_left(const struct watchdog *wd);
+int  watchdog_last(struct watchdog *wd);
+void watchdog_enter(struct watchdog *wd, struct session *s);
+void watchdog_leave(struct watchdog *wd, struct session *s);
+/* Between enter and leave: whether the watchdog has shut the socket for receiving. */
+bool watchdog_has_shut(const struct session *s);
 
 /* --- Line (line.c): a session's socket, as the core's pump sees it ---------------------------- */
 /* The socket, and what this thread sends with, while it has the session. */

@@ -4,7 +4,7 @@
  *
  * "May use" is the thread's affinity: what taskset, a container or a batch system has left.  A
  * pinned thread passes its affinity on to the threads that it starts, so a worker pins itself
- * first, and its pool of threads, its watcher and its children follow.
+ * first, and its pool of threads, its watchdog and its children follow.
  */
 #include <errno.h>
 #include <sched.h>

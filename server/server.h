@@ -4,7 +4,7 @@
  *
  * An engine owns its waiting and calls down; nothing calls back into it.  Non-blocking engines
  * run sessions on a loop (clock, timers, buffers: one thread's own, no locks).  Blocking engines
- * accept with worker_accept() and hand the socket to session_serve(); one watcher thread per
+ * accept with worker_accept() and hand the socket to session_serve(); one watchdog thread per
  * process ends what is overdue.
  *
  *   non-blocking:  loop_open -> { wait for readiness, loop_tick, loop_accept, session_pump,
@@ -32,7 +32,7 @@ enum {
 };
 
 struct server;  /* options, site, log: not an engine's business */
-struct watch;   /* watch.c: deadlines of blocking engines */
+struct watchdog; /* watchdog.c: deadlines of blocking engines */
 struct buffers; /* loop.c: stash and outbox memory, kept for the next connection */
 struct bench; /* bench.c: what the null engine replays */
 struct offload;   /* offload.c: answers made on a helper thread */
@@ -71,7 +71,7 @@ struct worker {
     /* ... and when it stops serving queued connections; 0: not stopping */
     uint64_t drain_ms;
     int accept_ep;                /* worker_accept(): what it sleeps on; 0: not made yet */
-    struct watch *watch;          /* engines that may block; otherwise NULL */
+    struct watchdog *watchdog;    /* engines that may block; otherwise NULL */
     atomic_uint queued, emptied;  /* see worker_queued(); how often the last one was taken */
     unsigned siblings;            /* workers of this process, including this one */
     unsigned seats;               /* connections that this worker serves at once, at most */
@@ -271,10 +271,10 @@ void worker_refuse(struct worker *w, int fd);
 /* A pool of threads that block has as many seats as threads.  Call it before anything is queued. */
 void worker_has_threads(struct worker *w, unsigned threads);
 /* Copy a worker for another thread: the same listeners and limits.  Its counters start at 0,
- * because the watcher may be counting in *from already. */
+ * because the watchdog may be counting in *from already. */
 void worker_copy(struct worker *to, const struct worker *from);
 
-/* A connection waits for a thread of this worker, until one begins to serve it.  The watcher makes
+/* A connection waits for a thread of this worker, until one begins to serve it.  The watchdog makes
  * room when all seats are taken, or when the queue has not been emptied for too long. */
 void worker_queued(struct worker *w);
 
@@ -282,7 +282,7 @@ void worker_queued(struct worker *w);
 bool worker_unqueued(struct worker *w);
 
 /* No thread or process can be started for an accepted connection; err says why.  Waits a moment, in
- * which the watcher makes room.  False: it has lasted too long, and the connection was counted as
+ * which the watchdog makes room.  False: it has lasted too long, and the connection was counted as
  * refused.  *tries is 0 at first. */
 bool worker_retries(struct worker *w, int err, unsigned *tries);
 

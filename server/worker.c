@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* worker.c - one worker: its limits, its watcher, its cache, and its engine's run. */
+/* worker.c - one worker: its limits, its watchdog, its cache, and its engine's run. */
 #include <string.h>
 #include "../base/say.h"
 #include "cache.h"
@@ -28,7 +28,7 @@ void worker_copy(struct worker *to, const struct worker *from)
         .listeners = from->listeners,
         .stop_fd = from->stop_fd,
         .stopping = from->stopping,
-        .watch = from->watch,
+        .watchdog = from->watchdog,
         .siblings = from->siblings,
         .seats = from->seats,
         .tuning = from->tuning,
@@ -71,12 +71,12 @@ int worker_run(struct server *srv, unsigned number)
         memcpy(w.listener, srv->listener[srv->arrangement.reuseport ? number : 0],
                sizeof(w.listener));
     if (srv->engine->may_block)
-        err = watch_open(&w.watch, &w);
+        err = watchdog_open(&w.watchdog, &w);
     if (!err)
         err = srv->engine->run(&w);
     worker_accept_over(&w);
-    if (w.watch)
-        watch_close(w.watch);
+    if (w.watchdog)
+        watchdog_close(w.watchdog);
     cache_leave(w.cache);
     if (err && w.siblings > 1) /* the others would serve on, and the failure would go unnoticed */
         server_stop(srv);

@@ -355,12 +355,12 @@ static void test_threads_run_out(void **state)
                 served++;
                 run_stop(r);
             } else if (with_threads[i] == &engine_thread && n > 1) {
-                assert_in_range(n, 2, 3); /* after the watcher there are two connections */
+                assert_in_range(n, 2, 3); /* after the watchdog there are two connections */
                 seam_disarm();
                 assert_int_equal(converse(atomic_load(&r->port)), RIGHT);
                 served++;
                 run_stop(r);
-            } else { /* nothing runs without the watcher, or without the first thread of a pool */
+            } else { /* nothing runs without the watchdog, or without the first thread of a pool */
                 assert_in_range(n, 1, 2);
             }
             assert_true(wait_left(r));

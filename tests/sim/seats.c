@@ -3,10 +3,10 @@
  * however long a connection is on its way from the queue to its thread, and no other client loses
  * its seat for it.
  *
- * The linker sends watch_add() through here, which delays a thread that begins to serve.  A worker
- * that believed in a free seat during that time would sleep on the listener without having one.
- * The kernel wakes one worker for a client; if it wakes that worker, the client waits for ever
- * although another worker is free.
+ * The linker sends watchdog_add() through here, which delays a thread that begins to serve.  A
+ * worker that believed in a free seat during that time would sleep on the listener without having
+ * one.  The kernel wakes one worker for a client; if it wakes that worker, the client waits for
+ * ever although another worker is free.
  */
 #include "../serving.h"
 #include <setjmp.h>
@@ -15,12 +15,12 @@
 
 enum { LATE_MS = 200, START_MS = 100, WORKERS = 2 };
 
-void __real_watch_add(struct watch *watch, struct session *s);
-void __wrap_watch_add(struct watch *watch, struct session *s);
-void __wrap_watch_add(struct watch *watch, struct session *s)
+void __real_watchdog_add(struct watchdog *wd, struct session *s);
+void __wrap_watchdog_add(struct watchdog *wd, struct session *s);
+void __wrap_watchdog_add(struct watchdog *wd, struct session *s)
 {
     serving_nap(LATE_MS);
-    __real_watch_add(watch, s);
+    __real_watchdog_add(wd, s);
 }
 
 static atomic_int glimpses; /* times a worker sees a waiting client that is not there */

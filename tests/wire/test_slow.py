@@ -283,7 +283,7 @@ def test_slow_reader_that_has_said_all(start, tree):
 def test_waiting_costs_nothing(start, standard, enough):
     """A server with an idle client sleeps until something happens or its time is up.
 
-    If there is only one seat, all seats are taken: then the watcher checks fifty times a second
+    If there is only one seat, all seats are taken: then the watchdog checks fifty times a second
     whether another client waits for it.  nonblock does not wait: it naps, a millisecond at the longest.
     """
     rate = 0 if enough > 1 else 50
@@ -292,7 +292,7 @@ def test_waiting_costs_nothing(start, standard, enough):
     server = start(standard)
     with server.wire() as wire:
         wire.ask("/hello.txt")
-        time.sleep(2)  # a watcher may still be checking for a while
+        time.sleep(2)  # a watchdog may still be checking for a while
         begin, before, cpu_before = time.monotonic(), server.wake_ups(), server.cpu_seconds()
         time.sleep(2)
         woken = server.wake_ups() - before

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* watch.c - the one watcher of a blocking engine: deadlines, eviction, drain.
+/* watchdog.c - the one watchdog of a blocking engine: deadlines, eviction, drain.
  *
  * A thread that sits in recv() or send() cannot look at the clock, and socket time-outs do not
  * help: a reader that takes a byte now and then resets them for ever.  So one more thread looks at
@@ -8,14 +8,14 @@
  * that very moment is still read and answered.
  *
  * `lock` guards the registry.  A session's machine belongs to its thread, but during a transfer the
- * watcher may look at it: owner_state says whose turn it is.  A thread whose transfer ends while
- * the watcher looks waits until the look is over.  That works between processes too (fork.c).
+ * watchdog may look at it: owner_state says whose turn it is.  A thread whose transfer ends while
+ * the watchdog looks waits until the look is over.  That works between processes too (fork.c).
  *
- * Cost of a transfer: two atomic operations and nothing else.  The watcher sleeps until the next
- * deadline.  Every new deadline is at least `shortest_ms` away when it is set, so the watcher looks
- * no less often than that and is never late.  It looks every TICK_MS only while connections come,
- * while one waits for a seat, or while the server stops.  When all seats are taken and none waits,
- * it sleeps: the listeners wake it.
+ * Cost of a transfer: two atomic operations and nothing else.  The watchdog sleeps until the next
+ * deadline.  Every new deadline is at least `shortest_ms` away when it is set, so the watchdog
+ * looks no less often than that and is never late.  It looks every TICK_MS only while connections
+ * come, while one waits for a seat, or while the server stops.  When all seats are taken and none
+ * waits, it sleeps: the listeners wake it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -38,10 +38,10 @@ enum {
     QUIET_TICKS = 50 /* ticks without need, then it sleeps longer: a busy engine need not wake it */
 };
 
-enum { TURN_SERVER, TURN_TRANSFER, TURN_WATCHER };   /* session.conn.owner_state */
+enum { TURN_SERVER, TURN_TRANSFER, TURN_WATCHDOG };   /* session.conn.owner_state */
 enum { ENDED_READING = 1, ENDED = 2 };               /* session.slot: what was shut down already */
 
-struct watch {
+struct watchdog {
     struct worker *worker;
     pthread_mutex_t lock; /* guards all below, and each session's list links and slot */
     struct session *first;
@@ -50,7 +50,7 @@ struct watch {
     bool added;   /* since the last look */
     bool attends; /* waits for the listeners too, while it sleeps */
     bool over;
-    /* The watcher's own: */
+    /* The watchdog's own: */
     pthread_t thread;
     int wake_fd;
     unsigned quiet;
@@ -70,99 +70,99 @@ struct watch {
 
 /* --- The serving threads' side ---------------------------------------------------------------- */
 
-static void wake(struct watch *watch)
+static void wake(struct watchdog *wd)
 {
     uint64_t one = 1;
 
-    if (write(watch->wake_fd, &one, sizeof(one)) < 0)
-        return; /* the counter is full: the watcher is awake */
+    if (write(wd->wake_fd, &one, sizeof(one)) < 0)
+        return; /* the counter is full: the watchdog is awake */
 }
 
-bool watch_full(struct watch *watch)
+bool watchdog_full(struct watchdog *wd)
 {
     bool full;
 
-    pthread_mutex_lock(&watch->lock);
-    full = watch->count + atomic_load(&watch->worker->queued) >= watch->seats;
-    pthread_mutex_unlock(&watch->lock);
+    pthread_mutex_lock(&wd->lock);
+    full = wd->count + atomic_load(&wd->worker->queued) >= wd->seats;
+    pthread_mutex_unlock(&wd->lock);
     return full;
 }
 
-bool watch_turns_away(struct watch *watch, struct session *s)
+bool watchdog_turns_away(struct watchdog *wd, struct session *s)
 {
-    struct worker *w = watch->worker;
+    struct worker *w = wd->worker;
     struct room r = {.now_ms = clock_ms(), .seats = w->seats};
     unsigned free_seats;
 
-    pthread_mutex_lock(&watch->lock);
-    free_seats = watch->count < watch->seats ? (unsigned)(watch->seats - watch->count) : 0;
-    pthread_mutex_unlock(&watch->lock);
-    /* If other workers share a listener, the watcher looks at what waits there. */
+    pthread_mutex_lock(&wd->lock);
+    free_seats = wd->count < wd->seats ? (unsigned)(wd->seats - wd->count) : 0;
+    pthread_mutex_unlock(&wd->lock);
+    /* If other workers share a listener, the watchdog looks at what waits there. */
     r.waiting = worker_shares(w) ? atomic_load(&w->queued) : worker_waiting(w);
     r.waiting -= r.waiting < free_seats ? r.waiting : free_seats; /* as many will get a seat */
     return r.waiting && session_place(s, &r).claim == ROOM_IDLE;
 }
 
-void watch_seats(struct watch *watch, unsigned seats)
+void watchdog_seats(struct watchdog *wd, unsigned seats)
 {
-    pthread_mutex_lock(&watch->lock);
-    watch->seats = seats;
-    pthread_mutex_unlock(&watch->lock);
+    pthread_mutex_lock(&wd->lock);
+    wd->seats = seats;
+    pthread_mutex_unlock(&wd->lock);
 }
 
-void watch_hurry(struct watch *watch)
+void watchdog_hurry(struct watchdog *wd)
 {
-    pthread_mutex_lock(&watch->lock);
-    if (!watch->ticking)
-        wake(watch);
-    pthread_mutex_unlock(&watch->lock);
+    pthread_mutex_lock(&wd->lock);
+    if (!wd->ticking)
+        wake(wd);
+    pthread_mutex_unlock(&wd->lock);
 }
 
-bool watch_left(const struct watch *watch)
+bool watchdog_left(const struct watchdog *wd)
 {
-    return atomic_load(&watch->left);
+    return atomic_load(&wd->left);
 }
 
-int watch_last(struct watch *watch)
+int watchdog_last(struct watchdog *wd)
 {
     int fd = -ECANCELED;
 
-    pthread_mutex_lock(&watch->lock);
-    if (watch->last_next < watch->last_count)
-        fd = watch->last[watch->last_next++];
-    pthread_mutex_unlock(&watch->lock);
+    pthread_mutex_lock(&wd->lock);
+    if (wd->last_next < wd->last_count)
+        fd = wd->last[wd->last_next++];
+    pthread_mutex_unlock(&wd->lock);
     return fd;
 }
 
 /* If a queue feeds the threads, the session's connection leaves the queue as it takes its seat,
- * under one lock: if it had neither for a moment, watch_full() would be wrong then. */
-void watch_add(struct watch *watch, struct session *s)
+ * under one lock: if it had neither for a moment, watchdog_full() would be wrong then. */
+void watchdog_add(struct watchdog *wd, struct session *s)
 {
-    pthread_mutex_lock(&watch->lock);
-    (void)worker_unqueued(watch->worker);
+    pthread_mutex_lock(&wd->lock);
+    (void)worker_unqueued(wd->worker);
     s->prev = NULL;
-    s->next = watch->first;
+    s->next = wd->first;
     if (s->next)
         s->next->prev = s;
-    watch->first = s;
-    watch->count++;
-    watch->added = true;
-    if (!watch->ticking && (watch->count == 1 || watch->count >= watch->seats))
-        wake(watch);
-    pthread_mutex_unlock(&watch->lock);
+    wd->first = s;
+    wd->count++;
+    wd->added = true;
+    if (!wd->ticking && (wd->count == 1 || wd->count >= wd->seats))
+        wake(wd);
+    pthread_mutex_unlock(&wd->lock);
 }
 
-void watch_del(struct watch *watch, struct session *s)
+void watchdog_del(struct watchdog *wd, struct session *s)
 {
-    pthread_mutex_lock(&watch->lock);
+    pthread_mutex_lock(&wd->lock);
     if (s->prev)
         s->prev->next = s->next;
     else
-        watch->first = s->next;
+        wd->first = s->next;
     if (s->next)
         s->next->prev = s->prev;
-    watch->count--;
-    pthread_mutex_unlock(&watch->lock);
+    wd->count--;
+    pthread_mutex_unlock(&wd->lock);
 }
 
 static bool turn_take(struct session *s, uint8_t turn)
@@ -178,25 +178,25 @@ static void turn_give(struct session *s)
     __atomic_store_n(&s->conn.owner_state, TURN_TRANSFER, __ATOMIC_RELEASE);
 }
 
-void watch_leave(struct watch *watch, struct session *s)
+void watchdog_leave(struct watchdog *wd, struct session *s)
 {
-    (void)watch;
+    (void)wd;
     turn_give(s);
 }
 
-void watch_enter(struct watch *watch, struct session *s)
+void watchdog_enter(struct watchdog *wd, struct session *s)
 {
-    (void)watch; /* it may be another process's, whose lock is out of reach */
+    (void)wd; /* it may be another process's, whose lock is out of reach */
     while (!turn_take(s, TURN_SERVER))
-        sched_yield(); /* the watcher looks at the session: a few instructions */
+        sched_yield(); /* the watchdog looks at the session: a few instructions */
 }
 
-bool watch_has_shut(const struct session *s)
+bool watchdog_has_shut(const struct session *s)
 {
     return s->slot != 0;
 }
 
-/* --- The watcher's side ----------------------------------------------------------------------- */
+/* --- The watchdog's side ---------------------------------------------------------------------- */
 
 static void end(struct session *s, unsigned how)
 {
@@ -214,60 +214,60 @@ static void cut(struct session *s)
     end(s, ENDED);
 }
 
-static void count(struct watch *watch, enum stat_id stat)
+static void count(struct watchdog *wd, enum stat_id stat)
 {
-    stats_add(watch->worker->server->stats, stat, 1);
+    stats_add(wd->worker->server->stats, stat, 1);
 }
 
-static int stop_signals(const struct watch *watch)
+static int stop_signals(const struct watchdog *wd)
 {
-    return atomic_load_explicit(watch->worker->stopping, memory_order_relaxed);
+    return atomic_load_explicit(wd->worker->stopping, memory_order_relaxed);
 }
 
-static bool cut_off(const struct watch *watch)
+static bool cut_off(const struct watchdog *wd)
 {
-    return watch->drain_ms && (watch->now_ms >= watch->drain_ms || stop_signals(watch) > 1);
+    return wd->drain_ms && (wd->now_ms >= wd->drain_ms || stop_signals(wd) > 1);
 }
 
 /* Look at one session whose machine is at rest.  Returns its deadline. */
-static uint64_t look(struct watch *watch, struct session *s)
+static uint64_t look(struct watchdog *wd, struct session *s)
 {
     /* The session's thread may have received a request before its turn: that request is
      * answered. */
     bool idle = conn_idle(&s->conn);
 
-    if (watch->drain_ms && session_may_leave(s, watch->now_ms))
+    if (wd->drain_ms && session_may_leave(s, wd->now_ms))
         end(s, ENDED_READING);
-    if (s->conn.deadline_ms <= watch->now_ms && s->slot < (idle ? ENDED_READING : ENDED) &&
-        session_overdue(s, watch->now_ms)) {
-        count(watch, STAT_EXPIRED);
+    if (s->conn.deadline_ms <= wd->now_ms && s->slot < (idle ? ENDED_READING : ENDED) &&
+        session_overdue(s, wd->now_ms)) {
+        count(wd, STAT_EXPIRED);
         if (idle)
             end(s, ENDED_READING);
         else
             cut(s);
     }
-    return s->conn.deadline_ms > watch->now_ms ? s->conn.deadline_ms : watch->now_ms;
+    return s->conn.deadline_ms > wd->now_ms ? s->conn.deadline_ms : wd->now_ms;
 }
 
 /* Look at all sessions: end those whose time is up, and return the next deadline.  With v, find
  * those to evict. */
-static uint64_t look_at_all(struct watch *watch, struct victims *v)
+static uint64_t look_at_all(struct watchdog *wd, struct victims *v)
 {
-    uint64_t next_ms = watch->now_ms + watch->shortest_ms;
+    uint64_t next_ms = wd->now_ms + wd->shortest_ms;
 
-    watch->leaving = 0;
-    for (struct session *s = watch->first; s; s = s->next) {
+    wd->leaving = 0;
+    for (struct session *s = wd->first; s; s = s->next) {
         uint64_t deadline_ms;
 
-        watch->leaving += s->slot != 0;
-        if (!turn_take(s, TURN_WATCHER)) {
-            if (cut_off(watch))
+        wd->leaving += s->slot != 0;
+        if (!turn_take(s, TURN_WATCHDOG)) {
+            if (cut_off(wd))
                 end(s, ENDED); /* this needs no look at the machine */
             continue; /* its thread is at work: any deadline it sets is shortest_ms away */
         }
-        if (cut_off(watch))
+        if (cut_off(wd))
             cut(s);
-        deadline_ms = look(watch, s);
+        deadline_ms = look(wd, s);
         next_ms = deadline_ms < next_ms ? deadline_ms : next_ms;
         if (v && s->slot == 0)
             victims_look(v, s);
@@ -278,16 +278,16 @@ static uint64_t look_at_all(struct watch *watch, struct victims *v)
 
 /* Evict a session, unless it has come to life in the meantime.  An idle session is shut down for
  * reading only: a request that arrives at this moment is still answered. */
-static void evict(struct watch *watch, struct session *s, const struct room *r)
+static void evict(struct watchdog *wd, struct session *s, const struct room *r)
 {
     enum room_claim claim;
 
-    if (!turn_take(s, TURN_WATCHER))
+    if (!turn_take(s, TURN_WATCHDOG))
         return;
     claim = session_place(s, r).claim;
     if (claim != ROOM_KEEPS) {
-        count(watch, STAT_EVICTED);
-        watch->evicted_ms = watch->now_ms;
+        count(wd, STAT_EVICTED);
+        wd->evicted_ms = wd->now_ms;
         if (claim == ROOM_IDLE)
             end(s, ENDED_READING);
         else
@@ -298,12 +298,12 @@ static void evict(struct watch *watch, struct session *s, const struct room *r)
 
 /* Evict as many sessions as connections wait, less those that are ending already: a thread, or even
  * a process, needs a moment to end.  A client that keeps asking may delay that further. */
-static void evict_all(struct watch *watch, const struct victims *v)
+static void evict_all(struct watchdog *wd, const struct victims *v)
 {
-    unsigned leaving = watch->now_ms - watch->evicted_ms < LEAVING_MS ? watch->leaving : 0;
+    unsigned leaving = wd->now_ms - wd->evicted_ms < LEAVING_MS ? wd->leaving : 0;
 
     for (unsigned i = 0; i + leaving < v->wanted && i < v->count; i++)
-        evict(watch, (struct session *)v->row[i].conn, &v->room); /* its first member */
+        evict(wd, (struct session *)v->row[i].conn, &v->room); /* its first member */
 }
 
 /* Whether any free thread of a pool takes a queued connection.  Otherwise the connection waits for
@@ -317,124 +317,124 @@ static bool any_takes(const struct worker *w)
 /* Whether a connection waits for a seat that it will not get by itself.  While seats are free it is
  * about to get a thread, unless its queue's thread is taken or none can be started.  On a listener
  * that other workers share, one of them is about to accept it, unless they are full too. */
-static bool is_awaited(struct watch *watch, bool full)
+static bool is_awaited(struct watchdog *wd, bool full)
 {
-    struct worker *w = watch->worker;
+    struct worker *w = wd->worker;
     unsigned emptied = atomic_load(&w->emptied);
     bool queued = atomic_load(&w->queued) > 0;
     bool waits = queued || (full && worker_awaited(w));
 
-    if (!waits || !watch->waited || emptied != watch->emptied)
-        watch->waiting_ms = watch->now_ms;
-    watch->emptied = emptied;
-    watch->waited = waits;
+    if (!waits || !wd->waited || emptied != wd->emptied)
+        wd->waiting_ms = wd->now_ms;
+    wd->emptied = emptied;
+    wd->waited = waits;
     if (full && (queued || !worker_shares(w)))
         return waits;
-    return watch->now_ms - watch->waiting_ms >= (!full && any_takes(w) ? STARVED_MS : WAITED_MS);
+    return wd->now_ms - wd->waiting_ms >= (!full && any_takes(w) ? STARVED_MS : WAITED_MS);
 }
 
 /* --- The end of listening --------------------------------------------------------------------- */
 
-static bool last_room(struct watch *watch)
+static bool last_room(struct watchdog *wd)
 {
-    unsigned room = watch->last_room ? watch->last_room * 2 : LAST_FIRST;
+    unsigned room = wd->last_room ? wd->last_room * 2 : LAST_FIRST;
     int *more;
 
-    if (watch->last_count < watch->last_room)
+    if (wd->last_count < wd->last_room)
         return true;
-    more = realloc(watch->last, room * sizeof(*more));
+    more = realloc(wd->last, room * sizeof(*more));
     if (!more)
         return false;
-    watch->last = more;
-    watch->last_room = room;
+    wd->last = more;
+    wd->last_room = room;
     return true;
 }
 
-/* Every thread may be busy with a slow client, so the watcher empties the accept queues.  Those
+/* Every thread may be busy with a slow client, so the watchdog empties the accept queues.  Those
  * connections are served when a thread is free; new clients are refused at once.  If descriptors or
  * memory are short, the rest stays queued until the next round. */
-static void leave_listeners(struct watch *watch)
+static void leave_listeners(struct watchdog *wd)
 {
     int fd = -ENOMEM;
 
-    if (stop_signals(watch) < 2 && watch->now_ms < watch->call_ms)
+    if (stop_signals(wd) < 2 && wd->now_ms < wd->call_ms)
         return;
-    while (worker_takes_last(watch->worker, watch->last_count) && last_room(watch) &&
-           (fd = worker_accept_now(watch->worker)) >= 0)
-        watch->last[watch->last_count++] = fd;
-    if (fd != -EAGAIN && worker_takes_last(watch->worker, watch->last_count) &&
-        stop_signals(watch) < 2)
+    while (worker_takes_last(wd->worker, wd->last_count) && last_room(wd) &&
+           (fd = worker_accept_now(wd->worker)) >= 0)
+        wd->last[wd->last_count++] = fd;
+    if (fd != -EAGAIN && worker_takes_last(wd->worker, wd->last_count) &&
+        stop_signals(wd) < 2)
         return;
-    atomic_store(&watch->left, true);
-    worker_leave(watch->worker);
+    atomic_store(&wd->left, true);
+    worker_leave(wd->worker);
 }
 
 /* One round under the lock.  Returns how long to sleep: ms, or -1 = until something happens. */
-static int round_of_looks(struct watch *watch)
+static int round_of_looks(struct watchdog *wd)
 {
     struct victims v = {.count = 0};
-    bool full = watch->count >= watch->seats;
+    bool full = wd->count >= wd->seats;
     bool awaited;
     uint64_t next_ms;
 
-    watch->now_ms = clock_ms();
-    awaited = !stop_signals(watch) && is_awaited(watch, full); /* while stopping, all may finish */
-    if (stop_signals(watch) && !watch->drain_ms) {
-        watch->drain_ms = watch->now_ms + watch->worker->server->drain_ms + 1;
-        watch->call_ms = watch->now_ms + LAST_CALL_MS;
+    wd->now_ms = clock_ms();
+    awaited = !stop_signals(wd) && is_awaited(wd, full); /* while stopping, all may finish */
+    if (stop_signals(wd) && !wd->drain_ms) {
+        wd->drain_ms = wd->now_ms + wd->worker->server->drain_ms + 1;
+        wd->call_ms = wd->now_ms + LAST_CALL_MS;
     }
-    if (watch->drain_ms && !watch_left(watch))
-        leave_listeners(watch);
+    if (wd->drain_ms && !watchdog_left(wd))
+        leave_listeners(wd);
     if (awaited)
-        victims_begin(&v, watch->worker, watch->now_ms);
+        victims_begin(&v, wd->worker, wd->now_ms);
     v.wanted += awaited && !v.wanted;
-    next_ms = look_at_all(watch, awaited ? &v : NULL);
-    evict_all(watch, &v);
-    if (watch->added || awaited || watch->waited || watch->drain_ms)
-        watch->quiet = 0;
+    next_ms = look_at_all(wd, awaited ? &v : NULL);
+    evict_all(wd, &v);
+    if (wd->added || awaited || wd->waited || wd->drain_ms)
+        wd->quiet = 0;
     else
-        watch->quiet++;
-    watch->added = false;
-    watch->ticking = watch->quiet < QUIET_TICKS;
-    watch->attends = full && !watch->ticking;
-    if (v.count && PRESSED_MS + watch->count / PRESSED_LOOKS < TICK_MS)
-        return (int)(PRESSED_MS + watch->count / PRESSED_LOOKS);
-    if (watch->ticking)
+        wd->quiet++;
+    wd->added = false;
+    wd->ticking = wd->quiet < QUIET_TICKS;
+    wd->attends = full && !wd->ticking;
+    if (v.count && PRESSED_MS + wd->count / PRESSED_LOOKS < TICK_MS)
+        return (int)(PRESSED_MS + wd->count / PRESSED_LOOKS);
+    if (wd->ticking)
         return TICK_MS;
-    return watch->count ? (int)(next_ms - watch->now_ms) : -1;
+    return wd->count ? (int)(next_ms - wd->now_ms) : -1;
 }
 
-static void sleep_until_needed(struct watch *watch, int wait_ms)
+static void sleep_until_needed(struct watchdog *wd, int wait_ms)
 {
-    const struct worker *w = watch->worker;
-    struct pollfd p[LISTENERS_MAX + 2] = {{.fd = watch->wake_fd, .events = POLLIN},
+    const struct worker *w = wd->worker;
+    struct pollfd p[LISTENERS_MAX + 2] = {{.fd = wd->wake_fd, .events = POLLIN},
                                           {.fd = w->stop_fd, .events = POLLIN}};
     uint64_t n;
 
-    if (watch->drain_ms)
+    if (wd->drain_ms)
         p[1].fd = -1; /* seen already, and readable for ever */
     for (unsigned i = 0; i < w->listeners; i++)
         p[2 + i] = (struct pollfd){.fd = w->listener[i], .events = POLLIN};
-    if (poll(p, watch->attends ? 2 + w->listeners : 2, wait_ms) > 0 && p[0].revents &&
-        read(watch->wake_fd, &n, sizeof(n)) < 0)
+    if (poll(p, wd->attends ? 2 + w->listeners : 2, wait_ms) > 0 && p[0].revents &&
+        read(wd->wake_fd, &n, sizeof(n)) < 0)
         return; /* it was emptied already; it was a hint only */
 }
 
-static void *watch_main(void *arg)
+static void *watchdog_main(void *arg)
 {
-    struct watch *watch = arg;
+    struct watchdog *wd = arg;
 
     for (;;) {
         int wait_ms;
 
-        pthread_mutex_lock(&watch->lock);
-        if (watch->over)
+        pthread_mutex_lock(&wd->lock);
+        if (wd->over)
             break;
-        wait_ms = round_of_looks(watch);
-        pthread_mutex_unlock(&watch->lock);
-        sleep_until_needed(watch, wait_ms);
+        wait_ms = round_of_looks(wd);
+        pthread_mutex_unlock(&wd->lock);
+        sleep_until_needed(wd, wait_ms);
     }
-    pthread_mutex_unlock(&watch->lock);
+    pthread_mutex_unlock(&wd->lock);
     return NULL;
 }
 
@@ -449,9 +449,9 @@ static uint64_t shortest_ms(const struct server *srv)
     return srv->send_ms < ms ? srv->send_ms : ms;
 }
 
-int watch_open(struct watch **watch, struct worker *w)
+int watchdog_open(struct watchdog **wd, struct worker *w)
 {
-    struct watch *new = calloc(1, sizeof(*new));
+    struct watchdog *new = calloc(1, sizeof(*new));
     int err;
 
     if (!new)
@@ -461,7 +461,7 @@ int watch_open(struct watch **watch, struct worker *w)
     new->seats = w->seats;
     pthread_mutex_init(&new->lock, NULL);
     new->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    err = new->wake_fd < 0 ? -errno : -pthread_create(&new->thread, NULL, watch_main, new);
+    err = new->wake_fd < 0 ? -errno : -pthread_create(&new->thread, NULL, watchdog_main, new);
     if (err) {
         if (new->wake_fd >= 0)
             close(new->wake_fd);
@@ -469,21 +469,21 @@ int watch_open(struct watch **watch, struct worker *w)
         free(new);
         return err;
     }
-    *watch = new;
+    *wd = new;
     return 0;
 }
 
-void watch_close(struct watch *watch)
+void watchdog_close(struct watchdog *wd)
 {
-    pthread_mutex_lock(&watch->lock);
-    watch->over = true;
-    pthread_mutex_unlock(&watch->lock);
-    wake(watch);
-    pthread_join(watch->thread, NULL);
-    close(watch->wake_fd);
-    while (watch->last_next < watch->last_count) /* the time to drain ended before their turn */
-        close(watch->last[watch->last_next++]);
-    free(watch->last);
-    pthread_mutex_destroy(&watch->lock);
-    free(watch);
+    pthread_mutex_lock(&wd->lock);
+    wd->over = true;
+    pthread_mutex_unlock(&wd->lock);
+    wake(wd);
+    pthread_join(wd->thread, NULL);
+    close(wd->wake_fd);
+    while (wd->last_next < wd->last_count) /* the time to drain ended before their turn */
+        close(wd->last[wd->last_next++]);
+    free(wd->last);
+    pthread_mutex_destroy(&wd->lock);
+    free(wd);
 }
