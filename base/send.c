@@ -40,7 +40,7 @@ struct sender {
     char buf[];
 };
 
-static size_t buffer_bytes(enum send_way way)
+static size_t buffer_bytes(enum send_method way)
 {
     return way == SEND_AUTO ? SMALL_FILE_BYTES_MAX : way == SEND_COPY ? COPY_BYTES : 0;
 }

@@ -11,7 +11,7 @@
 #include "../core/conn.h"
 
 /* In the order of --send. */
-enum send_way {
+enum send_method {
     SEND_AUTO,     /* a small file is copied and goes with its head, a larger one by sendfile() */
     SEND_COPY,     /* read, then sent: two copies, in the cache if they are short */
     SEND_MMAP,     /* sent from a mapping: one copy, and page tables */
@@ -20,7 +20,7 @@ enum send_way {
 };
 
 struct send_how { /* zeroed: what is best for most */
-    enum send_way way;
+    enum send_method way;
     bool apart; /* head and body are sent in a call each, and neither says that more follows */
     bool cork;  /* the kernel joins the bytes of an answer's calls; for net_cork()'s callers */
 };

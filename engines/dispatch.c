@@ -5,8 +5,8 @@
  * pumps until the connection would block and gives it back.  EPOLLONESHOT ensures that one thread
  * at a time has a connection: one that is lent out is not reported again until it is re-armed.  The
  * thread re-arms it by itself; an event between arming and giving back is noted on the session (see
- * session_lend()) and handled at once.  Only the waiting thread closes: sessions that have ended
- * are returned to it through a pipe.
+ * session_schedule()) and handled at once.  Only the waiting thread closes: sessions that have
+ * ended are returned to it through a pipe.
  *
  * What it costs: a request passes through two threads and a queue, so it costs a wake-up and an
  * epoll_ctl more than with epoll.c, and the session's cache lines move between processors.  What it
@@ -45,13 +45,13 @@ static void work_on(struct pool_thread *self, struct session *s)
 
     loop_tick(self->lane);
     do {
-        want = session_pump_lent(self->lane, s);
+        want = session_pump_scheduled(self->lane, s);
         if (want == CONN_CLOSE || !arm(d, s, want)) {
             while (write(d->home[1], &s, sizeof(s)) < 0 && errno == EINTR)
                 continue; /* a pipe takes the whole pointer, or write() waits */
             return;
         }
-    } while (!session_back(s));
+    } while (!session_complete(s));
 }
 
 static void *work(void *arg)
@@ -110,7 +110,7 @@ static void handle(struct dispatcher *d, void *who)
         accept_waiting(d, (unsigned)listener);
     else if (who == d)
         reap(d);
-    else if (who != d->loop->worker && session_lend(d->loop, who))
+    else if (who != d->loop->worker && session_schedule(d->loop, who))
         hand_out(d, who);
 }
 

@@ -32,7 +32,7 @@ static bool stays_polled(struct uring *u, struct session *s, const struct io_uri
     if (cqe->flags & IORING_CQE_F_MORE) {
         if (cqe->res != POLLRDHUP && !ring_cancel(&u->ring, data) && s->slot & LEAVING) {
             s->slot &= ~(unsigned)LEAVING;
-            session_keep(u->loop, s);
+            session_cancel_undo(u->loop, s);
         }
         return true;
     }
@@ -67,7 +67,7 @@ static void session_completed(struct uring *u, struct session *s, const struct i
         (tag == TAG_RECV && !(s->slot & LEAVING) && waits_for_memory(u, s, cqe)))
         return;
     if (s->slot & LEAVING && !leaving)
-        session_keep(u->loop, s);
+        session_cancel_undo(u->loop, s);
     s->slot &= ~(unsigned)LEAVING;
     if (tag == TAG_READ && n > 0 && !leaving && uring_transmit_read(u, s, (size_t)n))
         return;
@@ -109,7 +109,7 @@ static void leave(struct uring *u, struct session *s)
         session_close(u->loop, s);
         return;
     }
-    session_hold(s);
+    session_cancel_begin(s);
     s->slot |= LEAVING;
     if (s->slot & STARVED)
         return;

@@ -33,7 +33,7 @@ const char *arrange_sending(struct arrangement *a, const struct engine *e,
         return "no listener speaks TCP: --tcp-nodelay, --tcp-cork, --congestion and --defer-accept "
                "would change nothing";
     a->send = (struct send_how){
-        .way = (enum send_way)o->send, .apart = !o->gather, .cork = o->tcp_cork};
+        .way = (enum send_method)o->send, .apart = !o->gather, .cork = o->tcp_cork};
     a->delay = !o->tcp_nodelay;
     a->defer_s = (unsigned)((o->defer_accept + 999) / 1000);
     return NULL;

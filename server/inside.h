@@ -283,7 +283,7 @@ struct session *session_open(struct loop *l, int fd);
 struct session *session_of_timer(struct wheel_node *n);
 void session_list_add(struct loop *l, struct session *s); /* at the back */
 void session_list_del(struct loop *l, struct session *s);
-bool session_home(const struct session *s); /* no other thread has it now: see session_lend() */
+bool session_is_local(const struct session *s); /* no other thread has it: session_schedule() */
 bool session_idle(const struct session *s); /* idle, and nothing waits unread in its socket */
 /* Stopping: whether it can be closed without loss.  A connection that was answered, or accepted,
  * only just now keeps its seat for a moment, because its next request may be on the way. */

@@ -159,7 +159,7 @@ static void victims_find(struct loop *l)
 
         session_list_del(l, s);
         session_list_add(l, s);
-        if (session_home(s))
+        if (session_is_local(s))
             victims_look(l->victims, s);
     }
 }
@@ -336,7 +336,7 @@ static struct session *victim_take(struct loop *l)
         struct conn *c = l->victims->row[l->victims->next++].conn;
         struct session *s = (struct session *)c; /* its first member */
 
-        if (!s || !session_home(s) || session_place(s, &l->victims->room).claim == ROOM_KEEPS)
+        if (!s || !session_is_local(s) || session_place(s, &l->victims->room).claim == ROOM_KEEPS)
             continue;
         stats_add(l->worker->server->stats, STAT_EVICTED, 1);
         return s;
@@ -351,7 +351,7 @@ static struct session *idle_take(struct loop *l)
     for (unsigned looks = l->drain_ms ? l->live : 0; looks > 0; looks--) {
         struct session *s = l->first;
 
-        if (session_home(s) && (loop_over(l) || session_may_leave(s, l->now_ms)))
+        if (session_is_local(s) && (loop_over(l) || session_may_leave(s, l->now_ms)))
             return s;
         session_list_del(l, s);
         session_list_add(l, s);
@@ -370,7 +370,7 @@ struct session *loop_expired(struct loop *l)
         return s;
     while ((node = wheel_pop(&l->wheel, l->now_ms))) {
         s = session_of_timer(node);
-        if (!session_home(s)) { /* its deadline is another thread's now */
+        if (!session_is_local(s)) { /* its deadline is another thread's now */
             wheel_add(&l->wheel, node, l->now_ms + WHEEL_TICK_MS);
             continue;
         }

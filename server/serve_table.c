@@ -20,7 +20,7 @@ static const char *const queue_choices[] = {"auto", "mutex", "lockfree", "accept
 static const char *const drain_choices[] = {"auto", "all", "one", NULL};
 static const char *const yield_choices[] = {"auto", "on", "off", NULL};
 static const char *const trigger_choices[] = {"auto", "level", "edge", "oneshot", NULL};
-static const char *const send_choices[] = { /* enum send_way */
+static const char *const send_choices[] = { /* enum send_method */
     "auto", "copy", "mmap", "sendfile", "splice", NULL};
 static const char *const log_choices[] = {"off", "combined", "json", "stages",
                                           NULL}; /* enum log_format, and json with times */

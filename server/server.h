@@ -137,8 +137,8 @@ _Static_assert(sizeof(struct session) <= 128, "an idle connection must stay smal
 
 int  loop_open(struct worker *w, struct loop **loop);
 /* Like loop_open(), but the loop is not woken: finding an answer may block.  For a thread that
- * serves sessions of another thread's loop (session_lend()), or whole connections; and for a loop
- * that lends all its sessions. */
+ * serves sessions of another thread's loop (session_schedule()), or whole connections; and for a
+ * loop that lends all its sessions. */
 int  lane_open(struct worker *w, struct loop **loop);
 void loop_close(struct loop *l); /* closes every session left */
 
@@ -194,17 +194,17 @@ enum { BATCH_MAX = 16 };
 bool session_receive(struct loop *l, struct session *s);
 struct session *session_received(struct loop *l);
 
-/* A session that is lent to another thread.  session_lend(): the loop's thread does not use the
+/* A session that is lent to another thread.  session_schedule(): the loop's thread does not use the
  * session until it is returned; its timer stays in this loop and is put off meanwhile.
- * session_pump_lent(): called on the other thread, with its own lane.  session_back(): the other
- * thread has finished.  False: the session was lent again meanwhile (an event came) and must be
- * pumped once more. */
-enum { SESSION_HOME, SESSION_LENT, SESSION_AGAIN };
+ * session_pump_scheduled(): called on the other thread, with its own lane.  session_complete(): the
+ * other thread has finished.  False: the session was scheduled again meanwhile (an event came) and
+ * must be pumped once more.  As NAPI does it: napi_schedule_prep(), napi_complete_done(). */
+enum { OWNER_LOOP, OWNER_THREAD, OWNER_MISSED };
 /* Returns false if the session is already lent; the thread that has it will then pump it once
  * more. */
-bool session_lend(struct loop *l, struct session *s);
-enum conn_want session_pump_lent(struct loop *lane, struct session *s);
-bool session_back(struct session *s);
+bool session_schedule(struct loop *l, struct session *s);
+enum conn_want session_pump_scheduled(struct loop *lane, struct session *s);
+bool session_complete(struct session *s);
 
 /* The one close path. */
 void session_close(struct loop *l, struct session *s);
@@ -249,11 +249,11 @@ enum conn_want session_hand_over(struct loop *l, struct session *s, bool *polls)
 /* The descriptor of a segment without bytes.  It stays the session's until that segment is sent. */
 int session_file(const struct segment *seg);
 
-/* session_hold(): loop_expired() returned the session, but an operation has it.  The engine cancels
- * the operation and closes the session when it completes; loop_expired() does not return it again.
- * session_keep(): the operation brought bytes after all, and the session goes on. */
-void session_hold(struct session *s);
-void session_keep(struct loop *l, struct session *s);
+/* session_cancel_begin(): loop_expired() returned the session, but an operation has it.  The engine
+ * cancels the operation and closes the session when it completes; loop_expired() does not return it
+ * again.  session_cancel_undo(): the operation brought bytes after all, and the session goes on. */
+void session_cancel_begin(struct session *s);
+void session_cancel_undo(struct loop *l, struct session *s);
 
 /* --- Blocking engines ------------------------------------------------------------------------- */
 

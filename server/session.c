@@ -222,27 +222,27 @@ int session_file(const struct segment *seg)
     return site_source_fd(seg->source);
 }
 
-void session_hold(struct session *s)
+void session_cancel_begin(struct session *s)
 {
-    __atomic_store_n(&s->conn.owner_state, SESSION_LENT, __ATOMIC_RELAXED);
+    __atomic_store_n(&s->conn.owner_state, OWNER_THREAD, __ATOMIC_RELAXED);
 }
 
-void session_keep(struct loop *l, struct session *s)
+void session_cancel_undo(struct loop *l, struct session *s)
 {
-    __atomic_store_n(&s->conn.owner_state, SESSION_HOME, __ATOMIC_RELAXED);
+    __atomic_store_n(&s->conn.owner_state, OWNER_LOOP, __ATOMIC_RELAXED);
     retime(l, s);
 }
 
 /* --- Lent to another thread: owner_state says whose it is ------------------------------------- */
 
-bool session_lend(struct loop *l, struct session *s)
+bool session_schedule(struct loop *l, struct session *s)
 {
     const struct host *h = &l->host;
     uint64_t nearest_ms = h->head_ms < LINGER_MS ? h->head_ms : LINGER_MS;
     uint8_t state = __atomic_load_n(&s->conn.owner_state, __ATOMIC_ACQUIRE);
 
-    while (state != SESSION_HOME)
-        if (__atomic_compare_exchange_n(&s->conn.owner_state, &state, SESSION_AGAIN, false,
+    while (state != OWNER_LOOP)
+        if (__atomic_compare_exchange_n(&s->conn.owner_state, &state, OWNER_MISSED, false,
                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             return false;
     /* Any deadline that the other thread sets is at least this far away. */
@@ -252,29 +252,29 @@ bool session_lend(struct loop *l, struct session *s)
         wheel_del(&l->wheel, &s->timer);
         wheel_add(&l->wheel, &s->timer, l->now_ms + nearest_ms);
     }
-    __atomic_store_n(&s->conn.owner_state, SESSION_LENT, __ATOMIC_RELEASE);
+    __atomic_store_n(&s->conn.owner_state, OWNER_THREAD, __ATOMIC_RELEASE);
     return true;
 }
 
-enum conn_want session_pump_lent(struct loop *lane, struct session *s)
+enum conn_want session_pump_scheduled(struct loop *lane, struct session *s)
 {
-    __atomic_store_n(&s->conn.owner_state, SESSION_LENT, __ATOMIC_RELEASE);
+    __atomic_store_n(&s->conn.owner_state, OWNER_THREAD, __ATOMIC_RELEASE);
     s->conn.host = &lane->host;
     lane->received++; /* another lane may have left a request in the stash */
     return pump_line(lane, s);
 }
 
-bool session_back(struct session *s)
+bool session_complete(struct session *s)
 {
-    uint8_t state = SESSION_LENT;
+    uint8_t state = OWNER_THREAD;
 
-    return __atomic_compare_exchange_n(&s->conn.owner_state, &state, SESSION_HOME, false,
+    return __atomic_compare_exchange_n(&s->conn.owner_state, &state, OWNER_LOOP, false,
                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-bool session_home(const struct session *s)
+bool session_is_local(const struct session *s)
 {
-    return __atomic_load_n(&s->conn.owner_state, __ATOMIC_ACQUIRE) == SESSION_HOME;
+    return __atomic_load_n(&s->conn.owner_state, __ATOMIC_ACQUIRE) == OWNER_LOOP;
 }
 
 /* --- Questions -------------------------------------------------------------------------------- */

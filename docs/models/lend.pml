@@ -7,8 +7,8 @@
  * Verified: one thread at a time touches a session, and never a closed one; each is closed once; bytes that have come
  * are received; neither a full queue nor a full pipe nor the end leaves a thread stuck.
  *
- * spin:planted DROPS news[  an event for a session that is lent out is dropped instead of noted as AGAIN
- * spin:planted STORES news[  a thread gives the session back by a plain store, over an AGAIN that the dispatcher has written
+ * spin:planted DROPS news[  an event for a session that is lent out is dropped instead of noted as MISSED
+ * spin:planted STORES news[  a thread gives the session back by a plain store, over an MISSED that the dispatcher has written
  * spin:planted EXPIRES state[  a session is closed when its time is up, though it is lent out
  * spin:also PIPE=0
  * spin:planted NO_REAP news[  a dispatcher that waits for room in the queue leaves the pipe full
@@ -25,8 +25,8 @@
 #define PIPE 1    /* with 0 no pointer fits, as when thousands of sessions end at once */
 #endif
 
-mtype = {HOME, LENT, AGAIN, CLOSED};
-mtype state[SESSIONS] = HOME; /* conn.owner_state */
+mtype = {LOOP, THREAD, MISSED, CLOSED};
+mtype state[SESSIONS] = LOOP; /* conn.owner_state */
 bool news[SESSIONS], armed[SESSIONS] = true, due[SESSIONS];
 bool event[SESSIONS];     /* in the batch that epoll_wait() has returned */
 byte toucher[SESSIONS] = NONE;
@@ -45,22 +45,22 @@ inline close(s) {
     atomic { state[s] = CLOSED; news[s] = false; armed[s] = false; due[s] = false; leave(s) }
 }
 
-/* server/session.c session_lend(): true is left in taken */
+/* server/session.c session_schedule(): true is left in taken */
 inline lend(s) {
     assert(state[s] != CLOSED);
     taken = false;
     seen = state[s];
     do
-    :: seen == HOME ->
+    :: seen == LOOP ->
         touch(s, _pid); /* the timer is moved */
-        atomic { leave(s); state[s] = LENT; taken = true; break }
-    :: seen != HOME ->
+        atomic { leave(s); state[s] = THREAD; taken = true; break }
+    :: seen != LOOP ->
 #ifdef DROPS
         break
 #else
         atomic {
             if
-            :: state[s] == seen -> state[s] = AGAIN; break
+            :: state[s] == seen -> state[s] = MISSED; break
             :: else -> seen = state[s]
             fi
         }
@@ -68,7 +68,7 @@ inline lend(s) {
     od
 }
 
-/* engines/dispatch.c work_on(), and session_pump_lent() and session_back() of server/session.c */
+/* engines/dispatch.c work_on(), and session_pump_scheduled() and session_complete() of server/session.c */
 proctype worker() {
     byte s;
     bool back;
@@ -79,7 +79,7 @@ end:
         do
         :: !back ->
             assert(state[s] != CLOSED);
-            state[s] = LENT;
+            state[s] = THREAD;
             touch(s, _pid);
             news[s] = false; /* conn_pump(): received until there is no more */
             leave(s);
@@ -95,10 +95,10 @@ end:
             atomic {
                 assert(state[s] != CLOSED);
 #ifdef STORES
-                state[s] = HOME; back = true
+                state[s] = LOOP; back = true
 #else
-                back = (state[s] == LENT);
-                state[s] = (back -> HOME : state[s])
+                back = (state[s] == THREAD);
+                state[s] = (back -> LOOP : state[s])
 #endif
             }
         :: back -> break
@@ -123,14 +123,14 @@ inline expire(s) {
 #ifdef EXPIRES
     :: due[s] && state[s] != CLOSED -> close(s)
 #else
-    :: due[s] && state[s] == HOME -> close(s)
+    :: due[s] && state[s] == LOOP -> close(s)
 #endif
     :: else
     fi
 }
 
 #define FIRES(s) (armed[s] && news[s])
-#define OVER(s) (due[s] && state[s] == HOME)
+#define OVER(s) (due[s] && state[s] == LOOP)
 
 /* engines/dispatch.c turns(), handle(), dispatcher_close() */
 proctype dispatcher() {

@@ -29,7 +29,7 @@ chan cq = [4] of {mtype, mtype, bool}; /* operation, result, more to come */
 
 byte lives = LIVES, bytes = BYTES, naps = NAPS, slow = SLOW, shortages = SHORTAGES, in_flight;
 byte changes;     /* 1: a multishot poll has room to report; 9: it has reported that the socket is shut down */
-bool open, busy, leaving, held, ending, over; /* busy, leaving: session->slot; held: SESSION_LENT */
+bool open, busy, leaving, held, ending, over; /* busy, leaving: session->slot; held: OWNER_THREAD */
 bool shut;        /* the socket has been shut down */
 mtype want, op = NOTHING;
 ltl ends { <> over }
@@ -99,7 +99,7 @@ inline cancel(what) {
     fi
 }
 
-/* engines/uring.c leave(), and session_hold() of server/session.c */
+/* engines/uring.c leave(), and session_cancel_begin() of server/session.c */
 inline leave() {
     if
     :: !busy -> close()
@@ -126,7 +126,7 @@ inline leave() {
     fi
 }
 
-/* engines/uring.c session_completed() and stays_polled(), server/session.c session_keep() */
+/* engines/uring.c session_completed() and stays_polled(), server/session.c session_cancel_undo() */
 inline moved() {
     assert(open);
     assert(!(res == CANCELED && what == RECV && !leaving)); /* an earlier cancel that came late */

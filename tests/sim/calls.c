@@ -154,7 +154,7 @@ static void small_file_by_each_way(void **state)
 static void long_file_by_each_way(void **state)
 {
     static const struct {
-        enum send_way way;
+        enum send_method way;
         enum seam_call call;
         unsigned least, most;
     } rows[] = {

@@ -102,11 +102,11 @@ static void held_and_kept(void **state)
     serving_nap(200);
     loop_tick(f.l);
     assert_ptr_equal(loop_expired(f.l), s);
-    session_hold(s);
+    session_cancel_begin(s);
     serving_nap(200);
     loop_tick(f.l);
     assert_null(loop_expired(f.l));
-    session_keep(f.l, s);
+    session_cancel_undo(f.l, s);
     assert_int_equal(session_fed(f.l, s, "x", 1), CONN_SEND);
     assert_int_equal(session_sent(f.l, s, 1), CONN_RECV);
     assert_null(loop_expired(f.l));
@@ -133,12 +133,12 @@ static void held_is_not_in_the_way(void **state)
     begin(&f);
     for (unsigned i = 0; i < 2; i++)
         s[i] = adopt(&f, &client[i]);
-    session_hold(s[0]);
+    session_cancel_begin(s[0]);
     server_stop(&f.s.srv);
     server_stop(&f.s.srv);
     loop_tick(f.l);
     assert_ptr_equal(loop_expired(f.l), s[1]);
-    session_hold(s[1]);
+    session_cancel_begin(s[1]);
     assert_null(loop_expired(f.l));
     for (unsigned i = 0; i < 2; i++)
         close(client[i]);

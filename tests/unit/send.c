@@ -16,7 +16,7 @@ enum {
     WAYS = SEND_SPLICE + 1
 };
 
-static struct sender *sender_of(enum send_way way, bool apart)
+static struct sender *sender_of(enum send_method way, bool apart)
 {
     struct sender *s;
 
@@ -78,7 +78,7 @@ static void memory_leaves_in_one_gather(void **state)
 }
 
 /* How many bytes of a range of `size` behind a head are sent with the head. */
-static size_t joined(enum send_way way, size_t size)
+static size_t joined(enum send_method way, size_t size)
 {
     switch (way) {
     case SEND_AUTO:
