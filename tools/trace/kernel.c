@@ -97,7 +97,7 @@ static int start_load(struct run *run)
 
     if (!run->opt->run)
         return 0;
-    run->load = fork();
+    run->load = interrupt_fork();
     if (run->load == 0) {
         setpgid(0, 0); /* so that all of it can be ended */
         prctl(PR_SET_PDEATHSIG, SIGTERM);
