@@ -188,6 +188,8 @@ soak: all ## mixed traffic for a long time: HOURS=2 or MINUTES=30, ENGINES='epol
 docs: ## write the figures and tables in the documents anew
 	@$(PYTHON) scripts/numbers
 	@$(PYTHON) scripts/rows
+	@$(MAKE) --no-print-directory MODE=debug all
+	@$(PYTHON) scripts/layers
 
 cost: ## what each engine costs, relative to epoll (docs/cost.md); COST=--quick: in two minutes
 	@scripts/setup lab
