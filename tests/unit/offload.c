@@ -11,7 +11,7 @@ static void at_once(void **state)
     assert_non_null(s);
     assert_null(offload_done(b->offload));
     assert_int_equal(the_site.begun, 0);
-    site_release(&the_site, s);
+    cache_source_release(&the_site, s);
 }
 
 static void one_later(void **state)
@@ -24,7 +24,7 @@ static void one_later(void **state)
     assert_null(offload_done(b->offload));
     assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EINPROGRESS); /* still */
     assert_int_equal(ask(b, &b->conn[1], "/now", &s), 0);              /* other connections go on */
-    site_release(&the_site, s);
+    cache_source_release(&the_site, s);
     s = NULL;
     give_turns(1);
     assert_ptr_equal(wait_done(b), &b->conn[0]);
@@ -32,7 +32,7 @@ static void one_later(void **state)
     assert_string_equal(the_site.last, "/list/q=1");
     assert_int_equal(ask(b, &b->conn[0], "/list/", &s), 0);
     assert_non_null(s);
-    site_release(&the_site, s);
+    cache_source_release(&the_site, s);
     assert_int_equal(the_site.begun, 1);
     assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EINPROGRESS); /* a new job */
 }
@@ -55,7 +55,7 @@ static void asked_first(void **state)
     assert_int_equal(offload_asked(b->offload, &b->conn[0], 0), 5);
     assert_int_equal(ask(b, &b->conn[0], "/list/", &s), 0);
     assert_int_equal(offload_asked(b->offload, &b->conn[0], 9), 0);
-    site_release(&the_site, s);
+    cache_source_release(&the_site, s);
 }
 
 static void errors_come_back(void **state)
@@ -102,7 +102,7 @@ static void forgotten_while_it_runs(void **state)
     give_turns(1);
     assert_ptr_equal(wait_done(b), &b->conn[0]);
     assert_int_equal(ask(b, &b->conn[0], "/b/", &s), 0);
-    site_release(&the_site, s);
+    cache_source_release(&the_site, s);
 }
 
 static void forgotten_when_done(void **state)
@@ -143,7 +143,7 @@ static void another_question(void **state)
     ask_made(b, 0, "/b/");
     assert_string_equal(the_site.last, "/b/q=1");
     assert_int_equal(ask(b, &b->conn[0], "/b/", &s), 0);
-    site_release(&the_site, s);
+    cache_source_release(&the_site, s);
 }
 
 /* JOBS_MAX jobs wait or run; one more is refused, and accepted when one has been fetched. */
@@ -156,12 +156,12 @@ static void the_queue_is_bounded(void **state)
         assert_int_equal(ask(b, &b->conn[i], "/a/", &s), -EINPROGRESS);
     assert_int_equal(ask(b, &b->conn[JOBS_MAX], "/a/", &s), -EAGAIN);
     assert_int_equal(ask(b, &b->conn[JOBS_MAX], "/now", &s), 0);
-    site_release(&the_site, s);
+    cache_source_release(&the_site, s);
     give_turns(1);
     assert_ptr_equal(wait_done(b), &b->conn[0]);
     assert_int_equal(ask(b, &b->conn[JOBS_MAX], "/a/", &s), -EAGAIN); /* not fetched yet */
     assert_int_equal(ask(b, &b->conn[0], "/a/", &s), 0);
-    site_release(&the_site, s);
+    cache_source_release(&the_site, s);
     assert_int_equal(ask(b, &b->conn[JOBS_MAX], "/a/", &s), -EINPROGRESS);
     assert_int_equal(ask(b, &b->conn[JOBS_MAX + 1], "/a/", &s), -EAGAIN);
     give_turns(JOBS_MAX);
@@ -199,7 +199,7 @@ static void churn(void **state)
         if (seed >> 20 & 1) {
             asked += ask(b, c, "/a/", &s) == -EINPROGRESS;
             if (s)
-                site_release(&the_site, s);
+                cache_source_release(&the_site, s);
             s = NULL;
         } else if (seed >> 21 & 1) {
             offload_forget(b->offload, c);

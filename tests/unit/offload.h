@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* offload.h - a site that waits for the test at every listing, and a helper thread that queries it.
  *
- * The site here is ours: site_find(), site_release() and site_listing_...() of this file take the
- * place of the server's.  "/now" is answered at once; every other path is later, and waits for a
- * turn that the test gives.  "/longN/" is a listing of N slices, each with a turn, and is then one
+ * The site here is ours: site_find(), cache_source_release() and site_listing_...() of this file
+ * take the place of the server's.  "/now" is answered at once; every other path is later, and waits
+ * for a turn that the test gives.  "/longN/" is a listing of N slices, each with a turn, and is then one
  * byte; "/refill/" is endless bytes, each made by a slice; the first byte of "/refillN/" takes N.
  * All sources are released in the end.
  */
@@ -21,6 +21,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "../../server/cache.h"
 #include "../../server/inside.h"
 
 enum { JOBS_MAX = 512, LONGS = 8, PATIENCE_MS = 30000 };
@@ -148,7 +149,7 @@ int site_listing_step(struct source *source)
     return error ? error : s->slices ? -EINPROGRESS : 0;
 }
 
-void site_release(struct site *site, struct source *source)
+void cache_source_release(struct site *site, struct source *source)
 {
     pthread_mutex_lock(&site->lock);
     site->released++;
