@@ -3,9 +3,9 @@
  *
  * The site here is ours: site_find(), cache_source_release() and site_listing_...() of this file
  * take the place of the server's.  "/now" is answered at once; every other path is later, and waits
- * for a turn that the test gives.  "/longN/" is a listing of N slices, each with a turn, and is then one
- * byte; "/refill/" is endless bytes, each made by a slice; the first byte of "/refillN/" takes N.
- * All sources are released in the end.
+ * for a turn that the test gives.  "/longN/" is a listing of N slices, each with a turn, and is
+ * then one byte; "/refill/" is endless bytes, each made by a slice; the first byte of "/refillN/"
+ * takes N.  All sources are released in the end.
  */
 #ifndef TESTS_UNIT_OFFLOAD_H
 #define TESTS_UNIT_OFFLOAD_H
