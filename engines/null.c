@@ -89,7 +89,7 @@ static int null_run(struct worker *w)
     err = bench_open(l, &b);
     for (unsigned i = 0; !err && (name = bench_script(b, i)) && !atomic_load(w->stopping); i++)
         if (!script_print(w, b, name))
-            printf("  - could not be measured: the folder's own page is not a file\n");
+            printf("  - could not be replayed: the folder's own page is not a file\n");
     if (!err) {
         printf("best of %d rounds of %d ms; again: rung --engine null [DIR]\n", ROUNDS,
                ROUND_NS / 1000000);

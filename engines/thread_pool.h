@@ -89,7 +89,7 @@ static inline bool thread_pool_take(struct pool_thread *self, intptr_t *item)
             sched_yield();
         self->next = 0;
         self->taken = queue_take(self->pool->queue, self->number, self->item,
-                              t->drain_all ? QUEUE_TAKE_MAX : 1);
+                                 t->drain_all ? QUEUE_TAKE_MAX : 1);
     }
     if (!self->taken)
         return false;

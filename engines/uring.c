@@ -85,7 +85,7 @@ static void session_completed(struct uring *u, struct session *s, const struct i
                          : ring_poll(&u->ring, s->fd, POLLOUT, uring_data(s, TAG_WRITABLE))))
         s->slot |= INFLIGHT;
     else if (tag != TAG_RECV || n != -ENOBUFS || want == CONN_CLOSE || !uring_starve(u, s))
-        uring_submit(u, s, want);
+        uring_begin_in_turn(u, s, want);
 }
 
 /* If this ends the pause of bytes that wait for memory, handle them as if they had come now. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* uring.h - what the files of uring share.  Each calls only those below it: uring.c handles
+/* uring.h - what the files of uring share.  Each calls only those named after it: uring.c handles
  * completions, uring_accept.c accepts connections, uring_starved.c queues the sessions that found
  * no buffer, uring_ops.c begins operations.
  */
@@ -37,7 +37,7 @@ struct uring {
     bool ahead; /* this kernel can accept for ever (multishot) */
     unsigned holding; /* sessions whose bytes wait for memory */
     struct starved starved;
-    unsigned listeners;
+    unsigned listeners; /* the worker's, and behind them wake_fd and stop_fd */
     struct listener listener[LISTENERS_MAX + 2];
 };
 
@@ -64,13 +64,13 @@ bool uring_may_feed(const struct uring *u);
 /* Begin what the first of them want, for as many as there are buffers now. */
 void uring_feed_starved(struct uring *u);
 /* Like uring_begin(), except that a session that wants to receive queues behind those that wait. */
-void uring_submit(struct uring *u, struct session *s, enum conn_want want);
+void uring_begin_in_turn(struct uring *u, struct session *s, enum conn_want want);
 
 /* --- uring_accept.c --------------------------------------------------------------------------- */
 
 /* Bring each listener to the state that it should have now. */
 void uring_listeners_tend(struct uring *u);
-/* Handle a completion of listener i. */
+/* Handle a completion of listener[i], which may be wake_fd or stop_fd. */
 void uring_listener_completed(struct uring *u, unsigned i, const struct io_uring_cqe *cqe);
 
 #endif

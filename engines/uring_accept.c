@@ -4,7 +4,7 @@
  *
  * One operation accepts for ever, so a connection costs no call at all.  But it never asks whether
  * there is a seat, so it is used while more seats are free than it can take before it is ended.
- * With fewer the listener is watched, as by epoll.c, and each connection is accepted when it has a
+ * With fewer the listener is polled, as by epoll.c, and each connection is accepted when it has a
  * seat.
  */
 #include <errno.h>
@@ -24,7 +24,7 @@ static enum listener_state listener_want(const struct uring *u, unsigned i)
 {
     const struct loop *l = u->loop;
 
-    if (i == l->worker->listeners + 1) /* stays readable, and is watched until it is acted upon: */
+    if (i == l->worker->listeners + 1) /* stays readable, and is polled until it is acted upon: */
         return l->drain_ms ? OFF : POLLED; /* it may be reported after loop_tick() has looked */
     if (i == l->worker->listeners)
         return POLLED;
@@ -36,27 +36,27 @@ static enum listener_state listener_want(const struct uring *u, unsigned i)
 /* EXCLUSIVE: a connection wakes one or a few of the workers that share the listener, not all. */
 static void listener_open(struct uring *u, unsigned i, enum listener_state want)
 {
-    struct listener *d = &u->listener[i];
+    struct listener *one = &u->listener[i];
     uint64_t data = i * TAGS | TAG_LISTENER;
     unsigned events = POLLIN | (i < u->loop->worker->listeners ? EPOLLEXCLUSIVE : 0);
 
-    if (want == MULTISHOT ? ring_accept(&u->ring, d->fd, data)
-                          : ring_poll(&u->ring, d->fd, events, data))
-        d->state = want; /* otherwise the next turn tries again */
+    if (want == MULTISHOT ? ring_accept(&u->ring, one->fd, data)
+                          : ring_poll(&u->ring, one->fd, events, data))
+        one->state = want; /* otherwise the next turn tries again */
 }
 
 void uring_listeners_tend(struct uring *u)
 {
     for (unsigned i = 0; i < u->listeners; i++) {
-        struct listener *d = &u->listener[i];
+        struct listener *one = &u->listener[i];
         enum listener_state want = u->ring.ending ? OFF : listener_want(u, i);
 
-        if (d->state == want || d->leaving)
+        if (one->state == want || one->leaving)
             continue;
-        if (d->state == OFF)
+        if (one->state == OFF)
             listener_open(u, i, want);
         else
-            d->leaving = ring_cancel(&u->ring, i * TAGS | TAG_LISTENER);
+            one->leaving = ring_cancel(&u->ring, i * TAGS | TAG_LISTENER);
     }
 }
 
@@ -70,7 +70,7 @@ static void accepted(struct uring *u, int fd)
         return;
     s = loop_accepted(u->loop, fd);
     if (s)
-        uring_submit(u, s, CONN_RECV);
+        uring_begin_in_turn(u, s, CONN_RECV);
 }
 
 static void accept_waiting(struct uring *u, unsigned listener)
@@ -81,7 +81,7 @@ static void accept_waiting(struct uring *u, unsigned listener)
         if (!s)
             return;
         net_may_block(s->fd, true); /* the ring waits only for sockets that may block */
-        uring_submit(u, s, CONN_RECV);
+        uring_begin_in_turn(u, s, CONN_RECV);
     }
 }
 
@@ -92,18 +92,18 @@ static void woken(struct uring *u)
     loop_woken(u->loop);
     while ((s = loop_resumed(u->loop)))
         if (!(s->slot & INFLIGHT)) /* otherwise earlier answers are still being sent */
-            uring_submit(u, s, session_woken(u->loop, s));
+            uring_begin_in_turn(u, s, session_woken(u->loop, s));
 }
 
 void uring_listener_completed(struct uring *u, unsigned i, const struct io_uring_cqe *cqe)
 {
-    struct listener *d = &u->listener[i];
+    struct listener *one = &u->listener[i];
     unsigned listeners = u->loop->worker->listeners;
-    bool accepting = d->state == MULTISHOT;
+    bool accepting = one->state == MULTISHOT;
 
     if (!(cqe->flags & IORING_CQE_F_MORE)) {
-        d->state = OFF;
-        d->leaving = false;
+        one->state = OFF;
+        one->leaving = false;
     }
     if (accepting)
         accepted(u, cqe->res);

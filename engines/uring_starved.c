@@ -62,7 +62,7 @@ void uring_feed_starved(struct uring *u)
     }
 }
 
-void uring_submit(struct uring *u, struct session *s, enum conn_want want)
+void uring_begin_in_turn(struct uring *u, struct session *s, enum conn_want want)
 {
     if (want != CONN_RECV || !u->starved.count || !uring_starve(u, s))
         uring_begin(u, s, want);

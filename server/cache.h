@@ -8,10 +8,10 @@
  *
  *   cache.c          asked from outside: find, open, close
  *   cache_fill.c     an answer becomes an entry: watch first, read afterwards
- *   cache_way.c      what a file's answer depends on is watched, from the root down
  *   cache_listing.c  listings: what they depend on, and when they are made again
  *   cache_variant.c  an entry's bytes in gzip, br or zstd, made by a thread of the cache
  *   cache_ready.c    whole answers, head and body, for requests that repeat
+ *   cache_way.c      what a file's answer depends on is watched, from the root down
  *   cache_room.c     entries get a place, and others lose theirs for it
  *   cache_watch.c    watches, and which entries an event ends
  *   cache_table.c    the table: entries, their order, references, readers

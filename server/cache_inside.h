@@ -108,7 +108,7 @@ struct cache_entry {
     _Atomic(struct cache_entry *) next; /* in its bucket */
     uint64_t hash;
     atomic_uint refs;             /* the table's, and one for each source given out */
-    atomic_bool visited;          /* since the hand passed: see cache_evict() */
+    atomic_bool visited;          /* since the hand passed: see cache_victim() */
     _Atomic uint32_t checked_ms;  /* when it was last known to equal its file; lower half */
     uint16_t life_ms;             /* how long it then counts as equal */
     uint8_t kind;                 /* enum cache_kind */

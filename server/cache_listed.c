@@ -49,8 +49,6 @@ static unsigned fails_of(uint64_t word, uint64_t hash)
     return is_word_of(word, hash) ? (unsigned)(word >> FAILS_SHIFT) & UINT8_MAX : 0;
 }
 
-/* Whether the listing is made to be kept for this request: requests that arrive until it is made
- * are counted as if that failed. */
 bool cache_listing_pays(struct cache *c, uint64_t hash, uint64_t now_ms)
 {
     _Atomic uint64_t *at = before_at(c, hash, now_ms);

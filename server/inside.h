@@ -269,7 +269,7 @@ int processors_pin(unsigned number);
 /* Say on stderr that descriptors or memory are short, at most once in ten seconds. */
 void shortage_say(int err);
 
-/* --- Loops and sessions among themselves (loop.c, host.c, session.c) -------------------------- */
+/* --- Loops and sessions among themselves (loop.c, host.c, session.c, blocking.c) -------------- */
 void host_init(struct host *h, struct loop *l);
 int  buffers_open(struct buffers **b);
 void buffers_close(struct buffers *b);
@@ -283,7 +283,7 @@ struct session *session_open(struct loop *l, int fd);
 struct session *session_of_timer(struct wheel_node *n);
 void session_list_add(struct loop *l, struct session *s); /* at the back */
 void session_list_del(struct loop *l, struct session *s);
-bool session_is_local(const struct session *s); /* no other thread has it: session_schedule() */
+bool session_is_local(const struct session *s); /* no thread or cancelled operation has it */
 bool session_idle(const struct session *s); /* idle, and nothing waits unread in its socket */
 /* Stopping: whether it can be closed without loss.  A connection that was answered, or accepted,
  * only just now keeps its seat for a moment, because its next request may be on the way. */

@@ -31,7 +31,7 @@ enum {
     VICTIM_LOOKS = 4       /* ... or this times the connections that wait */
 };
 
-/* --- Clock ------------------------------------------------------------------------------------ */
+/* --- Date ------------------------------------------------------------------------------------- */
 
 static void date_refresh(struct loop *l)
 {
@@ -56,7 +56,7 @@ static int wake_open(struct loop *l)
         return -errno;
     if (l->worker->server->site)
         err = offload_open(&l->offload, l->worker->server->site, l->wake_fd,
-                         l->worker->seats / LONGS_SHARE + 1);
+                           l->worker->seats / LONGS_SHARE + 1);
     if (!err && l->offload)
         err = fetch_open(&l->fetch, l->wake_fd);
     if (err) {
@@ -370,7 +370,7 @@ struct session *loop_expired(struct loop *l)
         return s;
     while ((node = wheel_pop(&l->wheel, l->now_ms))) {
         s = session_of_timer(node);
-        if (!session_is_local(s)) { /* its deadline is another thread's now */
+        if (!session_is_local(s)) { /* another thread's, or being cancelled */
             wheel_add(&l->wheel, node, l->now_ms + WHEEL_TICK_MS);
             continue;
         }

@@ -80,6 +80,7 @@ bool user_become(const struct passwd *user);
 /* ... and makes sure that there is no way back to root.  An exit code. */
 int user_become_for_good(const struct passwd *user);
 
+/* --- Arrangement (arrange.c, arrange_send.c) -------------------------------------------------- */
 /* Set in srv how many workers there are and how they share (arrange.c).  A combination that makes
  * no sense is refused with its reason.  Returns an exit code. */
 int arrange(struct server *srv, const struct serve_options *opt);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* server.h - everything an engine may use: the contract page.  Engines include this and nothing
- * else of ours.
+/* server.h - everything an engine may use: the contract page.  Beside it engines may include only
+ * queue.h, bench.h, base/ and core/.
  *
  * An engine owns its waiting and calls down; nothing calls back into it.  Non-blocking engines
  * run sessions on a loop (clock, timers, buffers: one thread's own, no locks).  Blocking engines
@@ -33,8 +33,8 @@ enum {
 
 struct server;  /* options, site, log: not an engine's business */
 struct watchdog; /* watchdog.c: deadlines of blocking engines */
-struct buffers; /* loop.c: stash and outbox memory, kept for the next connection */
-struct bench; /* bench.c: what the null engine replays */
+struct buffers; /* host.c: stash and outbox memory, kept for the next connection */
+struct bench; /* bench.c: what the null engine measures */
 struct offload;   /* offload.c: answers made on a helper thread */
 struct fetch;   /* fetch.c: bytes of files, read on helper threads */
 struct fetch_job;
@@ -199,6 +199,8 @@ struct session *session_received(struct loop *l);
  * session_pump_scheduled(): called on the other thread, with its own lane.  session_complete(): the
  * other thread has finished.  False: the session was scheduled again meanwhile (an event came) and
  * must be pumped once more.  As NAPI does it: napi_schedule_prep(), napi_complete_done(). */
+/* Who has a session: its loop; a thread, or an operation that is being cancelled; a thread, and an
+ * event came meanwhile. */
 enum { OWNER_LOOP, OWNER_THREAD, OWNER_MISSED };
 /* Returns false if the session is already lent; the thread that has it will then pump it once
  * more. */

@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "../core/types.h"
-#include "cache.h"
 #include "compress.h"
 #include "site_inside.h"
 

@@ -39,28 +39,28 @@ struct worker_slot {
 
 static void *thread_main(void *arg)
 {
-    struct worker_slot *h = arg;
+    struct worker_slot *slot = arg;
 
-    h->err = worker_run(h->server, h->number);
+    slot->err = worker_run(slot->server, slot->number);
     return NULL;
 }
 
-static int run_threads(struct server *srv, struct worker_slot *slot)
+static int run_threads(struct server *srv, struct worker_slot *slots)
 {
     unsigned n;
     int err = 0;
 
     for (n = 0; n < srv->arrangement.workers && !err; n += !err) {
-        slot[n] = (struct worker_slot){.server = srv, .number = n};
-        err = -pthread_create(&slot[n].thread, NULL, thread_main, &slot[n]);
+        slots[n] = (struct worker_slot){.server = srv, .number = n};
+        err = -pthread_create(&slots[n].thread, NULL, thread_main, &slots[n]);
     }
     if (err) {
         atomic_fetch_add(&srv->left, srv->arrangement.workers - n); /* the rest never started */
         server_stop(srv);
     }
     while (n-- > 0) {
-        pthread_join(slot[n].thread, NULL);
-        err = slot[n].err ? slot[n].err : err;
+        pthread_join(slots[n].thread, NULL);
+        err = slots[n].err ? slots[n].err : err;
     }
     return err;
 }
@@ -78,61 +78,61 @@ static void process_main(struct server *srv, unsigned number, pid_t supervisor)
     _exit(worker_run(srv, number) ? 1 : 0);
 }
 
-static int start(struct worker_slot *h)
+static int start(struct worker_slot *slot)
 {
     pid_t supervisor = getpid(), pid = fork();
 
     if (pid < 0)
         return -errno;
     if (pid == 0)
-        process_main(h->server, h->number, supervisor);
-    h->pid = pid;
-    h->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0); /* -1: see tend_wait() */
-    h->born_ms = clock_ms();
+        process_main(slot->server, slot->number, supervisor);
+    slot->pid = pid;
+    slot->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0); /* -1: see tend_wait() */
+    slot->born_ms = clock_ms();
     return 0;
 }
 
 /* Record the end of a worker process.  Returns whether it was meant to end. */
-static bool reap(struct worker_slot *h, int status)
+static bool reap(struct worker_slot *slot, int status)
 {
-    bool asked = atomic_load(&h->server->stopping) > 0;
+    bool asked = atomic_load(&slot->server->stopping) > 0;
 
-    h->pid = 0;
-    if (h->pid_fd >= 0)
-        close(h->pid_fd);
-    stats_lose(h->server->stats, h->number + 1);
+    slot->pid = 0;
+    if (slot->pid_fd >= 0)
+        close(slot->pid_fd);
+    stats_lose(slot->server->stats, slot->number + 1);
     if (WIFSIGNALED(status))
-        say_error("worker %u was killed by signal %d (%s); its connections are lost%s", h->number,
-                  WTERMSIG(status), strsignal(WTERMSIG(status)),
+        say_error("worker %u was killed by signal %d (%s); its connections are lost%s",
+                  slot->number, WTERMSIG(status), strsignal(WTERMSIG(status)),
                   asked ? "" : ", another takes its place");
     else if (!asked)
-        say_error("worker %u ended with code %d; another takes its place", h->number,
+        say_error("worker %u ended with code %d; another takes its place", slot->number,
                   WEXITSTATUS(status));
     return asked || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 /* Reap the worker if it has ended, and replace it; true: it is not to be replaced. */
-static bool tend(struct worker_slot *h)
+static bool tend(struct worker_slot *slot)
 {
     int status;
 
-    if (h->pid) {
-        if (waitpid(h->pid, &status, WNOHANG) != h->pid)
+    if (slot->pid) {
+        if (waitpid(slot->pid, &status, WNOHANG) != slot->pid)
             return false;
-        if (reap(h, status))
+        if (reap(slot, status))
             return true;
     }
-    if (atomic_load(&h->server->stopping))
+    if (atomic_load(&slot->server->stopping))
         return true;
-    if (clock_ms() - h->born_ms >= YOUNG_MS && start(h) < 0)
-        h->born_ms = clock_ms(); /* no process could be started: try again after a pause */
+    if (clock_ms() - slot->born_ms >= YOUNG_MS && start(slot) < 0)
+        slot->born_ms = clock_ms(); /* no process could be started: try again after a pause */
     return false;
 }
 
 /* Wait until a worker ends, a stop signal comes, or a worker that died young may be replaced; act
  * on signals.  A worker without a descriptor (a filter forbids it, or there is none left) is looked
  * at now and then. */
-static void tend_wait(struct server *srv, const struct worker_slot *slot)
+static void tend_wait(struct server *srv, const struct worker_slot *slots)
 {
     struct pollfd p[2 + WORKERS_MAX]; /* not from the heap: a child would leak it */
     unsigned n = 0;
@@ -143,10 +143,10 @@ static void tend_wait(struct server *srv, const struct worker_slot *slot)
     if (!atomic_load(&srv->stopping))
         p[n++] = (struct pollfd){.fd = srv->stop_fd, .events = POLLIN};
     for (unsigned i = 0; i < srv->arrangement.workers; i++) {
-        if (!slot[i].server)
+        if (!slots[i].server)
             continue;
-        if (slot[i].pid && slot[i].pid_fd >= 0)
-            p[n++] = (struct pollfd){.fd = slot[i].pid_fd, .events = POLLIN};
+        if (slots[i].pid && slots[i].pid_fd >= 0)
+            p[n++] = (struct pollfd){.fd = slots[i].pid_fd, .events = POLLIN};
         else
             wait_ms = YOUNG_MS / 10;
     }
@@ -155,23 +155,23 @@ static void tend_wait(struct server *srv, const struct worker_slot *slot)
         signals_act(srv->signals);
 }
 
-static int run_processes(struct server *srv, struct worker_slot *slot)
+static int run_processes(struct server *srv, struct worker_slot *slots)
 {
     unsigned left = srv->arrangement.workers;
     int err = 0;
 
     for (unsigned i = 0; i < left && !err; i++) {
-        slot[i] = (struct worker_slot){.server = srv, .number = i};
-        err = start(&slot[i]);
+        slots[i] = (struct worker_slot){.server = srv, .number = i};
+        err = start(&slots[i]);
     }
     if (err)
         server_stop(srv);
-    for (; left > 0; left ? tend_wait(srv, slot) : (void)0) {
+    for (; left > 0; left ? tend_wait(srv, slots) : (void)0) {
         left = 0;
         for (unsigned i = 0; i < srv->arrangement.workers; i++) {
-            if (slot[i].server && tend(&slot[i]))
-                slot[i].server = NULL;
-            left += slot[i].server != NULL;
+            if (slots[i].server && tend(&slots[i]))
+                slots[i].server = NULL;
+            left += slots[i].server != NULL;
         }
         if (atomic_load(&srv->stopping))
             listeners_leave(srv); /* the workers keep their own */
@@ -184,16 +184,16 @@ static int run_processes(struct server *srv, struct worker_slot *slot)
 int server_run(struct server *srv)
 {
     const struct arrangement *a = &srv->arrangement;
-    struct worker_slot *slot;
+    struct worker_slot *slots;
     int err;
 
     signal(SIGPIPE, SIG_IGN); /* sendfile() has no MSG_NOSIGNAL */
     if (a->workers == 1 && !a->processes)
         return worker_run(srv, 0);
-    slot = calloc(a->workers, sizeof(*slot));
-    if (!slot)
+    slots = calloc(a->workers, sizeof(*slots));
+    if (!slots)
         return -ENOMEM;
-    err = a->processes ? run_processes(srv, slot) : run_threads(srv, slot);
-    free(slot);
+    err = a->processes ? run_processes(srv, slots) : run_threads(srv, slots);
+    free(slots);
     return err;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* drain.pml - a server stops while clients connect: the end of listening (server/worker.c, server/loop.c).
+/* drain.pml - a server stops while clients connect: the end of listening (server/listeners.c, server/loop.c).
  *
  * Clients, the kernel's listener with its half-made handshakes and its accept queue, two workers (threads or processes)
  * that share the listener, and one stop signal.  Assumed: handshakes that are under way at the signal are completed
@@ -44,7 +44,7 @@ gone:
     skip
 }
 
-/* server/worker.c server_stop(), base/steer.c net_deafen() */
+/* server/listeners.c server_stop(), base/steer.c net_deafen() */
 active proctype signal() {
 #ifndef HEARS
     deaf = true;
@@ -64,7 +64,7 @@ proctype worker() {
     do
     :: atomic { queued > 0 && !left && !closed -> queued--; served++ } /* server/loop.c loop_accept() */
     :: stopping && !left && (closed || queued == 0) -> /* after a turn in which it has accepted all clients */
-        /* server/worker.c worker_awaited() */
+        /* server/listeners.c worker_awaited() */
 #ifdef BLIND
         awaited = false;
 #else
@@ -73,7 +73,7 @@ proctype worker() {
         if
         :: awaited -> closed = false; (!calling || queued > 0)
         :: !awaited && !closed -> closed = true
-        :: !awaited && closed -> /* server/worker.c worker_leave() and listeners_leave() */
+        :: !awaited && closed -> /* server/listeners.c worker_leave() and listeners_leave() */
             left = true;
 #ifdef STAYS
             if

@@ -8,7 +8,7 @@
  * are received; neither a full queue nor a full pipe nor the end leaves a thread stuck.
  *
  * spin:planted DROPS news[  an event for a session that is lent out is dropped instead of noted as MISSED
- * spin:planted STORES news[  a thread gives the session back by a plain store, over an MISSED that the dispatcher has written
+ * spin:planted STORES news[  a thread gives the session back by a plain store, over a MISSED that the dispatcher has written
  * spin:planted EXPIRES state[  a session is closed when its time is up, though it is lent out
  * spin:also PIPE=0
  * spin:planted NO_REAP news[  a dispatcher that waits for room in the queue leaves the pipe full

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* uring.pml - an operation in flight holds its session: cancelling and closing in uring (engines/uring.c).
+/* uring.pml - an operation in flight holds its session: cancelling and closing in uring (engines/uring.c, engines/uring_ops.c).
  *
  * The loop, the kernel, and between them the queue of operations, which the kernel takes in order, and the queue of
  * completions.  One session's memory is used for LIVES sessions, one after the other, as malloc() may do.
@@ -81,7 +81,7 @@ inline begin(what) {
     fi
 }
 
-/* engines/uring.c uring_pursue() and transmit() */
+/* engines/uring_starved.c uring_begin_in_turn(), engines/uring_ops.c uring_begin() and uring_transmit() */
 inline pursue() {
     if
     :: want == WANT_RECV -> begin(RECV)

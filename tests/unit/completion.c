@@ -3,7 +3,7 @@
  * with the test in the role of the kernel. */
 #include "turns.h"
 
-static struct session *adopt(struct fixture *f, int *client)
+static struct session *accepted(struct fixture *f, int *client)
 {
     int fd;
 
@@ -25,7 +25,7 @@ static void fed_and_sent(void **state)
     (void)state;
     serving_fill(&f.s, &engine_epoll, &echo_proto);
     begin(&f);
-    s = adopt(&f, &client);
+    s = accepted(&f, &client);
     assert_non_null(s);
     assert_int_equal(f.l->live, 1);
     assert_int_equal(session_fed(f.l, s, "hello", 5), CONN_SEND);
@@ -50,11 +50,11 @@ static void errors_end_it(void **state)
     (void)state;
     serving_fill(&f.s, &engine_epoll, &echo_proto);
     begin(&f);
-    s = adopt(&f, &client[0]);
+    s = accepted(&f, &client[0]);
     assert_int_equal(session_fed(f.l, s, NULL, -ECONNRESET), CONN_CLOSE);
     session_close(f.l, s);
     for (unsigned i = 1; i < 3; i++) {
-        s = adopt(&f, &client[i]);
+        s = accepted(&f, &client[i]);
         assert_int_equal(session_fed(f.l, s, "x", 1), CONN_SEND);
         assert_int_equal(session_sent(f.l, s, i == 1 ? 0 : -EPIPE), CONN_CLOSE);
         session_close(f.l, s);
@@ -65,7 +65,7 @@ static void errors_end_it(void **state)
 }
 
 /* Results of accepting that are not a socket. */
-static void adopting_errors(void **state)
+static void accepting_errors(void **state)
 {
     struct fixture f;
 
@@ -86,7 +86,7 @@ static void adopting_errors(void **state)
 
 /* An expired session that an operation still uses is not returned twice; if bytes came after all it
  * goes on, and is found again when it is silent again. */
-static void held_and_kept(void **state)
+static void cancelled_and_undone(void **state)
 {
     uint64_t until_ms = serving_ms() + SERVING_PATIENCE_MS;
     struct fixture f;
@@ -98,7 +98,7 @@ static void held_and_kept(void **state)
     f.s.srv.head_ms = 50;
     f.s.srv.idle_ms = 150;
     begin(&f);
-    s = adopt(&f, &client);
+    s = accepted(&f, &client);
     serving_nap(200);
     loop_tick(f.l);
     assert_ptr_equal(loop_expired(f.l), s);
@@ -121,8 +121,8 @@ static void held_and_kept(void **state)
     end(&f);
 }
 
-/* One session is held while the server is cut off: the others are still returned. */
-static void held_is_not_in_the_way(void **state)
+/* One session is being cancelled while the server is cut off: the others are still returned. */
+static void cancelled_is_not_in_the_way(void **state)
 {
     struct fixture f;
     struct session *s[2];
@@ -132,7 +132,7 @@ static void held_is_not_in_the_way(void **state)
     serving_fill(&f.s, &engine_epoll, &echo_proto);
     begin(&f);
     for (unsigned i = 0; i < 2; i++)
-        s[i] = adopt(&f, &client[i]);
+        s[i] = accepted(&f, &client[i]);
     session_cancel_begin(s[0]);
     server_stop(&f.s.srv);
     server_stop(&f.s.srv);
@@ -150,9 +150,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fed_and_sent),
         cmocka_unit_test(errors_end_it),
-        cmocka_unit_test(adopting_errors),
-        cmocka_unit_test(held_and_kept),
-        cmocka_unit_test(held_is_not_in_the_way),
+        cmocka_unit_test(accepting_errors),
+        cmocka_unit_test(cancelled_and_undone),
+        cmocka_unit_test(cancelled_is_not_in_the_way),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
 
 static void at_once(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s = NULL;
 
     assert_int_equal(ask(b, &b->conn[0], "/now", &s), 0);
@@ -16,7 +16,7 @@ static void at_once(void **state)
 
 static void one_later(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s = NULL;
 
     assert_int_equal(ask(b, &b->conn[0], "/list/", &s), -EINPROGRESS);
@@ -40,7 +40,7 @@ static void one_later(void **state)
 /* offload_asked() returns the first time (not 0) that was given for the job. */
 static void asked_first(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s = NULL;
 
     assert_int_equal(offload_asked(b->offload, &b->conn[0], 5), 0);
@@ -60,7 +60,7 @@ static void asked_first(void **state)
 
 static void errors_come_back(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s = NULL;
 
     the_site.error = -EACCES;
@@ -71,7 +71,7 @@ static void errors_come_back(void **state)
 
 static void forgotten_while_it_waits(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s = NULL;
 
     assert_int_equal(ask(b, &b->conn[0], "/a/", &s), -EINPROGRESS);
@@ -87,7 +87,7 @@ static void forgotten_while_it_waits(void **state)
 
 static void forgotten_while_it_runs(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s = NULL;
 
     assert_int_equal(ask(b, &b->conn[0], "/a/", &s), -EINPROGRESS);
@@ -107,7 +107,7 @@ static void forgotten_while_it_runs(void **state)
 
 static void forgotten_when_done(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s = NULL;
 
     give_turns(2);
@@ -125,7 +125,7 @@ static void forgotten_when_done(void **state)
 
 static void another_generation(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s = NULL;
 
     ask_made(b, 0, "/a/");
@@ -136,7 +136,7 @@ static void another_generation(void **state)
 
 static void another_question(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s = NULL;
 
     ask_made(b, 0, "/a/");
@@ -149,7 +149,7 @@ static void another_question(void **state)
 /* JOBS_MAX jobs wait or run; one more is refused, and accepted when one has been fetched. */
 static void the_queue_is_bounded(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s = NULL;
 
     for (unsigned i = 0; i < JOBS_MAX; i++)
@@ -172,7 +172,7 @@ static void the_queue_is_bounded(void **state)
 /* Closing waits for the running job and drops the rest: tear_down counts. */
 static void closed_while_busy(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s = NULL;
 
     for (unsigned i = 0; i < 5; i++)
@@ -185,7 +185,7 @@ static void closed_while_busy(void **state)
 /* One side asks, forgets and fetches as fast as the other makes answers. */
 static void churn(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     unsigned fetched = 0, asked = 0;
     unsigned seed = 1;
 

@@ -159,7 +159,7 @@ void cache_source_release(struct site *site, struct source *source)
 
 /* --- The test's side -------------------------------------------------------------------------- */
 
-struct bench {
+struct desk {
     struct offload *offload;
     int wake_fd;
     struct conn conn[JOBS_MAX + 2];
@@ -167,7 +167,7 @@ struct bench {
 
 static inline int set_up(void **state)
 {
-    struct bench *b = calloc(1, sizeof(*b));
+    struct desk *b = calloc(1, sizeof(*b));
 
     assert_non_null(b);
     b->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -191,7 +191,7 @@ static inline void give_turns(unsigned n)
 
 static inline int tear_down(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
 
     give_turns(1000);
     offload_close(b->offload);
@@ -210,7 +210,7 @@ static inline void wait_begun(unsigned n)
     pthread_mutex_unlock(&the_site.lock);
 }
 
-static inline void wait_woken(struct bench *b)
+static inline void wait_woken(struct desk *b)
 {
     struct pollfd p = {.fd = b->wake_fd, .events = POLLIN};
     uint64_t n;
@@ -219,7 +219,7 @@ static inline void wait_woken(struct bench *b)
     assert_int_equal(read(b->wake_fd, &n, sizeof(n)), sizeof(n));
 }
 
-static inline struct conn *wait_done(struct bench *b)
+static inline struct conn *wait_done(struct desk *b)
 {
     struct conn *c = offload_done(b->offload);
 
@@ -230,7 +230,7 @@ static inline struct conn *wait_done(struct bench *b)
     return c;
 }
 
-static inline int ask(struct bench *b, const struct conn *c, const char *path,
+static inline int ask(struct desk *b, const struct conn *c, const char *path,
                       struct source **source)
 {
     char *copy = strdup(path); /* freed after the call, like a request's bytes */
@@ -243,7 +243,7 @@ static inline int ask(struct bench *b, const struct conn *c, const char *path,
 }
 
 /* Ask for a listing, have it made by one turn, and wait until it is reported. */
-static inline void ask_made(struct bench *b, unsigned conn, const char *path)
+static inline void ask_made(struct desk *b, unsigned conn, const char *path)
 {
     struct source *s = NULL;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* later_slices.c - listings that the helper thread goes on making after their first fetch. */
+/* offload_slices.c - listings that the helper thread goes on making after their first fetch. */
 #include "offload.h"
 
-static struct source *begin(struct bench *b, unsigned conn, const char *path)
+static struct source *begin(struct desk *b, unsigned conn, const char *path)
 {
     struct source *s = NULL;
     char byte;
@@ -16,7 +16,7 @@ static struct source *begin(struct bench *b, unsigned conn, const char *path)
 
 static void goes_on(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s = begin(b, 0, "/long3/");
     char byte = 0;
 
@@ -35,7 +35,7 @@ static void goes_on(void **state)
 
 static void refilled(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s = begin(b, 0, "/refill/");
     char byte;
 
@@ -55,7 +55,7 @@ static void refilled(void **state)
 
 static void fails_on_the_way(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s = begin(b, 0, "/long9/");
     char byte;
 
@@ -70,7 +70,7 @@ static void fails_on_the_way(void **state)
 /* Listings are released while one waits, one runs, and one has nothing to do. */
 static void released_at_each_moment(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s[3];
     char byte;
 
@@ -97,7 +97,7 @@ static void released_at_each_moment(void **state)
  * looks there is a slice. */
 static void in_turns(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s[6], *fetched;
     char name[] = "/long9a/", byte;
 
@@ -132,7 +132,7 @@ static void in_turns(void **state)
 static void looks_and_refills_in_turn(void **state)
 {
     enum { REFILLS = 6, LOOKS = 20 };
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s[REFILLS], *fetched;
     char name[] = "/refill9/", refills[REFILLS + 1] = "", byte;
     const char *order = the_site.order + 1;
@@ -164,7 +164,7 @@ static void looks_and_refills_in_turn(void **state)
 /* LONGS wait or run.  One more is refused, a refill is not; when one ends, another is accepted. */
 static void long_ones_are_bounded(void **state)
 {
-    struct bench *b = *state;
+    struct desk *b = *state;
     struct source *s[LONGS], *more = NULL;
     char byte;
 
