@@ -2,17 +2,17 @@
 """cycles.py [FOLDER] - no two files need each other, directly or by way of others.
 
 FOLDER has the objects of a build, in folders as the sources are (build/debug).  A file needs another if it uses a
-symbol that only the other one defines, a table of functions included, which a reader of #include lines would miss.
-Files that do are one file to whoever wants to understand, test or move them.  Known circles are in KNOWN; that list
-may only get shorter.
+symbol that only the other one defines.  A table of functions counts too; #include lines do not show that need.  Files
+that need each other are one file to whoever wants to understand, test or move them.  Known circles are in KNOWN; that
+list may only get shorter.  The modules are not looked at: Kbuild makes their objects.
 """
 import glob
 import os
 import subprocess
 import sys
 
-FOLDERS = ("core", "base", "server", "engines", "tools", "kernel")
-UNDEFINED = "U"  # nm's letter
+FOLDERS = ("core", "base", "server", "engines", "tools")
+UNDEFINED = "Uwv"  # letters of nm
 
 KNOWN = [
     {"core/http_reply", "core/http_status"},
@@ -21,31 +21,37 @@ KNOWN = [
 
 
 def objects(folder):
-    """{file without its ending: (defined, used)} of all objects of the product whose source is there."""
-    paths = [path for name in FOLDERS for path in glob.glob(os.path.join(folder, name, "**/*.o"), recursive=True)]
-    names = {path: os.path.relpath(path, folder)[:-2] for path in paths}
-    files = {name: (set(), set()) for name in names.values() if os.path.exists(name + ".c")}
+    """{file without its ending: (defined, used)} of all objects of the product whose source is there.  X_absent.c takes
+    the place of X.c in a build that lacks a library, so it counts as X."""
+    paths = {}
+    for name in FOLDERS:
+        for path in glob.glob(os.path.join(folder, name, "**/*.o"), recursive=True):
+            source = os.path.relpath(path, folder)[:-2]
+            if os.path.exists(source + ".c") and not source.endswith(".bpf"):
+                paths[path] = source.removesuffix("_absent")
+    files = {name: (set(), set()) for name in paths.values()}
     text = subprocess.run(["nm", "--extern-only", "-A", *paths], check=True, text=True, capture_output=True).stdout if paths else ""
     for line in text.splitlines():
         path, _, rest = line.partition(":")
         letter, symbol = rest.split()[-2:]
-        if names[path] in files:
-            files[names[path]][letter == UNDEFINED].add(symbol)
+        files[paths[path]][letter in UNDEFINED].add(symbol)
     return files
 
 
+def program(name):
+    """The folder of a tool's file: tools are linked with core/ and base/, never with each other.  "" for other files."""
+    return name.rpartition("/")[0] if name.startswith("tools/") else ""
+
+
 def needs(files):
-    """{file: {file it needs: symbols}}.  A symbol that several files define is a choice that the linker makes (probe.c
-    or probe_absent.c), and a main is nobody's need."""
-    makers = {}
-    for name, (defined, _) in files.items():
-        for symbol in defined:
-            makers.setdefault(symbol, []).append(name)
+    """{file: {file it needs: symbols}}."""
+    makers = {(program(name), symbol): name for name, (defined, _) in files.items() for symbol in defined}
     found = {name: {} for name in files}
     for name, (_, used) in files.items():
         for symbol in used:
-            if len(makers.get(symbol, [])) == 1 and makers[symbol][0] != name:
-                found[name].setdefault(makers[symbol][0], set()).add(symbol)
+            maker = makers.get((program(name), symbol)) or makers.get(("", symbol))
+            if maker not in (None, name):
+                found[name].setdefault(maker, set()).add(symbol)
     return found
 
 

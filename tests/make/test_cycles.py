@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """cycles.py finds files that need each other, and notices when a known circle is gone."""
+import shutil
 import subprocess
 
 import cycles
@@ -15,12 +16,13 @@ def built(tmp_path, monkeypatch):
     """built(name=source...): compiles the sources, each as server/NAME.c -> what each needs."""
     monkeypatch.chdir(tmp_path)
 
-    def build(**sources):
-        (tmp_path / "server").mkdir()
-        (tmp_path / "out/server").mkdir(parents=True)
+    def build(folder="server", **sources):
+        for place in (tmp_path / folder, tmp_path / "out" / folder):
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir(parents=True)
         for name, source in sources.items():
-            (tmp_path / f"server/{name}.c").write_text(source)
-            subprocess.run(["gcc", "-c", f"server/{name}.c", "-o", f"out/server/{name}.o"], check=True)
+            (tmp_path / f"{folder}/{name}.c").write_text(source)
+            subprocess.run(["gcc", "-c", f"{folder}/{name}.c", "-o", f"out/{folder}/{name}.o"], check=True)
         return cycles.needs(cycles.objects("out"))
     return build
 
@@ -39,8 +41,16 @@ def test_one_way_is_no_circle(built):
     assert "no circle any more" in next(cycles.complaints(arrows, [{"server/a", "server/b"}]))
 
 
-def test_a_choice_of_two_is_nobody_s_need(built):
-    assert cycles.circles(built(a=ON, b=BACK, b_absent=APART)) == []
+def test_what_takes_a_file_s_place_counts_as_that_file(built):
+    """probe.c and probe_absent.c: whichever is built, and if both lie there."""
+    for sources in ({"b": BACK}, {"b_absent": BACK}, {"b": BACK, "b_absent": APART}):
+        assert cycles.circles(built(a=ON, **sources)) == [{"server/a", "server/b"}]
+
+
+def test_tools_share_no_symbols(built):
+    """Two programs may have functions of the same name."""
+    arrows = built("tools/load", a=ON, b=BACK)
+    assert cycles.circles({**arrows, **built("tools/trace", a=ON, b=APART)}) == [{"tools/load/a", "tools/load/b"}]
 
 
 def test_an_object_without_a_source_is_left_out(built, tmp_path):

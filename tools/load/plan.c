@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* plan.c - turns options into a plan.
  *
- * Every mistake in the command line is found here, before the first connection is made.
- * plan_target.c finds addresses and writes requests out.
+ * Every mistake in the command line is found before the first connection is made.  plan_target.c
+ * finds addresses and writes requests.
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include "../../base/say.h"
-#include "../../base/version.h"
 #include "workload.h"
 
 enum { FILES_SPARE = 60, FILES_OF_THREAD = 2 /* descriptors other than connections */ };

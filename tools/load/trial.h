@@ -5,6 +5,7 @@
  *   trial_truth.c   what a right answer is, learned before any client is hostile
  *   trial_talk.c    a connection whose calls have deadlines, and whose answers are checked
  *   trial_acts.c    the scripts of the hostile clients
+ *   trial_actor.c   what an actor notes of its acts, and how long it acts
  *   trial_report.c  the table and the JSON
  *
  * A trial tests whether a server withstands its clients, not how fast it is: each client is a
@@ -108,6 +109,8 @@ struct actor {
     void (*script)(struct actor *);
     struct acts acts;
 };
+
+/* --- trial_actor.c ---------------------------------------------------------------------------- */
 
 uint64_t actor_random(struct actor *a, uint64_t below);
 bool acting(const struct actor *a);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* trial_actor.c - what a hostile client notes, and how long it goes on. */
+/* trial_actor.c - what an actor, hostile or ordinary, notes of its acts, and how long it acts. */
 #include <stdio.h>
 #include "trial.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* worker.h - a thread and its connections: what the files that run share.
  *
- * Each calls only those below it: worker.c has the loop and the schedule: when a request is due.
- * think.c has pauses.  client.c sends on a connection, reads from it, and gives it up; connect.c
- * makes it.  turns.c chooses URLs, count.c counts, and client_socket.c has the socket.  Requests
- * under way are a ring of shots in the order they were sent, which is the order of the answers.
+ * Each file calls only those named after it.  worker.c has the loop and the schedule, which says
+ * when a request is due.  think.c has pauses.  client.c sends on a connection, reads from it, and
+ * gives it up; connect.c makes it.  turns.c chooses URLs, count.c counts, and client_socket.c has
+ * the socket.  Requests under way are a ring of shots in the order they were sent, which is the
+ * order of the answers.
  */
 #ifndef LOAD_WORKER_H
 #define LOAD_WORKER_H
@@ -164,7 +165,7 @@ double worker_uniform(struct worker *w);    /* above 0 and below 1 */
 
 /* --- count.c ---------------------------------------------------------------------------------- */
 
-/* --csv: what is counted from now on goes to the second that it is. */
+/* --csv: begins the second of now_ns; later counts go to it. */
 void count_second(struct worker *w);
 void count_answer(struct worker *w, const struct client *c, const struct shot *s);
 void count_fault(struct worker *w, enum fault what, uint64_t times);

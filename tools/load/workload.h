@@ -173,8 +173,8 @@ int files_path(const struct plan *p, const char *url, char path[FILE_PATH_BYTES]
 int files_load(struct plan *p, const char *path, struct file *f);
 /* Finds a target's body: 0, or an exit code after a message. */
 int files_target(struct plan *p, struct target *t, bool may_lack);
-/* Changes when the file does. */
 struct stat;
+/* A number that changes when the file does. */
 uint64_t files_mark(const struct stat *st);
 
 /* --- blame.c ---------------------------------------------------------------------------------- */

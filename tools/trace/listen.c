@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* listen.c - which process listens at which TCP port, by /proc/net/tcp and the descriptors of a
- * process. */
+ * process; and whether a port of the command line is one of these. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>

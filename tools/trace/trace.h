@@ -10,11 +10,12 @@
  *   stage.h    a request becomes times              keep.c     the filter
  *   tally.c    histograms, the slowest requests     report.c, report_json.c  the summary
  *   draw.h     bars of text                         report_line.c, waterfall.c  a request
- *   views.c    where each request is shown          histogram.c  how often which time
+ *   views.c    where each request is shown          histogram.c  how often each time
  *   top.c      a live table                         perfetto.c  requests in a file
  *   calls.c    system calls of the server           stacks.h   its call stacks
  *   run.c      one port from begin to end           compare.h  two of them
  *   interrupt.h  when it ends                       group.h    the rows of the live table
+ *   table.c, rows.c  the options
  *
  * attach_absent.c takes the place of attach.c where the build has no clang or no libbpf.
  */
