@@ -299,7 +299,7 @@ int cache_listing_find(struct cache_reader *r, const struct http_ask *ask, struc
 /* Whether the listing is made to be kept for this request: requests that arrive until it is made
  * are counted as if that failed. */
 bool cache_listing_pays(struct cache *c, uint64_t hash, uint64_t now_ms);
-/* It was not kept, or not for long; counts as that many failures at least. */
+/* The listing was not kept, or not for long; counts as that many failures at least. */
 void cache_listing_failed(struct cache *c, uint64_t hash, unsigned least);
 /* The entry of a listing is in the table, or has left it.  Locked. */
 void cache_listing_added(struct cache *c, struct cache_entry *e);

@@ -155,7 +155,7 @@ static inline int find(struct loop *l, const struct http_ask *ask, struct source
 static __attribute__((cold, noinline)) int
 find_stamped(struct loop *l, const struct http_ask *ask, struct source **source)
 {
-    uint64_t now = probe_now(), first = l->offload ? offload_asked(l->offload, ask->conn, 0) : 0;
+    uint64_t now = clock_ns(), first = l->offload ? offload_asked(l->offload, ask->conn, 0) : 0;
     int err = find(l, ask, source);
 
     l->stamps = (struct probe_stamps){0};
@@ -165,7 +165,7 @@ find_stamped(struct loop *l, const struct http_ask *ask, struct source **source)
         return err;
     }
     l->stamps.parsed = first ? first : now;
-    l->stamps.found = probe_now();
+    l->stamps.found = clock_ns();
     if (!err && (*source)->coding != CODING_IDENTITY)
         l->stamps.compressed = l->stamps.found;
     return err;
@@ -226,7 +226,7 @@ answer_stamped(struct loop *l, const struct session *s, const struct http_receip
 
     l->stamps = (struct probe_stamps){0};
     if (!stamps.parsed)
-        stamps.parsed = probe_now();
+        stamps.parsed = clock_ns();
     probe_fire_answer(s->fd, s->conn.requests + 1, &stamps);
     return log_begin(l->worker->server->log, s->fd, receipt, &stamps);
 }

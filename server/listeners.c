@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* listeners.c - the listeners that a worker borrows: who waits there, and how they are given up.
+/* listeners.c - the listeners that a worker borrows: which clients wait there, and how it
+ * gives them up.
  *
  * The supervisor opened the listeners and keeps them until the first stop signal.  A worker borrows
  * them, so that another worker, or a new process of the same number, inherits what is queued.  A

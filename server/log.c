@@ -324,7 +324,7 @@ static void stages_text(const struct probe_stamps *s, char text[STAGES_TEXT])
     since(s->compressed, s->found, compressed);
     snprintf(text, STAGES_TEXT, "\"parsed_ns\":%llu,\"took_ns\":{\"found\":%s,\"compressed\":%s,"
              "\"done\":%llu},", (unsigned long long)s->parsed, found, compressed,
-             (unsigned long long)(probe_now() - last));
+             (unsigned long long)(clock_ns() - last));
 }
 
 void log_end(struct log *l, void *begun, uint64_t body_bytes, bool complete)

@@ -235,11 +235,8 @@ static int drain_wait_ms(const struct loop *l)
 static bool loop_is_busy(struct loop *l)
 {
     uint32_t mark = l->received + l->generation;
-    struct timespec ts;
-    uint64_t now_us;
+    uint64_t now_us = clock_ns() / 1000;
 
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    now_us = (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
     if (mark != l->busy_mark)
         l->busy_us = now_us + l->worker->tuning.busy_us;
     l->busy_mark = mark;

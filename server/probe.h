@@ -17,10 +17,10 @@
 #ifndef SERVER_PROBE_H
 #define SERVER_PROBE_H
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
-/* CLOCK_MONOTONIC in nanoseconds; 0: not reached.  tools/trace/trace.bpf.c reads this. */
+/* clock_ns(); 0: not reached.  tools/trace/trace.bpf.c reads this. */
 struct probe_stamps {
     uint64_t parsed;     /* the head was read, and the search for the answer begins */
     uint64_t found;      /* the search has ended, found or not */
@@ -49,14 +49,6 @@ static inline void probe_watch_no_more(void)
 static inline bool probe_is_watched(void)
 {
     return __builtin_expect(rung_answer_semaphore != 0, 0);
-}
-
-static inline uint64_t probe_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 void probe_fire_accepted(int fd);

@@ -199,8 +199,8 @@ struct session *session_received(struct loop *l);
  * session_pump_scheduled(): called on the other thread, with its own lane.  session_complete(): the
  * other thread has finished.  False: the session was scheduled again meanwhile (an event came) and
  * must be pumped once more.  As NAPI does it: napi_schedule_prep(), napi_complete_done(). */
-/* Who has a session: its loop; a thread, or an operation that is being cancelled; a thread, and an
- * event came meanwhile. */
+/* What owns a session: its loop; a thread, or an operation that is being cancelled; a thread for
+ * which an event came meanwhile. */
 enum { OWNER_LOOP, OWNER_THREAD, OWNER_MISSED };
 /* Returns false if the session is already lent; the thread that has it will then pump it once
  * more. */

@@ -3,7 +3,7 @@
 
 FOLDER has the objects of a build, in folders as the sources are (build/debug).  A file needs another if it uses a
 symbol that only the other one defines.  A table of functions counts too; #include lines do not show that need.  Files
-that need each other are one file to whoever wants to understand, test or move them.  Known circles are in KNOWN; that
+that need each other are understood, tested and moved only together.  Known circles are in KNOWN; that
 list may only get shorter.  The modules are not looked at: Kbuild makes their objects.
 """
 import glob

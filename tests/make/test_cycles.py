@@ -13,7 +13,7 @@ APART = "void b(void);\nvoid b(void) { }\n"
 
 @pytest.fixture
 def built(tmp_path, monkeypatch):
-    """built(name=source...): compiles the sources, each as server/NAME.c -> what each needs."""
+    """built(name=source...): compiles the sources, each as FOLDER/NAME.c -> what each needs."""
     monkeypatch.chdir(tmp_path)
 
     def build(folder="server", **sources):

@@ -115,7 +115,6 @@ struct plan {
     uint64_t requests;       /* in all; 0: no limit except duration_ns */
     bool open;               /* requests have intended times: of --rate, or of a log */
     bool fixed;              /* a request is that of its target, byte for byte: no echo, no mix */
-    bool chosen;             /* URLs are not just taken in turn: see turns_next() */
     double zipf;             /* its exponent, when there is --zipf */
     struct replay *replay;
     struct mix *mix;

@@ -39,7 +39,7 @@ static uint32_t next_line(struct worker *w)
     return log->target[at % log->lines];
 }
 
-static void choose(struct worker *w, struct client *c, struct shot *s)
+void turns_next(struct worker *w, struct client *c, struct shot *s)
 {
     const struct plan *p = w->plan;
     const struct peer *peer = &p->peer[c->peer];
@@ -52,14 +52,4 @@ static void choose(struct worker *w, struct client *c, struct shot *s)
         s->target = next_turn(c, peer);
     if (p->mix)
         mix_load(w, s);
-}
-
-void turns_next(struct worker *w, struct client *c, struct shot *s)
-{
-    const struct plan *p = w->plan;
-
-    if (p->chosen)
-        choose(w, c, s);
-    else
-        s->target = next_turn(c, &p->peer[c->peer]);
 }

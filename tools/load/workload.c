@@ -177,7 +177,6 @@ int workload_make(struct plan *p)
             return EXIT_FAILED;
     }
     p->fixed = !p->echo && !p->mix;
-    p->chosen = p->opt->zipf || p->replay || p->mix;
     return p->mix ? mix_make(p) : 0;
 }
 
