@@ -146,7 +146,7 @@ struct http_work {
 _Static_assert(sizeof(struct http_state) <= CONN_STATE_BYTES, "state fits the outbox");
 _Static_assert(sizeof(struct http_work) <= CONN_WORK_BYTES, "work fits the outbox");
 
-/* --- Heads (http_reply.c) --------------------------------------------------------------------- */
+/* --- Heads (http_answer.c) -------------------------------------------------------------------- */
 
 /* One answer being written. */
 struct answer {

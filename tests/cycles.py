@@ -14,10 +14,7 @@ import sys
 FOLDERS = ("core", "base", "server", "engines", "tools")
 UNDEFINED = "Uwv"  # letters of nm
 
-KNOWN = [
-    {"core/http_reply", "core/http_status"},
-    {"core/listing", "core/listing_html"},
-]
+KNOWN = []
 
 
 def objects(folder):
