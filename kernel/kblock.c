@@ -219,10 +219,13 @@ static struct kblock *block_new(struct kserve *s)
 {
     struct kblock *b = kmalloc(sizeof(*b), GFP_KERNEL);
 
-    if (b && klane_open(&b->lane, s, true, KREACH_HOME)) {
+    if (!b)
+        return NULL;
+    if (klane_open(&b->lane, s, true, KREACH_HOME)) {
         kfree(b);
         return NULL;
     }
+    b->lane.alone = true;
     return b;
 }
 

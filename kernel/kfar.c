@@ -76,25 +76,10 @@ static void far_work(struct work_struct *work)
     atomic_dec(&s->far[away]);
 }
 
-bool kfar_has_room(const struct kserve *s)
-{
-    return (unsigned)atomic_read(&s->far[true]) < s->far_most;
-}
-
 void kfar_init(struct kready *r)
 {
     r->away = false;
     INIT_WORK(&r->far, far_work);
-}
-
-void kfar_queue(struct kready *r)
-{
-    struct kserve *s = r->k.serve;
-
-    kstat_add(s, KSTAT_FAR, 1);
-    atomic_inc(&s->far[r->away]);
-    atomic_set(&r->state, KREADY_QUEUED);
-    queue_work(s->far_wq[r->away], &r->far);
 }
 
 int kfar_open(struct kserve *s)

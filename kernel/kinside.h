@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* kinside.h - how the serving core's own files fit together.
  *
- * kdoor.c accepts; a way (kserve.c: event and softirq, kblock.c: cmwq and kthread) makes a
- * connection of each socket and pumps it; kfar.c pumps it where it may have to wait for a file
- * system; kwhole.c keeps answers that are ready to send; klane.c is the machine's host, ksock.c
- * moves the bytes, kstats.c counts, ktrace.h has the trace points; kopen.c starts and ends all of
- * it.
+ * From the top: kopen.c starts and ends a server; kdoor.c accepts; a way (kserve.c: event and
+ * softirq, kblock.c: cmwq and kthread) makes a connection of each socket and pumps it; kconn.c has
+ * what is common to connections; klane.c is the machine's host; kwhole.c keeps answers that are
+ * ready to send; ksock.c moves the bytes; kbufpool.c has the buffers; kstats.c counts, and ktrace.h
+ * has the trace points.  No file calls one above it, except by a way's table.
  */
 #ifndef KERNEL_KINSIDE_H
 #define KERNEL_KINSIDE_H
@@ -56,6 +56,7 @@ struct klane {
     struct host host; /* site: this lane */
     struct kserve *serve;
     bool may_sleep;    /* for memory and for the socket's lock */
+    bool alone;        /* kblock.c: it serves one connection, and may wait with it */
     enum kreach reach; /* which file systems it may wait for */
     bool away;         /* kblock.c: its answer is counted in serve->away */
     bool brief;        /* kfar.c: the lane is freed after one pump */
@@ -156,8 +157,7 @@ struct kserve {
     struct dentry *debugfs;
 };
 
-/* --- kopen.c ---------------------------------------------------------------------------------- */
-struct workqueue_struct *kserve_queue(const struct kserve *s, unsigned max_active);
+/* --- kconn.c ---------------------------------------------------------------------------------- */
 /* Counts the connection and puts it into the list: look() may be called for it from now on. */
 void kconn_begin(struct kconn *k, struct kserve *s, struct socket *sock, const struct host *host);
 /* Releases everything except the connection's own memory.  May sleep. */
@@ -178,12 +178,18 @@ void kdoors_close(struct kserve *s);
 void kdoors_room(struct kserve *s); /* a connection has ended: another may be accepted */
 
 /* --- klane.c ---------------------------------------------------------------------------------- */
-long kbuffers_max(void);
 int klane_open(struct klane *l, struct kserve *s, bool may_sleep, enum kreach reach);
 void klane_remember(struct klane *l); /* for a lane that lasts: heads, whole answers */
 void klane_home(struct klane *l); /* a blocking connection's answers are all sent */
 void klane_close(struct klane *l);
 u64 klane_tick(struct klane *l);          /* refreshes the date; milliseconds, monotonic */
+
+/* --- kbufpool.c ------------------------------------------------------------------------------- */
+long kbuffers_max(void); /* bytes that all buffers of a server may have together */
+/* A buffer of a connection, or NULL (counted).  kbuffer_give() takes it back, with the same size
+ * and on any processor. */
+void *kbuffer_take(struct kserve *s, size_t bytes, bool may_sleep);
+void kbuffer_give(struct kserve *s, void *mem, size_t bytes);
 int kshelves_stock(struct kserve *s);     /* outboxes and stashes for each processor */
 bool kshelves_stocked(struct kserve *s);  /* a pump need not allocate, here and now */
 void kshelves_empty(struct kserve *s);

@@ -2,190 +2,31 @@
 /* klane.c - the host that the core calls, inside the kernel.
  *
  * A lane belongs to one context: a work item of one processor, its bottom half, or one blocking
- * connection.  The context that pumps a connection lends it its lane as the host.  Memory is plain,
- * so that a buffer taken by one lane may be given back by another.
+ * connection.  The context that pumps a connection lends it its lane as the host.  A buffer taken
+ * by one lane may be given back by another.
  */
-#include <linux/cpu.h>
-#include <linux/gfp.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
-#include <linux/vmalloc.h>
-#include "../core/conn_inside.h"
 #include "../core/http.h"
-#include "kready.h"
+#include "kinside.h"
 #include "ktrace.h"
 
-/* Buffers of each size for each processor, if connections are pumped in the bottom half: this many
- * may wait there for their peers to read before others are handed to the work item. */
-enum { KSHELF_STOCK = 8 };
-
-/* Incomplete heads on all seats must not exhaust the machine's memory and get a process killed.
- * All buffers together may have a quarter of it; a connection that needs one more is closed. */
-enum { MEMORY_SHARE = 4 };
-
-/* --- Memory ----------------------------------------------------------------------------------- */
-
-static struct kshelf *shelf_of(struct kpercpu *here, size_t bytes)
-{
-    unsigned i;
-
-    for (i = 0; i < KSHELVES; i++) {
-        if (!here->shelf[i].bytes)
-            here->shelf[i].bytes = bytes;
-        if (here->shelf[i].bytes == bytes)
-            return &here->shelf[i];
-    }
-    return NULL;
-}
-
-static void *shelf_take(struct kserve *s, size_t bytes)
-{
-    struct kshelf *shelf;
-    void *mem = NULL;
-
-    local_bh_disable();
-    shelf = shelf_of(this_cpu_ptr(s->percpu), bytes);
-    if (shelf && shelf->first) {
-        mem = shelf->first;
-        shelf->first = *(void **)mem;
-        shelf->count--;
-    }
-    local_bh_enable();
-    return mem;
-}
-
-static bool shelf_put(struct kserve *s, void *mem, size_t bytes)
-{
-    struct kshelf *shelf;
-    bool kept;
-
-    local_bh_disable();
-    shelf = shelf_of(this_cpu_ptr(s->percpu), bytes);
-    kept = shelf && shelf->count < KSHELF_KEPT_MAX;
-    if (kept) {
-        *(void **)mem = shelf->first;
-        shelf->first = mem;
-        shelf->count++;
-    }
-    local_bh_enable();
-    return kept;
-}
-
-long kbuffers_max(void)
-{
-    return (long)(totalram_pages() / MEMORY_SHARE << PAGE_SHIFT);
-}
-
-/* Allocates whole pages, and no more than needed.  kmalloc() and a kmem_cache would both round a
- * stash of 32 KiB and some bytes up to 64 KiB. */
-static void *buffer_new(struct kserve *s, size_t bytes, bool may_sleep)
-{
-    long charge = (long)PAGE_ALIGN(bytes);
-    void *mem = NULL;
-
-    if (atomic_long_add_return(charge, &s->buffer_bytes) <= s->buffer_bytes_max) {
-        mem = alloc_pages_exact(bytes, (may_sleep ? GFP_KERNEL | __GFP_NORETRY : GFP_ATOMIC) |
-                                           __GFP_NOWARN);
-        if (!mem && may_sleep)
-            mem = __vmalloc(bytes, GFP_KERNEL | __GFP_NOWARN);
-    }
-    if (!mem)
-        atomic_long_sub(charge, &s->buffer_bytes);
-    return mem;
-}
-
-static void buffer_free(struct kserve *s, void *mem, size_t bytes)
-{
-    if (is_vmalloc_addr(mem))
-        vfree(mem);
-    else
-        free_pages_exact(mem, bytes);
-    atomic_long_sub((long)PAGE_ALIGN(bytes), &s->buffer_bytes);
-}
+/* --- What is served --------------------------------------------------------------------------- */
 
 static void *host_alloc(void *site, size_t bytes)
 {
     struct klane *l = site;
-    void *mem = shelf_take(l->serve, bytes);
 
-    mem = mem ?: buffer_new(l->serve, bytes, l->may_sleep);
-    if (!mem)
-        kstat_add(l->serve, KSTAT_NO_BUFFER, 1);
-    return mem;
+    return kbuffer_take(l->serve, bytes, l->may_sleep);
 }
 
 static void host_free(void *site, void *mem, size_t bytes)
 {
     struct klane *l = site;
 
-    if (!shelf_put(l->serve, mem, bytes))
-        buffer_free(l->serve, mem, bytes);
+    kbuffer_give(l->serve, mem, bytes);
 }
-
-static int stock(struct kserve *s, struct kshelf *shelf)
-{
-    while (shelf->count < KSHELF_STOCK) {
-        void *mem = buffer_new(s, shelf->bytes, true);
-
-        if (!mem)
-            return -ENOMEM;
-        *(void **)mem = shelf->first;
-        shelf->first = mem;
-        shelf->count++;
-    }
-    return 0;
-}
-
-/* Called before anything is served.  A processor that comes online later gets its stock from
- * buffers that are given back there; until then its bottom half hands connections over. */
-int kshelves_stock(struct kserve *s)
-{
-    int cpu, err = 0;
-
-    cpus_read_lock();
-    for_each_online_cpu(cpu) {
-        struct kpercpu *there = per_cpu_ptr(s->percpu, cpu);
-
-        err = err ?: stock(s, shelf_of(there, sizeof(struct outbox)));
-        err = err ?: stock(s, shelf_of(there, sizeof(struct stash)));
-    }
-    cpus_read_unlock();
-    return err;
-}
-
-/* A pump takes one stash and one outbox at most.  In the bottom half neither can be waited for, and
- * without them the connection would be lost. */
-bool kshelves_stocked(struct kserve *s)
-{
-    struct kpercpu *here = this_cpu_ptr(s->percpu);
-    struct kshelf *outbox = shelf_of(here, sizeof(struct outbox));
-    struct kshelf *stash = shelf_of(here, sizeof(struct stash));
-
-    return outbox && stash && outbox->count && stash->count;
-}
-
-void kshelves_empty(struct kserve *s)
-{
-    unsigned i;
-    int cpu;
-
-    for_each_possible_cpu(cpu) {
-        for (i = 0; i < KSHELVES; i++) {
-            struct kshelf *shelf = &per_cpu_ptr(s->percpu, cpu)->shelf[i];
-
-            while (shelf->first) {
-                void *mem = shelf->first;
-
-                shelf->first = *(void **)mem;
-                buffer_free(s, mem, shelf->bytes);
-            }
-        }
-    }
-    WARN_ON_ONCE(atomic_long_read(&s->buffer_bytes)); /* no other tool counts pages */
-}
-
-/* --- What is served --------------------------------------------------------------------------- */
 
 /* A blocking connection may wait for any file system, because it waits alone.  But it keeps its
  * seat while it waits, and file systems that hang must leave seats for other connections.  False:
@@ -230,6 +71,12 @@ static struct source *ready_or(struct klane *l, struct source *source)
     return ready;
 }
 
+/* For one more connection that waits for another mount. */
+static bool far_has_room(const struct kserve *s)
+{
+    return (unsigned)atomic_read(&s->far[true]) < s->far_most;
+}
+
 static int lane_find(struct klane *l, const struct http_ask *ask, struct source **source)
 {
     const struct kworld *w = &l->serve->world;
@@ -241,8 +88,8 @@ static int lane_find(struct klane *l, const struct http_ask *ask, struct source 
         return err;
     /* A request waits for the folder's own file system as long as it takes: without that there is
      * little to serve. */
-    if (l->serve->way != &kway_block)
-        return l->reach == KREACH_MEMORY || kfar_has_room(l->serve) ? err : -EAGAIN;
+    if (!l->alone)
+        return l->reach == KREACH_MEMORY || far_has_room(l->serve) ? err : -EAGAIN;
     return lane_goes_away(l) ? w->find(w->ctx, ask, KREACH_AWAY, source) : -EAGAIN;
 }
 
@@ -330,6 +177,7 @@ int klane_open(struct klane *l, struct kserve *s, bool may_sleep, enum kreach re
     l->serve = s;
     l->may_sleep = may_sleep;
     l->reach = reach;
+    l->alone = false;
     l->away = false;
     l->brief = false;
     l->wholes = NULL;

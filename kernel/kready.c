@@ -1,63 +1,54 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kready.c - how a socket calls its connection, for event and softirq: hooks, timer, beginning and
- * end.
+/* kready.c - a connection of event and softirq is marked, put on the list of a processor or into
+ * the queue of kfar.c, and closed.
  *
- * Three of a socket's callbacks are replaced: bytes, room, state.  They run where the packet was
- * handled, mostly in the bottom half and under the socket's own lock, so they only mark and queue,
- * except that softirq may pump at once when bytes have come.  sk_user_data points to the
- * connection, under sk_callback_lock: once it is NULL, no callback touches the connection.
+ * One owner at a time, as in NAPI.  IDLE: the callbacks'.  QUEUED: in one list.  RUNNING: being
+ * pumped.  AGAIN: something happened during the pump, so it is queued again.  Only the owner pumps,
+ * sets the timer and closes, which needs process context; all others only mark.
  */
 #include <linux/jiffies.h>
 #include <linux/slab.h>
 #include <net/sock.h>
 #include "kready.h"
 
-/* --- Called by the socket and the clock ------------------------------------------------------- */
+/* --- Marking: from callbacks, timers and look() ----------------------------------------------- */
 
-static void ready_called(struct sock *sk)
+/* Adds r to the list of a lane; if the list was empty, starts its drain. */
+void kready_add(struct klane *l, struct kready *r)
 {
-    struct kready *r;
+    struct kserve *s = l->serve;
 
-    read_lock_bh(&sk->sk_callback_lock);
-    r = sk->sk_user_data;
-    if (r)
-        kready_mark(r);
-    read_unlock_bh(&sk->sk_callback_lock);
-}
-
-/* Bytes have come.  In the bottom half no other context uses the socket, because the one that
- * handles the packet has locked it: TCP calls this last, so the pump may send from here.  A process
- * that is releasing the socket, and so handles packets that came before, still owns it. */
-static void ready_data(struct sock *sk)
-{
-    struct kready *r;
-
-    read_lock_bh(&sk->sk_callback_lock); /* held to the end of the pump: see ready_way_close() */
-    r = sk->sk_user_data;
-    if (r && in_serving_softirq() && !sock_owned_by_user(sk))
-        kready_call(r);
-    else if (r)
-        kready_mark(r);
-    read_unlock_bh(&sk->sk_callback_lock);
-}
-
-/* The bit asks TCP to call this; while it stays set, every acknowledgement would. */
-static void ready_write_space(struct sock *sk)
-{
-    if (!sk_stream_is_writeable(sk))
+    kstat_add(s, KSTAT_WAKES, 1);
+    if (!llist_add(&r->node, &l->ready))
         return;
-    if (sk->sk_socket)
-        clear_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
-    ready_called(sk);
+    if (l->may_sleep)
+        queue_work_on((int)(l - s->lane), s->wq, &l->work);
+    else
+        kcompat_bh_queue(&l->bh);
 }
 
-static void ready_timer(struct timer_list *timer)
+/* The caller has made r QUEUED.  The list is this processor's, whose cache has the packet. */
+void kready_queue(struct kready *r)
 {
-    struct kready *r = container_of(timer, struct kready, timer);
+    struct kserve *s = r->k.serve;
+    int cpu = get_cpu();
 
-    set_bit(KCONN_DUE, &r->k.flags);
-    smp_mb__after_atomic(); /* a pump that has not begun sees it */
-    kready_mark(r);
+    kready_add(r->soft ? &s->soft[cpu] : &s->lane[cpu], r);
+    put_cpu();
+}
+
+/* May be called in any context. */
+void kready_mark(struct kready *r)
+{
+    int state = atomic_read(&r->state), next;
+
+    do {
+        if (state == KREADY_QUEUED || state == KREADY_AGAIN)
+            return; /* it is looked at anyway, after this */
+        next = state == KREADY_IDLE ? KREADY_QUEUED : KREADY_AGAIN;
+    } while (!atomic_try_cmpxchg(&r->state, &state, next));
+    if (next == KREADY_QUEUED)
+        kready_queue(r);
 }
 
 void kready_look(struct kconn *k)
@@ -65,7 +56,17 @@ void kready_look(struct kconn *k)
     kready_mark(container_of(k, struct kready, k));
 }
 
-/* --- Beginning and end ------------------------------------------------------------------------ */
+/* --- By the owner ----------------------------------------------------------------------------- */
+
+void kready_queue_far(struct kready *r)
+{
+    struct kserve *s = r->k.serve;
+
+    kstat_add(s, KSTAT_FAR, 1);
+    atomic_inc(&s->far[r->away]);
+    atomic_set(&r->state, KREADY_QUEUED);
+    queue_work(s->far_wq[r->away], &r->far);
+}
 
 /* A deadline that moves away leaves the timer alone: the timer fires early and is set again. */
 void kready_time(struct kready *r, u64 now_ms)
@@ -74,49 +75,6 @@ void kready_time(struct kready *r, u64 now_ms)
 
     r->timer_ms = at_ms;
     mod_timer(&r->timer, jiffies + 1 + msecs_to_jiffies(at_ms > now_ms ? at_ms - now_ms : 0));
-}
-
-/* The hooks are set under the socket's lock, so that no packet is handled at the same time: bytes
- * that came before are seen here, later ones call a hook. */
-static void ready_hook(struct kready *r, struct sock *sk)
-{
-    lock_sock(sk);
-    write_lock_bh(&sk->sk_callback_lock);
-    sk->sk_user_data = r;
-    sk->sk_data_ready = r->soft ? ready_data : ready_called;
-    sk->sk_write_space = ready_write_space;
-    sk->sk_state_change = ready_called;
-    write_unlock_bh(&sk->sk_callback_lock);
-    if (r->soft) {
-        sk->sk_allocation = GFP_ATOMIC;
-        kcompat_own_frag(sk);
-    }
-    if (!skb_queue_empty(&sk->sk_receive_queue) || sk->sk_shutdown || sk->sk_err)
-        kready_mark(r);
-    release_sock(sk);
-}
-
-int kready_welcome(struct kserve *s, struct socket *sock)
-{
-    struct kready *r = kmalloc(sizeof(*r), GFP_KERNEL);
-
-    if (!r) {
-        sock_release(sock);
-        return -ENOMEM;
-    }
-    atomic_set(&r->state, KREADY_RUNNING); /* ours until all is set up */
-    r->soft = s->soft != NULL;
-    r->called = false;
-    kfar_init(r);
-    timer_setup(&r->timer, ready_timer, 0);
-    kconn_begin(&r->k, s, sock, &s->lane[0].host);
-    kready_time(r, (u64)ktime_to_ms(ktime_get_coarse()));
-    ready_hook(r, sock->sk);
-    if (atomic_cmpxchg(&r->state, KREADY_RUNNING, KREADY_IDLE) != KREADY_RUNNING) {
-        atomic_set(&r->state, KREADY_QUEUED); /* something happened during the setup */
-        kready_queue(r);
-    }
-    return 0;
 }
 
 /* The one close path; called by the owner, in process context. */

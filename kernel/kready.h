@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kready.h - a connection of event and softirq, between its socket's callbacks (kready.c) and its
- * pump (kserve.c).
+/* kready.h - a connection of event and softirq, between its socket's callbacks (khook.c) and its
+ * pump (kpump.c).
  */
 #ifndef KERNEL_KREADY_H
 #define KERNEL_KREADY_H
@@ -21,24 +21,33 @@ struct kready {
     struct timer_list timer;
 };
 
+/* --- kready.c --------------------------------------------------------------------------------- */
+
 void kready_mark(struct kready *r);  /* asks for a pump; in any context */
+void kready_look(struct kconn *k);   /* the same, as a way's look() */
+/* Put a connection that the caller has made QUEUED into the list of a lane, or of this
+ * processor's. */
+void kready_add(struct klane *l, struct kready *r);
+void kready_queue(struct kready *r);
+void kready_queue_far(struct kready *r); /* kfar.c is to pump it; by the owner */
+void kready_time(struct kready *r, u64 now_ms); /* the timer follows the deadline; by the owner */
+void kready_close(struct kready *r);            /* the one close path; by the owner, may sleep */
+
+/* --- kpump.c ---------------------------------------------------------------------------------- */
+
+void kready_run(struct klane *l, struct kready *r); /* pump it once; owned until it returns */
 /* kready_mark() for the socket's callback, in the bottom half, with the socket's lock: pumps at
  * once, if that is possible. */
 void kready_call(struct kready *r);
-void kready_queue(struct kready *r); /* puts it into a list; the caller made it QUEUED */
-
-int  kready_welcome(struct kserve *s, struct socket *sock);
-void kready_look(struct kconn *k);
-void kready_run(struct klane *l, struct kready *r); /* pump it once; owned until it returns */
-void kready_time(struct kready *r, u64 now_ms); /* the timer follows the deadline; by the owner */
-void kready_close(struct kready *r);            /* the one close path; by the owner, may sleep */
 
 /* --- kfar.c: where a file system may be waited for -------------------------------------------- */
 
 int kfar_open(struct kserve *s);
 void kfar_close(struct kserve *s); /* no connection is left */
 void kfar_init(struct kready *r);
-bool kfar_has_room(const struct kserve *s); /* for one more that waits for another mount */
-void kfar_queue(struct kready *r); /* pump it there; by its owner, in any context */
+
+/* --- khook.c ---------------------------------------------------------------------------------- */
+
+int khook_welcome(struct kserve *s, struct socket *sock); /* a way's welcome() */
 
 #endif

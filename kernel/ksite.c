@@ -107,13 +107,6 @@ void ksite_close(struct ksite *site)
     kfree(site);
 }
 
-int ksite_look(const struct path *from, const char *name, unsigned flags, struct path *found)
-{
-    int err = ksite_walk(from, name, flags, found);
-
-    return err == -EXDEV ? err : docroot_error(err);
-}
-
 /* --- What the core asks of the site ----------------------------------------------------------- */
 
 static struct path path_of(const struct docroot_thing *thing)
@@ -210,6 +203,31 @@ static int source_of(const struct docroot_thing *thing, struct ksite_source **so
     return 0;
 }
 
+void ksite_release(struct ksite *site, struct source *source)
+{
+    struct ksite_source *s = container_of(source, struct ksite_source, source);
+
+    if (s->cached) {
+        kcache_release(source);
+        return;
+    }
+    kfolder_close(s->folder);
+    if (s->source.file)
+        ksite_shut(site, s->source.file);
+    kfree(s);
+}
+
+/* The cache's source, if there is one, takes the place of ours. */
+static void keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_source **source)
+{
+    struct source *cached = ksite_keep(site, kept, *source);
+
+    if (!cached)
+        return;
+    ksite_release(site, &(*source)->source);
+    *source = container_of(cached, struct ksite_source, source);
+}
+
 static int search_open(struct docroot_search *search, struct docroot_thing *asked,
                        struct docroot_thing *sent, struct source **source)
 {
@@ -222,7 +240,7 @@ static int search_open(struct docroot_search *search, struct docroot_thing *aske
     if (err && sent != asked) /* the file that was asked for may still open */
         err = source_of(asked, &opened);
     else if (!err && search->ask && opened->source.kind == SOURCE_BODY)
-        ksite_keep(f->site, &kept, &opened);
+        keep(f->site, &kept, &opened);
     if (!err)
         *source = &opened->source;
     return err;
@@ -265,7 +283,7 @@ static int search_list(struct docroot_search *search, struct docroot_thing *thin
         kfree(s);
         return docroot_error(err);
     }
-    ksite_keep(f->site, &kept, &s);
+    keep(f->site, &kept, &s);
     *source = &s->source;
     return 0;
 }
@@ -340,18 +358,4 @@ int ksite_page(struct ksite *site, unsigned status, struct source **source)
     revert_creds(own);
     kfree(f);
     return err;
-}
-
-void ksite_release(struct ksite *site, struct source *source)
-{
-    struct ksite_source *s = container_of(source, struct ksite_source, source);
-
-    if (s->cached) {
-        kcache_release(source);
-        return;
-    }
-    kfolder_close(s->folder);
-    if (s->source.file)
-        ksite_shut(site, s->source.file);
-    kfree(s);
 }

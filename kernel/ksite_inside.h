@@ -45,14 +45,14 @@ struct ksite_source {
     bool cached;            /* it belongs to the cache */
 };
 
+/* --- ksite_links.c ---------------------------------------------------------------------------- */
+
 /* With the site's credentials in force: look a name up (NUL-terminated, no leading slash), never
  * outside the folder `from`.  flags: LOOKUP_FOLLOW a link that is the last component,
  * LOOKUP_DIRECTORY, LOOKUP_NO_XDEV.  Returns 0 and *found, which the caller releases with
  * path_put(), or -errno.  -ENOENT means 404, -EACCES 403, and -EXDEV that the name leaves the
  * folder, or, with LOOKUP_NO_XDEV, the file system. */
 int ksite_look(const struct path *from, const char *name, unsigned flags, struct path *found);
-
-/* --- ksite_links.c ---------------------------------------------------------------------------- */
 
 /* Like ksite_look(), but -errno is the kernel's own.  `from` is the site's root if LOOKUP_FOLLOW is
  * given, and a link that leads to a hidden name is not followed: -ENOENT. */
@@ -85,8 +85,10 @@ u64 ksite_seen(const struct ksite *site, const struct path *file);
 /* To be called before a folder is read. */
 void ksite_before(struct ksite *site, struct ksite_kept *kept);
 
-/* Keeps it if that is worth while; then the cache's source takes the place of ours. */
-void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_source **source);
+/* Keeps what is worth while.  Returns a source of the cache that the caller sends instead, or
+ * NULL. */
+struct source *ksite_keep(struct ksite *site, const struct ksite_kept *kept,
+                          struct ksite_source *s);
 
 /* --- ksite_folder.c --------------------------------------------------------------------------- */
 

@@ -86,6 +86,13 @@ int ksite_walk(const struct path *from, const char *name, unsigned flags, struct
     return err || site->rules.hidden ? err : judge(site, found);
 }
 
+int ksite_look(const struct path *from, const char *name, unsigned flags, struct path *found)
+{
+    int err = ksite_walk(from, name, flags, found);
+
+    return err == -EXDEV ? err : docroot_error(err);
+}
+
 /* In a kernel thread fput() puts the close off, to one list for the whole machine.  A file on a
  * dead NFS server delays all files that come after it in the list, so a local file is closed here.
  * Closing a removed file frees it, which waits for the disk, so that goes to the list as well. */

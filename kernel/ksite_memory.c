@@ -136,10 +136,10 @@ static bool is_lasting(const struct ksite *site, const struct ksite_kept *kept,
     return kept->seen && fill->seen && are_straight(site, kept, s->source.coding);
 }
 
-void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_source **source)
+struct source *ksite_keep(struct ksite *site, const struct ksite_kept *kept,
+                          struct ksite_source *s)
 {
     struct kcache_fill fill = fill_of(site, kept);
-    struct ksite_source *s = *source;
     bool made = s->folder, compresses = type_compresses(s->source.type);
     const uint16_t *q = kept->ask->q;
     const struct kcache_key key = {kept->ask->path, s->source.vary ? http_order(q) : KCACHE_ANY,
@@ -148,19 +148,18 @@ void ksite_keep(struct ksite *site, const struct ksite_kept *kept, struct ksite_
 
     if (!site->cache || s->source.size > KCACHE_BODY_BYTES_MAX ||
         (made && s->folder->listing.streamed))
-        return;
+        return NULL;
     fill.source = &s->source;
     fill.siblings = !made && site->rules.precompressed && compresses;
     fill.gzip = site->compress && compresses && s->source.coding == CODING_IDENTITY &&
                 http_prefers(q, CODING_GZIP, CODING_IDENTITY);
     fill.lasting = is_lasting(site, kept, s, &fill);
     if (!fill.lasting && !made)
-        return;
+        return NULL;
     if (kcache_keep(site->cache, &key, &fill, &cached)) {
         if (made)
             folder_rewind(s->folder);
-        return;
+        return NULL;
     }
-    ksite_release(site, &s->source);
-    *source = container_of(cached, struct ksite_source, source);
+    return cached;
 }

@@ -3,18 +3,16 @@
 
 FOLDER has the objects of a build, in folders as the sources are (build/debug).  A file needs another if it uses a
 symbol that only the other one defines.  A table of functions counts too; #include lines do not show that need.  Files
-that need each other are understood, tested and moved only together.  Known circles are in KNOWN; that
-list may only get shorter.  The modules are not looked at: Kbuild makes their objects.
+that need each other are understood, tested and moved only together.  build/kernel has the objects of the modules, if
+scripts/kernel-compile has made them.
 """
 import glob
 import os
 import subprocess
 import sys
 
-FOLDERS = ("core", "base", "server", "engines", "tools")
+FOLDERS = ("core", "base", "server", "engines", "tools", "kernel")
 UNDEFINED = "Uwv"  # letters of nm
-
-KNOWN = []
 
 
 def objects(folder):
@@ -72,18 +70,13 @@ def circles(arrows):
     return found
 
 
-def complaints(arrows, known):
-    """Lines: circles that are not known, and known ones that are none any more."""
-    found = circles(arrows)
-    for one in found:
-        if one not in known:
-            yield "these files need each other: " + ", ".join(sorted(one))
-            for name in sorted(one):
-                for other in sorted(one & set(arrows[name])):
-                    yield f"  {name} needs {other}: {', '.join(sorted(arrows[name][other]))}"
-    for one in known:
-        if one not in found:
-            yield "no circle any more, or a smaller one; change KNOWN in tests/cycles.py: " + ", ".join(sorted(one))
+def complaints(arrows):
+    """Lines: each circle, and the symbols that close it."""
+    for one in circles(arrows):
+        yield "these files need each other: " + ", ".join(sorted(one))
+        for name in sorted(one):
+            for other in sorted(one & set(arrows[name])):
+                yield f"  {name} needs {other}: {', '.join(sorted(arrows[name][other]))}"
 
 
 def main():
@@ -91,9 +84,8 @@ def main():
     files = objects(folder)
     if not files:
         sys.exit(f"cycles.py: {folder} has no objects; run make MODE=debug first")
-    known = [one for one in KNOWN if one & set(files)]
-    wrong = list(complaints(needs(files), known))
-    print("\n".join(wrong) or f"{len(files)} files, {len(known)} known circles")
+    wrong = list(complaints(needs(files)))
+    print("\n".join(wrong) or f"{len(files)} files, no circles")
     sys.exit(bool(wrong))
 
 

@@ -292,6 +292,7 @@ def made(layer):
 
 def kernel(layer):
     layer.single("core/ and kernel/ compile and link under Kbuild", ["scripts/kernel-compile", layer.build], 300)
+    layer.single("no circles of files in the modules (cycles.py)", [PYTHON, "tests/cycles.py", f"{layer.build}/kernel"], 60)
     layer.make("twins")
     layer.single("the kernel's site passes the server's unit tests", [PYTHON, "tests/kernel/ksite.py", layer.build], 600)
 

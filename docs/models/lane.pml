@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* lane.pml - the ready lists of event and softirq against unload (kernel/kserve.c, kernel/kready.c, kernel/kfar.c).
+/* lane.pml - the ready lists of event and softirq against unload (kernel/kready.c, kernel/kpump.c, kernel/kserve.c).
  *
  * Two connections, the network's callback, one work item, one bottom half, for each connection the work item in which it
  * may wait for a file system (far), and the thread in rmmod.  A turn handles TURN connections; after a full turn the
@@ -42,7 +42,7 @@ byte awaited;            /* runs of the work item that a flush still waits for *
 
 #define IN_LIST(c) (ready[0]??[eval(c)] || ready[1]??[eval(c)] || rest[0]??[eval(c)] || rest[1]??[eval(c)])
 
-/* kernel/kserve.c lane_add() is two steps: into the list, and start() if the list was empty. */
+/* kernel/kready.c kready_add() is two steps: into the list, and start() if the list was empty. */
 inline add(l, c) {
     assert(!gone[l] && !IN_LIST(c));
     to = (len(ready[l]) -> NONE : l);
@@ -58,7 +58,7 @@ inline start() {
     }
 }
 
-/* kernel/kserve.c kready_mark(), and kready_queue() if the mark made it QUEUED */
+/* kernel/kready.c kready_mark(), and kready_queue() if the mark made it QUEUED */
 inline mark(c) {
     atomic {
         assert(state[c] != FREED);
@@ -76,7 +76,7 @@ inline mark(c) {
     start()
 }
 
-/* kernel/kserve.c kready_call(): the connection is pumped in the callback.  Then it waits for its socket (ready_rest()),
+/* kernel/kpump.c kready_call(): the connection is pumped in the callback.  Then it waits for its socket (ready_rest()),
  * or is handed to the work item.  ends: it is not done with. */
 inline call(c) {
     atomic { assert(owner[c] == NONE && !gone[SOFT]); news[c] = false; owner[c] = CALL; ends = stop }
@@ -93,7 +93,7 @@ inline call(c) {
     assert(!gone[SOFT]) /* the lane is still looked at */
 }
 
-/* kernel/kready.c ready_called() and ready_data(): bytes have come. */
+/* kernel/khook.c ready_called() and ready_data(): bytes have come. */
 proctype network(byte c) {
     byte left = EVENTS, to = NONE;
     bool ends, takes;
@@ -114,7 +114,7 @@ proctype network(byte c) {
     od
 }
 
-/* kernel/kready.c kready_close(), kernel/kopen.c kconn_finish() and kserve_left() */
+/* kernel/kready.c kready_close(), kernel/kconn.c kconn_finish() and kserve_left() */
 inline close(c) {
 #ifdef UNHOOKED
     hooked[c] = false;
@@ -125,7 +125,7 @@ inline close(c) {
     live--
 }
 
-/* kernel/kserve.c kready_run() and ready_ends(): for a connection from a list, or one whose far work item runs */
+/* kernel/kpump.c kready_run() and ready_ends(): for a connection from a list, or one whose far work item runs */
 inline pump(l, c) {
     atomic {
         assert(state[c] == QUEUED && owner[c] == NONE);
@@ -136,9 +136,9 @@ inline pump(l, c) {
     ends = stop
 }
 
-/* kernel/kserve.c ready_hand_on(), for a lane that cannot do the next step: the bottom half hands the connection to the
- * work item, which may sleep (ready_hand()), and both to the queue that may wait for a file system (kernel/kfar.c
- * kfar_queue()) */
+/* kernel/kpump.c ready_hand_on(), for a lane that cannot do the next step: the bottom half hands the connection to the
+ * work item, which may sleep (ready_hand()), and both to the queue that may wait for a file system (kernel/kready.c
+ * kready_queue_far()) */
 inline hand(l, c) {
     atomic {
         if
@@ -155,7 +155,7 @@ inline hand(l, c) {
     }
 }
 
-/* kernel/kserve.c ready_rest(), or the end */
+/* kernel/kpump.c ready_rest(), or the end */
 inline settle(l, c) {
     if
     :: ends -> close(c)
