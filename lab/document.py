@@ -3,12 +3,26 @@
 
 This module needs only Python, so that every machine can check that the documents agree with the results (plots.py --check).
 """
+import re
+
 import counts
 import figures
 import judge
 import standing
 import view
 from experiment import SOURCES
+
+IN_CELL, ROWS_SHOWN = 6, 12  # longer lists are folded
+GROUPS = {  # of the index; every experiment is in one of them (tests/lab/test_documents.py)
+    "Which server, which engine": ("engines", "workloads", "nginx", "growth", "workers", "completion", "stages", "ab"),
+    "How to wait, and for whom": ("connections", "echo", "echo-crowd", "echo-flood", "echo-sizes", "naps", "triggers", "scheduling"),
+    "Threads and queues": ("pool-sweep", "pool-queues", "dispatch-queues"),
+    "Files and packets": ("sending", "data-set", "packets", "log-lines"),
+    "Memory, timers, parsers, compilers": ("memory", "allocators", "timers", "timers-time", "parsers", "parsers-time", "builds"),
+    "Inside the kernel": ("kernel-models", "kernel-peers", "kernel-cache", "kernel-echo", "kernel-idle", "kernel-messages",
+                          "kernel-queues", "kernel-scheduling", "kernel-threads"),
+    "How to measure": ("counting", "generators", "steady"),
+}
 
 
 def escaped(text):
@@ -117,16 +131,35 @@ def verdict_in_short(told):
     return f"**{told['verdict']}**" + ("" if tail.startswith(":") else " ") + escaped(tail + whom + unsure)
 
 
+def folded(summary, lines):
+    return [f"<details><summary>{summary}</summary>", "", *lines, "", "</details>", ""]
+
+
+def found_of(claim):
+    """(what was found, the verdicts) as two cells, line by line."""
+    told = [(f"{escaped(one.scenario)}: {escaped(one.found)}" if one.found else escaped(one.scenario))
+            + (f" ({escaped(one.why)})" if one.why else "") for one in claim.verdicts]
+    words = [one.verdict for one in claim.verdicts]
+    if len(told) > IN_CELL:
+        return f"{len(told)} measurements, below", "<br>".join(f"{words.count(word)} **{word}**" for word in view.ORDER if word in words)
+    alike = [f"**{words[0]}**"] if len(set(words)) == 1 else [f"**{word}**" for word in words]
+    return "<br>".join(told), "<br>".join(alike)
+
+
 def claims(result):
+    """A row for each claim; of a claim with many measurements the list is below."""
+    rows, lists = [], []
     for claim in view.claims(result):
-        said = [f"*{escaped(claim.source)}*:"] if claim.source else []
-        said += [escaped(words) for words in (claim.document, claim.says) if words]
-        yield f"- {' '.join(said)} Expected of {escaped(claim.looked)}: {escaped(claim.expected)}."
-        for one in claim.verdicts:
-            tail = f": {escaped(one.found)}" if one.found else ""
-            yield f"  - **{one.verdict}**, {escaped(one.scenario)}{tail}" + (f" ({escaped(one.why)})" if one.why else "")
+        words = [escaped(text) for text in (claim.document, claim.says) if text]
+        source = [f"*{escaped(claim.source)}*:"] if claim.source else []
+        found, verdict = found_of(claim)
+        rows.append(row_of([" ".join([*source, *words]), f"{escaped(claim.looked)}: {escaped(claim.expected)}", found, verdict]))
+        if len(claim.verdicts) > IN_CELL:
+            lists += folded(words[-1], [f"- **{one.verdict}**, {escaped(one.scenario)}" + (f": {escaped(one.found)}" if one.found else "")
+                                        + (f" ({escaped(one.why)})" if one.why else "") for one in claim.verdicts])
         if claim.reason:
-            yield f"  - Why: {escaped(claim.reason)}"
+            lists += [f"- **{words[-1]}** {escaped(claim.reason)}", ""]
+    return ["| claim | expected | found here | verdict |", "|---|---|---|---|", *rows, "", *lists] if rows else []
 
 
 def limits(result):
@@ -164,18 +197,20 @@ def markdown(result):
     if main:  # first which is ahead, then the figures behind it
         lines = [*standings(result), *everybody(result, main), *drawn, *verdict_table(result)]
     else:
-        lines = [*claims(result)]
-        lines += ["", *drawn] if lines else drawn
-    for key in view.wanted_keys(result["plan"]) or view.keys(result)[:1]:
-        if key in view.keys(result) and key != main:
-            lines += table(result, key, asked_of(result["plan"], key) if main else None)
+        lines = [*claims(result), *drawn]
+    keys = [key for key in view.wanted_keys(result["plan"]) or view.keys(result)[:1] if key in view.keys(result) and key != main]
+    for key in keys:
+        rows = table(result, key, asked_of(result["plan"], key) if main else None)
+        long = len(rows) > ROWS_SHOWN + 5 and (main or key != keys[0])
+        lines += folded(escaped(figures.FIGURES[key].words), rows[:-1]) if long else rows
     for found in counts.tables(result):
         lines += [f"{escaped(found.caption)}:", "", row_of([found.corner, *found.head]), "|---|---|"]
         lines += [*(row_of([escaped(name), escaped(cells[0].text)]) for name, cells in found.rows), ""]
     lines += [] if main else limits(result)
     lines += [f"- {escaped(name)} was not run here: {escaped(why)}." for name, why in result["missing"].items()]
     lines += [f"- Not offered, {escaped(line)}." for line in view.cannots(result)]
-    lines += [f"- Invalid: {escaped(line)}." for line in view.invalid(result)]
+    bad = [f"- Invalid: {escaped(line)}." for line in view.invalid(result)]
+    lines += folded("invalid measurements", bad) if len(bad) > IN_CELL else bad
     lines += [f"- {escaped(line)}" for line in view.few(result)]
     return "\n".join([*lines, *([""] if lines and lines[-1] else []), origin(result)])
 
@@ -193,7 +228,7 @@ def mark(result, slash=""):
 
 def row(result):
     """The result's row in the table of all experiments, with the verdicts on its claims."""
-    plan, bad = result["plan"], len(view.invalid(result))
+    plan, bad = result["plan"], len(view.invalid_cells(result))
     told = ", ".join(f"{count} {word}" for word, count in view.tally(result)) or "no claim"
     told += f"; {view.counted(bad, 'invalid measurement')}" if bad else ""
     absent = f"; without {', '.join(result['missing'])}" if result["missing"] else ""
@@ -236,12 +271,19 @@ def said(plans, results):
 
 
 def index(plans, results):
-    """The table of every experiment; one that was never run says so."""
-    lines = ["| experiment | question | verdicts | measured |", "|---|---|---|---|"]
-    for name in sorted({*plans, *results}):
-        if name in results:
-            lines.append(row(results[name]))
-        else:
-            plan = plans[name]
-            lines.append(row_of([escaped(plan.get("title", name)), escaped(plan.get("question", "")), "", "not run here yet"]))
-    return "\n".join(lines)
+    """A table for each group of experiments; one that was never run says so."""
+    lines = []
+    left = {*plans, *results}.difference(*GROUPS.values())
+    for group, names in {**GROUPS, **({"Others": sorted(left)} if left else {})}.items():
+        rows = [row(results[name]) if name in results else
+                row_of([escaped(plans[name].get("title", name)), escaped(plans[name].get("question", "")), "", "not run here yet"])
+                for name in names if name in plans or name in results]
+        if rows:
+            lines += ["", f"### {group}", "", "| experiment | question | verdicts | measured |", "|---|---|---|---|", *rows]
+    return "\n".join(lines[1:])
+
+
+def answered(text):
+    """The commit of the run for which a document's answer was written, or ""."""
+    found = re.search(r"^<!-- answer (\w+) -->\n\*\*Answer\.\*\* ", text, re.MULTILINE)
+    return found[1] if found else ""

@@ -104,7 +104,7 @@ def row(name, plan, result):
     """A row of the index; result is None for an experiment that was never run, and plan is then used."""
     if result is None:
         return {"name": name, "title": plan.get("title", name), "question": plan.get("question", ""), "ran": False, "plot": ""}
-    plots, bad = draw.plots(result), len(view.invalid(result))
+    plots, bad = draw.plots(result), len(view.invalid_cells(result))
     return {"name": name, "title": result["plan"]["title"], "question": result["plan"]["question"], "ran": True,
             "tally": view.tally(result), "invalid": view.counted(bad, "invalid measurement") if bad else "",
             "when": result["when"][:10], "pace": result["pace"], "commit": result["commit"], "missing": list(result["missing"]),

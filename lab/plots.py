@@ -142,6 +142,10 @@ def stale(known, found):
     for path, text in documents(found):
         if text_of(path) != text:
             yield f"{path} does not say what {RESULTS} says: make plots"
+    for name, result in found.items():
+        path, commit = f"{DOCUMENTS}/{name}.md", result["commit"].split()[0]
+        if os.path.exists(path) and document.answered(text_of(path)) != commit:
+            yield f"{path}: read its answer against the run of {commit}, mend it, and write <!-- answer {commit} --> above it"
     rows = {line for line in text_of(f"{DOCUMENTS}/{INDEX}").split("\n") if re.match(r"\| \[.*\]\([\w.-]+\.md\) \|", line)}
     if rows != {document.row(result) for result in found.values()}:
         yield f"{DOCUMENTS}/{INDEX} does not say what {RESULTS} says: make plots"

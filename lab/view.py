@@ -5,6 +5,7 @@ A table says "no significant difference" where there is none, "invalid" where a 
 """
 import hashlib
 import json
+import re
 from typing import NamedTuple
 
 import figures
@@ -139,14 +140,36 @@ def has(result, scenario, key):
     return any(one["scenario"] == scenario and (one.get("figures") or {}).get(key) is not None for one in result["cells"])
 
 
+def invalid_cells(result):
+    return [one for one in result["cells"] if one.get("error") and not judge.cannot(result, one["target"], one["scenario"])]
+
+
+def spanned(numbers):
+    """1, 2, 3, 5 as "1 to 3, 5"; numbers in order."""
+    spans = []
+    for number in numbers:
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1][1:] = [number]
+        else:
+            spans.append([number])
+    return ", ".join(" to ".join(map(str, span)) for span in spans)
+
+
+def merged(errors):
+    """Errors that differ in their numbers alone, as one, with the least and the largest of each number."""
+    columns = [sorted(set(map(int, column))) for column in zip(*(re.findall(r"\d+", error) for error in errors))]
+    ranges = iter([f"{column[0]} to {column[-1]}" if len(column) > 1 else str(column[0]) for column in columns])
+    return re.sub(r"\d+", lambda _: next(ranges), errors[0])
+
+
 def invalid(result):
-    """Sentences: which cells are invalid, and why."""
+    """Sentences: which cells are invalid, in which rounds, and why."""
     found = {}
-    for one in result["cells"]:
-        if one.get("error") and not judge.cannot(result, one["target"], one["scenario"]):
-            found.setdefault((one["target"], one["scenario"], one["error"]), []).append(str(one["round"] + 1))
-    return [f"{target}, {scenario}: {error} (round {', '.join(numbers)})"
-            for (target, scenario, error), numbers in found.items()]
+    for one in invalid_cells(result):
+        kind = re.sub(r"\d+", "0", one["error"])
+        found.setdefault((one["target"], one["scenario"], kind), []).append((one["round"] + 1, one["error"]))
+    return [f"{target}, {scenario}: {merged([error for _, error in ones])} (round {spanned(sorted({n for n, _ in ones}))})"
+            for (target, scenario, _), ones in found.items()]
 
 
 def cannots(result):

@@ -31,6 +31,17 @@ def test_a_table_of_everybody():
     assert small.count("**") == large.count("**") == 2
 
 
+def test_invalid_cells_of_one_kind_are_one_line():
+    result = sample.standings()
+    bad = [one for one in result["cells"] if one["scenario"] == "large"][:4]
+    for number, one in enumerate(bad):
+        one.update(target="others", round=(0, 1, 2, 5)[number], error=f"requests failed: {3 - number} closed_early")
+    bad[3]["error"] = "the server ended"
+    assert view.invalid(result) == ["others, large: requests failed: 1 to 3 closed_early (round 1 to 3)",
+                                    "others, large: the server ended (round 6)"]
+    assert len(view.invalid_cells(result)) == 4
+
+
 def test_what_is_not_offered_is_said_and_is_not_invalid():
     result = sample.standings()
     assert "- Not offered, small: others does not do that." in document.markdown(result) and view.invalid(result) == []

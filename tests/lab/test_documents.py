@@ -11,6 +11,7 @@ import sample
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
 import document  # noqa: E402 pylint: disable=wrong-import-position
+import experiment  # noqa: E402 pylint: disable=wrong-import-position
 import page  # noqa: E402 pylint: disable=wrong-import-position
 import plots  # noqa: E402 pylint: disable=wrong-import-position
 import view  # noqa: E402 pylint: disable=wrong-import-position
@@ -50,6 +51,31 @@ def plots_main(monkeypatch, *args):
     return plots.main()
 
 
+def answer(path, commit):
+    """Put an answer in front of a document's generated block."""
+    before, _, rest = path.read_text().partition("<!-- lab")
+    before = before.partition("<!-- answer")[0]
+    path.write_text(f"{before}<!-- answer {commit} -->\n**Answer.** Yes.\n\n<!-- lab{rest}")
+
+
+def test_every_experiment_is_in_one_group():
+    names = [name for group in document.GROUPS.values() for name in group]
+    assert sorted(names) == experiment.names()
+
+
+def test_long_lists_are_folded():
+    result = sample.pools()
+    claim = result["plan"]["claim"][0]
+    short = document.claims({**result, "plan": {**result["plan"], "claim": [claim]}})
+    assert not any("<details>" in line for line in short)
+    everybody = {**claim, "of": [one["name"] for one in result["plan"]["target"]], "to": "mutex"}
+    everybody.pop("scenario", None)
+    everybody["scenarios"] = [one["name"] for one in result["plan"]["scenario"]]
+    text = "\n".join(document.claims({**result, "plan": {**result["plan"], "claim": [everybody]}}))
+    folded = text.partition("<details>")[2].partition("</details>")[0]
+    assert "measurements, below |" in text and folded.count("\n- **") == int(text.partition(" measurements")[0].split()[-1]) > 6
+
+
 def test_all_of_it_and_nothing_twice(tmp_path, monkeypatch, capsys):
     documents_of(tmp_path, monkeypatch, small())
     assert plots_main(monkeypatch, "--check") == 1
@@ -58,7 +84,13 @@ def test_all_of_it_and_nothing_twice(tmp_path, monkeypatch, capsys):
     claims = tmp_path / "docs/lab/claims.md"
     claims.write_text(claims.read_text().replace("claims -->\n<", "claims -->\nBy hand.\n<"))
     assert plots_main(monkeypatch, "--out", str(tmp_path / "out")) == 0
+    assert plots_main(monkeypatch, "--check") == 1
+    assert "docs/lab/sample.md: read its answer against the run of abc1234" in capsys.readouterr().out
+    answer(tmp_path / "docs/lab/sample.md", "abc1234")
     assert plots_main(monkeypatch, "--check") == 0
+    answer(tmp_path / "docs/lab/sample.md", "abc1235")
+    assert plots_main(monkeypatch, "--check") == 1
+    answer(tmp_path / "docs/lab/sample.md", "abc1234")
     made = sorted(os.listdir(tmp_path / "out"))
     assert made == sorted(["index.html", "sample.html", "sample.csv", "sample-1.png", "sample-1.svg"])
     readme, page_path = (tmp_path / "docs/lab" / name for name in ("README.md", "sample.md"))
