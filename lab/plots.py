@@ -5,15 +5,18 @@
 Each result gets a page, its plots as SVG and PNG and its cells as CSV in build/lab, the main plot in docs/lab/img, and the
 block of docs/lab/NAME.md.  All together get an index page, the table in docs/lab/README.md, and the table of other documents'
 claims in docs/lab/claims.md.  The same results give the same bytes.  --check changes nothing, needs only Python, and complains
-about documents and pictures that were not made from these results.
+about documents and pictures that were not made from these results.  --keep puts results of rung lab run, which are in build/lab,
+into lab/results first, compressed: NAME.json.gz.
 """
 import argparse
+import gzip
 import json
 import os
 import re
 import struct
 import sys
 import tomllib
+import zlib
 
 import command
 import document
@@ -33,12 +36,23 @@ class Unfit(Exception):
     """Nothing can be drawn from a file: a sentence says why."""
 
 
+def plain(path):
+    """The bytes of a result, compressed (.gz) or not."""
+    data = bytes_of(path)
+    return gzip.decompress(data) if path.endswith(".gz") else data
+
+
+def keep(paths):
+    for path in paths:
+        name = result_of(path, EXPERIMENTS)["name"]
+        write(f"{RESULTS}/{name}.json.gz", gzip.compress(plain(path), mtime=0))  # the same result gives the same bytes
+
+
 def result_of(path, experiments):
     """experiments: the folder of the experiments, which decide how a result is read now."""
     try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError) as error:
+        found = json.loads(plain(path))
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise Unfit(f"{path}: {error}") from None
     if not isinstance(found, dict) or KEYS - set(found):
         raise Unfit(f"{path} is no result of rung lab run")
@@ -53,7 +67,7 @@ def results(folder, refuse, experiments=EXPERIMENTS):
     """name -> result.  refuse(sentence) is called for each file that is no result."""
     found = {}
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
-        if name.endswith(".json"):
+        if name.endswith((".json", ".json.gz")):
             try:
                 one = result_of(os.path.join(folder, name), experiments)
                 found[one["name"]] = one
@@ -155,7 +169,7 @@ def stale(known, found):
     for result in found.values():
         path = f"{DOCUMENTS}/{document.picture(result)}"
         if pictured(result) and (not os.path.exists(path) or said_in(path) != view.fingerprint(result)):
-            yield f"{path} is not drawn from {RESULTS}/{result['name']}.json: make plots"
+            yield f"{path} is not drawn from {RESULTS}/{result['name']}.json.gz: make plots"
 
 
 def pictured(result):
@@ -182,9 +196,14 @@ def main():
     parser = argparse.ArgumentParser(prog="plots.py", description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--out", default="build/lab", help="the folder of the pages")
     parser.add_argument("--check", action="store_true", help="only say which documents are out of date")
+    parser.add_argument("--keep", nargs="+", default=[], metavar="FILE", help="take these results into lab/results first")
     options = parser.parse_args()
-    out = os.path.abspath(options.out)
+    out, kept = os.path.abspath(options.out), [os.path.abspath(path) for path in options.keep]
     os.chdir(command.TOP)
+    try:
+        keep(kept)
+    except Unfit as error:
+        sys.exit(f"plots: {error}")
     known, found = plans(EXPERIMENTS), results(RESULTS, lambda text: sys.exit(f"plots: {text}"))
     if options.check:
         complaints = list(stale(known, found))

@@ -5,6 +5,7 @@ both pages say the same.
 The Chinese for a text of the sources is in scripts/zh-TW.json; a text without an entry is an error, and so is an entry
 that is no longer needed.
 """
+import gzip
 import json
 import os
 import re
@@ -106,7 +107,8 @@ def engines(language, chinese):
 # --- Figures of the lab -------------------------------------------------------------------------------------
 
 def result_of(name):
-    return reading.read(json.loads(text_of(f"lab/results/{name}.json")), os.path.join(TOP, "lab", "experiments"))
+    with gzip.open(os.path.join(TOP, f"lab/results/{name}.json.gz"), "rt", encoding="utf-8") as file:
+        return reading.read(json.load(file), os.path.join(TOP, "lab", "experiments"))
 
 
 def verdict(found):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Documents and pages of all results together: rewritten, compared, and made from a run."""
+import gzip
 import json
 import os
 import subprocess
@@ -114,6 +115,25 @@ def test_a_file_that_is_no_result(tmp_path, monkeypatch, text, words):
     with pytest.raises(SystemExit) as told:
         plots_main(monkeypatch, "--check")
     assert words in str(told.value) and "bad.json" in str(told.value)
+
+
+def test_results_are_kept_compressed(tmp_path, monkeypatch, capsys):
+    documents_of(tmp_path, monkeypatch)
+    made, kept = tmp_path / "made.json", tmp_path / "lab/results/sample.json.gz"
+    made.write_text(json.dumps(small()))
+    assert plots_main(monkeypatch, "--keep", str(made), "--out", str(tmp_path / "out")) == 0
+    assert json.loads(gzip.decompress(kept.read_bytes())) == small() and kept.stat().st_size < made.stat().st_size / 3
+    before = kept.read_bytes()
+    assert plots_main(monkeypatch, "--keep", str(kept), "--out", str(tmp_path / "out")) == 0 and kept.read_bytes() == before
+    made.write_text("{}")
+    with pytest.raises(SystemExit) as told:
+        plots_main(monkeypatch, "--keep", str(made), "--check")
+    assert "is no result" in str(told.value) and kept.read_bytes() == before
+    kept.write_bytes(before[:100])
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as told:
+        plots_main(monkeypatch, "--check")
+    assert "sample.json.gz" in str(told.value)
 
 
 def test_code_stays_code():
