@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""cycles.py finds files that need each other, and notices when a known circle is gone."""
+"""cycles.py finds files that need each other."""
 import shutil
 import subprocess
 
@@ -30,15 +30,14 @@ def built(tmp_path, monkeypatch):
 def test_a_circle_by_a_table_is_found(built):
     arrows = built(a=ON, b=BACK)
     assert cycles.circles(arrows) == [{"server/a", "server/b"}]
-    assert [line for line in cycles.complaints(arrows, []) if "needs server" in line] == \
+    assert [line for line in cycles.complaints(arrows) if "needs server" in line] == \
         ["  server/a needs server/b: b", "  server/b needs server/a: a"]
-    assert not list(cycles.complaints(arrows, [{"server/a", "server/b"}]))
 
 
 def test_one_way_is_no_circle(built):
     arrows = built(a=ON, b=APART)
     assert cycles.circles(arrows) == []
-    assert "no circle any more" in next(cycles.complaints(arrows, [{"server/a", "server/b"}]))
+    assert not list(cycles.complaints(arrows))
 
 
 def test_what_takes_a_file_s_place_counts_as_that_file(built):
@@ -51,6 +50,10 @@ def test_tools_share_no_symbols(built):
     """Two programs may have functions of the same name."""
     arrows = built("tools/load", a=ON, b=BACK)
     assert cycles.circles({**arrows, **built("tools/trace", a=ON, b=APART)}) == [{"tools/load/a", "tools/load/b"}]
+
+
+def test_the_modules_are_looked_at(built):
+    assert cycles.circles(built("kernel", a=ON, b=BACK)) == [{"kernel/a", "kernel/b"}]
 
 
 def test_an_object_without_a_source_is_left_out(built, tmp_path):
