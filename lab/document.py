@@ -270,11 +270,16 @@ def said(plans, results):
     return "\n".join(lines[1:])
 
 
+def grouped(plans, results):
+    """(group, names of its experiments), and a last group of those that are in none."""
+    others = sorted({*plans, *results}.difference(*GROUPS.values()))
+    return [*GROUPS.items(), *([("Others", others)] if others else [])]
+
+
 def index(plans, results):
     """A table for each group of experiments; one that was never run says so."""
     lines = []
-    left = {*plans, *results}.difference(*GROUPS.values())
-    for group, names in {**GROUPS, **({"Others": sorted(left)} if left else {})}.items():
+    for group, names in grouped(plans, results):
         rows = [row(results[name]) if name in results else
                 row_of([escaped(plans[name].get("title", name)), escaped(plans[name].get("question", "")), "", "not run here yet"])
                 for name in names if name in plans or name in results]
@@ -284,6 +289,10 @@ def index(plans, results):
 
 
 def answered(text):
-    """The commit of the run for which a document's answer was written, or ""."""
-    found = re.search(r"^<!-- answer (\w+) -->\n\*\*Answer\.\*\* ", text, re.MULTILINE)
-    return found[1] if found else ""
+    """(minute of the run for which a document's answer was written, the answer), or ("", "")."""
+    found = re.search(r"^<!-- answer ([\d: -]+) -->\n\*\*Answer\.\*\* (.+?)\n\n", text, re.MULTILINE | re.DOTALL)
+    return (found[1], " ".join(found[2].split())) if found else ("", "")
+
+
+def minute(result):
+    return result["when"][:16].replace("T", " ")

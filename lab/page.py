@@ -11,6 +11,7 @@ import json
 import os
 
 import counts
+import document
 import draw
 import figures
 import jinja2
@@ -21,6 +22,7 @@ import view
 from markupsafe import Markup
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+DOCUMENTS = os.path.join(os.path.dirname(HERE), "docs", "lab")
 
 
 def words(text):
@@ -84,11 +86,21 @@ def machine_rows(result):
     return [(key.replace("_", " "), told(value)) for key, value in result["machine"].items() if value not in (None, "", [], {})]
 
 
+def answer_of(result):
+    """The answer of the experiment's document, if it was written for this result, or ""."""
+    try:
+        with open(os.path.join(DOCUMENTS, f"{result['name']}.md"), encoding="utf-8") as file:
+            when, answer = document.answered(file.read())
+    except OSError:  # an installed lab has no documents
+        return ""
+    return answer if when == document.minute(result) else ""
+
+
 def html(result):
     wanted = view.wanted_keys(result["plan"])
     tables = [(key, view.table(result, key)) for key in view.keys(result)]
     return templates().get_template("page.html.j2").render(
-        result=result, plan=result["plan"], view=view, css=css(), claims=list(view.claims(result)), coloured=view.COLOURED,
+        result=result, plan=result["plan"], answer=answer_of(result), view=view, css=css(), claims=list(view.claims(result)), coloured=view.COLOURED,
         standings=standing.rows(result), standing_heads=standing.heads(result) if standing.rows(result) else [],
         standing_summary=standing.summary(result), invalid=view.invalid(result), cannots=view.cannots(result), missing=list(result["missing"].items()), plots=list(drawings(result)),
         limiters=list(view.limiters(result)), remarks=view.remarks(result), machine=machine_rows(result),
@@ -106,6 +118,7 @@ def row(name, plan, result):
         return {"name": name, "title": plan.get("title", name), "question": plan.get("question", ""), "ran": False, "plot": ""}
     plots, bad = draw.plots(result), len(view.invalid_cells(result))
     return {"name": name, "title": result["plan"]["title"], "question": result["plan"]["question"], "ran": True,
+            "answer": answer_of(result),
             "tally": view.tally(result), "invalid": view.counted(bad, "invalid measurement") if bad else "",
             "when": result["when"][:10], "pace": result["pace"], "commit": result["commit"], "missing": list(result["missing"]),
             "plot": data_url("image/svg+xml", draw.as_svg(result, 1, sheet.NARROW, draw.PLAIN)) if plots else "",
@@ -114,7 +127,7 @@ def row(name, plan, result):
 
 def index(plans, results):
     """plans: name -> plan of every experiment; results: name -> result."""
-    names = sorted({*plans, *results})
+    groups = [(group, [name for name in names if name in plans or name in results]) for group, names in document.grouped(plans, results)]
     return templates().get_template("index.html.j2").render(
         css=css(), coloured=view.COLOURED, machines=list(dict.fromkeys(view.machine(one) for one in results.values())),
-        rows=[row(name, plans.get(name), results.get(name)) for name in names])
+        groups=[(group, [row(name, plans.get(name), results.get(name)) for name in names]) for group, names in groups if names])

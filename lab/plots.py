@@ -157,11 +157,10 @@ def stale(known, found):
         if text_of(path) != text:
             yield f"{path} does not say what {RESULTS} says: make plots"
     for name, result in found.items():
-        path, commit = f"{DOCUMENTS}/{name}.md", result["commit"].split()[0]
-        if os.path.exists(path) and document.answered(text_of(path)) != commit:
-            yield f"{path}: read its answer against the run of {commit}, mend it, and write <!-- answer {commit} --> above it"
-    rows = {line for line in text_of(f"{DOCUMENTS}/{INDEX}").split("\n") if re.match(r"\| \[.*\]\([\w.-]+\.md\) \|", line)}
-    if rows != {document.row(result) for result in found.values()}:
+        path, when = f"{DOCUMENTS}/{name}.md", document.minute(result)
+        if os.path.exists(path) and document.answered(text_of(path))[0] != when:
+            yield f"{path}: read its answer against the run of {when}, mend it, and write <!-- answer {when} --> above it"
+    if run_rows(text_of(f"{DOCUMENTS}/{INDEX}")) != run_rows(document.index(known, found)):
         yield f"{DOCUMENTS}/{INDEX} does not say what {RESULTS} says: make plots"
     path = f"{DOCUMENTS}/{CLAIMS}"
     if text_of(path) != table.in_page(path, document.said(known, found), "claims"):
@@ -170,6 +169,11 @@ def stale(known, found):
         path = f"{DOCUMENTS}/{document.picture(result)}"
         if pictured(result) and (not os.path.exists(path) or said_in(path) != view.fingerprint(result)):
             yield f"{path} is not drawn from {RESULTS}/{result['name']}.json.gz: make plots"
+
+
+def run_rows(text):
+    """Headings and rows of experiments that were run."""
+    return [line for line in text.split("\n") if re.match(r"### |\| \[.*\]\([\w.-]+\.md\) \|", line)]
 
 
 def pictured(result):

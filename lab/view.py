@@ -155,18 +155,21 @@ def spanned(numbers):
     return ", ".join(" to ".join(map(str, span)) for span in spans)
 
 
+WHOLE = re.compile(r"(?<![\w.,])(?:0|[1-9]\d*)(?![\w.,]*\d)")  # a number, but no part of 0.05 or of 1,008
+
+
 def merged(errors):
     """Errors that differ in their numbers alone, as one, with the least and the largest of each number."""
-    columns = [sorted(set(map(int, column))) for column in zip(*(re.findall(r"\d+", error) for error in errors))]
+    columns = [sorted(set(map(int, column))) for column in zip(*(WHOLE.findall(error) for error in errors))]
     ranges = iter([f"{column[0]} to {column[-1]}" if len(column) > 1 else str(column[0]) for column in columns])
-    return re.sub(r"\d+", lambda _: next(ranges), errors[0])
+    return WHOLE.sub(lambda _: next(ranges), errors[0])
 
 
 def invalid(result):
     """Sentences: which cells are invalid, in which rounds, and why."""
     found = {}
     for one in invalid_cells(result):
-        kind = re.sub(r"\d+", "0", one["error"])
+        kind = WHOLE.sub("0", one["error"])
         found.setdefault((one["target"], one["scenario"], kind), []).append((one["round"] + 1, one["error"]))
     return [f"{target}, {scenario}: {merged([error for _, error in ones])} (round {spanned(sorted({n for n, _ in ones}))})"
             for (target, scenario, _), ones in found.items()]

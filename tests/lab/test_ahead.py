@@ -40,6 +40,7 @@ def test_invalid_cells_of_one_kind_are_one_line():
     assert view.invalid(result) == ["others, large: requests failed: 1 to 3 closed_early (round 1 to 3)",
                                     "others, large: the server ended (round 6)"]
     assert len(view.invalid_cells(result)) == 4
+    assert view.merged(["took 0.05 s at 10.007 of 1,008", "took 2.50 s at 1 of 9"]) == "took 0.05 s at 10.007 of 1,008"
 
 
 def test_what_is_not_offered_is_said_and_is_not_invalid():

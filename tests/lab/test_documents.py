@@ -52,11 +52,11 @@ def plots_main(monkeypatch, *args):
     return plots.main()
 
 
-def answer(path, commit):
+def answer(path, when):
     """Put an answer in front of a document's generated block."""
     before, _, rest = path.read_text().partition("<!-- lab")
     before = before.partition("<!-- answer")[0]
-    path.write_text(f"{before}<!-- answer {commit} -->\n**Answer.** Yes.\n\n<!-- lab{rest}")
+    path.write_text(f"{before}<!-- answer {when} -->\n**Answer.** Yes.\n\n<!-- lab{rest}")
 
 
 def test_every_experiment_is_in_one_group():
@@ -86,12 +86,12 @@ def test_all_of_it_and_nothing_twice(tmp_path, monkeypatch, capsys):
     claims.write_text(claims.read_text().replace("claims -->\n<", "claims -->\nBy hand.\n<"))
     assert plots_main(monkeypatch, "--out", str(tmp_path / "out")) == 0
     assert plots_main(monkeypatch, "--check") == 1
-    assert "docs/lab/sample.md: read its answer against the run of abc1234" in capsys.readouterr().out
-    answer(tmp_path / "docs/lab/sample.md", "abc1234")
+    assert "docs/lab/sample.md: read its answer against the run of 2026-01-02 03:04" in capsys.readouterr().out
+    answer(tmp_path / "docs/lab/sample.md", "2026-01-02 03:04")
     assert plots_main(monkeypatch, "--check") == 0
-    answer(tmp_path / "docs/lab/sample.md", "abc1235")
+    answer(tmp_path / "docs/lab/sample.md", "2026-01-02 03:05")
     assert plots_main(monkeypatch, "--check") == 1
-    answer(tmp_path / "docs/lab/sample.md", "abc1234")
+    answer(tmp_path / "docs/lab/sample.md", "2026-01-02 03:04")
     made = sorted(os.listdir(tmp_path / "out"))
     assert made == sorted(["index.html", "sample.html", "sample.csv", "sample-1.png", "sample-1.svg"])
     readme, page_path = (tmp_path / "docs/lab" / name for name in ("README.md", "sample.md"))
