@@ -26,7 +26,7 @@ struct send_how { /* zeroed: what is best for most */
 };
 
 /* Memory that is sent in one call.  Segments that are adjacent in memory, as the answers of an
- * outbox are, form one piece.  One more place is left for a range of a file. */
+ * send queue are, form one piece.  One more place is left for a range of a file. */
 enum { GATHER_PIECES_MAX = 8 }; /* the kernel takes that many without allocating */
 struct gather {
     struct iovec iov[GATHER_PIECES_MAX];

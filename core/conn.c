@@ -1,48 +1,50 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* conn.c - the connection machine: bytes in, segments out, a deadline, and what is wanted next.
  *
- * Input is used in place; only left-over bytes are copied, to the stash.  Every entry point ends in
- * advance(), the one place that decides what the connection wants.  advance() shows a protocol the
- * same bytes again only when more have arrived, and never while an answer is being sent in pieces.
+ * Input is used in place; only left-over bytes are copied, to the input queue.  Every entry point
+ * ends in advance(), the one place that decides what the connection wants.  advance() shows a
+ * protocol the same bytes again only when more have arrived, and never while an answer is being
+ * sent in pieces.
  *
- * Cost of the usual request: one outbox from the host, no stash, no byte copied by the machine.
+ * Cost of the usual request: one send queue from the host, no input queue, no byte copied by the
+ * machine.
  */
 #include "conn_inside.h"
 
 /* --- Memory ----------------------------------------------------------------------------------- */
 
-static void stash_free(struct conn *c)
+static void inq_free(struct conn *c)
 {
-    if (c->stash)
-        c->host->free(c->host->site, c->stash, sizeof(*c->stash));
-    c->stash = NULL;
+    if (c->in)
+        c->host->free(c->host->site, c->in, sizeof(*c->in));
+    c->in = NULL;
 }
 
 /* Without memory there is no place for the peer's bytes: queued output is sent, then the connection
  * ends. */
-static bool stash_get(struct conn *c)
+static bool inq_get(struct conn *c)
 {
-    if (c->stash)
+    if (c->in)
         return true;
-    c->stash = c->host->alloc(c->host->site, sizeof(*c->stash));
-    if (!c->stash) {
+    c->in = c->host->alloc(c->host->site, sizeof(*c->in));
+    if (!c->in) {
         c->flags |= CONN_CLOSING;
         return false;
     }
-    c->stash->at = c->stash->len = c->stash->seen = 0;
+    c->in->at = c->in->len = c->in->seen = 0;
     return true;
 }
 
-/* Append to the stash.  A partial message that waits is at most HEAD_BYTES_MAX long (see eat()), so
- * one receive always fits behind it. */
-static bool stash_add(struct conn *c, const char *bytes, size_t n)
+/* Append to the input queue.  A partial message that waits is at most HEAD_BYTES_MAX long (see
+ * eat()), so one receive always fits behind it. */
+static bool inq_add(struct conn *c, const char *bytes, size_t n)
 {
-    struct stash *s;
+    struct inq *s;
 
-    if (!stash_get(c))
+    if (!inq_get(c))
         return false;
-    s = c->stash;
-    if (s->at + s->len + n > STASH_BYTES) {
+    s = c->in;
+    if (s->at + s->len + n > INQ_BYTES) {
         memmove(s->bytes, s->bytes + s->at, s->len);
         s->at = 0;
     }
@@ -53,7 +55,7 @@ static bool stash_add(struct conn *c, const char *bytes, size_t n)
 
 /* --- What comes next -------------------------------------------------------------------------- */
 
-/* The bytes to show the protocol: the caller's, or the stash's. */
+/* The bytes to show the protocol: the caller's, or the input queue's. */
 struct view {
     const char *bytes;
     size_t n, seen;
@@ -67,7 +69,7 @@ static void eat(struct conn *c, struct view *v)
     long used;
 
     while (v->n > v->seen && !(c->flags & (CONN_CLOSING | CONN_MORE | CONN_BLOCKED)) &&
-           outbox_has_room(c)) {
+           outq_has_room(c)) {
         was_body = c->flags & CONN_BODY;
         if (c->out && !was_body)
             c->out->state_clean = false; /* a new message */
@@ -90,11 +92,11 @@ static void eat(struct conn *c, struct view *v)
         c->flags |= CONN_CLOSING;
 }
 
-/* Feeds the protocol from the stash, or from bytes if there is no stash; left-over bytes are in the
- * stash afterwards. */
+/* Feeds the protocol from the input queue, or from bytes if there is no input queue; left-over
+ * bytes are in the input queue afterwards. */
 static void eat_all(struct conn *c, const char *bytes, size_t n)
 {
-    struct stash *s = c->stash;
+    struct inq *s = c->in;
     struct view v = {bytes, n, 0};
 
     if (s)
@@ -102,16 +104,16 @@ static void eat_all(struct conn *c, const char *bytes, size_t n)
     eat(c, &v);
     if (c->flags & CONN_CLOSING || !v.n) {
         c->promised = c->promised && !v.n;
-        stash_free(c);
+        inq_free(c);
         return;
     }
     if (s) {
         s->at += s->len - (uint32_t)v.n;
         s->len = (uint32_t)v.n;
-    } else if (!stash_add(c, v.bytes, v.n)) {
+    } else if (!inq_add(c, v.bytes, v.n)) {
         return;
     }
-    c->stash->seen = (uint32_t)v.seen;
+    c->in->seen = (uint32_t)v.seen;
 }
 
 /* Gives up the answer in progress and all queued output; the host and the protocol are notified. */
@@ -121,11 +123,11 @@ static void let_go(struct conn *c)
         c->host->forget(c->host->site, c);
     if (c->out && c->flags & (CONN_MORE | CONN_BODY) && c->proto->drop)
         c->proto->drop(c);
-    while (outbox_has_output(c))
-        outbox_drop_first(c, false);
+    while (outq_has_output(c))
+        outq_drop_first(c, false);
     c->flags &= ~(CONN_ASKED | CONN_BLOCKED | CONN_MORE | CONN_BODY);
-    stash_free(c);
-    outbox_free(c);
+    inq_free(c);
+    outq_free(c);
 }
 
 /* All output is sent.  RFC 9112 9.6: closing at once while input is unread, or before the peer has
@@ -135,7 +137,7 @@ static void let_go(struct conn *c)
  * the peer has promised to send nothing more, the caller need not wait either: conn_promised(). */
 static void finish(struct conn *c, uint64_t now_ms)
 {
-    c->promised = c->promised && !c->stash;
+    c->promised = c->promised && !c->in;
     let_go(c);
     if (c->flags & CONN_ENDED || !c->sent) {
         c->want = CONN_CLOSE;
@@ -167,7 +169,7 @@ static void want_recv(struct conn *c, bool was_body, uint64_t now_ms)
             return;
         c->moved = 0;
         c->deadline_ms = now_ms + c->host->send_ms;
-    } else if (stays || c->stash) {
+    } else if (stays || c->in) {
         if (!(c->flags & CONN_BEGUN))
             c->deadline_ms = now_ms + c->host->head_ms;
         c->flags |= CONN_BEGUN;
@@ -179,11 +181,11 @@ static void want_recv(struct conn *c, bool was_body, uint64_t now_ms)
 /* Makes pieces of the answer in progress, until there is one to send. */
 static void say_more(struct conn *c)
 {
-    for (outbox_reap(c); c->flags & CONN_MORE && !outbox_has_output(c); outbox_reap(c)) {
+    for (outq_reap(c); c->flags & CONN_MORE && !outq_has_output(c); outq_reap(c)) {
         if (c->flags & CONN_BLOCKED || c->want == CONN_CLOSE)
             return;
         c->proto->more(c);
-        if (outbox_has_output(c) || (c->flags & (CONN_MORE | CONN_BLOCKED)) != CONN_MORE ||
+        if (outq_has_output(c) || (c->flags & (CONN_MORE | CONN_BLOCKED)) != CONN_MORE ||
             c->want == CONN_CLOSE)
             continue;
         core_failed("more() queues or ends", __FILE__, __LINE__);
@@ -198,19 +200,19 @@ static void advance(struct conn *c, const char *bytes, size_t n, uint64_t now_ms
 
     do {
         eat_all(c, bytes, n);
-        n = 0; /* left-over bytes are in the stash now */
+        n = 0; /* left-over bytes are in the input queue now */
         say_more(c);
-    } while (!outbox_has_output(c) && c->stash && c->stash->len > c->stash->seen &&
+    } while (!outq_has_output(c) && c->in && c->in->len > c->in->seen &&
              !(c->flags & (CONN_CLOSING | CONN_BLOCKED)) && c->want != CONN_CLOSE);
 
     if (c->want == CONN_CLOSE)
         return;
-    if (outbox_has_output(c)) {
+    if (outq_has_output(c)) {
         want_send(c, now_ms);
         return;
     }
     if (!(c->flags & (CONN_MORE | CONN_BODY)))
-        outbox_free(c);
+        outq_free(c);
     if (c->flags & CONN_CLOSING) {
         finish(c, now_ms);
     } else if (c->flags & CONN_BLOCKED) {
@@ -243,10 +245,10 @@ void conn_feed(struct conn *c, const char *bytes, size_t n, uint64_t now_ms)
     if (!n) {
         c->flags |= CONN_ENDED;
         if (c->proto->end)
-            c->proto->end(c, c->stash ? c->stash->len : 0);
+            c->proto->end(c, c->in ? c->in->len : 0);
         c->flags |= CONN_CLOSING;
-    } else if (c->stash) {
-        stash_add(c, bytes, n); /* eat_all() reads them there */
+    } else if (c->in) {
+        inq_add(c, bytes, n); /* eat_all() reads them there */
     }
     advance(c, bytes, n, now_ms);
 }
@@ -255,8 +257,8 @@ void conn_sent(struct conn *c, size_t n, uint64_t now_ms)
 {
     core_assert(c->want == CONN_SEND && n);
     c->sent += n;
-    outbox_take(c, n);
-    if (outbox_has_output(c)) {
+    outq_take(c, n);
+    if (outq_has_output(c)) {
         /* The mark of conn_overdue() is half a counter: do not let it fall further behind than that
          * half can tell. */
         if ((uint32_t)c->sent - c->moved > 1u << 30) {
@@ -360,5 +362,5 @@ bool conn_promised(const struct conn *c)
 
 bool conn_idle(const struct conn *c)
 {
-    return c->want == CONN_RECV && !c->stash && !(c->flags & (CONN_BEGUN | CONN_BODY));
+    return c->want == CONN_RECV && !c->in && !(c->flags & (CONN_BEGUN | CONN_BODY));
 }

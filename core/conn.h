@@ -11,8 +11,8 @@
  * Half-duplex: a connection reads or writes, never both.  Bytes given to conn_feed() are the
  * caller's and are never kept; segments shown by conn_out() are the connection's until conn_sent().
  * The time is an argument.  Engines read conn->want and conn->deadline_ms, nothing else.  An idle
- * connection owns no buffer: the stash (a split head, pipelined requests) and the outbox (answers)
- * are allocated by the host when first needed and freed when empty.
+ * connection owns no buffer: the input queue (a split head, pipelined requests) and the send queue
+ * (answers) are allocated by the host when first needed and freed when empty.
  */
 #ifndef CORE_CONN_H
 #define CORE_CONN_H
@@ -114,7 +114,7 @@ struct host {
     /* A connection that got -EINPROGRESS will not ask again: discard its job, finished or not. */
     void (*forget)(void *site, const struct conn *conn);
 
-    void *(*alloc)(void *site, size_t bytes); /* stash and outbox; NULL: the connection is closed */
+    void *(*alloc)(void *site, size_t bytes); /* its two queues; NULL: the connection is closed */
     void (*free)(void *site, void *mem, size_t bytes);
 
     const char *date; /* IMF-fixdate, 29 bytes, kept up to date by the loop (RFC 9110 6.6.1) */
@@ -155,15 +155,15 @@ struct conn_out {
 
 struct conn_proto {
     const char *name;
-    /* Consumes bytes and queues output.  Returns bytes used; 0 = more are needed (these are stashed
+    /* Consumes bytes and queues output.  Returns bytes used; 0 = more are needed (these are kept
      * and shown again with those that follow); -EINPROGRESS = wait for the host, nothing was used.
-     * input() is called again while it uses bytes, the outbox has room for another answer and the
-     * connection is not closing. */
+     * input() is called again while it uses bytes, the send queue has room for another answer and
+     * the connection is not closing. */
     long (*input)(struct conn *c, const char *bytes, size_t n);
-    /* The outbox is empty and the protocol called conn_more(): queue the next piece of the
+    /* The send queue is empty and the protocol called conn_more(): queue the next piece of the
      * answer. */
     void (*more)(struct conn *c);
-    /* The peer has finished sending; unused bytes (a partial message) may be in the stash. */
+    /* The peer has finished sending; unused bytes (a partial message) may be in the input queue. */
     void (*end)(struct conn *c, size_t unused);
     /* The connection ends while conn_more() or conn_in_body() is on: release what the protocol
      * holds in its state.  Pass a note that has not been handed over to conn_put_end().  drop() is
@@ -172,15 +172,15 @@ struct conn_proto {
     void (*drop)(struct conn *c);
 };
 
-struct stash;
-struct outbox;
+struct inq;
+struct outq;
 
 struct conn {
     const struct conn_proto *proto;
     const struct host *host;
     uint64_t deadline_ms; /* absolute: past it, conn_overdue() decides */
-    struct stash *stash;  /* NULL: nothing waits */
-    struct outbox *out;   /* NULL: nothing to send */
+    struct inq *in;       /* NULL: nothing waits */
+    struct outq *out;     /* NULL: nothing to send */
     uint64_t sent;        /* bytes sent on this connection */
     uint64_t word[2];     /* the protocol's own; zero at first */
     uint32_t moved;       /* RECV: body bytes; LINGER: discarded; SEND: see conn_overdue() */
@@ -275,7 +275,7 @@ enum conn_want conn_pump(struct conn *c, struct pump *p, uint64_t now_ms);
 /* --- For protocols ---------------------------------------------------------------------------- */
 
 /* Whether there is room for one more answer: a segment pair and REPLY_HEAD_BYTES_MAX bytes.
- * Allocates the outbox if there is none; if that fails, returns false and the connection is
+ * Allocates the send queue if there is none; if that fails, returns false and the connection is
  * closing. */
 bool conn_room(struct conn *c);
 
@@ -303,9 +303,9 @@ void conn_lend_source(struct conn *c, struct source *source, uint64_t off, uint6
  * it. */
 void conn_put_end(struct conn *c, void *note);
 
-void conn_more(struct conn *c, bool more); /* call proto->more() when the outbox has run empty */
-/* more() has nothing to queue yet: it is called again when the outbox has run empty, or, if it is
- * empty now, after conn_resume(). */
+void conn_more(struct conn *c, bool more); /* call proto->more() when all has been sent */
+/* more() has nothing to queue yet: it is called again when the send queue has run empty, or, if it
+ * is empty now, after conn_resume(). */
 void conn_wait(struct conn *c);
 /* more() cannot go on, and the end of the stream would look like the end of the answer. */
 void conn_fail(struct conn *c);
@@ -314,12 +314,12 @@ void conn_close_after(struct conn *c); /* no further input is used; close when t
 void conn_promise(struct conn *c);
 void conn_in_body(struct conn *c, bool in); /* progress rule, not the head's deadline */
 
-/* Three parts of the outbox, available after conn_room(), aligned for any type.  conn_state(): the
- * state of an answer in progress, CONN_STATE_BYTES, zeroed when first asked for in each message.
- * conn_keep(): a copy of the head being answered (HEAD_BYTES_MAX bytes), for requests whose body
- * must be read first.  Both last while conn_more() or conn_in_body() is on, because the outbox is
- * not freed then.  conn_work(): scratch for one call of the protocol, CONN_WORK_BYTES, because a
- * parsed head and a decoded path are too big for a kernel stack. */
+/* Three parts of the send queue, available after conn_room(), aligned for any type.  conn_state():
+ * the state of an answer in progress, CONN_STATE_BYTES, zeroed when first asked for in each
+ * message.  conn_keep(): a copy of the head being answered (HEAD_BYTES_MAX bytes), for requests
+ * whose body must be read first.  Both last while conn_more() or conn_in_body() is on, because the
+ * send queue is not freed then.  conn_work(): scratch for one call of the protocol,
+ * CONN_WORK_BYTES, because a parsed head and a decoded path are too big for a kernel stack. */
 enum {
     CONN_STATE_BYTES = 512,
     CONN_WORK_BYTES = 4608 + 2048 + PATH_BYTES_MAX /* struct http_work: head, page, path */

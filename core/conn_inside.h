@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* conn_inside.h - the inside of a connection, for conn.c, outbox.c and pump.c; protocols and
+/* conn_inside.h - the inside of a connection, for conn.c, outq.c and pump.c; protocols and
  * engines do not need it.
  *
- * The stash and the outbox are the host's memory, allocated when first needed and freed when empty.
- * They are not zeroed: a page that no answer reaches is never touched.
+ * The input queue and the send queue are the host's memory, allocated when first needed and freed
+ * when empty.  They are not zeroed: a page that no answer reaches is never touched.
  */
 #ifndef CORE_CONN_INSIDE_H
 #define CORE_CONN_INSIDE_H
@@ -22,36 +22,36 @@ enum {
 };
 
 /* Input that waits: a partial message, pipelined requests. */
-struct stash {
+struct inq {
     uint32_t at, len; /* bytes[at..at+len) */
     uint32_t seen;    /* of len: the protocol has seen this many and needs more */
-    char bytes[STASH_BYTES];
+    char bytes[INQ_BYTES];
 };
 
 /* Output, filled from the start and emptied as a whole: nothing wraps, so that conn_out() is one
  * array. */
-struct outbox {
+struct outq {
     struct segment seg[OUT_SEGMENTS_MAX];
     uint32_t first, count; /* seg[first..first+count) are to be sent */
     uint32_t used;         /* of bytes */
     bool state_clean;      /* state was zeroed for the current message */
     uint64_t body_bytes;   /* sent so far of the answer at the front */
     _Alignas(16) char state[CONN_STATE_BYTES];
-    _Alignas(16) char bytes[OUTBOX_BYTES];
+    _Alignas(16) char bytes[OUTQ_BYTES];
     _Alignas(16) char keep[HEAD_BYTES_MAX];
     _Alignas(16) char work[CONN_WORK_BYTES];
 };
-_Static_assert(sizeof(struct outbox) <= 65536, "what an answer that waits costs, at most");
+_Static_assert(sizeof(struct outq) <= 65536, "what an answer that waits costs, at most");
 
-static inline bool outbox_has_output(const struct conn *c)
+static inline bool outq_has_output(const struct conn *c)
 {
     return c->out && c->out->count;
 }
 
-bool outbox_has_room(const struct conn *c); /* for another answer; there may be no outbox yet */
-void outbox_take(struct conn *c, size_t n); /* n bytes of the queue were sent */
-void outbox_reap(struct conn *c);           /* segments of no bytes at the front are done */
-void outbox_drop_first(struct conn *c, bool complete);
-void outbox_free(struct conn *c);
+bool outq_has_room(const struct conn *c); /* for another answer; there may be no send queue yet */
+void outq_take(struct conn *c, size_t n); /* n bytes of the queue were sent */
+void outq_reap(struct conn *c);           /* segments of no bytes at the front are done */
+void outq_drop_first(struct conn *c, bool complete);
+void outq_free(struct conn *c);
 
 #endif

@@ -2,7 +2,7 @@
 /* echo_proto.c - sends back what it receives: the smallest protocol, so that an engine's own cost
  * can be measured.
  *
- * One copy, from the bytes received to the outbox; nothing waits, nothing is refused.
+ * One copy, from the bytes received to the send queue; nothing waits, nothing is refused.
  */
 #include "conn.h"
 
@@ -14,7 +14,7 @@ static long echo_input(struct conn *c, const char *bytes, size_t n)
     if (!conn_room(c))
         return 0;
     space = conn_space(c, &cap);
-    core_assert(n <= cap); /* nothing is ever left over: n is one receive, the outbox was empty */
+    core_assert(n <= cap); /* n is one receive, and nothing waits to be sent */
     memcpy(space, bytes, n);
     conn_wrote(c, n, true);
     return (long)n;

@@ -118,7 +118,7 @@ void http_accept_listing(const struct http_head *head, struct http_ask *ask);
 /* Whether a browser asks, which gets errors as a page. */
 bool http_accept_html(const struct http_head *head);
 
-/* --- What lies in the outbox ------------------------------------------------------------------ */
+/* --- What lies in the send queue -------------------------------------------------------------- */
 enum http_phase { PHASE_IDLE, PHASE_BODY /* a request's is read */, PHASE_MADE, PHASE_PARTS };
 
 /* conn_state() */
@@ -143,8 +143,8 @@ struct http_work {
     char page[2048]; /* a body is written before its head, which says how long it is */
 };
 
-_Static_assert(sizeof(struct http_state) <= CONN_STATE_BYTES, "state fits the outbox");
-_Static_assert(sizeof(struct http_work) <= CONN_WORK_BYTES, "work fits the outbox");
+_Static_assert(sizeof(struct http_state) <= CONN_STATE_BYTES, "state fits the outq");
+_Static_assert(sizeof(struct http_work) <= CONN_WORK_BYTES, "work fits the outq");
 
 /* --- Heads (http_answer.c) -------------------------------------------------------------------- */
 

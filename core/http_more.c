@@ -2,9 +2,9 @@
 /* http_more.c - bodies that leave in pieces: made as they are sent, and several ranges of one
  * source.
  *
- * Between two pieces all state is in the outbox (struct http_state); a piece is queued when there
- * is room for it, so memory is bounded however long the body is.  The source is held until its last
- * piece is queued.
+ * Between two pieces all state is in the send queue (struct http_state); a piece is queued when
+ * there is room for it, so memory is bounded however long the body is.  The source is held until
+ * its last piece is queued.
  */
 #include "http_inside.h"
 

@@ -4,8 +4,8 @@
  *   head --------------------------------> answer       the usual case
  *   head -> copy of the head -> body ----> answer       a body is consumed before it is answered
  *
- * Between two calls nothing is kept except the state in the outbox while a body is read.  A request
- * whose answer the host does not have yet uses no bytes, so the same bytes are shown again:
+ * Between two calls nothing is kept except the state in the send queue while a body is read.  A
+ * request whose answer the host does not have yet uses no bytes, so the same bytes are shown again:
  * everything here is a function of them.
  */
 #include "http_inside.h"

@@ -2,9 +2,10 @@
 /* http_reply.c - a whole request head becomes an answer: ask the host, judge preconditions and
  * ranges, write the head.
  *
- * Heads are put together from prebuilt pieces straight into the outbox; bodies are the host's and
- * are not copied.  A source found here is the connection's from then on: queued, kept in the state
- * for http_more.c, or released at once where nothing of it is sent (HEAD, 304, an empty file).
+ * Heads are put together from prebuilt pieces straight into the send queue; bodies are the host's
+ * and are not copied.  A source found here is the connection's from then on: queued, kept in the
+ * state for http_more.c, or released at once where nothing of it is sent (HEAD, 304, an empty
+ * file).
  */
 #include "http_inside.h"
 #include "listing.h"

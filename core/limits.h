@@ -74,18 +74,19 @@ enum {
 
     /* Heads and short bodies that wait to be sent.  Another answer is queued while there is room
      * for a head of REPLY_HEAD_BYTES_MAX: two at least, and sixteen with bodies of 1 KiB, as many
-     * as clients that pipeline like to ask for.  The outbox fits in 64 KiB. */
-    OUTBOX_BYTES = 35840,
+     * as clients that pipeline like to ask for.  The send queue fits in 64 KiB. */
+    OUTQ_BYTES = 35840,
 
     /* A partial head and one receive: both fit, so nothing is ever cut. */
-    STASH_BYTES = HEAD_BYTES_MAX + RECV_BYTES_MAX,
+    INQ_BYTES = HEAD_BYTES_MAX + RECV_BYTES_MAX,
 
     /* A body in memory that is copied behind its head, so that both leave as one piece and the
      * source is given back at once.  Measured: a page is copied in less time than a second piece
      * and a reference held meanwhile cost; a larger body is better left where it is. */
     JOINED_BYTES_MAX = 4096,
 
-    /* Segments of an outbox: thirty short answers, or half as many whose bodies lie elsewhere. */
+    /* Segments of a send queue: thirty short answers, or half as many whose bodies lie
+     * elsewhere. */
     OUT_SEGMENTS_MAX = 32,
 
     /* One chunk of a generated body: its payload. */

@@ -69,7 +69,7 @@ long kbuffers_max(void)
 }
 
 /* Allocates whole pages, and no more than needed.  kmalloc() and a kmem_cache would both round a
- * stash of 32 KiB and some bytes up to 64 KiB. */
+ * input queue of 32 KiB and some bytes up to 64 KiB. */
 static void *buffer_new(struct kserve *s, size_t bytes, bool may_sleep)
 {
     long charge = (long)PAGE_ALIGN(bytes);
@@ -135,22 +135,22 @@ int kshelves_stock(struct kserve *s)
     for_each_online_cpu(cpu) {
         struct kpercpu *there = per_cpu_ptr(s->percpu, cpu);
 
-        err = err ?: stock(s, shelf_of(there, sizeof(struct outbox)));
-        err = err ?: stock(s, shelf_of(there, sizeof(struct stash)));
+        err = err ?: stock(s, shelf_of(there, sizeof(struct outq)));
+        err = err ?: stock(s, shelf_of(there, sizeof(struct inq)));
     }
     cpus_read_unlock();
     return err;
 }
 
-/* A pump takes one stash and one outbox at most.  In the bottom half neither can be waited for, and
- * without them the connection would be lost. */
+/* A pump takes one input queue and one send queue at most.  In the bottom half neither can be
+ * waited for, and without them the connection would be lost. */
 bool kshelves_stocked(struct kserve *s)
 {
     struct kpercpu *here = this_cpu_ptr(s->percpu);
-    struct kshelf *outbox = shelf_of(here, sizeof(struct outbox));
-    struct kshelf *stash = shelf_of(here, sizeof(struct stash));
+    struct kshelf *outq = shelf_of(here, sizeof(struct outq));
+    struct kshelf *inq = shelf_of(here, sizeof(struct inq));
 
-    return outbox && stash && outbox->count && stash->count;
+    return outq && inq && outq->count && inq->count;
 }
 
 void kshelves_empty(struct kserve *s)

@@ -26,8 +26,8 @@
  * in a slow guest). */
 enum { KFAR_PLACES = 32 };
 
-/* A connection that waits keeps a stash and an outbox as well as its seat (KSEATS_WAIT_SHARE).
- * Three quarters of all buffers are left to the others. */
+/* A connection that waits keeps an input queue and a send queue as well as its seat
+ * (KSEATS_WAIT_SHARE).  Three quarters of all buffers are left to the others. */
 enum { BUFFERS_WAIT_SHARE = 4 };
 
 static struct klane *lane_new(struct kserve *s, enum kreach reach)
@@ -84,7 +84,7 @@ void kfar_init(struct kready *r)
 
 int kfar_open(struct kserve *s)
 {
-    const long each = PAGE_ALIGN(sizeof(struct outbox)) + PAGE_ALIGN(sizeof(struct stash));
+    const long each = PAGE_ALIGN(sizeof(struct outq)) + PAGE_ALIGN(sizeof(struct inq));
 
     if (!s->world.find)
         return 0;

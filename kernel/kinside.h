@@ -31,7 +31,7 @@ enum kstat_id {
     KSTATS
 };
 
-/* The memory of stashes, outboxes and kept heads is reused by short lists, one set for each
+/* The memory of input queues, send queues and kept heads is reused by short lists, one set for each
  * processor: the next connection gets what the last one gave back.  The lists are used under
  * local_bh_disable(). */
 enum { KSHELVES = 3, KSHELF_KEPT_MAX = 32 /* of each size: 3.5 MiB for a processor */ };
@@ -144,7 +144,7 @@ struct kserve {
     u64 asked_ms;     /* when room was last made */
     atomic_t live;
     wait_queue_head_t gone;
-    long buffer_bytes_max;      /* of stashes and outboxes together */
+    long buffer_bytes_max;      /* of input queues and send queues together */
     atomic_long_t buffer_bytes; /* <= buffer_bytes_max */
     spinlock_t lock; /* guards conns, listed, doors */
     struct list_head conns;
@@ -190,7 +190,7 @@ long kbuffers_max(void); /* bytes that all buffers of a server may have together
  * and on any processor. */
 void *kbuffer_take(struct kserve *s, size_t bytes, bool may_sleep);
 void kbuffer_give(struct kserve *s, void *mem, size_t bytes);
-int kshelves_stock(struct kserve *s);     /* outboxes and stashes for each processor */
+int kshelves_stock(struct kserve *s);     /* send queues and input queues for each processor */
 bool kshelves_stocked(struct kserve *s);  /* a pump need not allocate, here and now */
 void kshelves_empty(struct kserve *s);
 

@@ -396,7 +396,7 @@ static long line_recv(void *io, char *buf, size_t cap)
 
     /* An incomplete message is refused with a page of the site's own, and looking for that cannot
      * wait. */
-    if (!n && !may_read(line) && (c->stash || c->flags & CONN_BODY))
+    if (!n && !may_read(line) && (c->in || c->flags & CONN_BODY))
         return hand_on(line);
     return received(line, n);
 }

@@ -40,7 +40,7 @@ PARTS = (
                             r"judge|http_field|http_next|only_value|http_accept|next_weighed|input|http_list).* \[rung"),
     ("finding the answer, and whether it still holds", (r"(ksite|kcache|kwitness|folder_|entry_held|hash_|differs|look|see|"
                                                         r"is_old|order_of|view_of|lane_find|host_find|host_release|rht_).* \[rung")),
-    ("writing the head, queueing", r"(answer_|http_reply|reply_|put_|text_|http_d|from_unix|to_unix|outbox|conn_put|"
+    ("writing the head, queueing", r"(answer_|http_reply|reply_|put_|text_|http_d|from_unix|to_unix|outq|conn_put|"
                                    r"conn_wrote|conn_space|conn_room|host_|http_mark|http_cond|not_since).* \[rung"),
     ("pump, lists, callbacks", r" \[rung"),
     ("names, files: looking up, opening, closing", (

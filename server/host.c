@@ -2,9 +2,9 @@
 /* host.c - what the core asks of the world, answered by the server: files by the site, notes by log
  * and stats, memory by the loop.
  *
- * Stash and outbox memory is reused through short lists: the next connection gets what the last one
- * released, still warm in the cache.  The lists are the loop's alone (no lock) and bounded, so that
- * a flood of connections does not keep its peak for ever.
+ * Input queue and send queue memory is reused through short lists: the next connection gets what
+ * the last one released, still warm in the cache.  The lists are the loop's alone (no lock) and
+ * bounded, so that a flood of connections does not keep its peak for ever.
  */
 #include <errno.h>
 #include <stdlib.h>

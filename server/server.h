@@ -33,7 +33,7 @@ enum {
 
 struct server;  /* options, site, log: not an engine's business */
 struct watchdog; /* watchdog.c: deadlines of blocking engines */
-struct buffers; /* host.c: stash and outbox memory, kept for the next connection */
+struct buffers; /* host.c: input queue and send queue memory, kept for the next connection */
 struct bench; /* bench.c: what the null engine measures */
 struct offload;   /* offload.c: answers made on a helper thread */
 struct fetch;   /* fetch.c: bytes of files, read on helper threads */

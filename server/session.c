@@ -260,7 +260,7 @@ enum conn_want session_pump_scheduled(struct loop *lane, struct session *s)
 {
     __atomic_store_n(&s->conn.owner_state, OWNER_THREAD, __ATOMIC_RELEASE);
     s->conn.host = &lane->host;
-    lane->received++; /* another lane may have left a request in the stash */
+    lane->received++; /* another lane may have left a request in the input queue */
     return pump_line(lane, s);
 }
 

@@ -146,11 +146,11 @@ static inline void world_check(const struct world *w)
 
     must((c->want == CONN_SEND) == (conn_out(c).count > 0));
     must(c->want == CONN_CLOSE || c->deadline_ms > 0);
-    must(!conn_idle(c) || (!c->out && !c->stash && c->want == CONN_RECV));
+    must(!conn_idle(c) || (!c->out && !c->in && c->want == CONN_RECV));
     must(c->sent == w->out.len);
     must(w->fake->n.answered <= w->fake->n.answers);
     must(w->shuts <= 1);
-    must(c->want != CONN_LINGER || (!c->out && !c->stash));
+    must(c->want != CONN_LINGER || (!c->out && !c->in));
     must(!w->broken || c->want == CONN_CLOSE);
 }
 

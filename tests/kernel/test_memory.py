@@ -16,7 +16,7 @@ from test_listing import memory
 
 HELLO = b"Hello, world\n"
 PAGE = 4096
-STASH, OUTBOX = 9 * PAGE, 16 * PAGE  # struct stash and struct outbox, in whole pages
+INQ, OUTQ = 9 * PAGE, 16 * PAGE  # struct inq and struct outq, in whole pages
 STOCK = 8                            # of each kind, for a processor with a bottom half (KSHELF_STOCK)
 KEPT = 32                            # of each kind, given back, for a processor (KSHELF_KEPT_MAX)
 CPUS = 2
@@ -44,7 +44,7 @@ def used_bytes():
 
 
 def test_half_a_head(start, site, record_property):
-    """A stash takes 36 KiB, not the next power of two.  Outboxes taken for a moment, to look at the head, are kept for
+    """An input queue takes 36 KiB, not the next power of two.  Send queues taken for a moment, to look at the head, are kept for
     reuse."""
     server, count = start(site, *PATIENT), 400
     wires = crowd.arrive(server, count, lambda _: b"")
@@ -55,8 +55,8 @@ def test_half_a_head(start, site, record_property):
     wait_for(lambda: server.stats()["receives"] >= count, "all heads have begun")
     counted, each = server.stats()["buffer_bytes"] - counted, (used_bytes() - used) / count
     record_property("half a head", f"{counted / count:.0f} bytes counted, {each:.0f} taken")
-    assert (count - CPUS * STOCK) * STASH <= counted <= count * STASH + CPUS * KEPT * OUTBOX < count * (64 << 10)
-    assert each < STASH + 3 * PAGE
+    assert (count - CPUS * STOCK) * INQ <= counted <= count * INQ + CPUS * KEPT * OUTQ < count * (64 << 10)
+    assert each < INQ + 3 * PAGE
     crowd.leave(wires)
     server.stop()
 
@@ -89,7 +89,7 @@ def test_a_stock_for_each_processor_that_is_there(start, site, there):
     online(str(there - 1))
     try:
         server = start(site)
-        assert server.stats()["buffer_bytes"] == there * STOCK * (STASH + OUTBOX)
+        assert server.stats()["buffer_bytes"] == there * STOCK * (INQ + OUTQ)
     finally:
         online("1")
     before = os.sched_getaffinity(0)

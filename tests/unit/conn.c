@@ -29,14 +29,14 @@ static void a_message_is_answered_and_buffers_go_back(void **state)
     feed(&r, "ehello\n");
     assert_int_equal(r.c.want, CONN_SEND);
     assert_false(conn_idle(&r.c));
-    assert_int_equal(r.fake->n.allocs, 1); /* an outbox, no stash */
+    assert_int_equal(r.fake->n.allocs, 1); /* a send queue, no input queue */
     assert_int_equal(conn_out(&r.c).count, 1);
     drain(&r);
     assert_out(&r, "ehello\n");
     assert_int_equal(r.c.want, CONN_RECV);
     assert_true(conn_idle(&r.c));
     assert_null(r.c.out);
-    assert_null(r.c.stash);
+    assert_null(r.c.in);
     assert_int_equal(r.c.sent, 7);
     assert_int_equal(r.c.requests, 1);
     assert_int_equal(r.fake->n.complete, 1);
@@ -46,7 +46,7 @@ static void a_message_is_answered_and_buffers_go_back(void **state)
 }
 
 /* shows D06 */
-static void a_split_message_waits_in_the_stash(void **state)
+static void a_split_message_waits_in_the_input_queue(void **state)
 {
     struct rig r;
 
@@ -54,12 +54,12 @@ static void a_split_message_waits_in_the_stash(void **state)
     rig_open(&r, &lines_proto);
     feed(&r, "ehel");
     assert_int_equal(r.c.want, CONN_RECV);
-    assert_non_null(r.c.stash);
+    assert_non_null(r.c.in);
     assert_null(r.c.out);
     assert_false(conn_idle(&r.c));
     feed(&r, "l");
     feed(&r, "o\n");
-    assert_null(r.c.stash);
+    assert_null(r.c.in);
     drain(&r);
     assert_out(&r, "ehello\n");
     rig_close(&r);
@@ -112,14 +112,14 @@ static void a_hundred_pipelined(void **state)
     conn_feed(&r.c, in.bytes, in.len, r.now);
     for (; r.c.want == CONN_SEND; sends++) {
         assert_true(conn_out(&r.c).count <= OUT_SEGMENTS_MAX);
-        assert_true(conn_out(&r.c).count > OUT_SEGMENTS_MAX - 2 || !r.c.stash); /* as many as fit */
+        assert_true(conn_out(&r.c).count > OUT_SEGMENTS_MAX - 2 || !r.c.in); /* as many as fit */
         take(&r, SIZE_MAX);
     }
     assert_true(sends <= 100 / 3);
     assert_int_equal(r.c.want, CONN_RECV);
     assert_int_equal(r.out.len, want.len);
     assert_memory_equal(r.out.bytes, want.bytes, want.len);
-    assert_int_equal(r.fake->n.allocs, 2); /* one stash, one outbox for all of them */
+    assert_int_equal(r.fake->n.allocs, 2); /* one input queue, one send queue for all of them */
     text_free(&in);
     text_free(&want);
     rig_close(&r);
@@ -132,7 +132,7 @@ static void long_answers_leave_room_for_a_head(void **state)
 
     (void)state;
     rig_open(&r, &lines_proto);
-    for (int i = 0; i < 16; i++) { /* twice what the outbox holds, in pieces of a receive */
+    for (int i = 0; i < 16; i++) { /* twice what the send queue holds, in pieces of a receive */
         text_add(&in, "e", 1);
         text_add(&in, fake_bytes(), 4094);
         text_add(&in, "\n", 1);
@@ -149,7 +149,7 @@ static void long_answers_leave_room_for_a_head(void **state)
 
 /* --- Limits of the kept bytes ----------------------------------------------------------------- */
 
-static void head_and_receive_fit_the_stash(void **state)
+static void head_and_receive_fit_the_input_queue(void **state)
 {
     struct rig r;
 
@@ -181,9 +181,9 @@ static void add_line(struct text *in, size_t n)
     text_add(in, "\n", 1);
 }
 
-/* Long lines one after another, 16 KiB at a time: the stash is used to its end and moves its bytes,
- * and an answer waits for room in bytes though there are segments left. */
-static void a_full_stash_moves_and_a_full_outbox_waits(void **state)
+/* Long lines one after another, 16 KiB at a time: the input queue is used to its end and moves its
+ * bytes, and an answer waits for room in bytes though there are segments left. */
+static void a_full_input_queue_moves_and_a_full_send_queue_waits(void **state)
 {
     struct text in = {0};
     struct rig r;
@@ -192,14 +192,14 @@ static void a_full_stash_moves_and_a_full_outbox_waits(void **state)
     (void)state;
     rig_open(&r, &lines_proto);
     add_line(&in, 10100);
-    add_line(&in, OUTBOX_BYTES - REPLY_HEAD_BYTES_MAX - 10100 + 1); /* one byte too much */
+    add_line(&in, OUTQ_BYTES - REPLY_HEAD_BYTES_MAX - 10100 + 1); /* one byte too much */
     add_line(&in, 5000);
     add_line(&in, 9000);
     add_line(&in, 9000);
     conn_feed(&r.c, in.bytes, 10000, r.now);
     conn_feed(&r.c, in.bytes + 10000, RECV_BYTES_MAX, r.now);
     assert_int_equal(conn_out(&r.c).count, 2);
-    assert_int_equal(take(&r, SIZE_MAX), OUTBOX_BYTES - REPLY_HEAD_BYTES_MAX + 1);
+    assert_int_equal(take(&r, SIZE_MAX), OUTQ_BYTES - REPLY_HEAD_BYTES_MAX + 1);
     drain(&r);
     for (at = 10000 + RECV_BYTES_MAX; at < in.len; at += n) {
         n = in.len - at < RECV_BYTES_MAX ? in.len - at : RECV_BYTES_MAX;
@@ -212,7 +212,7 @@ static void a_full_stash_moves_and_a_full_outbox_waits(void **state)
     rig_close(&r);
 }
 
-static void an_outbox_with_room_to_the_byte_takes_another(void **state)
+static void a_send_queue_with_room_to_the_byte_takes_another(void **state)
 {
     struct text in = {0};
     struct rig r;
@@ -220,7 +220,7 @@ static void an_outbox_with_room_to_the_byte_takes_another(void **state)
     (void)state;
     rig_open(&r, &lines_proto);
     add_line(&in, 10100);
-    add_line(&in, OUTBOX_BYTES - REPLY_HEAD_BYTES_MAX - 10100);
+    add_line(&in, OUTQ_BYTES - REPLY_HEAD_BYTES_MAX - 10100);
     add_line(&in, 4000);
     conn_feed(&r.c, in.bytes, 10000, r.now);
     conn_feed(&r.c, in.bytes + 10000, in.len - 10000, r.now);
@@ -254,10 +254,10 @@ static void a_protocol_cannot_ask_for_ever(void **state)
     assert_int_equal(r.c.want, CONN_CLOSE);
     rig_close(&r);
 
-    rig_open(&r, &mute); /* the stash filled to its last byte */
+    rig_open(&r, &mute); /* the input queue filled to its last byte */
     conn_feed(&r.c, fake_bytes(), HEAD_BYTES_MAX, r.now);
     conn_feed(&r.c, fake_bytes(), RECV_BYTES_MAX, r.now);
-    assert_int_equal(shown, STASH_BYTES);
+    assert_int_equal(shown, INQ_BYTES);
     assert_int_equal(r.c.want, CONN_CLOSE);
     rig_close(&r);
 }
@@ -280,7 +280,7 @@ static void the_same_bytes_are_not_shown_twice(void **state)
     rig_open(&r, &count);
     feed(&r, "ea\neb");
     assert_int_equal(asked, 2);
-    drain(&r); /* "eb" is in the stash, and nothing is new */
+    drain(&r); /* "eb" is in the input queue, and nothing is new */
     assert_int_equal(asked, 2);
     feed(&r, "\n");
     assert_int_equal(asked, 3);
@@ -292,13 +292,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_connection_is_small_and_empty),
         cmocka_unit_test(a_message_is_answered_and_buffers_go_back),
-        cmocka_unit_test(a_split_message_waits_in_the_stash),
+        cmocka_unit_test(a_split_message_waits_in_the_input_queue),
         cmocka_unit_test(short_sends_at_every_byte),
         cmocka_unit_test(a_hundred_pipelined),
         cmocka_unit_test(long_answers_leave_room_for_a_head),
-        cmocka_unit_test(head_and_receive_fit_the_stash),
-        cmocka_unit_test(a_full_stash_moves_and_a_full_outbox_waits),
-        cmocka_unit_test(an_outbox_with_room_to_the_byte_takes_another),
+        cmocka_unit_test(head_and_receive_fit_the_input_queue),
+        cmocka_unit_test(a_full_input_queue_moves_and_a_full_send_queue_waits),
+        cmocka_unit_test(a_send_queue_with_room_to_the_byte_takes_another),
         cmocka_unit_test(a_protocol_cannot_ask_for_ever),
         cmocka_unit_test(the_same_bytes_are_not_shown_twice),
     };

@@ -47,7 +47,7 @@ static void linger_until_the_peer_ends(void **state)
     drain(&r);
     assert_out(&r, "ea\nc\n");
     assert_int_equal(r.c.want, CONN_LINGER);
-    assert_null(r.c.stash);
+    assert_null(r.c.in);
     assert_null(r.c.out);
     assert_false(conn_idle(&r.c));
     feed(&r, "more of it\n");
@@ -161,19 +161,19 @@ static void no_memory_closes(void **state)
     struct rig r;
 
     (void)state;
-    rig_open(&r, &lines_proto); /* no outbox */
+    rig_open(&r, &lines_proto); /* no send queue */
     r.fake->fail_alloc = 1;
     feed(&r, "ea\n");
     assert_int_equal(r.c.want, CONN_CLOSE);
     rig_close(&r);
 
-    rig_open(&r, &lines_proto); /* no stash */
+    rig_open(&r, &lines_proto); /* no input queue */
     r.fake->fail_alloc = 1;
     feed(&r, "ea");
     assert_int_equal(r.c.want, CONN_CLOSE);
     rig_close(&r);
 
-    rig_open(&r, &lines_proto); /* no stash for later messages: earlier answers go out first */
+    rig_open(&r, &lines_proto); /* no memory for later messages: earlier answers go out first */
     r.fake->fail_alloc = 2;
     feed(&r, "ea\neb");
     assert_int_equal(r.c.want, CONN_SEND);
@@ -182,20 +182,20 @@ static void no_memory_closes(void **state)
     assert_int_equal(r.c.want, CONN_LINGER);
     rig_close(&r);
 
-    rig_open(&r, &lines_proto); /* no stash for a message that waits */
+    rig_open(&r, &lines_proto); /* no input queue for a message that waits */
     r.fake->fail_alloc = 2;
     feed(&r, "w5\n");
     assert_int_equal(r.c.want, CONN_CLOSE);
     rig_close(&r);
 
-    rig_open(&r, &lines_proto); /* no outbox for a message from the stash */
+    rig_open(&r, &lines_proto); /* no send queue for a message from the input queue */
     r.fake->fail_alloc = 2;
     feed(&r, "ea");
     feed(&r, "\neb\n");
     assert_int_equal(r.c.want, CONN_CLOSE);
     rig_close(&r);
 
-    rig_open(&r, &lines_proto); /* no outbox at the end of the stream */
+    rig_open(&r, &lines_proto); /* no send queue at the end of the stream */
     r.fake->fail_alloc = 2;
     feed(&r, "ea");
     conn_feed(&r.c, NULL, 0, r.now);

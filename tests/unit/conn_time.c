@@ -130,7 +130,7 @@ static void a_body_after_an_interim_answer(void **state)
     assert_ends_at(6000 + IDLE);
 }
 
-/* A body in the stash, used between two sends: the window of the sending side does not count
+/* A body in the input queue, used between two sends: the window of the sending side does not count
  * it. */
 static void a_body_read_between_answers(void **state)
 {
@@ -329,7 +329,7 @@ static void sent_while_receiving(void)
 static void wrote_too_much(void)
 {
     conn_room(&c);
-    conn_wrote(&c, OUTBOX_BYTES + 1, false);
+    conn_wrote(&c, OUTQ_BYTES + 1, false);
 }
 
 static void too_many_segments(void)

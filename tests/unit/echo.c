@@ -10,7 +10,7 @@ static void what_comes_goes_back(void **state)
     (void)state;
     rig_open(&r, &echo_proto);
     feed(&r, "no line end needed");
-    assert_null(r.c.stash);
+    assert_null(r.c.in);
     drain(&r);
     assert_out(&r, "no line end needed");
     assert_true(conn_idle(&r.c));
@@ -37,7 +37,7 @@ static void every_size_of_a_receive(void **state)
     }
     assert_int_equal(r.out.len, total);
     assert_memory_equal(r.out.bytes, fake_bytes(), total);
-    assert_int_equal(r.fake->n.allocs, sizeof(sizes) / sizeof(*sizes)); /* outboxes, no stash */
+    assert_int_equal(r.fake->n.allocs, sizeof(sizes) / sizeof(*sizes)); /* send queues alone */
     rig_close(&r);
 }
 

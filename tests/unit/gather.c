@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* gather.c - the part of an outbox that leaves in one call (base/send.h): pieces of memory, and a
- * file behind them.
+/* gather.c - the part of a send queue that leaves in one call (base/send.h): pieces of memory, and
+ * a file behind them.
  */
 #include "pair.h"
 #include "../../base/send.h"
 
 enum { WAYS = SEND_SPLICE + 1 };
 
-/* Answers of one outbox follow each other without a gap; bytes elsewhere are a piece of their
+/* Answers of one send queue follow each other without a gap; bytes elsewhere are a piece of their
  * own. */
 static void neighbours_are_one_piece(void **state)
 {
-    static const char outbox[] = "abcdefgh";
-    struct segment seg[5] = {{.bytes = outbox, .len = 2},
-                             {.bytes = outbox + 2, .len = 3},
-                             {.bytes = outbox + 6, .len = 1},
-                             {.bytes = outbox + 7, .len = 1},
+    static const char outq[] = "abcdefgh";
+    struct segment seg[5] = {{.bytes = outq, .len = 2},
+                             {.bytes = outq + 2, .len = 3},
+                             {.bytes = outq + 6, .len = 1},
+                             {.bytes = outq + 7, .len = 1},
                              {.len = 9}};
     struct conn_out out = {.seg = seg, .count = 5};
     struct gather g;

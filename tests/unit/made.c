@@ -143,8 +143,8 @@ static void test_later(void **state)
         for (; sent(&d) == CONN_WAIT; waits++)
             conn_resume(&d.conn, 2);
         assert_int_equal(d.conn.want, CONN_RECV);
-        /* Before each piece, and before the end, the first SOURCE_LATER only empties the outbox.
-         * The second body has no pieces. */
+        /* Before each piece, and before the end, the first SOURCE_LATER only empties the send
+         * queue.  The second body has no pieces. */
         assert_int_equal(waits, 5 * (later - 1));
         drive_end(&d);
         drive_close(&d);

@@ -210,7 +210,7 @@ static void lingering_after_a_resume_shuts_too(void **state)
     (void)state;
     peer_sends("ea\nw5\n");
     assert_int_equal(pump(), CONN_WAIT);
-    w.fake->fail_alloc = w.fake->n.allocs + 1; /* no outbox: the connection ends */
+    w.fake->fail_alloc = w.fake->n.allocs + 1; /* no send queue: the connection ends */
     world_host_is_ready(&w);
     assert_int_equal(w.c.want, CONN_LINGER);
     assert_int_equal(w.shuts, 0);

@@ -14,7 +14,7 @@ void answer_begin(struct answer *a)
     a->got = a->wrong_at = 0;
     a->digest = (struct digest){0};
     a->expect = NULL;
-    a->stashed = 0;
+    a->partial_len = 0;
     a->status = 0;
     a->fault = FAULT_NONE;
     a->framing = 0;
@@ -66,7 +66,7 @@ static long read_head(struct answer *a, const struct question *q, struct slice *
                       struct parsed *p)
 {
     size_t room, n = bytes->len;
-    uint32_t before = a->stashed;
+    uint32_t before = a->partial_len;
     long len;
 
     if (!before) {
@@ -76,23 +76,23 @@ static long read_head(struct answer *a, const struct question *q, struct slice *
             bytes->len -= len > 0 ? (size_t)len : 0;
             return len;
         }
-        if (!a->stash)
-            a->stash = malloc(HEAD_BYTES_MAX);
-        if (!a->stash)
+        if (!a->partial)
+            a->partial = malloc(HEAD_BYTES_MAX);
+        if (!a->partial)
             return -431;
     }
     room = HEAD_BYTES_MAX - before;
     n = n < room ? n : room;
-    memcpy(a->stash + before, bytes->ptr, n);
-    a->stashed += (uint32_t)n;
+    memcpy(a->partial + before, bytes->ptr, n);
+    a->partial_len += (uint32_t)n;
     p->head = &p->room;
-    len = before ? http_parse_response(a->stash, a->stashed, q->target->method, &p->room) : 0;
+    len = before ? http_parse_response(a->partial, a->partial_len, q->target->method, &p->room) : 0;
     if (len > 0)
         n = (size_t)len - before;
     bytes->ptr += n;
     bytes->len -= n;
     if (len > 0)
-        a->stashed = 0;
+        a->partial_len = 0;
     return len;
 }
 
@@ -208,5 +208,6 @@ int answer_end(struct answer *a, const struct question *q)
 {
     if (a->in_body && a->framing == FRAMING_CLOSE)
         return done(a, q);
-    return broken(a, a->in_body || a->stashed || a->got ? FAULT_SHORT_BODY : FAULT_CLOSED_EARLY);
+    return broken(a, a->in_body || a->partial_len || a->got ? FAULT_SHORT_BODY
+                                                            : FAULT_CLOSED_EARLY);
 }

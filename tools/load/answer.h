@@ -33,8 +33,8 @@ struct answer {
     uint64_t got;      /* bytes of the body */
     uint64_t wrong_at; /* the fault's place in it */
     struct digest digest;
-    char *stash; /* HEAD_BYTES_MAX, once a head came in pieces */
-    uint32_t stashed;
+    char *partial; /* HEAD_BYTES_MAX, once a head came in pieces */
+    uint32_t partial_len;
     uint16_t status;
     uint8_t fault; /* enum fault: the first thing wrong */
     uint8_t framing;

@@ -56,7 +56,7 @@ static void ask_once(struct actor *a)
     bool rested = t->fd >= 0;
     int err = ask_on(t, until_ns);
 
-    if (rested && !t->answer.in_body && !t->answer.stashed &&
+    if (rested && !t->answer.in_body && !t->answer.partial_len &&
         (err == -ENODATA || err == -EPIPE || err == -ECONNRESET)) {
         talk_close(t);
         err = ask_on(t, until_ns);

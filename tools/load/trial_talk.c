@@ -102,7 +102,7 @@ void talk_reset(struct talk *t)
 void talk_fini(struct talk *t)
 {
     talk_close(t);
-    free(t->answer.stash);
+    free(t->answer.partial);
 }
 
 /* --- Sending ---------------------------------------------------------------------------------- */
@@ -225,7 +225,7 @@ long talk_take(struct talk *t, size_t most, uint64_t until_ns)
         return err ? err : -ENODATA;
     }
     if (n == 0)
-        return a->in_body || a->stashed ? -ECONNABORTED : -ENODATA;
+        return a->in_body || a->partial_len ? -ECONNABORTED : -ENODATA;
     err = check(t, (struct slice){t->scratch, (size_t)n});
     return err ? err : n;
 }

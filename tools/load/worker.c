@@ -390,7 +390,7 @@ int worker_init(struct worker *w, struct crew *crew, unsigned index)
 void worker_fini(struct worker *w)
 {
     for (unsigned i = 0; w->client && i < w->clients; i++)
-        free(w->client[i].answer.stash);
+        free(w->client[i].answer.partial);
     for (unsigned i = 0; i < w->tally.seconds; i++)
         free(w->tally.second[i].latency.cell);
     free(w->tally.second);

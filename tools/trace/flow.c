@@ -240,14 +240,14 @@ static void find_again(struct flows *fs, struct flow *f, const struct event *e)
     if (lost) {
         f->told = f->fresh;
         f->in.state = STREAM_HEAD;
-        f->in.stashed = 0;
+        f->in.partial_len = 0;
         f->in.next = e->seq;
     }
     if (quiet || (!f->pipelined && (alone || lost))) {
         finish_all(fs, f, ENDED_MERGED);
         f->pipelined = false;
         f->out.state = STREAM_HEAD;
-        f->out.stashed = 0;
+        f->out.partial_len = 0;
         f->out.next = e->ack;
     } else {
         f->out.state = STREAM_UNKNOWN;
@@ -257,7 +257,7 @@ static void find_again(struct flows *fs, struct flow *f, const struct event *e)
 static bool is_lost(const struct flow *f, const struct event *e)
 {
     return in_is_lost(f, e) ||
-           (f->out.state == STREAM_UNKNOWN && f->in.state == STREAM_HEAD && !f->in.stashed);
+           (f->out.state == STREAM_UNKNOWN && f->in.state == STREAM_HEAD && !f->in.partial_len);
 }
 
 /* If answers cannot be distinguished, requests do not wait for theirs. */
@@ -339,8 +339,8 @@ static void drop(struct flows *fs, struct flow **at, enum ending ending)
 
     finish_all(fs, f, ending);
     *at = f->chain;
-    free(f->in.stash);
-    free(f->out.stash);
+    free(f->in.partial);
+    free(f->out.partial);
     free(f);
     fs->count--;
 }

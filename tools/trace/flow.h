@@ -38,8 +38,8 @@ struct stream {
     uint8_t state, framing; /* STREAM_; enum http_framing of the body */
     uint64_t left;          /* FRAMING_LENGTH: bytes of the body that are to come */
     struct http_body body;  /* FRAMING_CHUNKED */
-    char *stash;            /* a head that comes in pieces: HEAD_BYTES_MAX bytes, or NULL */
-    uint32_t stashed;
+    char *partial;            /* a head that comes in pieces: HEAD_BYTES_MAX bytes, or NULL */
+    uint32_t partial_len;
 };
 
 struct flow {

@@ -13,7 +13,7 @@ void flow_lose(struct flows *fs, struct stream *s)
 {
     fs->counts.lost++;
     s->state = STREAM_UNKNOWN;
-    s->stashed = 0;
+    s->partial_len = 0;
 }
 
 /* NULL: there are too many, or no memory. */
@@ -113,23 +113,23 @@ static struct slice gather(struct stream *s, const struct piece *p)
 {
     size_t room, n;
 
-    if (!s->stashed)
+    if (!s->partial_len)
         return (struct slice){p->ptr, p->kept};
-    room = HEAD_BYTES_MAX - s->stashed;
+    room = HEAD_BYTES_MAX - s->partial_len;
     n = p->kept < room ? p->kept : room;
-    memcpy(s->stash + s->stashed, p->ptr, n);
-    return (struct slice){s->stash, s->stashed + n};
+    memcpy(s->partial + s->partial_len, p->ptr, n);
+    return (struct slice){s->partial, s->partial_len + n};
 }
 
 /* Keeps a head that is not complete for the next piece.  False: it cannot be kept. */
-static bool stash(struct stream *s, struct piece *p)
+static bool partial(struct stream *s, struct piece *p)
 {
-    if (!s->stash)
-        s->stash = malloc(HEAD_BYTES_MAX);
-    if (!s->stash || p->len > p->kept || s->stashed + p->kept > HEAD_BYTES_MAX)
+    if (!s->partial)
+        s->partial = malloc(HEAD_BYTES_MAX);
+    if (!s->partial || p->len > p->kept || s->partial_len + p->kept > HEAD_BYTES_MAX)
         return false;
-    memcpy(s->stash + s->stashed, p->ptr, p->kept);
-    s->stashed += p->kept;
+    memcpy(s->partial + s->partial_len, p->ptr, p->kept);
+    s->partial_len += p->kept;
     advance(s, p, p->len);
     return true;
 }
@@ -168,7 +168,7 @@ static void head_whole(struct flows *fs, struct request *r, uint32_t end, uint64
 static bool read_request(struct flows *fs, struct flow *f, struct piece *p)
 {
     struct stream *s = &f->in;
-    struct request *r = s->stashed ? f->last : begin_request(fs, f, p);
+    struct request *r = s->partial_len ? f->last : begin_request(fs, f, p);
     struct slice bytes;
     struct http_head head;
     long len;
@@ -180,7 +180,7 @@ static bool read_request(struct flows *fs, struct flow *f, struct piece *p)
     bytes = gather(s, p);
     len = http_parse_request(bytes.ptr, bytes.len, &head);
     if (len == 0) {
-        if (!stash(s, p))
+        if (!partial(s, p))
             flow_lose(fs, s);
         return false;
     }
@@ -188,14 +188,14 @@ static bool read_request(struct flows *fs, struct flow *f, struct piece *p)
         copy_words(r, bytes);
         head_whole(fs, r, p->seq + p->len, p->ns);
         s->state = STREAM_UNKNOWN;
-        s->stashed = 0;
+        s->partial_len = 0;
         return false;
     }
     copy_text(r->method, sizeof(r->method), head.method_text);
     copy_text(r->target, sizeof(r->target), head.target);
     set_body(s, &head);
-    advance(s, p, (uint32_t)len - s->stashed);
-    s->stashed = 0;
+    advance(s, p, (uint32_t)len - s->partial_len);
+    s->partial_len = 0;
     head_whole(fs, r, s->next, p->ns);
     return true;
 }
@@ -248,12 +248,12 @@ static bool read_answer(struct flows *fs, struct flow *f, struct request *r, str
     bytes = gather(s, p);
     len = http_parse_response(bytes.ptr, bytes.len, method_of(r), &head);
     if (len <= 0) {
-        if (len < 0 || !stash(s, p))
+        if (len < 0 || !partial(s, p))
             flow_lose(fs, s);
         return false;
     }
-    advance(s, p, (uint32_t)len - s->stashed);
-    s->stashed = 0;
+    advance(s, p, (uint32_t)len - s->partial_len);
+    s->partial_len = 0;
     if (head.status < 200 && head.status != 101) { /* interim: the answer itself follows */
         r->begun = false;
         r->at[STAGE_OUT] = 0;

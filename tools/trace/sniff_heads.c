@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include "sniff_lines.h"
 
-enum { STASH_FIRST = 256, METHOD_LEAST = 3 };
+enum { INQ_FIRST = 256, METHOD_LEAST = 3 };
 
 void heads_forget(struct lines *l, struct stream *s)
 {
-    free(s->stash);
+    free(s->partial);
     l->bytes -= s->room;
-    s->stash = NULL;
-    s->stashed = s->room = 0;
+    s->partial = NULL;
+    s->partial_len = s->room = 0;
     s->line_said = s->guessed = false;
 }
 
@@ -100,18 +100,18 @@ static bool may_begin(struct slice s, bool guess)
 /* Makes room for that many bytes of a head. */
 static bool reserve(struct lines *l, struct stream *s, uint32_t bytes)
 {
-    uint32_t room = s->room ? s->room : STASH_FIRST;
+    uint32_t room = s->room ? s->room : INQ_FIRST;
     char *more;
 
     while (room < bytes)
         room *= 2;
     if (room == s->room)
         return true;
-    more = l->bytes + room - s->room > LINES_BYTES_MAX ? NULL : realloc(s->stash, room);
+    more = l->bytes + room - s->room > LINES_BYTES_MAX ? NULL : realloc(s->partial, room);
     if (!more)
         return false;
     l->bytes += room - s->room;
-    s->stash = more;
+    s->partial = more;
     s->room = room;
     return true;
 }
@@ -121,22 +121,22 @@ static bool reserve(struct lines *l, struct stream *s, uint32_t bytes)
 static bool gather(struct lines *l, struct stream *s, const struct piece *p, struct slice *bytes)
 {
     *bytes = (struct slice){p->ptr, p->kept};
-    if (!s->stashed)
+    if (!s->partial_len)
         return true;
-    if (!reserve(l, s, s->stashed + p->kept))
+    if (!reserve(l, s, s->partial_len + p->kept))
         return false;
-    memcpy(s->stash + s->stashed, p->ptr, p->kept);
-    *bytes = (struct slice){s->stash, s->stashed + p->kept};
+    memcpy(s->partial + s->partial_len, p->ptr, p->kept);
+    *bytes = (struct slice){s->partial, s->partial_len + p->kept};
     return true;
 }
 
 /* Keeps the part of a head that has come, gathered before.  False: there is no room. */
 static bool keep(struct lines *l, struct stream *s, struct piece *p)
 {
-    if (!s->stashed && !reserve(l, s, p->kept))
+    if (!s->partial_len && !reserve(l, s, p->kept))
         return false;
-    memcpy(s->stash + s->stashed, p->ptr, p->kept);
-    s->stashed += p->kept;
+    memcpy(s->partial + s->partial_len, p->ptr, p->kept);
+    s->partial_len += p->kept;
     advance(s, p, p->kept);
     return true;
 }
@@ -232,7 +232,7 @@ static long parse(struct talk *t, struct stream *s, struct slice bytes)
 static bool read_head(struct lines *l, struct talk *t, unsigned side, struct piece *p)
 {
     struct stream *s = &t->stream[side];
-    uint32_t before = s->stashed;
+    uint32_t before = s->partial_len;
     struct slice bytes;
     uint32_t n;
     long len = 0;

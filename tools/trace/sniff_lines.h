@@ -32,8 +32,8 @@ struct stream {
     uint8_t state, framing; /* STREAM_, enum http_framing of the body */
     uint64_t left;          /* FRAMING_LENGTH: bytes of the body that are to come */
     struct http_body body;  /* FRAMING_CHUNKED */
-    char *stash;            /* a head that is not complete */
-    uint32_t stashed, room;
+    char *partial;            /* a head that is not complete */
+    uint32_t partial_len, room;
     struct held *held;      /* by sequence number */
     unsigned held_count;
     uint64_t hole_ns;       /* when the first of them came */
@@ -66,6 +66,6 @@ void heads_take(struct lines *l, struct talk *t, unsigned side, struct piece p);
 void heads_miss(struct lines *l, struct talk *t, unsigned side, uint32_t bytes);
 /* Whether it matters if the next `bytes` bytes are not seen. */
 bool heads_mind(const struct stream *s, uint32_t bytes);
-void heads_forget(struct lines *l, struct stream *s); /* frees the stash */
+void heads_forget(struct lines *l, struct stream *s); /* frees the partial head */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* outbox.c - what a connection has to send: heads written in place, ranges of sources, ends of
+/* outq.c - what a connection has to send: heads written in place, ranges of sources, ends of
  * answers.
  *
  * A queue of segments over one buffer, filled from the start and emptied as a whole.  Each segment
@@ -7,13 +7,13 @@
  */
 #include "conn_inside.h"
 
-bool outbox_has_room(const struct conn *c)
+bool outq_has_room(const struct conn *c)
 {
     return !c->out || (c->out->first + c->out->count + 2 <= OUT_SEGMENTS_MAX &&
-                       OUTBOX_BYTES - c->out->used >= REPLY_HEAD_BYTES_MAX);
+                       OUTQ_BYTES - c->out->used >= REPLY_HEAD_BYTES_MAX);
 }
 
-void outbox_free(struct conn *c)
+void outq_free(struct conn *c)
 {
     if (c->out)
         c->host->free(c->host->site, c->out, sizeof(*c->out));
@@ -22,10 +22,10 @@ void outbox_free(struct conn *c)
 
 bool conn_room(struct conn *c)
 {
-    struct outbox *o = c->out;
+    struct outq *o = c->out;
 
     if (o)
-        return outbox_has_room(c);
+        return outq_has_room(c);
     o = c->host->alloc(c->host->site, sizeof(*o));
     c->out = o;
     if (!o) {
@@ -40,19 +40,19 @@ bool conn_room(struct conn *c)
 
 char *conn_space(struct conn *c, size_t *cap)
 {
-    *cap = OUTBOX_BYTES - c->out->used;
+    *cap = OUTQ_BYTES - c->out->used;
     return c->out->bytes + c->out->used;
 }
 
 /* The segment queued last, unless it ended an answer: that one is finished. */
-static struct segment *segment_open(struct outbox *o)
+static struct segment *segment_open(struct outq *o)
 {
     struct segment *last = o->count ? &o->seg[o->first + o->count - 1] : NULL;
 
     return last && !last->ends ? last : NULL;
 }
 
-static struct segment *segment_add(struct outbox *o)
+static struct segment *segment_add(struct outq *o)
 {
     struct segment *s = &o->seg[o->first + o->count];
 
@@ -64,11 +64,11 @@ static struct segment *segment_add(struct outbox *o)
 
 void conn_wrote(struct conn *c, size_t n, bool body)
 {
-    struct outbox *o = c->out;
+    struct outq *o = c->out;
     struct segment *last = segment_open(o);
     char *from = o->bytes + o->used;
 
-    core_assert(n <= OUTBOX_BYTES - o->used);
+    core_assert(n <= OUTQ_BYTES - o->used);
     if (!last || last->source || (last->body && !body)) { /* otherwise the last one ends there */
         last = segment_add(o);
         last->bytes = from;
@@ -94,14 +94,14 @@ void conn_lend_source(struct conn *c, struct source *source, uint64_t off, uint6
 }
 
 /* Room for another head must remain: short bodies that would take it are not copied. */
-static bool joins(const struct outbox *o, uint64_t len)
+static bool joins(const struct outq *o, uint64_t len)
 {
-    return len <= JOINED_BYTES_MAX && OUTBOX_BYTES - o->used >= REPLY_HEAD_BYTES_MAX + len;
+    return len <= JOINED_BYTES_MAX && OUTQ_BYTES - o->used >= REPLY_HEAD_BYTES_MAX + len;
 }
 
 void conn_put_source(struct conn *c, struct source *source, uint64_t off, uint64_t len)
 {
-    struct outbox *o = c->out;
+    struct outq *o = c->out;
 
     if (source->bytes && joins(o, len)) {
         memcpy(o->bytes + o->used, source->bytes + off, (size_t)len);
@@ -118,7 +118,7 @@ void conn_put_source(struct conn *c, struct source *source, uint64_t off, uint64
 void conn_put_whole(struct conn *c, struct source *source)
 {
     const struct whole *whole = source->whole;
-    struct outbox *o = c->out;
+    struct outq *o = c->out;
     struct segment *s = segment_add(o);
 
     s->bytes = whole->bytes;
@@ -152,7 +152,7 @@ void conn_more(struct conn *c, bool more)
 
 void conn_wait(struct conn *c)
 {
-    if (!outbox_has_output(c))
+    if (!outq_has_output(c))
         c->flags |= CONN_BLOCKED;
 }
 
@@ -173,7 +173,7 @@ void conn_in_body(struct conn *c, bool in)
 
 void *conn_state(struct conn *c)
 {
-    struct outbox *o = c->out;
+    struct outq *o = c->out;
 
     if (!o->state_clean)
         memset(o->state, 0, sizeof(o->state));
@@ -207,9 +207,9 @@ struct conn_out conn_out(const struct conn *c)
 
 /* Removes the first segment, sent or not: releases its source, unless lent, and reports the end of
  * its answer. */
-void outbox_drop_first(struct conn *c, bool complete)
+void outq_drop_first(struct conn *c, bool complete)
 {
-    struct outbox *o = c->out;
+    struct outq *o = c->out;
     const struct segment *s = &o->seg[o->first++]; /* stays as it is until another is added */
 
     if (!--o->count)
@@ -222,14 +222,14 @@ void outbox_drop_first(struct conn *c, bool complete)
     o->body_bytes = 0;
 }
 
-void outbox_reap(struct conn *c)
+void outq_reap(struct conn *c)
 {
-    while (outbox_has_output(c) && !c->out->seg[c->out->first].len)
-        outbox_drop_first(c, true);
+    while (outq_has_output(c) && !c->out->seg[c->out->first].len)
+        outq_drop_first(c, true);
 }
 
 /* The first n bytes of a longer segment were taken. */
-static void take_part(struct outbox *o, struct segment *s, size_t n)
+static void take_part(struct outq *o, struct segment *s, size_t n)
 {
     size_t lead = n < s->lead ? n : s->lead;
 
@@ -243,9 +243,9 @@ static void take_part(struct outbox *o, struct segment *s, size_t n)
 }
 
 /* The transport has taken n bytes of the queue. */
-void outbox_take(struct conn *c, size_t n)
+void outq_take(struct conn *c, size_t n)
 {
-    struct outbox *o = c->out;
+    struct outq *o = c->out;
     struct segment *s;
 
     while (n) {
@@ -258,7 +258,7 @@ void outbox_take(struct conn *c, size_t n)
         n -= (size_t)s->len;
         if (s->body)
             o->body_bytes += s->len - s->lead;
-        outbox_drop_first(c, true);
+        outq_drop_first(c, true);
     }
-    outbox_reap(c);
+    outq_reap(c);
 }

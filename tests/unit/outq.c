@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* outbox.c - an answer on its way out: which pieces it has, and which bytes count as its
+/* outq.c - an answer on its way out: which pieces it has, and which bytes count as its
  * body. */
 #include "../rig.h"
 
@@ -101,7 +101,7 @@ static void bodies_do_not_take_the_place_of_heads(void **state)
     conn_feed(&r.c, in.bytes, in.len, r.now);
     joined = r.fake->n.releases;
     assert_true(joined >= 2);
-    assert_true(joined <= (OUTBOX_BYTES - REPLY_HEAD_BYTES_MAX) / JOINED_BYTES_MAX);
+    assert_true(joined <= (OUTQ_BYTES - REPLY_HEAD_BYTES_MAX) / JOINED_BYTES_MAX);
     assert_int_equal(r.fake->n.answers, answers);
     drain(&r);
     assert_int_equal(r.fake->n.complete, answers);
