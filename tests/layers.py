@@ -273,6 +273,7 @@ def shape(layer):
     layer.single("the core needs nothing (link.sh)", ["tests/link.sh", layer.build], 120)
     layer.single("numbers in the documents (scripts/numbers)", [PYTHON, "scripts/numbers", "--check"], 60)
     layer.single("what shows each row (scripts/rows)", [PYTHON, "scripts/rows", "--check"], 60)
+    layer.single("Chinese pages follow the English ones (scripts/follows)", [PYTHON, "scripts/follows"], 60)
     layer.single("what epoll tells, by the rules and as documented (lab/trigger.py)",
                  [PYTHON, "lab/trigger.py", "--check"], 60)
     layer.single("what the lab found, as documented (lab/plots.py)", [PYTHON, "-B", "lab/plots.py", "--check"], 60)
