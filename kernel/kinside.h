@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* kinside.h - how the serving core's own files fit together.
  *
- * From the top: kopen.c starts and ends a server; kdoor.c accepts; a way (kserve.c: event and
- * softirq, kblock.c: cmwq and kthread) makes a connection of each socket and pumps it; kconn.c has
- * what is common to connections; klane.c is the machine's host; kwhole.c keeps answers that are
- * ready to send; ksock.c moves the bytes; kbufpool.c has the buffers; kstats.c counts, and ktrace.h
- * has the trace points.  No file calls one above it, except by a way's table.
+ * kopen.c starts and ends a server; kdoor.c accepts; a way (kserve.c: event and softirq, kblock.c:
+ * cmwq and kthread) makes a connection of each socket and pumps it; kconn.c has what is common to
+ * connections; klane.c is the machine's host; kwhole.c keeps answers that are ready to send;
+ * ksock.c moves the bytes; kbufpool.c has the buffers; kstats.c counts, and ktrace.h has the trace
+ * points.  No two files need each other (tests/cycles.py): kdoor.c calls a way by its table.
  */
 #ifndef KERNEL_KINSIDE_H
 #define KERNEL_KINSIDE_H

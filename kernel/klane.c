@@ -12,7 +12,7 @@
 #include "kinside.h"
 #include "ktrace.h"
 
-/* --- What is served --------------------------------------------------------------------------- */
+/* --- Memory ----------------------------------------------------------------------------------- */
 
 static void *host_alloc(void *site, size_t bytes)
 {
@@ -27,6 +27,8 @@ static void host_free(void *site, void *mem, size_t bytes)
 
     kbuffer_give(l->serve, mem, bytes);
 }
+
+/* --- What is served --------------------------------------------------------------------------- */
 
 /* A blocking connection may wait for any file system, because it waits alone.  But it keeps its
  * seat while it waits, and file systems that hang must leave seats for other connections.  False:

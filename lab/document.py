@@ -135,10 +135,14 @@ def folded(summary, lines):
     return [f"<details><summary>{summary}</summary>", "", *lines, "", "</details>", ""]
 
 
+def measured(verdict):
+    """One measurement of a claim: where, what was found, and why no more is known."""
+    return escaped(verdict.scenario) + (f": {escaped(verdict.found)}" if verdict.found else "") + (f" ({escaped(verdict.why)})" if verdict.why else "")
+
+
 def found_of(claim):
     """(what was found, the verdicts) as two cells, line by line."""
-    told = [(f"{escaped(one.scenario)}: {escaped(one.found)}" if one.found else escaped(one.scenario))
-            + (f" ({escaped(one.why)})" if one.why else "") for one in claim.verdicts]
+    told = [measured(one) for one in claim.verdicts]
     words = [one.verdict for one in claim.verdicts]
     if len(told) > IN_CELL:
         return f"{len(told)} measurements, below", "<br>".join(f"{words.count(word)} **{word}**" for word in view.ORDER if word in words)
@@ -155,8 +159,7 @@ def claims(result):
         found, verdict = found_of(claim)
         rows.append(row_of([" ".join([*source, *words]), f"{escaped(claim.looked)}: {escaped(claim.expected)}", found, verdict]))
         if len(claim.verdicts) > IN_CELL:
-            lists += folded(words[-1], [f"- **{one.verdict}**, {escaped(one.scenario)}" + (f": {escaped(one.found)}" if one.found else "")
-                                        + (f" ({escaped(one.why)})" if one.why else "") for one in claim.verdicts])
+            lists += folded(words[-1], [f"- **{one.verdict}**, {measured(one)}" for one in claim.verdicts])
         if claim.reason:
             lists += [f"- **{words[-1]}** {escaped(claim.reason)}", ""]
     return ["| claim | expected | found here | verdict |", "|---|---|---|---|", *rows, "", *lists] if rows else []
@@ -271,9 +274,10 @@ def said(plans, results):
 
 
 def grouped(plans, results):
-    """(group, names of its experiments), and a last group of those that are in none."""
-    others = sorted({*plans, *results}.difference(*GROUPS.values()))
-    return [*GROUPS.items(), *([("Others", others)] if others else [])]
+    """(group, names of those of its experiments that there are), and a last group of those that are in none."""
+    there = {*plans, *results}
+    groups = {**GROUPS, "Others": sorted(there.difference(*GROUPS.values()))}
+    return [(group, mine) for group, names in groups.items() if (mine := [name for name in names if name in there])]
 
 
 def index(plans, results):
@@ -282,9 +286,8 @@ def index(plans, results):
     for group, names in grouped(plans, results):
         rows = [row(results[name]) if name in results else
                 row_of([escaped(plans[name].get("title", name)), escaped(plans[name].get("question", "")), "", "not run here yet"])
-                for name in names if name in plans or name in results]
-        if rows:
-            lines += ["", f"### {group}", "", "| experiment | question | verdicts | measured |", "|---|---|---|---|", *rows]
+                for name in names]
+        lines += ["", f"### {group}", "", "| experiment | question | verdicts | measured |", "|---|---|---|---|", *rows]
     return "\n".join(lines[1:])
 
 

@@ -127,7 +127,7 @@ def row(name, plan, result):
 
 def index(plans, results):
     """plans: name -> plan of every experiment; results: name -> result."""
-    groups = [(group, [name for name in names if name in plans or name in results]) for group, names in document.grouped(plans, results)]
     return templates().get_template("index.html.j2").render(
         css=css(), coloured=view.COLOURED, machines=list(dict.fromkeys(view.machine(one) for one in results.values())),
-        groups=[(group, [row(name, plans.get(name), results.get(name)) for name in names]) for group, names in groups if names])
+        groups=[(group, [row(name, plans.get(name), results.get(name)) for name in names])
+                for group, names in document.grouped(plans, results)])
