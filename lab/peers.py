@@ -50,9 +50,10 @@ class Recipe(NamedTuple):
     sendfile: str = ""                     # nginx only: on or off
 
     def filled(self, known):
-        """The command and the configuration's text, with each @name@ replaced by its value in `known`.  A line that begins
-        with @compress@ is a comment, unless `known` has "" for it: the server then compresses text on the fly."""
-        every = {"compress": "# ", "sendfile": self.sendfile, **known}
+        """The command and the configuration's text, with each @name@ replaced by its value in `known`.  The server listens on
+        loopback, unless `known` has another address.  A line that begins with @compress@ is a comment, unless `known` has ""
+        for it: the server then compresses text on the fly."""
+        every = {"address": "127.0.0.1", "compress": "# ", "sendfile": self.sendfile, **known}
 
         def put(text):
             return re.sub("@([a-z]+)@", lambda match: str(every[match[1]]), text)

@@ -8,10 +8,12 @@ import stat
 import struct
 import subprocess
 import sys
+import types
 import zlib
 
 import kind_guest
 import measures
+import peers
 import pytest
 import where
 from command import TOP
@@ -64,6 +66,16 @@ def test_the_same_files_are_the_same_image(tmp_path):
             image.put(f"/{name}", name)
         texts.append(written(image, tmp_path / f"{number}"))
     assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("name", peers.PEERS)
+def test_another_server_is_put_into_it(monkeypatch, name):
+    monkeypatch.setattr(Image, "program", lambda *_: None)  # it need not be installed here
+    monkeypatch.setattr(peers.shutil, "which", lambda program, **_: f"/usr/sbin/{program}")
+    image, told = Image(), []
+    command = kind_guest.put_peer(image, types.SimpleNamespace(started=lambda *what: told.append(what)), {"peer": name})
+    assert command.startswith(f"/usr/sbin/{peers.PEERS[name].program} ") and "@" not in command + told[0][2]
+    assert "127.0.0.1" in told[0][2] and str(kind_guest.PORT) in told[0][2]
 
 
 def test_a_program_brings_its_libraries():
