@@ -16,7 +16,7 @@
 static void inq_free(struct conn *c)
 {
     if (c->in)
-        c->host->free(c->host->site, c->in, sizeof(*c->in));
+        c->host->free(c->host->ctx, c->in, sizeof(*c->in));
     c->in = NULL;
 }
 
@@ -26,7 +26,7 @@ static bool inq_get(struct conn *c)
 {
     if (c->in)
         return true;
-    c->in = c->host->alloc(c->host->site, sizeof(*c->in));
+    c->in = c->host->alloc(c->host->ctx, sizeof(*c->in));
     if (!c->in) {
         c->flags |= CONN_CLOSING;
         return false;
@@ -120,7 +120,7 @@ static void eat_all(struct conn *c, const char *bytes, size_t n)
 static void let_go(struct conn *c)
 {
     if (c->flags & CONN_ASKED)
-        c->host->forget(c->host->site, c);
+        c->host->forget(c->host->ctx, c);
     if (c->out && c->flags & (CONN_MORE | CONN_BODY) && c->proto->drop)
         c->proto->drop(c);
     while (outq_has_output(c))
@@ -225,7 +225,7 @@ static void advance(struct conn *c, const char *bytes, size_t n, uint64_t now_ms
 
 /* --- The world's side ------------------------------------------------------------------------- */
 
-void conn_init(struct conn *c, const struct conn_proto *proto, const struct host *host,
+void conn_init(struct conn *c, const struct conn_proto *proto, const struct conn_host *host,
                uint64_t now_ms)
 {
     *c = (struct conn){.proto = proto, .host = host, .want = CONN_RECV};

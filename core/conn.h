@@ -20,113 +20,31 @@
 #include "limits.h"
 
 struct conn;
-struct http_ask;
-struct http_receipt;
-struct http_recent;
+struct source;
 
 /* --- What the core needs from its host -------------------------------------------------------- */
 
-enum source_kind {
-    SOURCE_BODY,    /* a representation: bytes in memory or a file */
-    SOURCE_MADE,    /* a listing: in bytes, or made by next() if its length is unknown */
-    SOURCE_REDIRECT /* the name is a directory's and lacks its final slash: 301 */
-};
+/* All functions get `ctx`.  Times are milliseconds.  The struct outlives every connection that uses
+ * it. */
+struct conn_host {
+    void *ctx;
+    void *(*alloc)(void *ctx, size_t bytes); /* its two queues; NULL: the connection is closed */
+    void (*free)(void *ctx, void *mem, size_t bytes);
 
-/* If a client gives two codings the same weight, the one declared later is sent. */
-enum coding { CODING_IDENTITY, CODING_GZIP, CODING_ZSTD, CODING_BR, CODINGS };
+    /* A range of a source is sent, or never will be: the reference goes back. */
+    void (*release)(void *ctx, struct source *source);
 
-/* The answer that nearly every client gets: to a GET of HTTP/1.1, within one second, with the
- * connection kept open. */
-struct whole {
-    int64_t date_s;
-    const char *bytes;      /* head and body */
-    uint32_t len, head_len;
-};
-
-/* One representation, in the host's memory, held from find() to release().  Until release() it does
- * not change, unless it is made. */
-struct source {
-    enum source_kind kind;
-    enum coding coding;
-    bool vary;         /* another coding of it exists, or may be made: answers carry Vary */
-    const char *bytes; /* the body in memory, or NULL: it is in file */
-    void *file;        /* what transport.send() knows how to send from; opaque here */
-    uint64_t size;     /* bytes of the body */
-    const char *type;  /* Content-Type, NUL-terminated, from our own table */
-    uint64_t inode;    /* size, inode, mtime and ctime make the ETag; mtime also Last-Modified */
-    int64_t mtime_s;
-    uint32_t mtime_ns;
-    int64_t ctime_s;
-    uint32_t ctime_ns;
-    /* If the host has made these bytes from the file, in that coding: a hash of them, and the
-     * file's size; both are in the ETag.  0: the bytes are a file's own. */
-    uint64_t made, made_of;
-    /* The file changed so recently that it may change again and keep its size and times: the ETag
-     * is weak (RFC 9110 8.8.1). */
-    bool young;
-    /* For a source that is sent often: the text from http_fields_write(); NULL: it is written each
-     * time. */
-    const char *fields;
-    size_t fields_len;
-    /* For a source that is sent even more often: the whole answer from http_whole_write(), so that
-     * nothing is written or copied; or NULL.  The bytes live as long as the source. */
-    const struct whole *whole;
-    /* A number that the host will never use for another body or other fields; 0: none. */
-    uint64_t version;
-    /* SOURCE_MADE without bytes: writes up to cap bytes (>= CHUNK_BYTES_MAX) into buf.  Returns how
-     * many, 0 at the end of the body, or one of enum source_answer. */
-    size_t (*next)(struct source *source, char *buf, size_t cap);
-};
-
-/* What next() may return instead of a count.  LATER: the bytes are not made yet.  Queued output is
- * sent, then next() is called again; if it returns LATER again with nothing queued, the connection
- * waits for conn_resume().  FAILED: they cannot be made, and the connection is reset, so that the
- * client sees that the body is cut short. */
-enum source_answer { SOURCE_LATER = CHUNK_BYTES_MAX + 1, SOURCE_FAILED };
-
-/* All functions get `site`.  Times are milliseconds.  The struct outlives every connection that
- * uses it. */
-struct host {
-    void *site;
-
-    /* Finds the requested representation: 0 and *source; -ENOENT 404, -EACCES or -EPERM 403,
-     * -ENAMETOOLONG 404, -EMFILE, -ENFILE, -ENOMEM, -EAGAIN, -ESTALE 503; others 500.
-     * -EINPROGRESS: not ready yet; the connection waits, and conn_resume() calls find() again with
-     * the same ask. */
-    int (*find)(void *site, const struct http_ask *ask, struct source **source);
-
-    /* Finds the site's own page for an error status (404.html), or -ENOENT.  -EINPROGRESS as above,
-     * but not when the peer has finished sending. */
-    int (*page)(void *site, unsigned status, struct source **source);
-    void (*release)(void *site, struct source *source);
-
-    /* An answer has been decided.  The returned note (may be NULL) is passed to answered() when the
-     * answer's last byte is sent or the connection has ended.  The receipt's slices live only
-     * during the call. */
-    void *(*answer)(void *site, const struct conn *conn, const struct http_receipt *receipt);
-    void (*answered)(void *site, void *note, uint64_t body_bytes, bool complete);
-
-    /* HTTP: writes further fields of the answer that is decided next, each with its CRLF, into out,
-     * which has room for HOST_FIELDS_BYTES_MAX.  Returns how many bytes.  NULL: no further
-     * fields. */
-    size_t (*fields)(void *site, const struct conn *conn, char *out);
+    /* The last byte of an answer is sent, or the connection has ended before.  The note is the
+     * protocol's: see conn_put_end(). */
+    void (*answered)(void *ctx, void *note, uint64_t body_bytes, bool complete);
 
     /* A connection that got -EINPROGRESS will not ask again: discard its job, finished or not. */
-    void (*forget)(void *site, const struct conn *conn);
+    void (*forget)(void *ctx, const struct conn *conn);
 
-    void *(*alloc)(void *site, size_t bytes); /* its two queues; NULL: the connection is closed */
-    void (*free)(void *site, void *mem, size_t bytes);
-
-    const char *date; /* IMF-fixdate, 29 bytes, kept up to date by the loop (RFC 9110 6.6.1) */
-    int64_t date_s;   /* the same as a number */
-    uint32_t head_ms; /* from connect or a head's first byte to its last; bytes do not extend it */
-    uint32_t idle_ms; /* between two requests */
+    uint32_t head_ms; /* from connect or a message's first byte to its last; more does not help */
+    uint32_t idle_ms; /* between two messages */
     uint32_t send_ms; /* in this time at least progress_bytes of a body move, in either direction */
     uint32_t progress_bytes;
-    uint32_t body_bytes_max; /* of a request */
-    bool closing;            /* the server drains: answers say Connection: close */
-    const char *server;      /* HTTP: what Server says (RFC 9110 10.2.4); NULL: "rung" */
-    struct http_recent *recent; /* HTTP: heads seen before; NULL: every head is parsed */
 };
 
 /* --- The machine ------------------------------------------------------------------------------ */
@@ -177,7 +95,7 @@ struct outq;
 
 struct conn {
     const struct conn_proto *proto;
-    const struct host *host;
+    const struct conn_host *host;
     uint64_t deadline_ms; /* absolute: past it, conn_overdue() decides */
     struct inq *in;       /* NULL: nothing waits */
     struct outq *out;     /* NULL: nothing to send */
@@ -194,7 +112,7 @@ struct conn {
 };
 
 /* Sets every field; those that are free for the owner become zero. */
-void conn_init(struct conn *c, const struct conn_proto *proto, const struct host *host,
+void conn_init(struct conn *c, const struct conn_proto *proto, const struct conn_host *host,
                uint64_t now_ms);
 
 /* want must be CONN_RECV, or CONN_LINGER (bytes are discarded).  n <= RECV_BYTES_MAX; 0: end of
@@ -322,12 +240,13 @@ void conn_in_body(struct conn *c, bool in); /* progress rule, not the head's dea
  * CONN_WORK_BYTES, because a parsed head and a decoded path are too big for a kernel stack. */
 enum {
     CONN_STATE_BYTES = 512,
-    CONN_WORK_BYTES = 4608 + 2048 + PATH_BYTES_MAX /* struct http_work: head, page, path */
+    CONN_WORK_BYTES = 6656 + PATH_BYTES_MAX
 };
 void *conn_state(struct conn *c);
 char *conn_keep(struct conn *c);
 void *conn_work(struct conn *c);
 
-extern const struct conn_proto echo_proto, http_proto;
+/* The smallest protocol: sends back what it receives (echo_proto.c). */
+extern const struct conn_proto echo_proto;
 
 #endif

@@ -8,6 +8,7 @@
 #ifndef CORE_CONN_INSIDE_H
 #define CORE_CONN_INSIDE_H
 #include "conn.h"
+#include "source.h"
 
 /* conn->flags */
 enum {

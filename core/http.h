@@ -10,6 +10,7 @@
 #include "conn.h"
 #include "env.h"
 #include "limits.h"
+#include "source.h"
 
 struct slice {
     const char *ptr;
@@ -147,9 +148,9 @@ struct http_ask {
     bool json, text;         /* a listing (path ends in '/') in that form: Accept, ?format= */
     bool head;               /* HEAD: a listing need not be made */
     const struct conn *conn; /* to be resumed after -EINPROGRESS */
-    /* For a head seen before: the same number from the same host->recent means the same ask, except
-     * conn, and the same method.  The lowest RECENT_LOG bits distinguish heads that are kept at the
-     * same time.  0: no number. */
+    /* For a head seen before: the same number from the same struct http_recent means the same ask,
+     * except conn, and the same method.  The lowest RECENT_LOG bits distinguish heads that are kept
+     * at the same time.  0: no number. */
     uint64_t again;
 };
 
@@ -172,8 +173,51 @@ struct http_receipt {
     uint64_t body_bytes; /* to be sent; ~0: not known yet */
 };
 
-/* http_recent.c: heads seen before, for host->recent; zero at first.  Each head that is kept takes
- * some 7 KB from host->alloc(), until http_recent_drop(). */
+/* --- What HTTP needs from its host ------------------------------------------------------------ */
+
+/* Functions get conn.ctx, as those of struct conn_host.  The struct outlives every connection that
+ * uses it. */
+struct http_host {
+    struct conn_host conn; /* first: struct conn knows this part alone */
+
+    /* Finds the requested representation: 0 and *source; -ENOENT 404, -EACCES or -EPERM 403,
+     * -ENAMETOOLONG 404, -EMFILE, -ENFILE, -ENOMEM, -EAGAIN, -ESTALE 503; others 500.
+     * -EINPROGRESS: not ready yet; the connection waits, and conn_resume() calls find() again with
+     * the same ask. */
+    int (*find)(void *ctx, const struct http_ask *ask, struct source **source);
+
+    /* Finds the site's own page for an error status (404.html), or -ENOENT.  -EINPROGRESS as above,
+     * but not when the peer has finished sending. */
+    int (*page)(void *ctx, unsigned status, struct source **source);
+
+    /* An answer has been decided.  The returned note (may be NULL) is passed to conn.answered()
+     * when the answer's last byte is sent or the connection has ended.  The receipt's slices live
+     * only during the call. */
+    void *(*answer)(void *ctx, const struct conn *conn, const struct http_receipt *receipt);
+
+    /* Writes further fields of the answer that is decided next, each with its CRLF, into out, which
+     * has room for HOST_FIELDS_BYTES_MAX.  Returns how many bytes.  NULL: no further fields. */
+    size_t (*fields)(void *ctx, const struct conn *conn, char *out);
+
+    const char *date;   /* IMF-fixdate, 29 bytes, kept up to date by the loop (RFC 9110 6.6.1) */
+    int64_t date_s;     /* the same as a number */
+    const char *server; /* what Server says (RFC 9110 10.2.4); NULL: "rung" */
+    struct http_recent *recent; /* heads seen before; NULL: every head is parsed */
+    uint32_t body_bytes_max;    /* of a request */
+    bool closing;               /* the server drains: answers say Connection: close */
+};
+
+/* The host of a connection whose protocol is http_proto. */
+static inline const struct http_host *http_host_of(const struct conn *c)
+{
+    _Static_assert(offsetof(struct http_host, conn) == 0, "the machine's part is first");
+    return (const struct http_host *)c->host;
+}
+
+extern const struct conn_proto http_proto;
+
+/* http_recent.c: heads seen before; zero at first.  Each head that is kept takes some 7 KB from the
+ * host, until http_recent_drop(). */
 struct http_recent {
     uint64_t hash; /* of the bytes that were looked for last; 0: too few */
     uint64_t kept_ever;
@@ -183,7 +227,7 @@ struct http_recent {
         struct http_kept *kept;
     } place[1 << RECENT_LOG];
 };
-void http_recent_drop(const struct host *host);
+void http_recent_drop(const struct http_host *host);
 
 /* http_reply.c: queue the answer to a whole, valid request head.  keep_alive false adds
  * Connection: close.  0, or -EINPROGRESS: nothing was queued, ask again later. */
@@ -209,10 +253,10 @@ size_t http_fields_write(char out[HTTP_FIELDS_BYTES_MAX], const struct source *s
 
 /* Bytes of a whole answer; 0: there is none, because the source has no fields that stay true, or no
  * body in memory. */
-size_t http_whole_bytes(const struct host *host, const struct source *source);
+size_t http_whole_bytes(const struct http_host *host, const struct source *source);
 /* Writes the whole answer for this second, for source->whole; out has room for whole->len bytes.
  * False: there is none, or no room. */
-bool http_whole_write(struct whole *whole, char *out, const struct host *host,
+bool http_whole_write(struct whole *whole, char *out, const struct http_host *host,
                       const struct source *source);
 
 const char *http_status_text(unsigned status); /* the reason phrase, "Unknown" without one */

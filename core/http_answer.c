@@ -34,7 +34,7 @@ const char *http_status_meaning(unsigned status)
     return status_of(status)->meaning;
 }
 
-static const char *server_name(const struct host *host)
+static const char *server_name(const struct http_host *host)
 {
     return host->server ? host->server : "rung";
 }
@@ -42,7 +42,7 @@ static const char *server_name(const struct host *host)
 #define SERVER "Server: "
 #define MORE "\r\nX-Content-Type-Options: nosniff\r\nDate: "
 
-static void put_common(struct text *t, unsigned status, const struct host *host)
+static void put_common(struct text *t, unsigned status, const struct http_host *host)
 {
     const struct status *s = status_of(status);
 
@@ -62,19 +62,19 @@ void answer_open(struct answer *a, unsigned status)
     a->text.at = conn_space(a->c, &cap);
     core_assert(cap >= REPLY_HEAD_BYTES_MAX);
     a->text.end = a->text.at + REPLY_HEAD_BYTES_MAX; /* not cap: answers depend on requests alone */
-    put_common(&a->text, status, a->c->host);
+    put_common(&a->text, status, http_host_of(a->c));
 }
 
 /* RFC 9112 9.3: persistence is the default of 1.1 and has to be said in 1.0. */
 void answer_close(struct answer *a)
 {
-    const struct host *host = a->c->host;
+    const struct http_host *host = http_host_of(a->c);
     size_t cap;
     char *start = conn_space(a->c, &cap);
 
     if (host->fields) {
         core_assert(a->text.end - a->text.at >= HOST_FIELDS_BYTES_MAX);
-        a->text.at += host->fields(host->site, a->c, a->text.at);
+        a->text.at += host->fields(host->conn.ctx, a->c, a->text.at);
     }
     if (!a->keep_alive)
         TEXT_LITERAL(&a->text, "Connection: close\r\n\r\n");
@@ -89,7 +89,7 @@ void *answer_note(const struct answer *a, uint64_t body_bytes)
 {
     struct http_receipt receipt = {a->head, a->status, body_bytes};
 
-    return a->c->host->answer(a->c->host->site, a->c, &receipt);
+    return http_host_of(a->c)->answer(a->c->host->ctx, a->c, &receipt);
 }
 
 void answer_end(struct answer *a, void *note)
@@ -102,14 +102,14 @@ void answer_end(struct answer *a, void *note)
 /* The body is a piece of a source, which is given away; HEAD and an empty piece send nothing. */
 void answer_send(struct answer *a, struct source *source, struct http_range piece)
 {
-    const struct host *host = a->c->host;
+    const struct http_host *host = http_host_of(a->c);
     bool sends = a->head->method != HTTP_HEAD && piece.len > 0;
     void *note = answer_note(a, sends ? piece.len : 0);
 
     if (sends)
         conn_put_source(a->c, source, piece.off, piece.len);
     else
-        host->release(host->site, source);
+        host->conn.release(host->conn.ctx, source);
     answer_end(a, note);
 }
 
@@ -133,7 +133,7 @@ void http_put_coding(struct text *t, enum coding coding)
 
 /* --- An answer that is written whole ---------------------------------------------------------- */
 
-size_t http_whole_bytes(const struct host *host, const struct source *source)
+size_t http_whole_bytes(const struct http_host *host, const struct source *source)
 {
     if (!source->fields || !source->bytes || !source->size)
         return 0;
@@ -141,7 +141,7 @@ size_t http_whole_bytes(const struct host *host, const struct source *source)
            HTTP_DATE_BYTES + 2 + source->fields_len + 2 + (size_t)source->size;
 }
 
-bool http_whole_write(struct whole *whole, char *out, const struct host *host,
+bool http_whole_write(struct whole *whole, char *out, const struct http_host *host,
                       const struct source *source)
 {
     size_t bytes = http_whole_bytes(host, source), head = bytes - (size_t)source->size;

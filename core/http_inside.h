@@ -29,7 +29,7 @@ struct http_known *http_recent_find(struct http_recent *recent, const char *byte
 
 /* After http_recent_find() found nothing: bytes[0..used) is a head, and this is what it means.  A
  * head that is worth it is kept from the second time on. */
-void http_recent_keep(const struct host *host, const char *bytes, size_t used,
+void http_recent_keep(const struct http_host *host, const char *bytes, size_t used,
                       const struct http_head *head);
 
 /* http_accept.c: sets the ask of find() for GET and HEAD, except the connection.  path receives the

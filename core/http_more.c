@@ -140,14 +140,14 @@ _Static_assert(SIZE_LINE + CHUNK_BYTES_MAX + 2 <= REPLY_HEAD_BYTES_MAX, "a chunk
 
 static void made_end(struct conn *c, struct http_state *state)
 {
-    const struct host *host = c->host;
+    const struct http_host *host = http_host_of(c);
     size_t cap;
 
     if (state->chunked) {
         memcpy(conn_space(c, &cap), "0\r\n\r\n", LAST_CHUNK);
         conn_wrote(c, LAST_CHUNK, true);
     }
-    host->release(host->site, state->source);
+    host->conn.release(host->conn.ctx, state->source);
     state->source = NULL;
     finish(c, state);
 }
@@ -209,12 +209,12 @@ void http_more_begin(struct answer *a, struct http_state *state, void *note)
 void http_reply_drop(struct conn *c)
 {
     struct http_state *state = conn_state(c);
-    const struct host *host = c->host;
+    const struct http_host *host = http_host_of(c);
 
     if (state->phase != PHASE_MADE && state->phase != PHASE_PARTS)
         return;
     if (state->source)
-        host->release(host->site, state->source);
+        host->conn.release(host->conn.ctx, state->source);
     conn_put_end(c, state->note);
     state->phase = PHASE_IDLE;
 }

@@ -21,7 +21,7 @@ static bool asks_tunnel(const struct http_head *head)
 
 static bool keeps_alive(const struct conn *c, const struct http_head *head)
 {
-    return head->keep_alive && !c->host->closing && !asks_tunnel(head);
+    return head->keep_alive && !http_host_of(c)->closing && !asks_tunnel(head);
 }
 
 /* RFC 9112 9.6: a client that sends the close option sends no further request, nor does one of 1.0
@@ -115,7 +115,7 @@ static long input_body(struct conn *c, const char *bytes, size_t n)
         body_bytes += data.len;
         /* A chunk is judged by the size it announces (RFC 9110 15.5.14); a Content-Length was
          * judged with the head. */
-        if (body_bytes + http_body_left(&body) > c->host->body_bytes_max)
+        if (body_bytes + http_body_left(&body) > http_host_of(c)->body_bytes_max)
             return refuse_body(c, 413) ? -EINPROGRESS : (long)n;
     }
     if (http_body_done(&body))
@@ -153,7 +153,7 @@ static void say_continue(struct conn *c, const struct http_head *head)
  * the body all the same is unknown, so the connection ends. */
 static unsigned refusal(const struct conn *c, const struct http_head *head)
 {
-    if (head->framing == FRAMING_LENGTH && head->content_length > c->host->body_bytes_max)
+    if (head->framing == FRAMING_LENGTH && head->content_length > http_host_of(c)->body_bytes_max)
         return 413;
     if (!head->expect_continue || head->minor == 0)
         return 0;
@@ -165,11 +165,12 @@ static unsigned refusal(const struct conn *c, const struct http_head *head)
 /* Answers a head that was seen before, whose meaning is known.  0: it was not. */
 static long input_known(struct conn *c, const char *bytes, size_t n)
 {
+    struct http_recent *recent = http_host_of(c)->recent;
     struct http_known *known;
     size_t used = 0;
     int err;
 
-    known = c->host->recent ? http_recent_find(c->host->recent, bytes, n, &used) : NULL;
+    known = recent ? http_recent_find(recent, bytes, n, &used) : NULL;
     if (!known)
         return 0;
     known->ask.conn = c;
@@ -203,8 +204,8 @@ static long input(struct conn *c, const char *bytes, size_t n)
         return err ? err : (long)n;
     }
     if (!has_body(head)) {
-        if (c->host->recent)
-            http_recent_keep(c->host, bytes, (size_t)used, head);
+        if (http_host_of(c)->recent)
+            http_recent_keep(http_host_of(c), bytes, (size_t)used, head);
         err = http_reply(c, head, keeps_alive(c, head));
         if (err)
             return err;

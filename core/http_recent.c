@@ -67,7 +67,7 @@ static bool is_kept(const struct http_head *head)
            head->framing == FRAMING_NONE && !head->expect_continue;
 }
 
-void http_recent_keep(const struct host *host, const char *bytes, size_t used,
+void http_recent_keep(const struct http_host *host, const char *bytes, size_t used,
                       const struct http_head *head)
 {
     struct http_recent *recent = host->recent;
@@ -84,7 +84,7 @@ void http_recent_keep(const struct host *host, const char *bytes, size_t used,
     }
     place->next = 0;
     if (!kept)
-        place->kept = kept = host->alloc(host->site, sizeof(*kept));
+        place->kept = kept = host->conn.alloc(host->conn.ctx, sizeof(*kept));
     if (!kept)
         return;
     memcpy(kept->bytes, bytes, used);
@@ -94,7 +94,7 @@ void http_recent_keep(const struct host *host, const char *bytes, size_t used,
     kept->known.ask.again = ++recent->kept_ever << RECENT_LOG | number;
 }
 
-void http_recent_drop(const struct host *host)
+void http_recent_drop(const struct http_host *host)
 {
     struct http_recent *recent = host->recent;
     unsigned i;
@@ -103,7 +103,7 @@ void http_recent_drop(const struct host *host)
         recent->last = NULL;
     for (i = 0; recent && i < 1 << RECENT_LOG; i++) {
         if (recent->place[i].kept)
-            host->free(host->site, recent->place[i].kept, sizeof(struct http_kept));
+            host->conn.free(host->conn.ctx, recent->place[i].kept, sizeof(struct http_kept));
         recent->place[i].kept = NULL;
     }
 }

@@ -169,9 +169,10 @@ static void reply_part(struct found *f, struct http_range range)
 static bool is_written(const struct found *f)
 {
     const struct whole *whole = f->source->whole;
+    const struct http_host *host = http_host_of(f->a.c);
 
-    return whole && whole->date_s == f->a.c->host->date_s && f->a.keep_alive &&
-           f->a.head->minor && f->a.head->method == HTTP_GET && !f->a.c->host->fields;
+    return whole && whole->date_s == host->date_s && f->a.keep_alive && f->a.head->minor &&
+           f->a.head->method == HTTP_GET && !host->fields;
 }
 
 static void reply_written(struct found *f)
@@ -201,9 +202,9 @@ static void reply_whole(struct found *f)
 
 static void release(struct found *f)
 {
-    const struct host *host = f->a.c->host;
+    const struct http_host *host = http_host_of(f->a.c);
 
-    host->release(host->site, f->source);
+    host->conn.release(host->conn.ctx, f->source);
 }
 
 /* RFC 9110 14.2: Range has a meaning for GET only.  It is not a list field, so two of them count as
@@ -270,7 +271,7 @@ static int reply_found(struct found *f, const struct http_ask *ask)
         reply_whole(f); /* nearly always */
         return 0;
     }
-    http_mark_set(&f->mark, f->source, f->a.c->host->date_s);
+    http_mark_set(&f->mark, f->source, http_host_of(f->a.c)->date_s);
     if (!status)
         status = http_cond(f->a.head, &f->mark);
     if (!status && f->source->vary && f->source->coding == CODING_IDENTITY &&
@@ -309,7 +310,7 @@ int http_reply_ask(struct conn *c, const struct http_head *head, const struct ht
     int err;
 
     f.a = (struct answer){.c = c, .head = head, .keep_alive = keep_alive};
-    err = c->host->find(c->host->site, ask, &f.source);
+    err = http_host_of(c)->find(c->host->ctx, ask, &f.source);
     if (err == -EINPROGRESS)
         return err;
     return err ? http_status_write(&f.a, http_status_of_error(err)) : reply_found(&f, ask);

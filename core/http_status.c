@@ -97,14 +97,14 @@ static void write_line(struct text *t, unsigned status)
  * because it is not what was asked for.  0, -EINPROGRESS, or another -errno: there is no page. */
 static int write_page(struct answer *a, unsigned status)
 {
-    const struct host *host = a->c->host;
+    const struct http_host *host = http_host_of(a->c);
     struct source *page;
-    int err = host->page(host->site, status, &page);
+    int err = host->page(host->conn.ctx, status, &page);
 
     if (err)
         return err;
     if (page->kind != SOURCE_BODY) {
-        host->release(host->site, page);
+        host->conn.release(host->conn.ctx, page);
         return -ENOENT;
     }
     answer_open(a, status);

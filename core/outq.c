@@ -16,7 +16,7 @@ bool outq_has_room(const struct conn *c)
 void outq_free(struct conn *c)
 {
     if (c->out)
-        c->host->free(c->host->site, c->out, sizeof(*c->out));
+        c->host->free(c->host->ctx, c->out, sizeof(*c->out));
     c->out = NULL;
 }
 
@@ -26,7 +26,7 @@ bool conn_room(struct conn *c)
 
     if (o)
         return outq_has_room(c);
-    o = c->host->alloc(c->host->site, sizeof(*o));
+    o = c->host->alloc(c->host->ctx, sizeof(*o));
     c->out = o;
     if (!o) {
         c->flags |= CONN_CLOSING;
@@ -106,7 +106,7 @@ void conn_put_source(struct conn *c, struct source *source, uint64_t off, uint64
     if (source->bytes && joins(o, len)) {
         memcpy(o->bytes + o->used, source->bytes + off, (size_t)len);
         conn_wrote(c, (size_t)len, true);
-        c->host->release(c->host->site, source);
+        c->host->release(c->host->ctx, source);
         return;
     }
     conn_lend_source(c, source, off, len);
@@ -131,7 +131,7 @@ void conn_put_whole(struct conn *c, struct source *source)
     }
     s->bytes = memcpy(o->bytes + o->used, whole->bytes, whole->len);
     o->used += whole->len;
-    c->host->release(c->host->site, source);
+    c->host->release(c->host->ctx, source);
 }
 
 void conn_put_end(struct conn *c, void *note)
@@ -215,10 +215,10 @@ void outq_drop_first(struct conn *c, bool complete)
     if (!--o->count)
         o->first = o->used = 0;
     if (s->source && !s->lent)
-        c->host->release(c->host->site, s->source);
+        c->host->release(c->host->ctx, s->source);
     if (!s->ends)
         return;
-    c->host->answered(c->host->site, s->note, o->body_bytes, complete);
+    c->host->answered(c->host->ctx, s->note, o->body_bytes, complete);
     o->body_bytes = 0;
 }
 

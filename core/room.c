@@ -12,7 +12,7 @@ uint32_t room_patience_ms(const struct room *r)
     return ms > ROOM_IDLE_MS ? ms : ROOM_IDLE_MS;
 }
 
-static uint64_t idle_since_ms(const struct conn *c, const struct host *times)
+static uint64_t idle_since_ms(const struct conn *c, const struct conn_host *times)
 {
     return c->deadline_ms - (c->sent ? times->idle_ms : times->head_ms);
 }
@@ -31,7 +31,7 @@ static struct room_place place(enum room_claim claim, uint64_t since_ms, const s
     return (struct room_place){goes ? claim : ROOM_KEEPS, since_ms};
 }
 
-static struct room_place place_idle(const struct conn *c, const struct host *times,
+static struct room_place place_idle(const struct conn *c, const struct conn_host *times,
                                     const struct room *r, uint64_t heard_ms)
 {
     uint64_t since_ms = idle_since_ms(c, times);
@@ -56,7 +56,7 @@ static bool is_body(const struct conn *c)
 
 /* The time does not depend on how many wait: a rate shows only over some round trips, because
  * acknowledgements come in bursts. */
-static struct room_place place_body(const struct conn *c, const struct host *times,
+static struct room_place place_body(const struct conn *c, const struct conn_host *times,
                                     const struct room *r, uint64_t acked)
 {
     uint64_t since_ms = c->deadline_ms - times->send_ms;
@@ -67,8 +67,8 @@ static struct room_place place_body(const struct conn *c, const struct host *tim
     return p;
 }
 
-struct room_place room_look(const struct conn *c, const struct host *times, const struct room *r,
-                            const struct room_peer *peer)
+struct room_place room_look(const struct conn *c, const struct conn_host *times,
+                            const struct room *r, const struct room_peer *peer)
 {
     if (is_body(c))
         return place_body(c, times, r, peer->acked);

@@ -62,8 +62,8 @@ struct room_place room_place(struct conn *c, const struct room *r, const struct 
 /* Like room_place(), for a connection that another thread may be pumping: nothing is written, and
  * the connection's host is not read (times has its time-outs).  The result is a guess; the owner
  * decides with room_place(). */
-struct room_place room_look(const struct conn *c, const struct host *times, const struct room *r,
-                            const struct room_peer *peer);
+struct room_place room_look(const struct conn *c, const struct conn_host *times,
+                            const struct room *r, const struct room_peer *peer);
 
 /* A body is judged by what moves from now on, for example because the host was slow until now. */
 void room_body_again(struct conn *c, uint64_t acked, uint64_t now_ms);

@@ -240,7 +240,7 @@ static int block_welcome(struct kserve *s, struct socket *sock)
     }
     mutex_init(&b->machine);
     INIT_DELAYED_WORK(&b->watch, block_watch);
-    kconn_begin(&b->k, s, sock, &b->lane.host);
+    kconn_begin(&b->k, s, sock, &b->lane.host.conn);
     mutex_lock(&b->machine);
     watch_at(b, (u64)ktime_to_ms(ktime_get_coarse()));
     mutex_unlock(&b->machine);

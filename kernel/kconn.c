@@ -12,7 +12,8 @@
  * queue is empty by now. */
 enum { ASKED_MS = 200 };
 
-void kconn_begin(struct kconn *k, struct kserve *s, struct socket *sock, const struct host *host)
+void kconn_begin(struct kconn *k, struct kserve *s, struct socket *sock,
+                 const struct conn_host *host)
 {
     k->serve = s;
     k->sock = sock;

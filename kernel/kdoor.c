@@ -58,7 +58,7 @@ static bool is_leaving(const struct kconn *k)
  * many others are leaving already. */
 static unsigned victims_find(struct victims *v, struct kserve *s, const struct room *room)
 {
-    const struct host times = {.head_ms = s->opt.head_ms, .idle_ms = s->opt.idle_ms,
+    const struct conn_host times = {.head_ms = s->opt.head_ms, .idle_ms = s->opt.idle_ms,
                                .send_ms = s->opt.send_ms};
     unsigned i, leaving = 0, looks = min_t(unsigned, s->listed, LOOKS_MAX);
 

@@ -94,7 +94,7 @@ int khook_welcome(struct kserve *s, struct socket *sock)
     r->called = false;
     kfar_init(r);
     timer_setup(&r->timer, ready_timer, 0);
-    kconn_begin(&r->k, s, sock, &s->lane[0].host);
+    kconn_begin(&r->k, s, sock, &s->lane[0].host.conn);
     kready_time(r, (u64)ktime_to_ms(ktime_get_coarse()));
     ready_hook(r, sock->sk);
     if (atomic_cmpxchg(&r->state, KREADY_RUNNING, KREADY_IDLE) != KREADY_RUNNING) {

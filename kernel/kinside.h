@@ -53,7 +53,7 @@ enum { KSEATS_WAIT_SHARE = 2 };
 
 /* What one context needs to run connections, one at a time. */
 struct klane {
-    struct host host; /* site: this lane */
+    struct http_host host; /* ctx: this lane */
     struct kserve *serve;
     bool may_sleep;    /* for memory and for the socket's lock */
     bool alone;        /* kblock.c: it serves one connection, and may wait with it */
@@ -159,7 +159,8 @@ struct kserve {
 
 /* --- kconn.c ---------------------------------------------------------------------------------- */
 /* Counts the connection and puts it into the list: look() may be called for it from now on. */
-void kconn_begin(struct kconn *k, struct kserve *s, struct socket *sock, const struct host *host);
+void kconn_begin(struct kconn *k, struct kserve *s, struct socket *sock,
+                 const struct conn_host *host);
 /* Releases everything except the connection's own memory.  May sleep. */
 void kconn_finish(struct kconn *k);
 /* Counts a connection, whose memory is free now, as gone, and wakes the thread that waits for the

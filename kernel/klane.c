@@ -187,21 +187,23 @@ int klane_open(struct klane *l, struct kserve *s, bool may_sleep, enum kreach re
     l->scratch = kmalloc(RECV_BYTES_MAX, GFP_KERNEL);
     if (!l->scratch)
         return -ENOMEM;
-    l->host = (struct host){
-        .site = l,
+    l->host = (struct http_host){
+        .conn = {
+            .ctx = l,
+            .alloc = host_alloc,
+            .free = host_free,
+            .release = host_release,
+            .answered = host_answered,
+            .forget = host_forget,
+            .head_ms = s->opt.head_ms,
+            .idle_ms = s->opt.idle_ms,
+            .send_ms = s->opt.send_ms,
+            .progress_bytes = s->opt.progress_bytes,
+        },
         .find = host_find,
         .page = host_page,
-        .release = host_release,
         .answer = host_answer,
-        .answered = host_answered,
-        .forget = host_forget,
-        .alloc = host_alloc,
-        .free = host_free,
         .date = l->date,
-        .head_ms = s->opt.head_ms,
-        .idle_ms = s->opt.idle_ms,
-        .send_ms = s->opt.send_ms,
-        .progress_bytes = s->opt.progress_bytes,
         .body_bytes_max = s->opt.body_bytes_max,
     };
     klane_tick(l);

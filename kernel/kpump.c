@@ -138,7 +138,7 @@ void kready_run(struct klane *l, struct kready *r)
     bool pumped, ends;
 
     atomic_xchg(&r->state, KREADY_RUNNING); /* a full barrier: what was marked before is seen */
-    k->conn.host = &l->host;
+    k->conn.host = &l->host.conn;
     if (!l->may_sleep && !kshelves_stocked(l->serve)) {
         r->called = false;
         ready_hand(r, false);
@@ -155,7 +155,8 @@ void kready_run(struct klane *l, struct kready *r)
         ready_hand(r, false);
         return;
     }
-    k->conn.host = &k->serve->lane[0].host; /* this lane may be freed before the connection is */
+    /* this lane may be freed before the connection is */
+    k->conn.host = &k->serve->lane[0].host.conn;
     if (line.late && k->conn.want == CONN_SEND)
         room_body_again(&k->conn, ksock_acked(k), now_ms);
     ends = ready_ends(r, now_ms) || ready_still_ends(r);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kserve.h - what the modules share: a server of connections inside Linux that does not know what
- * it serves.
+/* kserve.h - what the modules share: a server of connections inside Linux.
  *
  * A module says what is served (struct kworld) and how (struct kserve_options); kserve_open()
  * listens, kserve_close() stops.  Between the two everything happens in callbacks of sockets, work
@@ -9,7 +8,7 @@
 #ifndef KERNEL_KSERVE_H
 #define KERNEL_KSERVE_H
 #include <linux/types.h>
-#include "../core/conn.h"
+#include "../core/http.h"
 
 /* Where connections are pumped. */
 enum kmodel {
@@ -30,10 +29,10 @@ enum kreach {
     KREACH_AWAY,   /* others, which are mounted below it */
 };
 
-/* What a server serves.  ctx is passed to each function.  -EINPROGRESS: the answer is beyond this
- * reach, ask with the next one; KREACH_AWAY has every answer.  These functions run on several
- * processors at once.  They must be rung_core's own: a call that a file system never answers
- * outlives the module that opened the server. */
+/* What a server serves: a protocol, and for HTTP a site.  ctx is passed to each function.
+ * -EINPROGRESS: the answer is beyond this reach, ask with the next one; KREACH_AWAY has every
+ * answer.  These functions run on several processors at once.  They must be rung_core's own: a call
+ * that a file system never answers outlives the module that opened the server. */
 struct kworld {
     const struct conn_proto *proto;
     void *ctx;

@@ -16,7 +16,7 @@ enum { PART_PARSE, PART_MACHINE, PART_MEMORY, PART_FILE, PARTS };
 
 struct bench {
     struct loop *loop;
-    struct host memory_host;
+    struct http_host memory_host;
     struct source body;
     const char *bytes; /* the request */
     size_t n;
@@ -120,7 +120,7 @@ static void memory_release(void *site, struct source *source)
 /* --- Open and close --------------------------------------------------------------------------- */
 
 static void session_of(struct bench *b, struct session *s,
-                       const struct conn_proto *proto, const struct host *host)
+                       const struct conn_proto *proto, const struct conn_host *host)
 {
     *s = (struct session){.fd = -1};
     conn_init(&s->conn, proto, host, b->loop->now_ms);
@@ -138,10 +138,10 @@ int bench_open(struct loop *l, struct bench **bench)
                               .inode = 1, .mtime_s = 1000000000};
     b->memory_host = l->host;
     b->memory_host.find = memory_find;
-    b->memory_host.release = memory_release;
-    session_of(b, &b->echo, &echo_proto, &l->host);
-    session_of(b, &b->memory, l->worker->server->proto, &b->memory_host);
-    session_of(b, &b->file, l->worker->server->proto, &l->host);
+    b->memory_host.conn.release = memory_release;
+    session_of(b, &b->echo, &echo_proto, &l->host.conn);
+    session_of(b, &b->memory, l->worker->server->proto, &b->memory_host.conn);
+    session_of(b, &b->file, l->worker->server->proto, &l->host.conn);
     l->bench = b;
     *bench = b;
     return 0;

@@ -26,7 +26,7 @@ static struct cache_ready *place_of(struct cache_reader *r, const struct http_as
 
 static int64_t date_of(const struct http_ask *ask)
 {
-    return ask->conn->host->date_s;
+    return http_host_of(ask->conn)->date_s;
 }
 
 bool cache_ready(struct cache_reader *r, const struct http_ask *ask, struct source **source)
@@ -62,7 +62,7 @@ static bool has_room(struct cache *c, const struct cache_entry *e)
     return has;
 }
 
-static void fill(struct cache_entry *e, const struct host *host, const struct source *of)
+static void fill(struct cache_entry *e, const struct http_host *host, const struct source *of)
 {
     struct whole *whole = (struct whole *)(e + 1);
     char *bytes = (char *)(whole + 1);
@@ -78,7 +78,7 @@ static void fill(struct cache_entry *e, const struct host *host, const struct so
 }
 
 /* NULL: the answer is too long, or there is no room. */
-static struct cache_entry *whole_of(struct cache *c, const struct host *host,
+static struct cache_entry *whole_of(struct cache *c, const struct http_host *host,
                                     const struct source *source)
 {
     const struct cache_want want = {.kind = CACHE_WHOLE, .path = {"", 0}};
@@ -119,7 +119,7 @@ struct cache_entry *cache_ready_put(struct cache_reader *r, const struct http_as
             .again = ask->again, .version = version, .date_s = date_of(ask)};
     }
     if (!p->entry && ++p->times == CACHE_READY_TIMES)
-        p->entry = whole_of(r->cache, ask->conn->host, &e->src.source);
+        p->entry = whole_of(r->cache, http_host_of(ask->conn), &e->src.source);
     if (!p->entry)
         return e;
     p->epoch = epoch;

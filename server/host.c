@@ -258,27 +258,29 @@ static uint32_t clamp_ms(uint64_t ms)
     return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }
 
-void host_init(struct host *h, struct loop *l)
+void host_init(struct http_host *h, struct loop *l)
 {
     const struct server *srv = l->worker->server;
 
-    *h = (struct host){
-        .site = l,
+    *h = (struct http_host){
+        .conn = {
+            .ctx = l,
+            .alloc = host_alloc,
+            .free = host_free,
+            .release = host_release,
+            .answered = host_answered,
+            .forget = host_forget,
+            .head_ms = clamp_ms(srv->head_ms),
+            .idle_ms = clamp_ms(srv->idle_ms),
+            .send_ms = clamp_ms(srv->send_ms),
+            .progress_bytes = srv->progress_bytes,
+        },
         .find = host_find,
         .page = host_page,
-        .release = host_release,
         .answer = host_answer,
-        .answered = host_answered,
         .fields = srv->server_timing ? host_fields : NULL,
-        .forget = host_forget,
-        .alloc = host_alloc,
-        .free = host_free,
         .date = l->date,
         .server = srv->server_field,
-        .head_ms = clamp_ms(srv->head_ms),
-        .idle_ms = clamp_ms(srv->idle_ms),
-        .send_ms = clamp_ms(srv->send_ms),
-        .progress_bytes = srv->progress_bytes,
         .body_bytes_max = srv->body_bytes_max,
     };
 }

@@ -31,7 +31,7 @@ struct site_options {
 /* On failure *why says what was being done ("open folder"). */
 int site_open(struct site **site, const struct site_options *opt, const char **why);
 void site_close(struct site *site);
-/* As in struct host; callable from every thread at once.  may_block false: a folder's listing
+/* As in struct http_host; callable from every thread at once.  may_block false: a folder's listing
  * gives -EINPROGRESS, and the same call with may_block true on another thread makes it. */
 int site_find(struct site *site, const struct http_ask *ask, bool may_block,
               struct source **source);
@@ -270,7 +270,7 @@ int processors_pin(unsigned number);
 void shortage_say(int err);
 
 /* --- Loops and sessions among themselves (loop.c, host.c, session.c, blocking.c) -------------- */
-void host_init(struct host *h, struct loop *l);
+void host_init(struct http_host *h, struct loop *l);
 int  buffers_open(struct buffers **b);
 void buffers_close(struct buffers *b);
 

@@ -21,7 +21,7 @@
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
 #include <stdatomic.h>
-#include "../core/conn.h"
+#include "../core/http.h"
 #include "../core/wheel.h"
 #include "probe.h"
 
@@ -84,7 +84,7 @@ struct loop {
     struct worker *worker;
     uint64_t now_ms;      /* monotonic; loop_tick() refreshes it */
     struct wheel wheel;   /* deadlines, lazily */
-    struct host host;     /* what the core asks; site calls with this loop's buffers and date */
+    struct http_host host; /* what the core asks; ctx calls with this loop's buffers and date */
     unsigned live;        /* sessions open */
     uint32_t generation;  /* of the session opened last */
     /* All sessions, least recently looked at first: see victims_find() in loop.c */

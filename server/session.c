@@ -60,7 +60,7 @@ void session_init(struct loop *l, struct session *s, int fd)
     if (*far)
         congestion_far(fd, far);
     *s = (struct session){.fd = fd};
-    conn_init(&s->conn, l->worker->server->proto, &l->host, l->now_ms);
+    conn_init(&s->conn, l->worker->server->proto, &l->host.conn, l->now_ms);
     s->conn.generation = ++l->generation;
     stats_add(l->worker->server->stats, STAT_ACCEPTED, 1);
 }
@@ -98,7 +98,7 @@ void session_close(struct loop *l, struct session *s)
     if (l->victims)
         victims_forget(l->victims, s);
     fetch_forget(l->fetch, s);
-    s->conn.host = &l->host; /* a lane it was lent to is another thread's */
+    s->conn.host = &l->host.conn; /* a lane it was lent to is another thread's */
     wheel_del(&l->wheel, &s->timer);
     session_list_del(l, s);
     session_fini(l, s);
@@ -237,7 +237,7 @@ void session_cancel_undo(struct loop *l, struct session *s)
 
 bool session_schedule(struct loop *l, struct session *s)
 {
-    const struct host *h = &l->host;
+    const struct conn_host *h = &l->host.conn;
     uint64_t nearest_ms = h->head_ms < LINGER_MS ? h->head_ms : LINGER_MS;
     uint8_t state = __atomic_load_n(&s->conn.owner_state, __ATOMIC_ACQUIRE);
 
@@ -259,7 +259,7 @@ bool session_schedule(struct loop *l, struct session *s)
 enum conn_want session_pump_scheduled(struct loop *lane, struct session *s)
 {
     __atomic_store_n(&s->conn.owner_state, OWNER_THREAD, __ATOMIC_RELEASE);
-    s->conn.host = &lane->host;
+    s->conn.host = &lane->host.conn;
     lane->received++; /* another lane may have left a request in the input queue */
     return pump_line(lane, s);
 }

@@ -27,7 +27,7 @@ struct fake_counts {
 };
 
 struct fake {
-    struct host host;
+    struct http_host host;
     struct fake_counts n;
     unsigned fail_alloc, fail_find; /* the n-th is refused; 0: none */
     const struct conn *job;         /* one connection at a time waits here */
@@ -223,22 +223,24 @@ static inline struct fake *fake_open(void)
     struct fake *f = calloc(1, sizeof(*f));
 
     must(f);
-    f->host = (struct host){
-        .site = f,
+    f->host = (struct http_host){
+        .conn = {
+            .ctx = f,
+            .alloc = fake_alloc,
+            .free = fake_free,
+            .release = fake_release,
+            .answered = fake_answered,
+            .forget = fake_forget,
+            .head_ms = 5000,
+            .idle_ms = 15000,
+            .send_ms = 10000,
+            .progress_bytes = 1024,
+        },
         .find = fake_find,
         .page = fake_page,
-        .release = fake_release,
         .answer = fake_answer,
-        .answered = fake_answered,
-        .forget = fake_forget,
-        .alloc = fake_alloc,
-        .free = fake_free,
         .date = "Sun, 06 Nov 1994 08:49:37 GMT",
         .date_s = 784111777,
-        .head_ms = 5000,
-        .idle_ms = 15000,
-        .send_ms = 10000,
-        .progress_bytes = 1024,
         .body_bytes_max = BODY_BYTES_MAX,
     };
     return f;

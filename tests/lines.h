@@ -41,7 +41,7 @@ static inline void lines_say(struct conn *c, const char *text, size_t n, bool bo
 
 static inline void *lines_note(struct conn *c)
 {
-    return c->host->answer(c->host->site, c, NULL);
+    return http_host_of(c)->answer(c->host->ctx, c, NULL);
 }
 
 /* "e" is cut at what always fits. */
@@ -60,7 +60,7 @@ static inline int lines_find(struct conn *c, const char *name, size_t n, struct 
 {
     struct http_ask ask = {.path = {name, n}, .conn = c};
 
-    return c->host->find(c->host->site, &ask, source);
+    return http_host_of(c)->find(c->host->ctx, &ask, source);
 }
 
 static inline void lines_more(struct conn *c)
@@ -85,7 +85,7 @@ static inline void lines_more(struct conn *c)
             conn_wrote(c, n, true);
             return;
         }
-        c->host->release(c->host->site, st->source);
+        c->host->release(c->host->ctx, st->source);
     }
     st->source = NULL;
     conn_put_end(c, st->note);
@@ -98,7 +98,7 @@ static inline void lines_drop(struct conn *c)
 
     if (!st->source)
         return;
-    c->host->release(c->host->site, st->source);
+    c->host->release(c->host->ctx, st->source);
     conn_put_end(c, st->note);
 }
 
@@ -152,7 +152,7 @@ static inline long lines_body(struct conn *c, const char *bytes, size_t n)
         if (err == -EINPROGRESS)
             return err;
         if (!err)
-            c->host->release(c->host->site, source);
+            c->host->release(c->host->ctx, source);
     }
     for (size_t i = 0; i < part; i++)
         c->word[1] = c->word[1] * 31 + (unsigned char)bytes[i];

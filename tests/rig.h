@@ -19,7 +19,7 @@ struct rig {
 static inline void rig_open(struct rig *r, const struct conn_proto *proto)
 {
     *r = (struct rig){.fake = fake_open(), .now = 1000};
-    conn_init(&r->c, proto, &r->fake->host, r->now);
+    conn_init(&r->c, proto, &r->fake->host.conn, r->now);
 }
 
 static inline void rig_close(struct rig *r)

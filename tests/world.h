@@ -160,7 +160,7 @@ static inline void world_open(struct world *w, const struct conn_proto *proto, u
     w->now = 1000;
     w->stall_at = SIZE_MAX;
     w->pump = (struct pump){.transport = &world_transport, .io = w, .scratch = w->scratch};
-    conn_init(&w->c, proto, &w->fake->host, w->now);
+    conn_init(&w->c, proto, &w->fake->host.conn, w->now);
 }
 
 static inline void world_host_is_ready(struct world *w)

@@ -232,7 +232,7 @@ static inline void script_want(const struct script *s, struct loop *lane, unsign
 
     *w = (struct wanted){.parts = 0};
     lane->host.closing = false;
-    conn_init(c, lane->worker->server->proto, &lane->host, 0);
+    conn_init(c, lane->worker->server->proto, &lane->host.conn, 0);
     for (unsigned i = 0; i <= s->messages && at < script_counts(s); i++) {
         size_t end = i < s->messages ? s->message_end[i] : s->in.len;
 

@@ -9,8 +9,8 @@ enum { OLD_S = 1600000000, TRIES_MAX = 2000, TIMES = CACHE_READY_TIMES };
 
 static const char *const dates[] = {"Sun, 06 Nov 1994 08:49:37 GMT",
                                     "Sun, 06 Nov 1994 08:49:38 GMT"};
-static struct host host;
-static const struct conn conn = {.host = &host};
+static struct http_host host;
+static const struct conn conn = {.host = &host.conn};
 
 static void second(unsigned which)
 {
@@ -369,8 +369,8 @@ static void *read_often(void *arg)
 {
     struct tree *t = arg;
     struct cache_reader *r = cache_reader_open(cache);
-    struct host mine = {.date = dates[0], .date_s = OLD_S};
-    struct conn c = {.host = &mine};
+    struct http_host mine = {.date = dates[0], .date_s = OLD_S};
+    struct conn c = {.host = &mine.conn};
     struct http_ask ask = {.path = {"/a", 2}, .conn = &c, .again = 7};
 
     for (int i = 0; i < ASKS; i++) {

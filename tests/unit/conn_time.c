@@ -286,7 +286,7 @@ static void more_without_a_piece(void)
 {
     static const struct conn_proto idle = {.name = "idle", .input = idle_input, .more = idle_more};
 
-    conn_init(&c, &idle, &fake->host, START);
+    conn_init(&c, &idle, &fake->host.conn, START);
     feed_at(START, "x");
 }
 
@@ -294,7 +294,7 @@ static void more_used_than_given(void)
 {
     static const struct conn_proto greedy = {.name = "greedy", .input = greedy_input};
 
-    conn_init(&c, &greedy, &fake->host, START);
+    conn_init(&c, &greedy, &fake->host.conn, START);
     feed_at(START, "x");
 }
 

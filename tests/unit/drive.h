@@ -25,7 +25,7 @@ static inline void drive_open(struct drive *d, struct fake *fake)
     *d = (struct drive){.fake = fake, .now_ms = 1000};
     d->out = malloc(DRIVE_OUT_MAX);
     must(d->out);
-    conn_init(&d->conn, &http_proto, &fake->host, d->now_ms);
+    conn_init(&d->conn, &http_proto, &fake->host.conn, d->now_ms);
 }
 
 static inline void drive_close(struct drive *d)

@@ -53,25 +53,25 @@ static void memory_goes_round(void **state)
 {
     enum { KEPT = 64 /* BUFFERS_KEPT_MAX of host.c */, MANY = KEPT + 10 };
     struct fixture f;
-    struct host *h;
+    struct conn_host *h;
     void *mem[MANY], *again;
     unsigned warm = 0;
 
     (void)state;
     serving_fill(&f.s, &engine_epoll, &echo_proto);
     begin(&f);
-    h = &f.l->host;
+    h = &f.l->host.conn;
     for (unsigned i = 0; i < MANY; i++)
-        assert_non_null(mem[i] = h->alloc(h->site, 1000));
+        assert_non_null(mem[i] = h->alloc(h->ctx, 1000));
     for (unsigned i = 0; i < MANY; i++)
-        h->free(h->site, mem[i], 1000);
-    again = h->alloc(h->site, 1000);
+        h->free(h->ctx, mem[i], 1000);
+    again = h->alloc(h->ctx, 1000);
     for (unsigned i = 0; i < KEPT; i++)
         warm += again == mem[i];
     assert_int_equal(warm, 1); /* one of the kept blocks, not one beyond the bound */
-    h->free(h->site, again, 1000);
+    h->free(h->ctx, again, 1000);
     for (size_t size = 1; size < 20; size++) /* more sizes than there are lists */
-        h->free(h->site, h->alloc(h->site, size), size);
+        h->free(h->ctx, h->alloc(h->ctx, size), size);
     end(&f);
 }
 
@@ -121,9 +121,9 @@ static void nearer_deadline_is_kept(void **state)
     (void)state;
     serving_fill(&f.s, &engine_epoll, &echo_proto);
     begin(&f);
-    f.l->host.head_ms = 60000;
+    f.l->host.conn.head_ms = 60000;
     s = let_in(&f, &client);
-    f.l->host.idle_ms = 100;
+    f.l->host.conn.idle_ms = 100;
     assert_int_equal(talk(&f, s, client, "x"), CONN_RECV);
     assert_ptr_equal(wait_expired(&f), s);
     session_close(f.l, s);

@@ -18,7 +18,7 @@ static inline int open_lines(void **state)
 {
     (void)state;
     fake = fake_open();
-    conn_init(&c, &lines_proto, &fake->host, START);
+    conn_init(&c, &lines_proto, &fake->host.conn, START);
     return 0;
 }
 

@@ -65,7 +65,7 @@ static void only_what_rfc_9112_says(void **state)
             for (unsigned again = 0; again < 3; again++) {
                 check(&r, &rows[i], round & 2 ? 1 : SIZE_MAX);
                 conn_fini(&r.c);
-                conn_init(&r.c, &http_proto, &r.fake->host, r.now);
+                conn_init(&r.c, &http_proto, &r.fake->host.conn, r.now);
             }
             http_recent_drop(&r.fake->host);
             rig_close(&r);

@@ -86,7 +86,7 @@ static void a_full_receive_is_followed_by_another(void **state)
     (void)state;
     memset(in, 'x', sizeof(in) - 1);
     conn_fini(&w.c);
-    conn_init(&w.c, &echo_proto, &w.fake->host, w.now);
+    conn_init(&w.c, &echo_proto, &w.fake->host.conn, w.now);
     peer_sends(in);
     assert_int_equal(pump(), CONN_RECV);
     assert_int_equal(w.out.len, 2 * RECV_BYTES_MAX);

@@ -19,7 +19,7 @@ static unsigned asked;
 
 static size_t fields(void *site, const struct conn *conn, char *out)
 {
-    assert_ptr_equal(site, fake->host.site);
+    assert_ptr_equal(site, fake->host.conn.ctx);
     assert_ptr_equal(conn, &drive.conn);
     asked++;
     memset(out, 'x', bytes);

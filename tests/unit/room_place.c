@@ -100,7 +100,7 @@ static void slow_reader(void **state)
         ROOM_KEEPS);
     assert_int_equal(place_at(START + PATIENCE, enough).claim, ROOM_KEEPS);
     /* A window has passed; in the next one only new progress counts. */
-    assert_int_equal(c.deadline_ms, START + PATIENCE + fake->host.send_ms);
+    assert_int_equal(c.deadline_ms, START + PATIENCE + fake->host.conn.send_ms);
     assert_int_equal(place_at(START + 2 * PATIENCE - 1, enough).claim, ROOM_KEEPS);
     assert_int_equal(place_at(START + 2 * PATIENCE, enough).claim, ROOM_SLOW);
     assert_int_equal(place_at(START + 2 * PATIENCE, 2 * enough).claim, ROOM_KEEPS);
@@ -123,7 +123,7 @@ static void earlier_answers_are_on_their_way(void **state)
 static void looked_at_from_outside(void **state)
 {
     const uint64_t enough = (uint64_t)ROOM_PACE_BYTES * PATIENCE / 1000;
-    const struct host times = {.head_ms = 3000, .idle_ms = 2000, .send_ms = 1000};
+    const struct conn_host times = {.head_ms = 3000, .idle_ms = 2000, .send_ms = 1000};
     struct room_peer peer = {0, UINT64_MAX};
     struct room r = {.now_ms = START + ROOM_IDLE_MS - 1, .seats = 1};
     struct conn other = c;

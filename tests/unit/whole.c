@@ -50,7 +50,7 @@ static void test_whole(void **state)
     unsigned released, i;
 
     (void)state;
-    conn_init(&conn, &http_proto, &fake->host, 0);
+    conn_init(&conn, &http_proto, &fake->host.conn, 0);
     conn_feed(&conn, get, sizeof(get) - 1, 0);
     released = fake->n.releases;
     seg = conn_out(&conn).seg;
@@ -71,7 +71,7 @@ static void test_whole(void **state)
         if (conn.want == CONN_RECV)
             continue;
         conn_fini(&conn);
-        conn_init(&conn, &http_proto, &fake->host, 0);
+        conn_init(&conn, &http_proto, &fake->host.conn, 0);
     }
     conn_fini(&conn);
 }
@@ -86,7 +86,7 @@ static void test_several_at_once(void **state)
     uint32_t len;
 
     (void)state;
-    conn_init(&conn, &http_proto, &fake->host, 0);
+    conn_init(&conn, &http_proto, &fake->host.conn, 0);
     conn_feed(&conn, get, sizeof(get) - 1, 0);
     assert_int_equal(fake->n.sources, fake->n.releases + 1); /* the others are copied */
     seg = conn_out(&conn).seg;
@@ -115,7 +115,7 @@ static bool is_joined(unsigned bytes)
     struct conn conn;
     bool joined;
 
-    conn_init(&conn, &http_proto, &fake->host, 0);
+    conn_init(&conn, &http_proto, &fake->host.conn, 0);
     for (unsigned body = bytes - 400; body < bytes; body++) {
         snprintf(get, sizeof(get), "GET /p%u" HOST "\r\n", body);
         conn_feed(&conn, get, strlen(get), 0);
@@ -125,7 +125,7 @@ static bool is_joined(unsigned bytes)
     }
     assert_int_equal(conn.want, CONN_SEND);
     conn_fini(&conn);
-    conn_init(&conn, &http_proto, &fake->host, 0);
+    conn_init(&conn, &http_proto, &fake->host.conn, 0);
     for (unsigned i = 0; i < 2; i++)
         http_proto.input(&conn, get, strlen(get));
     assert_int_equal(conn.out->seg[1].len, bytes);
