@@ -100,18 +100,15 @@ struct conn {
     struct inq *in;       /* NULL: nothing waits */
     struct outq *out;     /* NULL: nothing to send */
     uint64_t sent;        /* bytes sent on this connection */
-    uint64_t word[2];     /* the protocol's own; zero at first */
     uint32_t moved;       /* RECV: body bytes; LINGER: discarded; SEND: see conn_overdue() */
     uint32_t requests;    /* answers queued in full; counted by the machine */
-    uint32_t generation;  /* free for the owner: tells a new connection from an old one here */
     uint8_t want;         /* enum conn_want */
     uint8_t flags;        /* the machine's: closing, mid-message, in a body, end of stream seen */
     uint8_t proto_flags : 7; /* the protocol's own */
     uint8_t promised : 1;    /* the machine's: see conn_promised() */
-    uint8_t owner_state;  /* free for the owner (session state) */
 };
 
-/* Sets every field; those that are free for the owner become zero. */
+/* Sets every field. */
 void conn_init(struct conn *c, const struct conn_proto *proto, const struct conn_host *host,
                uint64_t now_ms);
 

@@ -19,7 +19,7 @@
 
 enum { ROOM_FIRST = 64 };
 
-/* A connection's coroutine.  session->slot is its number. */
+/* A connection's coroutine.  session->engine_data is its number. */
 struct fiber {
     struct coro *coro;
     struct sched *sched;
@@ -62,7 +62,7 @@ static bool fiber_place(struct sched *sc, struct fiber *f)
     }
     f->number = sc->count++;
     sc->fiber[f->number] = f;
-    f->session->slot = f->number;
+    f->session->engine_data = f->number;
     return true;
 }
 
@@ -74,7 +74,7 @@ static void fiber_close(struct fiber *f)
 
     sc->fiber[f->number] = last;
     last->number = f->number;
-    last->session->slot = f->number;
+    last->session->engine_data = f->number;
     session_close(sc->loop, f->session);
     loop_stack_used(sc->loop, coro_touched(f->coro));
     coro_close(f->coro);
@@ -131,20 +131,19 @@ static void accept_waiting(struct sched *sc, unsigned listener)
         if (!fiber_open(sc, s))
             session_refuse(sc->loop, s);
         else
-            run(sc->fiber[s->slot]);
+            run(sc->fiber[s->engine_data]);
     }
 }
 
 static void handle(struct sched *sc, void *who)
 {
-    const struct worker *w = sc->loop->worker;
-    int listener = epset_listener(w, who);
+    int listener = epset_listener(&sc->set, who);
 
     if (listener >= 0)
         accept_waiting(sc, (unsigned)listener);
     else if (who == sc)
         loop_woken(sc->loop);
-    else if (who != w)
+    else if (who != sc->set.worker)
         run(who);
 }
 
@@ -163,9 +162,9 @@ static int turns(struct sched *sc)
         for (int i = 0; i < n; i++)
             handle(sc, ev[i].data.ptr);
         while ((s = loop_resumed(sc->loop)))
-            run(sc->fiber[s->slot]);
+            run(sc->fiber[s->engine_data]);
         while ((s = loop_expired(sc->loop)))
-            fiber_close(sc->fiber[s->slot]);
+            fiber_close(sc->fiber[s->engine_data]);
     }
     return 0;
 }
@@ -182,7 +181,7 @@ static int coro_run(struct worker *w)
         return err;
     err = epset_open(&sc.set, w);
     if (!err)
-        err = epset_add(&sc.set, sc.loop->wake_fd, EPOLLIN, &sc);
+        err = epset_add(&sc.set, loop_wake_fd(sc.loop), EPOLLIN, &sc);
     if (!err)
         err = turns(&sc);
     while (sc.count)

@@ -43,9 +43,9 @@ static void work_on(struct pool_thread *self, struct session *s)
     const struct dispatcher *d = self->pool->owner;
     enum conn_want want;
 
-    loop_tick(self->lane);
+    loop_tick(self->loop);
     do {
-        want = session_pump_scheduled(self->lane, s);
+        want = session_pump_scheduled(self->loop, s);
         if (want == CONN_CLOSE || !arm(d, s, want)) {
             while (write(d->home[1], &s, sizeof(s)) < 0 && errno == EINTR)
                 continue; /* a pipe takes the whole pointer, or write() waits */
@@ -104,13 +104,13 @@ static void hand_out(struct dispatcher *d, struct session *s)
 
 static void handle(struct dispatcher *d, void *who)
 {
-    int listener = epset_listener(d->loop->worker, who);
+    int listener = epset_listener(&d->set, who);
 
     if (listener >= 0)
         accept_waiting(d, (unsigned)listener);
     else if (who == d)
         reap(d);
-    else if (who != d->loop->worker && session_schedule(d->loop, who))
+    else if (who != d->set.worker && session_schedule(d->loop, who))
         hand_out(d, who);
 }
 
@@ -160,11 +160,11 @@ static void dispatcher_close(struct dispatcher *d)
     epset_close(&d->set);
 }
 
-/* The waiting thread finds no answers, so no helper has to wake it: its loop is a lane too. */
+/* The waiting thread finds no answers, so no helper has to wake it: its loop may block too. */
 static int dispatch_run(struct worker *w)
 {
     struct dispatcher d = {.home = {-1, -1}};
-    int err = lane_open(w, &d.loop);
+    int err = loop_open_blocking(w, &d.loop);
 
     if (err)
         return err;

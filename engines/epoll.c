@@ -19,7 +19,7 @@
  */
 #include "epset.h"
 
-/* What a session waits for, kept in session->slot; 0: it is not in the set. */
+/* What a session waits for, kept in session->engine_data; 0: it is not in the set. */
 static uint32_t interest(enum epoll_trigger trigger, enum conn_want want)
 {
     const uint32_t once = trigger == TRIGGER_ONESHOT ? EPOLLONESHOT : 0;
@@ -44,16 +44,17 @@ static uint32_t interest(enum epoll_trigger trigger, enum conn_want want)
 static int arm(const struct epset *set, const struct loop *l, struct session *s,
                enum conn_want want)
 {
-    enum epoll_trigger trigger = l->worker->tuning.trigger;
+    enum epoll_trigger trigger = set->worker->tuning.trigger;
     struct epoll_event ev = {.events = interest(trigger, want), .data.ptr = s};
-    int op = !s->slot ? EPOLL_CTL_ADD : ev.events ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
-    bool again = trigger == TRIGGER_EDGE ? l->more : trigger == TRIGGER_ONESHOT && s->slot;
+    int op = !s->engine_data ? EPOLL_CTL_ADD : ev.events ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
+    bool again = trigger == TRIGGER_EDGE ? loop_has_more(l)
+                                         : trigger == TRIGGER_ONESHOT && s->engine_data;
 
-    if (ev.events == s->slot && !again)
+    if (ev.events == s->engine_data && !again)
         return 0;
     if (epoll_ctl(set->fd, op, s->fd, &ev) < 0)
         return -errno;
-    s->slot = ev.events;
+    s->engine_data = ev.events;
     return 0;
 }
 
@@ -80,14 +81,14 @@ static void accept_waiting(const struct epset *set, struct loop *l, unsigned lis
 
 static void handle(const struct epset *set, struct loop *l, void *who)
 {
-    int listener = epset_listener(l->worker, who);
+    int listener = epset_listener(set, who);
 
     if (listener >= 0)
         accept_waiting(set, l, (unsigned)listener);
     else if (who == l)
         loop_woken(l);
-    else if (who != l->worker &&
-             (l->worker->tuning.trigger != TRIGGER_LEVEL || !session_receive(l, who)))
+    else if (who != set->worker &&
+             (set->worker->tuning.trigger != TRIGGER_LEVEL || !session_receive(l, who)))
         pump(set, l, who);
 }
 
@@ -113,7 +114,7 @@ static int turns(struct epset *set, struct loop *l)
             return n;
         for (int i = 0; i < n; i++) {
             handle(set, l, ev[i].data.ptr);
-            if (l->batched == BATCH_MAX)
+            if (loop_batch_is_full(l))
                 pump_batch(set, l);
         }
         pump_batch(set, l);
@@ -133,10 +134,11 @@ static int epoll_run(struct worker *w)
 
     if (err)
         return err;
-    l->edge = w->tuning.trigger == TRIGGER_EDGE;
+    if (w->tuning.trigger == TRIGGER_EDGE)
+        loop_is_edge_triggered(l);
     err = epset_open(&set, w);
     if (!err)
-        err = epset_add(&set, l->wake_fd, EPOLLIN, l);
+        err = epset_add(&set, loop_wake_fd(l), EPOLLIN, l);
     if (!err)
         err = turns(&set, l);
     loop_close(l);

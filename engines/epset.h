@@ -19,6 +19,7 @@ enum {
 };
 
 struct epset {
+    struct worker *worker; /* its listeners, and its stop_fd */
     int fd;
     bool listening; /* the listeners are in it */
 };
@@ -32,7 +33,7 @@ static inline int epset_add(const struct epset *set, int fd, uint32_t events, vo
 
 static inline int epset_open(struct epset *set, struct worker *w)
 {
-    *set = (struct epset){.fd = epoll_create1(EPOLL_CLOEXEC)};
+    *set = (struct epset){.worker = w, .fd = epoll_create1(EPOLL_CLOEXEC)};
     if (set->fd < 0)
         return -errno;
     /* stop_fd stays readable, so it is reported only once; loop_tick() sees the stop */
@@ -50,7 +51,7 @@ static inline void epset_close(const struct epset *set)
  * that now. */
 static inline bool epset_listen(struct epset *set, const struct loop *l)
 {
-    struct worker *w = l->worker;
+    struct worker *w = set->worker;
     bool on = loop_listening(l);
 
     for (unsigned i = 0; i < w->listeners && on != set->listening; i++) {
@@ -66,8 +67,9 @@ static inline bool epset_listen(struct epset *set, const struct loop *l)
 }
 
 /* The number of the listener that `who` points to, or -1 if it is something else. */
-static inline int epset_listener(const struct worker *w, const void *who)
+static inline int epset_listener(const struct epset *set, const void *who)
 {
+    const struct worker *w = set->worker;
     const int *fd = who;
 
     return fd >= w->listener && fd < w->listener + w->listeners ? (int)(fd - w->listener) : -1;

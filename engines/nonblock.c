@@ -48,14 +48,14 @@ static bool sweep(struct loop *l)
     struct session *s, *next;
     bool moved = false;
 
-    for (s = l->first; s; s = next) {
-        next = s->next;
+    for (s = loop_next(l, NULL); s; s = next) {
+        next = loop_next(l, s);
         moved |= try(l, s);
     }
     loop_woken(l);
     while ((s = loop_resumed(l)))
         moved |= try(l, s);
-    for (unsigned i = 0; i < l->worker->listeners && loop_listening(l); i++)
+    for (unsigned i = 0; i < loop_worker(l)->listeners && loop_listening(l); i++)
         for (unsigned n = 0; n < ACCEPT_BUDGET && (s = loop_accept(l, i)); n++)
             moved |= try(l, s) || true;
     return moved;

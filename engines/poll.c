@@ -18,8 +18,9 @@
 
 enum { STOP, WAKE, LISTENERS, ROOM_FIRST = 64 };
 
-/* fd[i] belongs to who[i]; the first entries have no session.  session->slot is the index.  No
- * spare entry is ever passed: poll() refuses more of them than the process may have descriptors. */
+/* fd[i] belongs to who[i]; the first entries have no session.  session->engine_data is the
+ * index.  No spare entry is ever passed: poll() refuses more of them than the process may have
+ * descriptors. */
 struct crowd {
     struct pollfd *fd;
     struct session **who;
@@ -56,21 +57,21 @@ static bool join(struct crowd *c, struct session *s)
 {
     if (c->count == c->room && !grow(c))
         return false;
-    s->slot = c->count++;
-    c->who[s->slot] = s;
-    c->fd[s->slot] = (struct pollfd){0};
-    ask(&c->fd[s->slot], s, CONN_RECV);
+    s->engine_data = c->count++;
+    c->who[s->engine_data] = s;
+    c->fd[s->engine_data] = (struct pollfd){0};
+    ask(&c->fd[s->engine_data], s, CONN_RECV);
     return true;
 }
 
 /* Close a session; the last entry takes its place. */
 static void leave(struct crowd *c, struct loop *l, struct session *s)
 {
-    unsigned hole = s->slot, last = --c->count;
+    unsigned hole = s->engine_data, last = --c->count;
 
     c->fd[hole] = c->fd[last];
     c->who[hole] = c->who[last];
-    c->who[hole]->slot = hole;
+    c->who[hole]->engine_data = hole;
     session_close(l, s);
 }
 
@@ -81,7 +82,7 @@ static void pump(struct crowd *c, struct loop *l, struct session *s)
     if (want == CONN_CLOSE)
         leave(c, l, s);
     else
-        ask(&c->fd[s->slot], s, want);
+        ask(&c->fd[s->engine_data], s, want);
 }
 
 static void accept_waiting(struct crowd *c, struct loop *l, unsigned listener)
@@ -100,7 +101,7 @@ static void accept_waiting(struct crowd *c, struct loop *l, unsigned listener)
  * the place of a closed one was looked at already. */
 static void handle(struct crowd *c, struct loop *l)
 {
-    const struct worker *w = l->worker;
+    const struct worker *w = loop_worker(l);
     struct session *s;
 
     for (unsigned i = c->count; i-- > c->fixed;)
@@ -119,7 +120,7 @@ static void handle(struct crowd *c, struct loop *l)
 
 static int turns(struct crowd *c, struct loop *l)
 {
-    const struct worker *w = l->worker;
+    const struct worker *w = loop_worker(l);
     struct session *s;
 
     while (!loop_done(l)) {
@@ -154,7 +155,7 @@ static int poll_run(struct worker *w)
             c.who[c.count] = NULL;
         }
         c.fd[STOP].fd = w->stop_fd;
-        c.fd[WAKE].fd = l->wake_fd;
+        c.fd[WAKE].fd = loop_wake_fd(l);
         err = turns(&c, l);
     }
     loop_close(l);

@@ -21,7 +21,7 @@ static void serve_accepted(struct pool_thread *self)
     int fd;
 
     while ((fd = worker_accept(&self->worker)) >= 0)
-        session_serve(self->lane, fd);
+        session_serve(self->loop, fd);
 }
 
 static void serve_queued(struct pool_thread *self)
@@ -29,7 +29,7 @@ static void serve_queued(struct pool_thread *self)
     intptr_t fd;
 
     while (thread_pool_take(self, &fd))
-        session_serve(self->lane, (int)fd);
+        session_serve(self->loop, (int)fd);
 }
 
 static void *work(void *arg)

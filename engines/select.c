@@ -72,7 +72,7 @@ static void accept_waiting(struct crowd *c, struct loop *l, unsigned listener)
 /* Handle everything that select() left in the sets. */
 static void handle(struct crowd *c, struct loop *l, const fd_set *readable, const fd_set *writable)
 {
-    const struct worker *w = l->worker;
+    const struct worker *w = loop_worker(l);
     struct session *s;
 
     for (int fd = c->top; fd >= 0; fd--)
@@ -80,7 +80,7 @@ static void handle(struct crowd *c, struct loop *l, const fd_set *readable, cons
             pump(c, l, c->who[fd]);
     if (FD_ISSET(w->stop_fd, readable))
         FD_CLR(w->stop_fd, &c->readable); /* stays readable: seeing it once is enough */
-    if (FD_ISSET(l->wake_fd, readable))
+    if (FD_ISSET(loop_wake_fd(l), readable))
         loop_woken(l);
     while ((s = loop_resumed(l)))
         pump(c, l, s);
@@ -91,7 +91,7 @@ static void handle(struct crowd *c, struct loop *l, const fd_set *readable, cons
 
 static int turns(struct crowd *c, struct loop *l)
 {
-    const struct worker *w = l->worker;
+    const struct worker *w = loop_worker(l);
     struct session *s;
 
     while (!loop_done(l)) {
@@ -119,16 +119,16 @@ static int turns(struct crowd *c, struct loop *l)
 
 static int start(struct crowd *c, struct loop *l)
 {
-    const struct worker *w = l->worker;
+    const struct worker *w = loop_worker(l);
 
     c->top = 0;
     for (unsigned i = 0; i < w->listeners; i++)
         if (w->listener[i] >= FD_SETSIZE)
             return -EMFILE;
-    if (w->stop_fd >= FD_SETSIZE || l->wake_fd >= FD_SETSIZE)
+    if (w->stop_fd >= FD_SETSIZE || loop_wake_fd(l) >= FD_SETSIZE)
         return -EMFILE;
     ask(c, w->stop_fd, CONN_RECV);
-    ask(c, l->wake_fd, CONN_RECV);
+    ask(c, loop_wake_fd(l), CONN_RECV);
     return turns(c, l);
 }
 

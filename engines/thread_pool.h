@@ -2,7 +2,7 @@
 /* thread_pool.h - the threads of pool.c and dispatch.c: started once, fed by a queue, and joined at
  * the end.
  *
- * Each thread has a lane, a loop that is not woken, to serve sessions with.  Each also has a worker
+ * Each thread has a loop that is not woken, to serve sessions with.  Each also has a worker
  * of its own, because the state of accepting (the listener's turn, the end) is per thread.  If some
  * threads cannot be started, the pool works with fewer, down to one.
  */
@@ -19,7 +19,7 @@ struct pool_thread {
     struct thread_pool *pool;
     pthread_t thread;
     struct worker worker;
-    struct loop *lane;
+    struct loop *loop;
     unsigned number;
     unsigned next, taken; /* of item[]: the items taken from the queue in one call */
     intptr_t item[QUEUE_TAKE_MAX];
@@ -64,12 +64,12 @@ static inline int thread_pool_start(struct thread_pool *pool, void *(*work)(void
         self->pool = pool;
         self->number = pool->count;
         worker_copy(&self->worker, pool->worker);
-        err = lane_open(&self->worker, &self->lane);
+        err = loop_open_blocking(&self->worker, &self->loop);
         if (err)
             break;
         err = -pthread_create(&self->thread, NULL, work, self);
         if (err)
-            loop_close(self->lane);
+            loop_close(self->loop);
         pool->count += !err;
     }
     if (pool->queue)
@@ -105,7 +105,7 @@ static inline void thread_pool_close(struct thread_pool *pool)
     for (unsigned i = 0; i < pool->count; i++) {
         pthread_join(pool->thread[i].thread, NULL);
         worker_accept_over(&pool->thread[i].worker);
-        loop_close(pool->thread[i].lane);
+        loop_close(pool->thread[i].loop);
     }
     if (pool->queue)
         queue_close(pool->queue);

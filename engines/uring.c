@@ -4,8 +4,9 @@
  * The idea: readiness asks whether a call would succeed and then makes it; here the call is queued
  * in memory shared with the kernel (io_uring), many of them enter with one system call, and each
  * leaves a completion.  A connection either reads or writes, never both, so it has at most one
- * operation in flight; session->slot records it.  Memory that an operation points to stays until it
- * completes: if a session's time is up, its operation is cancelled first, then it is closed.
+ * operation in flight; session->engine_data records it.  Memory that an operation points to
+ * stays until it completes: if a session's time is up, its operation is cancelled first, then it is
+ * closed.
  *
  * uring_ops.c begins operations, uring_starved.c queues the sessions that found no buffer, and
  * uring_accept.c accepts connections.  What it costs: docs/engines/uring.md.
@@ -30,13 +31,13 @@ static bool stays_polled(struct uring *u, struct session *s, const struct io_uri
     uint64_t data = uring_data(s, TAG_WRITABLE);
 
     if (cqe->flags & IORING_CQE_F_MORE) {
-        if (cqe->res != POLLRDHUP && !ring_cancel(&u->ring, data) && s->slot & LEAVING) {
-            s->slot &= ~(unsigned)LEAVING;
+        if (cqe->res != POLLRDHUP && !ring_cancel(&u->ring, data) && s->engine_data & LEAVING) {
+            s->engine_data &= ~(unsigned)LEAVING;
             session_cancel_undo(u->loop, s);
         }
         return true;
     }
-    return cqe->res == POLLRDHUP && !(s->slot & LEAVING) &&
+    return cqe->res == POLLRDHUP && !(s->engine_data & LEAVING) &&
            ring_poll_multishot(&u->ring, s->fd, POLLOUT, data);
 }
 
@@ -49,7 +50,8 @@ static bool waits_for_memory(struct uring *u, struct session *s, const struct io
         !ring_timeout(&u->ring, uring_data(s, TAG_TIMEOUT)))
         return false;
     u->holding++;
-    s->slot = INFLIGHT | HOLDING | (s->slot & LEAVING) | ring_held(cqe) << PIECE_SHIFT;
+    s->engine_data &= LEAVING;
+    s->engine_data |= INFLIGHT | HOLDING | ring_held(cqe) << PIECE_SHIFT;
     return true;
 }
 
@@ -60,19 +62,19 @@ static void session_completed(struct uring *u, struct session *s, const struct i
     enum tag tag = cqe->user_data % TAGS;
     int n = cqe->res;
     bool again = n == -EINTR || n == -EAGAIN || n == -ENOBUFS;
-    bool leaving = s->slot & LEAVING && (tag != TAG_RECV || n <= 0);
+    bool leaving = s->engine_data & LEAVING && (tag != TAG_RECV || n <= 0);
     enum conn_want want = (enum conn_want)s->conn.want;
 
     if ((tag == TAG_WRITABLE && stays_polled(u, s, cqe)) ||
-        (tag == TAG_RECV && !(s->slot & LEAVING) && waits_for_memory(u, s, cqe)))
+        (tag == TAG_RECV && !(s->engine_data & LEAVING) && waits_for_memory(u, s, cqe)))
         return;
-    if (s->slot & LEAVING && !leaving)
+    if (s->engine_data & LEAVING && !leaving)
         session_cancel_undo(u->loop, s);
-    s->slot &= ~(unsigned)LEAVING;
+    s->engine_data &= ~(unsigned)LEAVING;
     if (tag == TAG_READ && n > 0 && !leaving && uring_transmit_read(u, s, (size_t)n))
         return;
-    ring_piece_end(&u->ring, s->slot >> PIECE_SHIFT);
-    s->slot = 0;
+    ring_piece_end(&u->ring, s->engine_data >> PIECE_SHIFT);
+    s->engine_data = 0;
     if (leaving)
         want = CONN_CLOSE;
     else if (tag == TAG_RECV && !again)
@@ -83,7 +85,7 @@ static void session_completed(struct uring *u, struct session *s, const struct i
     if (want == CONN_SEND && n == -EAGAIN &&
         (tag == TAG_READ ? uring_transmit(u, s, true)
                          : ring_poll(&u->ring, s->fd, POLLOUT, uring_data(s, TAG_WRITABLE))))
-        s->slot |= INFLIGHT;
+        s->engine_data |= INFLIGHT;
     else if (tag != TAG_RECV || n != -ENOBUFS || want == CONN_CLOSE || !uring_starve(u, s))
         uring_begin_in_turn(u, s, want);
 }
@@ -93,10 +95,10 @@ static void unhold(struct uring *u, struct session *s, const struct io_uring_cqe
 {
     struct io_uring_cqe held = *cqe;
 
-    if (s->slot & HOLDING) {
-        ring_unheld(s->slot >> PIECE_SHIFT, &held);
+    if (s->engine_data & HOLDING) {
+        ring_unheld(s->engine_data >> PIECE_SHIFT, &held);
         held.user_data = uring_data(s, TAG_RECV);
-        s->slot &= INFLIGHT | LEAVING;
+        s->engine_data &= INFLIGHT | LEAVING;
         u->holding--;
     }
     session_completed(u, s, &held);
@@ -105,13 +107,13 @@ static void unhold(struct uring *u, struct session *s, const struct io_uring_cqe
 /* End a session whose time is up or whose seat is needed. */
 static void leave(struct uring *u, struct session *s)
 {
-    if (!(s->slot & (INFLIGHT | STARVED))) {
+    if (!(s->engine_data & (INFLIGHT | STARVED))) {
         session_close(u->loop, s);
         return;
     }
     session_cancel_begin(s);
-    s->slot |= LEAVING;
-    if (s->slot & STARVED)
+    s->engine_data |= LEAVING;
+    if (s->engine_data & STARVED)
         return;
     if (s->conn.want == CONN_SEND)
         (void)ring_cancel(&u->ring, uring_data(s, TAG_WRITABLE)); /* a poll may report no more */
@@ -164,9 +166,9 @@ static void leave_all(struct uring *u)
 {
     struct session *s, *next;
 
-    for (s = u->loop->first; s; s = next) {
-        next = s->next;
-        if (!(s->slot & LEAVING))
+    for (s = loop_next(u->loop, NULL); s; s = next) {
+        next = loop_next(u->loop, s);
+        if (!(s->engine_data & LEAVING))
             leave(u, s);
     }
 }
@@ -197,7 +199,7 @@ static int uring_open(struct uring *u, struct worker *w)
     }
     for (unsigned i = 0; i < w->listeners; i++)
         u->listener[i].fd = w->listener[i];
-    u->listener[w->listeners].fd = u->loop->wake_fd;
+    u->listener[w->listeners].fd = loop_wake_fd(u->loop);
     u->listener[w->listeners + 1].fd = w->stop_fd;
     u->listeners = w->listeners + 2;
     u->ahead = true;

@@ -11,7 +11,7 @@
 /* The low bits of a completion's data say what it is of, the other bits whose it is. */
 enum tag { TAG_RECV = 1, TAG_SEND, TAG_READ, TAG_WRITABLE, TAG_TIMEOUT, TAG_LISTENER, TAGS = 16 };
 
-/* session->slot.  INFLIGHT: an operation is in flight.  LEAVING: the session is being ended.
+/* session->engine_data.  INFLIGHT: an operation is in flight.  LEAVING: the session is being ended.
  * HOLDING: its bytes wait for memory.  STARVED: it waits for a buffer.  The bits above: a piece of
  * the ring, or ring_held() of the bytes that wait. */
 enum { INFLIGHT = 1, LEAVING = 2, HOLDING = 4, STARVED = 8, PIECE_SHIFT = 8 };

@@ -23,14 +23,17 @@ enum {
 static enum listener_state listener_want(const struct uring *u, unsigned i)
 {
     const struct loop *l = u->loop;
+    const struct worker *w = loop_worker(l);
 
-    if (i == l->worker->listeners + 1) /* stays readable, and is polled until it is acted upon: */
-        return l->drain_ms ? OFF : POLLED; /* it may be reported after loop_tick() has looked */
-    if (i == l->worker->listeners)
+    /* stays readable, and is polled until it is acted upon: it may be reported after loop_tick()
+     * has looked */
+    if (i == w->listeners + 1)
+        return loop_stopping(l) ? OFF : POLLED;
+    if (i == w->listeners)
         return POLLED;
     if (!loop_listening(l))
         return OFF;
-    return u->ahead && l->worker->seats > l->live + SEATS_AHEAD ? MULTISHOT : POLLED;
+    return u->ahead && w->seats > loop_live(l) + SEATS_AHEAD ? MULTISHOT : POLLED;
 }
 
 /* EXCLUSIVE: a connection wakes one or a few of the workers that share the listener, not all. */
@@ -38,7 +41,7 @@ static void listener_open(struct uring *u, unsigned i, enum listener_state want)
 {
     struct listener *one = &u->listener[i];
     uint64_t data = i * TAGS | TAG_LISTENER;
-    unsigned events = POLLIN | (i < u->loop->worker->listeners ? EPOLLEXCLUSIVE : 0);
+    unsigned events = POLLIN | (i < loop_worker(u->loop)->listeners ? EPOLLEXCLUSIVE : 0);
 
     if (want == MULTISHOT ? ring_accept(&u->ring, one->fd, data)
                           : ring_poll(&u->ring, one->fd, events, data))
@@ -91,14 +94,14 @@ static void woken(struct uring *u)
 
     loop_woken(u->loop);
     while ((s = loop_resumed(u->loop)))
-        if (!(s->slot & INFLIGHT)) /* otherwise earlier answers are still being sent */
+        if (!(s->engine_data & INFLIGHT)) /* otherwise earlier answers are still being sent */
             uring_begin_in_turn(u, s, session_woken(u->loop, s));
 }
 
 void uring_listener_completed(struct uring *u, unsigned i, const struct io_uring_cqe *cqe)
 {
     struct listener *one = &u->listener[i];
-    unsigned listeners = u->loop->worker->listeners;
+    unsigned listeners = loop_worker(u->loop)->listeners;
     bool accepting = one->state == MULTISHOT;
 
     if (!(cqe->flags & IORING_CQE_F_MORE)) {

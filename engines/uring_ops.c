@@ -21,7 +21,7 @@ bool uring_transmit(struct uring *u, struct session *s, bool thread)
                            .thread = thread};
     int err = ring_send(&u->ring, &op, &out);
 
-    s->slot = op.piece << PIECE_SHIFT;
+    s->engine_data = op.piece << PIECE_SHIFT;
     if (err == -ENOBUFS) /* no piece is free: sessions that wait for a disk come first */
         return ring_timeout(&u->ring, uring_data(s, TAG_TIMEOUT));
     return !err;
@@ -31,7 +31,7 @@ bool uring_transmit_read(struct uring *u, const struct session *s, size_t n)
 {
     struct conn_out out = conn_out(&s->conn);
     struct ring_send op = {
-        .fd = s->fd, .data = uring_data(s, TAG_SEND), .piece = s->slot >> PIECE_SHIFT};
+        .fd = s->fd, .data = uring_data(s, TAG_SEND), .piece = s->engine_data >> PIECE_SHIFT};
 
     return !ring_send_read(&u->ring, &op, &out, n);
 }
@@ -51,7 +51,7 @@ void uring_begin(struct uring *u, struct session *s, enum conn_want want)
     else
         begun = want != CONN_CLOSE && ring_receive(&u->ring, s->fd, uring_data(s, TAG_RECV));
     if (begun)
-        s->slot |= INFLIGHT;
+        s->engine_data |= INFLIGHT;
     else
         session_close(u->loop, s);
 }

@@ -37,7 +37,7 @@ bool uring_starve(struct uring *u, struct session *s)
     if (q->count == q->room && !grow(q))
         return false;
     q->session[(q->first + q->count++) % q->room] = s;
-    s->slot = STARVED;
+    s->engine_data = STARVED;
     return true;
 }
 
@@ -52,11 +52,11 @@ void uring_feed_starved(struct uring *u)
 
     for (unsigned buffers = RING_BUFFERS - u->holding; q->count && buffers; q->count--) {
         struct session *s = q->session[q->first];
-        enum conn_want want = s->slot & LEAVING ? CONN_CLOSE : (enum conn_want)s->conn.want;
+        enum conn_want want = s->engine_data & LEAVING ? CONN_CLOSE : (enum conn_want)s->conn.want;
         unsigned inflight = u->ring.inflight;
 
         q->first = (q->first + 1) % q->room;
-        s->slot = 0;
+        s->engine_data = 0;
         uring_begin(u, s, want);
         buffers -= u->ring.inflight > inflight; /* otherwise the session was closed */
     }

@@ -17,6 +17,7 @@
 #include "../core/docroot.h"
 #include "../core/room.h"
 #include "../engines/engine.h"
+#include "loop.h"
 #include "probe.h"
 #include "server.h"
 
@@ -281,6 +282,10 @@ void session_fini(struct loop *l, struct session *s);
 /* A connection in the loop's list and wheel; NULL: no memory, and fd is closed. */
 struct session *session_open(struct loop *l, int fd);
 struct session *session_of_timer(struct wheel_node *n);
+static inline const struct session *session_of_conn(const struct conn *c)
+{
+    return (const struct session *)((const char *)c - offsetof(struct session, conn));
+}
 void session_list_add(struct loop *l, struct session *s); /* at the back */
 void session_list_del(struct loop *l, struct session *s);
 bool session_is_local(const struct session *s); /* no thread or cancelled operation has it */

@@ -69,7 +69,7 @@ static int wake_open(struct loop *l)
     return err;
 }
 
-int lane_open(struct worker *w, struct loop **loop)
+int loop_open_blocking(struct worker *w, struct loop **loop)
 {
     struct loop *l = calloc(1, sizeof(*l));
     int err;
@@ -98,8 +98,8 @@ int lane_open(struct worker *w, struct loop **loop)
     return 0;
 }
 
-/* Closes what lane_open() opened. */
-static void lane_close(struct loop *l)
+/* Closes what loop_open_blocking() opened. */
+static void parts_close(struct loop *l)
 {
     cache_reader_close(l->cache);
     http_recent_drop(&l->host);
@@ -109,14 +109,58 @@ static void lane_close(struct loop *l)
     free(l);
 }
 
+/* --- What engines may know -------------------------------------------------------------------- */
+
+struct worker *loop_worker(const struct loop *l)
+{
+    return l->worker;
+}
+
+int loop_wake_fd(const struct loop *l)
+{
+    return l->wake_fd;
+}
+
+unsigned loop_live(const struct loop *l)
+{
+    return l->live;
+}
+
+struct session *loop_next(const struct loop *l, const struct session *s)
+{
+    return s ? s->next : l->first;
+}
+
+void loop_is_edge_triggered(struct loop *l)
+{
+    l->edge = true;
+}
+
+bool loop_stopping(const struct loop *l)
+{
+    return l->drain_ms != 0;
+}
+
+bool loop_has_more(const struct loop *l)
+{
+    return l->more;
+}
+
+bool loop_batch_is_full(const struct loop *l)
+{
+    return l->batched == BATCH_MAX;
+}
+
+/* --- Begin and end ---------------------------------------------------------------------------- */
+
 int loop_open(struct worker *w, struct loop **loop)
 {
-    int err = lane_open(w, loop);
+    int err = loop_open_blocking(w, loop);
 
     if (!err && !w->server->engine->may_block) {
         err = wake_open(*loop);
         if (err)
-            lane_close(*loop);
+            parts_close(*loop);
     }
     return err;
 }
@@ -131,7 +175,7 @@ void loop_close(struct loop *l)
         close(l->wake_fd);
     free(l->victims);
     free(l->batch);
-    lane_close(l);
+    parts_close(l);
 }
 
 /* --- Turns ------------------------------------------------------------------------------------ */

@@ -261,7 +261,7 @@ static struct job *copy(const struct http_ask *ask)
         return NULL;
     memset(j, 0, sizeof(*j));
     j->conn = ask->conn;
-    j->generation = ask->conn->generation;
+    j->generation = session_of_conn(ask->conn)->generation;
     j->ask = *ask;
     j->ask.path.ptr = j->text;
     memcpy(j->text, ask->path.ptr, ask->path.len);
@@ -301,9 +301,10 @@ static int queue_look(struct offload *l, const struct http_ask *ask)
 /* The connection's job whose result was not taken yet.  Locked. */
 static struct job *job_of(const struct offload *l, const struct conn *conn)
 {
+    const struct session *s = session_of_conn(conn);
     struct job *j = l->list[ASKED].first;
 
-    while (j && (j->forgotten || j->conn != conn || j->generation != conn->generation))
+    while (j && (j->forgotten || j->conn != conn || j->generation != s->generation))
         j = j->next;
     return j;
 }

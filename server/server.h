@@ -21,9 +21,8 @@
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
 #include <stdatomic.h>
-#include "../core/http.h"
+#include "../core/conn.h"
 #include "../core/wheel.h"
-#include "probe.h"
 
 enum {
     LISTENERS_MAX = 8,
@@ -79,57 +78,21 @@ struct worker {
     struct cache *cache;          /* NULL: nothing is kept */
 };
 
-/* What one thread needs to run sessions. */
-struct loop {
-    struct worker *worker;
-    uint64_t now_ms;      /* monotonic; loop_tick() refreshes it */
-    struct wheel wheel;   /* deadlines, lazily */
-    struct http_host host; /* what the core asks; ctx calls with this loop's buffers and date */
-    unsigned live;        /* sessions open */
-    uint32_t generation;  /* of the session opened last */
-    /* All sessions, least recently looked at first: see victims_find() in loop.c */
-    struct session *first, *last;
-    struct buffers *buffers;
-    struct offload *offload;
-    struct fetch *fetch;  /* NULL: this thread waits for the disk itself */
-    unsigned resumed;     /* sessions given out by loop_resumed() in this turn */
-    struct cache_reader *cache; /* or NULL */
-    /* Receives so far, or batches of them; and how many there were when the cache last looked for
-     * changes.  The cache looks again before the loop answers from what was received since. */
-    uint32_t received, looked;
-    /* Requests that were received and are not yet answered: session_receive(). */
-    unsigned batched;
-    struct batch *batch;            /* NULL: none yet */
-    const struct received *ahead;   /* what the next session_pump() receives first; or NULL */
-    uint32_t busy_mark;    /* receives and new connections when the loop last looked */
-    uint64_t busy_us;      /* ... and until when it looks for events without sleeping */
-    struct sender *sender;
-    struct probe_stamps stamps; /* of the answer that is being made, while it is watched */
-    struct bench *bench; /* null engine only */
-    struct victims *victims; /* sessions that give up their seats, from loop_expired(); or NULL */
-    int wake_fd;          /* readable: call loop_woken(); engines wait on it as on the sockets */
-    /* no descriptor or no room for another connection: do not wait for listeners */
-    bool paused;
-    bool awaited;         /* stepped back: a client waited at the last look */
-    bool closed;          /* stopping, and the listeners' queues are empty */
-    uint64_t call_ms;     /* stopping: handshakes under way may still complete until then */
-    unsigned taken;       /* stopping: connections accepted since */
-    bool edge;            /* the engine's: readiness is reported once, so pump until -EAGAIN */
-    bool more;            /* the last session_pump() was stopped by its budget, not by the socket */
-    uint64_t retry_ms;    /* when to try again after a pause */
-    uint64_t drain_ms;    /* stopping: when the last sessions are cut off; 0 while serving */
-    char date[32];
-    char scratch[RECV_BYTES_MAX];
-};
+/* What one thread needs to run sessions: loop.h, which engines do not see. */
+struct loop;
 
 /* One accepted connection: the machine, its socket, its timer. */
 struct session {
     struct conn conn;
     struct wheel_node timer;
     struct session *prev, *next; /* in the loop's list */
-    int fd;
-    unsigned slot;               /* free for the engine: armed interest, array index, operation */
     struct fetch_job *fetch;     /* its read under way, or what was read; or NULL */
+    int fd;
+    uint32_t engine_data;        /* the engine's alone: armed interest, array index, operation */
+    uint32_t generation;         /* distinguishes it from earlier ones at the same address */
+    uint8_t owner;               /* enum session_owner; atomic: see session_schedule() */
+    uint8_t locked;              /* blocking: its thread or the watchdog has it; atomic */
+    uint8_t shut;                /* blocking: what the watchdog has shut down */
 };
 _Static_assert(sizeof(struct session) <= 128, "an idle connection must stay small");
 
@@ -139,8 +102,19 @@ int  loop_open(struct worker *w, struct loop **loop);
 /* Like loop_open(), but the loop is not woken: finding an answer may block.  For a thread that
  * serves sessions of another thread's loop (session_schedule()), or whole connections; and for a
  * loop that lends all its sessions. */
-int  lane_open(struct worker *w, struct loop **loop);
+int  loop_open_blocking(struct worker *w, struct loop **loop);
 void loop_close(struct loop *l); /* closes every session left */
+
+struct worker *loop_worker(const struct loop *l);
+/* Readable: call loop_woken().  Engines wait for it as for the sockets. */
+int loop_wake_fd(const struct loop *l);
+unsigned loop_live(const struct loop *l); /* sessions open */
+/* The session after s, NULL: the first; NULL after the last.  Least recently looked at first. */
+struct session *loop_next(const struct loop *l, const struct session *s);
+/* Readiness is reported once: session_pump() goes on until -EAGAIN. */
+void loop_is_edge_triggered(struct loop *l);
+/* loop_tick() has seen a stop signal. */
+bool loop_stopping(const struct loop *l);
 
 /* Refresh the clock and the date, and notice a stop signal.  Call it after each wait. */
 void loop_tick(struct loop *l);
@@ -162,7 +136,7 @@ struct session *loop_accept(struct loop *l, unsigned i);
  * closed session. */
 struct session *loop_expired(struct loop *l);
 
-/* Call loop_woken() when wake_fd is readable; it empties wake_fd.  loop_resumed() then returns the
+/* loop_woken() empties loop_wake_fd().  loop_resumed() then returns the
  * sessions whose answer has been made, or whose part of a file has been read, one by one; pump
  * each.  NULL: no more in this turn.  Call it after the batch of events too: a session that is
  * still sending earlier answers may be in the batch, and this pump may end it. */
@@ -180,32 +154,34 @@ bool loop_done(struct loop *l);
 
 /* Run the session until it would block.  Returns what to wait for next: CONN_RECV and CONN_LINGER
  * readable, CONN_SEND writable, CONN_WAIT nothing (take the socket out of the set; conn.want may
- * still be CONN_SEND, for a part of a file that is being read), CONN_CLOSE: close it.  If
- * loop->more is set, pump the session again even if no event comes: readiness that is still there
- * is no edge. */
+ * still be CONN_SEND, for a part of a file that is being read), CONN_CLOSE: close it. */
 enum conn_want session_pump(struct loop *l, struct session *s);
+/* The last session_pump() was stopped by its budget, not by the socket: pump the session again even
+ * if no event comes, because readiness that is still there is no edge. */
+bool loop_has_more(const struct loop *l);
 
 /* Level-triggered: from sessions that are ready in one turn, up to BATCH_MAX requests are received
  * before the first session is pumped, so that the cache looks for changes once for all of them.
- * session_receive() returns false if the session must be pumped at once.  When loop->batched is
- * BATCH_MAX, and after the turn's last event, pump each session that session_received() returns,
- * until it returns NULL. */
+ * session_receive() returns false if the session must be pumped at once.  When the batch is full,
+ * and after the turn's last event, pump each session that session_received() returns, until it
+ * returns NULL. */
 enum { BATCH_MAX = 16 };
 bool session_receive(struct loop *l, struct session *s);
+bool loop_batch_is_full(const struct loop *l);
 struct session *session_received(struct loop *l);
 
 /* A session that is lent to another thread.  session_schedule(): the loop's thread does not use the
  * session until it is returned; its timer stays in this loop and is put off meanwhile.
- * session_pump_scheduled(): called on the other thread, with its own lane.  session_complete(): the
+ * session_pump_scheduled(): called on the other thread, with its own loop.  session_complete(): the
  * other thread has finished.  False: the session was scheduled again meanwhile (an event came) and
  * must be pumped once more.  As NAPI does it: napi_schedule_prep(), napi_complete_done(). */
 /* What owns a session: its loop; a thread, or an operation that is being cancelled; a thread for
  * which an event came meanwhile. */
-enum { OWNER_LOOP, OWNER_THREAD, OWNER_MISSED };
+enum session_owner { OWNER_LOOP, OWNER_THREAD, OWNER_MISSED };
 /* Returns false if the session is already lent; the thread that has it will then pump it once
  * more. */
 bool session_schedule(struct loop *l, struct session *s);
-enum conn_want session_pump_scheduled(struct loop *lane, struct session *s);
+enum conn_want session_pump_scheduled(struct loop *own, struct session *s);
 bool session_complete(struct session *s);
 
 /* The one close path. */

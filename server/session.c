@@ -61,7 +61,7 @@ void session_init(struct loop *l, struct session *s, int fd)
         congestion_far(fd, far);
     *s = (struct session){.fd = fd};
     conn_init(&s->conn, l->worker->server->proto, &l->host.conn, l->now_ms);
-    s->conn.generation = ++l->generation;
+    s->generation = ++l->generation;
     stats_add(l->worker->server->stats, STAT_ACCEPTED, 1);
 }
 
@@ -98,7 +98,7 @@ void session_close(struct loop *l, struct session *s)
     if (l->victims)
         victims_forget(l->victims, s);
     fetch_forget(l->fetch, s);
-    s->conn.host = &l->host.conn; /* a lane it was lent to is another thread's */
+    s->conn.host = &l->host.conn; /* it may have been pumped with another thread's loop */
     wheel_del(&l->wheel, &s->timer);
     session_list_del(l, s);
     session_fini(l, s);
@@ -224,25 +224,25 @@ int session_file(const struct segment *seg)
 
 void session_cancel_begin(struct session *s)
 {
-    __atomic_store_n(&s->conn.owner_state, OWNER_THREAD, __ATOMIC_RELAXED);
+    __atomic_store_n(&s->owner, OWNER_THREAD, __ATOMIC_RELAXED);
 }
 
 void session_cancel_undo(struct loop *l, struct session *s)
 {
-    __atomic_store_n(&s->conn.owner_state, OWNER_LOOP, __ATOMIC_RELAXED);
+    __atomic_store_n(&s->owner, OWNER_LOOP, __ATOMIC_RELAXED);
     retime(l, s);
 }
 
-/* --- Lent to another thread: owner_state says whose it is ------------------------------------- */
+/* --- Lent to another thread: session.owner says whose it is ----------------------------------- */
 
 bool session_schedule(struct loop *l, struct session *s)
 {
     const struct conn_host *h = &l->host.conn;
     uint64_t nearest_ms = h->head_ms < LINGER_MS ? h->head_ms : LINGER_MS;
-    uint8_t state = __atomic_load_n(&s->conn.owner_state, __ATOMIC_ACQUIRE);
+    uint8_t state = __atomic_load_n(&s->owner, __ATOMIC_ACQUIRE);
 
     while (state != OWNER_LOOP)
-        if (__atomic_compare_exchange_n(&s->conn.owner_state, &state, OWNER_MISSED, false,
+        if (__atomic_compare_exchange_n(&s->owner, &state, OWNER_MISSED, false,
                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             return false;
     /* Any deadline that the other thread sets is at least this far away. */
@@ -252,29 +252,29 @@ bool session_schedule(struct loop *l, struct session *s)
         wheel_del(&l->wheel, &s->timer);
         wheel_add(&l->wheel, &s->timer, l->now_ms + nearest_ms);
     }
-    __atomic_store_n(&s->conn.owner_state, OWNER_THREAD, __ATOMIC_RELEASE);
+    __atomic_store_n(&s->owner, OWNER_THREAD, __ATOMIC_RELEASE);
     return true;
 }
 
-enum conn_want session_pump_scheduled(struct loop *lane, struct session *s)
+enum conn_want session_pump_scheduled(struct loop *own, struct session *s)
 {
-    __atomic_store_n(&s->conn.owner_state, OWNER_THREAD, __ATOMIC_RELEASE);
-    s->conn.host = &lane->host.conn;
-    lane->received++; /* another lane may have left a request in the input queue */
-    return pump_line(lane, s);
+    __atomic_store_n(&s->owner, OWNER_THREAD, __ATOMIC_RELEASE);
+    s->conn.host = &own->host.conn;
+    own->received++; /* another loop may have left a request in the input queue */
+    return pump_line(own, s);
 }
 
 bool session_complete(struct session *s)
 {
     uint8_t state = OWNER_THREAD;
 
-    return __atomic_compare_exchange_n(&s->conn.owner_state, &state, OWNER_LOOP, false,
+    return __atomic_compare_exchange_n(&s->owner, &state, OWNER_LOOP, false,
                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
 bool session_is_local(const struct session *s)
 {
-    return __atomic_load_n(&s->conn.owner_state, __ATOMIC_ACQUIRE) == OWNER_LOOP;
+    return __atomic_load_n(&s->owner, __ATOMIC_ACQUIRE) == OWNER_LOOP;
 }
 
 /* --- Questions -------------------------------------------------------------------------------- */

@@ -8,8 +8,9 @@
  * that very moment is still read and answered.
  *
  * `lock` guards the registry.  A session's machine belongs to its thread, but during a transfer the
- * watchdog may look at it: owner_state says whose turn it is.  A thread whose transfer ends while
- * the watchdog looks waits until the look is over.  That works between processes too (fork.c).
+ * watchdog may look at it: session.locked says that one of the two has it.  A thread whose transfer
+ * ends while the watchdog looks waits until the look is over.  That works between processes too
+ * (fork.c).
  *
  * Cost of a transfer: two atomic operations and nothing else.  The watchdog sleeps until the next
  * deadline.  Every new deadline is at least `shortest_ms` away when it is set, so the watchdog
@@ -38,12 +39,11 @@ enum {
     QUIET_TICKS = 50 /* ticks without need, then it sleeps longer: a busy engine need not wake it */
 };
 
-enum { TURN_SERVER, TURN_TRANSFER, TURN_WATCHDOG };   /* session.conn.owner_state */
-enum { ENDED_READING = 1, ENDED = 2 };               /* session.slot: what was shut down already */
+enum { ENDED_READING = 1, ENDED = 2 }; /* session.shut */
 
 struct watchdog {
     struct worker *worker;
-    pthread_mutex_t lock; /* guards all below, and each session's list links and slot */
+    pthread_mutex_t lock; /* guards all below, and each session's list links and shut */
     struct session *first;
     unsigned count;
     bool ticking; /* looks every TICK_MS: need not be woken */
@@ -138,6 +138,7 @@ int watchdog_last(struct watchdog *wd)
  * under one lock: if it had neither for a moment, watchdog_full() would be wrong then. */
 void watchdog_add(struct watchdog *wd, struct session *s)
 {
+    s->locked = 1;
     pthread_mutex_lock(&wd->lock);
     (void)worker_unqueued(wd->worker);
     s->prev = NULL;
@@ -165,44 +166,42 @@ void watchdog_del(struct watchdog *wd, struct session *s)
     pthread_mutex_unlock(&wd->lock);
 }
 
-static bool turn_take(struct session *s, uint8_t turn)
+/* One byte, because two processes may share the session (fork). */
+static bool session_trylock(struct session *s)
 {
-    uint8_t free_turn = TURN_TRANSFER;
-
-    return __atomic_compare_exchange_n(&s->conn.owner_state, &free_turn, turn, false,
-                                       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+    return !__atomic_exchange_n(&s->locked, 1, __ATOMIC_ACQUIRE);
 }
 
-static void turn_give(struct session *s)
+static void session_unlock(struct session *s)
 {
-    __atomic_store_n(&s->conn.owner_state, TURN_TRANSFER, __ATOMIC_RELEASE);
+    __atomic_store_n(&s->locked, 0, __ATOMIC_RELEASE);
 }
 
 void watchdog_leave(struct watchdog *wd, struct session *s)
 {
     (void)wd;
-    turn_give(s);
+    session_unlock(s);
 }
 
 void watchdog_enter(struct watchdog *wd, struct session *s)
 {
     (void)wd; /* it may be another process's, whose lock is out of reach */
-    while (!turn_take(s, TURN_SERVER))
+    while (!session_trylock(s))
         sched_yield(); /* the watchdog looks at the session: a few instructions */
 }
 
 bool watchdog_has_shut(const struct session *s)
 {
-    return s->slot != 0;
+    return s->shut != 0;
 }
 
 /* --- The watchdog's side ---------------------------------------------------------------------- */
 
 static void end(struct session *s, unsigned how)
 {
-    if (s->slot < how)
+    if (s->shut < how)
         shutdown(s->fd, how == ENDED ? SHUT_RDWR : SHUT_RD);
-    s->slot = s->slot < how ? how : s->slot;
+    s->shut = s->shut < how ? how : s->shut;
 }
 
 /* For a session whose machine is at rest.  In the middle of an answer the connection is reset: see
@@ -238,7 +237,7 @@ static uint64_t look(struct watchdog *wd, struct session *s)
 
     if (wd->drain_ms && session_may_leave(s, wd->now_ms))
         end(s, ENDED_READING);
-    if (s->conn.deadline_ms <= wd->now_ms && s->slot < (idle ? ENDED_READING : ENDED) &&
+    if (s->conn.deadline_ms <= wd->now_ms && s->shut < (idle ? ENDED_READING : ENDED) &&
         session_overdue(s, wd->now_ms)) {
         count(wd, STAT_EXPIRED);
         if (idle)
@@ -259,8 +258,8 @@ static uint64_t look_at_all(struct watchdog *wd, struct victims *v)
     for (struct session *s = wd->first; s; s = s->next) {
         uint64_t deadline_ms;
 
-        wd->leaving += s->slot != 0;
-        if (!turn_take(s, TURN_WATCHDOG)) {
+        wd->leaving += s->shut != 0;
+        if (!session_trylock(s)) {
             if (cut_off(wd))
                 end(s, ENDED); /* this needs no look at the machine */
             continue; /* its thread is at work: any deadline it sets is shortest_ms away */
@@ -269,9 +268,9 @@ static uint64_t look_at_all(struct watchdog *wd, struct victims *v)
             cut(s);
         deadline_ms = look(wd, s);
         next_ms = deadline_ms < next_ms ? deadline_ms : next_ms;
-        if (v && s->slot == 0)
+        if (v && s->shut == 0)
             victims_look(v, s);
-        turn_give(s);
+        session_unlock(s);
     }
     return next_ms;
 }
@@ -282,7 +281,7 @@ static void evict(struct watchdog *wd, struct session *s, const struct room *r)
 {
     enum room_claim claim;
 
-    if (!turn_take(s, TURN_WATCHDOG))
+    if (!session_trylock(s))
         return;
     claim = session_place(s, r).claim;
     if (claim != ROOM_KEEPS) {
@@ -293,7 +292,7 @@ static void evict(struct watchdog *wd, struct session *s, const struct room *r)
         else
             cut(s);
     }
-    turn_give(s);
+    session_unlock(s);
 }
 
 /* Evict as many sessions as connections wait, less those that are ending already: a thread, or even

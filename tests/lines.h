@@ -23,6 +23,8 @@
 enum { LINES_BODY = 1, LINES_JOB = 2 /* conn->proto_flags */ };
 
 struct lines_state {
+    uint64_t left; /* LINES_BODY: bytes to come, and the sum of those that came */
+    uint32_t sum;
     struct source *source;
     void *note;
     unsigned part;
@@ -130,7 +132,7 @@ static inline int lines_source(struct conn *c, const char *line, size_t n)
     if (*line == 'r' || *line == 'm') {
         st = conn_state(c);
         must(!st->source && !st->note && !st->part && !st->ranges);
-        *st = (struct lines_state){source, lines_note(c), 0, *line == 'r'};
+        *st = (struct lines_state){.source = source, .note = lines_note(c), .ranges = *line == 'r'};
         conn_more(c, true);
         return 0;
     }
@@ -141,7 +143,8 @@ static inline int lines_source(struct conn *c, const char *line, size_t n)
 
 static inline long lines_body(struct conn *c, const char *bytes, size_t n)
 {
-    uint64_t left = c->word[0];
+    struct lines_state *st = conn_state(c);
+    uint64_t left = st->left;
     struct source *source;
     size_t part = n < left ? n : (size_t)left;
     char text[64];
@@ -155,11 +158,11 @@ static inline long lines_body(struct conn *c, const char *bytes, size_t n)
             c->host->release(c->host->ctx, source);
     }
     for (size_t i = 0; i < part; i++)
-        c->word[1] = c->word[1] * 31 + (unsigned char)bytes[i];
-    c->word[0] -= part;
-    if (c->word[0])
+        st->sum = st->sum * 31 + (unsigned char)bytes[i];
+    st->left -= part;
+    if (st->left)
         return (long)part;
-    len = snprintf(text, sizeof(text), "%.8s %08x", conn_keep(c), (unsigned)c->word[1]);
+    len = snprintf(text, sizeof(text), "%.8s %08x", conn_keep(c), (unsigned)st->sum);
     lines_answer(c, text, (size_t)len, false);
     conn_in_body(c, false);
     c->proto_flags = 0;
@@ -186,8 +189,7 @@ static inline long lines_input(struct conn *c, const char *bytes, size_t n)
     } else if (len && memchr("bxy", *bytes, 3) && number > 0) {
         memset(conn_keep(c), 0, 9);
         memcpy(conn_keep(c), bytes, len < 8 ? len : 8);
-        c->word[0] = (uint64_t)number;
-        c->word[1] = 0;
+        *(struct lines_state *)conn_state(c) = (struct lines_state){.left = (uint64_t)number};
         c->proto_flags = *bytes == 'y' ? LINES_BODY | LINES_JOB : LINES_BODY;
         conn_in_body(c, true);
         if (*bytes == 'x')

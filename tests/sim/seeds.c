@@ -58,7 +58,7 @@ static const char *only;
 /* State that the clients of a seed share. */
 static struct {
     struct worker worker;
-    struct loop *lane;   /* computes the bytes that they must get */
+    struct loop *loop;   /* computes the bytes that they must get */
     unsigned count;
     uint64_t stop_us;    /* when the server must stop; NEVER: once they all have ended */
 } crowd;
@@ -208,7 +208,7 @@ static bool stopped_before(const struct peer *p, unsigned message)
     bool whole = !to_the_end, begins;
     struct wanted w;
 
-    script_want(p->script, crowd.lane, message, &w);
+    script_want(p->script, crowd.loop, message, &w);
     begins = p->taken <= w.text.len && !(p->taken && memcmp(p->out.bytes, w.text.bytes, p->taken));
     whole = whole || p->taken == w.text.len;
     for (unsigned i = 0; i <= w.parts; i++)
@@ -323,16 +323,16 @@ static void crowd_open(uint64_t seed)
     crowd.worker = (struct worker){.server = &srv};
     server_fill(&riders[0]);
     sim = (struct sim){.on = true, .tick_us = 1000}; /* for the date */
-    must(lane_open(&crowd.worker, &crowd.lane) == 0);
+    must(loop_open_blocking(&crowd.worker, &crowd.loop) == 0);
     for (unsigned i = 0; i < crowd.count; i++)
-        script_open(&scripts[i], script_random(&rng, UINT64_MAX) | 1, crowd.lane);
+        script_open(&scripts[i], script_random(&rng, UINT64_MAX) | 1, crowd.loop);
     sim.on = false;
     stats_close(srv.stats);
 }
 
 static void crowd_close(void)
 {
-    loop_close(crowd.lane);
+    loop_close(crowd.loop);
     for (unsigned i = 0; i < crowd.count; i++) {
         script_close(&scripts[i]);
         text_free(&peers[i].out);

@@ -215,7 +215,7 @@ static inline size_t script_counts(const struct script *s)
 }
 
 /* The output if the server must stop before it reads that message: from there on answers say that
- * the connection ends.  The lane's host may block: listings are made at once. */
+ * the connection ends.  The host of the loop may block: listings are made at once. */
 struct wanted {
     struct text text;
     size_t at[MESSAGES_MAX + 2]; /* offsets in the text: before each message and after the last */
@@ -223,7 +223,7 @@ struct wanted {
     uint64_t wait_ms;
 };
 
-static inline void script_want(const struct script *s, struct loop *lane, unsigned stop_before,
+static inline void script_want(const struct script *s, struct loop *loop, unsigned stop_before,
                                struct wanted *w)
 {
     struct session session = {.fd = -1}; /* the host looks for a session here */
@@ -231,12 +231,12 @@ static inline void script_want(const struct script *s, struct loop *lane, unsign
     size_t at = 0;
 
     *w = (struct wanted){.parts = 0};
-    lane->host.closing = false;
-    conn_init(c, lane->worker->server->proto, &lane->host.conn, 0);
+    loop->host.closing = false;
+    conn_init(c, loop->worker->server->proto, &loop->host.conn, 0);
     for (unsigned i = 0; i <= s->messages && at < script_counts(s); i++) {
         size_t end = i < s->messages ? s->message_end[i] : s->in.len;
 
-        lane->host.closing = i >= stop_before;
+        loop->host.closing = i >= stop_before;
         w->at[w->parts++] = w->text.len;
         end = end < script_counts(s) ? end : script_counts(s);
         want_feed(c, &w->text, s->in.bytes + at, end - at);
@@ -351,7 +351,7 @@ static inline enum manner script_manner(uint64_t *rng)
     return often[script_random(rng, sizeof(often) / sizeof(*often))];
 }
 
-static inline void script_open(struct script *s, uint64_t seed, struct loop *lane)
+static inline void script_open(struct script *s, uint64_t seed, struct loop *loop)
 {
     uint64_t rng = seed;
     struct wanted w;
@@ -373,7 +373,7 @@ static inline void script_open(struct script *s, uint64_t seed, struct loop *lan
     if (s->manner == MANNER_DRIP) /* it is cut off after at least one deadline's worth of bytes */
         text_add(&s->in, script_dripped, sizeof(script_dripped) - 1);
     dripped = s->in.len - s->drip_at;
-    script_want(s, lane, UINT32_MAX, &w);
+    script_want(s, loop, UINT32_MAX, &w);
     s->want = w.text;
     s->wait_ms = w.wait_ms;
     script_cut_up(s, s->drip_at, &rng);

@@ -20,7 +20,7 @@ static void accept_pump_close(void **state)
     assert_int_equal(loop_wait_ms(f.l), -1);
     s = let_in(&f, &client);
     assert_int_equal(f.l->live, 1);
-    assert_int_equal(s->slot, 0);
+    assert_int_equal(s->engine_data, 0);
     assert_true(loop_wait_ms(f.l) > 0); /* its head's deadline */
     assert_int_equal(talk(&f, s, client, "hello"), CONN_RECV);
     assert_int_equal(client_recv(client, buf, sizeof(buf)), 5);

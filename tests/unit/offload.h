@@ -162,7 +162,7 @@ void cache_source_release(struct site *site, struct source *source)
 struct desk {
     struct offload *offload;
     int wake_fd;
-    struct conn conn[JOBS_MAX + 2];
+    struct session session[JOBS_MAX + 2];
 };
 
 static inline int set_up(void **state)
@@ -247,9 +247,9 @@ static inline void ask_made(struct desk *b, unsigned conn, const char *path)
 {
     struct source *s = NULL;
 
-    assert_int_equal(ask(b, &b->conn[conn], path, &s), -EINPROGRESS);
+    assert_int_equal(ask(b, &b->session[conn].conn, path, &s), -EINPROGRESS);
     give_turns(1);
-    assert_ptr_equal(wait_done(b), &b->conn[conn]);
+    assert_ptr_equal(wait_done(b), &b->session[conn].conn);
 }
 
 #define OFFLOAD_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

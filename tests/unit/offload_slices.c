@@ -8,7 +8,7 @@ static struct source *begin(struct desk *b, unsigned conn, const char *path)
     char byte;
 
     ask_made(b, conn, path);
-    assert_int_equal(ask(b, &b->conn[conn], path, &s), 0);
+    assert_int_equal(ask(b, &b->session[conn].conn, path, &s), 0);
     /* The head is sent before anything else is done. */
     assert_int_equal(s->next(s, &byte, 1), SOURCE_LATER);
     return s;
@@ -25,7 +25,7 @@ static void goes_on(void **state)
     wait_begun(2);
     assert_int_equal(s->next(s, &byte, 1), SOURCE_LATER);
     give_turns(3);
-    assert_ptr_equal(wait_done(b), &b->conn[0]);
+    assert_ptr_equal(wait_done(b), &b->session[0].conn);
     assert_int_equal(s->next(s, &byte, 1), 1);
     assert_int_equal(byte, 'b');
     assert_null(offload_done(b->offload));
@@ -43,7 +43,7 @@ static void refilled(void **state)
         assert_int_equal(s->next(s, &byte, 1), SOURCE_LATER);
         give_turns(1);
         if (i % 2)
-            assert_ptr_equal(wait_done(b), &b->conn[0]);
+            assert_ptr_equal(wait_done(b), &b->session[0].conn);
         else /* or it is found before it is reported */
             while (s->next(s, &byte, 1) == SOURCE_LATER)
                 continue;
@@ -62,7 +62,7 @@ static void fails_on_the_way(void **state)
     the_site.error = -EIO;
     assert_int_equal(s->next(s, &byte, 1), SOURCE_LATER);
     give_turns(1);
-    assert_ptr_equal(wait_done(b), &b->conn[0]);
+    assert_ptr_equal(wait_done(b), &b->session[0].conn);
     assert_int_equal(s->next(s, &byte, 1), SOURCE_FAILED);
     offload_release(b->offload, s);
 }
@@ -110,7 +110,7 @@ static void in_turns(void **state)
         assert_int_equal(s[i]->next(s[i], &byte, 1), SOURCE_LATER);
     wait_begun(7);
     for (unsigned i = 0; i < 40; i++)
-        assert_int_equal(ask(b, &b->conn[10 + i], "/S/", &fetched), -EINPROGRESS);
+        assert_int_equal(ask(b, &b->session[10 + i].conn, "/S/", &fetched), -EINPROGRESS);
     give_turns(50);
     wait_begun(57);
     /* The first slice was begun before the looks were requested. */
@@ -142,12 +142,12 @@ static void looks_and_refills_in_turn(void **state)
         s[i] = begin(b, i, name);
     }
     the_site.orders = 0;
-    assert_int_equal(ask(b, &b->conn[10], "/S/", &fetched), -EINPROGRESS);
+    assert_int_equal(ask(b, &b->session[10].conn, "/S/", &fetched), -EINPROGRESS);
     wait_begun(REFILLS + 1); /* the helper has it, and nothing else waits */
     for (unsigned i = 0; i < REFILLS; i++)
         assert_int_equal(s[i]->next(s[i], &byte, 1), SOURCE_LATER);
     for (unsigned i = 1; i <= LOOKS; i++)
-        assert_int_equal(ask(b, &b->conn[10 + i], "/S/", &fetched), -EINPROGRESS);
+        assert_int_equal(ask(b, &b->session[10 + i].conn, "/S/", &fetched), -EINPROGRESS);
     give_turns(1 + 2 * REFILLS);
     wait_begun(REFILLS + 1 + 2 * REFILLS + 1);
     for (unsigned i = 0; i < REFILLS; i++) {
@@ -172,15 +172,15 @@ static void long_ones_are_bounded(void **state)
         s[i] = begin(b, i, "/long9/");
     for (unsigned i = 0; i < LONGS; i++)
         assert_int_equal(s[i]->next(s[i], &byte, 1), SOURCE_LATER);
-    assert_int_equal(ask(b, &b->conn[LONGS], "/long9/", &more), -EINPROGRESS);
-    assert_int_equal(ask(b, &b->conn[LONGS + 1], "/refill/", &more), -EINPROGRESS);
+    assert_int_equal(ask(b, &b->session[LONGS].conn, "/long9/", &more), -EINPROGRESS);
+    assert_int_equal(ask(b, &b->session[LONGS + 1].conn, "/refill/", &more), -EINPROGRESS);
     give_turns(3); /* the slice that has begun, and the looks */
-    assert_ptr_equal(wait_done(b), &b->conn[LONGS]);
-    assert_ptr_equal(wait_done(b), &b->conn[LONGS + 1]);
-    assert_int_equal(ask(b, &b->conn[LONGS], "/long9/", &more), -EAGAIN);
+    assert_ptr_equal(wait_done(b), &b->session[LONGS].conn);
+    assert_ptr_equal(wait_done(b), &b->session[LONGS + 1].conn);
+    assert_int_equal(ask(b, &b->session[LONGS].conn, "/long9/", &more), -EAGAIN);
     assert_null(more);
     assert_int_equal(the_site.released, 1);
-    assert_int_equal(ask(b, &b->conn[LONGS + 1], "/refill/", &more), 0);
+    assert_int_equal(ask(b, &b->session[LONGS + 1].conn, "/refill/", &more), 0);
     offload_release(b->offload, more);
     for (unsigned i = 0; i < LONGS; i++)
         offload_release(b->offload, s[i]);
