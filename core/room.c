@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* room.c - all seats are taken: which connections give up theirs.  A connection's own deadline says
+/* room.c - all slots are taken: which connections give up theirs.  A connection's own deadline says
  * since when it has been in its state, so nothing else is kept for this. */
 #include "room.h"
 #include "conn_inside.h"
 
 uint32_t room_patience_ms(const struct room *r)
 {
-    uint32_t seats = r->seats ? r->seats : 1;
-    uint32_t ms = ROOM_PATIENCE_MS / (1 + r->waiting / seats);
+    uint32_t slots = r->conn_max ? r->conn_max : 1;
+    uint32_t ms = ROOM_PATIENCE_MS / (1 + r->waiting / slots);
 
     return ms > ROOM_IDLE_MS ? ms : ROOM_IDLE_MS;
 }
@@ -22,7 +22,7 @@ uint64_t room_idle_since_ms(const struct conn *c)
     return idle_since_ms(c, c->host);
 }
 
-/* The place of a connection in its state since since_ms: it gives up its seat after ms. */
+/* The place of a connection in its state since since_ms: it gives up its slot after ms. */
 static struct room_place place(enum room_claim claim, uint64_t since_ms, const struct room *r,
                                uint32_t ms)
 {

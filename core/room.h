@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* room.h - all seats are taken: which connections give up theirs to those that wait.
+/* room.h - all slots are taken: which connections give up theirs to those that wait.
  *
- * The rule is here once, and every acceptor uses it.  A connection keeps its seat while it makes
+ * The rule is here once, and every acceptor uses it.  A connection keeps its slot while it makes
  * use of it.  While others wait, connections that make no use of theirs are closed, the longest
  * unused first within each kind: first those that are idle between two requests or silent since
  * they were accepted, then those whose request's head is still incomplete, then those that have
  * their last answer, then those that move a body slower than ROOM_PACE_BYTES a second.  How long an
- * incomplete head may last shrinks as more connections wait for each seat, so that a crowd of slow
+ * incomplete head may last shrinks as more connections wait for each slot, so that a crowd of slow
  * clients ten times as large does not delay the others ten times as much.
  */
 #ifndef CORE_ROOM_H
@@ -19,21 +19,21 @@ enum {
     ROOM_IDLE_MS = 40,
 
     /* A head or a body makes no progress.  For a head: with as many connections waiting as there
-     * are seats, half of it, and so on down to ROOM_IDLE_MS. */
+     * are slots, half of it, and so on down to ROOM_IDLE_MS. */
     ROOM_PATIENCE_MS = 500,
 
     /* The last answer is out: closing sooner may destroy what the peer has not read yet. */
     ROOM_LINGER_MS = 250,
 
-    /* A body that moves more than that in a second keeps its seat. */
+    /* A body that moves more than that in a second keeps its slot. */
     ROOM_PACE_BYTES = 16384
 };
 
 /* The door as it is now. */
 struct room {
     uint64_t now_ms;
-    unsigned seats;   /* connections that can be served at once */
-    unsigned waiting; /* connections that wait for a seat */
+    unsigned conn_max;   /* connections that can be served at once */
+    unsigned waiting; /* connections that wait for a slot */
 };
 
 /* What the socket's owner knows of the peer beyond the machine's state. */
@@ -49,7 +49,7 @@ struct room_place {
     uint64_t since_ms;
 };
 
-/* How long a connection may make no use of its seat now. */
+/* How long a connection may make no use of its slot now. */
 uint32_t room_patience_ms(const struct room *r);
 
 /* When an idle connection was last active. */

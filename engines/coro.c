@@ -175,7 +175,7 @@ static int coro_run(struct worker *w)
     unsigned most = coro_most() / w->siblings;
     int err;
 
-    w->seats = most < w->seats ? most : w->seats;
+    w->conn_max = most < w->conn_max ? most : w->conn_max;
     err = loop_open(w, &sc.loop);
     if (err)
         return err;

@@ -12,7 +12,7 @@ struct engine {
     enum engine_model model; /* for docs and plots; no code branches on it */
     bool may_block;          /* gets a host that blocks, and the watchdog */
     bool forks;              /* starts child processes, so its workers cannot be threads */
-    bool thread_pool;        /* serves on --threads threads; if it may block, those are its seats */
+    bool thread_pool;        /* serves on --threads threads; if it may block, those are its slots */
     unsigned capacity;       /* connections at once: 1, or ENGINE_DESCRIPTORS; tests scale to it */
     unsigned stack_bytes;    /* stack of each connection; 0: a connection has none of its own */
     /* gives NULL if that many workers can run here, otherwise a sentence that says why not; the

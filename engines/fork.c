@@ -23,9 +23,9 @@
 #include "engine.h"
 
 /* A child and its connection, in memory that the parent shares with it. */
-struct seat {
+struct slot {
     struct session session;
-    struct seat *next_free;
+    struct slot *next_free;
     pid_t pid; /* 0: free */
 };
 
@@ -36,8 +36,8 @@ struct nursery {
     int first_fd;         /* the lowest descriptor that a connection can have */
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
-    struct seat *seat, *free;
-    unsigned seats, taken;
+    struct slot *slot, *free;
+    unsigned conn_max, taken;
     bool over;
 };
 
@@ -52,37 +52,37 @@ static void let_go(const struct nursery *n, int mine)
     close_range((unsigned)mine + 1, ~0U, 0);
 }
 
-static void child(const struct nursery *n, struct seat *seat)
+static void child(const struct nursery *n, struct slot *slot)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != n->parent)
         _exit(1); /* the parent ended before prctl() asked for a signal */
-    let_go(n, seat->session.fd);
-    session_run(n->loop, &seat->session);
-    session_leave(n->loop, &seat->session);
+    let_go(n, slot->session.fd);
+    session_run(n->loop, &slot->session);
+    session_leave(n->loop, &slot->session);
     _exit(0);
 }
 
 /* --- The parent ------------------------------------------------------------------------------- */
 
-static void seat_back(struct nursery *n, struct seat *seat)
+static void slot_back(struct nursery *n, struct slot *slot)
 {
-    seat->pid = 0;
-    seat->next_free = n->free;
-    n->free = seat;
+    slot->pid = 0;
+    slot->next_free = n->free;
+    n->free = slot;
     n->taken--;
     pthread_cond_broadcast(&n->changed);
 }
 
-/* Find the seat of a child that has ended, and end its connection on the parent's side. */
+/* Find the slot of a child that has ended, and end its connection on the parent's side. */
 static void bury(struct nursery *n, pid_t pid, int status)
 {
     pthread_mutex_lock(&n->lock);
-    for (unsigned i = 0; i < n->seats; i++) {
-        if (n->seat[i].pid != pid)
+    for (unsigned i = 0; i < n->conn_max; i++) {
+        if (n->slot[i].pid != pid)
             continue;
-        session_gone(n->loop, &n->seat[i].session, WIFSIGNALED(status));
-        seat_back(n, &n->seat[i]);
+        session_gone(n->loop, &n->slot[i].session, WIFSIGNALED(status));
+        slot_back(n, &n->slot[i]);
         break;
     }
     pthread_mutex_unlock(&n->lock);
@@ -110,7 +110,7 @@ static void *reap(void *arg)
     }
 }
 
-/* Wait, however long, until fewer than `taken` seats are in use: the watchdog ends idle and overdue
+/* Wait, however long, until fewer than `taken` slots are in use: the watchdog ends idle and overdue
  * connections. */
 static void wait_below(struct nursery *n, unsigned taken)
 {
@@ -122,7 +122,7 @@ static void wait_below(struct nursery *n, unsigned taken)
 
 /* The parent never serves: a slow client would keep all others waiting.  If no process can be
  * started, one of those that serve must end first; until then the kernel's queue holds the rest. */
-static pid_t child_start(struct nursery *n, struct seat *seat)
+static pid_t child_start(struct nursery *n, struct slot *slot)
 {
     unsigned tries = 0;
     bool again = true;
@@ -136,7 +136,7 @@ static pid_t child_start(struct nursery *n, struct seat *seat)
         pthread_mutex_lock(&n->lock);
     }
     if (pid == 0)
-        child(n, seat);
+        child(n, slot);
     if (pid > 0 && tries > 0) /* the session had begun before it was queued */
         (void)worker_unqueued(n->worker);
     return pid;
@@ -144,41 +144,41 @@ static pid_t child_start(struct nursery *n, struct seat *seat)
 
 static void raise_child(struct nursery *n, int fd)
 {
-    struct seat *seat;
+    struct slot *slot;
     pid_t pid;
 
     pthread_mutex_lock(&n->lock);
-    seat = n->free;
-    n->free = seat->next_free;
-    session_begin(n->loop, &seat->session, fd);
-    pid = session_turned_away(n->loop, &seat->session) ? -1 : child_start(n, seat);
+    slot = n->free;
+    n->free = slot->next_free;
+    session_begin(n->loop, &slot->session, fd);
+    pid = session_turned_away(n->loop, &slot->session) ? -1 : child_start(n, slot);
     n->taken += pid > 0;
-    seat->pid = pid > 0 ? pid : 0;
+    slot->pid = pid > 0 ? pid : 0;
     if (pid < 0) {
-        seat->next_free = n->free;
-        n->free = seat;
+        slot->next_free = n->free;
+        n->free = slot;
     }
     pthread_cond_broadcast(&n->changed);
     pthread_mutex_unlock(&n->lock);
     if (pid < 0) {
-        session_leave(n->loop, &seat->session);
-        session_gone(n->loop, &seat->session, false);
+        session_leave(n->loop, &slot->session);
+        session_gone(n->loop, &slot->session, false);
     }
 }
 
 static int nursery_open(struct nursery *n, struct worker *w)
 {
-    size_t bytes = w->seats * sizeof(struct seat);
+    size_t bytes = w->conn_max * sizeof(struct slot);
     void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (mem == MAP_FAILED)
         return -errno;
-    n->seat = mem;
-    n->seats = w->seats;
-    for (unsigned i = n->seats; i-- > 0;) {
-        n->seat[i].next_free = n->free;
-        n->free = &n->seat[i];
+    n->slot = mem;
+    n->conn_max = w->conn_max;
+    for (unsigned i = n->conn_max; i-- > 0;) {
+        n->slot[i].next_free = n->free;
+        n->free = &n->slot[i];
     }
     n->first_fd = dup(w->stop_fd); /* the lowest number that is free */
     if (n->first_fd >= 0)
@@ -201,7 +201,7 @@ static int fork_run(struct worker *w)
         err = -pthread_create(&reaper, NULL, reap, &n);
     while (!err && (fd = worker_accept(w)) >= 0) {
         raise_child(&n, fd);
-        wait_below(&n, n.seats);
+        wait_below(&n, n.conn_max);
     }
     if (!err) {
         wait_below(&n, 1);
@@ -212,8 +212,8 @@ static int fork_run(struct worker *w)
         pthread_join(reaper, NULL);
     }
     loop_close(n.loop);
-    if (n.seat)
-        munmap(n.seat, n.seats * sizeof(struct seat));
+    if (n.slot)
+        munmap(n.slot, n.conn_max * sizeof(struct slot));
     return err;
 }
 

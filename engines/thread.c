@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include "engine.h"
 
-enum { STACK_BYTES = 256 * 1024, SEAT_WAIT_MS = 100 };
+enum { STACK_BYTES = 256 * 1024, SLOT_WAIT_MS = 100 };
 
 struct threads {
     struct worker *worker;
@@ -98,14 +98,14 @@ static void send_out(struct threads *t, int fd)
 }
 
 /* Wait until fewer than n threads serve; if n is not 1, until the server stops at the latest. */
-static void wait_for_seat(struct threads *t, unsigned n)
+static void wait_for_slot(struct threads *t, unsigned n)
 {
     struct timespec ts;
 
     pthread_mutex_lock(&t->lock);
     while (t->count >= n && (n == 1 || !atomic_load(t->worker->stopping))) {
         clock_gettime(CLOCK_REALTIME, &ts);
-        ts.tv_nsec += SEAT_WAIT_MS * 1000000L;
+        ts.tv_nsec += SLOT_WAIT_MS * 1000000L;
         ts.tv_sec += ts.tv_nsec / 1000000000L;
         ts.tv_nsec %= 1000000000L;
         pthread_cond_timedwait(&t->gone, &t->lock, &ts);
@@ -126,9 +126,9 @@ static int thread_run(struct worker *w)
     pthread_attr_setstacksize(&t.attr, stack);
     while ((fd = worker_accept(w)) >= 0) {
         send_out(&t, fd);
-        wait_for_seat(&t, w->seats);
+        wait_for_slot(&t, w->conn_max);
     }
-    wait_for_seat(&t, 1); /* for all threads: the watchdog ends their connections */
+    wait_for_slot(&t, 1); /* for all threads: the watchdog ends their connections */
     pthread_attr_destroy(&t.attr);
     pthread_cond_destroy(&t.gone);
     pthread_mutex_destroy(&t.lock);

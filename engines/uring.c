@@ -104,7 +104,7 @@ static void unhold(struct uring *u, struct session *s, const struct io_uring_cqe
     session_completed(u, s, &held);
 }
 
-/* End a session whose time is up or whose seat is needed. */
+/* End a session whose time is up or whose slot is needed. */
 static void leave(struct uring *u, struct session *s)
 {
     if (!(s->engine_data & (INFLIGHT | STARVED))) {

@@ -3,9 +3,9 @@
  * wake_fd and stop_fd.
  *
  * One operation accepts for ever, so a connection costs no call at all.  But it never asks whether
- * there is a seat, so it is used while more seats are free than it can take before it is ended.
+ * there is a slot, so it is used while more slots are free than it can take before it is ended.
  * With fewer the listener is polled, as by epoll.c, and each connection is accepted when it has a
- * seat.
+ * slot.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 enum {
     /* Connections that may be accepted before listening can be ended: a batch of completions, and
      * as many as there is room for while it is handled. */
-    SEATS_AHEAD = 2 * RING_CQES + LISTENERS_MAX
+    ACCEPTS_AHEAD = 2 * RING_CQES + LISTENERS_MAX
 };
 
 /* The state that a listener should have now. */
@@ -33,7 +33,7 @@ static enum listener_state listener_want(const struct uring *u, unsigned i)
         return POLLED;
     if (!loop_listening(l))
         return OFF;
-    return u->ahead && w->seats > loop_live(l) + SEATS_AHEAD ? MULTISHOT : POLLED;
+    return u->ahead && w->conn_max > loop_live(l) + ACCEPTS_AHEAD ? MULTISHOT : POLLED;
 }
 
 /* EXCLUSIVE: a connection wakes one or a few of the workers that share the listener, not all. */

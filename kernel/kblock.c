@@ -5,11 +5,11 @@
  * cmwq and kthread are here to be compared with event, not to be used.  While a client is silent,
  * cmwq keeps a worker of the queue, and a queue has no more than WQ_MAX_ACTIVE at once; kthread
  * keeps a thread and its stack.  Both keep a scratch buffer.  So the number of connections is
- * limited, and when the limit is reached, those that do least are closed (kdoor.c): a crowd of
+ * limited, and when the limit is reached, those that do least are closed (klisten.c): a crowd of
  * silent clients must not keep all others out.
  *
  * A thread that waits cannot look at a clock.  A delayed work item for each connection does.  It
- * ends a connection that is overdue, or that loses its seat in the middle of something, by shutting
+ * ends a connection that is overdue, or that loses its slot in the middle of something, by shutting
  * down its socket: the transfer returns, and the thread that serves the connection closes it.  If
  * the connection is receiving, only receiving is ended: bytes that have come by then, read or not,
  * are answered.  The mutex is held while the machine is looked at, never while bytes move.
@@ -27,7 +27,7 @@ enum { BUSY_MS = 20 };
 
 struct kblock {
     struct kconn k;
-    struct klane lane;
+    struct kcontext context;
     struct mutex machine; /* guards k.conn; a send reads its segments, which stay, without it */
     u64 watch_ms;         /* when watch looks again */
     struct delayed_work watch;
@@ -43,11 +43,11 @@ static void watch_at(struct kblock *b, u64 now_ms)
     u64 at_ms = b->k.conn.deadline_ms;
 
     b->watch_ms = at_ms;
-    mod_delayed_work(b->k.serve->door_wq, &b->watch,
+    mod_delayed_work(b->k.serve->listen_wq, &b->watch,
                      1 + msecs_to_jiffies(at_ms > now_ms ? at_ms - now_ms : 0));
     smp_mb(); /* the reason for a look that this has put off was set before */
-    if (test_bit(KCONN_UNSEAT, &b->k.flags) || READ_ONCE(b->k.serve->stop) != KSTOP_NOT)
-        mod_delayed_work(b->k.serve->door_wq, &b->watch, msecs_to_jiffies(BUSY_MS));
+    if (test_bit(KCONN_EVICT, &b->k.flags) || READ_ONCE(b->k.serve->stop) != KSTOP_NOT)
+        mod_delayed_work(b->k.serve->listen_wq, &b->watch, msecs_to_jiffies(BUSY_MS));
 }
 
 static void block_watch(struct work_struct *work)
@@ -57,7 +57,7 @@ static void block_watch(struct work_struct *work)
     bool over;
 
     if (!mutex_trylock(&b->machine)) { /* the holder may wait for a file system */
-        mod_delayed_work(b->k.serve->door_wq, &b->watch, msecs_to_jiffies(BUSY_MS));
+        mod_delayed_work(b->k.serve->listen_wq, &b->watch, msecs_to_jiffies(BUSY_MS));
         return;
     }
     over = b->k.conn.want == CONN_CLOSE;
@@ -67,7 +67,7 @@ static void block_watch(struct work_struct *work)
     }
     if (!over && kconn_unwanted(&b->k, now_ms)) {
         if (b->k.conn.want == CONN_RECV)
-            ksock_deafen(&b->k); /* the end comes behind bytes that we have not read yet */
+            ksock_shut_receive(&b->k); /* the end comes behind bytes that we have not read yet */
         else
             ksock_end(&b->k);
     }
@@ -76,11 +76,11 @@ static void block_watch(struct work_struct *work)
     mutex_unlock(&b->machine);
 }
 
-static void block_look(struct kconn *k)
+static void block_kick(struct kconn *k)
 {
     struct kblock *b = container_of(k, struct kblock, k);
 
-    mod_delayed_work(k->serve->door_wq, &b->watch, 0);
+    mod_delayed_work(k->serve->listen_wq, &b->watch, 0);
 }
 
 /* --- Serving one connection ------------------------------------------------------------------- */
@@ -92,13 +92,13 @@ static void serve_input(struct kblock *b, struct kline *line)
     long n;
 
     mutex_unlock(&b->machine);
-    n = kline_transport.recv(line, b->lane.scratch, RECV_BYTES_MAX);
+    n = kline_transport.recv(line, b->context.scratch, RECV_BYTES_MAX);
     mutex_lock(&b->machine);
-    now_ms = klane_tick(&b->lane);
+    now_ms = kcontext_tick(&b->context);
     if (n < 0)
         conn_abort(&b->k.conn);
     else
-        conn_feed(&b->k.conn, b->lane.scratch, (size_t)n, now_ms);
+        conn_feed(&b->k.conn, b->context.scratch, (size_t)n, now_ms);
     if (b->k.conn.deadline_ms < b->watch_ms)
         watch_at(b, now_ms);
 }
@@ -113,7 +113,7 @@ static void serve_output(struct kblock *b, struct kline *line)
     line->late = false;
     n = kline_transport.send(line, &out);
     mutex_lock(&b->machine);
-    now_ms = klane_tick(&b->lane);
+    now_ms = kcontext_tick(&b->context);
     if (n <= 0)
         conn_abort(&b->k.conn); /* peer gone, or the file has become shorter: nothing may follow */
     else
@@ -129,7 +129,7 @@ static void serve_output(struct kblock *b, struct kline *line)
 /* Serves the connection from its first byte to its last, in this context. */
 static noinline void block_serve(struct kblock *b)
 {
-    struct kline line = {.k = &b->k, .lane = &b->lane};
+    struct kline line = {.k = &b->k, .context = &b->context};
     struct conn *c = &b->k.conn;
 
     mutex_lock(&b->machine);
@@ -139,7 +139,7 @@ static noinline void block_serve(struct kblock *b)
         if (c->want == CONN_SEND) {
             serve_output(b, &line);
         } else {
-            klane_home(&b->lane);
+            kcontext_home(&b->context);
             serve_input(b, &line);
         }
     }
@@ -154,8 +154,8 @@ static void block_finish(struct kblock *b)
     mutex_unlock(&b->machine);
     kconn_finish(&b->k); /* takes it out of the list: look() is not called any more */
     cancel_delayed_work_sync(&b->watch);
-    klane_home(&b->lane);
-    klane_close(&b->lane);
+    kcontext_home(&b->context);
+    kcontext_close(&b->context);
 }
 
 /* --- A work item for each connection ---------------------------------------------------------- */
@@ -182,7 +182,7 @@ static int block_thread(void *arg)
     block_finish(b);
     /* Only the caller of kthread_stop() knows that this thread has ended, so it frees b. */
     if (llist_add(&b->dead, &s->dead))
-        queue_work(s->door_wq, &s->reap);
+        queue_work(s->listen_wq, &s->reap);
     return 0;
 }
 
@@ -213,7 +213,7 @@ static noinline struct task_struct *kblock_thread_start(struct kblock *b)
     return task;
 }
 
-/* --- The way ---------------------------------------------------------------------------------- */
+/* --- The model -------------------------------------------------------------------------------- */
 
 static struct kblock *block_new(struct kserve *s)
 {
@@ -221,15 +221,15 @@ static struct kblock *block_new(struct kserve *s)
 
     if (!b)
         return NULL;
-    if (klane_open(&b->lane, s, true, KREACH_HOME)) {
+    if (kcontext_open(&b->context, s, true, KREACH_HOME)) {
         kfree(b);
         return NULL;
     }
-    b->lane.alone = true;
+    b->context.alone = true;
     return b;
 }
 
-static int block_welcome(struct kserve *s, struct socket *sock)
+static int block_accept(struct kserve *s, struct socket *sock)
 {
     struct kblock *b = block_new(s);
     struct task_struct *task;
@@ -240,7 +240,7 @@ static int block_welcome(struct kserve *s, struct socket *sock)
     }
     mutex_init(&b->machine);
     INIT_DELAYED_WORK(&b->watch, block_watch);
-    kconn_begin(&b->k, s, sock, &b->lane.host.conn);
+    kconn_begin(&b->k, s, sock, &b->context.host.conn);
     mutex_lock(&b->machine);
     watch_at(b, (u64)ktime_to_ms(ktime_get_coarse()));
     mutex_unlock(&b->machine);
@@ -258,7 +258,7 @@ static int block_welcome(struct kserve *s, struct socket *sock)
     return PTR_ERR(task);
 }
 
-static int block_way_open(struct kserve *s)
+static int block_open(struct kserve *s)
 {
     init_llist_head(&s->dead);
     INIT_WORK(&s->reap, block_reap);
@@ -266,13 +266,13 @@ static int block_way_open(struct kserve *s)
 }
 
 /* Nothing to do: the queues are empty when they are destroyed. */
-static void block_way_close(struct kserve *s)
+static void block_close(struct kserve *s)
 {
 }
 
-const struct kway kway_block = {
-    .open = block_way_open,
-    .close = block_way_close,
-    .welcome = block_welcome,
-    .look = block_look,
+const struct kmodel_ops kblock_ops = {
+    .open = block_open,
+    .close = block_close,
+    .accept = block_accept,
+    .kick = block_kick,
 };

@@ -11,53 +11,53 @@
 
 /* Buffers of each size for each processor, if connections are pumped in the bottom half: this many
  * may wait there for their peers to read before others are handed to the work item. */
-enum { KSHELF_STOCK = 8 };
+enum { KFREELIST_RESERVE = 8 };
 
-/* Incomplete heads on all seats must not exhaust the machine's memory and get a process killed.
+/* Incomplete heads on all slots must not exhaust the machine's memory and get a process killed.
  * All buffers together may have a quarter of it; a connection that needs one more is closed. */
 enum { MEMORY_SHARE = 4 };
 
-static struct kshelf *shelf_of(struct kpercpu *here, size_t bytes)
+static struct kfreelist *freelist_of(struct kpercpu *here, size_t bytes)
 {
     unsigned i;
 
-    for (i = 0; i < KSHELVES; i++) {
-        if (!here->shelf[i].bytes)
-            here->shelf[i].bytes = bytes;
-        if (here->shelf[i].bytes == bytes)
-            return &here->shelf[i];
+    for (i = 0; i < KFREELISTS; i++) {
+        if (!here->list[i].bytes)
+            here->list[i].bytes = bytes;
+        if (here->list[i].bytes == bytes)
+            return &here->list[i];
     }
     return NULL;
 }
 
-static void *shelf_take(struct kserve *s, size_t bytes)
+static void *freelist_take(struct kserve *s, size_t bytes)
 {
-    struct kshelf *shelf;
+    struct kfreelist *list;
     void *mem = NULL;
 
     local_bh_disable();
-    shelf = shelf_of(this_cpu_ptr(s->percpu), bytes);
-    if (shelf && shelf->first) {
-        mem = shelf->first;
-        shelf->first = *(void **)mem;
-        shelf->count--;
+    list = freelist_of(this_cpu_ptr(s->percpu), bytes);
+    if (list && list->first) {
+        mem = list->first;
+        list->first = *(void **)mem;
+        list->count--;
     }
     local_bh_enable();
     return mem;
 }
 
-static bool shelf_put(struct kserve *s, void *mem, size_t bytes)
+static bool freelist_put(struct kserve *s, void *mem, size_t bytes)
 {
-    struct kshelf *shelf;
+    struct kfreelist *list;
     bool kept;
 
     local_bh_disable();
-    shelf = shelf_of(this_cpu_ptr(s->percpu), bytes);
-    kept = shelf && shelf->count < KSHELF_KEPT_MAX;
+    list = freelist_of(this_cpu_ptr(s->percpu), bytes);
+    kept = list && list->count < KFREELIST_KEPT_MAX;
     if (kept) {
-        *(void **)mem = shelf->first;
-        shelf->first = mem;
-        shelf->count++;
+        *(void **)mem = list->first;
+        list->first = mem;
+        list->count++;
     }
     local_bh_enable();
     return kept;
@@ -97,7 +97,7 @@ static void buffer_free(struct kserve *s, void *mem, size_t bytes)
 
 void *kbuffer_take(struct kserve *s, size_t bytes, bool may_sleep)
 {
-    void *mem = shelf_take(s, bytes);
+    void *mem = freelist_take(s, bytes);
 
     mem = mem ?: buffer_new(s, bytes, may_sleep);
     if (!mem)
@@ -107,27 +107,27 @@ void *kbuffer_take(struct kserve *s, size_t bytes, bool may_sleep)
 
 void kbuffer_give(struct kserve *s, void *mem, size_t bytes)
 {
-    if (!shelf_put(s, mem, bytes))
+    if (!freelist_put(s, mem, bytes))
         buffer_free(s, mem, bytes);
 }
 
-static int stock(struct kserve *s, struct kshelf *shelf)
+static int reserve(struct kserve *s, struct kfreelist *list)
 {
-    while (shelf->count < KSHELF_STOCK) {
-        void *mem = buffer_new(s, shelf->bytes, true);
+    while (list->count < KFREELIST_RESERVE) {
+        void *mem = buffer_new(s, list->bytes, true);
 
         if (!mem)
             return -ENOMEM;
-        *(void **)mem = shelf->first;
-        shelf->first = mem;
-        shelf->count++;
+        *(void **)mem = list->first;
+        list->first = mem;
+        list->count++;
     }
     return 0;
 }
 
 /* Called before anything is served.  A processor that comes online later gets its stock from
  * buffers that are given back there; until then its bottom half hands connections over. */
-int kshelves_stock(struct kserve *s)
+int kbufpool_reserve(struct kserve *s)
 {
     int cpu, err = 0;
 
@@ -135,8 +135,8 @@ int kshelves_stock(struct kserve *s)
     for_each_online_cpu(cpu) {
         struct kpercpu *there = per_cpu_ptr(s->percpu, cpu);
 
-        err = err ?: stock(s, shelf_of(there, sizeof(struct outq)));
-        err = err ?: stock(s, shelf_of(there, sizeof(struct inq)));
+        err = err ?: reserve(s, freelist_of(there, sizeof(struct outq)));
+        err = err ?: reserve(s, freelist_of(there, sizeof(struct inq)));
     }
     cpus_read_unlock();
     return err;
@@ -144,29 +144,29 @@ int kshelves_stock(struct kserve *s)
 
 /* A pump takes one input queue and one send queue at most.  In the bottom half neither can be
  * waited for, and without them the connection would be lost. */
-bool kshelves_stocked(struct kserve *s)
+bool kbufpool_reserved(struct kserve *s)
 {
     struct kpercpu *here = this_cpu_ptr(s->percpu);
-    struct kshelf *outq = shelf_of(here, sizeof(struct outq));
-    struct kshelf *inq = shelf_of(here, sizeof(struct inq));
+    struct kfreelist *outq = freelist_of(here, sizeof(struct outq));
+    struct kfreelist *inq = freelist_of(here, sizeof(struct inq));
 
     return outq && inq && outq->count && inq->count;
 }
 
-void kshelves_empty(struct kserve *s)
+void kbufpool_empty(struct kserve *s)
 {
     unsigned i;
     int cpu;
 
     for_each_possible_cpu(cpu) {
-        for (i = 0; i < KSHELVES; i++) {
-            struct kshelf *shelf = &per_cpu_ptr(s->percpu, cpu)->shelf[i];
+        for (i = 0; i < KFREELISTS; i++) {
+            struct kfreelist *list = &per_cpu_ptr(s->percpu, cpu)->list[i];
 
-            while (shelf->first) {
-                void *mem = shelf->first;
+            while (list->first) {
+                void *mem = list->first;
 
-                shelf->first = *(void **)mem;
-                buffer_free(s, mem, shelf->bytes);
+                list->first = *(void **)mem;
+                buffer_free(s, mem, list->bytes);
             }
         }
     }

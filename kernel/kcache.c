@@ -29,7 +29,7 @@ struct kentry {
     struct ksite_source source; /* first: connections know only this */
     struct kcache *cache;
     struct kcache_key key;      /* its path is in text */
-    struct kwitness witness;
+    struct kstamp witness;
     struct rhash_head node;
     refcount_t references;
     struct list_head queue;
@@ -103,7 +103,7 @@ static void entry_free(struct kentry *e)
 {
     struct kcache *c = e->cache;
 
-    kwitness_end(&e->witness);
+    kstamp_end(&e->witness);
     kfree(e->source.source.fields);
     kbody_free(&e->source.source);
     atomic_long_sub((long)e->bytes, &c->unburied_bytes);
@@ -191,7 +191,7 @@ struct source *kcache_find(struct kcache *cache, const struct kcache_key *key)
 {
     struct kentry *e = entry_held(cache, key);
 
-    if (e && (is_old(e) || !kwitness_agrees(&e->witness))) {
+    if (e && (is_old(e) || !kstamp_valid(&e->witness))) {
         take_out_for(e, is_old(e) ? &cache->expired : &cache->stale);
         put(e);
         e = NULL;
@@ -332,9 +332,9 @@ int kcache_keep(struct kcache *cache, const struct kcache_key *key, const struct
     e = entry_new(cache, key, fill);
     if (!e)
         return -ENOMEM;
-    vouched = fill->lasting && !fill->source->young && kwitness_begin(&e->witness, fill);
+    vouched = fill->lasting && !fill->source->young && kstamp_begin(&e->witness, fill);
     err = vouched || made ? body_fill(e, fill) : -EAGAIN;
-    vouched = vouched && !err && kwitness_agrees(&e->witness); /* what was read is what was seen */
+    vouched = vouched && !err && kstamp_valid(&e->witness); /* what was read is what was seen */
     if (!err && !vouched && !made)
         err = -ESTALE;
     if (!err) {

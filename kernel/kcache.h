@@ -5,7 +5,7 @@
  * the view of a folder lead to one body.  An entry never changes.  It is one source for all
  * connections at once, has a reference count, and is freed when the last of them is done and no
  * reader can see it any more.  Every hit checks whether the entry is still what is on disk, by what
- * the kernel holds in memory (kwitness.c).  An entry that was not asked for during keep_ms is
+ * the kernel holds in memory (kstamp.c).  An entry that was not asked for during keep_ms is
  * removed, and so is every entry when it is old.
  */
 #ifndef KERNEL_KCACHE_H
@@ -60,7 +60,7 @@ struct kcache_fill {
     bool siblings;            /* a sibling that appears later may be the better answer */
     bool gzip;                /* compress the body, if that saves */
     bool lasting;             /* false: for this answer alone; of use only if it is made */
-    u64 seen;                 /* kwitness_sum() before it was made, or its name walked again */
+    u64 seen;                 /* kstamp_sum() before it was made, or its name walked again */
     unsigned long since;      /* if it is made: jiffies then */
 };
 
@@ -72,13 +72,13 @@ int kcache_keep(struct kcache *cache, const struct kcache_key *key, const struct
 
 void kcache_count(struct kcache *cache, struct ksite_counts *counts);
 
-/* --- kwitness.c: has anything changed that an answer rests on? ------------------------------- */
+/* --- kstamp.c: has anything changed that an answer rests on? ------------------------------- */
 
 /* Whether everything that changes the file system goes through this kernel and shows in its inodes.
  * Then its page cache is current, and it waits for a disk at most. */
-bool kwitness_local(const struct super_block *sb);
+bool kstamp_local(const struct super_block *sb);
 
-struct kwitness {
+struct kstamp {
     struct path asked;
     struct dentry *sent;
     struct dentry *root;
@@ -88,17 +88,17 @@ struct kwitness {
 
 /* The clock that stamps the file system's files, and the time now.  Call it before a file is looked
  * at. */
-struct stamp_clock kwitness_clock(const struct super_block *sb);
+struct stamp_clock kstamp_clock(const struct super_block *sb);
 
 /* The sum of what is seen now.  0: a change could not be seen here, or the last one is so young
  * that the next might look the same. */
-u64 kwitness_sum(const struct kcache_fill *fill);
+u64 kstamp_sum(const struct kcache_fill *fill);
 
-/* Looks again, and holds the paths until kwitness_end().  False: this is not what was seen before,
+/* Looks again, and holds the paths until kstamp_end().  False: this is not what was seen before,
  * or not what the source says; then nothing is held, and there is nothing to end. */
-bool kwitness_begin(struct kwitness *w, const struct kcache_fill *fill);
-bool kwitness_agrees(const struct kwitness *w); /* in any context */
-void kwitness_end(struct kwitness *w);          /* may sleep */
+bool kstamp_begin(struct kstamp *w, const struct kcache_fill *fill);
+bool kstamp_valid(const struct kstamp *w); /* in any context */
+void kstamp_end(struct kstamp *w);          /* may sleep */
 
 /* --- kcache_body.c ---------------------------------------------------------------------------- */
 

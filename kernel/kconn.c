@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* kconn.c - a connection, whatever its model: how it begins and ends, and whether it must end
- * because its time is up, its seat is wanted, or the server stops.
+ * because its time is up, its slot is wanted, or the server stops.
  */
 #include <linux/ktime.h>
 #include <net/sock.h>
 #include "../core/room.h"
 #include "kinside.h"
 
-/* While connections wait for seats, others are asked to leave at least every 40 ms (kdoor.c).  A
+/* While connections wait for slots, others are asked to leave at least every 40 ms (klisten.c).  A
  * connection that sees the request later than this, because a file system delayed it, stays: the
  * queue is empty by now. */
 enum { ASKED_MS = 200 };
@@ -51,7 +51,7 @@ void kserve_left(struct kserve *s)
     bool last = atomic_dec_and_test(&s->live);
 
     if (READ_ONCE(s->paused))
-        kdoors_room(s);
+        klisteners_room(s);
     if (last)
         wake_up_all(&s->gone);
 }
@@ -62,7 +62,7 @@ static bool kconn_idle(const struct kconn *k)
     return conn_idle(&k->conn) && !ksock_unread(k);
 }
 
-/* The connection's time is up, or it gives up its seat.  Ending a blocking connection makes its
+/* The connection's time is up, or it gives up its slot.  Ending a blocking connection makes its
  * send fail, and then it does not look unfinished any more. */
 static bool goes(struct kconn *k, enum kstat_id why)
 {
@@ -73,11 +73,11 @@ static bool goes(struct kconn *k, enum kstat_id why)
     return true;
 }
 
-/* Whether the connection gives up its seat. */
+/* Whether the connection gives up its slot. */
 static bool makes_room(struct kconn *k, u64 now_ms)
 {
     const struct kserve *s = k->serve;
-    const struct room room = {now_ms, s->seats, READ_ONCE(s->waiting)};
+    const struct room room = {now_ms, s->conn_max, READ_ONCE(s->waiting)};
     const struct room_peer peer = {.acked = ksock_acked(k), .heard_ms = U64_MAX};
     enum room_claim claim = room_place(&k->conn, &room, &peer).claim;
 
@@ -92,9 +92,9 @@ bool kconn_unwanted(struct kconn *k, u64 now_ms)
 
     if (how != KSTOP_NOT)
         return how == KSTOP_NOW || kconn_idle(k);
-    if (!test_bit(KCONN_UNSEAT, &k->flags))
+    if (!test_bit(KCONN_EVICT, &k->flags))
         return false;
-    clear_bit(KCONN_UNSEAT, &k->flags);
+    clear_bit(KCONN_EVICT, &k->flags);
     if (now_ms > READ_ONCE(k->serve->asked_ms) + ASKED_MS)
         return false;
     return makes_room(k, now_ms) && goes(k, KSTAT_EVICTED);

@@ -2,11 +2,11 @@
 /* kfar.c - where connections of event and softirq are pumped while they may have to wait for a file
  * system.
  *
- * A lane serves all connections of a processor, so nothing in it may wait for a disk, for a server
- * far away or for a process that never answers (FUSE).  A connection that needs more than memory is
- * handed to one of two queues.  A work item there owns it, pumps it once, and hands it to a lane
- * again.  The queues are unbound, so a long listing does not occupy a processor's lane either.
- * Each queue has KFAR_PLACES.
+ * A context serves all connections of a processor, so nothing in it may wait for a disk, for a
+ * server far away or for a process that never answers (FUSE).  A connection that needs more than
+ * memory is handed to one of two queues.  A work item there owns it, pumps it once, and hands it to
+ * a context again.  The queues are unbound, so a long listing does not occupy a processor's context
+ * either. Each queue has KFAR_PLACES.
  *
  * There are two queues so that file systems mounted below the folder cannot take the places of the
  * folder itself: a search begins in the first queue, crosses no mount there, and moves to the
@@ -26,26 +26,26 @@
  * in a slow guest). */
 enum { KFAR_PLACES = 32 };
 
-/* A connection that waits keeps an input queue and a send queue as well as its seat
- * (KSEATS_WAIT_SHARE).  Three quarters of all buffers are left to the others. */
+/* A connection that waits keeps an input queue and a send queue as well as its slot
+ * (KSLOTS_WAIT_SHARE).  Three quarters of all buffers are left to the others. */
 enum { BUFFERS_WAIT_SHARE = 4 };
 
-static struct klane *lane_new(struct kserve *s, enum kreach reach)
+static struct kcontext *context_new(struct kserve *s, enum kreach reach)
 {
-    struct klane *l = kzalloc(sizeof(*l), GFP_KERNEL);
+    struct kcontext *cx = kzalloc(sizeof(*cx), GFP_KERNEL);
 
-    if (l && klane_open(l, s, true, reach)) {
-        kfree(l);
+    if (cx && kcontext_open(cx, s, true, reach)) {
+        kfree(cx);
         return NULL;
     }
-    if (l)
-        l->brief = true;
-    return l;
+    if (cx)
+        cx->brief = true;
+    return cx;
 }
 
 static void far_run(struct kserve *s, struct kready *r)
 {
-    struct klane *l;
+    struct kcontext *cx;
 
     /* A connection that must end asks no more of a file system.  Its client may have left while it
      * waited here. */
@@ -53,15 +53,15 @@ static void far_run(struct kserve *s, struct kready *r)
         kready_close(r);
         return;
     }
-    l = lane_new(s, r->away ? KREACH_AWAY : KREACH_HOME);
-    if (!l) {
+    cx = context_new(s, r->away ? KREACH_AWAY : KREACH_HOME);
+    if (!cx) {
         kstat_add(s, KSTAT_NO_BUFFER, 1);
         kready_close(r);
         return;
     }
-    kready_run(l, r);
-    klane_close(l);
-    kfree(l);
+    kready_run(cx, r);
+    kcontext_close(cx);
+    kfree(cx);
 }
 
 /* s outlives this work item, because kfar_close() waits for it.  After far_run() r may be freed, or
@@ -88,7 +88,7 @@ int kfar_open(struct kserve *s)
 
     if (!s->world.find)
         return 0;
-    s->far_most = (unsigned)max_t(long, 1, min_t(long, s->seats / KSEATS_WAIT_SHARE,
+    s->far_most = (unsigned)max_t(long, 1, min_t(long, s->conn_max / KSLOTS_WAIT_SHARE,
                                                  s->buffer_bytes_max / BUFFERS_WAIT_SHARE / each));
     s->far_wq[0] = alloc_workqueue("%s_home", WQ_UNBOUND, KFAR_PLACES, s->name);
     s->far_wq[1] = alloc_workqueue("%s_away", WQ_UNBOUND, KFAR_PLACES, s->name);

@@ -31,7 +31,7 @@ static void ready_data(struct sock *sk)
 {
     struct kready *r;
 
-    read_lock_bh(&sk->sk_callback_lock); /* held to the end of the pump: see ready_way_close() */
+    read_lock_bh(&sk->sk_callback_lock); /* held to the end of the pump: see ready_close() */
     r = sk->sk_user_data;
     if (r && in_serving_softirq() && !sock_owned_by_user(sk))
         kready_call(r);
@@ -81,7 +81,7 @@ static void ready_hook(struct kready *r, struct sock *sk)
     release_sock(sk);
 }
 
-int khook_welcome(struct kserve *s, struct socket *sock)
+int khook_accept(struct kserve *s, struct socket *sock)
 {
     struct kready *r = kmalloc(sizeof(*r), GFP_KERNEL);
 
@@ -94,7 +94,7 @@ int khook_welcome(struct kserve *s, struct socket *sock)
     r->called = false;
     kfar_init(r);
     timer_setup(&r->timer, ready_timer, 0);
-    kconn_begin(&r->k, s, sock, &s->lane[0].host.conn);
+    kconn_begin(&r->k, s, sock, &s->context[0].host.conn);
     kready_time(r, (u64)ktime_to_ms(ktime_get_coarse()));
     ready_hook(r, sock->sk);
     if (atomic_cmpxchg(&r->state, KREADY_RUNNING, KREADY_IDLE) != KREADY_RUNNING) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* kinside.h - how the serving core's own files fit together.
  *
- * kopen.c starts and ends a server; kdoor.c accepts; a way (kserve.c: event and softirq, kblock.c:
- * cmwq and kthread) makes a connection of each socket and pumps it; kconn.c has what is common to
- * connections; klane.c is the machine's host; kwhole.c keeps answers that are ready to send;
- * ksock.c moves the bytes; kbufpool.c has the buffers; kstats.c counts, and ktrace.h has the trace
- * points.  No two files need each other (tests/cycles.py): kdoor.c calls a way by its table.
+ * kopen.c starts and ends a server; klisten.c accepts; a model (kserve.c: event and softirq,
+ * kblock.c: cmwq and kthread) makes a connection of each socket and pumps it; kconn.c has what is
+ * common to connections; kcontext.c is the machine's host; kwhole.c keeps answers that are ready to
+ * send; ksock.c moves the bytes; kbufpool.c has the buffers; kstats.c counts, and ktrace.h has the
+ * trace points.  No two files need each other (tests/cycles.py): klisten.c calls a model by
+ * its kmodel_ops.
  */
 #ifndef KERNEL_KINSIDE_H
 #define KERNEL_KINSIDE_H
@@ -34,32 +35,32 @@ enum kstat_id {
 /* The memory of input queues, send queues and kept heads is reused by short lists, one set for each
  * processor: the next connection gets what the last one gave back.  The lists are used under
  * local_bh_disable(). */
-enum { KSHELVES = 3, KSHELF_KEPT_MAX = 32 /* of each size: 3.5 MiB for a processor */ };
-struct kshelf {
+enum { KFREELISTS = 3, KFREELIST_KEPT_MAX = 32 /* of each size: 3.5 MiB for a processor */ };
+struct kfreelist {
     size_t bytes; /* 0: no size yet; the core asks for three sizes */
     unsigned count;
     void *first;
 };
 
 struct kpercpu {
-    struct kshelf shelf[KSHELVES];
+    struct kfreelist list[KFREELISTS];
     unsigned long stat[KSTATS];
 };
 
-/* A connection that waits for a file system keeps its seat until the file system answers, even if
- * its client has gone.  If a file system hangs, half of the seats must be left for other
+/* A connection that waits for a file system keeps its slot until the file system answers, even if
+ * its client has gone.  If a file system hangs, half of the slots must be left for other
  * connections.  Beyond that the answer is 503. */
-enum { KSEATS_WAIT_SHARE = 2 };
+enum { KSLOTS_WAIT_SHARE = 2 };
 
 /* What one context needs to run connections, one at a time. */
-struct klane {
-    struct http_host host; /* ctx: this lane */
+struct kcontext {
+    struct http_host host; /* ctx: this context */
     struct kserve *serve;
     bool may_sleep;    /* for memory and for the socket's lock */
     bool alone;        /* kblock.c: it serves one connection, and may wait with it */
     enum kreach reach; /* which file systems it may wait for */
     bool away;         /* kblock.c: its answer is counted in serve->away */
-    bool brief;        /* kfar.c: the lane is freed after one pump */
+    bool brief;        /* kfar.c: the context is freed after one pump */
     bool busy;         /* kserve.c: a connection is being pumped */
     char *scratch;     /* RECV_BYTES_MAX */
     struct page_frag frag; /* where ksock.c copies what it sends; sockets hold references */
@@ -79,7 +80,7 @@ struct ktimes {
     u32 ordinal;
 };
 
-/* One accepted connection, whatever the way. */
+/* One accepted connection, whatever the model. */
 struct kconn {
     struct conn conn;      /* first: the host is handed a struct conn */
     struct kserve *serve;
@@ -91,25 +92,25 @@ struct kconn {
 
 enum kconn_flag {
     KCONN_DUE,     /* its timer fired */
-    KCONN_UNSEAT,  /* close it if it makes no use of its seat: others wait */
-    KCONN_GOES,    /* its time is up, or it gave up its seat: it is about to end */
+    KCONN_EVICT,  /* close it if it makes no use of its slot: others wait */
+    KCONN_GOES,    /* its time is up, or it gave up its slot: it is about to end */
     KCONN_CUT,     /* ... in the middle of an answer: with a reset */
     KCONN_SHUT,    /* no more will be sent: shut the socket where sleeping is allowed */
     KCONN_END      /* found to have ended where it could not be closed */
 };
 
-struct kway {
+struct kmodel_ops {
     int (*open)(struct kserve *s);
     void (*close)(struct kserve *s); /* no connection is left */
     /* Takes over the socket, even if it fails.  0, or -errno: a shortage. */
-    int (*welcome)(struct kserve *s, struct socket *sock);
-    /* Look at the connection soon: the server stops, or the seat is wanted.  serve->lock is
+    int (*accept)(struct kserve *s, struct socket *sock);
+    /* Look at the connection soon: the server stops, or the slot is wanted.  serve->lock is
      * held. */
-    void (*look)(struct kconn *k);
+    void (*kick)(struct kconn *k);
 };
-extern const struct kway kway_ready, kway_block;
+extern const struct kmodel_ops kready_ops, kblock_ops;
 
-struct kdoor {
+struct klistener {
     struct kserve *serve;
     struct socket *sock;
     struct delayed_work accept;
@@ -126,31 +127,32 @@ struct kserve {
     struct kserve_options opt;
     char name[KSERVE_NAME_BYTES];
     struct kworld world;
-    const struct kway *way;
-    unsigned seats;                   /* connections at once */
-    struct workqueue_struct *wq;      /* the way's */
-    struct workqueue_struct *door_wq; /* accepting, watching: never kept busy for long */
+    const struct kmodel_ops *ops;
+    unsigned conn_max;                   /* connections at once */
+    struct workqueue_struct *wq;      /* the model's */
+    struct workqueue_struct *listen_wq; /* accepting, watching: never kept busy for long */
     struct workqueue_struct *far_wq[2]; /* kfar.c: KREACH_HOME, KREACH_AWAY; NULL: no files */
     atomic_t far[2]; /* connections that wait there or are pumped */
     unsigned far_most; /* the most in the second queue */
     atomic_t away;   /* kblock.c: connections with an answer from another file system */
-    struct kdoor door[KSERVE_BINDS_MAX];
-    unsigned doors;
+    struct klistener listener[KSERVE_BINDS_MAX];
+    unsigned listeners;
     u16 port;
     struct kcalls calls;
     int stop;        /* enum kstop */
-    bool paused;     /* a connection waits for a seat */
+    bool paused;     /* a connection waits for a slot */
     unsigned waiting; /* how many waited when room was last made */
     u64 asked_ms;     /* when room was last made */
     atomic_t live;
     wait_queue_head_t gone;
     long buffer_bytes_max;      /* of input queues and send queues together */
     atomic_long_t buffer_bytes; /* <= buffer_bytes_max */
-    spinlock_t lock; /* guards conns, listed, doors */
+    spinlock_t lock; /* guards conns, listed, listeners */
     struct list_head conns;
     unsigned listed; /* in conns */
     struct kpercpu __percpu *percpu;
-    struct klane *lane, *soft; /* kserve.c: one for each processor: for work items, bottom halves */
+    struct kcontext *context; /* kserve.c: one for each processor, for work items */
+    struct kcontext *soft;    /* ... and for bottom halves */
     struct llist_head dead;    /* kblock.c: threads that have finished */
     struct work_struct reap;
     struct work_struct late;   /* kopen.c: starts the thread that ends this server */
@@ -167,23 +169,23 @@ void kconn_finish(struct kconn *k);
  * last one.  Call it only in a work item of one of the server's queues: serve_free() waits for
  * those before it frees serve. */
 void kserve_left(struct kserve *s);
-/* Whether the connection must end because the server stops or its seat is wanted.  Its owner calls
+/* Whether the connection must end because the server stops or its slot is wanted.  Its owner calls
  * this, and kconn_overdue(). */
 bool kconn_unwanted(struct kconn *k, u64 now_ms);
 /* Checks the connection's deadline; true: its time is up (counted). */
 bool kconn_overdue(struct kconn *k, u64 now_ms);
 
-/* --- kdoor.c ---------------------------------------------------------------------------------- */
-int kdoors_open(struct kserve *s);
-void kdoors_close(struct kserve *s);
-void kdoors_room(struct kserve *s); /* a connection has ended: another may be accepted */
+/* --- klisten.c -------------------------------------------------------------------------------- */
+int klisteners_open(struct kserve *s);
+void klisteners_close(struct kserve *s);
+void klisteners_room(struct kserve *s); /* a connection has ended: another may be accepted */
 
-/* --- klane.c ---------------------------------------------------------------------------------- */
-int klane_open(struct klane *l, struct kserve *s, bool may_sleep, enum kreach reach);
-void klane_remember(struct klane *l); /* for a lane that lasts: heads, whole answers */
-void klane_home(struct klane *l); /* a blocking connection's answers are all sent */
-void klane_close(struct klane *l);
-u64 klane_tick(struct klane *l);          /* refreshes the date; milliseconds, monotonic */
+/* --- kcontext.c ------------------------------------------------------------------------------- */
+int kcontext_open(struct kcontext *cx, struct kserve *s, bool may_sleep, enum kreach reach);
+void kcontext_remember(struct kcontext *cx); /* for a context that lasts: heads, whole answers */
+void kcontext_home(struct kcontext *cx); /* a blocking connection's answers are all sent */
+void kcontext_close(struct kcontext *cx);
+u64 kcontext_tick(struct kcontext *cx);          /* refreshes the date; milliseconds, monotonic */
 
 /* --- kbufpool.c ------------------------------------------------------------------------------- */
 long kbuffers_max(void); /* bytes that all buffers of a server may have together */
@@ -191,27 +193,27 @@ long kbuffers_max(void); /* bytes that all buffers of a server may have together
  * and on any processor. */
 void *kbuffer_take(struct kserve *s, size_t bytes, bool may_sleep);
 void kbuffer_give(struct kserve *s, void *mem, size_t bytes);
-int kshelves_stock(struct kserve *s);     /* send queues and input queues for each processor */
-bool kshelves_stocked(struct kserve *s);  /* a pump need not allocate, here and now */
-void kshelves_empty(struct kserve *s);
+int kbufpool_reserve(struct kserve *s);     /* send queues and input queues for each processor */
+bool kbufpool_reserved(struct kserve *s);  /* a pump need not allocate, here and now */
+void kbufpool_empty(struct kserve *s);
 
 /* --- kwhole.c --------------------------------------------------------------------------------- */
 struct kwholes *kwholes_new(void); /* or NULL */
 void kwholes_free(struct kwholes *all);
 /* Returns a source that has the whole answer of this second, or NULL.  The given one has a
  * version. */
-struct source *kwhole_find(struct klane *l, const struct source *source);
+struct source *kwhole_find(struct kcontext *cx, const struct source *source);
 void kwhole_release(struct source *source); /* in any context */
 
 /* --- ksock.c ---------------------------------------------------------------------------------- */
-/* The transport's io: a connection in a lane. */
+/* The transport's io: a connection in a context. */
 struct kline {
     struct kconn *k;
-    struct klane *lane;
+    struct kcontext *context;
     int flags;  /* MSG_DONTWAIT, or 0: receive and send wait */
     bool empty; /* the last receive found nothing */
     bool late;  /* before the last send the peer had all that was sent: it waited for us */
-    bool hand;  /* going on needs more than this lane may do */
+    bool hand;  /* going on needs more than this context may do */
 };
 extern const struct transport kline_transport, kline_soft_transport;
 bool kline_has_input(const struct kline *line); /* whether to receive again */
@@ -222,7 +224,7 @@ void ksock_unhook(const struct kserve *s, struct socket *sock);
 void ksock_shut(struct kconn *k);               /* no more will be sent */
 /* End receiving, after the bytes that have come; or end both ways.  Both calls wake a thread that
  * waits in the socket. */
-void ksock_deafen(struct kconn *k);
+void ksock_shut_receive(struct kconn *k);
 void ksock_end(struct kconn *k);
 void ksock_reset(struct sock *sk);              /* whatever the socket is doing; may sleep */
 u64 ksock_acked(const struct kconn *k);         /* bytes that the peer is known to have */

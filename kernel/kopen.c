@@ -3,7 +3,7 @@
  *
  * Stopping has an order.  No connection is accepted any more; idle ones are closed; those in the
  * middle of something have KSERVE_DRAIN_MS to end; the rest are cut off.  Each connection ends
- * where it is pumped, by the one close path of its way; kserve_close() only marks them and waits
+ * where it is pumped, by the one close path of its model; kserve_close() only marks them and waits
  * until none is left.  So no connection can be using memory or code when these are freed.
  *
  * A file system that never answers cannot be hurried, and rmmod cannot be refused once it has
@@ -26,7 +26,7 @@
 /* The work item of a blocking connection holds a worker for as long as it lives, and a queue has
  * only WQ_MAX_ACTIVE at once: more connections would wait behind those.  A thread's stack is memory
  * that cannot be swapped. */
-enum { CMWQ_SEATS_MAX = WQ_MAX_ACTIVE, KTHREAD_SEATS_MAX = 4096 };
+enum { CMWQ_CONN_MAX = WQ_MAX_ACTIVE, KTHREAD_CONN_MAX = 4096 };
 
 /* How often a server that stops checks whether its connections still end. */
 enum { LOOK_MS = 100 };
@@ -48,7 +48,7 @@ static int look_at_some(struct kserve *s)
     for (n = 0; n < LOOKS_MAX && !list_empty(&s->conns); n++) {
         k = list_first_entry(&s->conns, struct kconn, node);
         list_move_tail(&k->node, &s->conns);
-        s->way->look(k);
+        s->ops->kick(k);
     }
     spin_unlock(&s->lock);
     return n;
@@ -120,13 +120,13 @@ static void reset_clients(struct kserve *s)
 /* Frees what kserve_open() made; no connection is left. */
 static void serve_free(struct kserve *s)
 {
-    if (s->door_wq)
-        destroy_workqueue(s->door_wq);
-    s->way->close(s);
+    if (s->listen_wq)
+        destroy_workqueue(s->listen_wq);
+    s->ops->close(s);
     if (s->wq)
         destroy_workqueue(s->wq);
     synchronize_net(); /* waits for callbacks that began before they were taken out */
-    kshelves_empty(s);
+    kbufpool_empty(s);
     free_percpu(s->percpu);
     if (s->world.close)
         s->world.close(s->world.ctx);
@@ -148,7 +148,7 @@ static int late_end(void *serve)
 }
 
 /* Starts the thread of late_end().  serve_free() waits for this work item, as for all work of
- * door_wq. */
+ * listen_wq. */
 static void late_begin(struct work_struct *work)
 {
     struct kserve *s = container_of(work, struct kserve, late);
@@ -166,10 +166,10 @@ static void end_later(struct kserve *s)
     __module_get(THIS_MODULE);
     atomic_inc(&stuck);
     INIT_WORK(&s->late, late_begin);
-    queue_work(s->door_wq, &s->late);
+    queue_work(s->listen_wq, &s->late);
 }
 
-/* All doors are closed.  Ends the server now, or as soon as that is possible. */
+/* All listeners are closed.  Ends the server now, or as soon as that is possible. */
 static void serve_end(struct kserve *s)
 {
     if (!none_left(s)) {
@@ -185,7 +185,7 @@ static void serve_end(struct kserve *s)
 
 void kserve_close(struct kserve *s)
 {
-    kdoors_close(s);
+    klisteners_close(s);
     stop(s, KSTOP_DRAIN);
     wait_event_timeout(s->gone, none_left(s), msecs_to_jiffies(KSERVE_DRAIN_MS));
     kstats_close(s);
@@ -206,13 +206,13 @@ static struct workqueue_struct *queue_new(const struct kserve *s, unsigned max_a
     return alloc_workqueue("%s", flags, (int)max_active, s->name);
 }
 
-static unsigned seats_of(const struct kserve_options *opt)
+static unsigned conn_max_of(const struct kserve_options *opt)
 {
     switch (opt->model) {
     case KMODEL_CMWQ:
-        return min_t(unsigned, opt->connections_max, CMWQ_SEATS_MAX);
+        return min_t(unsigned, opt->connections_max, CMWQ_CONN_MAX);
     case KMODEL_KTHREAD:
-        return min_t(unsigned, opt->connections_max, KTHREAD_SEATS_MAX);
+        return min_t(unsigned, opt->connections_max, KTHREAD_CONN_MAX);
     default:
         return opt->connections_max;
     }
@@ -232,9 +232,9 @@ static struct kserve *serve_new(const struct kserve_options *opt, const struct k
     strscpy(s->name, opt->name, sizeof(s->name));
     s->opt.name = s->name;
     s->world = *world;
-    s->seats = seats_of(opt);
+    s->conn_max = conn_max_of(opt);
     s->buffer_bytes_max = kbuffers_max();
-    s->way = kserve_runs_bound(opt->model) ? &kway_ready : &kway_block;
+    s->ops = kserve_runs_bound(opt->model) ? &kready_ops : &kblock_ops;
     spin_lock_init(&s->lock);
     INIT_LIST_HEAD(&s->conns);
     init_waitqueue_head(&s->gone);
@@ -245,11 +245,11 @@ static struct kserve *serve_new(const struct kserve_options *opt, const struct k
  * places. */
 static int queues_open(struct kserve *s)
 {
-    s->wq = queue_new(s, s->opt.model == KMODEL_CMWQ ? CMWQ_SEATS_MAX : 0);
+    s->wq = queue_new(s, s->opt.model == KMODEL_CMWQ ? CMWQ_CONN_MAX : 0);
     if (!s->wq)
         return -ENOMEM;
-    s->door_wq = alloc_workqueue("%s_door", KCOMPAT_WQ_PERCPU, 0, s->name);
-    return s->door_wq ? 0 : -ENOMEM;
+    s->listen_wq = alloc_workqueue("%s_door", KCOMPAT_WQ_PERCPU, 0, s->name);
+    return s->listen_wq ? 0 : -ENOMEM;
 }
 
 int kserve_open(struct kserve **serve, const struct kserve_options *opt,
@@ -264,10 +264,10 @@ int kserve_open(struct kserve **serve, const struct kserve_options *opt,
         return -ENOMEM;
     }
     err = queues_open(s);
-    err = err ?: s->way->open(s);
-    err = err ?: kdoors_open(s);
+    err = err ?: s->ops->open(s);
+    err = err ?: klisteners_open(s);
     if (err) {
-        serve_end(s); /* one of several doors may have accepted a connection */
+        serve_end(s); /* one of several listeners may have accepted a connection */
         return err;
     }
     kstats_open(s);

@@ -20,7 +20,7 @@ static bool ready_pump(struct kline *line, struct pump *p, u64 now_ms)
     struct kready *r = container_of(line->k, struct kready, k);
     bool owned;
 
-    if (line->lane->may_sleep || r->called) {
+    if (line->context->may_sleep || r->called) {
         r->called = false;
         conn_pump(c, p, now_ms);
         return true;
@@ -72,39 +72,39 @@ static void ready_hand(struct kready *r, bool ends)
         set_bit(KCONN_END, &r->k.flags);
     r->soft = false;
     atomic_set(&r->state, KREADY_QUEUED);
-    kready_add(&r->k.serve->lane[smp_processor_id()], r);
+    kready_add(&r->k.serve->context[smp_processor_id()], r);
 }
 
-/* This lane has done what it may, and the connection needs more. */
-static void ready_hand_on(struct klane *l, struct kready *r, bool ends)
+/* This context has done what it may, and the connection needs more. */
+static void ready_hand_on(struct kcontext *cx, struct kready *r, bool ends)
 {
     bool waits = r->k.conn.want == CONN_WAIT;
 
-    if (ends || !(waits || l->may_sleep)) {
+    if (ends || !(waits || cx->may_sleep)) {
         ready_hand(r, ends);
         return;
     }
     r->soft = false;
-    r->away = r->away || (waits && l->reach == KREACH_HOME);
+    r->away = r->away || (waits && cx->reach == KREACH_HOME);
     kready_queue_far(r);
 }
 
-/* The connection waits for its socket, or moves on if something happened meanwhile.  This lane does
- * not own it afterwards. */
-static void ready_rest(struct klane *l, struct kready *r, bool again)
+/* The connection waits for its socket, or moves on if something happened meanwhile.  This
+ * context does not own it afterwards. */
+static void ready_rest(struct kcontext *cx, struct kready *r, bool again)
 {
-    struct kserve *s = l->serve;
-    bool far = l->reach != KREACH_MEMORY;
+    struct kserve *s = cx->serve;
+    bool far = cx->reach != KREACH_MEMORY;
 
     if (r->k.conn.want == CONN_RECV) {
-        r->soft = r->soft || (l->may_sleep && s->soft);
+        r->soft = r->soft || (cx->may_sleep && s->soft);
         r->away = false;
     }
     if (!again && atomic_cmpxchg(&r->state, KREADY_RUNNING, KREADY_IDLE) == KREADY_RUNNING)
         return;
-    r->soft = r->soft && !l->may_sleep; /* this lane has it already */
+    r->soft = r->soft && !cx->may_sleep; /* this context has it already */
     atomic_set(&r->state, KREADY_QUEUED);
-    kready_add(far ? &s->lane[raw_smp_processor_id()] : l, r);
+    kready_add(far ? &s->context[raw_smp_processor_id()] : cx, r);
 }
 
 /* Whether there is something to do now for which no callback will come. */
@@ -119,66 +119,66 @@ static bool ready_again(const struct kline *line, const struct pump *p)
     }
 }
 
-/* A lane may answer what is in memory, and wait for room to send it; the bottom half no more than
- * that. */
-static bool ready_may_stay(const struct klane *l, const struct kready *r)
+/* A context may answer what is in memory, and wait for room to send it; the bottom half no more
+ * than that. */
+static bool ready_may_stay(const struct kcontext *cx, const struct kready *r)
 {
     enum conn_want want = r->k.conn.want;
 
-    return want == CONN_RECV || want == CONN_SEND || (l->may_sleep && want != CONN_WAIT);
+    return want == CONN_RECV || want == CONN_SEND || (cx->may_sleep && want != CONN_WAIT);
 }
 
-void kready_run(struct klane *l, struct kready *r)
+void kready_run(struct kcontext *cx, struct kready *r)
 {
     struct kconn *k = &r->k;
-    struct kline line = {.k = k, .lane = l, .flags = MSG_DONTWAIT};
-    struct pump p = {.transport = l->may_sleep ? &kline_transport : &kline_soft_transport,
-                     .io = &line, .scratch = l->scratch};
-    u64 now_ms = klane_tick(l);
+    struct kline line = {.k = k, .context = cx, .flags = MSG_DONTWAIT};
+    struct pump p = {.transport = cx->may_sleep ? &kline_transport : &kline_soft_transport,
+                     .io = &line, .scratch = cx->scratch};
+    u64 now_ms = kcontext_tick(cx);
     bool pumped, ends;
 
     atomic_xchg(&r->state, KREADY_RUNNING); /* a full barrier: what was marked before is seen */
-    k->conn.host = &l->host.conn;
-    if (!l->may_sleep && !kshelves_stocked(l->serve)) {
+    k->conn.host = &cx->host.conn;
+    if (!cx->may_sleep && !kbufpool_reserved(cx->serve)) {
         r->called = false;
         ready_hand(r, false);
         return;
     }
-    if (l->may_sleep && test_and_clear_bit(KCONN_SHUT, &k->flags))
+    if (cx->may_sleep && test_and_clear_bit(KCONN_SHUT, &k->flags))
         ksock_shut(k);
-    if (l->reach != KREACH_MEMORY && k->conn.want == CONN_WAIT)
+    if (cx->reach != KREACH_MEMORY && k->conn.want == CONN_WAIT)
         conn_resume(&k->conn, now_ms);
-    l->busy = true;
+    cx->busy = true;
     pumped = ready_pump(&line, &p, now_ms);
-    l->busy = false;
+    cx->busy = false;
     if (!pumped) {
         ready_hand(r, false);
         return;
     }
-    /* this lane may be freed before the connection is */
-    k->conn.host = &k->serve->lane[0].host.conn;
+    /* this context may be freed before the connection is */
+    k->conn.host = &k->serve->context[0].host.conn;
     if (line.late && k->conn.want == CONN_SEND)
         room_body_again(&k->conn, ksock_acked(k), now_ms);
     ends = ready_ends(r, now_ms) || ready_still_ends(r);
-    if (ends && l->may_sleep)
+    if (ends && cx->may_sleep)
         kready_close(r);
-    else if (ends || line.hand || !ready_may_stay(l, r))
-        ready_hand_on(l, r, ends);
+    else if (ends || line.hand || !ready_may_stay(cx, r))
+        ready_hand_on(cx, r, ends);
     else
-        ready_rest(l, r, ready_again(&line, &p));
+        ready_rest(cx, r, ready_again(&line, &p));
 }
 
 /* If the packets of a pump return to this processor at once, another pump must not interrupt it. */
 void kready_call(struct kready *r)
 {
-    struct klane *l = &r->k.serve->soft[smp_processor_id()];
+    struct kcontext *cx = &r->k.serve->soft[smp_processor_id()];
 
-    if (l->busy || atomic_cmpxchg(&r->state, KREADY_IDLE, KREADY_RUNNING) != KREADY_IDLE) {
+    if (cx->busy || atomic_cmpxchg(&r->state, KREADY_IDLE, KREADY_RUNNING) != KREADY_IDLE) {
         kready_mark(r);
     } else if (r->soft) {
-        kstat_add(l->serve, KSTAT_CALLS, 1);
+        kstat_add(cx->serve, KSTAT_CALLS, 1);
         r->called = true;
-        kready_run(l, r);
+        kready_run(cx, r);
     } else {
         atomic_set(&r->state, KREADY_QUEUED);
         kready_queue(r);

@@ -13,18 +13,18 @@
 
 /* --- Marking: from callbacks, timers and look() ----------------------------------------------- */
 
-/* Adds r to the list of a lane; if the list was empty, starts its drain. */
-void kready_add(struct klane *l, struct kready *r)
+/* Adds r to the list of a context; if the list was empty, starts its drain. */
+void kready_add(struct kcontext *cx, struct kready *r)
 {
-    struct kserve *s = l->serve;
+    struct kserve *s = cx->serve;
 
     kstat_add(s, KSTAT_WAKES, 1);
-    if (!llist_add(&r->node, &l->ready))
+    if (!llist_add(&r->node, &cx->ready))
         return;
-    if (l->may_sleep)
-        queue_work_on((int)(l - s->lane), s->wq, &l->work);
+    if (cx->may_sleep)
+        queue_work_on((int)(cx - s->context), s->wq, &cx->work);
     else
-        kcompat_bh_queue(&l->bh);
+        kcompat_bh_queue(&cx->bh);
 }
 
 /* The caller has made r QUEUED.  The list is this processor's, whose cache has the packet. */
@@ -33,7 +33,7 @@ void kready_queue(struct kready *r)
     struct kserve *s = r->k.serve;
     int cpu = get_cpu();
 
-    kready_add(r->soft ? &s->soft[cpu] : &s->lane[cpu], r);
+    kready_add(r->soft ? &s->soft[cpu] : &s->context[cpu], r);
     put_cpu();
 }
 
@@ -51,7 +51,7 @@ void kready_mark(struct kready *r)
         kready_queue(r);
 }
 
-void kready_look(struct kconn *k)
+void kready_kick(struct kconn *k)
 {
     kready_mark(container_of(k, struct kready, k));
 }

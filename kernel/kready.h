@@ -11,7 +11,7 @@ enum { KREADY_IDLE, KREADY_QUEUED, KREADY_RUNNING, KREADY_AGAIN };
 
 struct kready {
     struct kconn k;
-    struct llist_node node; /* in a lane's list while QUEUED */
+    struct llist_node node; /* in a context's list while QUEUED */
     atomic_t state;
     bool soft;    /* the bottom half pumps it; the owner's */
     bool called;  /* ... in its socket's callback, which has the lock; the owner's */
@@ -24,10 +24,10 @@ struct kready {
 /* --- kready.c --------------------------------------------------------------------------------- */
 
 void kready_mark(struct kready *r);  /* asks for a pump; in any context */
-void kready_look(struct kconn *k);   /* the same, as a way's look() */
-/* Put a connection that the caller has made QUEUED into the list of a lane, or of this
+void kready_kick(struct kconn *k);   /* the same, as kmodel_ops.kick() */
+/* Put a connection that the caller has made QUEUED into the list of a context, or of this
  * processor's. */
-void kready_add(struct klane *l, struct kready *r);
+void kready_add(struct kcontext *cx, struct kready *r);
 void kready_queue(struct kready *r);
 void kready_queue_far(struct kready *r); /* kfar.c is to pump it; by the owner */
 void kready_time(struct kready *r, u64 now_ms); /* the timer follows the deadline; by the owner */
@@ -35,7 +35,7 @@ void kready_close(struct kready *r);            /* the one close path; by the ow
 
 /* --- kpump.c ---------------------------------------------------------------------------------- */
 
-void kready_run(struct klane *l, struct kready *r); /* pump it once; owned until it returns */
+void kready_run(struct kcontext *cx, struct kready *r); /* pump it once; owned until it returns */
 /* kready_mark() for the socket's callback, in the bottom half, with the socket's lock: pumps at
  * once, if that is possible. */
 void kready_call(struct kready *r);
@@ -48,6 +48,6 @@ void kfar_init(struct kready *r);
 
 /* --- khook.c ---------------------------------------------------------------------------------- */
 
-int khook_welcome(struct kserve *s, struct socket *sock); /* a way's welcome() */
+int khook_accept(struct kserve *s, struct socket *sock); /* kmodel_ops.accept() */
 
 #endif

@@ -21,61 +21,61 @@
 enum { TURN_MAX = 64, SOFT_TURN_MAX = 16 };
 
 /* True: there may be more. */
-static bool lane_turn(struct klane *l)
+static bool context_turn(struct kcontext *cx)
 {
-    unsigned n, most = l->may_sleep ? TURN_MAX : SOFT_TURN_MAX;
+    unsigned n, most = cx->may_sleep ? TURN_MAX : SOFT_TURN_MAX;
 
-    kstat_add(l->serve, KSTAT_TURNS, 1);
+    kstat_add(cx->serve, KSTAT_TURNS, 1);
     for (n = 0; n < most; n++) {
-        struct llist_node *first = l->rest;
+        struct llist_node *first = cx->rest;
 
         if (!first)
-            first = llist_reverse_order(llist_del_all(&l->ready)); /* oldest first */
+            first = llist_reverse_order(llist_del_all(&cx->ready)); /* oldest first */
         if (!first)
             return false;
-        l->rest = first->next;
-        kready_run(l, llist_entry(first, struct kready, node));
-        if (l->may_sleep)
+        cx->rest = first->next;
+        kready_run(cx, llist_entry(first, struct kready, node));
+        if (cx->may_sleep)
             cond_resched();
     }
     return true;
 }
 
-static void lane_work(struct work_struct *work)
+static void context_work(struct work_struct *work)
 {
-    struct klane *l = container_of(work, struct klane, work);
+    struct kcontext *cx = container_of(work, struct kcontext, work);
 
-    if (lane_turn(l))
-        queue_work_on((int)(l - l->serve->lane), l->serve->wq, work);
+    if (context_turn(cx))
+        queue_work_on((int)(cx - cx->serve->context), cx->serve->wq, work);
 }
 
-static void lane_bh(struct kcompat_bh *bh)
+static void context_bh(struct kcompat_bh *bh)
 {
-    struct klane *l = container_of(bh, struct klane, bh);
+    struct kcontext *cx = container_of(bh, struct kcontext, bh);
 
-    if (lane_turn(l))
+    if (context_turn(cx))
         kcompat_bh_queue(bh);
 }
 
-/* --- Lanes: one for each processor ------------------------------------------------------------ */
+/* --- Contexts: one for each processor --------------------------------------------------------- */
 
-static void lanes_close(struct klane *lanes)
+static void contexts_close(struct kcontext *contexts)
 {
     unsigned cpu;
 
-    if (!lanes)
+    if (!contexts)
         return;
     for_each_possible_cpu(cpu) {
-        if (!lanes[cpu].may_sleep && lanes[cpu].serve)
-            kcompat_bh_end(&lanes[cpu].bh);
-        klane_close(&lanes[cpu]);
+        if (!contexts[cpu].may_sleep && contexts[cpu].serve)
+            kcompat_bh_end(&contexts[cpu].bh);
+        kcontext_close(&contexts[cpu]);
     }
-    kvfree(lanes);
+    kvfree(contexts);
 }
 
-static int lanes_open(struct klane **lanes, struct kserve *s, bool may_sleep)
+static int contexts_open(struct kcontext **contexts, struct kserve *s, bool may_sleep)
 {
-    struct klane *all = kvcalloc(nr_cpu_ids, sizeof(*all), GFP_KERNEL);
+    struct kcontext *all = kvcalloc(nr_cpu_ids, sizeof(*all), GFP_KERNEL);
     unsigned cpu;
     int err;
 
@@ -83,62 +83,63 @@ static int lanes_open(struct klane **lanes, struct kserve *s, bool may_sleep)
         return -ENOMEM;
     for_each_possible_cpu(cpu) {
         init_llist_head(&all[cpu].ready);
-        INIT_WORK(&all[cpu].work, lane_work);
-        kcompat_bh_init(&all[cpu].bh, lane_bh);
-        err = klane_open(&all[cpu], s, may_sleep, KREACH_MEMORY);
+        INIT_WORK(&all[cpu].work, context_work);
+        kcompat_bh_init(&all[cpu].bh, context_bh);
+        err = kcontext_open(&all[cpu], s, may_sleep, KREACH_MEMORY);
         if (err) {
-            lanes_close(all);
+            contexts_close(all);
             return err;
         }
-        klane_remember(&all[cpu]);
+        kcontext_remember(&all[cpu]);
     }
-    *lanes = all;
+    *contexts = all;
     return 0;
 }
 
-/* No connection is left, so no list has one.  But a lane's work may still be queued, or about to
+/* No connection is left, so no list has one.  But a context's work may still be queued, or about to
  * be.  It is queued in four places, and none of them can do so after drain_workqueue():
  *
- *   lane_work() itself, after a full turn, even if the list is empty by then.  flush_workqueue()
+ *   context_work() itself, after a full turn, even if the list is empty by then.  flush_workqueue()
  *     would not wait for that, because it comes after the flush.  drain_workqueue() flushes until
  *     the queue stays empty, and meanwhile accepts only work that is queued by such work.
  *   ready_hand(), in a bottom half.  A turn that is running may find the connection in the list and
  *     close it before the bottom half calls queue_work_on().  kcompat_bh_end() waits until the
  *     bottom half has returned, so it comes before the drain.
- *   ready_rest(), in a work item of kfar.c, which hands the connection to a lane with the same gap.
+ *   ready_rest(), in a work item of kfar.c, which hands the connection to a context with the same
+ *   gap.
  *     kfar_close() waits until that work item has returned, so it comes before the drain as well.
- *   kready_queue(), for kready_mark() and khook_welcome().  A callback of the socket does this
+ *   kready_queue(), for kready_mark() and khook_accept().  A callback of the socket does this
  *     under sk_callback_lock, which ksock_unhook() takes for writing; a timer does it in its
  *     function, for which timer_shutdown_sync() waits.  Both have returned when kready_close()
- *     counts the connection as gone.  door_accept(), which welcomes and evicts, ended in
- *     kdoors_close(), and stop() has returned in the thread that runs this, or that started it.
+ *     counts the connection as gone.  listener_accept(), which welcomes and evicts, ended in
+ *     klisteners_close(), and stop() has returned in the thread that runs this, or that started it.
  *
  * A bottom half queues itself as well, after a full turn of its own.  kcompat_bh_end() prevents it:
  * tasklet_kill() holds the bit that tasklet_schedule() needs, and cancel_work_sync() holds the one
  * that queue_work() needs. */
-static void ready_way_close(struct kserve *s)
+static void ready_close(struct kserve *s)
 {
-    lanes_close(s->soft);
+    contexts_close(s->soft);
     kfar_close(s);
     if (s->wq)
         drain_workqueue(s->wq);
-    lanes_close(s->lane);
+    contexts_close(s->context);
 }
 
-static int ready_way_open(struct kserve *s)
+static int ready_open(struct kserve *s)
 {
-    int err = lanes_open(&s->lane, s, true) ?: kfar_open(s);
+    int err = contexts_open(&s->context, s, true) ?: kfar_open(s);
 
     if (!err && s->opt.model == KMODEL_SOFTIRQ) {
-        err = lanes_open(&s->soft, s, false);
-        err = err ?: kshelves_stock(s);
+        err = contexts_open(&s->soft, s, false);
+        err = err ?: kbufpool_reserve(s);
     }
     return err; /* what was opened is closed with the server */
 }
 
-const struct kway kway_ready = {
-    .open = ready_way_open,
-    .close = ready_way_close,
-    .welcome = khook_welcome,
-    .look = kready_look,
+const struct kmodel_ops kready_ops = {
+    .open = ready_open,
+    .close = ready_close,
+    .accept = khook_accept,
+    .kick = kready_kick,
 };

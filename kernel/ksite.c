@@ -146,7 +146,7 @@ static int search_look(struct docroot_search *search, const char *name, struct d
         return err;
     path = path_of(thing);
     thing->seen = ksite_seen(f->site, &path); /* before all else */
-    clock = kwitness_clock(path.dentry->d_sb);
+    clock = kstamp_clock(path.dentry->d_sb);
     err = docroot_error(vfs_getattr(&path, &st, STATX_BASIC_STATS, AT_STATX_SYNC_AS_STAT));
     if (!err) {
         thing->kind = (uint8_t)docroot_kind(st.mode);

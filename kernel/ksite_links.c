@@ -99,7 +99,7 @@ int ksite_look(const struct path *from, const char *name, unsigned flags, struct
 void ksite_shut(struct ksite *site, struct file *file)
 {
     const struct inode *inode = file_inode(file);
-    bool local = kwitness_local(inode->i_sb);
+    bool local = kstamp_local(inode->i_sb);
 
     if (local && !in_interrupt() && current->flags & PF_KTHREAD && data_race(inode->i_nlink)) {
         __fput_sync(file);

@@ -6,7 +6,7 @@
  * only one answer, the order does not matter.  For a folder the question has a view as well, one of
  * eighteen.  A listing with a filter, or cut into pages, is not kept, because few clients ask for
  * the same one.  Names with a symbolic link on their way are not kept, so that no link need be
- * watched; neither are answers that kwitness.c cannot vouch for.
+ * watched; neither are answers that kstamp.c cannot vouch for.
  */
 #include <linux/slab.h>
 #include "../core/types.h"
@@ -105,7 +105,7 @@ u64 ksite_seen(const struct ksite *site, const struct path *file)
     const struct kcache_fill fill = {
         .root = &site->root, .asked = file, .sent = file, .siblings = true};
 
-    return site->cache ? kwitness_sum(&fill) : 0;
+    return site->cache ? kstamp_sum(&fill) : 0;
 }
 
 void ksite_before(struct ksite *site, struct ksite_kept *kept)
@@ -116,7 +116,7 @@ void ksite_before(struct ksite *site, struct ksite_kept *kept)
         return;
     kept->since = jiffies;
     kept->rested = ktime_get_real_seconds() - KCACHE_LISTING_AGE_MS / MSEC_PER_SEC;
-    kept->seen = kwitness_sum(&fill);
+    kept->seen = kstamp_sum(&fill);
 }
 
 /* Whether the answer may be found again.  For a file, all that was looked at since ksite_seen()
@@ -129,7 +129,7 @@ static bool is_lasting(const struct ksite *site, const struct ksite_kept *kept,
         if (view_of(kept->ask) == VIEW_RARE || !kfolder_rests(s->folder, kept->rested))
             return false;
     } else {
-        fill->seen = kwitness_sum(fill);
+        fill->seen = kstamp_sum(fill);
         if (kept->seen != ksite_seen(site, kept->asked))
             return false;
     }

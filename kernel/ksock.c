@@ -7,14 +7,14 @@
  *
  * Bytes leave as pages, to which the socket holds references until the client has acknowledged
  * them, so they must not change after the call.  The pages of a kept body never do.  Everything
- * else in memory is copied into the lane's page fragment, behind earlier bytes.
+ * else in memory is copied into the context's page fragment, behind earlier bytes.
  *
  * A file's bytes come from its page cache where that is current: on a local file system
- * (kwitness_local()).  A small file is read behind its head, for one packet; the pages of a larger
+ * (kstamp_local()).  A small file is read behind its head, for one packet; the pages of a larger
  * one are handed to the socket without a copy.  All other bytes are read through the file system,
- * which reads ahead, and copied.  A lane does not read: it hands the connection on to a place that
- * may wait for a file system.  A file may become shorter while it is sent: its size is read just
- * before each send, and bytes that were cut off are sent as 0 bytes, as everywhere.
+ * which reads ahead, and copied.  A context does not read: it hands the connection on to a place
+ * that may wait for a file system.  A file may become shorter while it is sent: its size is read
+ * just before each send, and bytes that were cut off are sent as 0 bytes, as everywhere.
  */
 #include <linux/fs.h>
 #include <linux/mm.h>
@@ -63,7 +63,7 @@ void ksock_shut(struct kconn *k)
     kernel_sock_shutdown(k->sock, SHUT_WR);
 }
 
-void ksock_deafen(struct kconn *k)
+void ksock_shut_receive(struct kconn *k)
 {
     kernel_sock_shutdown(k->sock, SHUT_RD);
 }
@@ -124,11 +124,11 @@ static long sent(struct kline *line, long n)
  * (kcompat_own_frag()), or into a page of the socket's own, 32 KiB, which an idle connection would
  * keep.  There is one exception, a device that cannot gather pieces (no NETIF_F_SG). */
 struct gather {
-    struct klane *lane;
+    struct kcontext *context;
     struct bio_vec piece[PIECES_MAX];
     unsigned count;
     size_t len;
-    size_t copied;  /* of len: into the lane's fragment, behind what it holds already */
+    size_t copied;  /* of len: into the context's fragment, behind what it holds already */
     unsigned whole; /* segments of out that are gathered to their end */
     bool alone;     /* there is only one segment */
     bool full;      /* the rest is for another call, in its own packet (send_bytes) */
@@ -140,20 +140,21 @@ static void gather_add(struct gather *g, struct page *page, size_t offset, size_
     g->len += len;
 }
 
-/* Many pieces share the page of a lane that lasts, so each costs little.  In a lane that lives for
- * one pump they do not: a client that does not read would keep 32 KiB for a head of 300 bytes, and
- * the socket's accounts would show only the 300.  There the page is as small as possible. */
-static bool frag_refill(struct klane *l, size_t want)
+/* Many pieces share the page of a context that lasts, so each costs little.  In a context that
+ * lives for one pump they do not: a client that does not read would keep 32 KiB for a head of
+ * 300 bytes, and the socket's accounts would show only the 300.  There the page is as small as
+ * possible. */
+static bool frag_refill(struct kcontext *cx, size_t want)
 {
-    struct page_frag *frag = &l->frag;
+    struct page_frag *frag = &cx->frag;
     unsigned order;
 
     if (!want)
         return true;
     order = get_order(want);
-    if (!l->brief)
+    if (!cx->brief)
         return skb_page_frag_refill((unsigned)want, frag,
-                                    l->may_sleep ? GFP_KERNEL : GFP_ATOMIC | __GFP_NOWARN);
+                                    cx->may_sleep ? GFP_KERNEL : GFP_ATOMIC | __GFP_NOWARN);
     if (frag->page && frag->offset + want <= frag->size)
         return true;
     if (frag->page)
@@ -168,27 +169,27 @@ static bool frag_refill(struct klane *l, size_t want)
     return frag->page != NULL;
 }
 
-/* Bytes that fit into the lane's fragment behind its last piece, at most want of them; 0 if there
- * is no memory.  Pieces of this call stay where they are, so only the first one can get a new
- * page.  A page whose last reference is the fragment's is used again from its beginning. */
+/* Bytes that fit into the context's fragment behind its last piece, at most want of them; 0 if
+ * there is no memory.  Pieces of this call stay where they are, so only the first one can get a
+ * new page.  A page whose last reference is the fragment's is used again from its beginning. */
 static size_t frag_room(struct gather *g, size_t want)
 {
-    struct page_frag *frag = &g->lane->frag;
+    struct page_frag *frag = &g->context->frag;
 
-    if (!g->copied && !frag_refill(g->lane, min_t(size_t, want, RECV_BYTES_MAX)))
+    if (!g->copied && !frag_refill(g->context, min_t(size_t, want, RECV_BYTES_MAX)))
         return 0;
     return min_t(size_t, want, frag->size - frag->offset - g->copied);
 }
 
 static char *frag_end(const struct gather *g)
 {
-    return (char *)page_address(g->lane->frag.page) + g->lane->frag.offset + g->copied;
+    return (char *)page_address(g->context->frag.page) + g->context->frag.offset + g->copied;
 }
 
 /* Adds the len bytes at frag_end() to those that leave. */
 static void frag_add(struct gather *g, size_t len)
 {
-    const struct page_frag *frag = &g->lane->frag;
+    const struct page_frag *frag = &g->context->frag;
 
     if (g->count && g->piece[g->count - 1].bv_page == frag->page) {
         g->piece[g->count - 1].bv_len += (unsigned)len;
@@ -245,7 +246,7 @@ static bool gather_more(const struct gather *g, const struct conn_out *out)
 /* The socket has taken n bytes: their copies must stay, and room for the others is free again. */
 static void gather_taken(struct kline *line, struct gather *g, size_t n)
 {
-    struct page_frag *frag = &line->lane->frag;
+    struct page_frag *frag = &line->context->frag;
     unsigned long pages = 0;
     unsigned i;
 
@@ -269,10 +270,10 @@ static long gather_send(struct kline *line, struct gather *g, bool more)
     bool late = ksock_has_all(line->k);
     long n;
 
-    if (line->lane->may_sleep)
+    if (line->context->may_sleep)
         lock_sock(sk);
     n = kcompat_send_pages(sk, g->piece, g->count, flags);
-    if (line->lane->may_sleep)
+    if (line->context->may_sleep)
         release_sock(sk);
     if (n > 0) {
         gather_taken(line, g, (size_t)n);
@@ -305,7 +306,7 @@ static void gather_pages(struct gather *g, const struct piece *r)
 {
     struct address_space *mapping = r->file->f_mapping;
 
-    if (!kwitness_local(file_inode(r->file)->i_sb))
+    if (!kstamp_local(file_inode(r->file)->i_sb))
         return;
     while (g->count < PIECES_MAX && g->len < r->len) {
         loff_t pos = r->pos + (loff_t)g->len;
@@ -325,7 +326,7 @@ static void gather_pages(struct gather *g, const struct piece *r)
 /* 0: no page can be taken. */
 static long send_pages(struct kline *line, struct piece r)
 {
-    struct gather g = {.lane = line->lane};
+    struct gather g = {.context = line->context};
     loff_t size = i_size_read(r.file->f_mapping->host);
     unsigned i;
     long n;
@@ -359,7 +360,7 @@ static long gather_file(struct gather *g, const struct piece *r)
 
 static bool may_read(const struct kline *line)
 {
-    return line->lane->reach != KREACH_MEMORY || !line->k->serve->far_wq[0];
+    return line->context->reach != KREACH_MEMORY || !line->k->serve->far_wq[0];
 }
 
 static long hand_on(struct kline *line)
@@ -370,7 +371,7 @@ static long hand_on(struct kline *line)
 
 static long send_file(struct kline *line, const struct segment *seg)
 {
-    struct gather g = {.lane = line->lane};
+    struct gather g = {.context = line->context};
     struct piece r = piece_of(seg);
     long n = send_pages(line, r);
 
@@ -406,7 +407,7 @@ static long line_recv(void *io, char *buf, size_t cap)
 static long line_send(void *io, const struct conn_out *out)
 {
     struct kline *line = io;
-    struct gather g = {.lane = line->lane};
+    struct gather g = {.context = line->context};
     const struct segment *next;
     bool more;
 
@@ -477,7 +478,7 @@ static long soft_recv(void *io, char *buf, size_t cap)
 static long soft_send(void *io, const struct conn_out *out)
 {
     struct kline *line = io;
-    struct gather g = {.lane = line->lane};
+    struct gather g = {.context = line->context};
 
     if (!gather_memory(&g, out, line->k->serve->opt.send_bytes)) {
         line->hand = true; /* where memory may be waited for */

@@ -32,7 +32,7 @@ static int stats_show(struct seq_file *out, void *unused)
     unsigned i;
 
     seq_printf(out, "model %s\nport %u\nseats %u\nopen %d\nbuffer_bytes %ld\n",
-               kmodel_names[s->opt.model], s->port, s->seats, atomic_read(&s->live),
+               kmodel_names[s->opt.model], s->port, s->conn_max, atomic_read(&s->live),
                atomic_long_read(&s->buffer_bytes));
     for (i = 0; i < KSTATS; i++)
         seq_printf(out, "%s %lu\n", names[i], sum(s, i));

@@ -2,14 +2,14 @@
 /* kwhole.c - whole answers, head and body, that are kept ready in a page.
  *
  * A file's answer does not change while the entry in memory is valid, except for the date, which
- * changes once a second.  So a file that a lane is asked for several times in one second gets a
+ * changes once a second.  So a file that a context is asked for several times in one second gets a
  * page with all of the answer in it, and for the rest of the second the page is handed to the
  * socket as it is: no field is written and no byte copied.  The page is never written again.  The
  * caller has checked that the entry is still valid, as at every hit; the version number shows that
  * it is the same entry.
  *
  * A whole answer is a source of its own: it does not need the entry any more, and is freed when the
- * lane has replaced it and the last connection is done with it.
+ * context has replaced it and the last connection is done with it.
  */
 #include <linux/gfp.h>
 #include <linux/mm.h>
@@ -66,16 +66,16 @@ void kwhole_release(struct source *source)
 }
 
 /* NULL: it does not fit into a page, or there is no memory. */
-static struct kwhole *whole_new(const struct klane *l, const struct source *source)
+static struct kwhole *whole_new(const struct kcontext *cx, const struct source *source)
 {
-    gfp_t gfp = (l->may_sleep ? GFP_KERNEL | __GFP_NORETRY : GFP_ATOMIC) | __GFP_NOWARN;
+    gfp_t gfp = (cx->may_sleep ? GFP_KERNEL | __GFP_NORETRY : GFP_ATOMIC) | __GFP_NOWARN;
     char *page = source->size < PAGE_SIZE ? (char *)__get_free_page(gfp) : NULL;
     struct kwhole *k = page ? kmalloc(sizeof(*k), gfp) : NULL;
     struct source *s;
 
     if (k)
         k->whole.len = PAGE_SIZE;
-    if (!k || !http_whole_write(&k->whole, page, &l->host, source)) {
+    if (!k || !http_whole_write(&k->whole, page, &cx->host, source)) {
         kfree(k);
         free_page((unsigned long)page);
         return NULL;
@@ -90,17 +90,17 @@ static struct kwhole *whole_new(const struct klane *l, const struct source *sour
     return k;
 }
 
-struct source *kwhole_find(struct klane *l, const struct source *source)
+struct source *kwhole_find(struct kcontext *cx, const struct source *source)
 {
-    struct kplace *p = &l->wholes->place[source->version % ARRAY_SIZE(l->wholes->place)];
+    struct kplace *p = &cx->wholes->place[source->version % ARRAY_SIZE(cx->wholes->place)];
 
-    if (p->version != source->version || p->date_s != l->host.date_s) {
+    if (p->version != source->version || p->date_s != cx->host.date_s) {
         put(p->whole);
-        *p = (struct kplace){.version = source->version, .date_s = l->host.date_s};
+        *p = (struct kplace){.version = source->version, .date_s = cx->host.date_s};
     }
-    if (!p->whole && (++p->times != TIMES || !(p->whole = whole_new(l, source))))
+    if (!p->whole && (++p->times != TIMES || !(p->whole = whole_new(cx, source))))
         return NULL;
     refcount_inc(&p->whole->references);
-    kstat_add(l->serve, KSTAT_WHOLE, 1);
+    kstat_add(cx->serve, KSTAT_WHOLE, 1);
     return &p->whole->source;
 }

@@ -38,8 +38,8 @@ USER_END = 1 << 47
 PARTS = (
     ("parsing the request", r"(read_|take_|http_parse|head_clear|path_decode|add_byte|end_component|target_read|authority|"
                             r"judge|http_field|http_next|only_value|http_accept|next_weighed|input|http_list).* \[rung"),
-    ("finding the answer, and whether it still holds", (r"(ksite|kcache|kwitness|folder_|entry_held|hash_|differs|look|see|"
-                                                        r"is_old|order_of|view_of|lane_find|host_find|host_release|rht_).* \[rung")),
+    ("finding the answer, and whether it still holds", (r"(ksite|kcache|kstamp|folder_|entry_held|hash_|differs|look|see|"
+                                                        r"is_old|order_of|view_of|context_find|host_find|host_release|rht_).* \[rung")),
     ("writing the head, queueing", r"(answer_|http_reply|reply_|put_|text_|http_d|from_unix|to_unix|outq|conn_put|"
                                    r"conn_wrote|conn_space|conn_room|host_|http_mark|http_cond|not_since).* \[rung"),
     ("pump, lists, callbacks", r" \[rung"),

@@ -10,7 +10,7 @@
 #include "inside.h"
 
 enum {
-    STEP_BACK_MS = 20, /* full: how soon to look for a seat again */
+    STEP_BACK_MS = 20, /* full: how soon to look for a slot again */
     RETRY_MS = 20,     /* no thread or process: how soon to try again */
     RETRIES_MAX = 100, /* ... and how often, before a connection is refused: two seconds */
     SHORTAGE_MS = 100  /* out of descriptors: how soon to try again */
@@ -107,8 +107,8 @@ void worker_refuse(struct worker *w, int fd)
 
 void worker_has_threads(struct worker *w, unsigned threads)
 {
-    if (w->watchdog && threads < w->seats)
-        watchdog_seats(w->watchdog, threads);
+    if (w->watchdog && threads < w->conn_max)
+        watchdog_limit(w->watchdog, threads);
 }
 
 void worker_queued(struct worker *w)

@@ -252,11 +252,11 @@ int worker_accept_now(struct worker *w);
 
 /* Whether a client waits in one of the listeners' queues. */
 bool worker_awaited(const struct worker *w);
-/* Connections that wait for a seat, in the listeners' queues and for a thread; if the number cannot
+/* Connections that wait for a slot, in the listeners' queues and for a thread; if the number cannot
  * be known, 1 for all. */
 unsigned worker_waiting(const struct worker *w);
 /* Whether other workers sleep on the same listeners.  The kernel wakes one of them for a client;
- * if that one had no seat, the client would wait though another worker has one.  So a worker that
+ * if that one had no slot, the client would wait though another worker has one.  So a worker that
  * is full steps back. */
 bool worker_shares(const struct worker *w);
 
@@ -291,15 +291,15 @@ void session_list_del(struct loop *l, struct session *s);
 bool session_is_local(const struct session *s); /* no thread or cancelled operation has it */
 bool session_idle(const struct session *s); /* idle, and nothing waits unread in its socket */
 /* Stopping: whether it can be closed without loss.  A connection that was answered, or accepted,
- * only just now keeps its seat for a moment, because its next request may be on the way. */
+ * only just now keeps its slot for a moment, because its next request may be on the way. */
 bool session_may_leave(const struct session *s, uint64_t now_ms);
-/* The session's place now, when others wait for its seat (core/room.h). */
+/* The session's place now, when others wait for its slot (core/room.h). */
 struct room_place session_place(struct session *s, const struct room *r);
 /* The session's deadline has passed: true, the time is up; false, there was progress, or an unread
  * request has arrived, and a new deadline is set. */
 bool session_overdue(struct session *s, uint64_t now_ms);
 
-/* --- Victims (victims.c): sessions that give up their seats ----------------------------------- */
+/* --- Victims (victims.c): sessions that give up their slots ----------------------------------- */
 /* At most as many as a turn accepts: row[next..count), the first to close first. */
 enum { VICTIMS_MAX = ACCEPT_BUDGET };
 struct victims {
@@ -307,7 +307,7 @@ struct victims {
     unsigned wanted, next, count;
     struct room_victim row[VICTIMS_MAX];
 };
-/* As many as connections wait for a seat of this worker. */
+/* As many as connections wait for a slot of this worker. */
 void victims_begin(struct victims *v, const struct worker *w, uint64_t now_ms);
 void victims_look(struct victims *v, struct session *s);
 void victims_forget(struct victims *v, const struct session *s);
@@ -334,13 +334,13 @@ void watchdog_close(struct watchdog *wd);
  * end. */
 void watchdog_add(struct watchdog *wd, struct session *s);
 void watchdog_del(struct watchdog *wd, struct session *s);
-/* Whether all seats are taken, or as good as taken: other connections wait in this worker. */
+/* Whether all slots are taken, or as good as taken: other connections wait in this worker. */
 bool watchdog_full(struct watchdog *wd);
 /* Whether others wait, and this session, which its own thread has, has been silent too long. */
 bool watchdog_turns_away(struct watchdog *wd, struct session *s);
-/* Sets a smaller number of seats: not all threads could be started. */
-void watchdog_seats(struct watchdog *wd, unsigned seats);
-/* A connection waits for a seat: the watchdog looks soon. */
+/* Sets a smaller number of slots: not all threads could be started. */
+void watchdog_limit(struct watchdog *wd, unsigned slots);
+/* A connection waits for a slot: the watchdog looks soon. */
 void watchdog_hurry(struct watchdog *wd);
 /* Stopping: whether the watchdog has taken what was left in the listeners' queues and closed them;
  * the next of those connections, or -ECANCELED: there is none. */

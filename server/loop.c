@@ -2,13 +2,13 @@
 /* loop.c - what one thread needs to run sessions: clock, timers, date, wake-ups, and when to
  * accept.
  *
- * The rules when all seats are taken.  If there is no seat (worker->seats) or no descriptor, the
+ * The rules when all slots are taken.  If there is no slot (worker->conn_max) or no descriptor, the
  * listeners are left alone, so that nothing spins.  As many connections as wait, a turn's worth at
- * most, give up their seats: core/room.h says which.  Accepting resumes when any connection has
+ * most, give up their slots: core/room.h says which.  Accepting resumes when any connection has
  * closed, or after PAUSE_MS.
  *
  * The rules of stopping.  Answers say that the connection ends, and idle connections are closed.
- * Connections in the accept queues are still accepted, whatever the seats, and then the listeners
+ * Connections in the accept queues are still accepted, whatever the slots, and then the listeners
  * are closed.  At drain_ms or at the second signal everything is cut off.  Owner: one thread; no
  * locks.
  */
@@ -23,7 +23,7 @@
 #include "inside.h"
 
 enum {
-    LONGS_SHARE = 2,      /* one seat in two may wait for a long listing, and one more */
+    LONGS_SHARE = 2,      /* one slot in two may wait for a long listing, and one more */
     PAUSE_MS = ROOM_IDLE_MS, /* then a session may be idle enough to evict; or when one closes */
     DRAIN_TICK_MS = 20,   /* stopping: idle connections and a second signal are seen this soon */
     RESUMED_MAX = 64, /* sessions in a turn whose part of a file was read; events come next */
@@ -56,7 +56,7 @@ static int wake_open(struct loop *l)
         return -errno;
     if (l->worker->server->site)
         err = offload_open(&l->offload, l->worker->server->site, l->wake_fd,
-                           l->worker->seats / LONGS_SHARE + 1);
+                           l->worker->conn_max / LONGS_SHARE + 1);
     if (!err && l->offload)
         err = fetch_open(&l->fetch, l->wake_fd);
     if (err) {
@@ -211,7 +211,7 @@ static void victims_find(struct loop *l)
 /* A worker that is full leaves the connections that wait to the others. */
 static bool loop_steps_back(const struct loop *l)
 {
-    return worker_shares(l->worker) && l->live >= l->worker->seats && !l->drain_ms;
+    return worker_shares(l->worker) && l->live >= l->worker->conn_max && !l->drain_ms;
 }
 
 /* A worker that has stepped back gets no event when a client waits.  A queue that is not empty at
@@ -360,7 +360,7 @@ struct session *loop_accept(struct loop *l, unsigned i)
 {
     if (!loop_listening(l))
         return NULL;
-    if (l->live >= l->worker->seats && !l->drain_ms) {
+    if (l->live >= l->worker->conn_max && !l->drain_ms) {
         if (worker_awaited(l->worker)) /* if not, the one before was the last */
             pause_listening(l);
         return NULL;

@@ -36,7 +36,7 @@ struct loop {
     struct sender *sender;
     struct probe_stamps stamps; /* of the answer that is being made, while it is watched */
     struct bench *bench; /* null engine only */
-    struct victims *victims; /* sessions that give up their seats, from loop_expired(); or NULL */
+    struct victims *victims; /* sessions that give up their slots, from loop_expired(); or NULL */
     int wake_fd;          /* readable: call loop_woken(); engines wait on it as on the sockets */
     /* no descriptor or no room for another connection: do not wait for listeners */
     bool paused;

@@ -15,7 +15,7 @@
  *
  * At most OFFLOAD_JOBS_MAX first looks are waiting, running or not fetched, and at most longs_max
  * long listings are waiting or running; one more is refused with -EAGAIN (503): clients that wait
- * for long listings keep their seats, and others would wait for minutes.
+ * for long listings keep their slots, and others would wait for minutes.
  */
 #include <errno.h>
 #include <pthread.h>

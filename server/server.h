@@ -38,7 +38,7 @@ struct offload;   /* offload.c: answers made on a helper thread */
 struct fetch;   /* fetch.c: bytes of files, read on helper threads */
 struct fetch_job;
 struct sender;  /* base/send.c: how bytes leave */
-struct victims; /* victims.c: sessions whose seats others need */
+struct victims; /* victims.c: sessions whose slots others need */
 struct cache;   /* cache.c: answers that are kept, for all threads of a process */
 struct cache_reader; /* ... as one thread sees it */
 
@@ -73,7 +73,7 @@ struct worker {
     struct watchdog *watchdog;    /* engines that may block; otherwise NULL */
     atomic_uint queued, emptied;  /* see worker_queued(); how often the last one was taken */
     unsigned siblings;            /* workers of this process, including this one */
-    unsigned seats;               /* connections that this worker serves at once, at most */
+    unsigned conn_max;               /* connections that this worker serves at once, at most */
     struct tuning tuning;
     struct cache *cache;          /* NULL: nothing is kept */
 };
@@ -131,7 +131,7 @@ bool loop_listening(const struct loop *l);
  * The socket is non-blocking.  Callers stop after ACCEPT_BUDGET. */
 struct session *loop_accept(struct loop *l, unsigned i);
 
-/* The next session that the engine must close, because its deadline has passed or its seat is
+/* The next session that the engine must close, because its deadline has passed or its slot is
  * needed.  Call it only after the whole batch of events, so that no event in the batch points to a
  * closed session. */
 struct session *loop_expired(struct loop *l);
@@ -199,7 +199,7 @@ void session_refuse(struct loop *l, struct session *s);
 
 /* A connection that the kernel accepted for us: its socket, or -errno.  NULL as in loop_accept();
  * a shortage pauses listening.  An engine that accepts ahead has to make sure that there is a
- * seat. */
+ * slot. */
 struct session *loop_accepted(struct loop *l, int fd);
 
 /* Whether there is memory for one more answer.  If not, received bytes should wait until other
@@ -246,14 +246,14 @@ void worker_accept_over(struct worker *w);
 /* Close a connection that cannot be served after all, and count it as refused. */
 void worker_refuse(struct worker *w, int fd);
 
-/* A pool of threads that block has as many seats as threads.  Call it before anything is queued. */
+/* A pool of threads that block has as many slots as threads.  Call it before anything is queued. */
 void worker_has_threads(struct worker *w, unsigned threads);
 /* Copy a worker for another thread: the same listeners and limits.  Its counters start at 0,
  * because the watchdog may be counting in *from already. */
 void worker_copy(struct worker *to, const struct worker *from);
 
 /* A connection waits for a thread of this worker, until one begins to serve it.  The watchdog makes
- * room when all seats are taken, or when the queue has not been emptied for too long. */
+ * room when all slots are taken, or when the queue has not been emptied for too long. */
 void worker_queued(struct worker *w);
 
 /* A queued connection waits no longer.  Sessions report it when they begin.  False: none waited. */
@@ -272,7 +272,7 @@ void session_serve(struct loop *l, int fd);
  * release what it holds and end the connection for the peer.  session_gone(): unregister and close
  * it; lost: the process that ran it died. */
 void session_begin(struct loop *l, struct session *s, int fd);
-/* True: the session has begun, but all seats are taken, others wait, and this client has been
+/* True: the session has begun, but all slots are taken, others wait, and this client has been
  * silent for too long.  It was counted as evicted and must be ended without being run. */
 bool session_turned_away(struct loop *l, struct session *s);
 void session_run(struct loop *l, struct session *s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* victims.c - the sessions that give up their seats: a short list, in the order in which they are
+/* victims.c - the sessions that give up their slots: a short list, in the order in which they are
  * closed.  core/room.c decides that order; here the socket is asked for what the machine does not
  * know.  The caller owns the sessions and looks at each again before it ends it.
  */
@@ -33,7 +33,7 @@ void victims_begin(struct victims *v, const struct worker *w, uint64_t now_ms)
 
     if (worker_shares(w)) /* each worker makes room for its part of the shared queue */
         waiting = (waiting + workers - 1) / workers;
-    v->room = (struct room){now_ms, w->seats, waiting};
+    v->room = (struct room){now_ms, w->conn_max, waiting};
     v->wanted = v->room.waiting < VICTIMS_MAX ? v->room.waiting : VICTIMS_MAX;
     v->next = v->count = 0;
 }

@@ -15,7 +15,7 @@
  * Cost of a transfer: two atomic operations and nothing else.  The watchdog sleeps until the next
  * deadline.  Every new deadline is at least `shortest_ms` away when it is set, so the watchdog
  * looks no less often than that and is never late.  It looks every TICK_MS only while connections
- * come, while one waits for a seat, or while the server stops.  When all seats are taken and none
+ * come, while one waits for a slot, or while the server stops.  When all slots are taken and none
  * waits, it sleeps: the listeners wake it.
  */
 #include <errno.h>
@@ -54,7 +54,7 @@ struct watchdog {
     pthread_t thread;
     int wake_fd;
     unsigned quiet;
-    uint64_t now_ms, drain_ms, shortest_ms, seats;
+    uint64_t now_ms, drain_ms, shortest_ms, conn_max;
     unsigned emptied;         /* worker->emptied at the last look */
     bool waited;              /* a connection was waiting then */
     uint64_t waiting_ms;      /* ... since that time */
@@ -83,7 +83,7 @@ bool watchdog_full(struct watchdog *wd)
     bool full;
 
     pthread_mutex_lock(&wd->lock);
-    full = wd->count + atomic_load(&wd->worker->queued) >= wd->seats;
+    full = wd->count + atomic_load(&wd->worker->queued) >= wd->conn_max;
     pthread_mutex_unlock(&wd->lock);
     return full;
 }
@@ -91,22 +91,22 @@ bool watchdog_full(struct watchdog *wd)
 bool watchdog_turns_away(struct watchdog *wd, struct session *s)
 {
     struct worker *w = wd->worker;
-    struct room r = {.now_ms = clock_ms(), .seats = w->seats};
-    unsigned free_seats;
+    struct room r = {.now_ms = clock_ms(), .conn_max = w->conn_max};
+    unsigned free_slots;
 
     pthread_mutex_lock(&wd->lock);
-    free_seats = wd->count < wd->seats ? (unsigned)(wd->seats - wd->count) : 0;
+    free_slots = wd->count < wd->conn_max ? (unsigned)(wd->conn_max - wd->count) : 0;
     pthread_mutex_unlock(&wd->lock);
     /* If other workers share a listener, the watchdog looks at what waits there. */
     r.waiting = worker_shares(w) ? atomic_load(&w->queued) : worker_waiting(w);
-    r.waiting -= r.waiting < free_seats ? r.waiting : free_seats; /* as many will get a seat */
+    r.waiting -= r.waiting < free_slots ? r.waiting : free_slots; /* as many will get a slot */
     return r.waiting && session_place(s, &r).claim == ROOM_IDLE;
 }
 
-void watchdog_seats(struct watchdog *wd, unsigned seats)
+void watchdog_limit(struct watchdog *wd, unsigned slots)
 {
     pthread_mutex_lock(&wd->lock);
-    wd->seats = seats;
+    wd->conn_max = slots;
     pthread_mutex_unlock(&wd->lock);
 }
 
@@ -134,7 +134,7 @@ int watchdog_last(struct watchdog *wd)
     return fd;
 }
 
-/* If a queue feeds the threads, the session's connection leaves the queue as it takes its seat,
+/* If a queue feeds the threads, the session's connection leaves the queue as it takes its slot,
  * under one lock: if it had neither for a moment, watchdog_full() would be wrong then. */
 void watchdog_add(struct watchdog *wd, struct session *s)
 {
@@ -148,7 +148,7 @@ void watchdog_add(struct watchdog *wd, struct session *s)
     wd->first = s;
     wd->count++;
     wd->added = true;
-    if (!wd->ticking && (wd->count == 1 || wd->count >= wd->seats))
+    if (!wd->ticking && (wd->count == 1 || wd->count >= wd->conn_max))
         wake(wd);
     pthread_mutex_unlock(&wd->lock);
 }
@@ -313,7 +313,7 @@ static bool any_takes(const struct worker *w)
            !w->tuning.drain_all;
 }
 
-/* Whether a connection waits for a seat that it will not get by itself.  While seats are free it is
+/* Whether a connection waits for a slot that it will not get by itself.  While slots are free it is
  * about to get a thread, unless its queue's thread is taken or none can be started.  On a listener
  * that other workers share, one of them is about to accept it, unless they are full too. */
 static bool is_awaited(struct watchdog *wd, bool full)
@@ -372,7 +372,7 @@ static void leave_listeners(struct watchdog *wd)
 static int round_of_looks(struct watchdog *wd)
 {
     struct victims v = {.count = 0};
-    bool full = wd->count >= wd->seats;
+    bool full = wd->count >= wd->conn_max;
     bool awaited;
     uint64_t next_ms;
 
@@ -457,7 +457,7 @@ int watchdog_open(struct watchdog **wd, struct worker *w)
         return -ENOMEM;
     new->worker = w;
     new->shortest_ms = shortest_ms(w->server);
-    new->seats = w->seats;
+    new->conn_max = w->conn_max;
     pthread_mutex_init(&new->lock, NULL);
     new->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     err = new->wake_fd < 0 ? -errno : -pthread_create(&new->thread, NULL, watchdog_main, new);

@@ -6,11 +6,11 @@
 #include "inside.h"
 
 /* A worker's share of the server's connections, limited to what the engine can serve. */
-static unsigned seats(const struct server *srv)
+static unsigned conn_max(const struct server *srv)
 {
     const struct engine *e = srv->engine;
     uint64_t part = srv->connections_max / srv->arrangement.workers;
-    uint64_t share = part ? part : 1; /* without a seat the worker would keep a client waiting */
+    uint64_t share = part ? part : 1; /* without a slot the worker would keep a client waiting */
     uint64_t most = e->capacity ? e->capacity : share;
 
     if (e->thread_pool && e->may_block)
@@ -30,7 +30,7 @@ void worker_copy(struct worker *to, const struct worker *from)
         .stopping = from->stopping,
         .watchdog = from->watchdog,
         .siblings = from->siblings,
-        .seats = from->seats,
+        .conn_max = from->conn_max,
         .tuning = from->tuning,
         .cache = from->cache,
     };
@@ -54,7 +54,7 @@ int worker_run(struct server *srv, unsigned number)
         .stop_fd = srv->stop_fd,
         .stopping = &srv->stopping,
         .siblings = srv->arrangement.processes ? 1 : srv->arrangement.workers,
-        .seats = seats(srv),
+        .conn_max = conn_max(srv),
         .tuning = srv->arrangement.tuning,
     };
     int err = 0;
@@ -65,8 +65,8 @@ int worker_run(struct server *srv, unsigned number)
         w.cache = cache_share(srv->site, srv->cache_bytes, srv->stats);
     if (srv->arrangement.pinned)
         pin(number);
-    if (srv->engine->may_block && w.tuning.threads > w.seats)
-        w.tuning.threads = w.seats; /* more of them would serve more than --max-connections */
+    if (srv->engine->may_block && w.tuning.threads > w.conn_max)
+        w.tuning.threads = w.conn_max; /* more of them would serve more than --max-connections */
     if (srv->listeners)
         memcpy(w.listener, srv->listener[srv->arrangement.reuseport ? number : 0],
                sizeof(w.listener));

@@ -33,7 +33,7 @@ HALF = ROOMY // 2  # seats, so that two such layers and small ones run side by s
 PROGRAMS = 4 * CPUS  # C programs at a time: the long ones do little except wait
 WIRE_SECONDS = 900  # time limit for a wire layer, and again for its failed tests
 # C programs that run whole servers on threads and real sockets: like the wire tests, they depend on load.
-WITH_SOCKETS = {"calls", "engines", "faults", "forks", "loop", "net", "offload", "room", "seats", "send", "stale", "stops"}
+WITH_SOCKETS = {"calls", "engines", "faults", "forks", "loop", "net", "offload", "room", "slots", "send", "stale", "stops"}
 LONGEST = ("seeds", "faults", "engines", "queue", "calls", "body", "split")  # they start first
 # Shares of the engines, each run by a program of its own.  In the debug build of `make check` faults is whole, because it
 # then checks for each kind of call whether any engine makes it; `make quick` runs its shares side by side, and

@@ -28,7 +28,7 @@ from lib.client import Sloppy, Wire, request, require  # noqa: E402
 
 ADDRESS = ("127.0.0.1", 8000)  # below the ports that clients get: a client without a server might connect to itself
 GIVEN = dict(word.partition("=")[::2] for word in (os.environ.get("RUNG_ARGS") or "model=event").split())
-SILENT = (63, 64, 65, 128)  # clients: one turn of a lane pumps 64 connections (TURN_MAX in kernel/kserve.c)
+SILENT = (63, 64, 65, 128)  # clients: one turn of a context pumps 64 connections (TURN_MAX in kernel/kserve.c)
 TURNS = 5  # times for each count: whether a turn is full depends on when its processor begins it
 CYCLES = int(os.environ.get("RUNG_CYCLES") or 50)
 CLIENTS = (os.cpu_count() or 1) + 1
@@ -237,7 +237,7 @@ def again_and_again():
 
 # shows D16, D31, E04
 def beneath_silent():
-    """Unloads beneath silent clients, in numbers for which the lane's work queues itself again when no client is left."""
+    """Unloads beneath silent clients, in numbers for which the context's work queues itself again when no client is left."""
     for what in ("rung_http", "rung_echo"):
         for count in SILENT * TURNS:
             load(what, {})

@@ -23,7 +23,7 @@ from vm.image import Image, libraries  # noqa: E402
 
 PROGRAMS = ("site", "site_links", "site_codings", "site_folder")
 OF_MEMORY = ("site_cache", "site_changes", "site_races", "site_listings")
-OURS = ("ksite", "kcache", "kwitness", "kgzip", "kcompat")
+OURS = ("ksite", "kcache", "kstamp", "kgzip", "kcompat")
 SECONDS = ("loop", "ext4", "crc32c_generic")  # modules for a disk that stores times in whole seconds
 NO_BTF = "CONFIG_DEBUG_INFO_BTF_MODULES="  # it would need a tool that nothing else needs
 SKIPPED, LIMIT_S = 77, 400
@@ -76,7 +76,7 @@ def module(build, release, headers):
     shutil.copy2(f"{TOP}/tests/kernel/twin.h", f"{top}/test/twin.h")
     objects = " ".join(name[:-2] + ".o" for name in names if name.endswith(".c"))
     with open(f"{top}/test/Kbuild", "w", encoding="ascii") as file:
-        file.write(KBUILD.format(objects=objects, witness="../kernel/kwitness.o"))
+        file.write(KBUILD.format(objects=objects, witness="../kernel/kstamp.o"))
     types = subprocess.run([sys.executable, f"{TOP}/scripts/gen-types.py"], check=True, stdout=subprocess.PIPE).stdout
     with open(f"{top}/core/mime_types.h", "wb") as file:
         file.write(types)

@@ -68,7 +68,7 @@ static int site_begin(struct table *t, const struct twin *w, char *root, char *i
 }
 
 /* Put the source into the table and return its number. */
-static int seat(struct table *t, struct source *s)
+static int slot(struct table *t, struct source *s)
 {
     int i;
 
@@ -122,7 +122,7 @@ static int find(struct table *t, struct twin *w, const char *path, const char *q
     }
     if (err)
         return err;
-    err = seat(t, s);
+    err = slot(t, s);
     if (err < 0) {
         ksite_release(t->site, s);
         return err;

@@ -80,7 +80,7 @@ def test_many_connections(start, site, how, record_property):
 # shows E04
 def test_a_whole_turn_of_them(start, site, what, count):
     """A work item that has pumped as many connections as a turn allows (64) queues itself again, though the last connection has
-    gone: its lane must stay until that turn is over, too."""
+    gone: its context must stay until that turn is over, too."""
     if what == "rung_http" or has(what):
         for _ in range(TURNS):
             server = start(site if what == "rung_http" else None, *PATIENT, what=what)

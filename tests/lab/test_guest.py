@@ -233,7 +233,7 @@ def test_a_module_that_cannot_be_built_is_the_targets_own_fault(built):
 
 
 @pytest.mark.parametrize("name, part", [
-    ("read_fields [rung_core]", "parsing the request"), ("kwitness_agrees [rung_http]", "finding the answer"),
+    ("read_fields [rung_core]", "parsing the request"), ("kstamp_valid [rung_http]", "finding the answer"),
     ("outq_take [rung_core]", "writing the head"), ("ready_called [rung_core]", "pump, lists"), ("__schedule", "waiting"),
     ("do_syscall_64", "system calls"), ("memcpy", "copying"), ("user space", "user space"), ("tcp_ack", "TCP, IP")])
 def test_whose_a_function_is(name, part):

@@ -15,8 +15,8 @@ HEAD = """/* a.pml - a sample.
  * spin:ltl ENDS
  * spin:also TURN=3
  */
-/* kernel/kserve.c lane_turn() and
- * lane_work(), kernel/kopen.c none_such(): drain_workqueue() */
+/* kernel/kserve.c context_turn() and
+ * context_work(), kernel/kopen.c none_such(): drain_workqueue() */
 """
 SAID = """pan:1: {0} (at depth 9)
 State-vector 120 byte, depth reached 203, errors: {1}
@@ -42,7 +42,7 @@ def test_the_head_declares_the_searches(model):
 
 
 def test_a_function_that_is_gone_is_missed(model):
-    assert models.named(HEAD) == [("kernel/kserve.c", "lane_turn"), ("kernel/kserve.c", "lane_work"),
+    assert models.named(HEAD) == [("kernel/kserve.c", "context_turn"), ("kernel/kserve.c", "context_work"),
                                   ("kernel/kopen.c", "none_such")]
     assert models.lost(model) == ["kernel/kopen.c none_such()"]
     assert not models.defined("int f(void);\n    f(1) {\n", "f") and models.defined("static int *f(int a,\n  int b)\n{\n", "f")

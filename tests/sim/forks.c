@@ -3,7 +3,7 @@
  * is killed in the middle of a connection.
  *
  * The linker sends fork() through here.  The parent never serves by itself: it tries again, an idle
- * child is ended to free its seat, and a connection that gets no process at all is refused.  A
+ * child is ended to free its slot, and a connection that gets no process at all is refused.  A
  * killed child costs its own connection, which is counted as lost, and leaves no zombie.
  */
 #include "../serving.h"
@@ -99,7 +99,7 @@ static void test_the_nth_fork_fails(void **state)
     }
 }
 
-/* No process can be started while a child serves an idle client: that child gives up its seat. */
+/* No process can be started while a child serves an idle client: that child gives up its slot. */
 /* shows D10 */
 static void test_idle_child_makes_room(void **state)
 {
@@ -182,7 +182,7 @@ static void test_killed_child_is_counted(void **state)
     end(&s, 5, 3);
 }
 
-/* A killed child's seat is free again: one child after another takes a seat, and each is killed. */
+/* A killed child's slot is free again: one child after another takes a slot, and each is killed. */
 /* shows N02 */
 static void test_killed_children_leave_their_seats(void **state)
 {

@@ -230,30 +230,30 @@ static void progress_rule_ends_a_stuck_reader(const struct engine *e)
     stop(&s);
 }
 
-/* At its capacity an engine gives the seat of the longest-idle client to a waiting one. */
+/* At its capacity an engine gives the slot of the longest-idle client to a waiting one. */
 /* shows D32 */
 static void makes_room(const struct engine *e)
 {
-    enum { SEATS = 3 };
-    unsigned seats = e->capacity && e->capacity < SEATS ? e->capacity : SEATS;
+    enum { SLOTS = 3 };
+    unsigned slots = e->capacity && e->capacity < SLOTS ? e->capacity : SLOTS;
     struct serving s;
-    int fd[SEATS + 1];
+    int fd[SLOTS + 1];
 
     serving_fill(&s, e, &echo_proto);
-    s.srv.connections_max = SEATS;
+    s.srv.connections_max = SLOTS;
     serving_start(&s);
-    for (unsigned i = 0; i < seats; i++) {
+    for (unsigned i = 0; i < slots; i++) {
         fd[i] = client_open(s.port);
-        assert_true(client_echo(fd[i], "seat", 4));
+        assert_true(client_echo(fd[i], "slot", 4));
         serving_nap(20); /* so that the first is the longest idle */
     }
-    fd[seats] = client_open(s.port);
-    assert_true(client_echo(fd[seats], "more", 4));
+    fd[slots] = client_open(s.port);
+    assert_true(client_echo(fd[slots], "more", 4));
     assert_true(client_ended(fd[0]));
     assert_int_equal(stats_sum(s.srv.stats, STAT_EVICTED), 1);
-    for (unsigned i = 1; i <= seats; i++)
+    for (unsigned i = 1; i <= slots; i++)
         assert_true(client_echo(fd[i], "stay", 4));
-    for (unsigned i = 0; i <= seats; i++)
+    for (unsigned i = 0; i <= slots; i++)
         close(fd[i]);
     stop(&s);
 }
@@ -268,7 +268,7 @@ static void makes_room_in_a_quiet_house(const struct engine *e)
     s.srv.connections_max = 1;
     serving_start(&s);
     first = client_open(s.port);
-    assert_true(client_echo(first, "seat", 4));
+    assert_true(client_echo(first, "slot", 4));
     for (unsigned i = 0; i < 3; i++)
         serving_nap(500);
     second = client_open(s.port);

@@ -177,7 +177,7 @@ static void stop_lets_busy_ones_finish(void **state)
     assert_true(f.l->host.closing);
     assert_false(loop_done(f.l));
     assert_true(loop_listening(f.l)); /* a client waits in the queue */
-    f.w.seats = 1;                    /* ... and is accepted whatever the seats */
+    f.w.conn_max = 1;                    /* ... and is accepted whatever the slots */
     assert_non_null(loop_accept(f.l, 0));
     assert_null(loop_expired(f.l)); /* the clients' next requests may be on the way */
     for (unsigned ms = 0; loop_listening(f.l); ms++) {

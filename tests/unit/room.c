@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* room.c - a loop whose seats are all taken, or that has no descriptor left: which connection is
+/* room.c - a loop whose slots are all taken, or that has no descriptor left: which connection is
  * closed, which stays, when the loop listens again. */
 #include "turns.h"
 #include <sys/resource.h>

@@ -7,10 +7,10 @@ enum { START = 100000 };
 
 enum { PATIENCE = ROOM_PATIENCE_MS };
 
-/* One seat, and no client waits for it: all patience there is. */
+/* One slot, and no client waits for it: all patience there is. */
 static struct room_place place_at(uint64_t now_ms, uint64_t acked)
 {
-    const struct room r = {.now_ms = now_ms, .seats = 1};
+    const struct room r = {.now_ms = now_ms, .conn_max = 1};
     const struct room_peer peer = {acked, UINT64_MAX};
 
     return room_place(&c, &r, &peer);
@@ -25,11 +25,12 @@ static void assert_goes_at(uint64_t ms, enum room_claim claim)
 static void patience_shrinks(void **state)
 {
     (void)state;
-    assert_int_equal(room_patience_ms(&(struct room){.seats = 10}), PATIENCE);
-    assert_int_equal(room_patience_ms(&(struct room){.seats = 10, .waiting = 9}), PATIENCE);
-    assert_int_equal(room_patience_ms(&(struct room){.seats = 10, .waiting = 10}), PATIENCE / 2);
-    assert_int_equal(room_patience_ms(&(struct room){.seats = 10, .waiting = 40}), PATIENCE / 5);
-    assert_int_equal(room_patience_ms(&(struct room){.seats = 1, .waiting = 4096}), ROOM_IDLE_MS);
+    assert_int_equal(room_patience_ms(&(struct room){.conn_max = 10}), PATIENCE);
+    assert_int_equal(room_patience_ms(&(struct room){.conn_max = 10, .waiting = 9}), PATIENCE);
+    assert_int_equal(room_patience_ms(&(struct room){.conn_max = 10, .waiting = 10}), PATIENCE / 2);
+    assert_int_equal(room_patience_ms(&(struct room){.conn_max = 10, .waiting = 40}), PATIENCE / 5);
+    assert_int_equal(room_patience_ms(&(struct room){.conn_max = 1, .waiting = 4096}),
+                     ROOM_IDLE_MS);
     assert_int_equal(room_patience_ms(&(struct room){.waiting = UINT32_MAX - 1}), ROOM_IDLE_MS);
 }
 
@@ -43,7 +44,7 @@ static void silent_newcomer(void **state)
 /* The client was already silent in the accept queue. */
 static void silent_in_the_queue(void **state)
 {
-    const struct room r = {.now_ms = START, .seats = 1, .waiting = 1};
+    const struct room r = {.now_ms = START, .conn_max = 1, .waiting = 1};
     struct room_peer peer = {0, START - ROOM_IDLE_MS + 1};
 
     (void)state;
@@ -94,7 +95,7 @@ static void slow_reader(void **state)
     /* However many wait: acknowledgements of a fast but distant peer may take that long. */
     assert_int_equal(
         room_place(&c,
-                   &(struct room){.now_ms = START + PATIENCE - 1, .seats = 1, .waiting = 4096},
+                   &(struct room){.now_ms = START + PATIENCE - 1, .conn_max = 1, .waiting = 4096},
                    &(struct room_peer){.heard_ms = UINT64_MAX})
             .claim,
         ROOM_KEEPS);
@@ -125,7 +126,7 @@ static void looked_at_from_outside(void **state)
     const uint64_t enough = (uint64_t)ROOM_PACE_BYTES * PATIENCE / 1000;
     const struct conn_host times = {.head_ms = 3000, .idle_ms = 2000, .send_ms = 1000};
     struct room_peer peer = {0, UINT64_MAX};
-    struct room r = {.now_ms = START + ROOM_IDLE_MS - 1, .seats = 1};
+    struct room r = {.now_ms = START + ROOM_IDLE_MS - 1, .conn_max = 1};
     struct conn other = c;
 
     (void)state;
@@ -174,7 +175,7 @@ static void order(void **state)
             assert_int_equal(room_before(&row[i], &row[k]), i < k);
 }
 
-static void others_keep_their_seats(void **state)
+static void others_keep_their_slots(void **state)
 {
     (void)state;
     c.want = CONN_WAIT; /* the host is slow, not the peer */
@@ -199,7 +200,7 @@ int main(void)
         TEST(looked_at_from_outside),
         TEST(begins_again),
         TEST(order),
-        TEST(others_keep_their_seats),
+        TEST(others_keep_their_slots),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@ static inline void begin(struct fixture *f)
         .siblings = 1,
         .stop_fd = f->s.srv.stop_fd,
         .stopping = &f->s.srv.stopping,
-        .seats = (unsigned)f->s.srv.connections_max};
+        .conn_max = (unsigned)f->s.srv.connections_max};
     f->w.listener[0] = f->s.srv.listener[0][0];
     assert_int_equal(loop_open(&f->w, &f->l), 0);
 }

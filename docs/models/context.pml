@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* lane.pml - the ready lists of event and softirq against unload (kernel/kready.c, kernel/kpump.c, kernel/kserve.c).
+/* context.pml - the ready lists of event and softirq against unload (kernel/kready.c, kernel/kpump.c, kernel/kserve.c).
  *
  * Two connections, the network's callback, one work item, one bottom half, for each connection the work item in which it
  * may wait for a file system (far), and the thread in rmmod.  A turn handles TURN connections; after a full turn the
  * work item queues itself again, as the code does after TURN_MAX.
  *
- * Verified: nothing touches a freed lane or connection; a connection is in at most one list and has at most one owner;
+ * Verified: nothing touches a freed context or connection; a connection is in at most one list and has at most one owner;
  * bytes that a callback announced are pumped; unloading is never stuck.
  *
  * spin:planted FLUSH !(gone[l])  unload calls flush_workqueue(): it misses a work item that queues itself again
  * spin:planted SOFT_LAST !(gone[to])  unload waits for the work item before the bottom half, which may still start it
- * spin:planted FAR_LAST !(gone[to])  unload waits for the lanes' work item before the far ones, which may start it, too
+ * spin:planted FAR_LAST !(gone[to])  unload waits for the contexts' work item before the far ones, which may start it, too
  * spin:planted FORGETS invalid end state  a pumped connection goes to IDLE and ignores a mark made during the pump
  * spin:planted UNHOOKED (state[c]!=  a connection is freed without waiting for callbacks that have begun
  */
 #define CONNS 2
 #define TURN 2
 #define EVENTS 1
-#define WORK 0 /* the two lanes */
+#define WORK 0 /* the two contexts */
 #define SOFT 1
-#define FAR 2  /* not a lane: a work item of the connection's own */
-#define NONE 3 /* no lane owns it */
-#define CALL 4 /* its callback owns it, with the bottom half's lane */
+#define FAR 2  /* not a context: a work item of the connection's own */
+#define NONE 3 /* no context owns it */
+#define CALL 4 /* its callback owns it, with the bottom half's context */
 
 mtype = {IDLE, QUEUED, RUNNING, AGAIN, FREED};
 mtype state[CONNS] = IDLE;
@@ -33,8 +33,8 @@ bool called[CONNS];      /* its callback runs, under sk_callback_lock */
 bool lock, stop;         /* s->lock; s->stop */
 byte live = CONNS;
 
-chan ready[2] = [CONNS] of {byte}; /* what a lane's llist holds */
-chan rest[2] = [CONNS] of {byte};  /* what the lane has taken out of it */
+chan ready[2] = [CONNS] of {byte}; /* what a context's llist holds */
+chan rest[2] = [CONNS] of {byte};  /* what the context has taken out of it */
 bool pending[2], running[2], gone[2];
 bool far[CONNS];         /* its far work item is queued */
 byte far_runs;
@@ -90,7 +90,7 @@ inline call(c) {
         fi
     }
     start();
-    assert(!gone[SOFT]) /* the lane is still looked at */
+    assert(!gone[SOFT]) /* the context is still looked at */
 }
 
 /* kernel/khook.c ready_called() and ready_data(): bytes have come. */
@@ -136,7 +136,7 @@ inline pump(l, c) {
     ends = stop
 }
 
-/* kernel/kpump.c ready_hand_on(), for a lane that cannot do the next step: the bottom half hands the connection to the
+/* kernel/kpump.c ready_hand_on(), for a context that cannot do the next step: the bottom half hands the connection to the
  * work item, which may sleep (ready_hand()), and both to the queue that may wait for a file system (kernel/kready.c
  * kready_queue_far()) */
 inline hand(l, c) {
@@ -192,8 +192,8 @@ end:
     od
 }
 
-/* kernel/kserve.c lane_work() and lane_bh(), each of which runs at most once at a time, and lane_turn() */
-proctype lane(byte l) {
+/* kernel/kserve.c context_work() and context_bh(), each of which runs at most once at a time, and context_turn() */
+proctype context(byte l) {
     byte n, c, to = NONE;
     bool ends;
 end:
@@ -224,13 +224,13 @@ end:
     od
 }
 
-/* kernel/kserve.c lanes_close(): tasklet_kill() or cancel_work_sync() */
+/* kernel/kserve.c contexts_close(): tasklet_kill() or cancel_work_sync() */
 inline end_soft() { atomic { !pending[SOFT] && !running[SOFT] -> gone[SOFT] = true } }
 
 /* kernel/kfar.c kfar_close(): destroy_workqueue() waits for queued and running work */
 inline end_far() { !far[0] && !far[1] && !far_runs }
 
-/* kernel/kserve.c ready_way_close() */
+/* kernel/kserve.c ready_close() */
 inline end_work() {
 #ifdef FLUSH
     awaited = pending[WORK] + running[WORK]; /* flush_workqueue(): the runs that are there now */
@@ -278,6 +278,6 @@ init {
         :: soft[0] = false /* as in the model event */
         :: true
         fi;
-        run network(0); run far_work(0); run far_work(1); run lane(WORK); run lane(SOFT)
+        run network(0); run far_work(0); run far_work(1); run context(WORK); run context(SOFT)
     }
 }

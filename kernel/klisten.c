@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kdoor.c - listening sockets, and accepting connections.
+/* klisten.c - listening sockets, and accepting connections.
  *
  * A listener's callback queues one work item, which accepts without waiting, with a budget.  When
- * all seats are taken, or memory is short, connections wait in the kernel's own queue.  Some of the
- * connections that make least use of their seats (core/room.h) are asked to leave, and accepting is
+ * all slots are taken, or memory is short, connections wait in the kernel's own queue.  Some of the
+ * connections that make least use of their slots (core/room.h) are asked to leave, and accepting is
  * tried again when a connection has ended, or after PAUSE_MS.  Nothing spins.  No connection is
  * dropped while it waits in that queue; an accepted one is closed if there is no memory or thread
  * for it (`refused`).
@@ -31,7 +31,7 @@ enum {
     STALLS_MAX = 3
 };
 
-/* --- All seats are taken ---------------------------------------------------------------------- */
+/* --- All slots are taken ---------------------------------------------------------------------- */
 
 struct victims {
     unsigned most, count;
@@ -43,15 +43,15 @@ static unsigned waiting(const struct kserve *s)
 {
     unsigned i, n = 0;
 
-    for (i = 0; i < s->doors; i++)
-        n += READ_ONCE(s->door[i].sock->sk->sk_ack_backlog);
+    for (i = 0; i < s->listeners; i++)
+        n += READ_ONCE(s->listener[i].sock->sk->sk_ack_backlog);
     return n;
 }
 
 /* Whether the connection has been asked to leave, or is about to end. */
 static bool is_leaving(const struct kconn *k)
 {
-    return test_bit(KCONN_UNSEAT, &k->flags) || test_bit(KCONN_GOES, &k->flags);
+    return test_bit(KCONN_EVICT, &k->flags) || test_bit(KCONN_GOES, &k->flags);
 }
 
 /* Looks at the first connections of the list.  Adds those that should leave to v, and returns how
@@ -81,7 +81,7 @@ static unsigned victims_find(struct victims *v, struct kserve *s, const struct r
  * so this only proposes: the connection's owner decides (kconn_unwanted()). */
 static void make_room(struct kserve *s, unsigned most)
 {
-    struct room room = {(u64)ktime_to_ms(ktime_get_coarse()), s->seats, 0};
+    struct room room = {(u64)ktime_to_ms(ktime_get_coarse()), s->conn_max, 0};
     struct victims v = {.most = most};
     unsigned i, leaving;
 
@@ -93,29 +93,29 @@ static void make_room(struct kserve *s, unsigned most)
     for (i = 0; i < v.count && i + leaving < room.waiting; i++) {
         struct kconn *k = container_of(v.row[i].conn, struct kconn, conn);
 
-        set_bit(KCONN_UNSEAT, &k->flags);
+        set_bit(KCONN_EVICT, &k->flags);
         smp_mb__after_atomic(); /* its owner sees it at the next pump */
-        s->way->look(k);
+        s->ops->kick(k);
     }
     spin_unlock(&s->lock);
 }
 
 /* Stops accepting until a connection has ended, or for PAUSE_MS.  most: as for make_room(). */
-static void pause_accepting(struct kdoor *d, unsigned most)
+static void pause_accepting(struct klistener *d, unsigned most)
 {
     WRITE_ONCE(d->serve->paused, true);
     make_room(d->serve, most);
-    queue_delayed_work(d->serve->door_wq, &d->accept, msecs_to_jiffies(PAUSE_MS));
+    queue_delayed_work(d->serve->listen_wq, &d->accept, msecs_to_jiffies(PAUSE_MS));
 }
 
-void kdoors_room(struct kserve *s)
+void klisteners_room(struct kserve *s)
 {
     unsigned i;
 
-    spin_lock(&s->lock); /* against kdoors_close() */
+    spin_lock(&s->lock); /* against klisteners_close() */
     WRITE_ONCE(s->paused, false);
-    for (i = 0; i < s->doors; i++)
-        mod_delayed_work(s->door_wq, &s->door[i].accept, 0);
+    for (i = 0; i < s->listeners; i++)
+        mod_delayed_work(s->listen_wq, &s->listener[i].accept, 0);
     spin_unlock(&s->lock);
 }
 
@@ -143,13 +143,13 @@ static bool peer_died(int err)
     }
 }
 
-static bool awaited(const struct kdoor *d)
+static bool awaited(const struct klistener *d)
 {
     return !reqsk_queue_empty(&inet_csk(d->sock->sk)->icsk_accept_queue);
 }
 
 /* 0: go on; -EAGAIN: the queue is empty; other: a shortage. */
-static int accept_one(struct kdoor *d)
+static int accept_one(struct klistener *d)
 {
     struct kserve *s = d->serve;
     struct socket *sock;
@@ -164,20 +164,20 @@ static int accept_one(struct kdoor *d)
     }
     trace_rung_accepted(sock->sk);
     ksock_unhook(s, sock); /* its callbacks are copies of the listener's */
-    err = s->way->welcome(s, sock);
+    err = s->ops->accept(s, sock);
     if (err)
         kstat_add(s, KSTAT_REFUSED, 1);
     return err == -EAGAIN ? -ENOMEM : err; /* -EAGAIN: no thread can be started */
 }
 
-static void door_accept(struct work_struct *work)
+static void listener_accept(struct work_struct *work)
 {
-    struct kdoor *d = container_of(to_delayed_work(work), struct kdoor, accept);
+    struct klistener *d = container_of(to_delayed_work(work), struct klistener, accept);
     unsigned n;
     int err;
 
     for (n = 0; n < ACCEPT_BUDGET; n++) {
-        if (atomic_read(&d->serve->live) >= (int)d->serve->seats) {
+        if (atomic_read(&d->serve->live) >= (int)d->serve->conn_max) {
             if (awaited(d))
                 pause_accepting(d, VICTIMS_MAX);
             return;
@@ -190,18 +190,18 @@ static void door_accept(struct work_struct *work)
             return;
         }
     }
-    queue_delayed_work(d->serve->door_wq, &d->accept, 0);
+    queue_delayed_work(d->serve->listen_wq, &d->accept, 0);
 }
 
 /* Called for connections in the queue, too: they have the listener's callbacks. */
-static void door_data_ready(struct sock *sk)
+static void listener_data_ready(struct sock *sk)
 {
-    struct kdoor *d;
+    struct klistener *d;
 
     read_lock_bh(&sk->sk_callback_lock);
     d = sk->sk_user_data;
     if (d && sk->sk_state == TCP_LISTEN)
-        queue_delayed_work(d->serve->door_wq, &d->accept, 0);
+        queue_delayed_work(d->serve->listen_wq, &d->accept, 0);
     read_unlock_bh(&sk->sk_callback_lock);
 }
 
@@ -243,7 +243,7 @@ static int socket_listen(struct kserve *s, struct socket *sock, struct sockaddr_
     return kernel_listen(sock, s->opt.backlog);
 }
 
-static void door_hook(struct kdoor *d)
+static void listener_hook(struct klistener *d)
 {
     struct kcalls *calls = &d->serve->calls;
     struct sock *sk = d->sock->sk;
@@ -253,11 +253,11 @@ static void door_hook(struct kdoor *d)
     calls->write_space = sk->sk_write_space;
     calls->state_change = sk->sk_state_change;
     sk->sk_user_data = d;
-    sk->sk_data_ready = door_data_ready;
+    sk->sk_data_ready = listener_data_ready;
     write_unlock_bh(&sk->sk_callback_lock);
 }
 
-static int door_open(struct kdoor *d, struct kserve *s, const char *address)
+static int listener_open(struct klistener *d, struct kserve *s, const char *address)
 {
     struct sockaddr_storage at = {0};
     int err;
@@ -274,21 +274,21 @@ static int door_open(struct kdoor *d, struct kserve *s, const char *address)
     if (err)
         return err;
     d->serve = s;
-    INIT_DELAYED_WORK(&d->accept, door_accept);
+    INIT_DELAYED_WORK(&d->accept, listener_accept);
     err = socket_listen(s, d->sock, &at);
     if (err) {
         sock_release(d->sock);
         return err;
     }
-    door_hook(d);
-    spin_lock(&s->lock); /* against make_room() of the door before this one */
-    s->doors++;
+    listener_hook(d);
+    spin_lock(&s->lock); /* against make_room() of the listener before this one */
+    s->listeners++;
     spin_unlock(&s->lock);
-    queue_delayed_work(s->door_wq, &d->accept, 0); /* some connections came before the callback */
+    queue_delayed_work(s->listen_wq, &d->accept, 0); /* some connections came before the callback */
     return 0;
 }
 
-static void door_close(struct kdoor *d)
+static void listener_close(struct klistener *d)
 {
     struct sock *sk = d->sock->sk;
 
@@ -300,15 +300,15 @@ static void door_close(struct kdoor *d)
     sock_release(d->sock); /* connections in its queue are reset */
 }
 
-void kdoors_close(struct kserve *s)
+void klisteners_close(struct kserve *s)
 {
-    unsigned doors = s->doors;
+    unsigned listeners = s->listeners;
 
     spin_lock(&s->lock);
-    s->doors = 0; /* kdoors_room() queues no more */
+    s->listeners = 0; /* klisteners_room() queues no more */
     spin_unlock(&s->lock);
-    while (doors)
-        door_close(&s->door[--doors]);
+    while (listeners)
+        listener_close(&s->listener[--listeners]);
 }
 
 static bool lacks_protocol(int err)
@@ -316,20 +316,20 @@ static bool lacks_protocol(int err)
     return err == -EAFNOSUPPORT || err == -EADDRNOTAVAIL;
 }
 
-int kdoors_open(struct kserve *s)
+int klisteners_open(struct kserve *s)
 {
     unsigned i;
     int err = -EINVAL;
 
     s->port = s->opt.port;
     for (i = 0; i < s->opt.binds; i++) {
-        err = door_open(&s->door[s->doors], s, s->opt.bind[i]);
+        err = listener_open(&s->listener[s->listeners], s, s->opt.bind[i]);
         if (!err || (s->opt.some_binds && lacks_protocol(err)))
             continue;
         pr_err("%s: cannot listen on %s port %u: %pe\n", s->name, s->opt.bind[i], s->port,
                ERR_PTR(err));
-        kdoors_close(s);
+        klisteners_close(s);
         return err;
     }
-    return s->doors ? 0 : err;
+    return s->listeners ? 0 : err;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* seats.c - a client waiting on a shared listener is served while any worker has a free seat,
+/* slots.c - a client waiting on a shared listener is served while any worker has a free slot,
  * however long a connection is on its way from the queue to its thread, and no other client loses
- * its seat for it.
+ * its slot for it.
  *
  * The linker sends watchdog_add() through here, which delays a thread that begins to serve.  A
- * worker that believed in a free seat during that time would sleep on the listener without having
+ * worker that believed in a free slot during that time would sleep on the listener without having
  * one.  The kernel wakes one worker for a client; if it wakes that worker, the client waits for
  * ever although another worker is free.
  */
@@ -61,7 +61,7 @@ static void leave(int client)
     close(client);
 }
 
-/* Each worker has one thread and so one seat; half a request keeps that seat.  On a busy machine a
+/* Each worker has one thread and so one slot; half a request keeps that slot.  On a busy machine a
  * free worker may need so long to accept that the full one would make room for the second client.
  * Its wake-up would not be lost, so no worker makes room here; a lost one would last for ever. */
 /* shows D08, D32 */
@@ -85,7 +85,7 @@ static void test_no_wake_up_is_lost(void **state)
         while (stats_live(s.srv.stats) <= i && serving_ms() < until_ms)
             serving_nap(1);
         assert_int_equal(stats_live(s.srv.stats), i + 1);
-        serving_nap(2 * LATE_MS); /* the serving thread has its seat by now */
+        serving_nap(2 * LATE_MS); /* the serving thread has its slot by now */
     }
     for (unsigned i = 0; i < WORKERS; i++)
         leave(client[i]);
@@ -106,7 +106,7 @@ static void wait_until_evicted(struct serving *s, uint64_t count)
     assert_int_equal(stats_sum(s->srv.stats, STAT_EVICTED), count);
 }
 
-/* A worker without a free seat sees a waiting client, and at its next look another worker has
+/* A worker without a free slot sees a waiting client, and at its next look another worker has
  * accepted it.  That is no reason to close the idle connection here.  A client that still waits
  * after that has found no other worker. */
 static void test_a_glimpse_evicts_nobody(void **state)
@@ -138,7 +138,7 @@ static void test_a_glimpse_evicts_nobody(void **state)
     serving_empty(&s);
 }
 
-/* An idle connection loses its seat while half a request arrives.  The server reads no more, so the
+/* An idle connection loses its slot while half a request arrives.  The server reads no more, so the
  * client made no mistake: the connection ends, and no 400 is sent. */
 static void test_half_a_head_that_is_cut_off_is_no_mistake(void **state)
 {
@@ -167,7 +167,7 @@ static void test_half_a_head_that_is_cut_off_is_no_mistake(void **state)
     serving_empty(&s);
 }
 
-/* As many clients as seats: none is turned away, though threads are late and clients silent. */
+/* As many clients as slots: none is turned away, though threads are late and clients silent. */
 /* shows N04 */
 static void test_a_last_seat_is_a_seat(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kwitness.c - has anything changed that a cached answer rests on?  Checked from memory, in any
+/* kstamp.c - has anything changed that a cached answer rests on?  Checked from memory, in any
  * context, without a lock: the names from the file up to the root, and the attributes of what they
  * lead to, are summed up when the answer is kept, and again at every hit.
  *
@@ -84,7 +84,7 @@ static const struct inode *see_name(struct sight *s, const struct dentry *d, boo
 }
 
 /* s is all zero except for the clock.  False: changes cannot be seen. */
-static bool look(const struct kwitness *w, struct sight *s)
+static bool look(const struct kstamp *w, struct sight *s)
 {
     const struct dentry *d = w->asked.dentry;
     const struct inode *inode;
@@ -113,12 +113,12 @@ static bool look(const struct kwitness *w, struct sight *s)
     return false;
 }
 
-bool kwitness_local(const struct super_block *sb)
+bool kstamp_local(const struct super_block *sb)
 {
     return stamp_is_local((u32)sb->s_magic, sb->s_type->fs_flags & FS_REQUIRES_DEV);
 }
 
-struct stamp_clock kwitness_clock(const struct super_block *sb)
+struct stamp_clock kstamp_clock(const struct super_block *sb)
 {
     struct timespec64 now;
 
@@ -133,9 +133,9 @@ struct stamp_clock kwitness_clock(const struct super_block *sb)
 
 /* Sets w and returns the sum of what is seen.  0: changes cannot be seen, or something has changed
  * too lately. */
-static u64 look_first(struct kwitness *w, const struct kcache_fill *fill)
+static u64 look_first(struct kstamp *w, const struct kcache_fill *fill)
 {
-    const struct stamp_clock clock = kwitness_clock(fill->root->dentry->d_sb);
+    const struct stamp_clock clock = kstamp_clock(fill->root->dentry->d_sb);
     struct sight s = {.clock = &clock};
     bool told;
 
@@ -152,9 +152,9 @@ static u64 look_first(struct kwitness *w, const struct kcache_fill *fill)
     return told && !s.young ? s.sum : 0;
 }
 
-u64 kwitness_sum(const struct kcache_fill *fill)
+u64 kstamp_sum(const struct kcache_fill *fill)
 {
-    struct kwitness w;
+    struct kstamp w;
 
     return look_first(&w, fill);
 }
@@ -186,12 +186,12 @@ static bool is_current(const struct kcache_fill *fill)
            source->ctime_ns == changed.tv_nsec && !is_being_written(inode);
 }
 
-bool kwitness_begin(struct kwitness *w, const struct kcache_fill *fill)
+bool kstamp_begin(struct kstamp *w, const struct kcache_fill *fill)
 {
     u64 sum = look_first(w, fill);
 
     if (!sum || sum != fill->seen || !is_current(fill)) {
-        *w = (struct kwitness){0};
+        *w = (struct kstamp){0};
         return false;
     }
     path_get(&w->asked);
@@ -200,7 +200,7 @@ bool kwitness_begin(struct kwitness *w, const struct kcache_fill *fill)
     return true;
 }
 
-bool kwitness_agrees(const struct kwitness *w)
+bool kstamp_valid(const struct kstamp *w)
 {
     struct sight s = {0};
     bool told;
@@ -211,7 +211,7 @@ bool kwitness_agrees(const struct kwitness *w)
     return told && s.sum == w->sum;
 }
 
-void kwitness_end(struct kwitness *w)
+void kstamp_end(struct kstamp *w)
 {
     dput(w->sent);
     path_put(&w->asked);
