@@ -97,7 +97,7 @@ def until(happens):
         time.sleep(0.005)
 
 
-class Door(contextlib.ExitStack):
+class Listener(contextlib.ExitStack):
     """A listener with its connections, open and ended."""
 
     def __init__(self, host="127.0.0.1", port=0, dual=False, client=None, backlog=1024):

@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 pytest.register_assert_rewrite("words")
 import space  # noqa: E402 - found by the line above
-from aid import Door, drop  # noqa: E402
+from aid import Listener, drop  # noqa: E402
 
 
 def pytest_sessionstart():
@@ -35,8 +35,8 @@ def own_space():
 @pytest.fixture
 def there(own_space):  # pylint: disable=unused-argument
     """The pair of a socket that exists; all sockets must still be there at the end."""
-    with Door() as door:
-        door.end(3)
+    with Listener() as listener:
+        listener.end(3)
         before = space.sockets()
         yield space.sockets("time-wait")[1].pair
         assert space.sockets() == before

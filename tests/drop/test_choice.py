@@ -4,7 +4,7 @@ import socket
 import struct
 
 import pytest
-from aid import DONE, PATIENCE, Door, drop, dropped, named, not_by_module, pair_of, until
+from aid import DONE, PATIENCE, Listener, drop, dropped, named, not_by_module, pair_of, until
 from space import sockets
 
 HOSTS = {"IPv4": "127.0.0.1", "IPv6": "::1"}
@@ -14,8 +14,8 @@ anywhere = pytest.mark.parametrize("host", HOSTS.values(), ids=HOSTS)
 @anywhere
 @pytest.mark.parametrize("at", (0, 7, 19))
 def test_a_pair_in_time_wait(host, at):
-    with Door(host) as door:
-        door.end(20)
+    with Listener(host) as listener:
+        listener.end(20)
         before = sockets()
         chosen = sockets("time-wait")[at]
         assert dropped(chosen.local, chosen.peer)["dropped"] == 1
@@ -25,9 +25,9 @@ def test_a_pair_in_time_wait(host, at):
 @anywhere
 def test_a_pair_that_is_open(host):
     """The process that holds the socket gets an error and the other end a reset; a second connection is not disturbed."""
-    with Door(host) as door:
-        client, server = door.connect()
-        others = door.connect()
+    with Listener(host) as listener:
+        client, server = listener.connect()
+        others = listener.connect()
         assert dropped(*pair_of(server).split())["dropped"] == 1
         with pytest.raises(ConnectionAbortedError):
             server.recv(1)
@@ -40,8 +40,8 @@ def test_a_pair_that_is_open(host):
 @anywhere
 def test_both_ends_are_sockets_of_their_own(host):
     """On loopback the reversed pair is the other end."""
-    with Door(host) as door:
-        door.end(1, "client")
+    with Listener(host) as listener:
+        listener.end(1, "client")
         [seen] = sockets("time-wait")
         run = drop("--yes", seen.peer, seen.local)
         assert run.status == DONE and "1 of 1 pairs: no such socket" in run.out
@@ -50,17 +50,17 @@ def test_both_ends_are_sockets_of_their_own(host):
 
 @anywhere
 def test_a_thousand_at_a_port(host):
-    with Door(host) as door, Door(host) as beside:
-        door.end(1000)
+    with Listener(host) as listener, Listener(host) as beside:
+        listener.end(1000)
         beside.end(30)
-        others = [seen for seen in sockets() if f":{door.port}" not in seen.local or seen.state == "listen"]
-        assert dropped("-p", door.port)["by_state"] == [{"state": "time-wait", "count": 1000}]
+        others = [seen for seen in sockets() if f":{listener.port}" not in seen.local or seen.state == "listen"]
+        assert dropped("-p", listener.port)["by_state"] == [{"state": "time-wait", "count": 1000}]
         assert sockets() == others and len(others) == 32
 
 
 def test_ports_and_ranges():
-    with Door() as door:
-        door.end(50, "client")
+    with Listener() as listener:
+        listener.end(50, "client")
         ports = sorted(int(seen.local.rpartition(":")[2]) for seen in sockets("time-wait"))
         low, high = ports[10], ports[19]
         assert dropped("-p", f"{low}-{high}", "--port", ports[0])["dropped"] == 11
@@ -73,25 +73,25 @@ def test_ports_and_ranges():
     ("10.0.0.0/8", 0), ("::1", 0), (":{port}", 0), ("127.0.0.2:{port}", 0), ("127.0.0.2:{client}", 1), (":{client}", 1),
     ("::ffff:127.0.0.2", 3), ("[::ffff:127.0.0.2]:{client}", 1)])
 def test_peers(rule, count):
-    with Door() as door:
+    with Listener() as listener:
         for last in (2, 3, 4):
-            door.end(3, source=(f"127.0.0.{last}", 0))
+            listener.end(3, source=(f"127.0.0.{last}", 0))
         client = min(seen.peer for seen in sockets("time-wait")).rpartition(":")[2]
-        assert dropped("--peer", rule.format(port=door.port, client=client))["dropped"] == count
+        assert dropped("--peer", rule.format(port=listener.port, client=client))["dropped"] == count
         assert len(sockets("time-wait")) == 9 - count
 
 
 @pytest.mark.parametrize("rule, count", [
     ("::1", 2), ("[::1]", 2), ("::/0", 2), ("::2/127", 0), ("::/127", 2), ("[::1]:{client}", 1), ("0.0.0.0/0", 0), ("127.0.0.1", 0)])
 def test_peers_of_ipv6(rule, count):
-    with Door("::1") as door:
-        door.end(2)
+    with Listener("::1") as listener:
+        listener.end(2)
         client = sockets("time-wait")[0].peer.rpartition(":")[2]
         assert dropped("--peer", rule.format(client=client))["dropped"] == count
 
 
 def test_different_options_must_all_fit():
-    with Door() as one, Door() as other:
+    with Listener() as one, Listener() as other:
         one.end(3, source=("127.0.0.2", 0))
         one.end(2, source=("127.0.0.3", 0))
         other.end(4, source=("127.0.0.2", 0))
@@ -100,7 +100,7 @@ def test_different_options_must_all_fit():
 
 
 def test_families():
-    with Door() as four, Door("::1") as six, Door("::", dual=True, client="127.0.0.1") as both:
+    with Listener() as four, Listener("::1") as six, Listener("::", dual=True, client="127.0.0.1") as both:
         four.end(1)
         six.end(2)
         both.end(4)  # IPv6 sockets with IPv4 addresses
@@ -109,9 +109,9 @@ def test_families():
 
 
 def test_a_socket_of_ipv6_that_talks_ipv4():
-    with Door("::", dual=True, client="127.0.0.1") as door:
-        door.end(5)
-        client, server = door.connect()
+    with Listener("::", dual=True, client="127.0.0.1") as listener:
+        listener.end(5)
+        client, server = listener.connect()
         chosen = sockets("time-wait")[2]
         local, peer = chosen.pair.split()
         assert dropped(local, peer)["dropped"] == 1 and len(sockets("time-wait")) == 4
@@ -124,18 +124,18 @@ def test_a_socket_of_ipv6_that_talks_ipv4():
 # --- States -------------------------------------------------------------------------------------------------
 
 def test_time_wait_unless_said():
-    with Door() as door:
-        door.end(3)
-        door.connect()
-        assert dropped("-p", door.port)["dropped"] == 3
+    with Listener() as listener:
+        listener.end(3)
+        listener.connect()
+        assert dropped("-p", listener.port)["dropped"] == 3
         assert len(sockets("established")) == 2
-        assert dropped("-p", door.port, "--state", "established")["dropped"] == 1
+        assert dropped("-p", listener.port, "--state", "established")["dropped"] == 1
         assert len(sockets("established")) == 0  # the other end has received its reset
 
 
 def test_half_closed():
-    with Door() as door:
-        client, server = door.connect()
+    with Listener() as listener:
+        client, server = listener.connect()
         client.shutdown(socket.SHUT_WR)
         until(lambda: {seen.state for seen in sockets()} == {"listen", "fin-wait-2", "close-wait"})
         assert dropped("--state", "fin-wait-2")["dropped"] == 1
@@ -145,8 +145,8 @@ def test_half_closed():
 
 def test_what_no_process_holds():
     """A socket that is closed while its other end is open: the kernel keeps it as a small record, in FIN-WAIT-2."""
-    with Door() as door:
-        client, _ = door.connect()
+    with Listener() as listener:
+        client, _ = listener.connect()
         client.close()
         until(lambda: sockets("fin-wait-2"))
         assert dropped("--state", "fin-wait-2")["dropped"] == 1
@@ -154,21 +154,21 @@ def test_what_no_process_holds():
 
 
 def test_a_connection_that_is_not_made():
-    with Door(backlog=0) as door, socket.socket() as late:
-        early = [socket.create_connection((door.host, door.port), PATIENCE)]
+    with Listener(backlog=0) as listener, socket.socket() as late:
+        early = [socket.create_connection((listener.host, listener.port), PATIENCE)]
         late.setblocking(False)
-        late.connect_ex((door.host, door.port))
+        late.connect_ex((listener.host, listener.port))
         until(lambda: "syn-sent" in {seen.state for seen in sockets()} or early.append(
-            socket.create_connection((door.host, door.port), 0.2)))
+            socket.create_connection((listener.host, listener.port), 0.2)))
         assert dropped("--state", "syn-sent")["dropped"] >= 1
         for wire in early:
             wire.close()
 
 
 def test_every_state_but_listen():
-    with Door() as door:
-        door.end(2)
-        door.connect()
+    with Listener() as listener:
+        listener.end(2)
+        listener.connect()
         count = dropped("--state", "all")
         assert count["dropped"] >= 3 and count["let_be"] == {"listening": 1, "other_users": 0}
         assert [seen.state for seen in sockets()] == ["listen"]
@@ -177,18 +177,18 @@ def test_every_state_but_listen():
 @pytest.mark.parametrize("args", [["-p", "{port}"], ["-s", "all"], ["--peer", "0.0.0.0/0"], ["127.0.0.1:{port}", "127.0.0.1:1"],
                                   ["-s", "established", "-s", "time-wait"]])
 def test_who_listens_is_let_be(args):
-    with Door() as door:
-        door.end(2)
-        dropped(*[arg.format(port=door.port) for arg in args])
+    with Listener() as listener:
+        listener.end(2)
+        dropped(*[arg.format(port=listener.port) for arg in args])
         assert len(sockets("listen")) == 1
-        door.connect()
+        listener.connect()
 
 
 @not_by_module
 def test_who_listens_is_dropped_when_named():
-    with Door() as door, Door("::1") as six, Door() as other:
-        door.end(1)
-        assert dropped("-s", "listen", "-p", door.port, "-p", six.port)["dropped"] == 2
+    with Listener() as listener, Listener("::1") as six, Listener() as other:
+        listener.end(1)
+        assert dropped("-s", "listen", "-p", listener.port, "-p", six.port)["dropped"] == 2
         assert [seen.local for seen in sockets("listen")] == [f"127.0.0.1:{other.port}"]
         assert len(sockets("time-wait")) == 1
 
@@ -219,19 +219,19 @@ def bound(wire):
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
 
 
-def bound_door(door):
+def bound_door(listener):
     """Makes a connection whose server's end is bound to a device."""
-    bound(door.listener)
-    return door.connect()
+    bound(listener.listener)
+    return listener.connect()
 
 
 @anywhere
 def test_bound_to_a_device(host):
-    with Door(host) as door:
-        _, server = bound_door(door)
+    with Listener(host) as listener:
+        _, server = bound_door(listener)
         local, peer = pair_of(server).split()
         address, _, port = local.rpartition(":")
-        shown = drop("--list", "-p", door.port, "-s", "established").out.split()
+        shown = drop("--list", "-p", listener.port, "-s", "established").out.split()
         assert shown == [f"{address}%lo:{port}", peer]
         assert dropped(*shown)["dropped"] == 1
         with pytest.raises(ConnectionAbortedError):
@@ -239,14 +239,14 @@ def test_bound_to_a_device(host):
 
 
 def test_a_device_that_is_not_named_is_any():
-    with Door() as door:
-        _, server = bound_door(door)
+    with Listener() as listener:
+        _, server = bound_door(listener)
         assert dropped(*pair_of(server).split())["dropped"] == 1
 
 
 def test_a_device_that_is_named_is_no_other():
-    with Door() as door:
-        _, server = door.connect()
+    with Listener() as listener:
+        _, server = listener.connect()
         local, peer = pair_of(server).split()
         assert dropped(local.replace(":", "%lo:"), peer)["chosen"] == 0
 
@@ -259,8 +259,8 @@ def test_nothing_is_there():
 
 
 def test_a_reset_leaves_nothing():
-    with Door() as door:
-        client, server = door.connect()
+    with Listener() as listener:
+        client, server = listener.connect()
         server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         server.close()
         until(lambda: len(sockets()) == 1)

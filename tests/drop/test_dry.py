@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import pytest
-from aid import DONE, PATIENCE, USAGE, Door, drop, dropped, need
+from aid import DONE, PATIENCE, USAGE, Listener, drop, dropped, need
 from space import sockets
 
 SS_NAMES = {"ESTAB": "established", "TIME-WAIT": "time-wait", "LISTEN": "listen", "CLOSE-WAIT": "close-wait",
@@ -15,7 +15,7 @@ SS_NAMES = {"ESTAB": "established", "TIME-WAIT": "time-wait", "LISTEN": "listen"
 @pytest.fixture
 def crowd():
     """Sockets of several ports, states and families."""
-    with Door() as one, Door() as two, Door("::1") as six:
+    with Listener() as one, Listener() as two, Listener("::1") as six:
         one.end(12)
         one.end(5, source=("127.0.0.9", 0))
         two.end(7, "client")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import space
-from aid import BAD_LINES, MODULE_FILE, Door, need, pair_of
+from aid import BAD_LINES, MODULE_FILE, Listener, need, pair_of
 from space import sockets
 
 LINE_MAX, LINES_MAX = 160, 1024  # kernel/drop_pair.h; the line with its end
@@ -30,8 +30,8 @@ def tell(data, path=MODULE_FILE):
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 # shows E19
 def test_one_line(host):
-    with Door(host) as door:
-        door.end(10)
+    with Listener(host) as listener:
+        listener.end(10)
         chosen = sockets("time-wait")[4]
         before = sockets()
         assert tell(f"{chosen.pair}\n") == 0
@@ -41,7 +41,7 @@ def test_one_line(host):
 
 # shows E19
 def test_many_lines():
-    with Door() as four, Door("::1") as six:
+    with Listener() as four, Listener("::1") as six:
         four.end(40)
         six.end(40)
         chosen = sockets("time-wait")[10:70]
@@ -51,16 +51,16 @@ def test_many_lines():
 
 
 def test_some_that_are_there():
-    with Door() as door:
-        door.end(2)
+    with Listener() as listener:
+        listener.end(2)
         lines = "".join(f"{seen.pair}\n" for seen in sockets("time-wait"))
         assert tell("127.9.9.9:1 127.9.9.9:2\n" + lines) == 0 and not sockets("time-wait")
 
 
 # shows D30
 def test_open_connections():
-    with Door() as door:
-        client, server = door.connect()
+    with Listener() as listener:
+        client, server = listener.connect()
         assert tell(pair_of(server) + "\n") == 0
         with pytest.raises(ConnectionAbortedError):
             server.recv(1)
@@ -89,8 +89,8 @@ def test_a_line_that_was_cut(there, cut):
 
 @pytest.mark.parametrize("blanks", ["  {}", "{}  ", "\t{}\r"])
 def test_blanks_do_no_harm(blanks):
-    with Door() as door:
-        door.end(1)
+    with Listener() as listener:
+        listener.end(1)
         assert tell(blanks.format(sockets("time-wait")[0].pair).replace(" 127", " \t 127") + "\n") == 0
 
 
@@ -116,10 +116,10 @@ def test_nothing_is_nothing():
 
 
 def test_who_listens_is_not_found():
-    with Door() as door:
-        assert tell(f"127.0.0.1:{door.port} 127.0.0.1:1\n") == errno.ENOENT
-        assert tell(f"127.0.0.1:{door.port} 0.0.0.0:1\n") == errno.ENOENT
-        door.connect()
+    with Listener() as listener:
+        assert tell(f"127.0.0.1:{listener.port} 127.0.0.1:1\n") == errno.ENOENT
+        assert tell(f"127.0.0.1:{listener.port} 0.0.0.0:1\n") == errno.ENOENT
+        listener.connect()
 
 
 def test_it_cannot_be_read():
@@ -132,7 +132,7 @@ def test_it_cannot_be_read():
 
 # shows D30, E19
 def test_each_namespace_has_its_own():
-    with Door() as here:
+    with Listener() as here:
         here.end(1)
         pair = sockets("time-wait")[0].pair
         with space.fresh():
@@ -162,8 +162,8 @@ def test_who_opened_it_is_asked_too(there):
 
 def test_the_capability_is_enough():
     need("setpriv")
-    with Door() as door:
-        door.end(1)
+    with Listener() as listener:
+        listener.end(1)
         start = ["setpriv", "--reuid=65534", "--clear-groups", "--inh-caps=+net_admin", "--ambient-caps=+net_admin"]
         assert run_as(TELL, sockets("time-wait")[0].pair, *start) == ""
         assert not sockets("time-wait")
@@ -182,8 +182,8 @@ def test_root_of_another_user_namespace(there):
 
 @pytest.mark.skipif(not KO, reason="RUNG_DROP_KO does not name the module's file")
 def test_it_goes_while_its_file_is_open():
-    with Door() as door:
-        door.end(2)
+    with Listener() as listener:
+        listener.end(2)
         pair = sockets("time-wait")[0].pair.encode() + b"\n"
         for _ in range(5):
             fd = os.open(MODULE_FILE, os.O_WRONLY)
@@ -200,6 +200,6 @@ def test_it_goes_while_its_file_is_open():
 @pytest.mark.skipif(not KO, reason="RUNG_DROP_KO does not name the module's file")
 def test_namespaces_come_and_go():
     for _ in range(20):
-        with space.fresh(), Door() as door:
-            door.end(2)
+        with space.fresh(), Listener() as listener:
+            listener.end(2)
             assert tell(sockets("time-wait")[0].pair + "\n") == 0

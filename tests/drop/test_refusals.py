@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Refusals: lines that are no pairs, input beyond the limits, wrong words.  A refusal changes nothing."""
 import pytest
-from aid import BAD_LINES, DONE, FAILED, USAGE, Door, drop, dropped
+from aid import BAD_LINES, DONE, FAILED, USAGE, Listener, drop, dropped
 from space import sockets
 
 LINE_MAX, PAIRS_MAX = 160, 100000  # tools/drop/drop.h
@@ -42,8 +42,8 @@ def test_a_line_without_its_end(there):
 
 @pytest.mark.parametrize("blanks", ["  {}", "{}  ", "\t{}\r", "{}\r"])
 def test_blanks_do_no_harm(blanks):
-    with Door() as door:
-        door.end(1)
+    with Listener() as listener:
+        listener.end(1)
         line = blanks.format(sockets("time-wait")[0].pair).replace(" 127", " \t 127")
         assert dropped("--pairs", "-", text=line.encode() + b"\n")["dropped"] == 1
 
@@ -73,13 +73,13 @@ def test_number_of_pairs(there):
 
 
 def test_number_of_sockets():
-    with Door() as door:
-        door.end(6)
-        run = drop("--yes", "-p", door.port, "--most", "5")
+    with Listener() as listener:
+        listener.end(6)
+        run = drop("--yes", "-p", listener.port, "--most", "5")
         assert run.status == FAILED and "more than 5 sockets fit" in run.err and not run.out
         assert len(sockets("time-wait")) == 6
-        assert drop("-p", door.port, "--most", "5").status == FAILED
-        assert dropped("-p", door.port, "--most", "6")["dropped"] == 6
+        assert drop("-p", listener.port, "--most", "5").status == FAILED
+        assert dropped("-p", listener.port, "--most", "6")["dropped"] == 6
 
 
 @pytest.mark.parametrize("args, words", [
@@ -105,8 +105,8 @@ def test_words(there, args, words):
 
 @pytest.mark.parametrize("port", (1, 65535))
 def test_the_least_and_the_largest_port(port):
-    with Door(port=port) as door:
-        door.end(2)
+    with Listener(port=port) as listener:
+        listener.end(2)
         seen = sockets("time-wait")[0]
         assert dropped(*seen.pair.split())["dropped"] == 1
         assert dropped("-p", port)["dropped"] == 1

@@ -11,7 +11,7 @@ import tempfile
 import aid
 import pytest
 import space
-from aid import DONE, FAILED, MISSING, PATIENCE, THROUGH, Door, drop, dropped, need
+from aid import DONE, FAILED, MISSING, PATIENCE, THROUGH, Listener, drop, dropped, need
 from space import sockets
 
 NOBODY, SOMEBODY = 65534, 12345
@@ -50,15 +50,15 @@ def server_of(number, port):
 
 
 def test_anybody_may_look(open_program):
-    with Door() as door:
-        door.end(4)
+    with Listener() as listener:
+        listener.end(4)
         run = drop(start=user(NOBODY))
         assert run.status == DONE and run.out.startswith("4 sockets would be dropped; --yes does it, for root or with CAP_NET_ADMIN")
 
 
 def test_nobody_may_drop(open_program):
-    with Door() as door:
-        door.end(4)
+    with Listener() as listener:
+        listener.end(4)
         before = sockets()
         run = drop("--yes", "-s", "all", "--json", start=user(NOBODY))
         assert run.status == FAILED and "not permitted: dropping sockets needs root, or CAP_NET_ADMIN" in run.err
@@ -68,19 +68,19 @@ def test_nobody_may_drop(open_program):
 
 def test_root_without_the_capability():
     need("setpriv")
-    with Door() as door:
-        door.end(2)
+    with Listener() as listener:
+        listener.end(2)
         run = drop("--yes", "-s", "all", start=["setpriv", "--bounding-set=-net_admin"])
         assert run.status == FAILED and "not permitted" in run.err and len(sockets("time-wait")) == 2
 
 
 def test_a_capability_is_no_right_to_everything(open_program):
     """CAP_NET_ADMIN alone allows dropping the user's own sockets and those that no process holds."""
-    with Door() as door:
-        door.end(4)
-        with server_of(SOMEBODY, door.port):
-            ours = door.listener.accept()[0]
-            theirs = door.listener.accept()[0]
+    with Listener() as listener:
+        listener.end(4)
+        with server_of(SOMEBODY, listener.port):
+            ours = listener.listener.accept()[0]
+            theirs = listener.listener.accept()[0]
             count = dropped("-s", "all", start=user(SOMEBODY, "+net_admin"))
             mine = {"time-wait", "established", "fin-wait-1", "fin-wait-2", "close-wait"}  # -1: not acknowledged yet
             assert {row["state"] for row in count["by_state"]} <= mine
@@ -98,11 +98,11 @@ def test_a_capability_is_no_right_to_everything(open_program):
 
 def test_another_namespace():
     """There are three namespaces: the program in the third names the second, and the first and the third keep their sockets."""
-    with Door() as first:
+    with Listener() as first:
         first.end(3)
-        with space.fresh() as fd, Door() as second:
+        with space.fresh() as fd, Listener() as second:
             second.end(5)
-            with space.fresh(), Door() as third:
+            with space.fresh(), Listener() as third:
                 third.end(2)
                 assert dropped("--netns", f"/proc/{os.getpid()}/fd/{fd}", "-s", "time-wait")["dropped"] == 5
                 assert len(sockets("time-wait")) == 2
@@ -118,11 +118,11 @@ def test_a_namespace_by_name():
         pytest.skip(f"ip netns cannot be used here: {made.stderr.decode().strip()}")
     try:
         fd = os.open(f"/run/netns/{name}", os.O_RDONLY)
-        with Door() as here:
+        with Listener() as here:
             here.end(2)
             with space.entered(fd):
                 subprocess.run(["ip", "link", "set", "lo", "up"], check=True, timeout=PATIENCE)
-                with Door() as there:
+                with Listener() as there:
                     there.end(3)
                     pair = sockets("time-wait")[0].pair
             assert dropped("--netns", name, "--pairs", "-", text=pair.encode())["dropped"] == 1
@@ -139,8 +139,8 @@ def test_a_namespace_by_name():
     ("/proc/self/ns/uts", "is no network namespace"), ("/dev/null", "is no network namespace"), ("/", "is no network namespace"),
     (".", "network namespace"), ("", "network namespace"), ("x" * 5000, "network namespace")])
 def test_no_such_namespace(name, words):
-    with Door() as door:
-        door.end(1)
+    with Listener() as listener:
+        listener.end(1)
         run = drop("--yes", "-s", "time-wait", f"--netns={name}")
         assert run.status != DONE and (words in run.err or "it cannot be empty" in run.err), run.err
         assert len(sockets("time-wait")) == 1
@@ -161,9 +161,9 @@ def test_a_pipe_is_no_namespace(tmp_path):
 
 @pytest.mark.skipif(os.path.exists(aid.MODULE_FILE), reason="the module is loaded here")
 def test_without_the_module():
-    with Door() as door:
-        door.end(1)
-        run = drop("--yes", "-p", door.port, "--through", "module")
+    with Listener() as listener:
+        listener.end(1)
+        run = drop("--yes", "-p", listener.port, "--through", "module")
         assert run.status == MISSING and run.err == "rung: the module rung_drop is not loaded: see docs/drop.md\n"
         assert len(sockets("time-wait")) == 1
 
@@ -182,10 +182,10 @@ def lacking(tmp_path_factory):
 def test_a_kernel_that_drops_nothing(lacking, through):
     """If the kernel lacks SOCK_DESTROY, the module drops the sockets, if it is loaded and allowed."""
     module = os.path.exists(aid.MODULE_FILE) and through == "auto"
-    with Door() as door:
-        door.end(3)
+    with Listener() as listener:
+        listener.end(3)
         before = sockets()
-        run = drop("--yes", "-p", door.port, "--json", LACKS="destroy", **{**lacking, "RUNG_DROP_THROUGH": through})
+        run = drop("--yes", "-p", listener.port, "--json", LACKS="destroy", **{**lacking, "RUNG_DROP_THROUGH": through})
         if module:
             assert run.status == DONE and run.json["through"] == "module" and run.json["dropped"] == 3 and not sockets("time-wait")
         else:
@@ -195,16 +195,16 @@ def test_a_kernel_that_drops_nothing(lacking, through):
 
 
 def test_a_kernel_that_lists_nothing(lacking):
-    with Door() as door:
-        door.end(1)
-        for args in ([], ["--yes", "-p", door.port]):
+    with Listener() as listener:
+        listener.end(1)
+        for args in ([], ["--yes", "-p", listener.port]):
             run = drop(*args, LACKS="list", **lacking)
             assert run.status == MISSING and "this kernel does not list its TCP sockets" in run.err and not run.out
         assert len(sockets("time-wait")) == 1
 
 
 def test_by_itself_it_finds_a_way():
-    with Door() as door:
-        door.end(1)
-        run = drop("--yes", "-p", door.port, "--json", RUNG_DROP_THROUGH="")
+    with Listener() as listener:
+        listener.end(1)
+        run = drop("--yes", "-p", listener.port, "--json", RUNG_DROP_THROUGH="")
         assert run.json["dropped"] == 1 and run.json["through"] in ("diag", THROUGH)

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import aid
-from aid import PATIENCE, Door, Run, need, not_by_module, pair_of
+from aid import PATIENCE, Listener, Run, need, not_by_module, pair_of
 from space import sockets
 
 STOPPED_S = 0.3  # a traced program stops briefly at each call; this is longer
@@ -41,9 +41,9 @@ def await_stop(process):
 @not_by_module
 def test_who_listens_survives(tmp_path):
     need("strace")
-    with Door() as door:
-        client, server = door.connect()
-        other = door.connect()
+    with Listener() as listener:
+        client, server = listener.connect()
+        other = listener.connect()
         words = ["strace", "-o", str(tmp_path / "calls"), "-e", "trace=sendto", "-e", "inject=sendto:signal=SIGSTOP:when=2",
                  aid.DROP, "--yes", "--json", *pair_of(server).split()]
         with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -59,4 +59,4 @@ def test_who_listens_survives(tmp_path):
         assert len(sockets("listen")) == 1
         other[0].sendall(b"x")
         assert other[1].recv(1) == b"x"
-        door.connect()
+        listener.connect()

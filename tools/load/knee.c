@@ -69,7 +69,7 @@ static int try_rate(struct search *s, const struct plan *p, uint64_t rate, int *
     step->plan = *p;
     step->plan.opt = &step->opt;
     step->plan.open = true;
-    *code = crew_run(&step->plan, &step->result);
+    *code = load_run(&step->plan, &step->result);
     s->steps++;
     if (!*code && !step->result.connected && !step->result.interrupted)
         *code = EXIT_CONNECT;

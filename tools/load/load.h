@@ -6,7 +6,7 @@
  *   url.c      URLs and addresses                                  read-only while it runs
  *   worker.c   a thread: its loop and its schedule      client*.c  a connection of it; connect.c
  *   turns.c    which URL is next                        count.c    what a thread counts
- *   answer*.c  bytes -> an answer, checked              crew.c     all threads: start, wait, stop
+ *   answer*.c  bytes -> an answer, checked              run.c     all threads: start, wait, stop
  *   result.c   sums of all threads; what was the limit  report*.c  for people, programs, plots
  *   limit.c    limits of --fail-if                      knee.c     runs at rising rates
  *   random.c   what a thread draws                      output.c   where results go
@@ -232,7 +232,7 @@ struct result {
 
 /* Run the plan: 0, or an exit code after a message.  The result's memory lives until
  * result_free(). */
-int crew_run(const struct plan *p, struct result *r);
+int load_run(const struct plan *p, struct result *r);
 /* Adds up what all threads counted, and finds the verdict. */
 int result_make(struct result *r);
 void result_free(struct result *r);

@@ -69,7 +69,7 @@ static int report(const struct result *r)
 static int run_once(const struct plan *p)
 {
     struct result r = {0};
-    int code = crew_run(p, &r);
+    int code = load_run(p, &r);
 
     if (!code)
         code = !r.connected && !r.interrupted ? cannot_connect(&r) : report(&r);

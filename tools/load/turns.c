@@ -35,7 +35,7 @@ static uint32_t next_line(struct worker *w)
     if (log->at_ns)
         at = w->arrivals * w->plan->threads + w->index;
     else
-        at = atomic_fetch_add_explicit(&w->crew->line, 1, memory_order_relaxed);
+        at = atomic_fetch_add_explicit(&w->run->line, 1, memory_order_relaxed);
     return log->target[at % log->lines];
 }
 

@@ -68,12 +68,12 @@ static void next_arrival(struct worker *w)
     w->arrivals++;
     n = w->arrivals * threads + w->index;
     if (replay && replay->at_ns)
-        w->next_ns = n < replay->lines ? w->crew->start_ns + replay->at_ns[n] : UINT64_MAX;
+        w->next_ns = n < replay->lines ? w->run->start_ns + replay->at_ns[n] : UINT64_MAX;
     else if (o->arrivals == ARRIVALS_POISSON)
         w->next_ns += (uint64_t)(-log(worker_uniform(w)) * 1e9 * (double)threads /
                                  (double)o->rate);
     else
-        w->next_ns = w->crew->start_ns + n / o->rate * SECOND_NS +
+        w->next_ns = w->run->start_ns + n / o->rate * SECOND_NS +
                      n % o->rate * SECOND_NS / o->rate;
 }
 
@@ -206,7 +206,7 @@ static void prepare(struct worker *w)
         w->now_ns = clock_ns();
         connect_begin(w, &w->client[i]);
     }
-    while (waiting && !atomic_load(&w->crew->stop)) {
+    while (waiting && !atomic_load(&w->run->stop)) {
         waiting = 0;
         for (unsigned i = 0; i < w->clients; i++)
             waiting += w->client[i].state == CLIENT_CONNECTING && !w->client[i].tries;
@@ -223,11 +223,11 @@ static void begin(struct worker *w)
     w->running = true;
     w->now_ns = clock_ns();
     w->down_since_ns = w->now_ns;
-    w->end_ns = w->plan->duration_ns ? w->crew->start_ns + w->plan->duration_ns : UINT64_MAX;
-    w->second_end_ns = w->crew->start_ns;
+    w->end_ns = w->plan->duration_ns ? w->run->start_ns + w->plan->duration_ns : UINT64_MAX;
+    w->second_end_ns = w->run->start_ns;
     if (o->csv)
         count_second(w);
-    w->next_ns = w->crew->start_ns;
+    w->next_ns = w->run->start_ns;
     w->arrivals = UINT64_MAX; /* so that the next one is the first */
     if (w->plan->open)
         next_arrival(w);
@@ -264,7 +264,7 @@ static void work(struct worker *w)
             stop(w);
             give_up_ns = w->now_ns + w->plan->timeout_ns;
         }
-        if (atomic_load_explicit(&w->crew->stop, memory_order_relaxed) ||
+        if (atomic_load_explicit(&w->run->stop, memory_order_relaxed) ||
             (!w->quota && t->sent == t->answers + t->lost) || w->now_ns >= give_up_ns)
             break;
         turn(w);
@@ -302,7 +302,7 @@ static uint64_t ran_ns(void)
 static void announce(const struct worker *w)
 {
     uint64_t one = 1;
-    bool counted = write(w->crew->done_fd, &one, sizeof(one)) == sizeof(one);
+    bool counted = write(w->run->done_fd, &one, sizeof(one)) == sizeof(one);
 
     core_assert(counted); /* an eventfd can count to 512 */
 }
@@ -312,18 +312,18 @@ void *worker_main(void *worker)
     struct worker *w = worker;
     uint64_t ran, waited, began;
 
-    pthread_mutex_lock(&w->crew->made);
-    pthread_mutex_unlock(&w->crew->made);
-    if (w->crew->given_up)
+    pthread_mutex_lock(&w->run->made);
+    pthread_mutex_unlock(&w->run->made);
+    if (w->run->given_up)
         return NULL;
     prctl(PR_SET_TIMERSLACK, 1); /* by default 50 us are added to each sleep */
     prepare(w);
     announce(w);
-    pthread_barrier_wait(&w->crew->go);
+    pthread_barrier_wait(&w->run->go);
     began = clock_ns();
     ran = ran_ns();
     waited = waited_ns();
-    if (!w->crew->cancelled)
+    if (!w->run->cancelled)
         work(w);
     w->tally.wall_ns = clock_ns() - began;
     w->tally.cpu_ns = ran_ns() - ran;
@@ -338,16 +338,16 @@ void *worker_main(void *worker)
 
 /* --- Memory ----------------------------------------------------------------------------------- */
 
-int worker_init(struct worker *w, struct crew *crew, unsigned index)
+int worker_init(struct worker *w, struct run *run, unsigned index)
 {
-    const struct plan *p = crew->plan;
+    const struct plan *p = run->plan;
     uint32_t cells = hist_cells(HIST_BITS, HIST_MAX_NS);
     struct epoll_event wake = {.events = EPOLLIN};
     uint64_t all = p->requests;
     unsigned asking;
 
     memset(w, 0, sizeof(*w));
-    w->crew = crew;
+    w->run = run;
     w->plan = p;
     w->index = index;
     w->on_free = client_free;

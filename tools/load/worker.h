@@ -49,7 +49,7 @@ struct client {
 };
 
 /* The data between main and the threads. */
-struct crew {
+struct run {
     const struct plan *plan;
     int done_fd;          /* an eventfd: a thread counts itself when it is ready, and at its end */
     pthread_mutex_t made; /* main holds it until every thread has been made, or: */
@@ -62,7 +62,7 @@ struct crew {
 };
 
 struct worker {
-    struct crew *crew;
+    struct run *run;
     const struct plan *plan;
     struct client *client;
     struct shot *shots;
@@ -96,7 +96,7 @@ struct worker {
     struct tally tally;
 };
 
-int worker_init(struct worker *w, struct crew *crew, unsigned index);
+int worker_init(struct worker *w, struct run *run, unsigned index);
 void worker_fini(struct worker *w);
 void *worker_main(void *worker);
 

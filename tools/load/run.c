@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* crew.c - all threads of a run: made, lined up, started together, watched, stopped.
+/* run.c - all threads of a run: made, lined up, started together, watched, stopped.
  *
  * No request is sent before every thread has its connections: each thread counts itself ready, then
  * all wait at one barrier, and the run begins when the barrier opens.  Signals are read from a
@@ -77,33 +77,33 @@ static void show_live(struct view *v)
 
 /* --- Waiting for the threads ------------------------------------------------------------------ */
 
-static void stop_all(struct crew *crew, struct worker *w)
+static void stop_all(struct run *run, struct worker *w)
 {
     uint64_t one = 1;
 
-    atomic_store(&crew->stop, true);
-    for (unsigned i = 0; i < crew->plan->threads; i++)
+    atomic_store(&run->stop, true);
+    for (unsigned i = 0; i < run->plan->threads; i++)
         if (write(w[i].wake_fd, &one, sizeof(one)) < 0)
             return; /* the worker looks at the flag at its next tick */
 }
 
 /* Waits until every thread has counted itself again.  True: a signal came. */
-static bool wait_for_all(struct crew *crew, struct view *v)
+static bool wait_for_all(struct run *run, struct view *v)
 {
-    struct pollfd fd[2] = {{.fd = crew->done_fd, .events = POLLIN},
+    struct pollfd fd[2] = {{.fd = run->done_fd, .events = POLLIN},
                            {.fd = v->signal_fd, .events = POLLIN}};
     uint64_t counted = 0, n;
     struct signalfd_siginfo what;
     bool told = false;
 
-    while (counted < crew->plan->threads) {
+    while (counted < run->plan->threads) {
         if (poll(fd, 2, LIVE_MS) <= 0)
             show_live(v);
-        if ((fd[0].revents & POLLIN) && read(crew->done_fd, &n, sizeof(n)) == sizeof(n))
+        if ((fd[0].revents & POLLIN) && read(run->done_fd, &n, sizeof(n)) == sizeof(n))
             counted += n;
         if ((fd[1].revents & POLLIN) && read(v->signal_fd, &what, sizeof(what)) > 0) {
             told = true;
-            stop_all(crew, v->worker);
+            stop_all(run, v->worker);
         }
     }
     return told;
@@ -111,24 +111,24 @@ static bool wait_for_all(struct crew *crew, struct view *v)
 
 /* --- The run ---------------------------------------------------------------------------------- */
 
-static int make_workers(struct crew *crew, struct worker *w)
+static int make_workers(struct run *run, struct worker *w)
 {
     int err = 0;
 
-    pthread_mutex_lock(&crew->made);
-    for (unsigned i = 0; i < crew->plan->threads && !err; i++)
-        err = worker_init(&w[i], crew, i);
-    for (unsigned i = 0; i < crew->plan->threads && !err; i++) {
+    pthread_mutex_lock(&run->made);
+    for (unsigned i = 0; i < run->plan->threads && !err; i++)
+        err = worker_init(&w[i], run, i);
+    for (unsigned i = 0; i < run->plan->threads && !err; i++) {
         err = -pthread_create(&w[i].thread, NULL, worker_main, &w[i]);
         w[i].started = !err;
     }
-    crew->given_up = err != 0;
-    pthread_mutex_unlock(&crew->made);
-    for (unsigned i = 0; i < crew->plan->threads && err && w[i].started; i++)
+    run->given_up = err != 0;
+    pthread_mutex_unlock(&run->made);
+    for (unsigned i = 0; i < run->plan->threads && err && w[i].started; i++)
         pthread_join(w[i].thread, NULL);
     if (err)
-        say_error("cannot start %u threads for %u connections: %s", crew->plan->threads,
-                  crew->plan->connections, say_why(err));
+        say_error("cannot start %u threads for %u connections: %s", run->plan->threads,
+                  run->plan->connections, say_why(err));
     return err ? EXIT_FAILED : 0;
 }
 
@@ -200,9 +200,9 @@ static void close_signals(int fd, const sigset_t *before)
     close(fd);
 }
 
-int crew_run(const struct plan *p, struct result *r)
+int load_run(const struct plan *p, struct result *r)
 {
-    struct crew crew = {.plan = p, .done_fd = eventfd(0, EFD_CLOEXEC)};
+    struct run run = {.plan = p, .done_fd = eventfd(0, EFD_CLOEXEC)};
     struct worker *w = calloc(p->threads, sizeof(*w));
     struct view v = {.worker = w, .result = r, .live = is_live(p)};
     struct timespec now;
@@ -210,23 +210,23 @@ int crew_run(const struct plan *p, struct result *r)
 
     r->plan = p;
     v.signal_fd = open_signals(&v.signals);
-    if (!w || crew.done_fd < 0 || v.signal_fd < 0) {
+    if (!w || run.done_fd < 0 || v.signal_fd < 0) {
         say_error("cannot begin: %s", say_why(errno));
         return EXIT_FAILED;
     }
-    pthread_mutex_init(&crew.made, NULL);
-    pthread_barrier_init(&crew.go, NULL, p->threads + 1);
-    code = make_workers(&crew, w);
+    pthread_mutex_init(&run.made, NULL);
+    pthread_barrier_init(&run.go, NULL, p->threads + 1);
+    code = make_workers(&run, w);
     if (code)
         return code;
-    r->interrupted = wait_for_all(&crew, &v);
+    r->interrupted = wait_for_all(&run, &v);
     r->connected = anyone_there(p, w);
-    crew.cancelled = r->interrupted || !r->connected;
+    run.cancelled = r->interrupted || !r->connected;
     clock_gettime(CLOCK_REALTIME, &now);
     r->start_unix_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-    r->start_ns = crew.start_ns = v.at_ns = clock_ns();
-    pthread_barrier_wait(&crew.go);
-    r->interrupted = wait_for_all(&crew, &v) || r->interrupted;
+    r->start_ns = run.start_ns = v.at_ns = clock_ns();
+    pthread_barrier_wait(&run.go);
+    r->interrupted = wait_for_all(&run, &v) || r->interrupted;
     r->elapsed_ns = clock_ns() - r->start_ns;
     if (v.live)
         fprintf(stderr, "\r\033[K");
@@ -235,9 +235,9 @@ int crew_run(const struct plan *p, struct result *r)
     for (unsigned i = 0; i < p->threads; i++)
         worker_fini(&w[i]);
     free(w);
-    close(crew.done_fd);
+    close(run.done_fd);
     close_signals(v.signal_fd, &v.signals);
-    pthread_barrier_destroy(&crew.go);
-    pthread_mutex_destroy(&crew.made);
+    pthread_barrier_destroy(&run.go);
+    pthread_mutex_destroy(&run.made);
     return code;
 }
