@@ -61,3 +61,11 @@ def test_a_commit_that_a_shallow_clone_lacks(tree):
     change("one")
     status, said = follows("<!-- follows docs/page.md 1234567 -->")
     assert status == 77 and "which this clone does not have" in said
+
+
+def test_without_its_history(tree, tmp_path):
+    change, follows = tree
+    first = change("one")
+    shutil.rmtree(tmp_path / ".git")
+    status, said = follows(f"<!-- follows docs/page.md {first} -->")
+    assert status == 77 and said == "whether a page is behind is not known: this is no clone, or there is no git\n"

@@ -81,7 +81,6 @@ struct worker {
     pthread_t thread;
     bool started;            /* the thread exists */
     bool running, stopping;  /* requests may be sent; no more of them */
-    int error;               /* it could not begin: -errno */
     uint64_t now_ns, end_ns, swept_ms, down_since_ns;
     uint64_t quota;          /* requests this thread may still begin */
     uint64_t random, arrivals, next_ns;

@@ -141,7 +141,7 @@ void perfetto_request(struct perfetto *p, const struct request *r, const struct 
     struct track *t = track_at(p, r, whole.from_ns);
 
     if (!t) {
-        p->err = -ENOMEM;
+        p->err = p->err ? p->err : -ENOMEM;
         return;
     }
     t->until_ns = whole.to_ns;
