@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* stats.c - counters in memory that all processes of the server share: one slot each.
+/* stats.c - counters in memory that all processes of the server share: one slot for each worker,
+ * and one for the supervisor.
  *
- * A process adds to its own slot only, relaxed and on cache lines of its own, and any process may
- * sum them up.  Every accepted connection is open, closed or lost: when a process dies, the
- * supervisor counts as LOST what it had open.  A sum taken while others count may be a few events
- * behind; it never loses one.
+ * A slot has two parts on cache lines of their own.  A worker whose one thread runs a loop counts
+ * in the first, alone.  All other threads of a process share the second part of its slot, by atomic
+ * additions.  Any process may sum them up.  Every accepted connection is open, closed or lost: when
+ * a process dies, the supervisor counts as LOST what it had open.  A sum taken while others count
+ * may be a few events behind; it never loses one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +17,7 @@
 enum { CACHE_LINE = 64 };
 
 struct stats_slot {
+    _Alignas(CACHE_LINE) _Atomic uint64_t own[STATS];
     _Alignas(CACHE_LINE) _Atomic uint64_t count[STATS];
 };
 
@@ -25,6 +28,7 @@ struct stats {
 };
 
 static unsigned mine; /* this process's slot: set once, before its threads start */
+_Thread_local _Atomic uint64_t *stats_own;
 
 static const char *const names[] = {
 #define X(name, help) #name,
@@ -56,7 +60,18 @@ void stats_use(struct stats *stats, unsigned slot)
     mine = slot;
 }
 
-void stats_add(struct stats *stats, enum stat_id stat, uint64_t n)
+void stats_own_begin(struct stats *stats, unsigned slot)
+{
+    core_assert(slot < stats->slots);
+    stats_own = stats->slot[slot].own;
+}
+
+void stats_own_end(void)
+{
+    stats_own = NULL;
+}
+
+void stats_add_shared(struct stats *stats, enum stat_id stat, uint64_t n)
 {
     atomic_fetch_add_explicit(&stats->slot[mine].count[stat], n, memory_order_relaxed);
 }
@@ -73,7 +88,12 @@ void stats_most(struct stats *stats, enum stat_id stat, uint64_t n)
 
 static uint64_t slot_count(const struct stats *stats, unsigned slot, enum stat_id stat)
 {
-    return atomic_load_explicit(&stats->slot[slot].count[stat], memory_order_relaxed);
+    uint64_t own = atomic_load_explicit(&stats->slot[slot].own[stat], memory_order_relaxed);
+    uint64_t shared = atomic_load_explicit(&stats->slot[slot].count[stat], memory_order_relaxed);
+
+    if (stat == STAT_STACK_MOST)
+        return own > shared ? own : shared;
+    return own + shared;
 }
 
 void stats_lose(struct stats *stats, unsigned slot)

@@ -72,8 +72,11 @@ int worker_run(struct server *srv, unsigned number)
                sizeof(w.listener));
     if (srv->engine->may_block)
         err = watchdog_open(&w.watchdog, &w);
+    if (!srv->engine->may_block) /* this thread serves, and no other of this worker */
+        stats_own_begin(srv->stats, number + 1);
     if (!err)
         err = srv->engine->run(&w);
+    stats_own_end();
     worker_accept_over(&w);
     if (w.watchdog)
         watchdog_close(w.watchdog);

@@ -18,6 +18,8 @@
 #include "../base/net.h"
 #include "../server/inside.h"
 
+enum { SERVING_WORKERS_MAX = 8 };
+
 enum { SERVING_PATIENCE_MS = 20000, SERVING_BACKLOG = 128 };
 
 struct serving {
@@ -126,7 +128,7 @@ static inline void serving_options(struct server *srv, const struct engine *e,
 static inline int serving_open(struct server *srv)
 {
     struct net_address a;
-    int err = stats_open(&srv->stats, 1);
+    int err = stats_open(&srv->stats, 1 + SERVING_WORKERS_MAX);
 
     if (err)
         return err;

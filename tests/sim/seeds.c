@@ -84,7 +84,7 @@ static void server_fill(const struct rider *r)
     srv.arrangement.workers = 1;
     srv.arrangement.tuning = (struct tuning){.threads = 4, .queue_length = 8, .nap_ms = 20,
                                                 .trigger = r->trigger};
-    must(stats_open(&srv.stats, 1) == 0);
+    must(stats_open(&srv.stats, 2) == 0);
 }
 
 static void stop(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* stats.c - counters: sums over slots, other processes, the law accepted = open + closed + lost,
  * JSON. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,6 +25,45 @@ static void slots_are_summed(void **state)
     stats_use(s, 0);
     assert_int_equal(stats_sum(s, STAT_BYTES), 0x010101);
     assert_int_equal(stats_sum(s, STAT_BODY_BYTES), 0);
+    stats_close(s);
+}
+
+struct counting {
+    struct stats *stats;
+    unsigned slot; /* 0: shared with others */
+};
+
+enum { TIMES = 100000 };
+
+static void *count(void *arg)
+{
+    const struct counting *c = arg;
+
+    if (c->slot)
+        stats_own_begin(c->stats, c->slot);
+    for (unsigned i = 0; i < TIMES; i++)
+        stats_add(c->stats, STAT_BYTES, 1);
+    stats_own_end();
+    stats_add(c->stats, STAT_BYTES, 1);
+    return NULL;
+}
+
+/* Two threads with counters of their own and two without: nothing is lost. */
+static void own_ones_and_shared_ones(void **state)
+{
+    pthread_t thread[4];
+    struct counting c[4];
+    struct stats *s;
+
+    (void)state;
+    assert_int_equal(stats_open(&s, 3), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        c[i] = (struct counting){s, i < 2 ? i + 1 : 0};
+        assert_int_equal(pthread_create(&thread[i], NULL, count, &c[i]), 0);
+    }
+    for (unsigned i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
+    assert_int_equal(stats_sum(s, STAT_BYTES), 4 * (TIMES + 1));
     stats_close(s);
 }
 
@@ -110,6 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_are_summed),
+        cmocka_unit_test(own_ones_and_shared_ones),
         cmocka_unit_test(a_most_is_no_sum),
         cmocka_unit_test(a_dead_process_loses_what_it_had_open),
         cmocka_unit_test(json_names_every_counter),
