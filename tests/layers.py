@@ -215,6 +215,7 @@ def wire(engine, many, mode="release", marks=None, prefix=(), arranged=None):
                "RUNG_ARTEFACTS": layer.build + "/artefacts"}
         select = ["-m", marks] if marks else []
         pytest_twice(layer, env, WIRE_SECONDS, many, *select, paths=paths)
+    job.whole = None if arranged else (engine, mode, marks)  # for the test of the plan
     return seats(min(many, HALF), job)
 
 
@@ -358,7 +359,11 @@ def coverage(build):
 
 
 PLANS = ("quick", "check", "kernel", "debug-kernel")  # a layer belongs to some of them
-ASAN_IN_FULL = ("epoll", "pool")  # an engine that never blocks and one that does; the others: core
+# Engines that run every wire test: one that blocks, and the default one, which never does.  The others leave out what is marked
+# any_engine, because it asks nothing new of them; so do all arrangements of workers.  asan has it on a third engine.
+IN_FULL = ("pool", "uring")
+OWN, OWN_CORE = "not any_engine", "core and not any_engine"
+ASAN = {"epoll": None, "pool": OWN}  # the others: OWN_CORE
 TSAN = {"thread": None, "pool": None, "dispatch": None,  # where threads meet
         **{loop: (loop, "2 thread", "--workers 2") for loop in ("epoll", "uring")}}
 
@@ -385,7 +390,7 @@ def plan():
             *guests.rows(),
             ("arm64", check, seats(1, arm64))]
     engines = engine_names()
-    rows += [(f"wire {engine}", check, wire(engine, WIRES)) for engine in engines]
+    rows += [(f"wire {engine}", check, wire(engine, WIRES, marks=None if engine in IN_FULL else OWN)) for engine in engines]
     rows += [("load", check, tool("load", WIRES, "release", ROOMY)),
              ("lab", check, seats(HALF, lab)),
              ("guest", check, seats(guests.SEATS, guest)),
@@ -394,18 +399,17 @@ def plan():
              ("asan", check, seats(ROOMY, c_programs("asan", *c_tests, parts=SANITIZED))),
              ("asan load", check, tool("load", WIRES, "asan", ROOMY)), ("asan drop", check, tool("drop", CPUS, "asan", CPUS)),
              ("asan trace", check, tool("trace", CPUS, "asan", HALF))]
-    rows += [(f"asan wire {engine}", check, wire(engine, WIRES, "asan")) for engine in engines if engine in ASAN_IN_FULL]
+    rows += [(f"asan wire {engine}", check, wire(engine, WIRES, "asan", ASAN[engine])) for engine in engines if engine in ASAN]
     rows += [("tsan", check, seats(ROOMY, c_programs("tsan", *c_tests, parts=SANITIZED, timeout_s=600))),
              ("tsan load", check, tool("load", WIRES, "tsan", ROOMY)),
              ("valgrind", check, seats(ROOMY, under_valgrind(c_programs("debug", *c_tests, prefix=VALGRIND, timeout_s=600,
                                                                         parts=VALGRIND_PARTS))))]
     # The layers below take the seats that those above leave free.
-    rows += [(f"wire {row[0]} {row[1]}", check, wire(row[0], 1, marks="core", arranged=row)) for row in arrangements.ROWS
+    rows += [(f"wire {row[0]} {row[1]}", check, wire(row[0], 1, marks=OWN_CORE, arranged=row)) for row in arrangements.ROWS
              if row[0] in engines]
-    rows += [(f"asan wire {engine}", check, wire(engine, CPUS, "asan", "core")) for engine in engines
-             if engine not in ASAN_IN_FULL]
+    rows += [(f"asan wire {engine}", check, wire(engine, CPUS, "asan", OWN_CORE)) for engine in engines if engine not in ASAN]
     # The sanitizer loses track of threads after a fork with many; what a crowd of two may hold is not tested with epoll here.
-    rows += [(f"tsan wire {engine}", check, wire(engine, CPUS, "tsan", "core and not processes", arranged=row))
+    rows += [(f"tsan wire {engine}", check, wire(engine, CPUS, "tsan", f"{OWN_CORE} and not processes", arranged=row))
              for engine, row in TSAN.items() if engine in engines]
     rows += [("valgrind wire naive", check, under_valgrind(wire("naive", CPUS, "debug", "core", prefix=VALGRIND))),
              ("fuzz", check, fuzz)]

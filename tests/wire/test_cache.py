@@ -18,6 +18,7 @@ from lib.crowd import sanitized
 from lib.served import wait_for
 
 pytestmark = pytest.mark.userspace("the modules keep their own")
+any_engine = pytest.mark.any_engine("the cache is below the engines")
 BATCH = 16  # BATCH_MAX of server/server.h
 ASKS = 5  # enough requests for an answer to be kept, and to be sent from memory
 PAGE, MANY, PAGE_BYTES, CACHE_BYTES = b"<p>page</p>\n" * 90, 100, 8192, 256 << 10
@@ -65,6 +66,7 @@ def ask(server, method, path, fields):
         return seen(wire.ask(path, method, fields))
 
 
+@any_engine
 @pytest.mark.core
 def test_as_if_nothing_were_kept(start, site):
     plain, keeping = start(site, "--cache", 0), start(site, "--compress", "off")
@@ -177,6 +179,7 @@ def test_no_more_than_it_may(start, tree, site, keeps):
     assert kept(server) * PAGE_BYTES <= CACHE_BYTES
 
 
+@any_engine
 def test_a_crawl_leaves_what_is_popular(start, tree, keeps):
     """Files requested once take neither more memory nor the place of files that are requested all the time."""
     popular, folders, each = 40, 40, 250
@@ -208,6 +211,7 @@ def test_a_crawl_leaves_what_is_popular(start, tree, keeps):
     assert sanitized() or memory_kib(server) - before < 2048
 
 
+@any_engine
 def test_nothing_is_kept_without_room(start, site, keeps):
     server = start(site, "--cache", 0)
     for _ in range(ASKS):
@@ -215,12 +219,14 @@ def test_nothing_is_kept_without_room(start, site, keeps):
     assert not kept(server)
 
 
+@any_engine
 @pytest.mark.parametrize("size", ["-1", "x", "1x", "4k4", "1e3", "", " ", "0x10", "99999999999999999999", "17179869184g"])
 def test_sizes_that_are_none(site, size):
     out = cli.run("serve", "--port", 0, "--cache", size, site)
     assert out.returncode == 2 and "--cache" in out.stderr, (out.returncode, out.stderr)
 
 
+@any_engine
 @pytest.mark.parametrize("size", ["0", "1", "4095", "4k", "64M", "1g", "17179869183g"])
 def test_sizes(start, site, size):
     """Sizes from 0 to the largest that can be counted: a size is a limit, and no memory is taken in advance."""

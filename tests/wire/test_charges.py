@@ -16,7 +16,8 @@ NAMES, LENGTH = 20_000, 250
 EACH = NAMES * (LENGTH + 40)
 READERS = 8                 # each reads another listing
 ROUNDS = LIMIT // (READERS * EACH) + 2
-KINDS = [pytest.param(("--workers", 2, "--workers-as", "process"), id="workers", marks=pytest.mark.processes)]
+KINDS = [pytest.param(("--workers", 2, "--workers-as", "process"), id="workers",
+                      marks=[pytest.mark.processes, pytest.mark.any_engine("the supervisor releases the share")])]
 if lib.ENGINE == "fork":
     KINDS.append(pytest.param((), id="children"))
 

@@ -15,7 +15,8 @@ from cli import (BIN, EXIT_DONE, EXIT_FAILED, EXIT_MISSING, EXIT_USAGE, FULL, PA
 sys.path.append(f"{TOP}/tests")
 from words import WIDTH, continued  # noqa: E402 - found by the line above
 
-pytestmark = pytest.mark.userspace("a command line")
+pytestmark = [pytest.mark.any_engine("options are read before an engine runs"),
+              pytest.mark.userspace("a command line")]
 
 
 # --- Help and generated texts --------------------------------------------------------------------------

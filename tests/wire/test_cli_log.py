@@ -12,6 +12,7 @@ from cli import (EXIT_DONE, EXIT_FAILED, FULL, begin, large, raw, run, site, stu
                  log_lines, wait_for)  # noqa: F401 (fixtures among them)
 
 pytestmark = pytest.mark.userspace("a command line")
+any_engine = pytest.mark.any_engine("the log is written below the engines")
 
 
 COMBINED = re.compile(r'(\S+) - - \[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d \+0000)\] "((?:[^"\\]|\\x[0-9a-f]{2})*)" '
@@ -65,6 +66,7 @@ def test_log_stages(begin, site, tmp_path):
         assert (took["found"] is None) == (row["status"] == 501) and took["found"] != 0
 
 
+@any_engine
 @pytest.mark.parametrize("form", ["combined", "json", "stages"])
 @pytest.mark.parametrize("request_bytes", [
     b"\x00\x01\x02\r\n\r\n", b"GET /\n\x1b[31m HTTP/1.1\r\n\r\n", b"GET /\" 200 0 \"fake HTTP/1.1\r\n\r\n",
@@ -120,6 +122,7 @@ def test_log_opened_anew(begin, site, tmp_path):
     assert server.get("/file.txt?4").status == 200
 
 
+@any_engine
 def test_log_that_cannot_be_opened(site, tmp_path):
     out = run("serve", "-p", "0", "--log", "json", "--log-file", tmp_path, site)
     assert out.returncode == EXIT_FAILED and "cannot open the log" in out.stderr and "--log-file" in out.stderr

@@ -10,6 +10,8 @@ import urllib.request
 import pytest
 from lib.trees import GIANT, ODD_NAMES, content, giant_slice, quote
 
+any_engine = pytest.mark.any_engine("it asks one thing after the other")
+
 ENV = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
 curl = pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
 wget = pytest.mark.skipif(not shutil.which("wget"), reason="wget is not installed")
@@ -21,6 +23,7 @@ def run(*command, code=0):
     return done.stdout
 
 
+@any_engine
 @curl
 def test_curl_gets_files(site):
     for size in (0, 1, 4097, 1 << 20):
@@ -34,6 +37,7 @@ def test_curl_many_on_one_connection(site):
     assert out == b"".join(content(f"odd {i}", 100 + i) for i in range(len(ODD_NAMES)))
 
 
+@any_engine
 @curl
 def test_curl_head_range_redirect_conditional(site, tree):
     assert b"Content-Length: 13\r\n" in run("curl", "-fsSI", site.url("/hello.txt"))
@@ -46,6 +50,7 @@ def test_curl_head_range_redirect_conditional(site, tree):
     assert run("curl", "-sS", *code, "-z", "Tue, 14 Nov 2023 22:13:20 GMT", site.url("/hello.txt")) == b"304"
 
 
+@any_engine
 @curl
 def test_curl_resumes(site, tree):
     path = f"{tree}/part"
@@ -70,6 +75,7 @@ def test_curl_posts(site, tree, fields):
         assert out in (b"405", b"413"), size
 
 
+@any_engine
 @curl
 def test_curl_path_as_is(site):
     for path in ("/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd"):
@@ -77,6 +83,7 @@ def test_curl_path_as_is(site):
         assert b"root:" not in out
 
 
+@any_engine
 @wget
 # shows K14
 def test_wget_mirrors(site, standard, tree):
@@ -91,6 +98,7 @@ def test_wget_mirrors(site, standard, tree):
             assert file.read() == content(size, size)
 
 
+@any_engine
 @wget
 def test_wget_resumes_and_checks_time(site, tree):
     path = f"{tree}/65536.bin"
@@ -104,6 +112,7 @@ def test_wget_resumes_and_checks_time(site, tree):
     run("wget", "-q", "-N", "-P", tree, site.url("/hello.txt"))
 
 
+@any_engine
 def test_http_client(site):
     host, port = site.address
     one = http.client.HTTPConnection(host, port, timeout=60)
@@ -125,6 +134,7 @@ def test_http_client(site):
     one.close()
 
 
+@any_engine
 def test_urllib(site):
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(site.url("/size/1048576.bin"), timeout=60) as reply:

@@ -14,6 +14,7 @@ from lib import server as lib
 from lib.trees import write
 
 pytestmark = pytest.mark.userspace("the modules make gzip alone, when told: tests/kernel")
+any_engine = pytest.mark.any_engine("a helper makes it, and the head chooses")
 OLD, MANY, ASKS = 1_600_000_000, 60, 8
 SMALLEST, LARGEST = 512, 256 << 10
 TEXT = b"".join(b"<p>paragraph %d of a page that says next to nothing</p>\n" % (i * i) for i in range(300))
@@ -95,6 +96,7 @@ def test_made_of_a_file(start, site, makes):
     assert stats["cache_variants"] == len(tags) - 1 and stats["cache_plain"] == 0
 
 
+@any_engine
 @pytest.mark.core
 @pytest.mark.parametrize("path", ["/folder/", "/smallest.txt", "/largest.txt"])
 def test_what_is_made(start, site, makes, path):
@@ -104,6 +106,7 @@ def test_what_is_made(start, site, makes, path):
         assert codings.is_file(file.read())(reply)
 
 
+@any_engine
 # shows D26
 def test_what_is_not_made(start, site, makes):
     server = start(site, "--workers", 1)
@@ -136,6 +139,7 @@ CHOICES = [("gzip", "gzip"), ("br, gzip", "br"), ("gzip;q=0.5, zstd;q=0.6", "zst
            ("deflate", None), ("", None), ("*;q=0, gzip", "gzip"), ("identity;q=0, gzip", "gzip"), ("x-gzip", "gzip")]
 
 
+@any_engine
 def test_choice(start, site, makes):
     if len(codings.made()) < 3:
         pytest.skip("built without one of the libraries")
@@ -149,6 +153,7 @@ def test_choice(start, site, makes):
         assert reply.status == 200 and reply["vary"].lower() == "accept-encoding"
 
 
+@any_engine
 def test_a_sibling_goes_first(start, site, makes):
     """A sibling is sent in its coding, and where no other is there to be sent; others are made for other clients."""
     write(f"{site}/page.html.gz", b"\x1f\x8b the user's own", OLD)
@@ -165,6 +170,7 @@ def test_a_sibling_goes_first(start, site, makes):
         assert codings.is_file(TEXT)(coded(server, "/page.html", "gzip"))
 
 
+@any_engine
 def test_without_siblings(start, site, makes):
     write(f"{site}/page.html.gz", b"not wanted", OLD)
     server, coding = start(site, "--precompressed", "off"), codings.made()[0]
@@ -174,6 +180,7 @@ def test_without_siblings(start, site, makes):
 # --- Promises of tags -----------------------------------------------------------------------------------------------
 
 
+@any_engine
 @pytest.mark.core
 def test_conditions(start, site, makes):
     server, coding = start(site), codings.made()[0]
@@ -186,6 +193,7 @@ def test_conditions(start, site, makes):
     assert ask(server, "/page.html", coding, f"If-Match: {plain}").status == 412
 
 
+@any_engine
 def test_a_tag_whose_bytes_are_gone(start, site, makes):
     """Another server has yet to make the bytes, but the client already has them, so they need not be sent."""
     coding = codings.made()[0]
@@ -204,6 +212,7 @@ def test_a_tag_whose_bytes_are_gone(start, site, makes):
         assert reply.status == 200 and codings.is_file(TEXT.swapcase())(reply)
 
 
+@any_engine
 def test_ranges_join_no_two_codings(start, site, makes):
     server, coding = start(site), codings.made()[0]
     first = ask(server, "/page.html", coding, "Range: bytes=0-99")
@@ -271,6 +280,7 @@ def test_never_stale(start, tree, makes, workers, enough):
     assert found[None] and found[coding], found
 
 
+@any_engine
 def test_a_sibling_at_any_moment(start, tree, makes):
     coding, path, chance = codings.made()[0], f"{tree}/page.html", random.Random(4)
     suffix = {"gzip": ".gz", "zstd": ".zst", "br": ".br"}[coding]
@@ -298,6 +308,7 @@ def test_a_sibling_at_any_moment(start, tree, makes):
 # --- Many -----------------------------------------------------------------------------------------------------------
 
 
+@any_engine
 def test_a_crawl_makes_nothing(start, tree, makes):
     """Each file is requested twice: all are kept, and none is worth compressing."""
     for i in range(MANY):
@@ -311,6 +322,7 @@ def test_a_crawl_makes_nothing(start, tree, makes):
     assert stats["cache_fills"] == MANY and stats["cache_variants"] == stats["cache_plain"] == 0
 
 
+@any_engine
 @pytest.mark.parametrize("cache", ["64m", "512k"])
 def test_many_files(start, tree, makes, cache):
     """Many files, also where there is no room for all of them."""

@@ -22,6 +22,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 SETTINGS = "/proc/sys/net/ipv4/tcp_"
 LOOPBACK, PRIVATE, FAR = "127.0.0.1", "10.9.8.7", "203.0.113.7"
 pytestmark = [pytest.mark.userspace("a command line"), pytest.mark.skipif(not shutil.which("ss"), reason="needs ss")]
+any_engine = pytest.mark.any_engine("listeners are opened before an engine runs")
 
 
 def setting(name):
@@ -75,11 +76,13 @@ def test_paced(start, tree, paced):
     assert of(server, FAR) == "bbr"
 
 
+@any_engine
 def test_paced_loopback(start, tree, paced):
     server = start(tree, "-b", LOOPBACK)
     assert of(server, LOOPBACK) == paced
 
 
+@any_engine
 def test_paced_private_listener(start, tree, paced):
     """A listener on a private address has far clients too: a router in between may forward a port."""
     server = start(tree, "-b", PRIVATE)
@@ -87,6 +90,7 @@ def test_paced_private_listener(start, tree, paced):
     assert of(server, PRIVATE, FAR) == "bbr"
 
 
+@any_engine
 @pytest.mark.parametrize("address", [LOOPBACK, PRIVATE, FAR])
 def test_system(start, tree, paced, address):  # pylint: disable=unused-argument
     assert of(start(tree, "-b", "*", "--congestion", "system"), address) == "bbr"
@@ -97,6 +101,7 @@ def test_named(start, tree, paced, address):  # pylint: disable=unused-argument
     assert of(start(tree, "-b", "*", "--congestion", "reno"), address) == "reno"
 
 
+@any_engine
 @pytest.mark.parametrize("options", [(), ("--congestion", "system")], ids=str)
 def test_default_that_does_not_pace(start, tree, paced, options):  # pylint: disable=unused-argument
     with open(f"{SETTINGS}congestion_control", "w", encoding="ascii") as file:
@@ -105,6 +110,7 @@ def test_default_that_does_not_pace(start, tree, paced, options):  # pylint: dis
     assert of(server, LOOPBACK) == of(server, FAR) == "reno"
 
 
+@any_engine
 def test_each_that_is_offered(start, tree):
     for name in offered():
         assert of(start(tree, "-b", LOOPBACK, "--congestion", name), LOOPBACK) == name

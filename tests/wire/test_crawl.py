@@ -9,6 +9,8 @@ import urllib.parse
 import pytest
 from lib.trees import quote
 
+pytestmark = pytest.mark.any_engine("a listing and its files")
+
 ROOTS = ["/usr/share/doc", "/usr/share", "/etc"]
 SECONDS = 15  # after that, and after AT_LEAST files, no new folder is entered; files already found are still compared
 AT_LEAST = 300

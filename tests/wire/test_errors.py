@@ -10,6 +10,8 @@ from lib import strace
 from lib.client import request
 from lib.trees import write
 
+any_engine = pytest.mark.any_engine("the core writes the page")
+
 CAUSES = [("/missing", 404, []), ("/special/fifo", 403, []), ("/%zz", 400, []), ("/list", 301, []),
           ("/alphabet.txt", 416, ["Range: bytes=99-"]), ("/hello.txt", 412, ['If-Match: "x"']),
           ("/hello.txt", 417, ["Expect: wonders"])]
@@ -51,6 +53,7 @@ def test_a_disk_that_fails(start, tree):
         assert wire.ask("/hello.txt").body == b"hello"
 
 
+@any_engine
 def test_errors_say_what_they_are(wire):
     reply = wire.ask("/missing")
     assert b"404" in reply.body and reply["content-type"].split(";")[0] in ("text/html",
@@ -59,6 +62,7 @@ def test_errors_say_what_they_are(wire):
     assert "accept-ranges" not in reply.fields or reply["accept-ranges"] == "bytes"
 
 
+@any_engine
 def test_own_page(start, tree):
     """404.html of the root: its body, the status 404, no validators of its own that a cache could
     use."""
@@ -93,6 +97,7 @@ REFUSALS = {"412": (request("/hello.txt", fields=['If-Match: "x"']), 412),
             "half a body": (request("/hello.txt", fields=["Content-Length: 10"]), 400)}
 
 
+@any_engine
 @pytest.mark.core
 @pytest.mark.parametrize("data, status", REFUSALS.values(), ids=REFUSALS)
 # shows K21
@@ -112,6 +117,7 @@ def test_own_page_of_every_cause(start, tree, data, status):
         assert reply.status == status and reply.body == page
 
 
+@any_engine
 @pytest.mark.parametrize("kind", ["folder", "fifo", "link", "unreadable"])
 def test_own_page_that_is_none(start, tree, kind):
     """Anything in its place that is not a file is not used, and never blocks."""
@@ -129,6 +135,7 @@ def test_own_page_that_is_none(start, tree, kind):
     assert reply.status == 404 and b"root:" not in reply.body
 
 
+@any_engine
 # shows K18
 def test_connection_stays_usable(wire):
     """A hundred errors on one connection."""

@@ -9,6 +9,8 @@ from lib.client import request
 from lib.server import ENGINE, wait_for
 from lib.trees import GIANT, GIANT_MARKS, SIZES, content, giant_slice, write
 
+any_engine = pytest.mark.any_engine("the name decides")
+
 TYPES = "/etc/mime.types"
 
 PIECE = 1 << 20
@@ -91,6 +93,7 @@ def test_not_a_file(site, standard, name):
         assert site.ask(f"/special/{name}", method).status == 403
 
 
+@any_engine
 # shows D21
 def test_unreadable(start, standard):
     """403 for files that the server may not read; as another user where the tests run as root."""
@@ -103,6 +106,7 @@ def test_unreadable(start, standard):
         assert wire.ask("/hello.txt").status == 200
 
 
+@any_engine
 def test_types_by_extension(wire):
     """Spot checks; test_every_type has the whole table."""
     assert wire.ask("/hello.txt")["content-type"] == "text/plain; charset=utf-8"
@@ -127,6 +131,7 @@ def own_rows():
         return dict(re.findall(r'^X\("([^"]+)", *"([^"]+)"\)', file.read(), re.M))
 
 
+@any_engine
 @pytest.mark.skipif(not os.path.exists(TYPES),
                     reason=f"no {TYPES}: package media-types is not installed")
 # shows K22

@@ -7,6 +7,8 @@ import threading
 import pytest
 from lib.trees import write
 
+pytestmark = pytest.mark.any_engine("names are looked up below the engines")
+
 SECRET = b"secret\n"
 # name, target
 LINKS = [("visible.txt", ".secret"), ("chain", "chain2"), ("chain2", "visible.txt"), ("folder", ".git"),

@@ -3,6 +3,8 @@
 import pytest
 from lib.client import request
 
+pytestmark = pytest.mark.any_engine("the parser counts")
+
 TARGET, HEAD, FIELDS, METHOD, PATH = 8192, 16384, 100, 32, 4096
 
 

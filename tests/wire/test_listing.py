@@ -12,6 +12,8 @@ from lib import server
 from lib.client import request
 from lib.trees import ODD_NAMES, content, many_names, quote, write
 
+any_engine = pytest.mark.any_engine("the core writes it")
+
 VOID = {"meta", "link", "input", "br", "hr", "img"}
 OPTIONAL_END = {"li", "tr", "td", "th", "thead", "tbody", "p", "html", "body", "head"}
 
@@ -84,6 +86,7 @@ def test_every_name_once(wire, standard):
         assert wire.ask("/odd/" + quote(name)).body == content(f"odd {i}", 100 + i)
 
 
+@any_engine
 # shows K13
 def test_names_are_text(wire):
     """A name is never markup, script or another site (nginx's autoindex XSS): none runs, all are
@@ -100,6 +103,7 @@ def test_names_are_text(wire):
         assert name.decode() in words, name
 
 
+@any_engine
 def test_bad_utf8_is_shown_as_such(wire):
     assert "\ufffd" in listing(wire, "/odd/").body.decode("utf-8")
 
@@ -116,6 +120,7 @@ def test_chunks(wire):
     assert wire.ask("/hello.txt").body == b"Hello, world\n"
 
 
+@any_engine
 @pytest.mark.core
 # shows K15, S28
 def test_parent_from_any_depth(wire):
@@ -148,6 +153,7 @@ def crawl(wire, start_at="/"):
     return seen
 
 
+@any_engine
 # shows K14, S28
 def test_crawl_reaches_everything(start, tree):
     """A tree of many names and depths, from its root by its own links, byte for byte."""
@@ -163,6 +169,7 @@ def test_crawl_reaches_everything(start, tree):
     assert found == expected
 
 
+@any_engine
 @pytest.mark.core
 # shows K16, S28
 def test_sorting(start, tree):
@@ -194,6 +201,7 @@ def test_sorting(start, tree):
         assert {(column, way) for column in by for way in ("up", "down")} <= seen
 
 
+@any_engine
 @pytest.mark.core
 def test_json(wire, standard):
     """A listing's data for machines, by Accept and by query."""
@@ -213,6 +221,7 @@ def test_json(wire, standard):
     assert "accept" in (reply.get("vary") or "").lower()
 
 
+@any_engine
 def test_json_of_odd_names(wire):
     data = json.loads(listing(wire, "/odd/", "Accept: application/json").body.decode("utf-8"))
     links = {urllib.parse.unquote_to_bytes(row["href"][2:]) for row in data["entries"]}
@@ -221,6 +230,7 @@ def test_json_of_odd_names(wire):
     assert {name.decode("utf-8", "replace") for name in ODD_NAMES if name.isascii()} <= shown
 
 
+@any_engine
 @pytest.mark.parametrize("accept, kind", [
     (None, "text/html"), ("*/*", "text/html"), ("text/html", "text/html"), ("text/*", "text/html"),
     ("application/json", "application/json"),
@@ -239,6 +249,7 @@ def test_formats(wire, accept, kind):
         assert reply["content-type"].startswith(kind)
 
 
+@any_engine
 def test_text_has_a_line_for_each(wire):
     """Names with line breaks and escapes stay on their line and reach no terminal raw."""
     reply = listing(wire, "/odd/", "Accept: text/plain")
@@ -247,6 +258,7 @@ def test_text_has_a_line_for_each(wire):
     assert b"\x1b" not in reply.body and b"\r" not in reply.body and b"\x7f" not in reply.body
 
 
+@any_engine
 def test_sizes_people_read(wire):
     """Rounded sizes, with the exact one on hover."""
     page = Page(listing(wire, "/size/").body.decode())
@@ -255,6 +267,7 @@ def test_sizes_people_read(wire):
     assert any(title.replace(",", "").startswith("1048576 ") for title in page.titles)
 
 
+@any_engine
 def test_special_entries_are_shown_not_linked(wire):
     page = Page(listing(wire, "/special/").body.decode())
     linked = {path.rsplit(b"/", 1)[1] for path in entries("/special/", page)}
@@ -262,6 +275,7 @@ def test_special_entries_are_shown_not_linked(wire):
     assert "fifo" in "".join(page.words)
 
 
+@any_engine
 def test_links_that_leave_are_not_linked(wire):
     """A link out of the root is refused when requested, so it is not linked in the listing either."""
     page = Page(listing(wire, "/link/").body.decode())
@@ -271,6 +285,7 @@ def test_links_that_leave_are_not_linked(wire):
         assert wire.ask(quote(path)).status == 200, path
 
 
+@any_engine
 # shows H07
 def test_filter_without_script(wire):
     page = Page(listing(wire, "/list/?filter=ON").body.decode())
@@ -280,6 +295,7 @@ def test_filter_without_script(wire):
     assert "<script>alert" not in text
 
 
+@any_engine
 @pytest.mark.parametrize("query",
                          ["sort=", "sort=x", "order=x", "sort=name&sort=size", "filter=%",
                           "filter=%00",
@@ -289,12 +305,14 @@ def test_odd_queries(wire, query):
     assert listing(wire, "/list/?" + query).body
 
 
+@any_engine
 def test_empty_folder(wire):
     page = Page(listing(wire, "/empty/").body.decode())
     assert entries("/empty/", page) == []
     assert json.loads(listing(wire, "/empty/?format=json").body)["entries"] == []
 
 
+@any_engine
 # shows K12
 def test_switched_off(start, standard):
     """403 for a folder without index; its files, and folders with an index, are still served."""
@@ -305,6 +323,7 @@ def test_switched_off(start, standard):
         assert wire.ask("/hello.txt").status == 200
 
 
+@any_engine
 # shows K12
 def test_other_index(start, standard):
     with start(standard, "--index", "one.txt").wire() as wire:
@@ -312,6 +331,7 @@ def test_other_index(start, standard):
         assert b"index.html" in wire.ask("/index/").body
 
 
+@any_engine
 def test_index_that_is_no_file(start, tree):
     """index.html as a folder, a pipe, a link out: the listing, 403 or 404; never a block, never the
     outside."""
@@ -340,6 +360,7 @@ def crowd(engine):
         one.stop()
 
 
+@any_engine
 @pytest.mark.long
 # shows K13
 def test_hundred_thousand(crowd):
@@ -388,6 +409,7 @@ def test_beyond_the_limit_it_streams(crowd):
     os.unlink(f"{crowd.root}/many/one-more")
 
 
+@any_engine
 @pytest.mark.parametrize("count, is_sorted", [(19, True), (20, True), (21, False), (500, False)])
 def test_listing_max(start, tree, count, is_sorted):
     """On both sides of --listing-max every entry is listed, and each format says whether it is sorted."""
@@ -405,6 +427,7 @@ def test_listing_max(start, tree, count, is_sorted):
         assert len(entries("/", page)) == count
 
 
+@any_engine
 def test_streamed_names(start, tree):
     """Every name of a folder that is read in many pieces: a row that waits for the next chunk keeps its name."""
     names = {f"{i:05}-" + "n" * (i % 200) for i in range(8000)}

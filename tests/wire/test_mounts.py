@@ -9,7 +9,8 @@ from lib import codings, mounts
 from lib.trees import write
 from test_cache import ASKS, kept
 
-pytestmark = [pytest.mark.userspace("the modules cross no mounts"),
+pytestmark = [pytest.mark.any_engine("the cache notices mounts"),
+              pytest.mark.userspace("the modules cross no mounts"),
               pytest.mark.skipif(not mounts.may(), reason="needs root and the right to mount")]
 TICK_S = 0.05  # several ticks of the kernel's clock: a mount may be noticed that late
 OLD, NEW = b"old\n" * 50, b"new\n" * 50

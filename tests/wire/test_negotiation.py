@@ -6,6 +6,8 @@ import pytest
 from lib import served
 from lib.trees import content, grown, write
 
+pytestmark = pytest.mark.any_engine("the head and the folder decide")
+
 OLD, NEW = 1_600_000_000, 1_600_000_100
 CODINGS = {"gzip": "gz", "br": "br", "zstd": "zst"}
 ANY = {"gzip", "br", "zstd"}

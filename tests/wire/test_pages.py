@@ -8,6 +8,8 @@ import urllib.parse
 import pytest
 from lib.trees import write
 
+pytestmark = pytest.mark.any_engine("the core makes pages")
+
 ENTRIES = 23
 SORTED = "--listing-max", str(ENTRIES)
 STREAMED = "--listing-max", str(ENTRIES - 1)

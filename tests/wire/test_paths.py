@@ -8,6 +8,8 @@ import time
 import pytest
 from lib.trees import ODD_NAMES, content, quote, write
 
+pytestmark = pytest.mark.any_engine("names are looked up below the engines")
+
 HELLO = b"Hello, world\n"
 
 # target, status, body (None: any)

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+pytestmark = pytest.mark.any_engine("a constant of every page")
+
 
 def between(page, tag):
     """The bytes of the only element of that name, which has no attributes."""

@@ -3,6 +3,8 @@
 import pytest
 from lib.client import request
 
+pytestmark = pytest.mark.any_engine("the core parses")
+
 HELLO = b"Hello, world\n"
 
 # name, request bytes, status, whether the connection stays open

@@ -5,7 +5,8 @@ import os
 import pytest
 from lib.trees import write
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root; to others the kernel refuses by itself")
+pytestmark = [pytest.mark.any_engine("names are looked up below the engines"),
+              pytest.mark.skipif(os.geteuid() != 0, reason="needs root; to others the kernel refuses by itself")]
 TEXT = b"text\n"
 # path, mode of the last component, status
 FILES = [("open", 0o644, 200), ("others", 0o604, 200), ("private", 0o600, 403), ("group", 0o640, 403), ("none", 0, 403),

@@ -14,7 +14,8 @@ from cli import as_root, run, site, unix_get  # noqa: F401 (fixtures among them)
 from lib.server import ENGINE, WORKERS_MAY_BE_THREADS, Process
 from lib.served import wait_for
 
-pytestmark = pytest.mark.userspace("Unix sockets")
+pytestmark = [pytest.mark.any_engine("listeners are opened before an engine runs"),
+              pytest.mark.userspace("Unix sockets")]
 
 KINDS = [pytest.param([], id="one worker"),
          pytest.param(["--workers", "2", "--workers-as", "process"], id="processes")]

@@ -11,6 +11,7 @@ from lib import server as lib
 from lib.client import request
 
 pytestmark = pytest.mark.userspace("a promise for every kind of change")
+any_engine = pytest.mark.any_engine("workers share what the cache has")
 ASKS = 4  # between two changes
 TURNS = 60  # changes of each kind, at most
 FEW = 20  # where each costs more
@@ -98,6 +99,7 @@ def test_each_kind(start, tree, places, kind):
         ask(server, itertools.islice(kind(place), turns), kind not in changes.SHRINKING)
 
 
+@any_engine
 @pytest.mark.parametrize("workers", WORKERS)
 def test_two_workers(start, tree, places, workers, enough):
     """The worker that serves need not be the one that has noticed the change, or has the answer in memory."""

@@ -16,6 +16,7 @@ from lib import server as lib
 from lib.client import request
 
 pytestmark = pytest.mark.userspace("the modules keep listings in another way")
+any_engine = pytest.mark.any_engine("workers share what the cache has")
 ASKS = 20  # more than it takes until keeping a listing pays off
 ROUNDS = 8  # of each kind of change
 WRITERS, WRITES = 3, 60
@@ -292,10 +293,12 @@ def test_each_kind(start, tree, place, kind, enough):
     each(start(f"{tree}/root"), place, kind, enough)
 
 
+@any_engine
 def test_hidden_names_that_are_shown(start, tree, place, enough):
     each(start(f"{tree}/root", "--hidden"), place, hidden_names, enough, ["--hidden"])
 
 
+@any_engine
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_two_workers(start, tree, place, kind, workers, enough):

@@ -7,6 +7,8 @@ import pytest
 from lib import png, server
 from lib.client import Sloppy, Wire, byteranges
 
+pytestmark = pytest.mark.any_engine("the tests' own client")
+
 
 def date():
     return time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime()).encode()

@@ -9,6 +9,8 @@ from lib import served
 from lib.client import date_seconds
 from lib.trees import REALTIME_COARSE, write
 
+pytestmark = pytest.mark.any_engine("the core compares")
+
 # hello.txt was changed at 1700000000
 AT = "Tue, 14 Nov 2023 22:13:20 GMT"
 BEFORE = "Tue, 14 Nov 2023 22:13:19 GMT"
