@@ -151,6 +151,38 @@ static const struct option_row *find_letter(const struct option_table *t, char l
     return NULL;
 }
 
+/* Refuses an option that other programs have by what it is called here, and returns true; false: it
+ * is not known from elsewhere. */
+static bool refuse_spelling(struct parse *p, const char *dashes, const char *name)
+{
+    const struct option_spelling *s = p->table->spellings;
+    const struct option_row *row;
+    char word[64];
+
+    while (s && s->name && strcmp(s->name, name) != 0)
+        s++;
+    if (!s || !s->name)
+        return false;
+    row = s->option ? find_name(p->table, s->option, strlen(s->option)) : NULL;
+    if (!row) {
+        refuse(p, "%s%s: no such option; %s", dashes, name, s->answer);
+        return true;
+    }
+    option_value_word(row, word, sizeof(word));
+    refuse(p, "%s%s: no such option; here it is --%s%s%s%s%s", dashes, name, row->name,
+           *word ? " " : "", word, s->answer ? ": " : "", s->answer ? s->answer : "");
+    return true;
+}
+
+static int refuse_letter(struct parse *p, char letter)
+{
+    char name[2] = {letter >= ' ' && letter <= '~' ? letter : '?', 0};
+
+    if (refuse_spelling(p, "-", name))
+        return -EINVAL;
+    return refuse(p, "-%s: no such option; %s --help lists them", name, p->table->command);
+}
+
 static int refuse_name(struct parse *p, const char *name, size_t len)
 {
     const struct option_table *t = p->table;
@@ -164,6 +196,8 @@ static int refuse_name(struct parse *p, const char *name, size_t len)
     word[n++] = "help";
     word[n] = NULL;
     snprintf(typed, sizeof(typed), "%.*s", (int)(len < 63 ? len : 63), name);
+    if (len > 1 && refuse_spelling(p, "--", typed))
+        return -EINVAL;
     near = option_nearest(typed, word);
     if (near)
         return refuse(p, "--%s: no such option; did you mean --%s?", typed, near);
@@ -239,8 +273,7 @@ static int parse_letters(struct parse *p, const char *arg)
         if (!row && *arg == 'h')
             return p->help = OPTION_HELP;
         if (!row)
-            return refuse(p, "-%c: no such option; %s --help lists them",
-                          *arg >= ' ' && *arg <= '~' ? *arg : '?', p->table->command);
+            return refuse_letter(p, *arg);
         if (option_takes_value(row)) {
             value = arg[1] ? arg + 1 : next_value(p, row, shown);
             return value ? set_argument(p, row, shown, value) : -EINVAL;

@@ -85,6 +85,13 @@ struct option_command {
     enum option_after after;
 };
 
+/* An option of other programs that people may type here by habit. */
+struct option_spelling {
+    const char *name;   /* without dashes, or a letter; NULL ends a list */
+    const char *option; /* name of the row that does it, or NULL */
+    const char *answer; /* what differs from that row, or does it instead of one; or NULL */
+};
+
 /* All pairs are NULL-terminated. */
 struct option_table {
     const char *command;          /* "rung serve" */
@@ -100,6 +107,7 @@ struct option_table {
     const struct option_row *row;
     unsigned rows;                /* up to OPTION_ROWS_MAX */
     unsigned operands_max;        /* up to OPTION_OPERANDS_MAX */
+    const struct option_spelling *spellings; /* how others call it; or NULL */
     const char *notes;            /* the last lines of help; or NULL */
     const char *const *man_notes; /* pairs: heading, text of a man page section; or NULL */
 };

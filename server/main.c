@@ -219,11 +219,23 @@ static int run_table(char **argv)
 
 /* --- Which command ---------------------------------------------------------------------------- */
 
+/* Python's http.server takes the port as a word. */
+static bool is_port(const char *word)
+{
+    uint64_t n;
+
+    return strspn(word, "0123456789") == strlen(word) && option_number(word, &n) == 0 &&
+           n <= 65535;
+}
+
 static int refuse_word(const char *word)
 {
     const char *near = nearest_command(word);
 
-    if (near)
+    if (is_port(word))
+        say_error("'%s' is neither a folder nor a command; did you mean rung --port %s?", word,
+                  word);
+    else if (near)
         say_error("'%s' is neither a folder nor a command; did you mean rung %s?", word, near);
     else
         say_error("'%s' is neither a folder nor a command; rung DIR serves a folder, rung help "

@@ -3,6 +3,7 @@
  *
  *   serve.c          the order of things: engine, signals, listeners, user, site, log, run
  *   commands.def     every command of rung; commands.c makes a list of them
+ *   spellings.def    what other servers call their options, and what does it here
  *   serve_table.c    the rows of options.def as a table, and the list of engines
  *   arrange.c        how many workers, and of what kind; what is refused
  *   arrange_send.c   how answers are sent; what of that is refused

@@ -32,6 +32,15 @@ static const struct option_row rows[] = {
 };
 #undef X
 
+#define SAME(name_, option_, answer_) {.name = name_, .option = option_, .answer = answer_},
+#define NONE(name_, answer_) {.name = name_, .answer = answer_},
+static const struct option_spelling spellings[] = {
+#include "spellings.def"
+    {.name = NULL}
+};
+#undef SAME
+#undef NONE
+
 static const char *const examples[] = {
     "rung", "this folder, on port 8080",
     "rung -p 0 ~/pictures", "another, on any free port",
@@ -62,6 +71,7 @@ const struct option_table serve_table = {
     .row = rows,
     .rows = sizeof(rows) / sizeof(rows[0]),
     .operands_max = 1,
+    .spellings = spellings,
     .notes = "Each is also read from the environment: RUNG_PORT=80.  The manual: man rung\n"
              "Exit codes: 0 stopped, 1 failure, 2 usage, 3 cannot listen, 4 engine missing.",
     .man_notes = man_notes,

@@ -191,7 +191,25 @@ def test_mistakes_in_options(site, args, words):
         assert word in out.stderr, out.stderr
 
 
+@pytest.mark.parametrize("args, words", [
+    (["--directory", "x"], "rung DIR"), (["-d", "x"], "rung DIR"), (["--cgi"], "no programs"), (["--tls-cert", "x"], "no TLS"),  # Python
+    (["--host", "x"], "here it is --bind ADDR"), (["--cert", "x"], "no TLS"), (["--cors"], "no CORS"), (["-o"], "no browser"),  # npx
+    (["-l", "3000"], "--port N"), (["--single"], "404"), (["--no-clipboard"], "clipboard"), (["--gzip"], "--compress on|off: on by default"),
+    (["--root", "x"], "rung DIR"), (["--browse"], "--listing on|off: on by default"), (["--access-log"], "--log combined"),  # Caddy
+    (["-c", "x"], "configuration file"), (["-t"], "rung DIR"), (["-s", "reload"], "-q prints errors only"),  # nginx
+    (["--interfaces", "x"], "--bind ADDR"), (["--spa"], "404"), (["--qrcode"], "QR code"), (["--upload-files"], "only reads"),  # miniserve
+    (["--document-root", "x"], "rung DIR"), (["--addr", "x"], "--bind ADDR"), (["--daemon"], "foreground"), (["-S", "x"], "--port N"),
+])
+def test_options_of_other_servers(site, args, words):
+    out = run(*args, cwd=site)
+    assert out.returncode == EXIT_USAGE and out.stdout == ""
+    assert out.stderr.startswith(f"rung: {args[0]}: no such option; ") and words in out.stderr and out.stderr.count("\n") == 1
+
+
 def test_mistaken_words(site):
+    for word, port in (("0", True), ("65535", True), ("65536", False), ("80a", False)):
+        out = run(word, cwd=site)
+        assert out.returncode == EXIT_USAGE and (f"did you mean rung --port {word}?" in out.stderr) == port, out.stderr
     out = run("sreve", cwd=site)
     assert out.returncode == EXIT_USAGE and "did you mean rung serve?" in out.stderr
     out = run("xyzzy", cwd=site)
