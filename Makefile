@@ -255,6 +255,8 @@ SHARE_DIR := $(DESTDIR)$(PREFIX)/share/rung
 LIB_DIR := $(DESTDIR)$(PREFIX)/lib/rung
 MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETION_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+UNIT_DIR := $(DESTDIR)$(PREFIX)/lib/systemd/system
+UNITS := rung.service rung.socket
 INSTALLED := rung rung-load rung-drop rung-trace
 # Manual pages; the commands of rung-trace have pages of their own.
 TRACES := compare sniff kernel
@@ -273,6 +275,10 @@ install: all lab-programs ## install under DESTDIR and PREFIX (/usr/local), the 
 	$(DROP) --completion >$(COMPLETION_DIR)/rung-drop
 	$(TRACE) --completion >$(COMPLETION_DIR)/rung-trace
 	chmod 644 $(PAGES:%=$(MAN_DIR)/%.1) $(INSTALLED:%=$(COMPLETION_DIR)/%)
+	install -d $(UNIT_DIR)
+	for name in $(UNITS); do \
+	    sed 's|@bindir@|$(PREFIX)/bin|' scripts/systemd/$$name >$(UNIT_DIR)/$$name || exit 1; done
+	chmod 644 $(UNITS:%=$(UNIT_DIR)/%)
 	install -D -m 755 -t $(LIB_DIR)/lab $(LAB)
 	install -m 755 $(O)/openat2.so $(LIB_DIR)
 	ln -sf ../../bin/rung ../../bin/rung-load $(LIB_DIR)
@@ -286,7 +292,7 @@ install: all lab-programs ## install under DESTDIR and PREFIX (/usr/local), the 
 	chmod 644 $(SHARE_DIR)/commit
 
 uninstall: ## remove what install has installed
-	rm -f $(INSTALLED:%=$(BIN_DIR)/%) $(BIN_DIR)/rung-lab $(PAGES:%=$(MAN_DIR)/%.1) $(INSTALLED:%=$(COMPLETION_DIR)/%)
+	rm -f $(INSTALLED:%=$(BIN_DIR)/%) $(BIN_DIR)/rung-lab $(PAGES:%=$(MAN_DIR)/%.1) $(INSTALLED:%=$(COMPLETION_DIR)/%) $(UNITS:%=$(UNIT_DIR)/%)
 	rm -rf $(SHARE_DIR) $(LIB_DIR)
 
 # --- Rules ------------------------------------------------------------------------------------------------

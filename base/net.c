@@ -197,15 +197,22 @@ void net_unlisten(int fd)
         (void)stale_removed(&a, 1); /* if another server has the name by now, it answers */
 }
 
-int net_unlisten_keep(int fd, int inert)
+int net_close_keep(int fd, int inert)
 {
-    struct net_address a;
-    bool named = unix_name(fd, &a);
     int err;
 
     do
         err = dup3(inert, fd, O_CLOEXEC) < 0 ? -errno : 0;
     while (err == -EINTR);
+    return err;
+}
+
+int net_unlisten_keep(int fd, int inert)
+{
+    struct net_address a;
+    bool named = unix_name(fd, &a);
+    int err = net_close_keep(fd, inert);
+
     if (!err && named)
         (void)stale_removed(&a, 1);
     return err;
@@ -214,6 +221,29 @@ int net_unlisten_keep(int fd, int inert)
 static int set(int fd, int level, int option, int value)
 {
     return setsockopt(fd, level, option, &value, sizeof(value)) < 0 ? -errno : 0;
+}
+
+/* What the connections of a TCP listener inherit from it. */
+static int tcp_options(int fd, const struct net_listening *how)
+{
+    int err = how->delay ? 0 : set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+
+    if (!err && how->defer_s)
+        err = set(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, (int)how->defer_s);
+    if (!err && how->stall_ms)
+        err = set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)how->stall_ms);
+    if (!err && how->congestion)
+        err = congestion_set(fd, how->congestion);
+    return err;
+}
+
+int net_listener_set(int fd, const struct net_listening *how)
+{
+    struct net_address a = {.len = sizeof(a.sa)};
+
+    if (getsockname(fd, (struct sockaddr *)&a.sa, &a.len) < 0)
+        return -errno;
+    return a.sa.ss_family == AF_UNIX ? 0 : tcp_options(fd, how);
 }
 
 static int listener_options(int fd, int family, const struct net_listening *how)
@@ -225,14 +255,8 @@ static int listener_options(int fd, int family, const struct net_listening *how)
     err = set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (!err && how->reuseport)
         err = set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
-    if (!err && !how->delay)
-        err = set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    if (!err && how->defer_s)
-        err = set(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, (int)how->defer_s);
-    if (!err && how->stall_ms)
-        err = set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)how->stall_ms);
-    if (!err && how->congestion)
-        err = congestion_set(fd, how->congestion);
+    if (!err)
+        err = tcp_options(fd, how);
     if (!err && family == AF_INET6)
         err = set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     return err;

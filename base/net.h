@@ -55,6 +55,10 @@ void net_unlisten(int fd);
  * that still uses the number does not reach a connection that was given the same one.  0 or
  * -errno. */
 int net_unlisten_keep(int fd, int inert);
+/* The same for a listener whose name is not ours to remove. */
+int net_close_keep(int fd, int inert);
+/* What net_listen() sets on a listener, for one that another process opened.  0 or -errno. */
+int net_listener_set(int fd, const struct net_listening *how);
 int net_port(int fd); /* of a bound socket, or -errno */
 
 /* One connection from a non-blocking listener: -EAGAIN none; -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM

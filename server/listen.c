@@ -251,6 +251,8 @@ int listen_open(struct server *srv, const struct serve_options *opt)
     /* Two windows of --send-timeout may pass before the server ends a connection; the third is for
      * a server that is late.  If the kernel came first, the end would be counted as an error. */
     plan.how.stall_ms = (unsigned)srv->send_ms * 3;
+    if (passed_count())
+        return passed_take(srv, &plan.how);
     for (unsigned i = 0; i < PORT_TRIES && err == -EADDRINUSE; i++) {
         port = (unsigned)opt->port;
         err = open_set(&plan, &port, fd);
@@ -310,7 +312,7 @@ int listen_give(const struct server *srv, uid_t uid, gid_t gid)
 {
     int err = 0;
 
-    for (unsigned i = 0; i < srv->listeners && !err; i++) {
+    for (unsigned i = 0; !srv->passed && i < srv->listeners && !err; i++) {
         char text[NET_ADDRESS_TEXT];
         struct net_address a;
 
@@ -325,8 +327,12 @@ int listen_give(const struct server *srv, uid_t uid, gid_t gid)
 
 void listen_close(struct server *srv)
 {
-    for (unsigned i = 0; i < srv->listeners; i++)
-        net_unlisten(srv->listener[0][i]);
+    for (unsigned i = 0; i < srv->listeners; i++) {
+        if (srv->passed)
+            close(srv->listener[0][i]);
+        else
+            net_unlisten(srv->listener[0][i]);
+    }
     for (unsigned set = 1; srv->arrangement.reuseport && set < srv->arrangement.workers; set++)
         for (unsigned i = 0; i < srv->listeners; i++)
             if (srv->listener[set][i] > 0 && srv->listener[set][i] != srv->listener[0][i])

@@ -97,20 +97,27 @@ static bool is_own(const struct server *srv, unsigned n, unsigned i)
     return n == 0 || srv->listener[n][i] != srv->listener[0][i];
 }
 
+/* If this fails, the listener ends with the process. */
+static void give_up(const struct server *srv, int listener)
+{
+    (void)(srv->passed ? net_close_keep(listener, srv->stop_fd)
+                       : net_unlisten_keep(listener, srv->stop_fd));
+}
+
 void listeners_only(const struct server *srv, unsigned set)
 {
     for (unsigned n = 0; n < listener_sets(srv); n++)
         for (unsigned i = 0; n != set && i < srv->listeners; i++)
             if (srv->listener[n][i] != srv->listener[set][i])
-                (void)net_unlisten_keep(srv->listener[n][i], srv->stop_fd);
+                give_up(srv, srv->listener[n][i]);
 }
 
 void listeners_leave(const struct server *srv)
 {
     for (unsigned n = 0; n < listener_sets(srv); n++)
         for (unsigned i = 0; i < srv->listeners; i++)
-            if (is_own(srv, n, i)) /* if this fails, the listener ends with the process */
-                (void)net_unlisten_keep(srv->listener[n][i], srv->stop_fd);
+            if (is_own(srv, n, i))
+                give_up(srv, srv->listener[n][i]);
 }
 
 /* Threads share the descriptors' numbers.  A listener that only one worker waits on is closed by
@@ -124,7 +131,7 @@ void worker_leave(struct worker *w)
     w->left = true;
     for (unsigned i = 0; srv->arrangement.reuseport && i < w->listeners; i++)
         if (w->number && is_own(srv, w->number, i))
-            (void)net_unlisten_keep(w->listener[i], srv->stop_fd);
+            give_up(srv, w->listener[i]);
     if (w->siblings == 1 || atomic_fetch_add(&srv->left, 1) + 1 == w->siblings)
         listeners_leave(srv);
 }
@@ -141,7 +148,9 @@ void server_stop(struct server *srv)
     uint64_t one = 1;
     int saved = errno;
 
-    for (unsigned n = 0; !atomic_load(&srv->stopping) && n < listener_sets(srv); n++)
+    bool deafens = !srv->passed && !atomic_load(&srv->stopping);
+
+    for (unsigned n = 0; deafens && n < listener_sets(srv); n++)
         for (unsigned i = 0; i < srv->listeners; i++)
             (void)net_deafen(srv->listener[n][i]); /* without it a client or two may be reset */
     atomic_fetch_add(&srv->stopping, 1);

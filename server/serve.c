@@ -94,7 +94,7 @@ static int drop_privileges(const char *name, const struct server *srv, struct sw
     if (user->pw_uid == 0) /* on purpose: see --user in options.def */
         return EXIT_DONE;
     err = listen_give(srv, user->pw_uid, user->pw_gid);
-    if (!err)
+    if (!err && !srv->passed)
         err = sweep_begin(sweep, srv);
     if (!err)
         return user_become_for_good(user);
@@ -254,6 +254,7 @@ static int run(struct server *srv, const char *folder, const char *why)
         return EXIT_FAILED;
     }
     say_hello(srv, folder, why);
+    notify("READY=1"); /* clients that connect from now on are queued, and then served */
     err = server_run(srv);
     signals_close(signals);
     if (err) {

@@ -8,6 +8,8 @@
  *   arrange.c        how many workers, and of what kind; what is refused
  *   arrange_send.c   how answers are sent; what of that is refused
  *   listen.c         addresses become listeners, and what to say when that fails
+ *   passed.c         listeners that systemd opened
+ *   notify.c         systemd is told how the server is
  *   listen_congestion.c  which congestion control their connections use
  *   port_owner.c     which process holds a port
  *   user.c           another user than root
@@ -96,12 +98,20 @@ const char *arrange_sending(struct arrangement *a, const struct engine *e,
 unsigned arrange_pipes_each(const struct arrangement *a, const struct engine *e);
 unsigned arrange_pipes(const struct arrangement *a, const struct engine *e);
 
+/* --- systemd (notify.c) ----------------------------------------------------------------------- */
+void notify(const char *state); /* "READY=1": sd_notify(3) */
+void notify_reloading(void);
+
 /* --- Listeners (listen.c) --------------------------------------------------------------------- */
 /* Open the listeners of opt into srv, and report what was left out or went wrong.  An exit code. */
 int listen_open(struct server *srv, const struct serve_options *opt);
 /* Apply --congestion WORD, for listeners on those addresses, to srv->arrangement
  * (listen_congestion.c).  Returns an exit code. */
 int listen_congestion(struct server *srv, const char *word, const struct option_list *bind);
+/* How many listeners were passed to this process (passed.c); more than LISTENERS_MAX: the number
+ * makes no sense.  passed_take() puts them into srv; an exit code. */
+unsigned passed_count(void);
+int passed_take(struct server *srv, const struct net_listening *how);
 /* Give the unix sockets, which are root's, to that user.  0 or -errno. */
 int listen_give(const struct server *srv, uid_t uid, gid_t gid);
 void listen_close(struct server *srv); /* and removes unix sockets */

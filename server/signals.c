@@ -83,6 +83,7 @@ static void stop(struct signals *s)
     } else {
         say("stopping at once");
     }
+    notify("STOPPING=1");
     server_stop(s->srv);
 }
 
@@ -124,7 +125,9 @@ static void dispatch(struct signals *s, unsigned signal)
             stop(s);
         }
     } else if (signal == SIGHUP) {
+        notify_reloading();
         err = s->srv->log ? log_reopen(s->srv->log) : 0;
+        notify("READY=1");
         if (err)
             say_error("cannot reopen the log: %s; still writing to the old file", say_why(err));
         else

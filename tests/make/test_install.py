@@ -53,10 +53,12 @@ def test_where_files_lie(install, tmp_path):
         assert {f"usr/bin/{tool}", f"usr/share/man/man1/{tool}.1", f"usr/share/bash-completion/completions/{tool}"} <= found
     assert {f"usr/share/man/man1/rung-trace-{name}.1" for name in TRACES} <= found
     assert {"usr/bin/rung-lab", "usr/share/rung/lab/lab.py", "usr/share/rung/lab/experiments/engines.toml", "usr/lib/rung/lab/parsers"} <= found
+    assert {"usr/lib/systemd/system/rung.service", "usr/lib/systemd/system/rung.socket"} <= found
     assert not [path for path in found if "pycache" in path or "results" in path]
     for path in found:
         mode = stat.S_IMODE(os.stat(tmp_path / path).st_mode)
-        assert mode == (0o755 if path.startswith(("usr/bin", "usr/lib")) or path.endswith("scripts/setup") else 0o644), path
+        assert mode == (0o755 if path.startswith(("usr/bin", "usr/lib/rung")) or path.endswith("scripts/setup") else 0o644), path
+    assert "ExecStart=/usr/bin/rung " in (tmp_path / "usr/lib/systemd/system/rung.service").read_text()
     launcher = (tmp_path / "usr/bin/rung-lab").read_text()
     assert "/usr/share/rung" in launcher and str(tmp_path) not in launcher and BUILD not in launcher
     assert (tmp_path / "usr/lib/rung/rung").samefile(tmp_path / "usr/bin/rung")

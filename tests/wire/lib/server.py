@@ -50,7 +50,7 @@ def engine_row():
 
 
 class Process(Served):
-    def __init__(self, root, *args, user=None, files=None, env=None, engine=ENGINE):
+    def __init__(self, root, *args, user=None, files=None, env=None, engine=ENGINE, passed=()):
         self.root = os.fspath(root)
         self.said, self.lines_seen = [], threading.Condition()
 
@@ -60,9 +60,13 @@ class Process(Served):
         command = [BIN, "serve", self.root, "--engine", engine, *ARGS, *map(str, args)]
         if not any(str(arg).startswith(("--port", "-p", "unix:")) for arg in args):
             command += ["--port", "0"]
+        if passed:  # listeners, as systemd passes them
+            command = ["bash", "-c", 'LISTEN_PID=$$ exec "$@"' + "".join(f" {to}<&{s.fileno()}" for to, s in enumerate(passed, 3)),
+                       "bash", *command]
+            env = {"LISTEN_FDS": str(len(passed)), **(env or {})}
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, env={**CLEAN_ENV, **(env or {})},
-                                        preexec_fn=limit, user=user, extra_groups=[] if user else None)
+                                        preexec_fn=limit, user=user, pass_fds=[s.fileno() for s in passed], extra_groups=[] if user else None)
         self.pid = self.process.pid
         self.out = []
         self.readers = [threading.Thread(target=self.listen, args=pair, daemon=True)

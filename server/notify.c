@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* notify.c - tells systemd how the server is, as sd_notify(3) describes: a datagram to the socket
+ * that NOTIFY_SOCKET names.  Without that variable nothing is told. */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+#include "serve.h"
+
+enum { STATE_BYTES = 256 };
+
+/* The address that NOTIFY_SOCKET names: a path, or an abstract name that begins with @.  Returns
+ * its length, or 0. */
+static socklen_t address(struct sockaddr_un *un)
+{
+    const char *name = getenv("NOTIFY_SOCKET");
+    size_t len = name ? strlen(name) : 0;
+
+    if (len < 2 || len >= sizeof(un->sun_path) || (*name != '/' && *name != '@'))
+        return 0;
+    *un = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(un->sun_path, name, len);
+    if (*name == '@')
+        un->sun_path[0] = '\0';
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
+}
+
+void notify(const char *state)
+{
+    struct sockaddr_un un;
+    socklen_t len = address(&un);
+    int fd = len ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+
+    if (fd < 0)
+        return;
+    /* A manager that does not listen is its own trouble: the server serves. */
+    (void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT,
+                  (const struct sockaddr *)&un, len);
+    close(fd);
+}
+
+void notify_reloading(void)
+{
+    char state[STATE_BYTES];
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%llu",
+             (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000);
+    notify(state);
+}
