@@ -235,6 +235,7 @@ def called(text):
 def calls(binaries, folder):
     import peers  # pylint: disable=import-outside-toplevel
     servers = {"rung": lambda: Server(f"{binaries}/rung", "epoll", folder),
+               "rung, `--cache 0`": lambda: Server(f"{binaries}/rung", "epoll", folder, options=("--cache", "0")),
                "nginx, as Debian has it": lambda: peers.Peer("nginx-default", folder),
                "nginx, tuned": lambda: peers.Peer("nginx-sendfile", folder),
                "Apache, as Debian has it": lambda: peers.Peer("apache-default", folder)}
