@@ -29,7 +29,7 @@ chan cq = [4] of {mtype, mtype, bool}; /* operation, result, more to come */
 
 byte lives = LIVES, bytes = BYTES, naps = NAPS, slow = SLOW, shortages = SHORTAGES, in_flight;
 byte changes;     /* 1: a multishot poll has room to report; 9: it has reported that the socket is shut down */
-bool open, busy, leaving, held, ending, over; /* busy, leaving: session->slot; held: OWNER_THREAD */
+bool open, busy, leaving, held, ending, over; /* busy, leaving: session->engine_data; held: OWNER_THREAD */
 bool shut;        /* the socket has been shut down */
 mtype want, op = NOTHING;
 ltl ends { <> over }
