@@ -168,6 +168,14 @@ def foreign(text):
 
 # --- Both pages say the same --------------------------------------------------------------------------------
 
+def followed(place):
+    """The English page that a Chinese page says it follows (scripts/follows), without a section; other places as they are."""
+    if not place.startswith("docs/zh-TW/"):
+        return place
+    found = re.search(r"<!-- follows (\S+) ", text_of(place.partition("#")[0]))
+    return found[1] if found else place
+
+
 def shape(text):
     """The parts of a page that must be alike: levels of headings, commands, pictures, links, marks, tables."""
     prose = re.sub(r"(?s)```.*?```", "", text)
@@ -175,7 +183,7 @@ def shape(text):
         "headings": [len(level) for level in re.findall(r"(?m)^(#+) ", prose)],
         "commands": [re.split(r"\s+#\s", line)[0].strip() for line in re.findall(r"(?m)^ {4}(\S.*)$", text)],
         "pictures": re.findall(r"docs/[\w/.-]+\.(?:png|svg)", text),
-        "places": sorted(set(re.findall(r"\]\((?!#|README)([^)]+)\)", text))),
+        "places": sorted(set(map(followed, re.findall(r"\]\((?!#|README)([^)]+)\)", text)))),
         "marks": re.findall(r"<!-- /?\w+ -->", text),
         "tables": [line.count("|") for line in re.findall(r"(?m)^\|.*$", re.sub(r"\\\|", "", text))],
     }

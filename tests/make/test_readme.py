@@ -128,6 +128,8 @@ def test_the_pages_are_compared():
     for old, new in (("# A", "## A"), ("rung x", "rung z"), ("e.png", "f.png"), ("c.md", "d.md"), ("| f |", "| f | g |"),
                      ("<!-- g -->", "")):
         assert shape != readme_blocks.shape(page.replace(old, new)), old
+    english, chinese = (readme_blocks.shape(page.replace("c.md", place)) for place in ("docs/course.md", "docs/zh-TW/course.md"))
+    assert english == chinese != readme_blocks.shape(page.replace("c.md", "docs/zh-TW/questions.md"))
     assert not list(readme_blocks.unlike())
     assert not list(readme_blocks.foreign("每條連線一條執行緒 (thread)，以 `epoll` 等待 [連線](a/b.md)。"))
     for bad in ("每條連線一個線程", "以epoll等待", "共 3條"):
