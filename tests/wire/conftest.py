@@ -101,8 +101,8 @@ def kernel_is_silent(request, kernel_log):
         assert not said, "the kernel complains:\n" + "\n".join(said[:40])
 
 
-def folder():
-    path = tempfile.mkdtemp(prefix="rung-wire-")
+def folder(where=None):
+    path = tempfile.mkdtemp(prefix="rung-wire-", dir=where)
     os.chmod(path, 0o755)
     return path
 
@@ -120,6 +120,14 @@ def standard():
 def tree():
     """An empty folder of the test's own."""
     path = folder()
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def wide_tree():
+    """The same in memory, for thousands of names."""
+    path = folder(trees.MEMORY)
     yield path
     shutil.rmtree(path)
 

@@ -25,14 +25,14 @@ pytestmark = pytest.mark.userspace("processes that can be killed")
 
 
 @pytest.fixture
-def root(tree):
-    write(f"{tree}/hello.txt", b"Hello, world\n")
-    os.mkdir(f"{tree}/many")
-    folder = os.open(f"{tree}/many", os.O_RDONLY)
+def root(wide_tree):
+    write(f"{wide_tree}/hello.txt", b"Hello, world\n")
+    os.mkdir(f"{wide_tree}/many")
+    folder = os.open(f"{wide_tree}/many", os.O_RDONLY)
     for i in range(NAMES):
         os.close(os.open(f"{i * 7919 % NAMES:05}-abcdefgh".ljust(LENGTH, "-"), os.O_CREAT, 0o644, dir_fd=folder))
     os.close(folder)
-    return tree
+    return wide_tree
 
 
 def readers(server, wires):

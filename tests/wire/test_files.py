@@ -135,15 +135,15 @@ def own_rows():
 @pytest.mark.skipif(not os.path.exists(TYPES),
                     reason=f"no {TYPES}: package media-types is not installed")
 # shows K22
-def test_every_type(start, tree):
+def test_every_type(start, wide_tree):
     """Each extension of the database and of our own rows, in small and capital letters."""
     table = {e: t for e, t in database().items() if re.fullmatch(r"[a-z0-9+_-]{1,30}", e)}
     table.update({extension: {kind} for extension, kind in own_rows().items()})
     assert len(table) > 1000
     for extension in table:
         for name in {f"x.{extension}", f"x.{extension.upper()}"}:
-            os.close(os.open(f"{tree}/{name}", os.O_CREAT, 0o644))
-    with start(tree).wire() as wire:
+            os.close(os.open(f"{wide_tree}/{name}", os.O_CREAT, 0o644))
+    with start(wide_tree).wire() as wire:
         for extension, kinds in table.items():
             for name in {f"x.{extension}", f"x.{extension.upper()}"}:
                 kind, _, rest = wire.ask(f"/{name}", "HEAD")["content-type"].partition(";")

@@ -428,12 +428,12 @@ def test_listing_max(start, tree, count, is_sorted):
 
 
 @any_engine
-def test_streamed_names(start, tree):
+def test_streamed_names(start, wide_tree):
     """Every name of a folder that is read in many pieces: a row that waits for the next chunk keeps its name."""
     names = {f"{i:05}-" + "n" * (i % 200) for i in range(8000)}
     for name in names | {f".{name}" for name in names}:
-        write(f"{tree}/{name}", b"")
-    with start(tree, "--listing-max", "20").wire() as wire:
+        write(f"{wide_tree}/{name}", b"")
+    with start(wide_tree, "--listing-max", "20").wire() as wire:
         data = json.loads(listing(wire, "/?format=json").body)
         assert data["sorted"] is False
         found = [row["name"] for row in data["entries"]]

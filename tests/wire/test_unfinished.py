@@ -20,11 +20,11 @@ pytestmark = strace.needed
 
 
 @pytest.fixture
-def many(tree):
-    os.mkdir(f"{tree}/many")
+def many(wide_tree):
+    os.mkdir(f"{wide_tree}/many")
     for number in range(NAMES):
-        os.close(os.open(f"{tree}/many/{number:06}", os.O_CREAT, 0o644))
-    return tree
+        os.close(os.open(f"{wide_tree}/many/{number:06}", os.O_CREAT, 0o644))
+    return wide_tree
 
 
 @pytest.fixture(params=KINDS)

@@ -11,6 +11,7 @@ import tempfile
 import time
 import urllib.parse
 
+MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # a disk takes a hundred times as long to make a name
 SIZES = [0, 1, 2, 4095, 4096, 4097, 16383, 16384, 16385, 65536, 1 << 20]
 
 # Names that have to be escaped for HTML, for URLs, for shells, for terminals, or for none of them.
@@ -151,7 +152,7 @@ def quote(name):
 @contextlib.contextmanager
 def many_names(count):
     """A new folder with a small file, and a folder many/ that holds count empty files."""
-    path = tempfile.mkdtemp(prefix="rung-wire-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    path = tempfile.mkdtemp(prefix="rung-wire-", dir=MEMORY)
     os.chmod(path, 0o755)
     os.makedirs(f"{path}/many")
     folder = os.open(f"{path}/many", os.O_RDONLY)
