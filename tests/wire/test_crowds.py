@@ -274,10 +274,16 @@ OPENINGS = [b"", request("/hello.txt")[:17], request("/size/1048576.bin"), reque
 def test_twenty_resets_harm_nobody(start, standard, enough):
     """Twenty clients leave with a reset; twenty others get their descriptors, and live on beyond the
     deadlines of the first."""
-    few = min(20, enough // 4)
+    few, longest = min(20, enough // 4), 0
     server = start(standard, "--head-timeout", "1s", "--idle-timeout", "60s")
-    steady = [server.wire() for _ in range(few)]
+    steady = []
+    for _ in range(few):
+        steady.append(server.wire())
+        steady[-1].send(request("/hello.txt"))  # at once: a silent one has a second
+    for wire in steady:
+        assert wire.reply().body == HELLO
     for turn in range(4):
+        begin = time.monotonic()
         guilty = [server.wire(rcvbuf=8192) for _ in range(few)]
         for i, wire in enumerate(guilty):
             wire.send(OPENINGS[(i + turn) % 4])
@@ -285,8 +291,14 @@ def test_twenty_resets_harm_nobody(start, standard, enough):
             assert wire.ask("/hello.txt").body == HELLO
         for wire in guilty:
             wire.reset()
-        heirs = [server.wire() for _ in range(few)]
-        for wire in heirs + steady:
+        longest = max(longest, time.monotonic() - begin)
+        heirs = []
+        for _ in range(few):
+            heirs.append(server.wire())
+            heirs[-1].send(request("/size/65536.bin"))
+        for wire in heirs:
+            assert wire.reply().body == content(65536, 65536)
+        for wire in steady:
             assert wire.ask("/size/65536.bin").body == content(65536, 65536)
         if turn == 0:
             time.sleep(1.3)
@@ -294,7 +306,7 @@ def test_twenty_resets_harm_nobody(start, standard, enough):
             assert wire.ask("/hello.txt").body == HELLO
         crowd.leave(heirs)
     stats = server.stats()
-    assert stats["expired"] == 0 and stats["evicted"] == 0, stats
+    assert stats["evicted"] == 0 and (stats["expired"] == 0 or longest > 0.9), (stats, longest)  # the first, on a busy machine
     crowd.leave(steady)
 
 
