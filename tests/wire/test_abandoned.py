@@ -11,6 +11,7 @@ from lib.trees import many_names, write
 MANY = 100_000      # names: the largest listing that is sorted
 GONE = 256          # clients that send a request and close
 PROMPT = 4          # seconds; made one after the other, these listings took half a minute
+FEW = 32            # listings: as long, on a machine that is busy
 GROWTH = 64 << 20   # bytes; one sorted listing takes 10 MB
 SHARED = 16         # clients that request the same listing
 SEATS = 16          # half of them and one more may wait for long listings
@@ -28,6 +29,13 @@ def crowd(engine):
         one.stop()
 
 
+def prompt(one):
+    """How long a request may wait for listings that nobody wants: the time of a few, on this machine as busy as it is."""
+    begin = time.monotonic()
+    assert one.ask("/many/?format=text&sort=size&order=desc").status == 200
+    return max(PROMPT, FEW * (time.monotonic() - begin))
+
+
 def leave(crowd, target):
     with crowd.wire() as wire:
         wire.send(request(target))
@@ -39,6 +47,7 @@ def test_abandoned_listings_delay_nobody(crowd, target, record_property):
     """A close looks like a half-close until something is sent, so the server sends the head first; the client's
     reset in answer to it ends the work."""
     assert crowd.ask("/few/").status == 200
+    most = prompt(crowd)
     crowd.rest()
     before, start = crowd.memory(), time.monotonic()
     for number in range(GONE):
@@ -48,7 +57,7 @@ def test_abandoned_listings_delay_nobody(crowd, target, record_property):
     waited, growth = time.monotonic() - asked, crowd.memory() - before
     record_property("abandoned listings", f"{server.ENGINE}: {asked - start:.2f} s to ask, {waited:.2f} s waited, "
                     f"{growth / 1e6:.0f} MB more")
-    assert waited < PROMPT
+    assert waited < most
     assert growth < GROWTH
     crowd.check_counts()
 
@@ -91,6 +100,7 @@ def test_waiting_for_listings_takes_half_of_the_seats(start, crowd, engine, reco
     if engine["may_block"] or engine["name"] == "dispatch":
         pytest.skip("its threads make listings, each its own")
     one = start(crowd.root, "--max-connections", SEATS)
+    most = prompt(one)
     wires = [one.wire(rcvbuf=4096) for _ in range(CROWD)]
     for number, wire in enumerate(wires):
         wire.send(request(f"/many/?format=text&filter={number:03}"))
@@ -98,6 +108,6 @@ def test_waiting_for_listings_takes_half_of_the_seats(start, crowd, engine, reco
     assert one.ask("/hello.txt").body == b"Hello, world\n"
     waited = time.monotonic() - asked
     record_property("behind listings", f"{server.ENGINE}: {waited:.2f} s waited")
-    assert waited < PROMPT
+    assert waited < most
     for wire in wires:
         wire.close()
