@@ -180,18 +180,18 @@ def test_no_more_than_it_may(start, tree, site, keeps):
 
 
 @any_engine
-def test_a_crawl_leaves_what_is_popular(start, tree, keeps):
+def test_a_crawl_leaves_what_is_popular(start, wide_tree, keeps):
     """Files requested once take neither more memory nor the place of files that are requested all the time."""
     popular, folders, each = 40, 40, 250
     for folder in range(folders):
-        os.mkdir(f"{tree}/{folder}")
+        os.mkdir(f"{wide_tree}/{folder}")
         for i in range(each):
-            with open(f"{tree}/{folder}/{i}", "wb") as file:
+            with open(f"{wide_tree}/{folder}/{i}", "wb") as file:
                 file.write(b"%5d" % i * 200)
     for i in range(popular):
-        with open(f"{tree}/popular{i}", "wb") as file:
+        with open(f"{wide_tree}/popular{i}", "wb") as file:
             file.write(b"%5d" % i * 200)
-    server = start(tree, "--workers", 1, "--cache", CACHE_BYTES)
+    server = start(wide_tree, "--workers", 1, "--cache", CACHE_BYTES)
     with server.wire() as wire:
         def ask_popular():
             for i in range(popular):
