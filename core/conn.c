@@ -169,11 +169,12 @@ static void want_recv(struct conn *c, bool was_body, uint64_t now_ms)
             return;
         c->moved = 0;
         c->deadline_ms = now_ms + c->host->send_ms;
-    } else if (stays || c->in) {
+    } else if (c->proto->begun ? c->proto->begun(c) : stays || c->in) {
         if (!(c->flags & CONN_BEGUN))
             c->deadline_ms = now_ms + c->host->head_ms;
         c->flags |= CONN_BEGUN;
-    } else {
+    } else if (!stays || c->flags & CONN_BEGUN) { /* otherwise nothing has changed */
+        c->flags &= ~CONN_BEGUN;
         c->deadline_ms = now_ms + c->host->idle_ms;
     }
 }
@@ -344,6 +345,8 @@ bool conn_unfinished(const struct conn *c)
 void conn_fini(struct conn *c)
 {
     let_go(c);
+    if (c->proto->fini)
+        c->proto->fini(c);
     c->want = CONN_CLOSE;
 }
 

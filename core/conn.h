@@ -88,6 +88,11 @@ struct conn_proto {
      * called before queued segments are dropped, so that host->answered() gets this note like the
      * others. */
     void (*drop)(struct conn *c);
+    /* Whether part of a message has arrived, for a protocol that knows better than the machine,
+     * which takes bytes that brought no answer for a part.  NULL: it does not. */
+    bool (*begun)(const struct conn *c);
+    /* The last call on a connection, from conn_fini(): release what belongs to the connection. */
+    void (*fini)(struct conn *c);
 };
 
 struct inq;
@@ -106,6 +111,7 @@ struct conn {
     uint8_t flags;        /* the machine's: closing, mid-message, in a body, end of stream seen */
     uint8_t proto_flags : 7; /* the protocol's own */
     uint8_t promised : 1;    /* the machine's: see conn_promised() */
+    bool nested;             /* the owner's: it speaks inside another connection */
 };
 
 /* Sets every field. */
@@ -228,6 +234,7 @@ void conn_close_after(struct conn *c); /* no further input is used; close when t
 /* The peer has promised that its message, whose answer ends the connection, is its last. */
 void conn_promise(struct conn *c);
 void conn_in_body(struct conn *c, bool in); /* progress rule, not the head's deadline */
+bool conn_reads_body(const struct conn *c); /* conn_in_body() is on */
 
 /* Three parts of the send queue, available after conn_room(), aligned for any type.  conn_state():
  * the state of an answer in progress, CONN_STATE_BYTES, zeroed when first asked for in each

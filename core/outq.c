@@ -171,6 +171,11 @@ void conn_in_body(struct conn *c, bool in)
     c->flags = in ? c->flags | CONN_BODY : c->flags & ~CONN_BODY;
 }
 
+bool conn_reads_body(const struct conn *c)
+{
+    return c->flags & CONN_BODY;
+}
+
 void *conn_state(struct conn *c)
 {
     struct outq *o = c->out;

@@ -213,8 +213,11 @@ static inline void lines_end(struct conn *c, size_t unused)
         lines_answer(c, text, (size_t)len, false);
 }
 
-static const struct conn_proto lines_proto = {"lines", lines_input, lines_more, lines_end,
-                                              lines_drop};
+static const struct conn_proto lines_proto = {.name = "lines",
+                                              .input = lines_input,
+                                              .more = lines_more,
+                                              .end = lines_end,
+                                              .drop = lines_drop};
 
 /* --- What must come out ----------------------------------------------------------------------- */
 

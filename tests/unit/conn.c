@@ -272,7 +272,7 @@ static long count_input(struct conn *c, const char *bytes, size_t n)
 
 static void the_same_bytes_are_not_shown_twice(void **state)
 {
-    static const struct conn_proto count = {"count", count_input, NULL, NULL, NULL};
+    static const struct conn_proto count = {.name = "count", .input = count_input};
     struct rig r;
 
     (void)state;
