@@ -216,6 +216,9 @@ static inline const struct http_host *http_host_of(const struct conn *c)
 
 extern const struct conn_proto http_proto;
 
+/* http_secure.c: answers each request with its own address under https, and closes. */
+extern const struct conn_proto http_secure_proto;
+
 /* http_recent.c: heads seen before; zero at first.  Each head that is kept takes some 7 KB from the
  * host, until http_recent_drop(). */
 struct http_recent {

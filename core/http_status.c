@@ -203,6 +203,29 @@ int http_status_redirect(struct answer *a, const struct http_ask *ask)
     return 0;
 }
 
+/* --- The redirect to https -------------------------------------------------------------------- */
+
+/* RFC 9110 15.4.9: 308 keeps the method.  The target fits: see REPLY_HEAD_BYTES_MAX. */
+void http_status_secure(struct answer *a, struct slice authority)
+{
+    static const char body[] = "308 Permanent Redirect: This address is served by https.\n";
+    const struct http_head *head = a->head;
+
+    answer_open(a, 308);
+    TEXT_LITERAL(&a->text, "Location: https://");
+    text_put(&a->text, authority.ptr, authority.len);
+    if (head->path.len && head->path.ptr[0] == '/')
+        text_put(&a->text, head->path.ptr, head->path.len);
+    else
+        TEXT_LITERAL(&a->text, "/");
+    if (head->query.ptr) {
+        TEXT_LITERAL(&a->text, "?");
+        text_put(&a->text, head->query.ptr, head->query.len);
+    }
+    TEXT_LITERAL(&a->text, "\r\nContent-Type: text/plain; charset=utf-8\r\n");
+    finish(a, body, sizeof(body) - 1);
+}
+
 /* --- OPTIONS (RFC 9110 9.3.7): the same for "*" and every path -------------------------------- */
 
 void http_status_options(struct answer *a)
