@@ -138,7 +138,7 @@ static bool lies_ready(struct loop *l, const struct http_ask *ask, struct source
 
 static inline int find(struct loop *l, const struct http_ask *ask, struct source **source)
 {
-    const struct session *s = (const struct session *)ask->conn; /* its first member */
+    const struct session *s = session_of_conn(ask->conn);
     int err;
 
     look(l);
@@ -220,26 +220,27 @@ static size_t host_fields(void *site, const struct conn *conn, char *out)
 /* host_answer() while a tracer watches.  A refused request has asked for nothing: it has only been
  * parsed. */
 static __attribute__((cold, noinline)) void *
-answer_stamped(struct loop *l, const struct session *s, const struct http_receipt *receipt)
+answer_stamped(struct loop *l, const struct conn *conn, const struct http_receipt *receipt)
 {
+    const struct session *s = session_of_conn(conn);
     struct probe_stamps stamps = l->stamps;
 
     l->stamps = (struct probe_stamps){0};
     if (!stamps.parsed)
         stamps.parsed = clock_ns();
-    probe_fire_answer(s->fd, s->conn.requests + 1, &stamps);
+    probe_fire_answer(s->fd, conn->requests + 1, &stamps);
     return log_begin(l->worker->server->log, s->fd, receipt, &stamps);
 }
 
 static void *host_answer(void *site, const struct conn *conn, const struct http_receipt *receipt)
 {
     struct loop *l = site;
-    const struct session *s = (const struct session *)conn; /* its first member */
+    struct log *log = l->worker->server->log;
 
     stats_add(l->worker->server->stats, STAT_ANSWERS, 1);
     if (probe_is_watched())
-        return answer_stamped(l, s, receipt);
-    return l->worker->server->log ? log_begin(l->worker->server->log, s->fd, receipt, NULL) : NULL;
+        return answer_stamped(l, conn, receipt);
+    return log ? log_begin(log, session_of_conn(conn)->fd, receipt, NULL) : NULL;
 }
 
 static void host_answered(void *site, void *note, uint64_t body_bytes, bool complete)

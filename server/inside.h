@@ -220,6 +220,7 @@ struct server {
     const struct serve_options *opt;
     const struct engine *engine;
     const struct conn_proto *proto;
+    struct tls_setup *tls; /* proto is tls_proto; or NULL */
     struct site *site;   /* NULL for echo */
     struct log *log;     /* NULL: off */
     struct stats *stats;
@@ -298,8 +299,16 @@ void session_fini(struct loop *l, struct session *s);
 /* A connection in the loop's list and wheel; NULL: no memory, and fd is closed. */
 struct session *session_open(struct loop *l, int fd);
 struct session *session_of_timer(struct wheel_node *n);
+/* A connection inside another, which is a session's own. */
+struct nested {
+    struct conn conn;
+    struct conn *outer;
+};
 static inline const struct session *session_of_conn(const struct conn *c)
 {
+    _Static_assert(offsetof(struct nested, conn) == 0, "its first member");
+    if (c->nested)
+        c = ((const struct nested *)c)->outer;
     return (const struct session *)((const char *)c - offsetof(struct session, conn));
 }
 void session_list_add(struct loop *l, struct session *s); /* at the back */

@@ -439,11 +439,16 @@ struct session *loop_resumed(struct loop *l)
     struct conn *c = l->offload ? offload_done(l->offload) : NULL;
     struct session *s;
 
-    if (!c) {
-        s = l->fetch && l->resumed < RESUMED_MAX ? fetch_done(l->fetch) : NULL;
-        l->resumed += s != NULL;
+    if (c) {
+        conn_resume(c, l->now_ms);
+        s = (struct session *)(uintptr_t)session_of_conn(c);
+        if (c->nested)
+            conn_resume(&s->conn, l->now_ms);
         return s;
     }
-    conn_resume(c, l->now_ms);
-    return (struct session *)c; /* its first member */
+    s = l->fetch && l->resumed < RESUMED_MAX ? fetch_done(l->fetch) : NULL;
+    l->resumed += s != NULL;
+    if (s && s->conn.want == CONN_WAIT) /* it speaks TLS: otherwise it would want to send */
+        conn_resume(&s->conn, l->now_ms);
+    return s;
 }

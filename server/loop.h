@@ -50,6 +50,7 @@ struct loop {
     uint64_t drain_ms;    /* stopping: when the last sessions are cut off; 0 while serving */
     char date[32];
     char scratch[RECV_BYTES_MAX];
+    char plain[RECV_BYTES_MAX]; /* TLS: what was decrypted, or is to be encrypted */
 };
 
 #endif
