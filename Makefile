@@ -50,6 +50,9 @@ COMPRESSORS := $(shell printf '\043if __has_include(<%s>)\n%s\n\043endif\n' libd
 MISSING := $(filter-out $(COMPRESSORS),$(CODINGS))
 LDLIBS := -luring $(if $(filter gzip,$(COMPRESSORS)),-ldeflate) $(if $(filter br,$(COMPRESSORS)),-lbrotlienc) \
     $(if $(filter zstd,$(COMPRESSORS)),-lzstd)
+# TLS needs OpenSSL.
+TLS := $(shell printf '\043if __has_include(<openssl/ssl.h>)\nyes\n\043endif\n' | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
+LDLIBS += $(if $(TLS),-lssl -lcrypto)
 # The server's own trace points need this header.
 PROBES := $(shell printf '\043if __has_include(<sys/sdt.h>)\nyes\n\043endif\n' | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
 # The tracer needs a compiler for BPF and a library that loads its programs into the kernel.
@@ -113,7 +116,8 @@ MAIN := server/main.c
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 # Each base/coro_MACHINE.c is for one machine.
 OTHERS := $(filter-out base/coro_$(MACHINE).c,$(wildcard base/coro_*.c)) $(MISSING:%=server/compress_%.c) \
-    $(if $(PROBES),server/probe_absent.c,server/probe.c)
+    $(if $(PROBES),server/probe_absent.c,server/probe.c) \
+    $(if $(TLS),server/tls_absent.c,server/tls_openssl.c server/tls_store.c)
 LIB_SRC := $(sort $(filter-out $(MAIN) $(OTHERS),$(wildcard core/*.c base/*.c server/*.c engines/*.c)))
 programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $(1)/*.c))))
 UNIT_SRC := $(call programs,tests/unit,^int main\b)
@@ -347,6 +351,7 @@ $(LIB): $(call objects,$(LIB_SRC)) $(O)/lib.list
 $(O)/lib.list: FORCE
 	@mkdir -p $(@D)
 	$(if $(PROBES),,@echo 'make: rung is built without its trace points: apt-get install systemtap-sdt-dev' >&2)
+	$(if $(TLS),,@echo 'make: rung is built without https: apt-get install libssl-dev' >&2)
 	$(call tell,$(LIB_SRC))
 .PHONY: FORCE
 

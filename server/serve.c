@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include "../base/version.h"
 #include "serve.h"
+#include "tls.h"
 
 enum {
     DESCRIPTORS_RESERVED = 32, /* stdio, listeners, log, root, and a few for every loop */
@@ -200,6 +201,7 @@ static void close_rest(struct server *srv)
         log_close(srv->log);
     if (srv->site)
         site_close(srv->site);
+    tls_close(srv->tls);
 }
 
 /* --- Running ---------------------------------------------------------------------------------- */
@@ -286,6 +288,23 @@ static void fill_server(struct server *srv, const struct serve_options *opt)
         probe_watch();
 }
 
+/* Reads certificates while we may still be root, for keys that only root may read. */
+static int open_tls(struct server *srv)
+{
+    int code;
+
+    if (srv->engine->model == ENGINE_NONE) {
+        say_error("--tls: engine %s has no clients", srv->engine->name);
+        return EXIT_USAGE;
+    }
+    code = tls_open(&srv->tls, &srv->opt->tls);
+    if (code)
+        return code;
+    srv->tls->inner = srv->proto;
+    srv->proto = &tls_proto;
+    return EXIT_DONE;
+}
+
 /* From the choice of an engine to the last message; whatever was opened is closed. */
 static int serve(struct server *srv, const struct serve_options *opt, const char *folder)
 {
@@ -306,6 +325,8 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
         srv->connections_max = connections_allowed(srv, raise_descriptors());
     if (!code && srv->engine->model != ENGINE_NONE)
         code = listen_open(srv, opt);
+    if (!code && opt->tls.count)
+        code = open_tls(srv);
     if (!code && opt->user)
         code = drop_privileges(opt->user, srv, &sweep);
     if (!code)

@@ -86,7 +86,7 @@ static const char *const echo_examples[] = {
 static bool is_about_files(const struct option_row *row)
 {
     static const char *const names[] = {"log", "log-file", "server-timing", "max-body", "send",
-                                        "gather", NULL};
+                                        "gather", "tls", NULL};
     bool listed = strcmp(row->group, "What") == 0;
 
     for (unsigned i = 0; names[i]; i++)

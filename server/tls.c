@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT */
+/* tls.c - TLS as a protocol: records outside, a connection of its own inside.
+ *
+ * In: received bytes go to the layer where they are; what it decrypts is fed to the inner
+ * connection.  It stops as soon as the inner connection wants to send, and ciphertext that was not
+ * looked at waits in the outer input queue, as pipelined requests do.  Out: up to 16 KiB of the
+ * inner output become a record in the outer send queue.  The inner connection is told that they are
+ * sent when the outer queue is empty: so answers end, and times begin, when the kernel has the
+ * bytes, and a slow client holds one queue's worth of records.
+ *
+ * The state of a connection hangs on conn->proto: a copy of tls_proto in a struct of its own, made
+ * at the first byte.  So connections of servers without TLS are no larger, and with the engine fork
+ * it is the child that makes it.
+ *
+ * An answer that cannot be finished ends without close_notify and by a reset; a request that ends
+ * without close_notify may have been cut short by anyone, and is not answered.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <sys/uio.h>
+#include "inside.h"
+#include "tls.h"
+
+enum { HANDSHAKE = 0x16, RECORD_HEAD_BYTES = 5 };
+
+struct tls {
+    struct conn_proto proto; /* the connection's alone; its address leads here */
+    struct nested nested;
+    const struct tls_setup *setup;
+    void *link;
+    size_t said;     /* of the inner conn_out(): these bytes are in the outer send queue */
+    uint32_t barren; /* bytes received since the last that were for the inner connection */
+    uint16_t left;   /* of the record whose head has been seen */
+    uint8_t head;    /* bytes of a head seen so far */
+    bool blocked;    /* a handshake waits for room in the send queue */
+    bool over;       /* close_notify or an alert was written, or none may be */
+    bool failed;     /* the rest of the answer cannot be sent */
+};
+
+/* NULL: no byte has come yet. */
+static struct tls *tls_of(const struct conn *c)
+{
+    if (c->proto == &tls_proto)
+        return NULL;
+    return (struct tls *)(uintptr_t)((const char *)c->proto - offsetof(struct tls, proto));
+}
+
+static struct loop *loop_of(const struct conn *c)
+{
+    return c->host->ctx;
+}
+
+static struct conn *inner_of(struct conn *c, struct tls *t)
+{
+    t->nested.conn.host = c->host; /* the outer one may have been given to another thread */
+    return &t->nested.conn;
+}
+
+/* --- Output ----------------------------------------------------------------------------------- */
+
+static struct tls_io io_open(struct conn *c, const char *in, size_t in_len)
+{
+    struct tls_io io = {.in = in, .in_len = in_len};
+
+    io.out = conn_space(c, &io.out_cap);
+    return io;
+}
+
+static void io_close(struct conn *c, const struct tls_io *io)
+{
+    if (io->out_len)
+        conn_wrote(c, io->out_len, false);
+}
+
+/* Bytes of a range of a file that a helper has read. */
+static long read_fetched(struct session *s, const struct segment *range, char *to, size_t n)
+{
+    long got = fetch_take(s);
+    struct iovec bytes;
+
+    if (got <= 0)
+        return got;
+    bytes = fetch_bytes(s, range->off);
+    if (!bytes.iov_base)
+        return pread(site_source_fd(range->source), to, n, (off_t)range->off);
+    n = bytes.iov_len < n ? bytes.iov_len : n;
+    memcpy(to, bytes.iov_base, n);
+    fetch_sent(s, range->off + n);
+    return (long)n;
+}
+
+/* Up to n bytes of a range of a file.  0: the file has become shorter; -EAGAIN: they are not in
+ * memory.  If nothing else waits to be sent (alone), a helper reads them then, as line.c has it. */
+static long read_range(struct conn *c, const struct segment *range, struct iovec to, bool alone)
+{
+    struct session *s = (struct session *)c; /* its first member */
+    struct fetch *fetch = loop_of(c)->fetch;
+    int fd = site_source_fd(range->source);
+    long n;
+
+    if (s->fetch)
+        return read_fetched(s, range, to.iov_base, to.iov_len);
+    if (fetch && site_source_place(range->source) != SITE_MEMORY) {
+        n = preadv2(fd, &to, 1, (off_t)range->off, RWF_NOWAIT);
+        if (n >= 0)
+            return n;
+        if ((errno == EAGAIN || errno == EOPNOTSUPP) && (!alone || fetch_ask(fetch, s, range)))
+            return -EAGAIN;
+    }
+    do
+        n = pread(fd, to.iov_base, to.iov_len, (off_t)range->off);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+struct piece {
+    const char *bytes;
+    long n; /* 0: all is said; or an error of read_range(), -ENODATA for its 0 */
+};
+
+/* The next piece of the inner output: where it lies, or gathered in the loop's memory. */
+
+static struct piece gather(struct conn *c, const struct tls *t, size_t cap, bool alone)
+{
+    struct conn_out out = conn_out(&t->nested.conn);
+    char *plain = loop_of(c)->plain;
+    size_t skip = t->said, have = 0;
+
+    for (unsigned i = 0; i < out.count && have < cap; i++) {
+        struct segment s = out.seg[i];
+        size_t part;
+        long n;
+
+        if (skip >= s.len) {
+            skip -= (size_t)s.len;
+            continue;
+        }
+        s.off += skip;
+        s.len -= skip;
+        part = s.len < cap - have ? (size_t)s.len : cap - have;
+        if (s.bytes && !have && (part == cap || i + 1 == out.count))
+            return (struct piece){s.bytes + skip, (long)part};
+        n = (long)part;
+        if (s.bytes)
+            memcpy(plain + have, s.bytes + skip, part);
+        else
+            n = read_range(c, &s, (struct iovec){plain + have, part}, alone && !have);
+        if (n <= 0)
+            return (struct piece){plain, have ? (long)have : n ? n : -ENODATA};
+        have += (size_t)n;
+        skip = 0;
+    }
+    return (struct piece){plain, (long)have};
+}
+
+/* Makes records of the inner output while there is room for them. */
+static void speak(struct conn *c, struct tls *t)
+{
+    struct conn *in = inner_of(c, t);
+
+    while (in->want == CONN_SEND && !t->failed) {
+        struct tls_io io = io_open(c, NULL, 0);
+        size_t cap = io.out_cap > TLS_RECORD_EXTRA ? io.out_cap - TLS_RECORD_EXTRA : 0;
+        struct piece piece;
+
+        if (cap < TLS_PIECE_BYTES)
+            return;
+        piece = gather(c, t, cap < TLS_RECORD_BYTES ? cap : TLS_RECORD_BYTES,
+                       io.out_cap == OUTQ_BYTES);
+        if (piece.n == 0 || piece.n == -EAGAIN)
+            return;
+        t->failed = piece.n < 0 || !t->setup->layer->speak(t->link, &io, piece.bytes,
+                                                           (size_t)piece.n);
+        io_close(c, &io);
+        t->said += t->failed ? 0 : (size_t)piece.n;
+    }
+}
+
+/* --- What comes next -------------------------------------------------------------------------- */
+
+/* Nothing more is said: close_notify, and the outer connection closes when that is sent. */
+static void finish(struct conn *c, struct tls *t)
+{
+    struct tls_io io = io_open(c, NULL, 0);
+
+    if (!t->over && t->setup->layer->done(t->link))
+        t->setup->layer->shut(t->link, &io);
+    io_close(c, &io);
+    t->over = true;
+    conn_more(c, false);
+    conn_in_body(c, false);
+    conn_close_after(c);
+}
+
+/* The outer connection wants what follows from the inner one's want. */
+static void settle(struct conn *c, struct tls *t)
+{
+    struct conn *in = inner_of(c, t);
+    size_t cap;
+
+    (void)conn_space(c, &cap);
+    if (in->want == CONN_CLOSE && conn_unfinished(in))
+        t->failed = true;
+    conn_in_body(c, conn_reads_body(in));
+    conn_more(c, true);
+    if (t->failed) {
+        if (cap == OUTQ_BYTES) /* what was encrypted before is sent first */
+            conn_fail(c);
+    } else if (in->want == CONN_LINGER || in->want == CONN_CLOSE) {
+        finish(c, t);
+    } else if (in->want == CONN_RECV) {
+        conn_more(c, t->blocked);
+    } else {
+        conn_wait(c); /* has no effect while records wait to be sent */
+    }
+}
+
+/* --- Input ------------------------------------------------------------------------------------ */
+
+/* Follows the heads of the records that were used. */
+static void count_records(struct tls *t, const char *bytes, size_t n)
+{
+    while (n) {
+        size_t part = 1;
+
+        if (t->head < RECORD_HEAD_BYTES) {
+            t->left = (uint16_t)(t->left << 8 | (unsigned char)*bytes); /* of five, the last two */
+            t->head++;
+        } else {
+            part = n < t->left ? n : t->left;
+            t->left -= (uint16_t)part;
+        }
+        bytes += part;
+        n -= part;
+        if (t->head == RECORD_HEAD_BYTES && !t->left)
+            t->head = 0;
+    }
+}
+
+/* Lets the layer use bytes until the inner connection wants something else.  Returns how many. */
+static size_t hear(struct conn *c, struct tls *t, const char *bytes, size_t n)
+{
+    struct loop *l = loop_of(c);
+    struct conn *in = inner_of(c, t);
+    struct tls_io io = io_open(c, bytes, n);
+    size_t from = n;
+    long got = 1;
+
+    while (in->want == CONN_RECV && got > 0) {
+        got = t->setup->layer->hear(t->link, &io, l->plain);
+        if (got > 0) {
+            t->barren = 0;
+            from = io.in_len;
+            conn_feed(in, l->plain, (size_t)got, l->now_ms);
+        }
+    }
+    io_close(c, &io);
+    n -= io.in_len;
+    count_records(t, bytes, n);
+    t->barren += (uint32_t)(from - io.in_len);
+    t->blocked = got == TLS_FULL;
+    if (got == TLS_ENDED)
+        conn_feed(in, NULL, 0, l->now_ms);
+    if (got == TLS_FAILED || t->barren > TLS_BARREN_BYTES_MAX) {
+        t->over = true;
+        conn_abort(in);
+    }
+    return n;
+}
+
+static struct tls *begin(struct conn *c)
+{
+    struct loop *l = loop_of(c);
+    const struct tls_setup *setup = l->worker->server->tls;
+    struct tls *t = c->host->alloc(c->host->ctx, sizeof(*t));
+
+    if (!t)
+        return NULL;
+    *t = (struct tls){.proto = tls_proto, .setup = setup};
+    t->link = setup->layer->begin(setup->store);
+    if (!t->link) {
+        c->host->free(c->host->ctx, t, sizeof(*t));
+        return NULL;
+    }
+    conn_init(&t->nested.conn, setup->inner, c->host, l->now_ms);
+    t->nested.conn.nested = true;
+    t->nested.outer = c;
+    c->proto = &t->proto;
+    return t;
+}
+
+static long tls_input(struct conn *c, const char *bytes, size_t n)
+{
+    struct tls *t = tls_of(c);
+    size_t used;
+
+    if (!t && *bytes != HANDSHAKE) {
+        c->proto = &http_secure_proto;
+        return c->proto->input(c, bytes, n);
+    }
+    if (!conn_room(c))
+        return 0;
+    t = t ? t : begin(c);
+    if (!t) {
+        conn_close_after(c);
+        return (long)n;
+    }
+    used = hear(c, t, bytes, n);
+    speak(c, t);
+    settle(c, t);
+    return (long)used;
+}
+
+static void tls_more(struct conn *c)
+{
+    struct tls *t = tls_of(c);
+    struct conn *in = inner_of(c, t);
+    size_t said = t->said;
+
+    t->said = 0;
+    if (said)
+        conn_sent(in, said, loop_of(c)->now_ms);
+    if (t->blocked)
+        hear(c, t, NULL, 0);
+    speak(c, t);
+    settle(c, t);
+}
+
+/* The stream ends without close_notify. */
+static void tls_end(struct conn *c, size_t unused)
+{
+    struct tls *t = tls_of(c);
+    struct conn *in = t ? inner_of(c, t) : NULL;
+
+    (void)unused;
+    if (!t || !conn_room(c))
+        return;
+    if (conn_idle(in)) {
+        conn_feed(in, NULL, 0, loop_of(c)->now_ms);
+    } else {
+        t->over = true;
+        conn_abort(in);
+    }
+    settle(c, t);
+}
+
+static bool tls_begun(const struct conn *c)
+{
+    const struct tls *t = tls_of(c);
+
+    return !t || t->head || !conn_idle(&t->nested.conn) || !t->setup->layer->done(t->link);
+}
+
+static void tls_fini(struct conn *c)
+{
+    struct tls *t = tls_of(c);
+
+    if (!t)
+        return;
+    conn_fini(inner_of(c, t));
+    t->setup->layer->end(t->link);
+    c->proto = &tls_proto;
+    c->host->free(c->host->ctx, t, sizeof(*t));
+}
+
+const struct conn_proto tls_proto = {
+    .name = "https",
+    .input = tls_input,
+    .more = tls_more,
+    .end = tls_end,
+    .begun = tls_begun,
+    .fini = tls_fini,
+};

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* tls.h - TLS as a protocol of the waist, and the library behind it.
+ *
+ *   engine, pump          see the outer connection: its wants and deadlines, ciphertext in memory
+ *        |
+ *   outer connection      its protocol is tls_proto; its messages are records
+ *        |   tls.c
+ *   inner connection      its protocol is HTTP, which knows nothing of this
+ *
+ *   tls.c           the protocol: bytes between the two connections; names no library
+ *   tls_openssl.c   records and handshakes by OpenSSL: a struct tls_layer
+ *   tls_store.c     certificates, names, reloading
+ *   tls_absent.c    stands for both where the library's header is not installed
+ *
+ * The library never sees a socket.  It is given received bytes where they are, and writes into the
+ * outer connection's send queue, so no engine knows of it.
+ */
+#ifndef SERVER_TLS_H
+#define SERVER_TLS_H
+#include "../core/conn.h"
+
+/* What one call of a layer may use: received bytes, and where to write. */
+struct tls_io {
+    const char *in;
+    size_t in_len; /* what is left of it afterwards was not used */
+    char *out;
+    size_t out_cap, out_len;
+};
+
+/* What hear() returns instead of a count. */
+enum tls_heard {
+    TLS_MORE = 0,    /* all bytes are used, and more are needed */
+    TLS_FULL = -1,   /* the handshake goes on when there is room to write */
+    TLS_ENDED = -2,  /* the peer has said that it sends nothing more (close_notify) */
+    TLS_FAILED = -3  /* an alert was written, if there was room */
+};
+
+/* A library's part, or a test's.  A link is its state of one connection. */
+struct tls_layer {
+    void *(*begin)(void *store); /* NULL: no memory */
+    void (*end)(void *link);
+    /* Handshakes, or decrypts one record: bytes of plain (of RECV_BYTES_MAX), or enum tls_heard. */
+    long (*hear)(void *link, struct tls_io *io, char *plain);
+    /* Encrypts n <= TLS_RECORD_BYTES bytes into one record; there are TLS_RECORD_EXTRA bytes more
+     * of room.  False: the connection must end. */
+    bool (*speak)(void *link, struct tls_io *io, const char *plain, size_t n);
+    void (*shut)(void *link, struct tls_io *io); /* says close_notify */
+    bool (*done)(const void *link);              /* the handshake is complete */
+};
+
+enum {
+    TLS_RECORD_BYTES = 16384,
+    /* Head, nonce, tag and padding of a record are 85 at most; and an answer to a request for new
+     * keys may go before it. */
+    TLS_RECORD_EXTRA = 256,
+    /* A smaller piece waits until the send queue is empty, unless it is all there is. */
+    TLS_PIECE_BYTES = 4096,
+    /* Bytes received in a row that carry nothing: a handshake, requests for new keys, empty
+     * records.  The longest hello of a browser has 2 KB. */
+    TLS_BARREN_BYTES_MAX = 65536
+};
+
+/* One for the server. */
+struct tls_setup {
+    const struct tls_layer *layer;
+    void *store;                    /* for layer->begin() */
+    const struct conn_proto *inner; /* what is spoken inside */
+};
+
+/* A connection that begins with anything else than a record of a handshake speaks http_secure_proto
+ * (core/http.h), which answers with the https address. */
+extern const struct conn_proto tls_proto;
+
+/* --- tls_openssl.c, or tls_absent.c ----------------------------------------------------------- */
+
+struct option_list;
+/* Reads certificates and keys, each item of the list "CERT,KEY", and reports what went wrong.  An
+ * exit code. */
+int  tls_open(struct tls_setup **setup, const struct option_list *pairs);
+void tls_close(struct tls_setup *setup); /* NULL is fine */
+/* The name and version of the library; NULL: this program was built without one. */
+const char *tls_library(void);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/* tls_openssl.c - records and handshakes by OpenSSL, without a socket.
+ *
+ * A BIO is OpenSSL's idea of a transport.  Ours reads from the received bytes of the current call
+ * and writes into its room, so nothing lies in between: what OpenSSL keeps is a part of a record,
+ * and only until the rest arrives (SSL_MODE_RELEASE_BUFFERS).  It does not read ahead, so one read
+ * takes one record, and nothing that was decrypted ever waits in it.
+ *
+ * OpenSSL queues errors for each thread.  A queue that is not empty makes the next failure look
+ * like an older one, of another connection: it is cleared before each call.
+ */
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <stdlib.h>
+#include "../base/say.h"
+#include "tls_store.h"
+
+struct link {
+    SSL *ssl;
+    struct tls_io *io; /* of the current call */
+};
+
+/* What the process has: one server. */
+static BIO_METHOD *method;
+
+/* --- The transport ---------------------------------------------------------------------------- */
+
+static int bio_read(BIO *bio, char *buf, int cap)
+{
+    struct tls_io *io = ((struct link *)BIO_get_data(bio))->io;
+    size_t n = io->in_len < (size_t)cap ? io->in_len : (size_t)cap;
+
+    BIO_clear_retry_flags(bio);
+    if (!n) {
+        BIO_set_retry_read(bio);
+        return -1;
+    }
+    memcpy(buf, io->in, n);
+    io->in += n;
+    io->in_len -= n;
+    return (int)n;
+}
+
+static int bio_write(BIO *bio, const char *buf, int len)
+{
+    struct tls_io *io = ((struct link *)BIO_get_data(bio))->io;
+    size_t room = io->out_cap - io->out_len, n = room < (size_t)len ? room : (size_t)len;
+
+    BIO_clear_retry_flags(bio);
+    if (!n) {
+        BIO_set_retry_write(bio);
+        return -1;
+    }
+    memcpy(io->out + io->out_len, buf, n);
+    io->out_len += n;
+    return (int)n;
+}
+
+static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
+{
+    (void)bio;
+    (void)number;
+    (void)pointer;
+    return command == BIO_CTRL_FLUSH; /* nothing is buffered; of the rest we know nothing */
+}
+
+/* False: no memory. */
+static bool prepare(void)
+{
+    if (!method)
+        method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "rung");
+    return method && BIO_meth_set_read(method, bio_read) && BIO_meth_set_write(method, bio_write) &&
+           BIO_meth_set_ctrl(method, bio_ctrl);
+}
+
+/* --- A connection ----------------------------------------------------------------------------- */
+
+static void *begin(void *store)
+{
+    struct link *link = malloc(sizeof(*link));
+    BIO *bio = BIO_new(method);
+
+    ERR_clear_error();
+    if (link)
+        *link = (struct link){.ssl = store_new_ssl(store)};
+    if (!link || !link->ssl || !bio) {
+        if (link)
+            SSL_free(link->ssl);
+        BIO_free(bio);
+        free(link);
+        return NULL;
+    }
+    BIO_set_data(bio, link);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(link->ssl, bio, bio);
+    SSL_set_accept_state(link->ssl);
+    return link;
+}
+
+static void end(void *p)
+{
+    struct link *link = p;
+
+    SSL_free(link->ssl); /* and the BIO */
+    free(link);
+}
+
+static long hear(void *p, struct tls_io *io, char *plain)
+{
+    struct link *link = p;
+    int n;
+
+    link->io = io;
+    ERR_clear_error();
+    n = SSL_read(link->ssl, plain, RECV_BYTES_MAX);
+    if (n > 0)
+        return n;
+    switch (SSL_get_error(link->ssl, n)) {
+    case SSL_ERROR_WANT_READ:
+        return TLS_MORE;
+    case SSL_ERROR_WANT_WRITE:
+        return TLS_FULL;
+    case SSL_ERROR_ZERO_RETURN:
+        return TLS_ENDED;
+    default:
+        return TLS_FAILED;
+    }
+}
+
+static bool speak(void *p, struct tls_io *io, const char *plain, size_t n)
+{
+    struct link *link = p;
+
+    link->io = io;
+    ERR_clear_error();
+    return SSL_write(link->ssl, plain, (int)n) == (int)n;
+}
+
+static void shut(void *p, struct tls_io *io)
+{
+    struct link *link = p;
+
+    link->io = io;
+    ERR_clear_error();
+    (void)SSL_shutdown(link->ssl);
+}
+
+static bool done(const void *p)
+{
+    return SSL_is_init_finished(((const struct link *)p)->ssl);
+}
+
+static const struct tls_layer layer = {begin, end, hear, speak, shut, done};
+
+/* --- Life ------------------------------------------------------------------------------------- */
+
+int tls_open(struct tls_setup **setup, const struct option_list *pairs)
+{
+    struct tls_setup *new = calloc(1, sizeof(*new));
+    struct store *store;
+    int code = EXIT_FAILED;
+
+    if (new && prepare())
+        code = store_open(&store, pairs);
+    else
+        say_error("--tls: no memory");
+    if (code) {
+        free(new);
+        return code;
+    }
+    *new = (struct tls_setup){.layer = &layer, .store = store};
+    *setup = new;
+    return EXIT_DONE;
+}
+
+void tls_close(struct tls_setup *setup)
+{
+    if (!setup)
+        return;
+    store_close(setup->store);
+    free(setup);
+    BIO_meth_free(method);
+    method = NULL;
+}
+
+const char *tls_library(void)
+{
+    return OpenSSL_version(OPENSSL_VERSION);
+}

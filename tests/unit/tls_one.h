@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/* tls_one.h - one connection that speaks TLS, by the records of fake_tls.h; its client, and a clock
+ * that the test sets.  What the client received is decoded as it comes.
+ */
+#ifndef TESTS_UNIT_TLS_ONE_H
+#define TESTS_UNIT_TLS_ONE_H
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "../../server/inside.h"
+#include "../fake_tls.h"
+
+enum { START = 1000, PLAIN_MAX = 1 << 21 };
+
+struct one {
+    struct fake *fake;
+    struct fake_store store;
+    struct tls_setup setup;
+    struct server server;
+    struct worker worker;
+    struct loop loop;
+    struct session session;
+    struct conn *c; /* the session's */
+    size_t cut, sip;  /* bytes of a receive, of a send; 0: as many as there are */
+    size_t most;      /* shown by conn_out() at once */
+    /* What the client received. */
+    char rec[FAKE_EXTRA + TLS_RECORD_BYTES], *plain;
+    size_t have, len, handshake;
+    bool said_end, said_bad;
+};
+
+/* --- The host: fake.h's, with a loop as its context ------------------------------------------- */
+
+static inline struct one *one_of(void *ctx)
+{
+    return (struct one *)(void *)((char *)ctx - offsetof(struct one, loop));
+}
+
+static inline void *one_alloc(void *ctx, size_t bytes)
+{
+    return fake_alloc(one_of(ctx)->fake, bytes);
+}
+
+static inline void one_free(void *ctx, void *mem, size_t bytes)
+{
+    fake_free(one_of(ctx)->fake, mem, bytes);
+}
+
+static inline void one_release(void *ctx, struct source *source)
+{
+    fake_release(one_of(ctx)->fake, source);
+}
+
+static inline void one_answered(void *ctx, void *note, uint64_t body_bytes, bool complete)
+{
+    fake_answered(one_of(ctx)->fake, note, body_bytes, complete);
+}
+
+static inline void one_forget(void *ctx, const struct conn *conn)
+{
+    fake_forget(one_of(ctx)->fake, conn);
+}
+
+static inline int one_find(void *ctx, const struct http_ask *ask, struct source **source)
+{
+    must(session_of_conn(ask->conn) == &one_of(ctx)->session);
+    return fake_find(one_of(ctx)->fake, ask, source);
+}
+
+static inline void *one_answer(void *ctx, const struct conn *conn,
+                               const struct http_receipt *receipt)
+{
+    must(session_of_conn(conn) == &one_of(ctx)->session);
+    return fake_answer(one_of(ctx)->fake, conn, receipt);
+}
+
+/* --- Life ------------------------------------------------------------------------------------- */
+
+static inline struct one *one_open(void)
+{
+    struct one *o = calloc(1, sizeof(*o));
+
+    must(o);
+    o->plain = malloc(PLAIN_MAX);
+    must(o->plain);
+    o->fake = fake_open();
+    o->loop.host = o->fake->host;
+    o->loop.host.conn = (struct conn_host){
+        &o->loop, one_alloc, one_free, one_release, one_answered, one_forget,
+        o->fake->host.conn.head_ms, o->fake->host.conn.idle_ms, o->fake->host.conn.send_ms,
+        o->fake->host.conn.progress_bytes};
+    o->loop.host.find = one_find;
+    o->loop.host.answer = one_answer;
+    o->store = (struct fake_store){.flight = 1500, .ticket = 200};
+    o->setup = (struct tls_setup){&fake_layer, &o->store, &http_proto};
+    o->server.tls = &o->setup;
+    o->worker.server = &o->server;
+    o->loop.worker = &o->worker;
+    o->loop.now_ms = START;
+    o->c = &o->session.conn;
+    conn_init(o->c, &tls_proto, &o->loop.host.conn, START);
+    return o;
+}
+
+static inline void one_close(struct one *o)
+{
+    conn_fini(o->c);
+    if (!o->store.fail_begin)
+        assert_int_equal(o->store.begun, o->store.ended);
+    fake_close(o->fake);
+    free(o->plain);
+    free(o);
+}
+
+/* --- The client ------------------------------------------------------------------------------- */
+
+static inline void one_decode(struct one *o)
+{
+    long n = fake_open_record(o->rec, o->have);
+
+    if (n == -1)
+        return;
+    must(n >= 0);
+    o->have = 0;
+    must(!o->said_end && !o->said_bad); /* nothing follows */
+    if (o->rec[0] == FAKE_HANDSHAKE) {
+        o->handshake += (size_t)n;
+    } else if (o->rec[0] == FAKE_ALERT) {
+        o->said_end = o->rec[FAKE_HEAD] == FAKE_SAYS_END;
+        o->said_bad = !o->said_end;
+    } else {
+        must(o->len + (size_t)n < PLAIN_MAX);
+        memcpy(o->plain + o->len, o->rec + FAKE_HEAD, (size_t)n);
+        o->len += (size_t)n;
+    }
+    o->plain[o->len] = '\0';
+}
+
+static inline void one_take(struct one *o)
+{
+    struct conn_out out = conn_out(o->c);
+    size_t sip = o->sip ? o->sip : SIZE_MAX, taken = 0, shown = 0;
+
+    for (unsigned i = 0; i < out.count; i++) {
+        must(out.seg[i].bytes);
+        shown += out.seg[i].len;
+        for (size_t k = 0; k < out.seg[i].len && taken < sip; k++, taken++) {
+            must(o->have < sizeof(o->rec));
+            o->rec[o->have++] = out.seg[i].bytes[k];
+            one_decode(o);
+        }
+    }
+    o->most = shown > o->most ? shown : o->most;
+    conn_sent(o->c, taken, o->loop.now_ms);
+}
+
+/* Sends what is to be sent, and finishes what the host put off. */
+static inline void one_run(struct one *o)
+{
+    while (o->c->want == CONN_SEND || o->c->want == CONN_WAIT) {
+        if (o->c->want == CONN_SEND) {
+            one_take(o);
+            continue;
+        }
+        must(o->fake->job && o->fake->job->nested);
+        o->fake->job_done = true;
+        conn_resume((struct conn *)(uintptr_t)o->fake->job, o->loop.now_ms);
+        conn_resume(o->c, o->loop.now_ms);
+    }
+}
+
+static inline void one_feed(struct one *o, const char *bytes, size_t n)
+{
+    size_t at = 0, part;
+
+    while (at < n && o->c->want == CONN_RECV) {
+        part = o->cut && o->cut < n - at ? o->cut : n - at;
+        part = part < RECV_BYTES_MAX ? part : RECV_BYTES_MAX;
+        conn_feed(o->c, bytes + at, part, o->loop.now_ms);
+        at += part;
+        one_run(o);
+    }
+}
+
+static inline void one_end(struct one *o)
+{
+    if (o->c->want == CONN_RECV || o->c->want == CONN_LINGER)
+        conn_feed(o->c, "", 0, o->loop.now_ms);
+    one_run(o);
+}
+
+/* One record. */
+static inline void one_says(struct one *o, unsigned type, const char *body, size_t n)
+{
+    char rec[FAKE_EXTRA + TLS_RECORD_BYTES];
+
+    one_feed(o, rec, fake_record(rec, type, body, n));
+}
+
+static inline void one_handshake(struct one *o)
+{
+    one_says(o, FAKE_HANDSHAKE, "hello", 5);
+    one_says(o, FAKE_HANDSHAKE, "finished", 8);
+}
+
+/* A text, in records of at most that many bytes. */
+static inline void one_asks(struct one *o, const char *text, size_t most)
+{
+    size_t n = strlen(text), part;
+
+    for (size_t at = 0; at < n; at += part) {
+        part = n - at < most ? n - at : most;
+        one_says(o, FAKE_DATA, text + at, part);
+    }
+}
+
+#endif
