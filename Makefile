@@ -258,27 +258,31 @@ BIN_DIR := $(DESTDIR)$(PREFIX)/bin
 SHARE_DIR := $(DESTDIR)$(PREFIX)/share/rung
 LIB_DIR := $(DESTDIR)$(PREFIX)/lib/rung
 MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
-COMPLETION_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSH_DIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 UNIT_DIR := $(DESTDIR)$(PREFIX)/lib/systemd/system
 UNITS := rung.service rung.socket
 INSTALLED := rung rung-load rung-drop rung-trace
-# Manual pages; the commands of rung-trace have pages of their own.
+# Completed in each shell, with a manual page; other commands have a page, too, or are on that of rung.
+PROGRAMS := $(INSTALLED) rung-lab
+COMMANDS := echo engines doctor
 TRACES := compare sniff kernel
-PAGES := $(INSTALLED) $(TRACES:%=rung-trace-%)
+ON_RUNGS_PAGE := serve help version man completion options
+PAGES := $(PROGRAMS) $(COMMANDS:%=rung-%) $(TRACES:%=rung-trace-%)
+COMPLETIONS := $(PROGRAMS:%=$(BASH_DIR)/%) $(PROGRAMS:%=$(ZSH_DIR)/_%) $(PROGRAMS:%=$(FISH_DIR)/%.fish)
 
 install: all lab-programs ## install under DESTDIR and PREFIX (/usr/local), the lab too
 	install -D -m 755 -t $(BIN_DIR) $(INSTALLED:%=$(O)/%)
-	install -d $(MAN_DIR) $(COMPLETION_DIR)
-	$(RUNG) man >$(MAN_DIR)/rung.1
-	$(LOAD) --man >$(MAN_DIR)/rung-load.1
-	$(DROP) --man >$(MAN_DIR)/rung-drop.1
-	$(TRACE) --man >$(MAN_DIR)/rung-trace.1
+	install -d $(MAN_DIR) $(BASH_DIR) $(ZSH_DIR) $(FISH_DIR)
+	for name in '' $(COMMANDS); do $(RUNG) man $$name >$(MAN_DIR)/rung$${name:+-}$$name.1 || exit 1; done
+	for name in $(filter-out rung,$(PROGRAMS)); do $(O)/$$name --man >$(MAN_DIR)/$$name.1 || exit 1; done
 	for name in $(TRACES); do $(TRACE) $$name --man >$(MAN_DIR)/rung-trace-$$name.1 || exit 1; done
-	$(RUNG) completion >$(COMPLETION_DIR)/rung
-	$(LOAD) --completion >$(COMPLETION_DIR)/rung-load
-	$(DROP) --completion >$(COMPLETION_DIR)/rung-drop
-	$(TRACE) --completion >$(COMPLETION_DIR)/rung-trace
-	chmod 644 $(PAGES:%=$(MAN_DIR)/%.1) $(INSTALLED:%=$(COMPLETION_DIR)/%)
+	for name in $(ON_RUNGS_PAGE); do ln -sf rung.1 $(MAN_DIR)/rung-$$name.1; done
+	for name in $(PROGRAMS); do \
+	    words() { if [ $$name = rung ]; then $(RUNG) completion $$1; else $(O)/$$name --completion=$$1; fi; } && \
+	    words bash >$(BASH_DIR)/$$name && words zsh >$(ZSH_DIR)/_$$name && words fish >$(FISH_DIR)/$$name.fish || exit 1; done
+	chmod 644 $(PAGES:%=$(MAN_DIR)/%.1) $(COMPLETIONS)
 	install -d $(UNIT_DIR)
 	for name in $(UNITS); do \
 	    sed 's|@bindir@|$(PREFIX)/bin|' scripts/systemd/$$name >$(UNIT_DIR)/$$name || exit 1; done
@@ -296,7 +300,8 @@ install: all lab-programs ## install under DESTDIR and PREFIX (/usr/local), the 
 	chmod 644 $(SHARE_DIR)/commit
 
 uninstall: ## remove what install has installed
-	rm -f $(INSTALLED:%=$(BIN_DIR)/%) $(BIN_DIR)/rung-lab $(PAGES:%=$(MAN_DIR)/%.1) $(INSTALLED:%=$(COMPLETION_DIR)/%) $(UNITS:%=$(UNIT_DIR)/%)
+	rm -f $(INSTALLED:%=$(BIN_DIR)/%) $(BIN_DIR)/rung-lab $(COMPLETIONS) \
+	    $(PAGES:%=$(MAN_DIR)/%.1) $(ON_RUNGS_PAGE:%=$(MAN_DIR)/rung-%.1) $(UNITS:%=$(UNIT_DIR)/%)
 	rm -rf $(SHARE_DIR) $(LIB_DIR)
 
 # --- Rules ------------------------------------------------------------------------------------------------

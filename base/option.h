@@ -10,7 +10,7 @@
  *
  *   option.c        the parser            option_value.c       one value, the nearest word
  *   option_help.c   the screen of help    option_completion.c  completion for bash
- *   option_man.c    mdoc(7), Markdown
+ *   option_man.c    mdoc(7), Markdown     option_zsh.c, option_fish.c  ... for zsh, for fish
  */
 #ifndef BASE_OPTION_H
 #define BASE_OPTION_H
@@ -74,6 +74,7 @@ struct option_row {
 enum option_after {
     OPTION_AFTER_NOTHING,
     OPTION_AFTER_COMMAND, /* the name of a command: help load */
+    OPTION_AFTER_SHELL,   /* one of option_shells: completion zsh */
     OPTION_AFTER_PROGRAM  /* arguments of the program PAGE-NAME; it prints its own completion */
 };
 
@@ -132,10 +133,13 @@ int option_parse(const struct option_table *t, void *target, char **argv,
 void option_help(const struct option_table *t, bool all, FILE *out); /* examples first */
 void option_man(const struct option_table *t, FILE *out);            /* mdoc(7) source */
 void option_completion(const struct option_table *t, FILE *out);     /* for bash */
+void option_zsh(const struct option_table *t, FILE *out);            /* the same for zsh */
+void option_fish(const struct option_table *t, FILE *out);           /* ... for fish */
 void option_markdown(const struct option_table *t, FILE *out);       /* a table for docs/ */
 
-/* One of the last three, as the build asks a tool for it: --man, --completion or --options.  False:
- * `what` is none of these, and nothing was written. */
+/* One of all these but help, as the build asks a tool for it: --man, --options, or --completion
+ * (bash), --completion=bash, =zsh, =fish.  False: `what` is none of these, and nothing was written.
+ */
 bool option_generate(const struct option_table *t, const char *what, FILE *out);
 
 /* The whole of a main(): does what the build asks for, or parses argv into options and calls run(),
@@ -153,6 +157,8 @@ int option_bool(const char *text, bool *on); /* on off, yes no, true false, 1 0 
 /* The shortest text that option_parse() reads back as n of that type. */
 void option_text(enum option_type type, uint64_t n, char text[OPTION_VALUE_TEXT]);
 
+extern const char *const option_shells[]; /* NULL-terminated */
+
 /* The word of the list nearest to a mistyped one, or NULL when none is near. */
 const char *option_nearest(const char *typed, const char *const *words);
 
@@ -162,6 +168,16 @@ const char *option_nearest(const char *typed, const char *const *words);
 int option_set(const struct option_row *row, void *target, const char *text);
 bool option_takes_value(const struct option_row *row);
 
+/* What a value or an operand of that name stands for, as far as a shell can complete it. */
+enum option_source { OPTION_ANYTHING, OPTION_FILES, OPTION_FOLDERS, OPTION_USERS };
+enum option_source option_source_of(const char *value);
+
+/* The words of a choice or a switch, with spaces between them; true if the row is one. */
+bool option_put_choices(const struct option_row *row, FILE *out);
+
+/* A shell's function: "_rung_load" for "rung-load", "_rung_serve" for "rung" with "serve". */
+void option_put_function(const char *page, const char *command, FILE *out);
+
 /* Whether no earlier row has the group of this one: groups come in the order of their first row. */
 bool option_opens_group(const struct option_table *t, unsigned row);
 
@@ -169,6 +185,7 @@ bool option_opens_group(const struct option_table *t, unsigned row);
  * buf), its variable in that table ("RUNG_HEAD_TIMEOUT"), its range ("1s to 1h" or ""), its default
  * as people see it (or ""). */
 const char *option_value_word(const struct option_row *row, char *buf, size_t cap);
+const char *option_after_words(enum option_after after); /* " [COMMAND]" or "" */
 const char *option_variables(const struct option_table *t); /* what its variables begin with */
 void option_env(const struct option_table *t, const struct option_row *row, char *buf, size_t cap);
 void option_range(const struct option_row *row, char *buf, size_t cap);

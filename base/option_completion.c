@@ -13,25 +13,47 @@
 #define FILL "mapfile -t COMPREPLY < <(compgen "
 #define FILL_END " -- \"$word\")"
 
-/* The words of a choice, for compgen -W. */
-static void put_choices(const struct option_row *row, FILE *out)
+const char *const option_shells[] = {"bash", "zsh", "fish", NULL};
+
+bool option_put_choices(const struct option_row *row, FILE *out)
 {
     if (row->type == OPTION_SWITCH)
         fputs("on off", out);
     for (unsigned i = 0; row->type == OPTION_CHOICE && row->values[i]; i++)
         fprintf(out, "%s%s", i ? " " : "", row->values[i]);
+    return row->type == OPTION_SWITCH || row->type == OPTION_CHOICE;
+}
+
+enum option_source option_source_of(const char *value)
+{
+    static const struct {
+        const char *value;
+        enum option_source source;
+    } known[] = {{"PATH", OPTION_FILES}, {"FILE", OPTION_FILES}, {"LOG", OPTION_FILES},
+                 {"DIR", OPTION_FOLDERS}, {"USER", OPTION_USERS}};
+
+    for (unsigned i = 0; value && i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(value, known[i].value) == 0)
+            return known[i].source;
+    return OPTION_ANYTHING;
+}
+
+void option_put_function(const char *page, const char *command, FILE *out)
+{
+    putc('_', out);
+    for (; *page; page++)
+        putc(*page == '-' ? '_' : *page, out);
+    if (command)
+        fprintf(out, "_%s", command);
 }
 
 /* The flag of compgen for a value or an operand of that name; NULL: nothing is known of it. */
 static const char *source_of(const char *value)
 {
-    static const char *const known[][2] = {
-        {"PATH", "-f"}, {"LOG", "-f"}, {"DIR", "-d"}, {"USER", "-u"}};
+    static const char *const flags[] = {
+        [OPTION_FILES] = "-f", [OPTION_FOLDERS] = "-d", [OPTION_USERS] = "-u"};
 
-    for (unsigned i = 0; value && i < sizeof(known) / sizeof(known[0]); i++)
-        if (strcmp(value, known[i][0]) == 0)
-            return known[i][1];
-    return NULL;
+    return flags[option_source_of(value)];
 }
 
 static void put_value(const struct option_row *row, FILE *out)
@@ -46,22 +68,12 @@ static void put_value(const struct option_row *row, FILE *out)
     fputs(") ", out);
     if (row->type == OPTION_CHOICE || row->type == OPTION_SWITCH) {
         fputs(FILL "-W '", out);
-        put_choices(row, out);
+        option_put_choices(row, out);
         fputs("'" FILL_END "; ", out);
     } else if (source) {
         fprintf(out, FILL "%s" FILL_END "; ", source);
     }
     fputs("return ;;\n", out);
-}
-
-/* "_rung_load" for "rung-load" and "_rung_serve" for "rung" with "serve". */
-static void put_function(const char *page, const char *command, FILE *out)
-{
-    putc('_', out);
-    for (; *page; page++)
-        putc(*page == '-' ? '_' : *page, out);
-    if (command)
-        fprintf(out, "_%s", command);
 }
 
 /* bash splits --engine=ep at the '='. */
@@ -97,12 +109,14 @@ static void put_command(const struct option_table *t, const struct option_comman
 {
     fprintf(out, "        %s) ", c->name);
     if (c->table) {
-        put_function(t->page, c->name, out);
+        option_put_function(t->page, c->name, out);
         fputs(" ;;\n", out);
         return;
     }
     if (c->after == OPTION_AFTER_COMMAND)
         fputs("((COMP_CWORD == at + 1)) && " FILL "-W \"$commands\"" FILL_END " ;;\n", out);
+    else if (c->after == OPTION_AFTER_SHELL)
+        fputs("((COMP_CWORD == at + 1)) && " FILL "-W 'bash zsh fish'" FILL_END " ;;\n", out);
     else if (c->after == OPTION_AFTER_PROGRAM)
         fputs("_rung_program ;;\n", out);
     else
@@ -135,13 +149,13 @@ static void put_commands(const struct option_table *t, FILE *out)
     for (c = t->commands; c->name; c++) {
         programs = programs || c->after == OPTION_AFTER_PROGRAM;
         if (c->table) {
-            put_function(t->page, c->name, out);
+            option_put_function(t->page, c->name, out);
             put_options(c->table(), out);
         }
     }
     if (programs)
         fputs(program_function, out);
-    put_function(t->page, NULL, out);
+    option_put_function(t->page, NULL, out);
     put_words(out);
     put_place(t->page, out);
     fputs("    local commands='", out);
@@ -151,9 +165,9 @@ static void put_commands(const struct option_table *t, FILE *out)
     for (c = t->commands; c->name; c++)
         put_command(t, c, out);
     fputs("        *) ", out);
-    put_function(t->page, t->commands->name, out);
+    option_put_function(t->page, t->commands->name, out);
     fputs(" ;;\n        esac\n        return\n    fi\n    ", out);
-    put_function(t->page, t->commands->name, out);
+    option_put_function(t->page, t->commands->name, out);
     fputs("\n    local folders=(\"${COMPREPLY[@]}\")\n    " FILL "-W \"$commands\"" FILL_END "\n"
           "    COMPREPLY+=(\"${folders[@]}\")\n}\n", out);
 }
@@ -165,10 +179,10 @@ void option_completion(const struct option_table *t, FILE *out)
     if (t->commands) {
         put_commands(t, out);
     } else {
-        put_function(t->page, NULL, out);
+        option_put_function(t->page, NULL, out);
         put_options(t, out);
     }
     fputs("complete -o filenames -F ", out);
-    put_function(t->page, NULL, out);
+    option_put_function(t->page, NULL, out);
     fprintf(out, " %s\n", t->page);
 }

@@ -41,6 +41,15 @@ const char *option_value_word(const struct option_row *row, char *buf, size_t ca
     return buf;
 }
 
+const char *option_after_words(enum option_after after)
+{
+    static const char *const words[] = {
+        [OPTION_AFTER_NOTHING] = "", [OPTION_AFTER_COMMAND] = " [COMMAND]",
+        [OPTION_AFTER_SHELL] = " [bash|zsh|fish]", [OPTION_AFTER_PROGRAM] = " [OPTION]..."};
+
+    return words[after];
+}
+
 const char *option_variables(const struct option_table *t)
 {
     return t->variables ? t->variables : "RUNG_";

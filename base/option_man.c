@@ -159,13 +159,13 @@ static void man_commands(const struct option_table *t, FILE *out)
             snprintf(usage, sizeof(usage), "%.*s", (int)strcspn(own->usage, "\n"), own->usage);
         else
             snprintf(usage, sizeof(usage), "%s %s%s", t->command, c->name,
-                     c->after == OPTION_AFTER_COMMAND ? " [COMMAND]" : "");
+                     option_after_words(c->after));
         fputs(".It Li \"", out);
         put_roff(out, usage);
         fputs("\"\n", out);
         put_sentence(out, c->purpose);
         if (c->after == OPTION_AFTER_PROGRAM)
-            fprintf(out, "A program of its own, with its own help: %s help %s.\n", t->command,
+            fprintf(out, "A program of its own, with its own page:\n.Li %s\\-%s .\n", t->page,
                     c->name);
     }
     fputs(".El\n", out);
@@ -258,8 +258,9 @@ bool option_generate(const struct option_table *t, const char *what, FILE *out)
     static const struct {
         const char *name;
         void (*write)(const struct option_table *, FILE *);
-    } known[] = {{"--man", option_man}, {"--completion", option_completion},
-                 {"--options", option_markdown}};
+    } known[] = {{"--man", option_man}, {"--options", option_markdown},
+                 {"--completion", option_completion}, {"--completion=bash", option_completion},
+                 {"--completion=zsh", option_zsh}, {"--completion=fish", option_fish}};
 
     for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strcmp(what, known[i].name) == 0) {

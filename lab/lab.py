@@ -23,6 +23,7 @@ import judge
 import plots
 import reading
 import runner
+import shells
 import standing
 import table
 import view
@@ -255,27 +256,6 @@ def show_all(options):
     return 0
 
 
-COMPLETION = """_rung_lab() {
-    local word=${COMP_WORDS[COMP_CWORD]} each words='%s'
-    for each in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
-        case $each in
-%s        esac
-    done
-    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
-}
-complete -F _rung_lab rung-lab"""
-
-
-def completion(parser, known):
-    """Print a completion for bash, as base/option_completion.c does for the other programs."""
-    def words(one):
-        return sorted(word for action in one._actions for word in action.option_strings)  # pylint: disable=protected-access
-    cases = "".join(f"        {name}) words='{' '.join(words(one) + (experiment.names() if name != 'list' else []))}' ;;\n"
-                    for name, one in known.choices.items())
-    print(COMPLETION % (" ".join(words(parser) + list(known.choices)), cases))
-    return 0
-
-
 def main():
     binaries = os.path.join(TOP, "build", "release")
     parser = argparse.ArgumentParser(prog="rung lab", description=WHAT)
@@ -300,8 +280,8 @@ def main():
     drawing = known.add_parser("draw", help="make pages and plots of results, without measuring")
     drawing.add_argument("names", metavar="NAME", nargs="*")
     drawing.set_defaults(what=draw_all)
-    if sys.argv[-1] == "--completion":
-        return completion(parser, known)
+    if shells.generate(parser, known, sys.argv[-1]):
+        return 0
     options = parser.parse_args()
     return options.what(options)
 

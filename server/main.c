@@ -151,36 +151,47 @@ static int run_neighbour(char **argv)
 
 /* --- help, version, generators ---------------------------------------------------------------- */
 
-static int refuse_help(const char *word)
+/* The command that help or man is asked about, which its name precedes; NULL after a message. */
+static const struct option_command *asked_about(char **argv)
 {
-    const char *near = nearest_command(word);
+    const struct option_command *command = find_command(argv[1]);
+    const char *near = command ? NULL : nearest_command(argv[1]);
 
-    say_error("help: there is no command '%s'; %s%s", word,
-              near ? "did you mean " : "rung help lists them", near ? near : "");
-    return EXIT_USAGE;
+    if (!command)
+        say_error("%s: there is no command '%s'; %s%s", argv[0], argv[1],
+                  near ? "did you mean " : "rung help lists them", near ? near : "");
+    return command;
+}
+
+/* The program's own help or page; argv[1] names it, and what follows goes with it. */
+static int ask_program(char **argv, const char *what)
+{
+    char word[16], *ask[] = {argv[1], word, NULL, NULL};
+
+    snprintf(word, sizeof(word), "%s", what);
+    if (argv[2]) { /* rung help trace sniff */
+        ask[1] = argv[2];
+        ask[2] = word;
+    }
+    return run_neighbour(ask);
 }
 
 static int run_help(char **argv)
 {
-    const struct option_command *command;
+    const struct option_command *command = argv[1] ? asked_about(argv) : NULL;
 
     if (!argv[1]) {
         option_help(rung_table(), false, stdout);
         return EXIT_DONE;
     }
-    command = find_command(argv[1]);
     if (!command)
-        return refuse_help(argv[1]);
-    if (command->after == OPTION_AFTER_PROGRAM) {
-        char help[] = "--help", *ask[] = {argv[1], help, NULL};
-
-        return run_neighbour(ask);
-    }
+        return EXIT_USAGE;
+    if (command->after == OPTION_AFTER_PROGRAM)
+        return ask_program(argv, "--help");
     if (command->table)
         option_help(command->table(), false, stdout);
     else
-        printf("usage: rung %s%s\n%c%s.\n", command->name,
-               command->after == OPTION_AFTER_COMMAND ? " [COMMAND]" : "",
+        printf("usage: rung %s%s\n%c%s.\n", command->name, option_after_words(command->after),
                toupper((unsigned char)command->purpose[0]), command->purpose + 1);
     return EXIT_DONE;
 }
@@ -198,15 +209,30 @@ static int run_version(char **argv)
 
 static int run_completion(char **argv)
 {
-    (void)argv;
-    option_completion(rung_table(), stdout);
-    return EXIT_DONE;
+    const char *shell = argv[1] ? argv[1] : "bash", *near;
+    char what[64];
+
+    snprintf(what, sizeof(what), "--completion=%s", shell);
+    if (option_generate(rung_table(), what, stdout))
+        return EXIT_DONE;
+    near = option_nearest(shell, option_shells);
+    say_error("completion: '%s' is not a shell that rung knows; %s%s", shell,
+              near ? "did you mean " : "choose from bash, zsh, fish", near ? near : "");
+    return EXIT_USAGE;
 }
 
+/* What has no page of its own is on that of rung. */
 static int run_man(char **argv)
 {
-    (void)argv;
-    option_man(rung_table(), stdout);
+    const struct option_command *command = argv[1] ? asked_about(argv) : rung_table()->commands;
+    bool own;
+
+    if (!command)
+        return EXIT_USAGE;
+    if (command->after == OPTION_AFTER_PROGRAM)
+        return ask_program(argv, "--man");
+    own = command->table && command != rung_table()->commands;
+    option_man(own ? command->table() : rung_table(), stdout);
     return EXIT_DONE;
 }
 

@@ -35,12 +35,15 @@ class Words:
     def test_every_option_is_everywhere(self):
         table = [re.split(r"(?<!\\)\|", line)[1] for line in self.said("--options").splitlines()[2:]]
         rows = re.findall(r"--([a-z0-9-]+)", "\n".join(table))
-        brief, everything, completion = self.said("--help"), self.said("--help-all"), self.said("--completion")
+        brief, everything = self.said("--help"), self.said("--help-all")
+        completion, zsh, fish = self.said("--completion"), self.said("--completion=zsh"), self.said("--completion=fish")
+        assert completion == self.said("--completion=bash")
         manual = self.said("--man").replace("\\-", "-")
         assert len(rows) >= self.least
         for row in rows:
-            for text in (brief, everything, completion):
+            for text in (brief, everything, completion, zsh):
                 assert re.search(rf"--{row}(?![\w-])", text), row
+            assert re.search(rf" -l {row} ", fish), row
             assert re.search(rf"(?m)^\.It .*Fl -{row}(?![\w-])", manual), row
             assert f"RUNG_{self.name}_{row}".upper().replace("-", "_") + " " in manual.replace("\n", " "), row
 

@@ -2,6 +2,7 @@
 """make install and uninstall: which files go where, and an installed lab that measures and writes into its user's home."""
 import json
 import os
+import re
 import stat
 import subprocess
 
@@ -10,6 +11,7 @@ from conftest import TOP
 
 BUILD = os.environ.get("RUNG_BUILD") or f"{TOP}/build"
 TOOLS = ("rung", "rung-load", "rung-drop", "rung-trace")
+PROGRAMS = (*TOOLS, "rung-lab")  # completed in each shell
 TRACES = ("compare", "sniff", "kernel")
 PLAN = """title = "T"
 question = "Q?"
@@ -38,6 +40,11 @@ def files(folder):
     return {os.path.relpath(os.path.join(place, name), folder) for place, _, names in os.walk(folder) for name in names}
 
 
+def commands():
+    with open(f"{TOP}/server/commands.def", encoding="utf-8") as file:
+        return re.findall(r"(?m)^COMMAND\((\w+),", file.read())
+
+
 @pytest.fixture
 def install(make):
     def run(target, *args):
@@ -50,8 +57,14 @@ def test_where_files_lie(install, tmp_path):
     install("install", f"DESTDIR={tmp_path}", "PREFIX=/usr")
     found = files(tmp_path)
     for tool in TOOLS:
-        assert {f"usr/bin/{tool}", f"usr/share/man/man1/{tool}.1", f"usr/share/bash-completion/completions/{tool}"} <= found
-    assert {f"usr/share/man/man1/rung-trace-{name}.1" for name in TRACES} <= found
+        assert f"usr/bin/{tool}" in found
+    for tool in PROGRAMS:
+        assert {f"usr/share/{path}" for path in (f"bash-completion/completions/{tool}", f"zsh/site-functions/_{tool}",
+                                                 f"fish/vendor_completions.d/{tool}.fish")} <= found
+    pages = {f"usr/share/man/man1/rung{name}.1" for name in ["", *(f"-trace-{name}" for name in TRACES), *(f"-{name}" for name in commands())]}
+    assert pages == {path for path in found if path.startswith("usr/share/man/")}
+    for page in pages:
+        assert (tmp_path / page).read_text().startswith('.\\" SPDX'), page
     assert {"usr/bin/rung-lab", "usr/share/rung/lab/lab.py", "usr/share/rung/lab/experiments/engines.toml", "usr/lib/rung/lab/parsers"} <= found
     assert {"usr/lib/systemd/system/rung.service", "usr/lib/systemd/system/rung.socket"} <= found
     assert not [path for path in found if "pycache" in path or "results" in path]

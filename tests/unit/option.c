@@ -381,8 +381,7 @@ static char *printed(void (*print)(const struct option_table *, FILE *),
                      const struct option_table *t)
 {
     char *text = NULL;
-    size_t len;
-    FILE *f = open_memstream(&text, &len);
+    FILE *f = open_memstream(&text, &(size_t){0});
     assert_non_null(f);
     print(t, f);
     fclose(f);
@@ -418,15 +417,17 @@ static void assert_names_all(const struct option_table *t,
 
 static void test_every_row_is_named(void **state)
 {
+    const struct option_table *const tables[] = {&table, &serve_table};
     (void)state;
-    assert_names_all(&table, print_short, "--");
-    assert_names_all(&table, print_long, "--");
-    assert_names_all(&table, option_man, "\\-");
-    assert_names_all(&table, option_completion, "--");
-    assert_names_all(&table, option_markdown, "--");
-    assert_names_all(&serve_table, print_short, "--");
-    assert_names_all(&serve_table, option_man, "\\-");
-    assert_names_all(&serve_table, option_completion, "--");
+    for (unsigned i = 0; i < 2; i++) {
+        assert_names_all(tables[i], print_short, "--");
+        assert_names_all(tables[i], print_long, "--");
+        assert_names_all(tables[i], option_man, "\\-");
+        assert_names_all(tables[i], option_completion, "--");
+        assert_names_all(tables[i], option_zsh, "--");
+        assert_names_all(tables[i], option_fish, "-l ");
+        assert_names_all(tables[i], option_markdown, "--");
+    }
 }
 
 static void test_help_order(void **state)

@@ -64,20 +64,42 @@ def test_every_command_is_everywhere():
 
 def test_help_of_commands():
     assert run("help", "engines").stdout == run("engines", "--help").stdout
-    out = run("help", "serv")
-    assert out.returncode == EXIT_USAGE and "did you mean serve" in out.stderr
+    for word in ("help", "man"):
+        out = run(word, "serv")
+        assert out.returncode == EXIT_USAGE and "did you mean serve" in out.stderr and out.stderr.startswith(f"rung: {word}: ")
+    assert run("help", "completion").stdout.startswith("usage: rung completion [bash|zsh|fish]\n")
+    out = run("completion", "fihs")
+    assert out.returncode == EXIT_USAGE and "did you mean fish" in out.stderr
+    out = run("completion", "tcsh")
+    assert out.returncode == EXIT_USAGE and "choose from bash, zsh, fish" in out.stderr
+    assert run("completion", "bash").stdout == run("completion").stdout
+
+
+def test_page_of_each_command():
+    """A program prints its own, a command with options its own, and the others are on that of rung."""
+    whole = run("man").stdout
+    for name in commands():
+        out = run("man", name)
+        title = re.search(r"(?m)^\.Dt (\S+) 1$", out.stdout)[1].lower()
+        assert out.returncode == EXIT_DONE and title in ("rung", f"rung-{name}"), name
+        assert (title == "rung") == (out.stdout == whole) and (title == "rung") == (
+            name in ("serve", "help", "version", "man", "completion", "options")), name
+    for args, page in ((("trace", "sniff"), "RUNG-TRACE-SNIFF"), (("trace",), "RUNG-TRACE")):
+        assert f".Dt {page} 1\n" in run("man", *args).stdout
+    assert run("help", "trace", "sniff").stdout == run("trace", "sniff", "--help").stdout != ""
 
 
 # shows D20, N19
 def test_every_option_is_everywhere():
     brief, everything = run("--help").stdout, run("--help-all").stdout
     manual, completion = run("man").stdout.replace("\\-", "-"), run("completion").stdout
+    zsh, fish = run("completion", "zsh").stdout, run("completion", "fish").stdout
     for name, cells in options_table().items():
         word = rf"--{name}(?![\w-])"
         assert re.search(word, brief), name
         assert re.search(rf"(?m)^ +(-\w, )?{word}.*(?: {{2}}|\n {{28}})\S", everything), name
         assert re.search(rf"(?m)^\.It .*Fl -{name}(?![\w-])", manual), name
-        assert re.search(word, completion), name
+        assert re.search(word, completion) and re.search(word, zsh) and f" -l {name} " in fish, name
         variable = "RUNG_" + name.upper().replace("-", "_")
         assert f"`{variable}`" in cells[4] and variable in manual
 
@@ -85,9 +107,10 @@ def test_every_option_is_everywhere():
 @pytest.mark.skipif(not shutil.which("mandoc"), reason="mandoc is not installed")
 def test_manual_is_clean(tmp_path):
     page = tmp_path / "rung.1"
-    page.write_text(run("man").stdout)
-    lint = subprocess.run(["mandoc", "-Tlint", str(page)], stdout=subprocess.PIPE, text=True, check=False, timeout=PATIENCE)
-    assert lint.stdout == "" and lint.returncode == 0
+    for name in ("echo", "engines", "doctor", "lab", "serve"):
+        page.write_text(run("man", name).stdout)
+        lint = subprocess.run(["mandoc", "-Tlint", str(page)], stdout=subprocess.PIPE, text=True, check=False, timeout=PATIENCE)
+        assert lint.stdout == "" and lint.returncode == 0
     text = subprocess.run(["mandoc", "-Tascii", "-Owidth=200", str(page)], stdout=subprocess.PIPE, check=True, timeout=PATIENCE).stdout
     text = re.sub(rb".\x08", b"", text).decode()
     for part in ("NAME", "SYNOPSIS", "OPTIONS", "SIGNALS", "EXIT STATUS", "ENVIRONMENT", "EXAMPLES", "--head-timeout TIME"):
