@@ -78,6 +78,8 @@ endif
 ifneq ($(filter release release-%,$(MODE)),)
 FLAGS += $(if $(filter o3,$(WAYS)),-O3,-O2) $(if $(filter native,$(WAYS)),-march=native) -fstack-protector-strong
 HOSTED += -D_FORTIFY_SOURCE=2
+# Two builds in different folders are the same bytes: debuggers find sources from the folder that has them.
+FLAGS += -fdebug-prefix-map=$(CURDIR)=. -fmacro-prefix-map=$(CURDIR)=.
 ifneq ($(filter lto,$(WAYS)),)
 AR := gcc-ar
 FLAGS += -flto=auto
@@ -379,7 +381,7 @@ $(BPF_OBJECTS): $(O)/%.o: %.c tools/trace/event.h tools/trace/kern.h tools/trace
 	@mkdir -p $(@D)
 	$(call say,BPF,$@)
 	$(Q)$(BPF_CC) -target bpf -O2 -g -Wall -Wextra -Wno-unused-parameter $(if $(filter 1,$(WERROR)),-Werror) \
-	    -D__TARGET_ARCH_$(if $(filter x86_64,$(MACHINE)),x86,$(MACHINE:aarch64=arm64)) \
+	    -fdebug-prefix-map=$(CURDIR)=. -D__TARGET_ARCH_$(if $(filter x86_64,$(MACHINE)),x86,$(MACHINE:aarch64=arm64)) \
 	    -I/usr/include/$(shell $(CC) -print-multiarch) -c -o $@ $<
 $(O)/tools/trace/object.o: $(BPF_OBJECTS)
 $(O)/tools/trace/object.o: CPPFLAGS += -DTRACE_OBJECT='"$(O)/tools/trace/trace.bpf.o"' -DSNIFF_OBJECT='"$(O)/tools/trace/sniff.bpf.o"'
