@@ -261,7 +261,8 @@ SHARE_DIR := $(DESTDIR)$(PREFIX)/share/rung
 LIB_DIR := $(DESTDIR)$(PREFIX)/lib/rung
 MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-ZSH_DIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+ZSH_FOLDER := $(PREFIX)/share/zsh/site-functions
+ZSH_DIR := $(DESTDIR)$(ZSH_FOLDER)
 FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 UNIT_DIR := $(DESTDIR)$(PREFIX)/lib/systemd/system
 UNITS := rung.service rung.socket
@@ -422,7 +423,7 @@ $(O)/rung-lab: Makefile
 $(O)/openat2.so: tests/aid/openat2.c Makefile
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(FLAGS) -fPIC -shared -o $@ $<
+	$(Q)$(CC) $(FLAGS) $(HOSTED) -fPIC -shared -Wl,-z,relro,-z,now -o $@ $<
 
 # A test program's own linker flags are in NAME.ldflags in its folder (the fault seam: -Wl,--wrap=...).
 test_link = $(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(call content,$*.ldflags) $(LDLIBS)

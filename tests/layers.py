@@ -292,6 +292,16 @@ def made(layer):
         pytest_twice(layer, {"RUNG_BUILD": layer.build}, 300, CPUS, paths=["tests/make"])
 
 
+def package(layer):
+    """The Debian packages: built, then installed, upgraded and removed in a layer above this system, in memory."""
+    missing = [name for name, tool in (("dpkg-dev", "dpkg-buildpackage"), ("debhelper", "dh"), ("dh-dkms", "dh_dkms"))
+               if not shutil.which(tool)]
+    if missing:
+        layer.skip("Debian packages", f"not installed: {', '.join(missing)}")
+        return
+    pytest_twice(layer, {}, 1800, 1, paths=["tests/package"])
+
+
 def kernel(layer):
     layer.single("core/ and kernel/ compile and link under Kbuild", ["scripts/kernel-compile", layer.build], 300)
     layer.single("no circles of files in the modules (cycles.py)", [PYTHON, "tests/cycles.py", f"{layer.build}/kernel"], 60)
@@ -386,6 +396,7 @@ def plan():
             ("make", both, seats(CPUS, made)),
             ("wire core", ("quick",), wire("epoll", WIRES, "debug", "core")),
             ("models", check, seats(CPUS, models.layer)),
+            ("package", check, seats(CPUS, package)),
             ("kernel", check, seats(guests.SEATS, kernel)),
             *guests.rows(),
             ("arm64", check, seats(1, arm64))]
