@@ -52,7 +52,7 @@ def test_giant(wire):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(ENGINE not in ("epoll", "uring", "thread", "kernel"), reason="the others send as one of these")
+@pytest.mark.skipif(ENGINE not in ("uring", "thread", "kernel"), reason="the others send as one of these")
 # shows K17
 def test_giant_whole(start, standard):
     """All 5 GiB, and the next answer behind them."""
