@@ -264,7 +264,8 @@ BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_FOLDER := $(PREFIX)/share/zsh/site-functions
 ZSH_DIR := $(DESTDIR)$(ZSH_FOLDER)
 FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-UNIT_DIR := $(DESTDIR)$(PREFIX)/lib/systemd/system
+UNIT_FOLDER ?= $(PREFIX)/lib/systemd/system
+UNIT_DIR := $(DESTDIR)$(UNIT_FOLDER)
 UNITS := rung.service rung.socket
 INSTALLED := rung rung-load rung-drop rung-trace
 # Completed in each shell, with a manual page; other commands have a page, too, or are on that of rung.
