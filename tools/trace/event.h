@@ -34,6 +34,7 @@ enum event_flag {
  * then be in one packet. */
 enum {
     KEPT_SMALL = 256,
+    KEPT_MORE = 512,
     KEPT_REST = 1024,
     KEPT_MIDDLE = 4096,
     KEPT_LARGE = 8192,

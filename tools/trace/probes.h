@@ -17,19 +17,17 @@ static inline __u64 cookie_read(const struct sock *sk)
     return (cookie & sample_mask) != 0 ? 0 : cookie;
 }
 
-/* The cookie of the socket behind a descriptor of this process, if it is one of ours; otherwise
- * 0. */
+/* The cookie of the socket behind a descriptor of this process, if it is one of ours; otherwise 0.
+ * What the task points to by its types is read directly, which costs less than a helper's call. */
 static inline __u64 cookie_behind(long fd)
 {
-    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-    struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-    struct file **at, *file = 0;
+    struct fdtable *table = bpf_get_current_task_btf()->files->fdt;
+    struct file *file = 0;
     struct socket *socket;
 
-    if (fd < 0 || fd >= BPF_CORE_READ(table, max_fds))
+    if (fd < 0 || fd >= table->max_fds)
         return 0;
-    at = BPF_CORE_READ(table, fd) + fd;
-    bpf_probe_read_kernel(&file, sizeof(file), at);
+    bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd);
     socket = BPF_CORE_READ(file, private_data);
     if (!socket || BPF_CORE_READ(socket, file) != file) /* it is not a socket */
         return 0;

@@ -64,10 +64,10 @@ struct {
     __type(value, struct thread);
 } threads SEC(".maps");
 
-/* Packets that have left since the client last sent; deep: it once sent again before any had
- * left. */
+/* What the client had acknowledged when it last sent; deep: it once sent again and had acknowledged
+ * nothing more, so it may not have waited for an answer.  left: large packets since then. */
 struct talk {
-    __u32 sent, left, deep;
+    __u32 sent, ack, left, deep;
 };
 
 struct {
@@ -226,20 +226,25 @@ static inline void fill(struct event *e, const struct packet *p)
         publish(e_);                                                                          \
     } while (0)
 
-/* The most bytes of the payload that are kept. */
-static inline __u32 most_kept(struct __sk_buff *skb, __u8 kind)
+/* The most bytes of the payload that are kept.  Of a small packet that leaves all are kept, and
+ * what is known of its socket is not touched: it may be in another processor's cache. */
+static inline __u32 most_kept(struct __sk_buff *skb, const struct packet *p, __u8 kind)
 {
     struct bpf_sock *sk = skb->sk;
-    struct talk *t = sk ? bpf_sk_storage_get(&talks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE) : 0;
+    struct talk *t;
 
+    if (!sk || (kind == EVENT_OUT && p->len <= KEPT_REST))
+        return KEPT_FIRST;
+    t = bpf_sk_storage_get(&talks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
     if (!t)
         return KEPT_FIRST;
     if (kind == EVENT_OUT) {
         t->left++;
         return t->deep ? KEPT_DEEP : t->left > KEPT_PACKETS ? KEPT_REST : KEPT_FIRST;
     }
-    t->deep = t->deep || (t->sent && !t->left);
+    t->deep = t->deep || (t->sent && t->ack == p->ack);
     t->sent = 1;
+    t->ack = p->ack;
     t->left = 0;
     return t->deep ? KEPT_DEEP : KEPT_FIRST;
 }
@@ -260,9 +265,11 @@ static inline void publish_packet(struct __sk_buff *skb, const struct packet *p,
         }
         return;
     }
-    most = most_kept(skb, kind);
+    most = most_kept(skb, p, kind);
     if (p->len <= KEPT_SMALL)
         PUBLISH_WITH(skb, p, cookie, kind, KEPT_SMALL);
+    else if (p->len <= KEPT_MORE)
+        PUBLISH_WITH(skb, p, cookie, kind, KEPT_MORE);
     else if (p->len <= KEPT_REST || most == KEPT_REST)
         PUBLISH_WITH(skb, p, cookie, kind, KEPT_REST);
     else if (p->len <= KEPT_MIDDLE)
@@ -302,10 +309,12 @@ int left(struct __sk_buff *skb)
 
 /* --- Sockets ---------------------------------------------------------------------------------- */
 
+/* The helper makes the cookie if the socket has none yet. */
 static inline __u64 cookie_of(struct sock *sk)
 {
-    __u64 cookie = bpf_get_socket_cookie(sk);
+    __u64 cookie = (__u64)sk->__sk_common.skc_cookie.counter;
 
+    cookie = cookie ? cookie : bpf_get_socket_cookie(sk);
     return (cookie & sample_mask) != 0 ? 0 : cookie;
 }
 
@@ -426,13 +435,16 @@ int BPF_PROG(waking, struct task_struct *task)
 SEC("tp_btf/sched_switch")
 int BPF_PROG(running, int preempted, struct task_struct *from, struct task_struct *to)
 {
-    struct thread *t = bpf_task_storage_get(&threads, from, 0, 0);
+    struct thread *t;
 
-    if (t && !preempted && from->__state) {
-        t->asleep = bpf_ktime_get_ns();
-        t->woken = t->run = 0;
+    if (!preempted && from->pid && from->__state) {
+        t = bpf_task_storage_get(&threads, from, 0, 0);
+        if (t) {
+            t->asleep = bpf_ktime_get_ns();
+            t->woken = t->run = 0;
+        }
     }
-    t = bpf_task_storage_get(&threads, to, 0, 0);
+    t = to->pid ? bpf_task_storage_get(&threads, to, 0, 0) : 0;
     if (t && t->asleep && !t->run) {
         if (!t->woken)
             t->woken = t->called;
