@@ -133,6 +133,7 @@ FUZZ_AID := $(filter-out $(FUZZ_SRC) $(FUZZ_MAIN),$(wildcard tests/fuzz/*.c))
 
 LIB := $(O)/librung.a
 RUNG := $(O)/rung
+STATIC := $(O)/rung-static
 LOAD := $(O)/rung-load
 DROP := $(O)/rung-drop
 TRACE := $(O)/rung-trace
@@ -160,7 +161,7 @@ DKMS_TREE := $(DESTDIR)/usr/src/rung-$(VERSION)
 
 # --- Targets for people ------------------------------------------------------------------------------------
 
-.PHONY: kernel check-kernel check-debug-kernel dkms lab-programs bench plots help all run check quick soak coverage docs answers cost load-cost trigger spread doors kernel-compile fuzz tests clean install uninstall
+.PHONY: static image kernel check-kernel check-debug-kernel dkms lab-programs bench plots help all run check quick soak coverage docs answers cost load-cost trigger spread doors kernel-compile fuzz tests clean install uninstall
 help: ## this list
 	@echo 'make TARGET [MODE=release|debug|asan|tsan] [BUILD=folder] [V=1]'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' Makefile | expand -t 19
@@ -250,6 +251,10 @@ dkms: $(GEN) ## install the modules' sources for DKMS under DESTDIR/usr/src, and
 	install -m 644 $(wildcard core/*) $(GEN) $(DKMS_TREE)/core
 	install -m 644 $(filter-out %/dkms.conf,$(wildcard kernel/*)) $(DKMS_TREE)/kernel
 	sed 's/@VERSION@/$(VERSION)/' kernel/dkms.conf >$(DKMS_TREE)/dkms.conf
+
+static: $(STATIC) ## rung as one file that needs no library: build/MODE/rung-static
+
+image: $(O)/rung.oci.tar ## an OCI image of that file and nothing else: build/MODE/rung.oci.tar
 
 tests: all $(if $(filter debug,$(MODE)),$(O)/openat2.so) $(UNIT) $(SIM) ## build the test programs of this MODE
 
@@ -367,6 +372,17 @@ $(O)/lib.list: FORCE
 $(RUNG): $(call objects,$(MAIN)) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+# --user is looked up in /etc/passwd without a library; the linker's warning is about other sources of users (NSS).
+$(STATIC): $(call objects,$(MAIN)) $(LIB)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(filter-out -pie,$(LINK)) -static-pie -s $(LDFLAGS) -o $@ $^ $(LDLIBS) \
+	    $(if $(filter br,$(COMPRESSORS)),-lbrotlicommon) -lm 2>$@.said; status=$$?; \
+	    grep -v 'in statically linked applications\|: in function' $@.said >&2; exit $$status
+
+$(O)/rung.oci.tar: $(STATIC) scripts/image
+	$(call say,IMAGE,$@)
+	$(Q)scripts/image $(STATIC) $@
 
 # rung-load uses base/ and core/ of the library and nothing else (tests/tidy.py).
 $(LOAD): $(call objects,$(LOAD_SRC)) $(LIB)
