@@ -107,20 +107,31 @@ static int load_pair(SSL_CTX *ctx, const char *cert, const char *key)
     return EXIT_FAILED;
 }
 
+static bool is_path(const char *item)
+{
+    return !strchr(item, ',') && strcmp(item, "self") != 0;
+}
+
 /* CERT,KEY of one item, or of two: the environment separates items by commas. */
 static int read_pair(SSL_CTX *ctx, const struct option_list *pairs, unsigned *i)
 {
     const char *item = pairs->item[(*i)++], *comma = strchr(item, ',');
     char cert[PATH_TEXT];
 
+    if (strcmp(item, "self") == 0) {
+        if (self_make(ctx))
+            return EXIT_DONE;
+        say_error("--tls self: cannot make a certificate: %s", why_not());
+        return EXIT_FAILED;
+    }
     if (comma && comma > item && comma[1] && (size_t)(comma - item) < sizeof(cert)) {
         memcpy(cert, item, (size_t)(comma - item));
         cert[comma - item] = '\0';
         return load_pair(ctx, cert, comma + 1);
     }
-    if (!comma && *i < pairs->count && !strchr(pairs->item[*i], ','))
+    if (!comma && *i < pairs->count && is_path(pairs->item[*i]))
         return load_pair(ctx, item, pairs->item[(*i)++]);
-    say_error("--tls %s: name a certificate and its key: --tls cert.pem,key.pem", item);
+    say_error("--tls %s: name a certificate and its key: --tls cert.pem,key.pem, or self", item);
     return EXIT_USAGE;
 }
 

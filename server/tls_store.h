@@ -12,4 +12,8 @@ void store_close(struct store *store);
 /* A server's end of a connection, by the newest certificates; NULL: no memory. */
 SSL *store_new_ssl(struct store *store);
 
+/* A certificate made for this machine, and its key (tls_self.c); its fingerprint is printed.
+ * False: OpenSSL's error queue says why. */
+bool self_make(SSL_CTX *ctx);
+
 #endif

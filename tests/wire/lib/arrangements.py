@@ -43,6 +43,8 @@ def rows():
     yield ("epoll", "apart", "--gather off")
     yield ("fork", "splice apart", "--send splice --gather off")
     yield ("coro", "corked", "--tcp-cork on --tcp-nodelay off --gather off")
+    yield ("epoll", "tls", "--tls self")  # one that never blocks, and one that does; all were run by hand: docs/tls.md
+    yield ("thread", "tls", "--tls self")
 
 
 ROWS = list(rows())

@@ -11,6 +11,8 @@ import socket
 import struct
 import time
 
+from .secured import EVERYWHERE, Secured
+
 STATUS = re.compile(rb"HTTP/1\.1 ([1-5][0-9][0-9]) ([\x21-\x7e][\x20-\x7e]*)\Z")
 FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+): ([\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)\Z")
 CHUNK = re.compile(rb"[0-9a-fA-F]{1,16}\Z")
@@ -117,7 +119,7 @@ def check_status(reply):
 class Wire:
     """One connection. Use it in a with statement: a naive engine serves no other client while it is open."""
 
-    def __init__(self, address, rcvbuf=None, timeout=PATIENCE):
+    def __init__(self, address, rcvbuf=None, timeout=PATIENCE, secured=EVERYWHERE):
         if isinstance(address, str):
             family = socket.AF_UNIX
         else:
@@ -129,6 +131,8 @@ class Wire:
         self.sock.connect(address)
         if family != socket.AF_UNIX:
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if secured:
+            self.sock = Secured(self.sock)
         self.rest = b""
 
     def __enter__(self):

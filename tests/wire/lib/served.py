@@ -3,6 +3,7 @@
 import time
 
 from .client import PATIENCE, Wire
+from .secured import EVERYWHERE
 
 
 def wait_for(question, what, seconds=PATIENCE):
@@ -47,7 +48,7 @@ class Served:
 
     def url(self, path="/"):
         host, port = self.address
-        return f"http://{host}:{port}{path}"
+        return f"http{'s' if EVERYWHERE else ''}://{host}:{port}{path}"
 
     # shows E13
     def check_counts(self):

@@ -30,8 +30,8 @@ BIN = os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung")
 ENGINE = os.environ.get("RUNG_ENGINE") or "epoll"
 WORKERS_MAY_BE_THREADS = ENGINE not in ("fork", "thread", "pool")
 ARGS = shlex.split(os.environ.get("RUNG_ARGS") or "")  # another arrangement of workers
-SERVING = re.compile(r"rung: serving .* at http://")
-URL = re.compile(r"http://(127\.0\.0\.1|\[::1\]):(\d+)/")
+SERVING = re.compile(r"rung: serving .* at https?://")
+URL = re.compile(r"https?://(127\.0\.0\.1|\[::1\]):(\d+)/")
 ALARM = re.compile(r"Sanitizer|runtime error:|[Aa]ssert|core_failed|stack smashing|double free|corrupted")
 # One worker unless ARGS say otherwise: each of several would look for the longest-idle connection among its own only.
 CLEAN_ENV = {**{k: v for k, v in os.environ.items() if not k.startswith("RUNG_")}, "RUNG_WORKERS": "1"}
