@@ -119,7 +119,7 @@ MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 # Each base/coro_MACHINE.c is for one machine.
 OTHERS := $(filter-out base/coro_$(MACHINE).c,$(wildcard base/coro_*.c)) $(MISSING:%=server/compress_%.c) \
     $(if $(PROBES),server/probe_absent.c,server/probe.c) \
-    $(if $(TLS),server/tls_absent.c,$(addprefix server/,tls_openssl.c tls_store.c tls_self.c))
+    $(if $(TLS),server/tls_absent.c,$(addprefix server/,tls_openssl.c tls_store.c tls_set.c tls_self.c))
 LIB_SRC := $(sort $(filter-out $(MAIN) $(OTHERS),$(wildcard core/*.c base/*.c server/*.c engines/*.c)))
 programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $(1)/*.c))))
 UNIT_SRC := $(call programs,tests/unit,^int main\b)

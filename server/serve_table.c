@@ -51,9 +51,9 @@ static const char *const examples[] = {
 static const char *const man_notes[] = {
     "SIGNALS",
     "SIGINT and SIGTERM: stop accepting, let open requests finish for at most --drain-timeout, "
-    "exit; a second one stops at once.  SIGHUP: reopen the log file, or "
-    "stop if the terminal was closed.  SIGUSR1: print the counters on standard error as one line "
-    "of JSON.",
+    "exit; a second one stops at once.  SIGHUP: reopen the log file and read certificates again, "
+    "or stop if the terminal was closed.  SIGUSR1: print the counters on standard error as one "
+    "line of JSON.",
     "EXIT STATUS",
     "0: told to stop, and stopped.  1: a failure while running or starting.  2: a mistake in the "
     "command line or the environment.  3: cannot listen on the address or port.  4: this machine "

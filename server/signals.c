@@ -3,9 +3,9 @@
  * interrupted.
  *
  * Every thread has them blocked.  INT and TERM stop the server, a second one at once.  HUP reopens
- * the log, unless it means that the terminal was closed, which stops the server too.  USR1 prints
- * the counters.  PIPE is ignored: writing to a peer that has gone returns an error code and ends
- * nothing.
+ * the log and reads certificates again, unless it means that the terminal was closed, which stops
+ * the server too.  USR1 prints the counters.  PIPE is ignored: writing to a peer that has gone
+ * returns an error code and ends nothing.
  *
  * HUP has two senders with different meanings.  A terminal that is closed sends it to every job, or
  * the shell there does: a folder must not stay shared after its window is gone.  Programs that
@@ -28,6 +28,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include "serve.h"
+#include "tls.h"
 
 enum {
     /* A shell passes the signal on as soon as its terminal is closed; a busy machine delays it.  If
@@ -130,8 +131,10 @@ static void dispatch(struct signals *s, unsigned signal)
         notify("READY=1");
         if (err)
             say_error("cannot reopen the log: %s; still writing to the old file", say_why(err));
-        else
+        else if (s->srv->log || !s->srv->tls)
             say(s->srv->log ? "log reopened" : "SIGHUP: there is no log to reopen");
+        if (s->srv->tls)
+            tls_reload(s->srv->tls);
     } else if (signal == SIGUSR1) {
         stats_json(s->srv->stats, counters, sizeof(counters));
         if (say_may_write(STDERR_FILENO, SAY_PATIENCE_MS))

@@ -9,8 +9,11 @@
  *
  *   tls.c           the protocol: bytes between the two connections; names no library
  *   tls_openssl.c   records and handshakes by OpenSSL: a struct tls_layer
- *   tls_store.c     certificates, names, reloading
- *   tls_absent.c    stands for both where the library's header is not installed
+ *   tls_store.c     the newest certificates, and tickets
+ *   tls_set.c       certificates from files, chosen by name
+ *   tls_self.c      a certificate made for this machine
+ *   tls_tickets.c   keys of tickets, shared and renewed
+ *   tls_absent.c    stands for all that know OpenSSL where the library's header is not installed
  *
  * The library never sees a socket.  It is given received bytes where they are, and writes into the
  * outer connection's send queue, so no engine knows of it.
@@ -77,6 +80,8 @@ struct option_list;
 /* Reads certificates and keys, each item of the list "CERT,KEY", and reports what went wrong.  An
  * exit code. */
 int  tls_open(struct tls_setup **setup, const struct option_list *pairs);
+/* Reads all files again; if that fails, what was read before stays in use.  Both are reported. */
+void tls_reload(struct tls_setup *setup);
 void tls_close(struct tls_setup *setup); /* NULL is fine */
 /* The name and version of the library; NULL: this program was built without one. */
 const char *tls_library(void);

@@ -12,6 +12,11 @@ int tls_open(struct tls_setup **setup, const struct option_list *pairs)
     return EXIT_MISSING;
 }
 
+void tls_reload(struct tls_setup *setup)
+{
+    (void)setup;
+}
+
 void tls_close(struct tls_setup *setup)
 {
     (void)setup;

@@ -16,6 +16,7 @@
 #include "tls_store.h"
 
 struct link {
+    struct store *store;
     SSL *ssl;
     struct tls_io *io; /* of the current call */
 };
@@ -82,10 +83,10 @@ static void *begin(void *store)
 
     ERR_clear_error();
     if (link)
-        *link = (struct link){.ssl = store_new_ssl(store)};
+        *link = (struct link){.store = store, .ssl = store_ssl_new(store)};
     if (!link || !link->ssl || !bio) {
-        if (link)
-            SSL_free(link->ssl);
+        if (link && link->ssl)
+            store_ssl_free(store, link->ssl);
         BIO_free(bio);
         free(link);
         return NULL;
@@ -101,7 +102,7 @@ static void end(void *p)
 {
     struct link *link = p;
 
-    SSL_free(link->ssl); /* and the BIO */
+    store_ssl_free(link->store, link->ssl); /* and the BIO */
     free(link);
 }
 
@@ -157,7 +158,7 @@ static const struct tls_layer layer = {begin, end, hear, speak, shut, done};
 int tls_open(struct tls_setup **setup, const struct option_list *pairs)
 {
     struct tls_setup *new = calloc(1, sizeof(*new));
-    struct store *store;
+    struct store *store = NULL;
     int code = EXIT_FAILED;
 
     if (new && prepare())
@@ -171,6 +172,11 @@ int tls_open(struct tls_setup **setup, const struct option_list *pairs)
     *new = (struct tls_setup){.layer = &layer, .store = store};
     *setup = new;
     return EXIT_DONE;
+}
+
+void tls_reload(struct tls_setup *setup)
+{
+    store_reload(setup->store);
 }
 
 void tls_close(struct tls_setup *setup)

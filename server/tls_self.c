@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "../base/say.h"
-#include "tls_store.h"
+#include "tls_set.h"
 
 enum { NAMES_TEXT = 2048, DAYS = 90, DAY_S = 86400, SERIAL_BYTES = 16 };
 
@@ -150,4 +150,10 @@ bool self_make(SSL_CTX *ctx)
     X509_free(cert);
     EVP_PKEY_free(key);
     return fine;
+}
+
+bool self_again(SSL_CTX *ctx, SSL_CTX *before)
+{
+    return SSL_CTX_use_certificate(ctx, SSL_CTX_get0_certificate(before)) == 1 &&
+           SSL_CTX_use_PrivateKey(ctx, SSL_CTX_get0_privatekey(before)) == 1;
 }

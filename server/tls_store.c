@@ -1,192 +1,176 @@
 /* SPDX-License-Identifier: MIT */
-/* tls_store.c - certificates and keys: read from files, chosen by name.
+/* tls_store.c - the newest certificates, and tickets that every worker can open.
  *
- * What is offered is the same for every certificate, and there is no option for less: TLS 1.3, and
- * 1.2 with forward secrecy and authenticated encryption; no renegotiation, no compression, no early
- * data.  Without a name, or with an unknown one, a client gets the first certificate.
+ * A reload reads all files anew and puts the result in the old one's place; connections keep what
+ * they began with, and the last of them frees it.  If anything cannot be read, nothing changes.
+ * The process that gets the signal reads first and says how it went.  Other processes see a number
+ * in shared memory, and read when their next client comes.  A process that is forked has what its
+ * parent had.
  */
-#include <openssl/err.h>
+#include <openssl/core_names.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../base/option.h"
+#include <sys/mman.h>
+#include "../base/clock.h"
 #include "../base/say.h"
+#include "tls_set.h"
 #include "tls_store.h"
+#include "tls_tickets.h"
 
-enum { PATH_TEXT = 4096 };
-
-/* One set of certificates; connections that began with it keep it. */
 struct store {
-    SSL_CTX *ctx[OPTION_LIST_MAX];
-    unsigned count;
+    const struct option_list *pairs; /* the server's options */
+    struct tickets *tickets;
+    atomic_uint *turns; /* reloads so far; all processes share it */
+    pthread_mutex_t lock;
+    struct set *set;    /* the newest; this and the users of every set are locked */
+    unsigned turn;      /* reloads that this process has followed */
 };
 
-/* --- What is offered -------------------------------------------------------------------------- */
+/* --- Tickets ---------------------------------------------------------------------------------- */
 
-/* RFC 7301 3.2: a client that names protocols, but not ours, is refused.  One that names none is
- * served. */
-static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
-                           const unsigned char *in, unsigned in_len, void *arg)
+/* RFC 5077 4: encrypted by AES in CBC mode, and then authenticated by HMAC-SHA-256. */
+static bool set_keys(const struct ticket_key *key, EVP_MAC_CTX *mac)
 {
-    static const unsigned char ours[] = "\x08http/1.1";
-    unsigned char *chosen;
+    OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, (void *)(uintptr_t)key->mac,
+                                          sizeof(key->mac)),
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char[]){"SHA256"}, 0),
+        OSSL_PARAM_construct_end()};
 
-    (void)ssl;
-    (void)arg;
-    if (SSL_select_next_proto(&chosen, out_len, ours, sizeof(ours) - 1, in, in_len) !=
-        OPENSSL_NPN_NEGOTIATED)
-        return SSL_TLSEXT_ERR_ALERT_FATAL;
-    *out = chosen;
-    return SSL_TLSEXT_ERR_OK;
+    return EVP_MAC_CTX_set_params(mac, params) == 1;
 }
 
-/* An encrypted key would be asked for on the terminal, which may not be there. */
-static int no_password(char *buf, int size, int rwflag, void *arg)
+/* 1: the ticket is good; 2: and the client should get a new one; 0: it is not; -1: an error. */
+static int ticket_keys(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
+                       EVP_MAC_CTX *mac, int making)
 {
-    (void)buf;
-    (void)size;
-    (void)rwflag;
-    *(bool *)arg = true;
-    return -1;
-}
+    struct store *s = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+    struct ticket_key key;
+    bool renew = false, fine;
 
-static bool set_up(SSL_CTX *ctx)
-{
-    static const char suites[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
-
-    SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-                                 SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
-    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_num_tickets(ctx, 1);
-    SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
-    return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) &&
-           SSL_CTX_set_cipher_list(ctx, suites) &&
-           SSL_CTX_set1_groups_list(ctx, "X25519:P-256:P-384") &&
-           SSL_CTX_set_session_id_context(ctx, (const unsigned char *)"rung", 4);
-}
-
-/* --- Files ------------------------------------------------------------------------------------ */
-
-/* Why OpenSSL failed, of its error queue: a file's reason, or its own words. */
-static const char *why_not(void)
-{
-    unsigned long err = ERR_peek_error();
-    const char *reason = ERR_reason_error_string(err);
-
-    if (ERR_SYSTEM_ERROR(err))
-        return say_why(ERR_GET_REASON(err));
-    if (ERR_GET_LIB(err) == ERR_LIB_PEM)
-        return "no PEM in it";
-    return reason ? reason : "unknown reason";
-}
-
-static int load_pair(SSL_CTX *ctx, const char *cert, const char *key)
-{
-    bool encrypted = false;
-
-    ERR_clear_error();
-    if (SSL_CTX_use_certificate_chain_file(ctx, cert) != 1) {
-        say_error("--tls: cannot use the certificate %s: %s", cert, why_not());
-        return EXIT_FAILED;
+    if (making) {
+        fine = tickets_newest(s->tickets, clock_ms(), &key) &&
+               RAND_bytes(iv, EVP_CIPHER_get_iv_length(EVP_aes_256_cbc())) == 1 &&
+               EVP_EncryptInit_ex(cipher, EVP_aes_256_cbc(), NULL, key.cipher, iv) == 1;
+        if (fine)
+            memcpy(name, key.name, sizeof(key.name));
+    } else {
+        memcpy(key.name, name, sizeof(key.name));
+        if (!tickets_find(s->tickets, clock_ms(), &key, &renew))
+            return 0;
+        fine = EVP_DecryptInit_ex(cipher, EVP_aes_256_cbc(), NULL, key.cipher, iv) == 1;
     }
-    SSL_CTX_set_default_passwd_cb(ctx, no_password);
-    SSL_CTX_set_default_passwd_cb_userdata(ctx, &encrypted);
-    ERR_clear_error();
-    if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) == 1)
-        return EXIT_DONE;
-    if (encrypted)
-        say_error("--tls: the key %s is encrypted; decrypt it: openssl pkey -in %s -out FILE", key,
-                  key);
-    else if (ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH)
-        say_error("--tls: the key %s does not belong to the certificate %s", key, cert);
-    else
-        say_error("--tls: cannot use the key %s: %s", key, why_not());
-    return EXIT_FAILED;
+    fine = fine && set_keys(&key, mac);
+    explicit_bzero(&key, sizeof(key));
+    return fine ? 1 + renew : -1;
 }
 
-static bool is_path(const char *item)
-{
-    return !strchr(item, ',') && strcmp(item, "self") != 0;
-}
+/* --- Certificates ----------------------------------------------------------------------------- */
 
-/* CERT,KEY of one item, or of two: the environment separates items by commas. */
-static int read_pair(SSL_CTX *ctx, const struct option_list *pairs, unsigned *i)
+static int read_set(struct store *s, struct set **set)
 {
-    const char *item = pairs->item[(*i)++], *comma = strchr(item, ',');
-    char cert[PATH_TEXT];
+    int code = set_read(set, s->pairs, s->set);
 
-    if (strcmp(item, "self") == 0) {
-        if (self_make(ctx))
-            return EXIT_DONE;
-        say_error("--tls self: cannot make a certificate: %s", why_not());
-        return EXIT_FAILED;
+    for (unsigned i = 0; !code && i < (*set)->count; i++) {
+        SSL_CTX *ctx = (*set)->ctx[i];
+
+        SSL_CTX_set_app_data(ctx, s);
+        SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, ticket_keys);
+        SSL_CTX_set_timeout(ctx, TICKET_PERIOD_S);
     }
-    if (comma && comma > item && comma[1] && (size_t)(comma - item) < sizeof(cert)) {
-        memcpy(cert, item, (size_t)(comma - item));
-        cert[comma - item] = '\0';
-        return load_pair(ctx, cert, comma + 1);
-    }
-    if (!comma && *i < pairs->count && is_path(pairs->item[*i]))
-        return load_pair(ctx, item, pairs->item[(*i)++]);
-    say_error("--tls %s: name a certificate and its key: --tls cert.pem,key.pem, or self", item);
-    return EXIT_USAGE;
+    return code;
 }
 
-/* --- Names ------------------------------------------------------------------------------------ */
-
-static int choose_certificate(SSL *ssl, int *alert, void *arg)
+/* Locked. */
+static void leave(struct set *set)
 {
-    const struct store *s = arg;
-    const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
-
-    (void)alert;
-    for (unsigned i = 0; name && i < s->count; i++) {
-        if (X509_check_host(SSL_CTX_get0_certificate(s->ctx[i]), name, 0, 0, NULL) != 1)
-            continue;
-        SSL_set_SSL_CTX(ssl, s->ctx[i]);
-        break;
-    }
-    return name ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
+    if (set && --set->users == 0)
+        set_free(set);
 }
 
-/* --- The whole -------------------------------------------------------------------------------- */
-
-void store_close(struct store *s)
+/* Only one thread of a process does this at a time: the one with signals, or the first with a new
+ * client, which has the lock. */
+static int follow(struct store *s, unsigned turn, bool locked)
 {
-    for (unsigned i = 0; i < s->count; i++)
-        SSL_CTX_free(s->ctx[i]);
-    free(s);
+    struct set *set;
+    int code = read_set(s, &set);
+
+    if (!locked)
+        pthread_mutex_lock(&s->lock);
+    s->turn = turn;
+    if (!code) {
+        set->users = 1;
+        leave(s->set);
+        s->set = set;
+    }
+    if (!locked)
+        pthread_mutex_unlock(&s->lock);
+    return code;
 }
 
-static int store_fill(struct store *s, const struct option_list *pairs)
+SSL *store_ssl_new(struct store *s)
 {
-    for (unsigned i = 0; i < pairs->count;) {
-        SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
-        int code;
+    unsigned turn = atomic_load(s->turns);
+    struct set *set;
+    SSL *ssl;
 
-        if (ctx)
-            s->ctx[s->count++] = ctx;
-        if (!ctx || !set_up(ctx)) {
-            say_error("--tls: cannot prepare OpenSSL: %s", why_not());
-            return EXIT_FAILED;
-        }
-        code = read_pair(ctx, pairs, &i);
-        if (code)
-            return code;
-    }
-    if (s->count > 1) {
-        SSL_CTX_set_tlsext_servername_callback(s->ctx[0], choose_certificate);
-        SSL_CTX_set_tlsext_servername_arg(s->ctx[0], s);
-    }
-    return EXIT_DONE;
+    pthread_mutex_lock(&s->lock);
+    if (s->turn != turn)
+        (void)follow(s, turn, true);
+    set = s->set;
+    ssl = SSL_new(set->ctx[0]);
+    set->users += ssl != NULL;
+    pthread_mutex_unlock(&s->lock);
+    if (ssl)
+        SSL_set_app_data(ssl, set);
+    return ssl;
 }
 
-SSL *store_new_ssl(struct store *s)
+void store_ssl_free(struct store *s, SSL *ssl)
 {
-    return SSL_new(s->ctx[0]);
+    struct set *set = SSL_get_app_data(ssl);
+
+    SSL_free(ssl);
+    pthread_mutex_lock(&s->lock);
+    leave(set);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* --- Life ------------------------------------------------------------------------------------- */
+
+static struct store *forked; /* what a fork must find unlocked: the one store of the process */
+
+static void before_fork(void)
+{
+    if (forked)
+        pthread_mutex_lock(&forked->lock);
+}
+
+static void after_fork(void)
+{
+    if (forked)
+        pthread_mutex_unlock(&forked->lock);
+}
+
+static bool prepare(struct store *s)
+{
+    static bool once;
+    void *mem = mmap(NULL, sizeof(*s->turns), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                     -1, 0);
+
+    s->turns = mem == MAP_FAILED ? NULL : mem;
+    if (!s->turns || tickets_open(&s->tickets) || pthread_mutex_init(&s->lock, NULL))
+        return false;
+    if (!once && pthread_atfork(before_fork, after_fork, after_fork))
+        return false;
+    once = true;
+    forked = s;
+    return true;
 }
 
 int store_open(struct store **store, const struct option_list *pairs)
@@ -194,13 +178,39 @@ int store_open(struct store **store, const struct option_list *pairs)
     struct store *s = calloc(1, sizeof(*s));
     int code = EXIT_FAILED;
 
-    if (s)
-        code = store_fill(s, pairs);
-    else
+    if (!s || !prepare(s)) {
         say_error("--tls: no memory");
-    if (!code)
-        *store = s;
-    else if (s)
+        if (s)
+            store_close(s);
+        return code;
+    }
+    s->pairs = pairs;
+    code = follow(s, 0, false);
+    if (code)
         store_close(s);
+    else
+        *store = s;
     return code;
+}
+
+void store_reload(struct store *s)
+{
+    unsigned turn = atomic_load(s->turns) + 1;
+
+    if (follow(s, turn, false)) {
+        say_error("the certificates read before stay in use");
+        return;
+    }
+    atomic_store(s->turns, turn);
+    say("certificates read again");
+}
+
+void store_close(struct store *s)
+{
+    forked = NULL;
+    leave(s->set);
+    tickets_close(s->tickets);
+    if (s->turns)
+        munmap(s->turns, sizeof(*s->turns));
+    free(s);
 }

@@ -6,6 +6,8 @@ The whole suite runs over TLS too, where RUNG_ARGS has --tls (lib/arrangements.p
 import hashlib
 import os
 import re
+import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -14,7 +16,7 @@ import time
 import pytest
 from lib import client
 from lib.secured import EVERYWHERE, Secured, anyone
-from lib.server import wait_for
+from lib.server import BIN, wait_for
 
 pytestmark = [pytest.mark.userspace("TLS"), pytest.mark.skipif(EVERYWHERE, reason="its servers have their own --tls")]
 BODY = b"Hello, world\n"
@@ -140,6 +142,101 @@ def test_sessions_resume(secure, pairs):
         with wire(secure, context, session=session) as one:
             assert one.ask("/hello.txt").status == 200
             assert one.sock.tls.session_reused
+
+
+# --- Reloading ----------------------------------------------------------------------------------------------
+
+
+def arrangements():
+    yield pytest.param((), id="one worker")
+    yield pytest.param(("--workers", "2", "--workers-as", "process"), id="processes", marks=pytest.mark.processes)
+
+
+def certificate(server, name="localhost"):
+    return hello(server, anyone(), name).tls.getpeercert(True)
+
+
+@pytest.fixture
+def own(tmp_path):
+    return lambda: make(tmp_path, "own", "localhost")
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("options", arrangements())
+@pytest.mark.capacity(2)
+def test_reload(start, standard, own, options):
+    """New clients get the new certificate; a connection that was open goes on; a session resumes."""
+    server = start(standard, "--tls", own(), *options)
+    context = anyone()
+    with wire(server, context) as old:
+        old.ask("/hello.txt")
+        before, session = old.sock.tls.getpeercert(True), old.sock.tls.session
+        for _ in range(3):
+            own()
+            said = len(server.said)
+            os.kill(server.pid, signal.SIGHUP)
+            server.wait_said("certificates read again", said)
+            assert old.ask("/hello.txt").status == 200
+            now = certificate(server)
+            assert now != before
+            before = now
+    with wire(server, context, session=session) as one:
+        assert one.ask("/hello.txt").status == 200 and one.sock.tls.session_reused
+
+
+@pytest.mark.parametrize("broken", ["missing", "no PEM", "encrypted", "another's"])
+def test_a_reload_that_fails_changes_nothing(start, standard, own, pairs, broken):
+    server = start(standard, "--tls", own())
+    before = certificate(server)
+    key = own().partition(",")[2]
+    reason = "the key .* is encrypted" if broken == "encrypted" else "does not belong" if broken == "another's" else \
+        "cannot use the key .*: (it does not exist|no PEM)"
+    if broken == "encrypted":
+        subprocess.run(["openssl", "pkey", "-in", key, "-out", f"{key}.new", "-aes256", "-passout", "pass:x"], check=True)
+        os.rename(f"{key}.new", key)
+    elif broken == "another's":
+        shutil.copy(pairs["b"].partition(",")[2], key)
+    elif broken == "no PEM":
+        with open(key, "w", encoding="ascii") as file:
+            file.write("nothing")
+    else:
+        os.unlink(key)
+    os.kill(server.pid, signal.SIGHUP)
+    server.wait_said("certificates read before stay in use")
+    assert re.search(reason, server.text()), server.text()
+    assert certificate(server) == before
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may become another user")
+def test_a_key_that_only_root_may_read(start, standard, own):
+    """It is read before the rights are given up; afterwards it cannot be, and the old one stays."""
+    pair = own()
+    os.chmod(pair.partition(",")[2], 0o600)
+    server = start(standard, "--tls", pair, "--user", "nobody")
+    before = certificate(server)
+    own()
+    os.kill(server.pid, signal.SIGHUP)
+    server.wait_said("certificates read before stay in use")
+    assert "permission denied" in server.text()
+    assert certificate(server) == before
+
+
+def test_self_stays_the_same(start, standard):
+    server = start(standard, "--tls", "self")
+    before = certificate(server)
+    os.kill(server.pid, signal.SIGHUP)
+    server.wait_said("certificates read again")
+    assert certificate(server) == before
+
+
+@pytest.mark.parametrize("text, reason", [
+    ("/nowhere/c.pem,/nowhere/k.pem", "cannot use the certificate /nowhere/c.pem: it does not exist"),
+    ("alone.pem", "name a certificate and its key"), (",", "name a certificate and its key"),
+    ("/etc/hostname,/etc/hostname", "no PEM in it")])
+def test_what_cannot_be_used_is_said(standard, text, reason):
+    done = subprocess.run([BIN, "serve", standard, "--port", "0", "--tls", text], capture_output=True, text=True,
+                          timeout=client.PATIENCE)
+    assert done.returncode and reason in done.stderr
 
 
 # --- How it ends --------------------------------------------------------------------------------------------

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* tls_set.h - certificates that were read together. */
+#ifndef SERVER_TLS_SET_H
+#define SERVER_TLS_SET_H
+#include <openssl/ssl.h>
+#include "../base/option.h"
+
+struct set {
+    SSL_CTX *ctx[OPTION_LIST_MAX]; /* the first is every connection's until it names another */
+    unsigned count;
+    unsigned users; /* tls_store.c's */
+};
+
+/* Reads all pairs, and reports what went wrong.  before: what was read earlier, or NULL; the
+ * machine's own certificate is taken from there.  An exit code. */
+int  set_read(struct set **set, const struct option_list *pairs, const struct set *before);
+void set_free(struct set *set);
+
+/* A certificate made for this machine, and its key (tls_self.c); its fingerprint is printed.
+ * self_again(): the one made before.  False: OpenSSL's error queue says why. */
+bool self_make(SSL_CTX *ctx);
+bool self_again(SSL_CTX *ctx, SSL_CTX *before);
+
+#endif
