@@ -292,10 +292,8 @@ install: all lab-programs ## install under DESTDIR and PREFIX (/usr/local), the 
 	    words() { if [ $$name = rung ]; then $(RUNG) completion $$1; else $(O)/$$name --completion=$$1; fi; } && \
 	    words bash >$(BASH_DIR)/$$name && words zsh >$(ZSH_DIR)/_$$name && words fish >$(FISH_DIR)/$$name.fish || exit 1; done
 	chmod 644 $(PAGES:%=$(MAN_DIR)/%.1) $(COMPLETIONS)
-	install -d $(UNIT_DIR)
-	for name in $(UNITS); do \
-	    sed 's|@bindir@|$(PREFIX)/bin|' scripts/systemd/$$name >$(UNIT_DIR)/$$name || exit 1; done
-	chmod 644 $(UNITS:%=$(UNIT_DIR)/%)
+	install -D -m 644 -t $(UNIT_DIR) $(UNITS:%=scripts/systemd/%)
+	sed -i 's|@bindir@|$(PREFIX)/bin|' $(UNITS:%=$(UNIT_DIR)/%)
 	install -D -m 755 -t $(LIB_DIR)/lab $(LAB)
 	install -m 755 $(O)/openat2.so $(LIB_DIR)
 	ln -sf ../../bin/rung ../../bin/rung-load $(LIB_DIR)

@@ -128,13 +128,13 @@ static void dispatch(struct signals *s, unsigned signal)
     } else if (signal == SIGHUP) {
         notify_reloading();
         err = s->srv->log ? log_reopen(s->srv->log) : 0;
-        notify("READY=1");
         if (err)
             say_error("cannot reopen the log: %s; still writing to the old file", say_why(err));
         else if (s->srv->log || !s->srv->tls)
             say(s->srv->log ? "log reopened" : "SIGHUP: there is no log to reopen");
         if (s->srv->tls)
             tls_reload(s->srv->tls);
+        notify("READY=1");
     } else if (signal == SIGUSR1) {
         stats_json(s->srv->stats, counters, sizeof(counters));
         if (say_may_write(STDERR_FILENO, SAY_PATIENCE_MS))
