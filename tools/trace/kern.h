@@ -71,6 +71,10 @@ struct pt_regs {
     unsigned long ip;
 };
 
+struct user_pt_regs { /* of arm64, which gives programs this part of its pt_regs */
+    __u64 pc;
+};
+
 #pragma clang attribute pop
 
 #endif
