@@ -70,7 +70,7 @@ def test_help_of_commands():
     assert run("help", "completion").stdout.startswith("usage: rung completion [bash|zsh|fish]\n")
     out = run("completion", "fihs")
     assert out.returncode == EXIT_USAGE and "did you mean fish" in out.stderr
-    out = run("completion", "tcsh")
+    out = run("completion", "powershell")
     assert out.returncode == EXIT_USAGE and "choose from bash, zsh, fish" in out.stderr
     assert run("completion", "bash").stdout == run("completion").stdout
 
@@ -215,8 +215,8 @@ def test_mistakes_in_options(site, args, words):
 
 
 @pytest.mark.parametrize("args, words", [
-    (["--directory", "x"], "rung DIR"), (["-d", "x"], "rung DIR"), (["--cgi"], "no programs"), (["--tls-cert", "x"], "no TLS"),  # Python
-    (["--host", "x"], "here it is --bind ADDR"), (["--cert", "x"], "no TLS"), (["--cors"], "no CORS"), (["-o"], "no browser"),  # npx
+    (["--directory", "x"], "rung DIR"), (["-d", "x"], "rung DIR"), (["--cgi"], "no programs"), (["--tls-cert", "x"], "--tls CERT,KEY"),  # Python
+    (["--host", "x"], "here it is --bind ADDR"), (["--cert", "x"], "--tls CERT,KEY"), (["--cors"], "no CORS"), (["-o"], "no browser"),  # npx
     (["-l", "3000"], "--port N"), (["--single"], "404"), (["--no-clipboard"], "clipboard"), (["--gzip"], "--compress on|off: on by default"),
     (["--root", "x"], "rung DIR"), (["--browse"], "--listing on|off: on by default"), (["--access-log"], "--log combined"),  # Caddy
     (["-c", "x"], "configuration file"), (["-t"], "rung DIR"), (["-s", "reload"], "-q prints errors only"),  # nginx
