@@ -298,6 +298,8 @@ bool session_overdue(struct session *s, uint64_t now_ms)
 {
     uint64_t acked = s->conn.want == CONN_SEND ? net_acked(s->fd, s->conn.sent) : s->conn.sent;
 
+    if (s->conn.want == CONN_WAIT && fetch_waits(s)) /* TLS: a disk that hangs, not a listing */
+        return true;
     if (conn_idle(&s->conn) && net_unread(s->fd) > 0)
         return !conn_spoken(&s->conn, now_ms);
     return conn_overdue(&s->conn, acked, now_ms);

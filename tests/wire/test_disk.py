@@ -157,11 +157,12 @@ def test_a_dead_server_leaves_helpers_to_another(start, tree, slow):
 
 @pytest.mark.long
 @pytest.mark.skipif(ENGINE not in LOOPS, reason="a thread, a process or the ring that waits for the disk cannot be called off")
+@pytest.mark.parametrize("options", [(), ("--tls", "self")], ids=["plain", "tls"])
 @pytest.mark.parametrize("name", NAMES)
-def test_given_up(start, tree, slow, name):
+def test_given_up(start, tree, slow, name, options):
     """A client that gets nothing for --send-timeout is cut off, and the server stops though its helper still waits."""
     mount = slow()
-    server = start(tree, "--send-timeout", "1s")
+    server = start(tree, "--send-timeout", "1s", *options)
     wire, = asking(server, mount, name)
     wait_for(lambda: server.stats()["expired"] == 1, "it is cut off")
     wire.close()

@@ -24,6 +24,11 @@ def anyone():
     return context
 
 
+def cut_off(error):
+    """Whether the stream ended without close_notify."""
+    return isinstance(error, ssl.SSLEOFError) or error.reason == "UNEXPECTED_EOF_WHILE_READING"
+
+
 class Secured:
     def __init__(self, sock, context=None, name="localhost", session=None):
         self.raw = sock
@@ -64,7 +69,7 @@ class Secured:
                 self.flush()
                 self.fill()
             except ssl.SSLError as error:
-                if error.reason != "UNEXPECTED_EOF_WHILE_READING":
+                if not cut_off(error):
                     raise
                 raise ConnectionResetError("the stream ended within the handshake") from error
 
@@ -94,7 +99,7 @@ class Secured:
                 self.ended = True
                 return b""
             except ssl.SSLError as error:
-                if error.reason != "UNEXPECTED_EOF_WHILE_READING":
+                if not cut_off(error):
                     raise
                 return b""
 

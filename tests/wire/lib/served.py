@@ -34,12 +34,14 @@ def served_beside(server, hello, big):
 class Served:
     """A subclass has addresses, [(host, port)], and stats(), a dict."""
 
+    secured = EVERYWHERE  # it speaks TLS
+
     @property
     def address(self):
         return self.addresses[0]
 
     def wire(self, **options):
-        return Wire(self.address, **options)
+        return Wire(self.address, **{"secured": self.secured, **options})
 
     def ask(self, *args, **options):
         """One request on a connection of its own."""

@@ -58,6 +58,7 @@ class Process(Served):
             if files:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
         command = [BIN, "serve", self.root, "--engine", engine, *ARGS, *map(str, args)]
+        self.secured = "--tls" in command
         if not any(str(arg).startswith(("--port", "-p", "unix:")) for arg in args):
             command += ["--port", "0"]
         if passed:  # listeners, as systemd passes them
