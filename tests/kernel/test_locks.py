@@ -13,7 +13,7 @@ LOCK = re.compile(r"\b(_raw_(spin|read|write)_\w*lock|mutex_(try)?lock|down_(rea
 ASKED = 200
 AWAY = ("softirq", "schedule", "rcu_note_context_switch")  # the processor did something else in the middle of the call
 # The kernel patches each function that it traces: with all of them an emulator is busy for so long that RCU complains.
-TRACED = ("kcache_*", "kwitness_*", "_raw_*lock*", "mutex_*lock*", "down*", "rt_mutex_*lock*", "*queued_*_slowpath",
+TRACED = ("kcache_*", "kstamp_*", "_raw_*lock*", "mutex_*lock*", "down*", "rt_mutex_*lock*", "*queued_*_slowpath",
           *(f"*{name}*" for name in AWAY))
 PATIENT = ("--head-timeout", "5m", "--idle-timeout", "5m")  # turning the tracer on takes seconds in an emulator
 SETTINGS = {"set_graph_function": "", "set_ftrace_filter": "", "options/funcgraph-irqs": "1", "tracing_on": "1"}
