@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: MIT
 """How the bytes of a request arrive: pipelined, one at a time, before the trace began, with the handshake's last packet."""
+import http.client
 import socket
 import struct
 import time
 
 import pytest
-from aid import SMALL, Lies, adds_up, exactly, request, rung, traced_load, tracing
+from aid import FILE, PATIENCE, SMALL, Lies, adds_up, exactly, request, rung, traced_load, tracing
 
 pytestmark = pytest.mark.usefixtures("traced")
 
 
-@pytest.mark.parametrize("engine", ("epoll", "uring", "thread", "dispatch", "coro"))
+ENGINES = ("epoll", "uring", "thread", "dispatch", "coro")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("depth", (2, 16))
 def test_pipelined(engine, depth):
     with rung(engine) as port:
@@ -38,6 +42,27 @@ def test_a_byte_at_a_time():
     adds_up(one)
     assert one["target"] == "/one" and one["status"] == 200 and one["answer_bytes"] == len(SMALL)
     assert one["took_ns"]["head"] > 0 and runs[0].summary["gaps"] == 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_server_reads_bytes(engine):
+    """The same with our engines, which look at a head again with each of its bytes: two requests on a connection."""
+    with rung(engine) as port, tracing("--json", port) as runs:
+        with socket.create_connection(("127.0.0.1", port), PATIENCE) as client:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for _ in range(2):
+                for byte in request(FILE):
+                    client.sendall(bytes([byte]))
+                    time.sleep(0.001)
+                answer = http.client.HTTPResponse(client)
+                answer.begin()
+                assert answer.status == 200 and answer.read()
+    assert [one["ordinal"] for one in runs[0].requests] == [1, 2] and runs[0].summary["gaps"] == 0
+    for one in runs[0].requests:
+        adds_up(one)
+        assert one["target"] == FILE and one["status"] == 200 and one["ended"] == "answered"
+        assert one["took_ns"]["head"] > 1000000 * (len(request(FILE)) - 1), one
+        assert isinstance(one["took_ns"]["read"], int) and isinstance(one["took_ns"]["parsed"], int), one
 
 
 def test_begun_before_the_trace():
