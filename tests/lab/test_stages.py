@@ -3,6 +3,7 @@
 import os
 
 import kind_stages
+import kind_traced
 import measures
 import pytest
 from rig import Broken
@@ -55,3 +56,22 @@ def test_a_small_cell(context, engine, sample):
         assert 0 < inside <= found[f"{prefix}_us"] * 1.000001
     assert found["traced_us"] < found["slow_us"]
     assert found["traced_read_us"] > 0 and found["traced_out_us"] > 0
+
+
+@pytest.mark.parametrize("tracer", [None, "", "--without probe"])
+def test_traced(context, monkeypatch, tracer):
+    """A traced cell has the figures of kind load, and is invalid if the tracer lost something."""
+    target = {"name": "some", "engine": "epoll", **({} if tracer is None else {"tracer": tracer})}
+    scenario = {"name": "some", "connections": 4, "rate": 2000, "pinned": False}
+    try:
+        assert kind_traced.measure(context, target, scenario, 0.3)["figures"]["cpu_us"] > 0
+    except Broken as error:
+        if str(error).startswith("rung trace: ") and "tracing" not in str(error):
+            pytest.skip(str(error))
+        raise
+    monkeypatch.setattr(kind_stages.Tracer, "ended", lambda _: ([], {"lost_events": 1, "gaps": 0, "answered": 9}))
+    if tracer is None:
+        assert kind_traced.measure(context, target, scenario, 0.3)["figures"]
+    else:
+        with pytest.raises(Broken, match="lost 1 events"):
+            kind_traced.measure(context, target, scenario, 0.3)
