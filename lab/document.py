@@ -17,7 +17,7 @@ GROUPS = {  # of the index; every experiment is in one of them (tests/lab/test_d
     "Which server, which engine": ("engines", "workloads", "nginx", "growth", "workers", "completion", "stages", "ab"),
     "How to wait, and for whom": ("connections", "echo", "echo-crowd", "echo-flood", "echo-sizes", "naps", "triggers", "scheduling"),
     "Threads and queues": ("pool-sweep", "pool-queues", "dispatch-queues"),
-    "Files and packets": ("sending", "data-set", "packets", "log-lines"),
+    "Files and packets": ("sending", "data-set", "beyond-memory", "packets", "log-lines"),
     "Memory, timers, parsers, compilers": ("memory", "allocators", "timers", "timers-time", "parsers", "parsers-time", "builds"),
     "Inside the kernel": ("kernel-models", "kernel-peers", "kernel-cache", "kernel-echo", "kernel-idle", "kernel-messages",
                           "kernel-queues", "kernel-scheduling", "kernel-threads"),

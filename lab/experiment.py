@@ -42,7 +42,7 @@ KEYS = {
                  "bytes": EITHER, "files": COUNT, "path": TEXT, "load": TEXT, "warm": YES_NO, "cold": YES_NO,
                  "pinned": YES_NO, "beside": TEXT, "server": TEXT, "kernel": TEXT, "short": COUNT, "long": COUNT,
                  "count_rounds": COUNT, "entries": COUNT, "source": COUNT, "gzip": YES_NO, "once": YES_NO,
-                 "folders": COUNT, "crawl": YES_NO, "sample": COUNT},
+                 "folders": COUNT, "crawl": YES_NO, "sample": COUNT, "memory": COUNT},
 }
 ORDERS = ("turns", "random")
 MUST = {"standing": ("figure", "ours", "others"), "experiment": ("title", "question", "method", "target", "scenario"), "claim": ("figure", "expect"),
@@ -64,7 +64,7 @@ RUNG, PEER, PROGRAM = {"engine", "options", "env", "wrap", "binary", "build"}, {
 MODULE, LOOKED_AT = {"model", "options"}, {"scheduler", "probe"}
 MODELS = ("event", "softirq", "cmwq", "kthread")
 LOADED = {"connections", "threads", "idle", "rate", "pipeline", "close", "bytes", "files", "path", "load", "warm", "cold", "beside",
-          "seconds", "pinned", "options", "entries", "gzip", "once", "folders", "crawl"}
+          "seconds", "pinned", "options", "entries", "gzip", "once", "folders", "crawl", "memory"}
 RESTING = {"rests", "beside", "pinned", "options"}
 ECHOES = {"clients": {"times", "bytes"}, "floods": set(), "connections": {"idle", "bytes"}}  # what clients do: further keys for it
 ECHO = Kind({"engine", "options", "wrap", "pinned"}, {"workers", "pinned", *ECHOES, *set().union(*ECHOES.values())},

@@ -30,6 +30,7 @@ FIGURES = {
     "switches": Figure("context switches a request", "", LESS),
     "preempted": Figure("preemptions a request", "", LESS),
     "queued_us": Figure("time ready but not running, for each request", "us", LESS),
+    "disk_kib": Figure("read from the disk for a request", "KiB", LESS),
     "failed": Figure("failed requests", "", LESS),
     # at rest, and by connection
     "cpu_us_a_second": Figure("processor time in a second of rest", "us", LESS),

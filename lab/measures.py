@@ -16,9 +16,10 @@ import subprocess
 import tempfile
 import time
 
+import confined
 import far
 from far import Far
-from rig import (ENGINE, PATIENCE_S, Broken, Cannot, Crowd, Server, busy, bytes_of, cpu_ns, each_file, end_with_us, family,
+from rig import (ENGINE, PATIENCE_S, Broken, Cannot, Crowd, Server, busy, bytes_of, cpu_ns, disk_bytes, each_file, end_with_us, family,
                  field_kib, make_folder, scheduled, text_of, used_s)
 
 PERCENTILES = {"p50": 50, "p75": 75, "p90": 90, "p99": 99, "p99_9": 99.9, "p99_99": 99.99, "max": 100}
@@ -300,10 +301,13 @@ def warm(context, target, server, scenario, folder):
     options, theirs = load_options(context, scenario, server.port, before=True), processors(scenario)[1]
     files, compare = scenario.get("files", 1), ["--check", folder]
     files = KNOWN if scenario.get("crawl") else files
+    if "memory" in scenario:  # a page that the generator reads is not the server's
+        forget(folder)
+        compare = []
     checked(target, server, scenario, folder)
     if "entries" in scenario or scenario.get("gzip") or "program" in target and files > 1:
         compare = []
-    asked = files if scenario.get("cold") else 2 * files
+    asked = files if scenario.get("cold") or "memory" in scenario else 2 * files
     generate(context, ["-n", str(max(scenario.get("connections", 1), asked)), *compare, *options], PATIENCE_S + 60, theirs)
 
 
@@ -325,7 +329,7 @@ def under_load(context, target, server, scenario, seconds):
     with Crowd(server.port) as idle:
         if scenario.get("idle") and not idle.grow(scenario["idle"], PATIENCE_S):
             raise Broken(f"{scenario['idle']} idle connections were not all answered")
-        before_s, queued_ns = used_s(server.pid), scheduled(server.pid)[1]
+        before_s, queued_ns, read = used_s(server.pid), scheduled(server.pid)[1], disk_bytes(server.pid)
         asked = [*duration(scenario, seconds), *options]
         data = generate_far(asked, seconds + PATIENCE_S) if Far.client else generate(context, asked, seconds + PATIENCE_S, theirs)
         if scenario.get("once"):
@@ -333,7 +337,7 @@ def under_load(context, target, server, scenario, seconds):
         if scenario.get("crawl") and data["requests"]["sent"] > data["urls"]:
             raise Broken(f"all {data['urls']} files were requested, some twice, so this is not a crawl: use more files or less time")
         cpu_s, queued_ns = used_s(server.pid) - before_s, scheduled(server.pid)[1] - queued_ns  # before the idle connections are closed
-        rss = field_kib(each_file(family(server.pid), "smaps_rollup"), "Pss")
+        rss, read = field_kib(each_file(family(server.pid), "smaps_rollup"), "Pss"), disk_bytes(server.pid) - read
     if scenario.get("once"):
         checked(target, server, scenario, folder)
     usage, answers, latency = server.stop(), data["requests"]["answered"], data["latency_us"]
@@ -341,6 +345,7 @@ def under_load(context, target, server, scenario, seconds):
                         "bytes_per_second": data["received_bytes_per_s"],
                         "switches": (usage.ru_nvcsw + usage.ru_nivcsw) / answers,
                         "preempted": usage.ru_nivcsw / answers, "queued_us": queued_ns / 1e3 / answers,
+                        "disk_kib": read / 1024 / answers,
                         **{figure: latency[key] for figure, key in LATENCIES.items()}},
             "limiter": limiter(data, cpu_s, ours),
             "percentiles": [[at, latency[key]] for key, at in PERCENTILES.items()]}
@@ -367,11 +372,24 @@ def beside(scenario):
 
 
 def load(context, target, scenario, seconds):
-    folder = documents(context, scenario)
+    folder, seconds = documents(context, scenario), scenario.get("seconds", seconds)
+    if "memory" in scenario:
+        return confined_load(context, target, scenario, seconds)
     with open_target(context, target, scenario, folder) as server, beside(scenario):
         if "rests" in scenario:
             return at_rest(server, scenario)
-        return under_load(context, target, server, scenario, scenario.get("seconds", seconds))
+        return under_load(context, target, server, scenario, seconds)
+
+
+def confined_load(context, target, scenario, seconds):
+    """A server that has `memory` MiB for itself and for the pages of the files that it reads."""
+    folder, limit = documents(context, scenario), scenario["memory"] << 20
+    with confined.Memory(limit) as group, open_target(context, target, scenario, folder) as server:
+        group.take(server.pid)
+        found = under_load(context, target, server, scenario, seconds)
+        if scenario.get("files", 1) * scenario.get("bytes", BYTES) > limit and not group.times_full():
+            raise Broken(f"{target['name']} had all its files in {limit >> 20} MiB, although they are larger")
+    return found
 
 
 # --- Kinds program and count: no server, one of lab/programs -----------------------------------------------

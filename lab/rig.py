@@ -126,6 +126,12 @@ def field_kib(texts, name):
     return sum(int(match[1]) for match in found if match)
 
 
+def disk_bytes(pid):
+    """Bytes that the living processes of a family have made the kernel read from a disk."""
+    found = (re.search(r"^read_bytes: (\d+)", text, re.MULTILINE) for text in each_file(family(pid), "io"))
+    return sum(int(match[1]) for match in found if match)
+
+
 def cpu_ns(pid):
     """Processor time that the living threads of a family have used."""
     return scheduled(pid)[0]

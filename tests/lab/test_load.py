@@ -3,6 +3,7 @@
 import gzip
 import os
 
+import confined
 import kind_crowd
 import measures
 import peers
@@ -193,3 +194,30 @@ def test_what_the_limit_was(monkeypatch, cpu_s, busy, waited, pinned, told):
     threads = [{"cpu_share": busy, "waited_for_cpu_share": waited}]
     data = {"elapsed_s": 1, "generator": {"threads": threads, "was_the_limit": False}}
     assert measures.limiter(data, cpu_s, [0] if pinned else None) == told
+
+
+def test_a_group_says_how_often_it_was_full():
+    assert confined.reached("17\n") == 17
+    assert confined.reached("low 0\nhigh 3\nmax 12\noom 0\noom_kill 0\n") == 12
+
+
+MEMORY = {"name": "some", "bytes": 1 << 20, "connections": 4, "memory": 16, "load": "--zipf 0", "pinned": False}
+
+
+@pytest.mark.parametrize("files, again", [(4, False), (48, True)])
+def test_files_that_do_not_fit_are_read_again(context, files, again):
+    """Each file is asked for once before the measurement, so files that fit are not read from the disk any more."""
+    if measures.filesystem(context.folder) in ("tmpfs", "ramfs", ""):
+        pytest.skip("the temporary folder is in memory, which has no disk")
+    try:
+        found = measures.load(context, {"name": "it", "engine": "epoll"}, {**MEMORY, "files": files}, 0.5)["figures"]
+    except Cannot as error:
+        pytest.skip(str(error))
+    assert found["disk_kib"] > 64 if again else found["disk_kib"] < 16, found
+    assert not os.path.exists(confined.Memory(1).path)
+
+
+def test_a_limit_that_limits_nothing_is_noticed(context, monkeypatch):
+    monkeypatch.setattr(confined.Memory, "times_full", lambda _: 0)
+    with pytest.raises(Broken, match="in 16 MiB, although they are larger|memory cannot be limited|is memory"):
+        measures.load(context, {"name": "it", "engine": "epoll"}, {**MEMORY, "files": 48}, 0.1)
