@@ -201,8 +201,9 @@ def test_it_tells(start, standard, notified, kind):
     assert reloading[0] == "RELOADING=1" and re.fullmatch(r"MONOTONIC_USEC=\d+", reloading[1])
     assert abs(int(reloading[1].partition("=")[2]) / 1e6 - time.monotonic()) < PATIENCE
     assert told() == ["READY=1"]
-    os.kill(server.pid, signal.SIGTERM)
+    server.process.terminate()
     assert told() == ["STOPPING=1"]
+    server.finish()
 
 
 @pytest.mark.any_engine("the engine knows nothing of it")
