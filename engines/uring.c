@@ -15,9 +15,13 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include "../base/clock.h"
 #include "uring.h"
 
-enum { END_MS = 5000 }; /* wait for operations that cannot be cancelled: a disk may hang */
+enum {
+    END_MS = 5000,       /* wait for operations that cannot be cancelled: a disk may hang */
+    LOOK_UNTIL_MS = 5000 /* see uring_listeners_look() */
+};
 
 /* --- Completions ------------------------------------------------------------------------------ */
 
@@ -149,11 +153,13 @@ static int turns(struct uring *u)
         int err;
 
         uring_listeners_tend(u);
-        err = ring_wait(&u->ring, uring_may_feed(u) ? 0 : loop_wait_ms(l));
+        err = ring_wait(&u->ring, uring_may_feed(u) ? 0
+                                                    : uring_listeners_wait_ms(u, loop_wait_ms(l)));
         if (err)
             return err;
         loop_tick(l);
         reap(u);
+        uring_listeners_look(u);
         uring_feed_starved(u);
         while ((s = loop_expired(l)))
             leave(u, s);
@@ -203,6 +209,7 @@ static int uring_open(struct uring *u, struct worker *w)
     u->listener[w->listeners + 1].fd = w->stop_fd;
     u->listeners = w->listeners + 2;
     u->ahead = true;
+    u->look_until_ms = w->used_before ? clock_ms() + LOOK_UNTIL_MS : 0;
     return 0;
 }
 

@@ -35,6 +35,7 @@ struct uring {
     struct ring ring;
     struct loop *loop;
     bool ahead; /* this kernel can accept for ever (multishot) */
+    uint64_t look_ms, look_until_ms; /* of the next uring_listeners_look(); 0: none any more */
     unsigned holding; /* sessions whose bytes wait for memory */
     struct starved starved;
     unsigned listeners; /* the worker's, and behind them wake_fd and stop_fd */
@@ -70,6 +71,10 @@ void uring_begin_in_turn(struct uring *u, struct session *s, enum conn_want want
 
 /* Bring each listener to the state that it should have now. */
 void uring_listeners_tend(struct uring *u);
+/* Accept what waits in listeners that a killed process has used: see uring_accept.c.  Between two
+ * calls the ring may wait for as long as uring_listeners_wait_ms() says, instead of wait_ms. */
+void uring_listeners_look(struct uring *u);
+int uring_listeners_wait_ms(const struct uring *u, int wait_ms);
 /* Handle a completion of listener[i], which may be wake_fd or stop_fd. */
 void uring_listener_completed(struct uring *u, unsigned i, const struct io_uring_cqe *cqe);
 

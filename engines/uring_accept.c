@@ -6,17 +6,25 @@
  * there is a slot, so it is used while more slots are free than it can take before it is ended.
  * With fewer the listener is polled, as by epoll.c, and each connection is accepted when it has a
  * slot.
+ *
+ * A connection wakes one of the operations that wait for a listener.  When a process is killed, the
+ * kernel ends its ring after it, in a thread of its own (io_ring_exit_work()), and until then that
+ * ring's operation may be the one that is woken.  The connection then stays in the queue, and the
+ * next one is lost in the same way.  So a worker whose listeners another process has used looks at
+ * them itself for a while.
  */
 #include <errno.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include "../base/clock.h"
 #include "../base/net.h"
 #include "uring.h"
 
 enum {
     /* Connections that may be accepted before listening can be ended: a batch of completions, and
      * as many as there is room for while it is handled. */
-    ACCEPTS_AHEAD = 2 * RING_CQES + LISTENERS_MAX
+    ACCEPTS_AHEAD = 2 * RING_CQES + LISTENERS_MAX,
+    LOOK_MS = 100 /* between two looks at listeners that another process has used */
 };
 
 /* The state that a listener should have now. */
@@ -86,6 +94,24 @@ static void accept_waiting(struct uring *u, unsigned listener)
         net_may_block(s->fd, true); /* the ring waits only for sockets that may block */
         uring_begin_in_turn(u, s, CONN_RECV);
     }
+}
+
+void uring_listeners_look(struct uring *u)
+{
+    uint64_t now_ms = u->look_until_ms ? clock_ms() : 0;
+
+    if (!u->look_until_ms || now_ms < u->look_ms)
+        return;
+    u->look_ms = now_ms + LOOK_MS;
+    if (now_ms >= u->look_until_ms)
+        u->look_until_ms = 0;
+    for (unsigned i = 0; loop_listening(u->loop) && i < loop_worker(u->loop)->listeners; i++)
+        accept_waiting(u, i);
+}
+
+int uring_listeners_wait_ms(const struct uring *u, int wait_ms)
+{
+    return u->look_until_ms && (wait_ms < 0 || wait_ms > LOOK_MS) ? LOOK_MS : wait_ms;
 }
 
 static void woken(struct uring *u)

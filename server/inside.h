@@ -227,6 +227,7 @@ struct server {
     struct signals *signals; /* for the supervisor of processes; NULL: a thread handles them */
     unsigned listeners;
     bool passed; /* another process opened them, and keeps them: passed.c */
+    bool used_before; /* a worker process that accepted from them was killed */
     int (*listener)[LISTENERS_MAX]; /* one set, or one for each worker (SO_REUSEPORT) */
     int stop_fd;            /* eventfd written once at the first stop signal */
     atomic_int stopping;    /* stop signals so far: at 2 everything is cut off at once */

@@ -64,6 +64,7 @@ struct worker {
     unsigned listeners;
     int listener[LISTENERS_MAX];
     atomic_bool left; /* stopping: this worker accepts no more; descriptor numbers stay taken */
+    bool used_before; /* by a process that may have been killed: see uring_accept.c */
     int stop_fd;                  /* readable for ever after the first stop signal */
     const atomic_int *stopping;   /* 0, or the number of stop signals seen */
     atomic_uint turn;                /* worker_accept(): the listener looked at first */

@@ -101,6 +101,7 @@ static bool reap(struct worker_slot *slot, int status)
     if (slot->pid_fd >= 0)
         close(slot->pid_fd);
     stats_lose(slot->server->stats, slot->number + 1);
+    slot->server->used_before = true;
     if (WIFSIGNALED(status))
         say_error("worker %u was killed by signal %d (%s); its connections are lost%s",
                   slot->number, WTERMSIG(status), strsignal(WTERMSIG(status)),

@@ -64,6 +64,24 @@ def test_the_listener_outlives_it(start, standard, listener):
         assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
 
 
+@pytest.mark.skipif(ENGINE != "uring", reason="other engines take no wake-up once their process has ended")
+def test_a_ring_that_ends_late_keeps_no_client_waiting(start, standard, listener):
+    """The kernel ends the ring of a killed process a moment later, and meanwhile the ring may take the wake-up that a client
+    brings.  The ring of a stopped process does the same for as long as a test wants."""
+    first = start(standard, passed=[listener])
+    assert get(listener.getsockname()).startswith(b"HTTP/1.1 200 ")
+    os.kill(first.pid, signal.SIGSTOP)
+    try:
+        start(standard, passed=[listener])
+        begin = time.monotonic()
+        for _ in range(3):  # at the first one it may not wait yet
+            assert get(listener.getsockname()).startswith(b"HTTP/1.1 200 ")
+            time.sleep(0.1)
+        assert time.monotonic() - begin < PATIENCE / 4
+    finally:
+        os.kill(first.pid, signal.SIGCONT)
+
+
 @pytest.mark.long
 def test_restarted_under_load_without_a_refusal(start, standard, listener):
     """Clients that connect for each request lose none to a restart: each is answered whole, by the old or by the new one."""
