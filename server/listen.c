@@ -380,9 +380,10 @@ void listen_text(const struct server *srv, char *buf, size_t cap)
     }
 }
 
-/* Addresses of the listener's family, except loopback and link-local ones, which need a zone to be
- * opened. */
-static void say_reachable(const struct ifaddrs *list, const struct net_address *a)
+/* Prints the interfaces' addresses of the listener's family, without loopback and without
+ * link-local addresses of IPv6, which a client cannot open without a zone. */
+static void say_reachable(const char *proto, const struct ifaddrs *list,
+                          const struct net_address *a)
 {
     for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
         char text[NET_ADDRESS_TEXT];
@@ -401,7 +402,7 @@ static void say_reachable(const struct ifaddrs *list, const struct net_address *
             ((struct sockaddr_in6 *)&b.sa)->sin6_addr = in6;
         }
         net_address_text(&b, text);
-        say("on the network (%s): http://%s/", i->ifa_name, text);
+        say("on the network (%s): %s://%s/", i->ifa_name, proto, text);
     }
 }
 
@@ -414,7 +415,7 @@ void listen_say_public(const struct server *srv)
     for (unsigned i = 0; i < srv->listeners; i++) {
         struct net_address a;
         if (local_address(srv->listener[0][i], &a) && to_loopback(&a))
-            say_reachable(list, &a);
+            say_reachable(srv->proto->name, list, &a);
     }
     freeifaddrs(list);
 }

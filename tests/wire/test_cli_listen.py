@@ -244,6 +244,19 @@ def test_public_counts_as_two(begin, site, tmp_path):
     assert unix_get(f"{tmp_path}/5").endswith(b"content\n")
 
 
+@pytest.mark.any_engine("before an engine runs")
+@pytest.mark.parametrize("args, scheme", [([], "http"), (["--tls", "self"], "https")])
+def test_addresses_on_the_network(begin, site, args, scheme):
+    """The address of an interface is a URL that a client can open: of the protocol that is served, and not of a local link."""
+    server = begin("-p", "0", "--public", *args, site)
+    server.said("Ctrl-C")
+    found = re.findall(r"on the network \(\S+\): (\w+)://(\S+)/", "\n".join(server.lines))
+    if not found:
+        pytest.skip("this machine has no interface but loopback")
+    for protocol, address in found:
+        assert protocol == scheme and not address.startswith(("127.", "[fe80")), found
+
+
 def test_both_kinds_of_socket(begin, site, tmp_path):
     server = begin("-p", "0", "-b", "127.0.0.1", "-b", f"unix:{tmp_path}/socket", site)
     assert server.get("/file.txt").status == 200
