@@ -79,7 +79,7 @@ struct conn_proto {
      * the connection is not closing. */
     long (*input)(struct conn *c, const char *bytes, size_t n);
     /* The send queue is empty and the protocol called conn_more(): queue the next piece of the
-     * answer. */
+     * answer, end the answer, or call conn_wait(). */
     void (*more)(struct conn *c);
     /* The peer has finished sending; unused bytes (a partial message) may be in the input queue. */
     void (*end)(struct conn *c, size_t unused);

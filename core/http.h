@@ -186,8 +186,9 @@ struct http_host {
      * the same ask. */
     int (*find)(void *ctx, const struct http_ask *ask, struct source **source);
 
-    /* Finds the site's own page for an error status (404.html), or -ENOENT.  -EINPROGRESS as above,
-     * but not when the peer has finished sending. */
+    /* Finds the site's own page for an error status (404.html), or -ENOENT.  -EINPROGRESS as above;
+     * but if the peer has finished sending, it must not be returned.  The owner of the connection
+     * sees to that, since page() is not told. */
     int (*page)(void *ctx, unsigned status, struct source **source);
 
     /* An answer has been decided.  The returned note (may be NULL) is passed to conn.answered()

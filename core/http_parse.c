@@ -335,9 +335,9 @@ static bool is_registered(struct slice name)
     return false;
 }
 
-/* Why codings that are not just "chunked" are refused.  A coding that we do not understand is 501
- * (RFC 9112 6.1).  A list that is malformed, or whose last coding is known not to mark the end of
- * the body, is 400 (6.3). */
+/* Why codings that are not just "chunked" are refused.  501 (RFC 9112 6.1): chunked behind another
+ * coding, or a last coding that is not registered.  400 (6.3): a malformed list, or a last coding
+ * that is registered and does not mark the end of the body. */
 static int refuse_codings(const struct http_head *h)
 {
     bool chunked = false, coded = false, unknown = false;

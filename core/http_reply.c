@@ -246,8 +246,8 @@ static int reply_body(struct found *f)
 
 /* --- The request ------------------------------------------------------------------------------ */
 
-/* Whether the answer may be something else than the whole body: then the validators of this version
- * count. */
+/* Whether the request has a condition or a range.  If it has none, no validator need be
+ * computed. */
 static bool is_conditional(const struct http_head *head)
 {
     return head->first[FIELD_IF_MATCH] || head->first[FIELD_IF_NONE_MATCH] ||

@@ -29,7 +29,7 @@ enum {
     ROOM_PACE_BYTES = 16384
 };
 
-/* The door as it is now. */
+/* The connections that a worker serves, and those that wait, as they are now. */
 struct room {
     uint64_t now_ms;
     unsigned conn_max;   /* connections that can be served at once */

@@ -152,7 +152,7 @@ static void block_finish(struct kblock *b)
     mutex_lock(&b->machine);
     conn_abort(&b->k.conn);
     mutex_unlock(&b->machine);
-    kconn_finish(&b->k); /* takes it out of the list: look() is not called any more */
+    kconn_finish(&b->k); /* takes it out of the list: kick() is not called any more */
     cancel_delayed_work_sync(&b->watch);
     kcontext_home(&b->context);
     kcontext_close(&b->context);

@@ -2,11 +2,13 @@
 /* kinside.h - how the serving core's own files fit together.
  *
  * kopen.c starts and ends a server; klisten.c accepts; a model (kserve.c: event and softirq,
- * kblock.c: cmwq and kthread) makes a connection of each socket and pumps it; kconn.c has what is
- * common to connections; kcontext.c is the machine's host; kwhole.c keeps answers that are ready to
- * send; ksock.c moves the bytes; kbufpool.c has the buffers; kstats.c counts, and ktrace.h has the
- * trace points.  No two files need each other (tests/cycles.py): klisten.c calls a model by
- * its kmodel_ops.
+ * kblock.c: cmwq and kthread) makes a connection of each socket and pumps it.  Of event and softirq
+ * khook.c accepts and hooks a socket's callbacks, kready.c has the list of ready connections,
+ * kpump.c pumps them, and kfar.c serves those that must wait for a file system.  kconn.c has what
+ * is common to connections; kcontext.c is the machine's host; kwhole.c keeps answers that are ready
+ * to send; ksock.c moves the bytes; kbufpool.c has the buffers; kstats.c counts, and ktrace.h has
+ * the trace points.  No two files need each other (tests/cycles.py): klisten.c calls a model by its
+ * kmodel_ops.
  */
 #ifndef KERNEL_KINSIDE_H
 #define KERNEL_KINSIDE_H
@@ -61,7 +63,7 @@ struct kcontext {
     enum kreach reach; /* which file systems it may wait for */
     bool away;         /* kblock.c: its answer is counted in serve->away */
     bool brief;        /* kfar.c: the context is freed after one pump */
-    bool busy;         /* kserve.c: a connection is being pumped */
+    bool busy;         /* kpump.c: a connection is being pumped */
     char *scratch;     /* RECV_BYTES_MAX */
     struct page_frag frag; /* where ksock.c copies what it sends; sockets hold references */
     char date[32];
@@ -160,7 +162,8 @@ struct kserve {
 };
 
 /* --- kconn.c ---------------------------------------------------------------------------------- */
-/* Counts the connection and puts it into the list: look() may be called for it from now on. */
+/* Counts the connection and puts it into the list: kmodel_ops.kick() may be called for it from
+ * now on. */
 void kconn_begin(struct kconn *k, struct kserve *s, struct socket *sock,
                  const struct conn_host *host);
 /* Releases everything except the connection's own memory.  May sleep. */
@@ -169,8 +172,9 @@ void kconn_finish(struct kconn *k);
  * last one.  Call it only in a work item of one of the server's queues: serve_free() waits for
  * those before it frees serve. */
 void kserve_left(struct kserve *s);
-/* Whether the connection must end because the server stops or its slot is wanted.  Its owner calls
- * this, and kconn_overdue(). */
+/* Whether the connection must end because the server stops or its slot is wanted, which counts
+ * as an eviction.  Only the thread or work item that may touch the machine calls this and the
+ * next one. */
 bool kconn_unwanted(struct kconn *k, u64 now_ms);
 /* Checks the connection's deadline; true: its time is up (counted). */
 bool kconn_overdue(struct kconn *k, u64 now_ms);

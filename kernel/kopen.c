@@ -37,7 +37,7 @@ enum { LOOKS_MAX = 64 };
 
 /* --- Stopping --------------------------------------------------------------------------------- */
 
-/* Calls look() for some connections, in the order of the list.  Returns how many; 0: the list is
+/* Calls kick() for some connections, in the order of the list.  Returns how many; 0: the list is
  * empty. */
 static int look_at_some(struct kserve *s)
 {
@@ -241,14 +241,14 @@ static struct kserve *serve_new(const struct kserve_options *opt, const struct k
     return s;
 }
 
-/* The work item of a blocking connection holds a place of the queue; other work needs only a few
- * places. */
+/* With cmwq the queue needs a place for each connection, whose work item holds it until the
+ * connection ends.  0 is the kernel's default, which is enough for the other models. */
 static int queues_open(struct kserve *s)
 {
     s->wq = queue_new(s, s->opt.model == KMODEL_CMWQ ? CMWQ_CONN_MAX : 0);
     if (!s->wq)
         return -ENOMEM;
-    s->listen_wq = alloc_workqueue("%s_door", KCOMPAT_WQ_PERCPU, 0, s->name);
+    s->listen_wq = alloc_workqueue("%s_listen", KCOMPAT_WQ_PERCPU, 0, s->name);
     return s->listen_wq ? 0 : -ENOMEM;
 }
 

@@ -11,7 +11,7 @@
 #include <net/sock.h>
 #include "kready.h"
 
-/* --- Marking: from callbacks, timers and look() ----------------------------------------------- */
+/* --- Marking: from callbacks, timers, kick() ------------------------------------------------- */
 
 /* Adds r to the list of a context; if the list was empty, starts its drain. */
 void kready_add(struct kcontext *cx, struct kready *r)

@@ -106,13 +106,14 @@ static int contexts_open(struct kcontext **contexts, struct kserve *s, bool may_
  *     close it before the bottom half calls queue_work_on().  kcompat_bh_end() waits until the
  *     bottom half has returned, so it comes before the drain.
  *   ready_rest(), in a work item of kfar.c, which hands the connection to a context with the same
- *   gap.
+ *     gap.
  *     kfar_close() waits until that work item has returned, so it comes before the drain as well.
  *   kready_queue(), for kready_mark() and khook_accept().  A callback of the socket does this
  *     under sk_callback_lock, which ksock_unhook() takes for writing; a timer does it in its
  *     function, for which timer_shutdown_sync() waits.  Both have returned when kready_close()
- *     counts the connection as gone.  listener_accept(), which welcomes and evicts, ended in
- *     klisteners_close(), and stop() has returned in the thread that runs this, or that started it.
+ *     counts the connection as gone.  listener_accept(), which accepts connections and asks others
+ *     to leave, ended in klisteners_close(), and stop() has returned in the thread that runs this,
+ *     or that started it.
  *
  * A bottom half queues itself as well, after a full turn of its own.  kcompat_bh_end() prevents it:
  * tasklet_kill() holds the bit that tasklet_schedule() needs, and cancel_work_sync() holds the one

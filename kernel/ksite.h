@@ -25,10 +25,10 @@ struct ksite_options {
 int ksite_open(struct ksite **site, const struct ksite_options *opt);
 void ksite_close(struct ksite *site); /* no source is in use any more; NULL is fine */
 
-/* The representation asked for, as host->find() says; page(): NNN.html for an error status, or
- * -ENOENT.  Both may sleep, for as long as the folder's file system takes.  source->file is a
- * struct file.  Without `away` no other file system is asked: if one would have to be, and mounts
- * may be crossed, find() returns -EINPROGRESS. */
+/* ksite_find(): the representation asked for, as host->find() says.  ksite_page(): NNN.html for an
+ * error status, or -ENOENT.  Both may sleep, for as long as the folder's file system takes.
+ * source->file is a struct file.  Without `away` no other file system is asked: if one would have
+ * to be, and mounts may be crossed, ksite_find() returns -EINPROGRESS. */
 int ksite_find(struct ksite *site, const struct http_ask *ask, bool away, struct source **source);
 int ksite_page(struct ksite *site, unsigned status, struct source **source);
 

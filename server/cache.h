@@ -43,8 +43,8 @@ void cache_leave(struct cache *cache); /* NULL is fine */
 struct cache_reader *cache_reader_open(struct cache *cache);
 void cache_reader_close(struct cache_reader *reader); /* NULL is fine */
 
-/* Acts upon all events that are queued by now.  Call it after the receive and before cache_find(),
- * which takes the time to be now_ms. */
+/* Acts upon all events that are queued by now.  Call it after the receive and before
+ * cache_find(), which uses now_ms as its time. */
 void cache_look(struct cache_reader *reader, uint64_t now_ms);
 
 /* Like site_find() with may_block false, and site_page(). */

@@ -237,14 +237,15 @@ void cache_cut(struct cache *c, struct cache_deps *deps);
 void cache_cut_entry(struct cache *c, struct cache_entry *e); /* not locked */
 /* Evicts one entry.  False: there is none that is not being sent.  Locked. */
 bool cache_evict(struct cache *c);
-/* From now on deps is cut when one of these names in the folder fd changes its meaning; or when the
- * inode fd changes.  False: that cannot be watched. */
 struct cache_names {
     unsigned count;
     struct slice name[CACHE_NAMES];
 };
+/* From now on deps is cut when one of these names in the folder fd changes its meaning.  False:
+ * that cannot be watched; here and below. */
 bool cache_depend_names(struct cache *c, struct cache_deps *deps, int fd,
                         const struct cache_names *names);
+/* ... or when the inode fd changes. */
 bool cache_depend_inode(struct cache *c, struct cache_deps *deps, int fd);
 /* ... or when anything of that child changes that a listing shows: also, if it is a folder, a name
  * in it. */

@@ -12,7 +12,7 @@
 #include "inside.h"
 
 enum {
-    BUFFER_SIZES = 4,    /* the core asks for two sizes; others go straight to malloc */
+    BUFFER_SIZES = 4,    /* the core asks for three sizes, TLS for one; others go to malloc */
     BUFFERS_KEPT_MAX = 64 /* of each size: for 64 connections in mid-answer; 6 MB a loop */
 };
 

@@ -246,9 +246,10 @@ void loop_tick(struct loop *l)
     }
 }
 
-/* Stopping: the listeners are given up once their queues have been emptied.  This takes two turns,
- * because the engine must first take them out of its set: another process may hold a listener, too,
- * and then closing it here does not take it out. */
+/* Stopping: the listeners are given up after LAST_CALL_MS, once their queues are empty or enough
+ * was taken from them; at the second stop signal at once.  This takes two turns, because the
+ * engine must first take them out of its set: another process may hold a listener, too, and then
+ * closing it here does not take it out. */
 static void leave_listeners(struct loop *l)
 {
     struct worker *w = l->worker;

@@ -118,7 +118,8 @@ enum { NEIGHBOUR_PATH = PATH_MAX + 64 };
 /* --- Programs of the same folder -------------------------------------------------------------- */
 
 /* Become rung-NAME, argv[0] being NAME, from the folder this program is in.  Returns only if there
- * is no such program; path is then the one that was tried, or "". */
+ * is no such program that we may run.  For a plain name of a command, path is then the one that was
+ * tried, or ""; otherwise it is of no use. */
 static void become_neighbour(char **argv, char path[NEIGHBOUR_PATH])
 {
     char name[64];

@@ -4,9 +4,9 @@
  *   rung:accepted(fd)                  a connection was taken from the listener's queue
  *   rung:answer(fd, ordinal, stamps)   an answer was decided: stamps is a struct probe_stamps
  *
- * A tracer that attaches sets a semaphore, a word of this process.  While it is 0, the clock is not
- * read, and a request costs only two more tests of that word.  A stop at a trace point takes about
- * a microsecond, so there is one for each answer, and it carries all times.
+ * Each trace point has a semaphore, a word of this process that counts its tracers.  While that of
+ * rung:answer is 0, the clock is not read, and a request costs two tests of it.  A stop at a trace
+ * point takes about a microsecond, so there is one for each answer, and it carries all times.
  *
  * The same times are in the log (--log stages) and in answers (--server-timing), under the same
  * names.

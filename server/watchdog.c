@@ -313,9 +313,10 @@ static bool any_takes(const struct worker *w)
            !w->tuning.drain_all;
 }
 
-/* Whether a connection waits for a slot that it will not get by itself.  While slots are free it is
- * about to get a thread, unless its queue's thread is taken or none can be started.  On a listener
- * that other workers share, one of them is about to accept it, unless they are full too. */
+/* Whether a connection waits for a slot that it gets only if another connection leaves.  In a full
+ * worker that shares its listener with none this is so at once.  Otherwise another thread or worker
+ * may be about to take it, so it must have waited for WAITED_MS, or STARVED_MS where slots are free
+ * and any thread of a pool may take it. */
 static bool is_awaited(struct watchdog *wd, bool full)
 {
     struct worker *w = wd->worker;

@@ -3,7 +3,8 @@
  *
  *   10.0.0.1:80    [2001:db8::1]:80    [fe80::1]%eth0:80
  *
- * The device after % is the one that the socket is bound to; a pair has it at its own end.  The
+ * The device after % is the one that the socket is bound to.  In a pair it stands at the local end,
+ * the first.  The
  * module reads the same form (kernel/drop_pair.c), and tests/drop feeds both the same texts.
  */
 #include <arpa/inet.h>

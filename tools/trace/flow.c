@@ -220,7 +220,8 @@ static bool is_quiet(const struct flow *f, const struct event *e)
     return !in_is_lost(f, e) && f->last && f->last->at[STAGE_PARSED] && f->out_ns > f->said_ns;
 }
 
-/* A request begins here.  If the client waits for each answer before it asks again, the answer that
+/* A request begins here: resume streams that were lost, but with pipelined requests only if no
+ * answer is owed.  If the client waits for each answer before it asks again, the answer that
  * was going out has ended if this packet acknowledges everything that left.  With pipelined
  * requests that need not be so, and it is not guessed which answer the next bytes belong to. */
 static void find_again(struct flows *fs, struct flow *f, const struct event *e)

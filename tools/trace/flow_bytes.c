@@ -3,8 +3,8 @@
  * grammar.
  *
  * The first bytes of a packet can be read, and the rest are only counted.  A body of a known length
- * needs no more than that.  If a head, or the size of a chunk, would be among bytes that are
- * missing, the stream is lost until the next request begins.
+ * needs no more than that.  The stream is lost until the next request begins if bytes of a head or
+ * of a chunked body are missing.
  */
 #include <stdlib.h>
 #include "flow.h"

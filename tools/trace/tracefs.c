@@ -75,8 +75,9 @@ static const struct {
 };
 enum {
     SETTINGS = sizeof(settings) / sizeof(settings[0]),
-    /* The tracer cannot be changed while it is read, and a process that is killed closes its
-     * files one after the other. */
+    /* How often to try to restore a setting while the tracer is busy, and how long to wait between
+     * two tries.  The tracer cannot be changed while it is read, and a process that is killed
+     * closes its files one after the other. */
     BUSY_LOOKS = 500,
     BUSY_MS = 10
 };
