@@ -78,7 +78,7 @@ static uint64_t sum_of(const struct cache *c, FILE *list, struct scratch *s)
 
 uint64_t cache_mounts(const struct cache *c)
 {
-    FILE *list = fopen("/proc/self/mountinfo", "re");
+    FILE *list = mounts_list();
     struct scratch *s = malloc(sizeof(*s));
     uint64_t sum = list && s ? sum_of(c, list, s) : 0;
 

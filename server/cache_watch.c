@@ -469,7 +469,7 @@ int cache_watch_open(struct cache *c)
     if (c->events < 0)
         return -errno;
     c->watches_max = watches_allowed();
-    c->mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+    c->mounts = mounts_open();
     p.fd = c->mounts;
     (void)poll(&p, 1, 0); /* from now on it reports changes */
     c->mounts_below = cache_mounts(c);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include "cache.h"
 #include "compress.h"
+#include "sandbox.h"
 #include "serve.h"
 
 enum { VALUE_TEXT = 96 };
@@ -175,6 +176,25 @@ static void check_codings(struct check *c)
         snprintf(c->value, sizeof(c->value), "none");
 }
 
+static void check_files(struct check *c)
+{
+    int version = sandbox_files_version();
+
+    c->fine = version > 0;
+    if (c->fine)
+        snprintf(c->value, sizeof(c->value), "Landlock %d", version);
+    else
+        snprintf(c->value, sizeof(c->value), "no: %s", say_why(version));
+}
+
+static void check_calls(struct check *c)
+{
+    int err = sandbox_calls_known();
+
+    c->fine = !err;
+    snprintf(c->value, sizeof(c->value), "%s%s", err ? "no: " : "seccomp", err ? say_why(err) : "");
+}
+
 static void check_memory(struct check *c)
 {
     long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -219,6 +239,12 @@ static const struct {
     {check_uring, "kernel.io_uring_disabled",
      "io_uring is allowed: 0: to all, 1: to root, 2: to no process",
      "sysctl -w kernel.io_uring_disabled=0"},
+    {check_files, "sandbox: files",
+     "a running server reaches its folder and its log, no other file",
+     "boot with lsm=landlock,... in front of the others; Linux 5.13 has it"},
+    {check_calls, "sandbox: system calls",
+     "a running server makes the calls that serving needs, no others",
+     "nothing can be done on this machine, or in this container: rung says so and serves"},
     {check_ipv6, "IPv6", "needed to serve [::1] in addition to 127.0.0.1",
      "rung serves IPv4 alone, and says so; nothing has to be done"},
 };

@@ -9,6 +9,7 @@
 #define SERVER_INSIDE_H
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <unistd.h>
 #include "../base/clock.h"
 #include "../base/congestion.h"
@@ -32,6 +33,7 @@ struct site_options {
 /* On failure *why says what was being done ("open folder"). */
 int site_open(struct site **site, const struct site_options *opt, const char **why);
 void site_close(struct site *site);
+int  site_root(const struct site *site); /* the descriptor of the folder */
 /* As in struct http_host; callable from every thread at once.  may_block false: a folder's listing
  * gives -EINPROGRESS, and the same call with may_block true on another thread makes it. */
 int site_find(struct site *site, const struct http_ask *ask, bool may_block,
@@ -229,6 +231,7 @@ struct server {
     bool passed; /* another process opened them, and keeps them: passed.c */
     bool used_before; /* a worker process that accepted from them was killed */
     int (*listener)[LISTENERS_MAX]; /* one set, or one for each worker (SO_REUSEPORT) */
+    bool swept;  /* another process removes the names of unix sockets: see sweep.c */
     int stop_fd;            /* eventfd written once at the first stop signal */
     atomic_int stopping;    /* stop signals so far: at 2 everything is cut off at once */
     atomic_uint left;       /* workers that are threads: how many have left the listeners */
@@ -242,6 +245,13 @@ struct server {
     bool server_timing;       /* answers have that field */
     uint32_t progress_bytes, body_bytes_max;
 };
+
+/* --- Mounts (mounts.c) ------------------------------------------------------------------------ */
+/* The list of mounts, opened again: a descriptor, or -1 and errno; NULL: it cannot be opened. */
+int mounts_open(void);
+FILE *mounts_list(void);
+/* Open it once, so that it can be opened again later; the descriptor stays open.  Or -errno. */
+int mounts_keep(void);
 
 /* workers.c: run the engine on all workers until asked to stop.  0 or -errno. */
 int server_run(struct server *srv);

@@ -328,7 +328,7 @@ int listen_give(const struct server *srv, uid_t uid, gid_t gid)
 void listen_close(struct server *srv)
 {
     for (unsigned i = 0; i < srv->listeners; i++) {
-        if (srv->passed)
+        if (srv->passed || srv->swept)
             close(srv->listener[0][i]);
         else
             net_unlisten(srv->listener[0][i]);
@@ -406,16 +406,11 @@ static void say_reachable(const char *proto, const struct ifaddrs *list,
     }
 }
 
-void listen_say_public(const struct server *srv)
+void listen_say_public(const struct server *srv, const struct ifaddrs *list)
 {
-    struct ifaddrs *list = NULL;
-
-    if (getifaddrs(&list) < 0)
-        return;
     for (unsigned i = 0; i < srv->listeners; i++) {
         struct net_address a;
         if (local_address(srv->listener[0][i], &a) && to_loopback(&a))
             say_reachable(srv->proto->name, list, &a);
     }
-    freeifaddrs(list);
 }

@@ -100,8 +100,8 @@ static bool is_own(const struct server *srv, unsigned n, unsigned i)
 /* If this fails, the listener ends with the process. */
 static void give_up(const struct server *srv, int listener)
 {
-    (void)(srv->passed ? net_close_keep(listener, srv->stop_fd)
-                       : net_unlisten_keep(listener, srv->stop_fd));
+    (void)(srv->passed || srv->swept ? net_close_keep(listener, srv->stop_fd)
+                                     : net_unlisten_keep(listener, srv->stop_fd));
 }
 
 void listeners_only(const struct server *srv, unsigned set)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* notify.c - tells systemd how the server is, as sd_notify(3) describes: a datagram to the socket
- * that NOTIFY_SOCKET names.  Without that variable nothing is told. */
+ * that NOTIFY_SOCKET names.  Without that variable nothing is told.  The socket is connected once,
+ * because a server in its sandbox makes none. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,8 @@
 #include "serve.h"
 
 enum { STATE_BYTES = 256 };
+
+static int notify_fd = -1;
 
 /* The address that NOTIFY_SOCKET names: a path, or an abstract name that begins with @.  Returns
  * its length, or 0. */
@@ -29,18 +32,28 @@ static socklen_t address(struct sockaddr_un *un)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
 }
 
-void notify(const char *state)
+void notify_open(void)
 {
     struct sockaddr_un un;
     socklen_t len = address(&un);
-    int fd = len ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
 
-    if (fd < 0)
-        return;
-    /* A manager that does not listen is its own trouble: the server serves. */
-    (void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT,
-                  (const struct sockaddr *)&un, len);
-    close(fd);
+    notify_fd = len ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+    if (notify_fd >= 0 && connect(notify_fd, (const struct sockaddr *)&un, len) < 0)
+        notify_close();
+}
+
+void notify_close(void)
+{
+    if (notify_fd >= 0)
+        close(notify_fd);
+    notify_fd = -1;
+}
+
+/* A manager that does not listen is its own trouble: the server serves. */
+void notify(const char *state)
+{
+    if (notify_fd >= 0)
+        (void)!send(notify_fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void notify_reloading(void)

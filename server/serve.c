@@ -7,6 +7,7 @@
  * and what was opened is closed in reverse order.
  */
 #include <errno.h>
+#include <ifaddrs.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,6 +102,19 @@ static int drop_privileges(const char *name, const struct server *srv, struct sw
         return user_become_for_good(user);
     say_error("cannot give the Unix socket to user %s: %s; use a folder that only root may change",
               name, say_why(err));
+    return EXIT_FAILED;
+}
+
+/* In the sandbox no name of a Unix socket can be removed: a process stays behind for that. */
+static int leave_sweep(struct server *srv, struct sweep **sweep)
+{
+    bool needed = sandbox_wanted(srv->opt) && !srv->passed;
+    int err = *sweep || !needed ? 0 : sweep_begin(sweep, srv);
+
+    srv->swept = *sweep && needed;
+    if (!err)
+        return EXIT_DONE;
+    say_error("cannot start: %s", say_why(err));
     return EXIT_FAILED;
 }
 
@@ -206,7 +220,8 @@ static void close_rest(struct server *srv)
 
 /* --- Running ---------------------------------------------------------------------------------- */
 
-static void say_hello(const struct server *srv, const char *folder, const char *why)
+static void say_hello(const struct server *srv, const char *folder, const char *why,
+                      const struct ifaddrs *interfaces)
 {
     const char *by = srv->opt->engine ? "" : "auto: ";
     char urls[SAY_LINE_BYTES];
@@ -220,7 +235,7 @@ static void say_hello(const struct server *srv, const char *folder, const char *
         say("serving %s at %s", folder, urls);
     else
         say("echoing at %s", urls);
-    listen_say_public(srv);
+    listen_say_public(srv, interfaces);
     if (srv->arrangement.workers > 1)
         say("engine %s (%s%s), %u workers; Ctrl-C stops", srv->engine->name, by, why,
             srv->arrangement.workers);
@@ -242,11 +257,34 @@ static void say_farewell(const struct server *srv)
             (unsigned long long)stack, srv->engine->stack_bytes);
 }
 
+/* The last thing that is done with all rights. */
+static int enter_sandbox(const struct server *srv, const char *folder, const char *why)
+{
+    struct ifaddrs *interfaces;
+    int code;
+
+    if (getifaddrs(&interfaces) < 0)
+        interfaces = NULL;
+    code = sandbox_enter(srv);
+    if (!code)
+        say_hello(srv, folder, why, interfaces);
+    if (interfaces)
+        freeifaddrs(interfaces);
+    return code;
+}
+
 static int run(struct server *srv, const char *folder, const char *why)
 {
     struct signals *signals;
-    int err = signals_open(&signals, srv);
+    int err = signals_open(&signals, srv), code;
 
+    if (!err) {
+        code = enter_sandbox(srv, folder, why);
+        if (code) {
+            signals_close(signals);
+            return code;
+        }
+    }
     if (!err && srv->arrangement.processes)
         srv->signals = signals;
     else if (!err && (err = signals_watch(signals)) != 0)
@@ -255,7 +293,6 @@ static int run(struct server *srv, const char *folder, const char *why)
         say_error("cannot wait for signals: %s", say_why(err));
         return EXIT_FAILED;
     }
-    say_hello(srv, folder, why);
     notify("READY=1"); /* clients that connect from now on are queued, and then served */
     err = server_run(srv);
     signals_close(signals);
@@ -320,6 +357,7 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
     fill_server(srv, opt);
     if (!folder)
         srv->proto = &echo_proto;
+    notify_open();
     code = arrange(srv, opt);
     if (!code)
         srv->connections_max = connections_allowed(srv, raise_descriptors());
@@ -330,12 +368,15 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
     if (!code && opt->user)
         code = drop_privileges(opt->user, srv, &sweep);
     if (!code)
+        code = leave_sweep(srv, &sweep);
+    if (!code)
         code = open_rest(srv, folder);
     if (!code)
         code = run(srv, folder, why);
     listen_close(srv);
     close_rest(srv);
     sweep_end(sweep);
+    notify_close();
     return code;
 }
 

@@ -13,6 +13,7 @@
  *   listen_congestion.c  which congestion control their connections use
  *   port_owner.c     which process holds a port
  *   user.c           another user than root
+ *   sandbox.c        what is given up after the start: sandbox.h
  *   signals.c        signals are read from a descriptor, so that no handler ever runs
  *   engines_print.c  what rung engines prints
  *   doctor.c         what rung doctor prints
@@ -83,6 +84,13 @@ bool user_become(const struct passwd *user);
 /* ... and makes sure that there is no way back to root.  An exit code. */
 int user_become_for_good(const struct passwd *user);
 
+/* --- Sandbox (sandbox.h) ---------------------------------------------------------------------- */
+/* Whether there will be one, as far as --sandbox and this program decide it. */
+bool sandbox_wanted(const struct serve_options *opt);
+/* Give up what is not needed from now on, and report what this kernel refuses.  Call it when all is
+ * open, and before any thread exists.  An exit code. */
+int sandbox_enter(const struct server *srv);
+
 /* --- Arrangement (arrange.c, arrange_send.c) -------------------------------------------------- */
 /* Set in srv how many workers there are and how they share (arrange.c).  A combination that makes
  * no sense is refused with its reason.  Returns an exit code. */
@@ -99,6 +107,9 @@ unsigned arrange_pipes_each(const struct arrangement *a, const struct engine *e)
 unsigned arrange_pipes(const struct arrangement *a, const struct engine *e);
 
 /* --- systemd (notify.c) ----------------------------------------------------------------------- */
+/* Before the sandbox, which makes no socket.  It does nothing where systemd did not start us. */
+void notify_open(void);
+void notify_close(void);
 void notify(const char *state); /* "READY=1": sd_notify(3) */
 void notify_reloading(void);
 
@@ -117,8 +128,10 @@ int listen_give(const struct server *srv, uid_t uid, gid_t gid);
 void listen_close(struct server *srv); /* and removes unix sockets */
 /* "http://127.0.0.1:8080/ and http://[::1]:8080/" */
 void listen_text(const struct server *srv, char *buf, size_t cap);
-/* Print the addresses of this machine where a public server can be reached, one a line. */
-void listen_say_public(const struct server *srv);
+/* Print where a public server can be reached, one a line.  list: getifaddrs(), which the sandbox
+ * refuses; NULL: nothing is known. */
+struct ifaddrs;
+void listen_say_public(const struct server *srv, const struct ifaddrs *list);
 
 /* The process that listens on the TCP port, as "nginx (pid 42)"; false: that cannot be known
  * (port_owner.c). */

@@ -15,6 +15,7 @@ static const char *const engine_choices[] = {"auto", ENGINES(X) NULL};
 #undef X
 
 static const char *const workers_choices[] = {"thread", "process", NULL};
+static const char *const sandbox_choices[] = {"on", "off", "strict", NULL};
 static const char *const accept_choices[] = {"shared", "reuseport", "steered", NULL};
 static const char *const queue_choices[] = {"auto", "mutex", "lockfree", "accept", NULL};
 static const char *const drain_choices[] = {"auto", "all", "one", NULL};

@@ -80,6 +80,11 @@ int site_open(struct site **site, const struct site_options *opt, const char **w
     return err;
 }
 
+int site_root(const struct site *site)
+{
+    return site->root_fd;
+}
+
 void site_close(struct site *site)
 {
     if (!site)

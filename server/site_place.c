@@ -47,7 +47,7 @@ static enum site_place place_of_line(const char *line)
 
 static enum site_place place_of_mount(uint64_t id)
 {
-    FILE *list = fopen("/proc/self/mountinfo", "re");
+    FILE *list = mounts_list();
     enum site_place place = SITE_FAR;
     char line[LINE_BYTES];
     bool begins = true; /* and is not the rest of a longer one */

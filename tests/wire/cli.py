@@ -63,10 +63,10 @@ def wait_for(question, what):
 class Running:
     """A server that was started, and the lines it has printed."""
 
-    def __init__(self, *args, env=None, cwd=None, engine=ENGINE, **options):
+    def __init__(self, *args, env=None, cwd=None, engine=ENGINE, before=(), **options):
         self.lines, self.more = [], threading.Condition()
         options.setdefault("stdout", subprocess.DEVNULL)
-        command = [BIN, "serve", *(["-e", engine] if engine else []), *map(str, args)]
+        command = [*before, BIN, "serve", *(["-e", engine] if engine else []), *map(str, args)]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                         env=environment(env), cwd=cwd, **options)
         self.pid = self.process.pid

@@ -15,6 +15,7 @@ import time
 
 import pytest
 from lib import client
+from lib.crowd import sanitized
 from lib.secured import EVERYWHERE, Secured, anyone
 from lib.server import BIN, wait_for
 
@@ -182,6 +183,68 @@ def test_reload(start, standard, own, options):
             before = now
     with wire(server, context, session=session) as one:
         assert one.ask("/hello.txt").status == 200 and one.sock.tls.session_reused
+
+
+def renew_over(folder):
+    """Files that take the name of the old ones."""
+    make(folder, "new", "localhost")
+    for end in ("pem", "key"):
+        os.replace(f"{folder}/new.{end}", f"{folder}/own.{end}")
+
+
+def certbot(folder, number):
+    """live/own/cert.pem is a link to ../../archive/own/cert1.pem."""
+    for part in ("live", "archive"):
+        os.makedirs(f"{folder}/{part}/own", exist_ok=True)
+    make(f"{folder}/archive/own", f"cert{number}", "localhost")
+    for end in ("pem", "key"):
+        os.symlink(f"../../archive/own/cert{number}.{end}", f"{folder}/live/own/new.{end}")
+        os.replace(f"{folder}/live/own/new.{end}", f"{folder}/live/own/cert.{end}")
+    return f"{folder}/live/own/cert.pem,{folder}/live/own/cert.key"
+
+
+def kubernetes(folder, number):
+    """cert.pem is a link to ..data/cert.pem, and ..data to a folder that changes."""
+    os.mkdir(f"{folder}/..{number}")
+    make(f"{folder}/..{number}", "cert", "localhost")
+    for name, target in (("..data", f"..{number}"), ("cert.pem", "..data/cert.pem"), ("cert.key", "..data/cert.key")):
+        os.symlink(target, f"{folder}/new")
+        os.replace(f"{folder}/new", f"{folder}/{name}")
+    return f"{folder}/cert.pem,{folder}/cert.key"
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("options", arrangements())
+@pytest.mark.parametrize("layout", ["renamed", "certbot", "kubernetes"])
+def test_renewals(start, standard, tmp_path, own, layout, options):
+    """However a renewal replaces files, the server in its sandbox can read them."""
+    renew = {"renamed": lambda _: renew_over(tmp_path) if os.path.exists(tmp_path / "own.pem") else own(),
+             "certbot": lambda number: certbot(tmp_path, number), "kubernetes": lambda number: kubernetes(tmp_path, number)}[layout]
+    server = start(standard, "--tls", renew(1) or own(), *options)
+    before = certificate(server)
+    for number in (2, 3):
+        renew(number)
+        said = len(server.said)
+        os.kill(server.pid, signal.SIGHUP)
+        server.wait_said("certificates read again", said)
+        assert certificate(server) != before
+        before = certificate(server)
+
+
+@pytest.mark.parametrize("sandbox", [pytest.param("on", marks=pytest.mark.skipif(sanitized(), reason="it has no sandbox")), "off"])
+def test_a_link_to_another_folder(start, standard, tmp_path, own, sandbox):
+    """A folder that nothing led to at the start is out of reach of the sandbox; the certificate stays."""
+    server = start(standard, "--tls", own(), "--sandbox", sandbox)
+    before = certificate(server)
+    elsewhere = tmp_path.parent / f"{tmp_path.name}-elsewhere"
+    elsewhere.mkdir()
+    make(elsewhere, "own", "localhost")
+    for end in ("pem", "key"):
+        (tmp_path / f"new.{end}").symlink_to(elsewhere / f"own.{end}")
+        os.replace(tmp_path / f"new.{end}", tmp_path / f"own.{end}")
+    os.kill(server.pid, signal.SIGHUP)
+    server.wait_said("certificates read (again|before stay in use)")
+    assert (certificate(server) == before) == (sandbox == "on"), server.text()
 
 
 @pytest.mark.parametrize("broken", ["missing", "no PEM", "encrypted", "another's"])

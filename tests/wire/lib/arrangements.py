@@ -42,6 +42,9 @@ def rows():
         yield (engine, f"send {way}", f"--send {way}")
     yield ("epoll", "apart", "--gather off")
     yield ("fork", "splice apart", "--send splice --gather off")
+    for engine in ("naive", "fork", "thread", "pool", "select", "dispatch", "coro", "epoll", "uring"):
+        yield (engine, "strict", "--sandbox strict")
+    yield ("epoll", "strict 2 process", "--sandbox strict --workers 2 --workers-as process --pin on")
     yield ("coro", "corked", "--tcp-cork on --tcp-nodelay off --gather off")
     yield ("epoll", "tls", "--tls self")  # one that never blocks, and one that does; all were run by hand: docs/tls.md
     yield ("thread", "tls", "--tls self")

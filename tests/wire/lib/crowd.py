@@ -44,7 +44,7 @@ def sanitized():
         return True
     with open(one.BIN, "rb") as file:
         data = file.read()
-    return data.startswith(b"#!") or b"__asan_" in data or b"__tsan_" in data
+    return data.startswith(b"#!") or b"__asan_report_" in data or b"__tsan_func_entry" in data
 
 
 def settled(server, question):
