@@ -86,6 +86,10 @@ long http_parse_response(const char *bytes, size_t n, enum http_method asked,
 struct slice http_field(const struct http_head *head, enum http_field_id id);
 struct slice http_next(const struct http_head *head, enum http_field_id id, unsigned *cursor);
 
+/* The weight of a media type, 0..1000, by Accept (RFC 9110 12.5.1): that of its own name, whatever
+ * the parameters, otherwise of the narrowest wildcard.  1000 if there is no Accept. */
+unsigned http_accept_weight(const struct http_head *head, const char *type);
+
 /* List elements (RFC 9110 5.6.1): the next one of a comma list, OWS removed, quoted strings
  * respected; empty elements are skipped.  False: the end. */
 bool http_list(struct slice *rest, struct slice *element);

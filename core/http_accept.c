@@ -260,6 +260,43 @@ void http_accept_listing(const struct http_head *head, struct http_ask *ask)
     ask->text = !ask->json && text > html;
 }
 
+/* How narrowly a media range covers a type: 3: it is the name, 2: type, slash and asterisk, 1: any
+ * type, 0: it does not. */
+static unsigned range_covers(struct slice range, const char *type)
+{
+    size_t i;
+
+    if (slice_is_nocase(range, type))
+        return 3;
+    if (slice_is(range, "*/*"))
+        return 1;
+    if (range.len < 3 || range.ptr[range.len - 1] != '*' || range.ptr[range.len - 2] != '/')
+        return 0;
+    for (i = 0; i + 1 < range.len; i++) /* a type has no asterisk, and ends with a NUL */
+        if (byte_lower(range.ptr[i]) != byte_lower(type[i]))
+            return 0;
+    return 2;
+}
+
+unsigned http_accept_weight(const struct http_head *head, const char *type)
+{
+    struct elements e = {.head = head, .id = FIELD_ACCEPT};
+    unsigned narrowest = 0, covers;
+    struct slice name;
+    int weight, best = 0;
+
+    if (!head->first[FIELD_ACCEPT])
+        return WEIGHT_MAX;
+    while (next_weighed(&e, &name, &weight)) {
+        covers = range_covers(name, type);
+        if (weight == WEIGHT_NONE || !covers || covers < narrowest)
+            continue;
+        best = covers > narrowest || weight > best ? weight : best;
+        narrowest = covers;
+    }
+    return (unsigned)best;
+}
+
 bool http_accept_html(const struct http_head *head)
 {
     int said[MEDIA];

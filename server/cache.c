@@ -42,8 +42,10 @@ static int find(struct cache_reader *r, struct cache_want *want, struct source *
         e = NULL;
         want->was_kept = true;
     }
-    if (!e)
+    if (!e) {
+        stats_add(c->stats, STAT_CACHE_MISSES, 1);
         return cache_fill(c, want, source);
+    }
     if (!atomic_load_explicit(&e->visited, memory_order_relaxed))
         atomic_store_explicit(&e->visited, true, memory_order_relaxed);
     if (atomic_load_explicit(&e->variant, memory_order_relaxed) == VARIANT_WANTED)

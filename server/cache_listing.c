@@ -91,6 +91,8 @@ int cache_listing_find(struct cache_reader *r, const struct http_ask *ask, struc
     if (is_fresh(e, r->now_ms) && !site_is_gone(r->cache->site))
         return give(r->cache, e, source);
     cache_release(e);
+    if (!ask->head)
+        stats_add(r->cache->stats, STAT_CACHE_MISSES, 1);
     return ask->head ? -ENODATA : -EINPROGRESS; /* for HEAD nothing need be made */
 }
 

@@ -56,6 +56,7 @@ static bool has_room(struct cache *c, const struct cache_entry *e)
           cache_make_room(c, e);
     if (has) {
         atomic_fetch_add(&c->bytes, e->bytes);
+        stats_add(c->stats, STAT_CACHE_BYTES, e->bytes);
         atomic_fetch_add(&c->ready_bytes, e->bytes);
     }
     pthread_mutex_unlock(&c->lock);

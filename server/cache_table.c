@@ -23,6 +23,7 @@ void cache_release(struct cache_entry *e)
     if (atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
         return;
     atomic_fetch_sub_explicit(&e->cache->bytes, e->bytes, memory_order_relaxed);
+    stats_add(e->cache->stats, STAT_CACHE_BYTES, -(uint64_t)e->bytes);
     if (e->kind == CACHE_WHOLE)
         atomic_fetch_sub_explicit(&e->cache->ready_bytes, e->bytes, memory_order_relaxed);
     free(e);
@@ -149,6 +150,8 @@ void cache_enter(struct cache *c, struct cache_entry *e, struct cache_deps *deps
     e->src.source.version = ++c->versions;
     deps->entry = e;
     atomic_fetch_add(&c->bytes, e->bytes);
+    stats_add(c->stats, STAT_CACHE_BYTES, e->bytes);
+    stats_add(c->stats, STAT_CACHE_ENTRIES, 1);
     line_add(c, e);
     if (e->kind == CACHE_LISTING)
         cache_listing_added(c, e);
@@ -188,6 +191,7 @@ void cache_unpublish(struct cache *c, struct cache_entry *e)
     c->retired = e;
     c->retired_bytes += e->bytes;
     stats_add(c->stats, STAT_CACHE_ENDS, 1);
+    stats_add(c->stats, STAT_CACHE_ENTRIES, -(uint64_t)1);
 }
 
 /* --- The next to go --------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "cache.h"
-#include "inside.h"
+#include "health.h"
 
 enum {
     BUFFER_SIZES = 4,    /* the core asks for three sizes, TLS for one; others go to malloc */
@@ -198,6 +198,30 @@ static void host_release(void *site, struct source *source)
         cache_source_release(l->worker->server->site, source);
 }
 
+/* --health: one path is not the folder's. */
+static int host_find_health(void *site, const struct http_ask *ask, struct source **source)
+{
+    struct loop *l = site;
+
+    l->health_asked = health_is_asked(ask->path);
+    return l->health_asked ? health_find(l->worker->server, source) : host_find(site, ask, source);
+}
+
+static int host_page_health(void *site, unsigned status, struct source **source)
+{
+    struct loop *l = site;
+    bool asked = l->health_asked && status == 503;
+
+    l->health_asked = false;
+    return asked ? health_page(l->worker->server, source) : host_page(site, status, source);
+}
+
+static void host_release_health(void *site, struct source *source)
+{
+    if (!health_owns(source))
+        host_release(site, source);
+}
+
 static void host_forget(void *site, const struct conn *conn)
 {
     struct loop *l = site;
@@ -254,6 +278,44 @@ static void host_answered(void *site, void *note, uint64_t body_bytes, bool comp
         log_end(srv->log, note, body_bytes, complete);
 }
 
+/* --metrics: the same, counted by method and status and measured.  A note with the time is put
+ * around the log's.  Without memory for it the answer is neither measured nor logged. */
+struct metered {
+    uint64_t begun_ns;
+    void *note;
+};
+
+static void *host_answer_metered(void *site, const struct conn *conn,
+                                 const struct http_receipt *receipt)
+{
+    struct loop *l = site;
+    struct metered *m = host_alloc(l, sizeof(*m));
+
+    stats_add(l->worker->server->stats, STAT_ANSWERS, 1);
+    meter_begin(l->worker->server->stats, receipt);
+    if (!m) {
+        l->stamps = (struct probe_stamps){0};
+        return NULL;
+    }
+    m->begun_ns = l->stamps.parsed ? l->stamps.parsed : clock_ns();
+    m->note = answer_stamped(l, conn, receipt);
+    return m;
+}
+
+static void host_answered_metered(void *site, void *note, uint64_t body_bytes, bool complete)
+{
+    struct loop *l = site;
+    struct metered *m = note;
+
+    uint64_t ns = m ? clock_ns() - m->begun_ns : 0;
+
+    host_answered(site, m ? m->note : NULL, body_bytes, complete);
+    if (m && complete) /* after it was counted as complete: metrics_text.c relies on that */
+        meter_took(l->worker->server->stats, ns);
+    if (m)
+        host_free(l, m, sizeof(*m));
+}
+
 static uint32_t clamp_ms(uint64_t ms)
 {
     return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
@@ -284,4 +346,13 @@ void host_init(struct http_host *h, struct loop *l)
         .server = srv->server_field,
         .body_bytes_max = srv->body_bytes_max,
     };
+    if (srv->health) {
+        h->find = host_find_health;
+        h->page = host_page_health;
+        h->conn.release = host_release_health;
+    }
+    if (srv->metrics) {
+        h->answer = host_answer_metered;
+        h->conn.answered = host_answered_metered;
+    }
 }

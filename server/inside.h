@@ -139,8 +139,17 @@ enum stat_id {
 #define X(name, help) STAT_##name,
 #include "stats.def"
 #undef X
-    STATS
+    STATS,
+    /* Cells that only the metrics show (metrics_text.c).  A cell with a sign counts down, too,
+     * modulo 2^64. */
+    STAT_CACHE_ENTRIES = STATS, /* entries of caches now; with a sign */
+    STAT_CACHE_BYTES,           /* ... and the memory that they take; with a sign */
+    STAT_REQUESTS, /* meter.c, while --metrics is given: answers begun, by method and status */
+    STAT_TOOK = STAT_REQUESTS + 4 * 5, /* ... complete answers by the time that they took */
+    STAT_TOOK_NS = STAT_TOOK + 17,     /* ... all these times together */
+    STAT_CELLS
 };
+enum { METER_METHODS = 4, METER_CLASSES = 5, METER_BUCKETS = 17 };
 struct stats;
 int  stats_open(struct stats **stats, unsigned slots);
 void stats_close(struct stats *stats);
@@ -153,7 +162,7 @@ void stats_own_end(void);
 /* the slot's process died: connections that it had open are lost */
 void stats_lose(struct stats *stats, unsigned slot);
 void stats_add_shared(struct stats *stats, enum stat_id stat, uint64_t n);
-extern _Thread_local _Atomic uint64_t *stats_own; /* [STATS], or NULL */
+extern _Thread_local _Atomic uint64_t *stats_own; /* [STAT_CELLS], or NULL */
 /* Relaxed.  A thread with counters of its own needs no locked instruction, and shares no cache
  * line. */
 static inline void stats_add(struct stats *stats, enum stat_id stat, uint64_t n)
@@ -171,6 +180,17 @@ uint64_t stats_live(const struct stats *stats);      /* connections open now */
 /* of all slots; for STAT_STACK_MOST the largest */
 uint64_t stats_sum(const struct stats *stats, enum stat_id stat);
 void stats_json(const struct stats *stats, char *buf, size_t cap); /* one line */
+const char *stats_help(enum stat_id stat); /* what it counts, of one that stats.def has */
+
+/* --- Meter (meter.c): what is counted while --metrics is given -------------------------------- */
+/* An answer begins.  Before that STAT_ANSWERS has counted it. */
+void meter_begin(struct stats *stats, const struct http_receipt *receipt);
+/* An answer was complete after that time. */
+void meter_took(struct stats *stats, uint64_t ns);
+/* What the cells are, in order: "GET" to "other", and the upper edges of all buckets but the last,
+ * as text in seconds. */
+extern const char *const meter_methods[METER_METHODS];
+extern const char *const meter_edges[METER_BUCKETS - 1];
 
 /* --- Log (log.c): off, combined, json; what the client sent is escaped ------------------------ */
 struct log;
@@ -195,6 +215,8 @@ int signals_open(struct signals **signals, struct server *srv);
 /* readable: signals_act() has something to do */
 int signals_fd(const struct signals *signals);
 void signals_act(struct signals *signals);     /* does not wait */
+/* ... or at the latest after this time has something to do; -1: not by itself */
+int signals_wait_ms(const struct signals *signals);
 /* Starts a thread that acts on signals from now on.  0 or -errno. */
 int signals_watch(struct signals *signals);
 void signals_close(struct signals *signals); /* ends that thread */
@@ -227,6 +249,9 @@ struct server {
     struct log *log;     /* NULL: off */
     struct stats *stats;
     struct signals *signals; /* for the supervisor of processes; NULL: a thread handles them */
+    struct metrics *metrics; /* what handles signals answers their clients, too; NULL: off */
+    bool health;             /* the public listeners answer /.rung/health */
+    pid_t worker_pid[WORKERS_MAX]; /* of workers that are processes; 0: it does not run */
     unsigned listeners;
     bool passed; /* another process opened them, and keeps them: passed.c */
     bool used_before; /* a worker process that accepted from them was killed */

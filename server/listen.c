@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "../base/net.h"
-#include "serve.h"
+#include "metrics.h"
 
 _Static_assert((int)OPTION_LIST_MAX <= (int)LISTENERS_MAX,
                 "every address asked for has a place");
@@ -308,15 +308,27 @@ static int give(const char *path, uid_t uid, gid_t gid)
     return err;
 }
 
+unsigned listen_own(const struct server *srv, int fd[LISTENERS_MAX + 1])
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; !srv->passed && i < srv->listeners; i++)
+        fd[n++] = srv->listener[0][i];
+    if (srv->metrics)
+        fd[n++] = metrics_listener(srv->metrics);
+    return n;
+}
+
 int listen_give(const struct server *srv, uid_t uid, gid_t gid)
 {
-    int err = 0;
+    int fd[LISTENERS_MAX + 1], err = 0;
+    unsigned n = listen_own(srv, fd);
 
-    for (unsigned i = 0; !srv->passed && i < srv->listeners && !err; i++) {
+    for (unsigned i = 0; i < n && !err; i++) {
         char text[NET_ADDRESS_TEXT];
         struct net_address a;
 
-        if (!local_address(srv->listener[0][i], &a))
+        if (!local_address(fd[i], &a))
             continue;
         net_address_text(&a, text);
         if (is_unix(text))

@@ -35,6 +35,7 @@ struct loop {
     uint64_t busy_us;      /* ... and until when it looks for events without sleeping */
     struct sender *sender;
     struct probe_stamps stamps; /* of the answer that is being made, while it is watched */
+    bool health_asked;          /* --health: ... is the one about this server's health */
     struct bench *bench; /* null engine only */
     struct victims *victims; /* sessions that give up their slots, from loop_expired(); or NULL */
     int wake_fd;          /* readable: call loop_woken(); engines wait on it as on the sockets */

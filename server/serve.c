@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "../base/version.h"
-#include "serve.h"
+#include "metrics.h"
 #include "tls.h"
 
 enum {
@@ -50,7 +50,8 @@ static uint64_t connections_allowed(const struct server *srv, uint64_t descripto
 {
     const struct serve_options *opt = srv->opt;
     uint64_t each = DESCRIPTORS_PER_CONNECTION + arrange_pipes_each(&srv->arrangement, srv->engine);
-    uint64_t beside = DESCRIPTORS_RESERVED + arrange_pipes(&srv->arrangement, srv->engine);
+    uint64_t beside = DESCRIPTORS_RESERVED + arrange_pipes(&srv->arrangement, srv->engine) +
+                      (opt->metrics ? METRICS_DESCRIPTORS : 0);
     uint64_t most = descriptors > beside + each ? (descriptors - beside) / each : 1;
 
     most *= srv->arrangement.processes ? srv->arrangement.workers : 1;
@@ -96,7 +97,7 @@ static int drop_privileges(const char *name, const struct server *srv, struct sw
     if (user->pw_uid == 0) /* on purpose: see --user in options.def */
         return EXIT_DONE;
     err = listen_give(srv, user->pw_uid, user->pw_gid);
-    if (!err && !srv->passed)
+    if (!err)
         err = sweep_begin(sweep, srv);
     if (!err)
         return user_become_for_good(user);
@@ -216,6 +217,7 @@ static void close_rest(struct server *srv)
     if (srv->site)
         site_close(srv->site);
     tls_close(srv->tls);
+    metrics_close(srv->metrics);
 }
 
 /* --- Running ---------------------------------------------------------------------------------- */
@@ -236,6 +238,7 @@ static void say_hello(const struct server *srv, const char *folder, const char *
     else
         say("echoing at %s", urls);
     listen_say_public(srv, interfaces);
+    metrics_say(srv->metrics);
     if (srv->arrangement.workers > 1)
         say("engine %s (%s%s), %u workers; Ctrl-C stops", srv->engine->name, by, why,
             srv->arrangement.workers);
@@ -321,7 +324,8 @@ static void fill_server(struct server *srv, const struct serve_options *opt)
         srv->cache_bytes = opt->cache;
     srv->server_field = opt->server_name ? "rung/" RUNG_VERSION : "rung";
     srv->server_timing = opt->server_timing;
-    if (srv->server_timing)
+    srv->health = opt->health;
+    if (srv->server_timing || opt->metrics)
         probe_watch();
 }
 
@@ -340,6 +344,14 @@ static int open_tls(struct server *srv)
     srv->tls->inner = srv->proto;
     srv->proto = &tls_proto;
     return EXIT_DONE;
+}
+
+static int open_metrics(struct server *srv)
+{
+    if (srv->engine->model != ENGINE_NONE)
+        return metrics_open(srv);
+    say_error("--metrics: engine %s has no clients to count", srv->engine->name);
+    return EXIT_USAGE;
 }
 
 /* From the choice of an engine to the last message; whatever was opened is closed. */
@@ -363,6 +375,8 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
         srv->connections_max = connections_allowed(srv, raise_descriptors());
     if (!code && srv->engine->model != ENGINE_NONE)
         code = listen_open(srv, opt);
+    if (!code && opt->metrics)
+        code = open_metrics(srv);
     if (!code && opt->tls.count)
         code = open_tls(srv);
     if (!code && opt->user)

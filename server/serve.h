@@ -10,6 +10,7 @@
  *   listen.c         addresses become listeners, and what to say when that fails
  *   passed.c         listeners that systemd opened
  *   notify.c         systemd is told how the server is
+ *   metrics.h        counters and health, on a listener of their own
  *   listen_congestion.c  which congestion control their connections use
  *   port_owner.c     which process holds a port
  *   user.c           another user than root
@@ -123,6 +124,8 @@ int listen_congestion(struct server *srv, const char *word, const struct option_
  * makes no sense.  passed_take() puts them into srv; an exit code. */
 unsigned passed_count(void);
 int passed_take(struct server *srv, const struct net_listening *how);
+/* Listeners that this process opened, those of the metrics included.  Returns how many. */
+unsigned listen_own(const struct server *srv, int fd[LISTENERS_MAX + 1]);
 /* Give the unix sockets, which are root's, to that user.  0 or -errno. */
 int listen_give(const struct server *srv, uid_t uid, gid_t gid);
 void listen_close(struct server *srv); /* and removes unix sockets */

@@ -13,6 +13,8 @@
  * at the start and checked when HUP comes: the kernel hangs up its descriptors before it sends the
  * signal (__tty_hangup() in drivers/tty/tty_io.c).
  *
+ * The same thread answers the clients of --metrics, which it never waits for.
+ *
  * One thread waits for signals, unless workers are processes: then their supervisor does, which
  * has nothing else to do.  A process that forks should have a single thread: the child also gets
  * the locks that other threads hold, and nothing there would ever release them.
@@ -27,7 +29,7 @@
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
-#include "serve.h"
+#include "metrics.h"
 #include "tls.h"
 
 enum {
@@ -43,7 +45,7 @@ struct signals {
     bool watched; /* there is a thread */
     int signal_fd;
     int terminal_fd; /* the controlling terminal; -1: there is none, or closing it means nothing */
-    int wait_fd;     /* epoll: readable when one of these two has something new */
+    int wait_fd;     /* epoll: readable when one of these two, or the metrics, have something new */
     int end_fd;      /* readable: the thread must end */
     unsigned stops;
     uint64_t hangup_ms; /* when the terminal was closed; 0: it is open */
@@ -150,12 +152,18 @@ int signals_fd(const struct signals *s)
 void signals_act(struct signals *s)
 {
     struct signalfd_siginfo info;
-    struct epoll_event event[2];
+    struct epoll_event event[3];
 
-    if (epoll_wait(s->wait_fd, event, 2, 0) > 0)
+    if (epoll_wait(s->wait_fd, event, 3, 0) > 0)
         look_at_terminal(s);
     if (read(s->signal_fd, &info, sizeof(info)) == sizeof(info))
         dispatch(s, info.ssi_signo);
+    metrics_act(s->srv->metrics);
+}
+
+int signals_wait_ms(const struct signals *s)
+{
+    return metrics_wait_ms(s->srv->metrics);
 }
 
 static void *watch_signals(void *arg)
@@ -164,9 +172,8 @@ static void *watch_signals(void *arg)
     struct pollfd fd[2] = {{.fd = s->wait_fd, .events = POLLIN},
                            {.fd = s->end_fd, .events = POLLIN}};
 
-    while (poll(fd, 2, -1) >= 0 || errno == EINTR) {
-        if (fd[0].revents)
-            signals_act(s);
+    while (poll(fd, 2, signals_wait_ms(s)) >= 0 || errno == EINTR) {
+        signals_act(s);
         if (fd[1].revents)
             break;
     }
@@ -179,11 +186,14 @@ static int open_wait(struct signals *s)
 {
     struct epoll_event on_signal = {.events = EPOLLIN};
     struct epoll_event on_terminal = {.events = EPOLLIN | EPOLLET};
+    struct epoll_event on_metrics = {.events = EPOLLIN};
+    int metrics_set = metrics_fd(s->srv->metrics);
 
     s->wait_fd = epoll_create1(EPOLL_CLOEXEC);
     if (s->wait_fd < 0 || epoll_ctl(s->wait_fd, EPOLL_CTL_ADD, s->signal_fd, &on_signal) < 0 ||
         (s->terminal_fd >= 0 &&
-         epoll_ctl(s->wait_fd, EPOLL_CTL_ADD, s->terminal_fd, &on_terminal) < 0))
+         epoll_ctl(s->wait_fd, EPOLL_CTL_ADD, s->terminal_fd, &on_terminal) < 0) ||
+        (metrics_set >= 0 && epoll_ctl(s->wait_fd, EPOLL_CTL_ADD, metrics_set, &on_metrics) < 0))
         return -errno;
     return 0;
 }

@@ -17,8 +17,8 @@
 enum { CACHE_LINE = 64 };
 
 struct stats_slot {
-    _Alignas(CACHE_LINE) _Atomic uint64_t own[STATS];
-    _Alignas(CACHE_LINE) _Atomic uint64_t count[STATS];
+    _Alignas(CACHE_LINE) _Atomic uint64_t own[STAT_CELLS];
+    _Alignas(CACHE_LINE) _Atomic uint64_t count[STAT_CELLS];
 };
 
 struct stats {
@@ -35,6 +35,17 @@ static const char *const names[] = {
 #include "stats.def"
 #undef X
 };
+
+static const char *const helps[] = {
+#define X(name, help) help,
+#include "stats.def"
+#undef X
+};
+
+const char *stats_help(enum stat_id stat)
+{
+    return helps[stat];
+}
 
 int stats_open(struct stats **stats, unsigned slots)
 {
@@ -102,6 +113,9 @@ void stats_lose(struct stats *stats, unsigned slot)
 
     atomic_fetch_add_explicit(&stats->slot[slot].count[STAT_LOST],
                               slot_count(stats, slot, STAT_ACCEPTED) - ended, memory_order_relaxed);
+    for (unsigned i = STAT_CACHE_ENTRIES; i <= STAT_CACHE_BYTES; i++) /* its cache is gone, too */
+        atomic_fetch_sub_explicit(&stats->slot[slot].count[i],
+                                  slot_count(stats, slot, (enum stat_id)i), memory_order_relaxed);
 }
 
 uint64_t stats_sum(const struct stats *stats, enum stat_id stat)

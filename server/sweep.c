@@ -101,7 +101,7 @@ static void drop_rights(void)
 
 static void sweep_main(const struct name *names, unsigned count, int alive, int done)
 {
-    int keep[LISTENERS_MAX + 2];
+    int keep[LISTENERS_MAX + 3];
     sigset_t all;
     char byte;
 
@@ -166,16 +166,16 @@ static int begin(const struct name *names, unsigned count, struct sweep *s)
 
 int sweep_begin(struct sweep **sweep, const struct server *srv)
 {
-    struct name names[LISTENERS_MAX];
-    unsigned count = 0;
-    int err = 0;
+    struct name names[LISTENERS_MAX + 1];
+    int fd[LISTENERS_MAX + 1], err = 0;
+    unsigned count = 0, own = listen_own(srv, fd);
 
-    for (unsigned i = 0; i < srv->listeners && !err; i++) {
+    for (unsigned i = 0; i < own && !err; i++) {
         struct sockaddr_un un;
         socklen_t len = sizeof(un);
 
         memset(&un, 0, sizeof(un));
-        if (getsockname(srv->listener[0][i], (struct sockaddr *)&un, &len) == 0 &&
+        if (getsockname(fd[i], (struct sockaddr *)&un, &len) == 0 &&
             un.sun_family == AF_UNIX)
             err = name_set(&names[count++], un.sun_path);
     }

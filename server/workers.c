@@ -20,6 +20,7 @@
 #include <unistd.h>
 #include "../base/say.h"
 #include "inside.h"
+#include "metrics.h"
 
 enum {
     YOUNG_MS = 1000 /* a worker is replaced this long after its start, at the earliest */
@@ -72,6 +73,7 @@ static void process_main(struct server *srv, unsigned number, pid_t supervisor)
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a supervisor that is gone could not stop us */
     if (getppid() != supervisor)
         _exit(1); /* it ended before prctl() asked for a signal */
+    metrics_forget(srv->metrics);
     stats_use(srv->stats, number + 1);
     if (srv->arrangement.reuseport)
         listeners_only(srv, number); /* do not keep another worker's listeners open */
@@ -87,6 +89,7 @@ static int start(struct worker_slot *slot)
     if (pid == 0)
         process_main(slot->server, slot->number, supervisor);
     slot->pid = pid;
+    slot->server->worker_pid[slot->number] = pid;
     slot->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0); /* -1: see tend_wait() */
     slot->born_ms = clock_ms();
     return 0;
@@ -98,6 +101,7 @@ static bool reap(struct worker_slot *slot, int status)
     bool asked = atomic_load(&slot->server->stopping) > 0;
 
     slot->pid = 0;
+    slot->server->worker_pid[slot->number] = 0;
     if (slot->pid_fd >= 0)
         close(slot->pid_fd);
     stats_lose(slot->server->stats, slot->number + 1);
@@ -151,6 +155,9 @@ static void tend_wait(struct server *srv, const struct worker_slot *slots)
         else
             wait_ms = YOUNG_MS / 10;
     }
+    if (srv->signals && signals_wait_ms(srv->signals) >= 0 &&
+        (wait_ms < 0 || signals_wait_ms(srv->signals) < wait_ms))
+        wait_ms = signals_wait_ms(srv->signals);
     poll(p, n, wait_ms);
     if (srv->signals)
         signals_act(srv->signals);

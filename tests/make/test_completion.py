@@ -12,7 +12,7 @@ LOADS = {"bash": 'eval "$(rung completion)"', "zsh": 'eval "$(rung completion zs
 # line: what must be offered, and nothing else
 EXACTLY = {
     "rung --head": {"--head-timeout"},
-    "rung serve --no-h": {"--no-hidden"},
+    "rung serve --no-h": {"--no-health", "--no-hidden"},
     "rung --log ": {"off", "combined", "json", "stages"},
     "rung -p 0 pic": {"pictures"},
     "rung serve my": {"my music"},

@@ -223,6 +223,53 @@ static void test_listing(void **state)
     }
 }
 
+struct weight_row {
+    const char *fields, *type;
+    unsigned weight;
+};
+
+static const struct weight_row weight_rows[] = {
+    {"", "text/plain", 1000}, /* no Accept: anything */
+    {"Accept: text/plain\r\n", "text/plain", 1000},
+    {"Accept: TEXT/Plain;q=0.5\r\n", "text/plain", 500},
+    {"Accept: text/plain;charset=utf-8;q=0.25\r\n", "text/plain", 250},
+    {"Accept: text/plain;q=0\r\n", "text/plain", 0},
+    {"Accept: text/html\r\n", "text/plain", 0},
+    {"Accept: \r\n", "text/plain", 0},
+    /* the narrowest range counts, wherever it stands */
+    {"Accept: */*;q=0.1\r\n", "text/plain", 100},
+    {"Accept: text/*;q=0.2, */*;q=0.1\r\n", "text/plain", 200},
+    {"Accept: */*, text/*;q=0.2\r\n", "text/plain", 200},
+    {"Accept: text/*, text/plain;q=0.3\r\n", "text/plain", 300},
+    {"Accept: text/plain;q=0, */*\r\n", "text/plain", 0},
+    {"Accept: TEXT/*;q=0.4\r\n", "text/plain", 400},
+    /* of several as narrow the greatest weight */
+    {"Accept: a/b;version=1;q=0.3, a/b;version=2;q=0.7, a/b;version=3;q=0.5\r\n", "a/b", 700},
+    {"Accept: a/b;q=0.3\r\nAccept: a/b;q=0.6\r\n", "a/b", 600},
+    /* ranges of other types, and what is none */
+    {"Accept: a/*\r\n", "ab/c", 0},
+    {"Accept: ab/*\r\n", "a/b", 0},
+    {"Accept: application/openmetrics-text/*\r\n", "application/openmetrics-text", 0},
+    {"Accept: *, /*, */\r\n", "a/b", 0},
+    {"Accept: a/b;q=2, */*;q=0.5\r\n", "a/b", 500}, /* no weight: skipped */
+};
+
+static void test_weight(void **state)
+{
+    struct http_head head;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(weight_rows) / sizeof(weight_rows[0]); i++) {
+        const struct weight_row *row = &weight_rows[i];
+        unsigned weight;
+
+        head_of(&head, row->fields);
+        weight = http_accept_weight(&head, row->type);
+        if (weight != row->weight)
+            fail_msg("row %zu, %s: %u", i, row->fields, weight);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +277,7 @@ int main(void)
         cmocka_unit_test(test_taste),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_listing),
+        cmocka_unit_test(test_weight),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,20 +98,30 @@ static void a_dead_process_loses_what_it_had_open(void **state)
     assert_int_equal(stats_open(&s, 2), 0);
     stats_add(s, STAT_ACCEPTED, 4);
     stats_add(s, STAT_CLOSED, 1);
+    stats_add(s, STAT_CACHE_ENTRIES, 7);
+    stats_add(s, STAT_CACHE_BYTES, 70);
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         stats_use(s, 1);
         stats_add(s, STAT_ACCEPTED, 5);
         stats_add(s, STAT_CLOSED, 3);
+        stats_add(s, STAT_CACHE_ENTRIES, 5);
+        stats_own_begin(s, 1);
+        stats_add(s, STAT_CACHE_ENTRIES, -(uint64_t)2);
+        stats_add(s, STAT_CACHE_BYTES, 30);
         _exit(0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     assert_int_equal(stats_live(s), 5);
+    assert_int_equal(stats_sum(s, STAT_CACHE_ENTRIES), 10);
+    assert_int_equal(stats_sum(s, STAT_CACHE_BYTES), 100);
     stats_lose(s, 1);
     assert_int_equal(stats_sum(s, STAT_LOST), 2);
     assert_int_equal(stats_live(s), 3);
+    assert_int_equal(stats_sum(s, STAT_CACHE_ENTRIES), 7); /* its cache is gone with it */
+    assert_int_equal(stats_sum(s, STAT_CACHE_BYTES), 70);
     stats_lose(s, 1); /* again: no connection is left to lose */
     assert_int_equal(stats_sum(s, STAT_LOST), 2);
     assert_int_equal(stats_sum(s, STAT_ACCEPTED),
@@ -134,7 +144,7 @@ static void json_names_every_counter(void **state)
     stats_json(s, buf, sizeof(buf));
     assert_string_equal(buf, "{\"open\":5,\"accepted\":7,\"closed\":2,\"lost\":0,\"evicted\":0,"
                              "\"expired\":0,\"refused\":0,\"answers\":0,\"complete\":0,"
-                             "\"broken\":0,\"cache_hits\":0,\"cache_fills\":0,"
+                             "\"broken\":0,\"cache_hits\":0,\"cache_misses\":0,\"cache_fills\":0,"
                              "\"cache_ends\":0,\"cache_wholes\":0,"
                              "\"cache_variants\":0,\"cache_plain\":0,"
                              "\"body_bytes\":1152921504606846976,\"bytes\":0,"

@@ -34,6 +34,7 @@ PROCESS_ONLY = {
     "accept": "it has one listener", "pin": "its work stays where it is", "threads": "it has no pool of threads",
     "send": "it hands over pages, or copies where there are none", "gather": "it always gathers",
     "tcp_nodelay": "it always sends at once", "tcp_cork": "it gathers instead", "defer_accept": "it accepts at once",
+    "metrics": "it has no listener for its counters, which are in /proc", "health": "it serves the folder alone",
     "tls": "TLS is spoken by processes only",
     "busy": "nothing of it waits in a loop",
     "congestion": "its listener has the system's algorithm",
