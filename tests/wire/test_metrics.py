@@ -230,15 +230,17 @@ def test_while_it_drains(start, tree):
 
 @pytest.mark.processes
 @pytest.mark.skipif(ENGINE not in ("epoll", "uring", "thread"), reason="three engines are enough for workers")
-def test_worker_processes(start, standard):
-    """Counters of all workers, and of those that died; a killed worker is missing until it is replaced."""
-    server = start(standard, *HERE, "--workers", 2, "--workers-as", "process")
+@pytest.mark.parametrize("sandbox", ["on", "off"])
+def test_worker_processes(start, standard, sandbox):
+    """Counters of all workers, and of those that died; a killed worker is missing until it is replaced.  In a sandbox no process
+    sees another's descriptors."""
+    server = start(standard, *HERE, "--workers", 2, "--workers-as", "process", "--sandbox", sandbox)
     watch = Watch(server)
     for _ in range(20):
         server.ask("/hello.txt")
     before = settled(watch, 20)
     assert requests(before, "GET", "2xx") == 20 and before["rung_workers_running"] == before["rung_workers"] == 2
-    assert before["rung_descriptors_open"] > 0
+    assert sandbox == "on" and not before.get("rung_descriptors_open") or before["rung_descriptors_open"] > 0
     with server.wire() as wire:
         wire.ask("/hello.txt")
         workers = [pid for pid in server.pids() if pid != server.pid]
