@@ -21,7 +21,7 @@ GROUPS = {  # of the index; every experiment is in one of them (tests/lab/test_d
     "Memory, timers, parsers, compilers": ("memory", "allocators", "timers", "timers-time", "parsers", "parsers-time", "builds"),
     "Inside the kernel": ("kernel-models", "kernel-peers", "kernel-cache", "kernel-echo", "kernel-idle", "kernel-messages",
                           "kernel-queues", "kernel-scheduling", "kernel-threads"),
-    "How to measure": ("counting", "generators", "steady", "tracing"),
+    "How to measure": ("counting", "generators", "steady", "tracing", "sandbox"),
 }
 
 
