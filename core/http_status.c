@@ -27,6 +27,9 @@ enum { LINK_BYTES_MAX = 256 };
 /* The rest of that head, with the fields of the host, and a page without a link. */
 enum { AFTER_LOCATION_BYTES_MAX = 512 };
 
+/* Folders that the link of an error page climbs. */
+enum { HOME_LEVELS_MAX = 16 };
+
 /* Fields that some statuses must have. */
 static void put_special(struct answer *a)
 {
@@ -62,25 +65,63 @@ static void finish(struct answer *a, const char *body, size_t n)
 
 /* --- Errors ----------------------------------------------------------------------------------- */
 
-static void write_html(struct text *t, unsigned status)
+/* The folder at the top, relative to the path that was asked for, so that the link is right behind
+ * any prefix.  A deeper path has been climbed long before its end. */
+static void put_home(struct text *t, struct slice path)
 {
-    TEXT_LITERAL(t, "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
-                    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-                    "<title>");
+    size_t levels = 0, i;
+
+    for (i = 1; i < path.len; i++)
+        levels += path.ptr[i] == '/';
+    if (path.len == 0 || levels > HOME_LEVELS_MAX) {
+        TEXT_LITERAL(t, "/");
+        return;
+    }
+    TEXT_LITERAL(t, "./");
+    while (levels--)
+        TEXT_LITERAL(t, "../");
+}
+
+/* The colours are those of a listing: see listing_page.h. */
+static void put_style(struct text *t)
+{
+    TEXT_LITERAL(t, "<style>:root{color-scheme:light dark;--bg:#f6f6f3;--card:#fff;--fg:#1d2024;"
+        "--dim:#656b73;--line:#e6e6e1;--link:#1a4fb4}"
+        "@media(prefers-color-scheme:dark){:root{--bg:#121417;--card:#1a1d21;--fg:#e5e6e3;"
+        "--dim:#9aa1aa;--line:#2a2e34;--link:#93b8ff}}"
+        "body{margin:0 auto;max-width:34rem;padding:clamp(1rem,12vh,8rem) 1rem;"
+        "background:var(--bg);color:var(--fg);font:16px/1.45 system-ui,-apple-system,'Segoe UI',"
+        "Roboto,'Liberation Sans',sans-serif}"
+        "main{background:var(--card);border:1px solid var(--line);border-radius:12px;"
+        "padding:1.6rem 2rem}h1{margin:0;font-size:1.35rem;line-height:1.3}"
+        "h1 span{color:var(--dim);font-weight:400;margin-right:.4em}p{margin:.7rem 0 1.3rem}"
+        "a{color:var(--link);text-decoration:none}a:hover{text-decoration:underline}"
+        ":focus-visible{outline:2px solid var(--link);outline-offset:2px;border-radius:4px}"
+        "svg{width:1.25em;height:1.25em;fill:currentColor;vertical-align:-.25em;"
+        "margin-right:.4em}</style>\n");
+}
+
+static void write_html(struct text *t, const struct http_head *head, unsigned status)
+{
+    TEXT_LITERAL(t, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+        "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
+        "<link rel=\"icon\" href=\"data:,\"><title>");
     text_number(t, status);
     TEXT_LITERAL(t, " ");
     text_string(t, http_status_text(status));
-    TEXT_LITERAL(t, "</title>\n<style>\n:root { color-scheme: light dark }\n"
-                    "body { display: grid; place-content: center; min-height: 90vh; "
-                    "margin: 0 1rem; font: 1.1rem/1.5 system-ui, sans-serif; text-align: center }\n"
-                    "h1 { margin: 0; font-size: 5rem; line-height: 1; opacity: .3 }\n"
-                    "h2 { margin: .5rem 0 0 }\np { margin: .5rem 0; opacity: .8 }\n</style>\n<h1>");
+    TEXT_LITERAL(t, "</title>\n");
+    put_style(t);
+    TEXT_LITERAL(t, "</head>\n<body>\n<main><h1><span>");
     text_number(t, status);
-    TEXT_LITERAL(t, "</h1>\n<h2>");
+    TEXT_LITERAL(t, "</span>");
     text_string(t, http_status_text(status));
-    TEXT_LITERAL(t, "</h2>\n<p>");
+    TEXT_LITERAL(t, "</h1>\n<p>");
     text_string(t, http_status_meaning(status));
-    TEXT_LITERAL(t, "</p>\n</html>\n");
+    TEXT_LITERAL(t, "</p>\n<a href=\"");
+    put_home(t, head->path);
+    TEXT_LITERAL(t, "\"><svg viewBox=\"0 0 24 24\" aria-hidden=\"true\">"
+        "<path d=\"M12 3 2 12h3v8h5v-5h4v5h5v-8h3z\"/></svg>Top folder</a></main>\n"
+        "</body></html>\n");
 }
 
 static void write_line(struct text *t, unsigned status)
@@ -130,7 +171,7 @@ int http_status_write(struct answer *a, unsigned status)
     answer_open(a, status);
     put_special(a);
     if (http_accept_html(a->head)) {
-        write_html(&page, status);
+        write_html(&page, a->head, status);
         TEXT_LITERAL(&a->text, "Content-Type: text/html; charset=utf-8\r\nVary: Accept\r\n");
     } else {
         write_line(&page, status);

@@ -58,15 +58,27 @@ static void out_view(struct listing_out *o, const struct listing_view *view, con
 
 static enum listing_step html_open(struct listing *l, struct listing_out *o)
 {
-    size_t depth = depth_of(l->path);
-
+    (void)l;
     out_text(o, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
         "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
         "<link rel=\"icon\" href=\"data:,\"><title>");
-    if (depth)
-        out_html(o, component(l->path, depth - 1));
-    out_text(o, "/</title>\n");
     return STEP_DONE;
+}
+
+/* The path for the browser's tab and history, which cut what is long: the folder itself comes
+ * first.  One component a step, up to CRUMBS_MAX. */
+static enum listing_step html_title(struct listing *l, struct listing_out *o)
+{
+    size_t depth = depth_of(l->path);
+
+    if (l->at == depth || l->at == CRUMBS_MAX) {
+        out_text(o, l->at == depth ? "/</title>\n" : "\xE2\x80\xA6</title>\n");
+        return STEP_DONE;
+    }
+    out_html(o, component(l->path, depth - 1 - l->at));
+    out_text(o, " \xE2\x80\xB9 ");
+    l->at += !o->full;
+    return STEP_AGAIN;
 }
 
 static enum listing_step html_style(struct listing *l, struct listing_out *o)
@@ -339,7 +351,7 @@ static void out_footer(const struct listing *l, struct listing_out *o)
     struct listing_view view = l->view;
     bool page = listing_is_page(&view);
 
-    out_text(o, "<footer><span>Times are UTC</span>");
+    out_text(o, "<footer><span>Times are UTC</span>" /* the script makes them local */);
     if (view.filter_len)
         out_text(o, "<a href=\"./\">Show all</a>");
     if (page || l->folders + l->files + l->others > PAGE_ROWS) {
@@ -381,5 +393,5 @@ static enum listing_step html_end(struct listing *l, struct listing_out *o)
     return STEP_DONE;
 }
 
-const struct listing_format_step listing_html_steps[] = {{html_open}, {html_style}, {html_crumbs},
-    {html_filter}, {html_table}, {html_row}, {html_end}, {NULL}};
+const struct listing_format_step listing_html_steps[] = {{html_open}, {html_title}, {html_style},
+    {html_crumbs}, {html_filter}, {html_table}, {html_row}, {html_end}, {NULL}};

@@ -3,8 +3,8 @@
  * nothing else.  Only listing_html.c includes it.
  *
  * Self-contained: no font, image or script comes from elsewhere.  Icons are cut out of boxes by
- * clip-path.  Without the script everything works, the filter as a form; with it the filter reacts
- * to every key, and '/' moves the focus to it.
+ * clip-path.  Without the script everything works, the filter as a form, and times are UTC; with it
+ * the filter reacts to every key, '/' moves the focus to it, and times are local.
  */
 #ifndef CORE_LISTING_PAGE_H
 #define CORE_LISTING_PAGE_H
@@ -90,7 +90,12 @@ static const char page_script[] =
     "if(location.hash=='#f'){f.focus();f.setSelectionRange(w.length,w.length)}"
     "addEventListener('keydown',e=>{"
     "if(e.key=='/'&&document.activeElement!=f&&!e.ctrlKey&&!e.metaKey){"
-    "e.preventDefault();f.focus()}})})()"
+    "e.preventDefault();f.focus()}});"
+    "const z=x=>(x+'').padStart(2,0);for(const e of document.querySelectorAll('time')){"
+    "const d=new Date(e.dateTime);e.title=e.textContent+' UTC';"
+    "e.firstChild.data=(d.getFullYear()+'').padStart(4,0)+'-'+z(d.getMonth()+1)+'-'+z(d.getDate());"
+    "e.lastChild.textContent=' '+z(d.getHours())+':'+z(d.getMinutes())}"
+    "document.querySelector('footer span').textContent='Times are local'})()"
     "</script>";
 
 /* Content-Security-Policy (CSP Level 3): a name that got past the escaping could still run nothing
@@ -99,7 +104,7 @@ static const char page_script[] =
 #define PAGE_POLICY \
     "default-src 'none'; " \
     "style-src 'sha256-wa+e/Rtlo+5LfRMKNVKeqcKjR0JlhuHK/gPbA7x6r94='; " \
-    "script-src 'sha256-bMOeDQHuvulQkILSBHtZjTnV8f4bRt6dKhtVGEf7YZI='; " \
+    "script-src 'sha256-mKjXAfUlCWQnLE4Xm41KI5pnxkaxNazZubBqKKUQlqA='; " \
     "img-src data:; form-action 'self'; base-uri 'none'"
 
 #endif

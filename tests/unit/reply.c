@@ -210,7 +210,7 @@ static const struct {
     /* a page for people */
     {"GET /missing" HOST "Accept: text/html\r\n\r\n", "404 Not Found",
      {"Content-Type: text/html; charset=utf-8\r\nVary: Accept\r\n", "<title>404 Not Found</title>",
-      "<p>There is nothing here under this name.</p>", "</html>\n"}, {"http://", "missing"}},
+      "<p>There is nothing here under this name.</p>\n<a", "</html>\n"}, {"http://", "missing"}},
     {"GET /<script>?<b>" HOST "Accept: text/html\r\n\r\n", "404 Not Found", {NULL},
      {"script", "<b>"}},
     {"GET /p26 HTTP/1.1\r\nAccept: text/html\r\n\r\n", "400 Bad Request", {"text/plain"}, {"<"}},

@@ -65,14 +65,14 @@ SAID = []  # the stderr of the last browser
 REFUSED = "Content Security Policy"
 
 
-def chromium(profile, *args):
+def chromium(profile, *args, zone="UTC"):
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                "--no-first-run",
                "--disable-extensions", "--disable-background-networking", "--no-proxy-server",
                "--hide-scrollbars",
                f"--user-data-dir={profile}", "--virtual-time-budget=5000", *args]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100,
-                          stdin=subprocess.DEVNULL)
+                          stdin=subprocess.DEVNULL, env={**os.environ, "TZ": zone})
     assert done.returncode == 0, done.stderr.decode()
     SAID[:] = [done.stderr.decode("utf-8", "replace")]
     return done.stdout.decode("utf-8")
@@ -143,6 +143,42 @@ def test_dom(pretty, tmp_path):
     assert text.count("<tbody>") == 1 and text.count("<table") == 1
     assert "&lt;not-markup&gt;.txt" in text and "<not-markup>" not in text
     assert text.count('href="./') == 11
+
+
+def test_times_are_local(pretty, tmp_path):
+    """The script shows times in the visitor's zone, and keeps the server's for programs and in the title."""
+    text = chromium(tmp_path, "--dump-dom", pretty.url("/"), zone="Asia/Kathmandu")  # UTC+5:45
+    assert "Times are local" in text and "Times are UTC" not in text
+    assert '<time datetime="2023-11-14T22:13:20Z" title="2023-11-14 22:13 UTC">2023-11-15<span> 03:58</span></time>' in text
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name, size, scheme, scale", LOOKS)
+def test_looks_of_an_error(pretty, tmp_path, name, size, scheme, scale):
+    """The page of a 404, which looks like the listing."""
+    picture = str(tmp_path / "picture.png")
+    chromium(tmp_path, f"--window-size={size}", f"--force-device-scale-factor={scale}",
+             f"--blink-settings=preferredColorScheme={scheme}", f"--screenshot={picture}", pretty.url("/docs/missing"))
+    os.makedirs(ARTEFACTS, exist_ok=True)
+    shutil.copy(picture, f"{ARTEFACTS}/error-{name}.png")
+    brightness = png.read(picture)[2]
+    assert brightness > 180 if scheme else brightness < 90, brightness
+
+
+# Follows the link of an error page, deep below the top.
+HOME = """<!doctype html><title>home</title><iframe id=f src="/docs/no/such//place"></iframe><pre id=out></pre><script>
+const frame = document.getElementById("f");
+frame.onload = () => {
+  const link = frame.contentDocument.querySelector("main > a");
+  if (link) link.click(); else document.getElementById("out").textContent = frame.contentWindow.location.pathname;
+};
+</script>"""
+
+
+@pytest.mark.long
+def test_way_home(pretty, tree, tmp_path):
+    write(f"{tree}/docs/probe.html", HOME.encode())
+    assert '<pre id="out">/</pre>' in chromium(tmp_path, "--dump-dom", pretty.url("/docs/probe.html"))
 
 
 # Adds elements to the listing that its policy must refuse.

@@ -63,6 +63,15 @@ def test_errors_say_what_they_are(wire):
 
 
 @any_engine
+@pytest.mark.parametrize("path, home", [
+    ("/missing", "./"), ("/a/b//missing?/", "./../../../"), ("/" * 17 + "x", "./" + "../" * 16), ("/" * 18 + "x", "/"),
+    ("/..", "./"), ("/%zz/x", "./../"), ("http://h/none/b", "./../")])
+def test_way_home(wire, path, home):
+    """The link of the page leads to the top folder, whatever is in front of rung."""
+    assert f'<a href="{home}">' in wire.ask(path, fields=["Accept: text/html"]).body.decode()
+
+
+@any_engine
 def test_own_page(start, tree):
     """404.html of the root: its body, the status 404, no validators of its own that a cache could
     use."""

@@ -138,6 +138,17 @@ def test_parent_from_any_depth(wire):
         assert (path_of("/", href) or b"/").startswith(b"/")
 
 
+@any_engine
+@pytest.mark.parametrize("depth, title", [(0, "/"), (1, "1 \u2039 /"), (8, "8 \u2039 7 \u2039 6 \u2039 5 \u2039 4 \u2039 3 \u2039 2 \u2039 1 \u2039 /"),
+                                          (9, "9 \u2039 8 \u2039 7 \u2039 6 \u2039 5 \u2039 4 \u2039 3 \u2039 2 \u2039 \u2026")])
+def test_title_is_the_path(start, tree, depth, title):
+    """The folder first, because tabs cut a long title at its end; up to eight components."""
+    path = "/".join(str(number + 1) for number in range(depth))
+    os.makedirs(f"{tree}/{path}", exist_ok=True)
+    with start(tree).wire() as wire:
+        assert f"<title>{title}</title>" in wire.ask(f"/{path}/" if path else "/").body.decode()
+
+
 def crawl(wire, start_at="/"):
     """Every path that links lead to from there: {path: body}."""
     seen, queue = {}, [start_at.encode()]
