@@ -414,6 +414,9 @@ def main():
     if opt.bin:
         wire_server.BIN = os.path.abspath(opt.bin)
     seconds = sum(getattr(opt, unit) * length for unit, length in UNITS.items())
+    for name, _, part in asked(opt.engine, seconds):
+        if opt.keep and part < soaked.LEAST_S:
+            parser.error(f"{name} gets {part:.0f} s, and a run of less than {soaked.LEAST_S} s is not kept: more time, or fewer engines")
     results, commit = [], soaked.commit()
     with tempfile.TemporaryDirectory(prefix="rung-soak-") as folder:
         os.chmod(folder, 0o755)
