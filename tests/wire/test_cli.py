@@ -131,7 +131,7 @@ def test_completion(tmp_path):
                              timeout=PATIENCE)
         return set(filter(None, out.stdout.split("\n")))
     assert complete("rung", "--head") == {"--head-timeout"}
-    assert complete("rung", "--no-h") == {"--no-hidden"}
+    assert complete("rung", "--no-h") == {"--no-health", "--no-hidden"}
     assert complete("rung", "--engine", "ep") == {"epoll"}
     assert complete("rung", "-e", "na") == {"naive"}
     assert complete("rung", "--log", "") == {"off", "combined", "json", "stages"}

@@ -328,7 +328,11 @@ def test_nothing_is_refused(begin, site):
 @as_root
 def test_first_process_of_a_container(site):
     """As process 1 of a namespace of its own, with a /proc that has no other."""
-    server = Running("-p", "0", "--workers", "2", "--workers-as", "process", site, before=["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"])
+    apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    done = subprocess.run([*apart, "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode:
+        pytest.skip(f"no process can be the first one here: {done.stderr.strip()}")
+    server = Running("-p", "0", "--workers", "2", "--workers-as", "process", site, before=apart)
     try:
         server.ready()
         assert server.get("/file.txt").status == 200
