@@ -16,8 +16,9 @@
  * The same thread answers the clients of --metrics, which it never waits for.
  *
  * One thread waits for signals, unless workers are processes: then their supervisor does, which
- * has nothing else to do.  A process that forks should have a single thread: the child also gets
- * the locks that other threads hold, and nothing there would ever release them.
+ * has nothing else to do.  A child that is forked also gets the locks that other threads hold, and
+ * nothing in it would ever release them: those of a sanitizer's memory, of the library for TLS, of
+ * standard error.  So an engine that forks waits until this thread has acted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -149,16 +150,30 @@ int signals_fd(const struct signals *s)
     return s->wait_fd;
 }
 
+static pthread_mutex_t acting = PTHREAD_MUTEX_INITIALIZER; /* and meanwhile no call of fork() */
+
+static void act_begin(void)
+{
+    pthread_mutex_lock(&acting);
+}
+
+static void act_end(void)
+{
+    pthread_mutex_unlock(&acting);
+}
+
 void signals_act(struct signals *s)
 {
     struct signalfd_siginfo info;
     struct epoll_event event[3];
 
+    act_begin();
     if (epoll_wait(s->wait_fd, event, 3, 0) > 0)
         look_at_terminal(s);
     if (read(s->signal_fd, &info, sizeof(info)) == sizeof(info))
         dispatch(s, info.ssi_signo);
     metrics_act(s->srv->metrics);
+    act_end();
 }
 
 int signals_wait_ms(const struct signals *s)
@@ -224,8 +239,10 @@ int signals_open(struct signals **signals, struct server *srv)
 
 int signals_watch(struct signals *s)
 {
-    int err = -pthread_create(&s->thread, NULL, watch_signals, s);
+    int err = -pthread_atfork(act_begin, act_end, act_end);
 
+    if (!err)
+        err = -pthread_create(&s->thread, NULL, watch_signals, s);
     s->watched = !err;
     return err;
 }

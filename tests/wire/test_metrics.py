@@ -8,6 +8,7 @@ import signal
 import socket
 import stat
 import subprocess
+import threading
 import time
 
 import pytest
@@ -203,6 +204,25 @@ def test_while_all_places_are_taken(start, tree):
         for _ in range(3):
             assert watch.health() == (200, "ok\n")
             assert watch.read()["rung_connections_open"] >= 1
+
+
+@pytest.mark.core
+def test_while_clients_come(start, standard):
+    """An engine that forks does so while another thread answers the watcher: no child gets a lock that is held for ever."""
+    server = start(standard, *HERE, "--head-timeout", "60s")
+    watch, over = Watch(server), threading.Event()
+
+    def look_on():
+        while not over.is_set():
+            watch.read()
+    watcher = threading.Thread(target=look_on)
+    watcher.start()
+    try:
+        for _ in range(300):
+            assert server.ask("/hello.txt", fields=["Connection: close"]).status == 200
+    finally:
+        over.set()
+        watcher.join()
 
 
 @pytest.mark.core
