@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-RUNG = os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung"
+RUNG = os.path.join(os.path.abspath(os.environ.get("RUNG_BUILD") or f"{TOP}/build"), "debug", "rung")  # built before this layer begins
 
 
 @pytest.fixture(scope="module")
