@@ -203,6 +203,9 @@ int  log_open(struct log **log, enum log_format format, const char *path);
 void *log_begin(struct log *log, int fd, const struct http_receipt *receipt,
                 const struct probe_stamps *stamps);
 void log_end(struct log *log, void *note, uint64_t body_bytes, bool complete);
+/* Addresses in the log are those that proxies report; NULL: those of connections. */
+struct clients;
+void log_clients(struct log *log, const struct clients *clients);
 int  log_reopen(struct log *log); /* SIGHUP */
 void log_close(struct log *log);
 
@@ -250,6 +253,7 @@ struct server {
     struct stats *stats;
     struct signals *signals; /* for the supervisor of processes; NULL: a thread handles them */
     struct metrics *metrics; /* what handles signals answers their clients, too; NULL: off */
+    struct clients *clients; /* whom proxies report; NULL: nobody */
     bool health;             /* the public listeners answer /.rung/health */
     pid_t worker_pid[WORKERS_MAX]; /* of workers that are processes; 0: it does not run */
     unsigned listeners;

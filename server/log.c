@@ -24,7 +24,7 @@
 #include "../base/net.h"
 #include "../base/say.h"
 #include "../base/escape.h"
-#include "inside.h"
+#include "client.h"
 
 enum {
     LOG_TARGET_BYTES = 2000, /* escaped; these three and the rest stay below PIPE_BUF (4096) */
@@ -47,6 +47,7 @@ struct log_state {
 struct log {
     enum log_format format;
     bool stages;
+    const struct clients *clients;
     const char *path; /* NULL: stdout, which is not reopened */
     int fd;
     atomic_uint opened; /* as often as state->opened: fd is the newest */
@@ -103,6 +104,11 @@ no_state:
 no_file:
     free(l);
     return err;
+}
+
+void log_clients(struct log *l, const struct clients *clients)
+{
+    l->clients = clients;
 }
 
 /* The number of the descriptor stays: a thread that is about to write needs no lock, and two that
@@ -189,11 +195,12 @@ static void word(enum log_format format, struct slice s, char *buf, size_t cap)
         snprintf(buf, cap, "-");
 }
 
-static void words(enum log_format format, int fd, const struct http_head *head, struct log_words *w)
+static void words(const struct log *l, int fd, const struct http_head *head, struct log_words *w)
 {
+    enum log_format format = l->format;
+
     time_text(format, w->time, sizeof(w->time));
-    if (net_peer(fd, w->peer) != 0)
-        snprintf(w->peer, sizeof(w->peer), "-"); /* a reset peer has no address any more */
+    client_text(l->clients, fd, head, w->peer);
     word(format, head->method_text, w->method, sizeof(w->method));
     word(format, head->target, w->target, sizeof(w->target));
     word(format, http_field(head, FIELD_REFERER), w->referer, sizeof(w->referer));
@@ -245,7 +252,7 @@ void *log_begin(struct log *l, int fd, const struct http_receipt *r,
 
     if (!l)
         return NULL;
-    words(l->format, fd, r->head, &w);
+    words(l, fd, r->head, &w);
     if (l->format == LOG_JSON)
         json_halves(&w, r->status, head, tail);
     else

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "../base/version.h"
+#include "client.h"
 #include "metrics.h"
 #include "tls.h"
 
@@ -181,6 +182,8 @@ static int open_log(struct server *srv)
         return EXIT_DONE;
     err = log_open(&srv->log, (enum log_format)opt->log, opt->log_file);
     if (!err)
+        log_clients(srv->log, srv->clients);
+    if (!err)
         return EXIT_DONE;
     say_error("cannot open the log %s: %s; choose another with --log-file%s%s", opt->log_file,
               say_why(err), opt->user ? ", writable for user " : "", opt->user ? opt->user : "");
@@ -218,6 +221,7 @@ static void close_rest(struct server *srv)
         site_close(srv->site);
     tls_close(srv->tls);
     metrics_close(srv->metrics);
+    clients_close(srv->clients);
 }
 
 /* --- Running ---------------------------------------------------------------------------------- */
@@ -379,6 +383,10 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
         code = open_metrics(srv);
     if (!code && opt->tls.count)
         code = open_tls(srv);
+    if (!code)
+        code = clients_open(srv);
+    if (opt->proxy_protocol)
+        srv->proto = proxy_before(srv->proto);
     if (!code && opt->user)
         code = drop_privileges(opt->user, srv, &sweep);
     if (!code)

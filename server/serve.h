@@ -10,6 +10,7 @@
  *   listen.c         addresses become listeners, and what to say when that fails
  *   passed.c         listeners that systemd opened
  *   notify.c         systemd is told how the server is
+ *   client.h         whom a proxy reports
  *   metrics.h        counters and health, on a listener of their own
  *   listen_congestion.c  which congestion control their connections use
  *   port_owner.c     which process holds a port

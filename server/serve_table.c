@@ -21,6 +21,7 @@ static const char *const queue_choices[] = {"auto", "mutex", "lockfree", "accept
 static const char *const drain_choices[] = {"auto", "all", "one", NULL};
 static const char *const yield_choices[] = {"auto", "on", "off", NULL};
 static const char *const trigger_choices[] = {"auto", "level", "edge", "oneshot", NULL};
+static const char *const trust_fields[] = {"x-forwarded-for", "forwarded", NULL};
 static const char *const send_choices[] = { /* enum send_method */
     "auto", "copy", "mmap", "sendfile", "splice", NULL};
 static const char *const log_choices[] = {"off", "combined", "json", "stages",
@@ -87,7 +88,7 @@ static const char *const echo_examples[] = {
 static bool is_about_files(const struct option_row *row)
 {
     static const char *const names[] = {"log", "log-file", "server-timing", "max-body", "send",
-                                        "gather", "tls", NULL};
+                                        "gather", "tls", "trust", "trust-field", NULL};
     bool listed = strcmp(row->group, "What") == 0;
 
     for (unsigned i = 0; names[i]; i++)

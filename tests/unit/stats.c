@@ -142,11 +142,11 @@ static void json_names_every_counter(void **state)
     stats_add(s, STAT_BODY_BYTES, 1ull << 60);
     stats_most(s, STAT_STACK_MOST, 4096);
     stats_json(s, buf, sizeof(buf));
-    assert_string_equal(buf, "{\"open\":5,\"accepted\":7,\"closed\":2,\"lost\":0,\"evicted\":0,"
-                             "\"expired\":0,\"refused\":0,\"answers\":0,\"complete\":0,"
-                             "\"broken\":0,\"cache_hits\":0,\"cache_misses\":0,\"cache_fills\":0,"
-                             "\"cache_ends\":0,\"cache_wholes\":0,"
-                             "\"cache_variants\":0,\"cache_plain\":0,"
+    assert_string_equal(buf, "{\"open\":5,\"accepted\":7,\"closed\":2,\"lost\":0,"
+                             "\"evicted\":0,\"expired\":0,\"refused\":0,\"unproxied\":0,"
+                             "\"answers\":0,\"complete\":0,\"broken\":0,\"cache_hits\":0,"
+                             "\"cache_misses\":0,\"cache_fills\":0,\"cache_ends\":0,"
+                             "\"cache_wholes\":0,\"cache_variants\":0,\"cache_plain\":0,"
                              "\"body_bytes\":1152921504606846976,\"bytes\":0,"
                              "\"stack_most\":4096}");
     memset(small, 'x', sizeof(small));

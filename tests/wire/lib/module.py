@@ -35,6 +35,7 @@ PROCESS_ONLY = {
     "send": "it hands over pages, or copies where there are none", "gather": "it always gathers",
     "tcp_nodelay": "it always sends at once", "tcp_cork": "it gathers instead", "defer_accept": "it accepts at once",
     "metrics": "it has no listener for its counters, which are in /proc", "health": "it serves the folder alone",
+    "proxy_protocol": "its clients connect themselves", "trust": "it keeps no log of answers", "trust_field": "it keeps no log of answers",
     "tls": "TLS is spoken by processes only",
     "busy": "nothing of it waits in a loop",
     "congestion": "its listener has the system's algorithm",

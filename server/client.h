@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* client.h - a client's address: that of its connection, or the one that a proxy reports.
+ *
+ * Two ways to report one: a header before the connection's first bytes (--proxy-protocol), and a
+ * field of each request (--trust).  docs/proxies.md says whom to believe.  The address is found
+ * when it is needed, which is for the log.
+ */
+#ifndef SERVER_CLIENT_H
+#define SERVER_CLIENT_H
+#include "../base/address.h"
+#include "serve.h"
+
+/* srv->clients stays NULL if the options report no addresses.  Call it once connections_max is
+ * known.  An exit code. */
+int clients_open(struct server *srv);
+void clients_close(struct clients *clients); /* NULL is fine */
+
+/* What a header has said about the connection with that descriptor.  It counts until the next
+ * connection that gets the descriptor has told its own.  False: there is no place for it. */
+bool clients_tell(struct clients *clients, int fd, const struct address *source);
+
+/* The address of the client that sent a request; clients may be NULL: that of the connection.
+ * "-": it has gone. */
+void client_text(const struct clients *clients, int fd, const struct http_head *head,
+                 char text[NET_ADDRESS_TEXT]);
+
+/* proxy.c: the protocol that reads the header, and then is `inner`. */
+const struct conn_proto *proxy_before(const struct conn_proto *inner);
+
+#endif
