@@ -194,9 +194,13 @@ extern const char *const meter_edges[METER_BUCKETS - 1];
 
 /* --- Log (log.c): off, combined, json; what the client sent is escaped ------------------------ */
 struct log;
-enum log_format { LOG_OFF, LOG_COMBINED, LOG_JSON, LOG_STAGES /* JSON with times */ };
-/* path "-": stdout.  With LOG_STAGES times are taken until the log is closed, as if a tracer
- * watched; call it before any thread or child exists. */
+enum log_format {
+    LOG_OFF, LOG_COMBINED, LOG_JSON,
+    LOG_STAGES, /* JSON with times */
+    LOG_TIMED   /* combined, and how long the answer took */
+};
+/* path "-": stdout.  Except with LOG_COMBINED, times are taken until the log is closed, as if a
+ * tracer watched; call it before any thread or child exists. */
 int  log_open(struct log **log, enum log_format format, const char *path);
 /* Notes of one answer: begin copies what it needs from the receipt and from the times, or NULL;
  * end writes one line and frees.  NULL is fine when off. */

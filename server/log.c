@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* log.c - the access log: a line for each answer, in NCSA combined format or as one JSON object.
+/* log.c - the access log: a line for each answer, in NCSA combined format, the same with the time
+ * that it took, or as one JSON object.
  *
  * The client's bytes are hostile: everything outside 0x20-0x7e, quotes and backslashes are escaped,
  * and long values are cut visibly.  A whole line stays below PIPE_BUF, so that it is one write that
@@ -45,8 +46,8 @@ struct log_state {
 };
 
 struct log {
-    enum log_format format;
-    bool stages;
+    enum log_format format; /* combined or JSON */
+    bool stages, timed;     /* ... with the stages, with the time behind the line */
     const struct clients *clients;
     const char *path; /* NULL: stdout, which is not reopened */
     int fd;
@@ -80,7 +81,8 @@ int log_open(struct log **log, enum log_format format, const char *path)
     if (!l)
         return -ENOMEM;
     l->stages = format == LOG_STAGES;
-    l->format = l->stages ? LOG_JSON : format;
+    l->timed = format == LOG_TIMED;
+    l->format = l->stages ? LOG_JSON : l->timed ? LOG_COMBINED : format;
     l->path = file ? path : NULL;
     l->fd = file ? open_file(path) : STDOUT_FILENO;
     if (l->fd < 0) {
@@ -93,7 +95,7 @@ int log_open(struct log **log, enum log_format format, const char *path)
         err = -errno;
         goto no_state;
     }
-    if (l->stages)
+    if (format != LOG_COMBINED)
         probe_watch();
     *log = l;
     return 0;
@@ -147,7 +149,7 @@ static void follow(struct log *l)
 
 void log_close(struct log *l)
 {
-    if (l->stages)
+    if (l->format == LOG_JSON || l->timed)
         probe_watch_no_more();
     if (l->path)
         close(l->fd);
@@ -228,7 +230,7 @@ static void json_halves(const struct log_words *w, unsigned status, char *head, 
         "{\"time\":\"%s\",\"peer\":\"%s\",\"method\":\"%s\",\"target\":\"%s\",\"status\":%u,";
 
     snprintf(head, PIPE_BUF, start, w->time, w->peer, w->method, w->target, status);
-    snprintf(tail, PIPE_BUF, "\"referer\":\"%s\",\"agent\":\"%s\"}\n", w->referer, w->agent);
+    snprintf(tail, PIPE_BUF, "\"referer\":\"%s\",\"agent\":\"%s\"}", w->referer, w->agent);
 }
 
 /* A request that was not understood has no target, and shows what there is. */
@@ -240,7 +242,7 @@ static void combined_halves(const struct log_words *w, const struct http_receipt
                  w->target, r->head->minor, r->status);
     else
         snprintf(head, PIPE_BUF, "%s - - [%s] \"%s\" %u ", w->peer, w->time, w->method, r->status);
-    snprintf(tail, PIPE_BUF, "\"%s\" \"%s\"\n", w->referer, w->agent);
+    snprintf(tail, PIPE_BUF, "\"%s\" \"%s\"", w->referer, w->agent);
 }
 
 void *log_begin(struct log *l, int fd, const struct http_receipt *r,
@@ -258,7 +260,7 @@ void *log_begin(struct log *l, int fd, const struct http_receipt *r,
     else
         combined_halves(&w, r, head, tail);
     note = note_make(head, tail);
-    if (note && stamps && l->stages)
+    if (note && stamps)
         note->stamps = *stamps;
     return note;
 }
@@ -307,7 +309,7 @@ static void write_line(struct log *l, char *line, size_t len)
                   "works again", say_why(err));
 }
 
-enum { STAGES_TEXT = 200, NUMBER_TEXT = 24 }; /* four numbers of up to 20 digits, their names */
+enum { TIMES_TEXT = 200, NUMBER_TEXT = 24 }; /* four numbers of up to 20 digits, their names */
 
 /* The time since the previous stage; null if the stage was not reached. */
 static void since(uint64_t ns, uint64_t before_ns, char text[NUMBER_TEXT])
@@ -318,40 +320,53 @@ static void since(uint64_t ns, uint64_t before_ns, char text[NUMBER_TEXT])
         memcpy(text, "null", sizeof("null"));
 }
 
-/* "" without times. */
-static void stages_text(const struct probe_stamps *s, char text[STAGES_TEXT])
+static void stages_text(const struct probe_stamps *s, uint64_t now_ns, char text[TIMES_TEXT])
 {
     char found[NUMBER_TEXT], compressed[NUMBER_TEXT];
     uint64_t last = s->compressed ? s->compressed : s->found ? s->found : s->parsed;
 
+    since(s->found, s->parsed, found);
+    since(s->compressed, s->found, compressed);
+    snprintf(text, TIMES_TEXT, "\"parsed_ns\":%llu,\"took_ns\":{\"found\":%s,\"compressed\":%s,"
+             "\"done\":%llu},", (unsigned long long)s->parsed, found, compressed,
+             (unsigned long long)(now_ns - last));
+}
+
+/* What a line says of times; "" if they are not known. */
+static void times_text(const struct log *l, const struct probe_stamps *s, char text[TIMES_TEXT])
+{
+    uint64_t now_ns = s->parsed ? clock_ns() : 0;
+    unsigned long long us = (now_ns - s->parsed) / 1000;
+
     text[0] = 0;
     if (!s->parsed)
         return;
-    since(s->found, s->parsed, found);
-    since(s->compressed, s->found, compressed);
-    snprintf(text, STAGES_TEXT, "\"parsed_ns\":%llu,\"took_ns\":{\"found\":%s,\"compressed\":%s,"
-             "\"done\":%llu},", (unsigned long long)s->parsed, found, compressed,
-             (unsigned long long)(clock_ns() - last));
+    if (l->stages)
+        stages_text(s, now_ns, text);
+    else if (l->format == LOG_JSON)
+        snprintf(text, TIMES_TEXT, "\"took_us\":%llu,", us);
+    else if (l->timed)
+        snprintf(text, TIMES_TEXT, " %llu.%06llu", us / 1000000, us % 1000000);
 }
 
 void log_end(struct log *l, void *begun, uint64_t body_bytes, bool complete)
 {
-    char line[PIPE_BUF + 64], stages[STAGES_TEXT];
+    char line[PIPE_BUF + 64], times[TIMES_TEXT];
     struct log_note *note = begun;
     int n;
 
     if (!l || !note)
         return;
-    stages_text(&note->stamps, stages);
+    times_text(l, &note->stamps, times);
     if (l->format == LOG_JSON)
-        n = snprintf(line, sizeof(line), "\n%.*s\"bytes\":%llu,\"complete\":%s,%s%.*s",
+        n = snprintf(line, sizeof(line), "\n%.*s\"bytes\":%llu,\"complete\":%s,%s%.*s\n",
                      (int)note->head, note->text, (unsigned long long)body_bytes,
-                     complete ? "true" : "false", stages, (int)note->tail,
+                     complete ? "true" : "false", times, (int)note->tail,
                      note->text + note->head);
     else
-        n = snprintf(line, sizeof(line), "\n%.*s%llu %.*s", (int)note->head, note->text,
+        n = snprintf(line, sizeof(line), "\n%.*s%llu %.*s%s\n", (int)note->head, note->text,
                      (unsigned long long)body_bytes,
-                     (int)note->tail, note->text + note->head);
+                     (int)note->tail, note->text + note->head, times);
     if (n > 0 && (size_t)n < sizeof(line))
         write_line(l, line, (size_t)n);
     free(note);

@@ -24,8 +24,8 @@ static const char *const trigger_choices[] = {"auto", "level", "edge", "oneshot"
 static const char *const trust_fields[] = {"x-forwarded-for", "forwarded", NULL};
 static const char *const send_choices[] = { /* enum send_method */
     "auto", "copy", "mmap", "sendfile", "splice", NULL};
-static const char *const log_choices[] = {"off", "combined", "json", "stages",
-                                          NULL}; /* enum log_format, and json with times */
+static const char *const log_choices[] = {"off", "combined", "json", "stages", "timed",
+                                          NULL}; /* enum log_format */
 
 #define X(kind, field, ...) \
     {.offset = offsetof(struct serve_options, field), .type = OPTION_##kind, __VA_ARGS__},

@@ -128,42 +128,6 @@ static void test_json(void **state)
                                 "\"agent\":\"\"}\n"));
 }
 
-/* A log that wants times has them in its lines, as far as they are known; the server takes them as
- * long as there is such a log. */
-static void test_stages(void **state)
-{
-    const struct probe_stamps all = {1000, 1200, 1207}, refused = {3000, 0, 0};
-    struct http_receipt receipt = {.status = 200};
-    char buf[PIPE_BUF * 2];
-    struct http_head head;
-    struct log *log;
-
-    (void)state;
-    unlink(path);
-    assert_int_equal(log_open(&log, LOG_JSON, path), 0);
-    head_make(&head, "/a");
-    receipt.head = &head;
-    log_end(log, log_begin(log, -1, &receipt, &all), 1, true);
-    log_close(log);
-    contents(path, buf, sizeof(buf));
-    assert_null(strstr(buf, "took_ns"));
-    assert_false(probe_is_watched());
-    assert_int_equal(log_open(&log, LOG_STAGES, path), 0);
-    assert_true(probe_is_watched());
-    log_end(log, log_begin(log, -1, &receipt, &all), 2, true);
-    log_end(log, log_begin(log, -1, &receipt, &refused), 3, true);
-    log_end(log, log_begin(log, -1, &receipt, NULL), 4, true);
-    log_close(log);
-    assert_false(probe_is_watched());
-    contents(path, buf, sizeof(buf));
-    assert_non_null(strstr(buf, "\"bytes\":2,\"complete\":true,\"parsed_ns\":1000,\"took_ns\":"
-                                "{\"found\":200,\"compressed\":7,\"done\":"));
-    assert_non_null(strstr(buf, "\"bytes\":3,\"complete\":true,\"parsed_ns\":3000,\"took_ns\":"
-                                "{\"found\":null,\"compressed\":null,\"done\":"));
-    assert_non_null(strstr(buf, "},\"referer\":"));
-    assert_non_null(strstr(buf, "\"bytes\":4,\"complete\":true,\"referer\":"));
-}
-
 /* After a refusal the head is almost empty. */
 static void test_not_understood(void **state)
 {
@@ -484,7 +448,6 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_combined),   cmocka_unit_test(test_json),
-        cmocka_unit_test(test_stages),
         cmocka_unit_test(test_not_understood), cmocka_unit_test(test_long_values),
         cmocka_unit_test(test_off),        cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_torn_line),  cmocka_unit_test(test_bad_path),

@@ -4,14 +4,17 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
+import time
 
 import pytest
 
-from cli import (EXIT_DONE, EXIT_FAILED, FULL, begin, large, raw, run, site, stuck_download,
+from cli import (PATIENCE, EXIT_DONE, EXIT_FAILED, FULL, begin, large, raw, run, site, stuck_download,
                  log_lines, wait_for)  # noqa: F401 (fixtures among them)
 
 pytestmark = pytest.mark.userspace("a command line")
+SLOW_S = 0.3
 any_engine = pytest.mark.any_engine("the log is written below the engines")
 
 
@@ -33,6 +36,21 @@ def test_log_combined(begin, site, tmp_path):
     assert lines[1].group(3, 4, 5, 6) == ("HEAD /none HTTP/1.1", "404", "0", "-")
 
 
+def test_log_timed(begin, site, large, tmp_path):
+    """The seconds stand behind a line that is otherwise combined, and count the time in which a client does not read."""
+    path = tmp_path / "log"
+    server = begin("-p", "0", "--log", "timed", "--log-file", path, site)
+    server.get("/file.txt")
+    log_lines(path, 1)
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as client:
+        client.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+        client.recv(4)
+        time.sleep(SLOW_S)
+    rows = [re.fullmatch(COMBINED.pattern + r" (\d+\.\d{6})", line) for line in log_lines(path, 2)]
+    assert all(rows) and float(rows[0][8]) < 60 and rows[0][4] == rows[1][4] == "200"
+    assert SLOW_S <= float(rows[1][8]) < 60
+
+
 def test_log_json(begin, site, tmp_path):
     path = tmp_path / "log"
     server = begin("-p", "0", "--log", "json", "--log-file", path, site)
@@ -41,7 +59,8 @@ def test_log_json(begin, site, tmp_path):
     raw(server, b"GET /file.txt HTTP/1.1\r\nHost: x\r\nConnection: close\r\nUser-Agent: " + low
         + b"\r\nReferer: " + high + b"\r\n\r\n")
     row = json.loads(log_lines(path, 1)[0])
-    assert list(row) == ["time", "peer", "method", "target", "status", "bytes", "complete", "referer", "agent"]
+    assert list(row) == ["time", "peer", "method", "target", "status", "bytes", "complete", "took_us", "referer", "agent"]
+    assert 0 <= row.pop("took_us") < 60_000_000
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row.pop("time"))
     assert row.pop("agent").encode("latin-1") == low.strip(b" ")
     assert row.pop("referer").encode("latin-1") == high
@@ -67,7 +86,7 @@ def test_log_stages(begin, site, tmp_path):
 
 
 @any_engine
-@pytest.mark.parametrize("form", ["combined", "json", "stages"])
+@pytest.mark.parametrize("form", ["combined", "timed", "json", "stages"])
 @pytest.mark.parametrize("request_bytes", [
     b"\x00\x01\x02\r\n\r\n", b"GET /\n\x1b[31m HTTP/1.1\r\n\r\n", b"GET /\" 200 0 \"fake HTTP/1.1\r\n\r\n",
     b"GET /%0a%0d127.0.0.1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", b"\"\\\r\n\r\n", b"\xff\xfe\r\n\r\n",
@@ -84,7 +103,8 @@ def test_log_of_hostile_requests(begin, site, tmp_path, form, request_bytes):
     assert len(lines) == 2
     for line in lines:
         assert len(line) < 4096 and re.fullmatch(r"[ -~]*", line)
-        assert json.loads(line) if form != "combined" else COMBINED.fullmatch(line), line
+        assert COMBINED.match(line) if form in ("combined", "timed") else json.loads(line), line
+        assert form != "combined" or COMBINED.fullmatch(line), line
 
 
 def test_log_tells_what_was_cut_off(begin, large, tmp_path):
