@@ -89,7 +89,7 @@ class Active(threading.Thread):
 def fresh(server):
     """The longest time that any of FRESH clients waits if they connect together.  A client that may have lost its seat because
     this busy process sent its request late connects again."""
-    times = []
+    times, ends = [], []
 
     def one():
         begin, late = time.monotonic(), True
@@ -102,14 +102,16 @@ def fresh(server):
                     if wire.reply().body == HELLO:
                         times.append(time.monotonic() - begin)
                     return
-            except (OSError, AssertionError):
-                late = (sent or time.monotonic()) > tried + LATE_S
+            except (OSError, AssertionError) as error:
+                now = time.monotonic()
+                late = (sent or now) > tried + LATE_S
+                ends.append(f"{now - begin:.2f} s, {'sent' if sent else 'not sent'}: {error!r}")
     threads = [threading.Thread(target=one) for _ in range(FRESH)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(times) == FRESH, f"{len(times)} of {FRESH} were served: {times}"
+    assert len(times) == FRESH, f"{len(times)} of {FRESH} were served: {times}; the others: {ends}"
     return max(times)
 
 
