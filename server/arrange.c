@@ -7,8 +7,40 @@
  */
 #include "serve.h"
 
-enum { QUEUE_LENGTH = 256, NAP_MS = 1 };
+enum { QUEUE_LENGTH = 256, NAP_MS = 1, ONLY_FOR_TEXT = 320 };
 enum { ACCEPT_SHARED, ACCEPT_REUSEPORT, ACCEPT_STEERED }; /* the choices of --accept */
+
+static bool has_pool(const struct engine *e)
+{
+    return e->thread_pool;
+}
+
+static bool has_loop_that_sleeps(const struct engine *e)
+{
+    return !e->may_block && !e->thread_pool && e->model != ENGINE_NONE &&
+           e != engine_find("nonblock");
+}
+
+/* "WHAT for a, b and c: WHY", of the engines that have it; valid until the next call. */
+static const char *only_for(const char *what, bool (*have)(const struct engine *), const char *why)
+{
+    static char text[ONLY_FOR_TEXT];
+    unsigned count = 0, seen = 0;
+    int len = snprintf(text, sizeof(text), "%s for ", what);
+
+    for (unsigned i = 0; engine_list[i]; i++)
+        count += have(engine_list[i]);
+    for (unsigned i = 0; engine_list[i] && len < ONLY_FOR_TEXT; i++) {
+        if (!have(engine_list[i]))
+            continue;
+        seen++;
+        len += snprintf(text + len, (size_t)(ONLY_FOR_TEXT - len), "%s%s",
+                        seen == 1 ? "" : seen == count ? " and " : ", ", engine_list[i]->name);
+    }
+    if (len < ONLY_FOR_TEXT)
+        snprintf(text + len, (size_t)(ONLY_FOR_TEXT - len), ": %s", why);
+    return text;
+}
 
 /* A sentence, or NULL: the options fit the engine. */
 static const char *refusal(const struct engine *e, const struct serve_options *o)
@@ -22,11 +54,11 @@ static const char *refusal(const struct engine *e, const struct serve_options *o
                "process";
     if (o->workers > 1 && e->may_block && e->capacity != 1 && !e->forks && !o->workers_as)
         return "it makes its own threads: use --threads, or --workers-as process";
-    if (o->threads && !e->thread_pool)
-        return "--threads is for pool and dispatch, which have a fixed number of threads";
-    if (queue && !e->thread_pool)
-        return "it has no queue: --pool-queue, --queue-length, --pool-drain and --pool-yield are "
-               "for pool and dispatch";
+    if (o->threads && !has_pool(e))
+        return only_for("--threads is", has_pool, "others have no fixed number of threads");
+    if (queue && !has_pool(e))
+        return only_for("--pool-queue, --queue-length, --pool-drain and --pool-yield are",
+                        has_pool, "it has no queue");
     if (o->pool_queue == 1 + QUEUE_ACCEPT && !e->may_block)
         return "its queue holds ready connections, not new ones: choose mutex or lockfree";
     if (o->pool_queue == 1 + QUEUE_ACCEPT && (o->queue_length || o->pool_drain || o->pool_yield))
@@ -38,10 +70,9 @@ static const char *refusal(const struct engine *e, const struct serve_options *o
                "number of --threads";
     if (o->nap && e != engine_find("nonblock"))
         return "--nap is for nonblock: every other engine is woken by the kernel";
-    if (o->busy && (e->may_block || e->thread_pool || e == engine_find("nonblock") ||
-                    e->model == ENGINE_NONE))
-        return "--busy is for a loop that sleeps until the kernel reports an event: select, poll, "
-               "epoll, coro and uring";
+    if (o->busy && !has_loop_that_sleeps(e))
+        return only_for("--busy is", has_loop_that_sleeps,
+                        "each has a loop that sleeps until the kernel reports an event");
     if (o->epoll_trigger && e != engine_find("epoll"))
         return "--epoll-trigger is for epoll: no other engine has such a choice";
     return NULL;

@@ -17,16 +17,17 @@ static const char *const model_names[] = {
 
 static void print_json(const struct engine *e, const char *refusal, bool chosen, bool last)
 {
+    static const char *const truth[] = {"false", "true"};
     char summary[512], use[512], reason[512];
 
     escape_json(summary, sizeof(summary), (struct slice){e->summary, strlen(e->summary)});
     escape_json(use, sizeof(use), (struct slice){e->use, strlen(e->use)});
     escape_json(reason, sizeof(reason), (struct slice){refusal, refusal ? strlen(refusal) : 0});
     printf("  {\"name\": \"%s\", \"summary\": \"%s\", \"use\": \"%s\", \"model\": \"%s\", "
-           "\"may_block\": %s, \"capacity\": %u, \"stack_bytes\": %u, \"auto\": %s, "
-           "\"available\": %s, \"reason\": ",
-           e->name, summary, use, model_names[e->model], e->may_block ? "true" : "false",
-           e->capacity, e->stack_bytes, chosen ? "true" : "false", refusal ? "false" : "true");
+           "\"may_block\": %s, \"forks\": %s, \"thread_pool\": %s, \"capacity\": %u, "
+           "\"stack_bytes\": %u, \"auto\": %s, \"available\": %s, \"reason\": ",
+           e->name, summary, use, model_names[e->model], truth[e->may_block], truth[e->forks],
+           truth[e->thread_pool], e->capacity, e->stack_bytes, truth[chosen], truth[!refusal]);
     if (refusal)
         printf("\"%s\"}%s\n", reason, last ? "" : ",");
     else

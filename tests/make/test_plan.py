@@ -13,7 +13,7 @@ import pytest
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MARKS = ("any_engine", "core", "long", "processes")  # a layer may choose by these
 # Names by which a test asks which engine there is, or is skipped where the engine serves too few connections.
-ASKS_ENGINE = {"ENGINE", "WORKERS_MAY_BE_THREADS", "capacity"}
+ASKS_ENGINE = {"ENGINE", "engine_row", "is_loop", "workers_may_be_threads", "capacity"}
 
 
 def engines_of(marks):

@@ -97,7 +97,7 @@ def test_many_who_ask_for_the_same(crowd, record_property):
 @pytest.mark.capacity(SEATS)
 def test_waiting_for_listings_takes_half_of_the_seats(start, crowd, engine, record_property):
     """Each client wants another listing.  One that the helper cannot make soon is refused, and its seat is free."""
-    if engine["may_block"] or engine["name"] == "dispatch":
+    if engine["may_block"] or engine["thread_pool"]:
         pytest.skip("its threads make listings, each its own")
     one = start(crowd.root, "--max-connections", SEATS)
     most = prompt(one)

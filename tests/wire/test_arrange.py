@@ -4,36 +4,45 @@ import os
 
 import pytest
 from cli import ENGINE, EXIT_DONE, EXIT_USAGE, begin, run, site  # noqa: F401 (fixtures among them)
+from lib import server as lib
 
 pytestmark = pytest.mark.userspace("a command line")
 
-SLEEPERS = ("select", "poll", "epoll", "coro", "uring")
-LOOPS = ("nonblock", "select", "poll", "epoll", "dispatch", "coro", "uring")
-OWN_THREADS = ("thread", "pool")
-CREWS = ("pool", "dispatch")
+BLOCKS, POOL, FORKS = (lib.engine_row()[name] for name in ("may_block", "thread_pool", "forks"))
+SLEEPS = lib.is_loop() and ENGINE != "nonblock"
 MACHINE = os.sysconf("SC_NPROCESSORS_CONF")
 PROCESSES = ["--workers", "2", "--workers-as", "process"]
 
 
+def listed(wanted):
+    """The engines for which that holds, as a message lists them."""
+    names = [row["name"] for row in lib.engine_rows() if wanted(row)]
+    return " and ".join([", ".join(names[:-1]), *names[-1:]])
+
+
+def pools():
+    return listed(lambda row: row["thread_pool"])
+
+
 def refusals():
     """(options, words of the message)"""
-    if ENGINE in OWN_THREADS:
+    if BLOCKS and not lib.workers_may_be_threads() and not FORKS:
         yield "--workers 2", "it makes its own threads"
         yield "--workers 2 --workers-as thread", "or --workers-as process"
-    if ENGINE == "fork":
+    if FORKS:
         yield "--workers 2", "add --workers-as process"
         yield "--workers 256 --workers-as thread", "it forks, and children belong to a process"
-    if ENGINE not in CREWS:
-        yield "--threads 1", "--threads is for pool and dispatch"
+    if not POOL:
+        yield "--threads 1", f"--threads is for {pools()}"
         for option in ("--pool-queue mutex", "--pool-queue lockfree", "--pool-queue accept", "--queue-length 1",
                        "--pool-drain one", "--pool-yield off"):
-            yield option, "it has no queue"
-    if ENGINE == "dispatch":
+            yield option, f"--pool-yield are for {pools()}: it has no queue"
+    if POOL and not BLOCKS:
         yield "--pool-queue accept", "mutex or lockfree"
-    if ENGINE == "pool":
+    if POOL and BLOCKS:
         for option in ("--queue-length 1", "--pool-drain all", "--pool-drain one", "--pool-yield on"):
             yield "--pool-queue accept " + option, "the kernel's queue"
-    if ENGINE in CREWS:
+    if POOL:
         yield "--pool-queue lockfree --queue-length 31", "at least the number of --threads"
         yield "--pool-queue lockfree --threads 5 --queue-length 4", "at least the number of --threads"
         yield "--threads 4097", "0 to 4096"
@@ -42,10 +51,10 @@ def refusals():
         yield "--nap 1ms", "--nap is for nonblock"
     else:
         yield "--nap 1001ms", "0 to 1s"
-    if ENGINE in SLEEPERS:
+    if SLEEPS:
         yield "--busy 10001", "0 to 10000"
     else:
-        yield "--busy 1", "--busy is for a loop that sleeps"
+        yield "--busy 1", f"--busy is for {listed(lambda row: lib.is_loop(row) and row['name'] != 'nonblock')}"
     if ENGINE != "epoll":
         for trigger in ("level", "edge", "oneshot"):
             yield "--epoll-trigger " + trigger, "--epoll-trigger is for epoll"
@@ -78,11 +87,11 @@ def allowed():
         yield f"--workers {MACHINE} --workers-as process --accept steered"
     yield "--workers 1 --pin on"
     yield " ".join(PROCESSES) + " --pin on"
-    if ENGINE in LOOPS or ENGINE == "naive":
+    if lib.workers_may_be_threads():
         yield "--workers 2"
         yield "--workers 3 --accept reuseport"
     yield "--threads 0 --queue-length 0 --pool-queue auto --pool-drain auto --pool-yield auto --nap 0 --epoll-trigger auto"  # defaults
-    if ENGINE in CREWS:
+    if POOL:
         yield "--threads 1"
         yield "--threads 4096"
         yield "--threads 2 " + " ".join(PROCESSES)
@@ -91,7 +100,7 @@ def allowed():
         yield "--pool-queue lockfree --queue-length 32"
         yield "--pool-queue lockfree --threads 5 --queue-length 5 --pool-drain all"
         yield "--pool-queue lockfree --threads 1 --queue-length 1 --pool-yield on"
-    if ENGINE == "pool":
+    if POOL and BLOCKS:
         yield "--pool-queue accept"
         yield "--pool-queue accept --threads 1"
     if ENGINE == "epoll":
@@ -100,7 +109,7 @@ def allowed():
     if ENGINE != "uring":
         for way in ("auto", "copy", "mmap", "sendfile", "splice"):
             yield f"--send {way} --gather off --tcp-cork on"
-    if ENGINE in SLEEPERS:
+    if SLEEPS:
         yield "--busy 1"
         yield "--busy 10000"
     yield "--busy 0"
@@ -130,7 +139,7 @@ def test_allowed(begin, site, options):
     assert server.end() == EXIT_DONE
 
 
-@pytest.mark.skipif(ENGINE not in SLEEPERS, reason="its loop does not sleep until an event")
+@pytest.mark.skipif(not SLEEPS, reason="its loop does not sleep until an event")
 def test_busy_loops_sleep_too(start, tree):
     """After each request the loop looks for more without sleeping, and then it sleeps."""
     server = start(tree, "--busy", "10000")

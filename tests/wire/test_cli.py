@@ -271,8 +271,8 @@ def test_engines():
     text = run("engines").stdout
     assert [row["name"] for row in rows][:1] == ["naive"] and len(rows) >= 3
     for row in rows:
-        assert set(row) == {"name", "summary", "use", "model", "may_block", "capacity", "stack_bytes", "auto",
-                            "available", "reason"}
+        assert set(row) == {"name", "summary", "use", "model", "may_block", "forks", "thread_pool", "capacity", "stack_bytes",
+                            "auto", "available", "reason"}
         assert row["model"] in ("blocking", "readiness", "completion", "none")
         assert row["available"] == (row["reason"] is None)
         assert re.search(rf"(?m)^{row['name']} .*{re.escape(row['summary'])}", text)

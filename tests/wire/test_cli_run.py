@@ -15,7 +15,7 @@ import pytest
 
 from cli import (BIN, ENGINE, EXIT_DONE, PATIENCE, Running, begin, elf, environment, large, no_port,
                  run, site, stuck_download, wait_for)  # noqa: F401 (fixtures among them)
-from lib.server import WORKERS_MAY_BE_THREADS
+from lib.server import workers_may_be_threads
 
 pytestmark = pytest.mark.userspace("a command line")
 
@@ -111,7 +111,7 @@ def test_more_connections_than_descriptors(begin, site):
 @pytest.mark.parametrize("kind, most", [("thread", 240), ("process", 480)])
 def test_processes_have_descriptors_each(begin, site, kind, most):
     """32 are kept for the rest of a process, and a connection may need two."""
-    if kind == "thread" and not WORKERS_MAY_BE_THREADS:
+    if kind == "thread" and not workers_may_be_threads():
         pytest.skip("its workers cannot be threads")
     def few():
         resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))

@@ -21,7 +21,7 @@ TEXT = b"".join(b"<p>paragraph %d of a page that says next to nothing</p>\n" % (
 CODINGS = ["gzip", "zstd", "br"]
 WIRES = 6
 WORKERS = [None, pytest.param("process", marks=pytest.mark.processes)]
-if lib.WORKERS_MAY_BE_THREADS:
+if lib.workers_may_be_threads():
     WORKERS.append("thread")
 DATE = "Sun, 13 Sep 2020 12:26:40 GMT"
 

@@ -15,14 +15,15 @@ from lib import fuse, mounts
 from lib.client import Sloppy, request
 from lib.crowd import sanitized
 from lib.served import served_beside
-from lib.server import ENGINE, wait_for
+from lib.server import engine_row, is_loop, wait_for
 from lib.trees import content, write
 
 HELLO, BIG = b"Hello, world\n", content("beside", 3 << 20)
 NAMES = ["small", "file", "large"]  # copied with its head; sent in one transfer; in many
 LATER_S = 0.5
 CLIENTS = 40  # more than there are helpers (FETCH_HELPERS)
-LOOPS = ("nonblock", "select", "poll", "epoll", "coro")
+# A loop whose helpers read for it; the ring reads by itself.
+LOOP = is_loop() and engine_row()["model"] == "readiness"
 
 pytestmark = [pytest.mark.userspace("tests/kernel/test_hung.py has them of the modules"),
               pytest.mark.skipif(not mounts.may() or not os.path.exists("/dev/fuse"), reason="needs root, /dev/fuse and the right to mount"),
@@ -112,12 +113,12 @@ def test_a_read_that_fails(start, tree, slow, name):
     with pytest.raises((Sloppy, ConnectionError)), wire:
         wire.reply()
     server.check_counts()
-    if ENGINE in LOOPS:
+    if LOOP:
         assert mount.asked().count(fuse.READ) <= 2  # the kernel retries a page that could not be read ahead
 
 
 @pytest.mark.long
-@pytest.mark.skipif(ENGINE not in LOOPS, reason="elsewhere each answer is sent by itself")
+@pytest.mark.skipif(not LOOP, reason="elsewhere each answer is sent by itself")
 def test_finished_answers_do_not_wait(start, tree, slow):
     """Answers pipelined before one that the disk holds up are sent, whether its file is in memory or not."""
     slow()
@@ -131,7 +132,7 @@ def test_finished_answers_do_not_wait(start, tree, slow):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(ENGINE not in LOOPS, reason="the others have a thread or a process for each, and run out of them")
+@pytest.mark.skipif(not LOOP, reason="the others have a thread or a process for each, and run out of them")
 def test_a_dead_server_leaves_helpers_to_another(start, tree, slow):
     """Another mount still gets helpers, and a file in memory needs none."""
     dead, well = slow(), slow(fuse.READ, place="well")
@@ -156,7 +157,7 @@ def test_a_dead_server_leaves_helpers_to_another(start, tree, slow):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(ENGINE not in LOOPS, reason="a thread, a process or the ring that waits for the disk cannot be called off")
+@pytest.mark.skipif(not LOOP, reason="a thread, a process or the ring that waits for the disk cannot be called off")
 @pytest.mark.parametrize("options", [(), ("--tls", "self")], ids=["plain", "tls"])
 @pytest.mark.parametrize("name", NAMES)
 def test_given_up(start, tree, slow, name, options):
@@ -189,7 +190,7 @@ def test_clients_that_leave(start, tree, slow, name):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(ENGINE not in LOOPS, reason="the others have a thread or a process for each, and run out of them")
+@pytest.mark.skipif(not LOOP, reason="the others have a thread or a process for each, and run out of them")
 # shows S29
 def test_a_dead_disk_leaves_helpers_to_the_others(start, tree, slow):
     """More clients of a dead disk than there are helpers; a file that has left memory is still sent."""

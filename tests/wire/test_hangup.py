@@ -15,7 +15,7 @@ import time
 import pytest
 
 from cli import BIN, ENGINE, EXIT_DONE, PATIENCE, begin, environment, log_lines, site, wait_for  # noqa: F401 (fixtures)
-from lib.server import WORKERS_MAY_BE_THREADS
+from lib.server import workers_may_be_threads
 
 pytestmark = pytest.mark.userspace("a terminal")
 HANGUP_S = 5  # server/signals.c: SIGHUP may come from a terminal this long after it was closed
@@ -42,7 +42,7 @@ def on(ends):
 
 WORKERS = [pytest.param(["-w", "1"], id="one"),
            pytest.param(["-w", "2", "--workers-as", "process"], id="processes", marks=pytest.mark.processes)]
-if WORKERS_MAY_BE_THREADS:
+if workers_may_be_threads():
     WORKERS.append(pytest.param(["-w", "2", "--workers-as", "thread"], id="threads"))
 
 

@@ -160,7 +160,7 @@ def test_pipes_are_few(start, sizes, engine):
         assert server.ask(f"/{SIZES[-1]}").body == content(SIZES[-1], SIZES[-1])
     server.rest()
     kept = set(server.open_paths("pipe:")) - stdio
-    assert len(kept) <= (0 if engine["may_block"] else 32 if engine["name"] == "dispatch" else 1)
+    assert len(kept) <= (0 if engine["may_block"] else 32 if engine["thread_pool"] else 1)
 
 
 # --- Packets -----------------------------------------------------------------------------------------------

@@ -9,17 +9,17 @@ import time
 import pytest
 from lib import crowd
 from lib.client import request
-from lib.server import ENGINE, wait_for
+from lib.server import engine_row, is_loop, wait_for
 from lib.trees import write
 
-# Engines with one thread, one heap, and no stack for each connection: the limit hits the same memory everywhere.
-LOOPS = ("nonblock", "select", "poll", "epoll", "uring")
+# One thread, one heap, and no stack for each connection: the limit hits the same memory everywhere.
+LOOP = is_loop() and not engine_row()["stack_bytes"]
 CLIENTS = 100
 SPARE = 512 << 10  # bytes beyond what the server has at rest: half a dozen answers at once
 HELLO = b"Hello, world\n"
 
 pytestmark = [pytest.mark.userspace("limits of its own"),
-              pytest.mark.skipif(ENGINE not in LOOPS, reason="its threads and stacks are short of memory first")]
+              pytest.mark.skipif(not LOOP, reason="its threads and stacks are short of memory first")]
 
 
 def data_bytes(pid):

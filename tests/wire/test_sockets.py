@@ -11,7 +11,7 @@ import tempfile
 
 import pytest
 from cli import as_root, run, site, unix_get  # noqa: F401 (fixtures among them)
-from lib.server import ENGINE, WORKERS_MAY_BE_THREADS, Process
+from lib.server import ENGINE, Process, engine_row
 from lib.served import wait_for
 
 pytestmark = [pytest.mark.any_engine("listeners are opened before an engine runs"),
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.any_engine("listeners are opened before an engine runs
 
 KINDS = [pytest.param([], id="one worker"),
          pytest.param(["--workers", "2", "--workers-as", "process"], id="processes")]
-if WORKERS_MAY_BE_THREADS and ENGINE != "naive":
+if not engine_row()["may_block"]:
     KINDS.append(pytest.param(["--workers", "2"], id="threads"))
 CAP_DAC_OVERRIDE, CAP_FOWNER = 1, 3
 # Connects as another user; ends with 0 if that was allowed and answered.

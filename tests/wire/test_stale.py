@@ -18,7 +18,7 @@ FEW = 20  # where each costs more
 WIRES = 6
 WRITERS, SLOT, WRITES = 4, 32, 150
 WORKERS = [pytest.param("process", marks=pytest.mark.processes)]
-if lib.WORKERS_MAY_BE_THREADS:
+if lib.workers_may_be_threads():
     WORKERS.append("thread")
 
 

@@ -23,7 +23,7 @@ WRITERS, WRITES = 3, 60
 FIT = ("ext2/ext3", "xfs", "btrfs", "tmpfs")
 OLD = 1_500_000_000
 WORKERS = [pytest.param("process", marks=pytest.mark.processes)]
-if lib.WORKERS_MAY_BE_THREADS:
+if lib.workers_may_be_threads():
     WORKERS.append("thread")
 
 

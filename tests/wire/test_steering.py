@@ -17,7 +17,7 @@ from lib.server import wait_for
 HELLO = b"Hello, world\n"
 CPUS = sorted(os.sched_getaffinity(0))
 ONE_EACH = {cpu % 2: cpu for cpu in CPUS}  # worker of two -> a processor of its own
-KINDS = ["process", "thread"] if lib.WORKERS_MAY_BE_THREADS else ["process"]
+KINDS = ["process", "thread"] if lib.workers_may_be_threads() else ["process"]
 PROCESSES = ("--workers", 2, "--workers-as", "process")
 two_cpus = pytest.mark.skipif(len(ONE_EACH) < 2, reason=f"needs an even and an odd processor, and has {CPUS}")
 pytestmark = [pytest.mark.processes, pytest.mark.userspace("threads or processes that work"),

@@ -13,12 +13,12 @@ import time
 import pytest
 from cli import as_root, unix_get
 from lib.client import PATIENCE, Wire
-from lib.server import BIN, CLEAN_ENV, ENGINE, WORKERS_MAY_BE_THREADS
+from lib.server import BIN, CLEAN_ENV, ENGINE, engine_row
 from lib.served import wait_for
 
 pytestmark = pytest.mark.userspace("systemd starts no modules")
 KINDS = [pytest.param([], id="one worker"), pytest.param(["--workers", "2", "--workers-as", "process"], id="processes")]
-if WORKERS_MAY_BE_THREADS and ENGINE != "naive":
+if not engine_row()["may_block"]:
     KINDS.append(pytest.param(["--workers", "2"], id="threads"))
 BACKLOG = 64
 

@@ -19,7 +19,7 @@ from lib.trees import content, write
 HALF, REST = b"GET /hello.txt HTTP/1.1\r\n", b"Host: x\r\n\r\n"
 HELLO = b"Hello, world\n"
 KINDS = [pytest.param("process", marks=pytest.mark.processes)]
-if lib.WORKERS_MAY_BE_THREADS:
+if lib.workers_may_be_threads():
     KINDS.append("thread")
 PATIENT = ("--head-timeout", "10m", "--idle-timeout", "10m", "--send-timeout", "10m", "--drain-timeout", "10m")
 BIG = 8 << 20

@@ -48,7 +48,8 @@ NOT_HERE = {"files": "descriptors that could run out", "user": "user to become",
 
 def row():
     """The module's row, in the form of `rung engines --json`."""
-    return {"name": "kernel", "model": MODEL, "may_block": MODEL in BLOCKING, "available": True, "reason": "",
+    return {"name": "kernel", "model": MODEL, "may_block": MODEL in BLOCKING, "forks": False,
+            "thread_pool": False, "stack_bytes": 0, "available": True, "reason": "",
             "capacity": CAPACITY.get(MODEL, CAPACITY_OTHERS)}
 
 

@@ -7,6 +7,7 @@ status 0 on SIGTERM and it has printed nothing that looks like a sanitizer's rep
 
 Server is what the tests start: a process, or with RUNG_ENGINE=kernel a module (module.py).
 """
+import functools
 import json
 import os
 import re
@@ -28,7 +29,6 @@ from rig import children
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 BIN = os.path.abspath(os.environ.get("RUNG_BIN") or f"{TOP}/build/release/rung")
 ENGINE = os.environ.get("RUNG_ENGINE") or "epoll"
-WORKERS_MAY_BE_THREADS = ENGINE not in ("fork", "thread", "pool")
 ARGS = shlex.split(os.environ.get("RUNG_ARGS") or "")  # another arrangement of workers
 SERVING = re.compile(r"rung: serving .* at https?://")
 URL = re.compile(r"https?://(127\.0\.0\.1|\[::1\]):(\d+)/")
@@ -37,16 +37,34 @@ ALARM = re.compile(r"Sanitizer|runtime error:|[Aa]ssert|core_failed|stack smashi
 CLEAN_ENV = {**{k: v for k, v in os.environ.items() if not k.startswith("RUNG_")}, "RUNG_WORKERS": "1"}
 
 
-def engine_row():
-    """This engine's row of `rung engines --json`."""
+@functools.lru_cache
+def engine_rows():
+    """The rows of `rung engines --json`; of a module its own."""
     if ENGINE == "kernel":
-        return module.row()
+        return [module.row()]
     out = subprocess.run([BIN, "engines", "--json"], stdout=subprocess.PIPE, env=CLEAN_ENV,
                          timeout=30, check=True)
-    rows = {row["name"]: row for row in json.loads(out.stdout)}
+    return json.loads(out.stdout)
+
+
+def engine_row():
+    """This engine's row."""
+    rows = {row["name"]: row for row in engine_rows()}
     if ENGINE not in rows:
         raise LookupError(f"rung has no engine {ENGINE}; it has {', '.join(rows)}")
     return rows[ENGINE]
+
+
+def is_loop(row=None):
+    """Whether one thread waits for all connections and serves them; of this engine, or of the one with that row."""
+    row = row or engine_row()
+    return row["model"] in ("readiness", "completion") and not row["may_block"] and not row["thread_pool"]
+
+
+def workers_may_be_threads():
+    """Whether threads of one process can each run this engine: it makes no threads or processes of its own for connections."""
+    row = engine_row()
+    return not row["may_block"] or row["capacity"] == 1
 
 
 class Process(Served):
