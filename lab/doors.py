@@ -11,11 +11,13 @@ full: how long ten new clients wait for their answer while others hold connectio
 9,000 silent clients, 1,000 that send a byte of a head now and then, 1,000 that read slowly.
 """
 import argparse
+import json
 import os
 import resource
 import select
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -29,7 +31,6 @@ HELLO = b"Hello, world\n"
 KINDS = ("reset", "closed")
 FRESH, FRESH_PATIENCE_S = 10, 30
 DRIP_S = 0.5
-ENGINES = ("naive", "fork", "thread", "pool", "nonblock", "select", "poll", "epoll", "dispatch", "coro", "uring")
 OTHERS = ("nginx-tuned", "lighttpd")
 STOPS = {"nginx-tuned": signal.SIGQUIT, "lighttpd": signal.SIGINT}
 ASK = b"GET /%s HTTP/1.1\r\nHost: x\r\n%s\r\n"
@@ -270,15 +271,22 @@ def full(options, folder):
         print(f"{name:24}" + "".join(f"{cell:>20}" for cell in cells), flush=True)
 
 
+def engines(rung):
+    """Those with sockets that this machine can run."""
+    out = subprocess.run([rung, "engines", "--json"], stdout=subprocess.PIPE, check=True).stdout
+    return [row["name"] for row in json.loads(out) if row["model"] != "none" and row["available"]]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("what", choices=("stop", "full"))
     parser.add_argument("--rung", default="build/release/rung")
-    parser.add_argument("--targets", type=lambda text: text.split(","), default=[*ENGINES, *OTHERS],
+    parser.add_argument("--targets", type=lambda text: text.split(","),
                         help="engines, with options behind spaces, or nginx-tuned, lighttpd; separated by commas")
     parser.add_argument("--rounds", type=int, default=5, help="times that each is stopped")
     parser.add_argument("--crowds", type=lambda text: text.split(","), default=list(CROWDS)[:4])
     options = parser.parse_args()
+    options.targets = options.targets or [*engines(options.rung), *OTHERS]
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with scratch.Folder("doors") as folder:

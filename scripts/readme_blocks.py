@@ -12,8 +12,9 @@ import re
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.append(os.path.join(TOP, "lab"))
-import judge  # noqa: E402 - found by the line above
+sys.path += [os.path.join(TOP, "lab"), os.path.join(TOP, "tests")]
+import engines  # noqa: E402 - found by the line above
+import judge  # noqa: E402
 import reading  # noqa: E402
 import view  # noqa: E402
 
@@ -85,20 +86,12 @@ class Chinese:
 
 # --- Engines ------------------------------------------------------------------------------------------------
 
-def field(text, name):
-    found = re.search(rf"\.{name}\s*=\s*((?:\"[^\"]*\"\s*)+)", text)
-    return "".join(re.findall(r"\"([^\"]*)\"", found[1])) if found else ""
-
-
-def engines(language, chinese):
-    body = re.search(r"#define ENGINES\(X\)((?:.*\\\n)*.*)\n", text_of("engines/engine.h"))[1]
+def engine_table(language, chinese):
     heads = WORDS[language]["heads"]
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    for name in re.findall(r"X\((\w+)\)", body):
-        text = text_of(f"engines/{name}.c")
-        model = re.search(r"\.model\s*=\s*ENGINE_(\w+)", text)[1].lower()
-        cells = (chinese.of(part, language) for part in (model, field(text, "summary"), field(text, "use")))
-        lines.append(f"| [`{name}`](engines/{name}.c) | {' | '.join(cells)} |")
+    for row in engines.rows():
+        cells = (chinese.of(part, language) for part in (row.model, row.summary, row.use))
+        lines.append(f"| [`{row.name}`](engines/{row.name}.c) | {' | '.join(cells)} |")
     order = re.search(r"\} preferred\[\] = \{\n(.*?)\n\};", text_of("server/choose.c"), re.DOTALL)[1]
     first, second = re.findall(r"^    \{\"(\w+)\"", order, re.MULTILINE)[:2]
     return [*lines, "", WORDS[language]["auto"].format(first=first, second=second)]
@@ -150,7 +143,7 @@ def figures(language, _chinese):
     return lines
 
 
-MAKERS = {"engines": engines, "figures": figures}
+MAKERS = {"engines": engine_table, "figures": figures}
 
 
 # --- The Chinese of Taiwan ----------------------------------------------------------------------------------

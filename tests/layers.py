@@ -20,6 +20,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "wire"))
+import engines  # noqa: E402
 import guests  # noqa: E402
 import models  # noqa: E402
 from layer import CPUS, SEATS, Layer, seats, side_by_side  # noqa: E402
@@ -145,10 +146,8 @@ def under_valgrind(job):
 # --- Wire -------------------------------------------------------------------------------------------------
 
 def engine_names():
-    """The list in engine.h except null, which has no sockets."""
-    text = open("engines/engine.h", encoding="ascii").read()
-    body = re.search(r"#define ENGINES\(X\)((?:.*\\\n)*.*)\n", text)[1]
-    return [name for name in re.findall(r"X\((\w+)\)", body) if name != "null"]
+    """Those that have sockets."""
+    return [engine.name for engine in engines.rows() if engine.serves]
 
 
 def wrapper(layer, mode, prefix):
@@ -374,8 +373,15 @@ PLANS = ("quick", "check", "kernel", "debug-kernel")  # a layer belongs to some 
 IN_FULL = ("pool", "uring")
 OWN, OWN_CORE = "not any_engine", "core and not any_engine"
 ASAN = {"epoll": None, "pool": OWN}  # the others: OWN_CORE
-TSAN = {"thread": None, "pool": None, "dispatch": None,  # where threads meet
-        **{loop: (loop, "2 thread", "--workers 2") for loop in ("epoll", "uring")}}
+
+
+def tsan():
+    """{engine: arrangement} where threads meet: those that an engine makes, and the workers of ALL loops."""
+    for engine in engines.rows():
+        if engine.thread_pool or engine.serves and not engine.forks and not engine.workers_may_be_threads:
+            yield engine.name, None
+        elif engine.name in arrangements.ALL:
+            yield engine.name, (engine.name, "2 thread", "--workers 2")
 
 
 # Every engine meets every fault under asan, and every item its queue; valgrind adds reads of uninitialized memory, which
@@ -400,8 +406,8 @@ def plan():
             ("kernel", check, seats(guests.SEATS, kernel)),
             *guests.rows(),
             ("arm64", check, seats(1, arm64))]
-    engines = engine_names()
-    rows += [(f"wire {engine}", check, wire(engine, WIRES, marks=None if engine in IN_FULL else OWN)) for engine in engines]
+    names = engine_names()
+    rows += [(f"wire {engine}", check, wire(engine, WIRES, marks=None if engine in IN_FULL else OWN)) for engine in names]
     rows += [("load", check, tool("load", WIRES, "release", ROOMY)),
              ("lab", check, seats(HALF, lab)),
              ("guest", check, seats(guests.SEATS, guest)),
@@ -410,18 +416,17 @@ def plan():
              ("asan", check, seats(ROOMY, c_programs("asan", *c_tests, parts=SANITIZED))),
              ("asan load", check, tool("load", WIRES, "asan", ROOMY)), ("asan drop", check, tool("drop", CPUS, "asan", CPUS)),
              ("asan trace", check, tool("trace", CPUS, "asan", HALF))]
-    rows += [(f"asan wire {engine}", check, wire(engine, WIRES, "asan", ASAN[engine])) for engine in engines if engine in ASAN]
+    rows += [(f"asan wire {engine}", check, wire(engine, WIRES, "asan", ASAN[engine])) for engine in names if engine in ASAN]
     rows += [("tsan", check, seats(ROOMY, c_programs("tsan", *c_tests, parts=SANITIZED, timeout_s=600))),
              ("tsan load", check, tool("load", WIRES, "tsan", ROOMY)),
              ("valgrind", check, seats(ROOMY, under_valgrind(c_programs("debug", *c_tests, prefix=VALGRIND, timeout_s=600,
                                                                         parts=VALGRIND_PARTS))))]
     # The layers below take the seats that those above leave free.
-    rows += [(f"wire {row[0]} {row[1]}", check, wire(row[0], 1, marks=OWN_CORE, arranged=row)) for row in arrangements.ROWS
-             if row[0] in engines]
-    rows += [(f"asan wire {engine}", check, wire(engine, CPUS, "asan", OWN_CORE)) for engine in engines if engine not in ASAN]
+    rows += [(f"wire {row[0]} {row[1]}", check, wire(row[0], 1, marks=OWN_CORE, arranged=row)) for row in arrangements.rows()]
+    rows += [(f"asan wire {engine}", check, wire(engine, CPUS, "asan", OWN_CORE)) for engine in names if engine not in ASAN]
     # The sanitizer loses track of threads after a fork with many; what a crowd of two may hold is not tested with epoll here.
     rows += [(f"tsan wire {engine}", check, wire(engine, CPUS, "tsan", f"{OWN_CORE} and not processes", arranged=row))
-             for engine, row in TSAN.items() if engine in engines]
+             for engine, row in tsan()]
     rows += [("valgrind wire naive", check, under_valgrind(wire("naive", CPUS, "debug", "core", prefix=VALGRIND))),
              ("fuzz", check, fuzz)]
     return rows

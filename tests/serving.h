@@ -43,7 +43,7 @@ static inline const char *serving_left_out(const struct engine *e)
 {
     if (e->model == ENGINE_NONE)
         return "it has no sockets";
-    if (!strcmp(e->name, "coro") && serving_under_valgrind())
+    if (e->stack_bytes && !e->may_block && serving_under_valgrind())
         return "valgrind takes a switched stack for a lost one; asan follows it";
     return e->probe ? e->probe(1) : NULL;
 }

@@ -17,7 +17,7 @@
  *                                              connection ends; if it stays, not a part of one
  *
  * In the end every connection is closed and counted, and no descriptor is left, virtual or real.
- * dispatch is left out: no seed decides how the kernel schedules its threads.  Engines that block
+ * A pool of threads is left out: no seed decides how the kernel schedules them.  Engines that block
  * and completion engines wait in other ways and are left out too (tests/unit/engines.c has all).
  *
  * SEEDS=n tries more; `seeds SEED [ENGINE]` repeats one, `seeds 0 1/3` runs a third of the engines.
@@ -32,21 +32,8 @@
 
 enum { PEERS_MAX = 24, SEEDS_DEFAULT = 200, LONG_BYTES = 150000 };
 
-/* An engine, and a way of running it where there is a choice. */
-static const struct rider {
-    const char *name;
-    const struct engine *engine;
-    enum epoll_trigger trigger;
-} riders[] = {
-    {"nonblock", &engine_nonblock, 0},
-    {"select", &engine_select, 0},
-    {"poll", &engine_poll, 0},
-    {"epoll", &engine_epoll, TRIGGER_LEVEL},
-    {"epoll-edge", &engine_epoll, TRIGGER_EDGE},
-    {"epoll-oneshot", &engine_epoll, TRIGGER_ONESHOT},
-    {"coro", &engine_coro, 0},
-};
-enum { RIDERS = sizeof(riders) / sizeof(*riders) };
+static const struct engine *riders[SERVING_ENGINES]; /* the engines that are simulated */
+static unsigned riders_count;
 
 static char folder[] = "/tmp/rung-seeds-XXXXXX";
 static struct server srv;
@@ -65,13 +52,20 @@ static struct {
 
 /* --- The server ------------------------------------------------------------------------------- */
 
-static void server_fill(const struct rider *r)
+static void riders_find(void)
+{
+    for (unsigned i = 0; i < SERVING_ENGINES; i++)
+        if (serving_engines[i]->model == ENGINE_READINESS && !serving_engines[i]->thread_pool)
+            riders[riders_count++] = serving_engines[i];
+}
+
+static void server_fill(const struct engine *e)
 {
     struct site *site = srv.site;
 
     memset(&srv, 0, sizeof(srv));
     srv.site = site;
-    srv.engine = r->engine;
+    srv.engine = e;
     srv.proto = &http_proto;
     srv.head_ms = HEAD_MS;
     srv.idle_ms = IDLE_MS;
@@ -82,8 +76,7 @@ static void server_fill(const struct rider *r)
     srv.connections_max = PEERS_MAX;
     srv.listener = listener;
     srv.arrangement.workers = 1;
-    srv.arrangement.tuning = (struct tuning){.threads = 4, .queue_length = 8, .nap_ms = 20,
-                                                .trigger = r->trigger};
+    srv.arrangement.tuning = (struct tuning){.threads = 4, .queue_length = 8, .nap_ms = 20};
     must(stats_open(&srv.stats, 2) == 0);
 }
 
@@ -281,18 +274,19 @@ static void peer_show(const struct peer *p)
 }
 
 /* Run one engine; return what is wrong, or NULL. */
-static const char *ride(const struct rider *r, uint64_t seed, unsigned flip)
+static const char *ride(unsigned rider, uint64_t seed, unsigned flip)
 {
+    const struct engine *e = riders[rider];
     static char text[256];
     unsigned open = descriptors();
     const char *wrong;
     int err;
 
-    server_fill(r);
-    sim_begin(seed * 1000003 + (uint64_t)(r - riders) + 1);
+    server_fill(e);
+    sim_begin(seed * 1000003 + rider + 1);
     sim.flip = flip;
-    snprintf(sim.name, sizeof(sim.name), "seed %llu, engine %s; to repeat: seeds %llu %s",
-             (unsigned long long)seed, r->name, (unsigned long long)seed, r->name);
+    snprintf(sim.name, sizeof(sim.name), "seed %llu, engine %s; to repeat: seeds %llu '%s'",
+             (unsigned long long)seed, e->name, (unsigned long long)seed, e->name);
     err = worker_run(&srv, 0);
     wrong = err ? "the engine failed" : counters_wrong();
     if (!wrong && sim.now_us > sim.stopped_us + (DRAIN_MS + SLACK_MS) * 1000u)
@@ -321,7 +315,7 @@ static void crowd_open(uint64_t seed)
     crowd.count = 1 + (unsigned)script_random(&rng, PEERS_MAX);
     crowd.stop_us = script_random(&rng, 4) ? NEVER : script_random(&rng, 1500000);
     crowd.worker = (struct worker){.server = &srv};
-    server_fill(&riders[0]);
+    server_fill(riders[0]);
     sim = (struct sim){.on = true, .tick_us = 1000}; /* for the date */
     must(loop_open_blocking(&crowd.worker, &crowd.loop) == 0);
     for (unsigned i = 0; i < crowd.count; i++)
@@ -342,11 +336,11 @@ static void crowd_close(void)
 static void try_seed(uint64_t seed)
 {
     crowd_open(seed);
-    for (unsigned i = 0; i < RIDERS; i++) {
+    for (unsigned i = 0; i < riders_count; i++) {
         const char *wrong = NULL;
 
-        if (!serving_left_out(riders[i].engine) && serving_in_share(only, riders[i].name, i))
-            wrong = ride(&riders[i], seed, 0);
+        if (!serving_left_out(riders[i]) && serving_in_share(only, riders[i]->name, i))
+            wrong = ride(i, seed, 0);
         if (wrong)
             fail_msg("%s", wrong);
     }
@@ -370,7 +364,7 @@ static void a_wrong_byte_is_noticed(void **state)
     (void)state;
     for (unsigned flip = 1; flip < 40; flip += 3) {
         crowd_open(7);
-        assert_non_null(ride(&riders[flip % RIDERS], 7, flip));
+        assert_non_null(ride(flip % riders_count, 7, flip));
         crowd_close();
     }
 }
@@ -445,6 +439,7 @@ int main(int argc, char **argv)
 
     only = argc > 2 ? argv[2] : NULL;
     say_quiet(true);
+    riders_find();
     return seed ? cmocka_run_group_tests(one, folder_make, folder_remove)
                 : cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

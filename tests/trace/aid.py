@@ -24,6 +24,12 @@ def environment():
     return {key: value for key, value in os.environ.items() if not key.startswith("RUNG_")}
 
 
+def engine_rows():
+    """`rung engines --json`"""
+    return json.loads(subprocess.run([RUNG, "engines", "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment(),
+                                     timeout=PATIENCE, check=True).stdout)
+
+
 class Run:
     """A trace that has ended."""
 

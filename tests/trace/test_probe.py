@@ -5,9 +5,9 @@ import socket
 import time
 
 import pytest
-from aid import FILE, PATIENCE, SMALL, Lies, adds_up, exactly, request, rung, traced_load, tracing
+from aid import FILE, PATIENCE, SMALL, Lies, adds_up, engine_rows, exactly, request, rung, traced_load, tracing
 
-ENGINES = ("naive", "fork", "thread", "pool", "nonblock", "select", "poll", "epoll", "dispatch", "coro", "uring")
+ENGINES = [row["name"] for row in engine_rows() if row["model"] != "none"]
 SAID = ("parsed", "found")
 
 
