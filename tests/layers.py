@@ -270,6 +270,7 @@ def shape(layer):
     layer.single("tidy.py catches what it should", [PYTHON, "tests/tidy.py", "--self-test"], 60)
     layer.single("no circles of files (cycles.py)", [PYTHON, "tests/cycles.py", f"{layer.build}/{mode}"], 60)
     layer.single("the picture of who calls whom (scripts/layers)", [PYTHON, "scripts/layers", "--check", f"{layer.build}/{mode}"], 60)
+    layer.single("engines call what tests can let fail (seam.py)", [PYTHON, "tests/seam.py", f"{layer.build}/{mode}"], 60)
     layer.single("the core needs nothing (link.sh)", ["tests/link.sh", layer.build], 120)
     layer.single("numbers in the documents (scripts/numbers)", [PYTHON, "scripts/numbers", "--check"], 60)
     layer.single("what shows each row (scripts/rows)", [PYTHON, "scripts/rows", "--check"], 60)
