@@ -192,10 +192,10 @@ fuzz: ## fuzz every target for a while: FUZZ_SECONDS (60) in all
 soak: all ## mixed traffic for a long time: HOURS=2 or MINUTES=30, ENGINES='epoll:2 pool', KEEP=1
 	@$(PYTHON) tests/soak.py --bin $(RUNG) $(HOURS:%=--hours %) $(MINUTES:%=--minutes %) $(KEEP:%=--keep) $(ENGINES)
 
-docs: ## write the figures, the tables and the picture of server/ anew
-	@$(PYTHON) scripts/numbers
-	@$(PYTHON) scripts/rows
+docs: ## write the figures, the tables, the options and the picture of server/ anew
+	@$(PYTHON) scripts/numbers && $(PYTHON) scripts/rows
 	@$(MAKE) --no-print-directory MODE=debug all
+	@$(PYTHON) scripts/options $(BUILD)/debug
 	@$(PYTHON) scripts/layers $(BUILD)/debug
 
 cost: ## what each engine costs, relative to epoll (docs/cost.md); COST=--quick: in two minutes

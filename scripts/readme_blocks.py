@@ -2,8 +2,8 @@
 """readme_blocks.py - the parts of README.md and README.zh-TW.md that come from the sources and the lab, and a check that
 both pages say the same.
 
-The Chinese for a text of the sources is in scripts/zh-TW.json; a text without an entry is an error, and so is an entry
-that is no longer needed.
+The Chinese for a text of the sources is in scripts/zh-TW.json.  A text without an entry stays English, and is reported; an entry
+that is no longer needed is an error.
 """
 import gzip
 import json
@@ -24,6 +24,9 @@ OURS, COST = "epoll", "cpu_us"
 WORDS = {
     "en": {
         "heads": ("engine", "model", "idea", "use it when"),
+        "numbers": """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
+                      nineteen twenty""".split(),
+        "counts": {"engines": r"\bNUMBER(?= engines, from one blocking loop)", "files": r"\bNUMBER(?= files\b)"},
         "auto": "`--engine auto`, the default, takes `{first}` where it can run and the other options fit it, else `{second}`,\n"
                 "and says which and why when rung starts ([decision 011](docs/decisions/011-what-auto-chooses.md)).",
         "lead": "Processor time for a request, relative to `epoll` (median and 95 % interval), {scenario} kept open, 1 KiB each:",
@@ -40,6 +43,8 @@ WORDS = {
     },
     "zh-TW": {
         "heads": ("引擎", "模型", "做法", "適用時機"),
+        "numbers": "零 一 二 三 四 五 六 七 八 九 十 十一 十二 十三 十四 十五 十六 十七 十八 十九 二十".split(),
+        "counts": {"engines": "NUMBER(?=種引擎)", "files": "NUMBER(?=份檔案)"},
         "auto": "預設的 `--engine auto`，於 `{first}` 可運作且與其他選項相容時選擇 `{first}`，否則選擇 `{second}`，\n"
                 "並於 rung 啟動時告知選擇與原因 ([決策 011](docs/decisions/011-what-auto-chooses.md))。",
         "lead": "每筆請求所需的處理器時間，以 `epoll` 為 1 (中位數與 95 % 信賴區間)，{scenario}，每份檔案 1 KiB：",
@@ -67,18 +72,18 @@ def text_of(path):
 
 
 class Chinese:
-    """The translations; an object remembers which were needed."""
+    """The translations; an object remembers which were needed, and which are missing."""
 
     def __init__(self):
-        self.known, self.used = json.loads(text_of("scripts/zh-TW.json")), set()
+        self.known, self.used, self.missing = json.loads(text_of("scripts/zh-TW.json")), set(), []
 
     def of(self, text, language):
         if language == "en":
             return text
         self.used.add(text)
         if text not in self.known:
-            raise Wrong(f"scripts/zh-TW.json has no words for '{text}'")
-        return self.known[text]
+            self.missing.append(text)
+        return self.known.get(text, text)
 
     def unused(self):
         return sorted(set(self.known) - self.used)
@@ -95,6 +100,17 @@ def engine_table(language, chinese):
     order = re.search(r"\} preferred\[\] = \{\n(.*?)\n\};", text_of("server/choose.c"), re.DOTALL)[1]
     first, second = re.findall(r"^    \{\"(\w+)\"", order, re.MULTILINE)[:2]
     return [*lines, "", WORDS[language]["auto"].format(first=first, second=second)]
+
+
+def counted(page, text, files):
+    """The page with the numbers, in words, of engines that have sockets, and of files to read first."""
+    numbers = WORDS[PAGES[page]]["numbers"]
+    for count, what in ((sum(row.serves for row in engines.rows()), "engines"), (files, "files")):
+        pattern = WORDS[PAGES[page]]["counts"][what].replace("NUMBER", f"(?i:{'|'.join(sorted(numbers, key=len, reverse=True))})")
+        if len(re.findall(pattern, text)) != 1:
+            raise Wrong(f"{page} has no place for the number of {what} (or several): {pattern}")
+        text = re.sub(pattern, lambda found, count=count: numbers[count].capitalize() if found[0][0].isupper() else numbers[count], text)
+    return text
 
 
 # --- Figures of the lab -------------------------------------------------------------------------------------

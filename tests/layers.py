@@ -273,6 +273,7 @@ def shape(layer):
     layer.single("engines call what tests can let fail (seam.py)", [PYTHON, "tests/seam.py", f"{layer.build}/{mode}"], 60)
     layer.single("the core needs nothing (link.sh)", ["tests/link.sh", layer.build], 120)
     layer.single("numbers in the documents (scripts/numbers)", [PYTHON, "scripts/numbers", "--check"], 60)
+    layer.single("options in the documents (scripts/options)", [PYTHON, "scripts/options", "--check", f"{layer.build}/{mode}"], 60)
     layer.single("what shows each row (scripts/rows)", [PYTHON, "scripts/rows", "--check"], 60)
     layer.single("Chinese pages follow the English ones (scripts/follows)", [PYTHON, "scripts/follows"], 60)
     layer.single("what epoll tells, by the rules and as documented (lab/trigger.py)",

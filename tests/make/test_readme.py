@@ -69,16 +69,19 @@ def test_targets_exist(command, make):
     assert status == 0, errors
 
 
-def test_numbers_in_words():
-    """The READMEs give, in words, the number of engines with sockets and the number of files to read."""
-    words = {9: ("nine", "九"), 10: ("ten", "十"), 11: ("eleven", "十一"), 12: ("twelve", "十二"), 13: ("thirteen", "十三")}
-    with open(f"{TOP}/engines/engine.h", encoding="utf-8") as file:
-        engines = len(re.findall(r"(?m)^    X\(\w+\)", file.read())) - 1  # null has no sockets
-    with open(f"{TOP}/scripts/numbers", encoding="utf-8") as file:
-        files = len(re.findall(r'(?m)^    \("[\w/.]+", "', file.read()))
-    pages = [readme_blocks.text_of(page) for page in readme_blocks.PAGES]
-    assert f"{words[engines][0].capitalize()} engines" in pages[0] and f"{words[engines][1]}種引擎" in pages[1]
-    assert f"{words[files][0]} files" in pages[0] and f"{words[files][1]}份檔案" in pages[1]
+@pytest.mark.parametrize("page, text", [("README.md", "Nine engines, from one blocking loop to it; see ten files, or two."),
+                                        ("README.zh-TW.md", "九種引擎；二十份檔案，每份檔案")])
+def test_numbers_in_words(page, text):
+    """make docs writes, in words, the number of engines with sockets and the number of files to read."""
+    engines = sum(row.serves for row in readme_blocks.engines.rows())
+    words = readme_blocks.WORDS[readme_blocks.PAGES[page]]["numbers"]
+    assert engines >= 11 and words[11] in ("eleven", "十一") and words[20] in ("twenty", "二十")
+    new = readme_blocks.counted(page, text, 19)
+    assert new.startswith(words[engines].capitalize()) and words[19] in new and len(new.split()) == len(text.split())
+    assert readme_blocks.counted(page, new, 19) == new
+    for other in (text.replace("engines", "ways").replace("引擎", "做法"), text + text):
+        with pytest.raises(readme_blocks.Wrong):
+            readme_blocks.counted(page, other, 19)
 
 
 def available():

@@ -160,7 +160,7 @@ def test_documented_table_is_current():
     with open(f"{TOP}/docs/serve.md", encoding="utf-8") as file:
         text = file.read()
     table = run("options").stdout
-    assert table in text, "docs/serve.md: paste the output of `rung options` between its marks"
+    assert table in text, "docs/serve.md: its table of options is out of date: make docs"
 
 
 # --- Mistakes ------------------------------------------------------------------------------------------
