@@ -264,6 +264,25 @@ def limits_tested(sources):
             yield header.path, number, f"no test names {found[1]}: test on both sides of it"
 
 
+OPTION = re.compile(r"(?m)^(?:X\(\w+, (\w+),[^;]*?\.name = \"([\w-]+)\"|SHARED(?:_BODY)?\(\w+, (\w+), \"([\w-]+)\")")
+
+
+def options_tested(sources):
+    """Every option of the server is read by one of its files, and given in some wire test; the modules read those of the core."""
+    tests = "\n".join(src.text for path, src in sources.items() if path.startswith("tests/wire/"))
+    server = "\n".join("\n".join(src.bare) for path, src in sources.items() if re.match(r"server/\w+\.c$", path))
+    kernel = "\n".join("\n".join(src.bare) for path, src in sources.items() if path.startswith("kernel/"))
+    for path in ("server/options.def", "core/options.def"):
+        for found in OPTION.finditer(sources[path].text if path in sources else ""):
+            line, field, name = sources[path].text[:found.start()].count("\n") + 1, found[1] or found[3], found[2] or found[4]
+            if not re.search(rf"(?:->|\.){field}\b", server):
+                yield path, line, f"no file of server/ reads {field}: use it, or remove the row of --{name}"
+            if path.startswith("core/") and not re.search(rf"\b{field}\.value\b", kernel):
+                yield path, line, f"no file of kernel/ reads {field}.value: kparams_fill() of kernel/kparams.h does it for the others"
+            if not re.search(rf"--(?:no-)?{name}(?![\w-])", tests):
+                yield path, line, f"no test of tests/wire/ gives --{name}: test what it does, on both sides of its limits"
+
+
 def wire_documented(sources):
     """docs/http.md says which wire test shows which rule; a file that it does not name shows nothing."""
     page = sources.get("docs/http.md")
@@ -291,6 +310,7 @@ def complaints(sources):
             for number, text in rule(src):
                 yield path, number, text
     yield from limits_tested(sources)
+    yield from options_tested(sources)
     yield from wire_documented(sources)
     yield from documents_true(sources)
 
@@ -380,14 +400,21 @@ def self_test():
     test = Source("tests/unit/a.c", HEAD + "int x = A_MAX;\n")
     page = Source("docs/http.md", "| `test_c.py` | `base/none.c` | `core/limits.h` |\n")
     whole = {src.path: src for src in (limits, test, page)}
-    whole["tests/wire/test_b.py"] = Source("tests/wire/test_b.py", "# SPDX-License-Identifier: MIT\n")
+    whole["tests/wire/test_b.py"] = Source("tests/wire/test_b.py", "# SPDX-License-Identifier: MIT\nstart('--no-used', '--max')\n")
+    for src in (Source("server/options.def", 'X(FLAG, used, .name = "used")\nX(FLAG, lost, .letter = \'l\',\n  .name = "used-not")\n'),
+                Source("core/options.def", 'SHARED_BODY(TIME, max, "max-x", 1)\nSHARED(TIME, used, "used", 1)\n'),
+                Source("kernel/a.c", "x = used.value + max;\n"), Source("server/a.c", "x = o->used + o->max; /* o->lost */\n")):
+        whole[src.path] = src
     said = " ".join(words for _, _, words in complaints(whole))
     for expected, there in (("B_MAX", True), ("A_MAX", False), ("test_b.py is not mentioned", True),
-                            ("no tests/wire/test_c.py", True), ("no base/none.c", True), ("no core/limits.h", False)):
+                            ("no tests/wire/test_c.py", True), ("no base/none.c", True), ("no core/limits.h", False),
+                            ("server/ reads lost", True), ("server/ reads used", False), ("server/ reads max", False), ("gives --used-not", True),
+                            ("gives --used:", False), ("gives --max-x", True),
+                            ("reads max.value", True), ("reads used.value", False)):
         if (expected in said) != there:
             print(f"over the tree: {expected!r} {'not caught' if there else 'refused'}: {said}")
             wrong += 1
-    print(f"{len(BAD) + len(GOOD) + 6 - wrong} of {len(BAD) + len(GOOD) + 6} samples judged right")
+    print(f"{len(BAD) + len(GOOD) + 14 - wrong} of {len(BAD) + len(GOOD) + 14} samples judged right")
     return 1 if wrong else 0
 
 
