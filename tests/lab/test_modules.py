@@ -80,19 +80,23 @@ def test_pages():
     assert left.pages(f"0xffffffffc0371000-0xffffffffc0375000   16384 load_module+0x5 pages=3 vmalloc\n{kept}\n") == [kept]
 
 
+PARAMETERS = {"idle_timeout", "head_timeout", "hidden", "listing", "port", "min_progress", "bind"}
+
+
 def test_options_become_parameters():
     assert module.parameters(["--idle-timeout", "1s", "--head-timeout=500ms", "--hidden", "--listing", "off", "--port", 8080,
-                              "--min-progress", "1k", "--bind", "127.0.0.1", "--bind", "::1", "--drain-timeout", "1h"]) == {
+                              "--min-progress", "1k", "--bind", "127.0.0.1", "--bind", "::1", "--drain-timeout", "1h"], PARAMETERS) == {
         "idle_timeout": 1000, "head_timeout": 500, "hidden": "on", "listing": "off", "port": "8080", "min_progress": 1024,
         "bind": "127.0.0.1,::1"}
-    for only in (["--workers", "2"], ["--bind", "unix:/run/x"]):
-        with pytest.raises(pytest.skip.Exception):
-            module.parameters(only)
+    for only, why in ((["--workers", "2"], "its workers are the processors"), (["--engine-x=1"], "no --engine-x: only a process"),
+                      (["--bind", "unix:/run/x"], "no Unix sockets")):
+        with pytest.raises(pytest.skip.Exception, match=why):
+            module.parameters(only, PARAMETERS)
 
 
 SOURCE = """
 __attribute__((section(".gnu.linkonce.this_module"))) char this_module[64] = "rung_http";
-__attribute__((section(".modinfo"))) char info[] = "name=rung_http\\0depends=rung_core";
+__attribute__((section(".modinfo"))) char info[] = "name=rung_http\\0depends=rung_core\\0parm=a:text, b=c:d\\0parmtype=b_c:charp";
 const char *said(void) { return "rung_http: said"; }
 __attribute__((section("__versions"))) char version[] = "rung_http_symbol";
 """
@@ -108,6 +112,7 @@ def test_a_module_gets_another_name(tmp_path):
     for new in (b"name=rung_h001\0depends=rung_core", b"rung_h001: said", b"rung_http_symbol"):
         assert new in other
     assert other.count(b"rung_h001") == 3
+    assert module.parameters_of(data) == {"a", "b_c"}
     several = module.names("rung_http")
     assert len({next(several) for _ in range(50)}) == 50 and re.fullmatch(r"rung_e\d{3}", next(module.names("rung_echo")))
 

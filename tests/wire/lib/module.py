@@ -8,6 +8,7 @@ A module can be loaded once.  So that tests may have several servers, and severa
 each server is a copy of the file with a name of its own, as long as the old one: rung_http, rung_h000, rung_h001...
 Options are given as on the command line and become parameters; an option that only a process has skips the test.
 """
+import functools
 import os
 import re
 import shlex
@@ -28,7 +29,7 @@ FLAGS = ("hidden",)
 SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 TIMES = ("head_timeout", "idle_timeout", "send_timeout")
-# Options of the command line about how a process waits, is observed, or ends.
+# Why a module has no such parameter: options about how a process waits, is observed, or ends.
 PROCESS_ONLY = {
     "workers": "its workers are the processors", "workers_as": "its workers are the processors",
     "accept": "it has one listener", "pin": "its work stays where it is", "threads": "it has no pool of threads",
@@ -82,6 +83,20 @@ def names(what):
         yield f"{what[:6]}{100 * worker + number % 100:03}" + what[9:]
 
 
+@functools.lru_cache
+def taken(what):
+    """The parameters of a module, as its file lists them."""
+    with open(f"{FOLDER}/{what}.ko", "rb") as file:
+        return parameters_of(file.read())
+
+
+def parameters_of(data):
+    for name, _, offset, length in sections(data):
+        if name == ".modinfo":
+            return set(re.findall(r"(?:^|\0)parm(?:type)?=(\w+):", data[offset:offset + length].decode()))
+    return set()
+
+
 NAMES = {what: names(what) for what in ("rung_http", "rung_echo", "rung_drop")}
 
 
@@ -111,14 +126,14 @@ def value_of(key, text):
     return text
 
 
-def parameters(options):
-    """{parameter: value} of a command line's options."""
+def parameters(options, known):
+    """{parameter: value} of a command line's options; known: the module's parameters."""
     found, words = {}, [str(word) for word in options]
     while words:
         key, given, value = words.pop(0).lstrip("-").partition("=")
         key = key.replace("-", "_")
-        if key in PROCESS_ONLY:
-            pytest.skip(f"the module has no --{key.replace('_', '-')}: {PROCESS_ONLY[key]}")
+        if key not in known and key not in IGNORED:
+            pytest.skip(f"the module has no --{key.replace('_', '-')}: {PROCESS_ONLY.get(key, 'only a process has it')}")
         value = value if given else "on" if key in FLAGS else words.pop(0)
         if value.startswith("unix:"):
             pytest.skip("the module has no Unix sockets")
@@ -153,7 +168,7 @@ class Module(Served):
         for key in only:
             pytest.skip(f"the module has no {NOT_HERE.get(key, key)}")
         self.root = os.fspath(root) if root else None
-        given = {**({"root": self.root} if root else {}), **ARGS, **parameters(options)}
+        given = {**({"root": self.root} if root else {}), **ARGS, **parameters(options, taken(what))}
         self.name = load(what, {"port": 0, **given})
         self.ended = False
         self.port = self.stats()["port"]
