@@ -54,11 +54,15 @@ struct option_row {
     const char *value;         /* what help calls the value: N, ADDR; NULL: the type's own word */
     const char *fallback;      /* default as text, parsed like input; NULL: zero, none */
     uint64_t min, max;         /* numbers, sizes (bytes), times (ms); max 0: no upper bound */
-    const char *const *values; /* OPTION_CHOICE, NULL-terminated */
+    const char *const *values; /* OPTION_CHOICE: OPTION_WORDS("auto", "one") */
     const char *group;         /* heading in help */
     const char *help;          /* one line */
     const char *more;          /* the man page's further words, or NULL */
+    bool content;              /* about what is served: a table of another protocol leaves it out */
 };
+
+/* The words of a choice, NULL-terminated, in a row at file scope. */
+#define OPTION_WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* The C type that a row of each type fills: X(KIND, field, ...) of a .def makes a member of it. */
 #define OPTION_FIELD_FLAG bool

@@ -14,19 +14,6 @@ const struct engine *const engine_list[] = {ENGINES(X) NULL};
 static const char *const engine_choices[] = {"auto", ENGINES(X) NULL};
 #undef X
 
-static const char *const workers_choices[] = {"thread", "process", NULL};
-static const char *const sandbox_choices[] = {"on", "off", "strict", NULL};
-static const char *const accept_choices[] = {"shared", "reuseport", "steered", NULL};
-static const char *const queue_choices[] = {"auto", "mutex", "lockfree", "accept", NULL};
-static const char *const drain_choices[] = {"auto", "all", "one", NULL};
-static const char *const yield_choices[] = {"auto", "on", "off", NULL};
-static const char *const trigger_choices[] = {"auto", "level", "edge", "oneshot", NULL};
-static const char *const trust_fields[] = {"x-forwarded-for", "forwarded", NULL};
-static const char *const send_choices[] = { /* enum send_method */
-    "auto", "copy", "mmap", "sendfile", "splice", NULL};
-static const char *const log_choices[] = {"off", "combined", "json", "stages", "timed",
-                                          NULL}; /* enum log_format */
-
 #define X(kind, field, ...) \
     {.offset = offsetof(struct serve_options, field), .type = OPTION_##kind, __VA_ARGS__},
 static const struct option_row rows[] = {
@@ -87,13 +74,7 @@ static const char *const echo_examples[] = {
 /* Rows that are about files or answers; the rest is about connections. */
 static bool is_about_files(const struct option_row *row)
 {
-    static const char *const names[] = {"log", "log-file", "server-timing", "max-body", "send",
-                                        "gather", "tls", "trust", "trust-field", NULL};
-    bool listed = strcmp(row->group, "What") == 0;
-
-    for (unsigned i = 0; names[i]; i++)
-        listed = listed || strcmp(row->name, names[i]) == 0;
-    return listed;
+    return row->content || strcmp(row->group, "What") == 0;
 }
 
 const struct option_table *echo_table(void)

@@ -3,8 +3,6 @@
  * row. */
 #include "drop.h"
 
-static const char *const through_choices[] = {"auto", "diag", "module", NULL};
-
 #define X(kind, field, ...) \
     {.offset = offsetof(struct drop_options, field), .type = OPTION_##kind, __VA_ARGS__},
 static const struct option_row rows[] = {

@@ -3,11 +3,6 @@
  * row. */
 #include "load.h"
 
-static const char *const arrivals_choices[] = {"constant", "poisson", NULL};
-static const char *const thinking_choices[] = {"exponential", "constant", NULL};
-static const char *const method_choices[] = {"GET", "HEAD", "OPTIONS", NULL};
-static const char *const close_choices[] = {"fin", "reset", NULL};
-
 #define X(kind, field, ...) \
     {.offset = offsetof(struct load_options, field), .type = OPTION_##kind, __VA_ARGS__},
 static const struct option_row rows[] = {
