@@ -15,7 +15,7 @@ import pytest
 from cli import EXIT_LISTEN, EXIT_USAGE, as_root, begin, no_port, run, site  # noqa: F401
 from lib.client import request
 from lib.metrics import OPEN, PLAIN, Watch, address_of, connect, total
-from lib.server import ENGINE, WORKERS_MAY_BE_THREADS, wait_for
+from lib.server import ENGINE, wait_for, workers_may_be_threads
 from lib.trees import sparse
 
 pytestmark = pytest.mark.userspace("a metrics listener")
@@ -275,7 +275,7 @@ def test_worker_processes(start, standard, sandbox):
     server.finish()
 
 
-@pytest.mark.skipif(not WORKERS_MAY_BE_THREADS or ENGINE == "naive", reason="its workers are not threads")
+@pytest.mark.skipif(not workers_may_be_threads() or ENGINE == "naive", reason="its workers are not threads")
 def test_worker_threads(start, standard):
     server = start(standard, *HERE, "--workers", 3)
     for _ in range(20):
