@@ -196,7 +196,7 @@ def test_over_a_unix_socket(serve, tmp_path):
         with Wire(path, secured=False) as wire:
             wire.send(header + request("/hello.txt"))
             assert wire.reply().status == 200
-    assert server.logged(2) == ["192.0.2.7", "unix"]
+    assert sorted(server.logged(2)) == ["192.0.2.7", "unix"]
 
 
 @any_engine
@@ -209,7 +209,7 @@ def test_only_a_trusted_peer_is_believed(serve, tmp_path):
         with Wire(place, secured=False) as wire:
             wire.send(V1 + request("/hello.txt"))
             assert wire.reply().status == 200
-    assert server.logged(2) == ["192.0.2.7", "127.0.0.1"]
+    assert sorted(server.logged(2)) == ["127.0.0.1", "192.0.2.7"]
 
 
 def test_a_drain_with_headers(serve):
@@ -289,7 +289,7 @@ def test_a_header_and_a_field(serve):
         with Wire(server.address, secured=False) as wire:
             wire.send(header + request("/hello.txt", fields=[f"{XFF}: 198.51.100.1"]))
             assert wire.reply().status == 200
-    assert server.logged(2) == ["198.51.100.1", "192.0.2.8"]
+    assert sorted(server.logged(2)) == ["192.0.2.8", "198.51.100.1"]
 
 
 @any_engine

@@ -126,12 +126,12 @@ class Proxy:
         return int(head.split(b" ")[1]), body
 
 
-def begin(name, start, root, folder):
+def begin(name, start, root, folder, *more):
     """(rung, its log, the proxy)"""
     command, config = RECIPES[name]
     if not shutil.which(name.split()[0], path=PATHS):
         pytest.skip(f"{name.split()[0]} is not installed")
-    log, words = folder / "log", shlex.split(command)[1:-1]
+    log, words = folder / "log", [*shlex.split(command)[1:-1], *more]
     where = dict.fromkeys(re.findall(r"127\.0\.0\.1:(\d+)|port (\d+)", config))
     if "--port" in words:  # the ports of this page are not free here: rung chooses
         port = words[words.index("--port") + 1]
@@ -182,7 +182,7 @@ def test_a_server_that_drains_gets_no_more(start, tree, tmp_path, name):
     sparse(f"{tree}/big.bin", BIG, {})
     with open(f"{tree}/hello.txt", "w", encoding="ascii") as file:
         file.write("Hello\n")
-    rung, _, proxy = begin(name, start, tree, tmp_path)
+    rung, _, proxy = begin(name, start, tree, tmp_path, "--drain-timeout", "60s")
     try:
         wait_for(lambda: proxy.ask()[0] == 200, "the first check was good")
         with Wire(rung.address, rcvbuf=65536, secured=False) as wire:
