@@ -58,17 +58,21 @@ WAYS = {
 }
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+def reserved():
+    """A socket with a free port, which no other program is given while the socket is open.  A proxy can listen there, because
+    both say SO_REUSEADDR.  Caddy would share a port with another Caddy (SO_REUSEPORT), and say nothing."""
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.bind(("127.0.0.1", 0))
+    return one
 
 
 class Proxy:
     """A proxy that runs with a recipe's configuration."""
 
     def __init__(self, name, config, folder):
-        self.port = free_port()
+        self.place = reserved()
+        self.port = self.place.getsockname()[1]
         kind = name.split()[0]
         frame, command = WAYS[kind]
         config = re.sub(r"(listen |bind :|http://:)(80|443)\b", lambda match: f"{match[1]}{self.port}", config)
@@ -111,6 +115,7 @@ class Proxy:
             self.process.kill()
             self.process.wait()
             self.said.close()
+            self.place.close()
 
     def ask(self, target="/hello.txt", secured=False, fields=("X-Forwarded-For: 203.0.113.66", 'Forwarded: for="203.0.113.67"')):
         """(status, body) of an answer to CLIENT."""
