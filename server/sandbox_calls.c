@@ -12,6 +12,7 @@
  */
 #include "sandbox.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/fs.h>
@@ -22,6 +23,8 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -42,24 +45,34 @@ enum {
                  CLONE_NEWNET | CLONE_NEWCGROUP
 };
 
-enum condition { IF_ANY, IF_EQ, IF_CLEAR, IF_SET };
+enum {
+    CONDITIONS_MAX = 2,
+    CONDITION_STATEMENTS = 4
+};
 
 static const struct row {
     unsigned need;
     int number;
-    enum condition condition;
-    unsigned arg;
-    uint32_t value;
+    unsigned conditions;
+    struct condition {
+        enum { IF_EQ, IF_CLEAR, IF_SET } is;
+        unsigned arg;
+        uint32_t value;
+    } condition[CONDITIONS_MAX];
 } rows[] = {
-#define CALL(need, name) {need, __NR_##name, IF_ANY, 0, 0},
-#define CALL_EQ(need, name, arg, value) {need, __NR_##name, IF_EQ, arg, value},
-#define CALL_CLEAR(need, name, arg, bits) {need, __NR_##name, IF_CLEAR, arg, bits},
-#define CALL_SET(need, name, arg, bits) {need, __NR_##name, IF_SET, arg, bits},
+#define EQ(arg, value) IF_EQ, arg, value
+#define CLEAR(arg, bits) IF_CLEAR, arg, bits
+#define SET(arg, bits) IF_SET, arg, bits
+#define CALL(need, name) {need, __NR_##name, 0, {{IF_EQ, 0, 0}}},
+#define CALL_IF(need, name, one) {need, __NR_##name, 1, {{one}}},
+#define CALL_IF_BOTH(need, name, one, other) {need, __NR_##name, 2, {{one}, {other}}},
 #include "sandbox_calls.def"
+#undef EQ
+#undef CLEAR
+#undef SET
 #undef CALL
-#undef CALL_EQ
-#undef CALL_CLEAR
-#undef CALL_SET
+#undef CALL_IF
+#undef CALL_IF_BOTH
 };
 
 struct program {
@@ -93,26 +106,33 @@ static void put_number(struct program *p)
     put_load(p, offsetof(struct seccomp_data, nr));
 }
 
-/* Arguments have 64 bits; both machines have the low half first. */
+/* The last of its statements skips `rest` more if the condition does not hold.  Arguments have 64
+ * bits; both machines have the low half first. */
+static void put_condition(struct program *p, const struct condition *c, int rest)
+{
+    size_t arg = offsetof(struct seccomp_data, args) + c->arg * sizeof(uint64_t);
+
+    put_load(p, arg + sizeof(uint32_t));
+    put_unless(p, BPF_JEQ, 0, rest + 2);
+    put_load(p, arg);
+    if (c->is == IF_CLEAR)
+        put_unless(p, BPF_JSET, c->value, -rest);
+    else
+        put_unless(p, c->is == IF_SET ? BPF_JSET : BPF_JEQ, c->value, rest);
+}
+
 static void put_row(struct program *p, const struct row *row)
 {
-    size_t arg = offsetof(struct seccomp_data, args) + row->arg * sizeof(uint64_t);
+    int more = (int)row->conditions * CONDITION_STATEMENTS;
 
-    if (row->condition == IF_ANY) {
-        put_unless(p, BPF_JEQ, (uint32_t)row->number, 1);
-        put(p, BPF_RET, SECCOMP_RET_ALLOW);
-        return;
+    put_unless(p, BPF_JEQ, (uint32_t)row->number, more ? more + 2 : 1);
+    for (unsigned i = 0; i < row->conditions; i++) {
+        more -= CONDITION_STATEMENTS;
+        put_condition(p, &row->condition[i], more + 1);
     }
-    put_unless(p, BPF_JEQ, (uint32_t)row->number, 6);
-    put_load(p, arg + sizeof(uint32_t));
-    put_unless(p, BPF_JEQ, 0, 3);
-    put_load(p, arg);
-    if (row->condition == IF_CLEAR)
-        put_unless(p, BPF_JSET, row->value, -1);
-    else
-        put_unless(p, row->condition == IF_SET ? BPF_JSET : BPF_JEQ, row->value, 1);
     put(p, BPF_RET, SECCOMP_RET_ALLOW);
-    put_number(p);
+    if (row->conditions)
+        put_number(p);
 }
 
 static void put_all(struct program *p, unsigned needs, uint32_t otherwise)
