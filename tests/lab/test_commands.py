@@ -47,6 +47,7 @@ def page(tmp_path):
 
 
 @tools
+# shows U50
 def test_a_small_run(page, tmp_path):
     raw = tmp_path / "raw.json"
     status, out, err = run("--rung", RUNG, "--engines", "naive,null", "--json", raw, "--write", page)

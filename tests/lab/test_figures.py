@@ -24,6 +24,7 @@ def test_brief(figure, text):
 
 @pytest.mark.parametrize("figures, text", [
     ([2], "2.00"), ([3, 1, 2], "2.00 (1.00..3.00)"), ([1, 2], "1.50 (1.00..2.00)"), ([1.001, 1.002], "1.00")])
+# shows U50
 def test_spread(figures, text):
     assert table.spread(figures) == text
 

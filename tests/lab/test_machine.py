@@ -62,6 +62,7 @@ def test_what_a_machine_is(desktop):
     json.dumps(told)
 
 
+# shows U51
 def test_what_this_machine_is():
     """This machine can be described, whatever it lacks, and the binary says how it was built."""
     told = machine.describe(RUNG)

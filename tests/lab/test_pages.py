@@ -329,6 +329,7 @@ def test_a_picture_says_of_which_result_it_is(tmp_path):
 # --- Pages --------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("make", EVERY)
+# shows U51
 def test_a_page_is_whole_and_alone(make):
     result = make()
     text = page.html(result)
@@ -372,7 +373,7 @@ def test_better_and_worse_depend_on_the_figure():
     assert view.better("cpu_us", Middle(0.8, 0.9, 1.1, 6, True)) == view.better("cpu_us", less._replace(sure=False)) == ""
 
 
-# shows T07
+# shows T07, U51
 def test_cells_as_csv():
     rows = list(csv.DictReader(io.StringIO(page.as_csv(sample.pools()))))
     bad = [row for row in rows if row["error"]]

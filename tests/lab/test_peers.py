@@ -48,6 +48,7 @@ def asks(server, connections=20, each=50):
 
 
 @pytest.mark.parametrize("name", INSTALLED)
+# shows U50
 def test_it_serves_and_is_paid_for(name, folder):
     """stop() returns the time of the workers, too: the master has waited for each of them."""
     with peers.Peer(name, folder, processors=sorted(os.sched_getaffinity(0))[:1]) as server:

@@ -197,6 +197,7 @@ def test_addresses_with_a_zone(where):
                         f"HTTP://{where}:{server.port}").status == DONE
 
 
+# shows U30
 def test_urls_without_a_scheme():
     """A "://" in a query does not make a scheme; an empty port counts as none (RFC 3986 3.2.3), so it is 80."""
     with Witness(lambda request: OK) as server:

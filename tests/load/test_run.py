@@ -30,7 +30,7 @@ def server(site):
 
 # --- Honesty --------------------------------------------------------------------------------------------------
 
-# shows T03
+# shows T03, U31
 def test_a_stall_shows_in_the_corrected_time_alone():
     """The server sleeps once for a second: hundreds of requests are due in that time, but only one is under way."""
     with Liar(at(500, lambda sock: (time.sleep(1), sock.sendall(OK), True)[-1])) as liar:
@@ -70,7 +70,7 @@ def test_a_closed_loop_does_not_see_it():
     assert run.json["latency_us"]["p99_9"] <= 500e3
 
 
-# shows T03
+# shows T03, U31
 def test_the_schedule_is_kept(server):
     run = measured("-R", 1000, "-d", "2s", "-c", 20, server.url)
     schedule = run.json["schedule"]
@@ -193,6 +193,7 @@ def test_a_source_whose_ports_all_rest(site):
     ("p99>10s", "p99>0us"), ("p99.9>=10s", "p50>=0us"), ("max>10s", "max>1us"), ("mean>10s", "mean>0.1us"),
     ("rps<1", "rps<1000000000"), ("rps<=1", "rps>1"), ("errors>0", "errors>=0"), ("error-rate>1%", "error-rate>=0"),
     ("service-p90>10s", "service-p90<10s"), ("late>100", "late>=0"), ("unsent>0", "unsent>=0")])
+# shows U34
 def test_limits_on_both_sides(server, kept, broken):
     run = measured("-n", 200, "--fail-if", kept, server.url)
     assert run.status == DONE and not run.json["limits"][0]["broken"] and run.json["limits"][0]["limit"] == kept
@@ -272,6 +273,7 @@ def test_nobody_there(tmp_path):
     assert full.returncode == FAILED and b"cannot write" in full.stderr
 
 
+# shows U34
 def test_nonsense_has_a_line_and_an_exit_code():
     with Liar(always(b"220 mail.example ESMTP\r\n\r\n")) as liar:
         run = load("-n", 10, "-c", 1, liar.url)
@@ -311,6 +313,7 @@ def test_a_signal_while_nobody_accepts():
     assert run.json["interrupted"] and run.json["requests"]["sent"] == 0 and time.monotonic() - began < 30
 
 
+# shows U33
 def test_the_live_line_is_for_terminals(server):
     ours, theirs = pty.openpty()
     process = subprocess.Popen([LOAD, "-d", "2s", "-c", "2", server.url], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -337,7 +340,7 @@ def test_the_live_line_is_for_terminals(server):
 
 # --- Forms ----------------------------------------------------------------------------------------------------------
 
-# shows E09
+# shows E09, U33
 def test_json_fits_its_schema(server):
     runs = [measured("-n", 50, server.url), measured("-R", 500, "-n", 100, "--fail-if", "p99>1us", server.url),
             measured("-R", 500, "-d", "200ms", "--arrivals", "poisson", server.url + "nothere")]
@@ -365,7 +368,7 @@ def test_statuses_and_ports(server):
         assert ("connections made" in load("-n", made, "-k", "off", server.url).out) == told
 
 
-# shows E09, T02
+# shows E09, T02, U33
 def test_csv_and_hgrm(server, tmp_path):
     run = measured("-R", 300, "-d", "2500ms", "--csv", tmp_path / "csv", "--hgrm", tmp_path / "hgrm", server.url)
     with open(tmp_path / "csv", encoding="ascii") as file:
@@ -438,6 +441,7 @@ def test_how_many_samples(options, status, words):
     assert run.status == status and words in run.err and run.out == "", run.err
 
 
+# shows U33
 def test_report_for_people(server):
     run = load("-n", 100, server.url)
     assert re.match(rf"{re.escape(server.url)}: [0-9.]+ [mu]?s, 10 connections on \d+ threads?\n", run.out)

@@ -20,7 +20,7 @@ def requests_of(run):
 
 
 @pytest.mark.parametrize("row", SERVING, ids=lambda row: row["name"])
-# shows E08, T06
+# shows E08, T06, U30
 def test_engines_count_the_same(row, site):
     if not row["available"]:
         pytest.skip(row["reason"])
@@ -42,7 +42,7 @@ def test_engines_count_the_same(row, site):
                                      ["-R", 3000], ["-R", 3000, "--arrivals", "poisson", "--pipeline", 3],
                                      ["-X", "HEAD"], ["--source", "127.0.0.2,127.0.0.3"], ["--body-check"],
                                      ["-H", "Range: bytes=0-9", "--status", 206]], ids=str)
-# shows S09, T01
+# shows S09, T01, U35
 def test_ways_of_asking(options, site):
     with rung("serve", "-p", 0, site) as server:
         run = measured("-n", 700, "-c", 6, "-t", 2, *options, f"http://127.0.0.1:{server.port}/a.txt")
@@ -56,7 +56,7 @@ def test_ways_of_asking(options, site):
         assert 100 <= counted["accepted"] <= 106
 
 
-# shows S09, T01
+# shows S09, T01, U35
 def test_addresses(site, tmp_path):
     path = tmp_path / "socket"
     with rung("serve", "-p", 0, site) as server:
@@ -109,6 +109,7 @@ def test_the_longest_message():
         assert run.status == USAGE and "out of range" in run.err and "1m" in run.err, run.err
 
 
+# shows U35
 def test_urls_of_a_file(site, tmp_path):
     with rung("serve", "-p", 0, site) as server:
         urls = tmp_path / "urls"

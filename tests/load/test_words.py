@@ -42,7 +42,7 @@ def core(tmp_path_factory):
 
 
 @pytest.mark.parametrize("seed", range(4))
-# shows T02
+# shows T02, U32
 def test_the_same_as_hdrhistogram(core, seed):
     """The histograms have the same cells, counts and percentiles, value for value."""
     sys.path.append(f"{TOP}/build/pypi")

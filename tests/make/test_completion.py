@@ -59,6 +59,7 @@ def offered(request, tmp_path):
     return run
 
 
+# shows U22
 def test_what_is_offered(offered):
     found = offered([*EXACTLY, *AMONG])
     assert {line: found[line] for line in EXACTLY} == EXACTLY

@@ -95,6 +95,7 @@ def test_image_follows_the_specification(made):
     assert config["config"]["User"] == "65534:65534" and config["config"]["Entrypoint"] == ["/rung"]
 
 
+# shows U24
 def test_image_runs_with_nothing_else(made, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("only root may change the root of a process")
@@ -120,6 +121,7 @@ def test_the_same_binary_gives_the_same_image(made, tmp_path):
     assert status == 1 and "no program" in errors
 
 
+# shows U24
 def test_skopeo_reads_it(made):
     if not shutil.which("skopeo"):
         pytest.skip("skopeo is not installed")

@@ -38,6 +38,7 @@ def test_systemd_takes_it(unit):
     assert status == 0 and not ours, said
 
 
+# shows U19
 def test_what_it_leaves_open(unit):
     status, said = analyze("security", "--offline=true", "--no-pager", str(unit))
     found = re.search(r"Overall exposure level for rung\.service: ([0-9.]+)", said)

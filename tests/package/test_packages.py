@@ -121,6 +121,7 @@ def use(system, version):
     assert "usage: rung drop" in system.run("rung", "help", "drop")
 
 
+# shows U23
 def test_rung_installed_used_upgraded_removed(system, debs, tmp_path):
     before = system.left()
     assert before == {}

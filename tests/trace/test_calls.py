@@ -129,6 +129,7 @@ def test_calls_and_requests_are_of_the_same_time():
     assert 0 < seen <= 2100 and 0 <= int(receives) - seen <= 60 and 1 <= float(each) <= 1.05, (seen, receives, each)
 
 
+# shows U43
 def test_events_that_were_lost():
     """If events were lost, the number of requests is unknown, and nothing is divided by it."""
     with rung("epoll") as port, tracing("-q", "--slowest", 0, "--calls", "--ring", "4k", port) as runs:

@@ -22,6 +22,7 @@ def talk(server, *statuses):
     client.close()
 
 
+# shows U42
 def test_sigint_ends_with_the_summary():
     with Lies() as server, tracing(server.port) as runs:
         talk(server, 200, 404)
@@ -62,6 +63,7 @@ def test_a_number_of_requests():
     assert run.status == DONE and len(run.requests) == run.summary["shown"] == 7
 
 
+# shows U43
 def test_a_full_ring_is_counted():
     """Events that did not fit are counted, and no request is shown with another one's answer."""
     with rung("epoll") as port:

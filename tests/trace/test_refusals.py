@@ -94,6 +94,7 @@ def control_groups_are_mounted():
 
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("missing", NEEDED)
+# shows U40
 def test_one_right_is_missing(missing):
     if missing == "net_admin" and not control_groups_are_mounted():
         pytest.skip("the control groups are mounted nowhere, which is said first")
@@ -103,6 +104,7 @@ def test_one_right_is_missing(missing):
 
 
 @pytest.mark.usefixtures("traced")
+# shows U40
 def test_these_rights_are_enough():
     if not control_groups_are_mounted():
         pytest.skip("the control groups are mounted nowhere, and mounting them takes more")

@@ -107,6 +107,7 @@ def test_a_wait_to_be_accepted():
 
 @pytest.mark.parametrize("args, names", [(("--status", "404"), ["/a"]), (("--path", "/b"), ["/b"]), (("--slower", "60000000"), None),
                                          (("--peer", "127.0.0.*"), ["/a", "/b"]), (("--peer", "127.0.0.2"), None)])
+# shows U41
 def test_filters(args, names):
     with Lies() as server, tracing(*ONE_TABLE, "--sort", "name", *args, server.port) as runs:
         talk(server, *ASKED)
@@ -203,6 +204,7 @@ class Terminal(contextlib.ExitStack):
         assert termios.tcgetattr(self.theirs) == self.before
 
 
+# shows U41
 def test_on_a_terminal_keys_sort_and_q_ends():
     with rung("epoll") as port, Terminal(port) as terminal, \
             subprocess.Popen([LOAD, "-q", "-c", "2", "-R", "200", "-d", "60s", f"http://127.0.0.1:{port}{FILE}"], env=environment()) as load:

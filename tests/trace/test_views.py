@@ -31,6 +31,7 @@ def rows(text):
 
 
 @pytest.mark.parametrize("locale, block, mark", [("C", "#", " < slowest"), ("C.UTF-8", "\u2588", " \u25c0 slowest")])
+# shows U42
 def test_waterfall(monkeypatch, locale, block, mark):
     monkeypatch.setenv("LC_ALL", locale)
     with Lies() as server, tracing("--waterfall", server.port) as runs:
@@ -83,6 +84,7 @@ def test_no_histogram_unless_asked():
 
 
 @pytest.mark.parametrize("locale, block", [("C", "#"), ("C.UTF-8", "\u2588")])
+# shows U42
 def test_histogram(monkeypatch, locale, block):
     monkeypatch.setenv("LC_ALL", locale)
     with Lies() as server, tracing("-q", "--histogram", server.port) as runs:

@@ -24,6 +24,7 @@ ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no ::1")
 
 @ipv6
 @pytest.mark.core
+# shows U01
 def test_both_loopbacks_by_default(site):
     """127.0.0.1 and ::1 have the same port and are served alike; naive engines serve one after the other."""
     port = site.address[1]

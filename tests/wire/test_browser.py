@@ -83,6 +83,7 @@ LOOKS = [("light", "1280,800", 1, 1), ("dark", "1280,800", 0, 1), ("phone", "390
 
 @pytest.mark.long
 @pytest.mark.parametrize("name, size, scheme, scale", LOOKS)
+# shows U09
 def test_looks(pretty, tmp_path, name, size, scheme, scale):
     """Screenshots, in the colour scheme that the visitor prefers."""
     picture = str(tmp_path / "picture.png")
@@ -96,6 +97,7 @@ def test_looks(pretty, tmp_path, name, size, scheme, scale):
 
 
 @pytest.mark.long
+# shows U09
 def test_filter_box(pretty, tree, tmp_path):
     """Typing hides names that do not match, ignoring case; clearing the box shows all again."""
     write(f"{tree}/docs/probe.html", PROBE.encode())

@@ -76,6 +76,7 @@ def test_help_of_commands():
     assert run("completion", "bash").stdout == run("completion").stdout
 
 
+# shows U22
 def test_page_of_each_command():
     """A program prints its own, a command with options its own, and the others are on that of rung."""
     whole = run("man").stdout

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.userspace("a command line")
 
 
 @pytest.mark.core
-# shows S02
+# shows S02, U01
 def test_opening_lines(begin, site):
     server = begin("-p", "0", site)
     match = re.fullmatch(r"rung: serving (\S+) at (.*)", server.opening)
@@ -44,7 +44,7 @@ def test_the_engine_is_chosen(begin, site):
     assert re.search(r"engine \w+ \(auto: .+\)", server.said("engine").string)
 
 
-# shows S01
+# shows S01, U01
 def test_serve_may_be_left_out(begin, site):
     for command in ([], ["."], ["serve"]):
         process = subprocess.Popen([BIN, *command], cwd=site, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
@@ -193,6 +193,7 @@ def test_unix_socket(begin, site, tmp_path):
     assert json.loads((tmp_path / "log").read_text().splitlines()[0])["peer"] == "unix"
 
 
+# shows U27
 def test_unix_socket_left_behind(begin, site, tmp_path):
     path = f"{tmp_path}/socket"
     dead = begin("-b", f"unix:{path}", "--sandbox", "off", site)  # in the sandbox, rung-sweep would remove it
@@ -214,6 +215,7 @@ def test_unix_socket_of_the_next_server(begin, site, tmp_path):
     assert not os.path.exists(path)
 
 
+# shows U27
 def test_unix_socket_is_no_place_for_a_file(site, tmp_path):
     path = tmp_path / "precious"
     path.write_text("data")
@@ -284,6 +286,7 @@ def test_user(begin, site):
 
 
 @as_root
+# shows U20
 def test_user_reads_with_its_own_rights(begin, site):
     os.chmod(f"{site}/file.txt", 0o600)
     assert begin("-p", "0", site).get("/file.txt").status == 403
@@ -295,6 +298,7 @@ def test_user_reads_with_its_own_rights(begin, site):
 
 
 @as_root
+# shows U20
 def test_user_takes_a_low_port_along(begin, site):
     port = next((port for port in range(1023, 900, -1) if port_is_free(port)), None)
     if not port:

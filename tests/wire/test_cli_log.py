@@ -23,6 +23,7 @@ COMBINED = re.compile(r'(\S+) - - \[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d \+0
 
 
 @pytest.mark.core
+# shows U16
 def test_log_combined(begin, site, tmp_path):
     path = tmp_path / "log"
     server = begin("-p", "0", "--log", "combined", "--log-file", path, site)
@@ -51,6 +52,7 @@ def test_log_timed(begin, site, large, tmp_path):
     assert SLOW_S <= float(rows[1][8]) < 60
 
 
+# shows U16
 def test_log_json(begin, site, tmp_path):
     path = tmp_path / "log"
     server = begin("-p", "0", "--log", "json", "--log-file", path, site)
@@ -93,6 +95,7 @@ def test_log_stages(begin, site, tmp_path):
     b"GET / HTTP/1.1\r\nHost: x\r\nUser-Agent: a\x07b\r\n\r\n", b"GET " + b"/" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
     b"GET /" + b"%22" * 2600 + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nReferer: " + b"\xe9" * 3000 + b"\r\n\r\n",
 ])
+# shows U13
 def test_log_of_hostile_requests(begin, site, tmp_path, form, request_bytes):
     """One line for the request, whatever it was, and the line can be parsed."""
     path = tmp_path / "log"
@@ -123,6 +126,7 @@ def test_log_on_stdout(begin, site):
         assert json.loads(out.readline())["target"] == "/file.txt"  # while it runs: nothing waits in a buffer
 
 
+# shows U16
 def test_log_opened_anew(begin, site, tmp_path):
     path, old = tmp_path / "log", tmp_path / "log.1"
     server = begin("-p", "0", "--log", "combined", "--log-file", path, site)

@@ -52,6 +52,7 @@ def test_curl_head_range_redirect_conditional(site, tree):
 
 @any_engine
 @curl
+# shows U06
 def test_curl_resumes(site, tree):
     path = f"{tree}/part"
     with open(path, "wb") as out:
@@ -100,6 +101,7 @@ def test_wget_mirrors(site, standard, tree):
 
 @any_engine
 @wget
+# shows U06
 def test_wget_resumes_and_checks_time(site, tree):
     path = f"{tree}/65536.bin"
     with open(path, "wb") as out:

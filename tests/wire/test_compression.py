@@ -75,6 +75,7 @@ def every_coding():
 
 
 @pytest.mark.core
+# shows U08
 def test_made_of_a_file(start, site, makes):
     server = start(site, "--workers", 1)
     plain = ask(server, "/page.html", "identity")
@@ -107,7 +108,7 @@ def test_what_is_made(start, site, makes, path):
 
 
 @any_engine
-# shows D26
+# shows D26, U08
 def test_what_is_not_made(start, site, makes):
     server = start(site, "--workers", 1)
     for path in ("/smaller.txt", "/larger.txt", "/image.png", "/noise.txt"):

@@ -72,6 +72,7 @@ def test_way_home(wire, path, home):
 
 
 @any_engine
+# shows U18
 def test_own_page(start, tree):
     """404.html of the root: its body, the status 404, no validators of its own that a cache could
     use."""

@@ -134,7 +134,7 @@ def own_rows():
 @any_engine
 @pytest.mark.skipif(not os.path.exists(TYPES),
                     reason=f"no {TYPES}: package media-types is not installed")
-# shows K22
+# shows K22, U03
 def test_every_type(start, wide_tree):
     """Each extension of the database and of our own rows, in small and capital letters."""
     table = {e: t for e, t in database().items() if re.fullmatch(r"[a-z0-9+_-]{1,30}", e)}
@@ -151,7 +151,7 @@ def test_every_type(start, wide_tree):
                 assert rest in ("", " charset=utf-8") and bool(rest) >= kind.startswith("text/"), name
 
 
-# shows K22
+# shows K22, U03
 def test_unknown_types(start, tree):
     for name in ("x.qqqq", "x.", "x.txt.qqqq", "plain", ".x.txt.", "x.tx", "x.txtt"):
         write(f"{tree}/{name}", b"x")

@@ -32,6 +32,7 @@ def linked(tree):
 
 
 @pytest.mark.core
+# shows U11
 def test_links_follow_the_rule_of_hidden_names(start, linked):
     with start(linked).wire() as wire:
         for _ in range(2):  # a cache must not forget the rule

@@ -59,6 +59,7 @@ def test_head_at_its_limit(wire, cut):
 
 @pytest.mark.core
 @pytest.mark.parametrize("size", [HEAD + 1, HEAD + 2, 2 * HEAD, 100_000, 1_000_000])
+# shows U12
 def test_head_beyond(site, size):
     refused(site, head_of(size), 431)
 

@@ -57,7 +57,7 @@ def statuses(served, paths):
 
 
 @pytest.mark.long
-# shows K13
+# shows K13, U04
 def test_every_link_answers(named):
     served, names = named
     rows = json.loads(served.ask("/?format=json").body)["entries"]

@@ -104,6 +104,7 @@ def test_names_are_text(wire):
 
 
 @any_engine
+# shows U04
 def test_bad_utf8_is_shown_as_such(wire):
     assert "\ufffd" in listing(wire, "/odd/").body.decode("utf-8")
 
@@ -182,7 +183,7 @@ def test_crawl_reaches_everything(start, tree):
 
 @any_engine
 @pytest.mark.core
-# shows K16, S28
+# shows K16, S28, U09
 def test_sorting(start, tree):
     """Links alone sort by each column, both ways; folders stay first."""
     for i, (name, size) in enumerate([("bravo", 30), ("alpha", 20), ("delta", 10),
@@ -253,6 +254,7 @@ def test_json_of_odd_names(wire):
     ("text/plain, application/json;q=0.9", "text/plain"), ("image/png", None),
     ("nonsense", "text/html"),
     ("text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8", "text/html")])
+# shows U10
 def test_formats(wire, accept, kind):
     reply = wire.ask("/list/", fields=[f"Accept: {accept}"] if accept else [])
     assert reply.status == 200 or (kind is None and reply.status == 406)
@@ -297,7 +299,7 @@ def test_links_that_leave_are_not_linked(wire):
 
 
 @any_engine
-# shows H07
+# shows H07, U10
 def test_filter_without_script(wire):
     page = Page(listing(wire, "/list/?filter=ON").body.decode())
     assert entries("/list/", page) == [b"/list/one.txt"]

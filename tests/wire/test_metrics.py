@@ -41,6 +41,7 @@ def settled(watch, answers):
 # --- What it shows -----------------------------------------------------------------------------------------
 
 @pytest.mark.core
+# shows U25
 def test_everything_is_counted_once(start, standard):
     """By method and class of status, with the laws of every page, on every engine."""
     server = start(standard, *HERE)
@@ -94,6 +95,7 @@ def test_head_has_the_length_and_no_body(start, standard):
 
 @any_engine
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
+# shows U25
 def test_promtool_has_nothing_to_say(start, standard):
     server = start(standard, *HERE)
     server.ask("/hello.txt")
@@ -190,6 +192,7 @@ def test_health_says_ok(start, standard):
 
 
 @pytest.mark.core
+# shows U26
 def test_while_all_places_are_taken(start, tree):
     """The public listener has no place, and others wait for one: the watcher notices nothing of it."""
     sparse(f"{tree}/big.bin", BIG, {})
@@ -287,6 +290,7 @@ def test_worker_threads(start, standard):
 # --- On the public listener --------------------------------------------------------------------------------
 
 @pytest.mark.core
+# shows U26
 def test_health_where_the_folder_is_served(start, standard):
     server = start(standard, "--health")
     with server.wire() as wire:

@@ -83,6 +83,7 @@ CHOICES = [
 
 @pytest.mark.core
 @pytest.mark.parametrize("accept, allowed", CHOICES)
+# shows U07
 def test_choice(coded, root, accept, allowed):
     reply = ask(coded, "/all.txt", accept)
     coding = reply.get("content-encoding")
@@ -103,6 +104,7 @@ def test_nothing_acceptable(coded, accept):
 
 
 @pytest.mark.core
+# shows U07
 def test_variants_differ(coded):
     """Each variant has its own tag and length, so that no cache takes one for another."""
     replies = {accept: ask(coded, "/all.txt", accept) for accept in ("identity", "gzip", "br",

@@ -75,7 +75,7 @@ ESCAPES = [f"/link/{name}" for name in ("passwd", "out", "out/", "etc", "etc/pas
 
 @pytest.mark.core
 @pytest.mark.parametrize("target", CLIMBS + ESCAPES)
-# shows D13, K04
+# shows D13, K04, U11
 def test_no_way_out(site, target):
     """Nothing outside the root is served or redirected to, however it is spelt; and no link leads
     out."""
@@ -133,6 +133,7 @@ def test_redirect_cannot_split_the_head(start, tree):
 
 
 @pytest.mark.core
+# shows U04
 def test_odd_names(wire):
     for i, name in enumerate(ODD_NAMES):
         if name.startswith(b"."):

@@ -75,6 +75,7 @@ def is_closed(server, sent):
     (v2("198.51.100.3"), "198.51.100.3"), (v2("2001:db8::8", more=b"\x04\0\1x"), "2001:db8::8"), (v2("::ffff:192.0.2.9"), "192.0.2.9"),
     (v2("192.0.2.7", command=0), "127.0.0.1"), (SIGNATURE + b"\x20\0\0\0", "127.0.0.1"), (SIGNATURE + b"\x21\0\0\0", "127.0.0.1"),
 ])
+# shows U28
 def test_the_address_in_the_log(serve, header, address):
     server = serve("--proxy-protocol")
     assert through(server, header).status == 200
@@ -248,6 +249,7 @@ XFF, FWD = "X-Forwarded-For", "Forwarded"
     ([f"{FWD}: for=192.0.2.1"], "127.0.0.1"), (["X-Real-IP: 192.0.2.1"], "127.0.0.1"),
     ([f"{XFF}: " + "10.0.0.1, " * 1000 + "10.0.0.1"], "10.0.0.1"),
 ])
+# shows U17
 def test_x_forwarded_for(serve, fields, address):
     server = serve("--trust", "127.0.0.1,10.0.0.0/8")
     assert server.ask("/hello.txt", fields=fields).status == 200
@@ -275,6 +277,7 @@ def test_forwarded(serve, fields, address):
 
 @any_engine
 @pytest.mark.parametrize("options", [[], ["--trust", "127.0.0.2"], ["--trust", "unix"], ["--trust", "::1"], ["--trust", "128.0.0.0/1"]])
+# shows U17
 def test_nobody_else_is_believed(serve, options):
     server = serve(*options)
     assert server.ask("/hello.txt", fields=[f"{XFF}: 192.0.2.1", f"{FWD}: for=192.0.2.1"]).status == 200

@@ -79,6 +79,7 @@ def pieces(reply):
 
 @pytest.mark.core
 @pytest.mark.parametrize("value, spans", SEVERAL)
+# shows U06
 def test_several(wire, value, spans):
     reply = wire.ask("/alphabet.txt", fields=[f"Range: {value}"])
     assert reply.status == 206

@@ -161,6 +161,7 @@ def test_the_page_has_recipes():
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if "fleet" not in name])  # that one is in test_fleet.py
+# shows U28
 def test_recipe(start, standard, tmp_path, name):
     """The client's real address is in the log, whatever it said itself."""
     rung, log, proxy = begin(name, start, standard, tmp_path)

@@ -44,7 +44,7 @@ def cut_after(wire, begin, drip=b"", pause=0.05):
     (b"", b""), (b"GET / HTTP/1.1\r\nHost: x\r\n", b""), (b"G", b""), (b"GET /", b"aaaa"),
     (b"GET / HTTP/1.1\r\nHost: x\r\n", b"X: y\r\n"), (b"GET / HTTP/1.1\r\nHost: x\r\nX: ", b"a"),
     (b"\r\n", b"")], ids=["silent", "stops", "one byte", "target", "fields", "value", "empty line"])
-# shows D33
+# shows D33, U12
 def test_head_deadline(start, standard, opening, drip):
     """The deadline is for the whole head: a byte now and then does not move it. 408 or nothing (RFC 9112 9.5)."""
     server = start(standard, "--head-timeout", "1s", "--idle-timeout", "30s")
@@ -111,6 +111,7 @@ def test_idle_is_closed(start, standard):
 
 @pytest.mark.long
 @pytest.mark.core
+# shows U12
 def test_reader_that_stalls_is_cut(start, tree):
     """A client reads nothing for --send-timeout: the transfer is cut off."""
     sparse(f"{tree}/big.bin", 64 << 20, {})

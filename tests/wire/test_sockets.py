@@ -72,6 +72,7 @@ def test_of_a_user(start, standard, place, kind):
 
 @as_root
 @pytest.mark.parametrize("given, wanted, others", [("0666", 0o666, 0), ("600", 0o600, 13), ("0777", 0o777, 0)])
+# shows U27
 def test_modes(start, standard, place, given, wanted, others):
     path, other = f"{place}/socket", pwd.getpwnam("daemon")
     start(standard, "--bind", f"unix:{path}", "--user", "nobody", "--socket-mode", given)

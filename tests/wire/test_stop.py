@@ -36,6 +36,7 @@ def root(tree):
 @signals
 @pytest.mark.core
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+# shows U02
 def test_running_transfers_finish(start, root, number):
     """Every byte arrives, then the connection ends, then the server, with status 0."""
     server = start(root, "--drain-timeout", "60s")
@@ -52,6 +53,7 @@ def test_running_transfers_finish(start, root, number):
 
 @signals
 @pytest.mark.core
+# shows U02
 def test_second_signal_cuts(start, root):
     server = start(root, "--drain-timeout", "1h")
     with transfer(server) as wire:

@@ -46,6 +46,7 @@ def get(address, path="/hello.txt"):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+# shows U19
 def test_it_serves_on_what_was_passed(start, standard, listener, kind):
     server = start(standard, *kind, passed=[listener])
     assert server.addresses == [listener.getsockname()]
@@ -210,6 +211,7 @@ def test_a_listener_for_each_worker(standard, listener):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+# shows U19
 def test_it_tells(start, standard, notified, kind):
     path, told = notified
     server = start(standard, *kind, env={"NOTIFY_SOCKET": path})

@@ -101,6 +101,7 @@ def test_protocols_by_alpn(secure, pairs):
 
 
 @pytest.mark.core
+# shows U14
 def test_names_choose(start, standard, pairs):
     server = start(standard, "--tls", pairs["localhost"], "--tls", pairs["b"])
     for name, pair in (("localhost", "localhost"), ("b.example", "b"), ("x.b.example", "b"), ("X.B.Example", "b")):
@@ -118,6 +119,7 @@ def test_the_environment_has_pairs(start, standard, pairs):
 
 
 @pytest.mark.core
+# shows U14
 def test_self_names_its_certificate(start, standard):
     server = start(standard, "--tls", "self")
     said = re.search(r"^rung: ((?:[0-9A-F]{2}:){31}[0-9A-F]{2})$", server.text(), re.M)[1]
@@ -248,6 +250,7 @@ def test_a_link_to_another_folder(start, standard, tmp_path, own, sandbox):
 
 
 @pytest.mark.parametrize("broken", ["missing", "no PEM", "encrypted", "another's"])
+# shows U21
 def test_a_reload_that_fails_changes_nothing(start, standard, own, pairs, broken):
     server = start(standard, "--tls", own())
     before = certificate(server)
@@ -369,6 +372,7 @@ def test_a_forged_record_is_answered_by_an_alert(secure):
 
 
 @pytest.mark.core
+# shows U15
 def test_plain_requests_are_redirected(secure):
     with client.Wire(secure.address, secured=False) as one:
         reply = one.ask("/a%20b?c", fields="Host: h.example:8443")

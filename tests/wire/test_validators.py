@@ -81,7 +81,7 @@ CASES = [
 @pytest.mark.core
 @pytest.mark.parametrize("fields, status", CASES, ids=[" & ".join(row[0]) for row in CASES])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-# shows H03, S07
+# shows H03, S07, U05
 def test_conditions(wire, method, fields, status):
     plain = wire.ask("/hello.txt")
     tag = plain["etag"]

@@ -58,6 +58,7 @@ def strong(wire):
     return wait_for(lambda: (tag := wire.ask("/file", "HEAD")["etag"]).startswith('"') and tag, "its tag is strong")
 
 
+# shows U05
 def test_no_two_versions_are_joined(start, place, file):
     """A part of one version, and the rest of another one from the same tick: If-Range must not accept that."""
     weak = 0
