@@ -210,6 +210,8 @@ static int uring_open(struct uring *u, struct worker *w)
     u->listeners = w->listeners + 2;
     u->ahead = true;
     u->look_until_ms = w->used_before ? clock_ms() + LOOK_UNTIL_MS : 0;
+    if (w->shared)
+        u->look_until_ms = UINT64_MAX;
     return 0;
 }
 

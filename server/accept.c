@@ -74,6 +74,7 @@ int worker_accept(struct worker *w)
     struct pollfd stop = {.fd = w->stop_fd, .events = POLLIN};
     int fd;
 
+    worker_begun(w);
     while (!accept_over(w, &w->drain_ms)) {
         if (watchdog_left(w->watchdog))
             return watchdog_last(w->watchdog);

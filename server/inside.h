@@ -265,6 +265,7 @@ struct server {
     bool used_before; /* a worker process that accepted from them was killed */
     int (*listener)[LISTENERS_MAX]; /* one set, or one for each worker (SO_REUSEPORT) */
     bool swept;  /* another process removes the names of unix sockets: see sweep.c */
+    atomic_bool handed; /* another server has them too: handover.h */
     int stop_fd;            /* eventfd written once at the first stop signal */
     atomic_int stopping;    /* stop signals so far: at 2 everything is cut off at once */
     atomic_uint left;       /* workers that are threads: how many have left the listeners */
@@ -277,6 +278,10 @@ struct server {
     const char *server_field; /* what Server says in answers (host.server) */
     bool server_timing;       /* answers have that field */
     uint32_t progress_bytes, body_bytes_max;
+    struct handover *handover; /* NULL: no next server can ask for the listeners */
+    int begun_fd;              /* eventfd written by each worker that has begun; 0: none */
+    atomic_bool begun[WORKERS_MAX];
+    struct sweep *sweep;       /* NULL: there are no names to remove, or we can do it */
 };
 
 /* --- Mounts (mounts.c) ------------------------------------------------------------------------ */
@@ -285,6 +290,19 @@ int mounts_open(void);
 FILE *mounts_list(void);
 /* Open it once, so that it can be opened again later; the descriptor stays open.  Or -errno. */
 int mounts_keep(void);
+
+/* The worker waits for clients, with all that its engine needs: says so once. */
+static inline void worker_begun(struct worker *w)
+{
+    struct server *srv = w->server;
+
+    if (w->begun)
+        return;
+    w->begun = true;
+    atomic_store(&srv->begun[w->number], true);
+    if (srv->begun_fd > 0)
+        loop_wake(srv->begun_fd);
+}
 
 /* workers.c: run the engine on all workers until asked to stop.  0 or -errno. */
 int server_run(struct server *srv);
@@ -360,8 +378,10 @@ void session_list_del(struct loop *l, struct session *s);
 bool session_is_local(const struct session *s); /* no thread or cancelled operation has it */
 bool session_idle(const struct session *s); /* idle, and nothing waits unread in its socket */
 /* Stopping: whether it can be closed without loss.  A connection that was answered, or accepted,
- * only just now keeps its slot for a moment, because its next request may be on the way. */
-bool session_may_leave(const struct session *s, uint64_t now_ms);
+ * only just now keeps its slot for a moment, because its next request may be on the way.  If the
+ * next server serves already, nothing hurries, and a slow client has longer. */
+enum { HANDED_IDLE_MS = 1000 };
+bool session_may_leave(const struct worker *w, const struct session *s, uint64_t now_ms);
 /* The session's place now, when others wait for its slot (core/room.h). */
 struct room_place session_place(struct session *s, const struct room *r);
 /* The session's deadline has passed: true, the time is up; false, there was progress, or an unread

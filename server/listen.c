@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "../base/net.h"
+#include "handover.h"
 #include "metrics.h"
 
 _Static_assert((int)OPTION_LIST_MAX <= (int)LISTENERS_MAX,
@@ -30,6 +31,7 @@ struct plan {
     bool lenient; /* the addresses are the defaults: one of the two protocols may be missing */
     bool skip[OPTION_LIST_MAX];
     struct net_listening how;
+    struct handover *before; /* has listeners of the server before; NULL: none */
     unsigned failed; /* which address the error is about */
 };
 
@@ -41,6 +43,19 @@ static bool is_unix(const char *text)
 static bool is_missing(int err)
 {
     return err == -EADDRNOTAVAIL || err == -EAFNOSUPPORT;
+}
+
+static int open_one(const struct plan *plan, const struct net_address *a)
+{
+    int fd = handover_find(plan->before, HANDOVER_SERVED, a, &plan->how);
+
+    return fd == -ENOENT ? net_listen(a, &plan->how) : fd;
+}
+
+static void close_one(const struct plan *plan, int fd)
+{
+    if (!handover_put_back(plan->before, fd))
+        net_unlisten(fd);
 }
 
 /* One attempt at all addresses: fills fd[], 0 or -errno with nothing open. */
@@ -57,7 +72,7 @@ static int open_all(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
             continue;
         err = net_address_parse(&a, plan->bind.item[i], (uint16_t)*port);
         if (!err)
-            fd[i] = net_listen(&a, &plan->how);
+            fd[i] = open_one(plan, &a);
         if (fd[i] < 0 && !err)
             err = fd[i];
         if (is_missing(err) && plan->lenient) {
@@ -68,7 +83,7 @@ static int open_all(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
             *port = (unsigned)net_port(fd[i]);
     }
     while (err && i-- > 0)
-        net_unlisten(fd[i]);
+        close_one(plan, fd[i]);
     return err;
 }
 
@@ -85,7 +100,7 @@ static int open_set(struct plan *plan, unsigned *port, int fd[OPTION_LIST_MAX])
     if (err || !reuseport)
         return err;
     for (unsigned i = 0; i < plan->bind.count; i++)
-        net_unlisten(fd[i]);
+        close_one(plan, fd[i]);
     return open_all(plan, port, fd);
 }
 
@@ -96,6 +111,7 @@ static unsigned free_port(const struct plan *plan, unsigned port)
     int fd[OPTION_LIST_MAX];
 
     trial.bind.count = 0;
+    trial.before = NULL;
     for (unsigned i = 0; i < plan->bind.count; i++)
         if (!is_unix(plan->bind.item[i]))
             trial.bind.item[trial.bind.count++] = plan->bind.item[i];
@@ -206,7 +222,7 @@ static int more_sets(struct server *srv, struct plan *plan, unsigned port)
             if (is_unix(plan->bind.item[i]))
                 fd = srv->listener[0][n];
             else if (!fd)
-                fd = net_listen(&a, &plan->how);
+                fd = open_one(plan, &a);
             if (fd < 0)
                 return say_failure(plan, port, fd);
             srv->listener[set][n++] = fd;
@@ -251,6 +267,7 @@ int listen_open(struct server *srv, const struct serve_options *opt)
     /* Two windows of --send-timeout may pass before the server ends a connection; the third is for
      * a server that is late.  If the kernel came first, the end would be counted as an error. */
     plan.how.stall_ms = (unsigned)srv->send_ms * 3;
+    plan.before = srv->handover;
     if (passed_count())
         return passed_take(srv, &plan.how);
     for (unsigned i = 0; i < PORT_TRIES && err == -EADDRINUSE; i++) {
@@ -300,6 +317,8 @@ static int give(const char *path, uid_t uid, gid_t gid)
         return -errno;
     if (fstat(fd, &st) < 0)
         err = -errno;
+    else if (S_ISSOCK(st.st_mode) && st.st_uid == uid)
+        ; /* the server before gave it */
     else if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
         err = -EEXIST;
     else if (fchownat(fd, "", uid, gid, AT_EMPTY_PATH) < 0)
@@ -308,7 +327,7 @@ static int give(const char *path, uid_t uid, gid_t gid)
     return err;
 }
 
-unsigned listen_own(const struct server *srv, int fd[LISTENERS_MAX + 1])
+unsigned listen_own(const struct server *srv, int fd[LISTENERS_MAX + 2])
 {
     unsigned n = 0;
 
@@ -316,20 +335,22 @@ unsigned listen_own(const struct server *srv, int fd[LISTENERS_MAX + 1])
         fd[n++] = srv->listener[0][i];
     if (srv->metrics)
         fd[n++] = metrics_listener(srv->metrics);
+    if (srv->handover)
+        fd[n++] = handover_control(srv->handover);
     return n;
 }
 
 int listen_give(const struct server *srv, uid_t uid, gid_t gid)
 {
-    int fd[LISTENERS_MAX + 1], err = 0;
+    int fd[LISTENERS_MAX + 2], err = 0;
     unsigned n = listen_own(srv, fd);
 
     for (unsigned i = 0; i < n && !err; i++) {
         char text[NET_ADDRESS_TEXT];
         struct net_address a;
 
-        if (!local_address(fd[i], &a))
-            continue;
+        if (fd[i] == handover_control(srv->handover) || !local_address(fd[i], &a))
+            continue; /* only those who start the server may ask it for its listeners */
         net_address_text(&a, text);
         if (is_unix(text))
             err = give(text + strlen("unix:"), uid, gid);
@@ -340,7 +361,7 @@ int listen_give(const struct server *srv, uid_t uid, gid_t gid)
 void listen_close(struct server *srv)
 {
     for (unsigned i = 0; i < srv->listeners; i++) {
-        if (srv->passed || srv->swept)
+        if (srv->passed || srv->swept || srv->handed)
             close(srv->listener[0][i]);
         else
             net_unlisten(srv->listener[0][i]);

@@ -100,8 +100,8 @@ static bool is_own(const struct server *srv, unsigned n, unsigned i)
 /* If this fails, the listener ends with the process. */
 static void give_up(const struct server *srv, int listener)
 {
-    (void)(srv->passed || srv->swept ? net_close_keep(listener, srv->stop_fd)
-                                     : net_unlisten_keep(listener, srv->stop_fd));
+    (void)(srv->passed || srv->swept || srv->handed ? net_close_keep(listener, srv->stop_fd)
+                                                    : net_unlisten_keep(listener, srv->stop_fd));
 }
 
 void listeners_only(const struct server *srv, unsigned set)
@@ -140,6 +140,8 @@ bool worker_takes_last(const struct worker *w, unsigned taken)
 {
     unsigned backlog = w->server->backlog;
 
+    if (w->server->handed)
+        return false; /* the next server accepts what waits */
     return !backlog || taken < 2 * (backlog + 1) * w->listeners; /* the kernel queues one more */
 }
 
@@ -148,7 +150,7 @@ void server_stop(struct server *srv)
     uint64_t one = 1;
     int saved = errno;
 
-    bool deafens = !srv->passed && !atomic_load(&srv->stopping);
+    bool deafens = !srv->passed && !srv->handed && !atomic_load(&srv->stopping);
 
     for (unsigned n = 0; deafens && n < listener_sets(srv); n++)
         for (unsigned i = 0; i < srv->listeners; i++)

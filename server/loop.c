@@ -327,6 +327,7 @@ void loop_stack_used(struct loop *l, size_t bytes)
 
 bool loop_done(struct loop *l)
 {
+    worker_begun(l->worker);
     leave_listeners(l);
     return loop_over(l) || (l->drain_ms && l->worker->left && !l->live);
 }
@@ -393,7 +394,7 @@ static struct session *idle_take(struct loop *l)
     for (unsigned looks = l->drain_ms ? l->live : 0; looks > 0; looks--) {
         struct session *s = l->first;
 
-        if (session_is_local(s) && (loop_over(l) || session_may_leave(s, l->now_ms)))
+        if (session_is_local(s) && (loop_over(l) || session_may_leave(l->worker, s, l->now_ms)))
             return s;
         session_list_del(l, s);
         session_list_add(l, s);

@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
+#include "handover.h"
 #include "health.h"
 #include "metrics.h"
 
@@ -35,7 +36,7 @@ struct client {
 struct metrics {
     struct server *srv;
     int listener, wait_fd;
-    bool paused;
+    bool paused, left;
     uint64_t retry_ms, now_ms;
     struct metrics_start start;
     struct sender *sender;
@@ -216,7 +217,8 @@ static void listen_on(struct metrics *m, bool on)
 {
     struct epoll_event ev = {.events = on ? EPOLLIN : 0};
 
-    epoll_ctl(m->wait_fd, EPOLL_CTL_MOD, m->listener, &ev);
+    if (!m->left)
+        epoll_ctl(m->wait_fd, EPOLL_CTL_MOD, m->listener, &ev);
     m->paused = !on;
     m->retry_ms = m->now_ms + SHORTAGE_MS;
 }
@@ -368,10 +370,13 @@ int metrics_open(struct server *srv)
     m->wait_fd = -1;
     for (unsigned i = 0; i < METRICS_CLIENTS_MAX; i++)
         m->client[i].fd = -1;
-    m->listener = net_listen(&a, &how);
+    m->listener = handover_find(srv->handover, HANDOVER_METRICS, &a, &how);
+    if (m->listener == -ENOENT)
+        m->listener = net_listen(&a, &how);
     err = m->listener < 0 ? m->listener : open_wait(m);
     if (err) {
-        net_unlisten(m->listener);
+        if (!handover_put_back(srv->handover, m->listener))
+            net_unlisten(m->listener);
         if (m->wait_fd >= 0)
             close(m->wait_fd);
         goto failed;
@@ -399,6 +404,15 @@ void metrics_forget(struct metrics *m)
     (void)net_close_keep(m->listener, m->srv->stop_fd);
 }
 
+void metrics_leave(struct metrics *m)
+{
+    if (!m)
+        return;
+    epoll_ctl(m->wait_fd, EPOLL_CTL_DEL, m->listener, NULL);
+    (void)net_close_keep(m->listener, m->srv->stop_fd);
+    m->left = true;
+}
+
 void metrics_close(struct metrics *m)
 {
     if (!m)
@@ -406,7 +420,10 @@ void metrics_close(struct metrics *m)
     for (unsigned i = 0; i < METRICS_CLIENTS_MAX; i++)
         if (m->client[i].fd >= 0)
             client_close(&m->client[i]);
-    net_unlisten(m->listener);
+    if (m->left)
+        close(m->listener);
+    else
+        net_unlisten(m->listener);
     close(m->wait_fd);
     sender_close(m->sender);
     metrics_end(&m->start);

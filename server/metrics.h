@@ -33,6 +33,8 @@ int  metrics_listener(const struct metrics *m); /* -1: none */
 int  metrics_fd(const struct metrics *m);
 int  metrics_wait_ms(const struct metrics *m);
 void metrics_act(struct metrics *m);
+/* The next server has the listener: accept from it no more. */
+void metrics_leave(struct metrics *m);
 /* In a worker process that was just forked: closes its copies of all that. */
 void metrics_forget(struct metrics *m);
 

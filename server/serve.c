@@ -19,6 +19,7 @@
 #include <unistd.h>
 #include "../base/version.h"
 #include "client.h"
+#include "handover.h"
 #include "metrics.h"
 #include "tls.h"
 
@@ -113,6 +114,7 @@ static int leave_sweep(struct server *srv, struct sweep **sweep)
     bool needed = sandbox_wanted(srv->opt) && !srv->passed;
     int err = *sweep || !needed ? 0 : sweep_begin(sweep, srv);
 
+    srv->sweep = *sweep;
     srv->swept = *sweep && needed;
     if (!err)
         return EXIT_DONE;
@@ -350,6 +352,17 @@ static int open_tls(struct server *srv)
     return EXIT_DONE;
 }
 
+static int open_handover(struct server *srv)
+{
+    if (srv->engine->model == ENGINE_NONE)
+        say_error("--handover: engine %s has no clients", srv->engine->name);
+    else if (passed_count())
+        say_error("--handover: what systemd passes outlives a server anyway; leave it out");
+    else
+        return handover_open(srv, srv->opt->handover);
+    return EXIT_USAGE;
+}
+
 static int open_metrics(struct server *srv)
 {
     if (srv->engine->model != ENGINE_NONE)
@@ -377,10 +390,13 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
     code = arrange(srv, opt);
     if (!code)
         srv->connections_max = connections_allowed(srv, raise_descriptors());
+    if (!code && opt->handover)
+        code = open_handover(srv);
     if (!code && srv->engine->model != ENGINE_NONE)
         code = listen_open(srv, opt);
     if (!code && opt->metrics)
         code = open_metrics(srv);
+    handover_rest(srv->handover);
     if (!code && opt->tls.count)
         code = open_tls(srv);
     if (!code)
@@ -396,6 +412,7 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
     if (!code)
         code = run(srv, folder, why);
     listen_close(srv);
+    handover_close(srv->handover);
     close_rest(srv);
     sweep_end(sweep);
     notify_close();

@@ -9,6 +9,7 @@
  *   arrange_send.c   how answers are sent; what of that is refused
  *   listen.c         addresses become listeners, and what to say when that fails
  *   passed.c         listeners that systemd opened
+ *   handover.h       ... or that come from the server before
  *   notify.c         systemd is told how the server is
  *   client.h         whom a proxy reports
  *   metrics.h        counters and health, on a listener of their own
@@ -61,6 +62,8 @@ struct sweep;
 /* Call it before the rights are given up, and before any thread exists.  *sweep is NULL if there
  * are no unix sockets.  0 or -errno. */
 int sweep_begin(struct sweep **sweep, const struct server *srv);
+/* Whether names are removed at the end; no: another server has them.  NULL is fine. */
+void sweep_removes(struct sweep *sweep, bool removes);
 void sweep_end(struct sweep *sweep); /* names are removed when no process holds it; NULL is fine */
 
 /* --- Engines: all of them in reading order, NULL-terminated ----------------------------------- */
@@ -125,8 +128,9 @@ int listen_congestion(struct server *srv, const char *word, const struct option_
  * makes no sense.  passed_take() puts them into srv; an exit code. */
 unsigned passed_count(void);
 int passed_take(struct server *srv, const struct net_listening *how);
-/* Listeners that this process opened, those of the metrics included.  Returns how many. */
-unsigned listen_own(const struct server *srv, int fd[LISTENERS_MAX + 1]);
+/* Listeners that this process opened, also those of the metrics and of the handover.  Returns how
+ * many. */
+unsigned listen_own(const struct server *srv, int fd[LISTENERS_MAX + 2]);
 /* Give the unix sockets, which are root's, to that user.  0 or -errno. */
 int listen_give(const struct server *srv, uid_t uid, gid_t gid);
 void listen_close(struct server *srv); /* and removes unix sockets */

@@ -63,8 +63,10 @@ struct worker {
     /* open, non-blocking, shared with other workers; an engine never closes or shuts one down */
     unsigned listeners;
     int listener[LISTENERS_MAX];
+    bool begun;                   /* this worker waits for clients */
     atomic_bool left; /* stopping: this worker accepts no more; descriptor numbers stay taken */
     bool used_before; /* by a process that may have been killed: see uring_accept.c */
+    bool shared;      /* ... or will be by one: --handover */
     int stop_fd;                  /* readable for ever after the first stop signal */
     const atomic_int *stopping;   /* 0, or the number of stop signals seen */
     atomic_uint turn;                /* worker_accept(): the listener looked at first */

@@ -289,9 +289,11 @@ bool session_idle(const struct session *s)
     return conn_idle(&s->conn) && net_unread(s->fd) <= 0;
 }
 
-bool session_may_leave(const struct session *s, uint64_t now_ms)
+bool session_may_leave(const struct worker *w, const struct session *s, uint64_t now_ms)
 {
-    return session_idle(s) && room_idle_since_ms(&s->conn) + ROOM_IDLE_MS <= now_ms;
+    unsigned idle_ms = w->server->handed ? HANDED_IDLE_MS : ROOM_IDLE_MS;
+
+    return session_idle(s) && room_idle_since_ms(&s->conn) + idle_ms <= now_ms;
 }
 
 bool session_overdue(struct session *s, uint64_t now_ms)

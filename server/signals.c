@@ -30,6 +30,7 @@
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+#include "handover.h"
 #include "metrics.h"
 #include "tls.h"
 
@@ -46,7 +47,7 @@ struct signals {
     bool watched; /* there is a thread */
     int signal_fd;
     int terminal_fd; /* the controlling terminal; -1: there is none, or closing it means nothing */
-    int wait_fd;     /* epoll: readable when one of these two, or the metrics, have something new */
+    int wait_fd;     /* epoll: readable when one of these, metrics or handover have something new */
     int end_fd;      /* readable: the thread must end */
     unsigned stops;
     uint64_t hangup_ms; /* when the terminal was closed; 0: it is open */
@@ -88,6 +89,7 @@ static void stop(struct signals *s)
         say("stopping at once");
     }
     notify("STOPPING=1");
+    handover_leave(s->srv->handover);
     server_stop(s->srv);
 }
 
@@ -162,16 +164,29 @@ static void act_end(void)
     pthread_mutex_unlock(&acting);
 }
 
+static const struct server *forking; /* of an engine that forks */
+
+static void act_child(void)
+{
+    act_end();
+    handover_forget(forking->handover);
+}
+
 void signals_act(struct signals *s)
 {
     struct signalfd_siginfo info;
-    struct epoll_event event[3];
+    struct epoll_event event[4];
 
     act_begin();
-    if (epoll_wait(s->wait_fd, event, 3, 0) > 0)
+    if (epoll_wait(s->wait_fd, event, 4, 0) > 0)
         look_at_terminal(s);
     if (read(s->signal_fd, &info, sizeof(info)) == sizeof(info))
         dispatch(s, info.ssi_signo);
+    if (handover_act(s->srv->handover)) {
+        metrics_leave(s->srv->metrics);
+        if (s->stops == 0)
+            stop(s);
+    }
     metrics_act(s->srv->metrics);
     act_end();
 }
@@ -202,10 +217,11 @@ static int open_wait(struct signals *s)
     struct epoll_event on_signal = {.events = EPOLLIN};
     struct epoll_event on_terminal = {.events = EPOLLIN | EPOLLET};
     struct epoll_event on_metrics = {.events = EPOLLIN};
-    int metrics_set = metrics_fd(s->srv->metrics);
+    int metrics_set = metrics_fd(s->srv->metrics), handover = handover_fd(s->srv->handover);
 
     s->wait_fd = epoll_create1(EPOLL_CLOEXEC);
     if (s->wait_fd < 0 || epoll_ctl(s->wait_fd, EPOLL_CTL_ADD, s->signal_fd, &on_signal) < 0 ||
+        (handover >= 0 && epoll_ctl(s->wait_fd, EPOLL_CTL_ADD, handover, &on_signal) < 0) ||
         (s->terminal_fd >= 0 &&
          epoll_ctl(s->wait_fd, EPOLL_CTL_ADD, s->terminal_fd, &on_terminal) < 0) ||
         (metrics_set >= 0 && epoll_ctl(s->wait_fd, EPOLL_CTL_ADD, metrics_set, &on_metrics) < 0))
@@ -239,8 +255,9 @@ int signals_open(struct signals **signals, struct server *srv)
 
 int signals_watch(struct signals *s)
 {
-    int err = -pthread_atfork(act_begin, act_end, act_end);
+    int err = -pthread_atfork(act_begin, act_end, act_child);
 
+    forking = s->srv;
     if (!err)
         err = -pthread_create(&s->thread, NULL, watch_signals, s);
     s->watched = !err;

@@ -101,8 +101,10 @@ static void drop_rights(void)
 
 static void sweep_main(const struct name *names, unsigned count, int alive, int done)
 {
-    int keep[LISTENERS_MAX + 3];
+    int keep[LISTENERS_MAX + 4];
     sigset_t all;
+    bool removes = true;
+    ssize_t n;
     char byte;
 
     keep[0] = alive;
@@ -115,9 +117,11 @@ static void sweep_main(const struct name *names, unsigned count, int alive, int 
     setsid();
     drop_rights();
     (void)prctl(PR_SET_NAME, "rung-sweep", 0, 0, 0);
-    while (read(alive, &byte, 1) < 0 && errno == EINTR)
-        continue;
-    for (unsigned i = 0; i < count; i++)
+    do {
+        n = read(alive, &byte, 1);
+        removes = n == 1 ? byte != 0 : removes; /* sweep_removes() */
+    } while (n == 1 || (n < 0 && errno == EINTR));
+    for (unsigned i = 0; i < count && removes; i++)
         remove_name(&names[i]);
     _exit(0);
 }
@@ -164,10 +168,16 @@ static int begin(const struct name *names, unsigned count, struct sweep *s)
     return err;
 }
 
+void sweep_removes(struct sweep *s, bool removes)
+{
+    if (s && write(s->alive, removes ? "\1" : "", 1) < 0)
+        say_error("cannot say whether names of Unix sockets are removed: %s", say_why(errno));
+}
+
 int sweep_begin(struct sweep **sweep, const struct server *srv)
 {
-    struct name names[LISTENERS_MAX + 1];
-    int fd[LISTENERS_MAX + 1], err = 0;
+    struct name names[LISTENERS_MAX + 2];
+    int fd[LISTENERS_MAX + 2], err = 0;
     unsigned count = 0, own = listen_own(srv, fd);
 
     for (unsigned i = 0; i < own && !err; i++) {
@@ -182,6 +192,8 @@ int sweep_begin(struct sweep **sweep, const struct server *srv)
     *sweep = count && !err ? calloc(1, sizeof(**sweep)) : NULL;
     if (count && !err)
         err = *sweep ? begin(names, count, *sweep) : -ENOMEM;
+    if (*sweep && !err && srv->handed)
+        sweep_removes(*sweep, false);
     for (unsigned i = 0; i < count; i++)
         if (names[i].folder >= 0)
             close(names[i].folder);

@@ -235,7 +235,7 @@ static uint64_t look(struct watchdog *wd, struct session *s)
      * answered. */
     bool idle = conn_idle(&s->conn);
 
-    if (wd->drain_ms && session_may_leave(s, wd->now_ms))
+    if (wd->drain_ms && session_may_leave(wd->worker, s, wd->now_ms))
         end(s, ENDED_READING);
     if (s->conn.deadline_ms <= wd->now_ms && s->shut < (idle ? ENDED_READING : ENDED) &&
         session_overdue(s, wd->now_ms)) {

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "../base/say.h"
+#include "handover.h"
 #include "inside.h"
 #include "metrics.h"
 
@@ -74,6 +75,7 @@ static void process_main(struct server *srv, unsigned number, pid_t supervisor)
     if (getppid() != supervisor)
         _exit(1); /* it ended before prctl() asked for a signal */
     metrics_forget(srv->metrics);
+    handover_forget(srv->handover);
     stats_use(srv->stats, number + 1);
     if (srv->arrangement.reuseport)
         listeners_only(srv, number); /* do not keep another worker's listeners open */

@@ -41,6 +41,7 @@ PROCESS_ONLY = {
     "busy": "nothing of it waits in a loop",
     "congestion": "its listener has the system's algorithm",
     "log": "it keeps no log of answers", "server_timing": "it tells no times", "user": "it opens files as nobody, always",
+    "handover": "it is no process",
     "sandbox": "it is part of the kernel",
 }
 IGNORED = ("drain_timeout",)  # for a stop by signals, whose tests are left out
