@@ -240,7 +240,7 @@ def test_workers_have_no_part_in_it(begin, large, path, processes):
         children = below(server.pid)
         assert bool(children) == (bool(processes) or ENGINE == "fork")
         for pid in children:
-            assert not held(pid) & sockets
+            wait_for(lambda pid=pid: not held(pid) & sockets, "it has closed what it got by its birth")
 
 
 @pytest.mark.any_engine("what handles signals does it all")
