@@ -291,7 +291,8 @@ def shape(layer):
 def made(layer):
     """Tests of the Makefile and scripts/setup, and of how run.py counts."""
     if layer.make("all", "lab-programs", MODE="debug"):
-        pytest_twice(layer, {"RUNG_BUILD": layer.build}, 300, CPUS, paths=["tests/make"])
+        part = ["-m", "not long"] if layer.quick else []
+        pytest_twice(layer, {"RUNG_BUILD": layer.build}, 300, CPUS, *part, paths=["tests/make"])
 
 
 def package(layer):

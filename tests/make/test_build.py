@@ -52,6 +52,7 @@ def test_a_folder_has_one_name(tree, make):
         os.utime(tree / "core/one.h", (1, 1))
 
 
+@pytest.mark.long
 def test_what_a_program_can_do_without(tree, make):
     """The list of present headers is written only when it changes, even if several makes check at once."""
     (tree / "lab/programs/one").mkdir(parents=True)

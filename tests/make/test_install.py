@@ -79,6 +79,7 @@ def test_where_files_lie(install, tmp_path):
     assert not files(tmp_path)
 
 
+@pytest.mark.long
 def test_the_installed_lab_measures(install, tmp_path):
     prefix, home, plan = tmp_path / "prefix", tmp_path / "home", tmp_path / "small.toml"
     install("install", f"PREFIX={prefix}")

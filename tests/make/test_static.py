@@ -19,6 +19,8 @@ BUILD = os.environ.get("RUNG_BUILD") or f"{TOP}/build"
 STATIC, RUNG, IMAGE = (f"{BUILD}/debug/{name}" for name in ("rung-static", "rung", "rung.oci.tar"))
 PATIENCE = 60
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def made():
