@@ -301,6 +301,18 @@ def test_doctor():
     assert re.search(r"(?m)^ LIMIT descriptors +256 of at most 256\n.*\n +-> raise it", low) and "met first" in low
 
 
+def test_doctor_where_limits_are_hidden():
+    """A container without /proc/sys: what cannot be read is said, and is no limit."""
+    if subprocess.run(["unshare", "-m", "true"], check=False, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("needs the right to mount")
+    hidden = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc/sys && exec "$0" doctor --json', BIN]
+    rows = json.loads(subprocess.run(hidden, stdout=subprocess.PIPE, env=environment(), text=True, timeout=PATIENCE, check=True).stdout)
+    known = {row["name"]: row for row in rows}
+    for name in ("net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog", "net.ipv4.ip_local_port_range"):
+        path = f"/proc/sys/{name.replace('.', '/')}"
+        assert known[name]["value"] == f"not known: {path} cannot be read" and known[name]["fine"]
+
+
 @pytest.mark.skipif(not elf(), reason="the binary is behind a wrapper here")
 def test_neighbours(tmp_path):
     copy = shutil.copy(BIN, tmp_path / "rung")
