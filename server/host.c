@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include "cache.h"
 #include "health.h"
+#include "route.h"
 
 enum {
     BUFFER_SIZES = 4,    /* the core asks for three sizes, TLS for one; others go to malloc */
@@ -150,13 +151,49 @@ static inline int find(struct loop *l, const struct http_ask *ask, struct source
     return err;
 }
 
+static void host_release(void *site, struct source *source)
+{
+    struct loop *l = site;
+
+    if (l->offload)
+        offload_release(l->offload, source);
+    else
+        cache_source_release(l->worker->server->site, source);
+}
+
+/* An answer to another path than the one that was asked for.  A folder is none: its address is not
+ * the client's. */
+static int find_other(struct loop *l, const struct http_ask *ask, struct source **source)
+{
+    int err = find(l, ask, source);
+
+    if (err || (*source)->kind != SOURCE_REDIRECT)
+        return err;
+    host_release(l, *source);
+    return -ENOENT;
+}
+
+/* Like find(), for paths that others may answer.  What follows the first question is never a
+ * listing, so it is answered at once. */
+static int find_routed(struct loop *l, const struct http_ask *ask, struct source **source)
+{
+    static _Thread_local struct route_way way; /* too large for the stack of a coroutine */
+    const struct route *r = l->worker->server->route;
+    int err = find(l, ask, source);
+
+    way.tried = 0;
+    while (err == -ENOENT && route_other(r, ask, &way))
+        err = find_other(l, &way.ask, source);
+    return err;
+}
+
 /* find() while a tracer watches, kept out of the path of requests without one.  If a helper makes
  * the answer, it was asked for at the first call. */
 static __attribute__((cold, noinline)) int
 find_stamped(struct loop *l, const struct http_ask *ask, struct source **source)
 {
     uint64_t now = clock_ns(), first = l->offload ? offload_asked(l->offload, ask->conn, 0) : 0;
-    int err = find(l, ask, source);
+    int err = l->worker->server->route ? find_routed(l, ask, source) : find(l, ask, source);
 
     l->stamps = (struct probe_stamps){0};
     if (err == -EINPROGRESS) {
@@ -178,6 +215,13 @@ static int host_find(void *site, const struct http_ask *ask, struct source **sou
     return probe_is_watched() ? find_stamped(l, ask, source) : find(l, ask, source);
 }
 
+static int host_find_routed(void *site, const struct http_ask *ask, struct source **source)
+{
+    struct loop *l = site;
+
+    return probe_is_watched() ? find_stamped(l, ask, source) : find_routed(l, ask, source);
+}
+
 static int host_page(void *site, unsigned status, struct source **source)
 {
     struct loop *l = site;
@@ -188,23 +232,16 @@ static int host_page(void *site, unsigned status, struct source **source)
     return site_page(l->worker->server->site, status, source);
 }
 
-static void host_release(void *site, struct source *source)
-{
-    struct loop *l = site;
-
-    if (l->offload)
-        offload_release(l->offload, source);
-    else
-        cache_source_release(l->worker->server->site, source);
-}
-
 /* --health: one path is not the folder's. */
 static int host_find_health(void *site, const struct http_ask *ask, struct source **source)
 {
     struct loop *l = site;
 
     l->health_asked = health_is_asked(ask->path);
-    return l->health_asked ? health_find(l->worker->server, source) : host_find(site, ask, source);
+    if (l->health_asked)
+        return health_find(l->worker->server, source);
+    return l->worker->server->route ? host_find_routed(site, ask, source) :
+                                      host_find(site, ask, source);
 }
 
 static int host_page_health(void *site, unsigned status, struct source **source)
@@ -338,7 +375,7 @@ void host_init(struct http_host *h, struct loop *l)
             .send_ms = clamp_ms(srv->send_ms),
             .progress_bytes = srv->progress_bytes,
         },
-        .find = host_find,
+        .find = srv->route ? host_find_routed : host_find,
         .page = host_page,
         .answer = host_answer,
         .fields = srv->server_timing ? host_fields : NULL,

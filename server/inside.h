@@ -246,6 +246,8 @@ struct arrangement {
     char congestion_far[CONGESTION_NAME]; /* of connections from far peers; "": the same */
 };
 
+struct route;
+
 /* In memory that all processes of the server share. */
 struct server {
     const struct serve_options *opt;
@@ -253,6 +255,7 @@ struct server {
     const struct conn_proto *proto;
     struct tls_setup *tls; /* proto is tls_proto; or NULL */
     struct site *site;   /* NULL for echo */
+    const struct route *route; /* NULL: each path is answered by itself alone */
     struct log *log;     /* NULL: off */
     struct stats *stats;
     struct signals *signals; /* for the supervisor of processes; NULL: a thread handles them */

@@ -21,6 +21,7 @@
 #include "client.h"
 #include "handover.h"
 #include "metrics.h"
+#include "route.h"
 #include "tls.h"
 
 enum {
@@ -421,6 +422,7 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
 
 int serve_run(const struct serve_options *opt, const char *folder_named)
 {
+    struct route route = {0};
     struct server *srv;
     char *folder; /* NULL: echo */
     int code;
@@ -436,12 +438,15 @@ int serve_run(const struct serve_options *opt, const char *folder_named)
     folder = folder_named ? find_folder(folder_named) : NULL;
     if (folder_named && !folder)
         return EXIT_USAGE;
+    if (folder)
+        route_open(&route, opt);
     /* Zeroed; workers that are processes see the same counters and the same stop flag. */
     srv = mmap(NULL, sizeof(*srv), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (srv == MAP_FAILED) {
         say_error("cannot start: %s", say_why(errno));
         code = EXIT_FAILED;
     } else {
+        srv->route = route.used ? &route : NULL;
         code = serve(srv, opt, folder);
         munmap(srv, sizeof(*srv));
     }

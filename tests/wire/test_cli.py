@@ -219,10 +219,10 @@ def test_mistakes_in_options(site, args, words):
 @pytest.mark.parametrize("args, words", [
     (["--directory", "x"], "rung DIR"), (["-d", "x"], "rung DIR"), (["--cgi"], "no programs"), (["--tls-cert", "x"], "--tls CERT,KEY"),  # Python
     (["--host", "x"], "here it is --bind ADDR"), (["--cert", "x"], "--tls CERT,KEY"), (["--cors"], "no CORS"), (["-o"], "no browser"),  # npx
-    (["-l", "3000"], "--port N"), (["--single"], "404"), (["--no-clipboard"], "clipboard"), (["--gzip"], "--compress on|off: on by default"),
+    (["-l", "3000"], "--port N"), (["--single"], "--spa"), (["--no-clipboard"], "clipboard"), (["--gzip"], "--compress on|off: on by default"),
     (["--root", "x"], "rung DIR"), (["--browse"], "--listing on|off: on by default"), (["--access-log"], "--log combined"),  # Caddy
-    (["-c", "x"], "configuration file"), (["-t"], "rung DIR"), (["-s", "reload"], "-q prints errors only"),  # nginx
-    (["--interfaces", "x"], "--bind ADDR"), (["--spa"], "404"), (["--qrcode"], "QR code"), (["--upload-files"], "only reads"),  # miniserve
+    (["-c", "x"], "configuration file"), (["-t"], "rung DIR"), (["-s", "reload"], "--spa"),  # nginx
+    (["--interfaces", "x"], "--bind ADDR"), (["--route-prefix", "x"], "rewrites no paths"), (["--qrcode"], "QR code"), (["--upload-files"], "only reads"),  # miniserve
     (["--document-root", "x"], "rung DIR"), (["--addr", "x"], "--bind ADDR"), (["--daemon"], "foreground"), (["-S", "x"], "--port N"),
 ])
 def test_options_of_other_servers(site, args, words):

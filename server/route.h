@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* route.h - requests that are answered by another path than theirs, because an option says so.
+ *
+ * The site finds one path at a time, and the cache keeps what it found together with what that
+ * depends on.  So a second path is a second question to both, and nothing here is ever kept: an
+ * answer is as new as the answers to both questions.
+ */
+#ifndef SERVER_ROUTE_H
+#define SERVER_ROUTE_H
+#include "../core/http.h"
+
+struct serve_options;
+
+struct route {
+    bool pretty; /* NAME.html stands for NAME */
+    bool spa;    /* the index at the top stands for what is not there */
+    bool hidden; /* see struct docroot_rules */
+    const char *index;
+    bool used;   /* one of these says something */
+};
+
+void route_open(struct route *r, const struct serve_options *opt);
+
+/* One request's way through the paths that may answer it. */
+struct route_way {
+    unsigned tried; /* 0 at first */
+    struct http_ask ask; /* what to find next */
+    char path[PATH_BYTES_MAX];
+};
+
+/* Nothing was found for the ask.  Whether there is another path to try; then way->ask has it. */
+bool route_other(const struct route *r, const struct http_ask *ask, struct route_way *way);
+
+#endif
