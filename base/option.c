@@ -92,11 +92,12 @@ static int set_value(struct parse *p, const struct option_row *row, const char *
 
 /* --- Defaults and environment ----------------------------------------------------------------- */
 
-/* The items of a list's default and of its variable are separated by commas. */
+/* The items of a list's default and of its variable are separated by commas, or are lines. */
 static int set_list(struct parse *p, const struct option_row *row, const char *shown,
                     const char *text)
 {
     struct option_list *list = field_of(p, row);
+    const char *between = row->lines ? "\n" : ",";
     char *save = NULL;
     int err = 0;
 
@@ -104,8 +105,8 @@ static int set_list(struct parse *p, const struct option_row *row, const char *s
         return refuse(p, "%s: longer than %d characters", shown, OPTION_LIST_TEXT - 1);
     list->count = 0;
     memcpy(list->text, text, strlen(text) + 1);
-    for (char *item = strtok_r(list->text, ",", &save); item && !err;
-         item = strtok_r(NULL, ",", &save))
+    for (char *item = strtok_r(list->text, between, &save); item && !err;
+         item = strtok_r(NULL, between, &save))
         err = set_value(p, row, shown, item);
     return err;
 }

@@ -55,6 +55,7 @@ struct option_row {
     const char *fallback;      /* default as text, parsed like input; NULL: zero, none */
     uint64_t min, max;         /* numbers, sizes (bytes), times (ms); max 0: no upper bound */
     const char *const *values; /* OPTION_CHOICE: OPTION_WORDS("auto", "one") */
+    bool lines;                /* OPTION_LIST: one a line in the environment, because of commas */
     const char *group;         /* heading in help */
     const char *help;          /* one line */
     const char *more;          /* the man page's further words, or NULL */

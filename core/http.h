@@ -200,9 +200,10 @@ struct http_host {
      * only during the call. */
     void *(*answer)(void *ctx, const struct conn *conn, const struct http_receipt *receipt);
 
-    /* Writes further fields of the answer that is decided next, each with its CRLF, into out, which
-     * has room for HOST_FIELDS_BYTES_MAX.  Returns how many bytes.  NULL: no further fields. */
-    size_t (*fields)(void *ctx, const struct conn *conn, char *out);
+    /* Writes further fields of the answer that is decided next, of that status, each with its CRLF,
+     * into out, which has room for HOST_FIELDS_BYTES_MAX.  Returns how many bytes.  NULL: no
+     * further fields. */
+    size_t (*fields)(void *ctx, const struct conn *conn, unsigned status, char *out);
 
     const char *date;   /* IMF-fixdate, 29 bytes, kept up to date by the loop (RFC 9110 6.6.1) */
     int64_t date_s;     /* the same as a number */

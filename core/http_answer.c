@@ -74,7 +74,7 @@ void answer_close(struct answer *a)
 
     if (host->fields) {
         core_assert(a->text.end - a->text.at >= HOST_FIELDS_BYTES_MAX);
-        a->text.at += host->fields(host->conn.ctx, a->c, a->text.at);
+        a->text.at += host->fields(host->conn.ctx, a->c, a->status, a->text.at);
     }
     if (!a->keep_alive)
         TEXT_LITERAL(&a->text, "Connection: close\r\n\r\n");

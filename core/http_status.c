@@ -24,8 +24,8 @@ const char *http_status_text(unsigned status)
  * fits. */
 enum { LINK_BYTES_MAX = 256 };
 
-/* The rest of that head, with the fields of the host, and a page without a link. */
-enum { AFTER_LOCATION_BYTES_MAX = 512 };
+/* The rest of that head, with the fields of the host, if it has any, and a page without a link. */
+enum { AFTER_LOCATION_BYTES_MAX = 256 };
 
 /* Folders that the link of an error page climbs. */
 enum { HOME_LEVELS_MAX = 16 };
@@ -196,6 +196,24 @@ static size_t query_bytes(struct slice query)
     return query.ptr ? 3 * query.len + 1 : 0;
 }
 
+/* Whether that many more bytes of Location leave room for what follows it. */
+static bool has_room(const struct answer *a, size_t bytes)
+{
+    size_t after = AFTER_LOCATION_BYTES_MAX;
+
+    if (http_host_of(a->c)->fields)
+        after += HOST_FIELDS_BYTES_MAX;
+    return bytes + after <= (size_t)(a->text.end - a->text.at);
+}
+
+static void put_query(struct text *t, struct slice query)
+{
+    if (!query.ptr)
+        return;
+    TEXT_LITERAL(t, "?");
+    text_query(t, query);
+}
+
 /* The folder's path with its final slash and the query as it was (RFC 9110 10.2.2).  It begins
  * with one slash: with two it would name a host.  False: it is too long. */
 static bool put_location(struct answer *a, const struct http_ask *ask, struct slice *location)
@@ -211,12 +229,9 @@ static bool put_location(struct answer *a, const struct http_ask *ask, struct sl
     location->ptr = t->at;
     t->at += path_encode(t->at, path.ptr, path.len); /* fits: see REPLY_HEAD_BYTES_MAX */
     TEXT_LITERAL(t, "/");
-    if (query_bytes(ask->query) + AFTER_LOCATION_BYTES_MAX > (size_t)(t->end - t->at))
+    if (!has_room(a, query_bytes(ask->query)))
         return false;
-    if (ask->query.ptr) {
-        TEXT_LITERAL(t, "?");
-        text_query(t, ask->query);
-    }
+    put_query(t, ask->query);
     location->len = (size_t)(t->at - location->ptr);
     TEXT_LITERAL(t, "\r\n");
     return true;

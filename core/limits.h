@@ -65,8 +65,9 @@ enum {
     COMPRESS_BYTES_MIN = 512,
     COMPRESS_SAVES_PART = 8,
 
-    /* Fields of an answer's head that the host writes (host->fields). */
-    HOST_FIELDS_BYTES_MAX = 256,
+    /* Fields of an answer's head that the host writes (host->fields): those of its options, of
+     * which a security policy is the longest, and Server-Timing. */
+    HOST_FIELDS_BYTES_MAX = 1280,
 
     /* What one answer's head may need: a Location whose path is PATH_BYTES_MAX, each byte as
      * %XX, and the rest. */

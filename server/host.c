@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "cache.h"
 #include "health.h"
 #include "route.h"
@@ -173,17 +174,41 @@ static int find_other(struct loop *l, const struct http_ask *ask, struct source 
     return -ENOENT;
 }
 
+/* The file's path, by which fields are chosen.  A folder that is no listing is its index. */
+static void see(struct loop *l, struct slice path, const struct source *source)
+{
+    static _Thread_local char seen[PATH_BYTES_MAX + NAME_BYTES_MAX + 1];
+    const struct route *r = l->worker->server->route;
+    const char *index = source->kind == SOURCE_BODY ? r->index : "";
+
+    l->seen_path = "/";
+    l->seen_made = source->kind == SOURCE_MADE;
+    if (!r->fields || !r->fields->globs)
+        return;
+    if (path.ptr[path.len - 1] != '/')
+        index = "";
+    memcpy(seen, path.ptr, path.len);
+    memcpy(seen + path.len, index, strlen(index) + 1);
+    l->seen_path = seen;
+}
+
 /* Like find(), for paths that others may answer.  What follows the first question is never a
  * listing, so it is answered at once. */
 static int find_routed(struct loop *l, const struct http_ask *ask, struct source **source)
 {
     static _Thread_local struct route_way way; /* too large for the stack of a coroutine */
     const struct route *r = l->worker->server->route;
+    struct slice path = ask->path;
     int err = find(l, ask, source);
 
+    l->seen_path = NULL;
     way.tried = 0;
-    while (err == -ENOENT && route_other(r, ask, &way))
+    while (err == -ENOENT && route_other(r, ask, &way)) {
+        path = way.ask.path;
         err = find_other(l, &way.ask, source);
+    }
+    if (!err)
+        see(l, path, *source);
     return err;
 }
 
@@ -269,13 +294,22 @@ static void host_forget(void *site, const struct conn *conn)
 
 /* --- What was answered ------------------------------------------------------------------------ */
 
-/* --server-timing. */
-static size_t host_fields(void *site, const struct conn *conn, char *out)
+/* Those of options, and --server-timing. */
+static size_t host_fields(void *site, const struct conn *conn, unsigned status, char *out)
 {
-    const struct loop *l = site;
+    _Static_assert(FIELDS_BYTES_MAX + PROBE_FIELD_BYTES_MAX <= HOST_FIELDS_BYTES_MAX, "room");
+    struct loop *l = site;
+    const struct server *srv = l->worker->server;
+    size_t n = 0;
 
-    (void)conn;
-    return probe_field(&l->stamps, out);
+    if (srv->route && srv->route->fields) {
+        struct fields_of of = {.status = status, .path = l->seen_path, .made = l->seen_made,
+                               .secure = conn->nested && conn->proto != &http_secure_proto};
+
+        n = fields_write(srv->route->fields, &of, out);
+    }
+    l->seen_path = NULL;
+    return srv->server_timing ? n + probe_field(&l->stamps, out + n) : n;
 }
 
 /* host_answer() while a tracer watches.  A refused request has asked for nothing: it has only been
@@ -378,7 +412,7 @@ void host_init(struct http_host *h, struct loop *l)
         .find = srv->route ? host_find_routed : host_find,
         .page = host_page,
         .answer = host_answer,
-        .fields = srv->server_timing ? host_fields : NULL,
+        .fields = srv->server_timing || (srv->route && srv->route->fields) ? host_fields : NULL,
         .date = l->date,
         .server = srv->server_field,
         .body_bytes_max = srv->body_bytes_max,

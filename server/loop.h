@@ -21,6 +21,9 @@ struct loop {
     struct session *first, *last;
     struct buffers *buffers;
     struct offload *offload;
+    /* Of the answer that is being made: its file's path, or NULL, and whether it is a listing. */
+    const char *seen_path;
+    bool seen_made;
     struct fetch *fetch;  /* NULL: this thread waits for the disk itself */
     unsigned resumed;     /* sessions given out by loop_resumed() in this turn */
     struct cache_reader *cache; /* or NULL */

@@ -11,16 +11,8 @@
 #include <string.h>
 #include "../core/types.h"
 #include "route.h"
-#include "serve.h"
 
 enum { TRY_PRETTY, TRY_SPA, TRIES };
-
-void route_open(struct route *r, const struct serve_options *opt)
-{
-    *r = (struct route){.pretty = opt->pretty_urls, .spa = opt->spa, .hidden = opt->hidden,
-                        .index = opt->index};
-    r->used = r->pretty || r->spa;
-}
 
 static bool ends_with(struct slice s, const char *end)
 {

@@ -7,7 +7,7 @@
  */
 #ifndef SERVER_ROUTE_H
 #define SERVER_ROUTE_H
-#include "../core/http.h"
+#include "rules.h"
 
 struct serve_options;
 
@@ -16,10 +16,13 @@ struct route {
     bool spa;    /* the index at the top stands for what is not there */
     bool hidden; /* see struct docroot_rules */
     const char *index;
+    struct fields *fields; /* NULL: none */
     bool used;   /* one of these says something */
 };
 
-void route_open(struct route *r, const struct serve_options *opt);
+/* rules.c.  An exit code. */
+int  route_open(struct route *r, const struct serve_options *opt);
+void route_close(struct route *r);
 
 /* One request's way through the paths that may answer it. */
 struct route_way {

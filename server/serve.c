@@ -438,8 +438,10 @@ int serve_run(const struct serve_options *opt, const char *folder_named)
     folder = folder_named ? find_folder(folder_named) : NULL;
     if (folder_named && !folder)
         return EXIT_USAGE;
-    if (folder)
-        route_open(&route, opt);
+    if (folder && (code = route_open(&route, opt)) != 0) {
+        free(folder);
+        return code;
+    }
     /* Zeroed; workers that are processes see the same counters and the same stop flag. */
     srv = mmap(NULL, sizeof(*srv), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (srv == MAP_FAILED) {
@@ -450,6 +452,7 @@ int serve_run(const struct serve_options *opt, const char *folder_named)
         code = serve(srv, opt, folder);
         munmap(srv, sizeof(*srv));
     }
+    route_close(&route);
     free(folder);
     return code;
 }

@@ -11,7 +11,7 @@ BUILD = os.environ.get("RUNG_BUILD") or f"{TOP}/build"
 LOADS = {"bash": 'eval "$(rung completion)"', "zsh": 'eval "$(rung completion zsh)"', "fish": "rung completion fish | source"}
 # line: what must be offered, and nothing else
 EXACTLY = {
-    "rung --head": {"--head-timeout"},
+    "rung --head-": {"--head-timeout"},
     "rung serve --no-h": {"--no-health", "--no-hidden"},
     "rung --log ": {"off", "combined", "json", "stages", "timed"},
     "rung -p 0 pic": {"pictures"},

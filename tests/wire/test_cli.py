@@ -132,7 +132,7 @@ def test_completion(tmp_path):
         out = subprocess.run(["bash", "--norc", "-c", line], stdout=subprocess.PIPE, cwd=tmp_path, text=True, check=True,
                              timeout=PATIENCE)
         return set(filter(None, out.stdout.split("\n")))
-    assert complete("rung", "--head") == {"--head-timeout"}
+    assert complete("rung", "--head-") == {"--head-timeout"}
     assert complete("rung", "--no-h") == {"--no-health", "--no-hidden"}
     assert complete("rung", "--engine", "ep") == {"epoll"}
     assert complete("rung", "-e", "na") == {"naive"}
@@ -198,6 +198,12 @@ def test_documented_table_is_current():
     (["--index", "a/b"], ["not a path"]),
     (["--index", "a" * 256], ["at most 255 bytes"]),
     (["--index", ""], ["cannot be empty"]),
+    (["--header", "x"], ["'Name: value'"]), (["--header", "X-A:"], ["empty"]), (["--header", "X-A: b "], ["space"]),
+    (["--header", "X-A: b\rc"], ["control"]), (["--header", "X-A: b\r\nSet-Cookie: c"], ["control"]), (["--header", "X-A: b\nc"], ["control"]),
+    (["--header", "X\r\nA: b"], ["'Name: value'"]), (["--header", "X-A: b\x7f"], ["control"]),
+    (["--header", "Content-Type: x"], ["itself"]), (["--header", "*.css vary: x"], ["itself"]),
+    (["--header", "*.css"], ["'Name: value'"]), (["--header", ": x"], ["'Name: value'"]), (["--header", "X-A: " + "v" * 1020], ["1024 bytes"]),
+    (["--header", "a b c: d"], ["'Name: value'"]),
     (["one", "two"], ["one DIR too many"]),
     (["-b", "nonsense"], ["not an address", "127.0.0.1"]),
     (["-b", "unix:"], ["unix:"]),
@@ -218,7 +224,7 @@ def test_mistakes_in_options(site, args, words):
 
 @pytest.mark.parametrize("args, words", [
     (["--directory", "x"], "rung DIR"), (["-d", "x"], "rung DIR"), (["--cgi"], "no programs"), (["--tls-cert", "x"], "--tls CERT,KEY"),  # Python
-    (["--host", "x"], "here it is --bind ADDR"), (["--cert", "x"], "--tls CERT,KEY"), (["--cors"], "no CORS"), (["-o"], "no browser"),  # npx
+    (["--host", "x"], "here it is --bind ADDR"), (["--cert", "x"], "--tls CERT,KEY"), (["--enable-cors"], "here it is --cors"), (["-o"], "no browser"),  # npx
     (["-l", "3000"], "--port N"), (["--single"], "--spa"), (["--no-clipboard"], "clipboard"), (["--gzip"], "--compress on|off: on by default"),
     (["--root", "x"], "rung DIR"), (["--browse"], "--listing on|off: on by default"), (["--access-log"], "--log combined"),  # Caddy
     (["-c", "x"], "configuration file"), (["-t"], "rung DIR"), (["-s", "reload"], "--spa"),  # nginx

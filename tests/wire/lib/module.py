@@ -38,6 +38,8 @@ PROCESS_ONLY = {
     "metrics": "it has no listener for its counters, which are in /proc", "health": "it serves the folder alone",
     "proxy_protocol": "its clients connect themselves", "trust": "it keeps no log of answers", "trust_field": "it keeps no log of answers",
     "tls": "TLS is spoken by processes only",
+    "header": "it has no fields of options", "max_age": "it has no fields of options", "cors": "it has no fields of options",
+    "security_headers": "it has no fields of options",
     "spa": "it answers each path by itself", "pretty_urls": "it answers each path by itself",
     "busy": "nothing of it waits in a loop",
     "congestion": "its listener has the system's algorithm",

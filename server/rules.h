@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* rules.h - what options add to answers.
+ *
+ * All is read once, before the server's processes and threads exist, and does not change after
+ * that.  Functions that return an exit code have reported what was wrong.
+ */
+#ifndef SERVER_RULES_H
+#define SERVER_RULES_H
+#include "../core/http.h"
+
+struct option_list;
+
+/* --- fields.c: fields of answers, by path ----------------------------------------------------- */
+enum {
+    FIELDS_MAX = 24,  /* those of --header, and those of other options */
+    /* All together, as they are sent: an answer's head has room for them. */
+    FIELDS_BYTES_MAX = 1024,
+};
+
+/* When a field is sent. */
+enum field_when {
+    FIELD_FOUND,     /* 200, 206, 304 and redirects */
+    FIELD_FILES,     /* ... but not of a listing, which has a field of that name itself */
+    FIELD_ALWAYS,    /* of errors, too */
+    FIELD_PREFLIGHT, /* OPTIONS alone */
+    FIELD_SECURE,    /* ALWAYS, and by https */
+};
+
+struct field {
+    enum field_when when;
+    const char *glob; /* of paths, or of names if it has no slash; NULL: of all */
+    const char *line; /* "Name: value\r\n" */
+    size_t len, name_len;
+};
+
+struct fields {
+    unsigned count;
+    bool globs; /* one of them has a glob */
+    size_t used;
+    struct field row[FIELDS_MAX];
+    char text[FIELDS_BYTES_MAX];
+};
+
+/* Later ones win over earlier ones of the same name. */
+int fields_add(struct fields *f, enum field_when when, const char *line);
+/* --header: "Name: value", or "GLOB Name: value". */
+int fields_read(struct fields *f, const struct option_list *list);
+
+struct fields_of {
+    unsigned status;
+    const char *path; /* NUL-terminated; NULL: nothing was looked for */
+    bool made, secure;
+};
+/* Returns bytes, up to FIELDS_BYTES_MAX. */
+size_t fields_write(const struct fields *f, const struct fields_of *of, char *out);
+
+#endif
