@@ -178,6 +178,8 @@ const char *http_status_meaning(unsigned status);
 /* Whole answers; a has c, head and keep_alive.  0, or -EINPROGRESS: nothing was queued. */
 int http_status_write(struct answer *a, unsigned status);
 int http_status_redirect(struct answer *a, const struct http_ask *ask);
+/* To the URL of a SOURCE_MOVED, with the ask's query unless the URL has one. */
+int http_status_moved(struct answer *a, const struct http_ask *ask, const struct source *to);
 /* The same address under https, at that authority. */
 void http_status_secure(struct answer *a, struct slice authority);
 void http_status_options(struct answer *a);

@@ -255,14 +255,25 @@ static bool is_conditional(const struct http_head *head)
            head->first[FIELD_RANGE];
 }
 
-static int reply_found(struct found *f, const struct http_ask *ask)
+static int reply_elsewhere(struct found *f, const struct http_ask *ask)
 {
-    unsigned status = 0;
+    int err;
 
     if (f->source->kind == SOURCE_REDIRECT) {
         release(f);
         return http_status_redirect(&f->a, ask);
     }
+    err = http_status_moved(&f->a, ask, f->source);
+    release(f);
+    return err;
+}
+
+static int reply_found(struct found *f, const struct http_ask *ask)
+{
+    unsigned status = 0;
+
+    if (f->source->kind >= SOURCE_REDIRECT)
+        return reply_elsewhere(f, ask);
     /* RFC 9110 12.5.3: without an acceptable coding identity is sent, unless that was refused
      * by name. */
     if (f->source->coding == CODING_IDENTITY && !ask->q[CODING_IDENTITY])

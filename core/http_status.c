@@ -259,6 +259,38 @@ int http_status_redirect(struct answer *a, const struct http_ask *ask)
     return 0;
 }
 
+/* --- A redirect of the host's ----------------------------------------------------------------- */
+
+int http_status_moved(struct answer *a, const struct http_ask *ask, const struct source *to)
+{
+    struct http_work *work = conn_work(a->c);
+    struct text page = {work->page, work->page + sizeof(work->page)};
+    struct slice location, query = ask->query;
+
+    if (memchr(to->bytes, '?', (size_t)to->size))
+        query.ptr = NULL;
+    answer_open(a, to->status);
+    TEXT_LITERAL(&a->text, "Location: ");
+    if (!has_room(a, (size_t)to->size + query_bytes(query)))
+        return http_status_write(a, 414); /* begins again at the same place: nothing was queued */
+    location.ptr = a->text.at;
+    text_put(&a->text, to->bytes, (size_t)to->size);
+    put_query(&a->text, query);
+    location.len = (size_t)(a->text.at - location.ptr);
+    TEXT_LITERAL(&a->text, "\r\nContent-Type: text/html; charset=utf-8\r\n");
+    TEXT_LITERAL(&page, "<!DOCTYPE html>\n<title>");
+    text_string(&page, http_status_text(to->status));
+    TEXT_LITERAL(&page, "</title>\n<p>This is at another address");
+    if (location.len <= LINK_BYTES_MAX) {
+        TEXT_LITERAL(&page, ": <a href=\"");
+        text_html(&page, location);
+        TEXT_LITERAL(&page, "\">go there</a>");
+    }
+    TEXT_LITERAL(&page, ".</p>\n");
+    finish(a, work->page, (size_t)(page.at - work->page));
+    return 0;
+}
+
 /* --- The redirect to https -------------------------------------------------------------------- */
 
 /* RFC 9110 15.4.9: 308 keeps the method.  The target fits: see REPLY_HEAD_BYTES_MAX. */

@@ -11,7 +11,8 @@
 enum source_kind {
     SOURCE_BODY,    /* a representation: bytes in memory or a file */
     SOURCE_MADE,    /* a listing: in bytes, or made by next() if its length is unknown */
-    SOURCE_REDIRECT /* the name is a directory's and lacks its final slash: 301 */
+    SOURCE_REDIRECT, /* the name is a directory's and lacks its final slash: 301 */
+    SOURCE_MOVED    /* the host sends the client elsewhere: bytes are a URL, or its path */
 };
 
 /* If a client gives two codings the same weight, the one declared later is sent. */
@@ -31,6 +32,7 @@ struct source {
     enum source_kind kind;
     enum coding coding;
     bool vary;         /* another coding of it exists, or may be made: answers carry Vary */
+    uint16_t status;   /* SOURCE_MOVED: 301, 302, 307 or 308 */
     const char *bytes; /* the body in memory, or NULL: it is in file */
     void *file;        /* what transport.send() knows how to send from; opaque here */
     uint64_t size;     /* bytes of the body */

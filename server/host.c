@@ -192,6 +192,14 @@ static void see(struct loop *l, struct slice path, const struct source *source)
     l->seen_path = seen;
 }
 
+static int move(const struct move *to, struct slice path, struct source **source)
+{
+    struct slice start = {to->to, to->to_len};
+    struct slice rest = {path.ptr + to->from_len, path.len - to->from_len};
+
+    return site_move(to->status, start, rest, source);
+}
+
 /* Like find(), for paths that others may answer.  What follows the first question is never a
  * listing, so it is answered at once. */
 static int find_routed(struct loop *l, const struct http_ask *ask, struct source **source)
@@ -199,7 +207,8 @@ static int find_routed(struct loop *l, const struct http_ask *ask, struct source
     static _Thread_local struct route_way way; /* too large for the stack of a coroutine */
     const struct route *r = l->worker->server->route;
     struct slice path = ask->path;
-    int err = find(l, ask, source);
+    const struct move *to = r->moves ? moves_find(r->moves, path) : NULL;
+    int err = to ? move(to, path, source) : find(l, ask, source);
 
     l->seen_path = NULL;
     way.tried = 0;

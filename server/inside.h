@@ -38,6 +38,8 @@ int  site_root(const struct site *site); /* the descriptor of the folder */
  * gives -EINPROGRESS, and the same call with may_block true on another thread makes it. */
 int site_find(struct site *site, const struct http_ask *ask, bool may_block,
               struct source **source);
+/* A redirect to that URL and the rest of a path: SOURCE_MOVED.  0 or -ENOMEM. */
+int site_move(unsigned status, struct slice start, struct slice rest, struct source **source);
 int site_page(struct site *site, unsigned status, struct source **source);
 /* Not for a source that a cache gave: cache_source_release() is for both. */
 void site_release(struct site *site, struct source *source);

@@ -16,7 +16,9 @@ struct route {
     bool spa;    /* the index at the top stands for what is not there */
     bool hidden; /* see struct docroot_rules */
     const char *index;
-    struct fields *fields; /* NULL: none */
+    /* NULL: none. */
+    struct fields *fields;
+    struct moves *moves;
     bool used;   /* one of these says something */
 };
 

@@ -88,6 +88,17 @@ static int open_fields(struct route *r, const struct serve_options *opt)
     return code;
 }
 
+static int open_moves(struct route *r, const struct serve_options *opt)
+{
+    if (!opt->redirect.count)
+        return EXIT_DONE;
+    r->moves = calloc(1, sizeof(*r->moves));
+    if (r->moves)
+        return moves_read(r->moves, &opt->redirect);
+    say_error("cannot start: %s", say_why(ENOMEM));
+    return EXIT_FAILED;
+}
+
 int route_open(struct route *r, const struct serve_options *opt)
 {
     int code;
@@ -95,7 +106,9 @@ int route_open(struct route *r, const struct serve_options *opt)
     *r = (struct route){.pretty = opt->pretty_urls, .spa = opt->spa, .hidden = opt->hidden,
                         .index = opt->index};
     code = open_fields(r, opt);
-    r->used = r->pretty || r->spa || r->fields;
+    if (!code)
+        code = open_moves(r, opt);
+    r->used = r->pretty || r->spa || r->fields || r->moves;
     if (code)
         route_close(r);
     return code;
@@ -104,5 +117,6 @@ int route_open(struct route *r, const struct serve_options *opt)
 void route_close(struct route *r)
 {
     free(r->fields);
+    free(r->moves);
     *r = (struct route){0};
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rules.h - what options add to answers.
+/* rules.h - what options add to answers: fields, redirects.
  *
  * All is read once, before the server's processes and threads exist, and does not change after
  * that.  Functions that return an exit code have reported what was wrong.
@@ -53,5 +53,26 @@ struct fields_of {
 };
 /* Returns bytes, up to FIELDS_BYTES_MAX. */
 size_t fields_write(const struct fields *f, const struct fields_of *of, char *out);
+
+/* --- moves.c: redirects ----------------------------------------------------------------------- */
+enum { MOVES_MAX = 8 }; /* as many as a list of options has */
+
+struct move {
+    char from[PATH_BYTES_MAX]; /* decoded */
+    size_t from_len, to_len;   /* without the final '*' */
+    const char *to;
+    bool rest; /* both end with '*', which stands for the rest of the path */
+    unsigned status;
+};
+
+struct moves {
+    unsigned count;
+    struct move row[MOVES_MAX];
+};
+
+/* --redirect: "FROM TO [STATUS]". */
+int moves_read(struct moves *m, const struct option_list *list);
+/* The first one for that path, or NULL. */
+const struct move *moves_find(const struct moves *m, struct slice path);
 
 #endif

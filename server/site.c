@@ -108,6 +108,21 @@ static struct site_source *source_new(const struct source *source)
     return s;
 }
 
+int site_move(unsigned status, struct slice start, struct slice rest, struct source **source)
+{
+    struct site_source *s = calloc(1, sizeof(*s) + start.len + 3 * rest.len);
+    char *text = (char *)(s + 1);
+
+    if (!s)
+        return -ENOMEM;
+    memcpy(text, start.ptr, start.len);
+    s->source = (struct source){.kind = SOURCE_MOVED, .status = (uint16_t)status, .bytes = text};
+    s->source.size = start.len + path_encode(text + start.len, rest.ptr, rest.len);
+    s->fd = -1;
+    *source = &s->source;
+    return 0;
+}
+
 void site_release(struct site *site, struct source *source)
 {
     struct site_source *s = (struct site_source *)source;
