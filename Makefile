@@ -48,7 +48,7 @@ CODINGS := gzip br zstd
 COMPRESSORS := $(shell printf '\043if __has_include(<%s>)\n%s\n\043endif\n' libdeflate.h gzip brotli/encode.h br \
     zstd.h zstd | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
 MISSING := $(filter-out $(COMPRESSORS),$(CODINGS))
-LDLIBS := -luring $(if $(filter gzip,$(COMPRESSORS)),-ldeflate) $(if $(filter br,$(COMPRESSORS)),-lbrotlienc) \
+LDLIBS := -luring -lcrypt $(if $(filter gzip,$(COMPRESSORS)),-ldeflate) $(if $(filter br,$(COMPRESSORS)),-lbrotlienc) \
     $(if $(filter zstd,$(COMPRESSORS)),-lzstd)
 # TLS needs OpenSSL.
 TLS := $(shell printf '\043if __has_include(<openssl/ssl.h>)\nyes\n\043endif\n' | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)

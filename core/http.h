@@ -151,6 +151,7 @@ struct http_ask {
     uint16_t q[CODINGS];     /* of each coding, 0..1000, by Accept-Encoding (RFC 9110 12.5.3) */
     bool json, text;         /* a listing (path ends in '/') in that form: Accept, ?format= */
     bool head;               /* HEAD: a listing need not be made */
+    const struct http_head *from; /* the whole head; only while find() is called */
     const struct conn *conn; /* to be resumed after -EINPROGRESS */
     /* For a head seen before: the same number from the same struct http_recent means the same ask,
      * except conn, and the same method.  The lowest RECENT_LOG bits distinguish heads that are kept
@@ -185,9 +186,9 @@ struct http_host {
     struct conn_host conn; /* first: struct conn knows this part alone */
 
     /* Finds the requested representation: 0 and *source; -ENOENT 404, -EACCES or -EPERM 403,
-     * -ENAMETOOLONG 404, -EMFILE, -ENFILE, -ENOMEM, -EAGAIN, -ESTALE 503; others 500.
-     * -EINPROGRESS: not ready yet; the connection waits, and conn_resume() calls find() again with
-     * the same ask. */
+     * -ENAMETOOLONG 404, -EKEYREJECTED 401 (Basic), -EMFILE, -ENFILE, -ENOMEM, -EAGAIN, -ESTALE
+     * 503; others 500.  -EINPROGRESS: not ready yet; the connection waits, and conn_resume() calls
+     * find() again with the same ask. */
     int (*find)(void *ctx, const struct http_ask *ask, struct source **source);
 
     /* Finds the site's own page for an error status (404.html), or -ENOENT.  -EINPROGRESS as above;

@@ -314,6 +314,7 @@ unsigned http_ask_set(struct http_ask *ask, char *path, const struct http_head *
     ask->path = (struct slice){path, (size_t)len};
     ask->query = head->query;
     ask->head = head->method == HTTP_HEAD;
+    ask->from = head;
     ask->conn = NULL;
     ask->again = 0;
     http_accept_codings(head, ask->q);

@@ -34,6 +34,9 @@ enum { HOME_LEVELS_MAX = 16 };
 static void put_special(struct answer *a)
 {
     switch (a->status) {
+    case 401: /* RFC 7617 2 */
+        TEXT_LITERAL(&a->text, "WWW-Authenticate: Basic realm=\"rung\", charset=\"UTF-8\"\r\n");
+        break;
     case 405: /* RFC 9110 15.5.6 */
         TEXT_LITERAL(&a->text, "Allow: GET, HEAD, OPTIONS\r\n");
         break;
@@ -329,6 +332,8 @@ unsigned http_status_of_error(int err)
     case -ENOENT:
     case -ENAMETOOLONG:
         return 404;
+    case -EKEYREJECTED:
+        return 401;
     case -EACCES:
     case -EPERM:
         return 403;

@@ -208,9 +208,12 @@ static int find_routed(struct loop *l, const struct http_ask *ask, struct source
     const struct route *r = l->worker->server->route;
     struct slice path = ask->path;
     const struct move *to = r->moves ? moves_find(r->moves, path) : NULL;
-    int err = to ? move(to, path, source) : find(l, ask, source);
+    int err = r->auth ? gate_admit(l, ask) : 0;
 
     l->seen_path = NULL;
+    if (err)
+        return err;
+    err = to ? move(to, path, source) : find(l, ask, source);
     way.tried = 0;
     while (err == -ENOENT && route_other(r, ask, &way)) {
         path = way.ask.path;
@@ -299,6 +302,8 @@ static void host_forget(void *site, const struct conn *conn)
 
     if (l->offload)
         offload_forget(l->offload, conn);
+    if (l->gate)
+        offload_forget(l->gate, conn);
 }
 
 /* --- What was answered ------------------------------------------------------------------------ */

@@ -90,11 +90,11 @@ static inline void loop_wake(int wake_fd)
  * The result is -EAGAIN if the listing is long, and longs_max long ones wait already. */
 int  offload_open(struct offload **offload, struct site *site, int wake_fd, unsigned longs_max);
 /* Functions to call instead of the site's: find() does not block, list() is for the helper. */
-struct cache_reader;
 struct offload_from {
-    struct cache_reader *cache;
-    int (*find)(struct cache_reader *cache, const struct http_ask *ask, struct source **source);
-    int (*list)(struct cache_reader *cache, const struct http_ask *ask, struct source **source);
+    void *from;        /* their first argument; NULL: ask the site */
+    unsigned jobs_max; /* first looks that wait; 0: as many as of listings */
+    int (*find)(void *from, const struct http_ask *ask, struct source **source);
+    int (*list)(void *from, const struct http_ask *ask, struct source **source);
 };
 void offload_ask(struct offload *offload, struct offload_from from);
 void offload_close(struct offload *offload);

@@ -21,6 +21,7 @@
 #include "../base/net.h"
 #include "cache.h"
 #include "inside.h"
+#include "route.h"
 
 enum {
     LONGS_SHARE = 2,      /* one slot in two may wait for a long listing, and one more */
@@ -46,6 +47,16 @@ static void date_refresh(struct loop *l)
 
 /* --- Open and close --------------------------------------------------------------------------- */
 
+static int find_in_cache(void *cache, const struct http_ask *ask, struct source **source)
+{
+    return cache_find(cache, ask, source);
+}
+
+static int list_in_cache(void *cache, const struct http_ask *ask, struct source **source)
+{
+    return cache_list(cache, ask, source);
+}
+
 /* Opens what a loop needs beyond a clock: wake-ups, and answers that are made on other threads. */
 static int wake_open(struct loop *l)
 {
@@ -58,13 +69,16 @@ static int wake_open(struct loop *l)
         err = offload_open(&l->offload, l->worker->server->site, l->wake_fd,
                            l->worker->conn_max / LONGS_SHARE + 1);
     if (!err && l->offload)
+        err = gate_open(l);
+    if (!err && l->offload)
         err = fetch_open(&l->fetch, l->wake_fd);
     if (err) {
+        offload_close(l->gate);
         offload_close(l->offload);
-        l->offload = NULL;
+        l->offload = l->gate = NULL;
         close(l->wake_fd);
     } else if (l->offload && l->cache) {
-        offload_ask(l->offload, (struct offload_from){l->cache, cache_find, cache_list});
+        offload_ask(l->offload, (struct offload_from){l->cache, 0, find_in_cache, list_in_cache});
     }
     return err;
 }
@@ -170,6 +184,7 @@ void loop_close(struct loop *l)
     while (l->first)
         session_close(l, l->first);
     offload_close(l->offload);
+    offload_close(l->gate);
     fetch_close(l->fetch);
     if (l->wake_fd >= 0)
         close(l->wake_fd);
@@ -441,6 +456,8 @@ struct session *loop_resumed(struct loop *l)
     struct conn *c = l->offload ? offload_done(l->offload) : NULL;
     struct session *s;
 
+    if (!c && l->gate)
+        c = offload_done(l->gate);
     if (c) {
         conn_resume(c, l->now_ms);
         s = (struct session *)(uintptr_t)session_of_conn(c);

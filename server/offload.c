@@ -139,8 +139,8 @@ static void run_asked(struct offload *l, struct job *j)
 
     j->state = JOB_RUNS;
     pthread_mutex_unlock(&l->lock);
-    if (l->from.cache)
-        result = l->from.list(l->from.cache, &j->ask, &source);
+    if (l->from.from)
+        result = l->from.list(l->from.from, &j->ask, &source);
     else
         result = site_find(l->site, &j->ask, true, &source);
     pthread_mutex_lock(&l->lock);
@@ -263,6 +263,7 @@ static struct job *copy(const struct http_ask *ask)
     j->conn = ask->conn;
     j->generation = session_of_conn(ask->conn)->generation;
     j->ask = *ask;
+    j->ask.from = NULL;
     j->ask.path.ptr = j->text;
     memcpy(j->text, ask->path.ptr, ask->path.len);
     j->ask.query.ptr = j->text + ask->path.len;
@@ -284,7 +285,7 @@ static int queue_look(struct offload *l, const struct http_ask *ask)
 {
     struct job *j;
 
-    if (l->count[ASKED] >= OFFLOAD_JOBS_MAX)
+    if (l->count[ASKED] >= (l->from.jobs_max ? l->from.jobs_max : OFFLOAD_JOBS_MAX))
         return -EAGAIN;
     l->started = l->started || pthread_create(&l->helper, NULL, help, l) == 0;
     if (!l->started)
@@ -396,8 +397,8 @@ int offload_find(struct offload *l, const struct http_ask *ask, struct source **
         result = take(l, ask, source);
     if (result != -ENODATA)
         return result;
-    if (l->from.cache)
-        result = l->from.find(l->from.cache, ask, source);
+    if (l->from.from)
+        result = l->from.find(l->from.from, ask, source);
     else
         result = site_find(l->site, ask, false, source);
     return result == -EINPROGRESS ? queue_look(l, ask) : result;

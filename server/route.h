@@ -19,12 +19,19 @@ struct route {
     /* NULL: none. */
     struct fields *fields;
     struct moves *moves;
+    struct auth *auth;
     bool used;   /* one of these says something */
 };
 
 /* rules.c.  An exit code. */
 int  route_open(struct route *r, const struct serve_options *opt);
 void route_close(struct route *r);
+
+/* gate.c: passwords, which r->auth has.  gate_admit(): 0, -EKEYREJECTED, -EAGAIN: too many wait, or
+ * -EINPROGRESS as in struct http_host. */
+struct loop;
+int gate_open(struct loop *l);
+int gate_admit(struct loop *l, const struct http_ask *ask);
 
 /* One request's way through the paths that may answer it. */
 struct route_way {

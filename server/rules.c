@@ -108,7 +108,9 @@ int route_open(struct route *r, const struct serve_options *opt)
     code = open_fields(r, opt);
     if (!code)
         code = open_moves(r, opt);
-    r->used = r->pretty || r->spa || r->fields || r->moves;
+    if (!code && opt->auth)
+        code = auth_open(&r->auth, opt->auth);
+    r->used = r->pretty || r->spa || r->fields || r->moves || r->auth;
     if (code)
         route_close(r);
     return code;
@@ -118,5 +120,6 @@ void route_close(struct route *r)
 {
     free(r->fields);
     free(r->moves);
+    auth_close(r->auth);
     *r = (struct route){0};
 }

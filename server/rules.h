@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* rules.h - what options add to answers: fields, redirects.
+/* rules.h - what options add to answers: fields, redirects, passwords.
  *
  * All is read once, before the server's processes and threads exist, and does not change after
- * that.  Functions that return an exit code have reported what was wrong.
+ * that, except the passwords that were found right (auth.c).  Functions that return an exit code
+ * have reported what was wrong.
  */
 #ifndef SERVER_RULES_H
 #define SERVER_RULES_H
@@ -74,5 +75,18 @@ struct moves {
 int moves_read(struct moves *m, const struct option_list *list);
 /* The first one for that path, or NULL. */
 const struct move *moves_find(const struct moves *m, struct slice path);
+
+/* --- auth.c: names and passwords (RFC 7617) --------------------------------------------------- */
+struct auth;
+/* Reads a file of "NAME:HASH" lines. */
+int auth_open(struct auth **auth, const char *path);
+void auth_close(struct auth *auth); /* NULL is fine */
+/* The value of the head's Authorization; ptr NULL: it has none, or several. */
+struct slice auth_credentials(const struct http_head *head);
+/* 0: right, and known to be; -EKEYREJECTED: none, or of another kind; -EINPROGRESS: only
+ * auth_check() can tell. */
+int auth_known(const struct auth *auth, struct slice credentials);
+/* Takes as long as the hash is made to take, some 0.1 s.  0 or -EKEYREJECTED.  On any thread. */
+int auth_check(struct auth *auth, struct slice credentials);
 
 #endif

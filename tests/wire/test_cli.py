@@ -210,6 +210,7 @@ def test_documented_table_is_current():
     (["--redirect", "/a https:///b"], ["TO is"]), (["--redirect", "/a /b 303"], ["301, 302"]), (["--redirect", "/a /b 302 x"], ["301, 302"]),
     (["--redirect", "/../a /b"], ["FROM is"]), (["--redirect", '/a /"b'], ["TO is"]), (["--redirect", "/a /b\r\nX-A:c"], ["TO is"]),
     (["--redirect", "/a/* //*"], ["ends with '/*'"]), (["--redirect", "/a /\\b.example"], ["TO is"]), (["--redirect", "/a /" + "b" * 1024], ["TO is"]),
+    (["--auth", "none-such"], ["none-such", "does not exist"]), (["--auth", "file.txt"], ["line 1", "NAME:HASH"]), (["--auth", "/dev/null"], ["no line"]),
     (["one", "two"], ["one DIR too many"]),
     (["-b", "nonsense"], ["not an address", "127.0.0.1"]),
     (["-b", "unix:"], ["unix:"]),
@@ -233,7 +234,7 @@ def test_mistakes_in_options(site, args, words):
     (["--host", "x"], "here it is --bind ADDR"), (["--cert", "x"], "--tls CERT,KEY"), (["--enable-cors"], "here it is --cors"), (["-o"], "no browser"),  # npx
     (["-l", "3000"], "--port N"), (["--single"], "--spa"), (["--no-clipboard"], "clipboard"), (["--gzip"], "--compress on|off: on by default"),
     (["--root", "x"], "rung DIR"), (["--browse"], "--listing on|off: on by default"), (["--access-log"], "--log combined"),  # Caddy
-    (["-c", "x"], "configuration file"), (["-t"], "rung DIR"), (["-s", "reload"], "--spa"),  # nginx
+    (["-c", "x"], "configuration file"), (["--basic-auth", "x"], "--auth FILE"), (["-t"], "rung DIR"), (["-s", "reload"], "--spa"),  # nginx
     (["--interfaces", "x"], "--bind ADDR"), (["--route-prefix", "x"], "rewrites no paths"), (["--qrcode"], "QR code"), (["--upload-files"], "only reads"),  # miniserve
     (["--document-root", "x"], "rung DIR"), (["--addr", "x"], "--bind ADDR"), (["--daemon"], "foreground"), (["-S", "x"], "--port N"),
 ])

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* gate.c - whether a client may have anything, asked before its path is looked at.
+ *
+ * A password's hash takes a tenth of a second or more.  So it is computed on a thread beside the
+ * loop, by the queue that makes listings (offload.c), and only the client that sent the password
+ * waits.  A loop that may block computes it where it is.
+ */
+#include <errno.h>
+#include "inside.h"
+#include "route.h"
+
+enum { GATE_JOBS_MAX = 64 /* passwords that wait to be checked: some seconds */ };
+
+/* A question to the gate: its path is the credentials.  The result is no source, so "yes" is an
+ * error, too. */
+static int gate_known(void *auth, const struct http_ask *ask, struct source **source)
+{
+    int err = auth_known(auth, ask->path);
+
+    (void)source;
+    return err ? err : -EALREADY;
+}
+
+static int gate_check(void *auth, const struct http_ask *ask, struct source **source)
+{
+    int err = auth_check(auth, ask->path);
+
+    (void)source;
+    return err ? err : -EALREADY;
+}
+
+int gate_open(struct loop *l)
+{
+    struct server *srv = l->worker->server;
+    struct auth *auth = srv->route ? srv->route->auth : NULL;
+    int err = auth ? offload_open(&l->gate, srv->site, l->wake_fd, 0) : 0;
+
+    if (!err && auth)
+        offload_ask(l->gate, (struct offload_from){auth, GATE_JOBS_MAX, gate_known, gate_check});
+    return err;
+}
+
+int gate_admit(struct loop *l, const struct http_ask *ask)
+{
+    struct auth *auth = l->worker->server->route->auth;
+    struct http_ask said = {.path = auth_credentials(ask->from), .conn = ask->conn};
+    struct source *none;
+    int err;
+
+    if (!said.path.ptr)
+        return -EKEYREJECTED;
+    if (l->gate) {
+        err = offload_find(l->gate, &said, &none);
+        return err == -EALREADY ? 0 : err;
+    }
+    err = auth_known(auth, said.path);
+    return err == -EINPROGRESS ? auth_check(auth, said.path) : err;
+}
