@@ -119,21 +119,29 @@ static void follow_field(const struct clients *c, const struct http_head *head, 
     }
 }
 
+void client_address(const struct clients *c, int fd, const struct http_head *head,
+                    struct address *a)
+{
+    *a = (struct address){0};
+    if (c && c->told && (size_t)fd < c->places)
+        *a = c->told[fd];
+    if (a->family == ADDRESS_NONE)
+        *a = address_of_peer(fd);
+    if (c)
+        follow_field(c, head, a);
+}
+
 void client_text(const struct clients *c, int fd, const struct http_head *head,
                  char text[NET_ADDRESS_TEXT])
 {
-    struct address a = {0};
+    struct address a;
 
     if (!c) {
         if (net_peer(fd, text) != 0)
             memcpy(text, "-", 2); /* a reset peer has no address any more */
         return;
     }
-    if (c->told && (size_t)fd < c->places)
-        a = c->told[fd];
-    if (a.family == ADDRESS_NONE)
-        a = address_of_peer(fd);
-    follow_field(c, head, &a);
+    client_address(c, fd, head, &a);
     address_text(&a, text);
 }
 

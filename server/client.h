@@ -3,7 +3,7 @@
  *
  * Two ways to report one: a header before the connection's first bytes (--proxy-protocol), and a
  * field of each request (--trust).  docs/proxies.md says whom to believe.  The address is found
- * when it is needed, which is for the log.
+ * when it is needed, which is for the log, --allow and --deny.
  */
 #ifndef SERVER_CLIENT_H
 #define SERVER_CLIENT_H
@@ -20,7 +20,10 @@ void clients_close(struct clients *clients); /* NULL is fine */
 bool clients_tell(struct clients *clients, int fd, const struct address *source);
 
 /* The address of the client that sent a request; clients may be NULL: that of the connection.
- * "-": it has gone. */
+ * ADDRESS_NONE: it has gone. */
+void client_address(const struct clients *clients, int fd, const struct http_head *head,
+                    struct address *a);
+/* ... as text; "-": it has gone. */
 void client_text(const struct clients *clients, int fd, const struct http_head *head,
                  char text[NET_ADDRESS_TEXT]);
 

@@ -6,7 +6,7 @@
  * waits.  A loop that may block computes it where it is.
  */
 #include <errno.h>
-#include "inside.h"
+#include "client.h"
 #include "route.h"
 
 enum { GATE_JOBS_MAX = 64 /* passwords that wait to be checked: some seconds */ };
@@ -40,7 +40,19 @@ int gate_open(struct loop *l)
     return err;
 }
 
-int gate_admit(struct loop *l, const struct http_ask *ask)
+bool gate_lets_in(struct loop *l, const struct http_ask *ask)
+{
+    const struct server *srv = l->worker->server;
+    struct address client;
+
+    if (!srv->route || !srv->route->peers)
+        return true;
+    client_address(srv->clients, session_of_conn(ask->conn)->fd, ask->from, &client);
+    return peers_admit(srv->route->peers, &client);
+}
+
+/* Whether the password is right. */
+static int check(struct loop *l, const struct http_ask *ask)
 {
     struct auth *auth = l->worker->server->route->auth;
     struct http_ask said = {.path = auth_credentials(ask->from), .conn = ask->conn};
@@ -55,4 +67,11 @@ int gate_admit(struct loop *l, const struct http_ask *ask)
     }
     err = auth_known(auth, said.path);
     return err == -EINPROGRESS ? auth_check(auth, said.path) : err;
+}
+
+int gate_admit(struct loop *l, const struct http_ask *ask)
+{
+    if (!gate_lets_in(l, ask))
+        return -EACCES;
+    return l->worker->server->route->auth ? check(l, ask) : 0;
 }

@@ -208,7 +208,7 @@ static int find_routed(struct loop *l, const struct http_ask *ask, struct source
     const struct route *r = l->worker->server->route;
     struct slice path = ask->path;
     const struct move *to = r->moves ? moves_find(r->moves, path) : NULL;
-    int err = r->auth ? gate_admit(l, ask) : 0;
+    int err = r->auth || r->peers ? gate_admit(l, ask) : 0;
 
     l->seen_path = NULL;
     if (err)
@@ -274,7 +274,7 @@ static int host_find_health(void *site, const struct http_ask *ask, struct sourc
 {
     struct loop *l = site;
 
-    l->health_asked = health_is_asked(ask->path);
+    l->health_asked = health_is_asked(ask->path) && gate_lets_in(l, ask);
     if (l->health_asked)
         return health_find(l->worker->server, source);
     return l->worker->server->route ? host_find_routed(site, ask, source) :

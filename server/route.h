@@ -19,6 +19,7 @@ struct route {
     /* NULL: none. */
     struct fields *fields;
     struct moves *moves;
+    struct peers *peers;
     struct auth *auth;
     bool used;   /* one of these says something */
 };
@@ -27,11 +28,13 @@ struct route {
 int  route_open(struct route *r, const struct serve_options *opt);
 void route_close(struct route *r);
 
-/* gate.c: passwords, which r->auth has.  gate_admit(): 0, -EKEYREJECTED, -EAGAIN: too many wait, or
- * -EINPROGRESS as in struct http_host. */
+/* gate.c: clients and passwords.  gate_admit(): 0, -EACCES, -EKEYREJECTED, -EAGAIN: too many wait,
+ * or -EINPROGRESS as in struct http_host.  gate_lets_in(): whether
+ * the client's address is right, which is asked first. */
 struct loop;
-int gate_open(struct loop *l);
-int gate_admit(struct loop *l, const struct http_ask *ask);
+int  gate_open(struct loop *l);
+int  gate_admit(struct loop *l, const struct http_ask *ask);
+bool gate_lets_in(struct loop *l, const struct http_ask *ask);
 
 /* One request's way through the paths that may answer it. */
 struct route_way {

@@ -108,9 +108,11 @@ int route_open(struct route *r, const struct serve_options *opt)
     code = open_fields(r, opt);
     if (!code)
         code = open_moves(r, opt);
+    if (!code)
+        code = peers_open(&r->peers, opt);
     if (!code && opt->auth)
         code = auth_open(&r->auth, opt->auth);
-    r->used = r->pretty || r->spa || r->fields || r->moves || r->auth;
+    r->used = r->pretty || r->spa || r->fields || r->moves || r->peers || r->auth;
     if (code)
         route_close(r);
     return code;
@@ -120,6 +122,7 @@ void route_close(struct route *r)
 {
     free(r->fields);
     free(r->moves);
+    peers_close(r->peers);
     auth_close(r->auth);
     *r = (struct route){0};
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rules.h - what options add to answers: fields, redirects, passwords.
+/* rules.h - what options add to answers: fields, redirects, and who gets them.
  *
  * All is read once, before the server's processes and threads exist, and does not change after
  * that, except the passwords that were found right (auth.c).  Functions that return an exit code
@@ -10,6 +10,8 @@
 #include "../core/http.h"
 
 struct option_list;
+struct serve_options;
+struct address;
 
 /* --- fields.c: fields of answers, by path ----------------------------------------------------- */
 enum {
@@ -75,6 +77,14 @@ struct moves {
 int moves_read(struct moves *m, const struct option_list *list);
 /* The first one for that path, or NULL. */
 const struct move *moves_find(const struct moves *m, struct slice path);
+
+/* --- peers.c: clients by address -------------------------------------------------------------- */
+struct peers;
+/* --allow, --deny: "ADDRESS[/BITS]" or "unix"; *peers stays NULL without them. */
+int peers_open(struct peers **peers, const struct serve_options *opt);
+void peers_close(struct peers *peers); /* NULL is fine */
+/* Whether the client with that address may be served; ADDRESS_NONE may not. */
+bool peers_admit(const struct peers *peers, const struct address *client);
 
 /* --- auth.c: names and passwords (RFC 7617) --------------------------------------------------- */
 struct auth;

@@ -41,6 +41,7 @@ PROCESS_ONLY = {
     "header": "it has no fields of options", "max_age": "it has no fields of options", "cors": "it has no fields of options",
     "security_headers": "it has no fields of options",
     "redirect": "it has no redirects", "auth": "it asks for no password",
+    "allow": "a filter of packets does that", "deny": "a filter of packets does that",
     "spa": "it answers each path by itself", "pretty_urls": "it answers each path by itself",
     "busy": "nothing of it waits in a loop",
     "congestion": "its listener has the system's algorithm",
