@@ -69,7 +69,7 @@ const struct option_table *rung_table(void)
     if (!table.rows) {
         table = serve_table;
         table.command = "rung";
-        table.usage = "rung [serve] [OPTION]... [DIR]\n       rung COMMAND ...";
+        table.usage = "rung [serve] [OPTION]... [DIR|FILE]\n       rung COMMAND ...";
         table.commands = commands;
         table.commands_help = "rung help COMMAND explains one";
     }

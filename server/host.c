@@ -206,21 +206,24 @@ static int find_routed(struct loop *l, const struct http_ask *ask, struct source
 {
     static _Thread_local struct route_way way; /* too large for the stack of a coroutine */
     const struct route *r = l->worker->server->route;
-    struct slice path = ask->path;
-    const struct move *to = r->moves ? moves_find(r->moves, path) : NULL;
+    const struct move *to = r->moves ? moves_find(r->moves, ask->path) : NULL;
+    const struct http_ask *last;
     int err = r->auth || r->peers ? gate_admit(l, ask) : 0;
 
     l->seen_path = NULL;
     if (err)
         return err;
-    err = to ? move(to, path, source) : find(l, ask, source);
-    way.tried = 0;
+    last = route_first(r, ask, &way);
+    if (to)
+        err = move(to, ask->path, source);
+    else
+        err = last ? find(l, last, source) : -ENOENT;
     while (err == -ENOENT && route_other(r, ask, &way)) {
-        path = way.ask.path;
-        err = find_other(l, &way.ask, source);
+        last = &way.ask;
+        err = find_other(l, last, source);
     }
     if (!err)
-        see(l, path, *source);
+        see(l, to ? ask->path : last->path, *source);
     return err;
 }
 
@@ -263,6 +266,8 @@ static int host_page(void *site, unsigned status, struct source **source)
 {
     struct loop *l = site;
 
+    if (l->worker->server->only) /* its folder's pages are not served */
+        return -ENOENT;
     look(l);
     if (l->cache)
         return cache_page(l->cache, status, source);

@@ -257,6 +257,7 @@ struct server {
     const struct conn_proto *proto;
     struct tls_setup *tls; /* proto is tls_proto; or NULL */
     struct site *site;   /* NULL for echo */
+    const char *only;    /* the only file that is served, as in struct served; or NULL */
     const struct route *route; /* NULL: each path is answered by itself alone */
     struct log *log;     /* NULL: off */
     struct stats *stats;

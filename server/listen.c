@@ -8,9 +8,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -298,7 +295,7 @@ int listen_open(struct server *srv, const struct serve_options *opt)
     return EXIT_LISTEN;
 }
 
-static bool local_address(int fd, struct net_address *a)
+bool listen_address(int fd, struct net_address *a)
 {
     memset(a, 0, sizeof(*a));
     a->len = sizeof(a->sa);
@@ -349,7 +346,7 @@ int listen_give(const struct server *srv, uid_t uid, gid_t gid)
         char text[NET_ADDRESS_TEXT];
         struct net_address a;
 
-        if (fd[i] == handover_control(srv->handover) || !local_address(fd[i], &a))
+        if (fd[i] == handover_control(srv->handover) || !listen_address(fd[i], &a))
             continue; /* only those who start the server may ask it for its listeners */
         net_address_text(&a, text);
         if (is_unix(text))
@@ -373,77 +370,4 @@ void listen_close(struct server *srv)
     free(srv->listener);
     srv->listener = NULL;
     srv->listeners = 0;
-}
-
-/* --- Telling where ---------------------------------------------------------------------------- */
-
-/* Whether the listener is bound to every address; if so it becomes loopback, which a browser can
- * open. */
-static bool to_loopback(struct net_address *a)
-{
-    struct sockaddr_in *in = (struct sockaddr_in *)&a->sa;
-    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&a->sa;
-
-    if (a->sa.ss_family == AF_INET && in->sin_addr.s_addr == htonl(INADDR_ANY)) {
-        in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        return true;
-    }
-    if (a->sa.ss_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr)) {
-        in6->sin6_addr = in6addr_loopback;
-        return true;
-    }
-    return false;
-}
-
-void listen_text(const struct server *srv, char *buf, size_t cap)
-{
-    size_t used = 0;
-
-    *buf = 0;
-    for (unsigned i = 0; i < srv->listeners && used < cap; i++) {
-        char text[NET_ADDRESS_TEXT];
-        struct net_address a;
-        if (!local_address(srv->listener[0][i], &a))
-            continue;
-        to_loopback(&a);
-        net_address_text(&a, text);
-        used += (size_t)snprintf(buf + used, cap - used, "%s%s%s%s%s", used ? " and " : "",
-                                 is_unix(text) ? "" : srv->proto->name, is_unix(text) ? "" : "://",
-                                 text, is_unix(text) ? "" : "/");
-    }
-}
-
-/* Prints the interfaces' addresses of the listener's family, without loopback and without
- * link-local addresses of IPv6, which a client cannot open without a zone. */
-static void say_reachable(const char *proto, const struct ifaddrs *list,
-                          const struct net_address *a)
-{
-    for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
-        char text[NET_ADDRESS_TEXT];
-        struct net_address b = *a;
-        if (!i->ifa_addr || i->ifa_addr->sa_family != a->sa.ss_family ||
-            (i->ifa_flags & IFF_LOOPBACK) ||
-            !(i->ifa_flags & IFF_UP))
-            continue;
-        if (a->sa.ss_family == AF_INET) {
-            ((struct sockaddr_in *)&b.sa)->sin_addr =
-                ((struct sockaddr_in *)(void *)i->ifa_addr)->sin_addr;
-        } else {
-            struct in6_addr in6 = ((struct sockaddr_in6 *)(void *)i->ifa_addr)->sin6_addr;
-            if (IN6_IS_ADDR_LINKLOCAL(&in6))
-                continue;
-            ((struct sockaddr_in6 *)&b.sa)->sin6_addr = in6;
-        }
-        net_address_text(&b, text);
-        say("on the network (%s): %s://%s/", i->ifa_name, proto, text);
-    }
-}
-
-void listen_say_public(const struct server *srv, const struct ifaddrs *list)
-{
-    for (unsigned i = 0; i < srv->listeners; i++) {
-        struct net_address a;
-        if (local_address(srv->listener[0][i], &a) && to_loopback(&a))
-            say_reachable(srv->proto->name, list, &a);
-    }
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* route.c - which other path answers a request for which nothing was found.
+/* route.c - which path answers a request, if it is not its own.
  *
  *   --pretty-urls   /about      about.html, if there is neither a file nor a folder about
  *   --spa           /users/7    index.html at the top, unless the name looks like a file's
+ *   rung FILE       /           the only file that is served
  *
  * The name of a file that a page needs (app.js) is not answered by the index: the browser would run
  * the page as a script, and the mistake in the link would be hidden.  A hidden path is not answered
@@ -13,6 +14,21 @@
 #include "route.h"
 
 enum { TRY_PRETTY, TRY_SPA, TRIES };
+
+const struct http_ask *route_first(const struct route *r, const struct http_ask *ask,
+                                   struct route_way *way)
+{
+    struct slice path = ask->path;
+
+    way->tried = 0;
+    if (!r->only || (path.len == r->only_len && memcmp(path.ptr, r->only, r->only_len) == 0))
+        return ask;
+    if (path.len != 1)
+        return NULL;
+    way->ask = *ask;
+    way->ask.path = (struct slice){r->only, r->only_len};
+    return &way->ask;
+}
 
 static bool ends_with(struct slice s, const char *end)
 {

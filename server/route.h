@@ -12,6 +12,8 @@
 struct serve_options;
 
 struct route {
+    const char *only; /* the one path that is served, besides "/", which means it; NULL: all are */
+    size_t only_len;
     bool pretty; /* NAME.html stands for NAME */
     bool spa;    /* the index at the top stands for what is not there */
     bool hidden; /* see struct docroot_rules */
@@ -25,7 +27,7 @@ struct route {
 };
 
 /* rules.c.  An exit code. */
-int  route_open(struct route *r, const struct serve_options *opt);
+int  route_open(struct route *r, const struct serve_options *opt, const char *only);
 void route_close(struct route *r);
 
 /* gate.c: clients and passwords.  gate_admit(): 0, -EACCES, -EKEYREJECTED, -EAGAIN: too many wait,
@@ -38,11 +40,15 @@ bool gate_lets_in(struct loop *l, const struct http_ask *ask);
 
 /* One request's way through the paths that may answer it. */
 struct route_way {
-    unsigned tried; /* 0 at first */
+    unsigned tried;
     struct http_ask ask; /* what to find next */
     char path[PATH_BYTES_MAX];
 };
 
+/* The ask itself, or one for the only file in its place, which is way->ask; NULL: its path is not
+ * served. */
+const struct http_ask *route_first(const struct route *r, const struct http_ask *ask,
+                                   struct route_way *way);
 /* Nothing was found for the ask.  Whether there is another path to try; then way->ask has it. */
 bool route_other(const struct route *r, const struct http_ask *ask, struct route_way *way);
 

@@ -99,12 +99,13 @@ static int open_moves(struct route *r, const struct serve_options *opt)
     return EXIT_FAILED;
 }
 
-int route_open(struct route *r, const struct serve_options *opt)
+int route_open(struct route *r, const struct serve_options *opt, const char *only)
 {
     int code;
 
-    *r = (struct route){.pretty = opt->pretty_urls, .spa = opt->spa, .hidden = opt->hidden,
-                        .index = opt->index};
+    *r = (struct route){.only = only, .only_len = only ? strlen(only) : 0,
+                        .pretty = opt->pretty_urls, .spa = opt->spa, .hidden = opt->hidden,
+                        .index = only ? only + 1 : opt->index};
     code = open_fields(r, opt);
     if (!code)
         code = open_moves(r, opt);
@@ -112,7 +113,7 @@ int route_open(struct route *r, const struct serve_options *opt)
         code = peers_open(&r->peers, opt);
     if (!code && opt->auth)
         code = auth_open(&r->auth, opt->auth);
-    r->used = r->pretty || r->spa || r->fields || r->moves || r->peers || r->auth;
+    r->used = r->only || r->pretty || r->spa || r->fields || r->moves || r->peers || r->auth;
     if (code)
         route_close(r);
     return code;

@@ -109,6 +109,7 @@ static int enter_files(const struct server *srv)
 
     return sandbox_files_enter(&(struct sandbox_files){
         .folder_fd = srv->site ? site_root(srv->site) : -1,
+        .listed = !srv->only,
         .log = has_log ? opt->log_file : NULL,
         .certificates = srv->tls ? &opt->tls : NULL});
 }

@@ -22,6 +22,7 @@ enum sandbox_need {
 
 struct sandbox_files {
     int folder_fd;   /* -1: none is served */
+    bool listed;     /* folders may be read, too, and not only files */
     const char *log; /* a file that is open already, and that may be opened again; NULL: none */
     const struct option_list *certificates; /* of --tls, which may be read again; NULL: none */
 };

@@ -157,7 +157,7 @@ static int add_rules(int ruleset, const struct sandbox_files *files, const int f
     int err = 0;
 
     if (files->folder_fd >= 0)
-        err = allow(ruleset, files->folder_fd, fs_read_file | fs_read_dir);
+        err = allow(ruleset, files->folder_fd, fs_read_file | (files->listed ? fs_read_dir : 0));
     if (!err && files->log)
         err = allow_log(ruleset, files->log);
     if (!err && files->certificates)

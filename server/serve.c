@@ -68,25 +68,7 @@ static uint64_t connections_allowed(const struct server *srv, uint64_t descripto
     return opt->max_connections;
 }
 
-/* --- Folder and user -------------------------------------------------------------------------- */
-
-/* The absolute path, to be freed; NULL: the error was reported. */
-static char *find_folder(const char *folder)
-{
-    struct stat st;
-    char *path = realpath(folder, NULL);
-
-    if (!path) {
-        say_error("cannot serve '%s': %s; name a folder, or none for this one", folder,
-                  say_why(errno));
-        return NULL;
-    }
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return path;
-    say_error("cannot serve '%s': it is not a folder; serve the folder it is in", folder);
-    free(path);
-    return NULL;
-}
+/* --- User and options ------------------------------------------------------------------------- */
 
 /* Give the Unix sockets to the user, leave a process behind that can remove their names, and become
  * the user. */
@@ -135,21 +117,29 @@ static bool is_socket_mode(const char *text)
     return n == 3 && strspn(text, "01234567") == 3 && (*text == '6' || *text == '7');
 }
 
-static struct docroot_rules rules_of(const struct serve_options *opt)
+/* A single file is its folder's index, and the only thing in it. */
+static struct docroot_rules rules_of(const struct serve_options *opt, const char *only)
 {
+    if (only)
+        return (struct docroot_rules){.index = only + 1, .hidden = true};
     return (struct docroot_rules){.index = opt->index, .hidden = opt->hidden,
                                   .listing = opt->listing, .precompressed = opt->precompressed,
                                   .entries_max = opt->listing_max};
 }
 
 /* Checks that a single row of options.def cannot make. */
-static int check_options(const struct serve_options *opt)
+static int check_options(const struct serve_options *opt, const char *only)
 {
-    struct docroot_rules rules = rules_of(opt);
+    struct docroot_rules rules = rules_of(opt, only);
 
     if (docroot_settle(&rules)) {
         say_error("--index '%s': it is a name in every folder, not a path; it has at most %d bytes",
                   opt->index, NAME_BYTES_MAX);
+        return EXIT_USAGE;
+    }
+    if (only && (opt->spa || opt->pretty_urls)) {
+        say_error("--%s: a single file is served; name its folder",
+                  opt->spa ? "spa" : "pretty-urls");
         return EXIT_USAGE;
     }
     if (opt->log == LOG_OFF && strcmp(opt->log_file, "-") != 0) {
@@ -164,7 +154,7 @@ static int check_options(const struct serve_options *opt)
 static int open_site(struct server *srv, const char *folder)
 {
     const struct serve_options *opt = srv->opt;
-    const struct site_options site = {.root = folder, .rules = rules_of(opt),
+    const struct site_options site = {.root = folder, .rules = rules_of(opt, srv->only),
                                       .compress = opt->compress, .all = opt->user != NULL};
     const char *why = "open folder";
     int err = access(folder, R_OK | X_OK) < 0 ? -errno : site_open(&srv->site, &site, &why);
@@ -241,7 +231,8 @@ static void say_hello(const struct server *srv, const char *folder, const char *
     }
     listen_text(srv, urls, sizeof(urls));
     if (folder)
-        say("serving %s at %s", folder, urls);
+        say("serving %s%s at %s", srv->only && !folder[1] ? "" : folder,
+            srv->only ? srv->only : "", urls);
     else
         say("echoing at %s", urls);
     listen_say_public(srv, interfaces);
@@ -420,12 +411,37 @@ static int serve(struct server *srv, const struct serve_options *opt, const char
     return code;
 }
 
-int serve_run(const struct serve_options *opt, const char *folder_named)
+static int serve_what(const struct serve_options *opt, const struct served *what)
 {
     struct route route = {0};
     struct server *srv;
-    char *folder; /* NULL: echo */
-    int code;
+    int code = EXIT_DONE;
+
+    if (what->folder)
+        code = check_options(opt, what->file);
+    if (!code && what->folder)
+        code = route_open(&route, opt, what->file);
+    if (code)
+        return code;
+    /* Zeroed; workers that are processes see the same counters and the same stop flag. */
+    srv = mmap(NULL, sizeof(*srv), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (srv == MAP_FAILED) {
+        say_error("cannot start: %s", say_why(errno));
+        code = EXIT_FAILED;
+    } else {
+        srv->only = what->file;
+        srv->route = route.used ? &route : NULL;
+        code = serve(srv, opt, what->folder);
+        munmap(srv, sizeof(*srv));
+    }
+    route_close(&route);
+    return code;
+}
+
+int serve_run(const struct serve_options *opt, const char *named)
+{
+    struct served what = {0};
+    int code = EXIT_DONE;
 
     say_quiet(opt->quiet);
     if (!is_socket_mode(opt->socket_mode)) {
@@ -433,26 +449,10 @@ int serve_run(const struct serve_options *opt, const char *folder_named)
                   "first is 6 or 7", opt->socket_mode);
         return EXIT_USAGE;
     }
-    if (folder_named && check_options(opt))
-        return EXIT_USAGE;
-    folder = folder_named ? find_folder(folder_named) : NULL;
-    if (folder_named && !folder)
-        return EXIT_USAGE;
-    if (folder && (code = route_open(&route, opt)) != 0) {
-        free(folder);
-        return code;
-    }
-    /* Zeroed; workers that are processes see the same counters and the same stop flag. */
-    srv = mmap(NULL, sizeof(*srv), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (srv == MAP_FAILED) {
-        say_error("cannot start: %s", say_why(errno));
-        code = EXIT_FAILED;
-    } else {
-        srv->route = route.used ? &route : NULL;
-        code = serve(srv, opt, folder);
-        munmap(srv, sizeof(*srv));
-    }
-    route_close(&route);
-    free(folder);
+    if (named)
+        code = served_find(&what, named);
+    if (!code)
+        code = serve_what(opt, &what);
+    served_drop(&what);
     return code;
 }

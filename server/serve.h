@@ -4,10 +4,12 @@
  *   serve.c          the order of things: engine, signals, listeners, user, site, log, run
  *   commands.def     every command of rung; commands.c makes a list of them
  *   spellings.def    what other servers call their options, and what does it here
+ *   served.c         a folder, or a single file
  *   serve_table.c    the rows of options.def as a table, and the list of engines
  *   arrange.c        how many workers, and of what kind; what is refused
  *   arrange_send.c   how answers are sent; what of that is refused
  *   listen.c         addresses become listeners, and what to say when that fails
+ *   listen_say.c     where the server can be reached
  *   passed.c         listeners that systemd opened
  *   handover.h       ... or that come from the server before
  *   notify.c         systemd is told how the server is
@@ -52,7 +54,16 @@ const struct option_table *echo_table(void);
 
 /* Serve folder, or with NULL echo what arrives, until a signal stops it.  Returns an exit code
  * (base/say.h). */
-int serve_run(const struct serve_options *opt, const char *folder);
+int serve_run(const struct serve_options *opt, const char *named);
+
+/* What is served (served.c). */
+struct served {
+    char *folder; /* absolute; NULL: echo */
+    char *file;   /* a slash and the name of the only file that is served; NULL: all are */
+};
+/* Looks it up, to be dropped by served_drop(); an exit code. */
+int served_find(struct served *s, const char *named);
+void served_drop(struct served *s);
 
 /* What this machine can run and which limits bind (doctor.c); an exit code. */
 int doctor_print(bool json);
@@ -134,6 +145,8 @@ unsigned listen_own(const struct server *srv, int fd[LISTENERS_MAX + 2]);
 /* Give the unix sockets, which are root's, to that user.  0 or -errno. */
 int listen_give(const struct server *srv, uid_t uid, gid_t gid);
 void listen_close(struct server *srv); /* and removes unix sockets */
+/* The address that a listener is bound to; false: the kernel does not say. */
+bool listen_address(int fd, struct net_address *a);
 /* "http://127.0.0.1:8080/ and http://[::1]:8080/" */
 void listen_text(const struct server *srv, char *buf, size_t cap);
 /* Print where a public server can be reached, one a line.  list: getifaddrs(), which the sandbox

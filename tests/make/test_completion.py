@@ -34,7 +34,7 @@ EXACTLY = {
 }
 # line: what must be among it, and what must not
 AMONG = {
-    "rung ": ({"serve", "load", "trace", "lab", "pictures"}, {"a-file", "--port"}),
+    "rung ": ({"serve", "load", "trace", "lab", "pictures", "a-file"}, {"--port"}),
     "rung -": ({"--port", "--engine", "--help-all", "--no-quiet"}, {"serve", "pictures"}),
     "rung lab ": ({"list", "run", "show", "draw"}, {"serve", "a-file"}),
     "rung options ": (set(), {"--port", "serve", "bash"}),

@@ -214,13 +214,14 @@ def test_documented_table_is_current():
     (["--deny", "fd00::/129"], ["--deny"]), (["--deny", "10.0.0.0/"], ["--deny"]), (["--allow", "10.0.0.0/-1"], ["--allow"]), (["--allow", "1.2.3"], ["--allow"]),
     (["--allow", "10.0.0.1,"], ["--allow"]), (["--allow", ",".join(["10.0.0.1"] * 65)], ["more than 64"]),
     (["--auth", "none-such"], ["none-such", "does not exist"]), (["--auth", "file.txt"], ["line 1", "NAME:HASH"]), (["--auth", "/dev/null"], ["no line"]),
-    (["one", "two"], ["one DIR too many"]),
+    (["one", "two"], ["one PATH too many"]),
     (["-b", "nonsense"], ["not an address", "127.0.0.1"]),
     (["-b", "unix:"], ["unix:"]),
     (["--bind", ""], ["cannot be empty"]),
     (["-b1"] * 9, ["at most 8"]),
     (["no-such-folder/"], ["does not exist", "name a folder"]),
-    (["file.txt"], ["not a folder"]),
+    (["/dev/null"], ["neither a folder nor a file"]), (["file.txt", "--spa"], ["--spa", "single file"]),
+    (["file.txt", "--pretty-urls"], ["--pretty-urls", "single file"]),
     (["--user", "no-such-user-here"], ["no such user"] if ROOT else ["only root"]),
 ])
 # shows N19, S02
