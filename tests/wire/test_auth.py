@@ -164,8 +164,8 @@ def test_names_take_as_long(start, tree, tmp_path):
             begun = time.monotonic()
             assert refused(wire.ask("/", fields=basic(name, "guess")))
             return time.monotonic() - begun
-        known = min(took("slow") for _ in range(4))
-        assert min(took(f"nobody{number}") for number in range(4)) > known / 3
+        known, unknown = zip(*((took("slow"), took(f"nobody{number}")) for number in range(6)))  # in turn: the machine may be busy
+        assert min(unknown) > min(known) / 3
 
 
 @pytest.mark.core
