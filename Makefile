@@ -43,24 +43,20 @@ ifeq ($(WERROR),1)
 FLAGS += -Werror
 endif
 LINK := -pie -pthread -Wl,-z,relro,-z,now
+# Whether that header is installed, and so the library that has it.
+has = $(shell printf '\043if __has_include(<%s>)\nyes\n\043endif\n' '$(1)' | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
 # Codings that the server can make; it is built with those whose library has its header here.
-CODINGS := gzip br zstd
-COMPRESSORS := $(shell printf '\043if __has_include(<%s>)\n%s\n\043endif\n' libdeflate.h gzip brotli/encode.h br \
-    zstd.h zstd | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
-MISSING := $(filter-out $(COMPRESSORS),$(CODINGS))
+COMPRESSORS := $(if $(call has,libdeflate.h),gzip) $(if $(call has,brotli/encode.h),br) $(if $(call has,zstd.h),zstd)
+MISSING := $(filter-out $(COMPRESSORS),gzip br zstd)
 LDLIBS := -luring -lcrypt $(if $(filter gzip,$(COMPRESSORS)),-ldeflate) $(if $(filter br,$(COMPRESSORS)),-lbrotlienc) \
     $(if $(filter zstd,$(COMPRESSORS)),-lzstd)
-# TLS needs OpenSSL.
-TLS := $(shell printf '\043if __has_include(<openssl/ssl.h>)\nyes\n\043endif\n' | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
-LDLIBS += $(if $(TLS),-lssl -lcrypto)
-# The server's own trace points need this header.
-PROBES := $(shell printf '\043if __has_include(<sys/sdt.h>)\nyes\n\043endif\n' | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
-# The tracer needs a compiler for BPF and a library that loads its programs into the kernel.
+TLS := $(call has,openssl/ssl.h)
+QR := $(call has,qrencode.h)
+LDLIBS += $(if $(TLS),-lssl -lcrypto) $(if $(QR),-lqrencode)
+PROBES := $(call has,sys/sdt.h) # the server's own trace points
 BPF_CC ?= clang
-TRACER := $(if $(shell command -v $(BPF_CC)),$(shell printf '\043if __has_include(<bpf/libbpf.h>)\nyes\n\043endif\n' | \
-    $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null))
-# For --stacks the tracer needs a library that unwinds the stacks of programs.
-UNWINDER := $(shell printf '\043if __has_include(<elfutils/libdwfl.h>)\nyes\n\043endif\n' | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
+TRACER := $(if $(shell command -v $(BPF_CC)),$(call has,bpf/libbpf.h))
+UNWINDER := $(call has,elfutils/libdwfl.h) # for --stacks, of programs
 HOSTED := # flags for everything except core/
 # The core uses only mem* and strlen (tests/link.sh), so the compiler may know what those mean.  The kernel's
 # rule that declarations come first holds there, because Kbuild compiles the core too.
@@ -118,7 +114,7 @@ MAIN := server/main.c
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 # Each base/coro_MACHINE.c is for one machine.
 OTHERS := $(filter-out base/coro_$(MACHINE).c,$(wildcard base/coro_*.c)) $(MISSING:%=server/compress_%.c) \
-    $(if $(PROBES),server/probe_absent.c,server/probe.c) \
+    $(if $(PROBES),server/probe_absent.c,server/probe.c) $(if $(QR),server/qr_absent.c,server/qr.c) \
     $(if $(TLS),server/tls_absent.c,$(addprefix server/,tls_openssl.c tls_store.c tls_set.c tls_self.c))
 LIB_SRC := $(sort $(filter-out $(MAIN) $(OTHERS),$(wildcard core/*.c base/*.c server/*.c engines/*.c)))
 programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $(1)/*.c))))
@@ -364,6 +360,7 @@ $(O)/lib.list: FORCE
 	@mkdir -p $(@D)
 	$(if $(PROBES),,@echo 'make: rung is built without its trace points: apt-get install systemtap-sdt-dev' >&2)
 	$(if $(TLS),,@echo 'make: rung is built without https: apt-get install libssl-dev' >&2)
+	$(if $(QR),,@echo 'make: rung is built without QR codes: apt-get install libqrencode-dev' >&2)
 	$(call tell,$(LIB_SRC))
 .PHONY: FORCE
 
@@ -372,9 +369,10 @@ $(RUNG): $(call objects,$(MAIN)) $(LIB)
 	$(Q)$(CC) $(LINK) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # --user is looked up in /etc/passwd without a library; the linker's warning is about other sources of users (NSS).
-$(STATIC): $(call objects,$(MAIN)) $(LIB)
+# Debian has no static libqrencode: its place is taken before the library is searched.
+$(STATIC): $(call objects,$(MAIN)) $(O)/server/qr_absent.o $(LIB)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(filter-out -pie,$(LINK)) -static-pie -s $(LDFLAGS) -o $@ $^ $(LDLIBS) \
+	$(Q)$(CC) $(filter-out -pie,$(LINK)) -static-pie -s $(LDFLAGS) -o $@ $^ $(filter-out -lqrencode,$(LDLIBS)) \
 	    $(if $(filter br,$(COMPRESSORS)),-lbrotlicommon) -lm 2>$@.said; status=$$?; \
 	    grep -v 'in statically linked applications\|: in function' $@.said >&2; exit $$status
 

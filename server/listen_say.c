@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* listen_say.c - where the server can be reached, for the people who started it. */
+/* listen_say.c - where the server can be reached, for the people who started it.
+ *
+ * On a terminal a public server also shows its address as a QR code, for phones.
+ */
 #include <ifaddrs.h>
+#include <langinfo.h>
+#include <locale.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include "qr.h"
 #include "serve.h"
 
 /* A path in a URL: that of the only file that is served, or "/". */
@@ -77,8 +85,41 @@ static bool is_reachable(const struct ifaddrs *i, struct net_address *a)
     return !IN6_IS_ADDR_LINKLOCAL(&in6);
 }
 
-void listen_say_public(const struct server *srv, const struct ifaddrs *list)
+/* Whether the environment's locale is of UTF-8.  The process keeps its own: C. */
+static bool is_utf8(void)
 {
+    locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
+    bool is = locale && strcmp(nl_langinfo_l(CODESET, locale), "UTF-8") == 0;
+
+    if (locale)
+        freelocale(locale);
+    return is;
+}
+
+/* Whether a code can be drawn there: it needs exact colours and half blocks. */
+static bool draws(int fd)
+{
+    const char *term = getenv("TERM");
+
+    return isatty(fd) && term && *term && strcmp(term, "dumb") != 0 && is_utf8();
+}
+
+void listen_around_look(struct listen_around *around, const struct server *srv)
+{
+    if (getifaddrs(&around->interfaces) < 0)
+        around->interfaces = NULL;
+    around->draws = !srv->opt->quiet && draws(STDERR_FILENO);
+}
+
+void listen_around_drop(struct listen_around *around)
+{
+    if (around->interfaces)
+        freeifaddrs(around->interfaces);
+}
+
+void listen_say_public(const struct server *srv, const struct listen_around *around)
+{
+    bool drawn = !around->draws;
     char url[NET_ADDRESS_TEXT + URL_PATH_BYTES + 16], path[URL_PATH_BYTES];
 
     url_path(srv, path);
@@ -88,13 +129,16 @@ void listen_say_public(const struct server *srv, const struct ifaddrs *list)
 
         if (!listen_address(srv->listener[0][n], &a) || !to_loopback(&a))
             continue;
-        for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
+        for (const struct ifaddrs *i = around->interfaces; i; i = i->ifa_next) {
             b = a;
             if (!is_reachable(i, &b))
                 continue;
             net_address_text(&b, text);
             snprintf(url, sizeof(url), "%s://%s%s", srv->proto->name, text, path);
             say("on the network (%s): %s", i->ifa_name, url);
+            if (!drawn)
+                qr_print(url, stderr);
+            drawn = true;
         }
     }
 }

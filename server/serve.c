@@ -7,7 +7,6 @@
  * and what was opened is closed in reverse order.
  */
 #include <errno.h>
-#include <ifaddrs.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,7 +219,7 @@ static void close_rest(struct server *srv)
 /* --- Running ---------------------------------------------------------------------------------- */
 
 static void say_hello(const struct server *srv, const char *folder, const char *why,
-                      const struct ifaddrs *interfaces)
+                      const struct listen_around *around)
 {
     const char *by = srv->opt->engine ? "" : "auto: ";
     char urls[SAY_LINE_BYTES];
@@ -235,7 +234,7 @@ static void say_hello(const struct server *srv, const char *folder, const char *
             srv->only ? srv->only : "", urls);
     else
         say("echoing at %s", urls);
-    listen_say_public(srv, interfaces);
+    listen_say_public(srv, around);
     metrics_say(srv->metrics);
     if (srv->arrangement.workers > 1)
         say("engine %s (%s%s), %u workers; Ctrl-C stops", srv->engine->name, by, why,
@@ -261,16 +260,14 @@ static void say_farewell(const struct server *srv)
 /* The last thing that is done with all rights. */
 static int enter_sandbox(const struct server *srv, const char *folder, const char *why)
 {
-    struct ifaddrs *interfaces;
+    struct listen_around around;
     int code;
 
-    if (getifaddrs(&interfaces) < 0)
-        interfaces = NULL;
+    listen_around_look(&around, srv);
     code = sandbox_enter(srv);
     if (!code)
-        say_hello(srv, folder, why, interfaces);
-    if (interfaces)
-        freeifaddrs(interfaces);
+        say_hello(srv, folder, why, &around);
+    listen_around_drop(&around);
     return code;
 }
 

@@ -9,7 +9,7 @@
  *   arrange.c        how many workers, and of what kind; what is refused
  *   arrange_send.c   how answers are sent; what of that is refused
  *   listen.c         addresses become listeners, and what to say when that fails
- *   listen_say.c     where the server can be reached
+ *   listen_say.c     where the server can be reached, as a QR code too
  *   passed.c         listeners that systemd opened
  *   handover.h       ... or that come from the server before
  *   notify.c         systemd is told how the server is
@@ -149,10 +149,18 @@ void listen_close(struct server *srv); /* and removes unix sockets */
 bool listen_address(int fd, struct net_address *a);
 /* "http://127.0.0.1:8080/ and http://[::1]:8080/" */
 void listen_text(const struct server *srv, char *buf, size_t cap);
-/* Print where a public server can be reached, one a line.  list: getifaddrs(), which the sandbox
- * refuses; NULL: nothing is known. */
+/* What the sandbox refuses to look up: the interfaces, and whether standard error is a terminal
+ * that can show a QR code. */
 struct ifaddrs;
-void listen_say_public(const struct server *srv, const struct ifaddrs *list);
+struct listen_around {
+    struct ifaddrs *interfaces; /* NULL: nothing is known */
+    bool draws;
+};
+void listen_around_look(struct listen_around *around, const struct server *srv);
+void listen_around_drop(struct listen_around *around);
+/* Print where a public server can be reached, one address a line, and the first one as a QR
+ * code. */
+void listen_say_public(const struct server *srv, const struct listen_around *around);
 
 /* The process that listens on the TCP port, as "nginx (pid 42)"; false: that cannot be known
  * (port_owner.c). */
