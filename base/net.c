@@ -340,6 +340,28 @@ long net_recv(int fd, char *buf, size_t cap)
     return n < 0 ? -errno : n;
 }
 
+long net_recv_now(int fd, char *buf, size_t cap)
+{
+    ssize_t n;
+
+    do
+        n = recv(fd, buf, cap, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+long net_send_now(int fd, const char *bytes, size_t n)
+{
+    ssize_t sent = send(fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+    return sent < 0 ? -errno : sent;
+}
+
+void net_keep_near(int fd, int bytes)
+{
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof(bytes));
+}
+
 void net_end(int fd)
 {
     (void)shutdown(fd, SHUT_RDWR);

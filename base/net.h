@@ -68,6 +68,12 @@ int net_accept(int listener, bool blocking);
 bool net_peer_died(int err);
 
 long net_recv(int fd, char *buf, size_t cap);           /* 0: end of stream */
+/* The same without waiting, whatever the socket's mode: -EAGAIN. */
+long net_recv_now(int fd, char *buf, size_t cap);
+long net_send_now(int fd, const char *bytes, size_t n);
+/* At most that many bytes wait to be sent in the kernel, so that what is decided later is not far
+ * behind.  Does nothing to a socket that is not TCP's. */
+void net_keep_near(int fd, int bytes);
 /* End the connection, even if other processes hold the socket. */
 void net_end(int fd);
 void net_shut(int fd);                                  /* no more will be sent */

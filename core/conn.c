@@ -158,10 +158,18 @@ static void want_send(struct conn *c, uint64_t now_ms)
     c->deadline_ms = now_ms + c->host->send_ms;
 }
 
+/* The protocol knows when this connection's time is up. */
+static void want_recv_until(struct conn *c, bool begun, uint64_t due_ms)
+{
+    c->flags = begun ? c->flags | CONN_BEGUN : c->flags & ~CONN_BEGUN;
+    c->deadline_ms = due_ms;
+}
+
 /* was_body: the previous input was of a body too.  Deadlines that already run are left alone. */
 static void want_recv(struct conn *c, bool was_body, uint64_t now_ms)
 {
-    bool stays = c->want == CONN_RECV;
+    bool stays = c->want == CONN_RECV, begun = stays || c->in;
+    uint64_t due_ms = 0;
 
     c->want = CONN_RECV;
     if (c->flags & CONN_BODY) {
@@ -169,7 +177,15 @@ static void want_recv(struct conn *c, bool was_body, uint64_t now_ms)
             return;
         c->moved = 0;
         c->deadline_ms = now_ms + c->host->send_ms;
-    } else if (c->proto->begun ? c->proto->begun(c) : stays || c->in) {
+        return;
+    }
+    if (c->proto->begun) {
+        begun = c->proto->begun(c);
+        due_ms = c->proto->due ? c->proto->due(c, now_ms) : 0;
+    }
+    if (due_ms) {
+        want_recv_until(c, begun, due_ms);
+    } else if (begun) {
         if (!(c->flags & CONN_BEGUN))
             c->deadline_ms = now_ms + c->host->head_ms;
         c->flags |= CONN_BEGUN;
@@ -233,21 +249,47 @@ void conn_init(struct conn *c, const struct conn_proto *proto, const struct conn
     c->deadline_ms = now_ms + host->head_ms;
 }
 
-void conn_feed(struct conn *c, const char *bytes, size_t n, uint64_t now_ms)
+static void feed_end(struct conn *c)
 {
-    core_assert(n <= RECV_BYTES_MAX);
+    c->flags |= CONN_ENDED;
+    if (c->proto->end)
+        c->proto->end(c, c->in ? c->in->len : 0);
+    c->flags |= CONN_CLOSING;
+}
+
+/* Input that is discarded, or that a duplex connection takes while it sends. */
+static void feed_aside(struct conn *c, const char *bytes, size_t n, uint64_t now_ms)
+{
+    long used = 0;
+
     if (c->want == CONN_LINGER) {
         c->moved += (uint32_t)n;
         if (!n || c->moved > LINGER_BYTES_MAX)
             c->want = CONN_CLOSE;
         return;
     }
-    core_assert(c->want == CONN_RECV);
+    core_assert(c->duplex && !c->in);
+    if (!conn_glances(c))
+        return; /* it closes: this was received while it still wanted to receive */
+    if (n)
+        used = c->proto->input(c, bytes, n);
+    else
+        feed_end(c);
+    core_assert(used >= 0 && (size_t)used <= n);
+    if ((size_t)used < n && !(c->flags & CONN_CLOSING))
+        inq_add(c, bytes + used, n - (size_t)used);
+    advance(c, NULL, 0, now_ms);
+}
+
+void conn_feed(struct conn *c, const char *bytes, size_t n, uint64_t now_ms)
+{
+    core_assert(n <= RECV_BYTES_MAX);
+    if (c->want != CONN_RECV) {
+        feed_aside(c, bytes, n, now_ms);
+        return;
+    }
     if (!n) {
-        c->flags |= CONN_ENDED;
-        if (c->proto->end)
-            c->proto->end(c, c->in ? c->in->len : 0);
-        c->flags |= CONN_CLOSING;
+        feed_end(c);
     } else if (c->in) {
         inq_add(c, bytes, n); /* eat_all() reads them there */
     }
@@ -278,6 +320,29 @@ void conn_resume(struct conn *c, uint64_t now_ms)
         advance(c, NULL, 0, now_ms);
 }
 
+void conn_kick(struct conn *c, uint64_t now_ms)
+{
+    c->flags &= ~CONN_BLOCKED;
+    c->flags |= CONN_MORE;
+    if (c->want == CONN_WAIT || c->want == CONN_RECV)
+        advance(c, NULL, 0, now_ms);
+}
+
+bool conn_glances(const struct conn *c)
+{
+    return c->duplex && c->want == CONN_SEND && !c->in &&
+           !(c->flags & (CONN_CLOSING | CONN_ENDED));
+}
+
+bool conn_leave(struct conn *c, uint64_t now_ms)
+{
+    if (!c->proto->leave || !conn_idle(c))
+        return false;
+    c->proto->leave(c);
+    advance(c, NULL, 0, now_ms);
+    return c->want == CONN_SEND;
+}
+
 /* While sending, conn->moved is the low half of the bytes that the peer had at the last deadline;
  * at first, of all bytes sent before.  If the peer has fewer than that, earlier answers were still
  * on their way when this one began.  How much it has taken since is not known, so it gets another
@@ -290,7 +355,7 @@ static bool has_progress(struct conn *c, uint64_t acked)
     case CONN_RECV:
         grown = c->moved;
         c->moved = 0;
-        return c->flags & CONN_BODY && grown >= c->host->progress_bytes;
+        return c->owes || (c->flags & CONN_BODY && grown >= c->host->progress_bytes);
     case CONN_SEND:
         grown = (uint32_t)acked - c->moved;
         c->moved = (uint32_t)acked;

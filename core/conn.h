@@ -8,8 +8,10 @@
  *    |  `-- conn_resume()             +--> CONN_LINGER: shut the sending side, discard, then close
  *    `--------- conn_abort() ---------`--> CONN_CLOSE
  *
- * Half-duplex: a connection reads or writes, never both.  Bytes given to conn_feed() are the
- * caller's and are never kept; segments shown by conn_out() are the connection's until conn_sent().
+ * Half-duplex: a connection reads or writes, never both.  A protocol of which answers and requests
+ * are interleaved (conn_duplex()) is glanced at: between two sends the caller receives what is
+ * there, without waiting.  Bytes given to conn_feed() are the caller's and are never kept; segments
+ * shown by conn_out() are the connection's until conn_sent().
  * The time is an argument.  Engines read conn->want and conn->deadline_ms, nothing else.  An idle
  * connection owns no buffer: the input queue (a split head, pipelined requests) and the send queue
  * (answers) are allocated by the host when first needed and freed when empty.
@@ -93,6 +95,12 @@ struct conn_proto {
     bool (*begun)(const struct conn *c);
     /* The last call on a connection, from conn_fini(): release what belongs to the connection. */
     void (*fini)(struct conn *c);
+    /* For a protocol that has begun() and several messages at a time.  The connection wants to
+     * receive, and is not in a body: when is the peer's time up, or 0: the machine decides as for
+     * all others.  NULL: always 0. */
+    uint64_t (*due)(struct conn *c, uint64_t now_ms);
+    /* The connection is idle, and is closed next: queue what the peer should know, if anything. */
+    void (*leave)(struct conn *c);
 };
 
 struct inq;
@@ -111,15 +119,17 @@ struct conn {
     uint8_t flags;        /* the machine's: closing, mid-message, in a body, end of stream seen */
     uint8_t proto_flags : 7; /* the protocol's own */
     uint8_t promised : 1;    /* the machine's: see conn_promised() */
-    bool nested;             /* the owner's: it speaks inside another connection */
+    bool nested : 1;         /* the owner's: it speaks inside another connection */
+    bool duplex : 1;         /* the protocol's: see conn_duplex() */
+    bool owes : 1;           /* the protocol's: see conn_owes() */
 };
 
 /* Sets every field. */
 void conn_init(struct conn *c, const struct conn_proto *proto, const struct conn_host *host,
                uint64_t now_ms);
 
-/* want must be CONN_RECV, or CONN_LINGER (bytes are discarded).  n <= RECV_BYTES_MAX; 0: end of
- * stream. */
+/* want must be CONN_RECV, or CONN_LINGER (bytes are discarded), or conn_glances() be true.
+ * n <= RECV_BYTES_MAX; 0: end of stream. */
 void conn_feed(struct conn *c, const char *bytes, size_t n, uint64_t now_ms);
 
 /* want must be CONN_SEND; the segments stay valid and unchanged until conn_sent() or
@@ -133,6 +143,19 @@ void conn_sent(struct conn *c, size_t n, uint64_t now_ms);
  * protocol asks again.  While earlier output is still being sent (CONN_SEND), the call is only
  * recorded.  find() is never repeated for a job that has not been resumed. */
 void conn_resume(struct conn *c, uint64_t now_ms);
+
+/* Like conn_resume(), in any want, for a connection whose protocol's more() has something new to
+ * say though nothing was received: an answer inside it has been made.  CONN_RECV may become
+ * CONN_SEND; a receive in flight is then not waited for. */
+void conn_kick(struct conn *c, uint64_t now_ms);
+
+/* Whether the caller should now receive what is there, without waiting, and feed it, although want
+ * is CONN_SEND.  False for protocols that are not duplex, and while earlier input waits. */
+bool conn_glances(const struct conn *c);
+
+/* The connection is about to be closed.  True: it is idle and has last words, which conn_out()
+ * shows; the caller sends what the transport takes at once, and then closes as planned. */
+bool conn_leave(struct conn *c, uint64_t now_ms);
 
 /* The deadline has passed.  acked: bytes of conn->sent that the peer is known to have (or
  * conn->sent where that cannot be known).  True: the time is up.  False: there was progress, and a
@@ -235,6 +258,15 @@ void conn_close_after(struct conn *c); /* no further input is used; close when t
 void conn_promise(struct conn *c);
 void conn_in_body(struct conn *c, bool in); /* progress rule, not the head's deadline */
 bool conn_reads_body(const struct conn *c); /* conn_in_body() is on */
+
+/* Requests may arrive while answers leave.  input() is then called while more() has work, too, and
+ * however full the send queue is; it uses all bytes, or as many as it can and leaves the rest for
+ * when the connection wants to receive. */
+void conn_duplex(struct conn *c);
+/* Allocates the send queue if there is none.  False: no memory, and the connection is closing. */
+bool conn_queue(struct conn *c);
+/* The host makes an answer while the connection wants to receive: it keeps its slot. */
+void conn_owes(struct conn *c, bool owes);
 
 /* Three parts of the send queue, available after conn_room(), aligned for any type.  conn_state():
  * the state of an answer in progress, CONN_STATE_BYTES, zeroed when first asked for in each

@@ -38,6 +38,11 @@ bool conn_room(struct conn *c)
     return true;
 }
 
+bool conn_queue(struct conn *c)
+{
+    return c->out || conn_room(c);
+}
+
 char *conn_space(struct conn *c, size_t *cap)
 {
     *cap = OUTQ_BYTES - c->out->used;
@@ -174,6 +179,16 @@ void conn_in_body(struct conn *c, bool in)
 bool conn_reads_body(const struct conn *c)
 {
     return c->flags & CONN_BODY;
+}
+
+void conn_duplex(struct conn *c)
+{
+    c->duplex = true;
+}
+
+void conn_owes(struct conn *c, bool owes)
+{
+    c->owes = owes;
 }
 
 void *conn_state(struct conn *c)

@@ -8,16 +8,28 @@
  */
 #include "conn_inside.h"
 
+static void pulled(struct conn *c, struct pump *p, long n, uint64_t now_ms)
+{
+    if (n >= 0)
+        conn_feed(c, p->scratch, (size_t)n, now_ms);
+    else if (n != -EAGAIN)
+        conn_abort(c);
+}
+
 /* One receive.  Bytes moved, 0 at the end of the stream, or -EAGAIN: nothing is there. */
 static long pull(struct conn *c, struct pump *p, uint64_t now_ms)
 {
     long n = p->transport->recv(p->io, p->scratch, RECV_BYTES_MAX);
 
-    if (n >= 0)
-        conn_feed(c, p->scratch, (size_t)n, now_ms);
-    else if (n != -EAGAIN)
-        conn_abort(c);
+    pulled(c, p, n, now_ms);
     return n;
+}
+
+/* Between two sends of a duplex connection: what its peer has said meanwhile. */
+static void glance(struct conn *c, struct pump *p, uint64_t now_ms)
+{
+    if (conn_glances(c))
+        pulled(c, p, p->transport->recv(p->io, p->scratch, RECV_BYTES_MAX), now_ms);
 }
 
 /* One send.  Bytes moved, or -EAGAIN: the socket is full.  A file that has become shorter than the
@@ -31,6 +43,8 @@ static long push(struct conn *c, struct pump *p, uint64_t now_ms)
         conn_sent(c, (size_t)n, now_ms);
     else if (n != -EAGAIN)
         conn_abort(c);
+    if (c->duplex)
+        glance(c, p, now_ms);
     return n;
 }
 

@@ -74,7 +74,7 @@ struct room_place room_look(const struct conn *c, const struct conn_host *times,
         return place_body(c, times, r, peer->acked);
     if (c->want == CONN_LINGER)
         return place(ROOM_SAID, c->deadline_ms - LINGER_MS, r, ROOM_LINGER_MS);
-    if (c->want != CONN_RECV)
+    if (c->want != CONN_RECV || c->owes)
         return (struct room_place){ROOM_KEEPS, r->now_ms};
     if (!conn_idle(c))
         return place(ROOM_HEADLESS, c->deadline_ms - times->head_ms, r, room_patience_ms(r));

@@ -65,9 +65,10 @@ static void session_completed(struct uring *u, struct session *s, const struct i
 {
     enum tag tag = cqe->user_data % TAGS;
     int n = cqe->res;
-    bool again = n == -EINTR || n == -EAGAIN || n == -ENOBUFS;
-    bool leaving = s->engine_data & LEAVING && (tag != TAG_RECV || n <= 0);
     enum conn_want want = (enum conn_want)s->conn.want;
+    bool turned = n == -ECANCELED && tag == TAG_RECV && want == CONN_SEND; /* see woken() */
+    bool again = turned || n == -EINTR || n == -EAGAIN || n == -ENOBUFS;
+    bool leaving = s->engine_data & LEAVING && (tag != TAG_RECV || n <= 0);
 
     if ((tag == TAG_WRITABLE && stays_polled(u, s, cqe)) ||
         (tag == TAG_RECV && !(s->engine_data & LEAVING) && waits_for_memory(u, s, cqe)))

@@ -119,9 +119,14 @@ static void woken(struct uring *u)
     struct session *s;
 
     loop_woken(u->loop);
-    while ((s = loop_resumed(u->loop)))
-        if (!(s->engine_data & INFLIGHT)) /* otherwise earlier answers are still being sent */
-            uring_begin_in_turn(u, s, session_woken(u->loop, s));
+    while ((s = loop_resumed(u->loop))) {
+        enum conn_want want = session_woken(u->loop, s);
+
+        if (!(s->engine_data & (INFLIGHT | STARVED)))
+            uring_begin_in_turn(u, s, want);
+        else if (want == CONN_SEND) /* it sends already, or it receives and has an answer now */
+            (void)ring_cancel(&u->ring, uring_data(s, TAG_RECV));
+    }
 }
 
 void uring_listener_completed(struct uring *u, unsigned i, const struct io_uring_cqe *cqe)

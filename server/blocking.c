@@ -18,7 +18,9 @@ static void serve_input(struct loop *l, struct session *s, struct line *line)
     n = line_recv(line, l->scratch, sizeof(l->scratch));
     watchdog_enter(wd, s);
     loop_tick(l);
-    if (n < 0 || (n == 0 && watchdog_has_shut(s))) /* ended by the watchdog, not by the client */
+    if (n == 0 && watchdog_has_shut(s)) /* ended by the watchdog, not by the client */
+        session_say_last(l, s);
+    if (n < 0 || (n == 0 && watchdog_has_shut(s)))
         conn_abort(&s->conn);
     else
         conn_feed(&s->conn, l->scratch, (size_t)n, l->now_ms);
@@ -38,6 +40,8 @@ static void serve_output(struct loop *l, struct session *s, struct line *line)
         conn_abort(&s->conn); /* gone, or the file has become shorter: nothing may follow */
     else
         conn_sent(&s->conn, (size_t)n, l->now_ms);
+    if (conn_glances(&s->conn))
+        session_glance(l, s);
 }
 
 void session_begin(struct loop *l, struct session *s, int fd)

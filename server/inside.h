@@ -367,7 +367,9 @@ void session_fini(struct loop *l, struct session *s);
 /* A connection in the loop's list and wheel; NULL: no memory, and fd is closed. */
 struct session *session_open(struct loop *l, int fd);
 struct session *session_of_timer(struct wheel_node *n);
-/* A connection inside another, which is a session's own. */
+void session_glance(struct loop *l, struct session *s);
+void session_say_last(struct loop *l, struct session *s);
+/* A connection inside another, which is a session's own, or inside one itself. */
 struct nested {
     struct conn conn;
     struct conn *outer;
@@ -375,7 +377,7 @@ struct nested {
 static inline const struct session *session_of_conn(const struct conn *c)
 {
     _Static_assert(offsetof(struct nested, conn) == 0, "its first member");
-    if (c->nested)
+    while (c->nested)
         c = ((const struct nested *)c)->outer;
     return (const struct session *)((const char *)c - offsetof(struct session, conn));
 }

@@ -461,8 +461,10 @@ struct session *loop_resumed(struct loop *l)
     if (c) {
         conn_resume(c, l->now_ms);
         s = (struct session *)(uintptr_t)session_of_conn(c);
-        if (c->nested)
-            conn_resume(&s->conn, l->now_ms);
+        while (c->nested) {
+            c = ((struct nested *)c)->outer;
+            conn_kick(c, l->now_ms);
+        }
         return s;
     }
     s = l->fetch && l->resumed < RESUMED_MAX ? fetch_done(l->fetch) : NULL;

@@ -10,6 +10,30 @@
 #include "../base/net.h"
 #include "inside.h"
 
+/* Between two sends of a connection that is duplex: what its peer has said meanwhile. */
+void session_glance(struct loop *l, struct session *s)
+{
+    long n = net_recv_now(s->fd, l->scratch, sizeof(l->scratch));
+
+    l->received++;
+    if (n >= 0)
+        conn_feed(&s->conn, l->scratch, (size_t)n, l->now_ms);
+    else if (n != -EAGAIN)
+        conn_abort(&s->conn);
+}
+
+/* A connection is closed, and has a last word: the socket takes it now, or it is not said. */
+void session_say_last(struct loop *l, struct session *s)
+{
+    struct conn_out out;
+
+    if (!conn_leave(&s->conn, l->now_ms))
+        return;
+    out = conn_out(&s->conn);
+    (void)net_send_now(s->fd, out.seg[0].bytes, (size_t)out.seg[0].len);
+    conn_abort(&s->conn);
+}
+
 static enum conn_want pump_line(struct loop *l, struct session *s)
 {
     struct line line = line_of(l, s);
@@ -101,6 +125,7 @@ void session_close(struct loop *l, struct session *s)
     s->conn.host = &l->host.conn; /* it may have been pumped with another thread's loop */
     wheel_del(&l->wheel, &s->timer);
     session_list_del(l, s);
+    session_say_last(l, s);
     session_fini(l, s);
     free(s);
     l->live--;
@@ -172,6 +197,8 @@ enum conn_want session_sent(struct loop *l, struct session *s, long n)
         conn_abort(&s->conn); /* gone, or the file has become shorter: nothing may follow */
     else
         conn_sent(&s->conn, (size_t)n, l->now_ms);
+    if (conn_glances(&s->conn))
+        session_glance(l, s);
     return moved(l, s, before_ms);
 }
 

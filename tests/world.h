@@ -76,7 +76,7 @@ static inline long world_recv(void *io, char *buf, size_t cap)
     long result;
 
     must(cap == RECV_BYTES_MAX && !w->ended && !w->broken);
-    must(w->c.want == CONN_RECV || w->c.want == CONN_LINGER);
+    must(w->c.want == CONN_RECV || w->c.want == CONN_LINGER || conn_glances(&w->c));
     w->recvs++;
     if (world_wrong(w, &max, &result)) {
         w->ended = result == 0;
@@ -86,7 +86,8 @@ static inline long world_recv(void *io, char *buf, size_t cap)
         return -EAGAIN;
     w->now += w->drip_ms;
     n = world_part(w, n < cap ? n : cap, max);
-    memcpy(buf, w->in + w->in_at, n);
+    if (n)
+        memcpy(buf, w->in + w->in_at, n);
     w->in_at += n;
     w->ended = !n;
     return (long)n;
