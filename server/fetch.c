@@ -289,6 +289,13 @@ bool fetch_waits(const struct session *s)
     return s->fetch && s->fetch->state != JOB_DELIVERED;
 }
 
+bool fetch_is_of(const struct session *s, const struct segment *range)
+{
+    const struct fetch_job *j = s->fetch;
+
+    return j->source == range->source && range->off >= j->off && range->off - j->off < j->len;
+}
+
 static void drop(struct session *s)
 {
     free(s->fetch);

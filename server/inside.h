@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include "../base/clock.h"
 #include "../base/congestion.h"
@@ -122,6 +123,8 @@ void fetch_close(struct fetch *fetch); /* NULL is fine */
 bool fetch_ask(struct fetch *fetch, struct session *s, const struct segment *range);
 /* Whether the session must not be pumped yet. */
 bool fetch_waits(const struct session *s);
+/* Whether the session's job, which it has, is to read that range. */
+bool fetch_is_of(const struct session *s, const struct segment *range);
 /* The result of the session's job, which is done: how many bytes can be sent without waiting for
  * the disk, 0: the file ends before them, or -errno.  The bytes are in the page cache, or in
  * fetch_bytes(). */
@@ -134,6 +137,12 @@ void fetch_sent(struct session *s, uint64_t end);
 void fetch_forget(struct fetch *fetch, struct session *s);
 /* next session whose job is done, or NULL */
 struct session *fetch_done(struct fetch *fetch);
+
+/* --- Part (part.c): bytes of a file for records and frames ------------------------------------ */
+/* Up to as many bytes of a range as `to` has room for.  0: the file has become shorter; or -errno;
+ * -EAGAIN: they are not in memory.  If nothing else of the connection waits to be sent (alone), a
+ * helper reads them then, and the connection may wait until it is resumed. */
+long part_read(const struct conn *c, const struct segment *range, struct iovec to, bool alone);
 
 /* --- Stats (stats.c): counters in a shared mapping, one slot per process ---------------------- */
 /* accepted = open + closed + lost */

@@ -17,7 +17,6 @@
  */
 #include <errno.h>
 #include <stddef.h>
-#include <sys/uio.h>
 #include "inside.h"
 #include "tls.h"
 
@@ -72,54 +71,12 @@ static void io_close(struct conn *c, const struct tls_io *io)
         conn_wrote(c, io->out_len, false);
 }
 
-/* Bytes of a range of a file that a helper has read. */
-static long read_fetched(struct session *s, const struct segment *range, char *to, size_t n)
-{
-    long got = fetch_take(s);
-    struct iovec bytes;
-
-    if (got <= 0)
-        return got;
-    bytes = fetch_bytes(s, range->off);
-    if (!bytes.iov_base)
-        return pread(site_source_fd(range->source), to, n, (off_t)range->off);
-    n = bytes.iov_len < n ? bytes.iov_len : n;
-    memcpy(to, bytes.iov_base, n);
-    fetch_sent(s, range->off + n);
-    return (long)n;
-}
-
-/* Up to n bytes of a range of a file.  0: the file has become shorter; -EAGAIN: they are not in
- * memory.  If nothing else waits to be sent (alone), a helper reads them then, as line.c has it. */
-static long read_range(struct conn *c, const struct segment *range, struct iovec to, bool alone)
-{
-    struct session *s = (struct session *)c; /* its first member */
-    struct fetch *fetch = loop_of(c)->fetch;
-    int fd = site_source_fd(range->source);
-    long n;
-
-    if (s->fetch)
-        return read_fetched(s, range, to.iov_base, to.iov_len);
-    if (fetch && site_source_place(range->source) != SITE_MEMORY) {
-        n = preadv2(fd, &to, 1, (off_t)range->off, RWF_NOWAIT);
-        if (n >= 0)
-            return n;
-        if ((errno == EAGAIN || errno == EOPNOTSUPP) && (!alone || fetch_ask(fetch, s, range)))
-            return -EAGAIN;
-    }
-    do
-        n = pread(fd, to.iov_base, to.iov_len, (off_t)range->off);
-    while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : n;
-}
-
 struct piece {
     const char *bytes;
-    long n; /* 0: all is said; or an error of read_range(), -ENODATA for its 0 */
+    long n; /* 0: all is said; or an error of part_read(), -ENODATA for its 0 */
 };
 
 /* The next piece of the inner output: where it lies, or gathered in the loop's memory. */
-
 static struct piece gather(struct conn *c, const struct tls *t, size_t cap, bool alone)
 {
     struct conn_out out = conn_out(&t->nested.conn);
@@ -144,7 +101,7 @@ static struct piece gather(struct conn *c, const struct tls *t, size_t cap, bool
         if (s.bytes)
             memcpy(plain + have, s.bytes + skip, part);
         else
-            n = read_range(c, &s, (struct iovec){plain + have, part}, alone && !have);
+            n = part_read(c, &s, (struct iovec){plain + have, part}, alone && !have);
         if (n <= 0)
             return (struct piece){plain, have ? (long)have : n ? n : -ENODATA};
         have += (size_t)n;
