@@ -43,16 +43,16 @@ ifeq ($(WERROR),1)
 FLAGS += -Werror
 endif
 LINK := -pie -pthread -Wl,-z,relro,-z,now
-# Whether that header is installed, and so the library that has it.
+# Whether that header is installed, and so its library: the server is built with the codings whose library is here.
 has = $(shell printf '\043if __has_include(<%s>)\nyes\n\043endif\n' '$(1)' | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
-# Codings that the server can make; it is built with those whose library has its header here.
 COMPRESSORS := $(if $(call has,libdeflate.h),gzip) $(if $(call has,brotli/encode.h),br) $(if $(call has,zstd.h),zstd)
 MISSING := $(filter-out $(COMPRESSORS),gzip br zstd)
 LDLIBS := -luring -lcrypt $(if $(filter gzip,$(COMPRESSORS)),-ldeflate) $(if $(filter br,$(COMPRESSORS)),-lbrotlienc) \
     $(if $(filter zstd,$(COMPRESSORS)),-lzstd)
 TLS := $(call has,openssl/ssl.h)
 QR := $(call has,qrencode.h)
-LDLIBS += $(if $(TLS),-lssl -lcrypto) $(if $(QR),-lqrencode)
+H2 := $(call has,nghttp2/nghttp2.h)
+LDLIBS += $(if $(TLS),-lssl -lcrypto) $(if $(QR),-lqrencode) $(if $(H2),-lnghttp2)
 PROBES := $(call has,sys/sdt.h) # the server's own trace points
 BPF_CC ?= clang
 TRACER := $(if $(shell command -v $(BPF_CC)),$(call has,bpf/libbpf.h))
@@ -115,12 +115,13 @@ MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 # Each base/coro_MACHINE.c is for one machine.
 OTHERS := $(filter-out base/coro_$(MACHINE).c,$(wildcard base/coro_*.c)) $(MISSING:%=server/compress_%.c) \
     $(if $(PROBES),server/probe_absent.c,server/probe.c) $(if $(QR),server/qr_absent.c,server/qr.c) \
-    $(if $(TLS),server/tls_absent.c,$(addprefix server/,tls_openssl.c tls_store.c tls_set.c tls_self.c))
+    $(addprefix server/,$(if $(TLS),tls_absent.c,tls_openssl.c tls_store.c tls_set.c tls_self.c) \
+    $(if $(H2),h2_absent.c,h2.c h2_request.c h2_answer.c h2_stream.c))
 LIB_SRC := $(sort $(filter-out $(MAIN) $(OTHERS),$(wildcard core/*.c base/*.c server/*.c engines/*.c)))
 programs = $(sort $(if $(wildcard $(1)/*.c),$(shell grep -lE '$(2)' $(wildcard $(1)/*.c))))
-UNIT_SRC := $(call programs,tests/unit,^int main\b)
+UNIT_SRC := $(filter-out $(if $(H2),,%/h2.c %/h2_time.c),$(call programs,tests/unit,^int main\b))
 SIM_SRC := $(call programs,tests/sim,^int main\b)
-FUZZ_SRC := $(filter-out %/main.c,$(call programs,tests/fuzz,^int LLVMFuzzerTestOneInput\b))
+FUZZ_SRC := $(filter-out %/main.c $(if $(H2),,%/h2.c),$(call programs,tests/fuzz,^int LLVMFuzzerTestOneInput\b))
 # A file without an entry point is shared by the programs in its folder.
 UNIT_AID := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c))
 SIM_AID := $(filter-out $(SIM_SRC),$(wildcard tests/sim/*.c))
@@ -361,6 +362,7 @@ $(O)/lib.list: FORCE
 	$(if $(PROBES),,@echo 'make: rung is built without its trace points: apt-get install systemtap-sdt-dev' >&2)
 	$(if $(TLS),,@echo 'make: rung is built without https: apt-get install libssl-dev' >&2)
 	$(if $(QR),,@echo 'make: rung is built without QR codes: apt-get install libqrencode-dev' >&2)
+	$(if $(H2),,@echo 'make: rung is built without HTTP/2: apt-get install libnghttp2-dev' >&2)
 	$(call tell,$(LIB_SRC))
 .PHONY: FORCE
 

@@ -176,6 +176,7 @@ struct http_receipt {
     const struct http_head *head; /* may be partly filled after a refusal */
     unsigned status;
     uint64_t body_bytes; /* to be sent; ~0: not known yet */
+    bool h2;             /* the host's: the request came by HTTP/2 */
 };
 
 /* --- What HTTP needs from its host ------------------------------------------------------------ */
@@ -205,6 +206,11 @@ struct http_host {
      * into out, which has room for HOST_FIELDS_BYTES_MAX.  Returns how many bytes.  NULL: no
      * further fields. */
     size_t (*fields)(void *ctx, const struct conn *conn, unsigned status, char *out);
+
+    /* The first bytes of a connection are no request of HTTP/1, whose answer would be 505.  1: the
+     * host has changed the connection's protocol; 0: it has not; -EAGAIN: that depends on bytes to
+     * come.  NULL: never. */
+    int (*other)(void *ctx, struct conn *conn, const char *bytes, size_t n);
 
     const char *date;   /* IMF-fixdate, 29 bytes, kept up to date by the loop (RFC 9110 6.6.1) */
     int64_t date_s;     /* the same as a number */

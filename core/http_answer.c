@@ -87,7 +87,8 @@ void answer_close(struct answer *a)
 
 void *answer_note(const struct answer *a, uint64_t body_bytes)
 {
-    struct http_receipt receipt = {a->head, a->status, body_bytes};
+    struct http_receipt receipt = {
+        .head = a->head, .status = a->status, .body_bytes = body_bytes};
 
     return http_host_of(a->c)->answer(a->c->host->ctx, a->c, &receipt);
 }

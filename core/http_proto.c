@@ -181,6 +181,14 @@ static long input_known(struct conn *c, const char *bytes, size_t n)
     return (long)used;
 }
 
+/* Whether these bytes, the first of the connection, are of another protocol: as http_host.other. */
+static int other(struct conn *c, const char *bytes, size_t n)
+{
+    const struct http_host *host = http_host_of(c);
+
+    return host->other && !c->requests ? host->other(c->host->ctx, c, bytes, n) : 0;
+}
+
 static long input(struct conn *c, const char *bytes, size_t n)
 {
     struct http_head *head;
@@ -200,6 +208,9 @@ static long input(struct conn *c, const char *bytes, size_t n)
     if (used == 0)
         return 0;
     if (used < 0) {
+        err = used == -505 ? other(c, bytes, n) : 0;
+        if (err)
+            return err == 1 ? c->proto->input(c, bytes, n) : 0;
         err = refuse(c, head, (unsigned)-used);
         return err ? err : (long)n;
     }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cache.h"
+#include "h2.h"
 #include "health.h"
 #include "route.h"
 
@@ -311,6 +312,22 @@ static void host_forget(void *site, const struct conn *conn)
         offload_forget(l->gate, conn);
 }
 
+/* HTTP/2 without TLS: a client that knows of it begins with the preface (RFC 9113 3.3).  With TLS
+ * the handshake has settled what is spoken. */
+static int host_other(void *site, struct conn *conn, const char *bytes, size_t n)
+{
+    const struct conn_proto *h2 = h2_protocol();
+    size_t len = sizeof(H2_PREFACE) - 1;
+
+    (void)site;
+    if (!h2 || conn->nested || memcmp(bytes, H2_PREFACE, n < len ? n : len) != 0)
+        return 0;
+    if (n < len)
+        return -EAGAIN;
+    conn->proto = h2;
+    return 1;
+}
+
 /* --- What was answered ------------------------------------------------------------------------ */
 
 /* Those of options, and --server-timing. */
@@ -323,12 +340,21 @@ static size_t host_fields(void *site, const struct conn *conn, unsigned status, 
 
     if (srv->route && srv->route->fields) {
         struct fields_of of = {.status = status, .path = l->seen_path, .made = l->seen_made,
-                               .secure = conn->nested && conn->proto != &http_secure_proto};
+                               .secure = srv->tls && conn->proto != &http_secure_proto};
 
         n = fields_write(srv->route->fields, &of, out);
     }
     l->seen_path = NULL;
     return srv->server_timing ? n + probe_field(&l->stamps, out + n) : n;
+}
+
+static void *log_note(struct loop *l, const struct conn *conn, const struct http_receipt *receipt,
+                      const struct probe_stamps *stamps)
+{
+    struct http_receipt said = *receipt;
+
+    said.h2 = conn->nested && ((const struct nested *)conn)->outer->duplex;
+    return log_begin(l->worker->server->log, session_of_conn(conn)->fd, &said, stamps);
 }
 
 /* host_answer() while a tracer watches.  A refused request has asked for nothing: it has only been
@@ -343,18 +369,17 @@ answer_stamped(struct loop *l, const struct conn *conn, const struct http_receip
     if (!stamps.parsed)
         stamps.parsed = clock_ns();
     probe_fire_answer(s->fd, conn->requests + 1, &stamps);
-    return log_begin(l->worker->server->log, s->fd, receipt, &stamps);
+    return log_note(l, conn, receipt, &stamps);
 }
 
 static void *host_answer(void *site, const struct conn *conn, const struct http_receipt *receipt)
 {
     struct loop *l = site;
-    struct log *log = l->worker->server->log;
 
     stats_add(l->worker->server->stats, STAT_ANSWERS, 1);
     if (probe_is_watched())
         return answer_stamped(l, conn, receipt);
-    return log ? log_begin(log, session_of_conn(conn)->fd, receipt, NULL) : NULL;
+    return l->worker->server->log ? log_note(l, conn, receipt, NULL) : NULL;
 }
 
 static void host_answered(void *site, void *note, uint64_t body_bytes, bool complete)
@@ -431,6 +456,7 @@ void host_init(struct http_host *h, struct loop *l)
         .find = srv->route ? host_find_routed : host_find,
         .page = host_page,
         .answer = host_answer,
+        .other = host_other,
         .fields = srv->server_timing || (srv->route && srv->route->fields) ? host_fields : NULL,
         .date = l->date,
         .server = srv->server_field,

@@ -238,8 +238,8 @@ static void combined_halves(const struct log_words *w, const struct http_receipt
                             char *tail)
 {
     if (r->head->target.ptr && r->head->target.len)
-        snprintf(head, PIPE_BUF, "%s - - [%s] \"%s %s HTTP/1.%u\" %u ", w->peer, w->time, w->method,
-                 w->target, r->head->minor, r->status);
+        snprintf(head, PIPE_BUF, "%s - - [%s] \"%s %s HTTP/%c.%u\" %u ", w->peer, w->time,
+                 w->method, w->target, r->h2 ? '2' : '1', r->h2 ? 0 : r->head->minor, r->status);
     else
         snprintf(head, PIPE_BUF, "%s - - [%s] \"%s\" %u ", w->peer, w->time, w->method, r->status);
     snprintf(tail, PIPE_BUF, "\"%s\" \"%s\"", w->referer, w->agent);

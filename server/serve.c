@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include "../base/version.h"
 #include "client.h"
+#include "h2.h"
 #include "handover.h"
 #include "metrics.h"
 #include "route.h"
@@ -327,16 +328,19 @@ static void fill_server(struct server *srv, const struct serve_options *opt)
 /* Reads certificates while we may still be root, for keys that only root may read. */
 static int open_tls(struct server *srv)
 {
+    const struct conn_proto *h2;
     int code;
 
     if (srv->engine->model == ENGINE_NONE) {
         say_error("--tls: engine %s has no clients", srv->engine->name);
         return EXIT_USAGE;
     }
-    code = tls_open(&srv->tls, &srv->opt->tls);
+    h2 = srv->proto == &http_proto ? h2_protocol() : NULL;
+    code = tls_open(&srv->tls, &srv->opt->tls, h2 != NULL);
     if (code)
         return code;
     srv->tls->inner = srv->proto;
+    srv->tls->h2 = h2;
     srv->proto = &tls_proto;
     return EXIT_DONE;
 }

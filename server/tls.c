@@ -32,6 +32,7 @@ struct tls {
     uint16_t left;   /* of the record whose head has been seen */
     uint8_t head;    /* bytes of a head seen so far */
     bool blocked;    /* a handshake waits for room in the send queue */
+    bool chosen;     /* what is spoken inside is known */
     bool over;       /* close_notify or an alert was written, or none may be */
     bool failed;     /* the rest of the answer cannot be sent */
 };
@@ -149,6 +150,12 @@ static void finish(struct conn *c, struct tls *t)
     conn_close_after(c);
 }
 
+/* Whether the inner connection takes what is decrypted next. */
+static bool takes(const struct conn *in)
+{
+    return in->want == CONN_RECV || conn_glances(in);
+}
+
 /* The outer connection wants what follows from the inner one's want. */
 static void settle(struct conn *c, struct tls *t)
 {
@@ -159,6 +166,7 @@ static void settle(struct conn *c, struct tls *t)
     if (in->want == CONN_CLOSE && conn_unfinished(in))
         t->failed = true;
     conn_in_body(c, conn_reads_body(in));
+    conn_owes(c, in->owes);
     conn_more(c, true);
     if (t->failed) {
         if (cap == OUTQ_BYTES) /* what was encrypted before is sent first */
@@ -194,6 +202,20 @@ static void count_records(struct tls *t, const char *bytes, size_t n)
     }
 }
 
+/* The handshake has settled what is spoken inside, and nothing has been heard yet. */
+static void choose(struct conn *c, struct tls *t)
+{
+    struct conn *in = inner_of(c, t);
+
+    if (t->chosen)
+        return;
+    t->chosen = true;
+    if (t->setup->h2 && t->setup->layer->h2(t->link)) {
+        in->proto = t->setup->h2;
+        conn_duplex(c);
+    }
+}
+
 /* Lets the layer use bytes until the inner connection wants something else.  Returns how many. */
 static size_t hear(struct conn *c, struct tls *t, const char *bytes, size_t n)
 {
@@ -203,10 +225,11 @@ static size_t hear(struct conn *c, struct tls *t, const char *bytes, size_t n)
     size_t from = n;
     long got = 1;
 
-    while (in->want == CONN_RECV && got > 0) {
+    while (takes(in) && got > 0) {
         got = t->setup->layer->hear(t->link, &io, l->plain);
         if (got > 0) {
             t->barren = 0;
+            choose(c, t);
             from = io.in_len;
             conn_feed(in, l->plain, (size_t)got, l->now_ms);
         }
@@ -216,7 +239,7 @@ static size_t hear(struct conn *c, struct tls *t, const char *bytes, size_t n)
     count_records(t, bytes, n);
     t->barren += (uint32_t)(from - io.in_len);
     t->blocked = got == TLS_FULL;
-    if (got == TLS_ENDED)
+    if (got == TLS_ENDED && takes(in))
         conn_feed(in, NULL, 0, l->now_ms);
     if (got == TLS_FAILED || t->barren > TLS_BARREN_BYTES_MAX) {
         t->over = true;
@@ -255,7 +278,7 @@ static long tls_input(struct conn *c, const char *bytes, size_t n)
         c->proto = &http_secure_proto;
         return c->proto->input(c, bytes, n);
     }
-    if (!conn_room(c))
+    if (!conn_queue(c))
         return 0;
     t = t ? t : begin(c);
     if (!t) {
@@ -274,9 +297,15 @@ static void tls_more(struct conn *c)
     struct conn *in = inner_of(c, t);
     size_t said = t->said;
 
+    if (!conn_queue(c)) { /* it was woken while it wanted to receive, and had none */
+        conn_more(c, false);
+        return;
+    }
     t->said = 0;
     if (said)
         conn_sent(in, said, loop_of(c)->now_ms);
+    else if (in->duplex) /* it was waiting for a disk, or something inside it has been made */
+        conn_kick(in, loop_of(c)->now_ms);
     if (t->blocked)
         hear(c, t, NULL, 0);
     speak(c, t);
@@ -290,7 +319,7 @@ static void tls_end(struct conn *c, size_t unused)
     struct conn *in = t ? inner_of(c, t) : NULL;
 
     (void)unused;
-    if (!t || !conn_room(c))
+    if (!t || !conn_queue(c))
         return;
     if (conn_idle(in)) {
         conn_feed(in, NULL, 0, loop_of(c)->now_ms);
@@ -306,6 +335,25 @@ static bool tls_begun(const struct conn *c)
     const struct tls *t = tls_of(c);
 
     return !t || t->head || !conn_idle(&t->nested.conn) || !t->setup->layer->done(t->link);
+}
+
+static uint64_t tls_due(struct conn *c, uint64_t now_ms)
+{
+    struct tls *t = tls_of(c);
+
+    (void)now_ms;
+    return t && t->nested.conn.duplex ? t->nested.conn.deadline_ms : 0;
+}
+
+static void tls_leave(struct conn *c)
+{
+    struct tls *t = tls_of(c);
+
+    if (!t || !conn_leave(inner_of(c, t), loop_of(c)->now_ms) || !conn_queue(c))
+        return;
+    speak(c, t);
+    conn_abort(inner_of(c, t));
+    finish(c, t);
 }
 
 static void tls_fini(struct conn *c)
@@ -327,4 +375,6 @@ const struct conn_proto tls_proto = {
     .end = tls_end,
     .begun = tls_begun,
     .fini = tls_fini,
+    .due = tls_due,
+    .leave = tls_leave,
 };

@@ -49,6 +49,7 @@ struct tls_layer {
     bool (*speak)(void *link, struct tls_io *io, const char *plain, size_t n);
     void (*shut)(void *link, struct tls_io *io); /* says close_notify */
     bool (*done)(const void *link);              /* the handshake is complete */
+    bool (*h2)(const void *link);                /* ... and HTTP/2 was chosen (ALPN) */
 };
 
 enum {
@@ -68,6 +69,7 @@ struct tls_setup {
     const struct tls_layer *layer;
     void *store;                    /* for layer->begin() */
     const struct conn_proto *inner; /* what is spoken inside */
+    const struct conn_proto *h2;    /* ... with those that choose HTTP/2; NULL: it is not offered */
 };
 
 /* A connection that begins with anything else than a record of a handshake speaks http_secure_proto
@@ -78,8 +80,8 @@ extern const struct conn_proto tls_proto;
 
 struct option_list;
 /* Reads certificates and keys, each item of the list "CERT,KEY", and reports what went wrong.  An
- * exit code. */
-int  tls_open(struct tls_setup **setup, const struct option_list *pairs);
+ * exit code.  The caller sets (*setup)->inner, and h2 if that was asked to be offered. */
+int  tls_open(struct tls_setup **setup, const struct option_list *pairs, bool h2);
 /* Reads all files again; if that fails, what was read before stays in use.  Both are reported. */
 void tls_reload(struct tls_setup *setup);
 void tls_close(struct tls_setup *setup); /* NULL is fine */

@@ -4,8 +4,9 @@
 #include "../base/say.h"
 #include "tls.h"
 
-int tls_open(struct tls_setup **setup, const struct option_list *pairs)
+int tls_open(struct tls_setup **setup, const struct option_list *pairs, bool h2)
 {
+    (void)h2;
     (void)setup;
     (void)pairs;
     say_error("--tls: this program was built without TLS; install libssl-dev and build it again");

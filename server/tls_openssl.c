@@ -151,18 +151,27 @@ static bool done(const void *p)
     return SSL_is_init_finished(((const struct link *)p)->ssl);
 }
 
-static const struct tls_layer layer = {begin, end, hear, speak, shut, done};
+static bool h2(const void *p)
+{
+    const unsigned char *name;
+    unsigned len;
+
+    SSL_get0_alpn_selected(((const struct link *)p)->ssl, &name, &len);
+    return len == 2 && memcmp(name, "h2", 2) == 0;
+}
+
+static const struct tls_layer layer = {begin, end, hear, speak, shut, done, h2};
 
 /* --- Life ------------------------------------------------------------------------------------- */
 
-int tls_open(struct tls_setup **setup, const struct option_list *pairs)
+int tls_open(struct tls_setup **setup, const struct option_list *pairs, bool offers_h2)
 {
     struct tls_setup *new = calloc(1, sizeof(*new));
     struct store *store = NULL;
     int code = EXIT_FAILED;
 
     if (new && prepare())
-        code = store_open(&store, pairs);
+        code = store_open(&store, pairs, offers_h2);
     else
         say_error("--tls: no memory");
     if (code) {

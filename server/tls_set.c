@@ -23,12 +23,11 @@ enum { PATH_TEXT = 4096 };
 static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                            const unsigned char *in, unsigned in_len, void *arg)
 {
-    static const unsigned char ours[] = "\x08http/1.1";
+    const unsigned char *ours = arg;
     unsigned char *chosen;
 
     (void)ssl;
-    (void)arg;
-    if (SSL_select_next_proto(&chosen, out_len, ours, sizeof(ours) - 1, in, in_len) !=
+    if (SSL_select_next_proto(&chosen, out_len, ours, (unsigned)strlen(arg), in, in_len) !=
         OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;
     *out = chosen;
@@ -45,8 +44,9 @@ static int no_password(char *buf, int size, int rwflag, void *arg)
     return -1;
 }
 
-static bool set_up(SSL_CTX *ctx)
+static bool set_up(SSL_CTX *ctx, bool h2)
 {
+    static char both[] = "\x02h2\x08http/1.1"; /* the first that the client names, too, is chosen */
     static const char suites[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
 
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
@@ -54,7 +54,7 @@ static bool set_up(SSL_CTX *ctx)
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ctx, 1);
-    SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
+    SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, h2 ? both : both + 3);
     return SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) &&
            SSL_CTX_set_cipher_list(ctx, suites) &&
            SSL_CTX_set1_groups_list(ctx, "X25519:P-256:P-384") &&
@@ -154,7 +154,7 @@ void set_free(struct set *s)
     free(s);
 }
 
-static int fill(struct set *s, const struct option_list *pairs, const struct set *before)
+static int fill(struct set *s, const struct option_list *pairs, const struct set *before, bool h2)
 {
     for (unsigned i = 0; i < pairs->count;) {
         SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
@@ -162,7 +162,7 @@ static int fill(struct set *s, const struct option_list *pairs, const struct set
 
         if (ctx)
             s->ctx[s->count++] = ctx;
-        if (!ctx || !set_up(ctx)) {
+        if (!ctx || !set_up(ctx, h2)) {
             say_error("--tls: cannot prepare OpenSSL: %s", why_not());
             return EXIT_FAILED;
         }
@@ -177,13 +177,13 @@ static int fill(struct set *s, const struct option_list *pairs, const struct set
     return EXIT_DONE;
 }
 
-int set_read(struct set **set, const struct option_list *pairs, const struct set *before)
+int set_read(struct set **set, const struct option_list *pairs, const struct set *before, bool h2)
 {
     struct set *s = calloc(1, sizeof(*s));
     int code = EXIT_FAILED;
 
     if (s)
-        code = fill(s, pairs, before);
+        code = fill(s, pairs, before, h2);
     else
         say_error("--tls: no memory");
     if (code)

@@ -24,6 +24,7 @@
 
 struct store {
     const struct option_list *pairs; /* the server's options */
+    bool h2; /* HTTP/2 is offered */
     struct tickets *tickets;
     atomic_uint *turns; /* reloads so far; all processes share it */
     pthread_mutex_t lock;
@@ -74,7 +75,7 @@ static int ticket_keys(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIP
 
 static int read_set(struct store *s, struct set **set)
 {
-    int code = set_read(set, s->pairs, s->set);
+    int code = set_read(set, s->pairs, s->set, s->h2);
 
     for (unsigned i = 0; !code && i < (*set)->count; i++) {
         SSL_CTX *ctx = (*set)->ctx[i];
@@ -173,7 +174,7 @@ static bool prepare(struct store *s)
     return true;
 }
 
-int store_open(struct store **store, const struct option_list *pairs)
+int store_open(struct store **store, const struct option_list *pairs, bool h2)
 {
     struct store *s = calloc(1, sizeof(*s));
     int code = EXIT_FAILED;
@@ -185,6 +186,7 @@ int store_open(struct store **store, const struct option_list *pairs)
         return code;
     }
     s->pairs = pairs;
+    s->h2 = h2;
     code = follow(s, 0, false);
     if (code)
         store_close(s);

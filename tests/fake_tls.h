@@ -19,6 +19,7 @@ struct fake_store {
     unsigned begun, ended, fail_begin;
     size_t fail_speak;     /* the n-th record of data cannot be made; 0: all can */
     size_t spoken;
+    bool h2;               /* the client has chosen what is spoken inside: setup->h2 */
 };
 
 struct fake_link {
@@ -175,7 +176,12 @@ static inline void fake_shut(void *link, struct tls_io *io)
     must(fake_say(io, FAKE_ALERT, (char[]){FAKE_SAYS_END}, 1));
 }
 
-static const struct tls_layer fake_layer = {fake_begin, fake_end, fake_hear,
-                                            fake_speak, fake_shut, fake_done};
+static inline bool fake_h2(const void *link)
+{
+    return ((const struct fake_link *)link)->store->h2;
+}
+
+static const struct tls_layer fake_layer = {fake_begin, fake_end,  fake_hear, fake_speak,
+                                            fake_shut,  fake_done, fake_h2};
 
 #endif

@@ -94,7 +94,7 @@ static inline struct one *one_open(void)
     o->loop.host.find = one_find;
     o->loop.host.answer = one_answer;
     o->store = (struct fake_store){.flight = 1500, .ticket = 200};
-    o->setup = (struct tls_setup){&fake_layer, &o->store, &http_proto};
+    o->setup = (struct tls_setup){&fake_layer, &o->store, &http_proto, NULL};
     o->server.tls = &o->setup;
     o->worker.server = &o->server;
     o->loop.worker = &o->worker;

@@ -43,7 +43,7 @@ BAD = [
     ("user in the authority", get(H, b"GET http://me@localhost/hello.txt HTTP/1.1"), 400),
     ("authority form for GET", get(H, b"GET localhost:80 HTTP/1.1"), 400),
     ("garbage", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
-    ("a HTTP/2 preface", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
+    ("nearly the preface of HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\rX", 505),
     # --- version (RFC 9112 2.3)
     ("version 2.0", get(H, b"GET /hello.txt HTTP/2.0"), 505),
     ("version 3.0", get(H, b"GET /hello.txt HTTP/3.0"), 505),

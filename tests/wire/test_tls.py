@@ -89,13 +89,13 @@ def test_weaker_is_refused(secure, setting):
 
 @pytest.mark.core
 def test_protocols_by_alpn(secure, pairs):
-    for offered, chosen in ((["http/1.1"], "http/1.1"), (["h2", "http/1.1"], "http/1.1"), ([], None)):
+    for offered, chosen in ((["http/1.1"], "http/1.1"), (["spdy/1", "http/1.1"], "http/1.1"), ([], None)):  # h2: test_h2.py
         context = trusting(pairs["localhost"])
         if offered:
             context.set_alpn_protocols(offered)
         assert hello(secure, context).tls.selected_alpn_protocol() == chosen
     context = trusting(pairs["localhost"])
-    context.set_alpn_protocols(["h2"])
+    context.set_alpn_protocols(["spdy/1"])
     with pytest.raises(ssl.SSLError, match="(?i)no.application.protocol"):
         hello(secure, context)
 

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/* h2.c - answers by HTTP/2 on a connection without a socket: any cuts, a host that is late or has
+ * no memory. */
+#include "h2_client.h"
+
+/* --- Answers ---------------------------------------------------------------------------------- */
+
+static void ask_some(void)
+{
+    unsigned before = w->fake->n.complete;
+    int32_t id[6];
+
+    id[0] = ask("GET", "/p13", 0);
+    id[1] = ask("GET", "/p0", 0);
+    id[2] = ask("HEAD", "/p100", 0);
+    id[3] = ask("GET", "/p200000", 0);
+    id[4] = ask("POST", "/p1", 70000);
+    id[5] = ask("GET", "/p5000", 1);
+    run();
+    assert_got(id[0], 200, 13);
+    assert_got(id[1], 200, 0);
+    assert_got(id[2], 200, 0);
+    assert_got(id[3], 200, 200000);
+    assert_int_equal(of(id[4])->status, 405);
+    assert_got(id[5], 200, 5000);
+    assert_int_equal(w->fake->n.complete - before, 6);
+    assert_int_equal(w->c->want, CONN_RECV);
+    assert_true(conn_idle(w->c));
+    assert_null(w->c->out);
+    assert_null(w->c->in);
+}
+
+static void cut_and_sipped(void **state)
+{
+    static const size_t sizes[] = {0, 1, 2, 3, 7, 9, 10, 100, 1000, 16393};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        for (unsigned k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
+            begin(65535, true);
+            cut = sizes[i];
+            w->sip = sizes[k];
+            ask_some();
+            ask_some();
+            end();
+        }
+    }
+}
+
+static void made_bodies(void **state)
+{
+    int32_t id, other;
+
+    (void)state;
+    begin(65535, true);
+    client.made = true;
+    id = ask("GET", "/m3", 0);
+    other = ask("GET", "/m0", 0);
+    run();
+    assert_got(id, 200, strlen("piece 3\npiece 2\npiece 1\n"));
+    assert_got(other, 200, 0);
+    end();
+}
+
+/* More than are worked on at a time, and each larger than its window. */
+static void a_hundred_at_a_time(void **state)
+{
+    int32_t id[100];
+
+    (void)state;
+    begin(1000, true);
+    w->sip = 5000;
+    for (unsigned i = 0; i < 100; i++)
+        id[i] = ask("GET", "/p10000", 0);
+    run();
+    for (unsigned i = 0; i < 100; i++)
+        assert_got(id[i], 200, 10000);
+    end();
+}
+
+static void windows_that_stay_shut_hold_bounded_memory(void **state)
+{
+    unsigned held;
+
+    (void)state;
+    begin(0, true);
+    for (unsigned i = 0; i < 100; i++)
+        ask("GET", "/p10000", 0);
+    run();
+    held = w->fake->n.allocs - w->fake->n.frees;
+    assert_int_equal(held, 32); /* send queues of streams at work; the connection's is freed */
+    assert_int_equal(w->c->want, CONN_RECV);
+    end();
+}
+
+/* --- A host that is late ---------------------------------------------------------------------- */
+
+static void others_go_on(void **state)
+{
+    int32_t late, other;
+
+    (void)state;
+    begin(65535, true);
+    late = ask("GET", "/w10", 0);
+    run();
+    assert_non_null(w->fake->job);
+    assert_int_equal(w->c->want, CONN_RECV);
+    other = ask("GET", "/p5000", 0);
+    run();
+    assert_got(other, 200, 5000);
+    assert_int_equal(of(late)->closed, 0);
+    assert_false(conn_overdue(w->c, w->c->sent, w->loop.now_ms + 1000000)); /* the host's delay */
+    h2_world_job_done(w);
+    run();
+    if (w->fake->job) /* asked for twice, as fake.h has it */
+        h2_world_job_done(w);
+    run();
+    assert_got(late, 200, 10);
+    end();
+}
+
+static void woken_while_sending(void **state)
+{
+    int32_t large, late;
+
+    (void)state;
+    begin(1 << 20, true);
+    late = ask("GET", "/w10", 0);
+    large = ask("GET", "/p65000", 0);
+    w->sip = 100;
+    nghttp2_session_set_local_window_size(client.session, 0, 0, 1 << 20);
+    for (unsigned i = 0; i < 20; i++) {
+        const uint8_t *bytes;
+        ssize_t n = nghttp2_session_mem_send(client.session, &bytes);
+
+        if (n > 0)
+            conn_feed(w->c, (const char *)bytes, (size_t)n, w->loop.now_ms);
+        if (w->c->want == CONN_SEND)
+            h2_world_take(w);
+    }
+    assert_int_equal(w->c->want, CONN_SEND);
+    assert_non_null(w->fake->job);
+    h2_world_job_done(w);
+    assert_int_equal(w->c->want, CONN_SEND);
+    run();
+    if (w->fake->job) /* asked for twice, as fake.h has it */
+        h2_world_job_done(w);
+    run();
+    assert_got(large, 200, 65000);
+    assert_got(late, 200, 10);
+    end();
+}
+
+static void reset_while_it_waits(void **state)
+{
+    int32_t late;
+
+    (void)state;
+    begin(65535, true);
+    late = ask("GET", "/w10", 0);
+    run();
+    must(!nghttp2_submit_rst_stream(client.session, 0, late, NGHTTP2_CANCEL));
+    run();
+    assert_null(w->fake->job);
+    assert_int_equal(w->fake->n.forgets, 1);
+    assert_true(conn_idle(w->c));
+    end();
+}
+
+/* --- No memory -------------------------------------------------------------------------------- */
+
+static void no_memory(void **state)
+{
+    unsigned n = 1;
+    bool refused;
+
+    (void)state;
+    do {
+        begin(65535, true);
+        w->fake->fail_alloc = n++;
+        ask("GET", "/p13", 0);
+        ask("GET", "/p100000", 0);
+        ask("GET", "/w10", 0);
+        run();
+        if (w->fake->job)
+            h2_world_job_done(w);
+        run();
+        refused = w->fake->n.allocs >= w->fake->fail_alloc;
+        end();
+    } while (refused);
+    assert_true(n > 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cut_and_sipped),
+        cmocka_unit_test(made_bodies),
+        cmocka_unit_test(a_hundred_at_a_time),
+        cmocka_unit_test(windows_that_stay_shut_hold_bounded_memory),
+        cmocka_unit_test(others_go_on),
+        cmocka_unit_test(woken_while_sending),
+        cmocka_unit_test(reset_while_it_waits),
+        cmocka_unit_test(no_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
