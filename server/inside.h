@@ -306,17 +306,13 @@ FILE *mounts_list(void);
 /* Open it once, so that it can be opened again later; the descriptor stays open.  Or -errno. */
 int mounts_keep(void);
 
-/* The worker waits for clients, with all that its engine needs: says so once. */
+/* The worker waits for clients, with all that its engine needs: says so once.  A loop asks in each
+ * turn, so what is done once is elsewhere (listeners.c). */
+void worker_say_begun(struct worker *w);
 static inline void worker_begun(struct worker *w)
 {
-    struct server *srv = w->server;
-
-    if (w->begun)
-        return;
-    w->begun = true;
-    atomic_store(&srv->begun[w->number], true);
-    if (srv->begun_fd > 0)
-        loop_wake(srv->begun_fd);
+    if (!w->begun)
+        worker_say_begun(w);
 }
 
 /* workers.c: run the engine on all workers until asked to stop.  0 or -errno. */

@@ -136,6 +136,16 @@ void worker_leave(struct worker *w)
         listeners_leave(srv);
 }
 
+__attribute__((cold)) void worker_say_begun(struct worker *w)
+{
+    struct server *srv = w->server;
+
+    w->begun = true;
+    atomic_store(&srv->begun[w->number], true);
+    if (srv->begun_fd > 0)
+        loop_wake(srv->begun_fd);
+}
+
 bool worker_takes_last(const struct worker *w, unsigned taken)
 {
     unsigned backlog = w->server->backlog;
