@@ -107,6 +107,7 @@ SLY = ["/./a.txt", "//a.txt", "/docs/../a.txt", "/%61.txt", "/a%2etxt", "/%2e/a.
 
 @pytest.mark.core
 @pytest.mark.parametrize("target", SLY)
+# shows U74
 def test_no_way_round(server, target):
     """No spelling of a path goes past the question, whether the answer is in memory or not."""
     with server.wire() as wire:
@@ -144,6 +145,7 @@ KINDS = ["$y$j9T$abcdefghijklmnop$", "$6$saltstring$", "$2b$06$abcdefghijklmnopq
 @pytest.mark.core
 @pytest.mark.parametrize("salt", KINDS)
 @pytest.mark.parametrize("sandbox", ["on", "strict"])
+# shows U74
 def test_kinds_of_hashes(start, tree, tmp_path, salt, sandbox):
     """Each kind is computed within the sandbox; yescrypt and scrypt take megabytes for it."""
     write(f"{tree}/a.txt", b"for members\n")
@@ -184,6 +186,7 @@ def test_large(server):
 
 
 @pytest.mark.capacity(8)
+# shows U74
 def test_other_clients_do_not_wait(server):
     """While passwords are checked one after the other, which takes seconds, a client that is known is answered many times."""
     done = []

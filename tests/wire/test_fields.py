@@ -48,6 +48,7 @@ CASES = [("/a.css", 200, {"x-all": "every one", "cache-control": "max-age=3600",
 
 @pytest.mark.core
 @pytest.mark.parametrize("target, status, added", CASES)
+# shows U72
 def test_by_path(site_of_fields, target, status, added):
     """A glob without a slash is for the name of the file that is sent, one with a slash for the path and all below it."""
     with site_of_fields(*RULES).wire() as wire:
@@ -115,6 +116,7 @@ def test_max_age(start, tree):
 
 
 @pytest.mark.core
+# shows U72
 def test_cors(start, tree):
     """All answers may be read, errors too; a preflight is answered without Allow-Methods: those of GET and HEAD need none."""
     write(f"{tree}/a.css", b"a{}\n")
@@ -155,6 +157,7 @@ def pair(folder):
 
 @pytest.mark.skipif(EVERYWHERE, reason="its servers have their own --tls")
 @pytest.mark.parametrize("made, sent", [(pair, "max-age=31536000"), (lambda folder: "self", None)])
+# shows U72
 def test_strict_transport(start, tree, tmp_path, made, sent):
     """By https alone (RFC 6797 7.2), and never with a certificate that visitors have to accept by hand."""
     write(f"{tree}/a.css", b"a{}\n")

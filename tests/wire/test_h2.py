@@ -38,6 +38,7 @@ def asking(served):
 
 
 @pytest.mark.core
+# shows U77
 def test_chosen_by_alpn(start, standard):
     server = start(standard, "--tls", "self")
     for offered, chosen in ((["h2"], "h2"), (["http/1.1", "h2"], "h2"), (["http/1.1"], "http/1.1"), ([], None)):
@@ -148,6 +149,7 @@ def test_many_at_a_time(asking):
 
 
 @pytest.mark.core
+# shows U77
 def test_small_ones_pass_a_large_one(asking):
     """The client takes all it gets; a small answer comes before the large one's end."""
     large = asking.ask("/giant.bin", fields=[("range", f"bytes=0-{(1 << 28) - 1}")])

@@ -217,6 +217,7 @@ def test_fields_without_end(site):
 
 
 @pytest.mark.core
+# shows U77
 def test_continuations(site):
     block = h2.block(fields=[("x", "y" * 3000)])
     with Raw(site, *cut(block, CONTINUATIONS)) as one:
@@ -290,6 +291,7 @@ def test_empty_data(site):
 
 
 @pytest.mark.core
+# shows U77
 def test_rapid_reset(site):
     """CVE-2023-44487: streams that are opened only to be reset, each with work done for it."""
     def resets(first, count):

@@ -62,6 +62,7 @@ def test_next_server(begin, site, path):
 
 @pytest.mark.parametrize("arrangement", [[], PROCESSES, [*PROCESSES, "--accept", "reuseport"]], ids=["one", "processes", "reuseport"])
 @pytest.mark.parametrize("load", LOADS)
+# shows U78
 def test_under_load(begin, site, path, arrangement, load):
     """Three changes while clients ask without a pause: each request is answered, and each server has answered some.  Before
     each, a next server takes the listeners and ends."""
@@ -173,6 +174,7 @@ def ask_on(port, kept, over, answered, wrong):
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["kept connections", "a connection for each request"])
+# shows U78
 def test_under_load_with_tls(begin, site, path, tmp_path, kept):
     options = ["-p", "0", "--handover", path, "--tls", certificate(tmp_path), site]
     servers = [begin(*options)]

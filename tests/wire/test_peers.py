@@ -20,6 +20,7 @@ ADDRESSES = [
 
 @pytest.mark.core
 @pytest.mark.parametrize("options, status", ADDRESSES)
+# shows U75
 def test_addresses(start, tree, options, status):
     write(f"{tree}/a.txt", b"for some\n")
     with start(tree, *options).wire() as wire:
@@ -66,6 +67,7 @@ PROXIED = [([], 403), (["X-Forwarded-For: 192.0.2.7"], 200), (["X-Forwarded-For:
 
 @pytest.mark.core
 @pytest.mark.parametrize("fields, status", PROXIED)
+# shows U75
 def test_behind_a_proxy(start, tree, fields, status):
     """The address that a trusted proxy appended counts, and not what the client wrote before it."""
     write(f"{tree}/a.txt", b"for some\n")

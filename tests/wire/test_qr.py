@@ -44,6 +44,7 @@ def modules(text):
 
 @pytest.mark.skipif(not shutil.which("qrencode"), reason="qrencode is not installed")
 @pytest.mark.parametrize("what", ["", "/file.txt"])
+# shows U76
 def test_code(site, what):
     """The code is the one that another program makes of the first address that is printed; it comes once."""
     text = printed(site + what, "--public", env=UTF8)

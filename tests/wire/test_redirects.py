@@ -24,6 +24,7 @@ def server(start, tree):
 
 @pytest.mark.core
 @pytest.mark.parametrize("target, status, where", CASES)
+# shows U73
 def test_redirects(server, target, status, where):
     with server.wire() as wire:
         for method in ("GET", "HEAD"):
@@ -44,6 +45,7 @@ SLY = ["/a//evil.example", "/a///evil.example", "/a/.//evil.example", "/a/%2e//e
 
 @pytest.mark.core
 @pytest.mark.parametrize("target", SLY)
+# shows U73
 def test_no_other_host(start, tree, target):
     """What a client asks for never becomes the host of a Location: one slash, and then no slash of either kind."""
     rules = ["--redirect", "/a/* /*", "--redirect", "/b/* https://example.com/*"]

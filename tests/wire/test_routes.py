@@ -48,6 +48,7 @@ SPA = [("/", 200, PAGE), ("/users/7", 200, PAGE), ("/users/", 200, PAGE), ("/v1.
 
 @pytest.mark.core
 @pytest.mark.parametrize("target, status, body", SPA)
+# shows U71
 def test_spa(start, tree, target, status, body):
     """The index answers a path that is not there, unless it has a hidden name or ends like a file of a known type."""
     with start(grow(tree), "--spa").wire() as wire:
@@ -63,6 +64,7 @@ PRETTY = [("/about", 200, ABOUT), ("/about.html", 200, ABOUT), ("/docs/guide", 2
 
 @pytest.mark.core
 @pytest.mark.parametrize("target, status, body", PRETTY)
+# shows U71
 def test_pretty(start, tree, target, status, body):
     with start(grow(tree), "--pretty-urls").wire() as wire:
         reply = ask(wire, target)
