@@ -177,11 +177,6 @@ bool handover_act(struct handover *h)
     return true;
 }
 
-bool handover_over(const struct handover *h)
-{
-    return h && h->over;
-}
-
 /* Its end would be reported for ever. */
 void handover_leave(struct handover *h)
 {

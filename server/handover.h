@@ -40,7 +40,6 @@ int  handover_control(const struct handover *h); /* the socket of that path; -1:
 int  handover_fd(const struct handover *h);
 /* True, once: the next server serves, and this one must stop. */
 bool handover_act(struct handover *h);
-bool handover_over(const struct handover *h); /* that was so */
 /* This server stops: a next one that comes only now opens listeners itself. */
 void handover_leave(struct handover *h);
 /* In a process that was just forked: close its copies of all that. */
