@@ -4,10 +4,12 @@ import array
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -24,6 +26,15 @@ PROCESSES = ["--workers", "2", "--workers-as", "process"]
 @pytest.fixture
 def path(tmp_path):
     return f"{tmp_path}/handover"
+
+
+@pytest.fixture
+def public_path():
+    """A path that every user can reach and make, which none in pytest's folders is."""
+    folder = tempfile.mkdtemp(prefix="rung-handover-")
+    os.chmod(folder, 0o777)
+    yield f"{folder}/handover"
+    shutil.rmtree(folder)
 
 
 def test_next_server_fails(begin, site, path):
@@ -136,36 +147,27 @@ def test_bad_path(site, name, said):
 
 
 @as_root
-def test_only_its_own_user(begin, site, path):
+def test_only_its_own_user(begin, site, public_path):
     """Another user is sent nothing."""
-    server = begin("-p", "0", "--handover", path, site)
-    os.chmod(path, 0o666)
-    folder = os.path.dirname(path)
-    while folder != "/":  # pytest's folders are its user's
-        os.chmod(folder, 0o755)
-        folder = os.path.dirname(folder)
-        if folder == "/tmp":
-            break
+    server = begin("-p", "0", "--handover", public_path, site)
+    os.chmod(public_path, 0o666)
     code = ("import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); "
             "print(len(socket.recv_fds(s, 100, 100)[1]))")
     for user, count in ((65534, "0"), (0, r"[1-9]\d*")):
-        out = subprocess.run(["/usr/bin/python3", "-c", code, path], user=user, stdout=subprocess.PIPE, text=True, timeout=PATIENCE, check=True)
+        out = subprocess.run(["/usr/bin/python3", "-c", code, public_path], user=user, stdout=subprocess.PIPE, text=True, timeout=PATIENCE, check=True)
         assert re.fullmatch(count, out.stdout.strip())
     assert server.get("/file.txt").status == 200
 
 
 @as_root
-def test_server_of_another_user(site, path):
+def test_server_of_another_user(site, public_path):
     """A socket that another user has put there gets no say in what is served."""
-    folder = os.path.dirname(path)
-    os.chmod(folder, 0o777)
-    while (folder := os.path.dirname(folder)) not in ("/", "/tmp"):
-        os.chmod(folder, 0o755)
     code = ("import socket, sys, time; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); print(flush=True); "
             "sys.stdin.read()")
-    with subprocess.Popen(["/usr/bin/python3", "-c", code, path], user=65534, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        other.stdout.readline()
-        server = Running("-p", "0", "--handover", path, site)
+    command = ["/usr/bin/python3", "-c", code, public_path]
+    with subprocess.Popen(command, user=65534, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"\n"
+        server = Running("-p", "0", "--handover", public_path, site)
         server.said("cannot take the listeners over: it belongs to another user")
         assert server.end(None) == EXIT_LISTEN
         other.stdin.close()
