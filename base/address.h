@@ -21,7 +21,7 @@ bool address_parse(struct address *a, const char *text, size_t n);
 bool address_parse_bare(struct address *a, const char *text, size_t n);
 /* From 4 or 16 bytes in network order. */
 struct address address_of_bytes(const void *bytes, size_t n);
-/* Of the other end of a socket; ADDRESS_NONE: it has gone. */
+/* The address of the other end of a socket; ADDRESS_NONE: it has gone. */
 struct address address_of_peer(int fd);
 enum { ADDRESS_TEXT = 48 };
 /* Without brackets; "unix", "-". */

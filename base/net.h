@@ -55,7 +55,7 @@ void net_unlisten(int fd);
  * that still uses the number does not reach a connection that was given the same one.  0 or
  * -errno. */
 int net_unlisten_keep(int fd, int inert);
-/* The same for a listener whose name is not ours to remove. */
+/* Like net_unlisten_keep(), for a listener whose name another server removes. */
 int net_close_keep(int fd, int inert);
 /* What net_listen() sets on a listener, for one that another process opened.  0 or -errno. */
 int net_listener_set(int fd, const struct net_listening *how);
@@ -68,7 +68,7 @@ int net_accept(int listener, bool blocking);
 bool net_peer_died(int err);
 
 long net_recv(int fd, char *buf, size_t cap);           /* 0: end of stream */
-/* The same without waiting, whatever the socket's mode: -EAGAIN. */
+/* These two never wait, whatever the socket's mode: -EAGAIN. */
 long net_recv_now(int fd, char *buf, size_t cap);
 long net_send_now(int fd, const char *bytes, size_t n);
 /* At most that many bytes wait to be sent in the kernel, so that what is decided later is not far

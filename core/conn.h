@@ -33,7 +33,7 @@ struct conn_host {
     void *(*alloc)(void *ctx, size_t bytes); /* its two queues; NULL: the connection is closed */
     void (*free)(void *ctx, void *mem, size_t bytes);
 
-    /* A range of a source is sent, or never will be: the reference goes back. */
+    /* A range of a source is sent, or never will be: gives the reference back. */
     void (*release)(void *ctx, struct source *source);
 
     /* The last byte of an answer is sent, or the connection has ended before.  The note is the

@@ -180,7 +180,7 @@ int http_status_write(struct answer *a, unsigned status);
 int http_status_redirect(struct answer *a, const struct http_ask *ask);
 /* To the URL of a SOURCE_MOVED, with the ask's query unless the URL has one. */
 int http_status_moved(struct answer *a, const struct http_ask *ask, const struct source *to);
-/* The same address under https, at that authority. */
+/* A redirect to the address that was asked for, under https at that authority. */
 void http_status_secure(struct answer *a, struct slice authority);
 void http_status_options(struct answer *a);
 unsigned http_status_of_error(int err); /* of find() */

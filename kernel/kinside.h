@@ -2,13 +2,13 @@
 /* kinside.h - how the serving core's own files fit together.
  *
  * kopen.c starts and ends a server; klisten.c accepts; a model (kserve.c: event and softirq,
- * kblock.c: cmwq and kthread) makes a connection of each socket and pumps it.  Of event and softirq
- * khook.c accepts and hooks a socket's callbacks, kready.c has the list of ready connections,
- * kpump.c pumps them, and kfar.c serves those that must wait for a file system.  kconn.c has what
- * is common to connections; kcontext.c is the machine's host; kwhole.c keeps answers that are ready
- * to send; ksock.c moves the bytes; kbufpool.c has the buffers; kstats.c counts, and ktrace.h has
- * the trace points.  No two files need each other (tests/cycles.py): klisten.c calls a model by its
- * kmodel_ops.
+ * kblock.c: cmwq and kthread) makes a connection of each socket and pumps it.  For event and
+ * softirq, khook.c accepts and hooks a socket's callbacks, kready.c has the list of ready
+ * connections, kpump.c pumps them, and kfar.c serves those that must wait for a file system.
+ * kconn.c has what is common to connections; kcontext.c is the machine's host; kwhole.c keeps
+ * answers that are ready to send; ksock.c moves the bytes; kbufpool.c has the buffers; kstats.c
+ * counts, and ktrace.h has the trace points.  No two files need each other (tests/cycles.py):
+ * klisten.c calls a model by its kmodel_ops.
  */
 #ifndef KERNEL_KINSIDE_H
 #define KERNEL_KINSIDE_H

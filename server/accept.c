@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* accept.c - how a thread that blocks waits for the next connection, and what becomes of those that
- * no thread or process can serve.
+/* accept.c - how a thread that blocks waits for the next connection, and what happens to
+ * connections that no thread or process can serve.
  */
 #include <errno.h>
 #include <poll.h>

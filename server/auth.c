@@ -2,12 +2,11 @@
 /* auth.c - names and passwords of the Basic scheme (RFC 7617), checked by crypt(3).
  *
  * A password's hash is slow on purpose, and every request carries the password.  So credentials
- * that were found right are remembered, as two keyed hashes of the field's value whose keys nobody
- * knows: to be taken for right without being so, other credentials would have to agree in 122 bits
- * (hash.h).  Wrong ones are never remembered, each attempt takes the time of the slow hash, and so
- * does a name that does not exist.
+ * that were found right are remembered, as two hashes of the field's value under secret keys: wrong
+ * credentials pass only if they agree with right ones in 122 bits (hash.h).  Wrong ones are never
+ * remembered, each attempt takes the time of the slow hash, and so does a name that does not exist.
  *
- * What is remembered is in memory that all processes share, so that a child of fork.c need not
+ * Remembered hashes are in memory that all processes share, so that a child of fork.c need not
  * check what another one has checked.  A slot that is overwritten while it is read agrees with
  * nothing.
  */

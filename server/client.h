@@ -15,8 +15,8 @@
 int clients_open(struct server *srv);
 void clients_close(struct clients *clients); /* NULL is fine */
 
-/* What a header has said about the connection with that descriptor.  It counts until the next
- * connection that gets the descriptor has told its own.  False: there is no place for it. */
+/* Keeps the address that a header gave for the connection with that descriptor, until the next
+ * connection with the descriptor gives its own.  False: there is no place for it. */
 bool clients_tell(struct clients *clients, int fd, const struct address *source);
 
 /* The address of the client that sent a request; clients may be NULL: that of the connection.

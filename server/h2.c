@@ -26,7 +26,7 @@ static struct h2 *h2_of(const struct conn *c)
     return (struct h2 *)(uintptr_t)((const char *)c->proto - offsetof(struct h2, proto));
 }
 
-/* The connection's state, for this call. */
+/* The state of the connection; h->c is valid during this call. */
 static struct h2 *enter(struct conn *c)
 {
     struct h2 *h = h2_of(c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* h2_answer.c - the answer of http_proto becomes HEADERS and DATA.
  *
- * The head is text of our own making, so it is split at its line ends and not parsed again.  The
+ * The head is text of our own making, so it is split at its line ends instead of parsed again.  The
  * body is taken when the library makes a frame, straight into the connection's send queue: what is
  * sent next is decided as late as possible, and a file is read once, into its frame.  When the last
  * byte is in a frame the stream's connection is over, and its memory serves the next stream.

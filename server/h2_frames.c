@@ -27,7 +27,7 @@ void h2_frames_earn(struct h2_frames *f, int earned)
     f->credit = f->credit + earned < H2_CREDIT ? f->credit + earned : H2_CREDIT;
 }
 
-/* What the frame costs whose head is complete. */
+/* The cost of the frame whose head is complete. */
 static int cost_of(const struct h2_frames *f)
 {
     switch (f->head[3]) {

@@ -9,8 +9,8 @@
 enum {
     /* Answers that a client may ask for at the same time (RFC 9113 recommends 100 at least). */
     H2_STREAMS_MAX = 100,
-    /* ... of which so many are being made and sent.  Each may hold a send queue of 64 KiB, and an
-     * input queue while it waits for a listing; the others wait as text. */
+    /* The number of them that are made and sent at the same time.  Each may hold a send queue of
+     * 64 KiB, and an input queue while it waits for a listing; the others wait as text. */
     H2_WORKING_MAX = 32,
     /* Text of requests that wait, of one connection: a hundred with many cookies.  A stream beyond
      * it is refused, and its client may ask again (REFUSED_STREAM). */
@@ -20,7 +20,7 @@ enum {
     H2_FIELD_BYTES_MAX = 4 * HEAD_BYTES_MAX,
     /* One frame as it is sent, with its head.  Another is begun while there is room for it. */
     H2_FRAME_BYTES = H2_FRAME_HEAD_BYTES + 16384,
-    /* Of a body in one frame: with its head it fills one record of TLS. */
+    /* Bytes of a body in one frame, which with its head fills one record of TLS. */
     H2_BODY_BYTES = 16384 - H2_FRAME_HEAD_BYTES,
     /* A smaller piece of a body waits until the send queue is empty. */
     H2_PIECE_BYTES = 4096,
@@ -36,8 +36,8 @@ enum {
     H2_GRACE_MS = 500
 };
 
-/* RECEIVES: its body is coming.  WAITS: to be begun.  WORKS: http_proto has the request, and no
- * head has come of it.  ANSWERS: fields are submitted, the body follows.  OVER: nothing is held for
+/* RECEIVES: its body is coming.  WAITS: to be begun.  WORKS: http_proto has the request, and has
+ * made no head yet.  ANSWERS: fields are submitted, the body follows.  OVER: nothing is held for
  * it any more, and the library has to say so yet. */
 enum stream_state { RECEIVES, WAITS, WORKS, ANSWERS, OVER };
 
@@ -49,7 +49,7 @@ struct stream {
     bool head_only;       /* HEAD: its answer has no body */
     bool unread;          /* answered before its body has come */
     bool chunked;         /* how http_proto writes the answer's body */
-    bool deferred;        /* nothing of the body could be had when the library asked */
+    bool deferred;        /* the body had no byte ready when the library asked */
     struct http_body body;
     uint64_t left;        /* of a body that is not chunked */
     uint64_t taken, mark; /* RECEIVES: bytes of the body; and how many at the last deadline */
@@ -73,8 +73,8 @@ struct asking {
     char text[HEAD_BYTES_MAX];
 };
 
-/* Which streams the client may not use any more.  What it sends to one that we have reset may have
- * been on its way; for all others it knew (RFC 9113 5.1). */
+/* Which streams the client may not use any more.  Frames for a stream that we have reset may
+ * have been on their way; of all others the client knew that they are closed (RFC 9113 5.1). */
 enum { H2_RESETS_KEPT = 16 };
 struct closed {
     int32_t last;            /* the highest stream that it has opened */
@@ -141,11 +141,11 @@ void h2_asking_free(struct h2 *h);
 
 /* --- h2_answer.c ------------------------------------------------------------------------------ */
 void h2_answer_callbacks(nghttp2_session_callbacks *callbacks);
-/* Feeds the request of a stream that WAITS to http_proto, and submits what comes of it. */
+/* Feeds the request of a stream that WAITS to http_proto, and submits its answer. */
 void h2_stream_begin(struct h2 *h, struct stream *st);
 /* A stream that WORKS may have its answer now. */
 void h2_stream_look(struct h2 *h, struct stream *st);
-/* Asks again for the bodies of which nothing could be had. */
+/* Asks again for the bodies that had no byte ready. */
 void h2_streams_resume(struct h2 *h);
 
 #endif

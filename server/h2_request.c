@@ -2,9 +2,9 @@
 /* h2_request.c - fields become the text of a request, which http_proto reads as any other.
  *
  * The library has checked what HTTP/2 asks for: order and number of pseudo fields, names in lower
- * case, no fields of a connection, no line ends in values, a body as long as announced.  What the
- * request means is http_proto's business, and so is every refusal: a head that is too long is cut
- * where the text ends, and gets the answer of such a head.
+ * case, no fields of a connection, no line ends in values, a body as long as announced. http_proto
+ * decides what the request means, and refuses what it must: a head that is too long is cut where
+ * the text ends, and gets the answer of such a head.
  *
  * A body is counted and thrown away, as by http_proto; windows are the library's.  One that becomes
  * longer than is allowed, or that the client asks about first (Expect), is answered before it ends.
@@ -17,7 +17,7 @@ enum { LENGTH_FIELD_BYTES = 18 + 20 + 4 }; /* Content-Length with any number */
 
 /* --- Text ------------------------------------------------------------------------------------- */
 
-/* What does not fit is cut off. */
+/* Bytes that do not fit are cut off. */
 static void put(struct asking *a, const void *bytes, size_t n)
 {
     size_t room = sizeof(a->text) - a->len;

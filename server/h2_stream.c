@@ -2,8 +2,8 @@
 /* h2_stream.c - how streams end, and the connection with them.
  *
  * A stream that is over holds nothing any more; the library forgets it when both sides have ended
- * it.  What still comes for it is judged here: it may have been on its way when we reset the
- * stream, and otherwise its client is wrong (RFC 9113 5.1).
+ * it.  Frames that still come for it are judged here: they may have been on their way when we
+ * reset the stream; otherwise the client is wrong (RFC 9113 5.1).
  */
 #include <stdlib.h>
 #include "h2_inside.h"

@@ -9,7 +9,8 @@
  * clients it says so, and only then does the first server stop accepting, and finish what it has.
  * Until then both accept.  If the next server fails before that, nothing has changed.
  *
- * It is started by those who start servers, not by the first server, whose sandbox runs no program.
+ * An administrator or a service manager starts the next server: the first one cannot, because its
+ * sandbox runs no program.
  * The socket's permissions let only its owner connect, and each of the two asks the kernel for the
  * other's user: it is root or the same.  All of it is done where signals are waited for; workers
  * and children have none of these descriptors.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* health.c - the three answers to /.rung/health: static sources, which nobody writes to. */
+/* health.c - the three answers to /.rung/health: static sources, which never change. */
 #include "health.h"
 
 #define TEXT "text/plain; charset=utf-8"

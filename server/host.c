@@ -201,8 +201,8 @@ static int move(const struct move *to, struct slice path, struct source **source
     return site_move(to->status, start, rest, source);
 }
 
-/* Like find(), for paths that others may answer.  What follows the first question is never a
- * listing, so it is answered at once. */
+/* Like find(), for paths that others may answer.  The answer to a second question is never a
+ * listing, so it is there at once. */
 static int find_routed(struct loop *l, const struct http_ask *ask, struct source **source)
 {
     static _Thread_local struct route_way way; /* too large for the stack of a coroutine */

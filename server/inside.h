@@ -198,8 +198,8 @@ const char *stats_help(enum stat_id stat); /* what it counts, of one that stats.
 void meter_begin(struct stats *stats, const struct http_receipt *receipt);
 /* An answer was complete after that time. */
 void meter_took(struct stats *stats, uint64_t ns);
-/* What the cells are, in order: "GET" to "other", and the upper edges of all buckets but the last,
- * as text in seconds. */
+/* The names of the cells, in order: "GET" to "other", and the upper edges of all buckets but the
+ * last, as text in seconds. */
 extern const char *const meter_methods[METER_METHODS];
 extern const char *const meter_edges[METER_BUCKETS - 1];
 
@@ -272,7 +272,7 @@ struct server {
     struct stats *stats;
     struct signals *signals; /* for the supervisor of processes; NULL: a thread handles them */
     struct metrics *metrics; /* what handles signals answers their clients, too; NULL: off */
-    struct clients *clients; /* whom proxies report; NULL: nobody */
+    struct clients *clients; /* addresses that proxies report; NULL: none */
     bool health;             /* the public listeners answer /.rung/health */
     pid_t worker_pid[WORKERS_MAX]; /* of workers that are processes; 0: it does not run */
     unsigned listeners;

@@ -22,7 +22,7 @@ struct loop {
     struct buffers *buffers;
     struct offload *offload;
     struct offload *gate; /* checks passwords; NULL: this thread does so, or there are none */
-    /* Of the answer that is being made: its file's path, or NULL, and whether it is a listing. */
+    /* The answer that is being made: its file's path, or NULL, and whether it is a listing. */
     const char *seen_path;
     bool seen_made;
     struct fetch *fetch;  /* NULL: this thread waits for the disk itself */

@@ -222,7 +222,7 @@ static int run_completion(char **argv)
     return EXIT_USAGE;
 }
 
-/* What has no page of its own is on that of rung. */
+/* A command without a page of its own is described on that of rung. */
 static int run_man(char **argv)
 {
     const struct option_command *command = argv[1] ? asked_about(argv) : rung_table()->commands;

@@ -2,8 +2,8 @@
 /* meter.c - what is counted only while --metrics is given: answers by method and status, and how
  * long they took.
  *
- * Both are cells among the counters (stats.c), so that processes and threads count in them alike.
- * Without --metrics none of this runs: host.c gives the core other functions then.
+ * Both kinds of figures are cells among the counters (stats.c), so all processes and threads count
+ * there. Without --metrics none of this runs: host.c gives the core other functions then.
  */
 #include "inside.h"
 

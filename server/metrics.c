@@ -4,7 +4,7 @@
  * The machine of core/conn.h does the work: heads, limits, keep-alive, deadlines.  This file is a
  * host for it, whose find() knows two names, and a loop that never blocks.  A client costs a
  * descriptor and at most one page of text.  There are few places: a newcomer takes that of the
- * client that has been silent longest, so nobody can keep others out by holding connections.
+ * client that has been silent longest, so a crowd that holds connections keeps no other client out.
  */
 #include <errno.h>
 #include <stdio.h>

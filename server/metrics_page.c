@@ -30,8 +30,8 @@ static uint64_t names_in(DIR *folder)
     return n;
 }
 
-/* 0: it cannot be looked at.  After --user the kernel shows a process's descriptors to nobody
- * else. */
+/* 0: it cannot be looked at.  After --user the kernel shows a process's descriptors to that
+ * process alone. */
 static uint64_t count_of(pid_t pid)
 {
     char path[40];
@@ -46,7 +46,7 @@ static uint64_t count_of(pid_t pid)
     return n;
 }
 
-/* Of all processes of the server; 0: some of them cannot be looked at. */
+/* Descriptors of all processes of the server; 0: some of them cannot be looked at. */
 static uint64_t count_descriptors(const struct metrics_start *start)
 {
     const struct arrangement *a = &start->srv->arrangement;

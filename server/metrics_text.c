@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* metrics_text.c - the counters as text: OpenMetrics 1.0, or Prometheus 0.0.4.
  *
- * Both have the same samples.  They differ in the name of a counter's family, in lines for units
- * and in the last line.  All cells are read once, before anything is written, and what ends is read
- * before what begins: so the laws of metrics.def hold within each page.
+ * The two formats have the same samples.  They differ in the name of a counter's family, in lines
+ * for units and in the last line.  All cells are read once, before anything is written, and what
+ * ends is read before what begins: so the laws of metrics.def hold within each page.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -66,7 +66,8 @@ static void put(struct sheet *s, const char *format, ...)
 
 /* --- Numbers ---------------------------------------------------------------------------------- */
 
-/* Of a cell with a sign a few events may be missing, those that added. */
+/* A cell with a sign may lack a few events that have added to it; then it is below 0 for a
+ * moment. */
 static uint64_t signed_cell(uint64_t n)
 {
     return n >> 63 ? 0 : n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* notify.c - tells systemd how the server is, as sd_notify(3) describes: a datagram to the socket
- * that NOTIFY_SOCKET names.  Without that variable nothing is told.  The socket is connected once,
+ * that NOTIFY_SOCKET names.  Without that variable nothing is sent.  The socket is connected once,
  * because a server in its sandbox makes none. */
 #include <stddef.h>
 #include <stdio.h>

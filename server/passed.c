@@ -4,7 +4,7 @@
  * LISTEN_FDS says how many descriptors were passed, from 3 on; LISTEN_PID, to which process.  They
  * take the place of --bind and --port.  Whoever passed a listener keeps it: a client that connects
  * while this server is restarted waits in its queue.  So its name is not removed when the server
- * stops, and it is not told to refuse handshakes.
+ * stops, and it goes on accepting handshakes.
  */
 #include <errno.h>
 #include <fcntl.h>

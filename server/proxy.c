@@ -2,8 +2,8 @@
 /* proxy.c - the PROXY protocol: a connection begins with a header, and after it speaks another
  * protocol, as if the header had never been there.
  *
- * So no engine knows of it, TLS begins behind the header, and a request costs nothing more.  A
- * connection that begins with anything else is closed without an answer: it did not come through
+ * No engine therefore knows of it, TLS begins behind the header, and a request costs nothing more.
+ * A connection that begins with anything else is closed without an answer: it did not come through
  * the proxy.  The deadline of a head counts from the header's first byte.
  */
 #include "../base/proxy_header.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rules.h - what options add to answers: fields, redirects, and who gets them.
+/* rules.h - what options add to answers: fields, redirects, and for which clients.
  *
  * All is read once, before the server's processes and threads exist, and does not change after
  * that, except the passwords that were found right (auth.c).  Functions that return an exit code

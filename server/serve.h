@@ -12,8 +12,8 @@
  *   listen_say.c     where the server can be reached, as a QR code too
  *   passed.c         listeners that systemd opened
  *   handover.h       ... or that come from the server before
- *   notify.c         systemd is told how the server is
- *   client.h         whom a proxy reports
+ *   notify.c         reports to systemd how the server is
+ *   client.h         client addresses that proxies report
  *   metrics.h        counters and health, on a listener of their own
  *   listen_congestion.c  which congestion control their connections use
  *   port_owner.c     which process holds a port

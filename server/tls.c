@@ -4,9 +4,9 @@
  * In: received bytes go to the layer where they are; what it decrypts is fed to the inner
  * connection.  It stops as soon as the inner connection wants to send, and ciphertext that was not
  * looked at waits in the outer input queue, as pipelined requests do.  Out: up to 16 KiB of the
- * inner output become a record in the outer send queue.  The inner connection is told that they are
- * sent when the outer queue is empty: so answers end, and times begin, when the kernel has the
- * bytes, and a slow client holds one queue's worth of records.
+ * inner output become a record in the outer send queue.  When the outer queue is empty, the inner
+ * connection learns that its bytes are sent: so answers end, and times begin, when the kernel has
+ * the bytes, and a slow client holds one queue's worth of records.
  *
  * The state of a connection hangs on conn->proto: a copy of tls_proto in a struct of its own, made
  * at the first byte.  So connections of servers without TLS are no larger, and with the engine fork

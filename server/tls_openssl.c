@@ -21,7 +21,7 @@ struct link {
     struct tls_io *io; /* of the current call */
 };
 
-/* What the process has: one server. */
+/* One for the process, which has one server. */
 static BIO_METHOD *method;
 
 /* --- The transport ---------------------------------------------------------------------------- */

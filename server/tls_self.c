@@ -2,8 +2,8 @@
 /* tls_self.c - a certificate of our own, for this machine: made at the start, in memory, and signed
  * by itself.
  *
- * It names localhost, this machine and its addresses, so a client has nothing to complain about
- * except that it does not know who signed it; the fingerprint lets a person compare.  An ECDSA key
+ * It names localhost, this machine and its addresses, so a client complains only that it does
+ * not know the signer; the fingerprint lets a person compare.  An ECDSA key
  * on P-256: RSA would take fifty times as long to sign (docs/tls.md).
  */
 #include <arpa/inet.h>
@@ -20,7 +20,7 @@
 
 enum { NAMES_TEXT = 2048, DAYS = 90, DAY_S = 86400, SERIAL_BYTES = 16 };
 
-/* A comma list of DNS:NAME and IP:ADDRESS.  What does not fit is left out. */
+/* A comma list of DNS:NAME and IP:ADDRESS.  Names that do not fit are left out. */
 struct names {
     char text[NAMES_TEXT];
     size_t len;

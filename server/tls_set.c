@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tls_set.c - certificates and keys: read from files, chosen by name.
  *
- * What is offered is the same for every certificate, and there is no option for less: TLS 1.3, and
+ * Versions and ciphers are the same for every certificate, and no option weakens them: TLS 1.3, and
  * 1.2 with forward secrecy and authenticated encryption; no renegotiation, no compression, no early
  * data.  Without a name, or with an unknown one, a client gets the first certificate.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tls_store.c - the newest certificates, and tickets that every worker can open.
  *
- * A reload reads all files anew and puts the result in the old one's place; connections keep what
+ * A reload reads all files again and replaces the old set by the new one; connections keep what
  * they began with, and the last of them frees it.  If anything cannot be read, nothing changes.
  * The process that gets the signal reads first and says how it went.  Other processes see a number
  * in shared memory, and read when their next client comes.  A process that is forked has what its

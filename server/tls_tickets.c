@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* tls_tickets.c - keys of session tickets: one that makes them, and the one before it.
  *
- * A ticket is the session, encrypted by the server and kept by the client, so a client may come
- * back to any worker.  Whoever has a key can read recorded sessions of TLS 1.2 that it resumed, so
- * keys are random, only in memory, and forgotten: the first worker that needs a key after a period
- * replaces it.  They are in shared memory under a lock that survives the death of its holder; keys
- * that it may have left half written are replaced.
+ * A ticket is the session, encrypted by the server and kept by the client, so a client may resume
+ * it at any worker.  An attacker with a key can read recorded sessions of TLS 1.2 that it resumed,
+ * so keys are random, only in memory, and forgotten: the first worker that needs a key after a
+ * period replaces it.  They are in shared memory under a lock that survives the death of its
+ * holder; keys that it may have left half written are replaced.
  */
 #include <errno.h>
 #include <pthread.h>
