@@ -20,6 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "../base/thread.h"
 #include "engine.h"
 
 /* A child and its connection, in memory that the parent shares with it. */
@@ -198,7 +199,7 @@ static int fork_run(struct worker *w)
         return err;
     err = nursery_open(&n, w);
     if (!err)
-        err = -pthread_create(&reaper, NULL, reap, &n);
+        err = thread_start(&reaper, reap, &n);
     while (!err && (fd = worker_accept(w)) >= 0) {
         raise_child(&n, fd);
         wait_below(&n, n.conn_max);

@@ -18,7 +18,8 @@
  * One thread waits for signals, unless workers are processes: then their supervisor does, which
  * has nothing else to do.  A child that is forked also gets the locks that other threads hold, and
  * nothing in it would ever release them: those of a sanitizer's memory, of the library for TLS, of
- * standard error.  So an engine that forks waits until this thread has acted.
+ * standard error.  So an engine that forks waits until this thread has acted (and has begun:
+ * base/thread.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,6 +31,7 @@
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+#include "../base/thread.h"
 #include "handover.h"
 #include "metrics.h"
 #include "tls.h"
@@ -259,7 +261,7 @@ int signals_watch(struct signals *s)
 
     forking = s->srv;
     if (!err)
-        err = -pthread_create(&s->thread, NULL, watch_signals, s);
+        err = thread_start(&s->thread, watch_signals, s);
     s->watched = !err;
     return err;
 }

@@ -26,6 +26,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "../base/net.h"
+#include "../base/thread.h"
 #include "inside.h"
 
 enum {
@@ -461,7 +462,7 @@ int watchdog_open(struct watchdog **wd, struct worker *w)
     new->conn_max = w->conn_max;
     pthread_mutex_init(&new->lock, NULL);
     new->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    err = new->wake_fd < 0 ? -errno : -pthread_create(&new->thread, NULL, watchdog_main, new);
+    err = new->wake_fd < 0 ? -errno : thread_start(&new->thread, watchdog_main, new);
     if (err) {
         if (new->wake_fd >= 0)
             close(new->wake_fd);

@@ -18,10 +18,11 @@ def settle():
 
 
 def ask(wire, target, times=TIMES, **how):
-    """The answer to each of several requests, which must be the same one."""
+    """The first answer to several requests, which must be the same one each time; compressed, once that has been made."""
     replies = [wire.ask(target, **how) for _ in range(times)]
-    same = {(reply.status, reply.body, (reply.get("etag") or "").removeprefix("W/")) for reply in replies}  # a tag becomes strong in time
-    assert len(same) == 1, replies
+    same = {(reply.get("content-encoding"), reply.status, reply.body, (reply.get("etag") or "").removeprefix("W/"))  # strong in time
+            for reply in replies}
+    assert len(same) == len({coding for coding, *_ in same}) and len({status for _, status, *_ in same}) == 1, replies
     return replies[0]
 
 
