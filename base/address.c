@@ -23,7 +23,7 @@ bool address_parse_bare(struct address *a, const char *text, size_t n)
     char copy[INET6_ADDRSTRLEN];
     uint8_t bytes[16];
 
-    if (n >= sizeof(copy) || memchr(text, '\0', n))
+    if (!n || n >= sizeof(copy) || memchr(text, '\0', n))
         return false;
     memcpy(copy, text, n);
     copy[n] = '\0';
@@ -56,7 +56,9 @@ bool address_parse(struct address *a, const char *text, size_t n)
     const char *end;
     size_t host;
 
-    if (n && *text == '[') {
+    if (!n) /* text may be NULL then */
+        return false;
+    if (*text == '[') {
         end = memchr(text, ']', n);
         host = end ? (size_t)(end - text) : 0;
         return end && memchr(text, ':', host) && address_parse_bare(a, text + 1, host - 1) &&
