@@ -4,9 +4,11 @@ import socket
 
 import pytest
 from lib.client import Wire, request
+from lib.secured import EVERYWHERE
 from lib.trees import write
 
 pytestmark = pytest.mark.userspace("clients by their address")
+plainly = pytest.mark.skipif(EVERYWHERE, reason="its clients speak without TLS")
 
 ADDRESSES = [
     (["--allow", "127.0.0.1"], 200), (["--allow", "127.0.0.0/8"], 200), (["--allow", "0.0.0.0/0"], 200), (["--allow", "127.0.0.2"], 403),
@@ -40,6 +42,7 @@ def on_socket(path):
     return data
 
 
+@plainly
 @pytest.mark.parametrize("options, status", [(["--allow", "unix"], b"200"), (["--allow", "127.0.0.1"], b"403"), (["--deny", "unix"], b"403"),
                                              (["--deny", "127.0.0.1"], b"200")])
 def test_unix_socket(start, tree, tmp_path, options, status):
@@ -86,6 +89,7 @@ def test_a_proxy_that_is_not_trusted(start, tree):
             assert wire.ask("/a.txt", fields=["X-Forwarded-For: 192.0.2.7"]).status == 403
 
 
+@plainly
 def test_proxy_protocol(start, tree):
     write(f"{tree}/a.txt", b"for some\n")
     server = start(tree, "--proxy-protocol", "--deny", "192.0.2.7")

@@ -5,6 +5,7 @@ import time
 
 import pytest
 from lib.client import request
+from lib.server import wait_for
 from lib.trees import write
 
 pytestmark = pytest.mark.userspace("other paths than the one that was asked for")
@@ -169,6 +170,7 @@ def test_folders_are_no_pages(start, tree):
 @pytest.mark.parametrize("health, status", [([], 404), (["--health"], 200)])
 def test_beside_health(start, tree, health, status):
     with start(grow(tree), "--spa", *health).wire() as wire:
+        wait_for(lambda: wire.ask("/.rung/health").status == status, "health")
         assert ask(wire, "/.rung/health").status == status and ask(wire, "/users/7").body == PAGE
 
 
