@@ -43,7 +43,7 @@ ifeq ($(WERROR),1)
 FLAGS += -Werror
 endif
 LINK := -pie -pthread -Wl,-z,relro,-z,now
-# Whether that header is installed, and so its library: the server is built with the codings whose library is here.
+# Whether that header is installed, and so its library.  No comment may follow on these lines: the space before it is a "yes".
 has = $(shell printf '\043if __has_include(<%s>)\nyes\n\043endif\n' '$(1)' | $(CC) $(CPPFLAGS) -E -P -x c - 2>/dev/null)
 COMPRESSORS := $(if $(call has,libdeflate.h),gzip) $(if $(call has,brotli/encode.h),br) $(if $(call has,zstd.h),zstd)
 MISSING := $(filter-out $(COMPRESSORS),gzip br zstd)
@@ -53,10 +53,10 @@ TLS := $(call has,openssl/ssl.h)
 QR := $(call has,qrencode.h)
 H2 := $(call has,nghttp2/nghttp2.h)
 LDLIBS += $(if $(TLS),-lssl -lcrypto) $(if $(QR),-lqrencode) $(if $(H2),-lnghttp2)
-PROBES := $(call has,sys/sdt.h) # the server's own trace points
+PROBES := $(call has,sys/sdt.h)
 BPF_CC ?= clang
 TRACER := $(if $(shell command -v $(BPF_CC)),$(call has,bpf/libbpf.h))
-UNWINDER := $(call has,elfutils/libdwfl.h) # for --stacks, of programs
+UNWINDER := $(call has,elfutils/libdwfl.h)
 HOSTED := # flags for everything except core/
 # The core uses only mem* and strlen (tests/link.sh), so the compiler may know what those mean.  The kernel's
 # rule that declarations come first holds there, because Kbuild compiles the core too.
