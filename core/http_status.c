@@ -240,6 +240,20 @@ static bool put_location(struct answer *a, const struct http_ask *ask, struct sl
     return true;
 }
 
+/* Ends the page of a redirect, in work->page, with a link to where it leads. */
+static void finish_linked(struct answer *a, struct text *page, struct slice location)
+{
+    struct http_work *work = conn_work(a->c);
+
+    if (location.len <= LINK_BYTES_MAX) {
+        TEXT_LITERAL(page, ": <a href=\"");
+        text_html(page, location);
+        TEXT_LITERAL(page, "\">go there</a>");
+    }
+    TEXT_LITERAL(page, ".</p>\n");
+    finish(a, work->page, (size_t)(page->at - work->page));
+}
+
 int http_status_redirect(struct answer *a, const struct http_ask *ask)
 {
     struct http_work *work = conn_work(a->c);
@@ -252,13 +266,7 @@ int http_status_redirect(struct answer *a, const struct http_ask *ask)
     TEXT_LITERAL(&a->text, "Content-Type: text/html; charset=utf-8\r\n");
     TEXT_LITERAL(&page, "<!DOCTYPE html>\n<title>Moved Permanently</title>\n"
                         "<p>This folder's address ends with a slash");
-    if (location.len <= LINK_BYTES_MAX) {
-        TEXT_LITERAL(&page, ": <a href=\"");
-        text_html(&page, location);
-        TEXT_LITERAL(&page, "\">go there</a>");
-    }
-    TEXT_LITERAL(&page, ".</p>\n");
-    finish(a, work->page, (size_t)(page.at - work->page));
+    finish_linked(a, &page, location);
     return 0;
 }
 
@@ -284,13 +292,7 @@ int http_status_moved(struct answer *a, const struct http_ask *ask, const struct
     TEXT_LITERAL(&page, "<!DOCTYPE html>\n<title>");
     text_string(&page, http_status_text(to->status));
     TEXT_LITERAL(&page, "</title>\n<p>This is at another address");
-    if (location.len <= LINK_BYTES_MAX) {
-        TEXT_LITERAL(&page, ": <a href=\"");
-        text_html(&page, location);
-        TEXT_LITERAL(&page, "\">go there</a>");
-    }
-    TEXT_LITERAL(&page, ".</p>\n");
-    finish(a, work->page, (size_t)(page.at - work->page));
+    finish_linked(a, &page, location);
     return 0;
 }
 
