@@ -101,9 +101,32 @@ def test_children_that_live_for_one_connection(tmp_path):
     assert {names[0] for names, _ in stacks} == {"rung"}
     child = [(names, count) for names, count in stacks if "session_run" in names]
     assert sum(count for _, count in child) > 5
-    assert share(child, lambda names: "main" in names and "fork_run" in names) > 0.9
+    # A new child opens the file, which takes rung's deepest stack.
+    assert share(child, lambda names: "main" in names and "fork_run" in names) > 0.98
     # A child that is ending has lost its program's mappings.
     assert share(stacks, lambda names: "main" in names or any("exit" in name for name in names)) > 0.8
+
+
+@pytest.mark.parametrize("frame, whole", [(24 << 10, True), (40 << 10, False)])
+def test_deep_stacks(frame, whole, tmp_path):
+    """Of each stack 32 KiB are copied; what lies above has no names."""
+    if not shutil.which("gcc"):
+        pytest.skip("gcc is not installed")
+    (tmp_path / "deep.c").write_text(
+        "#include <arpa/inet.h>\n#include <stdio.h>\n#include <string.h>\n#include <sys/socket.h>\n"
+        "__attribute__((noinline)) void innermost(char *at) { for (;;) *(volatile char *)at += 1; }\n"
+        f"__attribute__((noinline)) void spacious(void) {{ char room[{frame}]; memset(room, 0, sizeof(room)); innermost(room); }}\n"
+        "int main(void) { struct sockaddr_in a = {.sin_family = AF_INET}; socklen_t size = sizeof(a); int s = socket(AF_INET, SOCK_STREAM, 0);\n"
+        "a.sin_addr.s_addr = htonl(INADDR_LOOPBACK); bind(s, (void *)&a, size); listen(s, 1); getsockname(s, (void *)&a, &size);\n"
+        'printf("%d\\n", ntohs(a.sin_port)); fflush(stdout); spacious(); return 0; }\n')
+    subprocess.run(["gcc", "-O1", "-o", tmp_path / "deep", tmp_path / "deep.c"], check=True, timeout=PATIENCE)
+    with running(tmp_path / "deep", stdout=subprocess.PIPE, text=True) as server:
+        port = int(server.stdout.readline())
+        with sampled(port, tmp_path / "folded") as stacks:
+            time.sleep(0.5)
+    deep = [(names, count) for names, count in stacks if "innermost" in names]
+    assert sum(count for _, count in deep) > 20
+    assert share(deep, lambda names: ("main" in names) == whole) > 0.98, deep
 
 
 def test_a_child_that_becomes_another_program(tmp_path):

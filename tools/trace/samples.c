@@ -21,7 +21,7 @@
 
 enum {
     RECORD_MAX = 65536,
-    RING_MOST = 4 << 20,    /* bytes, without the head's page */
+    RING_MOST = 8 << 20,    /* bytes, without the head's page */
     RING_ANYBODY = 512 << 10 /* each user may lock as much for each processor, in pages of 4 KiB */
 };
 

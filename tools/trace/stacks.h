@@ -21,7 +21,7 @@
 
 enum {
     SAMPLES_A_SECOND = 499,     /* on each processor; odd, so as not to fall in step with timers */
-    SAMPLE_STACK_BYTES = 16384, /* copied of a program's stack */
+    SAMPLE_STACK_BYTES = 32768, /* copied of a program's stack; rung's own needs 22 KiB */
     SAMPLE_FRAMES_MAX = 127,    /* of the kernel: its own limit */
     PROCESS_TEXT = 32
 };
